@@ -85,6 +85,7 @@ insert into personal_data (table_name, column_name, kind, word) values
   ('request_trail', 'asked', 'text', null),
   ('request_trail', 'param', 'text', null),
   ('request_trail', 'upstream_reason', 'text', null),
+  ('statements', 'opened_by', 'address', null),
   ('audit_log', 'actor', 'address', null);
 insert into personal_data (table_name, column_name, kind, word, company) values
   ('companies', 'name', 'name', 'company', 'id = $1'),

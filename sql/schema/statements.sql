@@ -15,12 +15,15 @@ create table statements (
   content       text not null,
   previous      bytea not null,
   digest        bytea not null,
+  opened_at     timestamptz,
+  opened_by     text,
   primary key (company_id, number),
   unique (company_id, billing_month)
 );
 comment on table statements is 'closed months; numbers of a company have no gap';
 comment on column statements.requests is 'of the month, like cost_eur; corrections counts late calls of earlier months; total_eur is of both';
 comment on column statements.content is 'the document as JSON; digest is the SHA-256 of these bytes';
+comment on column statements.opened_at is 'when one of its owners first opened or downloaded it, and who: opened_by; null: nobody did';
 comment on column statements.previous is 'digest of the company''s statement before; empty for its first';
 
 create table statement_rows (
@@ -46,7 +49,11 @@ create table late_usage (
 );
 comment on table late_usage is 'ledger rows that came after their month was closed, until the next statement of the company takes them';
 
-create trigger append_only before update or delete or truncate on statements for each statement execute function refuse_change();
+-- of rows: an erasure deletes none
+create trigger append_only before truncate on statements for each statement execute function refuse_change();
+create trigger append_only_facts before delete or update of company_id, number, billing_month, closed_at, requests, cost_eur, corrections,
+  total_eur, content, previous, digest on statements for each row execute function refuse_change();
+create trigger opened_once before update of opened_at on statements for each row when (old.opened_at is not null) execute function refuse_change();
 create trigger append_only before update or delete or truncate on statement_rows for each statement execute function refuse_change();
 create trigger append_only before update or truncate on late_usage for each statement execute function refuse_change();
 

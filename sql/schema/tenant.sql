@@ -67,6 +67,8 @@ insert into tenant_grants (privilege) values
   -- what every change leaves behind
   ('insert on changes'),
   ('select, insert on audit_log'),
+  -- that an owner has seen it
+  ('update (opened_at, opened_by) on statements'),
   -- every column but those of operators
   ('select, update (name, language, disabled_model_slugs, allow_non_eu_models, monthly_budget_eur, budget_mode, requests_per_minute, tokens_per_minute, max_concurrent, member_max_keys, member_key_budget_eur, member_playground) on companies'),
   -- the digest may be written, as where a key is created or replaced, but not read

@@ -45,6 +45,7 @@ import { marginRoutes } from './operator/margin.ts';
 import { modelRoutes } from './operator/model.ts';
 import { modelImportRoutes } from './operator/model-import.ts';
 import { modelOfferRoutes } from './operator/model-offer.ts';
+import { monthEndRoutes } from './operator/month-end.ts';
 import { onboardingRoutes } from './operator/onboarding.ts';
 import { overviewRoutes } from './operator/overview.ts';
 import { searchRoutes } from './operator/search.ts';
@@ -83,7 +84,6 @@ import { costCentersRoutes } from './usage/cost-centers.ts';
 import { firstStepRoutes } from './usage/first-steps.ts';
 import { requestRoutes } from './usage/request.ts';
 import { statementRoutes } from './usage/statement.ts';
-import { statementCloseRoutes } from './usage/statement-close.ts';
 import { usageRoutes } from './usage/usage.ts';
 
 /** Every page and form of users who are signed in. */
@@ -105,7 +105,7 @@ export const ROUTES: readonly Route[] = [
   ...costCenterRoutes,
   ...allUsageRoutes,
   ...statementRoutes,
-  ...statementCloseRoutes,
+  ...monthEndRoutes,
   ...requestRoutes,
   ...keyRoutes,
   ...keyEditRoutes,

@@ -11,6 +11,9 @@ import {
 } from '../store/statement/close.ts';
 import type { StatementBound } from '../store/statement/statement.ts';
 
+/** Notes once that an owner has seen a statement. No rule is about it. */
+export { updateOpened as markOpened } from '../store/statement/month.ts';
+
 /** How a face runs one transaction: each company is closed in one of its own, which reads all rows of its month. */
 type Transact = <T>(work: (sql: Sql) => Promise<T>) => Promise<T>;
 

@@ -69,8 +69,7 @@ const queries: Record<string, string> = {
   '/companies/:company/cost-center': '?name=Marketing',
   '/usage': `?from=${open}-08&to=${open}-11`,
   '/companies/:company/statements/month': `?month=${closed}`,
-  '/companies/:company/statements/close': `?month=${open}`,
-  '/companies/statements/month': `?month=${open}`,
+  '/month-end': `?month=${open}`,
 };
 /** The forms that lead to a page, which can be opened for a minute. */
 const forms: Record<string, readonly [path: string, fields: Record<string, string>]> = {

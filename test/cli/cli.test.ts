@@ -68,7 +68,10 @@ t.test('--help of each noun and each command fits 80 columns', async (t) => {
 t.test('a noun that is a command too has the help of all its verbs', async (t) => {
   const { out } = await tollgate(['statement', '--help']);
   t.match(out, /^tollgate statement --company ID .*\n\n\ntollgate statement list .*\n\n\ntollgate statement close /s);
-  t.match((await tollgate([])).out, /\n\n {2}statement list .*\n {2}statement close [^\n]*\n {2}statement {2}/s);
+  t.match(
+    (await tollgate([])).out,
+    /\n\n {2}statement list .*\n {2}statement close [^\n]*\n {2}statement month [^\n]*\n {2}statement {2}/s,
+  );
 });
 
 t.test('serve --help prints every environment variable from the code that reads it', async (t) => {

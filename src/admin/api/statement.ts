@@ -28,6 +28,8 @@ const row = {
   corrections: { ...schema.count, description: 'late calls of earlier months' },
   total_eur: { ...schema.sum, description: 'EUR of the month and its corrections' },
   digest,
+  opened_at: { ...schema.orNull(schema.instant), description: 'when an owner first opened or downloaded it' },
+  opened_by: { type: ['string', 'null'], description: 'which owner' },
   later: schema.array(
     schema.object({ statement: { type: ['integer', 'null'] }, requests: schema.count, cost_eur: schema.sum }),
     'calls of this month that came after it was closed; statement null: they will be on the next one',

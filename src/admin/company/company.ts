@@ -70,8 +70,7 @@ async function listPage(c: PageContext): Promise<Response> {
     'Disabled models': (company: CompanyRow) => company[DISABLED_MODELS].length || 'none',
   };
   const figures = ['Spent this month', 'Monthly budget', 'Disabled models'];
-  const body = html`<div class="title-row"><h1>Companies</h1><a class="button primary" href="/companies/new">New company</a>
-<a class="button quiet" href="/companies/statements">Statements of all companies</a></div>
+  const body = html`<div class="title-row"><h1>Companies</h1><a class="button primary" href="/companies/new">New company</a></div>
 ${list(c, { path: '/companies', caption: 'All companies', cells, figures, sorts: SORTS, empty: html`There are no companies yet. <a href="/companies/new">Create the first one</a>, with its owner and its first key.` }, query, companies)}`;
   return page(c, 'Companies', body);
 }

@@ -19,7 +19,7 @@ import { pageLanguage } from './locale.ts';
 const OPERATOR_LINKS = {
   '': { '/': 'Overview', '/usage': 'Usage' },
   Customers: { '/companies': 'Companies', '/users': 'Users', '/keys': 'Keys' },
-  Service: { '/models': 'Models', '/margin': 'Margin' },
+  Service: { '/models': 'Models', '/margin': 'Margin', '/month-end': 'Month-end' },
   Records: {
     '/requests': 'Requests',
     '/audit': 'Audit log',
@@ -51,7 +51,7 @@ const MEMBER_TABS = {
 
 /** Pages that a tab leads to although their addresses are not below its own: their parts of the path. */
 const BELOW: Readonly<Record<string, readonly string[]>> = {
-  '/companies': ['companies/statements', 'companies/new'],
+  '/companies': ['companies/new'],
   '/users': ['groups'],
   usage: ['cost-centers', 'cost-center'],
   models: ['playground'],

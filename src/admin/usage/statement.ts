@@ -8,9 +8,11 @@ import {
 import { readMonth } from '../../domain/field.ts';
 import { sumUsage } from '../../domain/usage.ts';
 import { may } from '../../operations/permission.ts';
+import { markOpened } from '../../operations/statement.ts';
 import {
   type KeyName,
   type LaterCalls,
+  openMonths,
   readMonthOf,
   SHARED_BOUND,
   type ShownMonth,
@@ -18,11 +20,14 @@ import {
   type StoredStatement,
   statementsOf,
 } from '../../store/statement/statement.ts';
-import { type PageContext, param, type Route, readOfCompany } from '../page/context.ts';
+import { change, type PageContext, param, type Route, readOfCompany } from '../page/context.ts';
 import { CSV, nameFile } from '../page/download.ts';
+import { formState } from '../page/field.ts';
+import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
 import { badge, brandMark, companyHeading, emptyText, exactSwitch, muted, page, table } from '../page/layout.ts';
 import { csvLinks, spreadsheetOf } from '../page/spreadsheet.ts';
+import { closeCard, closeOne } from './statement-close.ts';
 import { figureCard } from './usage-cards.ts';
 import { othersText, sumCells } from './usage-tables.ts';
 
@@ -33,6 +38,15 @@ const action = 'statement.read';
 export const statementRoutes: readonly Route[] = [
   { method: 'GET', path: BASE, action, handle: listPage },
   { method: 'GET', path: `${BASE}/month`, action, handle: monthPage },
+  {
+    method: 'POST',
+    path: `${BASE}/month`,
+    action: 'statement.close',
+    whileClosed: true,
+    permits: 'slow',
+    handle: (c, form) => closeOne(c, form, form.required('month', readMonth)),
+    page: monthPage,
+  },
   { method: 'GET', path: `${BASE}/month.json`, action, handle: downloadJson },
   { method: 'GET', path: `${BASE}/month.csv`, action, handle: downloadCsv },
 ];
@@ -62,7 +76,7 @@ async function listPage(c: PageContext): Promise<Response> {
   };
   const figures = [words.requests, words.month, words.corrections, words.total];
   const isCloser = may(c.var.session.user, 'statement.close', company.id);
-  const body = html`${companyHeading(c, company)}<div class="title-row"><h1>${words.title}</h1>${isCloser ? html`<a class="button quiet" href="/companies/statements">${words.allCompanies}</a>` : ''}</div>
+  const body = html`${companyHeading(c, company)}<div class="title-row"><h1>${words.title}</h1>${isCloser ? html`<a class="button quiet" href="/month-end">${words.allCompanies}</a>` : ''}</div>
 ${statements.length === 0 ? emptyText(html`${words.noMonth((text) => html`<a href="usage">${text}</a>`)}`) : table(words.title, statements, { cells, figures }, true)}
 ${open.length === 0 ? '' : openCard(c, base, open, isCloser)}
 <p class="muted foot">${words.foot} ${exactSwitch(c)}</p>`;
@@ -78,7 +92,7 @@ function openCard(c: PageContext, base: string, months: readonly string[], isClo
     [words.month]: (month: string) => html`<a href="${base}/month?month=${month}">${name(month)}</a>`,
     ...(isCloser && {
       [frame.actions]: (month: string) =>
-        html`<a class="button" href="${base}/close?month=${month}">${words.close}<span class="sr"> ${name(month)}</span></a>`,
+        html`<a class="button" href="${base}/month?month=${month}">${words.close}<span class="sr"> ${name(month)}</span></a>`,
     }),
   };
   return html`<section class="card"><h2>${words.open}</h2><p>${words.openText}</p>
@@ -97,17 +111,29 @@ function calls(c: PageContext, count: number): string {
   return format.words.statements.calls(count, format.count(count));
 }
 
-/** The statement of the month in the URL (the present one by default), or a preview of it. @throws FieldError */
-function readAsked(c: PageContext) {
+/**
+ * The statement of the month in the URL (the present one by default), or a preview of it. That an owner has read a
+ * statement is noted once.
+ * @param asked the month of a form
+ * @throws FieldError
+ */
+async function readAsked(c: PageContext, asked = c.req.query('month')) {
   const { calendar, clock } = c.var.services;
-  const asked = c.req.query('month');
   const month = asked === undefined ? calendar.month(clock()) : readMonth(asked);
-  return readOfCompany(c, (sql, id) => readMonthOf(sql, id, month, SHARED_BOUND));
+  const found = await readOfCompany(c, async (sql, id) => ({
+    ...(await readMonthOf(sql, id, month, SHARED_BOUND)),
+    open: await openMonths(sql, id),
+  }));
+  const [{ id }, { stored }] = found;
+  const { role, email } = c.var.session.user;
+  if (role === 'owner' && stored?.opened_at === null)
+    await change(c, (sql) => markOpened(sql, id, stored.number, email));
+  return found;
 }
 
-async function monthPage(c: PageContext): Promise<Response> {
+async function monthPage(c: PageContext, form: Form): Promise<Response> {
   const { format } = c.var;
-  const [company, { stored, statement, names }] = await readAsked(c);
+  const [company, { stored, statement, names, open }] = await readAsked(c, form.values.get('month') ?? undefined);
   const { month, lines, corrections } = statement;
   const name = format.month(`${month}-01`);
   const { statements: words } = format.words;
@@ -118,13 +144,21 @@ async function monthPage(c: PageContext): Promise<Response> {
   const mayClose = may(c.var.session.user, 'statement.close', company.id) && `${month}-01` < calendar.month(clock());
   const actions =
     stored === null
-      ? mayClose &&
-        html`<a class="button" href="/companies/${company.id}/statements/close?month=${month}">${words.close}</a>`
+      ? ''
       : html`<a class="button quiet" href="${url}.json?month=${month}" download>JSON</a>${csvLinks(c, `${url}.csv?month=${month}`)}`;
   const body = html`${letterhead(c)}${companyHeading(c, company)}<div class="title-row"><h1>${title}</h1>
-<span class="row-actions"><a class="button quiet" href="/companies/${company.id}/usage?month=${month}">${words.usage}</a>${actions || ''}</span></div>
+<span class="row-actions"><a class="button quiet" href="/companies/${company.id}/usage?month=${month}">${words.usage}</a>${actions}</span></div>
 ${stored === null ? html`<p class="problem">${words.notClosed((text) => html`<strong>${text}</strong>`)}</p>` : ''}
-${figures(c, statement)}
+${formState(form, c.req.path).summary}${figures(c, statement)}
+${
+  stored === null && mayClose
+    ? await closeCard(
+        c,
+        `${month}-01`,
+        open.filter((each) => each < month),
+      )
+    : ''
+}
 ${lines.length === 0 ? emptyText(words.noCalls(name)) : ''}
 ${sums(c, 'model', sumsBy(lines, 'model'), (slug) => html`<code>${slug}</code>`)}
 ${sums(c, 'key', sumsBy(lines, 'key'), (id) => keyName(c, company.id, id, names))}
@@ -142,7 +176,7 @@ function letterhead(c: PageContext): Html {
 }
 
 /** The sums of a statement or a preview. */
-export function figures(c: PageContext, statement: Statement): Html {
+function figures(c: PageContext, statement: Statement): Html {
   const { format } = c.var;
   const { cost_eur, total_eur, requests, prompt_tokens, completion_tokens, corrections } = statement;
   const late = corrections.reduce((sum, each) => sum + each.requests, 0);

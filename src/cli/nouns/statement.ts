@@ -1,9 +1,12 @@
 import type { CsvForm } from '../../domain/documents/csv.ts';
+import { amountInCents, monthCsv } from '../../domain/documents/month-end.ts';
 import { type Statement, statementCsv, statementText, sumsBy } from '../../domain/documents/statement.ts';
 import { readMonth, readUuid } from '../../domain/field.ts';
-import { closeMonth, closeMonthOfAll } from '../../operations/statement.ts';
+import { type ClosedEach, closeMonth, closeMonthOfAll } from '../../operations/statement.ts';
 import { companyNames, ledgerName, REMOVED } from '../../store/company/company.ts';
 import type { Sql } from '../../store/connection/pool.ts';
+import { whyWait } from '../../store/statement/close.ts';
+import { type CompanyMonth, type MonthEnd, readCompanyMonths, readMonthEnd } from '../../store/statement/month.ts';
 import {
   type LaterCalls,
   readMonthOf,
@@ -12,6 +15,7 @@ import {
   type StoredStatement,
   statementsOf,
 } from '../../store/statement/statement.ts';
+import { archiveStatements } from '../../store/usage/statement-archive.ts';
 import {
   ArgumentError,
   type Command,
@@ -22,6 +26,7 @@ import {
   optional,
   required,
 } from '../frame/command.ts';
+import { intoFile } from '../frame/files.ts';
 import { csvForm, spreadsheet } from '../frame/spreadsheet.ts';
 import { card, listing, nowAndThen, sections } from '../frame/text.ts';
 import { NUMBERS, SUMS } from './usage.ts';
@@ -67,6 +72,48 @@ A month that is closed already stays as it is, and its statement is printed agai
     },
   }),
   command({
+    name: 'statement month',
+    summary: 'a month of all companies, and what is still to do',
+    options: {
+      month,
+      close: flag('--close', 'first close it for every company, as statement close --all-companies does'),
+      anyway: flag('--anyway', 'close it although records are known to be on their way'),
+      csv: flag('--csv', 'print one line for each company as CSV with a heading'),
+      spreadsheet,
+      archive: optional(
+        '--archive FILE.tar.gz',
+        (text) => text,
+        'write all statements into one file, which must not exist yet',
+      ),
+    },
+    notes: `Without --close it changes nothing. A company whose month is open has what its statement would say now, and no number. AMOUNT EUR is the exact total, rounded once to cents: what an invoice is for. OPENED is when an owner first opened or downloaded the statement on the pages.
+The archive has each statement as the document that was sealed, and as CSV with names; and the CSV of all companies.`,
+    async run(context, { month, close, anyway, csv, spreadsheet, archive }) {
+      const { read, json } = context;
+      const form = csvForm(csv, spreadsheet, json);
+      if (anyway && !close) throw new ArgumentError('--anyway needs --close');
+      const refused = close ? (await closeEveryone(context, { month, anyway })).refused : [];
+      if (archive !== undefined) {
+        await intoFile(archive, (file) =>
+          read((sql) =>
+            archiveStatements(sql, month, async (bytes) => {
+              await file.writeFile(bytes);
+              return true;
+            }),
+          ),
+        );
+      }
+      const [end, companies] = await read(async (sql) => {
+        return [await readMonthEnd(sql, month), await readCompanyMonths(sql, month)] as const;
+      });
+      const name = month.slice(0, 7);
+      if (form !== null) return { print: (write) => write(monthCsv(name, companies, form)) };
+      const why = await read((sql) => whyWait(sql, month));
+      const value = { month: name, on_its_way: why, ...end, companies: companies.map(withAmount), refused };
+      return { json: value, text: monthText(name, why, end, companies), exit: refused.length === 0 ? 0 : 1 };
+    },
+  }),
+  command({
     name: 'statement',
     summary: "print a company's statement of a closed month, or a preview",
     options: { company: required('--company ID', readUuid, 'company of the statement'), month, csv, spreadsheet },
@@ -94,16 +141,57 @@ async function show(
   return { json: null, text: statementTables(shown, name) };
 }
 
-/** Closes a month of every company that needs it. */
-async function closeAll(
-  { read, transact, progress }: Context,
+/** A company of a month with what its invoice is for. */
+function withAmount(company: CompanyMonth) {
+  return { ...company, amount_eur: amountInCents(company.total_eur) };
+}
+
+function monthText(month: string, why: string | null, end: MonthEnd, companies: readonly CompanyMonth[]): string {
+  const { sums, before_eur, earlier, free_models } = end;
+  const left = sums.companies - sums.closed;
+  const todo = [
+    ...earlier.map(
+      ({ month, open }) => `- ${month} is open for ${open} ${open === 1 ? 'company' : 'companies'}: close it first.`,
+    ),
+    ...(why === null ? [] : [`- ${why}`]),
+    ...free_models.map((slug) => `- The calls of ${slug} had tokens and cost nothing: it may lack a price.`),
+    ...(left === 0 ? [] : [`- ${left} to close: tollgate statement month --month ${month} --close`]),
+  ];
+  const head = card(`Month-end of ${month}`, {
+    'EUR of all statements': sums.total_eur,
+    'EUR of the month before': before_eur ?? '-',
+    requests: sums.requests,
+    'late calls of earlier months': sums.corrections,
+    closed: `${sums.closed} of ${sums.companies}`,
+    opened: sums.opened,
+  });
+  const table = listing(
+    companies.map(withAmount),
+    {
+      COMPANY: ({ company_name }) => company_name ?? REMOVED,
+      STATEMENT: ({ number }) => number ?? 'open',
+      REQUESTS: ({ requests }) => requests,
+      CORRECTIONS: ({ corrections }) => corrections,
+      'TOTAL EUR': ({ total_eur }) => total_eur,
+      'AMOUNT EUR': ({ amount_eur }) => amount_eur,
+      OPENED: ({ opened_at }) => opened_at?.toISOString(),
+      ID: ({ company_id }) => company_id,
+    },
+    'No company has calls in the month.',
+    ['STATEMENT', 'REQUESTS', 'CORRECTIONS', 'TOTAL EUR', 'AMOUNT EUR'],
+  );
+  return sections(head, todo.length === 0 ? 'Nothing is left to do.' : `To do:\n${todo.join('\n')}`, table);
+}
+
+/** Closes a month of every company that needs it, with progress. */
+async function closeEveryone(
+  { transact, progress }: Context,
   closing: Parameters<typeof closeMonthOfAll>[1],
-): Promise<CommandResult> {
-  const { month } = closing;
+): Promise<ClosedEach> {
   const tell = nowAndThen(progress);
   let all = 0;
   const told = (count: number) => `${count} of ${all} companies closed`;
-  const { closed, refused } = await closeMonthOfAll(
+  const done = await closeMonthOfAll(
     (work) => transact(work, FOREVER),
     closing,
     (count, companies) => {
@@ -112,9 +200,15 @@ async function closeAll(
       return true;
     },
   );
-  if (all > 0) progress(told(closed.length));
+  if (all > 0) progress(told(done.closed.length));
+  return done;
+}
+
+async function closeAll(context: Context, closing: Parameters<typeof closeMonthOfAll>[1]): Promise<CommandResult> {
+  const { month } = closing;
+  const { closed, refused } = await closeEveryone(context, closing);
   const ids = [...closed, ...refused].map(({ company_id }) => company_id);
-  const names = await read((sql) => companyNames(sql, ids));
+  const names = await context.read((sql) => companyNames(sql, ids));
   const nameOf = ({ company_id }: { company_id: string }) => names.get(company_id) ?? REMOVED;
   const done = listing(
     closed,

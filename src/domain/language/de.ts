@@ -643,8 +643,8 @@ export const de: Words = {
         until: 'so lange, wie das Recht der Buchführung es verlangt',
       },
       statements: {
-        what: 'Abrechnungen, nichts unmittelbar über Personen: was das Hauptbuch von einem Monat sagt, nach Modell, Kostenstelle und ID des Schlüssels, und IDs von Aufrufen. Namen werden neben einer Abrechnung angezeigt und nicht in ihr gespeichert',
-        why: 'Rechnungen',
+        what: 'Abrechnungen, nichts unmittelbar über Personen: was das Hauptbuch von einem Monat sagt, nach Modell, Kostenstelle und ID des Schlüssels, und IDs von Aufrufen. Namen werden neben einer Abrechnung angezeigt und nicht in ihr gespeichert. Daneben: E-Mail-Adresse des Inhabers, der sie zuerst geöffnet hat, und wann',
+        why: 'Rechnungen und der Nachweis, dass sie angekommen sind',
         until: 'so lange, wie das Recht der Buchführung es verlangt',
       },
       requests: {

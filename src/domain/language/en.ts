@@ -592,8 +592,8 @@ export const en = {
         until: 'as long as bookkeeping law wants it',
       },
       statements: {
-        what: 'Statements, nothing of persons directly: what the ledger tells of a month, by model, cost centre and id of the key, and ids of calls. Names are shown beside a statement and not stored in it',
-        why: 'invoices',
+        what: 'Statements, nothing of persons directly: what the ledger tells of a month, by model, cost centre and id of the key, and ids of calls. Names are shown beside a statement and not stored in it. Beside it: e-mail address of the owner who opened it first, and when',
+        why: 'invoices, and to know that they arrived',
         until: 'as long as bookkeeping law wants it',
       },
       requests: {

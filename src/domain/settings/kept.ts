@@ -53,7 +53,7 @@ export const KEPT: Readonly<Record<Entry, Tables>> = {
     usage_daily: LEDGER_COLUMNS, usage_company_days: LEDGER_COLUMNS,
     usage_key_months: 'endpoint cost_center', usage_details: 'model_slug endpoint cost_center', monthly_spend: '',
   },
-  statements: { statements: 'content previous digest', statement_rows: 'request_ids row_digests', late_usage: '' },
+  statements: { statements: 'content previous digest opened_by', statement_rows: 'request_ids row_digests', late_usage: '' },
   requests: { request_trail: 'endpoint model_slug asked code param outcome upstream_reason' },
   hours: { request_hours: 'model_slug endpoint duration_buckets added_buckets reasons' },
   chat: { chat_usage: '' },

@@ -6,7 +6,7 @@ import { CREATED_BY } from '../connection/actor.ts';
 import { matching } from '../connection/columns.ts';
 import { IS_ACTIVE } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
-import { toClose } from '../statement/close.ts';
+import { type CompanyMonth, companyMonthColumns, companyMonths } from '../statement/month.ts';
 import { type ListedGroup, listedGroupColumns } from '../users/group.ts';
 import { type CompanyUserRow, type UserRow, userColumns } from '../users/user.ts';
 import { searchPattern } from './search-pattern.ts';
@@ -46,7 +46,7 @@ export type ModelSort = 'slug' | 'upstream' | 'company';
 export type AssistantSort = 'name' | 'created';
 export type UserSort = 'company' | 'email' | 'role' | 'created';
 export type GroupSort = 'company' | 'name' | 'role';
-export type OpenSort = 'name' | 'cost';
+export type CompanyMonthSort = 'name' | 'cost' | 'open' | 'opened';
 export type CompanyUserSort = 'role' | 'email' | 'seen';
 export type CostCenterSort = 'spent' | 'share' | 'name';
 
@@ -230,35 +230,23 @@ export function pageOfCompanyUsers(
   });
 }
 
-/** A company that waits for a statement of a month. EUR is exact decimal text. */
-export interface OpenCompany {
-  readonly company_id: string;
-  /** null: it was removed. */
-  readonly company_name: string | null;
-  /** Calls of the month, and their cost. */
-  readonly requests: number;
-  readonly cost_eur: string;
-  /** Calls that came after their month was closed, which the statement will correct. */
-  readonly late: number;
-}
-
-/** The companies that `companiesToClose` names. @param month its first day */
-export function pageOfOpenCompanies(
+/** The companies of a month, with their statements. @param month its first day */
+export function pageOfCompanyMonths(
   sql: Sql,
   month: string,
-  query: ListQuery<OpenSort>,
-): Promise<ListPage<OpenCompany>> {
-  const by = { name: sql`company_name`, cost: sql`coalesce(s.api_cost_eur, 0)` }[query.sort];
-  return paged(sql, query, by, sql`open.id`, (tail) => {
-    return sql<Counted<OpenCompany>[]>`
-      select open.id as company_id, c.name as company_name, coalesce(s.requests, 0)::float8 as requests,
-        trim_scale(coalesce(s.api_cost_eur, 0))::text as cost_eur, coalesce(l.late, 0)::float8 as late,
-        count(*) over ()::integer as total
-      from (${toClose(sql, month)}) open left join companies c on c.id = open.id
-        left join monthly_spend s on s.company_id = open.id and s.billing_month = ${month}
-        left join (select company_id, count(*) as late from late_usage group by 1) l
-          on l.company_id = open.id
-      where ${contains(sql, query, sql`c.name, open.id`)} ${tail}`;
+  query: ListQuery<CompanyMonthSort>,
+): Promise<ListPage<CompanyMonth>> {
+  const by = {
+    name: sql`company_name`,
+    cost: sql`m.total_eur`,
+    open: sql`(number is not null, company_name)`,
+    opened: sql`opened_at`,
+  }[query.sort];
+  return paged(sql, query, by, sql`m.company_id`, (tail) => {
+    return sql<Counted<CompanyMonth>[]>`
+      select ${companyMonthColumns(sql)}, count(*) over ()::integer as total
+      from (${companyMonths(sql, month)}) m left join companies c on c.id = m.company_id
+      where ${contains(sql, query, sql`c.name, m.company_id`)} ${tail}`;
   });
 }
 

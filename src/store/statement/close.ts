@@ -5,7 +5,7 @@ import {
   statementDigest,
   statementText,
 } from '../../domain/documents/statement.ts';
-import { throwConflict } from '../../domain/refusal.ts';
+import { RefusedChange, throwConflict } from '../../domain/refusal.ts';
 import { lockName } from '../company/idempotent-form.ts';
 import { dayBegins, utcMicrosecond } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
@@ -55,6 +55,18 @@ export async function requireClosable(sql: Sql, month: string, anyway = false): 
       'wait until an hour after the month, and until these gateways have booked or were started again. ' +
       'For one that is lost with its spool, run "tollgate gateway forget NAME".',
   );
+}
+
+/** Why one had better wait before a month is closed, in words; null: nothing is on its way. @throws RefusedChange where it is not over */
+export async function whyWait(sql: Sql, month: string): Promise<string | null> {
+  await requireClosable(sql, month, true);
+  try {
+    await requireClosable(sql, month);
+    return null;
+  } catch (error) {
+    if (!(error instanceof RefusedChange)) throw error;
+    return error.message;
+  }
 }
 
 /**
@@ -107,17 +119,13 @@ export async function checkpointSeals(sql: Sql): Promise<SealCheckpoint> {
  * of it, or late calls of earlier months and no statement of this or a later month.
  */
 export async function companiesToClose(sql: Sql, month: string): Promise<string[]> {
-  const rows = await sql<{ id: string }[]>`${toClose(sql, month)} order by 1`;
-  return rows.map(({ id }) => id);
-}
-
-/** Their ids, as a part of a statement. */
-export function toClose(sql: Sql, month: string) {
-  return sql`
+  const rows = await sql<{ id: string }[]>`
     select company_id as id from monthly_spend where billing_month = ${month} and requests > 0 and statement is null
     union
     select company_id from late_usage where billing_month < ${month} and company_id <> all (array(
-      select company_id from statements where billing_month >= ${month}))`;
+      select company_id from statements where billing_month >= ${month}))
+    order by 1`;
+  return rows.map(({ id }) => id);
 }
 
 /** Whether a month of a company is closed. @param month its first day */

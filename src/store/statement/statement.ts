@@ -28,6 +28,9 @@ export interface StatementRow {
   readonly total_eur: string;
   /** In hex. */
   readonly digest: string;
+  /** When an owner first opened or downloaded it, ISO 8601 in UTC, and who; null: nobody did. */
+  readonly opened_at: string | null;
+  readonly opened_by: string | null;
   /** The calls of this month that came after it was closed. */
   readonly later: readonly LaterCalls[];
 }
@@ -240,5 +243,6 @@ function columns(sql: Sql) {
   return sql`company_id, number::float8 as number, to_char(billing_month, 'YYYY-MM') as month,
     ${sql.unsafe(utcMicrosecond('closed_at'))} as closed_at, requests::float8 as requests,
     trim_scale(cost_eur)::text as cost_eur, corrections::float8 as corrections, trim_scale(total_eur)::text as total_eur,
-    encode(digest, 'hex') as digest, later_calls(company_id, s.number, billing_month) as later`;
+    encode(digest, 'hex') as digest, ${sql.unsafe(utcMicrosecond('opened_at'))} as opened_at, opened_by,
+    later_calls(company_id, s.number, billing_month) as later`;
 }

@@ -47,33 +47,7 @@ export async function archiveCompany(
   { company, internal }: { readonly company: { id: string; name: string }; readonly internal: boolean },
   write: Write,
 ): Promise<Manifest> {
-  const { readable, controller } = createTarPacker();
-  let failure: unknown;
-  const sent = pipeline(Readable.fromWeb(readable), createGzip(), async (pieces: AsyncIterable<Buffer>) => {
-    for await (const piece of pieces) if (!(await write(piece))) throw new Error('the reader left');
-  }).catch((error) => {
-    failure = error;
-  });
-  const folder = `company-${company.id}`;
-  const mtime = new Date();
-
-  /** One file. @param body writes exactly `bytes` bytes */
-  async function add(name: string, bytes: number, body: (write: Write) => Promise<void>): Promise<string> {
-    const hash = createHash('sha256');
-    const file = controller.add({ name: `${folder}/${name}`, size: bytes, mtime, mode: 0o600 }).getWriter();
-    await body(async (piece) => {
-      hash.update(piece);
-      // refused once the reader is gone
-      return file.write(new Uint8Array(piece)).then(
-        () => true,
-        () => false,
-      );
-    });
-    await file.close();
-    return hash.digest('hex');
-  }
-
-  try {
+  return packed(`company-${company.id}`, write, async (add) => {
     const [now] = await sql<[{ taken_at: string; zone: string }]>`
       select set_config('timezone', 'UTC', true), value as zone,
         ${sql.unsafe(utcMicrosecond('now()'))} as taken_at
@@ -101,14 +75,58 @@ export async function archiveCompany(
       files,
       left_out: leftOut(internal),
     };
-    const text = Buffer.from(`${JSON.stringify(manifest, null, 2)}\n`);
-    await add('manifest.json', text.length, async (body) => {
-      await body(text);
+    await addText(add, 'manifest.json', `${JSON.stringify(manifest, null, 2)}\n`);
+    return manifest;
+  });
+}
+
+/** Adds one file to an archive. @param body writes exactly `bytes` bytes @returns its SHA-256 in hex */
+type Add = (name: string, bytes: number, body: (write: Write) => Promise<void>) => Promise<string>;
+
+/** @throws Error when the reader left */
+export function addText(add: Add, name: string, text: string): Promise<string> {
+  const bytes = Buffer.from(text);
+  return add(name, bytes.length, async (write) => {
+    if (!(await write(bytes))) throw new Error('the reader left');
+  });
+}
+
+/**
+ * Writes a .tar.gz with one folder, in the memory of a few buffers.
+ * @param fill adds its files, one after the other
+ * @throws the errors of `fill` and of `write`
+ */
+export async function packed<T>(folder: string, write: Write, fill: (add: Add) => Promise<T>): Promise<T> {
+  const { readable, controller } = createTarPacker();
+  let failure: unknown;
+  const sent = pipeline(Readable.fromWeb(readable), createGzip(), async (pieces: AsyncIterable<Buffer>) => {
+    for await (const piece of pieces) if (!(await write(piece))) throw new Error('the reader left');
+  }).catch((error) => {
+    failure = error;
+  });
+  const mtime = new Date();
+
+  const add: Add = async (name, bytes, body) => {
+    const hash = createHash('sha256');
+    const file = controller.add({ name: `${folder}/${name}`, size: bytes, mtime, mode: 0o600 }).getWriter();
+    await body(async (piece) => {
+      hash.update(piece);
+      // refused once the reader is gone
+      return file.write(new Uint8Array(piece)).then(
+        () => true,
+        () => false,
+      );
     });
+    await file.close();
+    return hash.digest('hex');
+  };
+
+  try {
+    const filled = await fill(add);
     controller.finalize();
     await sent;
     if (failure !== undefined) throw failure;
-    return manifest;
+    return filled;
   } catch (error) {
     controller.error(error);
     await sent;

@@ -138,7 +138,9 @@ export const ARCHIVED: readonly ArchivedTable[] = [
   {
     table: 'statements',
     what: 'closed months: numbered documents; content is the document as it was sealed, and its SHA-256 is the digest',
-    columns: words('company_id number billing_month closed_at requests cost_eur corrections total_eur content'),
+    columns: words(
+      'company_id number billing_month closed_at requests cost_eur corrections total_eur content opened_at opened_by',
+    ),
     without: { digest: 'it is the SHA-256 of content', previous: 'it is in content' },
     order: 'number',
   },

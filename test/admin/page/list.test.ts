@@ -149,7 +149,7 @@ t.test(
     await finds('/models', 'gruene', 'umlaut-chat');
     await finds('/users', 'lodz', 'owner.of.it@gruen.example');
     await finds('/users', 'OWNER.of.it', 'owner.of.it@gruen.example');
-    await finds('/companies/statements/month?month=2026-09', 'mueller', name);
+    await finds('/month-end?month=2026-09', 'mueller', name);
   },
 );
 

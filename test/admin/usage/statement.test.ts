@@ -69,7 +69,7 @@ t.test('owners see their statements, and neither internal names nor those of oth
   t.equal((await owner.get(`/companies/${foreign}/statements`)).status, 404);
   t.equal((await (await signedIn(office, 'administrator')).get(base)).status, 403);
   const operator = await signedIn(office, 'operator');
-  t.match((await operator.get(base)).text, `href="${base}/close?month=2026-08"`);
+  t.match((await operator.get(base)).text, `href="${base}/month?month=2026-08">Close…`);
 });
 
 t.test('the JSON is the sealed document, and the CSV has all lines', async (t) => {

@@ -1,5 +1,6 @@
+import { execFileSync } from 'node:child_process';
 import { createHash, randomUUID } from 'node:crypto';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
@@ -243,4 +244,57 @@ t.test('a company whose ledger lacks rows is named, and keeps no other one from 
   t.match(await close('--json'), { code: 1, json: { closed: [], refused: [{ company_id: lacking, reason: String }] } });
   await count(1);
   t.match(await close('--json'), { code: 0, json: { closed: [{ company_id: lacking, number: 1 }], refused: [] } });
+});
+
+t.test('one command has a month: what is to do, all statements, and the files of all', async (t) => {
+  const [rounded, tiny] = [await newCompany('Ähre/Söhne'), await newCompany('=Tiny')];
+  await add({ company: rounded, month: '2024-03-01', prompt: 1000, input: '1.004999999999' });
+  await add({ company: rounded, month: '2024-03-01', prompt: 1000, input: '0.000000000001' });
+  await add({ company: tiny, month: '2024-03-01', prompt: 3, input: '0', model: 'gift' });
+  await add({ company: tiny, month: '2024-02-01', prompt: 3, input: '1' });
+  const asked = ['statement', 'month', '--month', '2024-03'];
+  const open = await tollgate(...asked);
+  t.match(open, {
+    code: 0,
+    out: /^Month-end of 2024-03\n.*EUR of all statements +1\.005\n +EUR of the month before +0\.003\n/s,
+  });
+  t.match(open.out, /- 2024-02 is open for 1 company: close it first\.\n- The calls of gift had tokens/);
+  t.match(open.out, /Ähre\/Söhne +open +2 +0 +1\.005 +1\.01 /, 'half a cent is rounded up, once for all lines');
+  t.match(await tollgate(...asked, '--anyway'), { code: 64, err: /--anyway needs --close/ });
+  const refused = await tollgate(...asked, '--close', '--json');
+  t.equal(refused.code, 1);
+  t.match(refused.json, { refused: [{ company_id: tiny, reason: /2024-02 is still open/ }], sums: { closed: 1 } });
+  await tollgate('statement', 'month', '--month', '2024-02', '--close');
+  const { json } = await tollgate(...asked, '--close', '--json');
+  t.match(json, {
+    month: '2024-03',
+    before_eur: '0.003',
+    refused: [],
+    sums: { companies: 2, closed: 2, total_eur: '1.005' },
+  });
+  t.match(json.companies, [
+    { company_name: '=Tiny', number: 2, total_eur: '0', amount_eur: '0.00' },
+    { company_name: 'Ähre/Söhne', number: 1, total_eur: '1.005', amount_eur: '1.01' },
+  ]);
+  t.match(
+    (await tollgate(...asked, '--csv')).out,
+    new RegExp(`\n2024-03,${rounded},Ähre/Söhne,1,[^,]*,2,1\\.005,0,1\\.005,1\\.01,[0-9a-f]{64},,\n$`),
+  );
+  const folder = mkdtempSync(join(tmpdir(), 'tollgate-'));
+  t.teardown(() => rmSync(folder, { recursive: true }));
+  const file = join(folder, 'march.tar.gz');
+  t.equal((await tollgate(...asked, '--archive', file)).code, 0);
+  execFileSync('tar', ['-xzf', file, '-C', folder]);
+  const inside = join(folder, 'statements-2024-03');
+  const name = `Ähre Söhne ${rounded.slice(0, 8)} statement-1-2024-03`;
+  t.same(readdirSync(inside).sort(), [
+    `=Tiny ${tiny.slice(0, 8)} statement-2-2024-03.csv`,
+    `=Tiny ${tiny.slice(0, 8)} statement-2-2024-03.json`,
+    'statements-2024-03.csv',
+    `${name}.csv`,
+    `${name}.json`,
+  ]);
+  const document = await tollgate('statement', '--company', rounded, '--month', '2024-03', '--json');
+  t.equal(readFileSync(join(inside, `${name}.json`), 'utf8'), document.out, 'as it was sealed');
+  t.match(await tollgate(...asked, '--archive', file), { code: 1, err: /exist/ });
 });

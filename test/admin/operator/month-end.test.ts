@@ -5,14 +5,15 @@ import { addUsage } from '../../support/usage.ts';
 import { glance, signedInTab } from '../browser.ts';
 import { signedIn, startOffice } from '../people.ts';
 
-/** Months are closed on the pages: of one company, and of all. */
+/** Months are closed on the pages: of one company on its preview, and of all on the month-end desk. */
 
 const office = await startOffice(t);
 const { company } = office.customer;
 const db = openDatabase({ url: office.databaseUrl, maxConnections: 2 });
 t.teardown(() => db.close());
 const base = `/companies/${company}/statements`;
-const ALL = '/companies/statements/month';
+const ALL = '/month-end';
+const ONE = `${base}/month`;
 const add = (...rows: Parameters<typeof addUsage>[1]) => db.run(10_000, (sql: Sql) => addUsage(sql, rows));
 const row = { company, prompt: 1000, input: '0.0025' };
 const operator = await signedIn(office, 'operator');
@@ -36,39 +37,38 @@ t.test('an operator closes the months of a company in their order, and gets thei
   const { page } = tab;
   await page.goto(base);
   await page.getByRole('link', { name: 'Close… March 2026' }).click();
-  await page.getByRole('heading', { name: 'Close March 2026?' }).waitFor();
+  await page.getByRole('heading', { name: 'Preview of March 2026' }).waitFor();
   const main = page.getByRole('main');
   t.match(await main.innerText(), /Still open before it: January 2026, February 2026\. .*these are closed first/);
   t.equal(await main.getByRole('button', { name: 'Close March 2026' }).count(), 0);
   t.same(await glance(page, 'statement-close-order'), []);
-  t.match(await operator.post(`${base}/close`, { month: '2026-03' }), {
+  t.match(await operator.post(ONE, { month: '2026-03' }), {
     status: 422,
     text: /2026-01 and 2026-02 are still open .* beginning with 2026-01; then 2026-03\./,
   });
   t.equal(await numberOf(company, '2026-03-01'), undefined);
   const all = await operator.get(`${ALL}?month=2026-03`);
-  t.match(textOf(all), /Still open before it: January 2026 \(one company\), February 2026 \(one company\)\./);
+  t.match(textOf(all), /Still open: January 2026 \(one company\), February 2026 \(one company\)\./);
   t.match(await operator.post(ALL, { month: '2026-03' }), {
     status: 200,
     text: /Not closed.*2026-01 and 2026-02 are/s,
   });
 
   for (const [at, month] of ['January', 'February', 'March'].entries()) {
-    if (at > 0) await page.goto(`${base}/close?month=2026-03`);
-    const first = page.getByRole('link', { name: `Close ${month} 2026…` });
-    if (month !== 'March') await first.click();
-    await page.getByRole('heading', { name: `Close ${month} 2026?` }).waitFor();
+    if (at > 0) await page.goto(`${ONE}?month=2026-03`);
+    if (month !== 'March') await main.getByRole('link', { name: `${month} 2026` }).click();
+    await page.getByRole('heading', { name: `Preview of ${month} 2026` }).waitFor();
     t.match(await main.innerText(), /This cannot be undone/);
     if (at === 0) t.same(await glance(page, 'statement-close'), []);
     await page.getByRole('button', { name: `Close ${month} 2026` }).click();
     await page.getByText('The month is closed. This is its statement.').waitFor();
     await page.getByRole('heading', { name: `Statement ${at + 1} · ${month} 2026` }).waitFor();
-    t.equal(await main.getByRole('link', { name: /^Close/ }).count(), 0);
+    t.equal(await main.getByRole('button', { name: /^Close/ }).count(), 0);
   }
-  await page.goto(`${base}/close?month=2026-03`);
+  await page.goto(`${ONE}?month=2026-03`);
   await page.getByRole('heading', { name: 'Statement 3 · March 2026' }).waitFor(); // and not closed twice
   t.same(tab.complaints, []);
-  t.equal((await operator.post(`${base}/close`, { month: '2026-03' })).status, 303, 'a form that is sent again');
+  t.equal((await operator.post(ONE, { month: '2026-03' })).status, 303, 'a form that is sent again');
   const log = await office.sql`select distinct actor from audit_log where subject = 'statements'`;
   t.same([...log], [{ actor: office.people.operator }]);
   await add({ ...row, month: '2026-04-01' }); // it comes late, and waits for its statement
@@ -76,9 +76,9 @@ t.test('an operator closes the months of a company in their order, and gets thei
 
 t.test('people of a company close nothing', async (t) => {
   const owner = await signedIn(office, 'owner');
-  t.equal((await owner.post(`${base}/close`, { month: '2026-04' })).status, 403);
+  t.equal((await owner.post(ONE, { month: '2026-04' })).status, 403);
   t.equal((await owner.post(ALL, { month: '2026-04' })).status, 403);
-  t.equal((await owner.get('/companies/statements')).status, 403);
+  t.equal((await owner.get(ALL)).status, 403);
   t.equal(await numberOf(company, '2026-04-01'), undefined);
 });
 
@@ -86,22 +86,22 @@ t.test(
   'a month that is not over is not closed, and no month is closed unasked to which records are on their way',
   async (t) => {
     const now = { month: new Date().toISOString().slice(0, 7) };
-    for (const path of [`${base}/close`, ALL]) {
-      t.match(await operator.get(`${path}?month=${now.month}`), { status: 409, text: /is not over yet in UTC/ });
-      t.match(await operator.post(path, now), { status: 409, text: /is not over yet in UTC/ });
-      t.equal((await operator.post(path, { month: 'May' })).status, 404);
-    }
+    t.match(await operator.get(`${ALL}?month=${now.month}`), { status: 409, text: /is not over yet in UTC/ });
+    t.match(await operator.post(ALL, now), { status: 409, text: /is not over yet in UTC/ });
+    t.notMatch((await operator.get(`${ONE}?month=${now.month}`)).text, /<button class="danger">Close/);
+    t.equal((await operator.post(ONE, now)).status, 422);
+    for (const path of [ONE, ALL]) t.equal((await operator.post(path, { month: 'May' })).status, 404);
     const id = randomUUID();
     await office.sql`insert into gateways (id, name, version, backlog, oldest_at) values (${id}, 'gw-1', '1', 7, '2026-04-30T23:00:00Z')`;
-    t.match((await operator.get(`${base}/close?month=2026-04`)).text, /may still be on their way from gw-1/);
-    for (const path of [ALL, `${base}/close`]) {
+    t.match((await operator.get(`${ONE}?month=2026-04`)).text, /may still be on their way from gw-1/);
+    for (const path of [ALL, ONE]) {
       const asked = await operator.post(path, { month: '2026-04' });
       t.match(asked, { status: 409, text: /on their way from gw-1 .*7 records waiting.*Close it anyway/s });
       t.equal(await numberOf(company, '2026-04-01'), undefined);
     }
     const [, answer = ''] =
       /name="confirmed" value="([^"]+)"/.exec((await operator.post(ALL, { month: '2026-04' })).text) ?? [];
-    t.equal((await operator.post(`${base}/close`, { month: '2026-04', confirmed: answer })).status, 303);
+    t.equal((await operator.post(ONE, { month: '2026-04', confirmed: answer })).status, 303);
     t.equal(await numberOf(company, '2026-04-01'), '4');
     await office.sql`delete from gateways where id = ${id}`;
   },
@@ -114,20 +114,20 @@ t.test(
     const [whole, lacking, gone, shut] = await Promise.all(['Whole', 'Lacking', 'Gone', 'Shut'].map(newCompany));
     for (const company of [whole, lacking, gone, shut]) await add({ ...row, company: company as string, month });
     await add({ ...row, month: '2026-06-01' });
-    t.equal((await operator.post(`${base}/close`, { month: '2026-06' })).status, 303);
+    t.equal((await operator.post(ONE, { month: '2026-06' })).status, 303);
     await add({ ...row, month: '2026-06-01' });
     await office.sql`delete from companies where id = ${gone as string}`;
     await office.sql`update companies set closed_at = now() where id = ${shut as string}`;
     await office.sql`update monthly_spend set requests = 2 where company_id = ${lacking as string}`;
-    t.match((await operator.get('/companies/statements')).text, /July 2026.*>0<.*>4</s);
+    t.match(textOf(await operator.get(`${ALL}?month=2026-07`)), /Closed\s*0 of 5/);
 
     const { page, complaints } = await signedInTab(t, office, office.people.operator);
     await page.goto('/companies');
-    await page.getByRole('link', { name: 'Statements of all companies' }).click();
-    await page.getByRole('link', { name: 'July 2026' }).click();
-    const open = page.getByRole('table', { name: 'Companies to close July 2026 for' });
+    await page.getByRole('link', { name: 'Month-end' }).click();
+    await page.goto(`${ALL}?month=2026-07`);
+    const open = page.getByRole('table', { name: 'Statements of July 2026' });
     t.equal(await open.getByRole('row').count(), 6);
-    t.match(await open.innerText(), /a removed company.*Nordlicht Verlag\s+0\s.*\s1\s.*Shut/s);
+    t.match(await open.innerText(), /a removed company.*Nordlicht Verlag\s+open\s+0\s+1\s.*Shut/s);
     t.same(await glance(page, 'statements-all'), []);
     await page.getByRole('button', { name: 'Close July 2026 for 5 companies' }).click();
     t.match(await page.getByRole('status').innerText(), '4 companies are closed for July 2026.');
@@ -145,10 +145,7 @@ t.test(
     await office.sql`update monthly_spend set requests = 1 where company_id = ${lacking as string}`;
     await page.getByRole('link', { name: 'What is still open of July 2026' }).click();
     await page.getByRole('button', { name: 'Close July 2026 for one company' }).click();
-    t.match(
-      await page.getByRole('main').innerText(),
-      /One company is closed.*No company waits for a statement of July 2026/s,
-    );
+    t.match(await page.getByRole('main').innerText(), /One company is closed.*5 of 5/s);
     await page.reload();
     t.match(await page.getByRole('status').innerText(), 'One company is closed', 'nothing is sent again');
   },
@@ -158,7 +155,72 @@ t.test('the last month of a closed company is closed on its own page', async (t)
   const id = await newCompany('Left');
   await add({ ...row, company: id, month: '2026-05-01' });
   await office.sql`update companies set closed_at = now() where id = ${id}`;
-  t.match((await operator.get(`/companies/${id}/statements/close?month=2026-05`)).text, /Close May 2026\?/);
-  t.equal((await operator.post(`/companies/${id}/statements/close`, { month: '2026-05' })).status, 303);
+  t.match((await operator.get(`/companies/${id}/statements/month?month=2026-05`)).text, /Close May 2026/);
+  t.equal((await operator.post(`/companies/${id}/statements/month`, { month: '2026-05' })).status, 303);
   t.equal(await numberOf(id, '2026-05-01'), '1');
 });
+
+t.test(
+  'figures are the same to the last digit on the desk, in the file of all and in each statement; who opened one is noted once',
+  async (t) => {
+    const month = '2025-11';
+    const [one, other] = await Promise.all(['Ähre & Söhne', '=Cent/Co'].map(newCompany));
+    const each = { month: `${month}-01`, input: '0.000000000001' };
+    await add(
+      { ...row, ...each, company: one as string, prompt: 5_000_000 },
+      { ...row, company: one as string, month: each.month, input: '0.005', prompt: 1000 },
+    );
+    await add(
+      { ...row, ...each, company: other as string, prompt: 7 },
+      { ...each, company: other as string, model: 'gift', prompt: 9, input: '0' },
+    );
+    await add({ ...row, company: one as string, month: '2025-10-01', input: '0.01' });
+    const before = await operator.get(`${ALL}?month=${month}&exact=1`);
+    t.match(textOf(before), /Total€0\.005000005000007/);
+    t.match(textOf(before), /-€0\.004999994999993 \(-49\.9%\) against October 2025/);
+    t.match(textOf(before), /Still open: October 2025 \(one company\)/);
+    t.match(textOf(before), /Calls of gift had tokens and cost nothing/);
+    t.equal((await operator.post(ALL, { month: '2025-10' })).status, 303);
+    t.equal((await operator.post(ALL, { month })).status, 303);
+    const [statement] =
+      await office.sql`select total_eur::text as total from statements where company_id = ${one as string} and number = 2`;
+    t.equal(statement?.total, '0.005000005');
+    const csv = await operator.get(`${ALL}.csv?month=${month}&spreadsheet=comma`);
+    const lines = csv.text
+      .trim()
+      .split('\n')
+      .slice(1)
+      .map((line) => line.split(','));
+    t.same(
+      lines.map((cells) => [cells[2], cells[3], ...cells.slice(5, 10)]),
+      [
+        ["'=Cent/Co", '1', '2', '0.000000000000007', '0', '0.000000000000007', '0.00'],
+        ['Ähre & Söhne', '2', '2', '0.005000005', '0', '0.005000005', '0.01'],
+      ],
+    );
+    const desk = textOf(await operator.get(`${ALL}?month=${month}&exact=1`));
+    t.match(desk, /Closed2 of 2/);
+    t.match(desk, /Ähre &amp; Söhne22none€0\.005000005€0\.01no/);
+
+    const archive = await operator.get(`${ALL}.tar.gz?month=${month}`);
+    t.equal(archive.status, 200);
+    t.equal(archive.headers.get('content-type'), 'application/gzip');
+    t.equal((await operator.get(`/companies/${one}/statements/month?month=${month}`)).status, 200);
+    const opened = () => office.sql`select opened_by, opened_at from statements where opened_at is not null`;
+    t.same([...(await opened())], [], 'an operator is no owner');
+    const owner = await signedIn(office, 'owner');
+    t.equal((await owner.get(`${base}/month?month=2025-12`)).status, 200, 'a preview is no statement');
+    t.equal((await owner.get(`${base}/month.json?month=2026-03`)).status, 200);
+    const first = await opened();
+    t.match([...first], [{ opened_by: office.people.owner }]);
+    t.equal((await owner.get(`${base}/month?month=2026-03`)).status, 200);
+    t.same([...(await opened())], [...first], 'noted once');
+    t.match(
+      textOf(await operator.get(`${ALL}?month=2026-03`)),
+      new RegExp(`1 opened by their owners.*${office.people.owner}`, 's'),
+    );
+    const again = office.sql`update statements set opened_at = now() where company_id = ${company} and number = 3`;
+    await t.rejects(again, /append-only/);
+    await t.rejects(office.sql`update statements set content = '{}' where company_id = ${company}`, /append-only/);
+  },
+);

@@ -1,0 +1,222 @@
+import { amountInCents, monthCsv } from '../../domain/documents/month-end.ts';
+import { readMonth } from '../../domain/field.ts';
+import { formatEur, parseEur } from '../../domain/money.ts';
+import { addMonths } from '../../domain/reports/day-range.ts';
+import { type ClosedEach, closeMonthOfAll } from '../../operations/statement.ts';
+import { companyNames } from '../../store/company/company.ts';
+import { type CompanyMonthSort, pageOfCompanyMonths } from '../../store/lists/page.ts';
+import { type CompanyMonth, type MonthEnd, readCompanyMonths, readMonthEnd } from '../../store/statement/month.ts';
+import { SHARED_BOUND } from '../../store/statement/statement.ts';
+import { archiveStatements } from '../../store/usage/statement-archive.ts';
+import { type PageContext, type Route, read, sharerOf } from '../page/context.ts';
+import { CSV, download, nameFile } from '../page/download.ts';
+import { formState } from '../page/field.ts';
+import type { Form } from '../page/form.ts';
+import { type Html, html } from '../page/html.ts';
+import { badge, companyLink, exactSwitch, muted, page, table } from '../page/layout.ts';
+import { list, listQuery } from '../page/list.ts';
+import { csvLinks, spreadsheetOf } from '../page/spreadsheet.ts';
+import { askIfOnItsWay, closeForm, closing, onItsWay } from '../usage/statement-close.ts';
+import { figureCard } from '../usage/usage-cards.ts';
+
+const PATH = '/month-end';
+const action = 'statement.close';
+
+/** The month-end desk: what is still to do for a month, its figures, closing it, and the statements of all companies. */
+export const monthEndRoutes: readonly Route[] = [
+  { method: 'GET', path: PATH, action, handle: deskPage },
+  { method: 'POST', path: PATH, action, permits: 'slow', handle: closeAll, page: deskPage },
+  { method: 'GET', path: `${PATH}.csv`, action, handle: downloadCsv },
+  { method: 'GET', path: `${PATH}.tar.gz`, action, handle: downloadArchive },
+];
+
+/** No company is begun later than this after the form was sent: proxies wait for an answer a minute or so. */
+const ROUND_MS = 20_000;
+const EXPORT_MS = 30 * 60_000;
+const SORTS = { name: 'Name', '-cost': 'Highest total', open: 'Open first', opened: 'Not opened first' };
+type Refused = ClosedEach['refused'][number];
+
+/** The first day of the month that a page or a form is about; the last one that is over by default. @throws FieldError */
+function monthOf(c: PageContext, form?: Form): string {
+  const { calendar, clock } = c.var.services;
+  const asked = form?.values.get('month') ?? c.req.query('month');
+  return asked === undefined ? addMonths(calendar.month(clock()), -1) : readMonth(asked);
+}
+
+async function deskPage(c: PageContext, form: Form): Promise<Response> {
+  const month = monthOf(c, form);
+  const { format } = c.var;
+  const name = format.month(month);
+  const short = month.slice(0, 7);
+  const query = listQuery<CompanyMonthSort>(c, SORTS);
+  const why = await onItsWay(c, month);
+  const { rows, end } = await read(c, async (sql) => ({
+    rows: await pageOfCompanyMonths(sql, month, query),
+    end: await readMonthEnd(sql, month),
+  }));
+  const { sums } = end;
+  const left = sums.companies - sums.closed;
+  const shown = {
+    path: PATH,
+    caption: `Statements of ${name}`,
+    ...columns(c, short),
+    sorts: SORTS,
+    kept: { month: short },
+    empty: `No company has API calls in ${name}, and none waits for a correction.`,
+  };
+  const files = `month=${short}`;
+  const closed = c.req.query('closed') ?? '';
+  const other = (to: string, rel: string) =>
+    html`<a class="button quiet" rel="${rel}" href="${PATH}?month=${to.slice(0, 7)}">${format.month(to)}</a>`;
+  const { calendar, clock } = c.var.services;
+  const next = addMonths(month, 1);
+  const body = html`<div class="title-row"><h1>Month-end of ${name}</h1>
+<span class="row-actions">${other(addMonths(month, -1), 'prev')}${next < calendar.month(clock()) ? other(next, 'next') : ''}</span></div>${formState(form, c.req.path).summary}
+${/^\d{1,9}$/.test(closed) ? closedNotice(c, month, Number(closed), left) : ''}
+${figures(c, month, end)}
+${checks(c, why, end)}
+${left === 0 ? '' : closeCard(c, month, end)}
+<div class="title-row"><h2>Statements</h2>${sums.companies === 0 ? '' : html`<span class="row-actions">${csvLinks(c, `${PATH}.csv?${files}`)}${sums.closed === 0 ? '' : html`<a class="button quiet" href="${PATH}.tar.gz?${files}" download>All as one archive</a>`}</span>`}</div>
+${list(c, shown, query, rows)}
+<p class="muted foot">Companies with API calls in the month, or with calls that came after an earlier month was closed: the next statement corrects them. In-app chat is in none. The invoice is for the amount in cents: the exact total, rounded once. ${exactSwitch(c)}</p>`;
+  return page(c, `Month-end of ${name}`, body);
+}
+
+function figures(c: PageContext, month: string, { sums, before_eur }: MonthEnd): Html {
+  const { format } = c.var;
+  const { companies, closed, opened, total_eur, requests, corrections } = sums;
+  const before = format.month(addMonths(month, -1));
+  const change = before_eur === null ? null : parseEur(total_eur) - parseEur(before_eur);
+  const percent =
+    change === null || parseEur(before_eur as string) <= 0n
+      ? ''
+      : ` (${format.percent(Number((change * 1000n) / parseEur(before_eur as string)) / 10)})`;
+  const changeText =
+    change === null
+      ? `No calls in ${before}`
+      : html`${change < 0n ? '' : '+'}${format.amount(formatEur(change))}${percent} against ${before}`;
+  const late =
+    corrections === 0 ? 'no late calls' : `and ${format.count(corrections)} of earlier months that came late`;
+  return html`<div class="figures">
+${figureCard('Total', format.amount(total_eur), changeText)}
+${figureCard('Calls', format.count(requests), late)}
+${figureCard('Closed', `${format.count(closed)} of ${format.count(companies)}`, closed === 0 ? 'no statement yet' : `${format.count(opened)} opened by their owners`)}</div>`;
+}
+
+/** What should be looked at before the month is closed. */
+function checks(c: PageContext, why: string | null, { sums, earlier, free_models }: MonthEnd): Html {
+  const { format } = c.var;
+  const isOver = sums.companies > 0 && sums.closed === sums.companies;
+  const months = earlier.map(
+    ({ month, open }, at) =>
+      html`${at === 0 ? '' : ', '}<a href="${PATH}?month=${month}">${format.month(`${month}-01`)}</a> (${open === 1 ? 'one company' : `${format.count(open)} companies`})`,
+  );
+  const models = free_models.map(
+    (slug, at) => html`${at === 0 ? '' : ', '}<a href="/models?q=${encodeURIComponent(slug)}"><code>${slug}</code></a>`,
+  );
+  const all: readonly (readonly [title: string, isDone: boolean, text: Html | string])[] = [
+    [
+      'Earlier months are closed',
+      earlier.length === 0,
+      html`Still open: ${months}. Months of a company are closed in their order: close these first, or those companies are refused here.`,
+    ],
+    ['All records are booked', why === null, why ?? ''],
+    [
+      'Every model has a price',
+      free_models.length === 0,
+      html`Calls of ${models} had tokens and cost nothing. A price set now counts for later calls alone.`,
+    ],
+    ['The month is closed for all companies', isOver, ''],
+  ];
+  return html`<section class="card first-steps" aria-labelledby="to-do"><h2 id="to-do">What is to do</h2><ol>${all.map(
+    ([title, isDone, text]) =>
+      html`<li><div class="step-title"><h3>${title}</h3> ${isDone ? badge('good', 'done') : badge('warn', 'to do')}</div>${isDone || text === '' ? '' : html`<p>${text}</p>`}</li>`,
+  )}</ol></section>`;
+}
+
+function closeCard(c: PageContext, month: string, { sums }: MonthEnd): Html {
+  const { format } = c.var;
+  const left = sums.companies - sums.closed;
+  const count = left === 1 ? 'one company' : `${format.count(left)} companies`;
+  const what = `${format.month(month)} for ${count}`;
+  const text = html`Each of them gets a numbered and sealed statement with the figures below; the total of the month is ${format.eurText(sums.total_eur)}.`;
+  return closeForm(c, month, PATH, what, text);
+}
+
+function columns(c: PageContext, month: string) {
+  const { format } = c.var;
+  const cells = {
+    Company: (row: CompanyMonth) =>
+      html`${companyLink(row, `statements/month?month=${month}`)}${row.company_name === null ? html` <code>${row.company_id}</code>` : ''}`,
+    Statement: ({ number }: CompanyMonth) => (number === null ? badge('warn', 'open') : format.count(number)),
+    Calls: ({ requests }: CompanyMonth) => format.count(requests),
+    Corrections: ({ corrections }: CompanyMonth) => (corrections === 0 ? muted('none') : format.count(corrections)),
+    Total: ({ total_eur }: CompanyMonth) => format.amount(total_eur),
+    'To invoice': ({ total_eur }: CompanyMonth) => format.eurText(amountInCents(total_eur)),
+    Opened: ({ number, opened_at, opened_by }: CompanyMonth) =>
+      opened_at === null
+        ? muted(number === null ? '–' : 'no')
+        : html`${format.instant(opened_at)} ${muted(opened_by ?? '')}`,
+  };
+  return { cells, figures: ['Calls', 'Corrections', 'Total', 'To invoice'] };
+}
+
+async function closeAll(c: PageContext, form: Form): Promise<Response> {
+  const { clock } = c.var.services;
+  const month = form.required('month', readMonth);
+  form.check();
+  const back = `${PATH}?month=${month.slice(0, 7)}`;
+  await askIfOnItsWay(c, form, month, back);
+  const end = clock() + ROUND_MS;
+  const done = await closeMonthOfAll(closing(c), { month, anyway: true, bound: SHARED_BOUND }, () => clock() < end);
+  // those whose turn did not come wait on the page of the month
+  return done.refused.length > 0
+    ? refusedPage(c, month, done, back)
+    : c.redirect(`${back}&closed=${done.closed.length}`, 303);
+}
+
+/** The refused companies with their reasons, which are stored nowhere. */
+async function refusedPage(c: PageContext, month: string, { closed, refused }: ClosedEach, back: string) {
+  const name = c.var.format.month(month);
+  const ids = refused.map(({ company_id }) => company_id);
+  const names = await read(c, (sql) => companyNames(sql, ids));
+  const cells = {
+    Company: ({ company_id }: Refused) =>
+      companyLink(
+        { company_id, company_name: names.get(company_id) ?? null },
+        `statements/month?month=${month.slice(0, 7)}`,
+      ),
+    Reason: ({ reason }: Refused) => reason,
+  };
+  const body = html`<h1>Month-end of ${name}</h1>${closedNotice(c, month, closed.length)}
+<section class="problem" role="alert"><h2>Not closed</h2>${table(`Not closed for ${name}`, refused, { cells }, true)}</section>
+<p><a href="${back}">What is still open of ${name}</a></p>`;
+  return page(c, `Month-end of ${name}`, body);
+}
+
+/** @param left companies whose turn did not come in the round */
+function closedNotice(c: PageContext, month: string, closed: number, left = 0): Html {
+  const { format } = c.var;
+  const many = closed === 0 ? 'No company was' : `${format.count(closed)} companies are`;
+  const count = closed === 1 ? 'One company is' : many;
+  return html`<p class="notice" role="status">${count} closed for ${format.month(month)}.${left === 0 ? '' : ` There was no time for ${format.count(left)} more: close the month for them, too.`}</p>`;
+}
+
+/** All companies of the month in one file, with names. */
+async function downloadCsv(c: PageContext): Promise<Response> {
+  const month = monthOf(c);
+  const form = spreadsheetOf(c);
+  const rows = await read(c, (sql) => readCompanyMonths(sql, month), EXPORT_MS);
+  const name = month.slice(0, 7);
+  nameFile(c, { name: `statements-${name}.csv`, type: CSV });
+  return c.body(monthCsv(name, rows, form));
+}
+
+/** All statements of the month in one file. */
+async function downloadArchive(c: PageContext): Promise<Response> {
+  const month = monthOf(c);
+  const file = { name: `statements-${month.slice(0, 7)}.tar.gz`, type: 'application/gzip' };
+  return download(c, c.var.services, sharerOf(c), file, (write) =>
+    read(c, (sql) => archiveStatements(sql, month, write), EXPORT_MS),
+  );
+}

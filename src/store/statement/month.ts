@@ -1,0 +1,117 @@
+import type { Sql } from '../connection/pool.ts';
+import { type MonthRow, monthsOfAll } from './statement.ts';
+
+/** A month of all companies: the statements that there are, and those that are still to be made. EUR is exact decimal text. */
+
+/** The part of one company. While it is open, its figures are what a statement would have now. */
+export interface CompanyMonth {
+  readonly company_id: string;
+  /** null: it was removed. */
+  readonly company_name: string | null;
+  /** Of the statement; null: the month of the company is open. */
+  readonly number: number | null;
+  readonly closed_at: Date | null;
+  readonly requests: number;
+  readonly cost_eur: string;
+  /** Late calls of earlier months. */
+  readonly corrections: number;
+  /** The cost of the month and of its corrections. */
+  readonly total_eur: string;
+  /** Of the statement, in hex. */
+  readonly digest: string | null;
+  /** When an owner first opened or downloaded the statement, and who; null: nobody did. */
+  readonly opened_at: Date | null;
+  readonly opened_by: string | null;
+}
+
+/** Sums over the companies of a month. */
+export interface MonthSums extends Pick<CompanyMonth, 'requests' | 'cost_eur' | 'corrections' | 'total_eur'> {
+  readonly companies: number;
+  /** Those that have a statement, and whose owners opened it. */
+  readonly closed: number;
+  readonly opened: number;
+}
+
+/** All that one has to know before a month is closed. */
+export interface MonthEnd {
+  readonly sums: MonthSums;
+  /** The total of the month before; null: it has none. */
+  readonly before_eur: string | null;
+  /** Earlier months that are open, the earliest first. */
+  readonly earlier: readonly MonthRow[];
+  /** Models whose calls of the month had tokens, and cost nothing. */
+  readonly free_models: readonly string[];
+}
+
+/** The rows of a month, as a part of a statement: names and texts are for whoever selects. @param month its first day */
+export function companyMonths(sql: Sql, month: string) {
+  // the ledger is read only for calls that came late, and apart from sums: it may be on other servers
+  return sql`
+    with booked as materialized (
+      select company_id, requests, api_cost_eur from monthly_spend
+      where billing_month = ${month}::date and (requests > 0 or statement is not null)
+    ),
+    closed as materialized (
+      select company_id, number, closed_at, requests, cost_eur, corrections, total_eur, digest, opened_at, opened_by
+      from statements where billing_month = ${month}::date
+    ),
+    waiting as materialized (
+      select company_id, count(*) as calls, sum(cost_eur) as eur
+      from late_usage join api_usage using (company_id, billing_month, request_id)
+      where billing_month < ${month}::date and company_id <> all (array(
+        select company_id from statements where billing_month >= ${month}::date))
+      group by 1
+    )
+    select company_id, number, closed_at, digest, opened_at, opened_by, coalesce(s.requests, b.requests, 0) as requests,
+      coalesce(s.cost_eur, b.api_cost_eur, 0) as cost_eur, coalesce(s.corrections, w.calls, 0) as corrections,
+      coalesce(s.total_eur, coalesce(b.api_cost_eur, 0) + coalesce(w.eur, 0)) as total_eur
+    from booked b full join waiting w using (company_id) left join closed s using (company_id)`;
+}
+
+/** The columns of CompanyMonth, of `companyMonths` as `m` and companies as `c`. */
+export function companyMonthColumns(sql: Sql) {
+  return sql`m.company_id, c.name as company_name, number::float8 as number, m.closed_at, requests::float8 as requests,
+    trim_scale(cost_eur)::text as cost_eur, corrections::float8 as corrections, trim_scale(total_eur)::text as total_eur,
+    encode(digest, 'hex') as digest, opened_at, opened_by`;
+}
+
+/** All companies of a month by name. @param month its first day */
+export function readCompanyMonths(sql: Sql, month: string): PromiseLike<CompanyMonth[]> {
+  return sql<CompanyMonth[]>`
+    select ${companyMonthColumns(sql)} from (${companyMonths(sql, month)}) m left join companies c on c.id = m.company_id
+    order by company_name nulls last, m.company_id`;
+}
+
+/** @param month its first day */
+export async function readMonthEnd(sql: Sql, month: string): Promise<MonthEnd> {
+  const sums = await readSums(sql, month);
+  const [{ before }] = await sql<[{ before: string }]>`
+    select to_char(${month}::date - interval '1 month', 'YYYY-MM-DD') as before`;
+  const { companies, total_eur } = await readSums(sql, before);
+  const free = await sql<{ model_slug: string }[]>`
+    select model_slug from usage_model_days where billing_month = ${month}::date group by 1
+    having sum(cost_eur) = 0 and sum(prompt_tokens + completion_tokens) > 0 order by model_slug collate "C" limit 50`;
+  const months = await monthsOfAll(sql);
+  return {
+    sums,
+    before_eur: companies === 0 ? null : total_eur,
+    earlier: months.filter((each) => each.open > 0 && `${each.month}-01` < month).reverse(),
+    free_models: free.map(({ model_slug }) => model_slug),
+  };
+}
+
+async function readSums(sql: Sql, month: string): Promise<MonthSums> {
+  const [row] = await sql<[MonthSums]>`
+    select count(*)::integer as companies, count(number)::integer as closed, count(opened_at)::integer as opened,
+      coalesce(sum(requests), 0)::float8 as requests, trim_scale(coalesce(sum(cost_eur), 0))::text as cost_eur,
+      coalesce(sum(corrections), 0)::float8 as corrections, trim_scale(coalesce(sum(total_eur), 0))::text as total_eur
+    from (${companyMonths(sql, month)}) m`;
+  return row;
+}
+
+/** Notes that an owner opened a statement, unless one did before. */
+export async function updateOpened(sql: Sql, company: string, number: number, by: string): Promise<void> {
+  await sql`
+    update statements set opened_at = now(), opened_by = ${by}
+    where company_id = ${company} and number = ${number} and opened_at is null`;
+}
