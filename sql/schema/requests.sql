@@ -72,6 +72,25 @@ comment on column request_hours.reasons is 'how many requests got each error cod
 comment on column request_hours.duration_buckets is 'served requests by duration, up to 5, 10, 20, 50, 100, 200, 300, 500, 750, 1000, 1500, 2000, 3000, 5000, 7500, 10000, 15000, 20000, 30000, 60000, 120000, 300000 ms, and longer';
 comment on column request_hours.added_buckets is 'the same by the time the gateway added, up to 50, 100, 150, 200, 300, 500, 1000, 2000, 5000, 10000, 25000, 100000, 500000, 2000000 µs, and longer';
 
+-- By the day, without keys: a month of a company is some hundred rows, however many keys it has, and what was refused
+-- today is found without the hours. Written with the hours, in the same statement.
+create table request_days (
+  company_id       uuid not null,
+  day              date not null,
+  model_slug       text not null,
+  endpoint         text not null,
+  requests         bigint not null,
+  refused          bigint not null,
+  failed           bigint not null,
+  duration_buckets bigint[] not null,
+  reasons          jsonb not null,
+  primary key (company_id, day, model_slug, endpoint)
+) with (fillfactor = 60);
+-- a day of all companies: its rows lie beside each other
+create index request_days_day on request_days using brin (day) with (pages_per_range = 32);
+comment on table request_days is 'request_trail summed by day, without keys; columns as in request_hours';
+comment on column request_days.day is 'calendar day of occurred_at in the billing time zone';
+
 -- All companies together: thirty days of pictures are 720 of these rows instead of millions. It costs no request anything,
 -- because a gateway sums up each hour afterwards.
 create table request_totals (

@@ -17,7 +17,7 @@ begin
     'users', 'oidc_groups', 'invitations', 'alert_receivers', 'cost_center_budgets', 'admin_tokens', 'chat_usage', 'api_usage', 'upstream_costs', 'monthly_spend', 'usage_daily',
     'usage_company_days', 'usage_key_months', 'usage_details', 'upstream_cost_monthly',
     'statements', 'statement_rows', 'late_usage', 'budget_reservations', 'budget_alerts', 'events', 'request_trail',
-    'request_hours', 'audit_log']
+    'request_hours', 'request_days', 'audit_log']
   loop
     execute format('alter table %I enable row level security', name);
   end loop;
@@ -28,7 +28,7 @@ begin
   end loop;
   -- What is_visible says, found out once for a statement instead of for each row, which takes longer than summing it.
   foreach name in array array['api_keys', 'usage_daily', 'usage_company_days', 'usage_key_months',
-    'usage_details', 'request_hours']
+    'usage_details', 'request_hours', 'request_days']
   loop
     execute format($policy$create policy own on %I using ((select current_user) <> 'tollgate_tenant'
       or company_id = (select nullif(current_setting('tollgate.company_id', true), '')::uuid))$policy$, name);
@@ -61,7 +61,7 @@ create table tenant_grants (
 comment on table tenant_grants is 'what tollgate_tenant may do: each row is the middle of "grant … to tollgate_tenant"';
 
 insert into tenant_grants (privilege) values
-  ('select on settings, models, chat_usage, api_usage, monthly_spend, usage_daily, usage_company_days, usage_key_months, usage_details, budget_reservations, budget_alerts, statements, statement_rows, late_usage, request_hours, oidc_groups'),
+  ('select on settings, models, chat_usage, api_usage, monthly_spend, usage_daily, usage_company_days, usage_key_months, usage_details, budget_reservations, budget_alerts, statements, statement_rows, late_usage, request_hours, request_days, oidc_groups'),
   ('select, insert, update, delete on assistants, cost_center_budgets'),
   ('execute on function has_account(text)'),
   -- what every change leaves behind

@@ -1,4 +1,5 @@
 import type { Sql } from 'postgres';
+import { sumDays } from '../support/requests.ts';
 
 /**
  * Two months of data for screenshots, the same every time: models, keys, assistants, 3,300 calls
@@ -134,4 +135,5 @@ export async function paintOthers(sql: Sql, company: string): Promise<void> {
     from each
     on conflict do nothing`;
   await sql`select sum_request_hours(interval '40 days')`;
+  await sumDays(sql);
 }

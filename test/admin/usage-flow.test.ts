@@ -3,7 +3,7 @@ import t, { type Test } from 'tap';
 import { addDays } from '../../src/domain/reports/day-range.ts';
 import { openDatabase } from '../../src/store/connection/pool.ts';
 import { trailStore } from '../../src/store/gateway/request-trail.ts';
-import { addRequests } from '../support/requests.ts';
+import { addRequests, sumDays } from '../support/requests.ts';
 import { glance, signedInTab } from './browser.ts';
 import { signedIn, startOffice } from './people.ts';
 
@@ -31,6 +31,7 @@ await office.sql`
     duration_ms, added_us, duration_buckets, added_buckets)
   select ${company}, ${`${today}T00:00:00Z`}, 'swift', ${key?.id}, 'messages', 4, 0, 1, 1, 4000, 400,
     array_fill(0, array[9]) || array[4] || array_fill(0, array[13]), array_fill(0, array[15])`;
+await sumDays(office.sql);
 
 const begin = (t: Test, options = {}) => signedInTab(t, office, office.people.owner, { locale: 'en-IE', ...options });
 

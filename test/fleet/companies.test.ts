@@ -45,6 +45,7 @@ const BY_OTHER_NAME: Readonly<Record<string, string>> = {
   'model_prices by nothing':
     'those that begin at a date, of all companies: a few rows of an index; after changes of models',
   'monthly_spend by billing_month': 'the sums of all companies for the overview, once in a quarter of an hour',
+  'request_days by day': 'days that are too old are deleted once an hour, a few at a time',
   'request_hours by hour': 'hours that are too old are deleted once an hour, a few at a time',
   'request_hours by nothing': 'the hours of two days are summed up for the overview, once in a quarter of an hour',
   'spend_changes by xid': 'whose spend changed since the last look: all companies at once',
@@ -54,7 +55,7 @@ const BY_OTHER_NAME: Readonly<Record<string, string>> = {
 /** Statements about all companies, which read each table of sums by itself, and what they do with it afterwards; and the new events, of which each is told to its company's own receivers. */
 const ALL_COMPANIES = [
   /^insert into usage_marks/,
-  /^\s*delete from request_hours/,
+  /^\s*delete from request_(hours|days)/,
   /\b(spends|changed) as materialized/,
   /\b(present|buckets) as materialized/,
   /\bwith untold as/,

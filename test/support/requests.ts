@@ -1,3 +1,4 @@
+import type { Sql } from 'postgres';
 import type { TrailStore } from '../../src/domain/ports.ts';
 import { newRequestId } from '../../src/runtime/request-id.ts';
 
@@ -54,4 +55,26 @@ export async function addRequests(store: TrailStore, rows: readonly SomeRequest[
   }));
   await store.insert(Buffer.from(JSON.stringify(json)));
   return all.map(({ id }) => id);
+}
+
+/** The sums by day of hours that a test wrote by itself. */
+export async function sumDays(sql: Sql): Promise<void> {
+  await sql`truncate request_days`;
+  await sql`
+    with hours as (
+      select *, (hour at time zone (select value from settings where name = 'billing_timezone'))::date as day from request_hours),
+    buckets as (
+      select company_id, day, model_slug, endpoint, array_agg(count order by bucket) as duration_buckets from (
+        select company_id, day, model_slug, endpoint, bucket, sum(n)::bigint as count
+        from hours, unnest(duration_buckets) with ordinality as b (n, bucket) group by 1, 2, 3, 4, 5) each
+      group by 1, 2, 3, 4),
+    codes as (
+      select company_id, day, model_slug, endpoint, jsonb_object_agg(code, requests) as reasons from (
+        select company_id, day, model_slug, endpoint, key as code, sum(value::bigint) as requests
+        from hours, jsonb_each_text(reasons) group by 1, 2, 3, 4, 5) each
+      group by 1, 2, 3, 4)
+    insert into request_days
+    select company_id, day, model_slug, endpoint, sum(requests), sum(refused), sum(failed), b.duration_buckets, coalesce(c.reasons, '{}')
+    from hours join buckets b using (company_id, day, model_slug, endpoint) left join codes c using (company_id, day, model_slug, endpoint)
+    group by company_id, day, model_slug, endpoint, b.duration_buckets, c.reasons`;
 }

@@ -149,7 +149,13 @@ if (live) {
     if (left === 0 || !fresh) return;
     // screen readers say what is new, and nothing again
     if (fresh.innerHTML !== live.innerHTML) live.replaceChildren(...fresh.childNodes);
-    resume('live' in fresh.dataset ? left - 1 : 0);
+    if ('live' in fresh.dataset) return resume(left - 1);
+    resume(0);
+    // its step of a list is done, which a badge and the line above the list say too
+    const told = live.closest('li')?.querySelector('.badge');
+    for (const part of [told, told?.closest('section').querySelector('p[data-done]')])
+      if (part) part.textContent = part.dataset.done;
+    if (told) told.className = 'badge good';
   };
   const next = () =>
     setTimeout(

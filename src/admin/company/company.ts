@@ -1,13 +1,15 @@
-import { DISABLED_MODELS } from '../../domain/gate.ts';
+import { addDays, intervalsIn } from '../../domain/reports/day-range.ts';
 import { LIMIT_SETTINGS, MEMBER_SETTINGS, NAME, STRICT_CEILINGS } from '../../domain/settings/company.ts';
 import { limitTexts } from '../../domain/settings/limit-text.ts';
 import { may } from '../../operations/permission.ts';
 import { type CompanyRow, findCompany } from '../../store/company/company.ts';
-import { type CompanySort, pageOfCompanies } from '../../store/lists/page.ts';
+import { type CompanySort, type CompanyState, type ListedCompany, pageOfCompanies } from '../../store/lists/page.ts';
+import { budgetPicture, budgetTiles, sparkLine } from '../page/chart.ts';
 import { changeAsOperator, mayNow, type PageContext, param, type Route, read } from '../page/context.ts';
 import type { Form } from '../page/form.ts';
+import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
-import { badge, companyHeading, page } from '../page/layout.ts';
+import { badge, companyHeading, muted, page } from '../page/layout.ts';
 import { list, listQuery } from '../page/list.ts';
 import { settingFields } from '../page/setting.ts';
 import { ceilingsCard, membersCard, saving, setSettings, settingCard, settingsCard } from './ceiling.ts';
@@ -45,34 +47,75 @@ export const companyRoutes: readonly Route[] = [
   { method: 'POST', path: `${BASE}/name`, action: 'company.rename', handle: saving(NAME), page: settingsPage },
 ];
 
+/** Headings of the list by the order that a click on them gives. */
 const SORTS = {
-  name: 'Name',
-  '-spent': 'Highest cost',
-  '-budget': 'Highest budget',
-  '-created': 'Newest',
+  name: 'Company',
+  '-spent': 'Spent this month',
+  '-share': 'Monthly budget',
+  '-refused': 'Refused today',
+  '-called': 'Last call',
 };
+const STATES: readonly (readonly [CompanyState | '', string])[] = [
+  ['', 'all'],
+  ['near', '80% of the budget used'],
+  ['used-up', 'budget used up'],
+  ['refused', 'refused today'],
+  ['quiet', 'no call in 30 days'],
+  ['new', 'new in 30 days'],
+  ['non-eu', 'non-EU models allowed'],
+  ['closed', 'closed'],
+];
 
 function open(c: PageContext): Response {
   return c.redirect(`/companies/${param(c, 'company')}/usage`, 303);
 }
 
 async function listPage(c: PageContext): Promise<Response> {
-  const { format } = c.var;
+  const { format, services } = c.var;
   const query = listQuery<CompanySort>(c, SORTS);
-  const companies = await read(c, (sql) => pageOfCompanies(sql, query));
+  const [state] = STATES.find(([each]) => each === c.req.query('show')) ?? [''];
+  const companies = await read(c, (sql) => pageOfCompanies(sql, query, state || null));
+  const today = services.calendar.date(services.clock());
+  const days = intervalsIn({ from: addDays(today, -29), to: today }, 'day');
+  // on a phone no heading stands above it
+  const countOf = (refused: number) => html`${format.count(refused)}<span class="unit"> refused</span>`;
   const cells = {
-    Company: ({ id, name, closed_at }: CompanyRow) =>
-      html`<a href="/companies/${id}/usage">${name}</a>${closed_at === null ? '' : html` ${badge('bad', 'closed')}`}`,
-    'Spent this month': ({ spent }: { spent: string }) => format.amount(spent),
-    'Monthly budget': ({ effective_budget_eur: eur }: CompanyRow) => (eur === null ? 'unlimited' : format.amount(eur)),
-    'EU gate': (company: CompanyRow) =>
-      company.allow_non_eu_models && !company.eu_locked ? badge('warn', 'non-EU allowed') : badge('eu', 'EU only'),
-    'Disabled models': (company: CompanyRow) => company[DISABLED_MODELS].length || 'none',
+    [SORTS.name]: (row: ListedCompany) => html`<a href="/companies/${row.id}/usage">${row.name}</a>${badges(row)}`,
+    [SORTS['-spent']]: ({ spent }: ListedCompany) => format.amount(spent),
+    [SORTS['-share']]: (row: ListedCompany) => budgetCell(row, format),
+    '30 days': (row: ListedCompany) =>
+      sparkLine(
+        days.map((day) => row.days[day] ?? 0),
+        (most, at) => `most on ${format.day(days[at] as string)}: ${format.eurFixed(String(most))}`,
+      ),
+    [SORTS['-refused']]: ({ id, refused }: ListedCompany) =>
+      refused === 0
+        ? muted(countOf(refused))
+        : html`<a href="/companies/${id}/requests?status=refused">${countOf(refused)}</a>`,
+    [SORTS['-called']]: ({ called_at }: ListedCompany) => (called_at === null ? muted('never') : format.ago(called_at)),
   };
-  const figures = ['Spent this month', 'Monthly budget', 'Disabled models'];
+  const figures = [SORTS['-spent'], SORTS['-refused']];
+  const empty = html`There are no companies yet. <a href="/companies/new">Create the first one</a>, with its owner and its first key.`;
+  const filter = { name: 'show', label: 'Which companies', choices: STATES, value: state };
   const body = html`<div class="title-row"><h1>Companies</h1><a class="button primary" href="/companies/new">New company</a></div>
-${list(c, { path: '/companies', caption: 'All companies', cells, figures, sorts: SORTS, empty: html`There are no companies yet. <a href="/companies/new">Create the first one</a>, with its owner and its first key.` }, query, companies)}`;
+${budgetTiles()}
+${list(c, { path: '/companies', caption: 'All companies', cells, figures, sorts: SORTS, isSortedByHeading: true, filter, empty }, query, companies)}`;
   return page(c, 'Companies', body);
+}
+
+/** What makes a company other than most. */
+function badges({ closed_at, percent, allow_non_eu_models, eu_locked }: ListedCompany): Html[] {
+  const found = [
+    closed_at !== null && badge('bad', 'closed'),
+    percent !== null && percent >= 100 && badge('bad', 'used up'),
+    allow_non_eu_models && !eu_locked && badge('warn', 'non-EU'),
+  ];
+  return found.flatMap((each) => (each === false ? [] : html` ${each}`));
+}
+
+function budgetCell({ effective_budget_eur: eur, percent }: ListedCompany, format: Format): Html {
+  if (eur === null || percent === null) return muted('unlimited');
+  return html`<span class="budget-cell">${budgetPicture(format.words.usage, null, percent, null)}<span>${format.percent(percent)} <span class="of">of ${format.amount(eur)}</span></span></span>`;
 }
 
 async function settingsPage(c: PageContext, form: Form): Promise<Response> {

@@ -14,7 +14,7 @@ import { reasonOfCode } from '../../domain/reports/request-explanation.ts';
 import { amounts, type Bar, type Chart, chart, chartTiles, counts, durations, stackedBy } from '../page/chart.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
-import { badge, companyLink, emptyText, muted, table } from '../page/layout.ts';
+import { badge, companyLink, muted, table } from '../page/layout.ts';
 
 /** The pictures of the first page, and what an operator can do about them at once. */
 
@@ -29,22 +29,28 @@ const FATE_TEXTS: Readonly<Record<Fate, string>> = {
   failed: 'Failed',
 };
 const UNANSWERED = FATES.filter((fate) => fate !== 'answered');
-const UNKNOWN = 'No requests are known: there were none, or the request trail is off (REQUEST_TRAIL_DAYS=0).';
+/** Rows of a table of the first page; the rest is a link away. */
+const MOST_ROWS = 5;
 
-/** Four pictures of the last thirty days: spend, answered requests, the others by reason, and latency. */
-export function pictures({ spend, request_days }: Overview, today: string, format: Format): Html {
-  const range = { from: addDays(today, -29), to: today };
-  const card = (title: string, body: Html) => html`<section class="card"><h2>${title}</h2>${body}</section>`;
-  const known = request_days.length > 0;
-  const { chart: words } = format.words;
-  const all = html`<p class="more"><a href="/usage?from=${range.from}&amp;to=${range.to}">Usage of these days</a> <a href="/usage?range=7d&amp;against=before">Cost change</a></p>`;
+/** Four pictures of the last thirty days, each with the figures of today: spend, answered requests, the others by reason, and latency. */
+export function pictures({ today, month, spend, request_days: days }: Overview, format: Format): Html {
+  const range = { from: addDays(today.begins, -29), to: today.begins };
+  const words = format.words.chart;
+  const card = (title: string, now: Html | string, note: Html | string, picture: Chart) =>
+    html`<section class="card"><div class="title-row"><h2>${title} ${now}</h2><p class="muted">${note}</p></div>${chart({ ...picture, half: true }, words)}</section>`;
+  const { before } = today;
+  const spent = html`yesterday at this time ${format.amount(before.cost_eur)} · ${format.month(month.begins)} ${format.amount(month.cost_eur)}`;
+  const last = days.at(-1);
+  const time = (ms: number | null) => (ms === null ? '–' : format.duration(ms));
+  const ofRequests = ({ requests, refused, failed }: RequestDay) => [
+    html`${card('Refused and failed today', format.count(refused + failed), `${format.count(refused)} refused, ${format.count(failed)} failed of ${format.count(requests)}`, unansweredChart(days, format))}`,
+    html`${card('Answered today', format.count(requests - refused - failed), `of ${format.count(requests)} requests`, answeredChart(days, format))}`,
+  ];
   return html`${chartTiles()}<div class="pictures">
-${card('Spend, 30 days', chart({ ...spendChart(spend, range, format), half: true }, words))}
-${card('Requests without an answer', known ? chart({ ...unansweredChart(request_days, format), half: true }, words) : emptyText(UNKNOWN))}
-${card('Answered requests', known ? chart({ ...answeredChart(request_days, format), half: true }, words) : emptyText(UNKNOWN))}
-${card('Latency', known ? chart({ ...latencyChart(request_days, format), half: true }, words) : emptyText(UNKNOWN))}
-</div>
-${all}`;
+${card('Spent today', format.amount(today.cost_eur), spent, spendChart(spend, range, format))}
+${last === undefined ? '' : ofRequests(last)}
+${last === undefined ? '' : card('Response time today', time(last.p50), `half are faster; 95% than ${time(last.p95)}`, latencyChart(days, format))}
+</div>`;
 }
 
 /** The day of a bar, which leads to all that is known of it. */
@@ -128,8 +134,9 @@ function ofDays(
   return { axis: 'Day', period: 'Day', bars };
 }
 
-/** Who gets errors now, and why. @param since where the requests begin that the figures lead to */
-export function refusedNow(rows: readonly RefusedNow[], since: string, format: Format): Html {
+/** Who gets errors now, and why; nothing where nobody does. @param since where the requests begin that the figures lead to */
+export function refusedNow(rows: readonly RefusedNow[], since: string, format: Format): Html | string {
+  if (rows.length === 0) return '';
   const requestsOf = ({ code, company }: RefusedNow) =>
     `${company === null ? '' : `/companies/${company.id}`}/requests?${new URLSearchParams({ code, from: since })}`;
   const cells = {
@@ -142,20 +149,19 @@ export function refusedNow(rows: readonly RefusedNow[], since: string, format: F
       html`<a href="${requestsOf(row)}">${format.count(row.requests)}<span class="sr"> requests: ${reasonOfCode(row.code).text}</span></a> ${muted(`of ${format.count(row.of)}`)}`,
     Owner: ({ owners, code }: RefusedNow) => mailLink(owners, `Requests are refused: ${reasonOfCode(code).text}`),
   };
-  const title = 'Refused or failing now';
-  return html`<section><h2>${title}</h2>${
-    rows.length === 0
-      ? emptyText('No request was refused or failed in this hour and the one before.')
-      : html`<p class="muted">In this hour and the one before.</p>${table(title, rows, { cells, figures: ['Requests'] }, true)}`
-  }</section>`;
+  const title = 'Refused or failing in this hour and the one before';
+  return html`<section><div class="title-row"><h2>${title}</h2><a href="/companies?show=refused&amp;sort=-refused">All refused today</a></div>
+${table(title, rows.slice(0, MOST_ROWS), { cells, figures: ['Requests'] }, true)}</section>`;
 }
 
-/** Budgets that end soon or have ended, as calls to make. */
+/** Budgets that end soon or have ended, as calls to make; nothing where there are none. @param month its first day */
 export function budgetCalls(
   { total, used_up, nearest }: Overview['budgets'],
-  { today, month }: Pick<Overview, 'today' | 'month'>,
+  today: string,
+  month: string,
   format: Format,
-): Html {
+): Html | string {
+  if (total === 0) return '';
   const cells = {
     Budget: ({ company, key }: NearBudget) =>
       html`<a href="/companies/${company.id}/usage${key === null ? '' : `?key=${key.id}`}">${company.name}</a>${
@@ -163,28 +169,22 @@ export function budgetCalls(
       }`,
     Ends: ({ reached_on, percent }: NearBudget) =>
       reached_on !== null
-        ? html`${format.day(reached_on)} ${muted(daysText(today.begins, reached_on, format))}`
+        ? html`${format.day(reached_on)} ${muted(daysText(today, reached_on, format))}`
         : percent >= 100
           ? badge('bad', 'used up')
           : muted('not this month'),
-    Call: ({ owners, company, reached_on }: NearBudget) =>
-      mailLink(owners, subjectOf(company.name, reached_on, month.begins, format)),
     Used: ({ percent }: NearBudget) => format.percent(percent),
     Spent: ({ spent_eur, budget_eur }: NearBudget) =>
-      html`${format.amount(spent_eur)}<br>${muted(html`of ${format.amount(budget_eur)}`)}`,
-    Forecast: ({ forecast_percent }: NearBudget) =>
-      forecast_percent === null ? muted('not yet') : format.percent(forecast_percent),
+      html`${format.amount(spent_eur)} ${muted(html`of ${format.amount(budget_eur)}`)}`,
+    Owner: ({ owners, company, reached_on }: NearBudget) =>
+      mailLink(owners, subjectOf(company.name, reached_on, month, format)),
     Actions: ({ company, key }: NearBudget) =>
       html`<a href="/companies/${company.id}/${key === null ? 'settings' : `keys/${key.id}`}">Change<span class="sr"> the budget of ${company.name}</span></a>`,
   };
-  const rest = total > nearest.length ? html` ${format.count(nearest.length)} of them are shown.` : '';
   const title = 'Budgets near their end';
-  return html`<section><h2>${title}</h2>${
-    total === 0
-      ? emptyText(`No budget has reached ${format.percent(80)}, and none will be passed at this pace.`)
-      : html`<p>${format.count(total)} ${total === 1 ? 'budget has' : 'budgets have'} reached ${format.percent(80)} or will be passed at this pace. Used up: ${format.count(used_up)}.${rest}</p>
-${table(title, nearest, { cells, figures: ['Used', 'Spent', 'Forecast'] }, true)}`
-  }</section>`;
+  const counts = `${format.count(total)} ${total === 1 ? 'budget has' : 'budgets have'} reached ${format.percent(80)} or will be passed at this pace. Used up: ${format.count(used_up)}.`;
+  return html`<section><div class="title-row"><h2>${title}</h2>${muted(counts)} <a href="/companies?show=near&amp;sort=-share">All of them</a></div>
+${table(title, nearest.slice(0, MOST_ROWS), { cells, figures: ['Used', 'Spent'] }, true)}</section>`;
 }
 
 function daysText(today: string, day: string, format: Format): string {

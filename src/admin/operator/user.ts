@@ -47,7 +47,7 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
 ${await companyPicker(c, state, 'Company', 'Its name or id; empty for an operator.')}</div>
 ${field(state, { name: 'password', label: 'Password', type: 'password', autocomplete: 'new-password', hint: 'At least 12 characters; empty for users who sign in with their organisation only.' })}`;
   const body = html`<h1>Users</h1>
-<p class="lead">Owners manage their company with its users, budget and EU gate; administrators its keys, models, assistants and usage. Members may sign in and see none of that. Operators see everything. To let users choose their own passwords, invite them on the Users page of their company. <a href="/groups">Groups</a> of the identity provider give roles too.</p>
+<p class="lead">Owners manage their company with its users, budget and EU gate; administrators its keys, models, assistants and usage. Members see their own keys and what these cost, as far as their company lets them. Operators see everything. To let users choose their own passwords, invite them on the Users page of their company. <a href="/groups">Groups</a> of the identity provider give roles too.</p>
 ${createCard(c, form, { path: '/users', title: 'Add a user', button: 'Add user', isFirst: false, fields })}
 ${list(c, { path: '/users', caption: 'All users', cells, sorts: SORTS, empty: 'There are no users.' }, query, users)}`;
   return page(c, 'Users', body);

@@ -447,3 +447,16 @@ ${part(100, total, html`fill="url(#beyond)"`)}
 <line class="limit" x1="${at(100)}" x2="${at(100)}" y1="0" y2="22"/>
 </svg>`;
 }
+
+/**
+ * A line of some values in a row of a table, as high as a line of text; nothing where all are 0.
+ * @param nameOf what it says to who does not see it, by the highest value and its place
+ */
+export function sparkLine(values: readonly number[], nameOf: (most: number, at: number) => string): Html {
+  const most = Math.max(...values);
+  if (!(most > 0)) return html``;
+  const points = values.map(
+    (value, at) => `${px((at / (values.length - 1)) * 96 + 2)} ${px(18 - (value / most) * 16)}`,
+  );
+  return html`<svg class="spark" viewBox="0 0 100 20" preserveAspectRatio="none" role="img" aria-label="${nameOf(most, values.indexOf(most))}"><path class="line l0" d="M${points.join('L')}"/></svg>`;
+}

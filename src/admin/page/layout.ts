@@ -223,10 +223,10 @@ function closedNotice(c: PageContext): Html | string {
 function tab(c: PageContext, href: string, text: string, below: readonly string[] = []): Html {
   const { path } = c.req;
   const isAt = (address: string) => path === address || path.startsWith(`${address}/`);
-  // a company's pages are not below the list of companies
-  const current =
-    path === href || (isAt(href) && href !== '/companies') || below.some((part) => isAt(href.replace(/[^/]*$/, part)));
-  return html`<a href="${href}"${current ? raw(' aria-current="page"') : ''}>${text}</a>`;
+  const current = isAt(href) || below.some((part) => isAt(href.replace(/[^/]*$/, part)));
+  // a company's pages mark themselves in its own navigation
+  const mark = href === '/companies' && /^\/companies\/[0-9a-f-]{36}\//.test(path) ? 'true' : 'page';
+  return html`<a href="${href}"${current ? raw(` aria-current="${mark}"`) : ''}>${text}</a>`;
 }
 
 /** Headings of columns with buttons, which paper leaves out. */
@@ -240,28 +240,35 @@ export interface Columns<T> {
   readonly cells: Readonly<Record<string, (row: T) => Html | string | number>>;
   /** Headings of columns that are aligned right, with digits of equal width. */
   readonly figures?: readonly string[];
+  /** Headings by which the rows are sorted: where a click leads, and the present order; null: by another one. */
+  readonly sorted?: Readonly<
+    Record<string, { readonly href: string; readonly order: 'ascending' | 'descending' | null }>
+  >;
 }
 
 /**
  * A table of at least one row. On a phone each row is shown as a card; explicit roles keep it a table for
  * screen readers.
  * @param isTitled a heading of the page names the table: its caption is for screen readers only
- * @param look `sums`: it stays a table on a phone, and scrolls there
+ * @param look `sums`: it stays a table on a phone, and scrolls there; `rows`: a row of it has two lines there
  */
 export function table<T>(
   caption: string,
   rows: readonly T[],
   columns: Columns<T>,
   isTitled = false,
-  look: 'sums' | null = null,
+  look: 'sums' | 'rows' | null = null,
 ): Html {
-  const { cells, figures = [] } = columns;
+  const { cells, figures = [], sorted = {} } = columns;
   const style = (title: string) =>
     figures.includes(title) ? raw(' class="figure"') : ACTIONS.has(title) ? raw(' class="actions-cell"') : '';
   const whole = html`<table role="table"${look === null ? '' : raw(` class="${look}"`)}><caption${isTitled ? raw(' class="sr"') : ''}>${caption}</caption><thead role="rowgroup"><tr role="row">${Object.keys(
     cells,
   ).map(
-    (title) => html`<th role="columnheader" scope="col"${style(title)}>${title}</th>`,
+    (title) =>
+      html`<th role="columnheader" scope="col"${style(title)}${sorted[title]?.order ? html` aria-sort="${sorted[title].order}"` : ''}>${
+        sorted[title] === undefined ? title : html`<a href="${sorted[title].href}">${title}</a>`
+      }</th>`,
   )}</tr></thead><tbody role="rowgroup">${rows.map(
     (row) =>
       html`<tr role="row">${Object.entries(cells).map(([title, cell], at) =>
@@ -270,7 +277,7 @@ export function table<T>(
           : html`<td role="cell" data-label="${title}"${style(title)}><span>${cell(row)}</span></td>`,
       )}</tr>`,
   )}</tbody></table>`;
-  return look === null
+  return look !== 'sums'
     ? whole
     : html`<div class="scroll" role="region" aria-label="${caption}" tabindex="0">${whole}</div>`;
 }

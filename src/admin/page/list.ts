@@ -17,7 +17,8 @@ type Order = Pick<ListQuery, 'search' | 'sort' | 'descending'>;
 /** The query in the URL: `?q=` text, `&sort=` a name of `sorts`, `&page=` from 1. */
 export function listQuery<S extends string>(c: PageContext, sorts: Sorts): ListQuery<S> {
   const asked = c.req.query('sort') ?? '';
-  const sort = Object.hasOwn(sorts, asked) ? asked : (Object.keys(sorts)[0] as string);
+  const isKnown = Object.hasOwn(sorts, asked) || Object.hasOwn(sorts, reversed(asked));
+  const sort = isKnown ? asked : (Object.keys(sorts)[0] as string);
   const page = c.req.query('page') ?? '';
   return {
     search: readSearch(c.req.query('q') ?? ''),
@@ -36,7 +37,21 @@ export function readSearch(text: string): string {
     .replace(/(?<=.)\s*…$/, '');
 }
 
-interface List<T> extends Columns<T> {
+/** The same order, the other way round. */
+function reversed(sort: string): string {
+  return sort.startsWith('-') ? sort.slice(1) : `-${sort}`;
+}
+
+/** A choice above a list, which stays in the address. */
+interface Filter {
+  readonly name: string;
+  readonly label: string;
+  /** Values with their words; the empty one is that of all. */
+  readonly choices: readonly (readonly [value: string, text: string])[];
+  readonly value: string;
+}
+
+interface List<T> extends Omit<Columns<T>, 'sorted'> {
   /** The path of the list; search and pages are in its query. */
   readonly path: string;
   readonly caption: string;
@@ -45,12 +60,17 @@ interface List<T> extends Columns<T> {
   readonly empty: Html | string;
   /** Further parameters of the URL, which search and pages keep. */
   readonly kept?: Readonly<Record<string, string>>;
+  readonly filter?: Filter;
+  /** The words of the orders are headings: a click on one sorts by it, and the next one the other way round. Rows have two lines on a phone. */
+  readonly isSortedByHeading?: true;
 }
 
 /** A page of a list: search and order, the table, and the way to the other pages. */
 export function list<T>(c: PageContext, spec: List<T>, query: ListQuery, { rows, page, total }: ListPage<T>): Html {
-  const { path, caption, sorts, empty, kept = {} } = spec;
-  if (total === 0 && query.search === '') return emptyText(empty);
+  const { path, caption, sorts, empty, filter, isSortedByHeading = false } = spec;
+  const isFiltered = filter !== undefined && filter.value !== '';
+  if (total === 0 && query.search === '' && !isFiltered) return emptyText(empty);
+  const kept = { ...spec.kept, ...(isFiltered && { [filter.name]: filter.value }) };
   const { format } = c.var;
   const first = (page - 1) * PAGE_ROWS + 1;
   const words = format.words.list;
@@ -59,8 +79,9 @@ export function list<T>(c: PageContext, spec: List<T>, query: ListQuery, { rows,
   const to = (number: number, rel: string, text: string) =>
     html`<a class="button quiet" rel="${rel}" href="${listUrl(path, query, { ...kept, page: String(number) })}">${text}</a>`;
   const isLast = page * PAGE_ROWS >= total;
-  return html`${searchBar(c, path, sorts, query, kept)}
-${total === 0 ? emptyText(words.nothing) : table(caption, rows, spec, true)}
+  const sorted = isSortedByHeading ? headings(path, sorts, query, kept) : {};
+  return html`${searchBar(c, spec, query)}
+${total === 0 ? emptyText(words.nothing) : table(caption, rows, { ...spec, sorted }, true, isSortedByHeading ? 'rows' : null)}
 ${
   total === 0 || (page === 1 && isLast)
     ? ''
@@ -69,20 +90,36 @@ ${
 }`;
 }
 
-/** The form above a list. @param kept further parameters of the URL */
-export function searchBar(
+/** Where a click on each heading leads. */
+function headings(path: string, sorts: Sorts, query: Order, kept: Readonly<Record<string, string>>) {
+  const present = sortOf(query);
+  const order = query.descending ? ('descending' as const) : ('ascending' as const);
+  return Object.fromEntries(
+    Object.entries(sorts).map(([first, title]) => {
+      const isPresent = present === first || present === reversed(first);
+      const sort = present === first ? reversed(first) : first;
+      return [title, { href: listUrl(path, query, { ...kept, sort }), order: isPresent ? order : null }];
+    }),
+  );
+}
+
+/** The form above a list. */
+function searchBar<T>(
   c: PageContext,
-  path: string,
-  sorts: Sorts,
+  { path, sorts, kept = {}, filter, isSortedByHeading }: List<T>,
   query: Order,
-  kept: List<unknown>['kept'] = {},
 ): Html {
   const words = c.var.format.words.list;
-  return html`<form method="get" action="${path}" class="search" role="search">${Object.entries(kept).map(
+  const hidden = { ...kept, ...(isSortedByHeading && { sort: sortOf(query) }) };
+  const choice = (name: string, label: string, choices: Filter['choices'], value: string) =>
+    html`<label class="sr" for="list-${name}">${label}</label><select id="list-${name}" name="${name}">${options(choices, value)}</select>`;
+  return html`<form method="get" action="${path}" class="search" role="search">${Object.entries(hidden).map(
     ([name, value]) => html`<input type="hidden" name="${name}" value="${value}">`,
   )}
 <label class="sr" for="list-q">${words.search}</label><input id="list-q" name="q" type="search" maxlength="${MAX_SEARCH}" placeholder="${words.search}" value="${query.search}">
-<label class="sr" for="list-sort">${words.sortBy}</label><select id="list-sort" name="sort">${options(Object.entries(sorts), sortOf(query))}</select><button>${words.show}</button></form>`;
+${filter === undefined ? '' : choice(filter.name, filter.label, filter.choices, filter.value)}${
+  isSortedByHeading ? '' : choice('sort', words.sortBy, Object.entries(sorts), sortOf(query))
+}<button>${words.show}</button></form>`;
 }
 
 /** The way to the next page of a list that is not counted. @param text such as "Older events" */

@@ -1,12 +1,13 @@
 import type { UsageSums } from '../../domain/usage.ts';
 import type { BudgetState, UsageTotals } from '../../store/usage/company-usage.ts';
+import type { Quality } from '../../store/usage/quality.ts';
 import { budgetBar } from '../page/chart.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
 import { badge } from '../page/layout.ts';
 
-/** The sums of the shown calls, and the budget of the present month (spec section 5, rule 6). */
-export function usageCards(usage: UsageTotals, format: Format): Html {
+/** The sums of the shown calls, what became of all requests, and the budget of the present month (spec section 5, rule 6). */
+export function usageCards(usage: UsageTotals, format: Format, quality?: Quality): Html {
   const { chat_cost_eur: chat } = usage;
   const words = format.words.usage;
   const parts =
@@ -14,14 +15,16 @@ export function usageCards(usage: UsageTotals, format: Format): Html {
       ? words.apiOnly
       : html`${words.apiAndChat({ api: format.amount(usage.api_cost_eur), chat: format.amount(chat) })}`;
   return html`<div class="figures">${sumCards(usage, usage.total_cost_eur, parts, format)}
+${quality === undefined ? '' : answerCards(quality, format)}
 <div class="card figure-card wide"><h2>${words.budgetIn(format.month(usage.budget.month))}</h2>${budget(usage.budget, format)}
 ${forecastText(usage.budget, format)}</div></div>`;
 }
 
 /** The sums of a member's own calls. What the company spends, and its budget, are for others. */
-export function ownCards(usage: UsageTotals, format: Format): Html {
+export function ownCards(usage: UsageTotals, quality: Quality, format: Format): Html {
   const { ownUsage } = format.words;
-  return html`<div class="figures">${sumCards(usage, usage.api_cost_eur, ownUsage.ofOwnKeys, format)}</div>`;
+  return html`<div class="figures">${sumCards(usage, usage.api_cost_eur, ownUsage.ofOwnKeys, format)}
+${answerCards(quality, format)}</div>`;
 }
 
 /** Cost, requests and tokens. @param note what the cost is of */
@@ -36,6 +39,19 @@ export function sumCards(
   return html`${figureCard(words.spent, format.amount(cost), note)}
 ${figureCard(words.requests, format.count(requests), words.requestsNote)}
 ${figureCard(words.tokens, format.count(prompt_tokens + completion_tokens), inAndOut)}`;
+}
+
+/** What the figures of the ledger do not tell: requests without an answer, and how long answers took. Nothing where no request is known. */
+function answerCards({ all }: Quality, format: Format): Html | string {
+  if (all === null) return '';
+  const { usage: words, tables } = format.words;
+  const share = (count: number) =>
+    words.shareOf({ share: format.percent((count / all.requests) * 100), all: format.count(all.requests) });
+  const why = (count: number) => (count === 0 ? '' : html` · <a href="#reasons">${words.why}</a>`);
+  const time = (ms: number | null) => (ms === null ? '–' : format.duration(ms));
+  return html`${figureCard(tables.refused, format.count(all.refused), html`${share(all.refused)}${why(all.refused)}`)}
+${figureCard(tables.failed, format.count(all.failed), html`${share(all.failed)}${why(all.failed)}`)}
+${figureCard(words.latency, html`${time(all.p50)} <span class="of">p50</span>`, `p95: ${time(all.p95)}`)}`;
 }
 
 /** One figure in large digits. */

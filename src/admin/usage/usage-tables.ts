@@ -207,8 +207,8 @@ function endings({ by_ending }: CompanyUsage, format: Format): Html | string {
 
 /** Why requests were refused or failed; nothing where none is known. They cost nothing, and are not in the ledger. */
 export function reasonsTable({ format, query, quality }: Surroundings): Html | string {
+  if (quality.all === null) return '';
   const { requests, refused, failed } = quality.all;
-  if (requests === 0) return '';
   const leads = quality.hasTrail && query.filters.cost_center === null;
   const cells = reasonCells<ReasonCount>(requests, format, (code) => (leads ? requestsWith(query, code) : null));
   const { tables: words } = format.words;

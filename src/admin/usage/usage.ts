@@ -3,7 +3,7 @@ import { costCenterPage } from '../../domain/wording/alert.ts';
 import { readUsageChange } from '../../store/usage/change.ts';
 import { type CompanyUsage, readCompanyUsage } from '../../store/usage/company-usage.ts';
 import { readTokenDetails } from '../../store/usage/details.ts';
-import { type Quality, readQuality } from '../../store/usage/quality.ts';
+import { readQuality } from '../../store/usage/quality.ts';
 import { COMPANY_GROUPS, type Group, isTime, readUsageTable } from '../../store/usage/usage-table.ts';
 import { chartTiles } from '../page/chart.ts';
 import { type PageContext, param, type Route, read } from '../page/context.ts';
@@ -98,6 +98,16 @@ export async function usagePage(c: PageContext, form: Form): Promise<Response> {
     const link = (text: string) => html`<a href="${keysPath(c, id)}">${text}</a>`;
     return page(c, name, html`${heading}${emptyText(html`${ownUsage.noKey(link)}`)}`);
   }
+  // the present month is always one of them
+  const isUnused =
+    usage.months.length <= 1 && usage.requests === 0 && usage.total_cost_eur === '0' && quality.all === null;
+  if (isUnused && !isOwn && new URL(c.req.url).search === '') {
+    return page(
+      c,
+      name,
+      html`${companyHeading(c, { id, name: usage.company_name })}<h1>${words.title(rangeText(range, format))}</h1>${(await ownerSteps(c, id)) || noCalls(c, query)}`,
+    );
+  }
   const around = { c, format, query, quality };
   const costCenterOf = isOwn ? null : (center: string) => costCenterPage(id, center, range.to.slice(0, 7));
   const drawn = table && groups ? drawnByGroups(table, ...groups, format) : drawnByModel(usage, query.figure);
@@ -110,12 +120,11 @@ ${usageBar(c, query, COMPANY_GROUPS, choicesOf(usage, format), usage.months)}
 ${await savedViews(c, query, form)}
 ${chartTiles()}
 ${change === null || times === null ? '' : comparisonOf(c, change, times, query, changedBy(c, change, query))}
-${isOwn ? ownCards(usage, format) : usageCards(usage, format)}
-${refusedText(quality, format)}
+${isOwn ? ownCards(usage, quality, format) : usageCards(usage, format, quality)}
 ${endingsText(usage, query, format)}
 ${as === 'table' || (times && !query.and) ? '' : usageCard(c, query, drawn, groups ?? ['model'], quality.hasTrail)}
 ${as === 'chart' || (times && !query.and) ? '' : table && query.and ? wholeGrid(c, query, table, FILTERS) : tables}
-${quality.isTooMuch ? html`<p class="muted">${quality.all.requests === 0 ? words.isTooMuch : words.isUntimed}</p>` : ''}
+${quality.isTooMuch ? html`<p class="muted">${words.isTooMuch}</p>` : ''}
 ${exportCard(c, id, query)}
 <p class="muted foot">${words.foot} ${exactSwitch(c)}</p>`;
   if (query.form.messages.size > 0) c.status(422);
@@ -179,16 +188,4 @@ function noCalls(c: PageContext, query: UsageQuery): Html {
   const all = queryOf(query, { model: null, key: null, endpoint: null, cost_center: null });
   const next = isFiltered ? words.allFilters(link(all)) : words.noCallsNext(link('keys'));
   return emptyText(html`${words.noCalls({ when, isFiltered })} ${next}`);
-}
-
-/** How many requests got no answer, which the figures of the ledger do not contain; nothing where all got one. */
-function refusedText({ all: { requests, refused, failed } }: Quality, format: Format): Html | string {
-  if (refused + failed === 0) return '';
-  const counts = {
-    requests: format.count(requests),
-    refused: format.count(refused),
-    share: format.percent((refused / requests) * 100),
-    failed: format.count(failed),
-  };
-  return html`<p>${format.words.usage.refusedText(counts, (why) => html`<a href="#reasons">${why}</a>`)}</p>`;
 }

@@ -55,7 +55,10 @@ export const KEPT: Readonly<Record<Entry, Tables>> = {
   },
   statements: { statements: 'content previous digest opened_by', statement_rows: 'request_ids row_digests', late_usage: '' },
   requests: { request_trail: 'endpoint model_slug asked code param outcome upstream_reason' },
-  hours: { request_hours: 'model_slug endpoint duration_buckets added_buckets reasons' },
+  hours: {
+    request_hours: 'model_slug endpoint duration_buckets added_buckets reasons',
+    request_days: 'model_slug endpoint duration_buckets reasons',
+  },
   chat: { chat_usage: '' },
   reservations: { budget_reservations: '' },
 };

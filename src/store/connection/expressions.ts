@@ -79,3 +79,8 @@ export function utcSecond(at: string): string {
 export function utcMicrosecond(at: string): string {
   return `to_char(${at} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`;
 }
+
+/** Adds arrays element by element, one for each bucket of a histogram: Postgres has no sum of arrays. */
+export function bucketSums(column: string, bounds: readonly number[]): string {
+  return `array[${[...bounds, null].map((_, at) => `sum(${column}[${at + 1}])::bigint`)}]`;
+}

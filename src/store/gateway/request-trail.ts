@@ -1,6 +1,6 @@
 import type { TrailStore } from '../../domain/ports.ts';
 import { ADDED_BOUNDS_US, DURATION_BOUNDS_MS } from '../../domain/reports/histogram.ts';
-import { NIL_ID } from '../connection/expressions.ts';
+import { BILLING_ZONE, bucketSums, NIL_ID } from '../connection/expressions.ts';
 import type { Database } from '../connection/pool.ts';
 
 const INSERT_MS = 4000;
@@ -20,14 +20,14 @@ export function trailStore(db: Database): TrailStore {
       await db.run(KEEP_MS, (sql) => sql`select keep_request_trail(${days}::integer, ${first}::date, ${last}::date)`);
     },
     async trimHours() {
-      const { count } = await db.run(
-        KEEP_MS,
-        (sql) => sql`
-          delete from request_hours where (company_id, hour, model_slug, api_key_id, endpoint) in (
-            select company_id, hour, model_slug, api_key_id, endpoint from request_hours
-            where hour < now() - make_interval(days => ${HOURS_DAYS}) limit ${STEP_ROWS})`,
-      );
-      return count === STEP_ROWS;
+      const step = (table: string, key: string, time: string) =>
+        db.run(KEEP_MS, (sql) =>
+          sql.unsafe(`delete from ${table} where (${key}) in (
+            select ${key} from ${table} where ${time} < now() - interval '${HOURS_DAYS} days' limit ${STEP_ROWS})`),
+        );
+      const hours = await step('request_hours', 'company_id, hour, model_slug, api_key_id, endpoint', 'hour');
+      const days = await step('request_days', 'company_id, day, model_slug, endpoint', 'day');
+      return hours.count === STEP_ROWS || days.count === STEP_ROWS;
     },
   };
 }
@@ -36,13 +36,14 @@ export function trailStore(db: Database): TrailStore {
 export const UPSTREAM_FAILED = `(coalesce(upstream_status::text, upstream_reason) is not null
   and (coalesce(nullif(status, 0), upstream_status, 0) not between 400 and 499 or coalesce(nullif(status, 0), upstream_status) = 429))`;
 
-/** The groups of the sums of an hour. */
+/** The groups of the sums of an hour, and of a day, which has the hours that begin on it. */
 const GROUP =
   "company_id, date_trunc('hour', occurred_at, 'UTC') as hour, coalesce(model_slug, '') as model_slug, api_key_id, endpoint";
+const DAY = `company_id, (hour at time zone ${BILLING_ZONE})::date as day, model_slug, endpoint`;
 
 /**
- * Inserts rows, each at most once, and counts those that are new. Hours are taken in the order of their key, so that
- * two gateways never wait for each other crosswise.
+ * Inserts rows, each at most once, and counts those that are new. Hours are taken in the order of their key, and then
+ * days, so that two gateways never wait for each other crosswise.
  */
 const INSERT_HEAD = `
   with added as (
@@ -69,20 +70,37 @@ const INSERT_TAIL = `::text::json) as request (i uuid, t timestamptz, c uuid, k 
     select company_id, hour, model_slug, api_key_id, endpoint, jsonb_object_agg(code, requests) as reasons
     from (select ${GROUP}, code, count(*) as requests from added where code is not null group by 1, 2, 3, 4, 5, 6) each
     group by 1, 2, 3, 4, 5
+  ),
+  days as (
+    insert into request_days as h (company_id, day, model_slug, endpoint, requests, refused, failed, duration_buckets, reasons)
+    select sums.*, coalesce(reasons, '{}')
+    from (
+      select ${DAY}, sum(requests) as requests, sum(refused) as refused, sum(failed) as failed, ${bucketSums('duration_buckets', DURATION_BOUNDS_MS)}
+      from counted group by 1, 2, 3, 4) sums
+    left join (
+      select company_id, day, model_slug, endpoint, jsonb_object_agg(code, requests) as reasons
+      from (select ${DAY}, key as code, sum(value::bigint) as requests from reasoned, jsonb_each_text(reasons) group by 1, 2, 3, 4, 5) each
+      group by 1, 2, 3, 4) codes using (company_id, day, model_slug, endpoint)
+    order by 1, 2, 3, 4
+    on conflict (company_id, day, model_slug, endpoint) do update set ${addedUp(['requests', 'refused', 'failed'])}
   )
   insert into request_hours as h (company_id, hour, model_slug, api_key_id, endpoint, requests, refused, failed,
     upstream_failed, duration_ms, added_us, duration_buckets, added_buckets, reasons)
   select counted.*, coalesce(reasons, '{}')
   from counted left join reasoned using (company_id, hour, model_slug, api_key_id, endpoint) order by 1, 2, 3, 4, 5
   on conflict (company_id, hour, model_slug, api_key_id, endpoint) do update set
-    ${['requests', 'refused', 'failed', 'upstream_failed', 'duration_ms', 'added_us'].map((name) => `${name} = h.${name} + excluded.${name}`)},
-    duration_buckets = ${merged('duration_buckets', DURATION_BOUNDS_MS)},
-    added_buckets = ${merged('added_buckets', ADDED_BOUNDS_US)},
+    ${addedUp(['requests', 'refused', 'failed', 'upstream_failed', 'duration_ms', 'added_us'])},
+    added_buckets = ${merged('added_buckets', ADDED_BOUNDS_US)}`;
+
+/** What a row becomes when another one of its group is added to it: its sums, the histogram of durations and the reasons. */
+function addedUp(sums: readonly string[]): string {
+  return `${sums.map((name) => `${name} = h.${name} + excluded.${name}`)}, duration_buckets = ${merged('duration_buckets', DURATION_BOUNDS_MS)},
     reasons = case when excluded.reasons = '{}' then h.reasons else (
       select jsonb_object_agg(key, requests) from (
         select key, sum(value::bigint) as requests
         from (select * from jsonb_each_text(h.reasons) union all select * from jsonb_each_text(excluded.reasons)) each
         group by 1) sums) end`;
+}
 
 /** How many served requests are in each bucket. */
 function buckets(column: string, bounds: readonly number[]): string {

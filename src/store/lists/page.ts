@@ -4,7 +4,7 @@ import { type KeyRow, keyColumns } from '../company/key.ts';
 import { type ModelRow, modelColumns } from '../company/model.ts';
 import { CREATED_BY } from '../connection/actor.ts';
 import { matching } from '../connection/columns.ts';
-import { IS_ACTIVE } from '../connection/expressions.ts';
+import { BILLING_ZONE, IS_ACTIVE } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
 import { type CompanyMonth, companyMonthColumns, companyMonths } from '../statement/month.ts';
 import { type ListedGroup, listedGroupColumns } from '../users/group.ts';
@@ -40,7 +40,7 @@ type Spent<T> = T & { readonly spent: string };
 type Named<T> = T & { readonly company_name: string | null };
 
 /** The orders of each list. */
-export type CompanySort = 'name' | 'spent' | 'budget' | 'created';
+export type CompanySort = 'name' | 'spent' | 'share' | 'refused' | 'called';
 export type KeySort = 'created' | 'name' | 'used' | 'expires' | 'cost';
 export type ModelSort = 'slug' | 'upstream' | 'company';
 export type AssistantSort = 'name' | 'created';
@@ -50,18 +50,85 @@ export type CompanyMonthSort = 'name' | 'cost' | 'open' | 'opened';
 export type CompanyUserSort = 'role' | 'email' | 'seen';
 export type CostCenterSort = 'spent' | 'share' | 'name';
 
+/** A company in the list of customers. Amounts are exact decimal text, of the present month, in-app chat included. */
+export interface ListedCompany extends CompanyRow {
+  readonly spent: string;
+  /** How much of the budget is spent in percent, rounded down to one decimal; null: it is unlimited. */
+  readonly percent: number | null;
+  /** Requests of today, in the billing time zone, that were refused. */
+  readonly refused: number;
+  /** When one of its keys was last used; null: never. */
+  readonly called_at: Date | null;
+  /** EUR that its calls cost on the last thirty days that have any, by day: floats, for a picture. */
+  readonly days: Readonly<Record<string, number>>;
+}
+
+/** An expression over companies, and the figures of `FIGURES` that it needs. */
+type OfCompanies = readonly [sql: string, figures?: 'spent' | 'refused' | 'called'];
+
+const ORDERS: Readonly<Record<CompanySort, OfCompanies>> = {
+  name: ['name'],
+  spent: ['coalesce(spent, 0)', 'spent'],
+  share: ['coalesce(spent, 0) / company_budget(companies)', 'spent'],
+  refused: ['coalesce(refused, 0)', 'refused'],
+  called: ['called_at', 'called'],
+};
+
+/** The conditions of companies in some state. */
+const STATES = {
+  near: ['company_budget(companies) * 0.8 <= coalesce(spent, 0)', 'spent'],
+  'used-up': ['company_budget(companies) <= coalesce(spent, 0)', 'spent'],
+  refused: ['refused > 0', 'refused'],
+  quiet: ["coalesce(called_at < now() - interval '30 days', true) and closed_at is null", 'called'],
+  new: ["created_at > now() - interval '30 days'"],
+  'non-eu': ['company_allows_non_eu(companies)'],
+  closed: ['closed_at is not null'],
+} as const satisfies Readonly<Record<string, OfCompanies>>;
+export type CompanyState = keyof typeof STATES;
+
+/** Figures of companies, from sums of all of them: none reads a call. */
+const FIGURES = {
+  spent: `select company_id, api_cost_eur + chat_cost_eur as spent from monthly_spend where billing_month = billing_month(now())`,
+  refused: `select company_id, sum(refused)::bigint as refused from request_days where day = (now() at time zone ${BILLING_ZONE})::date group by 1`,
+  called: 'select company_id, max(last_used_at) as called_at from api_keys group by 1',
+};
+
 /**
- * Companies with what each has spent in the present month, in-app chat included: exact decimal text. They are found by
- * their people and keys, too.
+ * The list of customers. They are found by their people and keys, too. Only what the order and the state need is read of all
+ * companies, the rest of those on the page.
+ * @param state those in it; null: all
  */
-export function pageOfCompanies(sql: Sql, query: ListQuery<CompanySort>): Promise<ListPage<Spent<CompanyRow>>> {
-  const spent = sql`coalesce(s.api_cost_eur + s.chat_cost_eur, 0)`;
-  const by = { name: sql`name`, spent, budget: sql`company_budget(companies)`, created: sql`created_at` }[query.sort];
-  return paged(sql, query, by, sql`id`, (tail) => {
-    return sql<Counted<Spent<CompanyRow>>[]>`
-      select ${companyColumns(sql)}, trim_scale(${spent})::text as spent, count(*) over ()::integer as total
-      from companies left join monthly_spend s on s.company_id = id and s.billing_month = billing_month(now())
-      where (${contains(sql, query, sql`name, id`)} ${ofPeopleAndKeys(sql, query)}) ${tail}`;
+export function pageOfCompanies(
+  sql: Sql,
+  query: ListQuery<CompanySort>,
+  state: CompanyState | null = null,
+): Promise<ListPage<ListedCompany>> {
+  const [by, ofOrder] = ORDERS[query.sort];
+  const [condition, ofState]: OfCompanies = state === null ? ['true'] : STATES[state];
+  const needed = new Set([ofOrder, ofState].flatMap((name) => name ?? []));
+  const joined = [...needed].map((name) => `left join (${FIGURES[name]}) ${name} on ${name}.company_id = id`).join(' ');
+  const isListed = 'company_id = any(array(select id from listed))';
+  const figures = Object.entries(FIGURES).map(
+    ([name, rows]) => `${name} as materialized (select * from (${rows}) r where ${isListed})`,
+  );
+  return paged(sql, query, sql.unsafe(by), sql`id`, (tail) => {
+    return sql<Counted<ListedCompany>[]>`
+      with listed as materialized (
+        select ${companyColumns(sql)}, company_budget(companies) as budget, count(*) over ()::integer as total
+        from companies ${sql.unsafe(joined)}
+        where ${sql.unsafe(condition)} and (${contains(sql, query, sql`name, id`)} ${ofPeopleAndKeys(sql, query)}) ${tail}),
+      ${sql.unsafe(figures.join(', '))},
+      costs as materialized (
+        select company_id, day, sum(cost_eur)::float8 as cost
+        from usage_company_days, (select (now() at time zone ${sql.unsafe(BILLING_ZONE)})::date as today) t
+        where ${sql.unsafe(isListed)} and day between today - 29 and today
+          and billing_month between (today - interval '2 months')::date and today group by 1, 2)
+      select listed.*, trim_scale(coalesce((select spent from spent where company_id = id), 0))::text as spent,
+        trunc(coalesce((select spent from spent where company_id = id), 0) * 100 / budget, 1)::float8 as percent,
+        coalesce((select refused from refused where company_id = id), 0)::float8 as refused,
+        (select called_at from called where company_id = id) as called_at,
+        coalesce((select json_object_agg(day, cost) from costs where company_id = id), '{}') as days
+      from listed`;
   });
 }
 

@@ -19,6 +19,7 @@ export const SPREAD = [
   'api_usage',
   'request_trail',
   'request_hours',
+  'request_days',
 ] as const;
 
 /** Tables of sums of all companies, with their unique keys. They are spread too: each shard has the sums of its companies. */

@@ -223,6 +223,7 @@ export const NOT_ARCHIVED: Readonly<Record<string, string>> = {
   usage_details: 'sums of the rows in api_usage.jsonl that tell what their tokens consist of',
   usage_company_days: 'sums of the rows in usage_daily.jsonl',
   usage_key_months: 'sums of the rows in usage_daily.jsonl',
+  request_days: 'sums of the same requests as in request_hours.jsonl',
   second_factors: 'encrypted secrets of people, and digests of their recovery codes',
   sessions: 'digests of random tokens of people who are signed in, for twelve hours at most',
 };

@@ -1,10 +1,10 @@
 import type { DayRange } from '../../domain/reports/day-range.ts';
 import { DURATION_BOUNDS_MS, percentileOf } from '../../domain/reports/histogram.ts';
 import type { LastDay, Overview, RequestDay } from '../../domain/reports/overview.ts';
-import { dayBegins, NIL_ID, utcSecond } from '../connection/expressions.ts';
+import { bucketSums, dayBegins, NIL_ID, utcSecond } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
 import { ownersOf } from '../users/user.ts';
-import { bucketSums, reasonRows } from './request-hours.ts';
+import { reasonRows } from './request-hours.ts';
 
 /** Hours that pictures count as they are now: earlier ones were summed up meanwhile, within a quarter of an hour. */
 const LIVE_HOURS = 3;

@@ -1,5 +1,5 @@
 import { ADDED_BOUNDS_US, DURATION_BOUNDS_MS, percentileOf } from '../../domain/reports/histogram.ts';
-import { BILLING_ZONE, NIL_ID, utcSecond } from '../connection/expressions.ts';
+import { BILLING_ZONE, bucketSums, NIL_ID, utcSecond } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
 
 /** Sums of requests by the hour, which outlive the trail (sql/schema/requests.sql). */
@@ -91,11 +91,6 @@ export function reasonRows(sql: Sql, hours: ReturnType<Sql>) {
   return sql`
     select company_id, hour, key as code, value::bigint as requests from ${hours} h, jsonb_each_text(h.reasons)
     where h.reasons <> '{}'`;
-}
-
-/** Adds arrays element by element, one for each bucket of a histogram: Postgres has no sum of arrays. */
-export function bucketSums(column: string, bounds: readonly number[]): string {
-  return `array[${[...bounds, null].map((_, at) => `sum(${column}[${at + 1}])::bigint`)}]`;
 }
 
 function percentilesOf(bounds: readonly number[], counts: readonly number[], sum: number): Percentiles | null {

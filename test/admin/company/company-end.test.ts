@@ -201,6 +201,7 @@ t.test('every table of a company refuses changes while it is closed', async (t) 
     'events',
     'request_trail',
     'request_hours',
+    'request_days',
     'key_reveals', // the text of a new key goes after a minute, also where its company was closed meanwhile
     'upstream_costs',
     'upstream_cost_monthly',

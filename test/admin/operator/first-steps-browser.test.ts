@@ -94,6 +94,9 @@ t.test('from an empty database to the first call, which shows without a click', 
   const answered = await callAsShown(page, key);
   t.equal(answered.status, 200);
   await live.getByText('200').waitFor();
+  const told = page.locator('#first-steps');
+  await told.locator('li').filter({ has: live }).locator('.step-title').getByText('done').waitFor();
+  t.match(await told.locator('p').first().innerText(), /^6 of 6 done/);
   t.equal(await live.getByRole('link').getAttribute('href'), `/requests/${answered.headers.get('x-request-id')}`);
   t.match(await live.innerText(), /This step is done\. The request was answered/);
   t.same(await glance(page, 'first-steps-called'), []);

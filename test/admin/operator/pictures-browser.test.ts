@@ -95,7 +95,7 @@ t.test('the figures of a picture are a table too', async (t) => {
 t.test('who is refused now, and whose budget ends, with the owner to write to', async (t) => {
   const { page } = await signedInTab(t, office, office.people.operator, { locale: 'en-IE' });
   await page.goto('/');
-  const now = page.getByRole('table', { name: 'Refused or failing now' });
+  const now = page.getByRole('table', { name: 'Refused or failing in this hour and the one before' });
   const row = now.getByRole('row').filter({ hasText: 'Budget reached' });
   t.match(await row.innerText(), /Erste\s+Budget reached insufficient_quota\s+3\s+requests/);
   const mail = (await row.getByRole('link', { name: office.people.owner }).getAttribute('href')) as string;

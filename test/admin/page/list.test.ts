@@ -1,4 +1,8 @@
 import t from 'tap';
+import { openDatabase } from '../../../src/store/connection/pool.ts';
+import { trailStore } from '../../../src/store/gateway/request-trail.ts';
+import { addRequests } from '../../support/requests.ts';
+import { addUsage } from '../../support/usage.ts';
 import { type Person, signedIn, startOffice } from '../people.ts';
 import { insertUsage } from '../rows.ts';
 
@@ -8,6 +12,8 @@ const MOST_BYTES = 300_000;
 
 const office = await startOffice(t);
 const { sql } = office;
+const db = openDatabase({ url: office.databaseUrl });
+t.teardown(() => db.close());
 const company = office.customer.company;
 const base = `/companies/${company}`;
 await sql`insert into companies (name) select 'Company ' || i from generate_series(1, 2000) as i`;
@@ -27,6 +33,7 @@ await sql`update api_keys set requests_per_minute = 1000000000, tokens_per_minut
   allowed_model_slugs = (select array_agg(slug) from models where company_id = ${company})
   where company_id = ${company} and created_at > now() - interval '1 hour'`;
 const operator = await signedIn(office, 'operator');
+const [row] = await sql<[{ month: string }]>`select billing_month(now())::text as month`;
 
 /** Asserts that a page is small. */
 async function get(person: Person, path: string): Promise<string> {
@@ -50,7 +57,6 @@ t.test('no page is large, and each list has 50 rows', async (t) => {
   const edit = await get(operator, `${base}/keys/${keys[0]?.id}`);
   t.match(edit, /<textarea id="f-model".*\nmodel-1\nmodel-2\n/s, 'four hundred checkboxes would be much');
   const ids = keys.map(({ id }) => id);
-  const [row] = await sql<[{ month: string }]>`select billing_month(now())::text as month`;
   await insertUsage(sql, { companies: [company], keys: ids, rows: 2000, seed: 1, month: row.month });
   const usage = await get(operator, `${base}/usage`);
   t.match(usage, /1,990 others.*The first 50 of 2,000 keys/s);
@@ -92,6 +98,60 @@ t.test('search and order', async (t) => {
     t.equal((await operator.get(`${base}/keys${odd}`)).status, 200, odd);
   }
 });
+
+t.test(
+  'customers are sorted by a click on a heading, and chosen by their state, which stay in the address',
+  async (t) => {
+    const ids = (
+      await sql<{ id: string }[]>`
+    insert into companies (name, monthly_budget_eur, closed_at) values
+      ('Heading A', 10, null), ('Heading B', 100, null), ('Heading C', null, now()), ('Heading D', 10, null) returning id`
+    ).map(({ id }) => id);
+    const [a = '', b = '', , d = ''] = ids;
+    await addUsage(sql, [
+      { company: a, prompt: 8500, input: '1', month: row.month, at: new Date().toISOString() },
+      { company: b, prompt: 99000, input: '1', month: row.month, at: new Date().toISOString() },
+      { company: d, prompt: 10000, input: '1', month: row.month, at: new Date().toISOString() },
+    ]);
+    const refusal = { company: a, status: 402, code: 'insufficient_quota' };
+    await addRequests(trailStore(db), [refusal, refusal, { ...refusal, company: b }, { company: d }]);
+    await sql`insert into api_keys (company_id, name, digest, prefix, scopes, last_used_at)
+    values (${b}, 'used', sha256('used'), 'svc_used', '{chat}', now() - interval '1 hour'),
+      (${d}, 'used', sha256('used too'), 'svc_used', '{chat}', now() - interval '40 days')`;
+    const found = async (query: string) =>
+      firsts(await get(operator, `/companies?q=heading&${query}`)).map((name) => name.slice(8));
+    t.same(await found('sort=name'), ['A', 'B', 'C closed', 'D used up']);
+    t.same(await found('sort=-name'), ['D used up', 'C closed', 'B', 'A']);
+    t.same(await found('sort=-spent'), ['B', 'D used up', 'A', 'C closed']);
+    t.same(await found('sort=-share'), ['D used up', 'B', 'A', 'C closed'], 'without a budget, the last');
+    t.same((await found('sort=-refused')).slice(0, 2), ['A', 'B']);
+    t.same((await found('sort=-called')).slice(0, 2), ['B', 'D used up']);
+    for (const [state, names] of Object.entries({
+      near: ['A', 'B', 'D used up'],
+      'used-up': ['D used up'],
+      refused: ['A', 'B'],
+      quiet: ['A', 'D used up'],
+      closed: ['C closed'],
+      'non-eu': [],
+      new: ['A', 'B', 'C closed', 'D used up'],
+      nonsense: ['A', 'B', 'C closed', 'D used up'],
+    }))
+      t.same(await found(`show=${state}`), names, state);
+
+    const page = await get(operator, '/companies?q=heading&sort=-refused&show=near');
+    t.match(
+      page,
+      'aria-sort="descending"><a href="/companies?q=heading&amp;sort=refused&amp;show=near">Refused today</a>',
+    );
+    t.match(page, '<a href="/companies?q=heading&amp;sort=-spent&amp;show=near">Spent this month</a>');
+    t.match(page, '<input type="hidden" name="sort" value="-refused">');
+    t.match(page, '<option value="near" selected>');
+    const [, cells = ''] = /Heading A<\/a>.*?<\/th>(.*?)<\/tr>/s.exec(page) ?? [];
+    t.match(cells.replace(/<[^>]*>/g, ' ').replace(/\s+/g, ' '), /€8\.50 85% of €10\.00 2 refused never/);
+    t.match(cells, /aria-label="most on \d+ \w+: €8\.50"/);
+    await sql`delete from request_days`;
+  },
+);
 
 t.test(
   'of keys by their end, those that end come first, the next of them first; then those that never end',

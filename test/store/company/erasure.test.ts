@@ -416,6 +416,7 @@ t.test('every text of a company is erased, or holds no name', async (t) => {
     usage_key_months: 'endpoint cost_center',
     request_trail: 'endpoint model_slug code outcome',
     request_hours: 'model_slug endpoint reasons',
+    request_days: 'model_slug endpoint reasons',
     budget_alerts: 'threshold cost_center',
     cost_center_budgets: 'name',
     // names are added when an event is sent

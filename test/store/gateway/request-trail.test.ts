@@ -103,6 +103,15 @@ t.test('hours that are too old are deleted in steps', async (t) => {
   );
   t.equal(await store.trimHours(), true);
   t.equal(await store.trimHours(), false);
+  await run(
+    (sql) => sql`
+    insert into request_days select ${NIL_ID}, now()::date - ${HOURS_DAYS}::integer - n, '', 'x', 1, 0, 0, '{}', '{}'
+    from generate_series(-1, 2000) n`,
+  );
+  t.equal(await store.trimHours(), true, 'days too');
+  t.equal(await store.trimHours(), false);
+  const [{ days }] = await run((sql) => sql<[{ days: number }]>`select count(*)::integer as days from request_days`);
+  t.ok(days >= 1 && days <= 2);
   const [{ count }] = await run((sql) => sql<[{ count: number }]>`select count(*) from request_hours`);
   t.ok(count >= 10 && count <= 11, 'those of the last days stay');
 });
