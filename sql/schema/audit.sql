@@ -107,11 +107,11 @@ create trigger audit after insert or delete or update of name, company_id, diges
 -- what begins at once is audited as a change of `models`
 create trigger audit_coming after insert on model_prices
   for each row when (not new.applied) execute function audit_price('shown');
-create trigger audit_changed after update of input, output on model_prices
+create trigger audit_changed after update of input, output, cache_read, cache_write on model_prices
   for each row when (not old.applied) execute function audit_price('shown');
 create trigger audit_withdrawn after delete on model_prices
   for each row when (not old.applied) execute function audit_price('shown');
-create trigger audit after insert or delete or update of slug, company_id, valid_from, input, output
+create trigger audit after insert or delete or update of slug, company_id, valid_from, input, output, cache_read, cache_write
   on model_cost_prices for each row execute function audit_price('hidden');
 
 create trigger audit_truncate after truncate on companies for each statement execute function audit_truncate();

@@ -24,8 +24,18 @@ create table api_usage (
   audio_prompt_tokens     bigint,
   reasoning_tokens        bigint,
   audio_completion_tokens bigint,
+  price_cache_read        numeric check (price_cache_read >= 0 and price_cache_read < 1e6),
+  price_cache_write       numeric check (price_cache_write >= 0 and price_cache_write < 1e6),
   primary key (billing_month, request_id),
-  constraint cost_is_exact check (cost_eur = (prompt_tokens * price_input + completion_tokens * price_output) * 0.001),
+  -- the parts of a cost, each a quantity of tokens and its price: COST_PARTS of src/store/statement/cost.ts, which a test compares
+  constraint cost_is_exact check (cost_eur = (
+    (prompt_tokens - case when price_cache_read is null then 0 else coalesce(cached_tokens, 0) end
+      - case when price_cache_write is null then 0 else coalesce(cache_write_tokens, 0) end) * price_input
+    + case when price_cache_read is null then 0 else coalesce(cached_tokens, 0) end * coalesce(price_cache_read, 0)
+    + case when price_cache_write is null then 0 else coalesce(cache_write_tokens, 0) end * coalesce(price_cache_write, 0)
+    + completion_tokens * price_output) * 0.001),
+  constraint cached_within_prompt check (
+    (price_cache_read is null and price_cache_write is null) or coalesce(cached_tokens, 0) + coalesce(cache_write_tokens, 0) <= prompt_tokens),
   -- gateways leave wrong numbers out, so this keeps no call from being booked
   constraint api_usage_details_check check (
     cached_tokens between 0 and prompt_tokens and cache_write_tokens between 0 and prompt_tokens
@@ -38,6 +48,7 @@ comment on column api_usage.cache_write_tokens is 'of the prompt tokens: written
 comment on column api_usage.audio_prompt_tokens is 'of the prompt tokens: audio';
 comment on column api_usage.reasoning_tokens is 'of the completion tokens: reasoning';
 comment on column api_usage.audio_completion_tokens is 'of the completion tokens: audio';
+comment on column api_usage.price_cache_read is 'of cached_tokens. Null, like price_cache_write of cache_write_tokens: they cost price_input';
 create index api_usage_company on api_usage (company_id, occurred_at);
 
 create function refuse_ledger_change() returns trigger language plpgsql as $$
@@ -56,13 +67,19 @@ create table api_usage_set_aside (
 create unique index api_usage_set_aside_once on api_usage_set_aside (md5(record));
 
 -- What identifies a row to the last digit; 16 bytes. An instant as seconds: its text would depend on the session's time
--- zone. Rows without a cost centre keep the digest that they had before there were any. From columns, because servers
--- that hold the rows compute it too, where the type of the table is another.
+-- zone. Rows without a cost centre and without prices of cached input keep the digests that they had before there were any.
+-- From columns, because servers that hold the rows compute it too, where the type of the table is another.
 create function usage_digest(billing_month date, request_id uuid, company_id uuid, api_key_id uuid, model_slug text,
   upstream_model text, endpoint text, prompt_tokens bigint, completion_tokens bigint, cost_eur numeric, price_input numeric,
-  price_output numeric, usage_source text, outcome text, occurred_at timestamptz, cost_center text)
+  price_output numeric, usage_source text, outcome text, occurred_at timestamptz, cost_center text, price_cache_read numeric,
+  price_cache_write numeric, cached_tokens bigint, cache_write_tokens bigint)
 returns bytea language sql stable as $$
-  select substr(sha256(convert_to(case when cost_center = '' then json_build_array(
+  select substr(sha256(convert_to(case
+  when price_cache_read is not null or price_cache_write is not null then json_build_array(
+    billing_month, request_id, company_id, api_key_id, model_slug, upstream_model, endpoint, prompt_tokens, completion_tokens,
+    cost_eur, price_input, price_output, usage_source, outcome, extract(epoch from occurred_at), cost_center,
+    price_cache_read, price_cache_write, cached_tokens, cache_write_tokens)
+  when cost_center = '' then json_build_array(
     billing_month, request_id, company_id, api_key_id, model_slug, upstream_model, endpoint, prompt_tokens, completion_tokens,
     cost_eur, price_input, price_output, usage_source, outcome, extract(epoch from occurred_at))
   else json_build_array(

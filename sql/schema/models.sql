@@ -3,46 +3,54 @@
 -- beforehand and switch by their own clocks; apply_due_prices() then brings the columns of `models` up to date.
 
 create table models (
-  id                     uuid primary key default gen_random_uuid(),
-  slug                   text not null check (slug ~ '^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,127}$'),
-  company_id             uuid references companies on delete cascade,
-  upstream_model         text not null check (upstream_model <> ''),
-  kind                   text not null check (kind in ('chat', 'embedding')),
-  eu_hosted              boolean not null,
-  cost_eur_per_1k_input  numeric not null check (cost_eur_per_1k_input >= 0 and cost_eur_per_1k_input < 1e6 and min_scale(cost_eur_per_1k_input) <= 12),
-  cost_eur_per_1k_output numeric not null check (cost_eur_per_1k_output >= 0 and cost_eur_per_1k_output < 1e6 and min_scale(cost_eur_per_1k_output) <= 12),
-  created_at             timestamptz not null default now(),
-  token_input            text not null default 'refuse' check (token_input in ('accept', 'refuse'))
+  id                          uuid primary key default gen_random_uuid(),
+  slug                        text not null check (slug ~ '^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,127}$'),
+  company_id                  uuid references companies on delete cascade,
+  upstream_model              text not null check (upstream_model <> ''),
+  kind                        text not null check (kind in ('chat', 'embedding')),
+  eu_hosted                   boolean not null,
+  cost_eur_per_1k_input       numeric not null check (cost_eur_per_1k_input >= 0 and cost_eur_per_1k_input < 1e6 and min_scale(cost_eur_per_1k_input) <= 12),
+  cost_eur_per_1k_output      numeric not null check (cost_eur_per_1k_output >= 0 and cost_eur_per_1k_output < 1e6 and min_scale(cost_eur_per_1k_output) <= 12),
+  cost_eur_per_1k_cache_read  numeric check (cost_eur_per_1k_cache_read >= 0 and cost_eur_per_1k_cache_read < 1e6 and min_scale(cost_eur_per_1k_cache_read) <= 12),
+  cost_eur_per_1k_cache_write numeric check (cost_eur_per_1k_cache_write >= 0 and cost_eur_per_1k_cache_write < 1e6 and min_scale(cost_eur_per_1k_cache_write) <= 12),
+  created_at                  timestamptz not null default now(),
+  token_input                 text not null default 'refuse' check (token_input in ('accept', 'refuse'))
 );
 comment on table models is 'a row with company_id belongs to that company alone and wins over a shared row of the same slug';
+comment on column models.cost_eur_per_1k_cache_read is 'of prompt tokens that are read from a cache. Null, here and below: the input price';
+comment on column models.cost_eur_per_1k_cache_write is 'of prompt tokens that are written to it';
 comment on column models.token_input is 'accept: input of POST /embeddings may be token ids, of the vocabulary of the model behind the slug';
 create unique index models_shared_slug on models (slug) where company_id is null;
 create unique index models_company_slug on models (company_id, slug) where company_id is not null;
 
 create table model_prices (
-  id         uuid primary key default gen_random_uuid(),
-  slug       text not null check (slug ~ '^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,127}$'),
+  id          uuid primary key default gen_random_uuid(),
+  slug        text not null check (slug ~ '^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,127}$'),
   -- no foreign key: history outlives the company
-  company_id uuid,
-  valid_from timestamptz not null check (isfinite(valid_from)),
-  input      numeric check (input >= 0 and input < 1e6 and min_scale(input) <= 12),
-  output     numeric check (output >= 0 and output < 1e6 and min_scale(output) <= 12),
-  applied    boolean not null default false,
-  changed_by text not null default audit_actor(),
-  created_at timestamptz not null default now(),
-  check ((input is null) = (output is null))
+  company_id  uuid,
+  valid_from  timestamptz not null check (isfinite(valid_from)),
+  input       numeric check (input >= 0 and input < 1e6 and min_scale(input) <= 12),
+  output      numeric check (output >= 0 and output < 1e6 and min_scale(output) <= 12),
+  cache_read  numeric check (cache_read >= 0 and cache_read < 1e6 and min_scale(cache_read) <= 12),
+  cache_write numeric check (cache_write >= 0 and cache_write < 1e6 and min_scale(cache_write) <= 12),
+  applied     boolean not null default false,
+  changed_by  text not null default audit_actor(),
+  created_at  timestamptz not null default now(),
+  check (case when input is null then coalesce(output, cache_read, cache_write) is null else output is not null end)
 ) with (fillfactor = 90);
 comment on table model_prices is 'EUR per 1000 tokens of each model since when; what has begun is never changed or removed';
 comment on column model_prices.company_id is 'the company whose own model it is; null: the shared model';
 comment on column model_prices.input is 'null, like output: from then on there was no such model';
+comment on column model_prices.cache_read is 'of prompt tokens that are read from a cache. Null, like cache_write: the input price';
 comment on column model_prices.applied is 'false: it has not reached the columns of models yet';
 -- one null is like another here, which "nulls not distinct" says from Postgres 15 on
 create unique index model_prices_once on model_prices
   (slug, coalesce(company_id, '00000000-0000-0000-0000-000000000000'), valid_from);
 create index model_prices_coming on model_prices (valid_from) where not applied;
 
--- A price that holds from now on; null: the model is gone, and what was to begin with it.
-create function begin_model_price(model_slug text, owner uuid, new_input numeric, new_output numeric) returns void
+-- A price that holds from now on; without an input price: the model is gone, and what was to begin with it.
+create function begin_model_price(model_slug text, owner uuid, new_input numeric, new_output numeric,
+  new_cache_read numeric default null, new_cache_write numeric default null) returns void
 language plpgsql set search_path from current as $$
 declare
   latest model_prices;
@@ -56,10 +64,12 @@ begin
   end if;
   update model_prices p set applied = true where p.slug = model_slug and p.company_id is not distinct from owner
     and not p.applied and p.valid_from <= clock_timestamp();
-  if (latest.input, latest.output) is not distinct from (new_input, new_output) then return; end if;
+  if (latest.input, latest.output, latest.cache_read, latest.cache_write)
+    is not distinct from (new_input, new_output, new_cache_read, new_cache_write) then return; end if;
   -- later than the row before it, even where the clock of the server went back
-  insert into model_prices (slug, company_id, valid_from, input, output, applied)
-  values (model_slug, owner, greatest(clock_timestamp(), latest.valid_from + interval '1 microsecond'), new_input, new_output, true);
+  insert into model_prices (slug, company_id, valid_from, input, output, cache_read, cache_write, applied)
+  values (model_slug, owner, greatest(clock_timestamp(), latest.valid_from + interval '1 microsecond'),
+    new_input, new_output, new_cache_read, new_cache_write, true);
 end $$;
 revoke execute on function begin_model_price from public;
 
@@ -69,9 +79,12 @@ begin
   if tg_op = 'DELETE' or (tg_op = 'UPDATE' and (old.slug, old.company_id) is distinct from (new.slug, new.company_id)) then
     perform begin_model_price(old.slug, old.company_id, null, null);
   end if;
-  if tg_op = 'INSERT' or (tg_op = 'UPDATE' and (old.slug, old.company_id, old.cost_eur_per_1k_input, old.cost_eur_per_1k_output)
-    is distinct from (new.slug, new.company_id, new.cost_eur_per_1k_input, new.cost_eur_per_1k_output)) then
-    perform begin_model_price(new.slug, new.company_id, new.cost_eur_per_1k_input, new.cost_eur_per_1k_output);
+  if tg_op = 'INSERT' or (tg_op = 'UPDATE' and (old.slug, old.company_id, old.cost_eur_per_1k_input, old.cost_eur_per_1k_output,
+      old.cost_eur_per_1k_cache_read, old.cost_eur_per_1k_cache_write)
+    is distinct from (new.slug, new.company_id, new.cost_eur_per_1k_input, new.cost_eur_per_1k_output,
+      new.cost_eur_per_1k_cache_read, new.cost_eur_per_1k_cache_write)) then
+    perform begin_model_price(new.slug, new.company_id, new.cost_eur_per_1k_input, new.cost_eur_per_1k_output,
+      new.cost_eur_per_1k_cache_read, new.cost_eur_per_1k_cache_write);
   end if;
   return null;
 end $$;
@@ -154,8 +167,10 @@ begin
     order by valid_from desc limit 1;
     continue when not found; -- another gateway was first
     perform set_config('tollgate.actor', due.changed_by, true); -- for the audit log
-    update models set cost_eur_per_1k_input = due.input, cost_eur_per_1k_output = due.output
-    where id = model and (cost_eur_per_1k_input, cost_eur_per_1k_output) is distinct from (due.input, due.output);
+    update models set cost_eur_per_1k_input = due.input, cost_eur_per_1k_output = due.output,
+      cost_eur_per_1k_cache_read = due.cache_read, cost_eur_per_1k_cache_write = due.cache_write
+    where id = model and (cost_eur_per_1k_input, cost_eur_per_1k_output, cost_eur_per_1k_cache_read, cost_eur_per_1k_cache_write)
+      is distinct from (due.input, due.output, due.cache_read, due.cache_write);
     update model_prices p set applied = true
     where p.slug = owner.slug and p.company_id is not distinct from owner.company_id and not p.applied and p.valid_from <= due.valid_from;
   end loop;
@@ -166,13 +181,15 @@ end $$;
 -- The price of a model for a company at an instant: that of its own model, or of the shared one. No row: there
 -- was no such model.
 create function model_price(model_slug text, company uuid, at timestamptz)
-returns table (company_id uuid, valid_from timestamptz, input numeric, output numeric)
+returns table (company_id uuid, valid_from timestamptz, input numeric, output numeric, cache_read numeric, cache_write numeric)
 language sql stable set search_path from current as $$
-  select p.company_id, p.valid_from, p.input, p.output from (
-    (select o.company_id, o.valid_from, o.input, o.output from model_prices o where o.slug = model_slug and o.company_id = company and o.valid_from <= at
+  select p.company_id, p.valid_from, p.input, p.output, p.cache_read, p.cache_write from (
+    (select o.company_id, o.valid_from, o.input, o.output, o.cache_read, o.cache_write
+     from model_prices o where o.slug = model_slug and o.company_id = company and o.valid_from <= at
      order by o.valid_from desc limit 1)
     union all
-    (select s.company_id, s.valid_from, s.input, s.output from model_prices s where s.slug = model_slug and s.company_id is null and s.valid_from <= at
+    (select s.company_id, s.valid_from, s.input, s.output, s.cache_read, s.cache_write
+     from model_prices s where s.slug = model_slug and s.company_id is null and s.valid_from <= at
      order by s.valid_from desc limit 1)) as p
   where p.input is not null order by p.company_id nulls last limit 1
 $$;
@@ -180,16 +197,19 @@ $$;
 -- What the operator pays. No tenant may read it: neither by a grant nor in the audit log, whose entries about it
 -- belong to no company. It begins with a day of the billing time zone, as usage_daily is summed by days.
 create table model_cost_prices (
-  id         uuid primary key default gen_random_uuid(),
-  slug       text not null check (slug ~ '^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,127}$'),
-  company_id uuid,
-  valid_from date not null check (isfinite(valid_from)),
-  input      numeric not null check (input >= 0 and input < 1e6 and min_scale(input) <= 12),
-  output     numeric not null check (output >= 0 and output < 1e6 and min_scale(output) <= 12),
-  changed_by text not null default audit_actor(),
-  created_at timestamptz not null default now()
+  id          uuid primary key default gen_random_uuid(),
+  slug        text not null check (slug ~ '^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,127}$'),
+  company_id  uuid,
+  valid_from  date not null check (isfinite(valid_from)),
+  input       numeric not null check (input >= 0 and input < 1e6 and min_scale(input) <= 12),
+  output      numeric not null check (output >= 0 and output < 1e6 and min_scale(output) <= 12),
+  cache_read  numeric check (cache_read >= 0 and cache_read < 1e6 and min_scale(cache_read) <= 12),
+  cache_write numeric check (cache_write >= 0 and cache_write < 1e6 and min_scale(cache_write) <= 12),
+  changed_by  text not null default audit_actor(),
+  created_at  timestamptz not null default now()
 );
 comment on table model_cost_prices is 'EUR per 1000 tokens that the operator pays for each model, since which day; for operators only';
+comment on column model_cost_prices.cache_read is 'of prompt tokens that are read from a cache. Null, like cache_write: the input price';
 comment on column model_cost_prices.company_id is 'the company whose own model it is; null: the shared model';
 create unique index model_cost_prices_once on model_cost_prices
   (slug, coalesce(company_id, '00000000-0000-0000-0000-000000000000'), valid_from);

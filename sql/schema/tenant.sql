@@ -82,7 +82,7 @@ insert into tenant_grants (privilege) values
   ('select (id, company_id, email, percents, forecast, created_at, created_by, expires_at, confirmed_at), insert, update (percents, forecast, digest, expires_at), delete on alert_receivers'),
   ('select (id, name, company_id, access, created_at, created_by, expires_at, last_used_at, revoked_at), insert, update (revoked_at) on admin_tokens'),
   -- not who changed a price
-  ('select (id, slug, company_id, valid_from, input, output, applied) on model_prices'),
+  ('select (id, slug, company_id, valid_from, input, output, cache_read, cache_write, applied) on model_prices'),
   ('select (id, at, company_id, kind, subject, body) on events'),
   -- not what the upstream said
   ('select (company_id, occurred_at, request_id, api_key_id, status, duration_ms, added_us, first_event_ms, endpoint, model_slug, asked, code, param, outcome, prompt_tokens, completion_tokens, cost_eur) on request_trail');

@@ -1,6 +1,6 @@
 import { GatewayError } from './errors.ts';
 import { CHAT_LIMITS, completionLimit, mayRunAgain, type RequestMembers } from './members/completion-limit.ts';
-import { costOf, type Femto, type Prices } from './money.ts';
+import { type Femto, mostCost, type Prices } from './money.ts';
 import type { Calendar } from './month.ts';
 
 const KEY_BUDGET_REACHED = 'This key has reached its monthly budget.';
@@ -60,12 +60,12 @@ export function boundChat(
   const limit = completionLimit(request, format, bytes);
   const bounded = limit !== null && isTextAlone(request);
   const most = bytes - files.bytes + Math.ceil(files.most);
-  return { amount: costOf(prices, most, limit ?? 0), bounded, completion: limit };
+  return { amount: mostCost(prices, most, limit ?? 0), bounded, completion: limit };
 }
 
 /** The most that an embedding can cost. Its input is text, and it has no completion (spec section 4.3). */
 export function boundEmbedding(bytes: number, prices: Prices): Bound {
-  return { amount: costOf(prices, bytes, 0), bounded: true, completion: 0 };
+  return { amount: mostCost(prices, bytes, 0), bounded: true, completion: 0 };
 }
 
 /** Members that make the provider add texts from elsewhere to the prompt. */

@@ -35,6 +35,11 @@ export function modelAt(model: Model, at: number): Model {
   return priced;
 }
 
+/** The prices of a model that begin at a date, the next one first. */
+export function* comingPrices(model: Model | undefined): Generator<ComingPrice> {
+  for (let next = model?.next ?? null; next !== null; next = next.model.next) yield next;
+}
+
 /** A model list entry (spec section 2.1). @param ownedBy name of the operating party */
 export function modelEntry(model: Model, ownedBy: string): object {
   return { id: model.slug, object: 'model', created: model.created, owned_by: ownedBy };

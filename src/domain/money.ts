@@ -62,25 +62,77 @@ function isExact(amount: Femto): boolean {
   return amount >= 0n && amount <= MAX_EXACT;
 }
 
+/** The parts of a cost in the order of statements. Each is a quantity of tokens × a price. */
+export const COST_PARTS = ['input', 'cache_read', 'cache_write', 'output'] as const;
+export type CostPart = (typeof COST_PARTS)[number];
+
+/** Prompt tokens that were read from the upstream's cache, and written to it; null: not told, which counts as 0. */
+export interface CacheTokens {
+  readonly cached: number | null;
+  readonly cacheWrite: number | null;
+}
+
+/** Parts within the input: which count they are of. */
+const WITHIN_INPUT = [
+  ['cache_read', 'cached'],
+  ['cache_write', 'cacheWrite'],
+] as const satisfies readonly (readonly [CostPart, keyof CacheTokens])[];
+
 /** Prices of one model in femto-EUR per 1000 tokens, with the decimals they were written with. */
 export interface Prices {
   readonly input: Femto;
   readonly output: Femto;
-  /** The same prices as decimal text, for the price snapshot of the ledger row. */
   readonly inputText: string;
   readonly outputText: string;
+  /** The most that a prompt token may cost. */
+  readonly dearestInput: Femto;
+  /** What tokens of the cache cost more than the input price, below 0 for less; none without prices of their own. */
+  readonly cache: readonly { readonly count: keyof CacheTokens; readonly more: Femto }[];
+  /** As they were written, for the price snapshot of the ledger row; those that are null are the input price. */
+  readonly texts: { readonly [part in CostPart]: string | null };
 }
 
 /** @throws RangeError when a price is not a plain decimal number */
-export function parsePrices(input: string, output: string): Prices {
-  return { input: parseEur(input), output: parseEur(output), inputText: input, outputText: output };
+export function parsePrices(
+  inputText: string,
+  outputText: string,
+  cache_read: string | null = null,
+  cache_write: string | null = null,
+): Prices {
+  const texts = { input: inputText, cache_read, cache_write, output: outputText };
+  const input = parseEur(inputText);
+  const cache = WITHIN_INPUT.flatMap(([part, count]) => {
+    const text = texts[part];
+    return text === null ? [] : [{ count, more: parseEur(text) - input }];
+  });
+  const dearest = cache.reduce((most, { more }) => (more > most ? more : most), 0n);
+  return {
+    input,
+    output: parseEur(outputText),
+    inputText,
+    outputText,
+    dearestInput: input + dearest,
+    cache,
+    texts,
+  };
 }
 
 /**
- * Cost of one call in femto-EUR (spec section 8, rule 3):
- * (prompt_tokens / 1000) × input price + (completion_tokens / 1000) × output price.
+ * Cost of one call in femto-EUR (spec section 8, rule 3): (prompt_tokens / 1000) × input price + (completion_tokens / 1000)
+ * × output price; of prompt tokens with a price of their own that price. In parts: store/statement/cost.ts.
  */
-export function costOf(prices: Prices, promptTokens: number, completionTokens: number): Femto {
-  // exact: a price has at most 12 decimals, so its femto amount divides by 1000
-  return (BigInt(promptTokens) * prices.input + BigInt(completionTokens) * prices.output) / 1000n;
+export function costOf(
+  prices: Prices,
+  promptTokens: number,
+  completionTokens: number,
+  told: CacheTokens | null = null,
+): Femto {
+  let sum = BigInt(promptTokens) * prices.input + BigInt(completionTokens) * prices.output;
+  for (const { count, more } of prices.cache) sum += BigInt(told?.[count] ?? 0) * more;
+  return sum / 1000n; // exact: a price has at most 12 decimals, so its femto amount divides by 1000
+}
+
+/** The most that so many tokens can cost, whatever of the prompt is cached. */
+export function mostCost(prices: Prices, promptTokens: number, completionTokens: number): Femto {
+  return (BigInt(promptTokens) * prices.dearestInput + BigInt(completionTokens) * prices.output) / 1000n;
 }

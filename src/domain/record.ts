@@ -3,7 +3,7 @@ import { writeWhole } from '../json/decimal.ts';
 import type { UsageDetails } from '../json/usage.ts';
 import { IsoTime } from './iso.ts';
 import type { Model } from './model.ts';
-import { type Femto, parseEur, writeEur } from './money.ts';
+import { COST_PARTS, type Femto, parseEur, writeEur } from './money.ts';
 import type { Endpoint, Outcome, UsageRecord, UsageSource } from './usage.ts';
 
 /**
@@ -136,10 +136,10 @@ function startOf({ starts }: Shared, { slug, upstream }: Model, endpoint: Endpoi
   return starts[endpoint];
 }
 
-function endOf({ ends }: Shared, { prices }: Model, source: UsageSource, outcome: Outcome): Buffer {
+function endOf({ ends }: Shared, { prices: { texts } }: Model, source: UsageSource, outcome: Outcome): Buffer {
   ends[source] ??= {};
   ends[source][outcome] ??= Buffer.from(
-    `,"price_input":${prices.inputText},"price_output":${prices.outputText}` +
+    COST_PARTS.map((part) => (texts[part] === null ? '' : `,"price_${part}":${texts[part]}`)).join('') +
       `,"usage_source":"${source}","outcome":"${outcome}","occurred_at":"${' '.repeat(TIME_LENGTH)}"}`,
   );
   return ends[source][outcome];

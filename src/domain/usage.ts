@@ -43,7 +43,7 @@ export interface UsageRecord {
   readonly cost: Femto;
   readonly source: UsageSource;
   readonly outcome: Outcome;
-  /** Informative; null: the upstream told none. */
+  /** What the counts consist of; null: the upstream told none. Those of the cache cost what the model's prices say. */
   readonly details: UsageDetails | null;
   /** The currency of the cost in the details. */
   readonly currency: string;
@@ -95,7 +95,7 @@ export function usageRecord(
   details: UsageDetails | null = null,
   currency = '',
 ): UsageRecord {
-  const cost = costOf(admission.model.prices, tokens.prompt, tokens.completion);
+  const cost = costOf(admission.model.prices, tokens.prompt, tokens.completion, details);
   return { admission, tokens, cost, source, outcome, details, currency };
 }
 

@@ -16,11 +16,11 @@ export interface ToldUsage {
 }
 
 /**
- * What the counts consist of, and what the call cost the upstream, for information: nothing is charged by it. A number
- * that is not whole, or is larger than the count it is part of, becomes null.
+ * What the counts consist of, and what the call cost the upstream. A number that is not whole, or is larger than the count
+ * it is part of, becomes null.
  */
 export interface UsageDetails {
-  /** Prompt tokens read from the upstream's cache, and those written to it. */
+  /** Prompt tokens read from the upstream's cache, and those written to it: as told, perhaps more than the prompt has. */
   readonly cached: number | null;
   readonly cacheWrite: number | null;
   readonly audioPrompt: number | null;
@@ -111,7 +111,18 @@ export function messagesUsage(usage: Members): ToldUsage {
     const sum = all.reduce((sum, run) => sum + (run[count] ?? Number.NaN), 0);
     return isCount(sum) ? Math.max(sum, told[count] ?? 0) : told[count];
   };
-  return { ...told, prompt: largest('prompt'), completion: largest('completion') };
+  const ofCache = (count: 'cached' | 'cacheWrite'): number | null => {
+    const counts = all.flatMap(({ details }) => details?.[count] ?? []);
+    const beside = told.details?.[count] ?? null;
+    return counts.length === 0
+      ? beside
+      : Math.max(
+          counts.reduce((sum, each) => sum + each),
+          beside ?? 0,
+        );
+  };
+  const details = { ...(told.details ?? NO_DETAILS), cached: ofCache('cached'), cacheWrite: ofCache('cacheWrite') };
+  return { prompt: largest('prompt'), completion: largest('completion'), details: toldOrNull(details) };
 }
 
 /**
@@ -120,7 +131,8 @@ export function messagesUsage(usage: Members): ToldUsage {
  */
 function runUsage(usage: Members): ToldUsage {
   const { input_tokens: input, output_tokens: output, total_tokens: total } = usage;
-  const { cache_creation_input_tokens: written, cache_read_input_tokens: read } = usage;
+  const { cache_read_input_tokens: read } = usage;
+  const written = writtenOf(usage);
   const all = [input, written ?? 0, read ?? 0];
   const sum = all.every(isCount) ? all.reduce((sum, part) => sum + part, 0) : null;
   const isWithin =
@@ -203,15 +215,21 @@ function partsOf(usage: Members, promptParts: unknown, completionParts: unknown)
   const ofPrompt = membersOf(promptParts);
   const ofCompletion = membersOf(completionParts);
   const { cache_read_input_tokens: read, prompt_cache_hit_tokens: hit, cached_tokens: cached } = usage;
-  const { cache_creation_input_tokens: created } = usage;
   return {
     cached: largest(largest(ofPrompt.cached_tokens, read), largest(hit, cached)),
-    cacheWrite: largest(largest(ofPrompt.cache_write_tokens, ofPrompt.cache_creation_tokens), created),
+    cacheWrite: largest(largest(ofPrompt.cache_write_tokens, ofPrompt.cache_creation_tokens), writtenOf(usage)),
     audioPrompt: countOrNull(ofPrompt.audio_tokens),
     reasoning: largest(ofCompletion.reasoning_tokens, usage.reasoning_tokens),
     audioCompletion: countOrNull(ofCompletion.audio_tokens),
     cost: costOrNull(usage.cost),
   };
+}
+
+/** Tokens that a message wrote to the cache: their count, or else those by how long they are kept. */
+function writtenOf({ cache_creation_input_tokens: written, cache_creation: kept }: Members): unknown {
+  if (written != null || kept == null) return written;
+  const { ephemeral_5m_input_tokens: minutes, ephemeral_1h_input_tokens: hour } = membersOf(kept);
+  return isCount(minutes) && isCount(hour) ? minutes + hour : largest(minutes, hour);
 }
 
 function largest(one: unknown, other: unknown): number | null {
@@ -225,8 +243,8 @@ function toldUsage(promptTokens: unknown, completionTokens: unknown, parts: Usag
   const completion = countOrNull(completionTokens);
   const { cached, cacheWrite, audioPrompt, reasoning, audioCompletion, cost } = parts;
   const details = toldOrNull({
-    cached: partOf(prompt, cached),
-    cacheWrite: partOf(prompt, cacheWrite),
+    cached: prompt === null ? null : countOrNull(cached),
+    cacheWrite: prompt === null ? null : countOrNull(cacheWrite),
     audioPrompt: partOf(prompt, audioPrompt),
     reasoning: partOf(completion, reasoning),
     audioCompletion: partOf(completion, audioCompletion),

@@ -1,4 +1,11 @@
-import { eachPrice, MODEL, modelPrices, type PriceTexts, priceTexts } from '../domain/settings/model.ts';
+import {
+  eachPrice,
+  MODEL,
+  modelPrices,
+  type NewPrices,
+  priceTexts,
+  type SomePrices,
+} from '../domain/settings/model.ts';
 import { findContradictions, type ImportedModel, type ImportMistake } from '../domain/settings/model-csv.ts';
 import { namesOf } from '../domain/settings/schema.ts';
 import { companiesNamed } from '../store/company/company.ts';
@@ -112,8 +119,12 @@ function creation(sql: Sql, { model, company_id }: KnownLine): Change {
 /** The settings that a line changes, and its price if that has no date; null: none. */
 function newSettings(sql: Sql, { model, company_id }: KnownLine, existing: ModelRow): Change | null {
   const wanted = { ...model, ...(model.valid_from === null && modelPrices(model)) };
-  const changed = namesOf(MODEL).filter((column) => (wanted[column] ?? existing[column]) !== existing[column]);
-  const texts = changed.map((column) => `${nameOf(column)}: ${wanted[column]}, was ${existing[column]}`);
+  const changed = namesOf(MODEL).filter(
+    (column) => wanted[column] !== undefined && wanted[column] !== existing[column],
+  );
+  const texts = changed.map(
+    (column) => `${nameOf(column)}: ${wanted[column] ?? 'none'}, was ${existing[column] ?? 'none'}`,
+  );
   const changes: ModelChanges = Object.fromEntries(changed.map((column) => [column, wanted[column]]));
   const { slug } = model;
   return changed.length === 0 ? null : { texts, make: () => changeModel(sql, CALLER, { slug, company_id }, changes) };
@@ -121,7 +132,7 @@ function newSettings(sql: Sql, { model, company_id }: KnownLine, existing: Model
 
 /** A column as people read it: "input price". */
 function nameOf(column: string): string {
-  return column.replace(/^cost_eur_per_1k_(.*)$/, '$1 price');
+  return column.replace(/^cost_eur_per_1k_(.*)$/, '$1 price').replace('cache_', 'cache ');
 }
 
 /** The price that begins at the date of a line, if it is another one than is known to begin then. */
@@ -133,7 +144,7 @@ async function newPrice(sql: Sql, { model, company_id }: KnownLine, mistakes: Im
     CALLER,
     { slug, company_id },
     from,
-    eachPrice((name) => model[name]),
+    eachPrice((name) => model[name]) as NewPrices,
   );
   if (change?.late) mistakes.push({ line, column: 'valid_from', message: 'has passed, or is less than a minute away' });
   return change && told('price from then on', model, change);
@@ -148,7 +159,7 @@ async function newCost(sql: Sql, { model, company_id }: KnownLine): Promise<Chan
   return change && told('cost price', cost, change);
 }
 
-function told(what: string, prices: PriceTexts, { now, make }: PriceChange): Change {
+function told(what: string, prices: SomePrices, { now, make }: PriceChange): Change {
   return { texts: [`${what}: ${priceTexts(prices)}${now === null ? '' : `, was ${priceTexts(now)}`}`], make };
 }
 

@@ -1,7 +1,14 @@
 import { parseEur } from '../domain/money.ts';
 import type { Moment } from '../domain/price.ts';
 import { throwNotFound } from '../domain/refusal.ts';
-import { PRICE_NAMES, type PriceName, type PriceTexts, priceTexts } from '../domain/settings/model.ts';
+import {
+  eachPrice,
+  type NewPrices,
+  PRICE_NAMES,
+  type PriceTexts,
+  priceTexts,
+  type SomePrices,
+} from '../domain/settings/model.ts';
 import { actorName } from '../domain/wording/change-text.ts';
 import { findCompany } from '../store/company/company.ts';
 import { type CostPriceRow, costPrices, deleteCostPrice, insertCostPrice } from '../store/company/cost-price.ts';
@@ -54,7 +61,7 @@ export async function withdrawPriceFrom(sql: Sql, model: ModelName, from: Moment
 export async function setCostPrice(
   sql: Sql,
   caller: Pick<Caller, 'judge'>,
-  price: ModelName & PriceTexts,
+  price: ModelName & NewPrices,
   day: string | null,
 ): Promise<CostPriceRow> {
   await lockModel(sql, price);
@@ -83,10 +90,13 @@ export async function costsOf(sql: Sql, { slug, company_id: own }: ModelName): P
  * it was; a file prints both, and administration over HTTP means it.
  * @param present null: there is none
  */
-export function takesPlace(present: (PriceTexts & { readonly changed_by: string }) | null, mine: Amounts): Mistake[] {
+export function takesPlace(
+  present: (SomePrices & { readonly changed_by: string }) | null,
+  mine: SomePrices,
+): Mistake[] {
   if (present === null || isSame(present, mine)) return [];
   const by = actorName(present.changed_by);
-  const asked: PresentPrices = { present, mine: mine as PriceTexts, by };
+  const asked: PresentPrices = { present, mine, by };
   const passed = `it takes the place of ${priceTexts(present)}, set by ${by}`;
   return [{ pointer: '#/valid_from', detail: 'has a price already', severity: 'ask', passed, asked }];
 }
@@ -99,7 +109,7 @@ export interface PriceChange {
 
 /**
  * What a price since a moment changes, and how near the moment is.
- * @param wanted null: none is to begin then
+ * @param wanted null: none is to begin then; a price that it leaves out stays as it is
  * @returns null: it is so already
  */
 export async function priceChange(
@@ -107,7 +117,7 @@ export async function priceChange(
   caller: Pick<Caller, 'judge'>,
   model: ModelName,
   from: Moment,
-  wanted: PriceTexts | null,
+  wanted: NewPrices | null,
 ): Promise<(PriceChange & Pick<DatedPrice, 'passed' | 'late'>) | null> {
   const { price: now, passed, late } = await datedPrice(sql, model, from);
   if (isSame(now, wanted)) return null;
@@ -121,22 +131,23 @@ export async function costChange(
   caller: Pick<Caller, 'judge'>,
   model: ModelName,
   day: string | null,
-  wanted: PriceTexts | null,
+  wanted: NewPrices | null,
 ): Promise<PriceChange | null> {
   const [{ today }] = await sql<[{ today: string }]>`select (${sql.unsafe(TODAY)})::text as today`;
   const costs = await costsOf(sql, model);
   const now = costs.find(({ valid_from }) => (day === null ? valid_from <= today : valid_from === day)) ?? null;
   if (isSame(now, wanted)) return null;
   if (wanted === null) return { now, make: () => removeCostPrice(sql, model, now?.id as string) };
-  return { now, make: () => setCostPrice(sql, caller, { ...model, ...wanted }, day) };
+  const whole = eachPrice((name) => (wanted[name] === undefined ? (now?.[name] ?? null) : wanted[name])) as PriceTexts;
+  return { now, make: () => setCostPrice(sql, caller, { ...model, ...whole }, day) };
 }
 
-type Amounts = { readonly [K in PriceName]: string | null };
-
-function isSame(one: Amounts | null, other: Amounts | null): boolean {
-  if (one === null || other === null) return one === other;
+/** Whether nothing is to change. @param wanted what it leaves out stays as it is */
+function isSame(now: SomePrices | null, wanted: SomePrices | null): boolean {
+  if (now === null || wanted === null) return now === wanted;
   return PRICE_NAMES.every((name) => {
-    const [first, second] = [one[name], other[name]];
+    const [first = null, second] = [now[name], wanted[name]];
+    if (second === undefined) return true;
     return first === null || second === null ? first === second : parseEur(first) === parseEur(second);
   });
 }

@@ -2,7 +2,7 @@ import type { Context } from 'hono';
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
 import { FieldError } from '../domain/field.ts';
 import type { Refusal } from '../domain/refusal.ts';
-import type { PriceTexts } from '../domain/settings/model.ts';
+import type { SomePrices } from '../domain/settings/model.ts';
 
 /** An error in one member of a body or a query, or the rule that refuses it. */
 export interface Mistake {
@@ -25,8 +25,8 @@ export interface Mistake {
 
 /** Prices that others would take the place of. */
 export interface PresentPrices {
-  readonly present: PriceTexts;
-  readonly mine: PriceTexts;
+  readonly present: SomePrices;
+  readonly mine: SomePrices;
   /** Who set them. */
   readonly by: string;
 }

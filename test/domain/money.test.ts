@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { costOf, formatDecimal, formatEur, parseEur, parsePrices, writeEur } from '../../src/domain/money.ts';
+import { costOf, formatDecimal, formatEur, mostCost, parseEur, parsePrices, writeEur } from '../../src/domain/money.ts';
 
 t.test('cost is (prompt / 1000) × input price + (completion / 1000) × output price, to the last digit', async (t) => {
   const prices = parsePrices('0.00015', '0.0006');
@@ -22,6 +22,22 @@ t.test('cost agrees with whole-number arithmetic on the decimals, for any prices
       return cost === expected && parseEur(formatEur(cost)) === expected;
     }),
   );
+});
+
+t.test('cached input: a cost is the sum of its parts, and without a price it is the input price', async (t) => {
+  const cost = (...prices: Parameters<typeof parsePrices>) =>
+    formatEur(costOf(parsePrices(...prices), 87_000, 1000, { cached: 80_000, cacheWrite: 5000 }));
+  t.equal(cost('0.002', '0.01'), '0.184');
+  t.equal(cost('0.002', '0.01', '0.0002'), '0.04');
+  t.equal(cost('0.002', '0.01', '0.0002', '0.0025'), '0.0425');
+  t.equal(cost('0.002', '0.01', null, '0.0025'), '0.1865');
+  t.equal(cost('0.002', '0.01', '0', '0'), '0.014', '0 is a price');
+  const prices = parsePrices('0.002', '0.01', '0.0002', '0.0025');
+  t.equal(formatEur(costOf(prices, 87_000, 1000)), '0.184', 'not told');
+  t.equal(formatEur(costOf(prices, 87_000, 1000, { cached: null, cacheWrite: null })), '0.184');
+  t.equal(formatEur(mostCost(prices, 1000, 1000)), '0.0125', 'the dearest of the three');
+  t.equal(formatEur(mostCost(parsePrices('0.002', '0.01', '0', '0.001'), 1000, 1000)), '0.012');
+  t.equal(formatEur(mostCost(parsePrices('0', '0', '3'), 1000, 1000)), '3');
 });
 
 t.test('amounts read and print as Postgres writes them', async (t) => {

@@ -12,13 +12,20 @@ const price = fc
   .map(([whole, decimals]) => `${whole}.${`${decimals}`.padStart(12, '0')}`);
 const count = fc.oneof(fc.nat(1000), fc.maxSafeNat());
 const model = fc
-  .record({ slug: name, upstream: name, input: price, output: price })
-  .map(({ input, output, ...names }) => ({
+  .record({
+    slug: name,
+    upstream: name,
+    input: price,
+    output: price,
+    cacheRead: fc.option(price),
+    cacheWrite: fc.option(price),
+  })
+  .map(({ input, output, cacheRead, cacheWrite, ...names }) => ({
     ...names,
     kind: 'chat' as const,
     euHosted: true,
     acceptsTokens: false,
-    prices: parsePrices(input, output),
+    prices: parsePrices(input, output, cacheRead, cacheWrite),
     created: 0,
     next: null,
   }));
@@ -46,7 +53,11 @@ const record = fc
   .map(({ model, endpoint, at, prompt, completion, source, outcome, costCenter, details }) => {
     const payer = { id: randomUUID(), companyId: randomUUID() };
     const admission = { requestId: randomUUID(), payer, model, endpoint, at, month: '2026-11-01', costCenter } as const;
-    return usageRecord(admission, { prompt, completion }, source, outcome, details, 'USD');
+    // as a charge does
+    const cached = details && Math.min(details.cached ?? 0, prompt);
+    const cache = { cached, cacheWrite: details && Math.min(details.cacheWrite ?? 0, prompt - (cached ?? 0)) };
+    const charged = details && model.prices.cache.length > 0 ? { ...details, ...cache } : details;
+    return usageRecord(admission, { prompt, completion }, source, outcome, charged, 'USD');
   });
 
 /** The text of a record, put together another way. */
@@ -64,6 +75,8 @@ function expected({ admission, tokens, cost, source, outcome, details }: UsageRe
     ['completion_tokens', `${tokens.completion}`],
     ['cost_eur', formatEur(cost)],
     ['price_input', model.prices.inputText],
+    ...priceMembers(model.prices.texts.cache_read, 'price_cache_read'),
+    ...priceMembers(model.prices.texts.cache_write, 'price_cache_write'),
     ['price_output', model.prices.outputText],
     ['usage_source', `"${source}"`],
     ['outcome', `"${outcome}"`],
@@ -72,6 +85,10 @@ function expected({ admission, tokens, cost, source, outcome, details }: UsageRe
     ...(admission.costCenter === '' ? [] : [['cost_center', asciiOnly(admission.costCenter)] as [string, string]]),
   ];
   return `{${members.map(([column, value]) => `"${column}":${value}`)}}`;
+}
+
+function priceMembers(price: string | null, column: string): [column: string, value: string][] {
+  return price === null ? [] : [[column, price]];
 }
 
 function toldMembers(details: UsageRecord['details']): [column: string, value: string][] {

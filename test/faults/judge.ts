@@ -26,9 +26,12 @@ interface Row {
   cost: string;
   price_input: string;
   price_output: string;
+  price_cache_read: string | null;
+  price_cache_write: string | null;
   usage_source: string;
   outcome: string;
   cached: number | null;
+  written: number | null;
   /** What the upstream says that it cost itself. */
   told: string | null;
 }
@@ -54,8 +57,8 @@ export async function judge(
 ): Promise<Verdict> {
   const rows = await sql<Row[]>`
     select request_id::text, billing_month::text as month, prompt_tokens::integer, completion_tokens::integer,
-      trim_scale(cost_eur)::text as cost, price_input::text, price_output::text, usage_source, outcome,
-      cached_tokens::integer as cached, trim_scale(c.cost)::text as told
+      trim_scale(cost_eur)::text as cost, price_input::text, price_output::text, price_cache_read::text, price_cache_write::text, usage_source, outcome,
+      cached_tokens::integer as cached, cache_write_tokens::integer as written, trim_scale(c.cost)::text as told
     from api_usage left join upstream_costs c using (company_id, billing_month, request_id)`;
   const byRequest = new Map(rows.map((row) => [row.request_id, row]));
   const complete = clients.filter((one) => one.complete && one.status === 200);
@@ -75,7 +78,9 @@ export async function judge(
           wrong.push(`${row.request_id}: ${row.cached} cached, at ${row.told}; told ${JSON.stringify(usage)}`);
       }
     } else if (one.complete) wrong.push(`${row.request_id}: estimated although the upstream told`);
-    const cost = costOf(parsePrices(row.price_input, row.price_output), row.prompt_tokens, row.completion_tokens);
+    const prices = parsePrices(row.price_input, row.price_output, row.price_cache_read, row.price_cache_write);
+    const cache = { cached: row.cached, cacheWrite: row.written };
+    const cost = costOf(prices, row.prompt_tokens, row.completion_tokens, cache);
     if (formatEur(cost) !== formatEur(parseEur(row.cost))) wrong.push(`${row.request_id}: costs ${row.cost}`);
   }
   const { differences } = await verifyLedger(sql as unknown as StoreSql);

@@ -273,6 +273,42 @@ t.test('the usage of a message that took several askings is that of all', async 
     t.strictSame(read({ ...one, iterations }), { prompt: 9, completion: 4 }, JSON.stringify(iterations));
   }
   t.strictSame(read({ ...one, iterations: [one, { input_tokens: 9 }] }), { prompt: 18, completion: 4 });
+
+  t.test('tokens of the cache are those of all askings of a message', async (t) => {
+    const one = { input_tokens: 9, output_tokens: 4 };
+    const [read, written] = [{ cache_read_input_tokens: 100 }, { cache_creation_input_tokens: 7 }];
+    const cache = (usage: object) => {
+      const { cached, cacheWrite } = readUsage(JSON.stringify(usage), messagesUsage)?.details ?? {};
+      return [cached, cacheWrite];
+    };
+    t.strictSame(
+      cache({
+        ...one,
+        iterations: [
+          { ...one, ...read },
+          { ...one, ...read, ...written },
+        ],
+      }),
+      [200, 7],
+    );
+    t.strictSame(cache({ ...one, ...read, ...written, iterations: [one, one] }), [100, 7]);
+    t.strictSame(cache({ ...one, iterations: [one, one] }), [undefined, undefined]);
+  });
+
+  t.test('tokens that a message wrote to the cache may be told by how long they are kept', async (t) => {
+    const one = { input_tokens: 9, output_tokens: 4 };
+    const kept = { ephemeral_5m_input_tokens: 100, ephemeral_1h_input_tokens: 20 };
+    const { ephemeral_1h_input_tokens } = kept;
+    const read = (usage: object) => readUsage(JSON.stringify({ ...one, ...usage }), messagesUsage);
+    t.match(read({ cache_creation: kept }), { prompt: 129, details: { cacheWrite: 120 } });
+    t.match(read({ cache_creation: { ephemeral_1h_input_tokens } }), { prompt: 29, details: { cacheWrite: 20 } });
+    t.match(read({ cache_creation_input_tokens: 120, cache_creation: kept }), {
+      prompt: 129,
+      details: { cacheWrite: 120 },
+    });
+    t.match(read({ cache_creation_input_tokens: 0, cache_creation: null }), { prompt: 9, details: { cacheWrite: 0 } });
+    t.match(read({ cache_creation: null }), { prompt: 9, details: null });
+  });
 });
 
 const told = (more: object) => ({
@@ -323,8 +359,8 @@ t.test('details of the tokens, and what the call cost the upstream', async (t) =
 });
 
 t.test('a detail that cannot be right is left out, and nothing else is', async (t) => {
-  const bad = [-1, 1.5, Number.NaN, 1e30, '7', true, [], {}, null, 101];
-  for (const value of bad) {
+  const bad = [-1, 1.5, Number.NaN, 1e30, '7', true, [], {}, null];
+  for (const value of [...bad, 101]) {
     const usage = {
       prompt_tokens: 100,
       completion_tokens: 100,
@@ -332,7 +368,10 @@ t.test('a detail that cannot be right is left out, and nothing else is', async (
       completion_tokens_details: { reasoning_tokens: value, audio_tokens: value },
     };
     const read = readUsage(JSON.stringify(usage), chatUsage);
-    t.strictSame(read, { prompt: 100, completion: 100, details: told({ audioPrompt: 1 }) }, JSON.stringify(value));
+    // tokens of the cache beyond the prompt are cut where they are charged
+    const cache = value === 101 ? { cached: 101, cacheWrite: 101 } : {};
+    const details = told({ audioPrompt: 1, ...cache });
+    t.strictSame(read, { prompt: 100, completion: 100, details }, JSON.stringify(value));
   }
   for (const parts of ['x', 7, [], true]) {
     const usage = { prompt_tokens: 1, completion_tokens: 2, prompt_tokens_details: parts };

@@ -292,7 +292,18 @@ t.test('the command prints link and key once, and a line for each mistake', asyn
 t.test('own prices are written as a slug and two prices', async (t) => {
   const prices = { cost_eur_per_1k_input: '0.002', cost_eur_per_1k_output: '8' };
   t.same(readOwnPrice('openai/gpt-4:x@1=0.002,8'), { slug: 'openai/gpt-4:x@1', ...prices });
-  for (const text of ['fast', 'fast=1', 'fast=1,2,3', '=1,2', 'fast=1,-2', 'fast =1,2', 'fast=,2'])
+  for (const text of [
+    'fast',
+    'fast=1',
+    'fast=1,2,3',
+    'fast=1,2,3,x',
+    'fast=1,2,3,4,5',
+    'fast=none,2,3,4',
+    '=1,2',
+    'fast=1,-2',
+    'fast =1,2',
+    'fast=,2',
+  ])
     t.throws(() => readOwnPrice(text), /must/, text);
 });
 

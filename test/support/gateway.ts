@@ -54,6 +54,9 @@ export interface ModelSettings {
   /** EUR per 1000 tokens, as decimal text. */
   readonly input?: string;
   readonly output?: string;
+  /** Of cached input; none by default. */
+  readonly cacheRead?: string | null;
+  readonly cacheWrite?: string | null;
   /** The one company that has the model; null: a shared model. */
   readonly company?: string | null;
 }
@@ -145,10 +148,12 @@ export async function startGateway(
       return row?.id;
     },
 
-    async model(slug, { upstream, kind = 'chat', eu = true, input = '0.5', output = '1.5', company = null }) {
+    async model(slug, { upstream, kind = 'chat', eu = true, input = '0.5', output = '1.5', ...more }) {
+      const { company = null, cacheRead = null, cacheWrite = null } = more;
       await sql`
-        insert into models (slug, company_id, upstream_model, kind, eu_hosted, cost_eur_per_1k_input, cost_eur_per_1k_output)
-        values (${slug}, ${company}, ${upstream}, ${kind}, ${eu}, ${input}, ${output})`;
+        insert into models (slug, company_id, upstream_model, kind, eu_hosted, cost_eur_per_1k_input, cost_eur_per_1k_output,
+          cost_eur_per_1k_cache_read, cost_eur_per_1k_cache_write)
+        values (${slug}, ${company}, ${upstream}, ${kind}, ${eu}, ${input}, ${output}, ${cacheRead}, ${cacheWrite})`;
       if (company !== null) return;
       const key = await gateway.scout();
       const path = `${app.apiUrl}/models/${encodeURIComponent(slug)}`;

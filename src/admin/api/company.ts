@@ -1,6 +1,7 @@
 import { type Catalogue, modelState } from '../../domain/gate.ts';
+import { comingPrices } from '../../domain/model.ts';
 import { LIMIT_SETTINGS, STRICT_CEILINGS } from '../../domain/settings/company.ts';
-import { OFFERED_MODEL, PRICES } from '../../domain/settings/model.ts';
+import { eachPrice, OFFERED_MODEL, PRICES } from '../../domain/settings/model.ts';
 import * as schema from '../../domain/settings/schema.ts';
 import { eachSetting, schemasOf } from '../../domain/settings/setting.ts';
 import { changeCompany, createCompany } from '../../operations/company.ts';
@@ -80,10 +81,8 @@ export const companyOperations: readonly ApiOperation[] = [
 function modelOf(catalogue: Catalogue, row: ModelRow): object {
   const { upstream_model: _, company_id: company, ...model } = row;
   const models = company === null ? catalogue.sharedModels : catalogue.ownModels;
-  const coming: object[] = [];
-  for (let next = models.get(row.slug)?.next; next != null; next = next.model.next) {
-    const { inputText: input, outputText: output } = next.model.prices;
-    coming.push({ valid_from: new Date(next.from), input, output });
-  }
+  const coming = [...comingPrices(models.get(row.slug))].map(({ from, model: { prices } }) => {
+    return { valid_from: new Date(from), ...eachPrice((name) => prices.texts[name]) };
+  });
   return { ...model, own: company !== null, state: modelState(catalogue, row.slug, company === null), coming };
 }

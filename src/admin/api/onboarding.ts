@@ -1,4 +1,6 @@
+import { eachPrice, modelPrices, PRICES } from '../../domain/settings/model.ts';
 import * as schema from '../../domain/settings/schema.ts';
+import { schemasOf } from '../../domain/settings/setting.ts';
 import { withLink } from '../../operations/invitation.ts';
 import { onboardCompany } from '../../operations/onboarding.ts';
 import { type ApiOperation, post } from './frame/operation.ts';
@@ -9,11 +11,12 @@ import { made } from './invitation.ts';
 
 /** The company that is wanted, with its settings, limits and the shared models that it may not use. */
 
-const ownPrice = schema.object({
-  slug: schema.slug,
-  cost_eur_per_1k_input: schema.price,
-  cost_eur_per_1k_output: schema.price,
-});
+const prices = modelPrices(schemasOf(PRICES));
+const needed = modelPrices(eachPrice((_, { isNeeded }) => isNeeded));
+const ownPrice = schema.object({ slug: schema.slug, ...prices }, [
+  'slug',
+  ...schema.namesOf(prices).filter((column) => needed[column]),
+]);
 
 export const onboardingOperations: readonly ApiOperation[] = [
   post('onboardCompany', '/companies/onboard', {

@@ -23,7 +23,7 @@ import {
 const nameOrNull = schema.textOrNull;
 
 const amounts = schemasOf(PRICES);
-const orNone = eachSetting(PRICES, (each) => schema.orNull(each.schema));
+const orNone = eachSetting(PRICES, (each) => (each.isNullable ? each.schema : schema.orNull(each.schema)));
 
 const price = schema.object({
   id: schema.id,

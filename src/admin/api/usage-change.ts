@@ -57,9 +57,13 @@ const parts = {
   after: sums,
   more_calls_eur: difference,
   longer_calls_eur: difference,
+  more_cached_eur: {
+    ...difference,
+    description: 'another share of the prompt tokens is read from a cache, or written to it, where these have a price',
+  },
   dearer_models_eur: difference,
   changed_prices_eur: difference,
-  difference_eur: { ...difference, description: 'the sum of the four parts, to the last digit' },
+  difference_eur: { ...difference, description: 'the sum of the five parts, to the last digit' },
 };
 
 const mover = { before_eur: schema.sum, after_eur: schema.sum, difference_eur: difference };
@@ -117,7 +121,7 @@ const MOST_CELLS = { rows: 200, columns: 100 };
 export const usageChangeOperations: readonly ApiOperation[] = [
   get('getUsageChange', '/companies/{company}/usage/change', {
     summary:
-      'Why a company spent more or less than in a time before: more calls, longer calls, dearer models, changed prices',
+      'Why a company spent more or less than in a time before: more calls, longer calls, more of it cached, dearer models, changed prices',
     action: 'usage.read',
     query: schema.object({ ...times, ...usageFilters }, []),
     answer: schema.object({

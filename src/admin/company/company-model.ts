@@ -3,9 +3,10 @@ import { type Catalogue, listModels as listedModels, type ModelState, modelState
 import type { Words } from '../../domain/language/en.ts';
 import { wordsOf } from '../../domain/language/language.ts';
 import { ENGLISH } from '../../domain/languages.ts';
-import { modelEntry } from '../../domain/model.ts';
+import { comingPrices, type Model, modelEntry } from '../../domain/model.ts';
 import type { PriceUnit } from '../../domain/price.ts';
 import { throwNotFound } from '../../domain/refusal.ts';
+import { type PriceName, pricesAmong, pricesOf } from '../../domain/settings/model.ts';
 import { changeCompany } from '../../operations/company.ts';
 import { may } from '../../operations/permission.ts';
 import { listModels, type ModelRow } from '../../store/company/model.ts';
@@ -42,17 +43,20 @@ async function companyPage(c: PageContext): Promise<Response> {
   const base = `/companies/${id}/models`;
   const playground = `/companies/${id}/playground`;
   const found = pageOf(models, query);
+  const price = (name: PriceName) => (model: ModelRow) => {
+    if (name === 'output' && model.kind === 'embedding') return muted(frame.none);
+    const now = pricesOf<string | null>(model)[name];
+    return html`${now === null ? muted(frame.none) : priceText(c, unit, now)}${coming(c, company, model, unit, name)}`;
+  };
+  const next = (model: ModelRow) =>
+    [...comingPrices(modelOf(company, model))].map(({ model: { prices } }) => prices.texts);
+  const shown = pricesAmong(models.flatMap((model) => [pricesOf<string | null>(model), ...next(model)]));
   const cells = {
     [words.model]: ({ slug, company_id }: ModelRow) =>
       html`<code>${slug}</code>${company_id === null ? '' : html` ${badge('plain', words.own)}`}`,
     [words.kind]: ({ kind }: ModelRow) => words.kinds[kind],
     [words.hosting]: (model: ModelRow) => euBadge(model, words.outsideEu),
-    [labels.input]: (model: ModelRow) =>
-      html`${priceText(c, unit, model.cost_eur_per_1k_input)}${coming(c, company, model, unit, 'inputText')}`,
-    [labels.output]: (model: ModelRow) =>
-      model.kind === 'embedding'
-        ? muted(frame.none)
-        : html`${priceText(c, unit, model.cost_eur_per_1k_output)}${coming(c, company, model, unit, 'outputText')}`,
+    ...Object.fromEntries(shown.map((name) => [labels[name], price(name)])),
     [words.state]: (model: ModelRow) => stateOf(words, company, model),
     [words.action]: ({ slug, kind, company_id }: ModelRow) => {
       if (company_id === null && company.ownModels.has(slug)) return muted(frame.none); // the company's own replaces it
@@ -97,22 +101,22 @@ function pageOf(models: readonly ModelRow[], { search, descending, page: asked }
   return { rows: matching.slice((page - 1) * PAGE_ROWS, page * PAGE_ROWS), total: matching.length, page };
 }
 
-/** The prices of a model that begin at a date. */
-function coming(
-  c: PageContext,
-  company: Catalogue,
-  model: ModelRow,
-  unit: PriceUnit,
-  which: 'inputText' | 'outputText',
-) {
-  const models = model.company_id === null ? company.sharedModels : company.ownModels;
-  const lines: Html[] = [];
-  for (let next = models.get(model.slug)?.next; next != null; next = next.model.next) {
-    lines.push(
-      html`<small class="muted coming">${c.var.format.words.models.from({ at: c.var.format.instant(new Date(next.from)), price: priceText(c, unit, next.model.prices[which]) })}</small>`,
-    );
-  }
-  return lines;
+/** The prices of a model that begin at a date; without one where there is none before. */
+function coming(c: PageContext, company: Catalogue, model: ModelRow, unit: PriceUnit, name: PriceName): Html[] {
+  const { format } = c.var;
+  let before = pricesOf<string | null>(model)[name];
+  return [...comingPrices(modelOf(company, model))].flatMap(({ from, model: { prices } }) => {
+    const text = prices.texts[name];
+    const isSame = text === null && before === null;
+    before = text;
+    const price = text === null ? format.words.frame.none : priceText(c, unit, text);
+    const at = format.instant(new Date(from));
+    return isSame ? [] : html`<small class="muted coming">${format.words.models.from({ at, price })}</small>`;
+  });
+}
+
+function modelOf({ sharedModels, ownModels }: Catalogue, { slug, company_id }: ModelRow): Model | undefined {
+  return (company_id === null ? sharedModels : ownModels).get(slug);
 }
 
 /** The colours of states. */

@@ -1,12 +1,12 @@
-import { type PriceUnit, priceIn } from '../../domain/price.ts';
+import type { PriceUnit } from '../../domain/price.ts';
 import {
   MODEL,
   MODEL_SETTINGS,
   modelPrices,
   NEW_MODEL,
-  PRICE_NAMES,
   PRICES,
   type PriceName,
+  pricesAmong,
   pricesOf,
 } from '../../domain/settings/model.ts';
 import { labelsOf, type Values } from '../../domain/settings/setting.ts';
@@ -20,13 +20,14 @@ import { change, type PageContext, param, type Route, read, removal } from '../p
 import { csrfInput, type FormState, formState } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
-import { badge, companyLink, confirmation, type Owned, page } from '../page/layout.ts';
+import { badge, companyLink, confirmation, muted, type Owned, page } from '../page/layout.ts';
 import { list, listQuery } from '../page/list.ts';
 import { lockEdited, lockInput } from '../page/optimistic-lock.ts';
 import {
   priceFields,
   priceLabels,
   priceText,
+  priceValue,
   readPrices,
   shownUnit,
   unitInput,
@@ -61,7 +62,9 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
     'Internal name': ({ upstream_model }: ModelRow) => html`<code>${upstream_model}</code>`,
     Kind: ({ kind }: ModelRow) => kind,
     Hosting: euBadge,
-    ...Object.fromEntries(PRICE_NAMES.map((name) => [labels[name], priceCell(c, unit, name)])),
+    ...Object.fromEntries(
+      pricesAmong(models.rows.map(pricesOf<string | null>)).map((name) => [labels[name], priceCell(c, unit, name)]),
+    ),
     For: (row: Owned) => companyLink(row, 'models'),
   };
   const offer = html`<a class="button primary" href="/models/new">Offer models</a>`;
@@ -76,8 +79,9 @@ ${list(c, { path: '/models', caption: 'All models', cells, figures: Object.value
 /** A price of a model. One of 0 is marked, for it may have been forgotten. */
 function priceCell(c: PageContext, unit: PriceUnit, name: PriceName) {
   return (model: ModelRow): Html | string => {
-    const eur = pricesOf(model)[name];
-    const isFree = eur === '0' && (name === 'input' || model.kind === 'chat');
+    const eur = pricesOf<string | null>(model)[name];
+    if (eur === null) return muted('none');
+    const isFree = eur === '0' && !PRICES[name].isNullable && (name === 'input' || model.kind === 'chat');
     const text = priceText(c, unit, eur);
     return isFree ? html`${badge('warn', 'free')} ${text}` : text;
   };
@@ -85,10 +89,10 @@ function priceCell(c: PageContext, unit: PriceUnit, name: PriceName) {
 
 /** @param model null: a new one */
 export function modelFields(state: FormState, model: ModelRow | null, unit: PriceUnit): Html {
-  const prices = model && pricesOf(model);
+  const prices = model && pricesOf<string | null>(model);
   const spec = (name: PriceName) => {
     const hint = PRICES[name].field.hint?.(state.words);
-    return { value: prices === null ? '' : priceIn(unit, prices[name]), ...(hint !== undefined && { hint }) };
+    return { value: prices === null ? '' : priceValue(unit, prices[name]), ...(hint !== undefined && { hint }) };
   };
   return html`${settingFields(state, MODEL_SETTINGS, model ?? NEW_MODEL)}
 ${unitInput(unit)}${priceFields(state, unit, (name) => name, spec)}`;

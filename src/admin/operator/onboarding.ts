@@ -91,10 +91,11 @@ const SETTINGS = { ...NAME, ...OWNERS_SETTINGS, ...LIMIT_SETTINGS, ...STRICT_CEI
 const priceOf = (slug: string) => (name: PriceName) => `${name}:${slug}`;
 
 function ownPriceFields(c: PageContext, state: FormState, model: ModelRow, unit: PriceUnit): Html {
-  const shared = pricesOf(model);
+  const shared = pricesOf<string | null>(model);
   const spec = (name: PriceName) => ({
     required: false,
-    hint: `All companies: ${priceText(c, unit, shared[name])}`,
+    hint:
+      shared[name] === null ? 'All companies: the input price' : `All companies: ${priceText(c, unit, shared[name])}`,
   });
   const names = model.kind === 'embedding' ? (['input'] as const) : undefined;
   return html`<fieldset><legend><code>${model.slug}</code></legend>
@@ -108,10 +109,12 @@ function readOwnPrices(form: Form, models: readonly ModelRow[]): OwnPrice[] {
     const { slug } = model;
     const own = eachPrice((name) => form.optional(priceOf(slug)(name), readPrice));
     if (Object.values(own).every((price) => price === null)) return [];
-    const shared = pricesOf(model);
-    return { slug, ...modelPrices(eachPrice((name) => own[name] ?? shared[name])) };
+    const shared = pricesOf<string | null>(model);
+    return { slug, ...modelPrices(eachPrice((name) => own[name] ?? shared[name])) } as OwnPrice;
   });
-  const priced = [...form.values].filter(([name, price]) => price !== '' && /^(in|out)put:/.test(name));
+  const priced = [...form.values].filter(
+    ([name, price]) => price !== '' && PRICE_NAMES.some((price) => name.startsWith(`${price}:`)),
+  );
   const slugs = priced.map(([name]) => name.slice(name.indexOf(':') + 1));
   const gone = slugs.find((slug) => !models.some((model) => model.slug === slug));
   if (gone !== undefined) {

@@ -1,7 +1,14 @@
 import { readDay } from '../../domain/field.ts';
 import { type PriceUnit, readMoment, UNIT_TOKENS } from '../../domain/price.ts';
 import { throwConflict, throwNotFound } from '../../domain/refusal.ts';
-import { eachPrice, PRICE_NAMES, PRICES, type PriceName, priceTexts } from '../../domain/settings/model.ts';
+import {
+  eachPrice,
+  PRICES,
+  type PriceName,
+  pricesAmong,
+  priceTexts,
+  type SomePrices,
+} from '../../domain/settings/model.ts';
 import { actorName } from '../../domain/wording/change-text.ts';
 import { costsOf, removeCostPrice, schedulePrice, setCostPrice, withdrawPrice } from '../../operations/price.ts';
 import type { CostPriceRow } from '../../store/company/cost-price.ts';
@@ -42,7 +49,7 @@ function historyCard(c: PageContext, model: ModelRow, rows: readonly PriceRow[],
   const cells = {
     From: ({ valid_from, begun }: PriceRow) =>
       html`${format.instant(valid_from)}${begun ? '' : html` ${badge('warn', 'to come')}`}`,
-    ...priceCells(c, unit, 'removed'),
+    ...priceCells(c, unit, 'removed', rows),
     For: (row: PriceRow) => companyLink(row, 'models'),
     'Changed by': ({ changed_by }: PriceRow) => actorName(changed_by),
     Action: ({ id, begun, company_id, valid_from, ...prices }: PriceRow) =>
@@ -58,11 +65,13 @@ ${rows.length > MOST_SHOWN ? html`<p class="muted">The latest ${MOST_SHOWN} of $
 
 const HEADINGS = eachPrice((_, { tokens }) => `${tokens[0]?.toUpperCase()}${tokens.slice(1)}`);
 
-/** The cells of prices. @param none where there are none */
-function priceCells(c: PageContext, unit: PriceUnit, none: string) {
-  const cell = (name: PriceName) => (row: { readonly [K in PriceName]: string | null }) =>
-    row[name] === null ? muted(none) : priceText(c, unit, row[name]);
-  return Object.fromEntries(PRICE_NAMES.map((name) => [HEADINGS[name], cell(name)]));
+/** The cells of the prices that rows have. @param none without an input price */
+function priceCells(c: PageContext, unit: PriceUnit, none: string, rows: readonly SomePrices[]) {
+  const cell = (name: PriceName) => (row: SomePrices) => {
+    const price = row[name] ?? null;
+    return price === null ? muted(row.input === null ? none : 'none') : priceText(c, unit, price);
+  };
+  return Object.fromEntries(pricesAmong(rows).map((name) => [HEADINGS[name], cell(name)]));
 }
 
 function scheduleCard(c: PageContext, form: Form, path: string, unit: PriceUnit): Html {
@@ -114,7 +123,7 @@ async function pricesOnCard(c: PageContext, { id, slug }: ModelRow, unit: PriceU
   const { format } = c.var;
   const cells = {
     Since: ({ from, valid_from }: PriceAnswer) => format.instant(valid_from ?? from),
-    ...priceCells(c, unit, 'no such model'),
+    ...priceCells(c, unit, 'no such model', answers),
     Model: ({ company_id, input }: PriceAnswer) =>
       input === null ? muted('none') : company_id === null ? 'shared' : "the company's own",
   };
@@ -132,7 +141,7 @@ function costCard(c: PageContext, form: Form, model: ModelRow, rows: readonly Co
   const state = formState(form, path);
   const cells = {
     From: ({ valid_from }: CostPriceRow) => valid_from,
-    ...priceCells(c, unit, 'none'),
+    ...priceCells(c, unit, 'none', rows),
     'Changed by': ({ changed_by }: CostPriceRow) => actorName(changed_by),
     Action: ({ id, valid_from }: CostPriceRow) =>
       html`<a class="button quiet" href="${path}/${id}/remove">Remove<span class="sr"> the cost price of ${valid_from}</span></a>`,

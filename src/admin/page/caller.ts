@@ -1,6 +1,6 @@
 import { formatEur, parseEur } from '../../domain/money.ts';
 import { UNIT_TOKENS } from '../../domain/price.ts';
-import { PRICE_NAMES, PRICES, type PriceTexts, priceTexts } from '../../domain/settings/model.ts';
+import { NEEDED_PRICES, PRICES, pricesAmong, priceTexts, type SomePrices } from '../../domain/settings/model.ts';
 import type { Settings } from '../../domain/settings/setting.ts';
 import type { Caller } from '../../operations/caller.ts';
 import type { Mistake, NewBudget, PresentPrices } from '../../operations/problem.ts';
@@ -72,9 +72,12 @@ function ofBudget(c: PageContext, { name, isKey, budget, spent }: NewBudget): Co
 /** The question before prices take the place of others for the same time. */
 function ofPrices(c: PageContext, form: Form, { present, mine, by }: PresentPrices): Confirmation {
   const unit = sentUnit(form);
-  const shown = (prices: PriceTexts) =>
-    html`${PRICE_NAMES.map((name, at) => html`${at === 0 ? '' : ' and '}<strong>${priceText(c, unit, prices[name])}</strong>`)}`;
-  const tokens = PRICE_NAMES.map((name) => PRICES[name].tokens).join(' and ');
+  const more = pricesAmong([present, mine]).slice(NEEDED_PRICES.length);
+  const price = (text: string | null | undefined) =>
+    html`<strong>${text == null ? 'none' : priceText(c, unit, text)}</strong>`;
+  const shown = (prices: SomePrices) =>
+    html`${NEEDED_PRICES.map((name, at) => html`${at === 0 ? '' : ' and '}${price(prices[name])}`)}${more.map((name) => html`, ${PRICES[name].tokens} ${price(prices[name])}`)}`;
+  const tokens = NEEDED_PRICES.map((name) => PRICES[name].tokens).join(' and ');
   return {
     answer: `replace ${priceTexts(present)}`,
     title: 'There is a price for this time already',

@@ -1,7 +1,7 @@
 import { getCookie, setCookie } from 'hono/cookie';
 import type { Words } from '../../domain/language/en.ts';
 import { type PriceUnit, priceIn, readPriceIn, readPriceUnit } from '../../domain/price.ts';
-import { eachPrice, PRICE_NAMES, type PriceName, type PriceTexts } from '../../domain/settings/model.ts';
+import { eachPrice, PRICE_NAMES, PRICES, type PriceName, type PriceTexts } from '../../domain/settings/model.ts';
 import type { PageContext } from './context.ts';
 import { type Field, type FormState, field } from './field.ts';
 import type { Form } from './form.ts';
@@ -54,7 +54,7 @@ export function priceLabels({ models }: Words, unit: PriceUnit): { readonly [K i
 /**
  * The fields of prices, in a unit.
  * @param nameOf the name of a field: several forms of one page have prices
- * @param spec what is particular to the field of a price; default: its label, and that it is needed
+ * @param spec what is particular to the field of a price; default: its label, and whether it is needed
  */
 export function priceFields(
   state: FormState,
@@ -64,16 +64,27 @@ export function priceFields(
   names: readonly PriceName[] = PRICE_NAMES,
 ): Html {
   const labels = priceLabels(state.words, unit);
-  const fields = names.map((name) =>
-    field(state, { name: nameOf(name), label: labels[name], required: true, inputmode: 'decimal', ...spec(name) }),
-  );
-  return html`<div class="pair">${fields.map((each, at) => html`${at === 0 ? '' : '\n'}${each}`)}</div>`;
+  const control = (name: PriceName) => {
+    const { isNullable, field: its } = PRICES[name];
+    const hint = isNullable ? its.hint?.(state.words) : undefined;
+    const common = { name: nameOf(name), label: labels[name], required: !isNullable, inputmode: 'decimal' } as const;
+    return field(state, { ...common, ...(hint !== undefined && { hint }), ...spec(name) });
+  };
+  const pairs = [...Map.groupBy(names, (name) => PRICES[name].isNullable).values()];
+  return html`${pairs.map((pair) => html`<div class="pair">${pair.map((name, at) => html`${at === 0 ? '' : '\n'}${control(name)}`)}</div>`)}`;
 }
 
 /** Reads such fields, in the unit in which the form was filled in. */
 export function readPrices(form: Form, nameOf: (name: PriceName) => string): PriceTexts {
   const readPrice = form.numeric(readPriceIn(sentUnit(form)));
-  return eachPrice((name) => form.required(nameOf(name), readPrice));
+  return eachPrice((name, { isNullable }) =>
+    isNullable ? form.optional(nameOf(name), readPrice) : form.required(nameOf(name), readPrice),
+  ) as PriceTexts;
+}
+
+/** The value of a field. @param price null: none */
+export function priceValue(unit: PriceUnit, price: string | null): string {
+  return price === null ? '' : priceIn(unit, price);
 }
 
 /** A price as the reader sees it. @param price EUR per 1000 tokens as decimal text */

@@ -1,12 +1,14 @@
 import {
   type Correction,
+  rowsOfParts,
   type SealCheckpoint,
   type Statement,
+  type StatementTableRow,
   statementCsv,
   sumsBy,
 } from '../../domain/documents/statement.ts';
 import { readMonth } from '../../domain/field.ts';
-import { sumUsage } from '../../domain/usage.ts';
+import { sumUsage, type UsageSums } from '../../domain/usage.ts';
 import { may } from '../../operations/permission.ts';
 import { markOpened } from '../../operations/statement.ts';
 import {
@@ -197,14 +199,25 @@ function sums(
   if (rows.length === 0) return '';
   const { usage, tables } = c.var.format.words;
   const others = rows.slice(MOST_SHOWN);
-  const rest = others.length === 0 ? [] : [{ name: null, ...sumUsage(others) }];
-  const shownRows = [...rows.slice(0, MOST_SHOWN), ...rest];
+  const rest = others.length === 0 ? [] : [{ name: null, ...sumUsage(others), parts: null }];
+  const shownRows = [...rows.slice(0, MOST_SHOWN), ...rest].flatMap((row) => rowsOfParts<string | null>(row));
   const named = (name: string | null) => (name === null ? muted(othersText(c.var.format, others.length)) : shown(name));
-  const cells = {
-    [usage.filterNames[by]]: ({ name }: { name: string | null }) => named(name),
-    ...sumCells(c.var.format),
-  };
+  const cells = cellsOf(c, usage.filterNames[by], named);
   return table(tables.by[by], shownRows, { cells, figures: Object.keys(cells).slice(1) });
+}
+
+/** The columns of sums and, below them, of the parts of a cost. */
+function cellsOf<N>(c: PageContext, heading: string, shown: (name: N) => Html | string) {
+  const { parts } = c.var.format.words.statements;
+  const sums = Object.entries(sumCells(c.var.format)).map(([name, cell], at) => {
+    const isCount = at === 0;
+    return [
+      name,
+      (row: StatementTableRow<N>) => (isCount && row.requests === null ? '' : cell(row as UsageSums)),
+    ] as const;
+  });
+  const named = ({ name, part }: StatementTableRow<N>) => (part === null ? shown(name) : muted(parts[part]));
+  return { [heading]: named, ...Object.fromEntries(sums) };
 }
 
 function keyName(c: PageContext, company: string, id: string, names: ReadonlyMap<string, KeyName>): Html {
@@ -226,13 +239,10 @@ function correctionCard(c: PageContext, correction: Correction): Html {
   };
   const link = (text: string) =>
     html`<a href="/companies/${param(c, 'company')}/statements/month?month=${month}">${text}</a>`;
-  const cells = {
-    [tables.model]: ({ name }: { name: string }) => html`<code>${name}</code>`,
-    ...sumCells(format),
-  };
+  const cells = cellsOf(c, tables.model, (name: string) => html`<code>${name}</code>`);
   return html`<section class="card"><h2>${words.correctionOf(name)}</h2>
 <p>${words.bookedAfter(booked, link)}</p>
-${table(words.correctionByModel(name), sumsBy(lines, 'model'), { cells, figures: Object.keys(cells).slice(1) }, true)}
+${table(words.correctionByModel(name), sumsBy(lines, 'model').flatMap(rowsOfParts), { cells, figures: Object.keys(cells).slice(1) }, true)}
 <p class="small">${words.requestIds(ids.slice(0, MOST_IDS).map((id, at) => html`${at === 0 ? '' : ', '}<code>${id}</code>`))}${ids.length > MOST_IDS ? words.moreIds(format.count(ids.length - MOST_IDS)) : ''}.</p></section>`;
 }
 

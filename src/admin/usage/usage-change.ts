@@ -1,6 +1,6 @@
 import { parseEur } from '../../domain/money.ts';
 import { daysIn } from '../../domain/reports/day-range.ts';
-import { type ExplainedChange, PARTS } from '../../domain/reports/usage-change.ts';
+import { type ExplainedChange, type PARTS, partsAmong } from '../../domain/reports/usage-change.ts';
 import type { UsageSums } from '../../domain/usage.ts';
 import { roundedCents } from '../../domain/wording/eur-text.ts';
 import type { ModelChange, Mover, Movers, UsageChange } from '../../store/usage/change.ts';
@@ -54,7 +54,7 @@ function explanation(c: PageContext, total: ExplainedChange, { before, after }: 
   const whole = (name: string, value: string): Step => ({ name, note: '', value: null, text: format.amount(value) });
   const steps = [
     whole(names[0], total.before.cost_eur),
-    ...PARTS.map((part): Step => {
+    ...partsAmong([total]).map((part): Step => {
       const value = parseEur(total[part]);
       const { up, down, none, note } = words.parts[part];
       return {
@@ -128,7 +128,7 @@ export function modelTable(
     [words.after]: ({ after }) => format.amount(after.cost_eur),
     [words.difference]: ({ difference_eur }) => signed(difference_eur, format),
     ...Object.fromEntries(
-      PARTS.map((part) => [words.columns[part], (line: ModelChange) => signed(line[part], format)]),
+      partsAmong(lines).map((part) => [words.columns[part], (line: ModelChange) => signed(line[part], format)]),
     ),
   };
   const figures = Object.keys(cells).slice(1);

@@ -1,4 +1,5 @@
 import { stringify } from 'yaml';
+import { pricesAmong, pricesOf } from '../../domain/settings/model.ts';
 import { listAssistants } from '../../store/company/assistant.ts';
 import { type CompanyRow, listCompanies } from '../../store/company/company.ts';
 import { listCostCenterBudgets } from '../../store/company/cost-center.ts';
@@ -20,10 +21,13 @@ const COMPANY = FILE.companies?.items?.properties as Members;
 export async function exportConfiguration(sql: Sql): Promise<object> {
   const companies = await listCompanies(sql);
   const { prices, costs } = await listDatedPrices(sql);
-  const dated = (all: readonly ListedPrice[], { slug, company_id }: ModelRow) =>
+  const dated = (all: readonly ListedPrice[], model: ModelRow) =>
     all
-      .filter((price) => price.slug === slug && price.company_id === company_id)
-      .map(({ slug: _, company_id: _owner, valid_from, ...prices }) => ({ valid_from, ...prices }));
+      .filter(({ slug, company_id }) => slug === model.slug && company_id === model.company_id)
+      .map(({ valid_from, ...price }, _, own) => {
+        const names = pricesAmong([...own, pricesOf(model)]); // that one has none is told where others have one
+        return { valid_from, ...Object.fromEntries(names.map((name) => [name, price[name]])) };
+      });
   const rows = (await listModels(sql)).map((row) => ({
     ...row,
     prices: dated(prices, row),

@@ -1,6 +1,12 @@
 import { FieldError } from '../../domain/field.ts';
 import { readMoment } from '../../domain/price.ts';
-import { modelPrices, PRICE_NAMES, type PriceTexts, priceTexts } from '../../domain/settings/model.ts';
+import {
+  modelPrices,
+  NEEDED_PRICES,
+  type NewPrices,
+  priceTexts,
+  type SomePrices,
+} from '../../domain/settings/model.ts';
 import type { Caller } from '../../operations/caller.ts';
 import { costChange, type PriceChange, priceChange } from '../../operations/price.ts';
 import type { ModelChanges, ModelName } from '../../store/company/model.ts';
@@ -57,7 +63,7 @@ export async function priceSteps(
     refuseTwice(mistake, all, dateOf, `${at}/${member}`, (price) => starts.get(price));
     for (const [n, price] of all.entries()) {
       const place = `${at}/${member}/${n}`;
-      const missing = PRICE_NAMES.filter((name) => price[name] === undefined);
+      const missing = NEEDED_PRICES.filter((name) => price[name] === undefined);
       if (!price.absent && missing.length > 0) {
         mistake(place, `needs ${missing.join(', ')}`);
         continue;
@@ -92,11 +98,11 @@ function stepOf(what: string, price: WantedPrice, { now, make }: PriceChange): P
   return { change: `${what} from ${price.valid_from}: ${told(now)} -> ${told(pricesOf(price))}`, make };
 }
 
-function pricesOf({ valid_from: _, absent, ...prices }: WantedPrice): PriceTexts | null {
-  return absent ? null : (prices as PriceTexts);
+function pricesOf({ valid_from: _, absent, ...prices }: WantedPrice): NewPrices | null {
+  return absent ? null : (prices as NewPrices);
 }
 
-function told(prices: PriceTexts | null): string {
+function told(prices: SomePrices | null): string {
   return prices === null ? 'none' : priceTexts(prices);
 }
 

@@ -35,14 +35,16 @@ function dated(valid_from: Schema<string>) {
   return named('valid_from', { valid_from, ...schemasOf(PRICES) });
 }
 
+/** The prices until the first date. */
+const present = eachPrice((_, { schema: price }) => ({
+  ...price,
+  description: `${price.description}; EUR per 1000 tokens until the first date of "prices"`,
+})) as ReturnType<typeof schemasOf<typeof PRICES>>;
+
 const model = named('slug', {
   slug: schema.slug,
   ...resource.modelSettings,
-  ...modelPrices(
-    eachPrice((_, { schema: price }) =>
-      schema.described(price, `${price.description}; EUR per 1000 tokens until the first date of "prices"`),
-    ),
-  ),
+  ...modelPrices(present),
   prices: array(dated(schema.moment), 'prices that begin at a date; those that have begun may stay in the file'),
   cost_prices: array(
     dated(schema.day),

@@ -49,7 +49,7 @@ export const companyCommands: readonly Command[] = [
       own_prices: repeated(
         '--own-price SLUG=INPUT,OUTPUT',
         readOwnPrice,
-        'what it alone pays for a shared model, in EUR per 1000 prompt and completion tokens; may be repeated',
+        'what it alone pays for a shared model, in EUR per 1000 prompt and completion tokens; those of the cache may follow: INPUT,OUTPUT,CACHE_READ,CACHE_WRITE; may be repeated',
       ),
       owner: required('--owner-email ADDRESS', readEmail, 'who is invited as its owner'),
       key_name: optional('--key-name NAME', readName, 'name of its first key; without it no key is made'),

@@ -15,7 +15,7 @@ import {
   verifySums,
 } from '../../store/statement/verify.ts';
 import { type StatementCheck, verifyCheckpoints, verifyStatements } from '../../store/statement/verify-statements.ts';
-import { exportLedger, LEDGER_COLUMNS, LEDGER_DECIMALS, type LedgerRow } from '../../store/usage/export.ts';
+import { exportLedger, LEDGER_DECIMALS, type LedgerRow, ledgerColumns } from '../../store/usage/export.ts';
 import { type Command, command, flag, required } from '../frame/command.ts';
 import { csvForm, spreadsheet } from '../frame/spreadsheet.ts';
 import { type Cell, firstRows, nowAndThen, table } from '../frame/text.ts';
@@ -68,10 +68,12 @@ export const ledgerCommands: readonly Command[] = [
     async run({ transact, read, json }, { company, month, csv, spreadsheet }) {
       const form = csvForm(csv, spreadsheet, json);
       await transact((sql) => ledgerName(sql, company));
-      const format = form !== null ? csvIn(form) : json ? arrayOf : linesOf;
       const print = (write: (piece: string) => Promise<boolean>) =>
         read(async (sql) => {
-          for await (const piece of format(exportLedger(sql, company, month))) if (!(await write(piece))) break;
+          const columns = await ledgerColumns(sql);
+          const format = form !== null ? csvIn(form, columns) : json ? arrayOf : linesOf;
+          const rows = exportLedger(sql, company, month, BATCH, columns);
+          for await (const piece of format(rows)) if (!(await write(piece))) break;
         }, company);
       return { print };
     },
@@ -124,6 +126,9 @@ function cells<T extends object>(rows: readonly T[], ...members: (keyof T)[]): C
   return rows.map((row) => members.map((name) => row[name] as Cell));
 }
 
+/** Rows that are read at once. */
+const BATCH = 1000;
+
 type Batches = AsyncIterable<readonly LedgerRow[]>;
 
 async function* linesOf(batches: Batches): AsyncGenerator<string> {
@@ -140,16 +145,15 @@ async function* arrayOf(batches: Batches): AsyncGenerator<string> {
   yield before === '[' ? '[]\n' : ']\n';
 }
 
-function csvIn(form: CsvForm) {
+function csvIn(form: CsvForm, columns: Awaited<ReturnType<typeof ledgerColumns>>) {
+  const cells = Object.fromEntries(
+    columns.map((name) => [
+      name,
+      (row: LedgerRow) => (LEDGER_DECIMALS.includes(name) ? decimal(row[name] as string | null) : row[name]),
+    ]),
+  );
   return async function* (batches: Batches): AsyncGenerator<string> {
-    yield csvHeading(LEDGER_COLUMNS, form);
-    for await (const rows of batches) yield csvRows(CSV_COLUMNS, rows, form);
+    yield csvHeading(columns, form);
+    for await (const rows of batches) yield csvRows(cells, rows, form);
   };
 }
-
-const CSV_COLUMNS = Object.fromEntries(
-  LEDGER_COLUMNS.map((name) => [
-    name,
-    (row: LedgerRow) => (LEDGER_DECIMALS.includes(name) ? decimal(row[name] as string | null) : row[name]),
-  ]),
-);

@@ -66,11 +66,11 @@ export const modelCommands: readonly Command[] = [
       if (company !== undefined) await findCompany(sql, company);
       return listModels(sql, company);
     },
-    columns: () => ({
+    columns: (rows) => ({
       SLUG: ({ slug }) => slug,
       KIND: ({ kind }) => kind,
       EU: ({ eu_hosted }) => yesNo(eu_hosted),
-      ...priceColumns((model: ModelRow, name) => pricesOf(model)[name]),
+      ...priceColumns(rows, pricesOf<string | null>),
       UPSTREAM: ({ upstream_model }) => upstream_model,
       COMPANY: ({ company_id }) => company_id ?? 'all',
     }),
@@ -115,7 +115,7 @@ export const modelCommands: readonly Command[] = [
 async function setFrom(context: Context, from: ModelName & { from: Moment }, changes: ModelChanges) {
   const given = Object.entries(changes).filter(([, value]) => value !== undefined);
   if (given.some(([column]) => MODEL[column as keyof ModelChanges].kind !== 'price')) {
-    const options = PRICE_NAMES.map((name) => PRICES[name].option.split(' ')[0]).join(' and ');
+    const options = PRICE_NAMES.map((name) => PRICES[name].option.split(' ')[0]).join(', ');
     throw new ArgumentError(`only ${options} can begin at a date; change the rest in another command`);
   }
   const caller = callerOf(context, PRICES);

@@ -1,6 +1,6 @@
 import { readDay, readSlug, readUuid } from '../../domain/field.ts';
 import { readMoment } from '../../domain/price.ts';
-import { eachPrice, PRICE_NAMES, PRICES, type PriceName } from '../../domain/settings/model.ts';
+import { eachPrice, PRICES, type PriceName, pricesAmong, type SomePrices } from '../../domain/settings/model.ts';
 import { actorName } from '../../domain/wording/change-text.ts';
 import { setCostPrice, withdrawPriceFrom } from '../../operations/price.ts';
 import { rowsOf } from '../../store/company/company.ts';
@@ -16,16 +16,21 @@ export const slug = { shown: 'SLUG', meaning: 'public name of the model', read: 
 const HEADINGS = eachPrice((_, { short }) => `EUR/1K ${short.toUpperCase()}`);
 export const PRICE_HEADINGS = Object.values(HEADINGS);
 
-type Prices = { readonly [K in PriceName]: string | null };
-
-/** The columns of prices in a list. */
-export function priceColumns<T>(of: (row: T, name: PriceName) => string): Record<string, (row: T) => string> {
-  return Object.fromEntries(PRICE_NAMES.map((name) => [HEADINGS[name], (row) => of(row, name)]));
+/** The columns of the prices that rows have. @param none of a row without an input price */
+export function priceColumns<T>(
+  rows: readonly T[],
+  pricesOf: (row: T) => SomePrices,
+  none = 'none',
+): Record<string, (row: T) => string> {
+  const shown = (prices: SomePrices, name: PriceName) => prices[name] ?? (prices.input === null ? none : 'none');
+  const names = pricesAmong(rows.map(pricesOf));
+  return Object.fromEntries(names.map((name) => [HEADINGS[name], (row) => shown(pricesOf(row), name)]));
 }
 
 /** The lines of prices in a card. */
-export function priceCells(prices: Prices): Record<string, string | null> {
-  return Object.fromEntries(PRICE_NAMES.map((name) => [`EUR per 1000 ${PRICES[name].short}`, prices[name]]));
+export function priceCells(prices: SomePrices): Record<string, string | null> {
+  const names = pricesAmong([prices]);
+  return Object.fromEntries(names.map((name) => [`EUR per 1000 ${PRICES[name].short}`, prices[name] ?? null]));
 }
 
 /** Prices of models with their dates, and cost prices of the operator. */
@@ -102,14 +107,14 @@ export function showPrice(sentence: string, price: PriceRow, zone: string): stri
   return priceCard(sentence, price, zoned(price.valid_from, zone));
 }
 
-function priceCard(sentence: string, { slug, company_id, ...prices }: ModelName & Prices, from: string): string {
+function priceCard(sentence: string, { slug, company_id, ...prices }: ModelName & SomePrices, from: string): string {
   return card(sentence, { slug, company: company_id ?? 'all', ...priceCells(prices), from });
 }
 
 function showHistory(rows: readonly PriceRow[], zone: string): string {
   const columns = {
     FROM: ({ valid_from }: PriceRow) => zoned(valid_from, zone),
-    ...priceColumns((row: PriceRow, name) => row[name] ?? 'removed'),
+    ...priceColumns(rows, (row) => row, 'removed'),
     COMPANY: ({ company_id }: PriceRow) => company_id ?? 'all',
     STATE: ({ begun }: PriceRow) => (begun ? 'begun' : 'to come'),
     BY: ({ changed_by }: PriceRow) => actorName(changed_by),
@@ -120,7 +125,7 @@ function showHistory(rows: readonly PriceRow[], zone: string): string {
 function showAnswers(answers: readonly PriceAnswer[], zone: string): string {
   const columns = {
     AT: ({ from }: PriceAnswer) => zoned(from, zone),
-    ...priceColumns((row: PriceAnswer, name) => row[name] ?? 'no model'),
+    ...priceColumns(answers, (row) => row, 'no model'),
     MODEL: ({ company_id, input }: PriceAnswer) =>
       input === null ? '-' : company_id === null ? 'shared' : "the company's own",
     SINCE: ({ valid_from }: PriceAnswer) => valid_from && zoned(valid_from, zone),

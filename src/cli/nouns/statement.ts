@@ -1,6 +1,13 @@
 import type { CsvForm } from '../../domain/documents/csv.ts';
 import { amountInCents, monthCsv } from '../../domain/documents/month-end.ts';
-import { type Statement, statementCsv, statementText, sumsBy } from '../../domain/documents/statement.ts';
+import {
+  rowsOfParts,
+  type Statement,
+  type StatementTableRow,
+  statementCsv,
+  statementText,
+  sumsBy,
+} from '../../domain/documents/statement.ts';
 import { readMonth, readUuid } from '../../domain/field.ts';
 import { type ClosedEach, closeMonth, closeMonthOfAll } from '../../operations/statement.ts';
 import { companyNames, ledgerName, REMOVED } from '../../store/company/company.ts';
@@ -28,7 +35,7 @@ import {
 } from '../frame/command.ts';
 import { intoFile } from '../frame/files.ts';
 import { csvForm, spreadsheet } from '../frame/spreadsheet.ts';
-import { card, listing, nowAndThen, sections } from '../frame/text.ts';
+import { type Cell, card, listing, nowAndThen, sections } from '../frame/text.ts';
 import { NUMBERS, SUMS } from './usage.ts';
 
 const FOREVER = Number.POSITIVE_INFINITY;
@@ -309,5 +316,8 @@ function sealsOf({ opening_seals, closing_seals, previous }: Statement, stored: 
 }
 
 function sums(title: string, rows: ReturnType<typeof sumsBy>, shown: (name: string) => string): string {
-  return listing(rows, { [title]: ({ name }) => shown(name), ...SUMS }, '', NUMBERS);
+  const text = ({ name, part }: StatementTableRow) => (part === null ? shown(name) : `  ${part.replace('_', ' ')}`);
+  const columns = SUMS as Readonly<Record<string, (row: StatementTableRow) => Cell>>;
+  const all = rows.flatMap((row) => rowsOfParts(row));
+  return listing(all, { [title]: text, ...columns, REQUESTS: ({ requests }) => requests ?? '' }, '', NUMBERS);
 }

@@ -1,6 +1,6 @@
 import { oneOf, readDay, readSlug, readUuid } from '../../domain/field.ts';
 import { type DayRange, rangeBefore, readRange } from '../../domain/reports/day-range.ts';
-import { type ExplainedChange, PARTS } from '../../domain/reports/usage-change.ts';
+import { type ExplainedChange, partsAmong } from '../../domain/reports/usage-change.ts';
 import { BOOKED_ENDPOINTS } from '../../domain/wording/endpoint.ts';
 import { readAllChange } from '../../store/usage/all-usage.ts';
 import { type ModelChange, type Mover, readUsageChange } from '../../store/usage/change.ts';
@@ -32,7 +32,7 @@ const filters = {
 };
 const MOST_MOVERS = 20;
 const MOST_CELLS = { rows: 200, columns: 50 };
-const METHOD = `The difference is the sum of its four parts, to the last digit. "more calls": there are more calls than before, each model with the same share of them. "longer calls": those of the same model have more tokens. "dearer models": other models get the calls. "changed prices": what was paid beside the price that held when the time before ended.
+const METHOD = `The difference is the sum of its parts, to the last digit. "more calls": there are more calls than before, each model with the same share of them. "longer calls": those of the same model have more tokens. "more cached": another share of their tokens is read from a cache, or written to it, where these have a price. "dearer models": other models get the calls. "changed prices": what was paid beside the price that held when the time before ended.
 EUR amounts are exact. In-app chat is not among them.`;
 
 const changeCommand = command({
@@ -152,8 +152,9 @@ type Explained = { readonly total: ExplainedChange; readonly by_model: readonly 
 
 /** The difference, its parts, and those of each model. */
 function explained(title: string, { total, by_model }: Explained, [before, after]: readonly [string, string]): string {
-  const parts = PARTS.map((part) => [`EUR ${part.slice(0, -4).replaceAll('_', ' ')}`, total[part]]);
-  const numbers = ['BEFORE', 'AFTER', 'DIFFERENCE', 'CALLS', 'LENGTH', 'MODELS', 'PRICES'];
+  const shown = partsAmong(by_model);
+  const parts = shown.map((part) => [`EUR ${part.slice(0, -4).replaceAll('_', ' ')}`, total[part]]);
+  const numbers = ['BEFORE', 'AFTER', 'DIFFERENCE', 'CALLS', 'LENGTH', 'CACHED', 'MODELS', 'PRICES'];
   return sections(
     card(title, {
       [`EUR, ${before}`]: total.before.cost_eur,
@@ -172,6 +173,7 @@ function explained(title: string, { total, by_model }: Explained, [before, after
         DIFFERENCE: ({ difference_eur }) => difference_eur,
         CALLS: ({ more_calls_eur }) => more_calls_eur,
         LENGTH: ({ longer_calls_eur }) => longer_calls_eur,
+        ...(shown.includes('more_cached_eur') && { CACHED: ({ more_cached_eur }: ModelChange) => more_cached_eur }),
         MODELS: ({ dearer_models_eur }) => dearer_models_eur,
         PRICES: ({ changed_prices_eur }) => changed_prices_eur,
       },

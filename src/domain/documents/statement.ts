@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import { parseEur } from '../money.ts';
+import { COST_PARTS, type CostPart, type Femto, formatEur, parseEur } from '../money.ts';
 import { sumUsage, type UsageSums } from '../usage.ts';
 import { type CsvForm, csvFile, decimal } from './csv.ts';
 
@@ -9,6 +9,15 @@ export interface StatementLine extends UsageSums {
   readonly model: string;
   readonly key: string;
   readonly cost_center: string;
+  /** The parts of the cost, in their order; absent where no call of the month has a price of cached input. */
+  readonly parts?: readonly PartSum[];
+}
+
+/** A part of the cost of some calls: its tokens, and EUR as exact decimal text. */
+export interface PartSum {
+  readonly part: CostPart;
+  readonly tokens: number;
+  readonly cost_eur: string;
 }
 
 /** Calls of an earlier month that were booked after it was closed. */
@@ -98,12 +107,46 @@ export function statementDigest(text: string): string {
   return hash('sha256', text);
 }
 
+/** The parts of some lines together, without those of no tokens; null where lines do not tell them. */
+export function partsOfLines(lines: readonly StatementLine[]): readonly PartSum[] | null {
+  const all = lines.flatMap(({ parts }) => parts ?? []);
+  if (all.length !== lines.length * COST_PARTS.length || all.length === 0) return null;
+  const sums = COST_PARTS.map((part): PartSum => {
+    const own = all.filter((each) => each.part === part);
+    const cost = own.reduce((sum, { cost_eur }): Femto => sum + parseEur(cost_eur), 0n);
+    return { part, tokens: own.reduce((sum, { tokens }) => sum + tokens, 0), cost_eur: formatEur(cost) };
+  });
+  return sums.filter(({ tokens, cost_eur }) => tokens !== 0 || cost_eur !== '0');
+}
+
+/** A row of a table of a statement: some calls, or a part of the cost of the row above it. */
+export interface StatementTableRow<N = string> extends Omit<UsageSums, 'requests'> {
+  readonly name: N;
+  /** null, like a count that the part does not have: a part of the cost. */
+  readonly requests: number | null;
+  readonly part: CostPart | null;
+}
+
+/** A row, and below it the parts of its cost. */
+export function rowsOfParts<N>({
+  parts,
+  ...row
+}: UsageSums & { readonly name: N; readonly parts: readonly PartSum[] | null }): StatementTableRow<N>[] {
+  const below = (parts ?? []).map(({ part, tokens, cost_eur }) => {
+    const [prompt_tokens, completion_tokens] = part === 'output' ? [0, tokens] : [tokens, 0];
+    return { name: row.name, part, requests: null, prompt_tokens, completion_tokens, cost_eur };
+  });
+  return [{ ...row, part: null }, ...below];
+}
+
 /** Lines summed by one of their members, the highest cost first. */
 export function sumsBy(
   lines: readonly StatementLine[],
   member: 'model' | 'key' | 'cost_center',
-): (UsageSums & { readonly name: string })[] {
-  const groups = [...Map.groupBy(lines, (line) => line[member])].map(([name, own]) => ({ name, ...sumUsage(own) }));
+): (UsageSums & { readonly name: string; readonly parts: readonly PartSum[] | null })[] {
+  const groups = [...Map.groupBy(lines, (line) => line[member])].map(([name, own]) => {
+    return { name, ...sumUsage(own), parts: partsOfLines(own) };
+  });
   return groups.sort((a, b) => {
     const difference = parseEur(b.cost_eur) - parseEur(a.cost_eur);
     return difference > 0n ? 1 : difference < 0n ? -1 : a.name < b.name ? -1 : 1;
@@ -111,7 +154,8 @@ export function sumsBy(
 }
 
 /**
- * All lines as CSV with a heading; `cost_eur` adds up to the total. The kind is "month" or "correction".
+ * All lines as CSV with a heading; `cost_eur` adds up to the total. The kind is "month" or "correction". Where there are
+ * prices of cached input, a line is one for each part of its cost: counts and costs add up to those of the whole line.
  * @param names present names of keys by id, for people: the document has none
  */
 export function statementCsv(
@@ -119,10 +163,11 @@ export function statementCsv(
   names: ReadonlyMap<string, { readonly name: string }>,
   form: CsvForm,
 ): string {
-  const own = lines.map((line) => ({ kind: 'month', of: month, ...line }));
+  const own = lines.flatMap(linesOfParts).map((line) => ({ kind: 'month', of: month, ...line }));
   const late = corrections.flatMap((each) =>
-    each.lines.map((line) => ({ kind: 'correction', of: each.month, ...line })),
+    each.lines.flatMap(linesOfParts).map((line) => ({ kind: 'correction', of: each.month, ...line })),
   );
+  const hasParts = [...own, ...late].some(({ part }) => part !== '');
   type Row = (typeof own)[number];
   const columns = {
     statement: () => number ?? 'preview',
@@ -132,10 +177,22 @@ export function statementCsv(
     key: ({ key }: Row) => key,
     key_name: ({ key }: Row) => names.get(key)?.name,
     cost_center: ({ cost_center }: Row) => cost_center,
+    ...(hasParts && { part: ({ part }: Row) => part }),
     requests: ({ requests }: Row) => requests,
     prompt_tokens: ({ prompt_tokens }: Row) => prompt_tokens,
     completion_tokens: ({ completion_tokens }: Row) => completion_tokens,
     cost_eur: ({ cost_eur }: Row) => decimal(cost_eur),
   };
   return csvFile(columns, [...own, ...late], form);
+}
+
+/** A line for each part of its cost; the calls stand beside the first one. A line that does not tell its parts is one. */
+function linesOfParts(line: StatementLine): (StatementLine & { readonly part: CostPart | '' })[] {
+  const { parts = [] } = line;
+  if (parts.length === 0) return [{ ...line, part: '' }];
+  const told = parts.filter(({ tokens }, at) => at === 0 || tokens !== 0);
+  return told.map(({ part, tokens, cost_eur }, at) => {
+    const [prompt_tokens, completion_tokens] = part === 'output' ? [0, tokens] : [tokens, 0];
+    return { ...line, part, requests: at === 0 ? line.requests : 0, prompt_tokens, completion_tokens, cost_eur };
+  });
 }

@@ -927,8 +927,8 @@ export const de: Words = {
     unit: 'Einheit der Preise',
     units: { '1k': 'Pro 1000 Token', '1M': 'Pro 1.000.000 Token' },
     prices: {
-      '1k': { input: 'EUR pro 1000 Eingabetoken', output: 'EUR pro 1000 Ausgabetoken' },
-      '1M': { input: 'EUR pro 1.000.000 Eingabetoken', output: 'EUR pro 1.000.000 Ausgabetoken' },
+      '1k': { input: 'EUR pro 1000 Eingabetoken', output: 'EUR pro 1000 Ausgabetoken', cache_read: 'EUR pro 1000 aus dem Cache gelesene Token', cache_write: 'EUR pro 1000 in den Cache geschriebene Token' },
+      '1M': { input: 'EUR pro 1.000.000 Eingabetoken', output: 'EUR pro 1.000.000 Ausgabetoken', cache_read: 'EUR pro 1.000.000 aus dem Cache gelesene Token', cache_write: 'EUR pro 1.000.000 in den Cache geschriebene Token' },
     },
   },
 
@@ -1261,6 +1261,12 @@ export const de: Words = {
         none: 'Länge der Aufrufe',
         note: 'Token je Aufruf desselben Modells',
       },
+      more_cached_eur: {
+        up: 'Weniger aus dem Cache',
+        down: 'Mehr aus dem Cache',
+        none: 'Anteil aus dem Cache',
+        note: 'wie viel der Eingaben aus einem Cache gelesen oder in ihn geschrieben wird',
+      },
       dearer_models_eur: {
         up: 'Teurere Modelle',
         down: 'Günstigere Modelle',
@@ -1277,6 +1283,7 @@ export const de: Words = {
     columns: {
       more_calls_eur: 'Aufrufe',
       longer_calls_eur: 'Länge',
+      more_cached_eur: 'Cache',
       dearer_models_eur: 'Modellwahl',
       changed_prices_eur: 'Preise',
     },
@@ -1292,7 +1299,8 @@ export const de: Words = {
       'Mehr Aufrufe: was die Aufrufe von vorher kosten würden, wenn es so viele wären wie nachher, mit demselben Anteil jedes Modells.',
       'Teurere Modelle: was dazukommt, weil andere Modelle aufgerufen werden als vorher, jeder Aufruf so lang wie vorher. Ein Modell, das vorher keine Aufrufe hatte, zählt ganz hier.',
       'Längere Aufrufe: was dazukommt, weil Aufrufe desselben Modells mehr Token haben, oder mehr von der teureren Art.',
-      'Für diese drei gilt je Modell ein einziger Preis: der am Ende des Zeitraums vorher, oder der erste danach. Geänderte Preise: was darüber hinaus bezahlt wurde, nachher weniger vorher; nichts, wo sich kein Preis änderte.',
+      'Mehr aus dem Cache: was dazukommt, weil ein anderer Anteil der Eingabetoken aus einem Cache gelesen oder in ihn geschrieben wird, wo das eigene Preise hat.',
+      'Für diese gilt je Modell ein einziger Preis: der am Ende des Zeitraums vorher, oder der erste danach. Geänderte Preise: was darüber hinaus bezahlt wurde, nachher weniger vorher; nichts, wo sich kein Preis änderte.',
       'Die Beträge sind exakt. Jeder Schritt ist auf 15 Nachkommastellen gerundet, und ein Teil ist der Unterschied zweier Schritte: Die Teile ergeben den Unterschied bis auf die letzte Stelle. In-App-Chat ist nicht enthalten.',
     ],
   },
@@ -1593,6 +1601,12 @@ export const de: Words = {
     closed: 'Abgeschlossen',
     month: 'Monat',
     corrections: 'Korrekturen',
+    parts: {
+      input: 'davon Eingabe',
+      cache_read: 'davon aus dem Cache gelesen',
+      cache_write: 'davon in den Cache geschrieben',
+      output: 'davon Ausgabe',
+    },
     none: 'keine',
     total: 'Summe',
     cameLater: 'Danach gebucht',

@@ -874,8 +874,8 @@ export const en = {
     unit: 'Unit of prices',
     units: { '1k': 'Per 1000 tokens', '1M': 'Per 1,000,000 tokens' },
     prices: {
-      '1k': { input: 'EUR per 1000 prompt tokens', output: 'EUR per 1000 completion tokens' },
-      '1M': { input: 'EUR per 1,000,000 prompt tokens', output: 'EUR per 1,000,000 completion tokens' },
+      '1k': { input: 'EUR per 1000 prompt tokens', output: 'EUR per 1000 completion tokens', cache_read: 'EUR per 1000 cache read tokens', cache_write: 'EUR per 1000 cache write tokens' },
+      '1M': { input: 'EUR per 1,000,000 prompt tokens', output: 'EUR per 1,000,000 completion tokens', cache_read: 'EUR per 1,000,000 cache read tokens', cache_write: 'EUR per 1,000,000 cache write tokens' },
     },
   },
 
@@ -1206,6 +1206,12 @@ export const en = {
         none: 'Length of calls',
         note: 'tokens per call of the same model',
       },
+      more_cached_eur: {
+        up: 'Less of it cached',
+        down: 'More of it cached',
+        none: 'Share of cached input',
+        note: 'how much of the prompts is read from a cache, or written to it',
+      },
       dearer_models_eur: {
         up: 'More expensive models',
         down: 'Cheaper models',
@@ -1223,6 +1229,7 @@ export const en = {
     columns: {
       more_calls_eur: 'Calls',
       longer_calls_eur: 'Length',
+      more_cached_eur: 'Cached',
       dearer_models_eur: 'Choice',
       changed_prices_eur: 'Prices',
     },
@@ -1238,7 +1245,8 @@ export const en = {
       'More calls: what the calls of before would cost if there were as many as now, each model with the same share of them.',
       'More expensive models: what it adds that the calls go to other models than before, each call as long as before. A model without calls before is here as a whole.',
       'Longer calls: what it adds that calls of the same model have more tokens, or more of the more expensive kind.',
-      'These three are counted at one price for each model: the one that held when the time before ended, or the first one after it. Changed prices: what was paid beside that, now less before; nothing where no price changed.',
+      'More of it cached: what it adds that another share of the prompt tokens is read from a cache, or written to it, where these have prices of their own.',
+      'These are counted at one price for each model: the one that held when the time before ended, or the first one after it. Changed prices: what was paid beside that, now less before; nothing where no price changed.',
       'Amounts are exact. Each step is rounded to 15 decimals, and a part is the difference of two steps: so the parts add up to the difference to the last digit. In-app chat is not in it.',
     ],
   },
@@ -1537,6 +1545,8 @@ export const en = {
     closed: 'Closed',
     month: 'Month',
     corrections: 'Corrections',
+    /** The parts of a cost, below the line that they are of. */
+    parts: { input: 'of it input', cache_read: 'of it cache read', cache_write: 'of it cache write', output: 'of it output' },
     none: 'none',
     total: 'Total',
     cameLater: 'Came later',

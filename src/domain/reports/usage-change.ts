@@ -1,9 +1,9 @@
-import { costOf, type Femto, formatEur, type Prices, parseEur } from '../money.ts';
+import { type CacheTokens, costOf, type Femto, formatEur, type Prices, parseEur } from '../money.ts';
 import { sumUsage, type UsageSums } from '../usage.ts';
 
 /**
- * Explains why two costs differ: by more calls, longer calls, dearer models and changed prices. The parts are exact
- * decimals, and their sum is the difference to the last digit.
+ * Explains why two costs differ: by more calls, longer calls, more of them cached, dearer models and changed prices. The
+ * parts are exact decimals, and their sum is the difference to the last digit.
  *
  * For each model m, before (b) and after (a), with n calls, cost e, and v: what its tokens cost at the reference price,
  * which is the price in force when the time before ended, or the first one since. N is the sum of all n.
@@ -16,6 +16,11 @@ import { sumUsage, type UsageSums } from '../usage.ts';
  *   dearer models  = n.a × v.b / n.b - N.a × v.b / N.b      the calls go to other models
  *   longer calls   = v.a - n.a × v.b / n.b          a call of the model has more tokens, or more of the dear kind
  *
+ * Where tokens of the cache have a price, d is what they cost less or more than the input price, p the prompt tokens, and
+ * longer calls are without what a changed share of them makes:
+ *
+ *   more cached    = d.a - p.a × d.b / p.b          what is read from the cache, or written to it, is another share
+ *
  * Each step is rounded to a whole femto-EUR, and a part is the difference of two steps: so nothing gets lost. A model
  * without calls before has no length to compare, so all of it is dearer models; without any calls before, all is more calls.
  */
@@ -24,9 +29,10 @@ import { sumUsage, type UsageSums } from '../usage.ts';
 export interface ChangeParts {
   readonly more_calls_eur: string;
   readonly longer_calls_eur: string;
+  readonly more_cached_eur: string;
   readonly dearer_models_eur: string;
   readonly changed_prices_eur: string;
-  /** The sum of the four. */
+  /** The sum of the five. */
   readonly difference_eur: string;
 }
 
@@ -36,6 +42,8 @@ export interface ComparedModel {
   readonly after: UsageSums;
   /** null: no price is known. Its costs count as they are then, and none as a change of prices. */
   readonly reference: Prices | null;
+  /** Tokens of the cache; absent: no price asks for them. */
+  readonly cache?: { readonly before: CacheTokens; readonly after: CacheTokens };
 }
 
 /** Two times, and why they differ. */
@@ -46,8 +54,19 @@ export interface ExplainedChange extends ChangeParts {
 
 export const NO_USAGE: UsageSums = { requests: 0, prompt_tokens: 0, completion_tokens: 0, cost_eur: '0' };
 
-/** The four parts in their order on pages and in commands. */
-export const PARTS = ['more_calls_eur', 'longer_calls_eur', 'dearer_models_eur', 'changed_prices_eur'] as const;
+/** The parts in their order on pages and in commands. */
+export const PARTS = [
+  'more_calls_eur',
+  'longer_calls_eur',
+  'more_cached_eur',
+  'dearer_models_eur',
+  'changed_prices_eur',
+] as const;
+
+/** The parts that tell something: without prices of cached input there is no part of it. */
+export function partsAmong(changes: readonly ChangeParts[]): (typeof PARTS)[number][] {
+  return PARTS.filter((part) => part !== 'more_cached_eur' || changes.some((each) => each[part] !== '0'));
+}
 
 /** Explains each model, in the order given, and all together. The lines add up to the total, part by part. */
 export function explainChange<T extends ComparedModel>(
@@ -67,6 +86,7 @@ export function addChanges(changes: readonly ExplainedChange[]): ExplainedChange
     after: sumUsage(changes.map(({ after }) => after)),
     more_calls_eur: sum('more_calls_eur'),
     longer_calls_eur: sum('longer_calls_eur'),
+    more_cached_eur: sum('more_cached_eur'),
     dearer_models_eur: sum('dearer_models_eur'),
     changed_prices_eur: sum('changed_prices_eur'),
     difference_eur: sum('difference_eur'),
@@ -76,23 +96,33 @@ export function addChanges(changes: readonly ExplainedChange[]): ExplainedChange
 /** @param before all calls, and @param after all calls, of every model */
 function partsOf(model: ComparedModel, before: bigint, after: bigint): ChangeParts {
   const [cost, newCost] = [parseEur(model.before.cost_eur), parseEur(model.after.cost_eur)];
-  const worth = worthOf(model.before, model.reference);
-  const newWorth = worthOf(model.after, model.reference);
+  const [worth, cheaper] = worthOf(model, 'before');
+  const [newWorth, newCheaper] = worthOf(model, 'after');
   const [calls, newCalls] = [BigInt(model.before.requests), BigInt(model.after.requests)];
   const grown = before === 0n ? newWorth : divide(after * worth, before);
+  const [prompt, newPrompt] = [BigInt(model.before.prompt_tokens), BigInt(model.after.prompt_tokens)];
+  const asCached = prompt === 0n ? newCheaper : divide(newPrompt * cheaper, prompt);
   const moved = before === 0n || calls === 0n ? newWorth : divide(newCalls * worth, calls);
   return {
     more_calls_eur: formatEur(grown - worth),
-    longer_calls_eur: formatEur(newWorth - moved),
+    longer_calls_eur: formatEur(newWorth - newCheaper + asCached - moved),
+    more_cached_eur: formatEur(newCheaper - asCached),
     dearer_models_eur: formatEur(moved - grown),
     changed_prices_eur: formatEur(newCost - newWorth - (cost - worth)),
     difference_eur: formatEur(newCost - cost),
   };
 }
 
-/** What tokens cost at a price. */
-function worthOf({ prompt_tokens, completion_tokens, cost_eur }: UsageSums, prices: Prices | null): Femto {
-  return prices === null ? parseEur(cost_eur) : costOf(prices, prompt_tokens, completion_tokens);
+/** What tokens cost at the reference price, and how much of that the cache makes: it is below 0 where it makes them cheaper. */
+function worthOf(
+  { reference, cache, ...model }: ComparedModel,
+  time: 'before' | 'after',
+): [worth: Femto, cheaper: Femto] {
+  const { prompt_tokens, completion_tokens, cost_eur } = model[time];
+  if (reference === null) return [parseEur(cost_eur), 0n];
+  const full = costOf(reference, prompt_tokens, completion_tokens);
+  const worth = cache === undefined ? full : costOf(reference, prompt_tokens, completion_tokens, cache[time]);
+  return [worth, worth - full];
 }
 
 /** The nearest whole number; halves go away from zero. @param divisor above 0 */

@@ -1,12 +1,20 @@
 import { CsvError, type CsvLine, type CsvText, plainNumber, readCsv } from '../documents/read-csv.ts';
-import { FieldError, type Read, readPresentName, readSlug } from '../field.ts';
+import { FieldError, orNone, type Read, readPresentName, readSlug } from '../field.ts';
 import { type Moment, type PriceUnit, priceIn, readMoment, readPriceIn } from '../price.ts';
-import { eachPrice, MODEL_SETTINGS, PRICE_NAMES, type PriceName, type PriceTexts } from './model.ts';
+import {
+  eachPrice,
+  MODEL_SETTINGS,
+  NEEDED_PRICES,
+  type NewPrices,
+  PRICE_NAMES,
+  PRICES,
+  type PriceName,
+} from './model.ts';
 import { namesOf } from './schema.ts';
 import { eachSetting, type New, neededOf } from './setting.ts';
 
 /** One line of a file of models, with its settings and prices. */
-export interface ImportedModel extends New<typeof MODEL_SETTINGS>, PriceTexts {
+export interface ImportedModel extends New<typeof MODEL_SETTINGS>, NewPrices {
   readonly line: number;
   readonly slug: string;
   /** Name or id of the company whose own model it is; null: a shared model. */
@@ -14,7 +22,7 @@ export interface ImportedModel extends New<typeof MODEL_SETTINGS>, PriceTexts {
   /** When the prices begin; null: now. */
   readonly valid_from: Moment | null;
   /** The operator's cost price; null: it stays as it is. */
-  readonly cost: PriceTexts | null;
+  readonly cost: NewPrices | null;
 }
 
 /** One mistake in a file. */
@@ -31,6 +39,8 @@ const SETTINGS = namesOf(MODEL_SETTINGS);
 const REQUIRED: readonly string[] = ['slug', ...neededOf(MODEL_SETTINGS)];
 const OPTIONAL = ['company', ...SETTINGS.filter((column) => !REQUIRED.includes(column)), 'valid_from'];
 const COSTS = PRICE_NAMES.map((name) => `cost_${name}` as const);
+const NEEDED_COSTS = NEEDED_PRICES.map((name) => `cost_${name}` as const);
+const OPTIONAL_PRICES = PRICE_NAMES.filter((name) => !NEEDED_PRICES.some((needed) => needed === name));
 type PriceColumn = PriceName | (typeof COSTS)[number];
 /** "input_per_1m" */
 const PRICE_HEADING = new RegExp(`^(${[...PRICE_NAMES, ...COSTS].join('|')})_per_(1k|1m)$`);
@@ -40,7 +50,7 @@ const TRUTHS: Readonly<Record<string, string>> = { true: 'true', wahr: 'true', f
 const GERMAN_DAY = /^(\d\d)\.(\d\d)\.(\d{4})$/;
 
 /** The headings of a file, for people. */
-export const IMPORT_COLUMNS = `${REQUIRED.join(', ')}, ${PRICE_NAMES.map((name) => `${name}_per_1k or ${name}_per_1m`).join(', ')}; may be there: ${OPTIONAL.join(', ')}, ${COSTS.map((name) => `${name}_per_1k`).join(', ')} (or _1m)`;
+export const IMPORT_COLUMNS = `${REQUIRED.join(', ')}, ${NEEDED_PRICES.map((name) => `${name}_per_1k or ${name}_per_1m`).join(', ')}; may be there: ${OPTIONAL.join(', ')}, ${[...NEEDED_COSTS, ...OPTIONAL_PRICES, ...OPTIONAL_PRICES.map((name) => `cost_${name}`)].map((name) => `${name}_per_1k`).join(', ')} (or _1m)`;
 
 /** Reads a CSV file of models with a heading. All mistakes are found at once; with any, `models` is incomplete. */
 export function readModels(text: string): { models: ImportedModel[]; mistakes: ImportMistake[] } {
@@ -98,19 +108,15 @@ function readHeading({ line, cells }: CsvLine, separator: Heading['separator'], 
     if (price !== undefined) units.set(price as PriceColumn, unit === '1m' ? '1M' : '1k');
   }
   for (const name of REQUIRED) if (!at.has(name)) wrong(name, 'is missing');
-  for (const name of PRICE_NAMES) {
+  for (const name of NEEDED_PRICES) {
     if (!at.has(name)) wrong(name, `is missing: ${name}_per_1k, or ${name}_per_1m`);
   }
-  if (someOf(COSTS, (name) => at.has(name))) wrong(COSTS[0] as string, TOGETHER);
+  const hasCosts = COSTS.some((name) => at.has(name));
+  if (hasCosts && !NEEDED_COSTS.every((name) => at.has(name))) wrong(NEEDED_COSTS[0] as string, TOGETHER);
   return { separator, names, at, units };
 }
 
-const TOGETHER = `and ${COSTS.slice(1).join(', ')} go together`;
-
-/** Whether some are so, but not all. */
-function someOf<T>(all: readonly T[], isSo: (each: T) => boolean): boolean {
-  return all.some(isSo) && !all.every(isSo);
-}
+const TOGETHER = `and ${NEEDED_COSTS.slice(1).join(', ')} go together`;
 
 /** Of a line without its empty last columns, which spreadsheets add or leave out. */
 function lengthOf(cells: readonly string[]): number {
@@ -124,15 +130,15 @@ function readModel(
 ): ImportedModel | null {
   const before = mistakes.length;
   const wrong = (column: string | null, message: string) => mistakes.push({ line, column, message });
-  const isShort = [...REQUIRED, ...PRICE_NAMES].some((name) => (at.get(name) as number) >= cells.length);
+  const isShort = [...REQUIRED, ...NEEDED_PRICES].some((name) => (at.get(name) as number) >= cells.length);
   if (lengthOf(cells) > names.length || isShort) {
     wrong(null, `has ${cells.length} values, and the heading ${names.length}`);
     return null;
   }
   const headingOf = (key: string) => names[at.get(key) as number] as string;
+  const cellOf = (key: string): string => cells[at.get(key) ?? cells.length] ?? '';
   const optional = <T>(key: string, read: Read<T>): T | null => {
-    const index = at.get(key);
-    const text = index === undefined ? '' : (cells[index] ?? '');
+    const text = cellOf(key);
     if (text === '') return null;
     try {
       return read(text);
@@ -143,14 +149,19 @@ function readModel(
     }
   };
   const required = <T>(key: string, read: Read<T>): T => {
-    if (cells[at.get(key) as number] === '') wrong(headingOf(key), 'is missing');
+    if (cellOf(key) === '') wrong(headingOf(key), 'is missing');
     return optional(key, read) as T;
   };
   const price = (name: PriceColumn): Read<string> => {
     const read = readPriceIn(units.get(name) ?? '1k');
     return (text) => priceIn('1k', read(plainNumber(text, separator))); // without trailing zeros
   };
-  const costs = eachPrice((name) => optional(`cost_${name}`, price(`cost_${name}`)));
+  /** undefined: it is left out */
+  const orLeft = (name: PriceName, column: PriceColumn): string | null | undefined => {
+    const read = PRICES[name].isNullable ? orNone(price(column)) : price(column);
+    return cellOf(column) === '' ? undefined : optional(column, read);
+  };
+  const costs = eachPrice((name) => orLeft(name, `cost_${name}`));
   const slug = required('slug', readSlug);
   const settings = eachSetting(MODEL_SETTINGS, ({ isNeeded, kind, read }, column) => {
     const reader: Read<unknown> = kind === 'switch' ? (text) => read(TRUTHS[text.toLowerCase()] ?? text) : read;
@@ -161,12 +172,13 @@ function readModel(
     slug,
     company: optional('company', readPresentName),
     ...settings,
-    ...eachPrice((name) => required(name, price(name))),
+    ...eachPrice((name) => (PRICES[name].isNeeded ? required(name, price(name)) : orLeft(name, name))),
     valid_from: optional('valid_from', (text) => readMoment(text.replace(GERMAN_DAY, '$3-$2-$1'))),
-    cost: PRICE_NAMES.every((name) => costs[name] !== null) ? (costs as PriceTexts) : null,
-  };
+    cost: NEEDED_PRICES.every((name) => costs[name] != null) ? (costs as NewPrices) : null,
+  } as ImportedModel;
   if (mistakes.length === before) {
-    if (someOf(PRICE_NAMES, (name) => costs[name] !== null)) wrong(COSTS[0] as string, TOGETHER);
+    const hasCosts = PRICE_NAMES.some((name) => costs[name] !== undefined);
+    if (hasCosts && model.cost === null) wrong(NEEDED_COSTS[0] as string, TOGETHER);
     else if (model.cost !== null && model.valid_from !== null && 'at' in model.valid_from) {
       wrong(headingOf('valid_from'), 'must be a date where there are cost prices, which begin with a day');
     }

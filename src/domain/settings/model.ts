@@ -1,10 +1,10 @@
 import { oneOf, readBoolean, readName, readPrice } from '../field.ts';
 import type { ModelKind, TokenInput } from '../model.ts';
 import * as schema from './schema.ts';
-import type { Needed, Setting, Values } from './setting.ts';
+import { type Needed, type New, neededOf, type Setting, type Values } from './setting.ts';
 
 /** A price of a model: EUR per 1000 tokens as exact decimal text (spec section 2.9). */
-interface Price extends Needed<string> {
+interface Price {
   /** The tokens that it is of, for operators. */
   readonly tokens: string;
   /** The same in tables of commands. */
@@ -23,7 +23,7 @@ export const PRICES = {
     field: { name: 'input', label: ({ models }) => models.prices['1k'].input },
     tokens: 'prompt',
     short: 'in',
-  } as Price,
+  } as Price & Needed<string>,
   output: {
     kind: 'price',
     schema: schema.price,
@@ -34,26 +34,69 @@ export const PRICES = {
     field: { name: 'output', label: ({ models }) => models.prices['1k'].output, hint: () => '0 for embeddings.' },
     tokens: 'completion',
     short: 'out',
-  } as Price,
+  } as Price & Needed<string>,
+  cache_read: {
+    kind: 'price',
+    schema: schema.described(schema.orNull(schema.price), `${schema.price.description}; null: the input price`),
+    option: '--cache-read-price EUR',
+    meaning: 'per 1000 prompt tokens that are read from a cache; none: the input price',
+    read: readPrice,
+    isNullable: true,
+    field: {
+      name: 'cache_read',
+      label: ({ models }) => models.prices['1k'].cache_read,
+      hint: () => 'Prompt tokens that the provider reads from its cache. Empty: the input price.',
+    },
+    tokens: 'cache read',
+    short: 'cache read',
+  } as Price & Setting<string | null>,
+  cache_write: {
+    kind: 'price',
+    schema: schema.described(schema.orNull(schema.price), `${schema.price.description}; null: the input price`),
+    option: '--cache-write-price EUR',
+    meaning: 'per 1000 prompt tokens that are written to a cache; none: the input price',
+    read: readPrice,
+    isNullable: true,
+    field: {
+      name: 'cache_write',
+      label: ({ models }) => models.prices['1k'].cache_write,
+      hint: () => 'Prompt tokens that the provider writes to its cache. Empty: the input price.',
+    },
+    tokens: 'cache write',
+    short: 'cache write',
+  } as Price & Setting<string | null>,
 };
 
 export type PriceName = keyof typeof PRICES;
-/** Exact decimal text, EUR per 1000 tokens. */
+/** Exact decimal text, EUR per 1000 tokens; null: the input price. */
 export type PriceTexts = Values<typeof PRICES>;
+/** Prices of something new. */
+export type NewPrices = New<typeof PRICES>;
+/** The same where a price may be left out. */
+export type SomePrices = { readonly [K in PriceName]?: string | null | undefined };
 
 export const PRICE_NAMES = schema.namesOf(PRICES);
+/** The prices that every model has. */
+export const NEEDED_PRICES = neededOf(PRICES);
+
+/** The prices that every model has, and those that one of these has. */
+export function pricesAmong(all: Iterable<SomePrices>): PriceName[] {
+  const rows = [...all];
+  return PRICE_NAMES.filter((name) => PRICES[name].isNullable !== true || rows.some((row) => row[name] != null));
+}
 
 /** Makes something of each price. */
-export function eachPrice<T>(make: (name: PriceName, price: Price) => T): { readonly [K in PriceName]: T } {
+export function eachPrice<T>(make: (name: PriceName, price: (typeof PRICES)[PriceName]) => T): {
+  readonly [K in PriceName]: T;
+} {
   return Object.fromEntries(PRICE_NAMES.map((name) => [name, make(name, PRICES[name])])) as Record<PriceName, T>;
 }
 
-/** Prices in one text, such as "0.002 and 0.008". @param shown how each is written; default: as it is */
-export function priceTexts(
-  prices: { readonly [K in PriceName]?: string | null | undefined },
-  shown: (price: string) => string = (price) => price,
-): string {
-  return PRICE_NAMES.map((name) => shown(prices[name] ?? 'none')).join(' and ');
+/** Prices in one text, such as "0.002 and 0.008, cache read 0.0002". @param shown how each is written; default: as it is */
+export function priceTexts(prices: SomePrices, shown: (price: string) => string = (price) => price): string {
+  const needed = NEEDED_PRICES.map((name) => shown(prices[name] ?? 'none')).join(' and ');
+  const more = pricesAmong([prices]).slice(NEEDED_PRICES.length);
+  return [needed, ...more.map((name) => `${PRICES[name].tokens} ${shown(prices[name] as string)}`)].join(', ');
 }
 
 /** The column of `models` with a price that holds now. */

@@ -1,6 +1,6 @@
 import type { TokenCounts, ToldUsage, UsageDetails } from '../../json/usage.ts';
 import { type Bound, isTextAlone } from '../budget.ts';
-import { costOf, type Prices } from '../money.ts';
+import { type CacheTokens, costOf, type Prices } from '../money.ts';
 import type { Estimate, Generated } from './estimate.ts';
 import type { Prompt } from './prompt.ts';
 
@@ -24,10 +24,12 @@ export interface CallBounds {
 /** The tokens that a call is charged for. */
 export interface Charge {
   readonly tokens: TokenCounts;
+  /** What the counts that are the upstream's own consist of; null: not told. */
+  readonly details: UsageDetails | null;
   /** Which of the counts are the upstream's own. */
   readonly isPromptTold: boolean;
   readonly isCompletionTold: boolean;
-  /** Whether the upstream told more than the call allows, or than any model can. */
+  /** Whether the upstream told more than the call allows, than any model can, or priced tokens of the cache than the prompt has. */
   readonly isBeyond: boolean;
 }
 
@@ -40,19 +42,28 @@ export interface Charge {
 export function chargeOf(bounds: CallBounds, told: ToldUsage | null, estimate: () => Estimate): Charge {
   const prompt = told === null ? null : promptWithin(bounds, told.prompt);
   const completion = told === null ? null : completionWithin(bounds, told.completion);
+  const toldDetails = told?.details ?? null;
+  const details = toldDetails && cacheWithin(prompt, toldDetails, bounds.prices);
+  const isCacheCut = details !== toldDetails && bounds.prices.cache.length > 0;
   if (prompt !== null && completion !== null && bounds.reserved === null) {
-    return { tokens: { prompt, completion }, isPromptTold: true, isCompletionTold: true, isBeyond: false };
+    const tokens = { prompt, completion };
+    return { tokens, details, isPromptTold: true, isCompletionTold: true, isBeyond: isCacheCut };
   }
   const guess = prompt === null || completion === null ? estimate() : null;
-  const tokens = withinReserved(bounds, {
+  const cache = prompt === null ? null : details;
+  const charged = withinReserved(bounds, cache, {
     prompt: prompt ?? (guess as Estimate).prompt,
     completion: completion ?? overrun(told?.completion ?? null, bounds.limit, guess as Estimate),
   });
+  const { tokens } = charged;
+  const isPromptTold = tokens.prompt === prompt && charged.cache === cache;
+  const isCompletionTold = tokens.completion === completion;
   return {
     tokens,
-    isPromptTold: tokens.prompt === prompt,
-    isCompletionTold: tokens.completion === completion,
-    isBeyond: told !== null && (told.prompt !== prompt || told.completion !== completion),
+    details: details && detailsOf(isPromptTold, isCompletionTold, details),
+    isPromptTold,
+    isCompletionTold,
+    isBeyond: told !== null && (told.prompt !== prompt || told.completion !== completion || isCacheCut),
   };
 }
 
@@ -82,14 +93,39 @@ function overrun(told: number | null, limit: number | null, { completion, seen }
   return told === null || limit === null ? completion : Math.min(told, Math.max(limit, seen));
 }
 
-/** The tokens cut so that they cost no more than a strict budget reserved for the call. */
-function withinReserved({ reserved, prices }: CallBounds, tokens: TokenCounts): TokenCounts {
-  if (reserved === null || !reserved.bounded) return tokens;
-  if (costOf(prices, tokens.prompt, tokens.completion) <= reserved.amount) return tokens;
+interface Charged {
+  readonly tokens: TokenCounts;
+  readonly cache: CacheTokens | null;
+}
+
+/**
+ * The tokens cut so that they cost no more than a strict budget reserved for the call. A prompt that is cut costs the
+ * input price, as an estimate does.
+ */
+function withinReserved({ reserved, prices }: CallBounds, cache: CacheTokens | null, tokens: TokenCounts): Charged {
+  if (reserved === null || !reserved.bounded) return { tokens, cache };
+  const { prompt } = tokens;
+  if (costOf(prices, prompt, tokens.completion, cache) <= reserved.amount) return { tokens, cache };
   const completion = Math.min(tokens.completion, reserved.completion ?? 0);
-  const each = costOf(prices, 1, 0);
   const left = reserved.amount - costOf(prices, 0, completion);
-  return { prompt: each === 0n ? tokens.prompt : Math.min(tokens.prompt, Number(left / each)), completion };
+  if (costOf(prices, prompt, 0, cache) <= left) return { tokens: { prompt, completion }, cache };
+  const each = costOf(prices, 1, 0);
+  return { tokens: { prompt: each === 0n ? prompt : Math.min(prompt, Number(left / each)), completion }, cache: null };
+}
+
+/**
+ * The details with tokens of the cache that the prompt can have. Where they have a price, tokens beyond it are cut: those
+ * written before those read. Without a price a count that cannot be right is left out.
+ */
+function cacheWithin(prompt: number | null, details: UsageDetails, prices: Prices): UsageDetails {
+  const { cached, cacheWrite } = details;
+  if (prompt === null || (cached ?? 0) + (cacheWrite ?? 0) <= prompt) return details;
+  if (prices.cache.length > 0) {
+    const read = cached && Math.min(cached, prompt);
+    return { ...details, cached: read, cacheWrite: cacheWrite && Math.min(cacheWrite, prompt - (read ?? 0)) };
+  }
+  const isWithin = (count: number | null) => (count !== null && count <= prompt ? count : null);
+  return { ...details, cached: isWithin(cached), cacheWrite: isWithin(cacheWrite) };
 }
 
 function mostPrompt({ bytes, pieces, kept }: Prompt, isText: boolean | null): number {
@@ -98,11 +134,8 @@ function mostPrompt({ bytes, pieces, kept }: Prompt, isText: boolean | null): nu
 }
 
 /** The details of the counts that are the upstream's own: parts of another count would be parts of nothing. */
-export function detailsOf(
-  { isPromptTold, isCompletionTold }: Charge,
-  details: UsageDetails | null,
-): UsageDetails | null {
-  if (details === null || (isPromptTold && isCompletionTold)) return details;
+function detailsOf(isPromptTold: boolean, isCompletionTold: boolean, details: UsageDetails): UsageDetails {
+  if (isPromptTold && isCompletionTold) return details;
   return {
     ...details,
     ...(isPromptTold ? {} : { cached: null, cacheWrite: null, audioPrompt: null }),

@@ -5,7 +5,7 @@ import { formatEur } from '../../domain/money.ts';
 import type { BookingListener, Hold, UpstreamFailure } from '../../domain/ports.ts';
 import { OwnBody } from '../../domain/request/own-body.ts';
 import { scrub } from '../../domain/request/redact.ts';
-import { type Charge, chargeOf, detailsOf, withoutFalseZero } from '../../domain/tokens/charged-tokens.ts';
+import { type Charge, chargeOf, withoutFalseZero } from '../../domain/tokens/charged-tokens.ts';
 import type { Estimate, Generated } from '../../domain/tokens/estimate.ts';
 import type { Files } from '../../domain/tokens/file.ts';
 import { keepPrompt, type Prompt, roughPromptTokens } from '../../domain/tokens/prompt.ts';
@@ -217,8 +217,9 @@ export class CallMeter {
     else if (isWhole(usage) && outcome === 'completed') {
       estimator.learn(this.admission, this.#prompt, generated, usage, usage.details?.reasoning);
     }
-    const source = charge.isPromptTold && charge.isCompletionTold ? 'upstream' : 'estimated';
-    const details = withCost(usage === null ? null : detailsOf(charge, usage.details), this.toldCost);
+    const isTold = charge.isPromptTold && charge.isCompletionTold && !charge.isBeyond;
+    const source = isTold ? 'upstream' : 'estimated';
+    const details = withCost(charge.details, this.toldCost);
     const record = usageRecord(this.admission, this.tokens, source, outcome, details, settings.upstreamCurrency);
     this.#hold?.settle(this.tokens.prompt + this.tokens.completion);
     this.cost = formatEur(record.cost);
@@ -226,8 +227,10 @@ export class CallMeter {
     ledger.book(record, listener);
   }
 
-  #noteBeyond({ prompt, completion }: ToldUsage): void {
-    const fields = { request_id: this.admission.requestId, prompt_tokens: prompt, completion_tokens: completion };
+  #noteBeyond({ prompt, completion, details }: ToldUsage): void {
+    const cache = details && { cached_tokens: details.cached, cache_write_tokens: details.cacheWrite };
+    const { requestId: request_id } = this.admission;
+    const fields = { request_id, prompt_tokens: prompt, completion_tokens: completion, ...cache };
     this.#services.log.warn(fields, 'the upstream told more tokens than the call allows');
   }
 

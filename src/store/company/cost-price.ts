@@ -1,4 +1,4 @@
-import { PRICE_NAMES, PRICES, type PriceTexts } from '../../domain/settings/model.ts';
+import { type NewPrices, PRICE_NAMES, PRICES, type PriceTexts } from '../../domain/settings/model.ts';
 import { settingColumns } from '../connection/columns.ts';
 import { nilId, TODAY } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
@@ -28,12 +28,12 @@ export async function costPrices(sql: Sql, slug: string): Promise<CostPriceRow[]
  */
 export async function insertCostPrice(
   sql: Sql,
-  { slug, company_id, ...prices }: ModelName & PriceTexts,
+  { slug, company_id, ...prices }: ModelName & NewPrices,
   day: string | null,
 ): Promise<CostPriceRow> {
   const [row] = await sql<[CostPriceRow]>`
     insert into model_cost_prices as p (slug, company_id, valid_from, ${sql(PRICE_NAMES)})
-    values (${slug}, ${company_id}, coalesce(${day}::date, ${sql.unsafe(TODAY)}) ${PRICE_NAMES.map((name) => sql`, ${prices[name]}`)})
+    values (${slug}, ${company_id}, coalesce(${day}::date, ${sql.unsafe(TODAY)}) ${PRICE_NAMES.map((name) => sql`, ${prices[name] ?? null}`)})
     on conflict (slug, coalesce(company_id, ${nilId(sql)}), valid_from)
     do update set changed_by = excluded.changed_by ${PRICE_NAMES.map((name) => sql`, ${sql(name)} = excluded.${sql(name)}`)}
     returning ${columns(sql)}`;

@@ -8,7 +8,7 @@ import { dayBegins, nilId } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
 import { type ModelName, unknownModel } from './model.ts';
 
-/** Prices; null, all of them: there was no such model. */
+/** Prices; null, all of them: there was no such model; null, those of the cache: the input price. */
 type PricesOrNone = { readonly [K in PriceName]: string | null };
 
 /** A price of a model since an instant; without prices: from then on there was no such model. */
@@ -34,7 +34,9 @@ export interface PriceAnswer extends PricesOrNone {
 }
 
 /** A price that begins at a date. One that is absent is as before. */
-export type NewPrice = ModelName & { readonly from: Moment } & { readonly [K in PriceName]?: string | undefined };
+export type NewPrice = ModelName & { readonly from: Moment } & {
+  readonly [K in PriceName]?: string | null | undefined;
+};
 
 /**
  * All prices of a slug, the latest first: those of the shared model, and of companies' own.
@@ -146,6 +148,13 @@ function isSame(one: PriceAnswer, other: PriceAnswer): boolean {
   return one.company_id === other.company_id && one.valid_from?.getTime() === other.valid_from?.getTime();
 }
 
+/** Whether any price of any time asks for tokens of the cache: reports tell them only then. */
+export async function asksForCached(sql: Sql): Promise<boolean> {
+  const [{ asks }] = await sql<[{ asks: boolean }]>`
+    select exists (select from model_prices where coalesce(cache_read, cache_write) is not null) as asks`;
+  return asks;
+}
+
 /** Lets a price begin at a date, in place of one that was to begin at the same instant. @throws RefusedChange */
 export async function insertPrice(sql: Sql, price: NewPrice): Promise<PriceRow> {
   const { slug, company_id: company } = price;
@@ -154,7 +163,7 @@ export async function insertPrice(sql: Sql, price: NewPrice): Promise<PriceRow> 
     sql<PriceRow[]>`
       with changed as (
         insert into model_prices (slug, company_id, valid_from ${each((name) => sql`${sql(name)}`)})
-        select slug, company_id, start ${each((name) => sql`coalesce(${price[name] ?? null}::numeric, before.${sql(name)})`)}
+        select slug, company_id, start ${each((name) => (price[name] === undefined ? sql`before.${sql(name)}` : sql`${price[name]}::numeric`))}
         from (select m.slug, m.company_id, ${instantOf(sql, price.from)} as start from models m
           where m.slug = ${slug} and m.company_id is not distinct from ${company}) as model
         left join lateral (select ${sql(PRICE_NAMES)} from model_prices p

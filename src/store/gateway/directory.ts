@@ -201,7 +201,7 @@ export class CachedDirectory implements Directory, Follower {
   #warnOfFree(company: string, models: ReadonlyMap<string, Model>): void {
     for (const { slug, prices } of models.values()) {
       const name = `${company}/${slug}`;
-      if (prices.input !== 0n || prices.output !== 0n) this.#free.delete(name);
+      if (Object.values(prices.texts).some((text) => text !== null && parseEur(text) !== 0n)) this.#free.delete(name);
       else if (!this.#free.has(name)) {
         this.#free.add(name);
         this.#log.warn({ model: slug, company: company || null }, 'this model has no price: its calls are free');
@@ -284,11 +284,11 @@ function networksOf(cidrs: readonly string[]): BlockList {
 }
 
 type ModelColumns = Omit<Model, 'prices' | 'next'> & {
-  readonly input: string;
-  readonly output: string;
+  readonly prices: Texts;
   /** Prices that begin at a date, the first of them first; null: none. */
-  readonly coming: readonly (readonly [from: number, input: string, output: string])[] | null;
+  readonly coming: readonly (readonly [from: number, ...prices: Texts])[] | null;
 };
+type Texts = Parameters<typeof parsePrices>;
 type CompanyColumns = Pick<Company, 'id' | 'name' | 'allowNonEu' | 'strict'> &
   Limits & {
     readonly disabledSlugs: string[];
@@ -328,9 +328,9 @@ async function readSharedModels(sql: Sql): Promise<Map<string, Model>> {
 // prices as text, because a float would not keep all their digits
 function modelColumns(sql: Sql, whose: 'shared' | 'own') {
   const sameCompany = whose === 'shared' ? sql`p.company_id is null` : sql`p.company_id = c.id`;
-  return sql`slug, upstream_model as upstream, kind, eu_hosted as "euHosted", token_input = 'accept' as "acceptsTokens", cost_eur_per_1k_input::text as input,
-    cost_eur_per_1k_output::text as output, floor(extract(epoch from created_at))::float8 as created,
-    (select json_agg(json_build_array((extract(epoch from valid_from) * 1000)::float8, input::text, output::text) order by valid_from)
+  return sql`slug, upstream_model as upstream, kind, eu_hosted as "euHosted", token_input = 'accept' as "acceptsTokens", json_build_array(cost_eur_per_1k_input::text,
+      cost_eur_per_1k_output::text, cost_eur_per_1k_cache_read::text, cost_eur_per_1k_cache_write::text) as prices, floor(extract(epoch from created_at))::float8 as created,
+    (select json_agg(json_build_array((extract(epoch from valid_from) * 1000)::float8, input::text, output::text, cache_read::text, cache_write::text) order by valid_from)
      from model_prices p where p.slug = models.slug and ${sameCompany} and not applied) as coming`;
 }
 
@@ -339,12 +339,12 @@ function modelsBySlug(rows: readonly ModelColumns[]): Map<string, Model> {
 }
 
 /** The model with its present price, linked to one with the price that begins next, and so on. */
-function modelOf({ input, output, coming, ...model }: ModelColumns): Model {
+function modelOf({ prices, coming, ...model }: ModelColumns): Model {
   let next: ComingPrice | null = null;
   for (const [from, ...texts] of (coming ?? []).toReversed()) {
     next = { from, model: { ...model, prices: parsePrices(...texts), next } };
   }
-  return { ...model, prices: parsePrices(input, output), next };
+  return { ...model, prices: parsePrices(...prices), next };
 }
 
 interface AssistantColumns extends Omit<Assistant, 'prompt'> {

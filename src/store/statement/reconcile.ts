@@ -1,6 +1,7 @@
 import type { BilledCall } from '../../domain/documents/reconcile.ts';
 import { BILLING_ZONE } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
+import { costFormula } from './cost.ts';
 
 /**
  * Ledger rows of all companies admitted between two instants, milliseconds since the epoch.
@@ -12,7 +13,7 @@ export async function readCalls(sql: Sql, from: number, to: number, isCosted: bo
   // materialized: rows may be on other servers than the prices
   const rows = sql<(Omit<BilledCall, 'name'> & { requestId: string })[]>`
     with u as materialized (
-      select request_id, upstream_model, model_slug, company_id, prompt_tokens, completion_tokens, cost_eur, occurred_at
+      select request_id, upstream_model, model_slug, company_id, prompt_tokens, completion_tokens, cached_tokens, cache_write_tokens, cost_eur, occurred_at
       from api_usage where occurred_at between ${since}::timestamptz and ${until}::timestamptz
         and billing_month between (${since}::timestamptz - interval '2 days' - interval '1 month')::date and (${until}::timestamptz + interval '2 days')::date
     )
@@ -29,7 +30,7 @@ export async function readCalls(sql: Sql, from: number, to: number, isCosted: bo
 /** Tokens × the cost price of the day: that of the company's own model where the call was of one, else the shared one. */
 function expectedCost(sql: Sql) {
   return sql`(
-    select trim_scale((u.prompt_tokens * p.input + u.completion_tokens * p.output) * 0.001)::text from model_cost_prices p
+    select trim_scale(${sql.unsafe(costFormula((part) => `p.${part}`))})::text from model_cost_prices p
     where p.slug = u.model_slug
       and p.company_id is not distinct from (select m.company_id from model_price(u.model_slug, u.company_id, u.occurred_at) m)
       and p.valid_from <= (u.occurred_at at time zone ${sql.unsafe(BILLING_ZONE)})::date

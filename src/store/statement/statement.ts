@@ -3,6 +3,7 @@ import { throwConflict } from '../../domain/refusal.ts';
 import { ledgerName } from '../company/company.ts';
 import { utcMicrosecond } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
+import { HAS_CACHE_PRICE, PART_SUMS } from './cost.ts';
 
 /** Calls of a closed month that came later, and their cost. EUR is exact decimal text. */
 export interface LaterCalls {
@@ -210,7 +211,7 @@ export async function correctionsOf(
 }
 
 /**
- * The ledger rows of a month by model, key and cost centre.
+ * The ledger rows of a month by model, key and cost centre; with the parts of their costs, if one has a price of cached input.
  * @param requests these alone; null: all
  * @param statement month of the statement that they are for
  * @throws RefusedChange conflict beyond the bound
@@ -223,14 +224,16 @@ export async function readStatementLines(
   { lines: most } = NO_BOUND,
   statement = month,
 ): Promise<StatementLine[]> {
-  const lines = await sql<StatementLine[]>`
+  const lines = await sql<(StatementLine & { readonly parts: StatementLine['parts'] | null })[]>`
     select model_slug as model, api_key_id as key, cost_center, count(*)::float8 as requests,
       sum(prompt_tokens)::float8 as prompt_tokens, sum(completion_tokens)::float8 as completion_tokens,
-      trim_scale(sum(cost_eur))::text as cost_eur
+      trim_scale(sum(cost_eur))::text as cost_eur,
+      case when bool_or(bool_or(${sql.unsafe(HAS_CACHE_PRICE)})) over () then ${sql.unsafe(PART_SUMS)} end as parts
     from api_usage where billing_month = ${month} and company_id = ${company}
       and (${requests === null} or request_id = any(${requests === null ? [] : [...requests]}::uuid[]))
     group by 1, 2, 3 order by model_slug collate "C", api_key_id, cost_center collate "C" limit ${most + 1}`;
-  return lines.length > most ? throwTooLong(company, statement) : lines;
+  if (lines.length > most) throwTooLong(company, statement);
+  return lines.map(({ parts, ...line }) => (parts == null ? line : { ...line, parts }));
 }
 
 export async function zoneOf(sql: Sql): Promise<string> {

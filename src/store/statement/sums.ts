@@ -37,6 +37,9 @@ export const SOURCES = {
     '(select c.*, model_slug, cost_eur from upstream_costs c join api_usage using (company_id, billing_month, request_id))',
 } as const;
 
+/** The ledger, with the billing time zone beside each call. */
+export const CALLS = `(select u.*, z.value as zone from api_usage u, settings z where z.name = 'billing_timezone') as calls`;
+
 const CELL = {
   requests: 'sum(requests)',
   prompt_tokens: 'sum(prompt_tokens)',

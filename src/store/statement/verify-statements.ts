@@ -1,6 +1,17 @@
 import type { Sql } from '../connection/pool.ts';
+import { HAS_CACHE_PRICE, PART_SUMS } from './cost.ts';
 import { digestOfRow } from './digest.ts';
 import { type Found, MOST } from './verify.ts';
+
+/** What the parts of a cost are made from. */
+const PRICED = [
+  'price_input',
+  'price_output',
+  'price_cache_read',
+  'price_cache_write',
+  'cached_tokens',
+  'cache_write_tokens',
+];
 
 /** A fault of a statement, or of a row of a closed month. */
 interface StatementFinding {
@@ -52,14 +63,14 @@ export async function verifyStatements(sql: Sql): Promise<StatementCheck> {
     -- rows of the ledger are read by themselves: they may be on other servers than statements
     closed as materialized (
       select company_id, billing_month, request_id, model_slug, api_key_id, cost_center, prompt_tokens, completion_tokens, cost_eur,
-        ${sql.unsafe(digestOfRow('u'))} as digest
+        ${sql.unsafe(PRICED.join(', '))}, ${sql.unsafe(digestOfRow('u'))} as digest
       from api_usage u where billing_month in (select billing_month from covered) or billing_month in (select billing_month from statements)
     ),
     late as materialized (select company_id, billing_month, request_id from late_usage),
     months as materialized (select company_id, billing_month, statement from monthly_spend where statement is not null),
     proven as materialized (
       select c.company_id, c.number, c.billing_month, c.request_id, u.model_slug as model, u.api_key_id as key, u.cost_center,
-        u.prompt_tokens, u.completion_tokens, u.cost_eur,
+        u.prompt_tokens, u.completion_tokens, u.cost_eur, ${sql.unsafe(PRICED.map((name) => `u.${name}`).join(', '))},
         case when u.request_id is null then 'row missing' when u.digest <> c.digest then 'row edited' end as what
       from covered c left join closed u on u.billing_month = c.billing_month and u.request_id = c.request_id
     ),
@@ -101,11 +112,13 @@ export async function verifyStatements(sql: Sql): Promise<StatementCheck> {
       select distinct 'statement differs from its rows', company_id, number, null::date, null::uuid
       from (${linesOf(sql)}) as told full join (
         select company_id, number, billing_month, model, key, cost_center, count(*) as requests, sum(prompt_tokens) as prompt_tokens,
-          sum(completion_tokens) as completion_tokens, sum(cost_eur) as cost_eur
+          sum(completion_tokens) as completion_tokens, sum(cost_eur) as cost_eur, ${sql.unsafe(PART_SUMS)} as parts,
+          bool_or(${sql.unsafe(HAS_CACHE_PRICE)}) as is_priced
         from proven where model is not null group by 1, 2, 3, 4, 5, 6
       ) as summed using (company_id, number, billing_month, model, key, cost_center)
-      where (told.requests, told.prompt_tokens, told.completion_tokens, told.cost_eur)
-        is distinct from (summed.requests, summed.prompt_tokens, summed.completion_tokens, summed.cost_eur)
+      where (told.requests, told.prompt_tokens, told.completion_tokens, told.cost_eur, told.parts)
+        is distinct from (summed.requests, summed.prompt_tokens, summed.completion_tokens, summed.cost_eur,
+          case when told.parts is not null or is_priced then summed.parts end)
         and exists (select 1 from chain c where c.company_id = coalesce(told.company_id, summed.company_id)
           and c.number = coalesce(told.number, summed.number) and c.intact)
     )
@@ -137,7 +150,7 @@ function figuresAgree(sql: Sql) {
 
 /** The lines that statements tell, of their months and of corrections. */
 function linesOf(sql: Sql) {
-  const line = sql`model text, key uuid, cost_center text, requests bigint, prompt_tokens numeric, completion_tokens numeric, cost_eur numeric`;
+  const line = sql`model text, key uuid, cost_center text, requests bigint, prompt_tokens numeric, completion_tokens numeric, cost_eur numeric, parts jsonb`;
   return sql`
     select company_id, number, billing_month, l.*
     from chain, json_to_recordset(case when intact then content::json -> 'lines' end) as l (${line})

@@ -1,15 +1,12 @@
 import type { Sql } from '../connection/pool.ts';
 import { digestOfRow } from './digest.ts';
-import { API_SPEND, rowsOf, SOURCES, SUMS, type Sums } from './sums.ts';
+import { API_SPEND, CALLS, rowsOf, SOURCES, SUMS, type Sums } from './sums.ts';
 
 /** Differences and findings that a check returns. */
 export const MOST = 1000;
 
 /** SQL for the period of a table of sums, as differences tell it. */
 const SHOWN = { day: "to_char(day, 'YYYY-MM-DD')", month: "to_char(billing_month, 'YYYY-MM')" } as const;
-
-/** The ledger, with the billing time zone beside each call. */
-const CALLS = `(select u.*, z.value as zone from api_usage u, settings z where z.name = 'billing_timezone') as calls`;
 
 /** What is compared with a table: rows with its columns and figures. */
 interface Compared extends Pick<Sums, 'table' | 'period' | 'by' | 'untold'> {

@@ -1,14 +1,18 @@
 import { type DayRange, intervalOf } from '../../domain/reports/day-range.ts';
 import type { ExplainedChange } from '../../domain/reports/usage-change.ts';
 import type { UsageSums } from '../../domain/usage.ts';
+import { asksForCached } from '../company/price.ts';
 import type { Sql } from '../connection/pool.ts';
 import {
   atOf,
+  CACHED,
+  cachedSums,
   compared,
   explained,
   type ModelChange,
   type Movers,
   moversJson,
+  readCached,
   type TimeCost,
   textSums,
   timesJson,
@@ -95,19 +99,32 @@ export async function readAllChange(
   const at = atOf({ before, after });
   const all = { company: null, filters: { ...NO_FILTERS, model }, range: { before, after }, measures: SUMMED };
   const owned = sql`(company_id, model_slug) in (select company_id, slug from owned)`;
+  const asks = await asksForCached(sql);
+  const ofOwn = { columns: ['company_id', 'model_slug'], holds: owned } as const;
+  const cached = readCached(sql, asks, { ...all, by: ['model_slug'] });
+  const ownCached = readCached(sql, asks, { ...all, where: ofOwn, by: ['company_id', 'model_slug'] });
+  const summed = CACHED.map((name) => `sum(${name}) as ${name}`).join(', ');
   type Row = { models: Parameters<typeof compared>[1]; by_time: readonly TimeCost[] };
   const [{ models, by_time }] = await sql<[Row]>`
     with owned as materialized (select distinct slug, company_id from model_prices where company_id is not null),
-    own as materialized (${readCube(sql, { ...all, where: { columns: ['company_id', 'model_slug'], holds: owned }, by: ['company_id', 'model_slug'] })}),
+    own as materialized (${readCube(sql, { ...all, where: ofOwn, by: ['company_id', 'model_slug'] })}),
     whole as materialized (${readCube(sql, { ...all, by: [at, 'model_slug'] })}),
     shared as (
       select time, model_slug, requests, prompt_tokens, completion_tokens, cost_eur from whole
       union all select time, model_slug, -requests, -prompt_tokens, -completion_tokens, -cost_eur from own
+    ),
+    own_cached as materialized (${ownCached}),
+    shared_cached as (
+      select time, model_slug, ${sql.unsafe(summed)} from (
+        select * from (${cached}) c union all select time, model_slug, -cached_tokens, -cache_write_tokens from own_cached) c
+      group by 1, 2
     )
     select ${timesJson(sql, sql.unsafe(at), sql`whole`)} as by_time,
       coalesce(jsonb_agg(m), '[]') as models from (
-      select time, null::uuid as company_id, model_slug as model, ${textSums(sql)} from shared group by 1, 3 having sum(requests) > 0
-      union all select time, company_id, model_slug, ${textSums(sql)} from own group by 1, 2, 3) m`;
+      select time, null::uuid as company_id, model_slug as model, ${textSums(sql)}, ${cachedSums(sql)}
+      from shared left join shared_cached using (time, model_slug) group by 1, 3 having sum(requests) > 0
+      union all select time, company_id, model_slug, ${textSums(sql)}, ${cachedSums(sql)}
+      from own left join own_cached using (time, company_id, model_slug) group by 1, 2, 3) m`;
   const lines = await compared(sql, models, ({ company_id: company }) => ({ company, until: before.to }));
   const by_company = model === null ? await readMovers(sql, { before, after }, most) : null;
   return { ...explained(lines), by_time, by_company };

@@ -113,7 +113,7 @@ export const ARCHIVED: readonly ArchivedTable[] = [
     table: 'api_usage',
     what: 'the ledger: one row for each call that was charged',
     columns: words(
-      'billing_month request_id company_id api_key_id model_slug endpoint prompt_tokens completion_tokens cost_eur price_input price_output usage_source outcome occurred_at cost_center cached_tokens cache_write_tokens audio_prompt_tokens reasoning_tokens audio_completion_tokens',
+      'billing_month request_id company_id api_key_id model_slug endpoint prompt_tokens completion_tokens cost_eur price_input price_output price_cache_read price_cache_write usage_source outcome occurred_at cost_center cached_tokens cache_write_tokens audio_prompt_tokens reasoning_tokens audio_completion_tokens',
     ),
     internal: ['upstream_model'],
     computed: { digest: `encode(${digestOfRow('t')}, 'hex')` },

@@ -1,4 +1,4 @@
-import { type Prices, parsePrices } from '../../domain/money.ts';
+import { type CacheTokens, type Prices, parsePrices } from '../../domain/money.ts';
 import { unknownCompany } from '../../domain/refusal.ts';
 import { intervalOf } from '../../domain/reports/day-range.ts';
 import {
@@ -9,10 +9,12 @@ import {
   explainChange,
   NO_USAGE,
 } from '../../domain/reports/usage-change.ts';
+import { PRICE_NAMES } from '../../domain/settings/model.ts';
 import type { UsageSums } from '../../domain/usage.ts';
+import { asksForCached } from '../company/price.ts';
 import { dayBegins } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
-import { type Fragment, readCube, readMoves, SUMMED, type Times, type UsageFilters } from './cube.ts';
+import { type Cube, type Fragment, readCube, readMoves, SUMMED, type Times, type UsageFilters } from './cube.ts';
 
 /** The change of one model. */
 export type ModelChange = ExplainedChange & { readonly model: string };
@@ -56,6 +58,9 @@ interface ModelSums extends UsageSums {
   readonly time: 0 | 1;
   readonly model: string;
   readonly company_id: string | null;
+  /** Absent where no price asks for them; null: not told. */
+  readonly cached_tokens?: number | null;
+  readonly cache_write_tokens?: number | null;
 }
 
 const MOST_MOVERS = 10;
@@ -73,10 +78,12 @@ export async function readUsageChange(
 ): Promise<UsageChange> {
   const at = atOf({ before, after });
   const of = { company: companyId, filters, range: { before, after } };
+  const cached = readCached(sql, await asksForCached(sql), { ...of, by: ['model_slug'] });
   type Row = Omit<UsageChange, 'total' | 'by_model'> & { models: readonly ModelSums[] };
   await sql`select set_config('work_mem', '32MB', true)`;
   const [row] = await sql<Row[]>`
     with cells as materialized (${readCube(sql, { ...of, by: ['model_slug', 'cost_center', at], measures: SUMMED })}),
+    cached as materialized (${cached}),
     keys as materialized (${readMoves(sql, { ...of, by: ['api_key_id'] })}),
     costs as (
       select cost_center, coalesce(sum(cost_eur) filter (where time = 0), 0) as before, coalesce(sum(cost_eur) filter (where time = 1), 0) as after
@@ -85,7 +92,8 @@ export async function readUsageChange(
     centers as materialized (select * from costs where before <> after)
     select name as company_name,
       (select coalesce(jsonb_agg(m), '[]') from (
-        select time, model_slug as model, null as company_id, ${textSums(sql)} from cells group by 1, 2) m) as models,
+        select time, model_slug as model, null as company_id, ${textSums(sql)}, ${cachedSums(sql)}
+        from cells left join cached using (time, model_slug) group by 1, 2) m) as models,
       ${timesJson(sql, sql.unsafe(at), sql`cells`)} as by_time,
       ${moversJson(
         sql,
@@ -109,6 +117,20 @@ export async function readUsageChange(
 export function textSums(sql: Sql) {
   return sql`sum(requests) as requests, sum(prompt_tokens) as prompt_tokens, sum(completion_tokens) as completion_tokens,
     trim_scale(sum(cost_eur))::text as cost_eur`;
+}
+
+/** The tokens of the cache at both times. @param asks from `asksForCached`; without it nothing is read */
+export function readCached(sql: Sql, asks: boolean, asked: Omit<Cube, 'measures'>): Fragment {
+  if (asks) return readCube(sql, { ...asked, measures: CACHED });
+  const columns = asked.by.map((name) => `null::${name === 'company_id' ? 'uuid' : 'text'} as ${name}`);
+  return sql.unsafe(`select 0 as time, ${columns.join(', ')}, 0 as cached_tokens, 0 as cache_write_tokens where false`);
+}
+
+export const CACHED = ['cached_tokens', 'cache_write_tokens'] as const;
+
+/** The columns of a group that was joined with them. */
+export function cachedSums(sql: Sql) {
+  return sql.unsafe(CACHED.map((name) => `max(${name}) as ${name}`).join(', '));
 }
 
 /** What a cost is of in a chart of both times. */
@@ -172,6 +194,7 @@ export async function compared(
       before: plain(of(0)),
       after: plain(of(1)),
       reference: prices[at] as Prices | null,
+      cache: { before: cacheOf(of(0)), after: cacheOf(of(1)) },
     };
   });
 }
@@ -182,24 +205,31 @@ function plain(sums: ModelSums | undefined): UsageSums {
   return { requests, prompt_tokens, completion_tokens, cost_eur };
 }
 
+function cacheOf(sums: ModelSums | undefined): CacheTokens {
+  return { cached: sums?.cached_tokens ?? null, cacheWrite: sums?.cache_write_tokens ?? null };
+}
+
 /** The price of each model; null where none is known. */
 async function referencePrices(
   sql: Sql,
   asked: readonly (Asked & { readonly model: string })[],
 ): Promise<(Prices | null)[]> {
-  const rows = await sql<{ input: string | null; output: string | null }[]>`
-    select trim_scale(coalesce(p.input, n.input))::text as input, trim_scale(coalesce(p.output, n.output))::text as output
+  type Row = { input: string | null; output: string | null; cache_read: string | null; cache_write: string | null };
+  const rows = await sql<Row[]>`
+    select ${PRICE_NAMES.map((name, at) => sql`${at === 0 ? sql`` : sql`, `}trim_scale(case when p.input is null then n.${sql(name)} else p.${sql(name)} end)::text as ${sql(name)}`)}
     from (
       select *, least(${sql.unsafe(dayBegins('until + 1'))} - interval '1 microsecond', now()) as at
       from unnest(${asked.map(({ model }) => model)}::text[], ${asked.map(({ company }) => company)}::uuid[],
         ${asked.map(({ until }) => until)}::date[]) with ordinality as a (model, company, until, place)) a
     left join lateral model_price(a.model, a.company, a.at) p on true
     left join lateral (
-      select input, output from model_prices m
+      select ${sql(PRICE_NAMES)} from model_prices m
       where m.slug = a.model and (m.company_id is null or m.company_id = a.company) and m.valid_from > a.at and m.input is not null
       order by m.valid_from, m.company_id nulls last limit 1) n on p.input is null
     order by place`;
-  return rows.map(({ input, output }) => (input === null || output === null ? null : parsePrices(input, output)));
+  return rows.map(({ input, output, cache_read, cache_write }) =>
+    input === null || output === null ? null : parsePrices(input, output, cache_read, cache_write),
+  );
 }
 
 /** The change of all models, and of each; a model with several prices is one line. */

@@ -2,7 +2,7 @@ import { type DayRange, type MonthDays, monthsIn, monthsLessDays } from '../../d
 import { TOKEN_DETAILS } from '../../domain/usage.ts';
 import { matching } from '../connection/columns.ts';
 import type { Sql } from '../connection/pool.ts';
-import { API_SPEND, KEY_DAYS, SUMS, type Sums } from '../statement/sums.ts';
+import { API_SPEND, CALLS, KEY_DAYS, SOURCES, SUMS, type Sums } from '../statement/sums.ts';
 
 /**
  * The one reader of the sums of the ledger (sql/schema/sums.sql): any figures of a range of days, by any columns, from
@@ -66,6 +66,12 @@ export interface Cube {
 
 /** The sums of calls, the smallest first. */
 const OF_CALLS: readonly Sums[] = [API_SPEND, SUMS.model_days, SUMS.key_months, SUMS.company_days, SUMS.daily];
+/** The calls themselves: no sum has what the tokens of a key consist of. */
+const BY_CALL: Sums = {
+  ...SUMS.daily,
+  table: `${SOURCES.cells(CALLS)} as calls`,
+  figures: { requests: 'sum(requests)', ...Object.fromEntries(TOKEN_DETAILS.map((name) => [name, `sum(${name})`])) },
+};
 /** Figures of tables that have no column for them. */
 const COUNTED: Partial<Record<Measure, readonly [column: Column, sql: string]>> = {
   estimated: ['usage_source', "case when usage_source = 'estimated' then requests else 0 end"],
@@ -169,7 +175,9 @@ function sourcesOf({ company, filters = NO_FILTERS, where, by, measures }: Cube,
   const filtered = matched.flatMap(([column, value]) => (value === null ? [] : [column]));
   const needed = [...by, ...filtered, ...(where?.columns ?? [])];
   const has = (table: Sums, columns: readonly string[]) => columns.every((column) => columnsOf(table).includes(column));
-  const tables = measures.some((name) => TOKEN_DETAILS.some((detail) => detail === name)) ? [SUMS.details] : OF_CALLS;
+  const tables = measures.some((name) => TOKEN_DETAILS.some((detail) => detail === name))
+    ? [SUMS.details, BY_CALL]
+    : OF_CALLS;
   const smallest = (columns: readonly string[]) =>
     tables.find((table) => has(table, columns) && measures.every((name) => figureOf(table, name) !== null)) as Sums;
   const days = smallest([...needed, 'day']);

@@ -1,10 +1,16 @@
 import { type CsvForm, FORMULA } from '../../domain/documents/csv.ts';
+import { COST_PARTS } from '../../domain/money.ts';
 import { addDays, type DayRange, monthsIn } from '../../domain/reports/day-range.ts';
+import { asksForCached } from '../company/price.ts';
 import { DatabaseUnavailable } from '../connection/errors.ts';
 import { dayBegins, utcMicrosecond } from '../connection/expressions.ts';
 import type { ConnectionSql, Sql } from '../connection/pool.ts';
 import { leaveCompany } from '../connection/tenant-role.ts';
+import { partCost } from '../statement/cost.ts';
 import { filteredColumns, type UsageFilters } from './cube.ts';
+
+/** The parts of a cost, which add up to it. */
+const PARTS = COST_PARTS.map((part) => [`cost_${part}`, `trim_scale(${partCost(part)})::text`] as const);
 
 /**
  * The columns of `api_usage` (contract section 3) in the order of exports, as SQL expressions, with present names
@@ -36,11 +42,22 @@ const EXPRESSIONS = {
   audio_completion_tokens: 'audio_completion_tokens::float8',
   upstream_cost: 'trim_scale(cost)::text',
   upstream_currency: 'currency',
+  price_cache_read: 'trim_scale(price_cache_read)::text',
+  price_cache_write: 'trim_scale(price_cache_write)::text',
+  ...(Object.fromEntries(PARTS) as { readonly [K in (typeof PARTS)[number][0]]: string }),
 } as const;
 
 type Column = keyof typeof EXPRESSIONS;
-export const LEDGER_COLUMNS = Object.keys(EXPRESSIONS) as Column[];
-/** Columns for operators alone. The last two are of `upstream_costs`, which the tenant role may not read. */
+const ALL_COLUMNS = Object.keys(EXPRESSIONS) as Column[];
+const OF_CACHE: readonly Column[] = ['price_cache_read', 'price_cache_write', ...PARTS.map(([column]) => column)];
+/** The columns of exports. Where some price asked for tokens of the cache, the others follow. */
+export const LEDGER_COLUMNS: readonly Column[] = ALL_COLUMNS.filter((name) => !OF_CACHE.includes(name));
+
+export async function ledgerColumns(sql: Sql): Promise<readonly Column[]> {
+  return (await asksForCached(sql)) ? ALL_COLUMNS : LEDGER_COLUMNS;
+}
+
+/** Columns for operators alone. The two of the upstream's cost are of `upstream_costs`, which the tenant role may not read. */
 const INTERNAL: readonly Column[] = ['upstream_model', 'upstream_cost', 'upstream_currency'];
 const WITH_COSTS = 'api_usage left join upstream_costs using (company_id, billing_month, request_id)';
 /** Columns of text that others chose: spreadsheets must not take a part of one for a formula. */
@@ -48,7 +65,10 @@ const TEXTS: readonly Column[] = [
   ...(['company_name', 'api_key_name', 'model_slug', 'upstream_model', 'cost_center', 'upstream_currency'] as const),
 ];
 /** Columns of numbers with decimals. */
-export const LEDGER_DECIMALS: readonly Column[] = ['cost_eur', 'price_input', 'price_output', 'upstream_cost'];
+export const LEDGER_DECIMALS: readonly Column[] = [
+  ...(['cost_eur', 'price_input', 'price_output', 'price_cache_read', 'price_cache_write', 'upstream_cost'] as const),
+  ...PARTS.map(([column]) => column),
+];
 
 /** Takes a piece of an export; resolves false when nobody reads any more. */
 export type Write = (bytes: Buffer) => Promise<boolean>;
@@ -57,22 +77,25 @@ export type Write = (bytes: Buffer) => Promise<boolean>;
  * One ledger row. Tokens are numbers; amounts are exact decimal text, days and instants ISO 8601 in UTC. What the
  * upstream did not tell is null.
  */
-export type LedgerRow = Readonly<Record<Column, string | number | null>>;
+export type LedgerRow = { readonly [K in Column]?: string | number | null };
 
 /**
  * One company's month with all columns, for operators: it leaves the tenant role. Oldest first, in batches from a
  * cursor, so that it takes the memory of one batch. It is one snapshot. Leaving the loop closes the cursor.
  * @param month its first day, "2026-11-01"
+ * @param columns from `ledgerColumns`, which is asked by default
  */
 export async function* exportLedger(
   sql: Sql,
   companyId: string,
   month: string,
   batch = 1000,
+  columns?: readonly Column[],
 ): AsyncGenerator<readonly LedgerRow[]> {
   await leaveCompany(sql);
+  const told = columns ?? (await ledgerColumns(sql));
   yield* sql<LedgerRow[]>`
-    with ${sql.unsafe(namesOf(companyId))} select ${sql.unsafe(expressions(LEDGER_COLUMNS))}
+    with ${sql.unsafe(namesOf(companyId))} select ${sql.unsafe(expressions(told))}
     from ${sql.unsafe(WITH_COSTS)} ${sql.unsafe(WITH_NAMES)} where billing_month = ${month} and company_id = ${companyId}
     order by api_usage.occurred_at, request_id`.cursor(batch);
 }
@@ -93,7 +116,7 @@ interface LedgerSelection {
  */
 export async function copyLedger(sql: ConnectionSql, asked: LedgerSelection, write: Write): Promise<void> {
   const { internal, form } = asked;
-  const columns = LEDGER_COLUMNS.filter((name) => internal || !INTERNAL.includes(name));
+  const columns = (await ledgerColumns(sql)).filter((name) => internal || !INTERNAL.includes(name));
   const rows = internal ? WITH_COSTS : 'api_usage';
   const text = `copy (with ${namesOf(asked.companyId)} select ${expressions(columns, form)} from ${rows} ${WITH_NAMES}
     where ${conditionOf(asked)} order by api_usage.occurred_at, request_id)
@@ -151,7 +174,7 @@ function constant(text: string): string {
 }
 
 /** @param form how CSV is written; without it values are as they are */
-function expressions(columns: typeof LEDGER_COLUMNS, form?: CsvForm): string {
+function expressions(columns: readonly Column[], form?: CsvForm): string {
   const shown = (name: Column): string => {
     if (form !== undefined && TEXTS.includes(name))
       return `regexp_replace(${EXPRESSIONS[name]}, ${constant(FORMULA)}, ${constant("\\1\\2'")}, 'g')`;

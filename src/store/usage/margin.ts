@@ -1,5 +1,8 @@
 import { wholeMonth } from '../../domain/reports/day-range.ts';
+import { PRICE_NAMES } from '../../domain/settings/model.ts';
 import type { Sql } from '../connection/pool.ts';
+import { costFormula } from '../statement/cost.ts';
+import { CACHED } from './change.ts';
 import { readPresentMonth } from './company-usage.ts';
 import { type Column, type Fragment, grouped, readCube, SUMMED, sumsOf } from './cube.ts';
 
@@ -179,10 +182,17 @@ const ALL: MarginExtent = { companies: 1_000_000, lines: true };
  */
 export async function readMargin(sql: Sql, month: string | null, extent: MarginExtent = ALL): Promise<MarginMonth> {
   const shown = month ?? (await readPresentMonth(sql));
-  const day = (await changesWithin(sql, shown)) ? 'day' : 'billing_month';
-  const cells = (by: readonly Column[], where?: { readonly columns: readonly Column[]; readonly holds: Fragment }) =>
-    sql`select ${sql.unsafe(by.join(', '))}, ${sql.unsafe(day)} as day, ${sql.unsafe(SUMMED.join(', '))}
-      from (${readCube(sql, { company: null, range: wholeMonth(shown), where, by: [...by, day], measures: SUMMED })}) c`;
+  const { changes, cached } = await costPricesOf(sql, shown);
+  const day = changes ? 'day' : 'billing_month';
+  const cells = (by: readonly Column[], where?: { readonly columns: readonly Column[]; readonly holds: Fragment }) => {
+    const of = { company: null, range: wholeMonth(shown), where, by: [...by, day] } as const;
+    const columns = sql.unsafe([...by, day].join(', '));
+    const told = sql`left join (${readCube(sql, { ...of, measures: CACHED })}) d using (${columns})`;
+    const tokens = CACHED.map((name) => (cached ? `coalesce(d.${name}, 0) as ${name}` : `0 as ${name}`));
+    return sql`select ${sql.unsafe(by.join(', '))}, ${sql.unsafe(day)} as day,
+        ${sql.unsafe([...SUMMED.map((name) => `c.${name}`), ...tokens].join(', '))}
+      from (${readCube(sql, { ...of, measures: SUMMED })}) c ${cached ? told : sql``}`;
+  };
   const ofCompany = ['company_id', 'model_slug'] as const;
   const earning = sql`company_id in (select company_id from callers order by revenue desc, company_id limit ${extent.companies})`;
   const isOwn = sql`(company_id, model_slug) in (select company_id, slug from own)`;
@@ -195,7 +205,7 @@ export async function readMargin(sql: Sql, month: string | null, extent: MarginE
     prices as materialized (
       select p.* from (
         select slug, company_id, valid_from as first,
-          lead(valid_from, 1, 'infinity') over (partition by slug, company_id order by valid_from) as after, input, output
+          lead(valid_from, 1, 'infinity') over (partition by slug, company_id order by valid_from) as after, ${sql(PRICE_NAMES)}
         from model_cost_prices) as p, asked
       where first < month + interval '1 month' and after > month
     ),
@@ -214,10 +224,10 @@ export async function readMargin(sql: Sql, month: string | null, extent: MarginE
       join own w on w.company_id = c.company_id and w.slug = model_slug and day >= w.first and day < w.last
     ),
     model_cells as (
-      select null::uuid as company_id, model_slug, day, ${sumsOf(sql)}
+      select null::uuid as company_id, model_slug, day, ${sumsOf(sql)}, sum(cached_tokens) as cached_tokens, sum(cache_write_tokens) as cache_write_tokens
       from (
         ${cells(['model_slug'])}
-        union all select model_slug, day, -requests, -prompt_tokens, -completion_tokens, -cost_eur from own_cells) m
+        union all select model_slug, day, -requests, -prompt_tokens, -completion_tokens, -cost_eur, -cached_tokens, -cache_write_tokens from own_cells) m
       group by 2, 3 having sum(requests) > 0
       union all select * from own_cells
     ),
@@ -261,23 +271,27 @@ function reportOf(sql: Sql) {
 
 /** Cells of a table with their cost; null where there is no cost price. A company that is null has no model of its own. */
 function costed(sql: Sql, cells: 'model_cells' | 'company_cells') {
+  const at = (prices: string) => sql.unsafe(costFormula((part) => `${prices}.${part}`));
   return sql`
-    select c.*, case when w.slug is not null then prompt_tokens * o.input + completion_tokens * o.output
-      else prompt_tokens * s.input + completion_tokens * s.output end * 0.001 as cost
+    select c.*, case when w.slug is not null then ${at('o')} else ${at('s')} end as cost
     from ${sql(cells)} c
     left join own w on w.company_id = c.company_id and w.slug = c.model_slug and c.day >= w.first and c.day < w.last
     left join prices o on o.company_id = c.company_id and o.slug = c.model_slug and c.day >= o.first and c.day < o.after
     left join (select * from prices where company_id is null) s on s.slug = c.model_slug and c.day >= s.first and c.day < s.after`;
 }
 
-/** Whether a cost price began, or a company's own model changed, after the first day of a month and before its end. */
-async function changesWithin(sql: Sql, month: string): Promise<boolean> {
-  const [row] = await sql<[{ changes: boolean }]>`
+/**
+ * `changes`: whether a cost price began, or a company's own model changed, after the first day of a month and before its
+ * end. `cached`: whether a cost price asks for tokens of the cache.
+ */
+async function costPricesOf(sql: Sql, month: string): Promise<{ changes: boolean; cached: boolean }> {
+  const [row] = await sql<[{ changes: boolean; cached: boolean }]>`
     with asked as (select ${month}::date as month, value as zone from settings where name = 'billing_timezone')
     select exists (
         select 1 from model_cost_prices, asked where valid_from > month and valid_from < month + interval '1 month')
       or exists (
         select 1 from model_prices, asked where company_id is not null
-          and (valid_from at time zone zone)::date between month and month + interval '1 month') as changes`;
-  return row.changes;
+          and (valid_from at time zone zone)::date between month and month + interval '1 month') as changes,
+      exists (select from model_cost_prices where coalesce(cache_read, cache_write) is not null) as cached`;
+  return row;
 }

@@ -1,11 +1,12 @@
 import t from 'tap';
-import { formatEur, type Prices, parseEur, parsePrices } from '../../../src/domain/money.ts';
+import { costOf as exactCost, formatEur, type Prices, parseEur, parsePrices } from '../../../src/domain/money.ts';
 import {
   type ChangeParts,
   type ComparedModel,
   explainChange,
   NO_USAGE,
   PARTS,
+  partsAmong,
 } from '../../../src/domain/reports/usage-change.ts';
 import type { UsageSums } from '../../../src/domain/usage.ts';
 import { fuzzRuns } from '../../support/fuzz.ts';
@@ -40,7 +41,14 @@ const sumOf = (parts: ChangeParts) => formatEur(PARTS.reduce((sum, part) => sum 
 /** A price with up to 12 decimals. */
 const priceFrom = (pick: (most: number) => number): string =>
   `${pick(3)}.${String(pick(999_999)).padStart(6, '0')}${String(pick(999_999)).padStart(6, '0')}`;
-const pricesFrom = (pick: (most: number) => number): Prices => parsePrices(priceFrom(pick), priceFrom(pick));
+const pricesFrom = (pick: (most: number) => number): Prices => {
+  const cache = () => (pick(2) === 0 ? priceFrom(pick) : null);
+  return parsePrices(priceFrom(pick), priceFrom(pick), cache(), cache());
+};
+const cacheFrom = (pick: (most: number) => number, { prompt_tokens: prompt }: UsageSums) => {
+  const cached = pick(3) === 0 ? null : Math.min(prompt, pick(1_000_000_000));
+  return { cached, cacheWrite: pick(3) === 0 ? null : Math.min(prompt - (cached ?? 0), pick(100_000_000)) };
+};
 
 function sumsFrom(pick: (most: number) => number, prices: Prices): UsageSums {
   const requests = pick(4) === 0 ? 0 : pick(10_000);
@@ -50,7 +58,9 @@ function sumsFrom(pick: (most: number) => number, prices: Prices): UsageSums {
 function modelFrom(pick: (most: number) => number): ComparedModel {
   const reference = pick(5) === 0 ? null : pricesFrom(pick);
   const of = () => sumsFrom(pick, pick(2) === 0 && reference !== null ? reference : pricesFrom(pick));
-  return { before: of(), after: of(), reference };
+  const [before, after] = [of(), of()];
+  if (pick(2) === 0) return { before, after, reference };
+  return { before, after, reference, cache: { before: cacheFrom(pick, before), after: cacheFrom(pick, after) } };
 }
 
 t.test(
@@ -76,17 +86,27 @@ t.test(
 
 /** The definition in fractions: each part of all models, as numerator and denominator of femto-EUR. */
 function defined(models: readonly ComparedModel[]): Record<(typeof PARTS)[number], number> {
-  const worth = (sums: UsageSums, prices: Prices) =>
-    Number(parseEur(costOf(prices, sums.prompt_tokens, sums.completion_tokens)));
+  const worth = (model: ComparedModel, time: 'before' | 'after', cache = model.cache?.[time]) => {
+    const { prompt_tokens: prompt, completion_tokens: completion } = model[time];
+    const { input, output, texts } = model.reference as Prices;
+    const more = (text: string | null) => (text === null ? 0 : Number(parseEur(text)) - Number(input));
+    const [read, written] = [Number(cache?.cached ?? 0), Number(cache?.cacheWrite ?? 0)];
+    const cheaper = read * more(texts.cache_read) + written * more(texts.cache_write);
+    const whole = (prompt * Number(input) + completion * Number(output) + cheaper) / 1000;
+    return [whole, cheaper / 1000] as const;
+  };
   const count = (time: 'before' | 'after') => models.reduce((sum, model) => sum + model[time].requests, 0);
   const [n, m] = [count('before'), count('after')];
-  const parts = { more_calls_eur: 0, longer_calls_eur: 0, dearer_models_eur: 0, changed_prices_eur: 0 };
-  for (const { before, after, reference } of models) {
-    const [v, w] = [worth(before, reference as Prices), worth(after, reference as Prices)];
+  const parts = Object.fromEntries(PARTS.map((part) => [part, 0])) as Record<(typeof PARTS)[number], number>;
+  for (const model of models) {
+    const { before, after } = model;
+    const [[v, d], [w, e]] = [worth(model, 'before'), worth(model, 'after')];
+    const cached = before.prompt_tokens === 0 ? 0 : e - (after.prompt_tokens * d) / before.prompt_tokens;
+    parts.more_cached_eur += cached;
     parts.more_calls_eur += (v * m) / n - v;
     const asLong = before.requests === 0 ? w : (v / before.requests) * after.requests;
     parts.dearer_models_eur += asLong - (v * m) / n;
-    parts.longer_calls_eur += w - asLong;
+    parts.longer_calls_eur += w - asLong - cached;
     parts.changed_prices_eur += Number(parseEur(after.cost_eur)) - w - (Number(parseEur(before.cost_eur)) - v);
   }
   return parts;
@@ -133,7 +153,7 @@ t.test('what does not change has no part in it', async (t) => {
     ).total;
     t.same(
       PARTS.slice(1).map((part) => grown[part]),
-      ['0', '0', '0'],
+      ['0', '0', '0', '0'],
       'only more calls',
     );
     // as many calls of each, with other tokens
@@ -158,8 +178,8 @@ t.test('what does not change has no part in it', async (t) => {
       })),
     ).total;
     t.same(
-      PARTS.slice(0, 3).map((part) => dearer[part]),
-      ['0', '0', '0'],
+      PARTS.slice(0, 4).map((part) => dearer[part]),
+      ['0', '0', '0', '0'],
       'only prices',
     );
     if (run > 50) break; // three assertions a run
@@ -203,4 +223,22 @@ t.test('a price that changed within the time before counts as far as it was anot
   const before = { ...usage(10, 1000, 0, now), cost_eur: formatEur(parseEur(half) + parseEur(costOf(now, 500, 0))) };
   const { total } = explainChange([{ before, after: usage(10, 1000, 0, now), reference: now }]);
   t.match(total, { more_calls_eur: '0', longer_calls_eur: '0', dearer_models_eur: '0', changed_prices_eur: '-0.0005' });
+});
+
+t.test('more of it cached is a part of its own, and nothing of longer calls or changed prices', async (t) => {
+  const prices = parsePrices('0.002', '0.01', '0.0002');
+  const cost = (cached: number) => formatEur(exactCost(prices, 87_000, 1000, { cached, cacheWrite: null }));
+  const turn = (cached: number): UsageSums => ({ ...usage(1, 87_000, 1000, prices), cost_eur: cost(cached) });
+  const cache = {
+    before: { cached: 10_000, cacheWrite: null },
+    after: { cached: 80_000, cacheWrite: null },
+  };
+  const model = { before: turn(10_000), after: turn(80_000), reference: prices, cache };
+  const none = { more_calls_eur: '0', longer_calls_eur: '0', dearer_models_eur: '0', changed_prices_eur: '0' };
+  t.match(explainChange([model]).total, { ...none, more_cached_eur: '-0.126', difference_eur: '-0.126' });
+  const same = { ...model, after: turn(10_000), cache: { ...cache, after: cache.before } };
+  t.match(explainChange([same]).total, { ...none, more_cached_eur: '0' });
+  t.same(partsAmong([explainChange([same]).total]).length, PARTS.length - 1, 'nothing of it is shown');
+  const plain = explainChange([{ before: model.before, after: model.after, reference: parsePrices('0.002', '0.01') }]);
+  t.match(plain.total, { changed_prices_eur: '-0.126', more_cached_eur: '0' });
 });

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { boundChat } from '../../../src/domain/budget.ts';
 import { costOf, parsePrices } from '../../../src/domain/money.ts';
-import { type CallBounds, chargeOf, detailsOf } from '../../../src/domain/tokens/charged-tokens.ts';
+import { type CallBounds, chargeOf } from '../../../src/domain/tokens/charged-tokens.ts';
 import { keepPrompt } from '../../../src/domain/tokens/prompt.ts';
 import type { ToldUsage } from '../../../src/json/usage.ts';
 
@@ -104,13 +104,59 @@ t.test('a strict budget is charged no more than was reserved, whatever was told 
 
 t.test('details of a count that was cut are left out', async (t) => {
   const details = { cached: 3, cacheWrite: 2, audioPrompt: 1, reasoning: 4, audioCompletion: 1, cost: '0.1' };
-  const charge = { tokens: { prompt: 1, completion: 1 }, isPromptTold: true, isCompletionTold: false, isBeyond: true };
-  t.same(detailsOf(charge, details), { ...details, reasoning: null, audioCompletion: null });
-  t.same(detailsOf({ ...charge, isPromptTold: false, isCompletionTold: true }, details), {
-    ...details,
-    cached: null,
-    cacheWrite: null,
-    audioPrompt: null,
-  });
-  t.equal(detailsOf({ ...charge, isCompletionTold: true }, details), details);
+  const charged = (prompt: number, completion: number) =>
+    chargeOf(boundsOf(), { prompt, completion, details }, () => guess).details;
+  t.same(charged(12, 301), { ...details, reasoning: null, audioCompletion: null });
+  t.same(charged(1e9, 20), { ...details, cached: null, cacheWrite: null, audioPrompt: null });
+  t.equal(charged(12, 20), details);
+});
+
+t.test('tokens of the cache beyond the prompt are left out, and cut where they have a price', async (t) => {
+  const none = { audioPrompt: null, reasoning: null, audioCompletion: null, cost: null };
+  const charged = (
+    cached: number | null,
+    cacheWrite: number | null,
+    prices = parsePrices('1', '10', '0.1', '1.25'),
+  ) => {
+    const usage = { prompt: 12, completion: 20, details: { ...none, cached, cacheWrite } };
+    const { tokens, details, isPromptTold, isBeyond } = chargeOf(boundsOf({ prices }), usage, () => guess);
+    t.strictSame([tokens, isPromptTold], [{ prompt: 12, completion: 20 }, true]);
+    return [details?.cached, details?.cacheWrite, isBeyond];
+  };
+  t.strictSame(charged(10, 2), [10, 2, false]);
+  t.strictSame(charged(13, null), [12, null, true]);
+  t.strictSame(charged(null, 13), [null, 12, true]);
+  t.strictSame(charged(10, 3), [10, 2, true], 'those that were read first');
+  t.strictSame(charged(13, 5), [12, 0, true]);
+  for (const prices of [parsePrices('1', '10', '0.1'), parsePrices('1', '10', null, '0')]) {
+    t.strictSame(charged(10, 3, prices), [10, 2, true], 'one price is enough');
+  }
+  t.strictSame(charged(13, 5, PRICES), [null, 5, false], 'without a price they are told for information');
+  t.strictSame(charged(10, 5, PRICES), [10, 5, false]);
+});
+
+t.test('a strict budget holds whatever is told of the cache', async (t) => {
+  const request = { messages: [{ role: 'user', content: 'Hello' }], max_tokens: 300 };
+  const none = { audioPrompt: null, reasoning: null, audioCompletion: null, cost: null };
+  for (const [input, read, write] of [
+    ['1', '0.1', '1.25'],
+    ['0', '0.1', '2'],
+    ['1', '3', null],
+    ['0', null, '7'],
+    ['1', '0', '0'],
+  ] as const) {
+    const prices = parsePrices(input, '10', read, write);
+    const reserved = boundChat(request, BYTES, prices);
+    for (const prompt of [12, BYTES, BYTES + 50, BYTES + 9000]) {
+      for (const cached of [null, 0, 5, prompt, prompt + 1]) {
+        for (const cacheWrite of [null, 0, 7, prompt]) {
+          const usage = { prompt, completion: 300, details: { ...none, cached, cacheWrite } };
+          const { tokens, details } = chargeOf(boundsOf({ reserved, prices }), usage, () => guess);
+          const cost = costOf(prices, tokens.prompt, tokens.completion, details);
+          t.ok(cost >= 0n && cost <= reserved.amount, JSON.stringify([input, read, write, usage, tokens]));
+          if (prompt <= BYTES) t.equal(tokens.prompt, prompt, 'what was reserved is enough');
+        }
+      }
+    }
+  }
 });

@@ -7,6 +7,7 @@ import type { Company } from '../../../src/domain/company.ts';
 import { GatewayError } from '../../../src/domain/errors.ts';
 import { REVOKED } from '../../../src/domain/key.ts';
 import { type Model, modelAt } from '../../../src/domain/model.ts';
+import { parsePrices } from '../../../src/domain/money.ts';
 import { openDatabase, type Sql } from '../../../src/store/connection/pool.ts';
 import { ChangeFeed, type Follower } from '../../../src/store/gateway/change-feed.ts';
 import { CachedDirectory, type DirectoryOptions } from '../../../src/store/gateway/directory.ts';
@@ -176,12 +177,7 @@ t.test('a company is loaded with exact money, its settings and its own and the s
           kind: 'chat',
           euHosted: true,
           acceptsTokens: false,
-          prices: {
-            input: 1_100_000_000_000_000n,
-            output: 1_100_000_000_000_000n,
-            inputText: '1.10',
-            outputText: '1.10',
-          },
+          prices: parsePrices('1.10', '1.10'),
           created: Date.parse('2026-11-21T12:00:00Z') / 1000,
           next: null,
         },

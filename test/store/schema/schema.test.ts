@@ -118,6 +118,11 @@ t.test('rows that cannot be right are refused', async (t) => {
     'a cost that is no number': { cost_eur: 'NaN', price_input: 'NaN' },
     'a price below zero': { price_input: '-1', cost_eur: '-0.9' },
     'an infinite price': { price_output: 'Infinity', cost_eur: 'Infinity' },
+    'a cost without the price of its cached tokens': { cached_tokens: 100, price_cache_read: '0.001' },
+    'a price of cached tokens below zero': { price_cache_read: '-1' },
+    'an infinite price of cached tokens': { price_cache_write: 'Infinity' },
+    'more cached tokens than the prompt has': { cached_tokens: 901, price_cache_read: '0.0015' },
+    'both together': { cached_tokens: 500, cache_write_tokens: 401, price_cache_write: '0.0015' },
     'negative tokens': { prompt_tokens: -1 },
     'more tokens than there are': { prompt_tokens: 1_000_000_000_001 },
     'a month that does not begin on the first': { billing_month: '2026-05-02' },
@@ -487,6 +492,10 @@ interface Usage {
   outcome: string;
   occurred_at: string;
   cost_center: string;
+  cached_tokens?: number;
+  cache_write_tokens?: number;
+  price_cache_read?: string;
+  price_cache_write?: string;
 }
 
 function usage(change: Partial<Usage> = {}): Usage {

@@ -209,25 +209,32 @@ t.test("an operator's archive has the internal names, and the digest that the se
   t.same([...seals], [{ digests: row.digest }]);
 });
 
-t.test('PRIVACY.md tells how the digest of a row is made, with a cost centre and without', async (t) => {
-  await run((sql) => addUsage(sql, [{ company: acme.id, prompt: 3, input: '0.10', center: 'Mark"eting ü' }]));
-  const privacy = readFileSync(join(SQL_DIRECTORY, 'PRIVACY.md'), 'utf8');
-  const [, always = '', sometimes = ''] =
-    /SHA-256 of the JSON array of (.*?) and the time in seconds(, and, .*?)?[,;] as Postgres prints/.exec(privacy) ??
-    [];
-  const named = (text: string) => [...text.matchAll(/`(\w+)`/g)].map(([, name]) => name);
-  const members = [...named(always), 'extract(epoch from occurred_at)'];
-  const { rows } = await unpacked(t, true);
-  for (const { request_id, cost_center, digest } of rows('api_usage')) {
-    const array = `json_build_array(${[...members, ...(cost_center === '' ? [] : named(sometimes))]})::text`;
-    const [made] = await run(
-      (sql) => sql`select encode(substr(sha256(convert_to(${sql.unsafe(array)}, 'UTF8')), 1, 16), 'hex') as digest
+t.test(
+  'PRIVACY.md tells how the digest of a row is made: with a cost centre, and with prices of cached input',
+  async (t) => {
+    const row = { company: acme.id, prompt: 3, input: '0.10', center: 'Mark"eting ü' };
+    const cached = { ...row, cached: 2, cacheRead: '0.010' };
+    await run((sql) => addUsage(sql, [row, cached, { ...cached, center: '', cacheWrite: '0' }]));
+    const privacy = readFileSync(join(SQL_DIRECTORY, 'PRIVACY.md'), 'utf8');
+    const [, always = '', sometimes = ''] =
+      /SHA-256 of the JSON array of (.*?) and the time in seconds(, and, .*?)?[,;] as Postgres prints/.exec(privacy) ??
+      [];
+    const named = (text: string) => [...text.matchAll(/`(\w+)`/g)].map(([, name]) => name);
+    const members = [...named(always), 'extract(epoch from occurred_at)'];
+    const [, ofCache = ''] = /With a price of cached input the last members are (.*?)\. /.exec(privacy) ?? [];
+    const { rows } = await unpacked(t, true);
+    for (const { request_id, cost_center, price_cache_read, digest } of rows('api_usage')) {
+      const last = price_cache_read === null ? (cost_center === '' ? [] : named(sometimes)) : named(ofCache);
+      const array = `json_build_array(${[...members, ...last]})::text`;
+      const [made] = await run(
+        (sql) => sql`select encode(substr(sha256(convert_to(${sql.unsafe(array)}, 'UTF8')), 1, 16), 'hex') as digest
         from api_usage where request_id = ${request_id}`,
-    );
-    t.equal(made?.digest, digest, `cost centre "${cost_center}"`);
-  }
-  t.equal(rows('api_usage').length, 3);
-});
+      );
+      t.equal(made?.digest, digest, `cost centre "${cost_center}"`);
+    }
+    t.equal(rows('api_usage').length, 5);
+  },
+);
 
 t.test('all files are of one instant, whatever is written meanwhile', async (t) => {
   const { rows } = await unpacked(t, false, () => run((sql) => addUsage(sql, [{ company: acme.id, prompt: 1 }])));
