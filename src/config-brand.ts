@@ -59,3 +59,27 @@ export function brandPage(text: string): string {
 function refuse(rule: string): never {
   throw new Error(`must be ${rule}`);
 }
+
+/** Red, green and blue, linear, from 0 to 1. */
+export type Colour = readonly [number, number, number];
+
+export const WHITE: Colour = [1, 1, 1];
+
+/** Of two colours, as WCAG 2.2 has it: from 1 to 21. */
+export function contrast(one: Colour, other: Colour): number {
+  const [low, high] = [luminance(one), luminance(other)].sort((a, b) => a - b) as [number, number];
+  return (high + 0.05) / (low + 0.05);
+}
+
+function luminance([red, green, blue]: Colour): number {
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+}
+
+/** @param hex "#0a6b58" or "#fff" */
+export function colourOf(hex: string): Colour {
+  const long = hex.length === 4 ? hex.replaceAll(/[\da-f]/gi, '$&$&') : hex;
+  return [1, 3, 5].map((at) => {
+    const value = Number.parseInt(long.slice(at, at + 2), 16) / 255;
+    return value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
+  }) as unknown as Colour;
+}

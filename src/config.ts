@@ -179,7 +179,7 @@ const TABLE = {
   webhookSecret: secret('ALERT_WEBHOOK_SECRET', 'none', webhookSecret,
     'key that signs them: whsec_ and 24 to 64 random bytes in base64', ['ALERT_WEBHOOK_URL']),
   smtpUrl: secret('SMTP_URL', 'no e-mails', smtpAddress,
-    'mail server for budget alerts and invitations: smtp://user:password@host:587 or smtps://…:465. With a password, or on another machine, it must take TLS (STARTTLS or smtps), unless the address ends in ?requireTLS=false', ['ALERT_FROM']),
+    'mail server for all e-mails: smtp://user:password@host:587 or smtps://…:465. With a password, or on another machine, it must take TLS (STARTTLS or smtps), unless the address ends in ?requireTLS=false', ['ALERT_FROM']),
   alertFrom: optional('ALERT_FROM', 'none', mailAddress, 'address that the e-mails come from', ['SMTP_URL']),
   alertTo: optional('ALERT_TO', 'none', mailAddresses,
     'addresses that get the budget alerts of every company, at 50, 80 and 100 % and by forecast: a@b.example,c@d.example', ['SMTP_URL']),
@@ -441,7 +441,7 @@ function smtpAddress(text: string): string {
 }
 
 function mailAddress(text: string): string {
-  must(/^[^\s@<>,;:"()]+@[^\s@<>,;:"()]+$/.test(text), 'an address such as tollgate@example.com');
+  must(/^[\w.!#$%&'*+/=?^`{|}~-]+@[a-z\d.-]+$/i.test(text), 'an address such as tollgate@example.com');
   return text.toLowerCase();
 }
 

@@ -42,8 +42,8 @@ begin
     end if;
     before := before - secret;
   end loop;
-  before := before - array['last_used_at', 'saved_views'];
-  after  := after - array['last_used_at', 'saved_views'];
+  before := before - array['last_used_at', 'saved_views', 'reset_digest'];
+  after  := after - array['last_used_at', 'saved_views', 'reset_digest'];
   if tg_op = 'UPDATE' then
     if before = after then return null; end if;
     select array_agg(key) into same from jsonb_each(before)
@@ -96,7 +96,7 @@ create trigger audit after insert or delete or update of id, company_id, name, d
 create trigger audit after insert or update or delete on assistants for each row execute function audit_row();
 -- not last_sign_in_at: signing in changes nothing that the audit log is about
 create trigger audit after insert or delete or update of id, email, company_id, role, password_hash, created_at, oidc_group,
-    second_factor_since, recovery_codes, erasure_asked_at
+    second_factor_since, recovery_codes, erasure_asked_at, reset_asked_at
   on users for each row execute function audit_row();
 create trigger audit after insert or update or delete on oidc_groups for each row execute function audit_row();
 create trigger audit after insert or update or delete on alert_receivers for each row execute function audit_row();

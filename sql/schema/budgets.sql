@@ -108,12 +108,14 @@ create table alert_receivers (
   created_by   text,
   digest       bytea unique check (octet_length(digest) = 32),
   expires_at   timestamptz,
-  confirmed_at timestamptz
+  confirmed_at timestamptz,
+  language     text check (language ~ '^[a-z]{2,3}$')
 );
 comment on column alert_receivers.email is 'of one of the company''s people, or of anybody who confirmed it; null: owners and administrators without a line of their own';
 comment on column alert_receivers.percents is 'parts of the budget at which they are told';
 comment on column alert_receivers.forecast is 'whether they are told that the month will pass the budget';
 comment on column alert_receivers.digest is 'SHA-256 of the random part of the link by which an address outside the company confirms; null: none waits';
+comment on column alert_receivers.language is 'of who added an address outside the company, for its e-mails; null: that of the company';
 comment on column alert_receivers.confirmed_at is 'when the reader of an address outside the company agreed; null: that did not happen';
 create unique index alert_receivers_once on alert_receivers (company_id, coalesce(email, ''));
 

@@ -76,10 +76,10 @@ insert into tenant_grants (privilege) values
   -- keys are created and shown again behind the wall
   ('select, insert, delete on key_reveals'),
   -- not the hash of the password
-  ('select (id, email, company_id, role, language, oidc_group, created_at, last_sign_in_at, second_factor_since, recovery_codes, erasure_asked_at, saved_views), update (role), delete on users'),
+  ('select (id, email, company_id, role, language, oidc_group, created_at, last_sign_in_at, second_factor_since, recovery_codes, erasure_asked_at, saved_views, page_language, reset_asked_at, monthly_summary), update (role), delete on users'),
   -- not the digests of links and tokens
   ('select (id, company_id, email, role, created_at, created_by, expires_at), insert, update (digest, created_by, created_at, expires_at), delete on invitations'),
-  ('select (id, company_id, email, percents, forecast, created_at, created_by, expires_at, confirmed_at), insert, update (percents, forecast, digest, expires_at), delete on alert_receivers'),
+  ('select (id, company_id, email, percents, forecast, created_at, created_by, expires_at, confirmed_at, language), insert, update (percents, forecast, digest, expires_at), delete on alert_receivers'),
   ('select (id, name, company_id, access, created_at, created_by, expires_at, last_used_at, revoked_at), insert, update (revoked_at) on admin_tokens'),
   -- not who changed a price
   ('select (id, slug, company_id, valid_from, input, output, cache_read, cache_write, applied) on model_prices'),

@@ -27,6 +27,10 @@ create table users (
   recovery_codes      integer not null default 0 check (recovery_codes >= 0),
   erasure_asked_at    timestamptz,
   saved_views         jsonb not null default '[]',
+  page_language       text check (page_language ~ '^[a-z]{2,3}$'),
+  reset_digest        bytea unique check (octet_length(reset_digest) = 32),
+  reset_asked_at      timestamptz,
+  monthly_summary     boolean,
   unique (email),
   check ((role = 'operator') = (company_id is null)),
   -- a password would outlive the group
@@ -37,6 +41,10 @@ comment on column users.recovery_codes is 'how many are left; they are in second
 comment on column users.erasure_asked_at is 'when the person asked to be erased; an owner, or an operator, does it';
 comment on column users.language is 'of pages and e-mails, as the person chose; null: that of the company';
 comment on column users.saved_views is 'questions of usage that the person keeps: [{"name": "Marketing, 7 days", "address": "/companies/…/usage?range=7d"}]';
+comment on column users.page_language is 'of the pages that the person first signed in on; e-mails are in it where neither the person nor the company chose a language; null: of an operator, or nobody signed in';
+comment on column users.reset_digest is 'SHA-256 of the random part of the link by which the person chooses a new password, for an hour; null: there is none';
+comment on column users.reset_asked_at is 'when the link was asked for, by whoever knows the address; null: not since the password was set';
+comment on column users.monthly_summary is 'whether the person gets the summary of each closed month by e-mail; null: owners do';
 comment on column users.oidc_group is 'the group of the identity provider that gives the role; null: somebody gave it by hand';
 create index users_oidc_group on users (oidc_group) where oidc_group is not null;
 

@@ -11,7 +11,7 @@ import { FieldError } from '../domain/field.ts';
 import type { Words } from '../domain/language/en.ts';
 import { changeText } from '../domain/language/refusal-text.ts';
 import { RefusedChange } from '../domain/refusal.ts';
-import { INVITATION_PATH } from '../domain/wording/invitation.ts';
+import { INVITATION_PATH, NEW_PASSWORD_PATH } from '../domain/wording/person-mail.ts';
 import type { Logger } from '../log.ts';
 import { canSee, isReading, may } from '../operations/permission.ts';
 import { readClosing } from '../store/company/company.ts';
@@ -76,6 +76,7 @@ import { lackOfSession } from './sign-in/code.ts';
 import { erasureRoutes } from './sign-in/erasure.ts';
 import { invitationRoutes, noReferrer } from './sign-in/invitation.ts';
 import { languageRoute, readerOfPage } from './sign-in/language.ts';
+import { newPasswordRoutes } from './sign-in/new-password.ts';
 import { secondFactorRoutes } from './sign-in/second-factor.ts';
 import { signInRoutes } from './sign-in/sign-in.ts';
 import { submit } from './submission.ts';
@@ -184,7 +185,7 @@ export function startPages(given: Given): RequestListener {
   const app = new Hono<PageEnv>();
   app.onError((error, c) => answerError(error, c, services.log));
   app.notFound((c) => errorPage(c, 404));
-  for (const path of [INVITATION_PATH, CONFIRM_PATH, STOP_PATH]) app.use(`${path}*`, noReferrer);
+  for (const path of [INVITATION_PATH, NEW_PASSWORD_PATH, CONFIRM_PATH, STOP_PATH]) app.use(`${path}*`, noReferrer);
   app.use(compressPages);
   app.use(protect(given.adminUrl?.startsWith('https:') === true));
   app.use(async (c, next) => {
@@ -204,6 +205,7 @@ export function startPages(given: Given): RequestListener {
   app.route('/api/v1', serveOperations(services)); // programs have no session and send no forms
   app.use(requireOrigin(services.adminUrl));
   app.route('/', languageRoute());
+  app.route('/', newPasswordRoutes());
   app.route('/', signInRoutes(services)); // not behind `pages`: attempts wait for their hash
   app.route('/', invitationRoutes());
   app.route('/', alertConsentRoutes());

@@ -31,9 +31,13 @@ export interface Delivery {
   readonly attempts: number;
 }
 
-/** What goes in one message: an event, or all that one address is told by e-mail of one company. */
+/** The kind that says that the month of a company was closed. */
+export const CLOSED_MONTH = 'statement.closed';
+
+/** What goes in one message: an event, or all alerts that one address is told by e-mail of one company. */
 export function messageOf({ channel, recipient, event }: Delivery): string {
-  return channel === 'email' ? `${event.company.id} ${recipient}` : event.id;
+  const isAlert = channel === 'email' && event.type !== CLOSED_MONTH;
+  return `${isAlert ? event.company.id : event.id} ${recipient}`;
 }
 
 /** Kinds, and the first part of each, which stands for all of that part. */

@@ -1,7 +1,7 @@
 import type { Visibility } from './assistant.ts';
 import { SCOPES, type Scope } from './key.ts';
 import { type Refusal, refusal } from './refusal.ts';
-import { nameSpelling, unseenIn, unseenInEmail } from './visible-text.ts';
+import { emailSpelling, nameSpelling, unseenIn } from './visible-text.ts';
 
 /**
  * Parses what people type on a command line or into a form: each reader returns the value of a text,
@@ -39,7 +39,13 @@ export const MONTH = /^[12]\d{3}-(0[1-9]|1[0-2])$/;
 export const MOST = {
   maxTokens: 32_000, // spec section 8
 };
-const EMAIL = /^[^\s\p{Cc}@<>"]+@[^\s\p{Cc}@<>"]+$/u;
+/**
+ * What browsers take as an address (HTML, section 4.10.5.1.5), and every mail server: other letters before the @ ask for
+ * SMTPUTF8 (RFC 6531), which many lack.
+ */
+const EMAIL =
+  /^[\w.!#$%&'*+/=?^`{|}~-]{1,64}@[a-z\d](?:[a-z\d-]{0,61}[a-z\d])?(?:\.[a-z\d](?:[a-z\d-]{0,61}[a-z\d])?)*$/;
+const PRESENT_EMAIL = /^[^\s\p{Cc}@<>"]+@[^\s\p{Cc}@<>"]+$/u;
 const DAY = /^[12]\d{3}-\d\d-\d\d$/;
 const INSTANT = /^([12]\d{3}-\d\d-\d\d)(T\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d:\d\d))?$/;
 
@@ -70,9 +76,8 @@ export function checkVisible(name: string): string {
 
 /** As `checkVisible`, for an e-mail address. */
 export function checkEmail(email: string): string {
-  const unseen = unseenInEmail(email);
-  if (unseen !== null) throw new FieldError(refusal('unseen', { character: unseen }));
-  return email;
+  checkVisible(email);
+  return EMAIL.test(emailSpelling(email)) ? email : refuse(refusal('email'), email);
 }
 
 /** Any text without NUL, which Postgres cannot store. */
@@ -124,8 +129,8 @@ export function readEmail(text: string): string {
 
 /** An address that somebody has already. */
 export function readPresentEmail(text: string): string {
-  const email = text.normalize().trim().toLowerCase();
-  if (!EMAIL.test(email) || email.length > 254) refuse(refusal('email'), text);
+  const email = emailSpelling(text.trim());
+  if (!PRESENT_EMAIL.test(email) || email.length > 254) refuse(refusal('email'), text);
   return email;
 }
 

@@ -1,3 +1,5 @@
+import { domainToASCII } from 'node:url';
+
 /**
  * Characters that nobody sees, by Unicode's own classes: controls, formats (bidirectional ones among them), private,
  * unassigned and ignorable characters, separators but the usual blank; and the Braille pattern without dots.
@@ -38,19 +40,20 @@ export function nameSpelling<T extends string | null | undefined>(name: T): T {
 export function unseenIn(text: string): string | null {
   if (ASCII.test(text)) return null;
   const [found] = UNSEEN.exec(text.replaceAll(MEANT, '')) ?? [];
-  return found === undefined ? null : codeOf(found);
+  return found === undefined
+    ? null
+    : `U+${(found.codePointAt(0) as number).toString(16).toUpperCase().padStart(4, '0')}`;
 }
 
 /**
- * As `unseenIn`, for an address: there joiners have no place, and each character has one form, that of NFKC. So the sign
- * of Kelvin is no K.
+ * The one spelling of an e-mail address, in which addresses are kept and compared: in lower case, and the domain in ASCII,
+ * as browsers send it and mail servers have it (RFC 5890).
  */
-export function unseenInEmail(address: string): string | null {
-  const [found] = UNSEEN.exec(address) ?? [...address].filter((each) => each.normalize('NFKC') !== each);
-  if (found !== undefined) return codeOf(found);
-  return address.normalize('NFKC') === address ? null : 'an accent apart from its letter';
-}
-
-function codeOf(character: string): string {
-  return `U+${(character.codePointAt(0) as number).toString(16).toUpperCase().padStart(4, '0')}`;
+export function emailSpelling(address: string): string {
+  const email = address.normalize().toLowerCase();
+  const at = email.lastIndexOf('@') + 1;
+  const domain = email.slice(at);
+  const isName = !ASCII.test(domain) && unseenIn(domain) === null && /^[\p{L}\p{M}\p{N}.-]+$/u.test(domain);
+  const ascii = isName ? domainToASCII(domain) : '';
+  return ascii === '' ? email : email.slice(0, at) + ascii;
 }

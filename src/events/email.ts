@@ -1,8 +1,10 @@
 import { createHash } from 'node:crypto';
+import { CLOSED_MONTH } from '../domain/event.ts';
 import { wordsOf } from '../domain/language/language.ts';
 import type { MailBrand } from '../domain/language/mail.ts';
 import { asLanguage, ENGLISH } from '../domain/languages.ts';
 import { type BudgetAlert, mailOf } from '../domain/wording/alert.ts';
+import { type ClosedMonth, statementMail } from '../domain/wording/statement-mail.ts';
 import { type MailSettings, mailer } from './mail.ts';
 import type { Send } from './sender.ts';
 
@@ -16,7 +18,7 @@ interface EmailSettings extends MailSettings {
 }
 
 /**
- * Sends budget alerts by SMTP, one message for each receiver and company. A message sent again has the same Message-ID, by which
+ * Sends budget alerts by SMTP, one message for each receiver and company, and summaries of months. A message sent again has the same Message-ID, by which
  * many programs show it once; SMTP itself has nothing of the kind.
  */
 export function emailSender({ pages, brand, ...settings }: EmailSettings, timeoutMs = MAIL_MS): Send {
@@ -28,8 +30,13 @@ export function emailSender({ pages, brand, ...settings }: EmailSettings, timeou
     for (const { id } of alerts.slice(1)) hash.update(id);
     const digest = hash.digest('hex').slice(0, 16);
     const words = wordsOf(asLanguage(language) ?? ENGLISH);
+    const [first] = events;
+    const message =
+      first.type === CLOSED_MONTH
+        ? statementMail(first as unknown as ClosedMonth, words, brand, pages)
+        : mailOf(alerts, words, brand, pages, outsider);
     return send({
-      ...mailOf(alerts, words, brand, pages, outsider),
+      ...message,
       to: recipient,
       messageId: `<${alerts[0].id}.${digest}@${domain}>`,
     });

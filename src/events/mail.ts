@@ -1,5 +1,6 @@
 import { createTransport } from 'nodemailer';
 import { isLoopback } from '../config-addresses.ts';
+import type { Message } from '../domain/language/mail.ts';
 
 export interface MailSettings {
   /** `smtp://` or `smtps://`, with user and password. With one, or to another machine, TLS is required: `needsTls`. */
@@ -8,15 +9,13 @@ export interface MailSettings {
   readonly from: string;
 }
 
-interface Mail {
+interface Mail extends Pick<Message, 'subject' | 'text'>, Partial<Omit<Message, 'subject' | 'text'>> {
   readonly to: string;
-  readonly subject: string;
-  readonly text: string;
   /** Stays the same when a message is sent again; absent: a new one. */
   readonly messageId?: string;
 }
 
-/** Sends a plain text e-mail. Rejects with a short reason that holds no address and no secret. */
+/** Sends an e-mail. Rejects with a short reason that holds no address and no secret. */
 type SendMail = (mail: Mail) => Promise<void>;
 
 /** Sends by SMTP. @param timeoutMs how long one message may take */
@@ -37,7 +36,13 @@ export function mailer({ url, from }: MailSettings, timeoutMs: number): SendMail
     const timer = setTimeout(() => reject(new Error('no answer in time')), timeoutMs);
     try {
       const to = { name: '', address: mail.to }; // one address: a text with a comma would be read as several
-      const sent = transport.sendMail({ ...mail, to, from, headers: { 'auto-submitted': 'auto-generated' } });
+      const sent = transport.sendMail({
+        ...mail,
+        attachments: [...(mail.attachments ?? [])],
+        to,
+        from,
+        headers: { 'auto-submitted': 'auto-generated' },
+      });
       sent.catch(() => {}); // after its time
       await Promise.race([sent, late]);
     } catch (error) {

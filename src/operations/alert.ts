@@ -25,7 +25,7 @@ export const MOST_RECEIVERS = 20;
 export async function addReceiver(
   sql: Sql,
   company: string,
-  asked: AlertChoice & Pick<AlertReceiverRow, 'email'>,
+  asked: AlertChoice & Pick<AlertReceiverRow, 'email' | 'language'>,
   by: string,
   canAsk: boolean,
 ): Promise<{ readonly receiver: AlertReceiverRow; readonly token: string | null }> {

@@ -1,5 +1,6 @@
 import { refusal, throwConflict } from '../domain/refusal.ts';
 import type { Role } from '../domain/user.ts';
+import { emailSpelling } from '../domain/visible-text.ts';
 import { type Erased, erasePerson } from '../store/company/erasure.ts';
 import type { Sql } from '../store/connection/pool.ts';
 import { leaveCompany } from '../store/connection/tenant-role.ts';
@@ -17,7 +18,7 @@ export async function erasePersonOf(
 ): Promise<Erased> {
   const company = call.params.company as string;
   const person = await findCompanyUser(sql, company, call.params.user as string);
-  if (email !== null && email.trim().toLowerCase() !== person.email) {
+  if (email !== null && emailSpelling(email.trim()) !== person.email) {
     throwConflict('user', refusal('eraseOther', { email: person.email }));
   }
   const isOperator = call.role === 'operator';

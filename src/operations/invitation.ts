@@ -1,4 +1,5 @@
-import { INVITATION_PATH } from '../domain/wording/invitation.ts';
+import { emailSpelling } from '../domain/visible-text.ts';
+import { INVITATION_PATH } from '../domain/wording/person-mail.ts';
 import type { Sql } from '../store/connection/pool.ts';
 import {
   deleteInvitation,
@@ -20,7 +21,7 @@ export function createInvitation(
   { actor }: Pick<Caller, 'actor'>,
   { email, ...asked }: Omit<NewInvitation, 'created_by'>,
 ): Promise<MadeInvitation> {
-  return insertInvitation(sql, { ...asked, email: email.toLowerCase(), created_by: actor });
+  return insertInvitation(sql, { ...asked, email: emailSpelling(email), created_by: actor });
 }
 
 /** Gives an invitation a new link and its whole time again; the old link ends. @throws RefusedChange not_found */

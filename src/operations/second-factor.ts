@@ -2,7 +2,7 @@ import { decryptText, encryptText } from '../domain/encrypted-text.ts';
 import { digestBytes, mintKey } from '../domain/key.ts';
 import { type Refusal, refusal, throwConflict } from '../domain/refusal.ts';
 import type { Role } from '../domain/user.ts';
-import type { FactorNotice } from '../domain/wording/person-mail.ts';
+import type { AccountNotice } from '../domain/wording/person-mail.ts';
 import type { Sql } from '../store/connection/pool.ts';
 import {
   type FactorRow,
@@ -63,7 +63,7 @@ export type TakenCode = {
   /** Why the code is refused; null: it was right. */
   readonly refusal: Refusal | null;
   /** What the user has to be told by e-mail; null: nothing. */
-  readonly notice: FactorNotice | null;
+  readonly notice: AccountNotice | null;
 };
 
 const RIGHT: TakenCode = { refusal: null, notice: null };

@@ -1,6 +1,7 @@
 import { RefusedChange, throwConflict, throwNotFound } from '../domain/refusal.ts';
 import { ledgerName } from '../store/company/company.ts';
 import type { Sql } from '../store/connection/pool.ts';
+import { insertSummaries } from '../store/events/event.ts';
 import { deleteGateways, type ForgottenGateway, hasGateway } from '../store/gateway/gateways.ts';
 import {
   checkpointSeals,
@@ -23,18 +24,32 @@ interface Closing {
   readonly month: string;
   /** Close it although records are on their way: they become corrections. */
   readonly anyway?: boolean;
+  /** Send the statement by e-mail to the people of the company who want it. */
+  readonly mail?: boolean;
   /** None if absent. */
   readonly bound?: StatementBound;
 }
 
 /**
- * Closes a month of one company. One that is closed already stays as it is.
+ * Has the statements of a closed month sent by e-mail, to each person who wants them once.
+ * @param month its first day
+ * @param company null: of all companies
+ * @returns how many e-mails are new
+ */
+export function mailStatements(sql: Sql, month: string, company: string | null): Promise<number> {
+  return insertSummaries(sql, month, company);
+}
+
+/**
+ * Closes a month of one company. One that is closed already stays as it is; its statement is sent to whom it was not.
  * @throws RefusedChange not_found; conflict as `beginClosing` and `insertStatement`
  */
 export async function closeMonth(transact: Transact, company: string, closing: Closing): Promise<void> {
   const already = await transact(async (sql) => {
     await ledgerName(sql, company);
-    return isClosed(sql, company, closing.month);
+    const isOver = await isClosed(sql, company, closing.month);
+    if (isOver && closing.mail) await mailStatements(sql, closing.month, company);
+    return isOver;
   });
   if (already) return;
   const close = await beginClosing(transact, closing);
@@ -61,13 +76,17 @@ export async function closeMonthOfAll(
  * @returns closes the month of one company
  * @throws RefusedChange conflict where the month is not over, or records are on their way
  */
-async function beginClosing(transact: Transact, { month, anyway, bound }: Closing) {
+async function beginClosing(transact: Transact, { month, anyway, mail, bound }: Closing) {
   const seals = await transact(async (sql) => {
     await requireClosable(sql, month, anyway);
     return checkpointSeals(sql);
   });
   return (company: string) =>
-    transact((sql) => insertStatement(sql, { company, month, seals, ...(bound !== undefined && { bound }) }));
+    transact(async (sql) => {
+      const made = await insertStatement(sql, { company, month, seals, ...(bound !== undefined && { bound }) });
+      if (mail) await mailStatements(sql, month, company);
+      return made;
+    });
 }
 
 /** The result for each company. */

@@ -1,5 +1,7 @@
+import { randomBytes } from 'node:crypto';
 import type { Language } from '../domain/languages.ts';
 import { type CompanyRole, companyMistake } from '../domain/user.ts';
+import { emailSpelling } from '../domain/visible-text.ts';
 import type { Sql } from '../store/connection/pool.ts';
 import {
   deleteSession,
@@ -12,13 +14,18 @@ import {
 import {
   deleteUser,
   findCompanyUser,
+  findReader,
   insertUser,
   keepAnOwner,
   type NewUser,
+  type Reader,
   type UserRow,
   updateLanguage,
   updatePassword,
+  updatePasswordByLink,
+  updateReset,
   updateRole,
+  updateSummary,
   updateView,
 } from '../store/users/user.ts';
 import type { Caller } from './caller.ts';
@@ -46,7 +53,7 @@ export function removeView(sql: Sql, user: string, name: string): Promise<boolea
 export function createUser(sql: Sql, { email, ...user }: NewUser, hash: string | null): Promise<UserRow> {
   const mistake = companyMistake(user.role, user.company_id);
   if (mistake !== null) throw wrongAt('#/company_id', mistake);
-  return insertUser(sql, { ...user, email: email.toLowerCase() }, hash);
+  return insertUser(sql, { ...user, email: emailSpelling(email) }, hash);
 }
 
 /** Removes a user, who is signed out. @throws RefusedChange not_found; conflict for the last operator */
@@ -94,6 +101,24 @@ export async function changePassword(
   await deleteSessionsOf(sql, id, { keep });
 }
 
+/**
+ * Makes a link for whoever has forgotten a password. To be called in a transaction.
+ * @returns the reader of the e-mail, and the random part of the link; null in its place: the person signs in with the
+ * organisation alone. null: there is no e-mail to send
+ */
+export async function askNewPassword(sql: Sql, email: string): Promise<(Reader & { token: string | null }) | null> {
+  const token = randomBytes(32).toString('base64url');
+  const made = await updateReset(sql, email, token);
+  return made && { ...(await findReader(sql, made.id)), token: made.has_password ? token : null };
+}
+
+/** Stores the password that the user of a link chose, and ends the user's sessions. @returns whether the link worked */
+export async function resetPassword(sql: Sql, token: string, hash: string): Promise<boolean> {
+  const id = await updatePasswordByLink(sql, token, hash);
+  if (id !== null) await deleteSessionsOf(sql, id);
+  return id !== null;
+}
+
 /** Signs a user in. @param former the digest of the session that this browser had, which ends; null: none */
 export async function beginSession(sql: Sql, session: NewSession, former: Buffer | null): Promise<void> {
   if (former !== null) await deleteSession(sql, former);
@@ -118,4 +143,9 @@ export function endSessions(sql: Sql, user: string, which?: EndingSessions): Pro
 /** The language in which a user reads pages and e-mails. */
 export function changeLanguage(sql: Sql, user: string, language: Language): Promise<void> {
   return updateLanguage(sql, user, language);
+}
+
+/** Whether a person gets the summaries of the company's months by e-mail. */
+export function chooseSummary(sql: Sql, user: string, wants: boolean): Promise<void> {
+  return updateSummary(sql, user, wants);
 }

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
-import { startMailbox } from '../support/receiver.ts';
+import { decodedBody, startMailbox } from '../support/receiver.ts';
 import { until } from '../support/until.ts';
 import { examine, openTab, signedInTab, startBrowser } from './browser.ts';
 import { signedIn, startOwnOffice } from './people.ts';
@@ -84,7 +84,7 @@ t.test('e-mails are in the language of the receiver, the company or English', as
   const receivers = [people.owner, people.administrator, 'betrieb@modellwerk.example'];
   const alertTo = (to: string) => mailbox.mails.find((mail) => mail.to.includes(to) && mail.text.includes('100 %'));
   await until(() => receivers.every((to) => alertTo(to) !== undefined), 'three alerts', Boolean);
-  const textTo = (to: string) => decoded(alertTo(to)?.text ?? '');
+  const textTo = (to: string) => decodedBody(alertTo(to)?.text ?? '');
   t.match(textTo(people.owner), /100 % des Budgets für .* verbraucht\./, 'that of the company');
   t.match(textTo(people.owner), /Budget: 1\.000,00\s€/);
   t.match(textTo(people.owner), 'Impressum: https://modellwerk.example/impressum');
@@ -97,15 +97,5 @@ t.test('e-mails are in the language of the receiver, the company or English', as
   await owner.post(`/companies/${company}/users`, { email: 'neu@customer.example', role: 'member' });
   const invited = () => mailbox.mails.find((mail) => mail.to.includes('neu@customer.example'));
   await until(() => invited() !== undefined, 'the invitation', Boolean);
-  t.match(decoded(invited()?.text ?? ''), /hat Sie zu Nordlicht Verlag eingeladen \(Rolle: Mitglied\)\./);
+  t.match(decodedBody(invited()?.text ?? ''), /hat Sie zu Nordlicht Verlag eingeladen \(Rolle: Mitglied\)\./);
 });
-
-/** The text of a message, which is quoted where it has letters beyond ASCII. */
-function decoded(message: string): string {
-  const body = message.slice(message.indexOf('\r\n\r\n') + 4);
-  if (/^Content-Transfer-Encoding: base64/im.test(message)) return Buffer.from(body, 'base64').toString();
-  const bytes = body
-    .replaceAll('=\r\n', '')
-    .replaceAll(/(?:=[\dA-F]{2})+/g, (codes) => Buffer.from(codes.replaceAll('=', ''), 'hex').toString());
-  return bytes;
-}

@@ -96,7 +96,7 @@ function webhookTo({ url, secret }: Receiver, timeoutMs?: number) {
 }
 
 function emailTo({ url }: Mailbox, timeoutMs?: number) {
-  const brand = { name: 'Tollgate', support: null, imprint: null, privacy: null };
+  const brand = { name: 'Tollgate', color: null, logo: null, support: null, imprint: null, privacy: null };
   return emailSender({ url, from: 'tollgate@gate.example', pages: new URL('https://gate.example'), brand }, timeoutMs);
 }
 
@@ -231,7 +231,7 @@ t.test('alerts of many keys that are reached together are one e-mail for each re
   await until(
     () => receiver.received.length,
     'programs are told one by one',
-    (count) => count === 121,
+    (count) => count === 241, // and of 120 new keys
   );
   await until(
     () => mailbox.mails.length,

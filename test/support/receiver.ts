@@ -75,8 +75,29 @@ export async function startReceiver(life: Life): Promise<Receiver> {
 export interface Mail {
   readonly from: string;
   readonly to: readonly string[];
-  /** The message with headers, as it came. */
+  /** The message as it came, without its HTML: headers, and the plain text. */
   readonly text: string;
+  /** The part with HTML; empty: there is none. */
+  readonly html: string;
+  /** The message as it came. */
+  readonly raw: string;
+}
+
+/** The head of a message of several parts with the plain text, and the HTML decoded. */
+function partsOf(raw: string): Pick<Mail, 'text' | 'html'> {
+  const [head = ''] = raw.split('\r\n\r\n', 1);
+  if (!/^content-type: multipart/im.test(head)) return { text: raw, html: '' };
+  const part = (type: string) => new RegExp(`\r\n(Content-Type: ${type};[^]*?)\r\n----_NmP`).exec(raw)?.[1] ?? '';
+  return { text: `${head}\r\n${part('text/plain')}`, html: decodedBody(part('text/html')) };
+}
+
+/** The text of a message, or of a part of one, which is quoted where it has letters beyond ASCII. */
+export function decodedBody(message: string): string {
+  const body = message.slice(message.indexOf('\r\n\r\n') + 4);
+  if (/^Content-Transfer-Encoding: base64/im.test(message)) return Buffer.from(body, 'base64').toString();
+  return body
+    .replaceAll('=\r\n', '')
+    .replaceAll(/(?:=[\dA-F]{2})+/g, (codes) => Buffer.from(codes.replaceAll('=', ''), 'hex').toString());
 }
 
 export interface Mailbox {
@@ -108,7 +129,12 @@ export async function startMailbox(life: Life): Promise<Mailbox> {
       text(stream).then(async (text) => {
         await held;
         const { mailFrom, rcptTo } = envelope;
-        mails.push({ from: mailFrom ? mailFrom.address : '', to: rcptTo.map(({ address }) => address), text });
+        mails.push({
+          from: mailFrom ? mailFrom.address : '',
+          to: rcptTo.map(({ address }) => address),
+          raw: text,
+          ...partsOf(text),
+        });
         done();
       }, done);
     },

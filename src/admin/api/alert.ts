@@ -1,5 +1,7 @@
 import { MOST_PERCENTS } from '../../domain/field.ts';
+import { LANGUAGES } from '../../domain/languages.ts';
 import * as schema from '../../domain/settings/schema.ts';
+import { emailSpelling } from '../../domain/visible-text.ts';
 import { addReceiver, changeReceiver, removeReceiver } from '../../operations/alert.ts';
 import { findReceiver, listReceivers } from '../../store/users/alert-receiver.ts';
 import { noun } from './frame/noun.ts';
@@ -31,6 +33,9 @@ const receiver = schema.object({
   created_by: resource.createdBy,
   expires_at: schema.orNull({ ...schema.instant, description: 'when the link to confirm ends; null: none was sent' }),
   confirmed_at: schema.orNull(schema.instant),
+  language: schema.orNull(
+    schema.oneOf(LANGUAGES, 'of e-mails to an address outside the company; null: that of the company'),
+  ),
 });
 
 /** Who of a company is told of its budgets by e-mail, and at which percentages. */
@@ -56,7 +61,7 @@ export const alertOperations = [
       'Tell a user of a company of its budgets. An address outside the company is added on the pages, which send it a link to agree by',
     body: schema.object({ email, ...choice }),
     async run(sql, { body, actor }, company) {
-      const asked = { ...body, email: body.email?.toLowerCase() ?? null };
+      const asked = { ...body, email: body.email && emailSpelling(body.email), language: null };
       return (await addReceiver(sql, company, asked, actor, false)).receiver;
     },
   }),

@@ -88,6 +88,7 @@ export const statementOperations: readonly ApiOperation[] = [
       {
         month: schema.month,
         anyway: { type: 'boolean', description: 'close it although records are known to be on their way' },
+        mail: { type: 'boolean', description: 'send it by e-mail to the owners, and to others who want it' },
       },
       ['month'],
     ),
@@ -96,7 +97,8 @@ export const statementOperations: readonly ApiOperation[] = [
     async run(sql, { params, body }) {
       await leaveCompany(sql); // operators alone get here, and the tenant role may not write statements
       const company = params.company as string;
-      const closing = { month: `${body.month}-01`, anyway: body.anyway ?? false, bound: SHARED_BOUND };
+      const { anyway = false, mail = false } = body;
+      const closing = { month: `${body.month}-01`, anyway, mail, bound: SHARED_BOUND };
       await closeMonth((work) => work(sql), company, closing);
       return told((await statementOf(sql, company, closing.month, SHARED_BOUND)) as StoredStatement);
     },

@@ -2,7 +2,7 @@ import { CONFIRM_PATH, STANDARD_PERCENTS } from '../../domain/event.ts';
 import { readEmail, readPercents } from '../../domain/field.ts';
 import type { Words } from '../../domain/language/en.ts';
 import { confirmationMail } from '../../domain/wording/alert.ts';
-import { instantText } from '../../domain/wording/invitation.ts';
+import { instantText } from '../../domain/wording/person-mail.ts';
 import { addReceiver, askAgain, changeReceiver, MOST_RECEIVERS, removeReceiver } from '../../operations/alert.ts';
 import { findCompany } from '../../store/company/company.ts';
 import {
@@ -18,7 +18,7 @@ import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
 import { badge, companyHeading, confirmation, muted, page, table } from '../page/layout.ts';
 import { countInvitation } from './invite.ts';
-import { sendMail, wordsFor } from './mail.ts';
+import { languageForOutsider, sendMail, wordsFor } from './mail.ts';
 
 const BASE = '/companies/:company/alerts';
 const ONE = `${BASE}/:receiver`;
@@ -133,9 +133,10 @@ async function add(c: PageContext, form: Form): Promise<Response> {
   form.check();
   if (email !== null) countInvitation(c, form, company);
   const canAsk = services.mail !== null && services.adminUrl !== null;
-  const { receiver, token } = await change(c, (sql) =>
-    addReceiver(sql, company, { ...choice, email }, session.user.email, canAsk),
-  );
+  const { receiver, token } = await change(c, async (sql) => {
+    const language = languageForOutsider(c, await findCompany(sql, company));
+    return addReceiver(sql, company, { ...choice, email, language }, session.user.email, canAsk);
+  });
   return asked(c, receiver, token, 'receiver-added');
 }
 
@@ -149,8 +150,8 @@ async function asked(
   const base = `/companies/${receiver.company_id}/alerts`;
   if (token === null) return c.redirect(`${base}?done=${done}`, 303);
   const { adminUrl, brand, calendar, clock } = c.var.services;
-  const { name: company, language } = await read(c, (sql) => findCompany(sql, receiver.company_id));
-  const words = wordsFor({ language: null, company_language: language }); // of the reader nobody knows more
+  const { name: company } = await read(c, (sql) => findCompany(sql, receiver.company_id));
+  const words = wordsFor(receiver);
   const link = new URL(CONFIRM_PATH + token, adminUrl as string).href;
   const until = instantText(new Date(clock() + CONFIRM_DAYS * 86_400_000), calendar.timeZone, words);
   const { user } = c.var.session;

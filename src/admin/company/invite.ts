@@ -1,7 +1,6 @@
 import type { Words } from '../../domain/language/en.ts';
 import { wordsOf } from '../../domain/language/language.ts';
-import { asLanguage } from '../../domain/languages.ts';
-import { INVITATION_PATH, instantText, invitationMail } from '../../domain/wording/invitation.ts';
+import { INVITATION_PATH, instantText, invitationMail } from '../../domain/wording/person-mail.ts';
 import { type CompanyRow, findCompany } from '../../store/company/company.ts';
 import { REVEAL_SECONDS } from '../../store/company/key-reveal.ts';
 import type { InvitationRow, MadeInvitation } from '../../store/users/invitation.ts';
@@ -9,10 +8,9 @@ import { type PageContext, param, type Route, read } from '../page/context.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
 import { companyHeading, copyable } from '../page/layout.ts';
-import { pageLanguage } from '../page/locale.ts';
 import { gonePage, redirectToSecret, secretOf, shownPage } from '../page/shown-once.ts';
 import { waitText } from '../process/throttle.ts';
-import { type Sent, sendMail } from './mail.ts';
+import { languageForOutsider, type Sent, sendMail } from './mail.ts';
 
 /** Counts an invitation of a company, or refuses the form: each may be an e-mail to anybody. */
 export function countInvitation(c: PageContext, form: Form, company: string): void {
@@ -111,8 +109,7 @@ export async function sendInvitation(
   const { role, email, expires_at } = invitation;
   const { user } = c.var.session;
   const by = user.role === 'operator' ? null : user.email;
-  // nothing is known of the receiver but the company
-  const words = wordsOf(asLanguage(company.language) ?? pageLanguage(c.var.format.language));
+  const words = wordsOf(languageForOutsider(c, company));
   const until = instantText(expires_at, calendar.timeZone, words);
   const invited = { company: company.name, by, role, link: linkOf(c, invitation), until };
   return sendMail(c, email, invitationMail(invited, words, brand), 'an invitation');

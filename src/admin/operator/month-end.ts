@@ -168,7 +168,8 @@ async function closeAll(c: PageContext, form: Form): Promise<Response> {
   const back = `${PATH}?month=${month.slice(0, 7)}`;
   await askIfOnItsWay(c, form, month, back);
   const end = clock() + ROUND_MS;
-  const done = await closeMonthOfAll(closing(c), { month, anyway: true, bound: SHARED_BOUND }, () => clock() < end);
+  const asked = { month, anyway: true, mail: form.checked('mail'), bound: SHARED_BOUND };
+  const done = await closeMonthOfAll(closing(c), asked, () => clock() < end);
   // those whose turn did not come wait on the page of the month
   return done.refused.length > 0
     ? refusedPage(c, month, done, back)

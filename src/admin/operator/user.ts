@@ -4,8 +4,8 @@ import { companyMistake, ROLES } from '../../domain/user.ts';
 import { resetFactor } from '../../operations/second-factor.ts';
 import { changePassword, createUser, removeUser } from '../../operations/user.ts';
 import { pageOfUsers, type UserSort } from '../../store/lists/page.ts';
-import { findReader, findUserById, type UserRow } from '../../store/users/user.ts';
-import { tellOfFactor } from '../company/mail.ts';
+import { findUserById, type UserRow } from '../../store/users/user.ts';
+import { tellOfAccount } from '../company/mail.ts';
 import { comesBack, roleCell } from '../company/role.ts';
 import { change, type PageContext, param, type Route, read, removal, sharerOf } from '../page/context.ts';
 import { createCard, csrfInput, type FormState, field, formState, select } from '../page/field.ts';
@@ -120,11 +120,8 @@ ${confirmation(c, {
 
 async function reset(c: PageContext): Promise<Response> {
   const id = param(c, 'user');
-  const reader = await change(c, async (sql) => {
-    await resetFactor(sql, id);
-    return findReader(sql, id);
-  });
-  tellOfFactor(c, reader, { kind: 'reset' });
+  await change(c, (sql) => resetFactor(sql, id));
+  tellOfAccount(c, id, { kind: 'reset' });
   return c.redirect(`/users/${id}?done=factor-reset`, 303);
 }
 
@@ -145,6 +142,7 @@ export async function replacePassword(c: PageContext, userId: string, password: 
   const { services, session } = c.var;
   const hash = await services.hashing.run(sharerOf(c), () => hashPassword(password));
   await change(c, (sql) => changePassword(sql, userId, hash, former, session.digest));
+  tellOfAccount(c, userId, { kind: 'password' });
   return hash;
 }
 

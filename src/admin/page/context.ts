@@ -37,7 +37,7 @@ export interface PageServices extends Omit<PagesSettings, 'router'> {
   readonly guesses: Semaphore;
   /** Failed sign-ins, and invitations that do not exist. */
   readonly attempts: Attempts;
-  /** Invitations by company: each may be an e-mail to anybody. */
+  /** What may be an e-mail to anybody: invitations by company, new passwords by network. */
   readonly invitations: Throttle;
   readonly changes: ChangeThrottle;
   /** Limits exports and other reports, which may take minutes. */

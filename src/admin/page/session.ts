@@ -7,7 +7,7 @@ import { SESSION_LIMITS } from '../../domain/user.ts';
 import { browserName } from '../../domain/wording/browser-name.ts';
 import { beginSession, raiseSession, signOut } from '../../operations/user.ts';
 import type { Database, Sql } from '../../store/connection/pool.ts';
-import { findSession, type SecondFactor, type SessionRow } from '../../store/users/session.ts';
+import { findSession, type NewSession, type SessionRow } from '../../store/users/session.ts';
 import { SESSION_HEADER } from '../process/settings.ts';
 
 const READ_MS = 2000;
@@ -41,18 +41,19 @@ export class Sessions {
   /**
    * Signs a user in under a new token and ends the session that the browser had before.
    * @param by.hash of the password that was given; absent: none was needed
+   * @param by.language of the page
    * @param by.secondFactor how it got past the second factor; absent: it did not
    * @returns null when the user was removed, or the password replaced, meanwhile
    */
   begin(
     c: Context,
     userId: string,
-    { hash = null, secondFactor = null }: { hash?: string | null; secondFactor?: SecondFactor | null } = {},
+    by: Pick<NewSession, 'hash' | 'language' | 'secondFactor'>,
   ): Promise<Session | null> {
     const former = this.#token(c);
     const browser = browserName(c.req.header('user-agent') ?? '');
     return this.#start(c, (sql, digest) =>
-      beginSession(sql, { digest, userId, hash, browser, secondFactor }, former === null ? null : digestBytes(former)),
+      beginSession(sql, { ...by, digest, userId, browser }, former === null ? null : digestBytes(former)),
     );
   }
 

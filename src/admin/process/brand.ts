@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import type { Config } from '../../config.ts';
+import { type Colour, colourOf, contrast, WHITE } from '../../config-brand.ts';
 import type { MailBrand } from '../../domain/language/mail.ts';
 
 /** What the pages show of the operator's brand: plain JSON, as the pages' process gets it. */
@@ -10,12 +11,8 @@ export interface BrandSettings extends MailBrand {
   readonly style: string | null;
 }
 
-/** Red, green and blue, linear, from 0 to 1. */
-type Colour = readonly [number, number, number];
-
 /** WCAG 2.2, level AA, for texts of any size. */
 const LEAST_CONTRAST = 4.5;
-const WHITE: Colour = [1, 1, 1];
 const BLACK: Colour = [0, 0, 0];
 /** The share of the colour in the surface of a chosen item. */
 const SOFT = { light: 0.1, dark: 0.04 };
@@ -25,7 +22,7 @@ const STEPS = 256;
 export function brandSettings({ brand }: Config): BrandSettings {
   const { name, logo, color, support, imprint, privacy } = brand;
   const body = logo && { type: logo.type, body: logo.body.toString('base64') };
-  return { name, logo: body, style: color === null ? null : brandStyle(color), support, imprint, privacy };
+  return { name, color, logo: body, style: color === null ? null : brandStyle(color), support, imprint, privacy };
 }
 
 /** A sentence for the log about a BRAND_COLOR that was changed for contrast; null: it is shown unchanged. */
@@ -83,26 +80,8 @@ function surfacesOf(): { readonly light: readonly Colour[]; readonly dark: reado
   return { light: pairs.map(([light]) => light), dark: pairs.map(([, dark]) => dark) };
 }
 
-export function contrast(one: Colour, other: Colour): number {
-  const [low, high] = [luminance(one), luminance(other)].sort((a, b) => a - b) as [number, number];
-  return (high + 0.05) / (low + 0.05);
-}
-
-function luminance([red, green, blue]: Colour): number {
-  return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
-}
-
 function mixed(from: Colour, to: Colour, share: number): Colour {
   return from.map((each, at) => each + ((to[at] as number) - each) * share) as unknown as Colour;
-}
-
-/** @param hex "#0a6b58" or "#fff" */
-export function colourOf(hex: string): Colour {
-  const long = hex.length === 4 ? hex.replaceAll(/[\da-f]/gi, '$&$&') : hex;
-  return [1, 3, 5].map((at) => {
-    const value = Number.parseInt(long.slice(at, at + 2), 16) / 255;
-    return value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
-  }) as unknown as Colour;
 }
 
 function textOf(colour: Colour): string {

@@ -1,11 +1,11 @@
 import { readPassword, verifyPassword } from '../../domain/password.ts';
 import { partsOfBrowser } from '../../domain/wording/browser-name.ts';
-import { endSessions } from '../../operations/user.ts';
+import { chooseSummary, endSessions } from '../../operations/user.ts';
 import { type ListedSession, listSessions } from '../../store/users/session.ts';
-import { findUser } from '../../store/users/user.ts';
+import { findUser, wantsSummary } from '../../store/users/user.ts';
 import { replacePassword } from '../operator/user.ts';
 import { change, clientOf, type PageContext, param, type Route, read, sharerOf } from '../page/context.ts';
-import { csrfInput, field, formState } from '../page/field.ts';
+import { checkbox, csrfInput, field, formState } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
 import { badge, muted, page, table } from '../page/layout.ts';
@@ -16,13 +16,14 @@ import { knownBrowser, rememberBrowser } from './known-browser.ts';
 export const accountRoutes: readonly Route[] = [
   { method: 'GET', path: '/account', action: 'account.use', handle: accountPage },
   { method: 'POST', path: '/account/password', action: 'account.use', handle: setPassword, page: accountPage },
+  { method: 'POST', path: '/account/mails', action: 'account.use', handle: saveMails, page: accountPage },
   { method: 'GET', path: '/account/sessions', action: 'account.use', handle: sessionsPage },
   { method: 'POST', path: '/account/sessions/:session/sign-out', action: 'account.use', handle: endOne },
   { method: 'POST', path: '/account/sessions/sign-out-others', action: 'account.use', handle: endOthers },
   { method: 'POST', path: '/sign-out', action: 'account.use', lacking: ['code', 'setup'], handle: signOut },
 ];
 
-function accountPage(c: PageContext, form: Form): Promise<Response> {
+async function accountPage(c: PageContext, form: Form): Promise<Response> {
   const { user } = c.var.session;
   const state = formState(form, '/account/password');
   const { account, roles, sessions, signIn } = c.var.format.words;
@@ -40,6 +41,7 @@ ${field(state, { name: 'new', label: account.new, type: 'password', required: tr
     : html`<p class="empty">${account.organisation}</p>`
 }
 ${user.has_password ? factorCard(c) : ''}
+${await mailsCard(c, form)}
 <section class="card"><h2>${sessions.where}</h2><p>${sessions.text}</p>
 <div class="actions"><a class="button" href="/account/sessions">${sessions.title}</a></div></section>
 ${keptCard(c)}`;
@@ -52,6 +54,24 @@ function factorCard(c: PageContext): Html {
   const text = since === null ? secondFactor.offText : secondFactor.onText(c.var.format.instant(since));
   return html`<section class="card"><h2>${secondFactor.title}</h2><p>${text}</p>
 <div class="actions"><a class="button" href="/account/second-factor">${since === null ? secondFactor.setUpLink : secondFactor.manageLink}</a></div></section>`;
+}
+
+/** For whoever may have summaries, where they are sent. */
+async function mailsCard(c: PageContext, form: Form): Promise<Html | ''> {
+  const { user } = c.var.session;
+  if (c.var.services.mail === null || !['owner', 'administrator'].includes(user.role)) return '';
+  const { account } = c.var.format.words;
+  const checked = await read(c, (sql) => wantsSummary(sql, user.user_id));
+  const state = formState(form, '/account/mails');
+  return html`<section class="card"><h2>${account.mails}</h2>
+<form method="post" action="/account/mails" class="stack">${csrfInput(c)}
+${checkbox(state, { name: 'summary', label: account.summary, checked })}
+<div class="actions"><button class="primary">${account.saveMails}</button></div></form></section>`;
+}
+
+async function saveMails(c: PageContext, form: Form): Promise<Response> {
+  await change(c, (sql) => chooseSummary(sql, c.var.session.user.user_id, form.checked('summary')));
+  return c.redirect('/account?done=saved', 303);
 }
 
 function keptCard(c: PageContext): Html {

@@ -2,7 +2,7 @@ import type { ContentfulStatusCode } from 'hono/utils/http-status';
 import type { Words } from '../../domain/language/en.ts';
 import { type Lack, lackOf, takeCode } from '../../operations/second-factor.ts';
 import { actingAs } from '../../store/connection/acting-person.ts';
-import { tellOfFactor } from '../company/mail.ts';
+import { tellOfAccount } from '../company/mail.ts';
 import { clientOf, type PageContext } from '../page/context.ts';
 import { type FormState, field } from '../page/field.ts';
 import { Form, readForm } from '../page/form.ts';
@@ -69,7 +69,7 @@ async function tryCode(c: PageContext, { user }: Session, form: Form): Promise<C
     attempt.forgive(); // the failure is ours
     throw error;
   });
-  if (notice !== null) tellOfFactor(c, user, notice);
+  if (notice !== null) tellOfAccount(c, user.user_id, notice);
   if (refusal !== null) return { status: 401, message: refusal.in(words.refusals) };
   attempt.forgive();
   return null;

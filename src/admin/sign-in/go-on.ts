@@ -2,7 +2,7 @@ import type { ContentfulStatusCode } from 'hono/utils/http-status';
 import type { Words } from '../../domain/language/en.ts';
 import type { PageContext } from '../page/context.ts';
 import { type FormState, field, formState } from '../page/field.ts';
-import type { Form } from '../page/form.ts';
+import { Form, FormRefused, readForm } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
 import { plainPage } from '../page/layout.ts';
 
@@ -43,6 +43,39 @@ ${below}</div>`;
 export function refuseGoingOn(c: PageContext, form: Form, message: string): void {
   form.refuse('', message);
   c.set('isRefused', true);
+}
+
+const MAX_FORM_BYTES = 8192;
+
+export function emptyForm(c: PageContext): Form {
+  return new Form(undefined, null, c.var.format.language);
+}
+
+/** Reads a form, and shows its page again where it is refused. */
+export async function orAgain(
+  c: PageContext,
+  page: (c: PageContext, form: Form, status: 422) => Promise<Response>,
+  work: (c: PageContext, form: Form) => Promise<Response>,
+): Promise<Response> {
+  const form = readForm(c, MAX_FORM_BYTES);
+  try {
+    return await work(c, form);
+  } catch (error) {
+    if (!(error instanceof FormRefused)) throw error;
+    c.set('isRefused', true);
+    return page(c, form, 422);
+  }
+}
+
+export function newPasswordField(state: FormState, { password, passwordHint }: Words['signIn']): Html {
+  return field(state, {
+    name: 'password',
+    label: password,
+    type: 'password',
+    required: true,
+    autocomplete: 'new-password',
+    hint: passwordHint,
+  });
 }
 
 /** Fields for address and password. @param prefix of their names */

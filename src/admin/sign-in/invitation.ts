@@ -1,23 +1,22 @@
 import { Hono, type MiddlewareHandler } from 'hono';
-import type { ContentfulStatusCode } from 'hono/utils/http-status';
 import { hashPassword, readPassword } from '../../domain/password.ts';
-import { INVITATION_PATH } from '../../domain/wording/invitation.ts';
+import { INVITATION_PATH } from '../../domain/wording/person-mail.ts';
 import { acceptInvitation } from '../../operations/invitation.ts';
 import { may } from '../../operations/permission.ts';
 import { actingAs } from '../../store/connection/acting-person.ts';
 import { findInvitation } from '../../store/users/invitation.ts';
 import type { SecondFactor } from '../../store/users/session.ts';
 import type { UserRow } from '../../store/users/user.ts';
-import { clientOf, type PageContext, type PageEnv } from '../page/context.ts';
-import { field, formState } from '../page/field.ts';
-import { Form, FormRefused, readForm } from '../page/form.ts';
+import type { PageContext, PageEnv } from '../page/context.ts';
+import { formState } from '../page/field.ts';
+import type { Form } from '../page/form.ts';
 import { html } from '../page/html.ts';
 import { plainPage } from '../page/layout.ts';
-import { waitText } from '../process/throttle.ts';
+import { pageLanguage } from '../page/locale.ts';
+import { newPasswordField } from './go-on.ts';
 import { rememberBrowser } from './known-browser.ts';
+import { formBehindLink, sayPage, tokenOf } from './link.ts';
 
-const MAX_FORM_BYTES = 8192;
-const READ_MS = 2000;
 const WRITE_MS = 5000;
 
 /**
@@ -26,12 +25,7 @@ const WRITE_MS = 5000;
  */
 export function invitationRoutes(): Hono<PageEnv> {
   const app = new Hono<PageEnv>();
-  const path = `${INVITATION_PATH}:token{[\\w-]{43}}`;
-  app.get(path, (c) =>
-    opened(c, (invitation) => invitationPage(c, invitation, new Form(undefined, null, c.var.format.language))),
-  );
-  app.post(path, (c) => opened(c, (invitation) => accept(c, invitation)));
-  app.all(`${INVITATION_PATH}*`, (c) => c.notFound());
+  formBehindLink(app, INVITATION_PATH, findInvitation, { page: invitationPage, save: accept, ended });
   return app;
 }
 
@@ -43,35 +37,13 @@ export const noReferrer: MiddlewareHandler = async (c, next) => {
 
 type Invitation = NonNullable<Awaited<ReturnType<typeof findInvitation>>>;
 
-/** Finds the invitation of a link. One that does not work counts like a failed sign-in. */
-async function opened(c: PageContext, answer: (invitation: Invitation) => Promise<Response>): Promise<Response> {
-  const { attempts, db } = c.var.services;
-  const token = tokenOf(c);
-  const attempt = attempts(clientOf(c), token.slice(0, 8));
-  const seconds = attempt.closedFor();
-  if (seconds > 0) {
-    c.header('retry-after', String(seconds));
-    const { words } = c.var.format;
-    return notice(c, 429, words.invitation.tooMany, waitText(words, seconds));
-  }
-  const invitation = await db.run(READ_MS, (sql) => findInvitation(sql, token));
-  if (invitation !== null) return answer(invitation);
-  attempt.count();
-  return ended(c);
-}
-
 /** One answer for links that were used, withdrawn or renewed, whose time is over, or that never were any. */
 function ended(c: PageContext): Promise<Response> {
-  const { invitation } = c.var.format.words;
-  return notice(c, 404, invitation.ended, invitation.ask);
+  const { invitation, signIn } = c.var.format.words;
+  return sayPage(c, invitation.ended, invitation.ask, 404, html`<p><a href="/sign-in">${signIn.title}</a></p>`);
 }
 
-function notice(c: PageContext, status: ContentfulStatusCode, title: string, text: string): Promise<Response> {
-  const body = html`<div class="narrow"><h1>${title}</h1><p>${text}</p><p><a href="/sign-in">${c.var.format.words.signIn.title}</a></p></div>`;
-  return plainPage(c, title, body, status);
-}
-
-function invitationPage(c: PageContext, invitation: Invitation, form: Form, status?: ContentfulStatusCode) {
+function invitationPage(c: PageContext, form: Form, invitation: Invitation, status?: 422) {
   const { oidc } = c.var.services;
   const { email, role, company_name } = invitation;
   const state = formState(form, c.req.path);
@@ -80,7 +52,7 @@ function invitationPage(c: PageContext, invitation: Invitation, form: Form, stat
 <p class="lead">${words.lead({ role: roles[role], email: html`<strong>${email}</strong>` })}</p>
 ${state.summary}
 <form method="post" action="${c.req.path}" class="card stack">
-${field(state, { name: 'password', label: signIn.password, type: 'password', required: true, autocomplete: 'new-password', hint: signIn.passwordHint })}
+${newPasswordField(state, signIn)}
 <button class="primary">${words.button}</button>
 </form>
 ${oidc !== null ? html`<p class="or">${signIn.or}</p><p><a class="button wide" href="/sign-in/oidc?invitation=${tokenOf(c)}">${signIn.withOrganisation}</a></p>` : ''}
@@ -88,17 +60,10 @@ ${oidc !== null ? html`<p class="or">${signIn.or}</p><p><a class="button wide" h
   return plainPage(c, words.title, body, status);
 }
 
-async function accept(c: PageContext, invitation: Invitation): Promise<Response> {
+async function accept(c: PageContext, form: Form, invitation: Invitation): Promise<Response> {
   const { db, hashing } = c.var.services;
-  const form = readForm(c, MAX_FORM_BYTES);
   const password = form.required('password', readPassword);
-  try {
-    form.check();
-  } catch (error) {
-    if (!(error instanceof FormRefused)) throw error;
-    c.set('isRefused', true);
-    return invitationPage(c, invitation, form, 422);
-  }
+  form.check();
   const hash = await hashing.run(invitation.company_id, () => hashPassword(password));
   const user = await actingAs(db, invitation.email, WRITE_MS, (sql) => acceptInvitation(sql, tokenOf(c), hash));
   if (user === null) return ended(c);
@@ -112,11 +77,7 @@ export async function joined(
   user: UserRow,
   secondFactor: SecondFactor | null = null,
 ): Promise<Response> {
-  await c.var.services.sessions.begin(c, user.id, { secondFactor });
+  await c.var.services.sessions.begin(c, user.id, { language: pageLanguage(c.var.format.language), secondFactor });
   const canMakeKeys = may(user, 'key.write', user.company_id);
   return c.redirect(canMakeKeys ? `/companies/${user.company_id}/keys?done=joined` : '/', 303);
-}
-
-function tokenOf(c: PageContext): string {
-  return c.req.param('token') as string;
 }

@@ -2,6 +2,7 @@ import type { Context } from 'hono';
 import { deleteCookie, getCookie, setCookie } from 'hono/cookie';
 import type { CookieOptions } from 'hono/utils/cookie';
 import * as client from 'openid-client';
+import { emailSpelling } from '../../domain/visible-text.ts';
 import { reasonOf } from '../../log.ts';
 import type { ToldGroups } from '../../operations/group.ts';
 import { cookieOptions } from '../page/session.ts';
@@ -124,7 +125,7 @@ export class Oidc {
     const address = isWhole ? token : (userinfo ?? token);
     const lack = lackOf(address, address === token ? 'the identity token' : 'userinfo');
     // the sign of kelvin becomes a k, which would be somebody else's address
-    const email = lack === '' ? (address.email as string).replaceAll('\u212a', '\ufffd').toLowerCase() : null;
+    const email = lack === '' ? emailSpelling((address.email as string).replaceAll('\u212a', '\ufffd')) : null;
     const groups = groupsClaim === null ? null : readGroups(hasGroups ? token : (userinfo ?? token), groupsClaim);
     return { email, lack, groups, next, invitation };
   }

@@ -11,7 +11,7 @@ import {
 } from '../../operations/second-factor.ts';
 import { REVEAL_SECONDS } from '../../store/company/key-reveal.ts';
 import { countRecoveryCodes } from '../../store/users/second-factor.ts';
-import { tellOfFactor } from '../company/mail.ts';
+import { tellOfAccount } from '../company/mail.ts';
 import { changeAsOperator as change, type PageContext, type Route, read } from '../page/context.ts';
 import { csrfInput, type FormState, field, formState } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
@@ -159,7 +159,7 @@ async function confirm(c: PageContext, form: Form): Promise<Response> {
   const codes = await change(c, (sql) => confirmSetup(sql, user, code, services.secondFactor, services.clock()));
   if (codes === null) form.refuse('sign-in.code', form.words.secondFactor.clock);
   form.check();
-  tellOfFactor(c, user, { kind: 'on' });
+  tellOfAccount(c, user.user_id, { kind: 'on' });
   return showCodes(c, codes as readonly string[]);
 }
 
@@ -167,7 +167,7 @@ async function renew(c: PageContext, form: Form): Promise<Response> {
   const { user } = c.var.session;
   await checkCode(c, form);
   const codes = await change(c, (sql) => renewRecoveryCodes(sql, user));
-  tellOfFactor(c, user, { kind: 'codes' });
+  tellOfAccount(c, user.user_id, { kind: 'codes' });
   return showCodes(c, codes);
 }
 
@@ -184,7 +184,7 @@ async function off(c: PageContext, form: Form): Promise<Response> {
   const { services, session } = c.var;
   await checkCode(c, form);
   await change(c, (sql) => turnOff(sql, session.user, services.secondFactor));
-  tellOfFactor(c, session.user, { kind: 'off' });
+  tellOfAccount(c, session.user.user_id, { kind: 'off' });
   return c.redirect(`${PATH}?done=factor-off`, 303);
 }
 

@@ -1,7 +1,9 @@
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
 import { verifyPassword } from '../../domain/password.ts';
+import { emailSpelling } from '../../domain/visible-text.ts';
 import { findUser } from '../../store/users/user.ts';
 import { clientOf, type PageContext } from '../page/context.ts';
+import { pageLanguage } from '../page/locale.ts';
 import type { Session } from '../page/session.ts';
 import { Busy } from '../process/semaphore.ts';
 import { blockOf, waitText } from '../process/throttle.ts';
@@ -20,7 +22,7 @@ interface NotSignedIn {
  * attempt that is not throttled costs one password hash.
  */
 export async function passwordSignIn(c: PageContext, typed: string, password: string): Promise<Session | NotSignedIn> {
-  const email = typed.trim().toLowerCase().slice(0, 254);
+  const email = emailSpelling(typed.trim().slice(0, 254));
   const { words } = c.var.format;
   const browser = await knownBrowser(c, email);
   const attempt = c.var.services.attempts(clientOf(c), email, browser);
@@ -32,7 +34,8 @@ export async function passwordSignIn(c: PageContext, typed: string, password: st
   attempt.count();
   try {
     const user = await findByPassword(c, email, password, browser);
-    const session = user && (await c.var.services.sessions.begin(c, user.id, { hash: user.password_hash }));
+    const by = { hash: user?.password_hash ?? null, language: pageLanguage(c.var.format.language) };
+    const session = user && (await c.var.services.sessions.begin(c, user.id, by));
     if (session === null) return { status: 401, message: words.signIn.wrong };
     attempt.forgive();
     if (user?.password_hash) rememberBrowser(c, user.password_hash);

@@ -16,10 +16,12 @@ import type { FormState } from '../page/field.ts';
 import { Form, readForm } from '../page/form.ts';
 import { html } from '../page/html.ts';
 import { plainPage } from '../page/layout.ts';
+import { pageLanguage } from '../page/locale.ts';
 import { codeSent, openCode } from './code.ts';
 import { goOnPage, leadingTo, nextField, passwordFields, refuseGoingOn } from './go-on.ts';
 import { joined } from './invitation.ts';
 import { localAddress } from './local-address.ts';
+import { FORGOT_PATH } from './new-password.ts';
 import { failureOf, NoAttempt, Oidc } from './oidc.ts';
 import { passwordSignIn } from './sign-in-attempt.ts';
 
@@ -93,7 +95,10 @@ async function finishOidc(c: PageContext, oidc: Oidc): Promise<Response> {
   try {
     const signedIn = await actingAs(db, email, WRITE_MS, (sql) => signInByProvider(sql, email, groups));
     if (signedIn.user === null) return nobody(signedIn.reason, signedIn.told.in(words.refusals));
-    await sessions.begin(c, signedIn.user.id, { secondFactor: 'provider' });
+    await sessions.begin(c, signedIn.user.id, {
+      language: pageLanguage(c.var.format.language),
+      secondFactor: 'provider',
+    });
   } catch (error) {
     if (!(error instanceof RefusedChange)) throw error;
     // the role that the groups give is refused, for example by a closed company: they give none then
@@ -148,7 +153,7 @@ async function signInPage(c: PageContext, form: Form, status?: ContentfulStatusC
     fields: (state: FormState) => html`${nextField(state)}${passwordFields(state, signIn)}`,
     button: signIn.button,
     below: html`${oidc === null ? '' : html`<p class="or">${signIn.or}</p><p><a class="button wide" href="${toOidc}">${signIn.withOrganisation}</a></p>`}
-<p class="hint">${signIn.forgot}</p>`,
+<p><a href="${FORGOT_PATH}">${signIn.forgot}</a></p>`,
   };
   return goOnPage(c, form, page, status);
 }

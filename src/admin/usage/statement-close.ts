@@ -4,7 +4,8 @@ import { isClosed, requireInOrder, whyWait } from '../../store/statement/close.t
 import { SHARED_BOUND } from '../../store/statement/statement.ts';
 import { ConfirmationNeeded } from '../page/confirmation.ts';
 import { changeAsOperator, type PageContext, param, read } from '../page/context.ts';
-import type { Form } from '../page/form.ts';
+import { checkbox, formState } from '../page/field.ts';
+import { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
 import { confirmation } from '../page/layout.ts';
 
@@ -47,7 +48,7 @@ export function closeForm(c: PageContext, month: string, action: string, what: s
     back: `${action}?month=${month.slice(0, 7)}`,
     keep: 'Keep it open',
     text: html`<p>${figures} This cannot be undone: what is booked for the month later becomes a correction on the next statement.</p>`,
-    inputs: html`<input type="hidden" name="month" value="${month.slice(0, 7)}">`,
+    inputs: html`<input type="hidden" name="month" value="${month.slice(0, 7)}">${c.var.services.mail === null ? '' : checkbox(formState(new Form(), action), { name: 'mail', label: 'Send a summary by e-mail to owners, and to others who want it', checked: true })}`,
   });
 }
 
@@ -73,7 +74,7 @@ export async function closeOne(c: PageContext, form: Form, month: string): Promi
   if (!(await read(c, (sql) => isClosed(sql, company, month)))) {
     await read(c, (sql) => requireInOrder(sql, company, month));
     await askIfOnItsWay(c, form, month, shown);
-    await closeMonth(closing(c), company, { month, anyway: true, bound: SHARED_BOUND });
+    await closeMonth(closing(c), company, { month, anyway: true, mail: form.checked('mail'), bound: SHARED_BOUND });
   }
   return c.redirect(`${shown}&done=month-closed`, 303);
 }

@@ -8,6 +8,7 @@ import { KEY, NETWORKS } from '../../domain/settings/key.ts';
 import { MODEL } from '../../domain/settings/model.ts';
 import { eachSetting, neededOf } from '../../domain/settings/setting.ts';
 import type { CompanyRole, Role } from '../../domain/user.ts';
+import { emailSpelling } from '../../domain/visible-text.ts';
 import { changeAssistant, createAssistant, removeAssistant } from '../../operations/assistant.ts';
 import { removeCostCenterBudget, setCostCenterBudget } from '../../operations/cost-center.ts';
 import { changeGroup, createGroup, removeGroup } from '../../operations/group.ts';
@@ -212,13 +213,13 @@ const keys: ListKind<wanted.WantedKey> = {
 };
 
 const users: ListKind<wanted.WantedUser> = {
-  name: ({ email }) => email.toLowerCase(),
+  name: ({ email }) => emailSpelling(email),
   leavesFirst: true,
   async find(run, _all, owner) {
     const { sql } = run;
     const company_id = owner?.id ?? null;
     return async ({ absent, email: given, role: asked, password }, at) => {
-      const email = given.toLowerCase();
+      const email = emailSpelling(given);
       const row = await findUser(sql, email);
       if (row !== null && row.company_id !== company_id) {
         if (!absent) run.mistake(`${at}/email`, 'is the address of a user elsewhere');

@@ -64,17 +64,18 @@ export const statementCommands: readonly Command[] = [
       all: flag('--all-companies', 'close it for every company that has calls in it, or late calls of earlier months'),
       month,
       anyway: flag('--anyway', 'close it although records are known to be on their way'),
+      mail: flag('--mail', 'send each statement by e-mail to the owners of its company, and to others who want it'),
       csv,
       spreadsheet,
     },
     notes: `The month must be over in the billing time zone, and no gateway may still hold records of it, as far as the gateways have told. A company's months are closed in their order, as statements are numbered: while an earlier month with calls is open, the command refuses and names what to close first. This cannot be undone: what is booked for the month later becomes a correction on the company's next statement.
-A month that is closed already stays as it is, and its statement is printed again. With --all-companies the command may be interrupted and run again.`,
-    async run(context, { company, all, month, anyway, csv, spreadsheet }) {
+A month that is closed already stays as it is, and its statement is printed again. With --all-companies the command may be interrupted and run again. E-mails are sent by a gateway with SMTP_URL, once to each person.`,
+    async run(context, { company, all, month, anyway, mail, csv, spreadsheet }) {
       if (all === (company !== undefined)) throw new ArgumentError('give either --company or --all-companies');
       const form = csvForm(csv, spreadsheet, context.json);
       if (form !== null && all) throw new ArgumentError('--csv needs --company');
-      if (company === undefined) return closeAll(context, { month, anyway });
-      await closeMonth((work) => context.transact(work, FOREVER), company, { month, anyway });
+      if (company === undefined) return closeAll(context, { month, anyway, mail });
+      await closeMonth((work) => context.transact(work, FOREVER), company, { month, anyway, mail });
       return show(context, company, month, form);
     },
   }),

@@ -8,8 +8,7 @@ import { asLanguage, ENGLISH } from '../../domain/languages.ts';
 import { hashPassword, readPassword } from '../../domain/password.ts';
 import { throwNotFound } from '../../domain/refusal.ts';
 import { COMPANY_ROLES, companyMistake, ROLES } from '../../domain/user.ts';
-import { INVITATION_PATH, instantText } from '../../domain/wording/invitation.ts';
-import { factorMail } from '../../domain/wording/person-mail.ts';
+import { accountMail, INVITATION_PATH, instantText } from '../../domain/wording/person-mail.ts';
 import { eraseAnyPerson } from '../../operations/erasure.ts';
 import { createInvitation, renewInvitation, withdrawInvitation } from '../../operations/invitation.ts';
 import { resetFactor } from '../../operations/second-factor.ts';
@@ -187,9 +186,9 @@ export const userCommands: readonly Command[] = [
       });
       if (config.alertMail !== null) {
         const { mailer } = await import('../../events/mail.ts');
-        const words = wordsOf(asLanguage(reader.language ?? reader.company_language) ?? ENGLISH);
+        const words = wordsOf(asLanguage(reader.language) ?? ENGLISH);
         const at = instantText(new Date(), config.billingTimezone, words);
-        const message = factorMail({ kind: 'reset' }, at, words, config.brand);
+        const message = accountMail({ kind: 'reset' }, at, words, config.brand);
         await mailer(
           config.alertMail,
           MAIL_MS,

@@ -29,12 +29,12 @@ const LEDGER_COLUMNS = 'model_slug endpoint usage_source outcome cost_center';
 /** What is kept of companies and their people. */
 // biome-ignore format: a table
 export const KEPT: Readonly<Record<Entry, Tables>> = {
-  users: { users: 'email role password_hash oidc_group language saved_views' },
+  users: { users: 'email role password_hash oidc_group language saved_views page_language reset_digest' },
   groups: { oidc_groups: 'name role' },
   invitations: { invitations: 'email role digest created_by' },
   sessions: { sessions: 'digest browser second_factor' },
   factors: { second_factors: 'secret pending recovery' },
-  receivers: { alert_receivers: 'email percents digest created_by' },
+  receivers: { alert_receivers: 'email percents digest created_by language' },
   costCenters: { cost_center_budgets: 'name' },
   company: { companies: textsOf({ ...COMPANY, ...DISABLED }) },
   keys: { api_keys: `${textsOf(KEY)} digest prefix created_by purpose` },

@@ -88,7 +88,7 @@ export const costCenter = written(
   'cost-center',
 );
 export const email = written(
-  `^[^\\s${CONTROL}@<>"]{1,120}@[^\\s${CONTROL}@<>"]{1,120}$`,
+  `^[\\w.!#$%&'*+/=?^\`{|}~-]{1,64}@[^\\s${CONTROL}@<>"]{1,189}$`,
   'an address such as ada@example.com',
   'email',
 );

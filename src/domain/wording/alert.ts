@@ -1,6 +1,6 @@
 import { FORECAST, STOP_PATH } from '../event.ts';
 import type { Words } from '../language/en.ts';
-import { type MailBrand, oneLine, plainMail } from '../language/mail.ts';
+import { type MailBrand, type MailPart, type Message, mailIn } from '../language/mail.ts';
 import { eurIn } from './eur-text.ts';
 
 /**
@@ -30,7 +30,7 @@ export interface BudgetAlert {
 }
 
 /**
- * Subject and plain text of an e-mail.
+ * An e-mail of alerts.
  * @param alerts of one company
  * @param words of the reader's language
  * @param pages base address of the administration pages; null: no link
@@ -42,48 +42,42 @@ export function mailOf(
   brand: MailBrand,
   pages: URL | null,
   outsider: string | null = null,
-) {
+): Message {
   const { mails } = words;
   const [first] = alerts;
-  const told = alerts.map((alert) => paragraphOf(alert, words));
-  const { title, lines } =
-    told.length === 1
-      ? (told[0] as Paragraph)
-      : {
-          title: oneLine(mails.alerts({ count: told.length, company: first.company.name })),
-          lines: told.flatMap((each, k) => (k === 0 ? each.lines : ['', '', ...each.lines])),
-        };
+  const told = alerts.map((alert) => partsOf(alert, words));
+  const title =
+    alerts.length === 1 ? told[0]?.[0].title : mails.alerts({ count: told.length, company: first.company.name });
+  const parts: MailPart[] = told.flat();
   if (pages !== null && outsider === null) {
-    lines.push('', new URL(told.length === 1 ? pageOf(first) : companyPage(first), pages).href);
+    const page = alerts.length === 1 ? pageOf(first) : companyPage(first);
+    parts.push({ href: new URL(page, pages).href, label: mails.toUsage });
   } else if (pages !== null) {
-    lines.push('', mails.noMore, new URL(STOP_PATH + outsider, pages).href);
+    parts.push(mails.noMore, { href: new URL(STOP_PATH + outsider, pages).href });
   }
-  return plainMail(words, brand, title, lines);
-}
-
-interface Paragraph {
-  readonly title: string;
-  readonly lines: string[];
+  return mailIn(words, brand, title as string, parts);
 }
 
 /** What an e-mail says of one alert. */
-function paragraphOf(alert: BudgetAlert, { mails, locale }: Words): Paragraph {
+function partsOf(alert: BudgetAlert, { mails, locale }: Words) {
   const { company, key = null, cost_center = null, threshold, budget_eur, spent_eur, forecast_eur } = alert;
   const { shown: eur } = eurIn(locale);
   const month = monthName(alert.month, locale);
-  const named =
+  const who =
     cost_center !== null
       ? mails.costCenter({ name: cost_center, company: company.name })
       : key === null
         ? company.name
         : mails.key({ ...key, company: company.name });
-  const who = oneLine(named);
   const title =
     threshold === FORECAST ? mails.forecast({ who, month }) : mails.used({ who, percent: threshold, month });
-  const lines = [mails.sentence(title), '', mails.budget(eur(budget_eur)), mails.spent(eur(spent_eur))];
-  if (forecast_eur !== null) lines.push(mails.atEnd(eur(forecast_eur)));
-  lines.push('', cost_center !== null ? mails.refusesNothing : threshold === '100' ? mails.refused : mails.willRefuse);
-  return { title, lines };
+  const facts: [string, string][] = [
+    [mails.budget, eur(budget_eur)],
+    [mails.spent, eur(spent_eur)],
+  ];
+  if (forecast_eur !== null) facts.push([mails.atEnd, eur(forecast_eur)]);
+  const then = cost_center !== null ? mails.refusesNothing : threshold === '100' ? mails.refused : mails.willRefuse;
+  return [{ title }, { facts }, then] as const;
 }
 
 /** The page with what a company spent, below the address of the pages. */
@@ -109,7 +103,7 @@ export function costCenterPage(company: string, name: string, month: string | nu
 }
 
 /**
- * Subject and text of the e-mail that asks an address outside a company whether it wants its alerts.
+ * The e-mail that asks an address outside a company whether it wants its alerts.
  * @param by who asks; null: the operator
  * @param until when the link ends, in words
  */
@@ -117,22 +111,18 @@ export function confirmationMail(
   { company, by, link, until }: { company: string; by: string | null; link: string; until: string },
   words: Words,
   brand: MailBrand,
-) {
+): Message {
   const { mails } = words;
-  const name = oneLine(company);
-  return plainMail(words, brand, mails.wanted(name), [
-    mails.wants({ by: by ?? brand.name, company: name }),
-    '',
+  return mailIn(words, brand, mails.wanted(company), [
+    mails.wants({ by: by ?? brand.name, company }),
     mails.agree(until),
-    '',
-    link,
-    '',
+    { href: link, label: words.alerts.agree },
     mails.doNothing,
   ]);
 }
 
 /** "November 2026" of "2026-11". */
-function monthName(month: string, locale: string): string {
+export function monthName(month: string, locale: string): string {
   const format = new Intl.DateTimeFormat(locale, { month: 'long', year: 'numeric', timeZone: 'UTC' });
   return format.format(new Date(`${month}-01T00:00:00Z`));
 }

@@ -7,9 +7,14 @@ import type { Database, Sql, Work } from './pool.ts';
  */
 export function actingAs<T>(db: Database, actor: string, deadlineMs: number, work: Work<T>): Promise<T> {
   return db.transaction(deadlineMs, async (sql) => {
-    await sql`select set_config('tollgate.actor', ${actor}, true)`;
+    await nameActor(sql, actor);
     return work(sql);
   });
+}
+
+/** Names the actor of a transaction. */
+export async function nameActor(sql: Sql, actor: string): Promise<void> {
+  await sql`select set_config('tollgate.actor', ${actor}, true)`;
 }
 
 /** Bytes that the transaction has written into the audit log so far (sql/schema/audit.sql). */

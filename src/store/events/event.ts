@@ -1,5 +1,6 @@
 import {
   type Channel,
+  CLOSED_MONTH,
   type CompanyEvent,
   type Delivery,
   EVENT_DAYS,
@@ -8,6 +9,7 @@ import {
   STANDARD_PERCENTS,
 } from '../../domain/event.ts';
 import type { EventLook, EventReceivers, EventStore } from '../../domain/ports.ts';
+import type { ClosedMonth } from '../../domain/wording/statement-mail.ts';
 import { matching } from '../connection/columns.ts';
 import type { Range } from '../connection/cursor.ts';
 import type { Database, Sql } from '../connection/pool.ts';
@@ -20,6 +22,10 @@ const MANY_MS = 20_000; // with all events that are new, or too old
 /** How many of a company's deliveries by one channel, new or replayed, are due at once; then one after each pause. */
 const BURST = 32;
 const PAUSE_SECONDS = 0.1;
+/** The models that a summary names. */
+const SUMMARY_MODELS = 3;
+/** Whether the user `u` gets the summaries of the company's months. */
+const WANTS_SUMMARY = `u.role in ('owner', 'administrator') and coalesce(u.monthly_summary, u.role = 'owner')`;
 /** Most e-mails that are read at once, so that those of one company and reader become one. */
 const MOST_TOGETHER = 2000;
 
@@ -171,7 +177,8 @@ function eventOf({ id, kind, company, actor, body, occurred_at }: Columns): Comp
 async function readDue(sql: Sql, channel: Channel, limit: number, operators: readonly string[]): Promise<Delivery[]> {
   const rows = await sql<(Columns & Omit<Delivery, 'event'>)[]>`
     select ${eventColumns(sql)}, d.channel, d.recipient, d.attempts,
-      case when u.id is not null then coalesce(u.language, c.language) when r.id is not null then c.language end as language,
+      case when u.id is not null then coalesce(u.language, c.language, u.page_language)
+        when r.id is not null then coalesce(r.language, c.language) end as language,
       case when u.id is null then r.id end as outsider
     from event_deliveries d join events e on e.id = d.event_id ${joined(sql)}
     left join users u on d.channel = 'email' and u.email = d.recipient and u.company_id = e.company_id
@@ -179,13 +186,44 @@ async function readDue(sql: Sql, channel: Channel, limit: number, operators: rea
     where d.state = 'pending' and d.channel = ${channel} and d.next_attempt_at <= now()
       and (c.closed_at is null or not ${isAlert(sql, 'e')})
       and (d.channel <> 'email' or d.recipient = any (${[...operators]}::text[])
-        or exists (select 1 from alert_readers(e.company_id) p where p.email = d.recipient))
+        or exists (select 1 from alert_readers(e.company_id) p where p.email = d.recipient)
+        or e.kind = ${CLOSED_MONTH} and ${sql.unsafe(WANTS_SUMMARY)})
     order by d.next_attempt_at, e.at, e.id limit ${channel === 'email' ? Math.max(limit, MOST_TOGETHER) : limit}`;
   const due = rows.map(({ channel, recipient, language, outsider, attempts, ...event }) => {
     return { event: eventOf(event), channel, recipient, language, outsider, attempts };
   });
   const messages = new Set(due.slice(0, limit).map(messageOf));
-  return due.filter((delivery) => messages.has(messageOf(delivery)));
+  return Promise.all(
+    due.filter((delivery) => messages.has(messageOf(delivery))).map((delivery) => withSummary(sql, delivery)),
+  );
+}
+
+/** Adds what the e-mail of a closed month tells besides its event. */
+async function withSummary(sql: Sql, delivery: Delivery): Promise<Delivery> {
+  const { channel, event, recipient } = delivery;
+  if (channel !== 'email' || event.type !== CLOSED_MONTH) return delivery;
+  const { number } = event.statement as { readonly number: number };
+  const [summary] = await sql<[Omit<ClosedMonth, 'company' | 'statement'>?]>`
+    select exists (select from users where email = ${recipient} and role = 'owner') as is_owner, (
+        select trim_scale(p.total_eur)::text from statements p
+        where p.company_id = s.company_id and p.billing_month = s.billing_month - interval '1 month') as previous_eur, (
+        select json_agg(m) from (
+          select l ->> 'model' as model, trim_scale(sum((l ->> 'cost_eur')::numeric))::text as cost_eur
+          from jsonb_array_elements(s.content::jsonb -> 'lines') l
+          group by 1 order by sum((l ->> 'cost_eur')::numeric) desc, 1 limit ${SUMMARY_MODELS}) m) as models
+    from statements s where company_id = ${event.company.id} and number = ${number}`;
+  return { ...delivery, event: { ...event, ...summary } };
+}
+
+/** As `mailStatements`: to the company's owners, but those who want no summaries, and to its administrators who want them. */
+export async function insertSummaries(sql: Sql, month: string, company: string | null): Promise<number> {
+  const { count } = await sql`
+    insert into event_deliveries (event_id, channel, recipient)
+    select e.id, 'email', u.email from events e join users u on u.company_id = e.company_id
+    where e.kind = ${CLOSED_MONTH} and e.body #>> '{statement,month}' = ${month.slice(0, 7)}
+      ${matching(sql, { 'e.company_id': company })} and ${sql.unsafe(WANTS_SUMMARY)}
+    on conflict do nothing`;
+  return count;
 }
 
 /** Which events; null: whatever it is. */

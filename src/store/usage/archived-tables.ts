@@ -39,9 +39,12 @@ export const ARCHIVED: readonly ArchivedTable[] = [
     table: 'users',
     what: 'users, who may sign in to the administration pages, and their roles',
     columns: words(
-      'id email company_id role created_at oidc_group last_sign_in_at language second_factor_since recovery_codes erasure_asked_at saved_views',
+      'id email company_id role created_at oidc_group last_sign_in_at language second_factor_since recovery_codes erasure_asked_at saved_views page_language reset_asked_at monthly_summary',
     ),
-    without: { password_hash: 'a secret: it could be used to guess the password' },
+    without: {
+      password_hash: 'a secret: it could be used to guess the password',
+      reset_digest: 'a secret: it identifies the link to a new password',
+    },
     order: 'email',
   },
   {
@@ -60,7 +63,7 @@ export const ARCHIVED: readonly ArchivedTable[] = [
   {
     table: 'alert_receivers',
     what: 'who is told of budgets by e-mail, and at which percentages',
-    columns: words('id company_id email percents forecast created_at created_by expires_at confirmed_at'),
+    columns: words('id company_id email percents forecast created_at created_by expires_at confirmed_at language'),
     without: { digest: 'a secret: it identifies the link by which an address agrees' },
     order: 'created_at, id',
   },

@@ -26,6 +26,8 @@ export interface AlertReceiverRow extends AlertChoice {
   /** When the link ends that was sent to an address outside the company; null: none was. */
   readonly expires_at: Date | null;
   readonly confirmed_at: Date | null;
+  /** Of who added the address, for its e-mails as long as it is none of the company's people; null: that of the company. */
+  readonly language: string | null;
   /** Whether the address is of one of the company's people: they confirm nothing. */
   readonly is_person: boolean;
 }
@@ -33,15 +35,16 @@ export interface AlertReceiverRow extends AlertChoice {
 /** A receiver and the company that tells it. */
 type Named = AlertReceiverRow & { readonly company_name: string };
 
-type NewReceiver = AlertChoice & Pick<AlertReceiverRow, 'company_id' | 'email'> & { readonly created_by: string };
+type NewReceiver = AlertChoice &
+  Pick<AlertReceiverRow, 'company_id' | 'email' | 'language'> & { readonly created_by: string };
 
 /** @throws RefusedChange where the address has a line, or the company does not exist */
 export async function insertReceiver(sql: Sql, asked: NewReceiver): Promise<AlertReceiverRow> {
-  const { company_id, email, percents, forecast, created_by } = asked;
+  const { company_id, email, percents, forecast, created_by, language } = asked;
   const [row] = await explaining(
     sql<AlertReceiverRow[]>`
-      insert into alert_receivers as r (company_id, email, percents, forecast, created_by)
-      values (${company_id}, ${email}, ${[...percents]}::smallint[], ${forecast}, ${created_by})
+      insert into alert_receivers as r (company_id, email, percents, forecast, created_by, language)
+      values (${company_id}, ${email}, ${[...percents]}::smallint[], ${forecast}, ${created_by}, ${language})
       returning ${receiverColumns(sql)}`,
     {
       alert_receivers_once: () => throwConflict('receiver', refusal('receiverTwice', { email })),
@@ -116,6 +119,6 @@ export async function findOutsider(sql: Sql, id: string): Promise<Named | null> 
 /** The columns of an AlertReceiverRow, of the table `r`. */
 function receiverColumns(sql: Sql) {
   return sql`r.id, r.company_id, r.email, r.percents, r.forecast, r.created_at, ${sql.unsafe(CREATED_BY)} as created_by,
-    r.expires_at, r.confirmed_at,
+    r.expires_at, r.confirmed_at, r.language,
     r.email is null or exists (select 1 from users u where u.email = r.email and u.company_id = r.company_id) as is_person`;
 }

@@ -31,16 +31,19 @@ export interface NewSession {
   readonly hash?: string | null;
   /** In words. */
   readonly browser?: string | null;
+  /** Of the page; absent: it is not kept. */
+  readonly language?: string | null;
   readonly secondFactor?: SecondFactor | null;
 }
 
 /** Signs a user in, unless the user was removed, or the password replaced, since they were looked at. */
 export async function insertSession(sql: Sql, session: NewSession): Promise<void> {
-  const { digest, userId, hash = null, browser = null, secondFactor = null } = session;
+  const { digest, userId, hash = null, browser = null, language = null, secondFactor = null } = session;
   await sql`
     with signed_in as (
       update users set last_sign_in_at = case
-        when second_factor_since is null or ${secondFactor}::text is not null then now() else last_sign_in_at end
+          when second_factor_since is null or ${secondFactor}::text is not null then now() else last_sign_in_at end,
+        page_language = case when role = 'operator' then null else coalesce(page_language, ${language}) end
       where id = ${userId} and (${hash}::text is null or password_hash = ${hash}) returning id
     )
     insert into sessions (digest, user_id, browser, second_factor)

@@ -1,3 +1,4 @@
+import { digestBytes } from '../../domain/key.ts';
 import { refusal, throwConflict, throwNotFound, unknownCompany } from '../../domain/refusal.ts';
 import type { CompanyRole, Role } from '../../domain/user.ts';
 import { matching } from '../connection/columns.ts';
@@ -66,11 +67,57 @@ export async function findUserById(sql: Sql, id: string) {
 export async function updatePassword(sql: Sql, id: string, hash: string, former: string | null = null): Promise<void> {
   const { count } = await explaining(
     sql`
-      update users set password_hash = ${hash}
+      update users set password_hash = ${hash}, reset_digest = null, reset_asked_at = null
       where id = ${id} and (${former}::text is null or password_hash = ${former})`,
     { users_by_group: () => throwConflict('user', `${BY_GROUP}, and signs in there. There is no password to set.`) },
   );
   if (count === 0) throwNotFound('user');
+}
+
+/** Whether a person gets the summaries of the company's months. */
+export async function wantsSummary(sql: Sql, id: string): Promise<boolean> {
+  const [row] = await sql<[{ wants: boolean }?]>`
+    select coalesce(monthly_summary, role = 'owner') as wants from users where id = ${id}`;
+  return row?.wants ?? false;
+}
+
+export async function updateSummary(sql: Sql, id: string, wants: boolean): Promise<void> {
+  await sql`update users set monthly_summary = ${wants} where id = ${id}`;
+}
+
+/** Minutes for which the link of an e-mail works by which a person chooses a new password. */
+export const RESET_MINUTES = 60;
+/** No other one is made within so many. */
+const RESET_PAUSE_MINUTES = 15;
+
+/** The link works, and the person has a password. */
+const IS_RESET = `reset_asked_at > now() - make_interval(mins => ${RESET_MINUTES}) and password_hash is not null`;
+
+/**
+ * Makes the link by which the user with an address (in lower case) chooses a new password; an earlier one ends.
+ * @returns the user's id, and whether there is a password; null: nobody has the address, or the last link is too young
+ */
+export async function updateReset(sql: Sql, email: string, token: string) {
+  const [row] = await sql<{ id: string; has_password: boolean }[]>`
+    update users set reset_digest = ${digestBytes(token)}, reset_asked_at = now()
+    where email = ${email} and (reset_asked_at is null or reset_asked_at < now() - make_interval(mins => ${RESET_PAUSE_MINUTES}))
+    returning id, password_hash is not null as has_password`;
+  return row ?? null;
+}
+
+/** The user of a link; null when it was used, or its time is over, or there is a newer one. */
+export async function findReset(sql: Sql, token: string): Promise<Pick<UserRow, 'id' | 'email'> | null> {
+  const [row] = await sql<Pick<UserRow, 'id' | 'email'>[]>`
+    select id, email from users where reset_digest = ${digestBytes(token)} and ${sql.unsafe(IS_RESET)}`;
+  return row ?? null;
+}
+
+/** Stores the password that the user of a link chose, once. @returns the user's id; null as `findReset` */
+export async function updatePasswordByLink(sql: Sql, token: string, hash: string): Promise<string | null> {
+  const [row] = await sql<{ id: string }[]>`
+    update users set password_hash = ${hash}, reset_digest = null, reset_asked_at = null
+    where reset_digest = ${digestBytes(token)} and ${sql.unsafe(IS_RESET)} returning id`;
+  return row?.id ?? null;
 }
 
 /** Not in the audit log, as signing in is not. */
@@ -178,24 +225,26 @@ export async function setErasureAsked(sql: Sql, id: string, asks: boolean): Prom
   return row?.is_news ?? throwNotFound('user');
 }
 
-/** An address, and the languages of its reader: the person's own, and that of the company; null: none. */
+/** An address, and the language of e-mails to it. */
 export interface Reader {
   readonly email: string;
   readonly language: string | null;
-  readonly company_language: string | null;
 }
+
+/** The language of e-mails to the user `u` of the company `c`: what the person chose, the company, or the person's first page was in. */
+export const LANGUAGE_OF_MAILS = 'coalesce(u.language, c.language, u.page_language)';
 
 /** The owners of a company; operators with null. */
 export async function listOwners(sql: Sql, company: string | null): Promise<Reader[]> {
   return sql<Reader[]>`
-    select email, u.language, c.language as company_language from users u left join companies c on c.id = company_id
+    select email, ${sql.unsafe(LANGUAGE_OF_MAILS)} as language from users u left join companies c on c.id = company_id
     where ${company === null ? sql`role = 'operator'` : sql`company_id = ${company} and role = 'owner'`} order by email`;
 }
 
 /** A user as the receiver of e-mails. @throws RefusedChange not_found */
 export async function findReader(sql: Sql, id: string): Promise<Reader> {
   const [row] = await sql<Reader[]>`
-    select email, u.language, c.language as company_language from users u left join companies c on c.id = company_id
+    select email, ${sql.unsafe(LANGUAGE_OF_MAILS)} as language from users u left join companies c on c.id = company_id
     where u.id = ${id}`;
   return row ?? throwNotFound('user');
 }

@@ -109,7 +109,7 @@ t.test('an address outside the company is sent a link, which its reader has to u
 
 t.test('each of its e-mails has a link that ends them', async (t) => {
   const { mailOf } = await import('../../../src/domain/wording/alert.ts');
-  const brand = { name: 'Tollgate', support: null, imprint: null, privacy: null };
+  const brand = { name: 'Tollgate', color: null, logo: null, support: null, imprint: null, privacy: null };
   const textFor = (outsider: string | null) => mailOf([alert], wordsOf('de'), brand, pages, outsider).text;
   const id = await idOf(BOOKS);
   const alert = {

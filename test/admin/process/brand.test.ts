@@ -1,6 +1,7 @@
 import t from 'tap';
-import { adjustedColor, brandStyle, colourOf, contrast, shadesOf } from '../../../src/admin/process/brand.ts';
+import { adjustedColor, brandStyle, shadesOf } from '../../../src/admin/process/brand.ts';
 import { readConfig } from '../../../src/config.ts';
+import { colourOf, contrast } from '../../../src/config-brand.ts';
 
 /** WCAG 2.2, 1.4.3, for texts of any size. */
 const AA = 4.5;

@@ -162,7 +162,7 @@ function processOfPages(t: Test, restMs?: number): { pages: PagesProcess; logged
     oidc: null,
     secondFactor: { keys: [], required: null },
     mail: null,
-    brand: { name: 'Tollgate', logo: null, style: null, support: null, imprint: null, privacy: null },
+    brand: { name: 'Tollgate', color: null, logo: null, style: null, support: null, imprint: null, privacy: null },
   };
   const pages = new PagesProcess(settings, log, restMs);
   t.teardown(() => pages.close());

@@ -203,13 +203,8 @@ t.test('where e-mails are set up the link is sent, and only below ADMIN_URL', as
   );
   t.match(byOperator?.text, /You are invited to Evil/);
   t.notMatch(byOperator?.text, sending.people.operator, 'companies do not know the addresses of operators');
-  await person.post(path, { email: 'fay,boss@customer.example', role: 'member' });
-  const [, , odd] = await until(
-    async () => mailbox.mails,
-    'the third e-mail is there',
-    (mails) => mails.length === 3,
-  );
-  t.same(odd?.to, ['"fay,boss"@customer.example'], 'an address with a comma is one, and not that of somebody else');
+  for (const email of ['fay,boss@customer.example', 'ä@ö', 'jörg@customer.example'])
+    t.equal((await person.post(path, { email, role: 'member' })).status, 422, 'what a browser takes for no address');
   mailbox.refuse('gone@customer.example');
   const failed = await person.post(path, { email: 'gone@customer.example', role: 'member' });
   t.match(failed.text, 'The e-mail could not be sent');
@@ -222,7 +217,7 @@ t.test('where e-mails are set up the link is sent, and only below ADMIN_URL', as
     role: 'owner',
   });
   t.match(asked.text, 'Give this link to');
-  t.equal(mailbox.mails.length, 3);
+  t.equal(mailbox.mails.length, 2);
 });
 
 t.test('an operator creates a company and invites its owner in one step', async (t) => {

@@ -232,7 +232,7 @@ t.test('an operator takes it away by page: the person is signed out everywhere, 
   t.match(textOf(await boss.get(`/users/${id}/second-factor`)), /Be sure who asks/);
   t.equal(to(await boss.post(`/users/${id}/second-factor`)), `/users/${id}?done=factor-reset`);
   t.equal((await sql`select from sessions where user_id = ${id}`).length, 0);
-  await mailTo(owner, /second factor was taken away/);
+  await mailTo(owner, /second factor was reset/);
   t.equal((await (await signIn(owner)).get('/account')).status, 200);
   const again = await boss.post(`/users/${id}/second-factor`);
   t.equal(again.status, 422);

@@ -172,7 +172,7 @@ t.test('reset-factor takes the second factor away, ends the sessions and tells t
   });
   t.match((await tollgate(['user', 'list'], { env })).out, /administrator@example\.com +administrator +Acme +on +/);
   t.match(await reset(), { code: 0, err: '', json: { id, email } });
-  t.match(mailbox.mails, [{ to: [email], text: /Your second factor was taken away/ }]);
+  t.match(mailbox.mails, [{ to: [email], text: /Your second factor was reset/ }]);
   const [left] = await db.run(
     5000,
     (sql) => sql`select second_factor_since, recovery_codes,

@@ -2,7 +2,7 @@ import t from 'tap';
 import { wordsOf } from '../../../src/domain/language/language.ts';
 import { type BudgetAlert, mailOf } from '../../../src/domain/wording/alert.ts';
 
-const BRAND = { name: 'Tollgate', support: null, imprint: null, privacy: null };
+const BRAND = { name: 'Tollgate', color: null, logo: null, support: null, imprint: null, privacy: null };
 const [EN, DE] = [wordsOf('en'), wordsOf('de')];
 
 const ALERT: BudgetAlert = {
@@ -19,7 +19,7 @@ const ALERT: BudgetAlert = {
 
 t.test('an e-mail says who, how much, and where to look', async (t) => {
   const pages = new URL('https://gate.example');
-  t.same(mailOf([ALERT], EN, BRAND, pages), {
+  t.match(mailOf([ALERT], EN, BRAND, pages), {
     subject: '[Tollgate] ACME has used 80 % of its budget for November 2026',
     text: `ACME has used 80 % of its budget for November 2026.
 
@@ -78,11 +78,13 @@ https://gate.example/companies/0b9f6a52-9d1e-4f6b-8a57-0d3c5f1b7e21/usage?month=
 t.test('an e-mail is in the language of its receiver, and names the operator and its pages below', async (t) => {
   const brand = {
     name: 'Modellwerk',
+    color: null,
+    logo: null,
     support: 'mailto:hilfe@modellwerk.example',
     imprint: 'https://modellwerk.example/impressum',
     privacy: null,
   };
-  t.same(mailOf([{ ...ALERT, budget_eur: '1400', threshold: '100', spent_eur: '1400.004' }], DE, brand, null), {
+  t.match(mailOf([{ ...ALERT, budget_eur: '1400', threshold: '100', spent_eur: '1400.004' }], DE, brand, null), {
     subject: '[Modellwerk] ACME hat 100 % des Budgets für November 2026 verbraucht',
     text: `ACME hat 100 % des Budgets für November 2026 verbraucht.
 
