@@ -279,6 +279,21 @@ t.test('an operator has no company, and every other role has one', async (t) => 
   t.equal(companyMistake('owner', company), null);
 });
 
+t.test('an address that few mail servers take is refused by all faces', async (t) => {
+  const owner = await signedIn(office, 'owner');
+  for (const email of ['ä@ö', 'jörg@x.example', 'a b@x.example']) {
+    const invited = { email, role: 'member' };
+    t.match(await send(office, token, ['POST', `${base}/invitations`], invited), { status: 400 }, email);
+    t.equal((await owner.post(`${base}/users`, invited)).status, 422, email);
+    t.equal((await owner.post(`${base}/alerts`, { email, percents: '50' })).status, 422, email);
+    const argv = ['--email', email, '--company', company, '--role', 'member'];
+    t.match(await tollgate('user', 'invite', ...argv), { code: 64, err: 'must be an address such as ada@example.com' });
+    writeFileSync(path, `companies:\n  - { name: Nordlicht Verlag, users: [{ email: "${email}", role: member }] }\n`);
+    t.match((await tollgate('apply', path)).err, /users\[0\]\.email must/, email);
+  }
+  t.same([...(await sql`select email from invitations where company_id = ${company} and email like '%ö%'`)], []);
+});
+
 t.test('a group makes operators only by the command and the file, which name that role', async (t) => {
   const operator = await signedIn(office, 'operator');
   const asked = { name: 'ops', role: 'operator' };

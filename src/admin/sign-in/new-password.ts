@@ -69,7 +69,7 @@ async function sendLink(c: PageContext, form: Form): Promise<Response> {
     const asked = { link, minutes: RESET_MINUTES, signIn: oidc === null ? null : new URL('/sign-in', adminUrl).href };
     return { to: email, message: newPasswordMail(asked, wordsFor(made), brand) };
   });
-  return c.redirect(`${FORGOT_PATH}?done=new-password-asked`, 303);
+  return c.redirect('/sign-in?done=new-password-asked', 303);
 }
 
 function newPage(c: PageContext, form: Form, { email }: Found, status?: 422): Promise<Response> {

@@ -327,7 +327,7 @@ export const de: Words = {
     goOn: 'Mit meinen Eingaben fortfahren',
   },
   newPassword: {
-    lead: 'Sie erhalten eine E-Mail mit einem Link, über den Sie ein neues festlegen.',
+    lead: 'Sie erhalten eine E-Mail mit einem Link, über den Sie ein neues Passwort festlegen.',
     send: 'Link senden',
     noMail: 'Dieser Dienst versendet keine E-Mails. Ein neues Passwort legt sein Betreiber für Sie fest.',
     support: 'Betreiber kontaktieren',

@@ -275,7 +275,7 @@ export const en = {
     goOn: 'Go on with what I typed',
   },
   newPassword: {
-    lead: 'You get an e-mail with a link by which you choose a new one.',
+    lead: 'You get an e-mail with a link to choose a new password.',
     send: 'Send the link',
     noMail: 'This service sends no e-mails. Its operator sets a new password for you.',
     support: 'Contact the operator',

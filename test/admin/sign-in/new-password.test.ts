@@ -93,12 +93,12 @@ t.test('the answer is the same, whether the address is known or not', async (t) 
     answers.push(await ask(email));
   for (const { status, headers, text } of answers) {
     t.equal(status, 303);
-    t.equal(headers.get('location'), `${FORGOT}?done=new-password-asked`);
+    t.equal(headers.get('location'), '/sign-in?done=new-password-asked');
     t.equal(text, answers[0]?.text);
     t.same(headers.getSetCookie(), []);
   }
   t.match(
-    (await new Person(office.adminUrl).get(`${FORGOT}?done=new-password-asked`)).text,
+    (await new Person(office.adminUrl).get('/sign-in?done=new-password-asked')).text,
     'If this address has an account',
   );
   await until(
