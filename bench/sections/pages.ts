@@ -155,7 +155,7 @@ export function pathsOf(today: string): Readonly<Record<string, string>> {
     'its models by day': `${company}/usage?by=model&and=day&${days(addDays(today, -29))}`,
     'its keys by day': `${company}/usage?by=key&and=day&${days(addDays(today, -29))}`,
     'its cost centres': `${company}/cost-centers`,
-    'calls that name no cost centre': `${company}/cost-center?name=%20`,
+    'calls that name no cost centre': `${company}/usage?cost_center=%20`,
     'its keys': `${company}/keys`,
     'its keys by cost': `${company}/keys?sort=-cost`,
     'one of its keys': `${company}/keys/${key}`,

@@ -80,7 +80,6 @@ import { newPasswordRoutes } from './sign-in/new-password.ts';
 import { secondFactorRoutes } from './sign-in/second-factor.ts';
 import { signInRoutes } from './sign-in/sign-in.ts';
 import { submit } from './submission.ts';
-import { costCenterRoutes } from './usage/cost-center.ts';
 import { costCentersRoutes } from './usage/cost-centers.ts';
 import { firstStepRoutes } from './usage/first-steps.ts';
 import { requestRoutes } from './usage/request.ts';
@@ -103,7 +102,6 @@ export const ROUTES: readonly Route[] = [
   ...firstStepRoutes,
   ...usageRoutes,
   ...costCentersRoutes,
-  ...costCenterRoutes,
   ...allUsageRoutes,
   ...statementRoutes,
   ...monthEndRoutes,

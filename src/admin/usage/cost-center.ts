@@ -1,4 +1,3 @@
-import { wholeMonth } from '../../domain/reports/day-range.ts';
 import { costCenterName, mayHaveBudget, OTHERS, readBudgetedCostCenter } from '../../domain/request/cost-center.ts';
 import { COST_CENTER, COST_CENTER_OR_NONE, type CostCenterColumns } from '../../domain/settings/cost-center.ts';
 import { labelsOf } from '../../domain/settings/setting.ts';
@@ -7,83 +6,54 @@ import { removeCostCenterBudget, setCostCenterBudget } from '../../operations/co
 import { may } from '../../operations/permission.ts';
 import { type CostCenterBudgetRow, costCenterBudgetOf } from '../../store/company/cost-center.ts';
 import { NIL_ID } from '../../store/connection/expressions.ts';
-import { type CompanyUsage, readCompanyUsage } from '../../store/usage/company-usage.ts';
-import { type CostCenterState, readCostCenterState } from '../../store/usage/cost-center.ts';
-import { NO_FILTERS } from '../../store/usage/cube.ts';
-import { readQuality } from '../../store/usage/quality.ts';
-import { budgetBar, chartTiles } from '../page/chart.ts';
-import { change, mayNow, type PageContext, param, type Route, read } from '../page/context.ts';
+import type { CompanyUsage } from '../../store/usage/company-usage.ts';
+import type { CostCenterState } from '../../store/usage/cost-center.ts';
+import { budgetBar } from '../page/chart.ts';
+import { change, mayNow, type PageContext, param } from '../page/context.ts';
 import { csrfInput, formState } from '../page/field.ts';
-import { Form } from '../page/form.ts';
+import type { Form } from '../page/form.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
-import { badge, companyHeading, emptyText, exactSwitch, page } from '../page/layout.ts';
+import { badge } from '../page/layout.ts';
 import { lockEdited, lockInput } from '../page/optimistic-lock.ts';
 import { readSettings, settingFields } from '../page/setting.ts';
-import { askedMonth, monthForm } from './cost-centers.ts';
-import { usageCard } from './usage.ts';
 import { forecastText, sumCards } from './usage-cards.ts';
-import { drawnByModel } from './usage-chart.ts';
-import { inQuery, queryOf, rangeText, readLabel, UNGROUPED, type UsageQuery } from './usage-query.ts';
-import { MAX_LINES, modelAndKeyTables } from './usage-tables.ts';
+import { inQuery, readLabel } from './usage-query.ts';
 
-const PATH = '/companies/:company/cost-center';
+/** What one cost centre may cost: part of the page of its usage. */
 
-/** One cost centre: what it cost in a month, by day, model and key, and what it may cost. Its name is in the query. */
-export const costCenterRoutes: readonly Route[] = [
-  { method: 'GET', path: PATH, action: 'usage.read', handle: costCenter },
-  { method: 'POST', path: PATH, action: 'cost-center.write', handle: save, page: costCenter },
-];
-
-async function costCenter(c: PageContext, form: Form): Promise<Response> {
+/** From the address that mails and lists have, whose name may be spelled in several ways, to the usage of a month. */
+export function toCostCenter(c: PageContext): Response {
   const id = param(c, 'company');
-  const asked = form.path === null ? c.req.query('name') : form.values.get('name');
+  const { name, cost_center: asked = name, month = '', ...rest } = c.req.query();
   if (!asked) return c.redirect(`/companies/${id}/cost-centers`, 303);
   const label = readLabel(asked);
-  const name = costCenterName(label) ?? label; // another program may have booked what no call can name
-  const { month, isPresent } = askedMonth(c);
-  c.set('pageAddress', costCenterPage(id, name, isPresent ? null : month.slice(0, 7)));
+  const cost_center = inQuery(costCenterName(label) ?? label); // another program may have booked what no call can name
+  const query = new URLSearchParams({ ...(month && { month }), cost_center, ...rest });
+  return c.redirect(`/companies/${id}/usage?${query}`, 302);
+}
+
+/** The title of its page. @param when the days that are shown */
+export function costCenterTitle(name: string, when: string, { words: { costCenters: words } }: Format): string {
+  if (name === '') return `${words.noneTitle} ${when}`;
+  return `${name === OTHERS ? words.othersTitle : `${words.one} ${name}`} ${when}`;
+}
+
+/** The sums of the shown days, the budget of the present month, and the form that sets it. */
+export function costCenterCards(
+  c: PageContext,
+  form: Form,
+  name: string,
+  usage: CompanyUsage,
+  { state, budget }: { readonly state: CostCenterState; readonly budget: CostCenterBudgetRow | null },
+): Html {
   const { format } = c.var;
-  const query: UsageQuery = {
-    range: wholeMonth(month),
-    filters: { ...NO_FILTERS, cost_center: name },
-    form: new Form(undefined, null, form.language),
-    ...UNGROUPED,
-    page: 'usage',
-  };
-  const { usage, quality, state, budget } = await read(c, async (sql) => ({
-    usage: await readCompanyUsage(sql, id, query.range, query.filters, MAX_LINES),
-    quality: await readQuality(sql, id, query.range, query.filters),
-    state: await readCostCenterState(sql, id, name),
-    budget: await costCenterBudgetOf(sql, id, name),
-  }));
-  const title = titleOf(name, format);
-  const { costCenters: words, usage: usageWords } = format.words;
-  const kept = html`<input type="hidden" name="name" value="${inQuery(name)}">`;
-  const body = html`${companyHeading(c, { id, name: usage.company_name })}
-<div class="title-row"><h1>${title}</h1>
-<p class="actions"><a class="button quiet" href="usage${queryOf(query)}">${words.usage}</a> <a class="button quiet" href="usage${queryOf(query, { against: 'before' })}">${words.change}</a> <a class="button quiet" href="cost-centers">${words.all}</a></p></div>
-${name === OTHERS ? html`<p class="lead">${words.othersText}</p>` : ''}
-<div class="usage-bar">${monthForm(c, `/companies/${id}/cost-center`, month, usage.months, kept)}</div>
-${cards(usage, state, format)}
-${mayHaveBudget(name) ? budgetCard(c, form, name, budget) : ''}
-${chartTiles()}${usage.by_time.length === 0 ? emptyText(usageWords.noCalls({ when: rangeText(query.range, format), isFiltered: false })) : usageCard(c, query, drawnByModel(usage, 'cost_eur'), ['model'])}
-${modelAndKeyTables(usage, { c, format, query, quality })}
-<p class="muted foot">${words.foot} ${exactSwitch(c)}</p>`;
-  return page(c, `${title}: ${usage.company_name}`, body);
-}
-
-function titleOf(name: string, { words: { costCenters: words } }: Format): string {
-  if (name === '') return words.noneTitle;
-  return name === OTHERS ? words.othersTitle : `${words.one} ${name}`;
-}
-
-/** The sums of the month, and the budget of the present one. */
-function cards(usage: CompanyUsage, state: CostCenterState, format: Format): Html {
   const { usage: words, costCenters } = format.words;
-  return html`<div class="figures">${sumCards(usage, usage.api_cost_eur, costCenters.apiOnly, format)}
+  return html`${name === OTHERS ? html`<p class="lead">${costCenters.othersText}</p>` : ''}
+<div class="figures">${sumCards(usage, usage.api_cost_eur, costCenters.apiOnly, format)}
 <div class="card figure-card wide"><h2>${words.budgetIn(format.month(state.month))}</h2>${budgetOf(state, format)}
-${forecastText(state, format)}</div></div>`;
+${forecastText(state, format)}</div></div>
+${mayHaveBudget(name) ? budgetCard(c, form, name, budget) : ''}`;
 }
 
 function budgetOf({ spent_eur, budget_eur, total_percent, forecast_percent }: CostCenterState, format: Format): Html {
@@ -110,7 +80,7 @@ ${may(c.var.session.user, 'alert.read', company) ? html`<p class="hint">${words.
 <div class="actions"><button class="primary">${words.save}</button></div></form></section>`;
 }
 
-async function save(c: PageContext, form: Form): Promise<Response> {
+export async function saveCostCenter(c: PageContext, form: Form): Promise<Response> {
   const company = param(c, 'company');
   const name = form.required('name', readBudgetedCostCenter);
   const settings = readSettings(form, COST_CENTER_OR_NONE);

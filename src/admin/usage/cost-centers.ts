@@ -52,7 +52,7 @@ ${mayNow(c, 'cost-center.write') ? addForm(c, form, path) : ''}
 }
 
 /** The month of the address, or the present one: its first day. @throws FieldError */
-export function askedMonth(c: PageContext): { readonly month: string; readonly isPresent: boolean } {
+function askedMonth(c: PageContext): { readonly month: string; readonly isPresent: boolean } {
   const { calendar, clock } = c.var.services;
   const present = wholeMonth(calendar.date(clock())).from;
   const asked = c.req.query('month') || null;
@@ -60,19 +60,13 @@ export function askedMonth(c: PageContext): { readonly month: string; readonly i
   return { month, isPresent: month === present };
 }
 
-/** The choice of another month. @param more hidden fields */
-export function monthForm(
-  c: PageContext,
-  path: string,
-  month: string,
-  known: readonly string[],
-  more: Html | string = '',
-) {
+/** The choice of another month. */
+function monthForm(c: PageContext, path: string, month: string, known: readonly string[]): Html {
   const { format } = c.var;
   const { usage: words } = format.words;
   const months = [...new Set([...known, month])].sort().reverse();
   const choices = months.map((each) => [each.slice(0, 7), format.month(each)] as const);
-  return html`<form method="get" action="${path}" class="months">${more}<label for="month">${words.month}</label>
+  return html`<form method="get" action="${path}" class="months"><label for="month">${words.month}</label>
 <select id="month" name="month">${options(choices, month.slice(0, 7))}</select><button>${words.show}</button></form>`;
 }
 

@@ -2,7 +2,7 @@ import { type Action, may } from '../../operations/permission.ts';
 import { ownKeyIds } from '../../store/company/own-key.ts';
 import type { Sql } from '../../store/connection/pool.ts';
 import { holderOf } from '../page/caller.ts';
-import type { PageContext } from '../page/context.ts';
+import { companyOf, type PageContext } from '../page/context.ts';
 
 /**
  * How far somebody sees a company: all of its keys and calls, or, as a member, those of the own keys alone. Pages that
@@ -38,4 +38,10 @@ export function requestsPath(c: PageContext, company: string): string {
 /** The address of the usage page. */
 export function usagePath(c: PageContext, company: string): string {
   return `/companies/${company}/${seesOwnAlone(c, company) ? 'own/' : ''}usage`;
+}
+
+/** The address of the page of usage that is shown: of the company of the path, or of all. */
+export function usageAddress(c: PageContext): string {
+  const company = companyOf(c);
+  return company === null ? '/usage' : usagePath(c, company);
 }

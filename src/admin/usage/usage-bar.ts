@@ -4,6 +4,7 @@ import type { PageContext } from '../page/context.ts';
 import { type Choices, field, formState, options, select } from '../page/field.ts';
 import { Form } from '../page/form.ts';
 import { type Html, html, raw } from '../page/html.ts';
+import { usageAddress } from './reach.ts';
 import {
   FILTERS,
   type FilterName,
@@ -32,7 +33,7 @@ export function usageBar(
   known: Known,
   months: readonly string[],
 ): Html {
-  const { path } = c.req;
+  const path = usageAddress(c);
   const { usage: words } = c.var.format.words;
   const preset = (name: (typeof RANGE_NAMES)[number]) => {
     const range = namedRange(name, today(c));
@@ -66,7 +67,7 @@ function monthSelect(c: PageContext, { range }: UsageQuery, months: readonly str
 function questionForm(c: PageContext, query: UsageQuery, groups: readonly Group[], known: Known): Html {
   const { usage: words, grid, change } = c.var.format.words;
   const { range, form, by, and, figure, against, as } = query;
-  const { path } = c.req;
+  const path = usageAddress(c);
   const state = formState(form.messages.size > 0 ? form : new Form(undefined, null, form.language), path);
   const day = (name: string, label: string, value: string) => field(state, { name, label, type: 'date', value });
   const texts = groups.map((group) => [group, grid.groups[group]] as const);

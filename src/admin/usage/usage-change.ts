@@ -86,7 +86,10 @@ function countsOf(part: (typeof PARTS)[number], { before, after }: ExplainedChan
     requests === 0 ? 0 : Math.round((prompt_tokens + completion_tokens) / requests);
   const of = { more_calls_eur: ({ requests }: UsageSums) => requests, longer_calls_eur: tokens };
   const count = of[part as keyof typeof of];
-  return count === undefined ? '' : ` (${format.count(count(before))} → ${format.count(count(after))})`;
+  const { change: words } = format.words;
+  return count === undefined
+    ? ''
+    : ` (${words.before} ${format.count(count(before))} · ${words.after} ${format.count(count(after))})`;
 }
 
 function differenceText({ before, difference_eur }: ExplainedChange, format: Format): unknown {

@@ -16,7 +16,7 @@ import { amounts, type Bar, chart, type Measure, type StackPart, stackedBy } fro
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
 import { headingText } from './usage-grid.ts';
-import { linkOf, rangeText, requestsOf, type UsageQuery } from './usage-query.ts';
+import { queryOf, rangeText, requestsOf, type UsageQuery } from './usage-query.ts';
 
 /** The pictures of the usage page: a figure over time, stacked by a group or two, and two times beside each other. */
 
@@ -165,7 +165,7 @@ function barOf(at: string, interval: 'day' | 'month', query: UsageQuery, format:
     at,
     label,
     name: interval === 'day' ? format.range(at, at) : format.month(at),
-    href: linkOf(query, { from: from < range.from ? range.from : from, to: to > range.to ? range.to : to }),
+    href: queryOf(query, { from: from < range.from ? range.from : from, to: to > range.to ? range.to : to }),
   };
 }
 

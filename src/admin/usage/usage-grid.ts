@@ -14,7 +14,7 @@ import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
 import { muted } from '../page/layout.ts';
 import { FIRST_LINES, isWhole, withAllLines } from './first-lines.ts';
-import { queryOf, UNGROUPED, type UsageQuery } from './usage-query.ts';
+import { queryOf, type UsageQuery } from './usage-query.ts';
 
 /** A figure by two groups, as a table. */
 
@@ -52,7 +52,7 @@ export function wholeGrid(c: PageContext, query: UsageQuery, table: UsageTable, 
   const count = table.rows.length + table.other_rows;
   const most = Math.min(count, mostRows(query.range, columns));
   const shown = grid(title, [rows, columns], query, table, filters, c.var.format);
-  return html`<h2>${title}</h2>${withAllLines(c, 'rows', { count, most }, shown)}<p class="muted">${words.foot}</p>`;
+  return html`<h2>${title}</h2>${withAllLines(c, 'rows', { count, most }, shown)}<p class="muted foot">${words.foot}</p>`;
 }
 
 /** Steps of the shade of a field. */
@@ -102,7 +102,7 @@ function linkOf(group: Group, heading: Heading, query: UsageQuery, filters: read
   const isGone = name === null && (group === 'company' || group === 'key');
   const text =
     isGone || value === '' ? muted(headingText(group, heading, format)) : headingText(group, heading, format);
-  const plain = { ...query, ...UNGROUPED, name: query.name };
+  const plain = { ...query, by: null, and: null, against: null, as: null };
   if (group === 'company' && name !== null)
     return html`<a href="/companies/${value}/usage${queryOf(plain)}">${text}</a>`;
   if (group === 'day') return html`<a href="${queryOf(plain, { from: value, to: value })}">${text}</a>`;

@@ -40,15 +40,10 @@ export interface UsageQuery {
   readonly against: 'before' | DayRange | null;
   /** `&as=`; null: both. */
   readonly as: Look | null;
-  /** The page of other days and filters, relative to this one; absent: this one. */
-  readonly page?: string;
 }
 
 export const LOOKS = ['chart', 'table'] as const;
 type Look = (typeof LOOKS)[number];
-
-/** A question without groups and comparison. */
-export const UNGROUPED = { name: null, by: null, and: null, figure: 'cost_eur', against: null, as: null } as const;
 
 /** Filters in the order of the page. */
 export const FILTERS = ['model', 'key', 'endpoint', 'cost_center'] as const;
@@ -66,9 +61,14 @@ const UNLABELLED = ' ';
 
 /**
  * @param groups by which figures may be grouped
+ * @param center the cost centre, where the address does not have it
  * @throws FieldError for a month or a filter that cannot be
  */
-export function readUsageQuery(c: PageContext, groups: readonly Group[] = []): UsageQuery {
+export function readUsageQuery(
+  c: PageContext,
+  groups: readonly Group[] = [],
+  center: string | null = null,
+): UsageQuery {
   const form = new Form(new URLSearchParams(c.req.query()), c.req.path, c.var.format.language);
   const filter = (name: FilterName): string | null => {
     const text = c.req.query(name) || null; // an empty field of a form is no wish
@@ -78,7 +78,7 @@ export function readUsageQuery(c: PageContext, groups: readonly Group[] = []): U
     model: filter('model'),
     key: filter('key'),
     endpoint: filter('endpoint'),
-    cost_center: filter('cost_center'),
+    cost_center: center ?? filter('cost_center'),
     keys: null,
   };
   const days = readDays(c, form);
@@ -206,11 +206,6 @@ export function questionParams(asked: Omit<UsageQuery, 'form'>, more: Other = {}
   };
   for (const [key, value] of Object.entries(rest)) if (value !== null) query.set(key, value);
   return query;
-}
-
-/** The page of the figures of other days or calls, each group alone. */
-export function linkOf(query: UsageQuery, more: Other = {}): string {
-  return `${query.page ?? ''}${queryOf(query, more)}`;
 }
 
 /** The page of the requests behind figures, relative to the usage page. There `to` is the first moment left out. */

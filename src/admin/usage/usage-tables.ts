@@ -14,7 +14,7 @@ import { type Html, html, raw } from '../page/html.ts';
 import { badge, type Columns, muted, table } from '../page/layout.ts';
 import { reasonCells, shareOf } from '../page/reason.ts';
 import { firstLines, withAllLines } from './first-lines.ts';
-import { type FilterName, linkOf, requestsOf, requestsWith, type UsageQuery } from './usage-query.ts';
+import { type FilterName, queryOf, requestsOf, requestsWith, type UsageQuery } from './usage-query.ts';
 
 /** The tables of a usage page: calls by model, key, endpoint, cost centre or outcome, and the token details. */
 
@@ -42,13 +42,23 @@ export function usageTables(
   around: Surroundings,
   costCenterOf: ((name: string) => string) | null,
 ): Html {
-  const { by_endpoint, by_cost_center } = usage;
+  const { by_model, by_key, by_endpoint, by_cost_center } = usage;
   const { tables: words, endpoints } = around.format.words;
   const { by } = around.query;
   const isShown = (group: Group) => by === null || by === group;
   const isLabelled = by_cost_center.lines.some(({ name }) => name !== '');
   return html`
-${modelAndKeyTables(usage, around, isShown)}
+${isShown('model') ? groups(around, usage, 'model', by_model, ({ name }) => ({ filter: { model: name }, text: html`<code>${name}</code>`, plain: name, measured: around.quality.by_model.get(name) })) : ''}
+${
+  isShown('key')
+    ? groups(around, usage, 'key', by_key, ({ id, name, prefix }) => ({
+        filter: { key: id },
+        text: name === null ? muted(words.deletedKey) : html`${name} <code>${prefix}…</code>`,
+        plain: name ?? words.deletedKey,
+        measured: around.quality.by_key.get(id),
+      }))
+    : ''
+}
 ${isShown('endpoint') ? groups(around, usage, 'endpoint', by_endpoint, ({ name }) => ({ filter: { endpoint: name }, text: endpointText(endpoints, name), plain: endpointText(endpoints, name), measured: around.quality.by_endpoint.get(name) })) : ''}
 ${isShown('cost_center') && (isLabelled || by !== null) ? groups(around, usage, 'cost_center', by_cost_center, ({ name }) => ({ filter: { cost_center: name }, ...(costCenterOf && { href: costCenterOf(name) }), text: name === '' ? muted(words.none) : name, plain: name || words.none })) : ''}
 ${by === 'outcome' ? endings(usage, around.format) : ''}`;
@@ -66,27 +76,7 @@ export function endingsText({ requests, by_ending }: CompanyUsage, query: UsageQ
     ...(estimated > 0 ? [words.estimatedShare(share(estimated))] : []),
     ...(unfinished > 0 ? [words.unfinishedShare(share(unfinished))] : []),
   ];
-  return html`<p>${texts.join(' · ')} (<a href="${linkOf(query, { by: 'outcome' })}">${words.endings}</a>)</p>`;
-}
-
-export function modelAndKeyTables(
-  usage: CompanyUsage,
-  around: Surroundings,
-  isShown: (group: Group) => boolean = () => true,
-): Html {
-  const { by_model, by_key } = usage;
-  const { tables: words } = around.format.words;
-  return html`${isShown('model') ? groups(around, usage, 'model', by_model, ({ name }) => ({ filter: { model: name }, text: html`<code>${name}</code>`, plain: name, measured: around.quality.by_model.get(name) })) : ''}
-${
-  isShown('key')
-    ? groups(around, usage, 'key', by_key, ({ id, name, prefix }) => ({
-        filter: { key: id },
-        text: name === null ? muted(words.deletedKey) : html`${name} <code>${prefix}…</code>`,
-        plain: name ?? words.deletedKey,
-        measured: around.quality.by_key.get(id),
-      }))
-    : ''
-}`;
+  return html`<p>${texts.join(' · ')} (<a href="${queryOf(query, { by: 'outcome' })}">${words.endings}</a>)</p>`;
 }
 
 /** The thing that a line is about. */
@@ -122,7 +112,7 @@ function groups<T extends Omit<UsageGroup, 'name'>>(
     const calls = format.count(line.requests);
     return {
       ...line,
-      first: html`<a href="${href ?? linkOf({ ...query, by: null }, filter)}">${text}</a>`,
+      first: html`<a href="${href ?? queryOf({ ...query, by: null }, filter)}">${text}</a>`,
       // the trail knows no cost centres
       calls:
         quality.hasTrail && query.filters.cost_center === null && by !== 'cost_center'

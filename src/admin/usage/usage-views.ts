@@ -6,6 +6,7 @@ import { changeAsOperator, type PageContext } from '../page/context.ts';
 import { csrfInput, field, formState } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html, raw } from '../page/html.ts';
+import { usageAddress } from './reach.ts';
 import { queryOf, readUsageQuery, type UsageQuery } from './usage-query.ts';
 
 /** Questions of usage that a person keeps under a name. Whoever may see the page can be sent its address. */
@@ -15,7 +16,7 @@ const DEADLINE_MS = 2000;
 /** The views of this page, and the form that saves what is shown. */
 export async function savedViews(c: PageContext, query: UsageQuery, form: Form): Promise<Html> {
   const { services, session, format } = c.var;
-  const { path } = c.req;
+  const path = usageAddress(c);
   const { views: words } = format.words;
   const all = await services.db.run(DEADLINE_MS, (sql) => listViews(sql, session.user.user_id));
   const views = all.filter(({ address }) => address.startsWith(`${path}?`));
@@ -33,7 +34,7 @@ ${isClosed ? '' : html`<form method="post" action="${address}" class="filters">$
 /** Saves the question of the address, or removes a view. */
 export async function changeViews(c: PageContext, form: Form, groups: readonly Group[]): Promise<Response> {
   const { user_id: user } = c.var.session.user;
-  const address = c.req.path + queryOf(readUsageQuery(c, groups));
+  const address = usageAddress(c) + queryOf(readUsageQuery(c, groups));
   const removed = form.values.get('removed');
   if (removed !== null) await changeAsOperator(c, (sql) => removeView(sql, user, removed));
   else {

@@ -1,7 +1,9 @@
 import { isMonth } from '../../domain/reports/day-range.ts';
 import { costCenterPage } from '../../domain/wording/alert.ts';
+import { costCenterBudgetOf } from '../../store/company/cost-center.ts';
 import { readUsageChange } from '../../store/usage/change.ts';
 import { type CompanyUsage, readCompanyUsage } from '../../store/usage/company-usage.ts';
+import { readCostCenterState } from '../../store/usage/cost-center.ts';
 import { readTokenDetails } from '../../store/usage/details.ts';
 import { readQuality } from '../../store/usage/quality.ts';
 import { COMPANY_GROUPS, type Group, isTime, readUsageTable } from '../../store/usage/usage-table.ts';
@@ -12,6 +14,7 @@ import type { Form } from '../page/form.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
 import { companyHeading, emptyText, exactSwitch, page } from '../page/layout.ts';
+import { costCenterCards, costCenterTitle, saveCostCenter, toCostCenter } from './cost-center.ts';
 import { ownerSteps } from './first-steps.ts';
 import { keysInReach, keysPath, seesOwnAlone } from './reach.ts';
 import { type Known, usageBar } from './usage-bar.ts';
@@ -34,6 +37,8 @@ import {
 import { detailsTable, endingsText, MAX_LINES, reasonsTable, usageTables } from './usage-tables.ts';
 import { changeViews, savedViews } from './usage-views.ts';
 
+const COST_CENTER = '/companies/:company/cost-center';
+
 /**
  * A company's usage: any days and calls, by one or two groups, compared with other days; drawn, as tables, and as CSV (spec
  * section 5, rule 6).
@@ -43,6 +48,8 @@ export const usageRoutes: readonly Route[] = [
   { method: 'POST', path: '/companies/:company/usage', action: 'usage.keep', handle: keepView, page: usagePage },
   { method: 'GET', path: '/companies/:company/usage/change', action: 'usage.read', handle: toUsage },
   { method: 'GET', path: '/companies/:company/usage/table', action: 'usage.read', handle: toUsage },
+  { method: 'GET', path: COST_CENTER, action: 'usage.read', handle: toCostCenter },
+  { method: 'POST', path: COST_CENTER, action: 'cost-center.write', handle: saveCostCenter, page: usagePage },
   { method: 'GET', path: '/companies/:company/usage.csv', action: 'usage.read', handle: downloadSums },
   { method: 'GET', path: '/companies/:company/ledger.csv', action: 'usage.read', handle: downloadLedger },
 ];
@@ -68,28 +75,36 @@ export function toUsage(c: PageContext): Response {
 export async function usagePage(c: PageContext, form: Form): Promise<Response> {
   const { format } = c.var;
   const id = param(c, 'company');
-  const query = readUsageQuery(c, COMPANY_GROUPS);
+  const isBudget = form.path?.endsWith('/cost-center') === true; // refused, and shown again
+  const query = readUsageQuery(c, COMPANY_GROUPS, isBudget ? form.values.get('name') : null);
   if (isTyped(c, query)) return c.redirect(queryOf(query), 302);
   const { range, by, as } = query;
   const keys = await read(c, (sql) => keysInReach(c, sql, id));
   const filters = { ...query.filters, keys };
+  const isOwn = seesOwnAlone(c, id);
+  const center = isOwn ? null : filters.cost_center;
+  if (isBudget && center !== null) c.set('pageAddress', costCenterPage(id, center));
   const [times, groups] = [timesOf(c, query), groupsDrawn(query)];
-  const [{ usage, quality, details }, change, table] = await Promise.all([
+  const [{ usage, quality, details, budget }, change, table] = await Promise.all([
     read(c, async (sql) => ({
       usage: await readCompanyUsage(sql, id, range, filters, MAX_LINES),
       quality: await readQuality(sql, id, range, filters),
       details:
         times === null && (by === null || by === 'model') ? await readTokenDetails(sql, id, range, filters) : null,
+      budget:
+        center === null
+          ? null
+          : { state: await readCostCenterState(sql, id, center), budget: await costCenterBudgetOf(sql, id, center) },
     })),
     times && read(c, (sql) => readUsageChange(sql, id, times, filters)),
     groups && read(c, (sql) => readUsageTable(sql, id, filters, tableQuery(c, query, groups))),
   ]);
-  const isOwn = seesOwnAlone(c, id);
   const { usage: words, ownUsage, costCenters } = format.words;
   const name = isOwn ? ownUsage.name : words.of(usage.company_name);
   const month = isMonth(range) ? `?month=${range.from.slice(0, 7)}` : '';
+  const when = rangeText(range, format);
   const heading = html`${companyHeading(c, { id, name: usage.company_name })}
-<div class="title-row"><h1>${(isOwn ? ownUsage : words).title(rangeText(range, format))}</h1>${
+<div class="title-row"><h1>${center === null ? (isOwn ? ownUsage : words).title(when) : costCenterTitle(center, when, format)}</h1>${
     keys?.length === 0
       ? ''
       : html`<p class="actions">${isOwn ? '' : html`<a class="button quiet" href="cost-centers${month}">${costCenters.link}</a> `}<a class="button quiet" href="#export">${words.export}</a></p>`
@@ -120,7 +135,7 @@ ${usageBar(c, query, COMPANY_GROUPS, choicesOf(usage, format), usage.months)}
 ${await savedViews(c, query, form)}
 ${chartTiles()}
 ${change === null || times === null ? '' : comparisonOf(c, change, times, query, changedBy(c, change, query))}
-${isOwn ? ownCards(usage, quality, format) : usageCards(usage, format, quality)}
+${isOwn ? ownCards(usage, quality, format) : budget && center !== null ? costCenterCards(c, form, center, usage, budget) : usageCards(usage, format, quality)}
 ${endingsText(usage, query, format)}
 ${as === 'table' || (times && !query.and) ? '' : usageCard(c, query, drawn, groups ?? ['model'], quality.hasTrail)}
 ${as === 'chart' || (times && !query.and) ? '' : table && query.and ? wholeGrid(c, query, table, FILTERS) : tables}

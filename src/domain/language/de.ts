@@ -1229,10 +1229,7 @@ export const de: Words = {
     noBudget: 'keines',
     noBudgetText: (spent) => parts`Es ist kein Budget festgelegt. Bisher ausgegeben: ${spent}.`,
     reached: 'aufgebraucht',
-    all: 'Alle Kostenstellen',
     apiOnly: 'API-Aufrufe; In-App-Chat nennt keine Kostenstelle',
-    usage: 'Nutzung dieser Aufrufe',
-    change: 'Warum sich die Kosten geändert haben',
     foot: 'Die Werte sind exakte Summen der Buchungen.',
   },
   chart: {

@@ -1173,10 +1173,7 @@ export const en = {
     noBudget: 'none',
     noBudgetText: (spent: unknown) => parts`No budget is set. Spent so far: ${spent}.`,
     reached: 'used up',
-    all: 'All cost centres',
     apiOnly: 'API calls; in-app chat names no cost centre',
-    usage: 'Usage of these calls',
-    change: 'Cost change',
     foot: 'Figures are exact sums of the ledger.',
   },
   chart: {
