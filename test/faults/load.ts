@@ -100,6 +100,9 @@ export function startLoad(options: LoadOptions): Load {
   };
 }
 
+/** What every chat begins with: the demo upstream tells it as read from its cache. */
+const REPEATED = { role: 'system', content: 'Answer in whole sentences.' };
+
 /** Makes one request. Never rejects: the journal entry tells what became of it. */
 export function send(
   agent: Agent | undefined,
@@ -113,7 +116,12 @@ export function send(
   const body =
     kind === 'embedding'
       ? { model: embeddingModel, input: marker, dimensions: 8 }
-      : { model: chatModel, messages: [{ role: 'user', content: marker }], stream: kind === 'stream', ...more };
+      : {
+          model: chatModel,
+          messages: [REPEATED, { role: 'user', content: marker }],
+          stream: kind === 'stream',
+          ...more,
+        };
   const limit = options.leaveAfter?.() ?? Number.POSITIVE_INFINITY;
   const one: Journalled = {
     marker,

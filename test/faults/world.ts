@@ -57,11 +57,13 @@ export async function faultWorld(life: Life, database?: { url: string; sql: Sql 
       values (${company}, 'faults', decode(${digestOf(key)}, 'hex'), ${key.slice(0, 8)}, '{chat,embeddings,assistants}')`;
     return { company, key };
   }
+  // with prices of cached input, that a fault might lose
   async function model(slug: string, upstream: string, { input = '0.37', output = '1.013' } = {}): Promise<void> {
     const kind = upstream.includes('embed') ? 'embedding' : 'chat';
     await sql`
-      insert into models (slug, upstream_model, kind, eu_hosted, cost_eur_per_1k_input, cost_eur_per_1k_output)
-      values (${slug}, ${upstream}, ${kind}, true, ${input}, ${output})`;
+      insert into models (slug, upstream_model, kind, eu_hosted, cost_eur_per_1k_input, cost_eur_per_1k_output,
+        cost_eur_per_1k_cache_read, cost_eur_per_1k_cache_write)
+      values (${slug}, ${upstream}, ${kind}, true, ${input}, ${output}, ${input}::numeric / 10, ${input}::numeric / 4 * 5)`;
   }
   await model('brand-chat', 'internal-chat!events-5!pace-4');
   await model('brand-embed', 'internal-embed');
