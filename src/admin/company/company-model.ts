@@ -46,7 +46,7 @@ async function companyPage(c: PageContext): Promise<Response> {
   const price = (name: PriceName) => (model: ModelRow) => {
     if (name === 'output' && model.kind === 'embedding') return muted(frame.none);
     const now = pricesOf<string | null>(model)[name];
-    return html`${now === null ? muted(frame.none) : priceText(c, unit, now)}${coming(c, company, model, unit, name)}`;
+    return html`${now === null ? muted(words.asInput) : priceText(c, unit, now)}${coming(c, company, model, unit, name)}`;
   };
   const next = (model: ModelRow) =>
     [...comingPrices(modelOf(company, model))].map(({ model: { prices } }) => prices.texts);
@@ -109,7 +109,7 @@ function coming(c: PageContext, company: Catalogue, model: ModelRow, unit: Price
     const text = prices.texts[name];
     const isSame = text === null && before === null;
     before = text;
-    const price = text === null ? format.words.frame.none : priceText(c, unit, text);
+    const price = text === null ? format.words.models.asInput : priceText(c, unit, text);
     const at = format.instant(new Date(from));
     return isSame ? [] : html`<small class="muted coming">${format.words.models.from({ at, price })}</small>`;
   });

@@ -80,7 +80,7 @@ ${list(c, { path: '/models', caption: 'All models', cells, figures: Object.value
 function priceCell(c: PageContext, unit: PriceUnit, name: PriceName) {
   return (model: ModelRow): Html | string => {
     const eur = pricesOf<string | null>(model)[name];
-    if (eur === null) return muted('none');
+    if (eur === null) return muted('as input');
     const isFree = eur === '0' && !PRICES[name].isNullable && (name === 'input' || model.kind === 'chat');
     const text = priceText(c, unit, eur);
     return isFree ? html`${badge('warn', 'free')} ${text}` : text;

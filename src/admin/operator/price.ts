@@ -69,7 +69,7 @@ const HEADINGS = eachPrice((_, { tokens }) => `${tokens[0]?.toUpperCase()}${toke
 function priceCells(c: PageContext, unit: PriceUnit, none: string, rows: readonly SomePrices[]) {
   const cell = (name: PriceName) => (row: SomePrices) => {
     const price = row[name] ?? null;
-    return price === null ? muted(row.input === null ? none : 'none') : priceText(c, unit, price);
+    return price === null ? muted(row.input === null ? none : 'as input') : priceText(c, unit, price);
   };
   return Object.fromEntries(pricesAmong(rows).map((name) => [HEADINGS[name], cell(name)]));
 }

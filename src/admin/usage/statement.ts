@@ -8,6 +8,7 @@ import {
   sumsBy,
 } from '../../domain/documents/statement.ts';
 import { readMonth } from '../../domain/field.ts';
+import type { CostPart } from '../../domain/money.ts';
 import { sumUsage, type UsageSums } from '../../domain/usage.ts';
 import { may } from '../../operations/permission.ts';
 import { markOpened } from '../../operations/statement.ts';
@@ -203,17 +204,23 @@ function sums(
   const shownRows = [...rows.slice(0, MOST_SHOWN), ...rest].flatMap((row) => rowsOfParts<string | null>(row));
   const named = (name: string | null) => (name === null ? muted(othersText(c.var.format, others.length)) : shown(name));
   const cells = cellsOf(c, usage.filterNames[by], named);
-  return table(tables.by[by], shownRows, { cells, figures: Object.keys(cells).slice(1) });
+  return table(tables.by[by], shownRows, { cells, figures: Object.keys(cells).slice(1) }, false, lookOf(shownRows));
+}
+
+/** A table with parts stays one on a phone: as a card a part would not tell of which row it is. */
+function lookOf(rows: readonly { readonly part: unknown }[]): 'sums' | null {
+  return rows.some(({ part }) => part !== null) ? 'sums' : null;
 }
 
 /** The columns of sums and, below them, of the parts of a cost. */
 function cellsOf<N>(c: PageContext, heading: string, shown: (name: N) => Html | string) {
   const { parts } = c.var.format.words.statements;
+  // of a part neither the calls nor the other count
+  const hidden = (part: CostPart | null) => (part === null ? [] : [0, part === 'output' ? 1 : 2]);
   const sums = Object.entries(sumCells(c.var.format)).map(([name, cell], at) => {
-    const isCount = at === 0;
     return [
       name,
-      (row: StatementTableRow<N>) => (isCount && row.requests === null ? '' : cell(row as UsageSums)),
+      (row: StatementTableRow<N>) => (hidden(row.part).includes(at) ? '' : cell(row as UsageSums)),
     ] as const;
   });
   const named = ({ name, part }: StatementTableRow<N>) => (part === null ? shown(name) : muted(parts[part]));
@@ -240,9 +247,10 @@ function correctionCard(c: PageContext, correction: Correction): Html {
   const link = (text: string) =>
     html`<a href="/companies/${param(c, 'company')}/statements/month?month=${month}">${text}</a>`;
   const cells = cellsOf(c, tables.model, (name: string) => html`<code>${name}</code>`);
+  const rows = sumsBy(lines, 'model').flatMap((row) => rowsOfParts(row));
   return html`<section class="card"><h2>${words.correctionOf(name)}</h2>
 <p>${words.bookedAfter(booked, link)}</p>
-${table(words.correctionByModel(name), sumsBy(lines, 'model').flatMap(rowsOfParts), { cells, figures: Object.keys(cells).slice(1) }, true)}
+${table(words.correctionByModel(name), rows, { cells, figures: Object.keys(cells).slice(1) }, true, lookOf(rows))}
 <p class="small">${words.requestIds(ids.slice(0, MOST_IDS).map((id, at) => html`${at === 0 ? '' : ', '}<code>${id}</code>`))}${ids.length > MOST_IDS ? words.moreIds(format.count(ids.length - MOST_IDS)) : ''}.</p></section>`;
 }
 

@@ -888,6 +888,8 @@ export const en = {
     whoGets: (count: number, shown: string) => `${count === 1 ? 'The active key gets' : `Each of the ${shown} active keys gets`} this answer, whatever its scopes; one that is restricted to some models gets those of them alone. Revoked and expired keys get 401.`,
     first: (shown: number) => `The first ${shown} of them:`,
     answer: 'Answer of GET /models',
+    /** Of tokens without a price of their own. */
+    asInput: 'as input',
     unit: 'Unit of prices',
     units: { '1k': 'Per 1000 tokens', '1M': 'Per 1,000,000 tokens' },
     prices: {
