@@ -162,13 +162,9 @@ export const userCommands: readonly Command[] = [
     summary: 'set a new password and end all sessions of the user',
     options: { email, password },
     notes: 'At a terminal, type the password, which is not shown, and press Enter.',
-    async run({ transact, stdin, progress }, { email }) {
-      const hash = await hashPassword(await passwordFrom(stdin, progress));
-      const id = await transact(async (sql) => {
-        const id = await idOf(sql, email);
-        await changePassword(sql, id, hash);
-        return id;
-      });
+    async run(context, { email }) {
+      const hash = await hashPassword(await passwordFrom(context.stdin, context.progress));
+      const id = await changeAccount(context, email, 'password', (sql, user) => changePassword(sql, user, hash));
       return { json: { id, email }, text: card('Password set; all sessions of the user have ended.', { id, email }) };
     },
   }),
@@ -178,24 +174,8 @@ export const userCommands: readonly Command[] = [
     options: { email },
     notes:
       'For whoever has lost phone and recovery codes. Be sure who asks: a thief of the password asks for the same. The user is told by e-mail where SMTP_URL and ALERT_FROM are set.',
-    async run({ transact, config, warn }, { email }) {
-      const { id, reader } = await transact(async (sql) => {
-        const id = await idOf(sql, email);
-        await resetFactor(sql, id);
-        return { id, reader: await findReader(sql, id) };
-      });
-      if (config.alertMail !== null) {
-        const { mailer } = await import('../../events/mail.ts');
-        const words = wordsOf(asLanguage(reader.language) ?? ENGLISH);
-        const at = instantText(new Date(), config.billingTimezone, words);
-        const message = accountMail({ kind: 'reset' }, at, words, config.brand);
-        await mailer(
-          config.alertMail,
-          MAIL_MS,
-        )({ to: email, ...message }).catch((error: Error) =>
-          warn(`the e-mail to the user could not be sent: ${error.message}`),
-        );
-      }
+    async run(context, { email }) {
+      const id = await changeAccount(context, email, 'reset', resetFactor);
       const text = card('Second factor taken away; all sessions of the user have ended.', { id, email });
       return { json: { id, email }, text };
     },
@@ -226,6 +206,30 @@ export const userCommands: readonly Command[] = [
 
 function show(done: string, { id, email, role, company_id }: UserRow): string {
   return card(done, { id, email, role, company: company_id ?? 'all' });
+}
+
+/** Changes an account, and tells its person by e-mail where that is set up. @returns the id of the user */
+async function changeAccount(
+  { transact, config, warn }: Context,
+  email: string,
+  kind: 'password' | 'reset',
+  change: (sql: Sql, id: string) => Promise<void>,
+): Promise<string> {
+  const { id, reader } = await transact(async (sql) => {
+    const id = await idOf(sql, email);
+    await change(sql, id);
+    return { id, reader: await findReader(sql, id) };
+  });
+  if (config.alertMail === null) return id;
+  const { mailer } = await import('../../events/mail.ts');
+  const words = wordsOf(asLanguage(reader.language) ?? ENGLISH);
+  const at = instantText(new Date(), config.billingTimezone, words);
+  const message = { to: email, ...accountMail({ kind }, at, words, config.brand) };
+  await mailer(
+    config.alertMail,
+    MAIL_MS,
+  )(message).catch((error: Error) => warn(`the e-mail to the user could not be sent: ${error.message}`));
+  return id;
 }
 
 /** The id of the user with an address. @throws RefusedChange not_found */

@@ -154,6 +154,13 @@ t.test('set-password replaces the hash and ends the sessions of the user', async
     columns: 80,
   });
   t.match(asked, { code: 0, err: 'tollgate: type the password, which is not shown, and press Enter\n' });
+
+  const mailbox = await startMailbox(t);
+  await tollgate(['user', 'set-password', '--email', 'owner@example.com', '--password-stdin'], {
+    env: { ...env, SMTP_URL: mailbox.url, ALERT_FROM: 'tollgate@example.com' },
+    stdin: 'a wholly new password\n',
+  });
+  t.match(mailbox.mails, [{ to: ['owner@example.com'], text: /Your password was changed/ }]);
 });
 
 t.test('reset-factor takes the second factor away, ends the sessions and tells the person', async (t) => {
