@@ -86,8 +86,10 @@ create table request_days (
   reasons          jsonb not null,
   primary key (company_id, day, model_slug, endpoint)
 ) with (fillfactor = 60);
--- a day of all companies: its rows lie beside each other
+-- days that are too old: rows of one day lie beside each other
 create index request_days_day on request_days using brin (day) with (pages_per_range = 32);
+-- whose requests are refused today: few, and a row whose refused stays may keep its page
+create index request_days_refused on request_days (day) where refused > 0;
 comment on table request_days is 'request_trail summed by day, without keys; columns as in request_hours';
 comment on column request_days.day is 'calendar day of occurred_at in the billing time zone';
 

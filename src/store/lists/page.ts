@@ -89,7 +89,7 @@ export type CompanyState = keyof typeof STATES;
 /** Figures of companies, from sums of all of them: none reads a call. */
 const FIGURES = {
   spent: `select company_id, api_cost_eur + chat_cost_eur as spent from monthly_spend where billing_month = billing_month(now())`,
-  refused: `select company_id, sum(refused)::bigint as refused from request_days where day = (now() at time zone ${BILLING_ZONE})::date group by 1`,
+  refused: `select company_id, sum(refused)::bigint as refused from request_days where refused > 0 and day = (now() at time zone ${BILLING_ZONE})::date group by 1`,
   called: 'select company_id, max(last_used_at) as called_at from api_keys group by 1',
 };
 
