@@ -100,7 +100,7 @@ const ENGLISH = {
   groupsApart: ({ one, other }: { one: string; other: string }) =>
     `Your groups “${one}” and “${other}” lead to different companies here, and an account belongs to one. Ask whoever manages your groups to take you out of the others.`,
   accountJustNow: () => 'You got an account just now. Sign in again.',
-  noFactorKey: () => 'This service has no key for second factors: its operator has to set SECOND_FACTOR_KEY.',
+  noFactorKey: () => 'This service has no key for second factors: its operator has to set one.',
   factorGone: () => 'There is no second factor any more. Sign in again.',
   factorUnreadable: () =>
     'The second factor cannot be read: this service has another key than the one it was encrypted with. Use a recovery code, or ask the operator to take the second factor away.',

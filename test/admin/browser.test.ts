@@ -347,15 +347,15 @@ await t.test('the operator: companies, models and prices, users, the audit log',
   t.match(await page.locator('.company-name').innerText(), 'Kranich & Söhne <GmbH>');
 
   await page.getByRole('link', { name: 'Models', exact: true }).first().click();
-  await page.getByRole('link', { name: 'Offer models' }).click();
+  await page.getByRole('link', { name: 'Add models' }).click();
   await page.getByText('A name that the router does not list').click();
-  await page.getByLabel('Slug').fill(CHAT);
+  await page.getByLabel('Model name').fill(CHAT);
   await page.getByLabel('Internal name').fill('internal-new');
   await page.getByLabel('EUR per 1000 prompt tokens').fill('0.00025');
   await page.getByLabel('EUR per 1000 completion tokens').fill('0.0015');
   await page.getByRole('button', { name: 'Offer model' }).click();
   t.match(await page.getByRole('alert').innerText(), `A shared model ${CHAT} exists already`);
-  await page.getByLabel('Slug').fill('feather');
+  await page.getByLabel('Model name').fill('feather');
   await page.getByRole('button', { name: 'Offer model' }).click();
   await page.getByRole('link', { name: 'feather' }).click();
   await page.getByLabel('EUR per 1000 prompt tokens').fill('0.000125');
@@ -452,7 +452,7 @@ await t.test('the owner invites, names and removes people, and reads the audit l
   await page.getByRole('link', { name: 'Keep it' }).click();
   t.match(await page.getByRole('row', { name: 'mila@' }).innerText(), /member/);
 
-  await section(page, 'Audit').click();
+  await section(page, 'Audit log').click();
   await look(t, page, 'company-audit');
   t.match(await page.getByRole('table', { name: 'Changes' }).innerText(), /owen@.*created invitation.*nora@/s);
   t.same(complaints, []);
@@ -463,14 +463,14 @@ await t.test('the operator sets ceilings, which the owner reads', async (t) => {
   await page.goto(`${base}/settings`);
   await page.getByLabel('Credit limit in EUR a month').fill('100000');
   await page.getByLabel('Lock the EU gate').check();
-  await page.getByRole('button', { name: 'Save ceilings' }).click();
+  await page.getByRole('button', { name: 'Save these limits' }).click();
   await page.getByText('Saved.').waitFor();
   await section(owner.page, 'Settings').click();
   await owner.page.getByText('has locked the EU gate').waitFor();
   await look(t, owner.page, 'settings-ceilings');
   await page.getByLabel('Credit limit in EUR a month').fill('');
   await page.getByLabel('Lock the EU gate').uncheck();
-  await page.getByRole('button', { name: 'Save ceilings' }).click();
+  await page.getByRole('button', { name: 'Save these limits' }).click();
   await page.getByText('Saved.').waitFor();
 });
 
@@ -489,10 +489,10 @@ await t.test('the operator: prices per million, one from a date, its history, an
   await page.getByLabel('Begins').fill('2099-01-01');
   await page.getByLabel('New price of 1,000,000 prompt tokens').fill('0.1');
   await page.getByLabel('New price of 1,000,000 completion tokens').fill('1e3');
-  await page.getByRole('button', { name: 'Let it begin then' }).click();
+  await page.getByRole('button', { name: 'Schedule price' }).click();
   t.match(await page.getByRole('alert').innerText(), /Please correct the marked fields/);
   await page.getByLabel('New price of 1,000,000 completion tokens').fill('1.25');
-  await page.getByRole('button', { name: 'Let it begin then' }).click();
+  await page.getByRole('button', { name: 'Schedule price' }).click();
   await page.getByText('The price begins at its date').waitFor();
   const history = page.getByRole('table', { name: 'History of prices' });
   t.match(await history.getByRole('row').nth(1).innerText(), /2099.*to come.*olga@tollgate\.example.*Withdraw/s);

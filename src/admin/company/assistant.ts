@@ -9,7 +9,6 @@ import { labelsOf } from '../../domain/settings/setting.ts';
 import { changeAssistant, createAssistant, removeAssistant } from '../../operations/assistant.ts';
 import { findAssistant, type ListedAssistant } from '../../store/company/assistant.ts';
 import { listModels } from '../../store/company/model.ts';
-import { playgroundName } from '../../store/company/playground-key.ts';
 import { readCompany } from '../../store/gateway/directory.ts';
 import { type AssistantSort, pageOfAssistants } from '../../store/lists/page.ts';
 import { callerOf } from '../page/caller.ts';
@@ -25,6 +24,7 @@ import { lockEdited, lockInput } from '../page/optimistic-lock.ts';
 import { readSettings, settingFields } from '../page/setting.ts';
 import { callApi } from './api-client.ts';
 import { figuresOf, MODEL_CALL, modelPicker, requestIdOf } from './model-call.ts';
+import { playgroundTitle } from './playground.ts';
 
 const BASE = '/companies/:company/assistants';
 const RUN = `${BASE}/:assistant/run`;
@@ -185,7 +185,7 @@ async function runPage(c: PageContext, form: Form, result: Html | string = ''): 
   const before = assistant.model_slug === null ? [] : [['', words.theDefault(assistant.model_slug)] as const];
   const playground = (text: string) => html`<a href="/companies/${id}/playground">${text}</a>`;
   const body = html`${companyHeading(c, company)}<h1>${words.tryTitle(assistant.name)}</h1>
-<p class="lead">${words.tryLead(playgroundName(c.var.session.user), playground)}</p>
+<p class="lead">${words.tryLead(playgroundTitle(c), playground)}</p>
 ${isEligible(assistant.visibility, assistant.project_id) ? '' : html`<p class="notice warn-notice">${words.notShown}</p>`}
 <section class="card">${state.summary}
 <form method="post" action="${path}" class="stack">${csrfInput(c)}

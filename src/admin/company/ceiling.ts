@@ -116,9 +116,9 @@ export function ceilingsCard(c: PageContext, company: CompanyRow, form: Form): H
     form,
     settings: STRICT_CEILINGS,
     path: 'ceilings',
-    title: 'Ceilings',
-    save: 'Save ceilings',
-    above: html`<p class="muted">What the company’s owners cannot pass, whatever the settings above say. They apply within a second.</p>`,
+    title: 'Limits set by the operator',
+    save: 'Save these limits',
+    above: html`<p class="muted">The company’s owners cannot exceed them. They apply within a second.</p>`,
   });
 }
 

@@ -18,7 +18,6 @@ async function keptPage(c: PageContext): Promise<Response> {
     [kept.what]: ({ what }: KeptEntry) => what,
     [kept.why]: ({ why }: KeptEntry) => why,
     [kept.howLong]: ({ until }: KeptEntry) => until,
-    [kept.where]: ({ tables }: KeptEntry) => html`${Object.keys(tables).map((name) => html`<code>${name}</code> `)}`,
   };
   const entries = keptEntries(words, kept.days(c.var.services.requestTrailDays));
   const body = html`${companyHeading(c, company)}<h1>${kept.title}</h1>

@@ -6,7 +6,7 @@ import { readMaxTokens, readSlug, readText } from '../../domain/field.ts';
 import { changeText } from '../../domain/language/refusal-text.ts';
 import { RefusedChange } from '../../domain/refusal.ts';
 import { allowPlayground } from '../../operations/key.ts';
-import { isPlaygroundRevoked, playgroundName } from '../../store/company/playground-key.ts';
+import { isPlaygroundRevoked } from '../../store/company/playground-key.ts';
 import { readCompany } from '../../store/gateway/directory.ts';
 import { change, type PageContext, param, type Route, read, sharerOf } from '../page/context.ts';
 import { csrfInput, field, formState } from '../page/field.ts';
@@ -58,7 +58,7 @@ async function playgroundPage(
   const path = `/companies/${id}/playground`;
   const { playground: words } = c.var.format.words;
   const body = html`${companyHeading(c, company)}<h1>${words.title}</h1>
-<p class="lead">${words.lead(playgroundName(c.var.session.user))}</p>
+<p class="lead">${words.lead(playgroundTitle(c))}</p>
 <section class="card">${isRevoked ? allowForm(c, path) : promptForm(c, form, company, path)}</section>
 <section class="card" id="result"${raw(answer === null ? ' hidden' : '')}><h2>${words.answer}</h2>
 <p class="answer" data-answer>${answer?.text ?? ''}</p>
@@ -66,6 +66,13 @@ async function playgroundPage(
 <p class="muted" role="status" data-figures>${answer?.figures ?? ''}</p>
 <p><a data-request href="${requestsPath(c, id)}/${answer?.request ?? ''}"${raw(answer === null ? ' hidden' : '')}>${words.became}</a></p></section>`;
   return page(c, words.of(company.name), body);
+}
+
+/** The name of the reader's own playground key, in the reader's language. */
+export function playgroundTitle(c: PageContext): string {
+  const { email, role } = c.var.session.user;
+  const { playground, roles } = c.var.format.words;
+  return playground.of(role === 'operator' ? roles.operator : email);
 }
 
 function allowForm(c: PageContext, path: string): Html {

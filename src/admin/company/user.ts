@@ -63,7 +63,7 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
     [words.lastSignIn]: ({ last_sign_in_at: at }: CompanyUserRow) =>
       at === null ? muted(words.notKnown) : format.ago(at),
     [format.words.secondFactor.title]: ({ second_factor_since: since }: CompanyUserRow) =>
-      since === null ? muted(frame.none) : format.words.secondFactor.on,
+      since === null ? muted(format.words.secondFactor.none) : format.words.secondFactor.on,
     [frame.actions]: (person: CompanyUserRow) =>
       person.id === session.user.user_id || !mayNow(c, 'company-user.write')
         ? muted(person.id === session.user.user_id ? format.words.people.you : frame.none)

@@ -57,7 +57,7 @@ export async function operatorSteps(c: PageContext, facts: FirstSteps): Promise<
       text: await callStep(c, { company: newest?.id ?? '', key: newest?.key ?? null, isBooked: call, ofAll: true }),
     },
   ];
-  const foot = html`<form method="post" action="/first-call/dismiss" class="actions">${csrfInput(c)}<button class="quiet">Put this list away</button></form>`;
+  const foot = html`<form method="post" action="/first-call/dismiss" class="actions">${csrfInput(c)}<button class="quiet">Hide checklist</button></form>`;
   return stepsCard(c, steps, foot);
 }
 

@@ -82,8 +82,8 @@ function nextSteps(c: PageContext, id: string, { key, invitation }: Shown): Html
       ? html`<a href="${base}/keys">Make a key</a>, or leave that to the owner. The base address is <code>${c.var.services.publicUrl}</code>.`
       : html`Give the key on by a way that others cannot read, with the base address <code>${c.var.services.publicUrl}</code>. The call above works as it is.`,
     html`A call stands in its <a href="${base}/requests">requests</a> at once, and in its <a href="${base}/usage">usage</a> with what it cost.`,
-    html`Budget, EU gate, ceilings and limits are changed in its <a href="${base}/settings">settings</a>, models in its <a href="${base}/models">list of models</a>.`,
+    html`Budget, EU gate and limits are changed in its <a href="${base}/settings">settings</a>, models in its <a href="${base}/models">list of models</a>.`,
   ];
   return html`<section class="card"><h2>Next steps</h2><ol>${steps.map((step) => html`<li>${step}</li>`)}</ol></section>
-<p><a class="button primary" href="${base}/usage">${key === null && invitation === null ? 'To the company' : 'Handed over: to the company'}</a></p>`;
+<p><a class="button primary" href="${base}/usage">${key === null && invitation === null ? 'Open company' : 'Done, open company'}</a></p>`;
 }

@@ -37,11 +37,11 @@ async function choicePage(c: PageContext, form: Form): Promise<Response> {
   if (names.length > 0) return chosenPage(c, form);
   const answer = await c.var.services.router.ask();
   const offered = answer.names.length === 0 ? new Map() : await read(c, (sql) => slugsOf(sql, answer.names));
-  const body = html`<h1>Offer models</h1>
+  const body = html`<h1>Add models</h1>
 ${answer.names.length === 0 ? html`<p class="notice warn-notice">${answer.reason ?? ''} Until then, type the name that the router knows the model by.</p>` : choiceCard(answer, offered)}
 ${await typedCard(c, form, answer.names.length === 0)}
 <p><a href="/models">All models and prices</a></p>`;
-  return page(c, 'Offer models', body);
+  return page(c, 'Add models', body);
 }
 
 function choiceCard({ names, leftOut }: RouterAnswer, offered: ReadonlyMap<string, readonly string[]>): Html {
@@ -79,7 +79,7 @@ async function typedCard(c: PageContext, form: Form, isOpen: boolean): Promise<H
   return html`<details class="fold"${isOpen || state.isSent ? raw(' open') : ''}><summary>A name that the router does not list</summary>
 <section class="card">${state.summary}${unitSwitch(c, PATH, unit)}
 <form method="post" action="/models" class="stack">${csrfInput(c)}
-${field(state, { name: 'slug', label: 'Slug', required: true, hint: 'The name clients use. It never changes.' })}
+${field(state, { name: 'slug', label: 'Model name', required: true, hint: 'The name clients use. It never changes.' })}
 ${modelFields(state, null, unit)}
 ${await companyPicker(c, state, 'For', FOR)}
 <div class="actions"><button class="primary">Offer model</button></div></form></section></details>`;
@@ -124,7 +124,7 @@ async function chosenPage(c: PageContext, form: Form): Promise<Response> {
     const kind = likelyKind(name);
     const value = (price: PriceName) => (price === 'output' && kind === 'embedding' ? '0' : '');
     return html`<fieldset><legend><code>${name}</code></legend><input type="hidden" name="upstream" value="${name}">
-<div class="pair">${field(state, { name: `slug-${at}`, label: 'Slug', value: slug, required: true, hint: 'The name clients use. It never changes.' })}
+<div class="pair">${field(state, { name: `slug-${at}`, label: 'Model name', value: slug, required: true, hint: 'The name clients use. It never changes.' })}
 ${settingFields(state, settingsAt(at, KIND), { kind })}</div>
 ${priceFields(state, unit, nameAt(at), (price) => ({ value: value(price) }))}
 ${settingFields(state, settingsAt(at, HOSTED), NEW_MODEL)}</fieldset>`;

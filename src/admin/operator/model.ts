@@ -11,6 +11,7 @@ import {
 } from '../../domain/settings/model.ts';
 import { labelsOf, type Values } from '../../domain/settings/setting.ts';
 import { changeModel, removeModel } from '../../operations/model.ts';
+import { companyNames } from '../../store/company/company.ts';
 import { hasDemo } from '../../store/company/demo.ts';
 import { findModelById, type ModelRow } from '../../store/company/model.ts';
 import { type ModelSort, pageOfModels } from '../../store/lists/page.ts';
@@ -50,7 +51,7 @@ export const modelRoutes: readonly Route[] = [
   { method: 'POST', path: '/models/:model/remove', action: 'model.write', handle: remove },
 ];
 
-const SORTS = { slug: 'Slug', upstream: 'Internal name', company: 'Company' };
+const SORTS = { slug: 'Model name', upstream: 'Internal name', company: 'Company' };
 
 async function listPage(c: PageContext, form: Form): Promise<Response> {
   const query = listQuery<ModelSort>(c, SORTS);
@@ -58,7 +59,7 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
   const unit = shownUnit(c, form);
   const labels = priceLabels(c.var.format.words, unit);
   const cells = {
-    Slug: ({ id, slug }: ModelRow) => html`<a href="/models/${id}"><code>${slug}</code></a>`,
+    'Model name': ({ id, slug }: ModelRow) => html`<a href="/models/${id}"><code>${slug}</code></a>`,
     'Internal name': ({ upstream_model }: ModelRow) => html`<code>${upstream_model}</code>`,
     Kind: ({ kind }: ModelRow) => kind,
     Hosting: euBadge,
@@ -67,10 +68,10 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
     ),
     For: (row: Owned) => companyLink(row, 'models'),
   };
-  const offer = html`<a class="button primary" href="/models/new">Offer models</a>`;
+  const offer = html`<a class="button primary" href="/models/new">Add models</a>`;
   const body = html`<div class="title-row"><h1>Models and prices</h1>
 ${offer} <a class="button quiet" href="/models/import">Import from CSV</a>${demo ? html`<a class="button quiet" href="/demo/remove">Remove the demo…</a>` : ''}</div>
-<p class="lead">Clients see the slug; the internal name goes upstream and is shown to operators only.</p>
+<p class="lead">Clients see the model name; the internal name goes upstream and is shown to operators only.</p>
 ${unitSwitch(c, '/models', unit)}
 ${list(c, { path: '/models', caption: 'All models', cells, figures: Object.values(labels), sorts: SORTS, empty: html`No model is offered yet. <a href="/models/new">Choose one</a> of what the router has.` }, query, models)}`;
   return page(c, 'Models and prices', body);
@@ -107,8 +108,11 @@ async function editPage(c: PageContext, form: Form): Promise<Response> {
   const path = `/models/${model.id}`;
   const state = formState(form, path);
   const unit = shownUnit(c, form);
+  const { company_id } = model;
+  const names = company_id === null ? null : await read(c, (sql) => companyNames(sql, [company_id]));
+  const owner = { company_id, company_name: names?.get(company_id ?? '') ?? null };
   const body = html`<h1>Model <code>${model.slug}</code></h1>
-<p class="lead">${model.company_id === null ? 'Shared by all companies.' : 'For one company alone.'} A new price holds for calls from now on; the ledger keeps the price each call was made at.</p>
+<p class="lead">${names === null ? 'Shared by all companies.' : html`Only for ${companyLink(owner, 'models')}.`} A new price applies to calls from now on; the ledger keeps the price each call was made at.</p>
 ${unitSwitch(c, path, unit)}
 <section class="card">${state.summary}
 <form method="post" action="${path}" class="stack">${csrfInput(c)}${lockInput(state, model, labelsOf(MODEL, form.words))}

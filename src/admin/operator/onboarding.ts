@@ -60,8 +60,8 @@ ${settingFields(state, SCOPED, NEW_KEY)}</fieldset>
 <fieldset><legend>Limits</legend>
 <p class="hint">For all keys of the company together. An empty field limits nothing.</p>
 <div class="pair">${settingFields(state, LIMIT_SETTINGS, null)}</div></fieldset>
-<fieldset><legend>Ceilings</legend>
-<p class="hint">What the company’s owners cannot pass.</p>
+<fieldset><legend>Limits set by the operator</legend>
+<p class="hint">The company’s owners cannot exceed them.</p>
 ${settingFields(state, STRICT_CEILINGS, null)}</fieldset>
 <fieldset><legend>Models and prices</legend>
 ${unitInput(unit)}${modelFields(c, state, models, unit)}</fieldset>

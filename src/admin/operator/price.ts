@@ -80,7 +80,7 @@ function scheduleCard(c: PageContext, form: Form, path: string, unit: PriceUnit)
 <form method="post" action="${path}" class="stack">${csrfInput(c)}${unitInput(unit)}
 ${field(state, { name: 'from', label: 'Begins', required: true, hint: `A date such as 2027-01-31, which begins at midnight in ${c.var.services.calendar.timeZone}, or a time such as 2027-01-31T18:00:00Z. Every gateway switches at that moment by its own clock.` })}
 ${priceFields(state, unit, next, labelled('New price', unit))}
-<div class="actions"><button>Let it begin then</button></div></form></section>`;
+<div class="actions"><button>Schedule price</button></div></form></section>`;
 }
 
 /** The names of the fields: the page has several forms with prices. */

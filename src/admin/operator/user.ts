@@ -89,8 +89,8 @@ function factorCard(c: PageContext, { id, second_factor_since: since }: UserRow)
   const text =
     since === null
       ? html`<p>None: signing in asks for the password alone.</p>`
-      : html`<p>On since ${c.var.format.instant(since)}. Whoever has lost phone and recovery codes cannot sign in until it is taken away.</p>
-<div class="actions"><a class="button danger" href="/users/${id}/second-factor">Take it away…</a></div>`;
+      : html`<p>On since ${c.var.format.instant(since)}. Whoever has lost phone and recovery codes cannot sign in until it is reset.</p>
+<div class="actions"><a class="button danger" href="/users/${id}/second-factor">Reset…</a></div>`;
   return html`<section class="card"><h2>Second factor</h2>${text}</section>`;
 }
 
@@ -107,11 +107,11 @@ async function resetPage(c: PageContext, form: Form): Promise<Response> {
   const user = await read(c, (sql) => findUserById(sql, param(c, 'user')));
   const base = `/users/${user.id}`;
   const action = `${base}/second-factor`;
-  const body = html`<h1>Take the second factor of ${user.email} away?</h1>
+  const body = html`<h1>Reset the second factor of ${user.email}?</h1>
 ${formState(form, action).summary}
 ${confirmation(c, {
   action,
-  button: 'Take it away',
+  button: 'Reset',
   back: base,
   text: html`<p>Be sure who asks: a thief of the password asks for the same. ${user.email} is signed out everywhere, is told by e-mail, and signs in with the password alone until a second factor is set up anew.</p>`,
 })}`;

@@ -43,7 +43,8 @@ function within(request: RequestDetail | null, keys: readonly string[] | null): 
 
 function shown(c: PageContext, request: RequestDetail, company: string | null): Html {
   const { requests: words, explanations } = c.var.format.words;
-  const { what, advice } = explainRequest(request, explanations);
+  const isOperator = c.var.session.user.company_id === null;
+  const { what, advice } = explainRequest(request, explanations, isOperator);
   return html`<section class="card"><h2>${words.happened}</h2>
 <p>${resultBadge(words, request)}</p><p>${what}</p>
 ${advice === null ? '' : html`<p><strong>${words.toDo}</strong> ${advice}${seesOwnAlone(c, company) ? '' : placeOf(c.var.format.words, request)}</p>`}

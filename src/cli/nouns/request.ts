@@ -15,7 +15,7 @@ export const requestCommand = command({
     const request = await read((sql) => findRequest(sql, id, null));
     if (request === null)
       throw new Failure(`nothing is known of request ${id}; ${retentionText(config.requestTrailDays)}`);
-    const { result, what, advice } = explainRequest(request);
+    const { result, what, advice } = explainRequest(request, undefined, true);
     const sentence = advice === null ? what : `${what}\nWhat to do: ${advice}`;
     return { json: { ...request, result, what, advice }, text: card(sentence, membersOf(request)) };
   },

@@ -40,7 +40,7 @@ interface Explanation {
   readonly about: 'key' | 'models' | 'settings' | null;
 }
 
-type Text = readonly [what: string, advice: string | null, about?: Explanation['about']];
+type Text = readonly [what: string, advice: string | null, about?: Explanation['about'], settings?: string];
 
 /** Requests that got the same error. */
 export interface ReasonCount {
@@ -64,12 +64,17 @@ export function isRefusal(code: string): boolean {
   return status !== null && status < 500;
 }
 
-/** @param words of the reader's language */
+/**
+ * @param words of the reader's language
+ * @param isOperator the advice names the settings of the service too
+ */
 export function explainRequest(
   request: RequestFacts,
   words: Words['explanations'] = wordsOf(ENGLISH).explanations,
+  isOperator = false,
 ): Explanation {
-  const [what, advice, about = null] = textOf(request, words);
+  const [what, told, about = null, settings] = textOf(request, words);
+  const advice = isOperator && settings !== undefined ? `${told} See ${settings}.` : told;
   return { result: resultOf(request), what, advice, about };
 }
 
@@ -86,10 +91,11 @@ function textOf(request: RequestFacts, words: Words['explanations']): Text {
   const isCharged = cost_eur !== null;
   if (status === 0) return outcome === null ? words.leftEarly : words.left;
   if (status === 200 && code !== null) {
-    if (outcome === 'client_aborted' && code === 'upstream_timeout') return words.readSlowly;
-    if (code === 'upstream_timeout') return words.stalled(isCharged);
+    if (outcome === 'client_aborted' && code === 'upstream_timeout')
+      return [...words.readSlowly, null, 'TOTAL_SECONDS'];
+    if (code === 'upstream_timeout') return [...words.stalled(isCharged), null, 'IDLE_SECONDS and TOTAL_SECONDS'];
     if (code === 'service_unavailable' && typeof upstream_status !== 'number')
-      return upstream_status === null ? words.stopped : words.stoppedOrBusy;
+      return upstream_status === null ? [...words.stopped, null, 'DRAIN_SECONDS'] : words.stoppedOrBusy;
     const isBroken = code === 'upstream_error' || code === 'internal_error';
     return isBroken ? words.broken(isCharged) : failedInside(words, code, isCharged);
   }
@@ -162,26 +168,26 @@ const TEXTS: Readonly<Record<ErrorName, Explain>> = {
     const { whose, column, about } = settingOf(param);
     return [...words.limit({ whose, what: LIMIT_NAMES.find((name) => name === column) ?? null }), about];
   },
-  request_too_large: (_, words) => words.tooLarge,
+  request_too_large: (_, words) => [...words.tooLarge, null, 'MAX_BODY_BYTES'],
   context_length_exceeded: (_, words) => words.contextLength,
   model_required: (_, words) => words.modelRequired,
   unsupported_media_type: (_, words) => words.mediaType,
   method_not_allowed: (_, words) => words.method,
   upgrade_required: (_, words) => words.webSocket,
-  request_header_fields_too_large: (_, words) => words.headers,
+  request_header_fields_too_large: (_, words) => [...words.headers, null, 'MAX_HEADERS and MAX_HEADER_BYTES'],
   request_timeout: (_, words) => words.tooSlow,
   internal_error: (_, words) => words.internal,
   upstream_error(request, words) {
     // the only reason why a call without an answer is booked
-    if (request.cost_eur !== null) return words.answerTooLarge;
+    if (request.cost_eur !== null) return [...words.answerTooLarge, null, 'MAX_ANSWER_BYTES'];
     const explain = BY_UPSTREAM_STATUS[request.upstream_status ?? 0];
     return explain === undefined ? words.upstreamFailed : explain(request, words);
   },
-  upstream_timeout: (_, words) => words.upstreamSlow,
+  upstream_timeout: (_, words) => [...words.upstreamSlow, null, 'FIRST_BYTE_SECONDS'],
   service_unavailable({ endpoint, outcome, upstream_status }, words) {
     if (endpoint === 'shed') return words.shed;
-    if (outcome !== 'upstream_failed') return words.gatewayAway;
-    return typeof upstream_status === 'number' ? words.upstreamBusy : words.upstreamAway;
+    if (outcome !== 'upstream_failed') return [...words.gatewayAway, null, 'ulimit -n'];
+    return typeof upstream_status === 'number' ? words.upstreamBusy : [...words.upstreamAway, null, 'UPSTREAM_URL'];
   },
 };
 

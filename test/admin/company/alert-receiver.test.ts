@@ -38,10 +38,10 @@ async function linkTo(email: string, path: RegExp): Promise<string> {
   )) as string;
 }
 
-t.test('without a line the page says who is told; owners alone open it', async (t) => {
+t.test('without a rule the page says who is notified; owners alone open it', async (t) => {
   t.match(
     textOf(await owner.get(base)),
-    /Owners and administrators who have no line of their own 50, 80 and 100 %, and the forecast/,
+    /Owners and administrators who have no rule of their own 50, 80 and 100 %, and the forecast/,
   );
   t.match((await owner.get(`/companies/${company}/settings`)).text, `href="${base}"`);
   t.equal((await (await signedIn(office, 'administrator')).get(base)).status, 403);

@@ -75,7 +75,7 @@ t.test('the page tells what goes and what stays, and wants the address typed', a
   const path = `${base}/${await idOf(people.administrator)}/erase`;
   const page = textOf(await owner.get(path));
   t.match(page, /ada@customer\.example asked for it on/);
-  t.match(page, /in the log of changes \(entries: \d+\) and elsewhere \(rows: \d+\), of this company/);
+  t.match(page, /in the audit log \(entries: \d+\) and elsewhere \(rows: \d+\), of this company/);
   t.match(page, /What stays .*The ledger, its sums, seals and statements, unchanged/);
   const wrong = await owner.post(path, { email: 'ada' });
   t.equal(wrong.status, 422);

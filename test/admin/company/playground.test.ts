@@ -209,7 +209,7 @@ await t.test('in a browser', async (t) => {
     t.match(row, { outcome: 'completed', created_by: people.administrator });
     t.match(await figures(page).innerText(), `€${Number(row?.cost_eur)}`.replace('.', ','));
     await look(page, 'playground');
-    await page.getByRole('link', { name: 'What became of the request' }).click();
+    await page.getByRole('link', { name: 'Details of this request' }).click();
     t.match(await page.locator('main').innerText(), `${row?.request_id}`);
     t.same(complaints, []);
   });

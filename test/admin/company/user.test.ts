@@ -206,9 +206,9 @@ t.test('owners stay below the ceilings that an operator sets, and the form says 
 
   const { text } = await person.get(settings, { 'accept-language': 'en' });
   t.match(text, /at most €?500/);
-  t.match(text, 'The budget is above the credit limit, which holds');
+  t.match(text, 'The budget is above the credit limit, which applies');
   t.match(text, 'has locked the EU gate');
-  t.notMatch(text, /name="allow_non_eu"|Save ceilings/);
+  t.notMatch(text, /name="allow_non_eu"|Save these limits/);
   const refused = await person.post(settings, { budget: '500.01' });
   t.equal(refused.status, 422);
   t.match(refused.text, 'Monthly budget in EUR must be at most 500, the credit limit of the company.');

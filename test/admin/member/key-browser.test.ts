@@ -119,7 +119,7 @@ await t.test('the playground', async (t) => {
   await page.getByRole('button', { name: 'Send' }).click();
   await page.getByText(/completed: \d+ tokens in/).waitFor();
   await look(t, page, 'playground');
-  await page.getByRole('link', { name: 'What became of the request' }).click();
+  await page.getByRole('link', { name: 'Details of this request' }).click();
   await page.getByText(`Playground of ${people.member}`).waitFor();
   t.same(complaints, []);
 });

@@ -51,19 +51,19 @@ t.test('from an empty database to the first call, which shows without a click', 
   t.same(await glance(page, 'first-steps-choose'), []);
   await click('Set names and prices', 'button');
   const chat = page.getByRole('group', { name: 'internal-demo-chat', exact: true });
-  t.equal(await chat.getByLabel('Slug').inputValue(), 'internal-demo-chat', 'proposed from the name');
-  await chat.getByLabel('Slug').fill('fast');
+  t.equal(await chat.getByLabel('Model name').inputValue(), 'internal-demo-chat', 'proposed from the name');
+  await chat.getByLabel('Model name').fill('fast');
   await chat.getByLabel('EUR per 1000 prompt tokens').fill('0.0025');
   await chat.getByLabel('EUR per 1000 completion tokens').fill('0.01');
   const vectors = page.getByRole('group', { name: 'internal-demo-embedding' });
   t.equal(await vectors.getByLabel('Kind').inputValue(), 'embedding', 'guessed from the name');
-  await vectors.getByLabel('Slug').fill('fast');
+  await vectors.getByLabel('Model name').fill('fast');
   await vectors.getByLabel('EUR per 1000 prompt tokens').fill('0.0001');
   t.same(await glance(page, 'first-steps-prices'), []);
   await click('Offer 2 models', 'button');
   t.match(await page.getByRole('main').innerText(), /is the slug of another one here/);
   t.equal(await chat.getByLabel('EUR per 1000 prompt tokens').inputValue(), '0.0025', 'nothing typed is lost');
-  await vectors.getByLabel('Slug').fill('vectors');
+  await vectors.getByLabel('Model name').fill('vectors');
   await click('Offer 2 models', 'button');
   await page.getByText('Created.').waitFor();
   t.same(await gateway.sql`select slug, kind, upstream_model from models order by slug`, [
@@ -115,7 +115,7 @@ t.test('without scripts, when the router comes late, and until the list is put a
   t.match(await step(page, 'The model router answers').innerText(), /to do.*The router refuses the key/s);
   await page.goto('/models/new');
   t.match(await page.getByRole('main').innerText(), /The router refuses the key.*type the name/s);
-  await page.getByLabel('Slug').fill('typed');
+  await page.getByLabel('Model name').fill('typed');
   await page.getByLabel('Internal name').fill('internal-typed');
   await page.getByLabel('EUR per 1000 prompt tokens').fill('0.1');
   await page.getByLabel('EUR per 1000 completion tokens').fill('0.1');
@@ -136,7 +136,7 @@ t.test('without scripts, when the router comes late, and until the list is put a
   t.match(await page.getByRole('main').innerText(), /One more entry of its list cannot be shown/);
   await page.getByLabel('lab/other').check();
   await page.getByRole('button', { name: 'Set names and prices' }).click();
-  t.equal(await page.getByLabel('Slug').inputValue(), 'other');
+  t.equal(await page.getByLabel('Model name').inputValue(), 'other');
   await page.getByRole('link', { name: 'per 1,000,000' }).click();
   await page.getByLabel('EUR per 1,000,000 prompt tokens').fill('2.5');
   await page.getByLabel('EUR per 1,000,000 completion tokens').fill('10');
@@ -167,7 +167,7 @@ t.test('without scripts, when the router comes late, and until the list is put a
   await steps(page).getByRole('link', { name: 'Look again' }).click();
   t.match(await page.locator('#first-call').innerText(), /200|booked/);
   t.match(await steps(page).innerText(), /5 of 6 done/, 'its owner is missing');
-  await steps(page).getByRole('button', { name: 'Put this list away' }).click();
+  await steps(page).getByRole('button', { name: 'Hide checklist' }).click();
   t.equal(await steps(page).count(), 0);
   await gateway.sql`delete from models`;
   await page.goto('/');

@@ -130,7 +130,7 @@ t.test('an owner sets alerts, reads what is kept and erases somebody who asks', 
   });
   await page.goto(`${base}/settings`);
   await page.getByRole('link', { name: 'Budget alerts' }).click();
-  await page.getByText('Add a receiver, or change who is told at what').click();
+  await page.getByText('Add a receiver, or change a rule').click();
   await page.getByLabel('E-mail address').fill('books@accountants.example');
   await page.getByLabel('Percentages of the budget').fill('half');
   await page.getByRole('button', { name: 'Add', exact: true }).click();
@@ -140,7 +140,7 @@ t.test('an owner sets alerts, reads what is kept and erases somebody who asks', 
   await page.getByRole('button', { name: 'Add', exact: true }).click();
   await page.getByText('has not agreed').waitFor();
   t.same(await look(page, 'alerts'), []);
-  await page.getByRole('link', { name: 'Change what is told to: books@' }).click();
+  await page.getByRole('link', { name: 'Change the rule of books@' }).click();
   t.same(await look(page, 'alert-edit'), []);
 
   await page.goto(`${base}/settings`);
