@@ -111,11 +111,11 @@ const ENGLISH = {
   codesClosed: ({ minutes }: { minutes: number }) =>
     `Too many wrong codes. Try again in ${minutes < 120 ? `${minutes} minute${minutes === 1 ? '' : 's'}` : `${Math.ceil(minutes / 60)} hours`}, or use a recovery code.`,
   receiverTwice: ({ email }: { email: string | null }) =>
-    `There is a line for ${email ?? 'owners and administrators'} already. Change that one.`,
+    `There is a rule for ${email ?? 'owners and administrators'} already. Change that one.`,
   mostReceivers: ({ most }: { most: number }) => `A company has at most ${most} receivers of alerts. Remove one first.`,
   receiverOutside: ({ email }: { email: string }) =>
     `${email} belongs to none of the company's users, and could not be asked here whether it wants the alerts.`,
-  receiverNothing: () => 'Choose a percentage or the forecast; remove the line to tell this address nothing.',
+  receiverNothing: () => 'Choose a percentage or the forecast; remove the rule to send this address nothing.',
   receiverConfirms: () => 'This receiver has nothing to confirm.',
   eraseOther: ({ email }: { email: string }) => `The address of the person is ${email}: give it to confirm.`,
   tokenSentTwice: ({ name }: { name: string }) =>

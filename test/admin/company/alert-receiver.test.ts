@@ -63,7 +63,7 @@ t.test('percentages are chosen for owners and administrators, and for one of the
   t.match(textOf(await owner.get(base)), /75 and 90 %.*25 %, and the forecast of the company/);
   const twice = await owner.post(base, { email: people.member, percents: '50' });
   t.equal(twice.status, 422);
-  t.match(twice.text, /There is a line for mila@customer\.example already/);
+  t.match(twice.text, /There is a rule for mila@customer\.example already/);
   for (const percents of ['0', '101', '50.5', 'half', Array.from({ length: 11 }, (_, i) => i + 1).join()]) {
     const refused = await owner.post(base, { email: people.owner, percents });
     t.equal(refused.status, 422, percents);
@@ -89,7 +89,7 @@ t.test('an address outside the company is sent a link, which its reader has to u
   t.notMatch(await (await owner.get(base)).text, pathname.slice(-20), 'the owner does not learn it');
   const reader = new Person(office.adminUrl);
   const page = await reader.get(pathname);
-  t.match(textOf(page), /Nordlicht Verlag wants to tell books@accountants\.example/);
+  t.match(textOf(page), /Nordlicht Verlag wants to notify books@accountants\.example/);
   t.equal(page.headers.get('referrer-policy'), 'no-referrer');
   t.same((await rows()).at(-1)?.agreed, false, 'opening it changes nothing: programs open links, too');
   t.match(textOf(await reader.post(pathname)), /You get the budget alerts/);
@@ -104,7 +104,7 @@ t.test('an address outside the company is sent a link, which its reader has to u
 
   const none = await owner.post(`${base}/${await idOf(BOOKS)}`, { percents: '' });
   t.equal(none.status, 422);
-  t.match(none.text, /remove the line to tell this address nothing/);
+  t.match(none.text, /remove the rule to send this address nothing/);
 });
 
 t.test('each of its e-mails has a link that ends them', async (t) => {

@@ -1,5 +1,7 @@
 import t from 'tap';
 import { ERROR_NAMES, GatewayError, isUpstreamsFailure } from '../../../src/domain/errors.ts';
+import { wordsOf } from '../../../src/domain/language/language.ts';
+import { LANGUAGES } from '../../../src/domain/languages.ts';
 import {
   explainRequest,
   isRefusal,
@@ -87,12 +89,27 @@ t.test('what to do, and where', async (t) => {
   t.match(refused(429, 'rate_limit_exceeded'), { what: /limit of requests/, about: 'settings' });
   t.match(refused(429, 'rate_limit_exceeded', { outcome: 'upstream_failed' }), { what: /upstream/, about: null });
   t.match(refused(400, 'unsupported_parameter', { param: 'seed' }), { what: /parameter “seed”/ });
-  t.match(refused(502, 'upstream_error', { cost_eur: '0.1' }), { what: /charged/, advice: /MAX_ANSWER_BYTES/ });
+  t.match(refused(502, 'upstream_error', { cost_eur: '0.1' }), { what: /charged/, advice: /operator may allow more/ });
   t.match(refused(503, 'service_unavailable', { endpoint: 'shed' }), { result: 'failed', advice: /add gateways/ });
   t.match(refused(503, 'service_unavailable', { outcome: 'upstream_failed' }), {
     what: /could not be reached/,
-    advice: /UPSTREAM_URL/,
+    advice: /whether the upstream runs/,
   });
+});
+
+t.test('operators alone read the names of the settings that would help', async (t) => {
+  const cases: [RequestFacts, RegExp][] = [
+    [{ ...ANSWERED, code: 'upstream_timeout' }, /See IDLE_SECONDS and TOTAL_SECONDS\.$/],
+    [{ ...ANSWERED, code: 'upstream_timeout', outcome: 'client_aborted' }, /See TOTAL_SECONDS\.$/],
+    [{ ...ANSWERED, code: 'service_unavailable', upstream_status: null }, /See DRAIN_SECONDS\.$/],
+    [{ ...ANSWERED, status: 413, code: 'request_too_large', cost_eur: null }, /See MAX_BODY_BYTES\.$/],
+    [{ ...ANSWERED, status: 502, code: 'upstream_error' }, /See MAX_ANSWER_BYTES\.$/],
+  ];
+  for (const [facts, settings] of cases) {
+    t.match(explainRequest(facts, undefined, true).advice, settings);
+    for (const language of LANGUAGES)
+      t.notMatch(explainRequest(facts, wordsOf(language).explanations).advice, /[A-Z]{3,}_/);
+  }
 });
 
 t.test('a mistake in the settings of the gateway is told to operators alone, and not as one that passes', async (t) => {
