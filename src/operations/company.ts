@@ -6,6 +6,7 @@ import {
   type CompanyChanges,
   type CompanyRow,
   findCompany,
+  hasNamesake,
   insertCompany,
   type NewCompany,
   updateCompany,
@@ -33,7 +34,11 @@ export async function createCompany(
   { [DISABLED]: disable = [], ...settings }: CompanySettings,
 ): Promise<CompanyRow> {
   const created = await insertCompany(sql, settings);
-  caller.judge([...aboveCeilings(null, settings), ...(await unknownModels(sql, created.id, DISABLED, disable))]);
+  caller.judge([
+    ...aboveCeilings(null, settings),
+    ...(await unknownModels(sql, created.id, DISABLED, disable)),
+    ...(await sameName(sql, created)),
+  ]);
   return disable.length === 0 ? created : updateCompany(sql, created.id, { disable });
 }
 
@@ -57,6 +62,9 @@ export async function changeCompany(
     ...aboveCeilings(present, changes),
     ...(await unknownModels(sql, id, DISABLED, disable, present[DISABLED])),
     ...(await usedUp(sql, wanted, id)),
+    ...(changes.name === undefined || changes.name === present.name
+      ? []
+      : await sameName(sql, { id, name: changes.name })),
   ]);
   // the tenant role may not set ceilings, and only operators get here with them
   if (changes.credit_limit_eur !== undefined || changes.eu_locked !== undefined) await leaveCompany(sql);
@@ -88,6 +96,22 @@ export function aboveCeilings(company: CompanyRow | null, changes: CompanyChange
 
 function above(pointer: string, reason: Refusal, passed: string): Mistake {
   return { pointer, detail: reason.text, reason, severity: 'warn', passed };
+}
+
+/** The rule of a name that another company has: people could not tell them apart. */
+async function sameName(sql: Sql, company: Pick<CompanyRow, 'id' | 'name'>): Promise<Mistake[]> {
+  if (!(await hasNamesake(sql, company))) return [];
+  const { name } = company;
+  const detail = 'is the name of another company';
+  return [
+    {
+      pointer: '#/name',
+      detail,
+      severity: 'ask',
+      passed: `another company is called ${name} too`,
+      asked: { namesake: name },
+    },
+  ];
 }
 
 /** A budget that a company or a key is to get: EUR as exact decimal text. */

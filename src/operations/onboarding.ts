@@ -58,6 +58,7 @@ export async function onboardCompany(
   const invitation = owner && (await part(mistakes, 'owner', () => invite(sql, caller, company.id, owner.email, form)));
   const minted = key && (await part(mistakes, 'key', () => mint(sql, collector('/key'), company.id, key, form)));
   refuse(mistakes);
+  caller.judge(mistakes.filter(({ severity }) => severity === 'ask'));
   return { company, invitation: invitation ?? null, key: minted ?? null, already: false };
 }
 

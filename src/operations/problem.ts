@@ -20,7 +20,7 @@ export interface Mistake {
   /** A sentence for the warning: what is so now that it has passed. */
   readonly passed?: string;
   /** What the question is made of. */
-  readonly asked?: NewBudget | PresentPrices;
+  readonly asked?: NewBudget | PresentPrices | Namesake;
 }
 
 /** Prices that others would take the place of. */
@@ -29,6 +29,11 @@ export interface PresentPrices {
   readonly mine: SomePrices;
   /** Who set them. */
   readonly by: string;
+}
+
+/** The name of a company that another one has, too. */
+export interface Namesake {
+  readonly namesake: string;
 }
 
 /** A budget that is used up already: EUR as exact decimal text. */

@@ -16,6 +16,7 @@ const NEEDED: Readonly<Record<Kind, Action>> = {
   invitation: 'company-user.read',
   model: 'company.read',
   assistant: 'assistant.read',
+  cost_center: 'usage.read',
   statement: 'statement.read',
   request: 'request.read',
 };

@@ -1,18 +1,20 @@
 import { digestsIn } from '../../operations/key.ts';
 import { findCompany } from '../../store/company/company.ts';
-import { idsOfDigests, type KeyRow, keysWithCompany } from '../../store/company/key.ts';
+import { idsOfDigests, idsOfPrefix, type KeyRow, keysWithCompany } from '../../store/company/key.ts';
+import { LEAST_OF_PREFIX } from '../../store/lists/page.ts';
 import { companyOf, type PageContext, type Route, read } from '../page/context.ts';
 import { csrfInput, field, formState } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
 import { companyHeading, emptyText, muted, page, table } from '../page/layout.ts';
+import { readSearch } from '../page/list.ts';
 import { keyState } from './key.ts';
 import { replaceForm } from './key-reveal.ts';
 
 const OF_COMPANY = '/companies/:company/keys/find';
 const OF_ALL = '/keys';
 
-/** Finds keys in a pasted text: of one company, or, for operators, of all. Only digests are looked up. */
+/** Finds keys in a pasted text, by digest, or those that begin so: of one company, or, for operators, of all. */
 export const findRoutes: readonly Route[] = [
   { method: 'GET', path: OF_COMPANY, action: 'key.write', handle: findPage },
   { method: 'POST', path: OF_COMPANY, action: 'key.write', long: true, handle: find, page: findPage },
@@ -44,8 +46,12 @@ ${field(state, { name: 'text', label: words.text, type: 'textarea', rows: 6, req
 async function find(c: PageContext, form: Form): Promise<Response> {
   const { services } = c.var;
   const digests = form.required('text', (text) => digestsIn(text, services.keyPrefix));
+  const beginning = form.required('text', readSearch);
   form.check();
-  const ids = await services.db.run(LOOK_UP_MS, (sql) => idsOfDigests(sql, digests));
+  const ids = await services.db.run(LOOK_UP_MS, async (sql) => {
+    const whole = await idsOfDigests(sql, digests);
+    return whole.length > 0 || beginning.length < LEAST_OF_PREFIX ? whole : idsOfPrefix(sql, beginning, companyOf(c));
+  });
   const keys = await read(c, (sql) => keysWithCompany(sql, ids, companyOf(c), true));
   return findPage(c, form, resultOf(c, digests.length, keys));
 }

@@ -18,11 +18,7 @@ import { filteredUrl, toNext } from '../page/list.ts';
 export const eventRoutes: readonly Route[] = [
   { method: 'GET', path: '/events', action: 'event.read', handle: eventsPage },
   { method: 'POST', path: '/events/:event/replay', action: 'event.replay', handle: replay },
-  // where undelivered budget alerts were before
-  { method: 'GET', path: '/alerts', action: 'event.read', handle: (c) => c.redirect(ALERTS, 301) },
 ];
-
-const ALERTS = '/events?kind=budget&state=undelivered';
 
 const KINDS: Readonly<Record<(typeof EVENT_KINDS)[number], string>> = {
   budget: 'Budget alerts',

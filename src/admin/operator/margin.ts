@@ -6,7 +6,7 @@ import { CSV, download } from '../page/download.ts';
 import { options } from '../page/field.ts';
 import { type Html, html } from '../page/html.ts';
 import { emptyText, muted, page, table } from '../page/layout.ts';
-import { csvLinks, spreadsheetOf } from '../page/spreadsheet.ts';
+import { csvLink, spreadsheetOf } from '../page/spreadsheet.ts';
 
 /** Revenue, cost and margin of a month, for operators alone. */
 export const marginRoutes: readonly Route[] = [
@@ -36,7 +36,7 @@ async function marginPage(c: PageContext): Promise<Response> {
 ${count > MOST_SHOWN ? html`<p class="muted">The first ${MOST_SHOWN} of ${format.count(count)}; the CSV has all.</p>` : ''}</section>`;
   };
   const body = html`<div class="title-row"><h1>Margin in ${name}</h1>
-${csvLinks(c, `/margin.csv?month=${margin.month.slice(0, 7)}`)}
+${csvLink(c, `/margin.csv?month=${margin.month.slice(0, 7)}`)}
 <form method="get" action="/margin" class="months"><label for="month">Month</label>
 <select id="month" name="month">${options(months, margin.month.slice(0, 7))}</select><button>Show</button></form></div>
 ${

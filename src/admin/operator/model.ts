@@ -95,7 +95,8 @@ export function modelFields(state: FormState, model: ModelRow | null, unit: Pric
     const hint = PRICES[name].field.hint?.(state.words);
     return { value: prices === null ? '' : priceValue(unit, prices[name]), ...(hint !== undefined && { hint }) };
   };
-  return html`${settingFields(state, MODEL_SETTINGS, model ?? NEW_MODEL)}
+  const { token_input: _, ...ofChat } = MODEL_SETTINGS;
+  return html`${settingFields(state, model?.kind === 'chat' ? ofChat : MODEL_SETTINGS, model ?? NEW_MODEL)}
 ${unitInput(unit)}${priceFields(state, unit, (name) => name, spec)}`;
 }
 

@@ -13,17 +13,16 @@ import { actorName } from '../../domain/wording/change-text.ts';
 import { costsOf, removeCostPrice, schedulePrice, setCostPrice, withdrawPrice } from '../../operations/price.ts';
 import type { CostPriceRow } from '../../store/company/cost-price.ts';
 import { findModelById, type ModelRow } from '../../store/company/model.ts';
-import { type PriceAnswer, type PriceRow, priceHistory, pricesOn } from '../../store/company/price.ts';
+import { type PriceRow, priceHistory } from '../../store/company/price.ts';
 import { callerOf } from '../page/caller.ts';
 import { change, type PageContext, param, read, removal } from '../page/context.ts';
 import { csrfInput, field, formState } from '../page/field.ts';
-import { Form } from '../page/form.ts';
+import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
 import { badge, companyLink, confirmation, muted, page, table } from '../page/layout.ts';
-import { companyPicker, readPickedCompany } from '../page/picker.ts';
 import { priceFields, priceText, readPrices, unitInput } from '../page/price-unit.ts';
 
-/** Prices of a model on its page: past, present and future prices, the prices of a day, and cost prices. */
+/** Prices of a model on its page: past, present and future prices, and cost prices. */
 
 const MOST_SHOWN = 100;
 
@@ -40,7 +39,6 @@ export async function priceCards(c: PageContext, model: ModelRow, form: Form, un
   );
   return html`${historyCard(c, model, history, unit)}
 ${scheduleCard(c, form, `${path}/prices`, unit)}
-${await pricesOnCard(c, model, unit)}
 ${costCard(c, form, model, costs, unit)}`;
 }
 
@@ -109,30 +107,6 @@ export async function withdraw(c: PageContext, form: Form): Promise<Response> {
     }
   });
   return c.redirect(`/models/${param(c, 'model')}?done=price-withdrawn`, 303);
-}
-
-/** The prices of the model for a company on a day. The URL names both. */
-async function pricesOnCard(c: PageContext, { id, slug }: ModelRow, unit: PriceUnit): Promise<Html> {
-  const path = `/models/${id}`;
-  const asked = new Form(new URLSearchParams(c.req.query()), `${path}#question`);
-  const day = asked.optional('day', readDay);
-  const company = asked.values.get('day') ? await readPickedCompany(c, asked) : null;
-  const answers =
-    day === null || asked.messages.size > 0 ? [] : await read(c, (sql) => pricesOn(sql, slug, company, { day }));
-  const state = formState(asked, `${path}#question`);
-  const { format } = c.var;
-  const cells = {
-    Since: ({ from, valid_from }: PriceAnswer) => format.instant(valid_from ?? from),
-    ...priceCells(c, unit, 'no such model', answers),
-    Model: ({ company_id, input }: PriceAnswer) =>
-      input === null ? muted('none') : company_id === null ? 'shared' : "the company's own",
-  };
-  return html`<section class="card" id="question"><h2>What was the price?</h2>${state.summary}
-<form method="get" action="${path}#question" class="stack">
-${field(state, { name: 'day', label: 'Day', type: 'date', required: true, hint: `In ${c.var.services.calendar.timeZone}.` })}
-${await companyPicker(c, state, 'Company', 'Name or id; empty for one without a model of its own.')}
-<div class="actions"><button>Show the price</button></div></form>
-${answers.length === 0 ? '' : table(`Prices on ${day}, in EUR per ${UNIT_TOKENS[unit]} tokens`, answers, { cells, figures: Object.values(HEADINGS) })}</section>`;
 }
 
 /** The cost prices of the operator. They are never on a page of a company. */

@@ -1,3 +1,4 @@
+import { may } from '../../operations/permission.ts';
 import { searchFor } from '../../operations/search.ts';
 import { type Finding, type Found, type Kind, MOST_OF_KIND } from '../../store/lists/search.ts';
 import type { PageContext, Route } from '../page/context.ts';
@@ -26,7 +27,8 @@ async function searchPage(c: PageContext): Promise<Response> {
   const body = html`<h1>${words.title}</h1>
 ${lead}
 ${found.map((each) => group(c, each, text))}
-${text !== '' && !isFound ? emptyText(words.searched) : ''}`;
+${text !== '' && !isFound ? emptyText(words.searched) : ''}
+${may(session.user, 'key.find', null) ? html`<p><a href="/keys">${c.var.format.words.key.find.title}</a></p>` : ''}`;
   return page(c, words.title, body, isSecret ? '' : text);
 }
 
@@ -69,6 +71,8 @@ function addressOf(c: PageContext, { kind, id, name, company_id }: Finding): str
       return isOperator ? `/models/${id}` : `/companies/${c.var.session.user.company_id}/models`;
     case 'assistant':
       return `${company}/assistants/${id}`;
+    case 'cost_center':
+      return `${company}/cost-center?${new URLSearchParams({ name })}`;
     case 'statement':
       return `${company}/statements/month?month=${name}`;
     case 'request':

@@ -3,7 +3,7 @@ import { UNIT_TOKENS } from '../../domain/price.ts';
 import { NEEDED_PRICES, PRICES, pricesAmong, priceTexts, type SomePrices } from '../../domain/settings/model.ts';
 import type { Settings } from '../../domain/settings/setting.ts';
 import type { Caller } from '../../operations/caller.ts';
-import type { Mistake, NewBudget, PresentPrices } from '../../operations/problem.ts';
+import type { Mistake, Namesake, NewBudget, PresentPrices } from '../../operations/problem.ts';
 import type { KeyHolder } from '../../store/company/own-key.ts';
 import { type Confirmation, ConfirmationNeeded } from './confirmation.ts';
 import { companyOf, type PageContext, param } from './context.ts';
@@ -24,7 +24,8 @@ export function callerOf(c: PageContext, form: Form, settings: Settings): Caller
       form.check();
       for (const { asked } of mistakes) {
         if (asked === undefined) continue;
-        const question = 'budget' in asked ? ofBudget(c, asked) : ofPrices(c, form, asked);
+        const question =
+          'budget' in asked ? ofBudget(c, asked) : 'namesake' in asked ? ofName(asked) : ofPrices(c, form, asked);
         if (!form.confirms(question.answer)) throw new ConfirmationNeeded(question);
       }
     },
@@ -66,6 +67,16 @@ function ofBudget(c: PageContext, { name, isKey, budget, spent }: NewBudget): Co
       budget: html`<strong>${format.amount(budget)}</strong>`,
     })}</p>`,
     button: words.save,
+  };
+}
+
+/** The question before a second company of a name. */
+function ofName({ namesake }: Namesake): Confirmation {
+  return {
+    answer: `name ${namesake}`,
+    title: 'There is a company of this name already',
+    text: html`<p>Another company is called <strong>${namesake}</strong>, too. Lists and choices could not tell them apart.</p>`,
+    button: 'Save it anyway',
   };
 }
 

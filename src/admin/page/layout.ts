@@ -18,7 +18,7 @@ import { pageLanguage } from './locale.ts';
 /** The navigation of operators by groups. The first one needs no name. */
 const OPERATOR_LINKS = {
   '': { '/': 'Overview', '/usage': 'Usage' },
-  Customers: { '/companies': 'Companies', '/users': 'Users', '/keys': 'Keys' },
+  Customers: { '/companies': 'Companies', '/users': 'Users' },
   Service: { '/models': 'Models', '/margin': 'Margin', '/month-end': 'Month-end' },
   Records: {
     '/requests': 'Requests',

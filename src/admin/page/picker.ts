@@ -1,5 +1,6 @@
 import { companiesNamed } from '../../store/company/company.ts';
 import { pageOfCompanies } from '../../store/lists/page.ts';
+import { companiesLike } from '../../store/lists/search.ts';
 import { type PageContext, read } from './context.ts';
 import { type FormState, field } from './field.ts';
 import type { Form } from './form.ts';
@@ -13,12 +14,17 @@ export async function companyPicker(c: PageContext, state: FormState, label: str
 <datalist id="company-names">${rows.map(({ name }) => html`<option value="${name}"></option>`)}</datalist>`;
 }
 
-/** The id of the company that was chosen; null when none was, or after a mistake. */
+/** The id of the company that was chosen, by id, name or a part of it that no other has; null when none was, or after a mistake. */
 export async function readPickedCompany(c: PageContext, form: Form): Promise<string | null> {
   const text = form.optional('company', (typed) => typed.trim());
   if (text === null) return null;
-  const [found, other] = await read(c, (sql) => companiesNamed(sql, [text]));
-  if (found === undefined) form.refuse('company', 'is not known: give its whole name, or its id.');
-  if (other !== undefined) form.refuse('company', 'is the name of several companies: give its id.');
+  const [named, like] = await read(
+    c,
+    async (sql) => [await companiesNamed(sql, [text]), await companiesLike(sql, text)] as const,
+  );
+  const exact = like.filter(({ is_whole }) => is_whole);
+  const [found, other] = [named, exact, like].find((each) => each.length > 0) ?? [];
+  if (found === undefined) form.refuse('company', 'is not known.');
+  if (other !== undefined) form.refuse('company', 'is the name of several companies: give more of it, or an id.');
   return found?.id ?? null;
 }

@@ -19,13 +19,11 @@ export function spreadsheetOf(c: PageContext): CsvForm {
   return SPREADSHEETS[asked === undefined ? usual(c) : oneOf(...SPREADSHEET_NAMES)(asked)];
 }
 
-/** Links to a file: for a spreadsheet in the reader's language, and for others. @param address with a query */
-export function csvLinks(c: PageContext, address: string): Html {
-  const first = usual(c);
+/** A link to a file for a spreadsheet in the reader's language. @param address with a query */
+export function csvLink(c: PageContext, address: string): Html {
+  const name = usual(c);
   const { exports } = c.var.format.words;
-  const link = (name: Spreadsheet) =>
-    html`<a class="button quiet" href="${address}&amp;${PARAMETER}=${name}" title="${`${exports.spreadsheet} ${exports.spreadsheets[name]}`}" download>${name === first ? 'CSV' : exports.link[name]}</a>`;
-  return html`${link(first)}${SPREADSHEET_NAMES.filter((name) => name !== first).map(link)}`;
+  return html`<a class="button quiet" href="${address}&amp;${PARAMETER}=${name}" title="${`${exports.spreadsheet} ${exports.spreadsheets[name]}`}" download>CSV</a>`;
 }
 
 /** The same choice as a control of a form. */

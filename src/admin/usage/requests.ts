@@ -14,7 +14,7 @@ import {
   type RequestsQuery,
 } from '../../store/usage/request.ts';
 import { companyOf, type PageContext, read } from '../page/context.ts';
-import { type FormState, field, formState, select } from '../page/field.ts';
+import { field, formState, select } from '../page/field.ts';
 import { Form } from '../page/form.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html, raw } from '../page/html.ts';
@@ -45,10 +45,9 @@ export async function requestsPage(c: PageContext): Promise<Response> {
   const asked = new URL(c.req.url).searchParams;
   const { format } = c.var;
   const words = format.words.requests;
-  const search = new Form(asked, path, format.language);
-  const id = search.optional('id', (text) => readUuid(text.trim()));
-  if (id !== null) return c.redirect(`${path}/${id}`, 303);
   const form = new Form(asked, path, format.language);
+  const id = form.optional('id', (text) => readUuid(text.trim()));
+  if (id !== null) return c.redirect(`${path}/${id}`, 303);
   const query = readQuery(form, company, c.var.services.calendar.timeZone);
   const isRight = form.messages.size === 0;
   const { heading, keys, found } = await read(c, async (sql) => {
@@ -64,10 +63,10 @@ export async function requestsPage(c: PageContext): Promise<Response> {
   const title = isOwn ? format.words.memberTabs['own/requests'] : words.title;
   const isNewest = isRight && query.before === null && query.to === null;
   const body = html`${heading === null ? '' : companyHeading(c, heading)}
-<div class="title-row"><h1>${title}</h1>${idForm(formState(search, path), path)}</div>
+<h1>${title}</h1>
 <p class="lead">${words.lead(retentionText(c))}</p>
 ${filters(c, form, query, path)}
-${['key', 'code', 'before'].map((name) => form.messages.has(name) && html`<p class="wrong">${words.inAddress({ name, message: form.messages.get(name) as string })}</p>`)}
+${['key', 'code', 'before', ...(isOwn ? [] : ['id'])].map((name) => form.messages.has(name) && html`<p class="wrong">${words.inAddress({ name, message: form.messages.get(name) as string })}</p>`)}
 ${query.key === null ? '' : html`<p>${words.ofKey(keyLink(c, keys[0], query.key))} <a href="${filteredUrl(form, FILTERS, { key: null })}">${words.allKeys}</a></p>`}
 ${query.code == null ? '' : html`<p>${words.withError({ text: reasonOfCode(query.code, format.words.reasons).text, code: html`<code>${query.code}</code>` })} <a href="${filteredUrl(form, FILTERS, { code: null })}">${words.allErrors}</a></p>`}
 <p class="actions"><a class="button quiet" href="${filteredUrl(form, FILTERS, {})}">${query.before === null ? words.refresh : words.newest}</a>${
@@ -129,16 +128,6 @@ function readCursor(text: string): RequestCursor {
   return { at: new Date(at), id };
 }
 
-/** Where an x-request-id is typed in. */
-function idForm(state: FormState, path: string): Html {
-  const message = state.message('id');
-  const words = state.words.requests;
-  return html`<form method="get" action="${path}" class="search" role="search">
-<label class="sr" for="request-id">x-request-id</label><input id="request-id" name="id" maxlength="60" placeholder="x-request-id" value="${state.value('id', '')}"${
-    message === null ? '' : raw(' aria-invalid="true" aria-describedby="request-id-wrong"')
-  }><button>${words.find}</button>${message === null ? '' : html`<p class="wrong" id="request-id-wrong">${words.wrongId(message)}</p>`}</form>`;
-}
-
 function filters(c: PageContext, form: Form, query: RequestsQuery, path: string): Html {
   const { timeZone } = c.var.services.calendar;
   const { requests: words, endpoints: titles } = c.var.format.words;
@@ -157,6 +146,7 @@ ${query.key === null ? '' : html`<input type="hidden" name="key" value="${query.
 ${query.code == null ? '' : html`<input type="hidden" name="code" value="${query.code}">`}
 ${select(state, { name: 'status', label: words.result, choices: [['', words.all], ...results, ...codes], value: '' })}
 ${field(state, { name: 'model', label: words.model })}
+${seesOwnAlone(c, query.company) ? field(state, { name: 'id', label: 'x-request-id' }) : ''}
 ${select(state, { name: 'endpoint', label: words.endpoint, choices: endpoints, value: '' })}
 ${field(times, { name: 'from', label: words.from, type: 'datetime-local', value: time(query.from) })}
 ${field(times, { name: 'to', label: words.until, type: 'datetime-local', value: time(query.to) })}

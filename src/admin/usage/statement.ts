@@ -29,7 +29,7 @@ import { formState } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
 import { badge, brandMark, companyHeading, emptyText, exactSwitch, muted, page, table } from '../page/layout.ts';
-import { csvLinks, spreadsheetOf } from '../page/spreadsheet.ts';
+import { csvLink, spreadsheetOf } from '../page/spreadsheet.ts';
 import { closeCard, closeOne } from './statement-close.ts';
 import { figureCard } from './usage-cards.ts';
 import { othersText, sumCells } from './usage-tables.ts';
@@ -148,7 +148,7 @@ async function monthPage(c: PageContext, form: Form): Promise<Response> {
   const actions =
     stored === null
       ? ''
-      : html`<a class="button quiet" href="${url}.json?month=${month}" download>JSON</a>${csvLinks(c, `${url}.csv?month=${month}`)}`;
+      : html`<a class="button quiet" href="${url}.json?month=${month}" download>JSON</a>${csvLink(c, `${url}.csv?month=${month}`)}`;
   const body = html`${letterhead(c)}${companyHeading(c, company)}<div class="title-row"><h1>${title}</h1>
 <span class="row-actions"><a class="button quiet" href="/companies/${company.id}/usage?month=${month}">${words.usage}</a>${actions}</span></div>
 ${stored === null ? html`<p class="problem">${words.notClosed((text) => html`<strong>${text}</strong>`)}</p>` : ''}

@@ -1417,7 +1417,6 @@ export const de: Words = {
     },
     spreadsheet: 'Für eine Tabellenkalkulation mit',
     spreadsheets: { comma: 'Kommas und 1234.56', semicolon: 'Semikolons und 1234,56' },
-    link: { comma: 'CSV mit Kommas', semicolon: 'CSV mit Semikolons' },
     sums: 'Summen exportieren',
     rows: 'Buchungszeilen exportieren',
     text: 'CSV mit exakten Beträgen, für die Tage und Filter oben: die Zeilen einer Tabelle oder jeder Aufruf.',
@@ -1453,8 +1452,6 @@ export const de: Words = {
     newest: 'Neueste',
     pause: 'Anhalten',
     follow: 'Weiter verfolgen',
-    find: 'Suchen',
-    wrongId: (message) => `Die x-request-id ${message}`,
     filters: 'Filter',
     result: 'Ergebnis',
     results: {
@@ -1663,7 +1660,7 @@ export const de: Words = {
   search: {
     title: 'Suche',
     everything: 'Alles durchsuchen',
-    empty: 'Geben Sie oben einen Namen, eine E-Mail-Adresse, den Anfang eines Schlüssels, eine x-request-id oder einen Monat wie 2026-10 ein.',
+    empty: 'Geben Sie oben einen Namen, eine E-Mail-Adresse, den Anfang eines Schlüssels, eine x-request-id oder einen Monat wie Oktober 2026 ein.',
     found: (text) => `Treffer für ${text}.`,
     nothing: (text) => `Keine Treffer für ${text}.`,
     wholeKey: 'einen ganzen Schlüssel',
@@ -1676,6 +1673,7 @@ export const de: Words = {
       invitation: 'Einladungen',
       model: 'Modelle',
       assistant: 'Assistenten',
+      cost_center: 'Kostenstellen',
       statement: 'Abrechnungen',
       request: 'Anfragen',
     },

@@ -804,7 +804,7 @@ export const en = {
       replace: 'Replace the key',
     },
     find: {
-      title: 'Find a leaked key',
+      title: 'Leaked key',
       lead: ({ ofAll, file }: { ofAll: boolean; file: unknown }) => parts`Paste a key, its beginning, or a text that has keys in it, such as a log or an ${file} file. It shows ${ofAll ? 'whose they are' : 'which of your keys they are'}, and what can be done. The text is neither stored nor shown again.`,
       text: 'Key or text',
       button: 'Find keys',
@@ -1359,7 +1359,6 @@ export const en = {
     },
     spreadsheet: 'For a spreadsheet that takes',
     spreadsheets: { comma: 'commas and 1234.56', semicolon: 'semicolons and 1234,56' },
-    link: { comma: 'CSV with commas', semicolon: 'CSV with semicolons' },
     sums: 'Export sums',
     rows: 'Export ledger rows',
     text: 'CSV with exact amounts, of the days and filters above: the lines of one table, or each call.',
@@ -1395,8 +1394,6 @@ export const en = {
     newest: 'Newest',
     pause: 'Pause',
     follow: 'Follow',
-    find: 'Find',
-    wrongId: (message: string) => `The x-request-id ${message}`,
     filters: 'Filters',
     result: 'Result',
     results: {
@@ -1603,7 +1600,7 @@ export const en = {
   search: {
     title: 'Search',
     everything: 'Search everything',
-    empty: 'Type a name, an e-mail address, the beginning of a key, an x-request-id, or a month such as 2026-10 into the field above.',
+    empty: 'Type a name, an e-mail address, the beginning of a key, an x-request-id, or a month such as October 2026 into the field above.',
     found: (text: string) => `Found for ${text}.`,
     nothing: (text: string) => `Nothing was found for ${text}.`,
     wholeKey: 'a whole key',
@@ -1616,6 +1613,7 @@ export const en = {
       invitation: 'Invitations',
       model: 'Models',
       assistant: 'Assistants',
+      cost_center: 'Cost centres',
       statement: 'Statements',
       request: 'Requests',
     },

@@ -102,6 +102,13 @@ export async function companiesNamed(sql: Sql, texts: readonly string[]) {
     union select asked, id from companies join ${asked} on id::text = lower(asked)`;
 }
 
+/** Whether another company has this name, in whatever case. */
+export async function hasNamesake(sql: Sql, { id, name }: Pick<CompanyRow, 'id' | 'name'>): Promise<boolean> {
+  const rows = await sql`
+    select from companies where lower(normalize(name)) = lower(normalize(${name}::text)) and id <> ${id} limit 1`;
+  return rows.length > 0;
+}
+
 /**
  * Closes a company, or opens it again unless it was erased.
  * @returns null: nothing is changed

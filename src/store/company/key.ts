@@ -171,6 +171,14 @@ export async function readKey(sql: Sql, id: string, company: string | null): Pro
   return row ?? null;
 }
 
+/** The ids of keys that begin so, as far as lists show it, in whatever case; those of one company, or of all. At most 51. */
+export async function idsOfPrefix(sql: Sql, prefix: string, company: string | null): Promise<string[]> {
+  const rows = await sql<{ id: string }[]>`
+    select id from api_keys where purpose is null and starts_with(lower(prefix), ${prefix.toLowerCase()})
+      ${matching(sql, { company_id: company })} order by id limit 51`;
+  return rows.map(({ id }) => id);
+}
+
 /**
  * Ids of the keys with these digests, of any company: the tenant role may not read digests.
  * @param digests in hex, as of `digestOf`

@@ -134,7 +134,7 @@ export function pageOfCompanies(
 
 /** Fewer letters are in too many addresses and prefixes to tell anything. */
 const LEAST_OF_ADDRESS = 3;
-const LEAST_OF_PREFIX = 4;
+export const LEAST_OF_PREFIX = 4;
 
 /** Or whether one of a company's people or invitations has such an address, or one of its keys such a prefix. */
 function ofPeopleAndKeys(sql: Sql, query: ListQuery): Fragment {

@@ -1,10 +1,25 @@
+import { LANGUAGES } from '../../domain/languages.ts';
+import { addMonths, wholeMonth } from '../../domain/reports/day-range.ts';
+import { matching } from '../connection/columns.ts';
 import type { Sql } from '../connection/pool.ts';
-import { searchPattern } from './search-pattern.ts';
+import { readPresentMonth } from '../usage/company-usage.ts';
+import { readCube } from '../usage/cube.ts';
+import { isFoundIn, searchPattern } from './search-pattern.ts';
 
 /** One search over things of several kinds. */
 
 /** The kinds of things that are found, in the order in which they are shown. */
-export const KINDS = ['company', 'key', 'user', 'invitation', 'model', 'assistant', 'statement', 'request'] as const;
+export const KINDS = [
+  'company',
+  'key',
+  'user',
+  'invitation',
+  'model',
+  'assistant',
+  'cost_center',
+  'statement',
+  'request',
+] as const;
 export type Kind = (typeof KINDS)[number];
 
 /** Things of one kind on a page. */
@@ -13,7 +28,7 @@ export const MOST_OF_KIND = 10;
 /** One thing that was found. */
 export interface Finding {
   readonly kind: Kind;
-  /** The number of a statement in place of an id. */
+  /** The number of a statement and the name of a cost centre in place of an id. */
   readonly id: string;
   /** What people call it: a name, an address, a slug, a month such as "2026-10". */
   readonly name: string;
@@ -32,10 +47,25 @@ export interface Found {
   readonly hasMore: boolean;
 }
 
-const MONTH = /^(?<words>.*?)\s*\b(?<month>\d{4}-\d{2})$/s;
+const MONTH =
+  /^(?<words>.*?)\s*\b(?:(?<month>[12]\d{3}-(?:0[1-9]|1[0-2]))|(?<name>\p{L}{3,})\.?\s+(?<year>[12]\d{3}))$/su;
+/** The names of the months in each language, behind a space. */
+const MONTHS = LANGUAGES.map((language) => {
+  const format = new Intl.DateTimeFormat(language, { month: 'long', timeZone: 'UTC' });
+  return Array.from({ length: 12 }, (_, month) => ` ${format.format(Date.UTC(2000, month))}`);
+});
+
+/** The month at the end of a text, "2026-10" or by its name or the beginning of it in any language, and what stands before it; null: none. */
+function monthIn(text: string): { readonly words: string; readonly month: string } | null {
+  const { words = '', month, name = '', year } = MONTH.exec(text)?.groups ?? {};
+  if (month !== undefined) return { words, month };
+  const named =
+    year === undefined ? -1 : Math.max(...MONTHS.map((all) => all.findIndex((each) => isFoundIn(each, ` ${name}`))));
+  return named < 0 ? null : { words, month: `${year}-${String(named + 1).padStart(2, '0')}` };
+}
 
 /** The columns of a Finding but its kind. $1 is the pattern, $2 the text in small letters, $3 the company or null. */
-const FINDERS: Readonly<Record<Exclude<Kind, 'request' | 'statement'>, string>> = {
+const FINDERS: Readonly<Record<Exclude<Kind, 'request' | 'statement' | 'cost_center'>, string>> = {
   company: `select id, name, '' as detail, id as company_id, name as company_name from companies
     where name ~ $1 or id::text = $2`,
   key: `select k.id, k.name, prefix || '…' || case when revoked_at is not null then ', revoked'
@@ -59,8 +89,9 @@ const FINDERS: Readonly<Record<Exclude<Kind, 'request' | 'statement'>, string>> 
 
 /**
  * Finds things by name, address, prefix or id, whatever their case and accents: keys by the beginning of their prefix,
- * statements by month ("2026-10", with words of the company's name before it). What is called exactly as searched comes
- * first. Requests are not among them: `findRequest` has them.
+ * statements by month ("2026-10", "October 2026", with words of the company's name before it), cost centres that have a
+ * budget, or calls in this month or the last. What is called exactly as searched comes first. Requests are not among
+ * them: `findRequest` has them.
  * @param kinds those that the reader may see
  * @param company looks among its things alone, in a transaction that entered it; null: among all
  */
@@ -90,6 +121,7 @@ async function rowsOfKind(
   company: string | null,
 ): Promise<readonly Row[]> {
   if (kind === 'statement') return statementRows(sql, text, company);
+  if (kind === 'cost_center') return costCenterRows(sql, text, company);
   return sql.unsafe<Row[]>(
     `select id, name, detail, company_id, company_name from (${FINDERS[kind]}) f
      where $3::uuid is null or company_id is null or company_id = $3 order by lower(name) = $2 desc, name, id limit $4`,
@@ -98,12 +130,42 @@ async function rowsOfKind(
 }
 
 async function statementRows(sql: Sql, text: string, company: string | null): Promise<readonly Row[]> {
-  const { words = '', month = '' } = MONTH.exec(text)?.groups ?? {};
-  if (!/^[12]\d{3}-(0[1-9]|1[0-2])$/.test(month)) return [];
+  const asked = monthIn(text);
+  if (asked === null) return [];
+  const { words, month } = asked;
   return sql<Row[]>`
     select number::text as id, ${month} as name, ${''} as detail, company_id, c.name as company_name
     from statements left join companies c on c.id = company_id
     where billing_month = ${`${month}-01`} and (${company}::uuid is null or company_id = ${company})
       and coalesce(c.name, '') ~ ${searchPattern(words)}
     order by c.name, company_id limit ${MOST_OF_KIND + 1}`;
+}
+
+async function costCenterRows(sql: Sql, text: string, company: string | null): Promise<readonly Row[]> {
+  const pattern = searchPattern(text);
+  const { from, to } = wholeMonth(await readPresentMonth(sql));
+  const called = readCube(sql, {
+    company,
+    range: { from: addMonths(from, -1), to },
+    where: { columns: ['cost_center'], holds: sql`cost_center ~ ${pattern}` },
+    by: ['company_id', 'cost_center'],
+    measures: ['requests'],
+  });
+  // read by itself: the sums may be on another server than the budgets
+  return sql<Row[]>`
+    with called as materialized (${called}),
+    named as (
+      select company_id, cost_center as name from called where cost_center <> ''
+      union select company_id, name from cost_center_budgets where name ~ ${pattern} ${matching(sql, { company_id: company })}
+    )
+    select n.name as id, n.name, '' as detail, company_id, c.name as company_name
+    from named n join companies c on c.id = company_id
+    order by lower(n.name) = ${text.toLowerCase()} desc, n.name, c.name, company_id limit ${MOST_OF_KIND + 1}`;
+}
+
+/** The companies whose name has a text in it, whatever case and accents; those that are called so as a whole first. At most two. */
+export function companiesLike(sql: Sql, text: string) {
+  const pattern = searchPattern(text);
+  return sql<{ id: string; is_whole: boolean }[]>`
+    select id, name ~ ${`^(${pattern})$`} as is_whole from companies where name ~ ${pattern} order by 2 desc, id limit 2`;
 }

@@ -194,6 +194,9 @@ t.test('an owner finds own keys in a text, and no others', async (t) => {
   t.match(foreign.text, '1 part of the text may be a key: none of them is a key of this company.');
   t.notMatch(foreign.text, prefixOf(other.key));
   t.match((await find(owner, `${base}/find`, 'nothing like one')).text, 'Nothing in the text has the form of a key.');
+  for (const beginning of [prefixOf(key), ` ${prefixOf(key).toUpperCase()}… `])
+    t.match((await find(owner, `${base}/find`, beginning)).text, `${base}/${form.id}`, 'its beginning is enough');
+  t.notMatch((await find(owner, `${base}/find`, prefixOf(other.key))).text, 'was found');
   await owner.post(`${base}/${form.id}/revoke`);
   t.match((await find(owner, `${base}/find`, key)).text, /revoked.*none: it no longer works/s);
 });

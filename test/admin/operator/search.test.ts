@@ -3,6 +3,7 @@ import t from 'tap';
 import { openDatabase } from '../../../src/store/connection/pool.ts';
 import { trailStore } from '../../../src/store/gateway/request-trail.ts';
 import { addRequests } from '../../support/requests.ts';
+import { addUsage } from '../../support/usage.ts';
 import { glance, signedInTab } from '../browser.ts';
 import { signedIn, startOffice, textOf } from '../people.ts';
 
@@ -61,8 +62,14 @@ t.test('statements are found by month and company, requests by their id', async 
     values (${other.company}, 1, '2025-03-01', 0, 0, 0, 0, '{}', '', '')`;
   const link = `/companies/${other.company}/statements/month?month=2025-03`;
   t.match(await search(operator, '2025-03'), link);
-  t.match(await search(operator, 'gruene muller 2025-03'), link);
-  t.notMatch(await search(operator, 'nordlicht 2025-03'), link);
+  // as pages call it, and as others write it
+  for (const month of ['2025-03', 'March 2025', 'märz 2025', 'MAERZ 2025', 'mar 2025', 'Mär. 2025']) {
+    t.match(await search(operator, month), link, month);
+    t.match(await search(operator, `gruene muller ${month}`), link, month);
+    t.notMatch(await search(operator, `nordlicht ${month}`), link, month);
+  }
+  for (const month of ['May 2025', 'Juni 2025', 'ma 2025', 'arch 2025', '2025-13'])
+    t.notMatch(await search(operator, month), link, month);
   t.notMatch(await search(owner, '2025-03'), link);
   const [id = ''] = await addRequests(trailStore(db), [{ company }]);
   const own = await owner.get(at(` ${id} `));
@@ -70,6 +77,50 @@ t.test('statements are found by month and company, requests by their id', async 
   t.equal((await operator.get(at(id))).headers.get('location'), `/requests/${id}`);
   const [foreign = ''] = await addRequests(trailStore(db), [{ company: other.company }]);
   t.match(textOf(await search(owner, foreign)), 'Nothing was found');
+});
+
+t.test('cost centres are found by name: those with a budget, and those of calls', async (t) => {
+  await sql`insert into cost_center_budgets (company_id, name, monthly_budget_eur) values (${company}, 'Übersee Vertrieb', 10)`;
+  const month = `${new Date().toISOString().slice(0, 7)}-01`;
+  const call = { company: other.company, month, prompt: 1, input: '0.1', center: 'Marketing' };
+  await db.run(10_000, (tx) => addUsage(tx, [call]));
+  const budgeted = `/companies/${company}/cost-center?name=%C3%9Cbersee+Vertrieb`;
+  const called = `/companies/${other.company}/cost-center?name=Marketing`;
+  for (const text of ['UEBERSEE', 'ubersee vertrieb']) {
+    t.match(await search(operator, text), budgeted, text);
+    t.match(await search(owner, text), budgeted, text);
+  }
+  t.match(await search(operator, 'marketing'), called);
+  t.notMatch(await search(owner, 'marketing'), called, 'of another company');
+  t.match(textOf((await operator.get(called)).text), 'Marketing', 'it leads to its page');
+});
+
+t.test('a company is chosen by any part of its name that no other has, whatever case and accents', async (t) => {
+  await sql`insert into companies (id, name) values (${randomUUID()}, 'Quartz'), (${randomUUID()}, 'Quartz Bank')`;
+  const choose = async (text: string, role = 'owner') => {
+    const email = `${randomUUID()}@chosen.example`;
+    const form = { email, role, company: text, password: 'correct horse battery' };
+    const { status, text: page } = await operator.post('/users', form);
+    const [row] = await sql<{ name: string }[]>`
+      select c.name from users join companies c on c.id = company_id where email = ${email}`;
+    return row?.name ?? `${status} ${/(is not known|is the name of several)/.exec(textOf(page))?.[1]}`;
+  };
+  t.equal(await choose('quartz'), 'Quartz', 'the whole name goes before a part');
+  t.equal(await choose('QUARTZ bánk'), 'Quartz Bank');
+  t.equal(await choose('lodzka grune'), 'Łódzka Grüne Müller');
+  t.equal(await choose('quar'), '422 is the name of several');
+  t.equal(await choose('no such company'), '422 is not known');
+});
+
+t.test('a second company of a name is asked about, and can be meant', async (t) => {
+  const form = { name: 'quartz bank' };
+  const { id, name } = { id: other.company, name: 'Łódzka Grüne Müller' };
+  const asked = await operator.post(`/companies/${id}/name`, { name: form.name });
+  t.match([asked.status, textOf(asked.text)], [409, /There is a company of this name already/]);
+  t.equal((await operator.post(`/companies/${id}/name`, { name })).status, 303, 'its own name is no other');
+  const meant = await operator.post(`/companies/${id}/name`, { name: form.name, confirmed: `name ${form.name}` });
+  t.equal(meant.status, 303);
+  await sql`update companies set name = ${name} where id = ${id}`;
 });
 
 t.test('a company finds its own things and shared models, and no internal names', async (t) => {

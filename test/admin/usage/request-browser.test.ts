@@ -46,9 +46,8 @@ t.test('the operator finds the same request by its id, and reads what the upstre
   await until(async () => (await office.sql`select from request_trail where request_id = ${id}`).length > 0, 'its row');
   const { page, complaints } = await begin(t, office.people.operator);
   await page.goto('/');
-  await page.getByRole('navigation', { name: 'Administration' }).getByRole('link', { name: 'Requests' }).click();
-  await page.getByLabel('x-request-id').fill(` ${id} `);
-  await page.getByRole('button', { name: 'Find' }).click();
+  await page.getByRole('searchbox', { name: 'Search everything' }).fill(` ${id} `);
+  await page.keyboard.press('Enter');
   await page.waitForURL(`**/requests/${id}`);
   const words = page.getByLabel('The words of the upstream');
   t.match(await words.innerText(), /500/);

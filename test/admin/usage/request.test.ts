@@ -108,7 +108,7 @@ t.test('mistakes in the address are told at their fields', async (t) => {
   const shown = plain(text);
   t.match(shown, /From must be a time such as 2027-01-31T18:00/);
   t.match(shown, /Result must be success, refused, failed or left, not/);
-  t.match(shown, /The x-request-id must be an id/);
+  t.match(shown, /In the address, “id” must be an id/);
   t.match(shown, /In the address, “key” must be an id/);
   t.notMatch(text, ours);
 });
