@@ -1,6 +1,7 @@
 import { oneOf, readDay } from '../../domain/field.ts';
 import type { Words } from '../../domain/language/en.ts';
-import { columnWords, endOf, minuteIn, nameIn, nounOf } from '../../domain/wording/change-text.ts';
+import { LANGUAGE_NAMES } from '../../domain/languages.ts';
+import { columnWords, endOf, nameIn, nounOf } from '../../domain/wording/change-text.ts';
 import { findCompany } from '../../store/company/company.ts';
 import { AUDIT_WINDOW, type AuditRow, asOwnersSee, pageOfAudit } from '../../store/lists/audit.ts';
 import { companyOf, type PageContext, type Route, read } from '../page/context.ts';
@@ -70,7 +71,7 @@ async function log(c: PageContext, path: string): Promise<Html> {
     [words.who]: (row: AuditRow) => who(row, format, filteredUrl(form, FILTERS, { actor: row.actor })),
     [words.what]: (row: AuditRow) => what(row, format.words),
     ...(company === null && whose),
-    [words.changes]: (row: AuditRow) => changes(row, format.words),
+    [words.changes]: (row: AuditRow) => changes(row, format),
   };
   const noMatch = found.next === null ? words.noMatch : words.noMatchIn(format.count(AUDIT_WINDOW));
   const isAll = search === '' && Object.values(narrowed).every((each) => each === null);
@@ -116,13 +117,14 @@ function what(row: AuditRow, words: Words): Html {
 }
 
 /** The values that differ; all values of a row that was created or removed. */
-function changes({ before, after }: AuditRow, words: Words): Html {
+function changes({ before, after }: AuditRow, format: Format): Html {
+  const { words } = format;
   const { id: _, company_id: __, ...values } = { ...before, ...after };
   const differs = (name: string) => JSON.stringify(before?.[name] ?? null) !== JSON.stringify(after?.[name] ?? null);
   const differing = Object.keys(values).filter(differs);
   if (differing.length === 0) return html``;
   const list = html`<dl class="diff">${differing.map(
-    (name) => html`<dt>${columnWords(words, name)}</dt><dd>${difference(words, name, before, after)}</dd>`,
+    (name) => html`<dt>${columnWords(words, name)}</dt><dd>${difference(format, name, before, after)}</dd>`,
   )}</dl>`;
   return before !== null && after !== null
     ? list
@@ -130,40 +132,57 @@ function changes({ before, after }: AuditRow, words: Words): Html {
 }
 
 /** For two lists the removed and the added values; otherwise the old value and the new one. */
-function difference(words: Words, name: string, before: AuditRow['before'], after: AuditRow['after']): Html {
+function difference(format: Format, name: string, before: AuditRow['before'], after: AuditRow['after']): Html {
   const [old, present] = [before?.[name], after?.[name]];
   if (Array.isArray(old) && Array.isArray(present)) {
     const kept = old.filter((each) => present.includes(each));
     const left = old.filter((each) => !kept.includes(each));
     const came = present.filter((each) => !kept.includes(each));
     return html`${[
-      kept.length > 0 && html`${shown(words, kept, name)} `,
-      left.length > 0 && html`<del>${shown(words, left, name)}</del> `,
-      came.length > 0 && html`<ins>${shown(words, came, name)}</ins>`,
+      kept.length > 0 && html`${shown(format, kept, name)} `,
+      left.length > 0 && html`<del>${shown(format, left, name)}</del> `,
+      came.length > 0 && html`<ins>${shown(format, came, name)}</ins>`,
     ]}`;
   }
-  return html`${before === null ? '' : html`<del>${shown(words, old, name)}</del>`}${
-    after === null ? '' : html` <ins>${shown(words, present, name)}</ins>`
+  return html`${before === null ? '' : html`<del>${shown(format, old, name)}</del>`}${
+    after === null ? '' : html` <ins>${shown(format, present, name)}</ins>`
   }`;
 }
 
-/** JSON in words. */
-function inWords(words: Words, value: unknown): string {
+const INSTANT = /^\d{4}-\d\d-\d\dT\d\d:\d\d:[\d.]+\+00:00$/;
+/** Columns of EUR; the words of other columns are no numbers. */
+const MONEY = /_eur|put$/;
+
+/** The words for values of columns that have a few. */
+function choicesOf({ roles, keys, assistants, models, tokens, playground, audit }: Words, name: string): object {
+  const secret = { changed: audit.actions.update };
+  const choices = {
+    ...{ role: roles, scopes: keys.scopeTexts, visibility: assistants.visibilities, kind: models.kinds },
+    ...{ access: tokens.access, language: LANGUAGE_NAMES, purpose: { playground: playground.title } },
+    ...{ ...audit.choices, digest: secret, password_hash: secret },
+  };
+  return (choices as Readonly<Record<string, object>>)[name] ?? {};
+}
+
+/** JSON in words, as pages write amounts and numbers. */
+function inWords(format: Format, value: unknown, name: string): string {
+  const { words } = format;
   const { none } = words.frame;
   if (value === null) return none;
   if (typeof value === 'boolean') return value ? words.form.yes : words.form.no;
-  if (Array.isArray(value)) return value.map((each) => inWords(words, each)).join(', ') || none;
-  if (typeof value !== 'object') return minuteIn(String(value));
-  return (
-    Object.entries(value)
-      .map(([name, each]) => `${name}: ${inWords(words, each)}`)
-      .join(', ') || none
-  );
+  if (MONEY.test(name) && /^-?\d/.test(String(value))) return format.eurText(String(value));
+  if (typeof value === 'number') return format.decimal(value);
+  if (Array.isArray(value)) return value.map((each) => inWords(format, each, name)).join(', ') || none;
+  if (typeof value === 'string') return (choicesOf(words, name) as Readonly<Record<string, string>>)[value] ?? value;
+  const members = Object.entries(value as object).map(([key, each]) => `${key}: ${inWords(format, each, key)}`);
+  return members.join(', ') || none;
 }
 
 /** A key without a list may use everything. */
-function shown(words: Words, value: unknown, name: string): string {
-  if (value === undefined || value === null) return name.startsWith('allowed_') ? words.frame.all : words.frame.none;
-  const text = inWords(words, value);
+function shown(format: Format, value: unknown, name: string): Html | string {
+  const { frame } = format.words;
+  if (value === undefined || value === null) return name.startsWith('allowed_') ? frame.all : frame.none;
+  if (typeof value === 'string' && INSTANT.test(value)) return format.instant(new Date(value));
+  const text = inWords(format, value, name);
   return text.length > MAX_VALUE ? `${text.slice(0, MAX_VALUE)}…` : text;
 }

@@ -1797,6 +1797,7 @@ export const de: Words = {
       max_tokens: 'höchstens Token',
       visibility: 'Sichtbarkeit',
     },
+    choices: { budget_mode: { standard: 'normal', strict: 'strikt' }, token_input: { accept: 'angenommen', refuse: 'abgewiesen' } },
     values: (count) => (count === 1 ? '1 Wert' : `${count} Werte`),
   },
 

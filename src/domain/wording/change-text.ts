@@ -97,7 +97,7 @@ function differences(before: Row, after: Row): string {
 }
 
 /** "2026-11-23 08:18 UTC" of a time as Postgres writes it into JSON; other texts as they are. */
-export function minuteIn(text: string): string {
+function minuteIn(text: string): string {
   return text.replace(/^(\d{4}-\d\d-\d\d)T(\d\d:\d\d):[\d.]+\+00:00$/, '$1 $2 UTC');
 }
 

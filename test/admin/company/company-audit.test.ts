@@ -21,9 +21,9 @@ t.test('it has what its people and operators changed, and who', async (t) => {
   t.match(log, /operator changed company Other name name Nordlicht Verlag Other name/, 'SQL');
   t.match(
     log,
-    /operator changed company Nordlicht Verlag (eu locked no yes credit limit none 900|credit limit none 900 eu locked no yes)/,
+    /operator changed company Nordlicht Verlag (eu locked no yes credit limit none €900\.00|credit limit none €900\.00 eu locked no yes)/,
   );
-  t.match(log, /owen@customer\.example changed company Nordlicht Verlag monthly budget none 250/);
+  t.match(log, /owen@customer\.example changed company Nordlicht Verlag monthly budget none €250\.00/);
   t.notMatch(log, office.people.operator);
   t.match((await operator.get('/audit')).text, office.people.operator, 'operators see each other');
 });
@@ -66,11 +66,26 @@ t.test('internal model names never show, nor that of a model that was removed', 
   await sql`delete from models where slug = 'own-model'`;
   const log = await changes();
   t.match(log, /created model own-model/);
-  t.match(log, /changed model own-model input price 0\.5 0\.75/);
+  t.match(log, /changed model own-model input price €0\.50 €0\.75/);
   t.match(log, /removed model own-model/);
   t.notMatch((await owner.get(path)).text, /internal-|upstream_model/);
   t.equal(await changes('?q=internal-one'), '');
   t.match((await operator.get('/audit')).text, /internal-two/);
+});
+
+t.test('amounts, times and choices are as the other pages of the reader have them', async (t) => {
+  await sql`update companies set budget_mode = 'strict', monthly_budget_eur = 160.06, language = 'de' where id = ${customer.company}`;
+  const at = '2026-07-01T00:30:00Z';
+  await sql`insert into api_keys (company_id, name, digest, prefix, scopes, expires_at, monthly_budget_eur)
+    values (${customer.company}, 'Dated', ${Buffer.alloc(32, 77)}, 'svc_date', '{chat,assistants}', ${at}, 1234.5)`;
+  const german = textOf((await owner.get(path, { 'accept-language': 'de-DE' })).text);
+  t.match(german, /Monatsbudget (?:\S+\s€|keine) 160,06\s€/);
+  t.match(german, /Art des Budgets normal strikt/);
+  t.match(german, /Sprache (?:keine )?Deutsch/);
+  t.match(german, /Berechtigungen Chat, Ausführen von Assistenten/);
+  t.match(german, /Monatsbudget 1\.234,50\s€/);
+  t.match(german, /gültig bis 01\.07\.2026, 02:30/, 'in the billing time zone');
+  await sql`update companies set budget_mode = 'standard', language = null where id = ${customer.company}`;
 });
 
 t.test('who was one of its people keeps the name; an operator who made a key does not get one', async (t) => {
@@ -96,7 +111,7 @@ t.test('a token of the company has its name, one of an operator has not', async 
   await send(office, own, target, { monthly_budget_eur: '77' });
   await send(office, all, target, { monthly_budget_eur: '78' });
   const log = await changes();
-  t.match(log, /operator changed company \S+ \S+ monthly budget 77 78/);
+  t.match(log, /operator changed company \S+ \S+ monthly budget €77\.00 €78\.00/);
   t.match(log, /token Billing changed company/);
   t.match(log, /created administration token Billing/);
   t.notMatch((await owner.get(path)).text, 'Terraform');
@@ -122,7 +137,7 @@ t.test('nothing of other companies, nor of what belongs to none, in pages of fif
 t.test('amounts keep all their digits, on the page and for programs', async (t) => {
   const amount = '123456789012.123456789012345';
   await sql`update companies set credit_limit_eur = null, monthly_budget_eur = ${amount} where id = ${customer.company}`;
-  t.match(await changes(), new RegExp(`monthly budget [\\d.]+ ${amount}`));
+  t.match(await changes(), /monthly budget €[\d.]+ €123,456,789,012\.123456789012345/);
   const { body } = await send(office, await newToken(office), ['GET', '/audit']);
   const { after } = body.data.find(({ subject }: { subject: string }) => subject === 'companies');
   t.match(after, { monthly_budget_eur: amount, credit_limit_eur: null, requests_per_minute: 60 });
