@@ -3,6 +3,7 @@ import { idsOfDigests, keysWithCompany } from '../store/company/key.ts';
 import type { Database, Sql } from '../store/connection/pool.ts';
 import { within } from '../store/connection/tenant-role.ts';
 import { type Finding, type Found, KINDS, type Kind, search } from '../store/lists/search.ts';
+import { findCostCenters } from '../store/usage/cost-center.ts';
 import { findRequest } from '../store/usage/request.ts';
 import type { UserRow } from '../store/users/user.ts';
 import { digestsIn } from './key.ts';
@@ -61,7 +62,11 @@ export async function searchFor(db: Database, user: Searcher, text: string, keyP
     db,
     company,
     DEADLINE_MS,
-    async (sql) => [...(await search(sql, text, kinds, company)), ...(await requestOf(sql, text, company))],
+    async (sql) => [
+      ...(await search(sql, text, kinds, company)),
+      ...(kinds.includes('cost_center') ? await findCostCenters(sql, text, company) : []),
+      ...(await requestOf(sql, text, company)),
+    ],
     user.role,
   );
   const rows = found.flatMap((each) => each.rows);

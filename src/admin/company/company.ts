@@ -44,7 +44,13 @@ export const companyRoutes: readonly Route[] = [
     handle: saving(LIMIT_SETTINGS),
     page: settingsPage,
   },
-  { method: 'POST', path: `${BASE}/name`, action: 'company.rename', handle: saving(NAME), page: settingsPage },
+  {
+    method: 'POST',
+    path: `${BASE}/name`,
+    action: 'company.rename',
+    handle: saving(NAME, changeAsOperator),
+    page: settingsPage,
+  },
 ];
 
 /** Headings of the list by the order that a click on them gives. */

@@ -15,7 +15,7 @@ import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
 import { badge, companyLink, exactSwitch, muted, page, table } from '../page/layout.ts';
 import { list, listQuery } from '../page/list.ts';
-import { csvLinks, spreadsheetOf } from '../page/spreadsheet.ts';
+import { csvLink, spreadsheetOf } from '../page/spreadsheet.ts';
 import { askIfOnItsWay, closeForm, closing, onItsWay } from '../usage/statement-close.ts';
 import { figureCard } from '../usage/usage-cards.ts';
 
@@ -76,7 +76,7 @@ ${/^\d{1,9}$/.test(closed) ? closedNotice(c, month, Number(closed), left) : ''}
 ${figures(c, month, end)}
 ${checks(c, why, end)}
 ${left === 0 ? '' : closeCard(c, month, end)}
-<div class="title-row"><h2>Statements</h2>${sums.companies === 0 ? '' : html`<span class="row-actions">${csvLinks(c, `${PATH}.csv?${files}`)}${sums.closed === 0 ? '' : html`<a class="button quiet" href="${PATH}.tar.gz?${files}" download>All as one archive</a>`}</span>`}</div>
+<div class="title-row"><h2>Statements</h2>${sums.companies === 0 ? '' : html`<span class="row-actions">${csvLink(c, `${PATH}.csv?${files}`)}${sums.closed === 0 ? '' : html`<a class="button quiet" href="${PATH}.tar.gz?${files}" download>All as one archive</a>`}</span>`}</div>
 ${list(c, shown, query, rows)}
 <p class="muted foot">Companies with API calls in the month, or with calls that came after an earlier month was closed: the next statement corrects them. In-app chat is in none. The invoice is for the amount in cents: the exact total, rounded once. ${exactSwitch(c)}</p>`;
   return page(c, `Month-end of ${name}`, body);

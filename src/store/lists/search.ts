@@ -1,9 +1,5 @@
 import { LANGUAGES } from '../../domain/languages.ts';
-import { addMonths, wholeMonth } from '../../domain/reports/day-range.ts';
-import { matching } from '../connection/columns.ts';
 import type { Sql } from '../connection/pool.ts';
-import { readPresentMonth } from '../usage/company-usage.ts';
-import { readCube } from '../usage/cube.ts';
 import { isFoundIn, searchPattern } from './search-pattern.ts';
 
 /** One search over things of several kinds. */
@@ -16,8 +12,8 @@ export const KINDS = [
   'invitation',
   'model',
   'assistant',
-  'cost_center',
   'statement',
+  'cost_center',
   'request',
 ] as const;
 export type Kind = (typeof KINDS)[number];
@@ -89,9 +85,8 @@ const FINDERS: Readonly<Record<Exclude<Kind, 'request' | 'statement' | 'cost_cen
 
 /**
  * Finds things by name, address, prefix or id, whatever their case and accents: keys by the beginning of their prefix,
- * statements by month ("2026-10", "October 2026", with words of the company's name before it), cost centres that have a
- * budget, or calls in this month or the last. What is called exactly as searched comes first. Requests are not among
- * them: `findRequest` has them.
+ * statements by month ("2026-10", "October 2026", with words of the company's name before it). What is called exactly as
+ * searched comes first. Requests and cost centres are not among them: `findRequest` and `findCostCenters` have them.
  * @param kinds those that the reader may see
  * @param company looks among its things alone, in a transaction that entered it; null: among all
  */
@@ -103,7 +98,7 @@ export async function search(
 ): Promise<readonly Found[]> {
   const found: Found[] = [];
   for (const kind of KINDS) {
-    if (kind === 'request' || !kinds.includes(kind)) continue;
+    if (kind === 'request' || kind === 'cost_center' || !kinds.includes(kind)) continue;
     const rows = await rowsOfKind(sql, kind, text, company);
     if (rows.length === 0) continue;
     const shown = rows.slice(0, MOST_OF_KIND).map((row) => ({ kind, ...row }));
@@ -116,12 +111,11 @@ type Row = Omit<Finding, 'kind'>;
 
 async function rowsOfKind(
   sql: Sql,
-  kind: Exclude<Kind, 'request'>,
+  kind: Exclude<Kind, 'request' | 'cost_center'>,
   text: string,
   company: string | null,
 ): Promise<readonly Row[]> {
   if (kind === 'statement') return statementRows(sql, text, company);
-  if (kind === 'cost_center') return costCenterRows(sql, text, company);
   return sql.unsafe<Row[]>(
     `select id, name, detail, company_id, company_name from (${FINDERS[kind]}) f
      where $3::uuid is null or company_id is null or company_id = $3 order by lower(name) = $2 desc, name, id limit $4`,
@@ -139,28 +133,6 @@ async function statementRows(sql: Sql, text: string, company: string | null): Pr
     where billing_month = ${`${month}-01`} and (${company}::uuid is null or company_id = ${company})
       and coalesce(c.name, '') ~ ${searchPattern(words)}
     order by c.name, company_id limit ${MOST_OF_KIND + 1}`;
-}
-
-async function costCenterRows(sql: Sql, text: string, company: string | null): Promise<readonly Row[]> {
-  const pattern = searchPattern(text);
-  const { from, to } = wholeMonth(await readPresentMonth(sql));
-  const called = readCube(sql, {
-    company,
-    range: { from: addMonths(from, -1), to },
-    where: { columns: ['cost_center'], holds: sql`cost_center ~ ${pattern}` },
-    by: ['company_id', 'cost_center'],
-    measures: ['requests'],
-  });
-  // read by itself: the sums may be on another server than the budgets
-  return sql<Row[]>`
-    with called as materialized (${called}),
-    named as (
-      select company_id, cost_center as name from called where cost_center <> ''
-      union select company_id, name from cost_center_budgets where name ~ ${pattern} ${matching(sql, { company_id: company })}
-    )
-    select n.name as id, n.name, '' as detail, company_id, c.name as company_name
-    from named n join companies c on c.id = company_id
-    order by lower(n.name) = ${text.toLowerCase()} desc, n.name, c.name, company_id limit ${MOST_OF_KIND + 1}`;
 }
 
 /** The companies whose name has a text in it, whatever case and accents; those that are called so as a whole first. At most two. */

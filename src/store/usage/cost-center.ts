@@ -1,7 +1,10 @@
-import { wholeMonth } from '../../domain/reports/day-range.ts';
+import { addMonths, wholeMonth } from '../../domain/reports/day-range.ts';
 import { budgetColumns, type CostCenterBudgetRow } from '../company/cost-center.ts';
+import { matching } from '../connection/columns.ts';
 import type { Sql } from '../connection/pool.ts';
 import { forecast, presentMonth } from '../connection/present-month.ts';
+import { type Finding, type Found, MOST_OF_KIND } from '../lists/search.ts';
+import { searchPattern } from '../lists/search-pattern.ts';
 import { type BudgetState, readPresentMonth } from './company-usage.ts';
 import { NO_FILTERS, readCube } from './cube.ts';
 
@@ -54,4 +57,33 @@ export async function readUsedMonths(sql: Sql, company: string): Promise<string[
       union select billing_month(now())) known
     order by known.month desc`;
   return rows.map(({ month }) => month);
+}
+
+/**
+ * Cost centres by name, whatever case and accents: those with a budget, and those of calls of this month or the last.
+ * @param company looks among its own alone; null: among all
+ */
+export async function findCostCenters(sql: Sql, text: string, company: string | null): Promise<Found[]> {
+  const pattern = searchPattern(text);
+  const { from, to } = wholeMonth(await readPresentMonth(sql));
+  const called = readCube(sql, {
+    company,
+    range: { from: addMonths(from, -1), to },
+    where: { columns: ['cost_center'], holds: sql`cost_center ~ ${pattern}` },
+    by: ['company_id', 'cost_center'],
+    measures: ['requests'],
+  });
+  // read by itself: the sums may be on another server than the budgets
+  const rows = await sql<Omit<Finding, 'kind'>[]>`
+    with called as materialized (${called}),
+    named as (
+      select company_id, cost_center as name from called where cost_center <> ''
+      union select company_id, name from cost_center_budgets where name ~ ${pattern} ${matching(sql, { company_id: company })}
+    )
+    select n.name as id, n.name, '' as detail, company_id, c.name as company_name
+    from named n join companies c on c.id = company_id
+    order by lower(n.name) = ${text.toLowerCase()} desc, n.name, c.name, company_id limit ${MOST_OF_KIND + 1}`;
+  if (rows.length === 0) return [];
+  const shown = rows.slice(0, MOST_OF_KIND).map((row) => ({ kind: 'cost_center' as const, ...row }));
+  return [{ kind: 'cost_center', rows: shown, hasMore: rows.length > MOST_OF_KIND }];
 }
