@@ -99,7 +99,10 @@ export function keyList(c: PageContext, life: KeyLife, base: string, isWritable:
       const end = key.revoked_at ?? key.expires_at;
       return html`${keyState(key, now, format)}${isActive ? restrictionsOf(key, format) : ''}${end && html`<br>${muted(html`${isActive ? words.until(format.instant(end)) : format.instant(end)}`)}`}`;
     },
-    [words.may]: (key: KeyRow) => scopesOf(key).join(', '),
+    [words.may]: (key: KeyRow) =>
+      scopesOf(key)
+        .map((scope) => words.scopeTexts[scope])
+        .join(', '),
     [words.created]: (key: KeyRow) =>
       html`${format.instant(key.created_at)}${isOwn ? '' : html`<br><span class="muted by">${format.person(key.created_by)}</span>${personOf(key, words)}`}`,
     [words.lastUsed]: ({ last_used_at: at }: KeyRow) => (at === null ? muted(numbers.never) : format.ago(at)),

@@ -167,7 +167,7 @@ function choicesOf({ roles, keys, assistants, models, tokens, playground, audit 
 /** JSON in words, as pages write amounts and numbers. */
 function inWords(format: Format, value: unknown, name: string): string {
   const { words } = format;
-  const { none } = words.frame;
+  const { none } = words.audit;
   if (value === null) return none;
   if (typeof value === 'boolean') return value ? words.form.yes : words.form.no;
   if (MONEY.test(name) && /^-?\d/.test(String(value))) return format.eurText(String(value));
@@ -180,8 +180,8 @@ function inWords(format: Format, value: unknown, name: string): string {
 
 /** A key without a list may use everything. */
 function shown(format: Format, value: unknown, name: string): Html | string {
-  const { frame } = format.words;
-  if (value === undefined || value === null) return name.startsWith('allowed_') ? frame.all : frame.none;
+  const { frame, audit } = format.words;
+  if (value === undefined || value === null) return name.startsWith('allowed_') ? frame.all : audit.none;
   if (typeof value === 'string' && INSTANT.test(value)) return format.instant(new Date(value));
   const text = inWords(format, value, name);
   return text.length > MAX_VALUE ? `${text.slice(0, MAX_VALUE)}…` : text;

@@ -773,7 +773,7 @@ export const de: Words = {
     createButton: 'Schlüssel anlegen',
     nameHint: 'Wofür er verwendet wird, zum Beispiel „Suche der Website“.',
     may: 'Berechtigungen',
-    scopeTexts: { chat: 'Chat', embeddings: 'Einbettungen (Embeddings)', assistants: 'Ausführen von Assistenten' },
+    scopeTexts: { chat: 'Chat', embeddings: 'Embeddings', assistants: 'Assistenten' },
     lastDay: 'Letzter Tag',
     lastDayHint: 'Optional. Der Schlüssel funktioniert bis zum Ende dieses Tages.',
     sorts: {
@@ -1797,6 +1797,7 @@ export const de: Words = {
       max_tokens: 'höchstens Token',
       visibility: 'Sichtbarkeit',
     },
+    none: 'leer',
     choices: { budget_mode: { standard: 'normal', strict: 'strikt' }, token_input: { accept: 'angenommen', refuse: 'abgewiesen' } },
     values: (count) => (count === 1 ? '1 Wert' : `${count} Werte`),
   },

@@ -1699,6 +1699,7 @@ export const en = {
       cost_eur_per_1k_input: 'input price',
       cost_eur_per_1k_output: 'output price',
     },
+    none: 'none',
     /** Values of columns that no other page has words for. */
     choices: { budget_mode: { standard: 'standard', strict: 'strict' }, token_input: { accept: 'accepted', refuse: 'refused' } },
     values: (count: number) => (count === 1 ? '1 value' : `${count} values`),
