@@ -101,21 +101,30 @@ t.test('a row that becomes a little too long still begins at its beginning', asy
   t.equal(await tabs.evaluate((row) => row.scrollLeft), 0);
 });
 
-t.test('name, search and account are whole in any window, and the links stand in one line below, or at the side', async (t) => {
-  const { page } = await signedInTab(t, office, operator, { viewport: { width: 1200, height: 800 } });
-  await page.goto('/companies');
-  const boxesOf = (parts: string) =>
-    page.locator(parts).evaluateAll((all) => all.map((part) => part.getBoundingClientRect().toJSON() as DOMRect));
-  for (const width of [1200, 1280, 1399, 1400, 1920]) {
-    await page.setViewportSize({ width, height: 800 });
-    const [name, search, links, main] = await boxesOf('.brand-name, .find input, .top nav, main');
-    t.ok((name?.width ?? 0) > 40, `${width}: the name of the service is read: ${name?.width}`);
-    const lines = new Set((await boxesOf('.top nav a')).map(({ bottom }) => Math.round(bottom))).size;
-    t.ok((search?.width ?? 0) >= 300, `${width}: the search has room for an x-request-id: ${search?.width}`);
-    if (width < 1400) t.equal(lines, 1, `${width}: the links stand in one line`);
-    else t.ok((links?.right ?? 0) <= (main?.left ?? 0), `${width}: the links stand beside the page`);
-  }
-});
+t.test(
+  'name, search and account are whole in any window, and the links stand in one line below, or at the side',
+  async (t) => {
+    const { page } = await signedInTab(t, office, operator, { viewport: { width: 1200, height: 800 } });
+    await page.goto('/companies');
+    const boxesOf = (parts: string) =>
+      page
+        .locator(parts)
+        .evaluateAll((all) =>
+          all.map(
+            (part) => part.getBoundingClientRect().toJSON() as Record<'width' | 'left' | 'right' | 'bottom', number>,
+          ),
+        );
+    for (const width of [1200, 1280, 1399, 1400, 1920]) {
+      await page.setViewportSize({ width, height: 800 });
+      const [name, search, links, main] = await boxesOf('.brand-name, .find input, .top nav, main');
+      t.ok((name?.width ?? 0) > 40, `${width}: the name of the service is read: ${name?.width}`);
+      const lines = new Set((await boxesOf('.top nav a')).map(({ bottom }) => Math.round(bottom))).size;
+      t.ok((search?.width ?? 0) >= 300, `${width}: the search has room for an x-request-id: ${search?.width}`);
+      if (width < 1400) t.equal(lines, 1, `${width}: the links stand in one line`);
+      else t.ok((links?.right ?? 0) <= (main?.left ?? 0), `${width}: the links stand beside the page`);
+    }
+  },
+);
 
 for (const locale of ALL ? ['en-DE', 'de-DE'] : ['de-DE']) {
   t.test(

@@ -1,3 +1,4 @@
+import { costCenterPage } from '../../domain/wording/alert.ts';
 import { may } from '../../operations/permission.ts';
 import { searchFor } from '../../operations/search.ts';
 import { type Finding, type Found, type Kind, MOST_OF_KIND } from '../../store/lists/search.ts';
@@ -72,7 +73,7 @@ function addressOf(c: PageContext, { kind, id, name, company_id }: Finding): str
     case 'assistant':
       return `${company}/assistants/${id}`;
     case 'cost_center':
-      return `${company}/cost-center?${new URLSearchParams({ name })}`;
+      return costCenterPage(company_id ?? '', name);
     case 'statement':
       return `${company}/statements/month?month=${name}`;
     case 'request':

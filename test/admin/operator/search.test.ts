@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
+import { costCenterPage } from '../../../src/domain/wording/alert.ts';
 import { openDatabase } from '../../../src/store/connection/pool.ts';
 import { trailStore } from '../../../src/store/gateway/request-trail.ts';
 import { addRequests } from '../../support/requests.ts';
@@ -84,8 +85,8 @@ t.test('cost centres are found by name: those with a budget, and those of calls'
   const month = `${new Date().toISOString().slice(0, 7)}-01`;
   const call = { company: other.company, month, prompt: 1, input: '0.1', center: 'Marketing' };
   await db.run(10_000, (tx) => addUsage(tx, [call]));
-  const budgeted = `/companies/${company}/cost-center?name=%C3%9Cbersee+Vertrieb`;
-  const called = `/companies/${other.company}/cost-center?name=Marketing`;
+  const budgeted = costCenterPage(company, 'Übersee Vertrieb').replaceAll('&', '&amp;');
+  const called = costCenterPage(other.company, 'Marketing');
   for (const text of ['UEBERSEE', 'ubersee vertrieb']) {
     t.match(await search(operator, text), budgeted, text);
     t.match(await search(owner, text), budgeted, text);
