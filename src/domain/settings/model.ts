@@ -168,6 +168,8 @@ export const MODEL_SETTINGS = {
 };
 
 const { upstream_model, token_input, ...settings } = MODEL_SETTINGS;
+/** What is asked of a chat model. */
+export const CHAT_MODEL = { upstream_model, ...settings };
 /** What a new model is taken for. */
 export const NEW_MODEL = { eu_hosted: true };
 /** What is asked of each of several new models. */
