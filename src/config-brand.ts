@@ -38,6 +38,13 @@ export function brandLogo(path: string): BrandLogo {
   return { type: 'image/svg+xml', body };
 }
 
+/** Lines of a letterhead, with ";" between them. */
+export function brandSeller(text: string): string[] {
+  const lines = text.split(';').map((line) => line.trim());
+  const isRight = lines.length <= 8 && lines.every((line) => /^\P{C}{1,100}$/u.test(line));
+  return isRight ? lines : refuse('1 to 8 lines of 1 to 100 characters, with ; between them');
+}
+
 export function brandColor(text: string): string {
   return /^#[\da-f]{6}$/i.test(text) ? text.toLowerCase() : refuse('a colour such as #0a6b58');
 }

@@ -6,7 +6,7 @@ import {
   routerAddresses,
   webhookAddress,
 } from './config-addresses.ts';
-import { brandColor, brandLogo, brandName, brandPage, brandSupport } from './config-brand.ts';
+import { brandColor, brandLogo, brandName, brandPage, brandSeller, brandSupport } from './config-brand.ts';
 import { freeHeader, headers, upstreamHeaders } from './config-headers.ts';
 import { readSecretFile } from './runtime/regular-file.ts';
 
@@ -162,6 +162,8 @@ const TABLE = {
     'e-mail address or page of the support, below each page and e-mail'),
   brandImprint: optional('BRAND_IMPRINT', 'none', brandPage, 'page with the imprint, below each page and e-mail'),
   brandPrivacy: optional('BRAND_PRIVACY', 'none', brandPage, 'page of the privacy notice, below each page and e-mail'),
+  brandSeller: optional('BRAND_SELLER', 'none', brandSeller,
+    'who sells, at the head of statements: name, address and VAT id, with ; between lines'),
   oidcIssuer: optional('OIDC_ISSUER', 'none', encryptedAddress,
     'OpenID Connect provider for signing in to the admin pages', ['OIDC_CLIENT_ID', 'ADMIN_URL']),
   oidcClientId: optional('OIDC_CLIENT_ID', 'none', asText, 'client id of the admin pages at this provider', ['OIDC_ISSUER']),
@@ -249,7 +251,7 @@ function combine(values: Values) {
   const { oidcScope: scope, oidcGroupsClaim: groupsClaim, ...others } = besides;
   const { webhookUrl, webhookSecret: signingKey, smtpUrl, alertFrom, alertTo, ...further } = others;
   const { brandName: name, brandLogo: logo, brandColor: color, ...linked } = further;
-  const { brandSupport: support, brandImprint: imprint, brandPrivacy: privacy, ...rest } = linked;
+  const { brandSupport: support, brandImprint: imprint, brandPrivacy: privacy, brandSeller: seller, ...rest } = linked;
   return {
     ...rest,
     spoolDir: rest.spoolDir === null ? `${rest.dataDir}/spool` : rest.spoolDir || null,
@@ -257,7 +259,7 @@ function combine(values: Values) {
     upstreamHeaders: rest.upstreamHeaders ?? {},
     otlpHeaders: rest.otlpHeaders ?? {},
     /** Whose service it is. The links are null where there are none. */
-    brand: { name, logo, color, support, imprint, privacy },
+    brand: { name, logo, color, support, imprint, privacy, seller },
     /** The most calls that are awaited though their clients left. */
     maxAbandoned: MAX_ABANDONED,
     /** null: people sign in with passwords only. */

@@ -18,7 +18,7 @@ function wrong(env: Record<string, string>): string {
 }
 
 t.test('a deployment that sets nothing is called Tollgate and has no links', async (t) => {
-  const links = { support: null, imprint: null, privacy: null };
+  const links = { support: null, imprint: null, privacy: null, seller: null };
   t.same(readConfig({}).brand, { name: 'Tollgate', logo: null, color: null, ...links });
 });
 
@@ -29,6 +29,7 @@ t.test('names, colours and links', async (t) => {
     BRAND_SUPPORT: 'hilfe@modellwerk.example',
     BRAND_IMPRINT: 'https://modellwerk.example/impressum',
     BRAND_PRIVACY: 'https://modellwerk.example/datenschutz?a=b',
+    BRAND_SELLER: 'Modellwerk GmbH; Hafenstraße 1;20457 Hamburg;USt-IdNr. DE123456789',
   });
   t.same(brand, {
     name: 'Modellwerk Süd',
@@ -37,10 +38,12 @@ t.test('names, colours and links', async (t) => {
     support: 'mailto:hilfe@modellwerk.example',
     imprint: 'https://modellwerk.example/impressum',
     privacy: 'https://modellwerk.example/datenschutz?a=b',
+    seller: ['Modellwerk GmbH', 'Hafenstraße 1', '20457 Hamburg', 'USt-IdNr. DE123456789'],
   });
   t.equal(readConfig({ BRAND_SUPPORT: 'https://hilfe.example/x' }).brand.support, 'https://hilfe.example/x');
   t.match(wrong({ BRAND_NAME: ' x' }), /^BRAND_NAME: must be 1 to 40 characters that can be seen/);
   t.match(wrong({ BRAND_NAME: 'a\u200bb' }), /^BRAND_NAME: must be/);
+  t.match(wrong({ BRAND_SELLER: 'a;;b' }), /^BRAND_SELLER: must be 1 to 8 lines/);
   t.match(wrong({ BRAND_COLOR: 'red' }), 'BRAND_COLOR: must be a colour such as #0a6b58, not "red"');
   for (const name of ['BRAND_IMPRINT', 'BRAND_PRIVACY', 'BRAND_SUPPORT']) {
     t.match(wrong({ [name]: 'javascript:alert(1)' }), new RegExp(`^${name}: must be an`));

@@ -21,6 +21,10 @@ create table companies (
   member_max_keys      integer not null default 0 check (member_max_keys between 0 and 100),
   member_key_budget_eur numeric check (member_key_budget_eur > 0 and member_key_budget_eur < 1e12 and min_scale(member_key_budget_eur) <= 15),
   member_playground    boolean not null default false,
+  billing_name         text,
+  billing_address      text,
+  vat_id               text,
+  customer_number      text,
   constraint company_stays_closed check (erased_at is null or closed_at is not null)
 );
 comment on column companies.budget_mode is 'strict: what a request can cost at most is reserved before it is sent';
@@ -31,6 +35,7 @@ comment on column companies.erased_at is 'when names and addresses were erased; 
 comment on column companies.language is 'of pages and e-mails for its people who chose none; null: that of each browser, and English in e-mails';
 comment on column companies.member_max_keys is 'how many active keys of their own each member may have; those that exist stay when it is lowered';
 comment on column companies.member_key_budget_eur is 'the most that the monthly budget of such a key may be when it is made; null: none, the budget of the company holds';
+comment on column companies.billing_name is 'the buyer on statements, with billing_address and vat_id; null: name. An owner sets them, and an operator customer_number';
 comment on column companies.member_playground is 'whether members may use the playground';
 
 -- What holds, whatever an owner, or plain SQL, writes into the company's own settings: every place that compares a

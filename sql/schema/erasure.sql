@@ -89,6 +89,10 @@ insert into personal_data (table_name, column_name, kind, word) values
   ('audit_log', 'actor', 'address', null);
 insert into personal_data (table_name, column_name, kind, word, company) values
   ('companies', 'name', 'name', 'company', 'id = $1'),
+  ('companies', 'billing_name', 'text', null, 'id = $1'),
+  ('companies', 'billing_address', 'text', null, 'id = $1'),
+  ('companies', 'vat_id', 'text', null, 'id = $1'),
+  ('companies', 'customer_number', 'text', null, 'id = $1'),
   ('event_deliveries', 'recipient', 'address', null, 'event_id in (select id from events where company_id = $1)'),
   ('event_deliveries', 'last_error', 'text', null, 'event_id in (select id from events where company_id = $1)'),
   -- answers to operators tell of the company too

@@ -20,6 +20,7 @@ create table statements (
   primary key (company_id, number),
   unique (company_id, billing_month)
 );
+create index statements_months on statements (billing_month);
 comment on table statements is 'closed months; numbers of a company have no gap';
 comment on column statements.requests is 'of the month, like cost_eur; corrections counts late calls of earlier months; total_eur is of both';
 comment on column statements.content is 'the document as JSON; digest is the SHA-256 of these bytes';

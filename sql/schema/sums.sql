@@ -15,6 +15,8 @@ create table monthly_spend (
   primary key (company_id, billing_month)
 ) with (fillfactor = 40); -- one batch may change every row of a page
 comment on table monthly_spend is 'what the budget check reads: always the sum of the api_usage and chat_usage rows it stands for';
+-- a batch changes none of its columns, so it adds nothing to booking
+create index monthly_spend_open on monthly_spend (billing_month) where statement is null;
 comment on column monthly_spend.statement is 'number of the statement that closed this month; null: the month is open';
 -- looked at only by an update that names the column, so counting rows does not pay for it
 create trigger closed_once before update of statement on monthly_spend for each row

@@ -60,6 +60,13 @@ export function readName(text: string): string {
   return checkVisible(readPresentName(text));
 }
 
+/** One to six lines, each as a name is. */
+export function readAddressLines(text: string): string {
+  const all = lines(readName)(text);
+  if (all.length === 0 || all.length > 6) throw new FieldError(refusal('lines', { most: 6 }));
+  return all.join('\n');
+}
+
 /** A name that something has already. */
 export function readPresentName(text: string): string {
   const name = nameSpelling(text.trim());

@@ -1,6 +1,7 @@
 import { isAboveLimit } from '../../domain/ceiling.ts';
 import {
   BUDGET,
+  BUYER,
   EU_GATE,
   MEMBER_SETTINGS,
   OWNERS_SETTINGS,
@@ -106,6 +107,14 @@ export function membersCard(c: PageContext, company: CompanyRow, form: Form): Ht
     save: words.save,
     above,
   });
+}
+
+/** Who buys, as statements show it: for those who may change it. */
+export function buyerCard(c: PageContext, company: CompanyRow, form: Form): Html | string {
+  if (!mayNow(c, 'company.set')) return '';
+  const { buyer } = c.var.format.words.settings;
+  const above = html`<p class="muted">${buyer.lead}</p>`;
+  return settingCard(c, { company, form, settings: BUYER, path: 'buyer', title: buyer.title, save: buyer.save, above });
 }
 
 /** The ceilings, for operators. Owners see them in the form above. */

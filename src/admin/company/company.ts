@@ -1,5 +1,5 @@
 import { addDays, intervalsIn } from '../../domain/reports/day-range.ts';
-import { LIMIT_SETTINGS, MEMBER_SETTINGS, NAME, STRICT_CEILINGS } from '../../domain/settings/company.ts';
+import { BUYER, LIMIT_SETTINGS, MEMBER_SETTINGS, NAME, STRICT_CEILINGS } from '../../domain/settings/company.ts';
 import { limitTexts } from '../../domain/settings/limit-text.ts';
 import { may } from '../../operations/permission.ts';
 import { type CompanyRow, findCompany } from '../../store/company/company.ts';
@@ -12,7 +12,7 @@ import { type Html, html } from '../page/html.ts';
 import { badge, companyHeading, muted, page } from '../page/layout.ts';
 import { list, listQuery } from '../page/list.ts';
 import { settingFields } from '../page/setting.ts';
-import { ceilingsCard, membersCard, saving, setSettings, settingCard, settingsCard } from './ceiling.ts';
+import { buyerCard, ceilingsCard, membersCard, saving, setSettings, settingCard, settingsCard } from './ceiling.ts';
 import { endCards } from './company-end.ts';
 
 const BASE = '/companies/:company';
@@ -30,6 +30,7 @@ export const companyRoutes: readonly Route[] = [
     handle: saving(MEMBER_SETTINGS),
     page: settingsPage,
   },
+  { method: 'POST', path: `${BASE}/buyer`, action: 'company.set', handle: saving(BUYER), page: settingsPage },
   {
     method: 'POST',
     path: `${BASE}/ceilings`,
@@ -141,6 +142,7 @@ async function settingsPage(c: PageContext, form: Form): Promise<Response> {
   const body = html`${companyHeading(c, company)}<h1>${words.title}</h1>
 ${settingsCard(c, company, form)}
 ${membersCard(c, company, form)}
+${buyerCard(c, company, form)}
 ${c.var.closedAt === null ? elsewhere : ''}
 ${ceilingsCard(c, company, form)}
 ${limitsCard(c, company, form)}

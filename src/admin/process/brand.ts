@@ -7,6 +7,8 @@ import type { MailBrand } from '../../domain/language/mail.ts';
 export interface BrandSettings extends MailBrand {
   /** null: the gate. The body is in base64. */
   readonly logo: { readonly type: string; readonly body: string } | null;
+  /** Lines with name, address and VAT id, for statements; null: not told. */
+  readonly seller: readonly string[] | null;
   /** A style sheet with the colours of controls; null: those of Tollgate. */
   readonly style: string | null;
 }
@@ -20,9 +22,18 @@ const STEPS = 256;
 
 /** The settings of the pages. */
 export function brandSettings({ brand }: Config): BrandSettings {
-  const { name, logo, color, support, imprint, privacy } = brand;
+  const { name, logo, color, support, imprint, privacy, seller } = brand;
   const body = logo && { type: logo.type, body: logo.body.toString('base64') };
-  return { name, color, logo: body, style: color === null ? null : brandStyle(color), support, imprint, privacy };
+  return {
+    name,
+    color,
+    logo: body,
+    style: color === null ? null : brandStyle(color),
+    support,
+    imprint,
+    privacy,
+    seller,
+  };
 }
 
 /** A sentence for the log about a BRAND_COLOR that was changed for contrast; null: it is shown unchanged. */

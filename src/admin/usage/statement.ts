@@ -1,5 +1,7 @@
+import { amountInCents, roundingOf } from '../../domain/documents/month-end.ts';
 import {
   type Correction,
+  type PricedTokens,
   rowsOfParts,
   type SealCheckpoint,
   type Statement,
@@ -9,9 +11,12 @@ import {
 } from '../../domain/documents/statement.ts';
 import { readMonth } from '../../domain/field.ts';
 import type { CostPart } from '../../domain/money.ts';
+import { priceIn } from '../../domain/price.ts';
+import { wholeMonth } from '../../domain/reports/day-range.ts';
 import { sumUsage, type UsageSums } from '../../domain/usage.ts';
 import { may } from '../../operations/permission.ts';
 import { markOpened } from '../../operations/statement.ts';
+import type { CompanyRow } from '../../store/company/company.ts';
 import {
   type KeyName,
   type LaterCalls,
@@ -152,7 +157,7 @@ async function monthPage(c: PageContext, form: Form): Promise<Response> {
   const body = html`${letterhead(c)}${companyHeading(c, company)}<div class="title-row"><h1>${title}</h1>
 <span class="row-actions"><a class="button quiet" href="/companies/${company.id}/usage?month=${month}">${words.usage}</a>${actions}</span></div>
 ${stored === null ? html`<p class="problem">${words.notClosed((text) => html`<strong>${text}</strong>`)}</p>` : ''}
-${formState(form, c.req.path).summary}${figures(c, statement)}
+${formState(form, c.req.path).summary}${parties(c, company, statement, stored)}${figures(c, statement)}
 ${
   stored === null && mayClose
     ? await closeCard(
@@ -163,7 +168,8 @@ ${
     : ''
 }
 ${lines.length === 0 ? emptyText(words.noCalls(name)) : ''}
-${sums(c, 'model', sumsBy(lines, 'model'), (slug) => html`<code>${slug}</code>`)}
+${statement.charges === undefined ? sums(c, 'model', sumsBy(lines, 'model'), (slug) => html`<code>${slug}</code>`) : charges(c, statement.charges)}
+${totals(c, statement)}
 ${sums(c, 'key', sumsBy(lines, 'key'), (id) => keyName(c, company.id, id, names))}
 ${lines.some(({ cost_center }) => cost_center !== '') ? sums(c, 'cost_center', sumsBy(lines, 'cost_center'), (label) => label || muted(words.none)) : ''}
 ${corrections.map((correction) => correctionCard(c, correction))}
@@ -178,6 +184,58 @@ function letterhead(c: PageContext): Html {
   return html`<p class="letterhead">${brandMark(c)}${imprint === null ? '' : html` <small>${imprint}</small>`}</p>`;
 }
 
+/** Seller and buyer as the operator and the company name them today, and what the document is about. */
+function parties(c: PageContext, company: CompanyRow, { month }: Statement, stored: StoredStatement | null): Html {
+  const { format, services } = c.var;
+  const { statements: words } = format.words;
+  const { billing_name, billing_address, vat_id, customer_number } = company;
+  const buyer = [
+    billing_name ?? company.name,
+    ...(billing_address?.split('\n') ?? []),
+    vat_id && `${words.vatId} ${vat_id}`,
+  ];
+  const { from, to } = wholeMonth(`${month}-01`);
+  const block = (title: string, lines: readonly (string | null)[]) =>
+    html`<div><h2>${title}</h2><p>${lines.filter((line) => line !== null).map((line, at) => html`${at === 0 ? '' : html`<br>`}${line}`)}</p></div>`;
+  const facts = {
+    [words.period]: format.range(from, to),
+    ...(stored && { [words.closed]: format.instant(new Date(stored.closed_at)) }),
+    ...(customer_number && { [words.customerNumber]: customer_number }),
+  };
+  return html`<section class="card parties">${block(words.seller, services.brand.seller ?? [services.brand.name])}${block(words.buyer, buyer)}
+<dl>${Object.entries(facts).map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl></section>`;
+}
+
+/** The lines of the document: exact, so that they add up to the total. */
+function charges(c: PageContext, rows: readonly PricedTokens[]): Html | string {
+  if (rows.length === 0) return '';
+  const { format } = c.var;
+  const { statements: words, tables, usage } = format.words;
+  const cells = {
+    [tables.model]: ({ model }: PricedTokens) => html`<code>${model}</code>`,
+    [words.part]: ({ part }: PricedTokens) => words.charged[part],
+    [usage.tokens]: ({ tokens }: PricedTokens) => format.count(tokens),
+    [words.unitPrice]: ({ price }: PricedTokens) => format.price(priceIn('1M', price)),
+    [words.amount]: ({ cost_eur }: PricedTokens) => format.eurText(cost_eur),
+  };
+  return table(words.byPrice, rows, { cells, figures: Object.keys(cells).slice(2) });
+}
+
+/** From the exact sums to the amount in cents. */
+function totals(c: PageContext, { month, cost_eur, total_eur, corrections }: Statement): Html {
+  const { format } = c.var;
+  const { statements: words } = format.words;
+  const name = (each: string) => format.month(`${each}-01`);
+  const rows = [
+    [words.sumOf(name(month)), format.eurText(cost_eur)],
+    ...corrections.map((each) => [words.correctionOf(name(each.month)), format.eurText(each.cost_eur)]),
+    [words.exactTotal, format.eurText(total_eur)],
+    [words.rounding, format.eurText(roundingOf(total_eur))],
+    [words.due, format.eurText(amountInCents(total_eur))],
+  ];
+  return html`<dl class="totals">${rows.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`;
+}
+
 /** The sums of a statement or a preview. */
 function figures(c: PageContext, statement: Statement): Html {
   const { format } = c.var;
@@ -186,7 +244,7 @@ function figures(c: PageContext, statement: Statement): Html {
   const { statements: words, usage } = format.words;
   const inAndOut = usage.inAndOut({ input: format.count(prompt_tokens), output: format.count(completion_tokens) });
   return html`<div class="figures">
-${figureCard(words.total, format.amount(total_eur), late === 0 ? words.noCorrections : html`${words.forMonth(format.amount(cost_eur))}`)}
+${figureCard(words.total, format.eurText(amountInCents(total_eur)), late === 0 ? html`${words.exactly(format.eurText(total_eur))}` : html`${words.forMonth(format.amount(cost_eur))}`)}
 ${figureCard(words.requests, format.count(requests), late === 0 ? words.inMonth : words.inMonthPlus(calls(c, late)))}
 ${figureCard(usage.tokens, format.count(prompt_tokens + completion_tokens), inAndOut)}</div>`;
 }
@@ -272,9 +330,10 @@ function sealCard(c: PageContext, statement: Statement, stored: StoredStatement)
     [words.cameLater]:
       stored.later.length === 0 ? muted(words.nothing) : html`${stored.later.map((each) => laterBadge(c, each))}`,
   };
-  return html`<section class="card"><h2>${words.seal}</h2>
+  return html`<details class="fold card"><summary>${words.seal}</summary>
 <p>${words.sealText}</p>
-<dl class="facts">${Object.entries(facts).map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl></section>`;
+<dl class="facts">${Object.entries(facts).map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl></details>
+<p class="muted small print-only">${words.digest}: <code>${stored.digest}</code></p>`;
 }
 
 function downloadJson(c: PageContext): Promise<Response> {

@@ -29,6 +29,8 @@ export function roundingOf(total: string): string {
 interface Part {
   readonly company_id: string;
   readonly company_name: string | null;
+  readonly customer_number: string | null;
+  readonly vat_id: string | null;
   readonly number: number | null;
   readonly closed_at: Date | null;
   readonly requests: number;
@@ -46,6 +48,8 @@ export function monthCsv(month: string, parts: readonly Part[], form: CsvForm): 
     month: () => month,
     company_id: ({ company_id }: Part) => company_id,
     company_name: ({ company_name }: Part) => company_name,
+    customer_number: ({ customer_number }: Part) => customer_number,
+    vat_id: ({ vat_id }: Part) => vat_id,
     statement: ({ number }: Part) => number,
     closed_at: ({ closed_at }: Part) => closed_at?.toISOString(),
     requests: ({ requests }: Part) => requests,

@@ -20,6 +20,15 @@ export interface PartSum {
   readonly cost_eur: string;
 }
 
+/** The tokens of a model at one unit price: EUR per 1000 tokens as exact decimal text. */
+export interface PricedTokens {
+  readonly model: string;
+  readonly part: CostPart;
+  readonly price: string;
+  readonly tokens: number;
+  readonly cost_eur: string;
+}
+
 /** Calls of an earlier month that were booked after it was closed. */
 export interface Correction extends UsageSums {
   /** "2026-09", and the number of its statement. */
@@ -52,6 +61,8 @@ interface StatementFacts {
   readonly previous: string | null;
   /** The digest of the ledger rows that it covers, in hex; null: a preview. */
   readonly rows: string | null;
+  /** The same tokens by unit price; absent: a preview, or a statement of a version without them. */
+  readonly charges?: readonly PricedTokens[];
   readonly lines: readonly StatementLine[];
   readonly corrections: readonly Omit<Correction, keyof UsageSums>[];
 }
@@ -66,7 +77,7 @@ export interface Statement extends Omit<StatementFacts, 'corrections'>, UsageSum
 }
 
 /** Makes the document and its sums. The order of the members is that of the text, and so part of the digest. */
-export function makeStatement({ lines, corrections, ...facts }: StatementFacts): Statement {
+export function makeStatement({ lines, charges, corrections, ...facts }: StatementFacts): Statement {
   const own = sumUsage(lines);
   const corrected = corrections.map(({ month, statement, lines, request_ids }) => {
     return { month, statement, ...sumUsage(lines), lines, request_ids };
@@ -87,6 +98,7 @@ export function makeStatement({ lines, corrections, ...facts }: StatementFacts):
     rows,
     ...own,
     total_eur: sumUsage([own, ...corrected]).cost_eur,
+    ...(charges !== undefined && { charges }),
     lines,
     corrections: corrected,
   };

@@ -1,5 +1,6 @@
 import {
   oneOf,
+  readAddressLines,
   readBoolean,
   readBudget,
   readCreditLimit,
@@ -83,6 +84,54 @@ export const MEMBER_SETTINGS = {
       hint: ({ settings }) => settings.members.playgroundHint,
     },
   } as Setting<boolean>,
+};
+
+/** The buyer, as statements show it; its owners set it. */
+export const BUYER = {
+  billing_name: {
+    kind: 'text',
+    schema: schema.described(schema.orNull(schema.name), 'of the company on statements; null: its name'),
+    option: '--billing-name NAME',
+    meaning: 'name of the company on statements, where it is another one',
+    read: readName,
+    isNullable: true,
+    field: {
+      name: 'billing_name',
+      label: ({ settings }) => settings.buyer.name,
+      hint: ({ settings }) => settings.buyer.nameHint,
+    },
+  } as Setting<string | null>,
+  billing_address: {
+    kind: 'text',
+    schema: schema.described(schema.orNull(schema.addressLines), 'on statements: one to six lines'),
+    option: '--billing-address TEXT',
+    meaning: 'its address on statements: one to six lines',
+    read: readAddressLines,
+    isNullable: true,
+    field: { name: 'billing_address', label: ({ settings }) => settings.buyer.address, rows: 4 },
+  } as Setting<string | null>,
+  vat_id: {
+    kind: 'text',
+    schema: schema.described(schema.orNull(schema.name), 'on statements'),
+    option: '--vat-id ID',
+    meaning: 'its VAT id on statements',
+    read: readName,
+    isNullable: true,
+    field: { name: 'vat_id', label: ({ statements }) => statements.vatId },
+  } as Setting<string | null>,
+};
+
+/** What an invoice program calls the company; operators set it. */
+export const CUSTOMER_NUMBER = {
+  customer_number: {
+    kind: 'text',
+    schema: schema.described(schema.orNull(schema.name), 'of the company in the invoice program'),
+    option: '--customer-number NUMBER',
+    meaning: 'number of the company in the invoice program, on statements and in their CSV',
+    read: readName,
+    isNullable: true,
+    field: { name: 'customer_number', label: ({ statements }) => statements.customerNumber },
+  } as Setting<string | null>,
 };
 
 /** Ceilings of a company, which operators set, and how strictly its budget holds. */
@@ -193,12 +242,14 @@ export const COMPANY_SETTINGS = {
     },
   } as Setting<Language | null>,
   ...MEMBER_SETTINGS,
+  ...BUYER,
+  ...CUSTOMER_NUMBER,
 };
 
 const { name, monthly_budget_eur, budget_mode, allow_non_eu_models, language } = COMPANY_SETTINGS;
 const { credit_limit_eur, eu_locked } = CEILINGS;
 /** The settings in the groups of forms. */
-export const NAME = { name };
+export const NAME = { name, ...CUSTOMER_NUMBER };
 export const BUDGET = { monthly_budget_eur };
 export const EU_GATE = { allow_non_eu_models };
 export const PROFILE = { language };

@@ -69,6 +69,11 @@ export const aboveZero: Schema<string> = {
   description: `${eur.description}, above 0`,
 };
 export const price = written(PRICE.source, 'EUR per 1000 tokens as exact decimal text, such as "0.0025"');
+/** Lines of an address as it is printed. */
+export const addressLines = written(
+  '^[^\\x00-\\x1f\\x7f]{1,200}(\\n[^\\x00-\\x1f\\x7f]{1,200}){0,5}$',
+  'one to six lines',
+);
 export const text = written('^[^\\x00]*$', 'any text without NUL');
 export const string: Schema<string> = { type: 'string' };
 export const textOrNull: Schema<string | null> = { type: ['string', 'null'] };

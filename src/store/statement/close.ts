@@ -13,6 +13,7 @@ import {
   correctionsOf,
   type LateMonth,
   openMonths,
+  readCharges,
   readStatementLines,
   requireFewLate,
   type StatementBound,
@@ -179,6 +180,7 @@ export async function insertStatement(
     closing_seals: seals,
     previous: before?.digest ?? null,
     rows,
+    charges: await readCharges(sql, company, month, bound),
     lines: await readStatementLines(sql, company, month, null, bound),
     corrections: await correctionsOf(sql, company, month, late, bound),
   });

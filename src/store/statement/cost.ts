@@ -26,7 +26,8 @@ export function costFormula(priceOf: (part: CostPart) => string): string {
   return `(${COST_PARTS.map((part) => parts[part].join(' * ')).join(' + ')}) * 0.001`;
 }
 
-const CHARGED = quantities((part) => `price_${part}`);
+/** Tokens and price of each part of the cost of a row. */
+export const CHARGED = quantities((part) => `price_${part}`);
 /** What the row of a call was charged. */
 export const COST_FORMULA = costFormula((part) => `price_${part}`);
 

@@ -1,5 +1,4 @@
 import type { Sql } from '../connection/pool.ts';
-import { type MonthRow, monthsOfAll } from './statement.ts';
 
 /** A month of all companies: the statements that there are, and those that are still to be made. EUR is exact decimal text. */
 
@@ -8,6 +7,9 @@ export interface CompanyMonth {
   readonly company_id: string;
   /** null: it was removed. */
   readonly company_name: string | null;
+  /** For the invoice program; null: not told. */
+  readonly customer_number: string | null;
+  readonly vat_id: string | null;
   /** Of the statement; null: the month of the company is open. */
   readonly number: number | null;
   readonly closed_at: Date | null;
@@ -37,8 +39,8 @@ export interface MonthEnd {
   readonly sums: MonthSums;
   /** The total of the month before; null: it has none. */
   readonly before_eur: string | null;
-  /** Earlier months that are open, the earliest first. */
-  readonly earlier: readonly MonthRow[];
+  /** Earlier months that are open, "2026-09", and for how many companies; the earliest first. */
+  readonly earlier: readonly { readonly month: string; readonly open: number }[];
   /** Models whose calls of the month had tokens, and cost nothing. */
   readonly free_models: readonly string[];
 }
@@ -49,11 +51,7 @@ export function companyMonths(sql: Sql, month: string) {
   return sql`
     with booked as materialized (
       select company_id, requests, api_cost_eur from monthly_spend
-      where billing_month = ${month}::date and (requests > 0 or statement is not null)
-    ),
-    closed as materialized (
-      select company_id, number, closed_at, requests, cost_eur, corrections, total_eur, digest, opened_at, opened_by
-      from statements where billing_month = ${month}::date
+      where billing_month = ${month}::date and statement is null and requests > 0
     ),
     waiting as materialized (
       select company_id, count(*) as calls, sum(cost_eur) as eur
@@ -62,15 +60,17 @@ export function companyMonths(sql: Sql, month: string) {
         select company_id from statements where billing_month >= ${month}::date))
       group by 1
     )
-    select company_id, number, closed_at, digest, opened_at, opened_by, coalesce(s.requests, b.requests, 0) as requests,
-      coalesce(s.cost_eur, b.api_cost_eur, 0) as cost_eur, coalesce(s.corrections, w.calls, 0) as corrections,
-      coalesce(s.total_eur, coalesce(b.api_cost_eur, 0) + coalesce(w.eur, 0)) as total_eur
-    from booked b full join waiting w using (company_id) left join closed s using (company_id)`;
+    select company_id, number, closed_at, digest, opened_at, opened_by, requests, cost_eur, corrections, total_eur
+    from statements where billing_month = ${month}::date
+    union all
+    select company_id, null, null, null, null, null, coalesce(requests, 0), coalesce(api_cost_eur, 0), coalesce(calls, 0),
+      coalesce(api_cost_eur, 0) + coalesce(eur, 0)
+    from booked full join waiting using (company_id)`;
 }
 
 /** The columns of CompanyMonth, of `companyMonths` as `m` and companies as `c`. */
 export function companyMonthColumns(sql: Sql) {
-  return sql`m.company_id, c.name as company_name, number::float8 as number, m.closed_at, requests::float8 as requests,
+  return sql`m.company_id, c.name as company_name, customer_number, vat_id, number::float8 as number, m.closed_at, requests::float8 as requests,
     trim_scale(cost_eur)::text as cost_eur, corrections::float8 as corrections, trim_scale(total_eur)::text as total_eur,
     encode(digest, 'hex') as digest, opened_at, opened_by`;
 }
@@ -91,11 +91,14 @@ export async function readMonthEnd(sql: Sql, month: string): Promise<MonthEnd> {
   const free = await sql<{ model_slug: string }[]>`
     select model_slug from usage_model_days where billing_month = ${month}::date group by 1
     having sum(cost_eur) = 0 and sum(prompt_tokens + completion_tokens) > 0 order by model_slug collate "C" limit 50`;
-  const months = await monthsOfAll(sql);
+  const earlier = await sql<MonthEnd['earlier']>`
+    select to_char(billing_month, 'YYYY-MM') as month, count(*)::integer as open from monthly_spend
+    where billing_month < ${month}::date and statement is null and requests > 0
+    group by billing_month order by billing_month limit 120`;
   return {
     sums,
     before_eur: companies === 0 ? null : total_eur,
-    earlier: months.filter((each) => each.open > 0 && `${each.month}-01` < month).reverse(),
+    earlier,
     free_models: free.map(({ model_slug }) => model_slug),
   };
 }

@@ -1,9 +1,16 @@
-import { makeStatement, parseStatement, type Statement, type StatementLine } from '../../domain/documents/statement.ts';
+import {
+  makeStatement,
+  type PricedTokens,
+  parseStatement,
+  type Statement,
+  type StatementLine,
+} from '../../domain/documents/statement.ts';
+import { COST_PARTS } from '../../domain/money.ts';
 import { throwConflict } from '../../domain/refusal.ts';
 import { ledgerName } from '../company/company.ts';
 import { utcMicrosecond } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
-import { HAS_CACHE_PRICE, PART_SUMS } from './cost.ts';
+import { CHARGED, HAS_CACHE_PRICE, PART_SUMS } from './cost.ts';
 
 /** Calls of a closed month that came later, and their cost. EUR is exact decimal text. */
 export interface LaterCalls {
@@ -95,26 +102,6 @@ export async function openMonths(sql: Sql, company: string): Promise<string[]> {
     select to_char(billing_month, 'YYYY-MM') as month from monthly_spend
     where company_id = ${company} and statement is null and requests > 0 and billing_month < billing_month(now()) order by 1`;
   return rows.map(({ month }) => month);
-}
-
-/** A month of all companies. */
-export interface MonthRow {
-  /** "2026-10". */
-  readonly month: string;
-  /** Companies that have a statement of it. */
-  readonly closed: number;
-  /** Companies that have calls in it, and no statement of it. */
-  readonly open: number;
-}
-
-/** The months that are over and have calls or statements, the latest first: of ten years at most. */
-export function monthsOfAll(sql: Sql): PromiseLike<MonthRow[]> {
-  return sql<MonthRow[]>`
-    select to_char(billing_month, 'YYYY-MM') as month, count(statement)::integer as closed,
-      count(*) filter (where statement is null)::integer as open
-    from monthly_spend
-    where billing_month < billing_month(now()) and (requests > 0 or statement is not null)
-    group by billing_month order by billing_month desc limit 120`;
 }
 
 /**
@@ -234,6 +221,23 @@ export async function readStatementLines(
     group by 1, 2, 3 order by model_slug collate "C", api_key_id, cost_center collate "C" limit ${most + 1}`;
   if (lines.length > most) throwTooLong(company, statement);
   return lines.map(({ parts, ...line }) => (parts == null ? line : { ...line, parts }));
+}
+
+/** The tokens of a month by model, part of the cost and unit price. @throws RefusedChange conflict beyond the bound */
+export async function readCharges(
+  sql: Sql,
+  company: string,
+  month: string,
+  { lines: most } = NO_BOUND,
+): Promise<PricedTokens[]> {
+  const parts = COST_PARTS.map((part, at) => `(${at}, '${part}', ${CHARGED[part].join(', ')})`).join(', ');
+  const charges = await sql<PricedTokens[]>`
+    select model_slug as model, p.part, trim_scale(p.price)::text as price, sum(p.tokens)::float8 as tokens,
+      trim_scale(sum(p.tokens * p.price) * 0.001)::text as cost_eur
+    from api_usage, lateral (values ${sql.unsafe(parts)}) as p (place, part, tokens, price)
+    where billing_month = ${month} and company_id = ${company} and p.tokens > 0
+    group by model_slug, place, p.part, p.price order by model_slug collate "C", place, p.price limit ${most + 1}`;
+  return charges.length > most ? throwTooLong(company, month) : charges;
 }
 
 export async function zoneOf(sql: Sql): Promise<string> {

@@ -140,12 +140,13 @@ function figuresAgree(sql: Sql) {
         select coalesce(sum(l.requests), 0), coalesce(sum(l.cost_eur), 0) from json_to_recordset(d.lines) as l (requests bigint, cost_eur numeric))
       and d.total_eur = d.cost_eur + (select coalesce(sum(l.cost_eur), 0) from json_array_elements(d.corrections) c,
         json_to_recordset(c -> 'lines') as l (cost_eur numeric))
+      and coalesce((select sum(l.cost_eur) from json_to_recordset(d.charges) as l (cost_eur numeric)), d.cost_eur) = d.cost_eur
       and d.closed_at = chain.closed_at and coalesce(d.previous, '') = encode(chain.previous, 'hex')
       and d.rows = encode(statement_rows_digest(chain.company_id, chain.number), 'hex')
       and exists (select 1 from seal_checkpoints m where m.number = (d.closing_seals ->> 'checkpoint')::bigint
         and encode(m.digest, 'hex') = d.closing_seals ->> 'digest')
     from json_to_record(content::json) as d (company_id uuid, number bigint, month text, requests bigint, cost_eur numeric,
-      total_eur numeric, lines json, corrections json, previous text, rows text, closing_seals json, closed_at timestamptz)) end`;
+      total_eur numeric, lines json, charges json, corrections json, previous text, rows text, closing_seals json, closed_at timestamptz)) end`;
 }
 
 /** The lines that statements tell, of their months and of corrections. */

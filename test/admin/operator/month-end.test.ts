@@ -192,7 +192,7 @@ t.test(
       .slice(1)
       .map((line) => line.split(','));
     t.same(
-      lines.map((cells) => [cells[2], cells[3], ...cells.slice(5, 10)]),
+      lines.map((cells) => [cells[2], cells[5], ...cells.slice(7, 12)]),
       [
         ["'=Cent/Co", '1', '2', '0.000000000000007', '0', '0.000000000000007', '0.00'],
         ['Ähre & Söhne', '2', '2', '0.005000005', '0', '0.005000005', '0.01'],

@@ -162,7 +162,16 @@ function processOfPages(t: Test, restMs?: number): { pages: PagesProcess; logged
     oidc: null,
     secondFactor: { keys: [], required: null },
     mail: null,
-    brand: { name: 'Tollgate', color: null, logo: null, style: null, support: null, imprint: null, privacy: null },
+    brand: {
+      name: 'Tollgate',
+      color: null,
+      logo: null,
+      style: null,
+      support: null,
+      imprint: null,
+      privacy: null,
+      seller: null,
+    },
   };
   const pages = new PagesProcess(settings, log, restMs);
   t.teardown(() => pages.close());

@@ -126,7 +126,7 @@ t.test('the pages are accessible on every window, and print without what one can
   t.equal(await usage.last().getAttribute('href'), `/companies/${company}/usage?month=2026-10`);
   await tab.page.emulateMedia({ media: 'print' });
   t.notOk(await tab.page.getByRole('link', { name: 'CSV' }).isVisible());
-  t.ok(await tab.page.getByText('Nordlicht Verlag').isVisible(), 'the company is named');
+  t.ok(await tab.page.locator('.parties').getByText('Nordlicht Verlag').isVisible(), 'the company is named');
   t.ok(await tab.page.getByText(late).isVisible());
   await tab.page.setViewportSize({ width: 680, height: 1000 }); // A4 between its margins
   await tab.page.goto(`${base}/month?month=2026-09`);
@@ -135,8 +135,8 @@ t.test('the pages are accessible on every window, and print without what one can
   const size = await tab.page.evaluate<string>(`getComputedStyle(document.querySelector('td')).fontSize`);
   t.ok(Number.parseFloat(size) < 13, 'tables are of the size of paper too');
   const tops = await tab.page
-    .locator('.figure-card')
-    .evaluateAll((cards) => cards.map((card) => card.getBoundingClientRect().top));
+    .locator('.parties > *')
+    .evaluateAll((blocks) => blocks.map((block) => block.getBoundingClientRect().top));
   t.equal(new Set(tops).size, 1, 'paper is no phone');
   await tab.page.goto(`${base}/month?month=2026-08`);
   t.ok(await tab.page.getByText('This month is not closed').isVisible(), 'a preview says what it is');

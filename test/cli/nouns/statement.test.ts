@@ -278,7 +278,7 @@ t.test('one command has a month: what is to do, all statements, and the files of
   ]);
   t.match(
     (await tollgate(...asked, '--csv')).out,
-    new RegExp(`\n2024-03,${rounded},Ähre/Söhne,1,[^,]*,2,1\\.005,0,1\\.005,1\\.01,[0-9a-f]{64},,\n$`),
+    new RegExp(`\n2024-03,${rounded},Ähre/Söhne,,,1,[^,]*,2,1\\.005,0,1\\.005,1\\.01,[0-9a-f]{64},,\n$`),
   );
   const folder = mkdtempSync(join(tmpdir(), 'tollgate-'));
   t.teardown(() => rmSync(folder, { recursive: true }));
