@@ -225,11 +225,11 @@ function partsOf(usage: Members, promptParts: unknown, completionParts: unknown)
   };
 }
 
-/** Tokens that a message wrote to the cache: their count, or else those by how long they are kept. */
+/** Tokens that a message wrote to the cache: their count, or those by how long they are kept, where these are more. */
 function writtenOf({ cache_creation_input_tokens: written, cache_creation: kept }: Members): unknown {
-  if (written != null || kept == null) return written;
+  if (kept == null) return written;
   const { ephemeral_5m_input_tokens: minutes, ephemeral_1h_input_tokens: hour } = membersOf(kept);
-  return isCount(minutes) && isCount(hour) ? minutes + hour : largest(minutes, hour);
+  return largest(written, isCount(minutes) && isCount(hour) ? minutes + hour : largest(minutes, hour));
 }
 
 function largest(one: unknown, other: unknown): number | null {

@@ -57,7 +57,12 @@ export async function cross(
   const chat = (budget * 99n) / 100n / 4n;
   const cost = ({ marker }: Journalled): bigint => {
     const usage = upstream.get(marker)?.usage;
-    return usage === null || usage === undefined ? 0n : BigInt(usage.total_tokens) * (parseEur(PRICE) / 1000n);
+    if (usage === null || usage === undefined) return 0n;
+    const { prompt_tokens_details: told } = usage as {
+      readonly prompt_tokens_details?: { readonly cached_tokens: number };
+    };
+    const cached = BigInt(told?.cached_tokens ?? 0); // at a tenth of the price
+    return ((10n * BigInt(usage.total_tokens) - 9n * cached) * parseEur(PRICE)) / 10_000n;
   };
   const served = journal.filter(({ status }) => status === 200).sort((a, b) => a.endedAt - b.endedAt);
   let spent = chat;

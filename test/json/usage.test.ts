@@ -308,6 +308,10 @@ t.test('the usage of a message that took several askings is that of all', async 
     });
     t.match(read({ cache_creation_input_tokens: 0, cache_creation: null }), { prompt: 9, details: { cacheWrite: 0 } });
     t.match(read({ cache_creation: null }), { prompt: 9, details: null });
+    t.match(read({ cache_creation_input_tokens: 0, cache_creation: kept }), {
+      prompt: 129,
+      details: { cacheWrite: 120 },
+    });
   });
 });
 
