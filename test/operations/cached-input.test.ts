@@ -4,6 +4,7 @@ import t from 'tap';
 import { newToken, send } from '../admin/api/tokens.ts';
 import { signedIn, startOffice } from '../admin/people.ts';
 import { tollgate as run } from '../support/cli.ts';
+import { addUsage } from '../support/usage.ts';
 
 /** Prices of cached input, which a model may have or not, at all faces. */
 
@@ -212,3 +213,48 @@ t.test(
     t.match([asked.status, asked.text], [409, /cache read <strong>none<\/strong>, cache write <strong>.*3/]);
   },
 );
+
+t.test('reports: more of it cached is a part of a change, and parts are lines of a statement', async (t) => {
+  const made = await http('POST', '/models', { slug: 'turns', ...HTTP_NEW, cost_eur_per_1k_cache_read: '0.1' });
+  t.equal(made.status, 201);
+  const turn = (day: string, cached: number) => ({
+    company,
+    month: `${day.slice(0, 7)}-01`,
+    model: 'turns',
+    prompt: 10_000,
+    completion: 100,
+    cached,
+    input: '1',
+    output: '2',
+    cacheRead: '0.1',
+    at: `${day}T12:00:00Z`,
+  });
+  await addUsage(sql as never, [turn('2026-09-05', 1000), turn('2026-09-06', 9000)]);
+  const days = 'from=2026-09-06&to=2026-09-06&before_from=2026-09-05&before_to=2026-09-05';
+  const parts = { more_cached_eur: '-7.2', longer_calls_eur: '0', changed_prices_eur: '0', difference_eur: '-7.2' };
+  t.match((await http('GET', `/companies/${company}/usage/change?${days}`)).body, { total: parts });
+  t.match((await http('GET', `/usage/change?${days}`)).body, { total: parts });
+  const command = ['--company', company, '--from', '2026-09-06', '--to', '2026-09-06'];
+  t.match((await tollgate('usage', 'change', ...command)).out, /EUR more cached +-7\.2\n/);
+  const key = (await sql`select api_key_id as id from api_usage where model_slug = 'turns' limit 1`)[0]?.id;
+  const ofKey = await http('GET', `/companies/${company}/usage/change?${days}&key=${key}`);
+  t.match(ofKey.body.total, { changed_prices_eur: '0' }, 'of a single key too');
+  t.match((await operator.get(`/companies/${company}/usage?${days}&compare=1`)).text, /More of it cached/);
+
+  const closed = await tollgate('statement', 'close', '--company', company, '--month', '2026-09');
+  t.match(
+    closed.out,
+    /turns +2 +20000 +200 +11\.4\n +input +10000 +0 +10\n +cache read +10000 +0 +1\n +output +0 +200 +0\.4\n/,
+  );
+  const csv = await tollgate('statement', '--company', company, '--month', '2026-09', '--csv');
+  t.match(csv.out, /^statement,kind,month,model,key,key_name,cost_center,part,requests,/);
+  t.match(csv.out, /,cache_read,0,9000,0,0\.9\n/);
+  const page = await operator.get(`/companies/${company}/statements/month?month=2026-09`);
+  t.match(page.text, /of it cache read/);
+  const exported = await tollgate('ledger', 'export', '--company', company, '--month', '2026-09', '--csv');
+  t.match(
+    exported.out,
+    /,price_cache_read,price_cache_write,cost_input,cost_cache_read,cost_cache_write,cost_output\n/,
+  );
+  t.match(exported.out, /,0\.1,,1,0\.9,0,0\.2\n/);
+});
