@@ -1,6 +1,10 @@
 import { oneOf, readDay } from '../../domain/field.ts';
 import type { Words } from '../../domain/language/en.ts';
-import { LANGUAGE_NAMES } from '../../domain/languages.ts';
+import { ASSISTANT } from '../../domain/settings/assistant.ts';
+import { COMPANY } from '../../domain/settings/company.ts';
+import { KEY } from '../../domain/settings/key.ts';
+import { MODEL_SETTINGS } from '../../domain/settings/model.ts';
+import type { Settings } from '../../domain/settings/setting.ts';
 import { columnWords, endOf, nameIn, nounOf } from '../../domain/wording/change-text.ts';
 import { findCompany } from '../../store/company/company.ts';
 import { AUDIT_WINDOW, type AuditRow, asOwnersSee, pageOfAudit } from '../../store/lists/audit.ts';
@@ -153,15 +157,17 @@ const INSTANT = /^\d{4}-\d\d-\d\dT\d\d:\d\d:[\d.]+\+00:00$/;
 /** Columns of EUR; the words of other columns are no numbers. */
 const MONEY = /_eur|put$/;
 
+const SETTINGS: Settings = { ...ASSISTANT, ...COMPANY, ...KEY, ...MODEL_SETTINGS };
+
 /** The words for values of columns that have a few. */
-function choicesOf({ roles, keys, assistants, models, tokens, playground, audit }: Words, name: string): object {
+function choicesOf(words: Words, name: string): Readonly<Record<string, string>> {
+  const { roles, tokens, playground, audit } = words;
   const secret = { changed: audit.actions.update };
-  const choices = {
-    ...{ role: roles, scopes: keys.scopeTexts, visibility: assistants.visibilities, kind: models.kinds },
-    ...{ access: tokens.access, language: LANGUAGE_NAMES, purpose: { playground: playground.title } },
+  const others: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+    ...{ role: roles, access: tokens.access, purpose: { playground: playground.title } },
     ...{ ...audit.choices, digest: secret, password_hash: secret },
   };
-  return (choices as Readonly<Record<string, object>>)[name] ?? {};
+  return others[name] ?? Object.fromEntries(SETTINGS[name]?.field.choices?.(words) ?? []);
 }
 
 /** JSON in words, as pages write amounts and numbers. */
@@ -173,7 +179,7 @@ function inWords(format: Format, value: unknown, name: string): string {
   if (MONEY.test(name) && /^-?\d/.test(String(value))) return format.eurText(String(value));
   if (typeof value === 'number') return format.decimal(value);
   if (Array.isArray(value)) return value.map((each) => inWords(format, each, name)).join(', ') || none;
-  if (typeof value === 'string') return (choicesOf(words, name) as Readonly<Record<string, string>>)[value] ?? value;
+  if (typeof value === 'string') return choicesOf(words, name)[value] ?? value;
   const members = Object.entries(value as object).map(([key, each]) => `${key}: ${inWords(format, each, key)}`);
   return members.join(', ') || none;
 }
