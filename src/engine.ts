@@ -113,7 +113,7 @@ export async function openEngine(config: Config, log: Log, options: EngineOption
   const directory = new CachedDirectory(db, log);
   const monthOf = (at: number): string => calendar.month(at);
   const store = ledgerStore(db);
-  const ledger = new BatchLedger({ store, clock, monthOf, log, writer, spool });
+  const ledger = new BatchLedger({ store, clock, calendar, log, writer, spool });
   ledger.start();
   const prices = new PriceDates(db, log);
   const follower = followers(directory, prices);

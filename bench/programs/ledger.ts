@@ -50,8 +50,7 @@ const timing = {
   soon: (call: () => void) => void setImmediate(() => timed(call, commits)),
 };
 const calendar = new Calendar('UTC');
-const monthOf = (at: number) => calendar.month(at);
-const ledger = new BatchLedger({ store: ledgerStore(db), clock: Date.now, monthOf, log, writer, spool, timing });
+const ledger = new BatchLedger({ store: ledgerStore(db), clock: Date.now, calendar, log, writer, spool, timing });
 ledger.start();
 
 const payers = Array.from({ length: COMPANIES }, () => ({ id: randomUUID(), companyId: randomUUID() }));

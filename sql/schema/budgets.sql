@@ -1,5 +1,26 @@
 -- Strict budgets, and what was reached of budgets.
 
+-- What a company, in-app chat included, or one of its keys has spent on a day in the billing time zone. Sums that are kept
+-- anyway tell it, so a budget of a day costs nobody who has none, and nothing is ever reset.
+create function day_spend(company uuid, api_key uuid, of_day date) returns numeric language plpgsql stable set search_path from current as $$
+declare
+  of_month constant date := date_trunc('month', of_day);
+  spent numeric;
+begin
+  if api_key is not null then
+    select sum(cost_eur) into spent from usage_daily
+    where company_id = company and billing_month = of_month and api_key_id = api_key and day = of_day;
+    return coalesce(spent, 0);
+  end if;
+  select sum(cost_eur) into spent from usage_company_days where company_id = company and billing_month = of_month and day = of_day;
+  -- no zone is further than 15 hours from UTC
+  return coalesce(spent, 0) + coalesce((
+    select sum(cost_eur) from chat_usage c
+    where c.company_id = company and c.occurred_at > (of_day::timestamp - interval '15 hours') at time zone 'UTC'
+      and c.occurred_at < (of_day::timestamp + interval '39 hours') at time zone 'UTC'
+      and (c.occurred_at at time zone (select value from settings where name = 'billing_timezone'))::date = of_day), 0);
+end $$;
+
 -- A company with budget_mode strict never spends more than its budget on requests that bound their answer (max_tokens):
 -- each reserves what it can cost at most before it is sent. A reservation is a row with an owner and a lease, so that it
 -- outlives neither.
@@ -9,21 +30,23 @@ create table budget_reservations (
   billing_month date not null,
   owner         uuid not null,
   amount_eur    numeric not null check (amount_eur >= 0),
-  expires_at    timestamptz not null
+  expires_at    timestamptz not null,
+  billing_day   date
 );
+comment on column budget_reservations.billing_day is 'of the call, for the budget of a day';
 comment on column budget_reservations.owner is 'the gateway process that renews the lease';
 create index budget_reservations_company on budget_reservations (company_id, billing_month);
 
--- Decides requests in their order and returns those that fit: [{request_id, company_id,
--- billing_month, amount_eur, bounded}]. What fits leaves spend and reservations together at
--- or below the budget; a request that cannot say what it costs at most fits while they are
+-- Decides requests in their order and returns those that fit, and with `fits` false those that only the budget of the day
+-- refuses: [{request_id, company_id, billing_month, billing_day, amount_eur, bounded}]. What fits leaves spend and
+-- reservations together at or below each budget; a request that cannot say what it costs at most fits while they are
 -- below it. Spend and reservations are read in one statement, and booking turns one into the
 -- other in one transaction: nothing is seen twice or not at all.
 create function reserve_budget(reserving_owner uuid, lease_seconds integer, requests json)
-returns setof uuid language plpgsql set search_path from current as $$
+returns table (id uuid, fits boolean) language plpgsql set search_path from current as $$
 declare
   request record;
-  budget  numeric;
+  budgets record;
   state   record;
 begin
   for request in select distinct (r ->> 'company_id')::uuid as company_id from json_array_elements(requests) as r order by 1 loop
@@ -31,31 +54,41 @@ begin
   end loop;
   for request in
     select * from json_to_recordset(requests) as r
-      (request_id uuid, company_id uuid, billing_month date, amount_eur numeric, bounded boolean)
+      (request_id uuid, company_id uuid, billing_month date, billing_day date, amount_eur numeric, bounded boolean)
   loop
-    select company_budget(c) into budget from companies c where c.id = request.company_id;
+    select company_budget(c) as month, company_daily_budget(c) as day into budgets from companies c where c.id = request.company_id;
     continue when not found;
     with spends as materialized (
       select api_cost_eur + chat_cost_eur as eur from monthly_spend m
       where m.company_id = request.company_id and m.billing_month = request.billing_month
     ),
     reservations as materialized (
-      select sum(amount_eur) as eur from budget_reservations b
+      select sum(amount_eur) as eur, sum(amount_eur) filter (where b.billing_day = request.billing_day) as of_day
+      from budget_reservations b
       where b.company_id = request.company_id and b.billing_month = request.billing_month and b.expires_at > clock_timestamp()
     )
-    select coalesce((select eur from spends), 0) as spent, coalesce((select eur from reservations), 0) as reserved into state;
-    if budget is null or (state.spent < budget and case when request.bounded
-      then state.spent + state.reserved + request.amount_eur <= budget
-      else state.spent + state.reserved < budget end)
-    then
-      insert into budget_reservations (request_id, company_id, billing_month, owner, amount_eur, expires_at)
-      values (request.request_id, request.company_id, request.billing_month, reserving_owner, request.amount_eur,
-        clock_timestamp() + make_interval(secs => lease_seconds))
+    select coalesce((select eur from spends), 0) as spent, coalesce((select eur from reservations), 0) as reserved,
+      coalesce((select of_day from reservations), 0) as reserved_of_day,
+      case when budgets.day is not null then day_spend(request.company_id, null, request.billing_day) end as spent_of_day
+    into state;
+    continue when not fits_budget(budgets.month, state.spent, state.reserved, request.amount_eur, request.bounded);
+    id := request.request_id;
+    fits := fits_budget(budgets.day, state.spent_of_day, state.reserved_of_day, request.amount_eur, request.bounded);
+    if fits then
+      insert into budget_reservations (request_id, company_id, billing_month, billing_day, owner, amount_eur, expires_at)
+      values (request.request_id, request.company_id, request.billing_month, request.billing_day, reserving_owner,
+        request.amount_eur, clock_timestamp() + make_interval(secs => lease_seconds))
       on conflict do nothing; -- asked again after a lost answer
-      return next request.request_id;
     end if;
+    return next;
   end loop;
 end $$;
+
+-- Whether a request fits a budget; null: there is none.
+create function fits_budget(budget numeric, spent numeric, reserved numeric, amount numeric, bounded boolean) returns boolean
+language sql immutable as $$
+  select budget is null or spent < budget and case when bounded then spent + reserved + amount <= budget else spent + reserved < budget end
+$$;
 
 -- What calls reserved ends: they are booked.
 create function end_reservations(booked uuid[]) returns void language sql set search_path from current as

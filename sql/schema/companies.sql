@@ -7,6 +7,7 @@ create table companies (
   allow_non_eu_models  boolean not null default false,
   -- null or 0 means unlimited; "< 1e12" also refuses NaN and infinity, which sort above every number
   monthly_budget_eur   numeric check (monthly_budget_eur >= 0 and monthly_budget_eur < 1e12 and min_scale(monthly_budget_eur) <= 15),
+  daily_budget_eur     numeric check (daily_budget_eur >= 0 and daily_budget_eur < 1e12 and min_scale(daily_budget_eur) <= 15),
   created_at           timestamptz not null default now(),
   budget_mode          text not null default 'standard' check (budget_mode in ('standard', 'strict')),
   requests_per_minute  integer check (requests_per_minute between 1 and 1000000000),
@@ -42,6 +43,9 @@ comment on column companies.member_playground is 'whether members may use the pl
 -- budget or asks for the EU gate calls these. Postgres inlines them.
 create function company_budget(company companies) returns numeric language sql immutable as $$
   select least(nullif(company.monthly_budget_eur, 0), company.credit_limit_eur)
+$$;
+create function company_daily_budget(company companies) returns numeric language sql immutable as $$
+  select nullif(company.daily_budget_eur, 0)
 $$;
 comment on function company_budget is 'the monthly budget that is enforced; null: unlimited';
 create function company_allows_non_eu(company companies) returns boolean language sql immutable as $$

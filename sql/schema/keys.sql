@@ -18,6 +18,7 @@ create table api_keys (
   allowed_model_slugs text[] check (cardinality(allowed_model_slugs) > 0 and array_position(allowed_model_slugs, null) is null),
   -- null or 0 means unlimited, as for a company
   monthly_budget_eur  numeric check (monthly_budget_eur >= 0 and monthly_budget_eur < 1e12 and min_scale(monthly_budget_eur) <= 15),
+  daily_budget_eur    numeric check (daily_budget_eur >= 0 and daily_budget_eur < 1e12 and min_scale(daily_budget_eur) <= 15),
   allowed_cidrs       cidr[] check (cardinality(allowed_cidrs) > 0 and array_position(allowed_cidrs, null) is null),
   purpose             text check (purpose = 'playground'),
   rotated_from        uuid,

@@ -3,17 +3,26 @@ import { CHAT_LIMITS, completionLimit, mayRunAgain, type RequestMembers } from '
 import { type Femto, mostCost, type Prices } from './money.ts';
 import type { Calendar } from './month.ts';
 
-const KEY_BUDGET_REACHED = 'This key has reached its monthly budget.';
+/** Texts by budget; that of a company's month is the one of the error. */
+const REACHED = {
+  'company.daily': 'The daily budget of your company has been reached.',
+  'key.monthly': 'This key has reached its monthly budget.',
+  'key.daily': 'This key has reached its daily budget.',
+};
 
 /** The owner of the budget. */
 type Whose = 'company' | 'key';
 
+/** Where a budget begins anew with each month or day. */
+type Period = 'monthly' | 'daily';
+
 /**
- * The budget gate (spec section 8, rules 1, 2 and 6; contract section 5): refuses once the spend of a month has
- * reached a budget. For a company that is its API and in-app chat cost, for a key the cost of its own calls.
+ * The budget gate (spec section 8, rules 1, 2 and 6; contract section 5): refuses once the spend of a month or day has
+ * reached a budget. For a company that is its API and in-app chat cost, for a key the cost of its own calls. Months are
+ * asked first: what refuses longest is told.
  * @param budget femto-EUR; null is never reached
  * @param spent femto-EUR
- * @param at an instant of the month, milliseconds since the epoch
+ * @param at an instant of the month or day, milliseconds since the epoch
  * @throws GatewayError 402
  */
 export function admitBudget(
@@ -22,15 +31,22 @@ export function admitBudget(
   calendar: Calendar,
   at: number,
   whose: Whose = 'company',
+  period: Period = 'monthly',
 ): void {
-  if (budget !== null && spent >= budget) throw budgetReached(calendar, at, whose);
+  if (budget !== null && spent >= budget) throw budgetReached(calendar, at, whose, period);
 }
 
-/** 402, with `x-budget-resets-at`: when the month of an instant ends. */
-export function budgetReached(calendar: Calendar, at: number, whose: Whose = 'company'): GatewayError {
-  const error = new GatewayError('insufficient_quota', whose === 'key' ? KEY_BUDGET_REACHED : undefined);
-  error.headers = ['x-budget-resets-at', calendar.monthEnd(at)];
-  return error.by(`${whose}.monthly_budget_eur`);
+/** 402, with `x-budget-resets-at`: when the month or day of an instant ends. */
+export function budgetReached(
+  calendar: Calendar,
+  at: number,
+  whose: Whose = 'company',
+  period: Period = 'monthly',
+): GatewayError {
+  const budget = `${whose}.${period}` as const;
+  const error = new GatewayError('insufficient_quota', budget === 'company.monthly' ? undefined : REACHED[budget]);
+  error.headers = ['x-budget-resets-at', period === 'daily' ? calendar.dayEnd(at) : calendar.monthEnd(at)];
+  return error.by(`${budget}_budget_eur`);
 }
 
 /** The most that a request can use. A strict budget and a limit of tokens reserve it. */
@@ -128,6 +144,11 @@ function isWhole(content: unknown): boolean {
 /** The monthly budget of a company, a key or a cost centre: EUR as exact decimal text. */
 export function budgetOf<B extends string | null>(row: { readonly monthly_budget_eur: B }): B {
   return row.monthly_budget_eur;
+}
+
+/** The same of a day. */
+export function dayBudgetOf<B extends string | null>(row: { readonly daily_budget_eur: B }): B {
+  return row.daily_budget_eur;
 }
 
 /** Whether a monthly budget limits a company: null and 0 mean unlimited (spec section 2.9). */

@@ -11,6 +11,8 @@ export interface Company {
   readonly allowNonEu: boolean;
   /** Femto-EUR a month: its own budget or its credit limit, whichever is smaller; null means unlimited. */
   readonly budget: Femto | null;
+  /** Femto-EUR a day; null means unlimited. */
+  readonly dailyBudget: Femto | null;
   /** Whether each request reserves what it can cost at most before it is sent. */
   readonly strict: boolean;
   /** null: none. */

@@ -55,6 +55,8 @@ export interface Restriction {
   readonly models: ReadonlySet<string> | null;
   /** Femto-EUR a month. */
   readonly budget: Femto | null;
+  /** Femto-EUR a day. */
+  readonly dailyBudget: Femto | null;
   /** The networks it may be used from. */
   readonly networks: Networks | null;
 }

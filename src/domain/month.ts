@@ -7,6 +7,7 @@ import { dayOf } from './iso.ts';
 
 const SLOT_MS = 900_000; // offsets are multiples of 15 minutes, so no zone changes its date within a slot
 const MONTH_SLOTS = 32 * 96; // more than any month has
+const DAY_SLOTS = 27 * 4;
 
 /** Calendar of one time zone. Instants are milliseconds since the epoch. */
 export class Calendar {
@@ -20,6 +21,9 @@ export class Calendar {
   /** The last month whose end was asked for. */
   #endOf = '';
   #end = '';
+  /** The last day whose end was asked for. */
+  #dayEndOf = '';
+  #dayEnd = '';
 
   constructor(timeZone: string) {
     this.timeZone = timeZone;
@@ -43,18 +47,29 @@ export class Calendar {
   monthEnd(at: number): string {
     const month = this.month(at);
     if (month !== this.#endOf) {
-      this.#end = this.#findEnd(month, Math.floor(at / SLOT_MS));
+      this.#end = this.#findEnd(month.slice(0, 7), at, MONTH_SLOTS);
       this.#endOf = month;
     }
     return this.#end;
   }
 
-  /** @param within a slot of the month */
-  #findEnd(month: string, within: number): string {
-    let after = within + MONTH_SLOTS;
+  /** When the day of an instant ends, likewise: after 23, 24 or 25 hours. */
+  dayEnd(at: number): string {
+    const day = this.date(at);
+    if (day !== this.#dayEndOf) {
+      this.#dayEnd = this.#findEnd(day, at, DAY_SLOTS);
+      this.#dayEndOf = day;
+    }
+    return this.#dayEnd;
+  }
+
+  /** @param dates what all dates of it begin with @param at an instant of it @param slots more than it has */
+  #findEnd(dates: string, at: number, slots: number): string {
+    let within = Math.floor(at / SLOT_MS);
+    let after = within + slots;
     while (after - within > 1) {
       const middle = (within + after) >> 1;
-      if (this.#dateAt(middle * SLOT_MS).startsWith(month.slice(0, 7))) within = middle;
+      if (this.#dateAt(middle * SLOT_MS).startsWith(dates)) within = middle;
       else after = middle;
     }
     return `${new Date(after * SLOT_MS).toISOString().slice(0, 19)}Z`;
@@ -71,4 +86,14 @@ export class Calendar {
   #dateAt(at: number): string {
     return this.#date?.format(at) ?? dayOf(at);
   }
+}
+
+/** The billing month of a day, or of a month. */
+export function monthOfDay(day: string): string {
+  return `${day.slice(0, 8)}01`;
+}
+
+/** Whether a figure of spend is that of a day: its id ends so, see MonthSum in ports.ts. */
+export function isOfDay(id: string): boolean {
+  return id.endsWith('/day');
 }

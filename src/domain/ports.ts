@@ -28,6 +28,8 @@ export interface Ledger {
   spentOf(payer: Payer, month: string): MaybeAsync<Femto>;
   /** Femto-EUR that a key with a budget of its own spent in a month, including records not yet in the database. */
   spentByKey(payer: Payer, month: string): MaybeAsync<Femto>;
+  /** The same on a day, "2026-11-28", for calls that are booked with it: of the company of a key, or of the key itself. */
+  spentOnDay(payer: Payer, day: string, whose: 'company' | 'key'): MaybeAsync<Femto>;
   /**
    * The usage of a key in a month. Records of this gateway count at once, those of others a second later. Rejects with
    * GatewayError 503 when the database cannot be asked.
@@ -41,10 +43,10 @@ export interface Ledger {
   book(record: UsageRecord, listener: BookingListener | null): void;
   /**
    * Reserves what a request of a strict company can cost at most, until it is booked or released.
-   * @returns whether it fits the budget
+   * @returns whether it fits the budgets; day: that of the day alone refuses it
    * Rejects with GatewayError 503 when the database cannot be asked.
    */
-  reserve(reservation: Reservation): Promise<boolean>;
+  reserve(reservation: Reservation): Promise<boolean | 'day'>;
   /** Ends the reservation of a request that leaves no record. */
   release(requestId: string): void;
 }
@@ -63,6 +65,8 @@ export interface Reservation {
   readonly requestId: string;
   readonly companyId: string;
   readonly month: string;
+  /** "2026-11-28"; absent: no budget of a day is to hold. */
+  readonly day?: string;
   readonly amount: Femto;
   /** Whether it cannot cost more; false when the request does not limit its answer. */
   readonly bounded: boolean;
@@ -157,7 +161,7 @@ export interface LedgerStore {
   insert(writer: string, records: Buffer, total: Femto | null): Promise<MonthSum[] | 'all'>;
   /** Stores records that can never be inserted, each once, with the reason. */
   setAside(refused: readonly RefusedRecord[]): Promise<void>;
-  /** The spend of companies and keys in the given months, without those that spent nothing. @param ids see MonthSum */
+  /** The spend of companies and keys in the given months or on days, without those that spent nothing. @param ids see MonthSum */
   spend(ids: readonly string[], months: readonly string[]): Promise<MonthSum[]>;
   /** All figures of companies that may have changed since the cursor, and the next cursor; null starts now. */
   changedSpend(cursor: string | null): Promise<{ cursor: string; sums: readonly MonthSum[] }>;
@@ -167,8 +171,12 @@ export interface LedgerStore {
   calls(wanted: readonly WantedCall[]): Promise<BookedCall[]>;
   /** Stores when keys were last used, milliseconds since the epoch. A key may occur twice. */
   touchKeys(lastUsed: readonly (readonly [keyId: string, at: number])[]): Promise<void>;
-  /** Makes those reservations that fit their budgets and returns their request ids; they expire after the lease. */
-  reserve(writer: string, leaseSeconds: number, wanted: readonly Reservation[]): Promise<ReadonlySet<string>>;
+  /** Makes those reservations that fit their budgets; they expire after the lease. @returns true for the ids of these; day: that of the day alone refuses it */
+  reserve(
+    writer: string,
+    leaseSeconds: number,
+    wanted: readonly Reservation[],
+  ): Promise<ReadonlyMap<string, boolean | 'day'>>;
   /** Ends some reservations and renews the lease of others; makes those of them again that expired and were deleted. */
   keepReservations(
     writer: string,
@@ -184,10 +192,11 @@ export interface RefusedRecord {
   readonly reason: string;
 }
 
-/** The spend of a company in a month, API and chat, or of one of its keys. */
+/** The spend of a company in a month or on a day, API and chat, or of one of its keys. */
 export interface MonthSum {
-  /** The id of the company; of a key, its company's id, a slash and its own. */
+  /** The id of the company; of a key, its company's id, a slash and its own. For a day "//day" or "/day" follows. */
   readonly id: string;
+  /** Its first day; or the day. */
   readonly month: string;
   /** EUR as decimal text. */
   readonly eur: string;

@@ -32,6 +32,8 @@ export interface Admission {
   /** When it was admitted, milliseconds since the epoch, and the billing month of that instant. */
   readonly at: number;
   readonly month: string;
+  /** The calendar day of that instant where a budget of it is to hold; empty or absent: none. */
+  readonly day?: string;
   /** The cost centre that the caller named in `metadata`; empty: none. */
   readonly costCenter: string;
 }

@@ -171,10 +171,14 @@ class ApiRequest implements BodyListener, ReplyListener {
         const own = services.ledger.spentByKey(key, month);
         admitBudget(restriction.budget, typeof own === 'bigint' ? own : await own, services.calendar, at, 'key'); // 402
       }
+      let day = '';
+      if (company.dailyBudget !== null || (restriction !== null && restriction.dailyBudget !== null)) {
+        day = await admitDay(services, key, company, at); // 402
+      }
       const { requestId } = reply;
       const { endpoint } = operation;
       const costCenter = services.costCenters.of(key.companyId, month, named);
-      const admission: Admission = { requestId, payer: key, model, endpoint, at, month, costCenter };
+      const admission: Admission = { requestId, payer: key, model, endpoint, at, month, day, costCenter };
       const sent = call.forward(services.names.of(model).upstream);
       const hold = this.#hold;
       const { limit } = call;
@@ -192,7 +196,7 @@ class ApiRequest implements BodyListener, ReplyListener {
       });
       if (endpoint !== FREE_ENDPOINT) {
         if (hold?.countsTokens) await hold.reserve(meter.promptTokens, limit); // 429
-        if (company.strict && company.budget !== null)
+        if (company.strict && (company.budget !== null || company.dailyBudget !== null))
           meter.reserved = await reserve(services, admission, call, sent, body); // 402
       }
       if (reply.res.destroyed) return meter.drop(); // the client left while something was looked up
@@ -310,6 +314,24 @@ class ApiRequest implements BodyListener, ReplyListener {
   }
 }
 
+/** The gate of the budgets of the day, of the company and of the key. @returns the day @throws GatewayError 402 */
+async function admitDay(
+  { ledger, calendar }: Services,
+  key: ApiKey,
+  { dailyBudget }: Company,
+  at: number,
+): Promise<string> {
+  const day = calendar.date(at);
+  const budgets = { company: dailyBudget, key: key.restriction?.dailyBudget ?? null };
+  for (const whose of ['company', 'key'] as const) {
+    const budget = budgets[whose];
+    if (budget === null) continue;
+    const spent = ledger.spentOnDay(key, day, whose);
+    admitBudget(budget, typeof spent === 'bigint' ? spent : await spent, calendar, at, whose, 'daily');
+  }
+  return day;
+}
+
 /** Reserves what the call can cost at most: a strict budget holds whatever is in flight. */
 async function reserve(
   { ledger, calendar }: Services,
@@ -320,8 +342,10 @@ async function reserve(
 ): Promise<Bound> {
   const { requestId, payer, at, month, model } = admission;
   const bound = wholeBound(call.bound(model), sent, body);
-  const fits = await ledger.reserve({ requestId, companyId: payer.companyId, month, ...bound });
-  if (!fits) throw budgetReached(calendar, at).by('company.budget_mode');
+  const { companyId } = payer;
+  const fits = await ledger.reserve({ requestId, companyId, month, day: calendar.date(at), ...bound });
+  if (fits !== true)
+    throw budgetReached(calendar, at, 'company', fits === 'day' ? 'daily' : 'monthly').by('company.budget_mode');
   return bound;
 }
 

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Payer } from '../domain/key.ts';
 import { type Femto, parseEur } from '../domain/money.ts';
+import type { Calendar } from '../domain/month.ts';
 import type {
   BookingListener,
   Clock,
@@ -11,7 +12,7 @@ import type {
   RefusedRecord,
   Reservation,
 } from '../domain/ports.ts';
-import { type RecordCost, readRecordCost } from '../domain/record.ts';
+import { type RecordCost, readRecordCost, readRecordTime } from '../domain/record.ts';
 import type { KeyUsage, UsageRecord } from '../domain/usage.ts';
 import { reasonOf } from '../log.ts';
 import { Backlog, type BacklogOptions } from './backlog.ts';
@@ -19,7 +20,7 @@ import { KeyUsageReader } from './key-usage-reader.ts';
 import { LastUsed } from './last-used.ts';
 import { BatchJson, type PendingRecord, totalOf } from './record-block.ts';
 import { Reservations } from './reservations.ts';
-import { type MonthSpend, SpendTable, spendIdOf } from './spend.ts';
+import { dayIdOf, type MonthSpend, SpendTable, spendIdOf } from './spend.ts';
 import { SpendReader } from './spend-reader.ts';
 import { BEAT_MS, type Spool } from './spool.ts';
 import { systemTiming, type Timing } from './timing.ts';
@@ -39,8 +40,7 @@ const TOO_SLOW = ['DEADLINE', '57014'];
 export interface LedgerOptions extends Pick<BacklogOptions, 'log' | 'maxInMemory' | 'maxUnspooled' | 'maxFileBytes'> {
   readonly store: LedgerStore;
   readonly clock: Clock;
-  /** The billing month of an instant. */
-  readonly monthOf: (at: number) => string;
+  readonly calendar: Pick<Calendar, 'date'>;
   /** Where records wait durably; without it they die with the process. */
   readonly spool?: Spool | null;
   /** Names this process in seals and reservations. */
@@ -92,7 +92,7 @@ export class BatchLedger implements Ledger {
   setAside = 0;
 
   constructor(options: LedgerOptions) {
-    const { store, clock, monthOf, spool = null, writer = randomUUID(), timing = systemTiming(clock) } = options;
+    const { store, clock, calendar, spool = null, writer = randomUUID(), timing = systemTiming(clock) } = options;
     this.#options = options;
     this.#timing = timing;
     this.#writer = writer;
@@ -100,7 +100,7 @@ export class BatchLedger implements Ledger {
     this.#reservations = new Reservations(store, writer, timing);
     this.#lastUsed = new LastUsed(store, timing);
     const source = { store, timing, isAvailable: () => this.available };
-    this.#spendReader = new SpendReader({ ...source, table: this.#spend, monthOf, onRequest: () => this.#wake() });
+    this.#spendReader = new SpendReader({ ...source, table: this.#spend, calendar, onRequest: () => this.#wake() });
     this.#usageReader = new KeyUsageReader({
       ...source,
       onRequest: () => {
@@ -165,14 +165,19 @@ export class BatchLedger implements Ledger {
     return this.#spend.ofOwn(key, month) ?? this.#spendReader.request(key.ownId as string, month);
   }
 
+  spentOnDay(payer: Payer, day: string, whose: 'company' | 'key'): MaybeAsync<Femto> {
+    const key = this.#spend.key(payer);
+    return this.#spend.onDay(key, day, whose) ?? this.#spendReader.request(dayIdOf(key, whose), day);
+  }
+
   usageOf(payer: Payer, month: string): MaybeAsync<KeyUsage> {
     return this.#usageReader.request(this.#spend.key(payer), month);
   }
 
   book(record: UsageRecord, listener: BookingListener | null): void {
-    const { payer, month, at } = record.admission;
+    const { payer, month, day, at } = record.admission;
     const key = this.#spend.key(payer);
-    const spend = this.#spend.add(key, month, record.cost);
+    const spend = this.#spend.add(key, month, record.cost, day);
     this.#lastUsed.note(key, at);
     if (key.used !== null) key.used.book(record);
     if (this.#group.length === 0) {
@@ -190,7 +195,7 @@ export class BatchLedger implements Ledger {
     if (this.#idle) this.#wake();
   }
 
-  reserve(reservation: Reservation): Promise<boolean> {
+  reserve(reservation: Reservation): Promise<boolean | 'day'> {
     return this.#reservations.reserve(reservation);
   }
 
@@ -357,6 +362,9 @@ export class BatchLedger implements Ledger {
     const { companyId, keyId, month } = readRecordCost(json) as RecordCost;
     this.#spend.settleSum(companyId, month, cost, 0n);
     this.#spend.settleOwn(spendIdOf(companyId, keyId), month, cost);
+    const day = this.#options.calendar.date(readRecordTime(json) ?? 0);
+    for (const whose of ['company', 'key'] as const)
+      this.#spend.settleOwn(dayIdOf({ companyId, keyId }, whose), day, cost);
   }
 
   /** Reads what keys used, for requests that wait; after the next batch where much waits. @throws as the store does */

@@ -92,7 +92,7 @@ export class PendingRecord {
   }
 
   get month(): string {
-    return (this.spend ?? readRecordCost(this.json))?.month ?? '';
+    return (this.spend?.company ?? this.spend ?? readRecordCost(this.json))?.month ?? '';
   }
 
   get json(): string {

@@ -7,7 +7,7 @@ const DELETE_MS = 500; // how often ended reservations are deleted
 const RENEW_MS = 20_000; // how often the leases of the others are renewed
 const MAX_ENDED = 10_000; // kept to be deleted while the database is away: the leases of others run out
 
-interface Wanted extends PromiseWithResolvers<boolean> {
+interface Wanted extends PromiseWithResolvers<boolean | 'day'> {
   readonly reservation: Reservation;
 }
 
@@ -43,8 +43,8 @@ export class Reservations {
     return this.#open.size === 0 && this.#ended.length === 0;
   }
 
-  reserve(reservation: Reservation): Promise<boolean> {
-    const wanted = { reservation, ...Promise.withResolvers<boolean>() };
+  reserve(reservation: Reservation): Promise<boolean | 'day'> {
+    const wanted = { reservation, ...Promise.withResolvers<boolean | 'day'>() };
     this.#wanted.push(wanted);
     if (!this.#asking) void this.#ask();
     return wanted.promise;
@@ -98,8 +98,8 @@ export class Reservations {
         if (this.#open.size === 0) this.#renewedAt = this.#timing.uptime();
         const fitting = await this.#store.reserve(this.#writer, LEASE_SECONDS, asked);
         for (const { reservation, resolve } of wanted) {
-          const fits = fitting.has(reservation.requestId);
-          if (fits) this.#open.set(reservation.requestId, reservation);
+          const fits = fitting.get(reservation.requestId) ?? false;
+          if (fits === true) this.#open.set(reservation.requestId, reservation);
           resolve(fits);
         }
       } catch {

@@ -1,5 +1,6 @@
 import { GatewayError } from '../domain/errors.ts';
 import { type Femto, parseEur } from '../domain/money.ts';
+import { type Calendar, isOfDay, monthOfDay } from '../domain/month.ts';
 import type { ReaderOptions } from './reader-options.ts';
 import type { SpendTable } from './spend.ts';
 
@@ -10,11 +11,10 @@ const MAX_READ = 1000; // figures in one statement; those of 1,000 keys are sums
 
 interface SpendReaderOptions extends ReaderOptions {
   readonly table: SpendTable;
-  /** The billing month of an instant. */
-  readonly monthOf: (at: number) => string;
+  readonly calendar: Pick<Calendar, 'date'>;
 }
 
-/** The spend of one company or key in one month. */
+/** The spend of one company or key in one month or on one day. */
 interface Figure {
   /** See MonthSpend. */
   readonly id: string;
@@ -44,8 +44,8 @@ export class SpendReader {
   #cursor: string | null = null;
   #polledAt = Number.NEGATIVE_INFINITY;
   #pollMs = IDLE_POLL_MS;
-  /** The latest month the database was read in. */
-  #polledMonth = '';
+  /** The latest day the database was read on. */
+  #polledDay = '';
 
   constructor(options: SpendReaderOptions) {
     this.#options = options;
@@ -61,10 +61,10 @@ export class SpendReader {
     return this.#polledAt + this.#pollMs;
   }
 
-  /** The next poll is due, or a month has begun. */
+  /** The next poll is due, or a day has begun. */
   get isDue(): boolean {
-    const { timing, monthOf } = this.#options;
-    return timing.uptime() >= this.dueAt || monthOf(timing.now()) > this.#polledMonth;
+    const { timing, calendar } = this.#options;
+    return timing.uptime() >= this.dueAt || calendar.date(timing.now()) > this.#polledDay;
   }
 
   /** Rows were written, so others may be writing too. */
@@ -116,18 +116,18 @@ export class SpendReader {
 
   /** Reads what others have spent, if it is time, and forgets past months. @throws as the store does */
   async poll(): Promise<void> {
-    const { store, table, timing, monthOf } = this.#options;
+    const { store, table, timing, calendar } = this.#options;
     if (!this.isDue) return;
     const now = timing.uptime();
-    const month = monthOf(timing.now());
+    const day = calendar.date(timing.now());
     this.#pollMs = IDLE_POLL_MS; // before reading: what is heard meanwhile may not be in it
     const { cursor, sums } = await store.changedSpend(this.#cursor);
     this.#polls++;
     for (const { id, month, eur } of sums) table.refresh(id, month, parseEur(eur));
     await this.#readInto(table.doubtKeys(sums));
     this.#cursor = cursor;
-    if (month > this.#polledMonth) await this.#beginMonth(month);
-    table.prune(month);
+    if (day > this.#polledDay) await this.#begin(day);
+    table.prune(day);
     this.#polledAt = now;
   }
 
@@ -161,10 +161,10 @@ export class SpendReader {
     this.#isReading = false;
   }
 
-  /** Reads a new month's figures for all companies at once, so that no request has to wait for them. */
-  async #beginMonth(month: string): Promise<void> {
-    await this.#readInto(this.#options.table.unread(month).map((id) => ({ id, month })));
-    this.#polledMonth = month;
+  /** Reads the figures of a new day or month for all companies at once, so that no request has to wait for them. */
+  async #begin(day: string): Promise<void> {
+    await this.#readInto(this.#options.table.unread(day));
+    this.#polledDay = day;
   }
 
   /** Reads figures into the table. */
@@ -181,16 +181,17 @@ export class SpendReader {
     const figures = new Map<string, Femto>();
     for (let from = 0; from < wanted.length; from += MAX_READ) {
       const some = wanted.slice(from, from + MAX_READ);
-      const ids = new Set(some.map(({ id }) => id));
-      const months = new Set(some.map(({ month }) => month));
-      const sums = await this.#options.store.spend([...ids], [...months]);
-      for (const { id, month, eur } of sums) figures.set(`${id} ${month}`, parseEur(eur));
+      for (const [month, those] of Map.groupBy(some, (each) => each.month)) {
+        const sums = await this.#options.store.spend([...new Set(those.map(({ id }) => id))], [month]);
+        for (const { id, eur } of sums) figures.set(`${id} ${month}`, parseEur(eur));
+      }
     }
     return figures;
   }
 
-  /** Whether zero may stand for the figure: the month began while the database was away, and an earlier one is known. */
+  /** Whether zero may stand for the figure: month or day began while the database was away, and an earlier one is known. */
   #mayAssume(id: string, month: string): boolean {
-    return month > this.#polledMonth && this.#polledMonth !== '' && this.#options.table.knows(id);
+    const polled = isOfDay(id) ? this.#polledDay : monthOfDay(this.#polledDay);
+    return this.#polledDay !== '' && month > polled && this.#options.table.knows(id);
   }
 }

@@ -1,14 +1,19 @@
 import type { Payer } from '../domain/key.ts';
 import type { Femto } from '../domain/money.ts';
+import { isOfDay, monthOfDay } from '../domain/month.ts';
 import type { KeyMonth } from './key-month.ts';
 
 const ZERO = 0n;
 
-/** What one company has spent in one month, or one key with a budget of its own. */
+/**
+ * What one company has spent in one month, or one key with a budget of its own; where either has a budget of the day,
+ * also what both have spent on that day.
+ */
 export interface MonthSpend {
-  /** The id of the company; of a key, its company's id, a slash and its own. */
+  /** See MonthSum in domain/ports.ts. */
   readonly id: string;
   readonly companyId: string;
+  /** Its first day; of a day the day. */
   readonly month: string;
   /** What the budget gate reads: `pending`, plus the database's figure once that was read. */
   spent: Femto;
@@ -20,6 +25,8 @@ export interface MonthSpend {
   forgotten: boolean;
   /** For a key, its company's spend, in which it counts too; null for a company. */
   company: MonthSpend | null;
+  /** For the day of a key: the month of the key, and the day of its company, in which it counts too. */
+  others: readonly [MonthSpend, MonthSpend] | null;
 }
 
 /** What the ledger remembers of a key, so that a known key costs one look-up. The key itself is frozen. */
@@ -31,6 +38,9 @@ export interface KeyMemory {
   /** Where the company's spend was last found, and its own. */
   spend: MonthSpend | null;
   own: MonthSpend | null;
+  /** The same of a day; null: nobody asked. */
+  day: MonthSpend | null;
+  companyDay: MonthSpend | null;
   /** When the key was last used, milliseconds since the epoch; 0 after the database was told. */
   usedAt: number;
   /** What it used in a month; null unless somebody asked. */
@@ -45,6 +55,8 @@ export interface KeyMemory {
  *
  *   month ─┬─ company ───── MonthSpend { spent, pending } <┄┄ KeyMemory of each key, until it is forgotten
  *          └─ company/key ─ MonthSpend { spent, pending, company }  <┄┄'
+ *   day ───┬─ company//day ───── the same of a day, where there are budgets of days
+ *          └─ company/key/day ─'
  */
 export class SpendTable {
   /** By month, then by the id of a MonthSpend. */
@@ -75,7 +87,7 @@ export class SpendTable {
     if (key === undefined) {
       const { id, companyId, restriction } = payer;
       const ownId = restriction == null || restriction.budget === null ? null : spendIdOf(companyId, id);
-      key = { keyId: id, companyId, ownId, spend: null, own: null, usedAt: 0, used: null };
+      key = { keyId: id, companyId, ownId, spend: null, own: null, day: null, companyDay: null, usedAt: 0, used: null };
       this.#keys.set(payer, key);
     }
     return key;
@@ -93,7 +105,7 @@ export class SpendTable {
   isUntouched(id: string, month: string): boolean {
     const spends = this.#months.get(month);
     const slash = id.indexOf('/');
-    if (slash > 0 && spends?.get(id.slice(0, slash))?.pending) return false;
+    if (slash > 0 && this.#months.get(monthOfDay(month))?.get(id.slice(0, slash))?.pending) return false;
     const spend = spends?.get(id);
     return spend === undefined || (!spend.read && spend.pending === ZERO);
   }
@@ -107,23 +119,46 @@ export class SpendTable {
   /** What a key with a budget of its own has spent; undefined also for a figure in doubt, which `get` still tells. */
   ofOwn(key: KeyMemory, month: string): Femto | undefined {
     if (!isCurrent(key.own, month)) key.own = this.#months.get(month)?.get(key.ownId as string) ?? null;
-    if (key.own === null || this.#doubted.has(key.own)) return undefined;
-    this.#asked.add(key.own);
-    return figureOf(key.own);
+    return this.#undoubted(key.own);
+  }
+
+  /** What a key, or its company, has spent on a day; undefined as for `ofOwn`. */
+  onDay(key: KeyMemory, day: string, whose: 'company' | 'key'): Femto | undefined {
+    const kept = whose === 'key' ? 'day' : 'companyDay';
+    if (!isCurrent(key[kept], day)) key[kept] = this.#months.get(day)?.get(dayIdOf(key, whose)) ?? null;
+    return this.#undoubted(key[kept]);
+  }
+
+  #undoubted(spend: MonthSpend | null): Femto | undefined {
+    if (spend === null || this.#doubted.has(spend)) return undefined;
+    this.#asked.add(spend);
+    return figureOf(spend);
   }
 
   /**
    * Counts a new record from this very tick.
+   * @param day where a budget of the day is to hold; empty: none
    * @returns where it counts; not forgotten before its pending amount is settled
    */
-  add(key: KeyMemory, month: string, cost: Femto): MonthSpend {
+  add(key: KeyMemory, month: string, cost: Femto, day = ''): MonthSpend {
     if (!isCurrent(key.spend, month)) key.spend = this.#find(key.companyId, month);
     addPending(key.spend, cost);
-    if (key.ownId === null) return key.spend;
-    if (!isCurrent(key.own, month)) key.own = this.#find(key.ownId, month);
+    if (key.ownId === null && day === '') return key.spend;
+    if (!isCurrent(key.own, month)) key.own = this.#find(key.ownId ?? spendIdOf(key.companyId, key.keyId), month);
     key.own.company = key.spend;
     addPending(key.own, cost);
-    return key.own;
+    return day === '' ? key.own : this.#addOnDay(key, key.spend, key.own, day, cost);
+  }
+
+  #addOnDay(key: KeyMemory, company: MonthSpend, own: MonthSpend, day: string, cost: Femto): MonthSpend {
+    if (!isCurrent(key.companyDay, day)) key.companyDay = this.#find(dayIdOf(key, 'company'), day);
+    if (!isCurrent(key.day, day)) key.day = this.#find(dayIdOf(key, 'key'), day);
+    const spend = key.day;
+    spend.company = company;
+    if (spend.others?.[0] !== own || spend.others[1] !== key.companyDay) spend.others = [own, key.companyDay];
+    addPending(key.companyDay, cost);
+    addPending(spend, cost);
+    return spend;
   }
 
   /** Takes a figure read from the database. */
@@ -138,7 +173,7 @@ export class SpendTable {
   }
 
   /**
-   * Notes that others changed the spend of some companies, each for a month. Of their keys, those asked for since the
+   * Notes that others changed the spend of some companies, each for a month. Of their keys and days, those asked for since the
    * last time are to be read now; the others count as unknown until they are asked for.
    */
   doubtKeys(companies: readonly { readonly id: string; readonly month: string }[]): MonthSpend[] {
@@ -147,7 +182,7 @@ export class SpendTable {
       for (const { id, month } of companies) months.set(month, (months.get(month) ?? new Set()).add(id));
     const inUse: MonthSpend[] = [];
     for (const spend of months.size > 0 ? this.#ofKeys : []) {
-      if (months.get(spend.month)?.has(spend.companyId) !== true) continue;
+      if (months.get(monthOfDay(spend.month))?.has(spend.companyId) !== true) continue;
       if (this.#asked.has(spend)) inUse.push(spend);
       else this.#doubted.add(spend);
     }
@@ -157,11 +192,16 @@ export class SpendTable {
 
   /** Settles a record. @param inserted false: the sums of its batch tell whether it was in the database before */
   settle(spend: MonthSpend, cost: Femto, inserted: boolean): void {
-    const { company } = spend;
+    const { company, others } = spend;
     if (company === null) return settleOne(spend, cost, inserted);
     settleOne(company, cost, inserted);
+    this.#settleOf(spend, cost, inserted);
+    if (others !== null) for (const each of others) this.#settleOf(each, cost, inserted);
+  }
+
+  #settleOf(spend: MonthSpend, cost: Femto, inserted: boolean): void {
     settleOfKey(spend, cost);
-    if (!inserted) this.#assumed.add(spend); // sums are those of companies
+    if (!inserted) this.#assumed.add(spend); // sums are those of the months of companies
   }
 
   /** Settles sums of a company: `pending` is pending no longer, `inserted` is new in the database. */
@@ -171,7 +211,7 @@ export class SpendTable {
     spend.spent += spend.read ? inserted - pending : -pending;
   }
 
-  /** Settles a record of a key that was read back from the disk; whether the key had a budget then is not known. */
+  /** Settles a record that was read back from the disk, of a key or a day; whether it had a budget then is not known. */
   settleOwn(id: string, month: string, cost: Femto): void {
     const spend = this.#months.get(month)?.get(id);
     if (spend === undefined) return;
@@ -185,14 +225,17 @@ export class SpendTable {
     return false;
   }
 
-  /** Companies and keys asked for in earlier months, but not yet read in this one. */
-  unread(month: string): string[] {
-    const current = this.#months.get(month);
-    const known = new Set<string>();
+  /** Companies and keys asked for in earlier months, but not yet read in that of a day; of days the same. */
+  unread(day: string): { readonly id: string; readonly month: string }[] {
+    const begun = new Map<string, string>();
     for (const [other, spends] of this.#months) {
-      if (other < month) for (const id of spends.keys()) if (current?.get(id)?.read !== true) known.add(id);
+      for (const [id, { read }] of spends) {
+        const month = isOfDay(id) ? day : monthOfDay(day);
+        if (other < month && (read || !isOfDay(id)) && this.#months.get(month)?.get(id)?.read !== true)
+          begun.set(id, month);
+      }
     }
-    return [...known];
+    return Array.from(begun, ([id, month]) => ({ id, month }));
   }
 
   /** Makes exactly the given records pending. */
@@ -206,7 +249,8 @@ export class SpendTable {
     for (const { spend, companyId, month, cost } of records) {
       if (cost === ZERO) continue;
       addPending(this.#find(companyId, month), cost);
-      if (spend !== null && spend.company !== null) addPending(spend, cost);
+      if (spend !== null && spend.company !== null)
+        for (const each of [spend, ...(spend.others ?? [])]) addPending(each, cost);
     }
   }
 
@@ -222,10 +266,11 @@ export class SpendTable {
     return this.#assumed;
   }
 
-  /** Forgets earlier months, and what is beyond the limit, where nothing is pending. */
-  prune(month: string): void {
+  /** Forgets months and days before that of a day, and what is beyond the limit, where nothing is pending. */
+  prune(day: string): void {
+    const month = monthOfDay(day);
     for (const [other, spends] of this.#months) {
-      let surplus = other < month ? spends.size : spends.size - this.#limit;
+      let surplus = other !== month && other < day ? spends.size : spends.size - this.#limit;
       for (const [id, spend] of spends) {
         if (surplus <= 0) break;
         if (spend.pending !== ZERO || this.#assumed.has(spend)) continue;
@@ -257,7 +302,17 @@ export class SpendTable {
     if (spend === undefined) {
       const slash = id.indexOf('/');
       const companyId = slash < 0 ? id : id.slice(0, slash);
-      spend = { id, companyId, month, spent: ZERO, pending: ZERO, read: false, forgotten: false, company: null };
+      spend = {
+        id,
+        companyId,
+        month,
+        spent: ZERO,
+        pending: ZERO,
+        read: false,
+        forgotten: false,
+        company: null,
+        others: null,
+      };
       spends.set(id, spend);
       if (slash > 0) this.#ofKeys.add(spend);
     }
@@ -268,6 +323,14 @@ export class SpendTable {
 /** See MonthSpend. */
 export function spendIdOf(companyId: string, keyId: string): string {
   return `${companyId}/${keyId}`;
+}
+
+/** The id of the day of a key, or of its company. */
+export function dayIdOf(
+  { companyId, keyId }: Pick<KeyMemory, 'companyId' | 'keyId'>,
+  whose: 'company' | 'key',
+): string {
+  return `${spendIdOf(companyId, whose === 'key' ? keyId : '')}/day`;
 }
 
 function isCurrent(spend: MonthSpend | null, month: string): spend is MonthSpend {
@@ -283,7 +346,7 @@ function settleOne(spend: MonthSpend, cost: Femto, inserted: boolean): void {
   if (!inserted || !spend.read) spend.spent -= cost;
 }
 
-/** No more than is pending: records that were booked before it had a budget are not in it. */
+/** Of a key or a day: no more than is pending, since records that were booked before it had a budget are not in it. */
 function settleOfKey(spend: MonthSpend, cost: Femto): void {
   settleOne(spend, cost < spend.pending ? cost : spend.pending, true);
 }

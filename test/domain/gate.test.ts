@@ -35,6 +35,7 @@ function company(more: Partial<Company> = {}): Company {
     disabledSlugs: new Set(),
     allowNonEu: false,
     budget: null,
+    dailyBudget: null,
     strict: false,
     limits: null,
     ownModels,

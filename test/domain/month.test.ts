@@ -68,3 +68,17 @@ t.test('the end of a month is right again after the clock stepped back', async (
   t.equal(calendar.monthEnd(Date.parse('2027-01-01T00:00:00Z')), '2027-02-01T00:00:00Z');
   t.equal(calendar.monthEnd(Date.parse('2026-12-31T22:00:00Z')), '2027-01-01T00:00:00Z');
 });
+
+t.test('a day ends when the next one begins, after 23, 24 or 25 hours', async (t) => {
+  const ends = (zone: string, at: string): string => new Calendar(zone).dayEnd(Date.parse(at));
+  t.equal(ends('UTC', '2026-11-30T00:00:00Z'), '2026-12-01T00:00:00Z', 'from its first instant');
+  t.equal(ends('UTC', '2026-11-30T23:59:59.999Z'), '2026-12-01T00:00:00Z', 'to its last');
+  t.equal(ends('Europe/Berlin', '2026-10-24T22:00:00Z'), '2026-10-25T23:00:00Z', 'a day of 25 hours');
+  t.equal(ends('Europe/Berlin', '2027-03-27T23:00:00Z'), '2027-03-28T22:00:00Z', 'a day of 23 hours');
+  t.equal(ends('Asia/Kathmandu', '2026-11-15T00:00:00Z'), '2026-11-15T18:15:00Z');
+  t.equal(ends('Atlantic/Azores', '2026-10-25T00:30:00Z'), '2026-10-26T01:00:00Z', 'a midnight that comes twice');
+  const calendar = new Calendar('Europe/Berlin');
+  t.equal(calendar.dayEnd(Date.parse('2026-11-28T10:00:00Z')), '2026-11-28T23:00:00Z');
+  t.equal(calendar.dayEnd(Date.parse('2026-11-28T23:00:00Z')), '2026-11-29T23:00:00Z', 'of the next one as well');
+  t.equal(calendar.dayEnd(Date.parse('2026-11-28T22:59:59Z')), '2026-11-28T23:00:00Z', 'and back');
+});

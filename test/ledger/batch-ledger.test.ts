@@ -90,7 +90,7 @@ function open(t: Test, options: Partial<LedgerOptions> & { folder?: string; disk
   const ledger = new BatchLedger({
     store,
     clock: Date.now,
-    monthOf: (at) => calendar.month(at),
+    calendar,
     log,
     spool,
     ...options,
@@ -431,7 +431,7 @@ t.test('the month is the one of the admission, over every turn and step of the c
     const company = randomUUID();
     const local = new Calendar(zone);
     let now = Date.parse(turn) - 7_200_000;
-    const { ledger } = open(t, { clock: () => now, monthOf: (at) => local.month(at) });
+    const { ledger } = open(t, { clock: () => now, calendar: local });
     ledger.start();
     const truth = new Map<string, number>();
     const format = new Intl.DateTimeFormat('en-CA', { timeZone: zone, year: 'numeric', month: '2-digit' });
@@ -967,7 +967,7 @@ t.test('reservations whose leases may have run out are renewed before another on
   const log: LedgerStore = {
     ...store,
     changedSpend: () => answer('poll', { cursor: 'c', sums: [] }),
-    reserve: (_writer, _lease, wanted) => answer('reserve', new Set(wanted.map(({ requestId }) => requestId))),
+    reserve: (_writer, _lease, wanted) => answer('reserve', new Map(wanted.map(({ requestId }) => [requestId, true]))),
     keepReservations: (_writer, _ended, renewed) => answer(`renew ${renewed.length}`, undefined),
   };
   const { ledger } = open(t, { store: log, timing: clock, clock: () => clock.now() });

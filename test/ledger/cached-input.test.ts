@@ -252,7 +252,7 @@ t.test('row, sums, statement, export, margin and change agree with an oracle to 
   const ledger = new BatchLedger({
     store: ledgerStore(db),
     clock: Date.now,
-    monthOf: () => '2026-10-01',
+    calendar: { date: () => '2026-10-01' },
     log,
     maxUnspooled: 50_000,
   });

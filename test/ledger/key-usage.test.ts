@@ -50,7 +50,7 @@ function open(t: Test, more: Partial<LedgerStore> = {}) {
       ...more,
     },
     clock: Date.now,
-    monthOf: () => MONTH,
+    calendar: { date: () => MONTH },
     log: { warn: () => {}, error: () => {} },
     timing: { ...systemTiming(Date.now), uptime: () => clock.now },
   });

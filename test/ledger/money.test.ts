@@ -31,7 +31,7 @@ t.test('row, summary, export and monthly_spend agree with a big-number oracle to
   const ledger = new BatchLedger({
     store: ledgerStore(db),
     clock: Date.now,
-    monthOf: () => '2026-11-01',
+    calendar: { date: () => '2026-11-01' },
     log,
     maxUnspooled: 50_000,
   });

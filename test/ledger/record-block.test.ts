@@ -15,6 +15,7 @@ const spend = {
   read: false,
   forgotten: false,
   company: null,
+  others: null,
 };
 
 function record(n: number, upstream = 'x'.repeat(1 + (n % 700))): UsageRecord {

@@ -28,6 +28,8 @@ const LOAD_MS = 20_000; // virtual
 const SUSPENDED_MS = 60_000; // so long that others take a process for dead
 const START = Date.UTC(2026, 11, 31, 23, 59, 50); // the year turns in the middle of it
 const COMPANIES = ['0', '1', '2'].map((n) => `00000000-0000-4000-8000-00000000000${n}`);
+/** The one with a budget of the day. */
+const DAILY = COMPANIES[0] as string;
 /** Of every company, by turns with and without a budget of its own; the rest have none. */
 const BUDGETED = '20000000-0000-4000-8000-000000000000';
 const POISON = 'poison';
@@ -168,8 +170,10 @@ function settle({ booked, lost, database, disk }: World): string[] {
       wrong.push(`${id} is not as it was booked`);
   }
   for (const [key, spent] of database.spend) {
-    const sum = [...database.rows.values()].filter((row) => idsOf(row).some((id) => `${id} ${row.month}` === key));
-    if (sum.reduce((total, { cost }) => total + cost, 0n) !== spent.femto)
+    const sum = [...database.rows].filter(([id, row]) =>
+      figuresOf(row, row.month, known.get(id)?.record.admission.at ?? 0).includes(key),
+    );
+    if (sum.reduce((total, [, { cost }]) => total + cost, 0n) !== spent.femto)
       wrong.push(`the counter ${key} is not its rows`);
   }
   if (disk.files.size > 0) wrong.push(`left on the disk: ${[...disk.files.keys()].join(', ')}`);
@@ -243,7 +247,7 @@ class Replica {
     this.#ledger = new BatchLedger({
       store: database.storeFor(life),
       clock: timing.now,
-      monthOf: (at) => calendar.month(at),
+      calendar,
       log,
       spool,
       writer: life.name,
@@ -323,6 +327,7 @@ class Replica {
       endpoint: 'chat.completions',
       at,
       month: new Calendar('UTC').month(at),
+      day: COMPANIES[index] === DAILY ? new Calendar('UTC').date(at) : '',
       costCenter: booked.length % 3 === 0 ? 'Einkauf "ü"' : '',
     };
     const tokens = { prompt: Math.floor(random() * 1000), completion: Math.floor(random() * 1000) };
@@ -334,8 +339,7 @@ class Replica {
       promised: false,
     };
     booked.push(one);
-    for (const id of idsOf(admission.payer)) {
-      const key = `${id} ${admission.month}`;
+    for (const key of figuresOf(admission.payer, admission.month, at)) {
       const sums = bookedBy.get(key) ?? { requests: 0, cost: 0n, own: new Map() };
       bookedBy.set(key, sums);
       sums.requests += 1;
@@ -373,6 +377,14 @@ class Replica {
         const isIdle = budgeted.restriction === null || random() < 0.8; // then what others change is read when it is asked for
         const own = isIdle ? null : figure(ledger.spentByKey(budgeted, month));
         if (own !== null) this.#compare(`${company}/${BUDGETED}`, month, own);
+      }
+      if (company !== DAILY) continue;
+      for (const day of ['2026-12-31', '2027-01-01']) {
+        const all = figure(ledger.spentOnDay(stranger(company), day, 'company'));
+        if (all !== null) this.#compare(`${company}//day`, day, all);
+        const key = this.#budgeted[index] as Payer;
+        const own = random() < 0.8 ? null : figure(ledger.spentOnDay(key, day, 'key'));
+        if (own !== null) this.#compare(`${company}/${BUDGETED}/day`, day, own);
       }
     }
   }
@@ -424,11 +436,18 @@ function figure(spent: MaybeAsync<bigint>): bigint | null {
 }
 
 /** The ids under which the ledger keeps what a key, or a row of it, costs. */
-function idsOf({
-  companyId,
-  ...row
-}: Pick<Payer, 'companyId'> & ({ readonly id: string } | { readonly keyId: string })): string[] {
-  return [companyId, `${companyId}/${'id' in row ? row.id : row.keyId}`];
+function figuresOf(
+  { companyId, ...row }: Pick<Payer, 'companyId'> & ({ readonly id: string } | { readonly keyId: string }),
+  month: string,
+  at: number,
+): string[] {
+  const [key, day] = ['id' in row ? row.id : row.keyId, new Calendar('UTC').date(at)];
+  return [
+    `${companyId} ${month}`,
+    `${companyId}/${key} ${month}`,
+    `${companyId}//day ${day}`,
+    `${companyId}/${key}/day ${day}`,
+  ];
 }
 
 /** A key that remembers nothing: the figure is looked up. */
@@ -634,7 +653,7 @@ class VirtualDatabase {
       keyUsage: (keys) => run(() => keys.flatMap((key) => this.#usage(key))),
       calls: () => run(() => []),
       touchKeys: () => run(() => {}),
-      reserve: () => run(() => new Set<string>()),
+      reserve: () => run(() => new Map<string, boolean>()),
       keepReservations: () => run(() => {}),
     };
   }
@@ -685,8 +704,7 @@ class VirtualDatabase {
       if (cost === null) throw new Error('no record');
       if (this.rows.has(record.request_id)) continue;
       this.rows.set(record.request_id, cost);
-      for (const id of idsOf(cost)) {
-        const key = `${id} ${cost.month}`;
+      for (const key of figuresOf(cost, cost.month, Date.parse(record.occurred_at))) {
         fresh.set(key, (fresh.get(key) ?? 0n) + cost.cost);
       }
     }

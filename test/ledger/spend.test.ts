@@ -131,7 +131,13 @@ t.test('what a budgeted key spends counts for its company too; other keys cost n
   t.equal(table.get(id, MONTH), 22n, 'and known should that fail');
   table.set(id, MONTH, 23n);
   t.equal(table.ofOwn(key, MONTH), 23n);
-  t.same(table.unread(NEXT).sort(), ['a', id]);
+  t.same(
+    table
+      .unread(NEXT)
+      .map((one) => `${one.id} ${one.month}`)
+      .sort(),
+    [`a ${NEXT}`, `${id} ${NEXT}`],
+  );
   table.settle(table.add(plain, MONTH, 0n), 1n, true);
   table.prune(NEXT);
   t.equal(table.ofOwn(key, MONTH), undefined, 'forgotten with its month');
@@ -161,3 +167,44 @@ t.test('of a record read back from the disk a key has no more pending than was c
   t.equal(table.ofOwn(key, MONTH), 12n);
   t.equal(spend.company?.pending, 5n);
 });
+
+t.test(
+  'a call with a budget of the day counts on the day and in the month, of its key and of its company',
+  async (t) => {
+    const table = new SpendTable();
+    const key = table.key({ id: 'k', companyId: 'a' });
+    const other = table.key({ id: 'o', companyId: 'a' });
+    const [DAY, AFTER] = [`${MONTH.slice(0, 8)}30`, `${MONTH.slice(0, 8)}31`];
+    const onDay = (of: KeyMemory, day: string) => [table.onDay(of, day, 'company'), table.onDay(of, day, 'key')];
+    for (const day of [DAY, AFTER]) for (const id of ['a//day', 'a/k/day', 'a/o/day']) table.set(id, day, 0n);
+    table.set('a', MONTH, 10n);
+    const first = table.add(key, MONTH, 5n, DAY);
+    const second = table.add(other, MONTH, 2n, DAY);
+    const third = table.add(key, MONTH, 1n, AFTER);
+    t.same(
+      [onDay(key, DAY), onDay(other, DAY), onDay(key, AFTER), table.of(key, MONTH)],
+      [[7n, 5n], [7n, 2n], [1n, 1n], 18n],
+    );
+    table.settle(first, 5n, true);
+    table.settle(third, 1n, true);
+    t.same([onDay(key, DAY), onDay(key, AFTER), table.of(key, MONTH)], [[7n, 5n], [1n, 1n], 18n]);
+    t.same(
+      table.doubtKeys([{ id: 'a', month: MONTH }]).length,
+      6 - 1,
+      'what was asked for is read again, and the day of the other key when it is',
+    );
+    table.prune(AFTER);
+    t.equal(table.get('a//day', DAY), 7n, 'a record waits');
+    table.settle(second, 2n, true);
+    table.prune(AFTER);
+    t.same([table.get('a//day', DAY), table.get('a//day', AFTER), table.of(key, MONTH)], [undefined, 1n, 18n]);
+    t.same(
+      table
+        .unread(NEXT)
+        .map(({ id }) => id)
+        .sort(),
+      ['a', 'a//day', 'a/k', 'a/k/day', 'a/o', 'a/o/day'],
+      'months and days begin',
+    );
+  },
+);

@@ -1,4 +1,4 @@
-import { budgetOf, isLimited } from '../../domain/budget.ts';
+import { budgetOf, dayBudgetOf, isLimited } from '../../domain/budget.ts';
 import { isAboveLimit } from '../../domain/ceiling.ts';
 import { readEmail, readName, readScope, readSlug, readUuid } from '../../domain/field.ts';
 import { DISABLED_MODELS } from '../../domain/gate.ts';
@@ -168,6 +168,7 @@ export function show(sentence: string, company: CompanyRow): string {
     name: company.name,
     'EUR per month': budgetText(company.effective_budget_eur),
     ...(isAboveLimit(company) && { 'budget as set': `${budgetOf(company)} EUR per month` }),
+    ...(dayBudgetOf(company) !== null && { 'EUR per day': budgetText(dayBudgetOf(company)) }),
     'budget mode': company.budget_mode,
     'non-EU models': allows && !isLocked ? 'allowed' : 'refused',
     ...(company.credit_limit_eur !== null && { 'credit limit': `${company.credit_limit_eur} EUR per month` }),

@@ -1,4 +1,4 @@
-import { budgetOf } from '../../domain/budget.ts';
+import { budgetOf, dayBudgetOf } from '../../domain/budget.ts';
 import { readDuration, readUuid } from '../../domain/field.ts';
 import { ALLOWED_MODELS } from '../../domain/gate.ts';
 import { digestOf, MOST_OVERLAP, possibleKeysIn } from '../../domain/key.ts';
@@ -147,6 +147,7 @@ function members(key: KeyRow): Record<string, string> {
     ...(limits.length > 0 && { limits: limits.join(', ') }),
     ...(slugs !== null && { models: slugs.join(', ') }),
     ...(budget !== null && { 'EUR per month': budgetText(budget) }),
+    ...(dayBudgetOf(key) !== null && { 'EUR per day': budgetText(dayBudgetOf(key)) }),
     ...(networks !== null && { networks: networks.join(', ') }),
   };
 }

@@ -152,8 +152,8 @@ const TEXTS: Readonly<Record<ErrorName, Explain>> = {
   },
   insufficient_quota({ param }, words) {
     if (param === 'company.budget_mode') return [...words.noRoom, 'settings'];
-    const { whose, about } = settingOf(param);
-    return [...words.budget(whose), about];
+    const { whose, column, about } = settingOf(param);
+    return [...words.budget(whose, column.startsWith('daily')), about];
   },
   insufficient_scope: (_, words) => [...words.scope, 'key'],
   non_eu_model_blocked: ({ asked, model_slug }, words) => [...words.euGate(asked ?? model_slug), 'settings'],

@@ -193,6 +193,19 @@ export const COMPANY_SETTINGS = {
       hint: ({ settings }) => settings.budgetHint(''),
     },
   } as Setting<string | null>,
+  daily_budget_eur: {
+    kind: 'amount',
+    schema: budgetSchema,
+    option: '--daily-budget EUR',
+    meaning: 'budget of each day, beside that of the month; none and 0 are no limit',
+    read: readBudget,
+    isNullable: true,
+    field: {
+      name: 'daily_budget',
+      label: ({ settings }) => settings.dailyBudget,
+      hint: ({ settings }) => settings.dailyBudgetHint,
+    },
+  } as Setting<string | null>,
   budget_mode: {
     kind: 'choice',
     schema: schema.oneOf(['standard', 'strict'], 'strict: each request reserves what it can cost at most'),
@@ -246,11 +259,11 @@ export const COMPANY_SETTINGS = {
   ...CUSTOMER_NUMBER,
 };
 
-const { name, monthly_budget_eur, budget_mode, allow_non_eu_models, language } = COMPANY_SETTINGS;
+const { name, monthly_budget_eur, daily_budget_eur, budget_mode, allow_non_eu_models, language } = COMPANY_SETTINGS;
 const { credit_limit_eur, eu_locked } = CEILINGS;
 /** The settings in the groups of forms. */
 export const NAME = { name, ...CUSTOMER_NUMBER };
-export const BUDGET = { monthly_budget_eur };
+export const BUDGET = { monthly_budget_eur, daily_budget_eur };
 export const EU_GATE = { allow_non_eu_models };
 export const PROFILE = { language };
 /** What the owners of a company set, but for what its members may do. */

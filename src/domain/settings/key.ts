@@ -59,6 +59,17 @@ const monthly_budget_eur = {
   },
 } as Setting<string | null>;
 
+const daily_budget_eur = {
+  ...monthly_budget_eur,
+  option: '--daily-budget EUR',
+  meaning: 'budget of each day of the key alone',
+  field: {
+    name: 'daily_budget',
+    label: ({ restrictions }) => restrictions.dailyBudget,
+    hint: ({ restrictions }) => restrictions.dailyBudgetHint,
+  },
+} as Setting<string | null>;
+
 const allowed_models = {
   kind: 'list',
   schema: schema.described(
@@ -98,7 +109,7 @@ const allowed_cidrs = {
 /** The settings in the groups of forms. */
 export const SCOPED = { scopes };
 export const PURPOSE = { name, ...SCOPED };
-export const KEY_BUDGET = { monthly_budget_eur };
+export const KEY_BUDGET = { monthly_budget_eur, daily_budget_eur };
 export const KEY_MODELS = { [ALLOWED_MODELS]: allowed_models };
 export const NETWORKS = { allowed_cidrs };
 

@@ -2,7 +2,7 @@ import type { Company } from '../../domain/company.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import type { ApiKey } from '../../domain/key.ts';
 import { eachLimit, type LimitLeft } from '../../domain/limits.ts';
-import { formatEur } from '../../domain/money.ts';
+import { type Femto, formatEur } from '../../domain/money.ts';
 import type { Calendar } from '../../domain/month.ts';
 import { requestIdTime } from '../../runtime/request-id.ts';
 import type { Services } from '../request/services.ts';
@@ -27,7 +27,6 @@ async function renderUsage(services: Services, key: ApiKey, company: Company): P
   const used = isKept ? found : await found;
   const limits = await limiter.left(key, company, isKept);
   const budget = key.restriction?.budget ?? null;
-  const left = budget === null ? null : budget - used.cost;
   const usage = {
     object: 'usage',
     month: month.slice(0, 7),
@@ -37,12 +36,30 @@ async function renderUsage(services: Services, key: ApiKey, company: Company): P
       prompt_tokens: used.promptTokens,
       completion_tokens: used.completionTokens,
       cost_eur: formatEur(used.cost),
-      budget_eur: budget === null ? null : formatEur(budget),
-      remaining_eur: left === null ? null : formatEur(left > 0n ? left : 0n),
+      ...budgetLeft(budget, used.cost),
     },
+    ...(await dayOf(services, key, at)),
     limits: eachLimit(({ kind }) => shown(limits[kind])),
   };
   return Buffer.from(JSON.stringify(usage));
+}
+
+/** The present day of a key with a budget of the day; else nothing. @throws GatewayError 503 */
+async function dayOf({ calendar, ledger }: Services, key: ApiKey, at: number): Promise<{ day?: object }> {
+  const budget = key.restriction?.dailyBudget ?? null;
+  if (budget === null) return {};
+  const date = calendar.date(at);
+  const spent = await ledger.spentOnDay(key, date, 'key');
+  const day = { date, resets_at: calendar.dayEnd(at), cost_eur: formatEur(spent), ...budgetLeft(budget, spent) };
+  return { day };
+}
+
+function budgetLeft(budget: Femto | null, spent: Femto) {
+  const left = budget === null ? null : budget - spent;
+  return {
+    budget_eur: budget === null ? null : formatEur(budget),
+    remaining_eur: left === null ? null : formatEur(left > 0n ? left : 0n),
+  };
 }
 
 function shown(left: LimitLeft | null) {

@@ -7,7 +7,7 @@ import { UUID } from '../../domain/field.ts';
 import { type ApiKey, REVOKED, type Restriction, scopeSet } from '../../domain/key.ts';
 import { eachLimit, type Limits } from '../../domain/limits.ts';
 import type { ComingPrice, Model } from '../../domain/model.ts';
-import { parseEur, parsePrices } from '../../domain/money.ts';
+import { type Femto, parseEur, parsePrices } from '../../domain/money.ts';
 import type { Directory, MaybeAsync } from '../../domain/ports.ts';
 import { unknownCompany } from '../../domain/refusal.ts';
 import { type Logger, reasonOf } from '../../log.ts';
@@ -222,6 +222,7 @@ interface KeyColumns extends Limits {
   readonly isRevoked: boolean;
   readonly models: readonly string[] | null;
   readonly budget: string | null;
+  readonly dailyBudget: string | null;
   readonly networks: readonly string[] | null;
 }
 
@@ -229,7 +230,8 @@ async function readKeys(sql: Sql, digests: readonly string[]): Promise<Map<strin
   const rows = await sql<KeyColumns[]>`
     select encode(digest, 'hex') as digest, id, company_id as "companyId", scopes,
       (extract(epoch from expires_at) * 1000)::float8 as "expiresAt", revoked_at is not null as "isRevoked", ${limitColumns(sql)},
-      allowed_model_slugs as models, monthly_budget_eur::text as budget, allowed_cidrs::text[] as networks
+      allowed_model_slugs as models, monthly_budget_eur::text as budget, daily_budget_eur::text as "dailyBudget",
+      allowed_cidrs::text[] as networks
     from api_keys k
     where digest = any(select decode(d, 'hex') from unnest(${digests as string[]}::text[]) as t (d))
       and not exists (select 1 from companies c where c.id = k.company_id and c.closed_at is not null)`;
@@ -262,15 +264,22 @@ function limitsOf({ requestsPerMinute, tokensPerMinute, maxConcurrent }: Limits)
 function restrictionOf({
   models,
   budget,
+  dailyBudget,
   networks,
-}: Pick<KeyColumns, 'models' | 'budget' | 'networks'>): Restriction | null {
-  const most = budget === null ? null : parseEur(budget) || null;
-  if (models === null && most === null && networks === null) return null;
+}: Pick<KeyColumns, 'models' | 'budget' | 'dailyBudget' | 'networks'>): Restriction | null {
+  const [most, daily] = [amountOf(budget), amountOf(dailyBudget)];
+  if (models === null && most === null && daily === null && networks === null) return null;
   return Object.freeze({
     models: models === null ? null : new Set(models),
     budget: most,
+    dailyBudget: daily,
     networks: networks === null ? null : networksOf(networks),
   });
+}
+
+/** A budget; null and 0 are none. */
+function amountOf(eur: string | null): Femto | null {
+  return eur === null ? null : parseEur(eur) || null;
 }
 
 /** @param cidrs as Postgres prints them, such as "10.0.0.0/8" and "2001:db8::/32" */
@@ -293,13 +302,15 @@ type CompanyColumns = Pick<Company, 'id' | 'name' | 'allowNonEu' | 'strict'> &
   Limits & {
     readonly disabledSlugs: string[];
     readonly budget: string | null;
+    readonly dailyBudget: string | null;
     readonly models: ModelColumns[];
   };
 
 async function readCompanies(sql: Sql, ids: readonly string[]): Promise<Omit<Company, 'sharedModels'>[]> {
   const rows = await sql<CompanyColumns[]>`
     select c.id, c.name, c.disabled_model_slugs as "disabledSlugs", company_allows_non_eu(c) as "allowNonEu",
-      company_budget(c)::text as budget, c.budget_mode = 'strict' as strict, ${limitColumns(sql)},
+      company_budget(c)::text as budget, company_daily_budget(c)::text as "dailyBudget",
+      c.budget_mode = 'strict' as strict, ${limitColumns(sql)},
       (select coalesce(json_agg(own), '[]')
        from (select ${modelColumns(sql, 'own')} from models where company_id = c.id) as own) as models
     from companies c where c.id = any(${ids.filter((id) => UUID.test(id))}::uuid[])`;
@@ -308,7 +319,8 @@ async function readCompanies(sql: Sql, ids: readonly string[]): Promise<Omit<Com
     limits: limitsOf({ requestsPerMinute, tokensPerMinute, maxConcurrent }),
     // most companies have none: one shared set is less memory to fetch
     disabledSlugs: company.disabledSlugs.length === 0 ? NONE : new Set(company.disabledSlugs),
-    budget: company.budget === null ? null : parseEur(company.budget),
+    budget: amountOf(company.budget),
+    dailyBudget: amountOf(company.dailyBudget),
     ownModels: models.length === 0 ? NO_MODELS : modelsBySlug(models),
   }));
 }

@@ -1,4 +1,5 @@
 import { formatEur } from '../../domain/money.ts';
+import { isOfDay } from '../../domain/month.ts';
 import type { LedgerStore, MonthSum, RefusedRecord, Reservation } from '../../domain/ports.ts';
 import { type BookedCall, TOKEN_DETAILS } from '../../domain/usage.ts';
 import { SPEND_CURSOR, spentSince } from '../connection/expressions.ts';
@@ -50,10 +51,10 @@ export function ledgerStore(db: Database): LedgerStore {
     async reserve(writer, leaseSeconds, wanted) {
       const rows = await db.run(
         READ_MS,
-        (sql) => sql<{ id: string }[]>`
-          select reserve_budget(${writer}::uuid, ${leaseSeconds}::integer, ${jsonOf(wanted)}::text::json)::text as id`,
+        (sql) => sql<{ id: string; fits: boolean }[]>`
+          select id, fits from reserve_budget(${writer}::uuid, ${leaseSeconds}::integer, ${jsonOf(wanted)}::text::json)`,
       );
-      return new Set(rows.map(({ id }) => id));
+      return new Map(rows.map(({ id, fits }) => [id, fits || 'day']));
     },
     keepReservations: (...given) => keepReservations(db, ...given),
   };
@@ -109,10 +110,10 @@ async function keepReservations(
     if (kept.length === ids.length) return;
     const there = new Set(kept.map(({ id }) => id));
     await sql`
-      insert into budget_reservations (request_id, company_id, billing_month, owner, amount_eur, expires_at)
-      select request_id, company_id, billing_month, ${writer}::uuid, amount_eur, ${expiry}
+      insert into budget_reservations (request_id, company_id, billing_month, billing_day, owner, amount_eur, expires_at)
+      select request_id, company_id, billing_month, billing_day, ${writer}::uuid, amount_eur, ${expiry}
       from json_to_recordset(${jsonOf(renewed.filter(({ requestId }) => !there.has(requestId)))}::text::json)
-        as r (request_id uuid, company_id uuid, billing_month date, amount_eur numeric)
+        as r (request_id uuid, company_id uuid, billing_month date, billing_day date, amount_eur numeric)
       on conflict do nothing`;
   });
 }
@@ -120,10 +121,11 @@ async function keepReservations(
 /** Reservations as `reserve_budget` takes them (sql/schema/budgets.sql). */
 function jsonOf(reservations: readonly Reservation[]): string {
   return JSON.stringify(
-    reservations.map(({ requestId, companyId, month, amount, bounded }) => ({
+    reservations.map(({ requestId, companyId, month, day, amount, bounded }) => ({
       request_id: requestId,
       company_id: companyId,
       billing_month: month,
+      billing_day: day,
       amount_eur: formatEur(amount),
       bounded,
     })),
@@ -150,20 +152,33 @@ async function setAside(db: Database, refused: readonly RefusedRecord[]): Promis
 
 /** @param ids see MonthSum */
 function readSpend(db: Database, ids: readonly string[], months: readonly string[]): Promise<MonthSum[]> {
+  const days = ids.filter(isOfDay);
   const companies = ids.filter((id) => !id.includes('/'));
-  const keys = ids.filter((id) => id.includes('/')).map((id) => id.split('/') as [company: string, key: string]);
+  const keys = ids
+    .filter((id) => id.includes('/') && !isOfDay(id))
+    .map((id) => id.split('/') as [company: string, key: string]);
   return db.run(READ_MS, async (sql) => {
+    const ofDays = days.length === 0 ? [] : await readDaySpend(sql, days, months);
+    if (days.length === ids.length) return ofDays;
     const ofCompanies = sql<MonthSum[]>`
       select ${spendColumns(sql)} from monthly_spend
       where company_id = any(${companies}::uuid[]) and billing_month = any(${[...months]}::date[])`;
-    if (keys.length === 0) return ofCompanies;
+    if (keys.length === 0) return [...(await ofCompanies), ...ofDays];
     const ofKeys = sql<MonthSum[]>`
       select company_id || '/' || api_key_id as id, billing_month::text as month, sum(cost_eur)::text as eur from usage_key_months
       where company_id = any(${[...new Set(keys.map(([company]) => company))]}::uuid[])
         and api_key_id = any(${keys.map(([, key]) => key)}::uuid[]) and billing_month = any(${[...months]}::date[])
       group by company_id, api_key_id, billing_month`;
-    return [...(await ofCompanies), ...(await ofKeys)];
+    return [...(await ofCompanies), ...(await ofKeys), ...ofDays];
   });
+}
+
+/** @param ids of days, see MonthSum */
+function readDaySpend(sql: Sql, ids: readonly string[], days: readonly string[]): Promise<MonthSum[]> {
+  return sql<MonthSum[]>`
+    select id, day::text as month,
+      day_spend(split_part(id, '/', 1)::uuid, nullif(split_part(id, '/', 2), '')::uuid, day)::text as eur
+    from unnest(${[...ids]}::text[]) as i (id), unnest(${[...days]}::date[]) as d (day)`;
 }
 
 /** @param cursor the server and its clock at the last reading, and the cursor of `spentSince` */
