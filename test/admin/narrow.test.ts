@@ -117,7 +117,7 @@ t.test('refused forms, questions and the page of an ended session', async (t) =>
   t.same(await overflow(page), [], 'a refused form');
   await page.getByLabel('Company name').fill(`${LONG}${LONG}`.slice(0, 199));
   await sql`update companies set name = ${LONG.toUpperCase()} where id = ${company}`;
-  await page.getByRole('button', { name: 'Rename' }).click();
+  await page.getByRole('button', { name: 'Save name' }).click();
   await page.getByRole('heading', { name: 'Somebody else saved this first' }).waitFor();
   t.same(await overflow(page), [], 'a stale form');
   await page.goto(settings);
@@ -128,7 +128,7 @@ t.test('refused forms, questions and the page of an ended session', async (t) =>
   await page.goto(settings);
   await sql`delete from sessions`;
   await page.getByLabel('Company name').fill(LONG);
-  await page.getByRole('button', { name: 'Rename' }).click();
+  await page.getByRole('button', { name: 'Save name' }).click();
   await page.getByText('Your session ended').waitFor();
   t.same(await overflow(page), [], 'an ended session');
 });

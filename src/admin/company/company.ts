@@ -148,7 +148,14 @@ ${ceilingsCard(c, company, form)}
 ${limitsCard(c, company, form)}
 ${
   mayNow(c, 'company.rename')
-    ? settingCard(c, { company, form, settings: NAME, path: 'name', title: 'Name', save: 'Rename' })
+    ? settingCard(c, {
+        company,
+        form,
+        settings: NAME,
+        path: 'name',
+        title: 'Name and customer number',
+        save: 'Save name',
+      })
     : ''
 }${endCards(c, company)}`;
   return page(c, words.of(company.name), body);

@@ -2,7 +2,7 @@ import { amountInCents, monthCsv } from '../../domain/documents/month-end.ts';
 import { readMonth } from '../../domain/field.ts';
 import { formatEur, parseEur } from '../../domain/money.ts';
 import { addMonths } from '../../domain/reports/day-range.ts';
-import { type ClosedEach, closeMonthOfAll } from '../../operations/statement.ts';
+import { type ClosedEach, closeMonthOfAll, mailStatements } from '../../operations/statement.ts';
 import { companyNames } from '../../store/company/company.ts';
 import { type CompanyMonthSort, pageOfCompanyMonths } from '../../store/lists/page.ts';
 import { type CompanyMonth, type MonthEnd, readCompanyMonths, readMonthEnd } from '../../store/statement/month.ts';
@@ -10,7 +10,7 @@ import { SHARED_BOUND } from '../../store/statement/statement.ts';
 import { archiveStatements } from '../../store/usage/statement-archive.ts';
 import { type PageContext, type Route, read, sharerOf } from '../page/context.ts';
 import { CSV, download, nameFile } from '../page/download.ts';
-import { formState } from '../page/field.ts';
+import { csrfInput, formState } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
 import { badge, companyLink, exactSwitch, muted, page, table } from '../page/layout.ts';
@@ -26,6 +26,7 @@ const action = 'statement.close';
 export const monthEndRoutes: readonly Route[] = [
   { method: 'GET', path: PATH, action, handle: deskPage },
   { method: 'POST', path: PATH, action, permits: 'slow', handle: closeAll, page: deskPage },
+  { method: 'POST', path: `${PATH}/mail`, action, permits: 'slow', handle: mailAll },
   { method: 'GET', path: `${PATH}.csv`, action, handle: downloadCsv },
   { method: 'GET', path: `${PATH}.tar.gz`, action, handle: downloadArchive },
 ];
@@ -66,15 +67,16 @@ async function deskPage(c: PageContext, form: Form): Promise<Response> {
   };
   const files = `month=${short}`;
   const closed = c.req.query('closed') ?? '';
+  const mailed = c.req.query('mailed') ?? '';
   const other = (to: string, rel: string) =>
     html`<a class="button quiet" rel="${rel}" href="${PATH}?month=${to.slice(0, 7)}">${format.month(to)}</a>`;
   const { calendar, clock } = c.var.services;
   const next = addMonths(month, 1);
   const body = html`<div class="title-row"><h1>Month-end of ${name}</h1>
 <span class="row-actions">${other(addMonths(month, -1), 'prev')}${next < calendar.month(clock()) ? other(next, 'next') : ''}</span></div>${formState(form, c.req.path).summary}
-${/^\d{1,9}$/.test(closed) ? closedNotice(c, month, Number(closed), left) : ''}
+${/^\d{1,9}$/.test(mailed) ? html`<p class="notice" role="status">${mailed === '1' ? 'One e-mail is' : `${format.count(Number(mailed))} e-mails are`} on the way.</p>` : ''}${/^\d{1,9}$/.test(closed) ? closedNotice(c, month, Number(closed), left) : ''}
 ${figures(c, month, end)}
-${checks(c, why, end)}
+${checks(c, month, why, end)}
 ${left === 0 ? '' : closeCard(c, month, end)}
 <div class="title-row"><h2>Statements</h2>${sums.companies === 0 ? '' : html`<span class="row-actions">${csvLink(c, `${PATH}.csv?${files}`)}${sums.closed === 0 ? '' : html`<a class="button quiet" href="${PATH}.tar.gz?${files}" download>All as one archive</a>`}</span>`}</div>
 ${list(c, shown, query, rows)}
@@ -104,7 +106,7 @@ ${figureCard('Closed', `${format.count(closed)} of ${format.count(companies)}`, 
 }
 
 /** What should be looked at before the month is closed. */
-function checks(c: PageContext, why: string | null, { sums, earlier, free_models }: MonthEnd): Html {
+function checks(c: PageContext, month: string, why: string | null, { sums, earlier, free_models }: MonthEnd): Html {
   const { format } = c.var;
   const isOver = sums.companies > 0 && sums.closed === sums.companies;
   const months = earlier.map(
@@ -127,11 +129,28 @@ function checks(c: PageContext, why: string | null, { sums, earlier, free_models
       html`Calls of ${models} had tokens and cost nothing. A price set now counts for later calls alone.`,
     ],
     ['The month is closed for all companies', isOver, ''],
+    [
+      'Owners have opened their statements',
+      isOver && sums.opened === sums.closed,
+      sums.closed === 0 || c.var.services.mail === null ? '' : mailForm(c, month),
+    ],
   ];
   return html`<section class="card first-steps" aria-labelledby="to-do"><h2 id="to-do">What is to do</h2><ol>${all.map(
     ([title, isDone, text]) =>
-      html`<li><div class="step-title"><h3>${title}</h3> ${isDone ? badge('good', 'done') : badge('warn', 'to do')}</div>${isDone || text === '' ? '' : html`<p>${text}</p>`}</li>`,
+      html`<li><div class="step-title"><h3>${title}</h3> ${isDone ? badge('good', 'done') : badge('warn', 'to do')}</div>${isDone || text === '' ? '' : html`<div>${text}</div>`}</li>`,
   )}</ol></section>`;
+}
+
+function mailForm(c: PageContext, month: string): Html {
+  return html`<form method="post" action="${PATH}/mail" class="actions">${csrfInput(c)}<input type="hidden" name="month" value="${month.slice(0, 7)}"><button>Send them by e-mail</button> ${muted('To owners, and to others who want it, each once: a summary with a link.')}</form>`;
+}
+
+/** Sends the statements of the month to whom they were not sent. */
+async function mailAll(c: PageContext, form: Form): Promise<Response> {
+  const month = form.required('month', readMonth);
+  form.check();
+  const mailed = await closing(c)((sql) => mailStatements(sql, month, null));
+  return c.redirect(`${PATH}?month=${month.slice(0, 7)}&mailed=${mailed}`, 303);
 }
 
 function closeCard(c: PageContext, month: string, { sums }: MonthEnd): Html {

@@ -9,7 +9,7 @@ import {
   sumsBy,
 } from '../../domain/documents/statement.ts';
 import { readMonth, readUuid } from '../../domain/field.ts';
-import { type ClosedEach, closeMonth, closeMonthOfAll } from '../../operations/statement.ts';
+import { type ClosedEach, closeMonth, closeMonthOfAll, mailStatements } from '../../operations/statement.ts';
 import { companyNames, ledgerName, REMOVED } from '../../store/company/company.ts';
 import type { Sql } from '../../store/connection/pool.ts';
 import { whyWait } from '../../store/statement/close.ts';
@@ -86,6 +86,10 @@ A month that is closed already stays as it is, and its statement is printed agai
       month,
       close: flag('--close', 'first close it for every company, as statement close --all-companies does'),
       anyway: flag('--anyway', 'close it although records are known to be on their way'),
+      mail: flag(
+        '--mail',
+        'then send the statements that there are to owners, and to others who want them, once to each',
+      ),
       csv: flag('--csv', 'print one line for each company as CSV with a heading'),
       spreadsheet,
       archive: optional(
@@ -94,13 +98,14 @@ A month that is closed already stays as it is, and its statement is printed agai
         'write all statements into one file, which must not exist yet',
       ),
     },
-    notes: `Without --close it changes nothing. A company whose month is open has what its statement would say now, and no number. AMOUNT EUR is the exact total, rounded once to cents: what an invoice is for. OPENED is when an owner first opened or downloaded the statement on the pages.
+    notes: `Without --close and --mail it changes nothing. A company whose month is open has what its statement would say now, and no number. AMOUNT EUR is the exact total, rounded once to cents: what an invoice is for. OPENED is when an owner first opened or downloaded the statement on the pages.
 The archive has each statement as the document that was sealed, and as CSV with names; and the CSV of all companies.`,
-    async run(context, { month, close, anyway, csv, spreadsheet, archive }) {
-      const { read, json } = context;
+    async run(context, { month, close, anyway, mail, csv, spreadsheet, archive }) {
+      const { read, transact, json } = context;
       const form = csvForm(csv, spreadsheet, json);
       if (anyway && !close) throw new ArgumentError('--anyway needs --close');
       const refused = close ? (await closeEveryone(context, { month, anyway })).refused : [];
+      const mailed = mail ? await transact((sql) => mailStatements(sql, month, null), FOREVER) : 0;
       if (archive !== undefined) {
         await intoFile(archive, (file) =>
           read((sql) =>
@@ -117,7 +122,7 @@ The archive has each statement as the document that was sealed, and as CSV with 
       const name = month.slice(0, 7);
       if (form !== null) return { print: (write) => write(monthCsv(name, companies, form)) };
       const why = await read((sql) => whyWait(sql, month));
-      const value = { month: name, on_its_way: why, ...end, companies: companies.map(withAmount), refused };
+      const value = { month: name, on_its_way: why, ...end, companies: companies.map(withAmount), refused, mailed };
       return { json: value, text: monthText(name, why, end, companies), exit: refused.length === 0 ? 0 : 1 };
     },
   }),

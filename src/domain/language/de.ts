@@ -1641,7 +1641,7 @@ export const de: Words = {
     customerNumber: 'Kundennummer',
     period: 'Leistungszeitraum',
     byPrice: 'Nach Modell und Preis',
-    part: 'Tokens für',
+    part: 'Art',
     charged: { input: 'Eingabe', cache_read: 'Cache lesen', cache_write: 'Cache schreiben', output: 'Ausgabe' },
     unitPrice: 'Preis je 1 Mio.',
     amount: 'Betrag',

@@ -1581,7 +1581,7 @@ export const en = {
     customerNumber: 'Customer number',
     period: 'Period',
     byPrice: 'By model and price',
-    part: 'Tokens of',
+    part: 'Kind',
     charged: { input: 'input', cache_read: 'cache read', cache_write: 'cache write', output: 'output' },
     unitPrice: 'Price per 1M',
     amount: 'Amount',

@@ -242,3 +242,38 @@ t.test('a table of many keys adds up: those that it does not show are one line',
   const cells = row.replaceAll(/<[^>]*>/g, ' ').split(/\s+/);
   t.match(cells.join(' '), '3 others 3 6 0 €0.01 €0.006', 'the cheapest, of 1, 2 and 3 tokens');
 });
+
+t.test(
+  'a statement is a document: seller, buyer, unit prices, and from the exact sum to the amount in cents',
+  async (t) => {
+    const owner = await signedIn(office, 'owner');
+    const operator = await signedIn(office, 'operator');
+    const settings = `/companies/${company}`;
+    const buyer = { billing_name: 'Nordlicht GmbH', billing_address: 'Am Kai 1\r\n\r\n20457 Hamburg', vat_id: 'DE1' };
+    t.equal((await owner.post(`${settings}/buyer`, buyer)).status, 303);
+    t.equal((await owner.post(`${settings}/buyer`, { ...buyer, billing_address: 'x\n'.repeat(7) })).status, 422);
+    t.equal((await owner.post(`${settings}/name`, { name: 'Mine', customer_number: 'K-1' })).status, 403);
+    const named = { name: 'Nordlicht Verlag', customer_number: 'K-1' };
+    t.equal((await operator.post(`${settings}/name`, named)).status, 303);
+    const { text } = await owner.get(`${base}/month?month=2026-09`);
+    const shown = text.replaceAll(/<[^>]*>/g, ' ').replaceAll(/\s+/g, ' ');
+    t.match(
+      shown,
+      /From Tollgate To Nordlicht GmbH Am Kai 1 20457 Hamburg VAT id DE1 Period 1 – 30 September 2026|From Tollgate To Nordlicht GmbH Am Kai 1 20457 Hamburg VAT id DE1 Period 1–30 September 2026/,
+    );
+    t.match(shown, /Customer number K-1/);
+    t.match(shown, /fast input 24,690 €2\.50 €0\.061725 fast output 1,356 €10\.00 €0\.01356/);
+    t.match(
+      shown,
+      /Calls in September 2026 €0\.205515 Exact total €0\.205515 Rounding to cents €0\.004485 Amount to invoice €0\.21/,
+    );
+    const [{ content }] = await office.sql<[{ content: string }]>`
+    select content from statements where company_id = ${company} and number = 1`;
+    t.match(JSON.parse(content).charges, [
+      { model: 'brand-large', part: 'input', price: '0.01', tokens: 12_345 },
+      {},
+      {},
+      {},
+    ]);
+  },
+);

@@ -280,6 +280,13 @@ t.test('one command has a month: what is to do, all statements, and the files of
     (await tollgate(...asked, '--csv')).out,
     new RegExp(`\n2024-03,${rounded},Ähre/Söhne,,,1,[^,]*,2,1\\.005,0,1\\.005,1\\.01,[0-9a-f]{64},,\n$`),
   );
+  await db.run(
+    10_000,
+    (sql) =>
+      sql`insert into users (email, company_id, role, password_hash) values ('own@tiny.example', ${tiny}, 'owner', 'x')`,
+  );
+  t.equal((await tollgate(...asked, '--mail', '--json')).json.mailed, 1);
+  t.equal((await tollgate(...asked, '--mail', '--json')).json.mailed, 0, 'once to each person');
   const folder = mkdtempSync(join(tmpdir(), 'tollgate-'));
   t.teardown(() => rmSync(folder, { recursive: true }));
   const file = join(folder, 'march.tar.gz');
