@@ -36,6 +36,11 @@ export function freeHeader(text: string): string {
 
 const CREDENTIALS = /^(?:x-api-key|(?:proxy-)?authorization|cookie)$/;
 
+/** Names of such headers, in their order. @throws Error */
+export function freeHeaders(text: string): readonly string[] {
+  return text === '' ? [] : text.split(',').map((name) => freeHeader(name.trim()));
+}
+
 /** Headers of upstream calls that the gateway sets itself, or HTTP for one connection. */
 // biome-ignore format: one row per subject
 const OWN_HEADERS: ReadonlySet<string> = new Set([

@@ -7,7 +7,7 @@ import {
   webhookAddress,
 } from './config-addresses.ts';
 import { brandColor, brandLogo, brandName, brandPage, brandSeller, brandSupport } from './config-brand.ts';
-import { freeHeader, headers, upstreamHeaders } from './config-headers.ts';
+import { freeHeader, freeHeaders, headers, upstreamHeaders } from './config-headers.ts';
 import { readSecretFile } from './runtime/regular-file.ts';
 
 /** The environment of the program (contract section 2): one table, read once into one frozen value. */
@@ -112,6 +112,8 @@ const TABLE = {
     'member of metadata that names the cost centre of a call; empty: none does'), emptyIsValue: true },
   costCenterHeader: optional('COST_CENTER_HEADER', 'none', freeHeader,
     'request header that names the cost centre of a call whose body names none; it goes no further'),
+  endUserHeaders: { ...variable('END_USER_HEADERS', 'x-openwebui-user-id, x-openwebui-user-email, x-librechat-user-id, x-end-user-id',
+    freeHeaders, 'headers that name the person behind a key with end users, in their order; empty: none does'), emptyIsValue: true },
   maxBodyBytes: variable('MAX_BODY_BYTES', '33554432', whole(1024, 1_073_741_824), 'largest request body'),
   maxAnswerBytes: variable('MAX_ANSWER_BYTES', '167772160', whole(1024, 1_073_741_824),
     'largest answer that is held whole, vectors as the client gets them; a larger one is an error, and what ran is booked'),

@@ -38,8 +38,10 @@ create trigger open_only before insert or delete or update of email, company_id,
   for each row execute function refuse_closed();
 -- not last_used_at: calls that were in flight end and are booked
 create trigger open_only before insert or delete or update of company_id, name, digest, prefix, scopes, created_by, expires_at,
-    revoked_at, requests_per_minute, tokens_per_minute, max_concurrent, allowed_model_slugs, monthly_budget_eur, daily_budget_eur, allowed_cidrs
+    revoked_at, requests_per_minute, tokens_per_minute, max_concurrent, allowed_model_slugs, monthly_budget_eur, daily_budget_eur, allowed_cidrs, end_users
   on api_keys for each row execute function refuse_closed();
+-- not last_seen, for the same reason
+create trigger open_only before insert or delete or update of id, company_id, name on end_users for each row execute function refuse_closed();
 -- its tokens can be revoked
 create trigger open_only before insert or delete or update of name, company_id, digest, access, created_by, expires_at
   on admin_tokens for each row execute function refuse_closed();
@@ -62,6 +64,7 @@ insert into personal_data (table_name, column_name, kind, word) values
   ('api_keys', 'name', 'name', 'key'),
   ('api_keys', 'created_by', 'address', null),
   ('api_keys', 'allowed_cidrs', 'text', null),
+  ('end_users', 'name', 'text', null), -- the row stays, so that the ids in the ledger have something to refer to
   ('assistants', 'name', 'name', 'assistant'),
   ('assistants', 'system_prompt', 'text', null),
   ('assistants', '', 'row', null),
@@ -230,6 +233,19 @@ begin
     'rows', counts || jsonb_build_object('audit_log', reached));
   if not dry then perform end_erasure(entry, counts); end if;
   return counts;
+end $$;
+
+-- Erases one end user: the name goes, and who comes with it again is somebody new. A second time it does nothing.
+create function erase_end_user(end_user uuid) returns void language plpgsql set search_path from current as $$
+declare
+  company uuid;
+  entry   bigint;
+begin
+  select u.company_id into company from end_users u where u.id = end_user and u.name is not null for update;
+  if not found then return; end if;
+  entry := begin_erasure('end_users', end_user, company);
+  update end_users u set name = null where u.id = end_user;
+  perform end_erasure(entry, '{"persons": 1, "rows": {"end_users": 1}}');
 end $$;
 
 -- A row in JSON without an address: by one pattern in members that hold addresses, by the other in texts.

@@ -3,11 +3,11 @@
 -- The change feed. Every change to what replicas cache leaves a row here and a
 -- notification: the notification is fast, the row is certain. The subject is the
 -- cache key: the digest in hex, the company, the owner of a model ('' = shared),
--- the assistant; kind 'all' drops everything.
+-- the assistant, the id of an end user; kind 'all' drops everything.
 create table changes (
   id         bigint generated always as identity primary key,
   xid        xid8 not null default pg_current_xact_id(),
-  kind       text not null check (kind in ('key', 'company', 'model', 'assistant', 'all')),
+  kind       text not null check (kind in ('key', 'company', 'model', 'assistant', 'end_user', 'all')),
   subject    text not null,
   created_at timestamptz not null default now()
 );
@@ -68,13 +68,17 @@ create trigger announce_withdrawn after delete on model_prices
   for each row when (not old.applied) execute function announce_row('model', 'company_id');
 -- not last_used_at: it moves with every batch
 create trigger announce after insert or delete or update of company_id, digest, scopes, expires_at, revoked_at,
-    requests_per_minute, tokens_per_minute, max_concurrent, allowed_model_slugs, monthly_budget_eur, daily_budget_eur, allowed_cidrs
+    requests_per_minute, tokens_per_minute, max_concurrent, allowed_model_slugs, monthly_budget_eur, daily_budget_eur, allowed_cidrs, end_users
   on api_keys for each row execute function announce_row('key', 'digest');
 create trigger announce after insert or update or delete on assistants
   for each row execute function announce_row('assistant', 'id');
+-- a new one is looked up by its name; the name itself is told to nobody
+create trigger announce after delete or update of name on end_users
+  for each row execute function announce_row('end_user', 'id');
 create trigger announce_all after truncate on companies for each statement execute function announce_all();
 create trigger announce_all after truncate on models for each statement execute function announce_all();
 create trigger announce_all after truncate on api_keys for each statement execute function announce_all();
+create trigger announce_all after truncate on end_users for each statement execute function announce_all();
 create trigger announce_all after truncate on assistants for each statement execute function announce_all();
 
 -- Which gateways run. One that is gone with records is remembered until another one takes them over, or an operator deletes

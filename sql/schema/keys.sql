@@ -22,11 +22,13 @@ create table api_keys (
   allowed_cidrs       cidr[] check (cardinality(allowed_cidrs) > 0 and array_position(allowed_cidrs, null) is null),
   purpose             text check (purpose = 'playground'),
   rotated_from        uuid,
+  end_users           text not null default 'off' check (end_users in ('off', 'header', 'body')),
   user_id             uuid -- no foreign key: the trigger below has to find the key of somebody who is removed
 );
 comment on column api_keys.digest is 'SHA-256 of the whole key; the key itself is stored nowhere';
 comment on column api_keys.allowed_model_slugs is 'the only models of the company that the key lists and calls; null: all of them';
 comment on column api_keys.allowed_cidrs is 'networks the key may be used from; null: any';
+comment on column api_keys.end_users is 'where a call names the person behind the key: nowhere, in a header, or also in its body';
 comment on column api_keys.purpose is 'null: for programs; playground: of the person in created_by, for trials on the pages';
 comment on column api_keys.rotated_from is 'the key in whose place this one was made; null: none';
 comment on column api_keys.user_id is 'the person whose key it is: it ends with them; null: of the company, or of a playground';
@@ -69,3 +71,60 @@ begin
 end $$;
 create trigger end_keys_of_person after delete or update of email, company_id on users
   for each row execute function end_keys_of_person();
+
+-- The people behind keys that a front end holds for many (sql/PRIVACY.md). The ledger has ids, and this table alone the
+-- names: an erasure takes the name away, and nothing else leads from it to the id, which is random. Gateways look an id up
+-- by the name and keep it in memory; whoever is named for the first time gets one. Not audited: the log would keep names.
+create table end_users (
+  id         uuid primary key default gen_random_uuid(),
+  company_id uuid not null references companies on delete cascade,
+  name       text check (octet_length(name) between 1 and 256),
+  first_seen timestamptz not null default now(),
+  last_seen  timestamptz not null default now(),
+  erased_at  timestamptz,
+  constraint end_users_erased check ((name is null) = (erased_at is not null))
+);
+comment on table end_users is 'people whom calls of a key named; their ids are in the ledger, their names only here';
+comment on column end_users.name is 'as calls give it; null: erased';
+comment on column end_users.last_seen is 'of a call that was booked, to the hour';
+-- the same name again is somebody new once it was erased
+create unique index end_users_name on end_users (company_id, name);
+
+create function note_end_user_erasure() returns trigger language plpgsql as $$
+begin
+  if new.name is null then new.erased_at := now(); end if;
+  return new;
+end $$;
+create trigger note_erasure before update of name on end_users for each row execute function note_end_user_erasure();
+
+-- The ids of people by company and name; who is named for the first time gets one. Nobody is added to a company that is
+-- closed or gone.
+create function end_user_ids(companies uuid[], names text[]) returns table (company_id uuid, name text, id uuid)
+language plpgsql set search_path from current as $$
+#variable_conflict use_column
+begin
+  insert into end_users (company_id, name)
+  select a.company_id, a.name from unnest(end_user_ids.companies, end_user_ids.names) as a (company_id, name)
+  join companies c on c.id = a.company_id and c.closed_at is null
+  where not exists (select from end_users u where u.company_id = a.company_id and u.name = a.name)
+  order by a.company_id, a.name
+  on conflict do nothing;
+  -- a statement of its own: it sees what others added meanwhile
+  return query select u.company_id, u.name, u.id
+    from unnest(end_user_ids.companies, end_user_ids.names) as a (company_id, name)
+    join end_users u on u.company_id = a.company_id and u.name = a.name;
+end $$;
+
+-- Notes when the end users of a batch were last seen. Never waits for an erasure.
+create function note_end_users(records json) returns void language plpgsql set search_path from current as $$
+begin
+  with seen as (
+    select r.end_user_id as id, max(r.occurred_at) as at
+    from json_to_recordset(records) as r (end_user_id uuid, occurred_at timestamptz) where r.end_user_id is not null group by 1
+  ),
+  free as (
+    select u.id, s.at from end_users u join seen s using (id)
+    where u.last_seen < s.at - interval '1 hour' order by u.id for no key update of u skip locked
+  )
+  update end_users u set last_seen = f.at from free f where u.id = f.id;
+end $$;

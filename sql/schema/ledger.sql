@@ -26,6 +26,7 @@ create table api_usage (
   audio_completion_tokens bigint,
   price_cache_read        numeric check (price_cache_read >= 0 and price_cache_read < 1e6),
   price_cache_write       numeric check (price_cache_write >= 0 and price_cache_write < 1e6),
+  end_user_id             uuid,
   primary key (billing_month, request_id),
   -- the parts of a cost, each a quantity of tokens and its price: COST_PARTS of src/store/statement/cost.ts, which a test compares
   constraint cost_is_exact check (cost_eur = (
@@ -49,6 +50,7 @@ comment on column api_usage.audio_prompt_tokens is 'of the prompt tokens: audio'
 comment on column api_usage.reasoning_tokens is 'of the completion tokens: reasoning';
 comment on column api_usage.audio_completion_tokens is 'of the completion tokens: audio';
 comment on column api_usage.price_cache_read is 'of cached_tokens. Null, like price_cache_write of cache_write_tokens: they cost price_input';
+comment on column api_usage.end_user_id is 'the person behind the key, of end_users; null: none was named, or the key does not take names';
 create index api_usage_company on api_usage (company_id, occurred_at);
 
 create function refuse_ledger_change() returns trigger language plpgsql as $$
@@ -67,14 +69,18 @@ create table api_usage_set_aside (
 create unique index api_usage_set_aside_once on api_usage_set_aside (md5(record));
 
 -- What identifies a row to the last digit; 16 bytes. An instant as seconds: its text would depend on the session's time
--- zone. Rows without a cost centre and without prices of cached input keep the digests that they had before there were any.
+-- zone. Rows without a cost centre, prices of cached input or an end user keep the digests that they had before there were any.
 -- From columns, because servers that hold the rows compute it too, where the type of the table is another.
 create function usage_digest(billing_month date, request_id uuid, company_id uuid, api_key_id uuid, model_slug text,
   upstream_model text, endpoint text, prompt_tokens bigint, completion_tokens bigint, cost_eur numeric, price_input numeric,
   price_output numeric, usage_source text, outcome text, occurred_at timestamptz, cost_center text, price_cache_read numeric,
-  price_cache_write numeric, cached_tokens bigint, cache_write_tokens bigint)
+  price_cache_write numeric, cached_tokens bigint, cache_write_tokens bigint, end_user_id uuid)
 returns bytea language sql stable as $$
   select substr(sha256(convert_to(case
+  when end_user_id is not null then json_build_array(
+    billing_month, request_id, company_id, api_key_id, model_slug, upstream_model, endpoint, prompt_tokens, completion_tokens,
+    cost_eur, price_input, price_output, usage_source, outcome, extract(epoch from occurred_at), cost_center,
+    price_cache_read, price_cache_write, cached_tokens, cache_write_tokens, end_user_id)
   when price_cache_read is not null or price_cache_write is not null then json_build_array(
     billing_month, request_id, company_id, api_key_id, model_slug, upstream_model, endpoint, prompt_tokens, completion_tokens,
     cost_eur, price_input, price_output, usage_source, outcome, extract(epoch from occurred_at), cost_center,
@@ -105,6 +111,7 @@ begin
     execute format('create table %I partition of api_usage for values from (%L) to (%L)', part, month, (month + interval '1 month')::date);
     execute format('create trigger count_usage after insert on %I referencing new table as added for each statement execute function count_api_usage()', part);
     execute format('create trigger count_usage_details after insert on %I referencing new table as added for each statement execute function count_usage_details()', part);
+    execute format('create trigger count_usage_end_users after insert on %I referencing new table as added for each statement execute function count_usage_end_users()', part);
     execute format('create trigger append_only before update or delete or truncate on %I for each statement execute function refuse_ledger_change()', part);
   end loop;
 end $$;

@@ -310,11 +310,53 @@ begin
   return null;
 end $$;
 
+-- Of end users, by day: only of calls that name one.
+create table usage_end_user_days (
+  company_id        uuid not null,
+  billing_month     date not null,
+  end_user_id       uuid not null,
+  api_key_id        uuid not null,
+  day               date not null,
+  model_slug        text not null,
+  requests          bigint not null,
+  prompt_tokens     bigint not null,
+  completion_tokens bigint not null,
+  cost_eur          numeric not null,
+  -- in this order what one person cost by a key in a month is found by it
+  primary key (company_id, billing_month, end_user_id, api_key_id, day, model_slug)
+) with (fillfactor = 60);
+comment on table usage_end_user_days is 'always the sum of the api_usage rows that name an end user';
+comment on column usage_end_user_days.day is 'calendar day of occurred_at in the billing time zone';
+
+-- By a trigger of its own, as above.
+create function count_usage_end_users() returns trigger language plpgsql set search_path from current as $$
+declare
+  zone text := (select value from settings where name = 'billing_timezone');
+begin
+  with named as (
+    select *, (occurred_at at time zone zone)::date as day from added where end_user_id is not null
+  )
+  insert into usage_end_user_days as s (company_id, billing_month, end_user_id, api_key_id, day, model_slug,
+    requests, prompt_tokens, completion_tokens, cost_eur)
+  select company_id, billing_month, end_user_id, api_key_id, day, model_slug,
+    count(*), sum(prompt_tokens), sum(completion_tokens), sum(cost_eur)
+  from named group by company_id, billing_month, end_user_id, api_key_id, day, model_slug
+  order by company_id, billing_month, end_user_id, api_key_id, day, model_slug
+  on conflict (company_id, billing_month, end_user_id, api_key_id, day, model_slug) do update set
+    requests          = s.requests + excluded.requests,
+    prompt_tokens     = s.prompt_tokens + excluded.prompt_tokens,
+    completion_tokens = s.completion_tokens + excluded.completion_tokens,
+    cost_eur          = s.cost_eur + excluded.cost_eur;
+  return null;
+end $$;
+
 -- The partitions, with their triggers.
 create trigger count_usage after insert on api_usage
   referencing new table as added for each statement execute function count_api_usage();
 create trigger count_usage_details after insert on api_usage
   referencing new table as added for each statement execute function count_usage_details();
+create trigger count_usage_end_users after insert on api_usage
+  referencing new table as added for each statement execute function count_usage_end_users();
 create trigger append_only before update or delete or truncate on api_usage
   for each statement execute function refuse_ledger_change();
 create table api_usage_default partition of api_usage default;
@@ -322,6 +364,8 @@ create trigger count_usage after insert on api_usage_default
   referencing new table as added for each statement execute function count_api_usage();
 create trigger count_usage_details after insert on api_usage_default
   referencing new table as added for each statement execute function count_usage_details();
+create trigger count_usage_end_users after insert on api_usage_default
+  referencing new table as added for each statement execute function count_usage_end_users();
 create trigger append_only before update or delete or truncate on api_usage_default
   for each statement execute function refuse_ledger_change();
 select ensure_api_usage_partitions(date_trunc('month', now() - interval '1 month')::date, 15);

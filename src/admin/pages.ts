@@ -81,6 +81,7 @@ import { secondFactorRoutes } from './sign-in/second-factor.ts';
 import { signInRoutes } from './sign-in/sign-in.ts';
 import { submit } from './submission.ts';
 import { costCentersRoutes } from './usage/cost-centers.ts';
+import { endUserRoutes } from './usage/end-users.ts';
 import { firstStepRoutes } from './usage/first-steps.ts';
 import { requestRoutes } from './usage/request.ts';
 import { statementRoutes } from './usage/statement.ts';
@@ -102,6 +103,7 @@ export const ROUTES: readonly Route[] = [
   ...firstStepRoutes,
   ...usageRoutes,
   ...costCentersRoutes,
+  ...endUserRoutes,
   ...allUsageRoutes,
   ...statementRoutes,
   ...monthEndRoutes,

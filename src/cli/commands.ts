@@ -20,7 +20,7 @@ import { requestCommand } from './nouns/request.ts';
 import { statementCommands } from './nouns/statement.ts';
 import { gatewayForgetCommand, statusCommand } from './nouns/status.ts';
 import { tokenCommands } from './nouns/token.ts';
-import { usageCommand } from './nouns/usage.ts';
+import { endUserCommands, usageCommand } from './nouns/usage.ts';
 import { usageChangeCommands } from './nouns/usage-change.ts';
 import { userCommands } from './nouns/user.ts';
 
@@ -52,6 +52,7 @@ export const COMMANDS: readonly Command[] = [
   ...userCommands,
   ...groupCommands,
   usageCommand,
+  ...endUserCommands,
   ...usageChangeCommands,
   ...costCenterCommands,
   marginCommand,

@@ -1,5 +1,5 @@
 import type { Visibility } from './assistant.ts';
-import { SCOPES, type Scope } from './key.ts';
+import { END_USERS, type EndUsers, SCOPES, type Scope } from './key.ts';
 import { type Refusal, refusal } from './refusal.ts';
 import { emailSpelling, nameSpelling, unseenIn } from './visible-text.ts';
 
@@ -126,6 +126,8 @@ export function readTemperature(text: string): number {
 export const readMaxTokens = wholeNumber(MOST.maxTokens);
 
 export const readScope: Read<Scope> = oneOf(...SCOPES);
+
+export const readEndUsers: Read<EndUsers> = oneOf(...END_USERS);
 
 export const readVisibility: Read<Visibility> = oneOf('company', 'private', 'persons', 'teams', 'projects');
 

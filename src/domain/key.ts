@@ -6,6 +6,15 @@ import type { Femto } from './money.ts';
 export const SCOPES = ['chat', 'embeddings', 'assistants'] as const;
 export type Scope = (typeof SCOPES)[number];
 
+/** Where the calls of a key name the people behind it: nowhere, in headers, or in headers and else in the body. */
+export const END_USERS = ['off', 'header', 'body'] as const;
+export type EndUsers = (typeof END_USERS)[number];
+
+/** A person behind a key, as gateways know one: their name is not kept here. */
+export interface EndUser {
+  readonly id: string;
+}
+
 /** A set of scopes as bits, so that a check is one AND. */
 export type ScopeSet = number;
 
@@ -47,6 +56,8 @@ export interface ApiKey extends Payer {
   readonly limits: Limits | null;
   /** null: it may do all that its scopes and its company allow. */
   readonly restriction: Restriction | null;
+  /** Where its calls name the people behind it. */
+  readonly endUsers: EndUsers;
 }
 
 /** What a key may do less than its company (contract section 5). null: nothing less. */

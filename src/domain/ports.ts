@@ -2,7 +2,7 @@ import type { Assistant } from './assistant.ts';
 import type { Company } from './company.ts';
 import type { GatewayError } from './errors.ts';
 import type { Channel, Delivery } from './event.ts';
-import type { ApiKey, Payer } from './key.ts';
+import type { ApiKey, EndUser, Payer } from './key.ts';
 import type { LimitKind, LimitsLeft } from './limits.ts';
 import type { Femto } from './money.ts';
 import type { BookedCall, KeyUsage, Outcome, UsageRecord } from './usage.ts';
@@ -10,7 +10,7 @@ import type { BookedCall, KeyUsage, Outcome, UsageRecord } from './usage.ts';
 /** A value in memory is returned as it is, any other as a promise: a hit costs no microtask. */
 export type MaybeAsync<T> = T | Promise<T>;
 
-/** Keys, companies and assistants. Rejects with GatewayError 503 when they cannot be looked up. */
+/** Keys, companies, assistants and end users. Rejects with GatewayError 503 when they cannot be looked up. */
 export interface Directory {
   /** The key with this SHA-256 digest (hex), also one that expired or was revoked; null when unknown. */
   key(digest: string): MaybeAsync<ApiKey | null>;
@@ -20,6 +20,8 @@ export interface Directory {
   company(id: string): MaybeAsync<Company | null>;
   /** An assistant of this company that is eligible for the API; null otherwise (spec section 2.6). */
   assistant(id: string, companyId: string): MaybeAsync<Assistant | null>;
+  /** The person of this name behind the keys of a company; a new one where there is none. null: the company takes none. */
+  endUser(companyId: string, name: string): MaybeAsync<EndUser | null>;
 }
 
 /** Metering, and the spend that the budget gate reads. */

@@ -17,7 +17,7 @@ import type { Endpoint, Outcome, UsageRecord, UsageSource } from './usage.ts';
  *   ,"price_input":…,"outcome":"completed","occurred_at":"                        "}
  *                                                         2026-11-21T10:15:30.123Z
  *
- * Details of the tokens and a cost centre are more members, at the end: they are copied as text.
+ * Details of the tokens, a cost centre and an end user are more members, at the end: they are copied as text.
  * Concatenating 16 strings and copying the result took 0.5 to 1.2 µs a record more.
  */
 export class RecordWriter {
@@ -28,19 +28,20 @@ export class RecordWriter {
 
   /** The most bytes a record can take. */
   room({ admission, source, outcome, details }: UsageRecord): number {
-    const { model, endpoint, costCenter } = admission;
+    const { model, endpoint, costCenter, endUserId } = admission;
     const shared = this.#sharedOf(model);
     const { inputText, outputText } = model.prices; // a cost has at most DIGITS more than they have together
     const digits = DIGITS + inputText.length + outputText.length;
     const label = costCenter === '' ? 0 : COST_CENTER.length + 6 * costCenter.length + 3; // at most an escape a unit
-    const more = label + (details === null ? 0 : DETAILS_ROOM);
+    const person = endUserId == null ? 0 : END_USER.length + ID_LENGTH + 2;
+    const more = label + person + (details === null ? 0 : DETAILS_ROOM);
     return startOf(shared, model, endpoint).length + digits + endOf(shared, model, source, outcome).length + more;
   }
 
   /** Writes a record into a buffer with room for it. @returns the offset behind it */
   write(record: UsageRecord, bytes: Buffer, at: number): number {
     const { admission, tokens, cost, source, outcome, details } = record;
-    const { model, payer, costCenter } = admission;
+    const { model, payer, costCenter, endUserId = null } = admission;
     const shared = this.#sharedOf(model);
     const start = startOf(shared, model, admission.endpoint);
     const end = endOf(shared, model, source, outcome);
@@ -60,10 +61,11 @@ export class RecordWriter {
     bytes.set(end, next);
     next += end.length;
     this.#iso.write(bytes, next - TIME_END, admission.at);
-    if (costCenter === '' && details === null) return next;
+    if (costCenter === '' && details === null && endUserId === null) return next;
     next--; // over the closing brace
     if (details !== null) next = writeDetails(bytes, next, details, record.currency);
     if (costCenter !== '') next += bytes.write(COST_CENTER + asciiJson(costCenter), next, 'latin1');
+    if (endUserId !== null) next += bytes.write(`${END_USER}${endUserId}"`, next, 'latin1');
     bytes[next] = CLOSE_BRACE;
     return next + 1;
   }
@@ -98,6 +100,7 @@ const TIME_END = TIME_LENGTH + '"}'.length;
 const COMPLETION = Buffer.from(',"completion_tokens":');
 const COST = Buffer.from(',"cost_eur":');
 const COST_CENTER = ',"cost_center":';
+const END_USER = ',"end_user_id":"';
 const DIGITS = COMPLETION.length + COST.length + 80; // two counts and the cost, without the digits of the prices
 
 const CACHED = Buffer.from(',"cached_tokens":');

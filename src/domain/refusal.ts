@@ -17,6 +17,7 @@ export type Noun =
   | 'alert'
   | 'receiver'
   | 'cost centre budget'
+  | 'end user'
   | 'event'
   | 'token'
   | 'statement'

@@ -36,6 +36,8 @@ export interface Admission {
   readonly day?: string;
   /** The cost centre that the caller named in `metadata`; empty: none. */
   readonly costCenter: string;
+  /** Id of the person behind the key; none: nobody was named. */
+  readonly endUserId?: string | null;
 }
 
 /** One ledger row (spec section 2.8), complete when it is made. */

@@ -8,10 +8,13 @@ import { modelAt } from '../domain/model.ts';
 import type { Hold, MaybeAsync } from '../domain/ports.ts';
 import { clientAddress } from '../domain/request/client-address.ts';
 import { costCenterIn } from '../domain/request/cost-center.ts';
+import { endUserInBody, endUserInHeaders } from '../domain/request/end-user.ts';
 import { lengthOf, textOf } from '../domain/tokens/prompt.ts';
 import { type Admission, FREE_ENDPOINT } from '../domain/usage.ts';
 import type { ClientRequest, ClientResponse } from '../http/exchange.ts';
 import type { RequestHead } from '../http/request-head.ts';
+import type { Members } from '../json/members.ts';
+import { parseObject } from '../json/parser.ts';
 import { newRequestId } from '../runtime/request-id.ts';
 import { CallMeter } from './answer/call-meter.ts';
 import type { Call, Lookup, Operation } from './endpoints/call.ts';
@@ -175,10 +178,11 @@ class ApiRequest implements BodyListener, ReplyListener {
       if (company.dailyBudget !== null || (restriction !== null && restriction.dailyBudget !== null)) {
         day = await admitDay(services, key, company, at); // 402
       }
+      const endUserId = key.endUsers === 'off' ? null : await this.#endUserId(key, body, call);
       const { requestId } = reply;
       const { endpoint } = operation;
       const costCenter = services.costCenters.of(key.companyId, month, named);
-      const admission: Admission = { requestId, payer: key, model, endpoint, at, month, day, costCenter };
+      const admission: Admission = { requestId, payer: key, model, endpoint, at, month, day, costCenter, endUserId };
       const sent = call.forward(services.names.of(model).upstream);
       const hold = this.#hold;
       const { limit } = call;
@@ -232,6 +236,24 @@ class ApiRequest implements BodyListener, ReplyListener {
   #headersCostCenter(): string {
     const { costCenterHeader } = this.#services.settings;
     return costCenterHeader === null ? '' : costCenterIn(this.#req.rawHeaders, costCenterHeader);
+  }
+
+  /** The id of the person whom the call names; null: nobody, or nobody who is known while the database is away. */
+  async #endUserId(key: ApiKey, body: RequestBody, call: Call): Promise<string | null> {
+    const { directory, settings } = this.#services;
+    const { endpoint } = this.#operation as Operation;
+    let name = endUserInHeaders(settings.endUserHeaders, this.#req.rawHeaders);
+    if (name === null && key.endUsers === 'body') {
+      const slice = (start: number, end: number): Buffer => body.slice(start, end);
+      name = endUserInBody(endpoint === 'messages', call.members, slice, membersOf);
+    }
+    if (name === null || endpoint === FREE_ENDPOINT) return null;
+    try {
+      const found = directory.endUser(key.companyId, name);
+      return (found instanceof Promise ? await found : found)?.id ?? null;
+    } catch {
+      return null; // it was logged
+    }
   }
 
   /** The body was sent. */
@@ -358,6 +380,11 @@ function wholeBound(bound: Bound, sent: readonly Buffer[], { files, filePieces }
   const text = textOf(sent, filePieces);
   if (lengthOf(text) > MOST_PARSED) return bound;
   return { ...bound, bounded: isTextAlone(JSON.parse(Buffer.concat(text).toString()), true) };
+}
+
+function membersOf(object: Buffer): Members | null {
+  const parsed = parseObject(object);
+  return typeof parsed === 'string' ? null : parsed.members;
 }
 
 function companyOf(services: Services, key: ApiKey): MaybeAsync<Company> {

@@ -42,6 +42,8 @@ export const PERMISSIONS = {
   'usage.read': MANAGERS,
   'usage.keep': MANAGERS,
   'cost-center.write': OWNERS, // budgets of cost centres
+  'end-user.read': MANAGERS,
+  'end-user.erase': OWNERS,
   'statement.read': OWNERS,
   'statement.close': OPERATOR,
   'key.read': MANAGERS,

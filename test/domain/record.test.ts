@@ -49,10 +49,12 @@ const record = fc
       }),
     ),
     costCenter: fc.oneof(fc.constant(''), fc.constant('Marketing'), fc.string({ unit: 'grapheme', maxLength: 64 })),
+    endUserId: fc.option(fc.uuid()),
   })
-  .map(({ model, endpoint, at, prompt, completion, source, outcome, costCenter, details }) => {
+  .map(({ model, endpoint, at, prompt, completion, source, outcome, costCenter, endUserId, details }) => {
     const payer = { id: randomUUID(), companyId: randomUUID() };
-    const admission = { requestId: randomUUID(), payer, model, endpoint, at, month: '2026-11-01', costCenter } as const;
+    const named = { costCenter, endUserId };
+    const admission = { requestId: randomUUID(), payer, model, endpoint, at, month: '2026-11-01', ...named } as const;
     // as a charge does
     const cached = details && Math.min(details.cached ?? 0, prompt);
     const cache = { cached, cacheWrite: details && Math.min(details.cacheWrite ?? 0, prompt - (cached ?? 0)) };
@@ -83,6 +85,7 @@ function expected({ admission, tokens, cost, source, outcome, details }: UsageRe
     ['occurred_at', `"${new Date(admission.at).toISOString()}"`],
     ...toldMembers(details),
     ...(admission.costCenter === '' ? [] : [['cost_center', asciiOnly(admission.costCenter)] as [string, string]]),
+    ...(admission.endUserId == null ? [] : [['end_user_id', `"${admission.endUserId}"`] as [string, string]]),
   ];
   return `{${members.map(([column, value]) => `"${column}":${value}`)}}`;
 }

@@ -19,6 +19,8 @@ export interface SomeUsage {
   readonly cacheWrite?: string;
   readonly at?: string;
   readonly center?: string;
+  /** Id of the person behind the key; none by default. */
+  readonly endUser?: string;
   /** Token details; not told by default. */
   readonly cached?: number;
   readonly written?: number;
@@ -43,6 +45,7 @@ export async function addUsage(sql: Sql, rows: readonly SomeUsage[]): Promise<vo
     price_cache_write: row.cacheWrite,
     occurred_at: row.at ?? `${(row.month ?? '2026-11-01').slice(0, 7)}-15T12:00:00Z`,
     cost_center: row.center ?? '',
+    end_user_id: row.endUser,
     cached_tokens: row.cached,
     cache_write_tokens: row.written,
     reasoning_tokens: row.reasoning,
@@ -50,15 +53,15 @@ export async function addUsage(sql: Sql, rows: readonly SomeUsage[]): Promise<vo
   await sql`
     insert into api_usage (billing_month, request_id, company_id, api_key_id, model_slug, upstream_model, endpoint,
       prompt_tokens, completion_tokens, price_input, price_output, price_cache_read, price_cache_write, cost_eur, usage_source, outcome, occurred_at, cost_center,
-      cached_tokens, cache_write_tokens, reasoning_tokens)
+      cached_tokens, cache_write_tokens, reasoning_tokens, end_user_id)
     select billing_month, request_id, company_id, api_key_id, model_slug, upstream_model, endpoint,
       prompt_tokens, completion_tokens, price_input, price_output, price_cache_read, price_cache_write,
       (prompt_tokens * price_input + completion_tokens * price_output
         + coalesce(cached_tokens * (price_cache_read - price_input), 0)
         + coalesce(cache_write_tokens * (price_cache_write - price_input), 0)) * 0.001,
-      'upstream', 'completed', occurred_at, cost_center, cached_tokens, cache_write_tokens, reasoning_tokens
+      'upstream', 'completed', occurred_at, cost_center, cached_tokens, cache_write_tokens, reasoning_tokens, end_user_id
     from json_to_recordset(${JSON.stringify(json)}::text::json) as row (billing_month date, request_id uuid, company_id uuid,
       api_key_id uuid, model_slug text, upstream_model text, endpoint text, prompt_tokens bigint, completion_tokens bigint,
       price_input numeric, price_output numeric, price_cache_read numeric, price_cache_write numeric, occurred_at timestamptz, cost_center text,
-      cached_tokens bigint, cache_write_tokens bigint, reasoning_tokens bigint)`;
+      cached_tokens bigint, cache_write_tokens bigint, reasoning_tokens bigint, end_user_id uuid)`;
 }

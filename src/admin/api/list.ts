@@ -4,6 +4,7 @@ import { auditOperations } from './audit.ts';
 import { companyOperations } from './company.ts';
 import { companyEndOperations } from './company-end.ts';
 import { costCenterOperations } from './cost-center.ts';
+import { endUserOperations } from './end-user.ts';
 import { erasureOperations } from './erasure.ts';
 import { eventOperations } from './event.ts';
 import type { ApiOperation } from './frame/operation.ts';
@@ -38,6 +39,7 @@ export const OPERATIONS: readonly ApiOperation[] = [
   ...usageOperations,
   ...usageChangeOperations,
   ...costCenterOperations,
+  ...endUserOperations,
   ...requestOperations,
   ...auditOperations,
   ...overviewOperations,

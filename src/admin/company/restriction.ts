@@ -1,6 +1,6 @@
 import { ALLOWED_MODELS, type Catalogue, listModels } from '../../domain/gate.ts';
 import { LIMIT_SETTINGS } from '../../domain/settings/company.ts';
-import { KEY_BUDGET, KEY_MODELS, NETWORKS, RESTRICTIONS } from '../../domain/settings/key.ts';
+import { END_USER, KEY_BUDGET, KEY_MODELS, NETWORKS, NEW_KEY, RESTRICTIONS } from '../../domain/settings/key.ts';
 import type { KeyRow } from '../../store/company/key.ts';
 import type { FormState } from '../page/field.ts';
 import { type Html, html, raw } from '../page/html.ts';
@@ -17,7 +17,7 @@ export function restrictionFields(state: FormState, company: Catalogue, key: Key
   return html`<p class="muted">${restrictions.lead}</p>
 <div class="pair">${settingFields(state, LIMIT_SETTINGS, key)}${settingFields(state, KEY_BUDGET, key, { hint })}</div>
 ${modelField(state, company, key)}
-${settingFields(state, NETWORKS, key)}`;
+${settingFields(state, NETWORKS, key)}${settingFields(state, END_USER, key ?? NEW_KEY)}`;
 }
 
 /** The fields of the restrictions, folded until something is in one. */

@@ -53,7 +53,7 @@ const MEMBER_TABS = {
 const BELOW: Readonly<Record<string, readonly string[]>> = {
   '/companies': ['companies/new'],
   '/users': ['groups'],
-  usage: ['cost-centers', 'cost-center'],
+  usage: ['cost-centers', 'cost-center', 'end-users'],
   models: ['playground'],
   settings: ['tokens', 'close', 'kept', 'alerts'],
 };

@@ -52,7 +52,7 @@ ${mayNow(c, 'cost-center.write') ? addForm(c, form, path) : ''}
 }
 
 /** The month of the address, or the present one: its first day. @throws FieldError */
-function askedMonth(c: PageContext): { readonly month: string; readonly isPresent: boolean } {
+export function askedMonth(c: PageContext): { readonly month: string; readonly isPresent: boolean } {
   const { calendar, clock } = c.var.services;
   const present = wholeMonth(calendar.date(clock())).from;
   const asked = c.req.query('month') || null;
@@ -61,7 +61,7 @@ function askedMonth(c: PageContext): { readonly month: string; readonly isPresen
 }
 
 /** The choice of another month. */
-function monthForm(c: PageContext, path: string, month: string, known: readonly string[]): Html {
+export function monthForm(c: PageContext, path: string, month: string, known: readonly string[]): Html {
   const { format } = c.var;
   const { usage: words } = format.words;
   const months = [...new Set([...known, month])].sort().reverse();

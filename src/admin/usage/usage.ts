@@ -99,7 +99,7 @@ export async function usagePage(c: PageContext, form: Form): Promise<Response> {
     times && read(c, (sql) => readUsageChange(sql, id, times, filters)),
     groups && read(c, (sql) => readUsageTable(sql, id, filters, tableQuery(c, query, groups))),
   ]);
-  const { usage: words, ownUsage, costCenters } = format.words;
+  const { usage: words, ownUsage, costCenters, endUsers } = format.words;
   const name = isOwn ? ownUsage.name : words.of(usage.company_name);
   const month = isMonth(range) ? `?month=${range.from.slice(0, 7)}` : '';
   const when = rangeText(range, format);
@@ -107,7 +107,7 @@ export async function usagePage(c: PageContext, form: Form): Promise<Response> {
 <div class="title-row"><h1>${center === null ? (isOwn ? ownUsage : words).title(when) : costCenterTitle(center, when, format)}</h1>${
     keys?.length === 0
       ? ''
-      : html`<p class="actions">${isOwn ? '' : html`<a class="button quiet" href="cost-centers${month}">${costCenters.link}</a> `}<a class="button quiet" href="#export">${words.export}</a></p>`
+      : html`<p class="actions">${isOwn ? '' : html`<a class="button quiet" href="cost-centers${month}">${costCenters.link}</a> <a class="button quiet" href="end-users${month}">${endUsers.link}</a> `}<a class="button quiet" href="#export">${words.export}</a></p>`
   }</div>`;
   if (keys?.length === 0) {
     const link = (text: string) => html`<a href="${keysPath(c, id)}">${text}</a>`;

@@ -2,7 +2,7 @@ import { budgetOf, dayBudgetOf } from '../../domain/budget.ts';
 import { readDuration, readUuid } from '../../domain/field.ts';
 import { ALLOWED_MODELS } from '../../domain/gate.ts';
 import { digestOf, MOST_OVERLAP, possibleKeysIn } from '../../domain/key.ts';
-import { KEY, networksOf, PURPOSE, RESTRICTIONS, scopesOf } from '../../domain/settings/key.ts';
+import { END_USER, endUsersOf, KEY, networksOf, PURPOSE, RESTRICTIONS, scopesOf } from '../../domain/settings/key.ts';
 import { limitTexts, restrictionTexts } from '../../domain/settings/limit-text.ts';
 import { actorName } from '../../domain/wording/change-text.ts';
 import { changeKey, createKey, revokeKey, rotateKey } from '../../operations/key.ts';
@@ -30,7 +30,7 @@ export const keyCommands: readonly Command[] = [
     options: {
       company_id: required('--company ID', readUuid, 'company of the key'),
       ...newOptions({ ...PURPOSE, expires_at }, false),
-      ...changeOptions(RESTRICTIONS),
+      ...changeOptions({ ...RESTRICTIONS, ...END_USER }),
     },
     change: (sql, caller, { company_id, ...values }) => createKey(sql, caller, company_id, values),
     done: 'Key created. It is shown only this once: store it now, like a password.',
@@ -39,7 +39,7 @@ export const keyCommands: readonly Command[] = [
   keys.set({
     summary: 'change the name, scopes, expiry, limits or restrictions of a key',
     operand: keyId,
-    options: changeOptions({ ...PURPOSE, expires_at, ...RESTRICTIONS }),
+    options: changeOptions({ ...PURPOSE, expires_at, ...RESTRICTIONS, ...END_USER }),
     notes:
       'What is not given stays as it is. Scopes, models and networks that are given replace the ones before; the value none clears a setting. Running gateways apply the change within one second.',
     change: (sql, caller, values, id) => changeKey(sql, caller, id, null, someChange(values)),
@@ -149,5 +149,6 @@ function members(key: KeyRow): Record<string, string> {
     ...(budget !== null && { 'EUR per month': budgetText(budget) }),
     ...(dayBudgetOf(key) !== null && { 'EUR per day': budgetText(dayBudgetOf(key)) }),
     ...(networks !== null && { networks: networks.join(', ') }),
+    ...(endUsersOf(key) !== 'off' && { 'end users': `named in the ${endUsersOf(key)}` }),
   };
 }

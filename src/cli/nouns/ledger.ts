@@ -27,7 +27,7 @@ export const ledgerCommands: readonly Command[] = [
     summary: 'check counters, seals and statements; exits 1 on a difference',
     options: {},
     notes:
-      'Every counter of monthly_spend and every figure of usage_daily, usage_company_days, usage_key_months, usage_model_days, usage_details and upstream_cost_monthly must be the sum of its rows. Every batch of rows has a seal, chained to the seal before it; the command names rows that were edited or removed afterwards. Rows without a seal were written by another program or before seals existed; the command counts them. Every statement is proven from the rows it covers, and every row of a closed month must be in its statement or in a correction.\nReads the whole ledger. Safe while gateways run.',
+      'Every counter of monthly_spend and every figure of usage_daily, usage_company_days, usage_key_months, usage_model_days, usage_details, usage_end_user_days and upstream_cost_monthly must be the sum of its rows. Every batch of rows has a seal, chained to the seal before it; the command names rows that were edited or removed afterwards. Rows without a seal were written by another program or before seals existed; the command counts them. Every statement is proven from the rows it covers, and every row of a closed month must be in its statement or in a correction.\nReads the whole ledger. Safe while gateways run.',
     async run({ read, progress }) {
       const tell = nowAndThen((table) => progress(`checking ${table}`));
       const { checked, differences } = await verifyStill(read, verifyLedger);

@@ -1,11 +1,18 @@
 import { budgetOf } from '../../domain/budget.ts';
-import { readMonth, readUuid } from '../../domain/field.ts';
+import { oneOf, readMonth, readUuid } from '../../domain/field.ts';
 import { reasonOfCode } from '../../domain/reports/request-explanation.ts';
 import type { UsageSums } from '../../domain/usage.ts';
+import { eraseEndUser } from '../../operations/end-user.ts';
+import { findCompany } from '../../store/company/company.ts';
+import { type EndUserRow, pageOfEndUsers } from '../../store/company/end-user.ts';
+import type { Sql } from '../../store/connection/pool.ts';
+import { readPresentMonth } from '../../store/usage/company-usage.ts';
 import type { DetailSums } from '../../store/usage/details.ts';
+import { readUsageByEndUser } from '../../store/usage/end-user.ts';
 import { summarizeUsage } from '../../store/usage/summary.ts';
-import { command, optional, required } from '../frame/command.ts';
-import { type Cell, card, listing, sections, tokenDetails } from '../frame/text.ts';
+import { type Command, command, optional, required } from '../frame/command.ts';
+import { commandsOf } from '../frame/noun.ts';
+import { type Cell, card, instant, listing, minute, sections, tokenDetails } from '../frame/text.ts';
 import { budgetText } from './company.ts';
 
 /** Columns of sums, all of them numbers. PROMPT and COMPLETION are tokens. */
@@ -23,10 +30,12 @@ export const usageCommand = command({
   options: {
     company: required('--company ID', readUuid, 'company to show'),
     month: optional('--month YYYY-MM', readMonth, 'month to show; default: the current one in the billing time zone'),
+    by: optional('--by end-user', oneOf('end-user'), 'show what each person behind a key cost instead'),
   },
   notes:
     'Refused and failed requests cost nothing and are not among the others. EUR amounts are exact. In JSON they are strings, so that no parser rounds them.',
-  async run({ read }, { company, month }) {
+  async run({ read }, { company, month, by }) {
+    if (by !== undefined) return read((sql) => usageByEndUser(sql, company, month ?? null), company);
     const usage = await read((sql) => summarizeUsage(sql, company, month ?? null), company);
     const centers = usage.by_cost_center;
     const { answers, token_details: details } = usage;
@@ -61,6 +70,50 @@ export const usageCommand = command({
     return { json: usage, text };
   },
 });
+
+async function usageByEndUser(sql: Sql, company: string, asked: string | null) {
+  const month = asked ?? (await readPresentMonth(sql));
+  const { name } = await findCompany(sql, company);
+  const usage = await readUsageByEndUser(sql, company, month, null);
+  const json = { company_id: company, company_name: name, month: month.slice(0, 7), ...usage };
+  const columns = { 'END USER': endUserName, ...SUMS, ID: ({ id }: { id: string }) => id };
+  const title = `End users of ${name} in ${json.month}, as calls named them: ${usage.count}`;
+  return { json, text: sections(title, listing(usage.end_users, columns, '', NUMBERS)) };
+}
+
+const endUserName = ({ name }: Pick<EndUserRow, 'name'>) => name ?? '(erased)';
+
+/** The people behind keys that a front end holds for many. */
+export const endUserCommands: readonly Command[] = [
+  commandsOf('end-user', {}, String).list({
+    summary: 'list the people behind keys that name them (key set --end-users)',
+    options: { company: required('--company ID', readUuid, 'company of the keys') },
+    notes: 'Whoever holds such a key can name anybody. "tollgate usage summary --by end-user" has what each cost.',
+    async read(sql, { company }) {
+      await findCompany(sql, company);
+      return (await pageOfEndUsers(sql, company, { after: null, limit: Number.MAX_SAFE_INTEGER - 1 })).rows;
+    },
+    columns: () => ({
+      ID: ({ id }) => id,
+      NAME: endUserName,
+      'FIRST SEEN (UTC)': ({ first_seen }) => minute(first_seen),
+      'LAST SEEN (UTC)': ({ last_seen }) => minute(last_seen),
+    }),
+    empty: 'No call has named anybody; "tollgate key set KEY_ID --end-users header" makes a key take names.',
+  }),
+  command({
+    name: 'end-user erase',
+    summary: 'erase the name of a person behind a key; what the person cost stays',
+    operand: { shown: 'END_USER_ID', meaning: 'id of the person, from "tollgate end-user list"', read: readUuid },
+    options: {},
+    notes:
+      'Afterwards nothing leads from the name to the calls, and the same name is somebody new. Gateways forget it within one second.',
+    async run({ transact }, _values, id) {
+      const erased = await transact((sql) => eraseEndUser(sql, id, null));
+      return { json: erased, text: `The name of end user ${id} was erased at ${instant(erased.erased_at as Date)}.` };
+    },
+  }),
+];
 
 /** The token details of the calls whose upstream told them. */
 function detailsOf(details: DetailSums): Record<string, Cell> {

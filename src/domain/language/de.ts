@@ -98,6 +98,7 @@ export const de: Words = {
     erased: 'Die Person ist gelöscht.',
     'budget-saved': 'Das Budget ist gespeichert.',
     'budget-removed': 'Das Budget ist entfernt.',
+    'name-erased': 'Der Name ist gelöscht.',
     'receiver-added': 'Hinzugefügt.',
     'receiver-asked': 'Hinzugefügt. An die Adresse wurde ein Link gesendet; Budgethinweise erhält sie erst, wenn ihr Empfänger zugestimmt hat.',
     'receiver-unsent': 'Hinzugefügt, aber der Link konnte nicht gesendet werden. Senden Sie ihn später noch einmal.',
@@ -241,6 +242,7 @@ export const de: Words = {
     alert: 'Diesen Budgethinweis gibt es nicht.',
     receiver: 'Diesen Empfänger gibt es nicht.',
     'cost centre budget': 'Diese Kostenstelle hat kein Budget.',
+    'end user': 'Diesen Endnutzer gibt es nicht.',
     event: 'Dieses Ereignis gibt es nicht.',
     token: 'Dieses Verwaltungstoken gibt es nicht.',
     statement: 'Diese Abrechnung gibt es nicht.',
@@ -604,6 +606,11 @@ export const de: Words = {
         why: 'um zu wissen, wem ein Schlüssel gehört, und den richtigen zu widerrufen',
         until: 'bis zur Löschung',
       },
+      endUsers: {
+        what: 'Personen hinter Schlüsseln, die sie nennen: der Name, den Aufrufe angeben, wann er zuerst und zuletzt vorkam. Von gelöschten die ID, die auch in den Buchungen steht',
+        why: 'um zu zeigen, wer was gekostet hat',
+        until: 'bis der Name gelöscht wird: einzeln durch Inhaber oder Betreiber, oder mit dem Unternehmen',
+      },
       reveals: {
         what: 'Der Text eines neuen Schlüssels, verschlüsselt für das Formular, das ihn angelegt hat',
         why: 'um ihn einmal anzuzeigen',
@@ -655,7 +662,7 @@ export const de: Words = {
         until: 'auf Dauer; die vergangener Monate dürfen gelöscht werden',
       },
       ledger: {
-        what: 'Buchungen und ihre Summen, nichts unmittelbar über Personen: Zeit, Modell, Anzahl der Token, Kosten, Kostenstelle und ID des Schlüssels jedes Aufrufs. Eine Kostenstelle nennt der Aufrufer, und sie lässt sich nicht löschen: Sie ist für Konten da, nicht für Namen von Personen. Verwendet nur eine Person einen Schlüssel, etwa ein Mitglied einen eigenen, zeigen die Buchungen, wann sie gearbeitet hat',
+        what: 'Buchungen und ihre Summen, nichts unmittelbar über Personen: Zeit, Modell, Anzahl der Token, Kosten, Kostenstelle und IDs von Schlüssel und Endnutzer jedes Aufrufs. Eine Kostenstelle nennt der Aufrufer, und sie lässt sich nicht löschen: Sie ist für Konten da, nicht für Namen von Personen. Verwendet nur eine Person einen Schlüssel, etwa ein Mitglied einen eigenen, zeigen die Buchungen, wann sie gearbeitet hat',
         why: 'Rechnungen',
         until: 'so lange, wie es die gesetzlichen Aufbewahrungsfristen verlangen',
       },
@@ -769,6 +776,9 @@ export const de: Words = {
     notListed: (slug) => `${slug} (derzeit nicht gelistet)`,
     networks: 'Netze',
     networksHint: 'Von wo aus er verwendet werden darf, je ein Netz pro Zeile, zum Beispiel 203.0.113.0/24 oder 2001:db8::/32. Eine Adresse allein steht für sich selbst. Leer: von überall.',
+    endUsers: 'Endnutzer',
+    endUsersHint: 'Für den Schlüssel einer Oberfläche, die viele gemeinsam nutzen: wo ihre Aufrufe die Person nennen. Die Seiten zeigen dann, wer was gekostet hat. Wer den Schlüssel hat, kann jeden Namen angeben.',
+    endUsersIn: { off: 'Nicht genannt', header: 'In einem Header', body: 'In einem Header, sonst im Rumpf der Anfrage' },
   },
 
   keys: {
@@ -1216,6 +1226,28 @@ export const de: Words = {
     remove: (name) => `Ansicht ${name} entfernen`,
     full: (most) => `lässt sich nicht speichern: Sie haben ${most} Ansichten. Entfernen Sie zuerst eine.`,
   },
+  endUsers: {
+    link: 'Endnutzer',
+    title: (month) => `Endnutzer im ${month}`,
+    of: (company) => `Endnutzer von ${company}`,
+    lead: 'Die Personen, die Aufrufe nennen, wenn viele über eine Oberfläche denselben Schlüssel nutzen. Was jede an API-Aufrufen gekostet hat:',
+    one: 'Endnutzer',
+    model: 'Modell',
+    key: 'Schlüssel',
+    day: 'Tag',
+    all: 'Alle Endnutzer',
+    seen: ({ first, last }) => parts`Zuerst gesehen: ${first}, zuletzt: ${last}.`,
+    erased: (id) => `gelöscht (${id})`,
+    erasedAt: (when) => parts`Name gelöscht: ${when}.`,
+    empty: (month) => `Im ${month} hat kein Aufruf jemanden genannt. Ob die Aufrufe eines Schlüssels Personen nennen, steht auf seiner Seite.`,
+    emptyOne: (month) => `Keine Aufrufe im ${month}.`,
+    most: ({ shown, count }) => `Die ${shown} teuersten von ${count}.`,
+    foot: 'Wer einen solchen Schlüssel hat, kann jeden Namen angeben: Die Zahlen sind so verlässlich wie die Oberfläche.',
+    erase: 'Namen löschen',
+    eraseTitle: 'Diesen Namen löschen?',
+    eraseText: 'Die Kosten bleiben, und nichts führt mehr vom Namen zu ihnen. Wer wieder mit diesem Namen kommt, gilt als neu. Das lässt sich nicht rückgängig machen.',
+  },
+
   costCenters: {
     link: 'Kostenstellen',
     title: (month) => `Kostenstellen im ${month}`,
@@ -1753,6 +1785,7 @@ export const de: Words = {
       invitations: 'Einladung',
       alert_receivers: 'Empfänger von Hinweisen',
       cost_center_budgets: 'Budget der Kostenstelle',
+      end_users: 'Endnutzer',
     },
     filters: {
       what: 'Was ist passiert?',

@@ -116,6 +116,7 @@ export const en = {
     erased: 'The person is erased.',
     'budget-saved': 'The budget is saved.',
     'budget-removed': 'The budget is removed.',
+    'name-erased': 'The name is erased.',
     'receiver-added': 'Added.',
     'receiver-asked': 'Added. The address was sent a link, and gets no alerts until its reader agrees.',
     'receiver-unsent': 'Added, but the link could not be sent. Send it again in a while.',
@@ -184,6 +185,7 @@ export const en = {
     alert: 'There is no such alert.',
     receiver: 'There is no such receiver.',
     'cost centre budget': 'This cost centre has no budget.',
+    'end user': 'There is no such end user.',
     event: 'There is no such event.',
     token: 'There is no such administration token.',
     statement: 'There is no such statement.',
@@ -553,6 +555,11 @@ export const en = {
         why: 'to know whose key it is, and to revoke the right one',
         until: 'until erasure',
       },
+      endUsers: {
+        what: 'People behind keys that name them: the name that calls give, when it was first and last seen. Of an erased one the id, which the ledger has too',
+        why: 'to tell who cost what',
+        until: 'until the name is erased: by its owners and operators, one by one, or with the company',
+      },
       reveals: {
         what: 'The text of a new key, encrypted for the form that made it',
         why: 'to show it once',
@@ -604,7 +611,7 @@ export const en = {
         until: 'for good; those of past months may be deleted',
       },
       ledger: {
-        what: 'The ledger and its sums, nothing of persons directly: time, model, token counts, cost, cost centre and id of the key of each call. A cost centre is what the caller named and cannot be erased: it is for accounts, not for names of persons. Where one person alone uses a key, such as an own key of a member, they tell when that person worked',
+        what: 'The ledger and its sums, nothing of persons directly: time, model, token counts, cost, cost centre and ids of the key and the end user of each call. A cost centre is what the caller named and cannot be erased: it is for accounts, not for names of persons. Where one person alone uses a key, such as an own key of a member, they tell when that person worked',
         why: 'invoices',
         until: 'as long as bookkeeping law wants it',
       },
@@ -717,6 +724,9 @@ export const en = {
     notListed: (slug: string) => `${slug} (not listed now)`,
     networks: 'Networks',
     networksHint: 'Where it may be used from, one on each line, such as 203.0.113.0/24 or 2001:db8::/32. An address alone means itself. Empty: from anywhere.',
+    endUsers: 'End users',
+    endUsersHint: 'For the key of a front end that many people share: where its calls name the person. Pages then show who cost what. Whoever holds the key can name anybody.',
+    endUsersIn: { off: 'Not named', header: 'In a header', body: 'In a header, else in the body' },
   },
 
   keys: {
@@ -1160,6 +1170,28 @@ export const en = {
     remove: (name: string) => `Remove the view ${name}`,
     full: (most: number) => `cannot be saved: you have ${most} views. Remove one first.`,
   },
+  endUsers: {
+    link: 'End users',
+    title: (month: string) => `End users in ${month}`,
+    of: (company: string) => `End users of ${company}`,
+    lead: 'The people whom calls name, where a key is a front end’s and many share it. What each cost in API calls:',
+    one: 'End user',
+    model: 'Model',
+    key: 'Key',
+    day: 'Day',
+    all: 'All end users',
+    seen: ({ first, last }: Record<'first' | 'last', unknown>) => parts`First seen ${first}, last ${last}.`,
+    erased: (id: string) => `erased (${id})`,
+    erasedAt: (when: unknown) => parts`The name was erased ${when}.`,
+    empty: (month: string) => `No call named anybody in ${month}. The page of a key says whether its calls name people.`,
+    emptyOne: (month: string) => `No calls in ${month}.`,
+    most: ({ shown, count }: { shown: string; count: string }) => `The ${shown} with the highest cost of ${count}.`,
+    foot: 'Whoever holds such a key can name anybody: the figures are as trustworthy as the front end.',
+    erase: 'Erase name',
+    eraseTitle: 'Erase this name?',
+    eraseText: 'The cost stays, and nothing leads from the name to it any more. Whoever comes with the name again is somebody new. This cannot be undone.',
+  },
+
   costCenters: {
     link: 'Cost centres',
     title: (month: string) => `Cost centres in ${month}`,
@@ -1693,6 +1725,7 @@ export const en = {
       invitations: 'invitation',
       alert_receivers: 'receiver of alerts',
       cost_center_budgets: 'budget of the cost centre',
+      end_users: 'end user',
     },
     filters: {
       what: 'What happened',

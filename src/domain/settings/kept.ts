@@ -38,6 +38,7 @@ export const KEPT: Readonly<Record<Entry, Tables>> = {
   costCenters: { cost_center_budgets: 'name' },
   company: { companies: textsOf({ ...COMPANY, ...DISABLED }) },
   keys: { api_keys: `${textsOf(KEY)} digest prefix created_by purpose` },
+  endUsers: { end_users: 'name' },
   reveals: { key_reveals: 'ciphertext' },
   tokens: { admin_tokens: 'name digest access created_by' },
   answers: { idempotent_answers: 'key_digest request answer secret' },
@@ -51,7 +52,8 @@ export const KEPT: Readonly<Record<Entry, Tables>> = {
   ledger: {
     api_usage: 'model_slug upstream_model endpoint usage_source outcome cost_center',
     usage_daily: LEDGER_COLUMNS, usage_company_days: LEDGER_COLUMNS,
-    usage_key_months: 'endpoint cost_center', usage_details: 'model_slug endpoint cost_center', monthly_spend: '',
+    usage_key_months: 'endpoint cost_center', usage_details: 'model_slug endpoint cost_center',
+    usage_end_user_days: 'model_slug', monthly_spend: '',
   },
   statements: { statements: 'content previous digest opened_by', statement_rows: 'request_ids row_digests', late_usage: '' },
   requests: { request_trail: 'endpoint model_slug asked code param outcome upstream_reason' },

@@ -1,6 +1,6 @@
-import { readBudget, readName, readScope, readSlug } from '../field.ts';
+import { readBudget, readEndUsers, readName, readScope, readSlug } from '../field.ts';
 import { ALLOWED_MODELS } from '../gate.ts';
-import { SCOPES, type Scope } from '../key.ts';
+import { END_USERS, type EndUsers, SCOPES, type Scope } from '../key.ts';
 import { type End, readMoment } from '../price.ts';
 import { readCidr } from '../request/cidr.ts';
 import { budgetSchema, LIMIT_SETTINGS } from './company.ts';
@@ -106,19 +106,37 @@ const allowed_cidrs = {
   },
 } as Setting<readonly string[] | null>;
 
+const end_users = {
+  kind: 'choice',
+  schema: schema.oneOf(
+    END_USERS,
+    'where calls name the person behind the key: nowhere, in a header, or in a header and else in the body',
+  ),
+  option: '--end-users off|header|body',
+  meaning: 'where calls name the person behind the key; whoever holds the key can name anybody',
+  read: readEndUsers,
+  field: {
+    name: 'end_users',
+    label: ({ restrictions }) => restrictions.endUsers,
+    hint: ({ restrictions }) => restrictions.endUsersHint,
+    choices: ({ restrictions }) => END_USERS.map((each) => [each, restrictions.endUsersIn[each]]),
+  },
+} as Setting<EndUsers>;
+
 /** The settings in the groups of forms. */
 export const SCOPED = { scopes };
 export const PURPOSE = { name, ...SCOPED };
 export const KEY_BUDGET = { monthly_budget_eur, daily_budget_eur };
 export const KEY_MODELS = { [ALLOWED_MODELS]: allowed_models };
 export const NETWORKS = { allowed_cidrs };
+export const END_USER = { end_users };
 
 /** What a key may do less than its company (contract section 5), in the order of options. null: nothing less. */
 export const RESTRICTIONS = { ...LIMIT_SETTINGS, ...KEY_MODELS, ...KEY_BUDGET, ...NETWORKS };
 export type RestrictionColumns = Values<typeof RESTRICTIONS>;
 
-/** The same, in the order of forms and answers. */
-const RESTRICTED = { ...LIMIT_SETTINGS, ...KEY_BUDGET, ...KEY_MODELS, ...NETWORKS };
+/** The same, in the order of forms and answers, and what its calls tell of people. */
+const RESTRICTED = { ...LIMIT_SETTINGS, ...KEY_BUDGET, ...KEY_MODELS, ...NETWORKS, ...END_USER };
 
 /** What a form changes of a key. */
 export const EDITED = { ...PURPOSE, ...RESTRICTED };
@@ -127,9 +145,11 @@ export const EDITED = { ...PURPOSE, ...RESTRICTED };
 export const KEY = { ...PURPOSE, expires_at, ...RESTRICTED };
 
 /** A new key may do all that a key may, unless somebody says less. */
-export const NEW_KEY = { scopes: SCOPES };
+export const NEW_KEY = { scopes: SCOPES, end_users: END_USERS[0] };
 
 /** What a key may do. */
 export const scopesOf = (key: Values<typeof SCOPED>) => key.scopes;
 /** The networks that a key may be used from; null: any. */
 export const networksOf = (key: Values<typeof NETWORKS>) => key.allowed_cidrs;
+/** Where the calls of a key name people. */
+export const endUsersOf = (key: Values<typeof END_USER>) => key.end_users;

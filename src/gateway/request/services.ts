@@ -43,6 +43,8 @@ interface ApiSettings extends ListenerLimits {
   readonly costCenterMember: string | null;
   /** The header that does where the body names none, in lowercase; null: none does. */
   readonly costCenterHeader: string | null;
+  /** The headers that name the person behind a key, in lowercase, in their order. */
+  readonly endUserHeaders: readonly string[];
   /** The currency in which the upstream tells its own cost, such as "USD". */
   readonly upstreamCurrency: string;
 }

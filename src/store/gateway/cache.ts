@@ -110,6 +110,12 @@ export class Cache<T extends object> {
     if (load !== undefined) this.#outdate(load);
   }
 
+  /** As `drop`, of those whose value is meant: any read that is under way may be one of them. */
+  dropIf(isMeant: (value: T) => boolean): void {
+    for (const [id, { value }] of [...this.#entries.entries()]) if (isMeant(value)) this.#entries.delete(id);
+    for (const load of this.#loads.values()) this.#outdate(load);
+  }
+
   clear(): void {
     this.#entries.clear();
     this.doubt();

@@ -4,7 +4,7 @@ import { type Assistant, isEligible, promptPieces } from '../../domain/assistant
 import type { Company } from '../../domain/company.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import { UUID } from '../../domain/field.ts';
-import { type ApiKey, REVOKED, type Restriction, scopeSet } from '../../domain/key.ts';
+import { type ApiKey, type EndUser, type EndUsers, REVOKED, type Restriction, scopeSet } from '../../domain/key.ts';
 import { eachLimit, type Limits } from '../../domain/limits.ts';
 import type { ComingPrice, Model } from '../../domain/model.ts';
 import { type Femto, parseEur, parsePrices } from '../../domain/money.ts';
@@ -17,7 +17,9 @@ import { Cache } from './cache.ts';
 import type { Follower } from './change-feed.ts';
 
 /** Most entries kept of each; the least recently used go first. */
-export type DirectoryOptions = { readonly [most in 'maxKeys' | 'maxCompanies' | 'maxAssistants']?: number } & {
+export type DirectoryOptions = {
+  readonly [most in 'maxKeys' | 'maxCompanies' | 'maxAssistants' | 'maxEndUsers']?: number;
+} & {
   /** Milliseconds from one comparison of all with the database to the next. Default one minute. */
   readonly checkMs?: number;
 };
@@ -30,7 +32,7 @@ const NONE: ReadonlySet<string> = new Set();
 const NO_MODELS: ReadonlyMap<string, Model> = new Map();
 
 /**
- * Keys, companies, models and assistants in memory. Nothing expires: the change feed tells of changes. Beside it, all is
+ * Keys, companies, models, assistants and end users in memory. Nothing expires: the change feed tells of changes. Beside it, all is
  * compared with the database now and then, so that a change that nobody announced comes late, and not never. The shared
  * models are one map for all companies; a company gets the newest map when it is next asked for.
  */
@@ -38,6 +40,8 @@ export class CachedDirectory implements Directory, Follower {
   readonly keys: Cache<ApiKey>;
   readonly companies: Cache<Company>;
   readonly assistants: Cache<Assistant>;
+  /** By company and name. Not compared with the database: that would add again whoever was erased. */
+  readonly endUsers: Cache<EndUser>;
 
   readonly #db: Database;
   readonly #log: Logger;
@@ -55,7 +59,8 @@ export class CachedDirectory implements Directory, Follower {
   #unchecked: [cache: Cache<ApiKey> | Cache<Company> | Cache<Assistant>, ids: string[]][] = [];
 
   constructor(db: Database, log: Logger, options: DirectoryOptions = {}) {
-    const { maxKeys = 131_072, maxCompanies = 131_072, maxAssistants = 10_000, checkMs = 60_000 } = options;
+    const { maxKeys = 131_072, maxCompanies = 131_072, maxAssistants = 10_000 } = options;
+    const { maxEndUsers = 131_072, checkMs = 60_000 } = options;
     this.#db = db;
     this.#log = log;
     this.#checkMs = checkMs;
@@ -73,6 +78,7 @@ export class CachedDirectory implements Directory, Follower {
       maxWeight: MAX_PROMPT_BYTES,
       weigh: ({ prompt }) => prompt.reduce((sum, { length }) => sum + length, 200),
     });
+    this.endUsers = new Cache((names) => this.#read((sql) => findEndUsers(sql, names)), { max: maxEndUsers });
   }
 
   key(digest: string): MaybeAsync<ApiKey | null> {
@@ -102,19 +108,24 @@ export class CachedDirectory implements Directory, Follower {
     return assistant instanceof Promise ? assistant.then(own) : own(assistant);
   }
 
+  endUser(companyId: string, name: string): MaybeAsync<EndUser | null> {
+    return this.endUsers.get(`${companyId} ${name}`);
+  }
+
   changed(kind: string, subject: string): void {
     if (kind === 'key') this.keys.drop(subject);
     else if (kind === 'assistant') this.assistants.drop(subject);
+    else if (kind === 'end_user') this.endUsers.dropIf(({ id }) => id === subject);
     else if (kind === 'company' || (kind === 'model' && subject !== '')) this.companies.drop(subject);
     else if (kind === 'model') this.#renewSharedModels();
     else if (kind === 'all') {
-      for (const cache of [this.keys, this.companies, this.assistants]) cache.clear();
+      for (const cache of [this.keys, this.companies, this.assistants, this.endUsers]) cache.clear();
       this.#renewSharedModels();
     }
   }
 
   missed(): void {
-    for (const cache of [this.keys, this.companies, this.assistants]) cache.doubt();
+    for (const cache of [this.keys, this.companies, this.assistants, this.endUsers]) cache.doubt();
     this.#renewSharedModels();
   }
 
@@ -224,6 +235,7 @@ interface KeyColumns extends Limits {
   readonly budget: string | null;
   readonly dailyBudget: string | null;
   readonly networks: readonly string[] | null;
+  readonly endUsers: EndUsers;
 }
 
 async function readKeys(sql: Sql, digests: readonly string[]): Promise<Map<string, ApiKey>> {
@@ -231,12 +243,12 @@ async function readKeys(sql: Sql, digests: readonly string[]): Promise<Map<strin
     select encode(digest, 'hex') as digest, id, company_id as "companyId", scopes,
       (extract(epoch from expires_at) * 1000)::float8 as "expiresAt", revoked_at is not null as "isRevoked", ${limitColumns(sql)},
       allowed_model_slugs as models, monthly_budget_eur::text as budget, daily_budget_eur::text as "dailyBudget",
-      allowed_cidrs::text[] as networks
+      allowed_cidrs::text[] as networks, end_users as "endUsers"
     from api_keys k
     where digest = any(select decode(d, 'hex') from unnest(${digests as string[]}::text[]) as t (d))
       and not exists (select 1 from companies c where c.id = k.company_id and c.closed_at is not null)`;
   return new Map(
-    rows.map(({ digest, id, companyId, scopes, expiresAt, isRevoked, ...row }) => [
+    rows.map(({ digest, id, companyId, scopes, expiresAt, isRevoked, endUsers, ...row }) => [
       digest,
       Object.freeze({
         id,
@@ -245,9 +257,19 @@ async function readKeys(sql: Sql, digests: readonly string[]): Promise<Map<strin
         expiresAt: isRevoked ? REVOKED : (expiresAt ?? Number.POSITIVE_INFINITY),
         limits: limitsOf(row),
         restriction: restrictionOf(row),
+        endUsers,
       }),
     ]),
   );
+}
+
+/** @param names each a company's id, a blank, and the name */
+async function findEndUsers(sql: Sql, names: readonly string[]): Promise<Map<string, EndUser>> {
+  const companies = names.map((each) => each.slice(0, 36));
+  const rows = await sql<{ name: string; id: string }[]>`
+    select company_id || ' ' || name as name, id::text
+    from end_user_ids(${companies}::uuid[], ${names.map((each) => each.slice(37))}::text[])`;
+  return new Map(rows.map(({ name, id }) => [name, Object.freeze({ id })]));
 }
 
 const LIMITS_AS_MEMBERS = Object.values(eachLimit(({ member }, name) => `${name} as "${member}"`)).join(', ');

@@ -13,6 +13,7 @@ export const SPREAD = [
   'usage_company_days',
   'usage_key_months',
   'usage_details',
+  'usage_end_user_days',
   'late_usage',
   'upstream_costs',
   'upstream_cost_monthly',

@@ -33,6 +33,7 @@ export const SOURCES = {
     `(select *, ${DAY} as day, ${DAY} - billing_month + 1 as number, 1 as requests from ${calls})`,
   told: (calls: string) =>
     `(select *, ${DAY} as day from ${calls} where coalesce(${TOKEN_DETAILS.join(', ')}) is not null)`,
+  named: (calls: string) => `(select *, ${DAY} as day from ${calls} where end_user_id is not null)`,
   costs: () =>
     '(select c.*, model_slug, cost_eur from upstream_costs c join api_usage using (company_id, billing_month, request_id))',
 } as const;
@@ -111,6 +112,13 @@ export const SUMS = {
       ...Object.fromEntries(TOKEN_DETAILS.map((name) => [name, `coalesce(sum(${name}), 0)`])),
     },
     from: 'told',
+  },
+  end_user_days: {
+    table: 'usage_end_user_days',
+    period: 'day',
+    by: 'company_id, billing_month, end_user_id, api_key_id, day, model_slug',
+    figures: { ...CELL, requests: 'count(*)' },
+    from: 'named',
   },
   upstream: {
     table: 'upstream_cost_monthly',

@@ -83,6 +83,12 @@ export const ARCHIVED: readonly ArchivedTable[] = [
     order: 'created_at, id',
   },
   {
+    table: 'end_users',
+    what: 'people behind the keys of front ends, as calls named them; without a name: erased',
+    columns: words('id company_id name first_seen last_seen erased_at'),
+    order: 'first_seen, id',
+  },
+  {
     table: 'admin_tokens',
     what: 'administration tokens of programs that manage the company over HTTP',
     columns: words('id name company_id access created_at created_by expires_at last_used_at revoked_at'),
@@ -116,7 +122,7 @@ export const ARCHIVED: readonly ArchivedTable[] = [
     table: 'api_usage',
     what: 'the ledger: one row for each call that was charged',
     columns: words(
-      'billing_month request_id company_id api_key_id model_slug endpoint prompt_tokens completion_tokens cost_eur price_input price_output price_cache_read price_cache_write usage_source outcome occurred_at cost_center cached_tokens cache_write_tokens audio_prompt_tokens reasoning_tokens audio_completion_tokens',
+      'billing_month request_id company_id api_key_id model_slug endpoint prompt_tokens completion_tokens cost_eur price_input price_output price_cache_read price_cache_write usage_source outcome occurred_at cost_center cached_tokens cache_write_tokens audio_prompt_tokens reasoning_tokens audio_completion_tokens end_user_id',
     ),
     internal: ['upstream_model'],
     computed: { digest: `encode(${digestOfRow('t')}, 'hex')` },
@@ -224,6 +230,7 @@ export const NOT_ARCHIVED: Readonly<Record<string, string>> = {
   idempotent_answers: 'answers kept for a day, so that a program that repeats a request gets the same one',
   key_reveals: 'texts of new keys for a minute, encrypted with a secret that is stored nowhere',
   usage_details: 'sums of the rows in api_usage.jsonl that tell what their tokens consist of',
+  usage_end_user_days: 'sums of the rows in api_usage.jsonl that have an end user',
   usage_company_days: 'sums of the rows in usage_daily.jsonl',
   usage_key_months: 'sums of the rows in usage_daily.jsonl',
   request_days: 'sums of the same requests as in request_hours.jsonl',

@@ -203,6 +203,14 @@ t.test('usage, requests, changes and the state of all', async (t) => {
     total: '0',
     rows: [],
   });
+  const [person] =
+    await office.sql`insert into end_users (company_id, name) values (${company.id}, 'ann') returning id`;
+  const end_user = person?.id;
+  t.match(await call('listEndUsers', at), { data: [{ name: 'ann' }] });
+  t.match(await call('getEndUser', { ...at, end_user }), { name: 'ann', erased_at: null });
+  t.match(await call('getUsageByEndUser', at), { count: 0, end_users: [] });
+  t.match(await call('getUsageOfEndUser', { ...at, end_user }), { cost_eur: '0', by_day: [] });
+  await call('eraseEndUser', { ...at, end_user });
   t.match(await call('getAllUsage', days), { ...days, requests: 0, by_company: { count: 0 } });
   t.match(await call('getAllUsageChange', { ...days, before_from: '2026-10-01' }), {
     before: { from: '2026-10-01', to: '2026-10-01' },

@@ -187,6 +187,7 @@ t.test('every table of a company refuses changes while it is closed', async (t) 
     'api_usage',
     'usage_daily',
     'usage_details',
+    'usage_end_user_days',
     'usage_company_days',
     'usage_key_months',
     'monthly_spend',

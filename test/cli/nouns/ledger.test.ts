@@ -99,7 +99,7 @@ t.test('export waits for a slow reader, so that rows do not pile up in memory', 
 t.test('verify exits 1 when counters are wrong, and names them', async (t) => {
   t.match(await tollgate('ledger', 'verify'), {
     code: 0,
-    out: /^monthly_spend is the sum of its rows; .*: 2\.\nusage_daily is the sum of its rows; .*: 3\.\nusage_company_days is the sum of its rows; .*: \d+\.\nusage_key_months is the sum of its rows; .*: \d+\.\nusage_model_days is the sum of its rows; .*: \d+\.\nusage_details is the sum of its rows; .*: 0\.\nupstream_cost_monthly is the sum of its rows; .*: 0\.\nEvery sealed row is as it was written; rows: 0, seals: 0\. Rows without a seal: 3\.\n$/,
+    out: /^monthly_spend is the sum of its rows; .*: 2\.\nusage_daily is the sum of its rows; .*: 3\.\nusage_company_days is the sum of its rows; .*: \d+\.\nusage_key_months is the sum of its rows; .*: \d+\.\nusage_model_days is the sum of its rows; .*: \d+\.\nusage_details is the sum of its rows; .*: 0\.\nusage_end_user_days is the sum of its rows; .*: 0\.\nupstream_cost_monthly is the sum of its rows; .*: 0\.\nEvery sealed row is as it was written; rows: 0, seals: 0\. Rows without a seal: 3\.\n$/,
   });
   t.match((await tollgate('ledger', 'verify', '--json')).json, { checked: 2, differences: [], unsealed: 3 });
   await db.run(

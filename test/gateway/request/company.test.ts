@@ -26,6 +26,7 @@ function start() {
     },
     company: () => null,
     assistant: () => null,
+    endUser: () => null,
   });
   return { companies, asked, waiting, keyOf };
 }

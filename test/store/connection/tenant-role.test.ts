@@ -48,6 +48,7 @@ async function fullCompany(db: Database, name: string): Promise<{ id: string; ke
     });
     await sql`insert into alert_receivers (company_id, percents, forecast) values (${id}, '{80}', true)`;
     await sql`insert into cost_center_budgets (company_id, name, monthly_budget_eur) values (${id}, ${name}, 5)`;
+    await sql`insert into end_users (company_id, name) values (${id}, 'somebody')`;
     await sql`insert into chat_usage (company_id, cost_eur) values (${id}, 1)`;
     await sql`insert into budget_reservations values (${randomUUID()}, ${id}, '2026-11-01', ${randomUUID()}, 1, now())`;
     await sql`
@@ -56,7 +57,7 @@ async function fullCompany(db: Database, name: string): Promise<{ id: string; ke
     const token = { name, company_id: id, access: 'read', created_by: null, expires_at: null } as const;
     await insertToken(sql, token);
     await sql`insert into key_reveals values (${id}, ${key.id}, 'x', now() + interval '1 minute')`;
-    await addUsage(sql, [{ company: id, prompt: 10, cached: 3, input: '0.5' }]);
+    await addUsage(sql, [{ company: id, prompt: 10, cached: 3, input: '0.5', endUser: randomUUID() }]);
     await addStatementRows(sql, id);
     return { id, key: key.id, assistant: assistant.id };
   });

@@ -25,6 +25,7 @@ const ON_COORDINATOR = [
   'chat_usage',
   'companies',
   'cost_center_budgets',
+  'end_users',
   'event_deliveries',
   'events',
   'gateways',

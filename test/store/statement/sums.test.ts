@@ -11,7 +11,13 @@ const { db } = await testDatabase(t);
 const run = <T>(work: (sql: Sql) => Promise<T>) => db.run(10_000, work);
 
 /** The functions that write tables of sums, and what a batch adds to the ledger in each. */
-const FUNCTIONS = ['count_api_usage', 'count_usage_details', 'book_upstream_costs', 'move_chat_cost'];
+const FUNCTIONS = [
+  'count_api_usage',
+  'count_usage_details',
+  'count_usage_end_users',
+  'book_upstream_costs',
+  'move_chat_cost',
+];
 const ALL: readonly Sums[] = [API_SPEND, ...Object.values(SUMS)];
 
 /** SQL without comments, and without what only makes it readable. */
@@ -45,7 +51,7 @@ t.test('a trigger moves each table by the sums that verify compares it with', as
   );
   t.same(rows.map(({ name }) => name).sort(), [...FUNCTIONS].sort(), 'nothing else writes them');
   const bodies = new Map(rows.map(({ name, body }) => [name, plain(body)]));
-  const counting = FUNCTIONS.slice(0, 3).map((name) => bodies.get(name) as string);
+  const counting = FUNCTIONS.slice(0, 4).map((name) => bodies.get(name) as string);
   for (const sums of ALL) {
     const { insert, update } = statementsOf(sums);
     const body = counting.find((text) => text.includes(`insert into ${sums.table} as `)) ?? '';

@@ -49,6 +49,7 @@ async function settle(name: string): Promise<{ id: string; name: string }> {
     (sql) =>
       sql`insert into cost_center_budgets (company_id, name, monthly_budget_eur) values (${id}, ${`${mark} marketing`}, 5)`,
   );
+  await run((sql) => sql`insert into end_users (company_id, name) values (${id}, ${`${mark} person`})`);
   await run(
     (sql) =>
       sql`insert into admin_tokens (company_id, name, digest, access) values (${id}, ${`${name} token`}, ${randomBytes(32)}, 'read')`,
@@ -210,11 +211,13 @@ t.test("an operator's archive has the internal names, and the digest that the se
 });
 
 t.test(
-  'PRIVACY.md tells how the digest of a row is made: with a cost centre, and with prices of cached input',
+  'PRIVACY.md tells how the digest of a row is made: with a cost centre, prices of cached input, and an end user',
   async (t) => {
     const row = { company: acme.id, prompt: 3, input: '0.10', center: 'Mark"eting ü' };
     const cached = { ...row, cached: 2, cacheRead: '0.010' };
-    await run((sql) => addUsage(sql, [row, cached, { ...cached, center: '', cacheWrite: '0' }]));
+    await run((sql) =>
+      addUsage(sql, [row, cached, { ...cached, center: '', cacheWrite: '0' }, { ...row, endUser: randomUUID() }]),
+    );
     const privacy = readFileSync(join(SQL_DIRECTORY, 'PRIVACY.md'), 'utf8');
     const [, always = '', sometimes = ''] =
       /SHA-256 of the JSON array of (.*?) and the time in seconds(, and, .*?)?[,;] as Postgres prints/.exec(privacy) ??
@@ -222,9 +225,12 @@ t.test(
     const named = (text: string) => [...text.matchAll(/`(\w+)`/g)].map(([, name]) => name);
     const members = [...named(always), 'extract(epoch from occurred_at)'];
     const [, ofCache = ''] = /With a price of cached input the last members are (.*?)\. /.exec(privacy) ?? [];
+    const [, ofPerson = ''] = /With an end user the last members are the same and (.*?)\. /.exec(privacy) ?? [];
     const { rows } = await unpacked(t, true);
-    for (const { request_id, cost_center, price_cache_read, digest } of rows('api_usage')) {
-      const last = price_cache_read === null ? (cost_center === '' ? [] : named(sometimes)) : named(ofCache);
+    for (const { request_id, cost_center, price_cache_read, end_user_id, digest } of rows('api_usage')) {
+      const label = cost_center === '' ? [] : named(sometimes);
+      const priced = price_cache_read === null ? label : named(ofCache);
+      const last = end_user_id === null ? priced : [...named(ofCache), ...named(ofPerson)];
       const array = `json_build_array(${[...members, ...last]})::text`;
       const [made] = await run(
         (sql) => sql`select encode(substr(sha256(convert_to(${sql.unsafe(array)}, 'UTF8')), 1, 16), 'hex') as digest
@@ -232,7 +238,7 @@ t.test(
       );
       t.equal(made?.digest, digest, `cost centre "${cost_center}"`);
     }
-    t.equal(rows('api_usage').length, 5);
+    t.equal(rows('api_usage').length, 6);
   },
 );
 

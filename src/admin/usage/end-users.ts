@@ -1,0 +1,131 @@
+import type { UsageSums } from '../../domain/usage.ts';
+import { eraseEndUser } from '../../operations/end-user.ts';
+import { type EndUserRow, findEndUser } from '../../store/company/end-user.ts';
+import { readUsedMonths } from '../../store/usage/cost-center.ts';
+import { type EndUserUsage, readEndUserMonth, readUsageByEndUser } from '../../store/usage/end-user.ts';
+import { change, mayNow, type PageContext, param, type Route, readOfCompany } from '../page/context.ts';
+import { formState } from '../page/field.ts';
+import type { Form } from '../page/form.ts';
+import type { Format } from '../page/format.ts';
+import { type Html, html } from '../page/html.ts';
+import {
+  type Columns,
+  companyHeading,
+  confirmation,
+  emptyText,
+  exactSwitch,
+  muted,
+  page,
+  table,
+} from '../page/layout.ts';
+import { askedMonth, monthForm } from './cost-centers.ts';
+
+const BASE = '/companies/:company/end-users';
+const MOST = 1000;
+
+/** The people behind the keys of a company: what each cost in a month, by day, model and key, and the erasure of a name. */
+export const endUserRoutes: readonly Route[] = [
+  { method: 'GET', path: BASE, action: 'end-user.read', handle: listPage },
+  { method: 'GET', path: `${BASE}/:person`, action: 'end-user.read', handle: personPage },
+  { method: 'GET', path: `${BASE}/:person/erase`, action: 'end-user.erase', handle: erasePage },
+  { method: 'POST', path: `${BASE}/:person/erase`, action: 'end-user.erase', handle: erase, page: erasePage },
+];
+
+async function listPage(c: PageContext): Promise<Response> {
+  const { format } = c.var;
+  const { endUsers: words } = format.words;
+  const { month } = askedMonth(c);
+  const [company, { people, months }] = await readOfCompany(c, async (sql, id) => ({
+    people: await readUsageByEndUser(sql, id, month, MOST),
+    months: await readUsedMonths(sql, id),
+  }));
+  const path = `/companies/${company.id}/end-users`;
+  const shown = format.month(month);
+  const hrefOf = ({ id }: EndUserUsage) => `${path}/${id}?month=${month.slice(0, 7)}`;
+  const columns = columnsOf<EndUserUsage>(
+    words.one,
+    (row) => html`<a href="${hrefOf(row)}">${nameOf(row, format)}</a>`,
+    format,
+  );
+  const { count, end_users } = people;
+  const body = html`${companyHeading(c, company)}
+<div class="title-row"><h1>${words.title(shown)}</h1>${monthForm(c, path, month, months)}</div>
+<p class="lead">${words.lead}</p>
+${count === 0 ? emptyText(words.empty(shown)) : table(words.title(shown), end_users, columns, true)}
+${count > MOST ? html`<p class="muted">${words.most({ shown: format.count(MOST), count: format.count(count) })}</p>` : ''}
+<p class="muted foot">${words.foot} ${exactSwitch(c)}</p>`;
+  return page(c, words.of(company.name), body);
+}
+
+async function personPage(c: PageContext): Promise<Response> {
+  const { format } = c.var;
+  const { endUsers: words, usage } = format.words;
+  const { month } = askedMonth(c);
+  const person = param(c, 'person');
+  const [company, { row, used, months }] = await readOfCompany(c, async (sql, id) => ({
+    row: await findEndUser(sql, person, id),
+    used: await readEndUserMonth(sql, id, person, month),
+    months: await readUsedMonths(sql, id),
+  }));
+  const path = `/companies/${company.id}/end-users`;
+  const part = <T extends UsageSums>(title: string, rows: readonly T[], cell: (row: T) => Html | string) =>
+    html`<h2>${title}</h2>${table(title, rows, columnsOf(title, cell, format), true)}`;
+  const seen = words.seen({ first: format.instant(row.first_seen), last: format.instant(row.last_seen) });
+  const body = html`${companyHeading(c, company)}
+<div class="title-row"><h1>${nameOf(row, format)}</h1>
+<p class="actions">${
+    row.name !== null && mayNow(c, 'end-user.erase')
+      ? html`<a class="button quiet" href="${path}/${person}/erase">${words.erase}</a> `
+      : ''
+  }<a class="button quiet" href="${path}">${words.all}</a></p></div>
+<p class="muted">${seen} ${row.erased_at === null ? '' : words.erasedAt(format.instant(row.erased_at))}</p>
+<div class="usage-bar">${monthForm(c, `${path}/${person}`, month, months)}</div>
+${
+  used.requests === 0
+    ? emptyText(words.emptyOne(format.month(month)))
+    : html`<div class="figures"><div class="card figure-card"><h2>${usage.spent}</h2><p class="big">${format.amount(used.cost_eur)}</p></div>
+<div class="card figure-card"><h2>${usage.requests}</h2><p class="big">${format.count(used.requests)}</p></div></div>
+${part(words.model, used.by_model, ({ model_slug }) => html`<code>${model_slug}</code>`)}
+${part(words.key, used.by_key, ({ id, name }) => html`<a href="/companies/${company.id}/keys/${id}">${name ?? id}</a>`)}
+${part(words.day, used.by_day, ({ day }) => format.day(day))}`
+}
+<p class="muted foot">${words.foot} ${exactSwitch(c)}</p>`;
+  return page(c, `${nameText(row, format)}: ${company.name}`, body);
+}
+
+function columnsOf<T extends UsageSums>(title: string, cell: (row: T) => Html | string, format: Format): Columns<T> {
+  const { usage } = format.words;
+  return {
+    cells: {
+      [title]: cell,
+      [usage.spent]: ({ cost_eur }) => format.amount(cost_eur),
+      [usage.requests]: ({ requests }) => format.count(requests),
+      [usage.tokens]: ({ prompt_tokens, completion_tokens }) => format.count(prompt_tokens + completion_tokens),
+    },
+    figures: [usage.spent, usage.requests, usage.tokens],
+  };
+}
+
+async function erasePage(c: PageContext, form: Form): Promise<Response> {
+  const { endUsers: words } = c.var.format.words;
+  const [company, row] = await readOfCompany(c, (sql, id) => findEndUser(sql, param(c, 'person'), id));
+  const back = `/companies/${company.id}/end-users/${row.id}`;
+  const action = `${back}/erase`;
+  const text = html`${formState(form, action).summary}<p><strong>${nameOf(row, c.var.format)}</strong></p><p>${words.eraseText}</p>`;
+  const body = html`${companyHeading(c, company)}<h1>${words.eraseTitle}</h1>
+${confirmation(c, { action, button: words.erase, back, text })}`;
+  return page(c, words.eraseTitle, body);
+}
+
+async function erase(c: PageContext): Promise<Response> {
+  const { company_id, id } = await change(c, (sql) => eraseEndUser(sql, param(c, 'person'), param(c, 'company')));
+  return c.redirect(`/companies/${company_id}/end-users/${id}?done=name-erased`, 303);
+}
+
+function nameText({ name, id }: Pick<EndUserRow, 'name' | 'id'>, format: Format): string {
+  return name ?? format.words.endUsers.erased(id.slice(0, 8));
+}
+
+function nameOf(row: Pick<EndUserRow, 'name' | 'id'>, format: Format): Html | string {
+  return row.name ?? muted(nameText(row, format));
+}

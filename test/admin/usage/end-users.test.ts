@@ -1,0 +1,109 @@
+import t from 'tap';
+import { tollgate } from '../../support/cli.ts';
+import { addUsage } from '../../support/usage.ts';
+import { newToken, send } from '../api/tokens.ts';
+import { sendsNothing, signedIn, startOffice, textOf } from '../people.ts';
+
+/** Who behind a key cost what, by page, over HTTP and by command, and the erasure of a name by each of them. */
+
+const office = await startOffice(t, {}, sendsNothing);
+const { sql } = office;
+const { company } = office.customer;
+const base = `/companies/${company}/end-users`;
+const owner = await signedIn(office, 'owner');
+const [{ present }] = await sql<[{ present: string }]>`select billing_month(now())::text as present`;
+const month = present.slice(0, 7);
+const at = new Date().toISOString();
+const [{ key }] = await sql<[{ key: string }]>`select id as key from api_keys where company_id = ${company} limit 1`;
+
+/** Somebody new, who cost one euro for each thousand tokens. */
+async function person(name: string, ...calls: readonly [model: string, prompt: number][]): Promise<string> {
+  const [row] = await sql`insert into end_users (company_id, name) values (${company}, ${name}) returning id`;
+  const rows = calls.map(([model, prompt]) => ({
+    company,
+    key,
+    month: present,
+    at,
+    model,
+    prompt,
+    input: '1',
+    endUser: row?.id,
+  }));
+  await addUsage(sql, rows);
+  return row?.id;
+}
+
+const ann = await person('ann@front.example', ['fast', 1000], ['solid', 2500]);
+const bob = await person('<b>bob</b>', ['fast', 500]);
+await addUsage(sql, [{ company, key, month: present, at, prompt: 9000, input: '1' }]);
+
+t.test('the list has those who cost most first, and leads to a page of each', async (t) => {
+  const page = await owner.get(base);
+  t.match(page.text, 'aria-current="page">Usage<', 'the tab of usage');
+  t.match(textOf(page), /ann@front\.example.*3\.50.*&lt;b&gt;bob&lt;\/b&gt;.*0\.50.*can name anybody/s);
+  t.notMatch(page.text, '<b>bob');
+  t.match((await owner.get(`/companies/${company}/usage`)).text, 'href="end-users?month=');
+  const one = textOf(await owner.get(`${base}/${ann}?month=${month}`));
+  t.match(one, /ann@front\.example.*3\.50.*solid.*2\.50.*fast.*1\.00/s);
+  t.match(textOf(await owner.get(`${base}?month=2020-01`)), 'No call named anybody in January 2020');
+  t.match(await owner.get(`${base}/${company}`), { status: 404 });
+});
+
+t.test('administrators see them, owners erase, members do neither', async (t) => {
+  const administrator = await signedIn(office, 'administrator');
+  t.match((await administrator.get(`${base}/${bob}`)).text, 'bob');
+  t.notMatch((await administrator.get(`${base}/${bob}`)).text, '/erase"');
+  t.equal((await administrator.get(`${base}/${bob}/erase`)).status, 403);
+  const member = await signedIn(office, 'member');
+  for (const path of [base, `${base}/${bob}`, `${base}/${bob}/erase`])
+    t.equal((await member.get(path)).status, 403, path);
+});
+
+t.test('an owner erases a name by page', async (t) => {
+  const path = `${base}/${bob}/erase`;
+  const asked = await owner.get(path);
+  t.match(textOf(asked), 'is somebody new');
+  const answer = await owner.post(path);
+  t.match(answer, { status: 303 });
+  const page = await owner.get(String(answer.headers.get('location')));
+  t.match(textOf(page), /The name is erased\..*erased \(.{8}\).*0\.50/s, 'what it cost stays');
+  t.notMatch(page.text, '/erase"');
+  t.match(textOf(await owner.get(base)), /erased \(.{8}\)/);
+  t.same([...(await sql`select name from end_users where id = ${bob}`)], [{ name: null }]);
+  const audit = textOf(await owner.get(`/companies/${company}/audit`));
+  t.match(audit, 'end user');
+  t.notMatch(audit, 'bob');
+});
+
+t.test('programs list, read and erase them', async (t) => {
+  const token = await newToken(office, { company_id: company });
+  const cy = await person('cy', ['fast', 250]);
+  const listed = (await send(office, token, ['GET', base])).body.data.map(({ id, name }: Record<string, string>) => [
+    id,
+    name,
+  ]);
+  t.same(new Map(listed).get(ann), 'ann@front.example');
+  const all = (await send(office, token, ['GET', `/companies/${company}/usage-by-end-user`])).body;
+  t.match(all, { month, count: 3, end_users: [{ id: ann, cost_eur: '3.5', requests: 2 }, {}, { id: cy, name: 'cy' }] });
+  const one = (await send(office, token, ['GET', `${base}/${ann}/usage?month=${month}`])).body;
+  t.match(one, { cost_eur: '3.5', by_model: [{ model_slug: 'solid' }, {}], by_key: [{ id: key, cost_eur: '3.5' }] });
+  t.equal(one.by_day.length, 1);
+  t.equal((await send(office, token, ['DELETE', `${base}/${cy}`])).status, 204);
+  t.match(await send(office, token, ['GET', `${base}/${cy}`]), { body: { name: null, erased_at: /^20/ } });
+  const foreign = await newToken(office, {
+    company_id: (await sql`insert into companies (name) values ('Other') returning id`)[0]?.id,
+  });
+  t.not((await send(office, foreign, ['GET', `${base}/${ann}`])).status, 200);
+});
+
+t.test('commands list, sum up and erase them', async (t) => {
+  const run = (...argv: string[]) => tollgate(argv, { env: { DATABASE_URL: office.databaseUrl } });
+  const di = await person('di', ['fast', 100]);
+  const list = await run('end-user', 'list', '--company', company);
+  t.match(list.out, /ann@front\.example/);
+  const summary = await run('usage', 'summary', '--company', company, '--by', 'end-user');
+  t.match(summary.out, /END USER.*ann@front\.example +2 +3500 +0 +3\.5 .*\(erased\)/s);
+  t.match(await run('end-user', 'erase', di), { code: 0, out: /was erased at/ });
+  t.match(await run('end-user', 'erase', company), { code: 1, err: /There is no end user/ });
+  t.same([...(await sql`select name from end_users where id = ${di}`)], [{ name: null }]);
+});
