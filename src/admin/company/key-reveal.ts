@@ -17,7 +17,7 @@ import { type Html, html } from '../page/html.ts';
 import { idempotencyInput } from '../page/idempotent-form.ts';
 import { companyHeading, copyable } from '../page/layout.ts';
 import { gonePage, redirectToSecret, secretOf, shownPage } from '../page/shown-once.ts';
-import { callSnippets } from '../usage/call-snippet.ts';
+import { callSnippets, keyVariable } from '../usage/call-snippet.ts';
 import { KEY_LISTS, keysPath, seesOwnAlone } from '../usage/reach.ts';
 
 /** A key is shown by the page that follows the form that made it: for a minute, also where the same form is sent again. */
@@ -107,8 +107,9 @@ ${keyCard(c, company, key)}`,
 /** The text of a key, and calls with it that work: for a page that shows it once. */
 export function keyCard(c: PageContext, company: Company, key: MintedKey): Html {
   const callable = modelsOf(company, key);
+  const { publicUrl, brand } = c.var.services;
   const header = `'Authorization: Bearer ${key.key}'`;
-  const { curl, sdk } = callSnippets(c.var.services.publicUrl, header, scopesOf(key), callable);
+  const { curl, sdk } = callSnippets(publicUrl, keyVariable(brand.name), header, scopesOf(key), callable);
   const { shown: words } = c.var.format.words.key;
   const isOwn = seesOwnAlone(c, key.company_id);
   const models = (text: string) => (isOwn ? text : html`<a href="/companies/${key.company_id}/models">${text}</a>`);

@@ -1,17 +1,34 @@
 import type { Scope } from '../../domain/key.ts';
 import type { Model } from '../../domain/model.ts';
 
+/** The variable of a program that has a key, named after the service: "ACME_API_KEY". */
+export function keyVariable(brand: string): string {
+  const name = brand
+    .normalize('NFKD')
+    .replace(/\p{M}+/gu, '')
+    .toUpperCase()
+    .replace(/[^A-Z0-9]+/g, '_');
+  return `${/^[A-Z]/.test(name) ? `${name.replace(/_$/, '')}_` : ''}API_KEY`;
+}
+
 /**
  * A call with curl and one with the OpenAI SDK that fit a key.
  * @param base address of the API
+ * @param variable that a program reads the key from
  * @param header that proves the key, as a word of a shell
  * @param may what the key may do
  * @param callable the models that the key may call
  */
-export function callSnippets(base: string, header: string, may: readonly Scope[], callable: readonly Model[]) {
+export function callSnippets(
+  base: string,
+  variable: string,
+  header: string,
+  may: readonly Scope[],
+  callable: readonly Model[],
+) {
   const slugOf = (wanted: Model['kind']) => callable.find(({ kind }) => kind === wanted)?.slug;
   const [chat, embedding] = [slugOf('chat'), slugOf('embedding')];
-  const client = `import OpenAI from 'openai';\n\nconst client = new OpenAI({\n  baseURL: '${base}',\n  apiKey: process.env.TOLLGATE_API_KEY,\n});\n`;
+  const client = `import OpenAI from 'openai';\n\nconst client = new OpenAI({\n  baseURL: '${base}',\n  apiKey: process.env.${variable},\n});\n`;
   const post = (path: string, body: object) =>
     `curl ${base}${path} \\\n  -H ${header} \\\n  -H 'Content-Type: application/json' \\\n  -d '${JSON.stringify(body).replaceAll("'", "'\\''")}'`;
   if (may.includes('chat') && chat !== undefined) {

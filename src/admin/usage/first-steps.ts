@@ -7,15 +7,13 @@ import type { RequestRow } from '../../store/usage/request.ts';
 import { mayNow, type PageContext, param, type Route, read, readOfCompany } from '../page/context.ts';
 import { type Html, html } from '../page/html.ts';
 import { badge, companyHeading, copyable, page } from '../page/layout.ts';
-import { callSnippets } from './call-snippet.ts';
+import { callSnippets, keyVariable } from './call-snippet.ts';
 import { resultBadge } from './requests.ts';
 
 /** The list of first steps on the first page of a company's people, and the parts that the operators' list shares. */
 export const firstStepRoutes: readonly Route[] = [
   { method: 'GET', path: '/companies/:company/first-call', action: 'request.read', handle: callPage },
 ];
-
-const VARIABLE = 'TOLLGATE_API_KEY';
 
 /** One step, with its instructions or its result. */
 export interface Step {
@@ -98,13 +96,20 @@ ${state}<p class="actions"><a class="button quiet" href="${c.req.path}">${words.
 
 async function callable(c: PageContext, id: string, key: NewestKey): Promise<Html> {
   const { firstSteps: words, key: keyWords } = c.var.format.words;
-  const { publicUrl } = c.var.services;
+  const { publicUrl, brand } = c.var.services;
+  const variable = keyVariable(brand.name);
   const company = await read(c, (sql) => readCompany(sql, id));
   const models = modelsOf(company, key);
-  const { curl, sdk } = callSnippets(publicUrl, `"Authorization: Bearer $${VARIABLE}"`, scopesOf(key), models);
+  const { curl, sdk } = callSnippets(
+    publicUrl,
+    variable,
+    `"Authorization: Bearer $${variable}"`,
+    scopesOf(key),
+    models,
+  );
   const link = (path: string) => (text: string) => html`<a href="/companies/${id}/${path}">${text}</a>`;
   const canTry = mayNow(c, 'playground.use') && models.some(({ kind }) => kind === 'chat');
-  return html`<p>${words.callText({ base: html`<code>${publicUrl}</code>`, variable: html`<code>${VARIABLE}</code>` })}</p>
+  return html`<p>${words.callText({ base: html`<code>${publicUrl}</code>`, variable: html`<code>${variable}</code>` })}</p>
 ${models.length > 0 ? '' : html`<p class="notice warn-notice">${keyWords.shown.noModel(link('models'))}</p>`}
 ${copyable(c, 'first-curl', keyWords.shown.curl, curl)}
 <details class="fold"><summary>${words.inProgram}</summary>${copyable(c, 'first-sdk', keyWords.shown.sdk, sdk)}</details>

@@ -5,7 +5,7 @@ import { explainRequest, RESULTS, type Result, reasonOfCode } from '../../domain
 import { ENDPOINTS, endpointText } from '../../domain/wording/endpoint.ts';
 import { requestIdTime } from '../../runtime/request-id.ts';
 import { findCompany } from '../../store/company/company.ts';
-import { type KeyRow, keysWithCompany } from '../../store/company/key.ts';
+import { type KeyRow, keyNames, keysWithCompany } from '../../store/company/key.ts';
 import {
   pageOfRequests,
   type RequestCursor,
@@ -50,12 +50,13 @@ export async function requestsPage(c: PageContext): Promise<Response> {
   if (id !== null) return c.redirect(`${path}/${id}`, 303);
   const query = readQuery(form, company, c.var.services.calendar.timeZone);
   const isRight = form.messages.size === 0;
-  const { heading, keys, found } = await read(c, async (sql) => {
+  const { heading, keys, names, found } = await read(c, async (sql) => {
     const within = await keysInReach(c, sql, company);
     const isKnown = query.key !== null && (within === null || within.includes(query.key));
     return {
       heading: company === null ? null : await findCompany(sql, company),
       keys: isKnown ? await keysWithCompany(sql, [query.key as string], company) : [],
+      names: company === null ? [] : await keyNames(sql, company, within),
       found: isRight ? await pageOfRequests(sql, { ...query, keys: within }) : NOTHING,
     };
   });
@@ -65,7 +66,7 @@ export async function requestsPage(c: PageContext): Promise<Response> {
   const body = html`${heading === null ? '' : companyHeading(c, heading)}
 <h1>${title}</h1>
 <p class="lead">${words.lead(retentionText(c))}</p>
-${filters(c, form, query, path)}
+${filters(c, form, query, path, names)}
 ${['key', 'code', 'before', ...(isOwn ? [] : ['id'])].map((name) => form.messages.has(name) && html`<p class="wrong">${words.inAddress({ name, message: form.messages.get(name) as string })}</p>`)}
 ${query.key === null ? '' : html`<p>${words.ofKey(keyLink(c, keys[0], query.key))} <a href="${filteredUrl(form, FILTERS, { key: null })}">${words.allKeys}</a></p>`}
 ${query.code == null ? '' : html`<p>${words.withError({ text: reasonOfCode(query.code, format.words.reasons).text, code: html`<code>${query.code}</code>` })} <a href="${filteredUrl(form, FILTERS, { code: null })}">${words.allErrors}</a></p>`}
@@ -128,21 +129,36 @@ function readCursor(text: string): RequestCursor {
   return { at: new Date(at), id };
 }
 
-function filters(c: PageContext, form: Form, query: RequestsQuery, path: string): Html {
+function filters(c: PageContext, form: Form, query: RequestsQuery, path: string, names: KeyNames): Html {
   const { timeZone } = c.var.services.calendar;
   const { requests: words, endpoints: titles } = c.var.format.words;
   const state = formState(form, path);
   const times = formState(form.messages.size > 0 ? form : new Form(undefined, null, form.language), path); // with an offset the input would not show it
   const endpoints = [['', words.all], ...Object.entries(titles)] as const;
   const codes = Object.entries(words.statuses).map(([code, text]) => [code, `${code}: ${text}`] as const);
+  const keys = [
+    ['', words.all],
+    ...names.map(({ id, name, prefix }) => [id, `${name} (${prefix}…)`] as const),
+  ] as const;
   const results = RESULTS.map((result) => [result, words.results[result]] as const);
   const time = (at: Date | null): string => (at === null ? '' : localText(at, timeZone));
   const set = setFilters(c.var.format, query);
   const isOpen = set.length > 0 || form.messages.size > 0;
   // folded where a phone shows little else; a wide window shows them anyway (style.css)
-  return html`<details class="fold wide-open"${isOpen ? raw(' open') : ''}><summary>${words.filters}${set.map((text, at) => html`${at === 0 ? ': ' : ', '}${text}`)}</summary>
+  const since = (hours: number) => new Date(c.var.services.clock() - hours * 3_600_000).toISOString();
+  const presets = [
+    [words.presets.hour, since(1)],
+    [words.presets.day, since(24)],
+    [words.presets.week, since(168)],
+  ] as const;
+  return html`<nav class="tabs presets" aria-label="${words.from}">${presets.map(([text, from]) => html`<a href="${filteredUrl(form, FILTERS, { from, to: null })}">${text}</a>`)}</nav>
+<details class="fold wide-open"${isOpen ? raw(' open') : ''}><summary>${words.filters}${set.map((text, at) => html`${at === 0 ? ': ' : ', '}${text}`)}</summary>
 <form method="get" action="${path}" class="filters">
-${query.key === null ? '' : html`<input type="hidden" name="key" value="${query.key}">`}
+${
+  names.some(({ id }) => id === query.key) || (query.key === null && names.length > 0)
+    ? select(state, { name: 'key', label: words.key, choices: keys, value: '' })
+    : query.key !== null && html`<input type="hidden" name="key" value="${query.key}">`
+}
 ${query.code == null ? '' : html`<input type="hidden" name="code" value="${query.code}">`}
 ${select(state, { name: 'status', label: words.result, choices: [['', words.all], ...results, ...codes], value: '' })}
 ${field(state, { name: 'model', label: words.model })}
@@ -152,6 +168,8 @@ ${field(times, { name: 'from', label: words.from, type: 'datetime-local', value:
 ${field(times, { name: 'to', label: words.until, type: 'datetime-local', value: time(query.to) })}
 <div class="actions"><button>${words.show}</button> <a class="button quiet" href="${path}">${words.allRequests}</a></div></form></details>`;
 }
+
+type KeyNames = Awaited<ReturnType<typeof keyNames>>;
 
 /** The filters that are set, in words. That of a key has a sentence of its own. */
 function setFilters(format: Format, { status, model, endpoint, from, to }: RequestsQuery): (string | Html)[] {

@@ -1497,6 +1497,7 @@ export const de: Words = {
     pause: 'Anhalten',
     follow: 'Weiter verfolgen',
     filters: 'Filter',
+    presets: { hour: 'Letzte Stunde', day: 'Letzte 24 Stunden', week: 'Letzte 7 Tage' },
     result: 'Ergebnis',
     results: {
       success: 'Beantwortet',

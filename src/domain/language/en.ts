@@ -1058,7 +1058,7 @@ export const en = {
     invited: (email: string) => `${email} is invited`,
     once: 'This is the only time the link is shown.',
     lost: (seconds: number) => `A lost one is renewed. For ${seconds} seconds a reload of this page shows it again.`,
-    becomes: (values: { email: string; role: string; company: string; until: unknown }) => parts`With the link ${values.email} becomes ${values.role} of ${values.company}. It works once, until ${values.until}.`,
+    becomes: (values: { email: string; role: string; company: string; until: unknown }) => parts`With the link ${values.email} becomes ${values.role} of ${values.company}: it works once, until ${values.until}.`,
     invitationLink: 'Invitation link',
     give: (email: unknown) => parts`Give this link to ${email}, and to nobody else.`,
     onItsWay: (email: unknown) => parts`The link is on its way to ${email} by e-mail.`,
@@ -1439,6 +1439,7 @@ export const en = {
     pause: 'Pause',
     follow: 'Follow',
     filters: 'Filters',
+    presets: { hour: 'Last hour', day: 'Last 24 hours', week: 'Last 7 days' },
     result: 'Result',
     results: {
       success: 'Answered',

@@ -171,6 +171,14 @@ export async function readKey(sql: Sql, id: string, company: string | null): Pro
   return row ?? null;
 }
 
+/** Keys of a company by name, for a choice: of these ids, or of all; none where there are too many to choose from. */
+export async function keyNames(sql: Sql, company: string, ids: readonly string[] | null) {
+  const rows = await sql<Pick<KeyRow, 'id' | 'name' | 'prefix'>[]>`
+    select id, name, prefix from api_keys where company_id = ${company} and purpose is null
+      and (${ids === null} or id = any(${[...(ids ?? [])]}::uuid[])) order by name, id limit 201`;
+  return rows.length > 200 ? [] : rows;
+}
+
 /** The ids of keys that begin so, as far as lists show it, in whatever case; those of one company, or of all. At most 51. */
 export async function idsOfPrefix(sql: Sql, prefix: string, company: string | null): Promise<string[]> {
   const rows = await sql<{ id: string }[]>`

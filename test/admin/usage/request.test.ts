@@ -123,6 +123,17 @@ t.test('an id of the year 10889 and an offset into the year 999 are mistakes too
   }
 });
 
+t.test('requests are narrowed by a key of the company, and by days, in one click', async (t) => {
+  const { text } = await owner.get(`${base}?status=429`, english);
+  t.match(text, new RegExp(`<select[^>]*name="key"[^]*<option value="${key}"`));
+  t.notMatch((await operator.get('/requests', english)).text, 'name="key"', 'all companies have too many');
+  const hour = /href="([^"]+)">Last hour</.exec(text)?.[1]?.replaceAll('&amp;', '&') ?? '';
+  const from = new URL(hour, 'http://a').searchParams.get('from') ?? '';
+  t.ok(Math.abs(Date.now() - 3_600_000 - Date.parse(from)) < 60_000, hour);
+  t.match(hour, 'status=429', 'other filters stay');
+  t.equal((await owner.get(hour)).status, 200);
+});
+
 t.test('an x-request-id leads to its page', async (t) => {
   const { status, headers } = await owner.get(`${base}?id=%20${ours.toUpperCase()}`);
   t.same([status, headers.get('location')], [303, `${base}/${ours}`]);
