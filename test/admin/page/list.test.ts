@@ -30,7 +30,7 @@ await sql`insert into assistants (company_id, name, system_prompt)
   select ${company}, 'Assistant ' || i, repeat('Be brief. ', 1000) from generate_series(1, 1000) as i`;
 await sql`update api_keys set requests_per_minute = 1000000000, tokens_per_minute = 1000000000000, max_concurrent = 1000000,
   monthly_budget_eur = 123456789012.123456789012345, allowed_cidrs = array_fill('2001:db8::/32'::cidr, array[100]),
-  allowed_model_slugs = (select array_agg(slug) from models where company_id = ${company})
+  allowed_model_slugs = (select array_agg(slug order by length(slug), slug) from models where company_id = ${company})
   where company_id = ${company} and created_at > now() - interval '1 hour'`;
 const operator = await signedIn(office, 'operator');
 const [row] = await sql<[{ month: string }]>`select billing_month(now())::text as month`;
