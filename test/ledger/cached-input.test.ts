@@ -366,7 +366,7 @@ t.test('row, sums, statement, export, margin and change agree with an oracle to 
       for (const { cost_eur, parts = [] } of lines) {
         t.equal(decimal(parts.reduce((sum, part) => sum + whole(part.cost_eur), 0n)), cost_eur, 'the parts of a line');
       }
-      await closeStatement(db, id, month);
+      await closeStatement(db, id, month, undefined, 600_000);
       const shown = await read((sql) => readMonthOf(sql, id, month));
       const [heading, ...cells] = readCsv(statementCsv(shown.statement, shown.names, PLAIN_CSV)).lines;
       const column = (name: string) => heading?.cells.indexOf(name) as number;

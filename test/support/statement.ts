@@ -4,9 +4,15 @@ import { checkpointSeals, insertStatement } from '../../src/store/statement/clos
 import type { StatementBound } from '../../src/store/statement/statement.ts';
 
 /** Closes a month, whether it is over or not. @param month its first day */
-export async function closeStatement(db: Database, company: string, month: string, bound?: StatementBound) {
-  const seals = await db.run(20_000, checkpointSeals);
-  return db.transaction(20_000, (sql) => insertStatement(sql, { company, month, seals, ...(bound && { bound }) }));
+export async function closeStatement(
+  db: Database,
+  company: string,
+  month: string,
+  bound?: StatementBound,
+  ms = 20_000,
+) {
+  const seals = await db.run(ms, checkpointSeals);
+  return db.transaction(ms, (sql) => insertStatement(sql, { company, month, seals, ...(bound && { bound }) }));
 }
 
 /** Puts a row into each table of statements, without a month that they close. */
