@@ -107,7 +107,7 @@ comment on column cost_center_budgets.name is 'as calls name it in metadata: cos
 create unique index cost_center_budgets_once on cost_center_budgets (company_id, name);
 
 -- Budget alerts: what was reached of the monthly budget of a company, of one of its keys or cost centres, once a month
--- each. A budget that is raised meanwhile does not alert again at the same threshold.
+-- each, and of the budget of a day once on that day. A budget that is raised meanwhile does not alert again at the same threshold.
 create table budget_alerts (
   id            uuid primary key default gen_random_uuid(),
   company_id    uuid not null references companies on delete cascade,
@@ -120,14 +120,16 @@ create table budget_alerts (
   -- reached together with a higher one, which is told instead
   superseded    boolean not null default false,
   occurred_at   timestamptz not null default now(),
-  cost_center   text
+  cost_center   text,
+  day           date
 );
+comment on column budget_alerts.day is 'of a daily budget; null: that of the month';
 comment on column budget_alerts.api_key_id is 'null: the budget of the company itself, or of a cost centre';
 comment on column budget_alerts.cost_center is 'null: the budget of the company itself, or of a key';
 comment on column budget_alerts.threshold is 'percent of the budget; forecast: at its pace the month passes the budget';
 -- one null is like another here, which "nulls not distinct" says from Postgres 15 on
 create unique index budget_alerts_once on budget_alerts
-  (company_id, coalesce(api_key_id, '00000000-0000-0000-0000-000000000000'), billing_month, threshold, coalesce(cost_center, ''));
+  (company_id, coalesce(api_key_id, '00000000-0000-0000-0000-000000000000'), billing_month, threshold, coalesce(cost_center, ''), coalesce(day, '-infinity'));
 
 -- Who is told of them by e-mail, as the owners of a company want it. A line without an address is for owners and
 -- administrators without a line of their own; where it is missing too, they are told at 50, 80 and 100 percent, and by forecast.

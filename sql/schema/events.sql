@@ -108,6 +108,7 @@ create function alert_body(alert budget_alerts) returns jsonb language sql stabl
     'month', to_char(alert.billing_month, 'YYYY-MM'), 'threshold', alert.threshold,
     'budget_eur', trim_scale(alert.budget_eur)::text, 'spent_eur', trim_scale(alert.spent_eur)::text,
     'forecast_eur', trim_scale(alert.forecast_eur)::text)
+    || case when alert.day is null then '{}' else jsonb_build_object('day', to_char(alert.day, 'YYYY-MM-DD')) end
 $$;
 create function record_alert_event() returns trigger language plpgsql security definer set search_path from current as $$
 begin

@@ -101,17 +101,18 @@ function cellsOf(c: PageContext, form: Form) {
 
 /** The kind of an event and its subject. The members of an event differ by its kind. */
 function whatOf({ subject, event }: EventRow, format: Format): Html {
-  const { type, company, key, cost_center, threshold, month, statement } = event as EventRow['event'] & {
+  const { type, company, key, cost_center, threshold, month, day, statement } = event as EventRow['event'] & {
     readonly key?: { readonly id: string; readonly name: string; readonly prefix: string } | null;
     readonly cost_center?: string;
     readonly threshold?: string;
     readonly month?: string;
+    readonly day?: string;
     readonly statement?: { readonly number: number; readonly month: string };
   };
   const budget =
     threshold === undefined || month === undefined
       ? ''
-      : html`<br><a href="${cost_center === undefined ? `/companies/${company.id}/usage?${new URLSearchParams({ month, ...(key && { key: key.id }) })}` : costCenterPage(company.id, cost_center, month)}">${threshold === 'forecast' ? 'Forecast' : format.percent(Number(threshold))} · ${format.month(`${month}-01`)}</a>`;
+      : html`<br><a href="${cost_center === undefined ? `/companies/${company.id}/usage?${new URLSearchParams({ month, ...(key && { key: key.id }) })}` : costCenterPage(company.id, cost_center, month)}">${threshold === 'forecast' ? 'Forecast' : format.percent(Number(threshold))} · ${day === undefined ? format.month(`${month}-01`) : format.day(day)}</a>`;
   return html`<strong>${KINDS[type as keyof typeof KINDS] ?? type}</strong>${budget}${key ? html`<br><a href="/companies/${company.id}/keys/${key.id}">${key.name}</a> <code>${key.prefix}…</code>` : ''}${cost_center === undefined ? '' : html`<br>${cost_center}`}${
     statement
       ? html`<br><a href="/companies/${company.id}/statements/month?month=${statement.month}">${statement.number} · ${format.month(`${statement.month}-01`)}</a>`

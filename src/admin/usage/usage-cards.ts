@@ -17,7 +17,7 @@ export function usageCards(usage: UsageTotals, format: Format, quality?: Quality
   return html`<div class="figures">${sumCards(usage, usage.total_cost_eur, parts, format)}
 ${quality === undefined ? '' : answerCards(quality, format)}
 <div class="card figure-card wide"><h2>${words.budgetIn(format.month(usage.budget.month))}</h2>${budget(usage.budget, format)}
-${forecastText(usage.budget, format)}</div></div>`;
+${forecastText(usage.budget, format)}${today(usage.budget, format)}</div></div>`;
 }
 
 /** The sums of a member's own calls. What the company spends, and its budget, are for others. */
@@ -58,6 +58,15 @@ ${figureCard(words.latency, html`${time(all.p50)} <span class="of">p50</span>`, 
 export function figureCard(title: string, value: Html | string, note: Html | string): Html {
   return html`<div class="card figure-card"><h2>${title}</h2><p class="big">${value}</p>
 <p class="muted">${note}</p></div>`;
+}
+
+/** The budget of the present day, where there is one. */
+function today({ day = null }: BudgetState, format: Format): Html | '' {
+  if (day === null) return '';
+  const words = format.words.usage;
+  const [spent, budget] = [format.amount(day.spent_eur), format.amount(day.budget_eur)];
+  const told = words.today({ share: format.percent(day.percent), spent, budget });
+  return html`<p>${told}${day.percent >= 100 ? html` ${badge('bad', words.reached)}` : ''}</p>`;
 }
 
 function budget(

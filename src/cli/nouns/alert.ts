@@ -36,7 +36,7 @@ Prints at most ${MOST_LISTED} lines.`,
           ...(rows.some(({ alert }) => alert.cost_center != null) && {
             'COST CENTRE': ({ alert }: AlertRow) => alert.cost_center,
           }),
-          MONTH: ({ alert }) => alert.month,
+          MONTH: ({ alert }) => alert.day ?? alert.month,
           THRESHOLD: ({ alert }) => (alert.threshold === 'forecast' ? 'forecast' : `${alert.threshold} %`),
           TO: ({ channel, recipient }) => recipient || channel,
           STATE: ({ state }) => state,

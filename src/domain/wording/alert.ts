@@ -5,7 +5,7 @@ import { eurIn } from './eur-text.ts';
 
 /**
  * The texts of budget alerts: a company, a key or a cost centre has used a part of its monthly budget, or will pass it at
- * its pace. Each threshold is told once a month.
+ * its pace; or a company or a key a part of its daily budget. Each threshold is told once a month or day.
  */
 
 /** Members of an event of the kinds "budget" and "cost_center". EUR amounts are exact decimal text. */
@@ -19,6 +19,8 @@ export interface BudgetAlert {
   readonly cost_center?: string | null;
   /** Billing month, "2026-11". */
   readonly month: string;
+  /** "2026-11-28", of a daily budget; null or absent: the budget of the month. */
+  readonly day?: string | null;
   /** Percent of the budget, 1 to 100; or `FORECAST`: at this pace the month passes the budget. */
   readonly threshold: string;
   readonly budget_eur: string;
@@ -62,7 +64,8 @@ export function mailOf(
 function partsOf(alert: BudgetAlert, { mails, locale }: Words) {
   const { company, key = null, cost_center = null, threshold, budget_eur, spent_eur, forecast_eur } = alert;
   const { shown: eur } = eurIn(locale);
-  const month = monthName(alert.month, locale);
+  const isDaily = alert.day != null;
+  const month = alert.day == null ? monthName(alert.month, locale) : dateName(alert.day, locale);
   const who =
     cost_center !== null
       ? mails.costCenter({ name: cost_center, company: company.name })
@@ -70,13 +73,14 @@ function partsOf(alert: BudgetAlert, { mails, locale }: Words) {
         ? company.name
         : mails.key({ ...key, company: company.name });
   const title =
-    threshold === FORECAST ? mails.forecast({ who, month }) : mails.used({ who, percent: threshold, month });
+    threshold === FORECAST ? mails.forecast({ who, month }) : mails.used({ who, percent: threshold, month, isDaily });
   const facts: [string, string][] = [
     [mails.budget, eur(budget_eur)],
     [mails.spent, eur(spent_eur)],
   ];
   if (forecast_eur !== null) facts.push([mails.atEnd, eur(forecast_eur)]);
-  const then = cost_center !== null ? mails.refusesNothing : threshold === '100' ? mails.refused : mails.willRefuse;
+  const refuses = threshold === '100' ? mails.refused : mails.willRefuse;
+  const then = cost_center !== null ? mails.refusesNothing : refuses(isDaily);
   return [{ title }, { facts }, then] as const;
 }
 
@@ -119,6 +123,11 @@ export function confirmationMail(
     { href: link, label: words.alerts.agree },
     mails.doNothing,
   ]);
+}
+
+/** "28 November 2026" of "2026-11-28". */
+function dateName(day: string, locale: string): string {
+  return new Intl.DateTimeFormat(locale, { dateStyle: 'long', timeZone: 'UTC' }).format(new Date(`${day}T00:00:00Z`));
 }
 
 /** "November 2026" of "2026-11". */

@@ -14,8 +14,8 @@ type Fragment = ReturnType<typeof alertColumn>;
 const STANDARD = `array[${STANDARD_PERCENTS.join(', ')}]`;
 
 /**
- * Tables of a WITH clause: `month`, and `states`, the budgets of the present month with the amount spent of
- * each. A revoked or expired key has none, and neither has a closed company.
+ * Tables of a WITH clause: `month`, and `states`, the budgets of the present month and day with the amount spent of
+ * each. Of a day that ended the last minutes are looked at for another five. A revoked or expired key has none, and neither has a closed company.
  * Each table of sums is read by itself: where it is spread over servers, no row of it is joined to others there.
  * @param only condition on `s`, the company's row of monthly_spend
  */
@@ -37,16 +37,29 @@ function states(sql: Sql, only: Fragment) {
       where company_id = any(array(select company_id from keys)) and billing_month = (select first from month)
         and api_key_id = any(array(select id from keys)) group by 1, 2
     ),
+    days as materialized (
+      select distinct ((now() - ago) at time zone zone)::date as day from month, unnest('{0, 5 minutes}'::interval[]) as ago
+    ),
+    daily as materialized (
+      select c.id as company_id, null::uuid as api_key_id, company_daily_budget(c) as budget
+      from spends s join companies c on c.id = s.company_id where company_daily_budget(c) > 0 and c.closed_at is null
+      union all
+      select k.company_id, k.id, k.daily_budget_eur
+      from spends s join companies c on c.id = s.company_id join api_keys k on k.company_id = s.company_id
+      where c.closed_at is null and k.daily_budget_eur > 0 and ${sql.unsafe(IS_ACTIVE)}
+    ),
     budgets as (
-      select c.id as company_id, null::uuid as api_key_id, null as cost_center, company_budget(c) as budget, s.spent
+      select c.id as company_id, null::uuid as api_key_id, null as cost_center, company_budget(c) as budget, s.spent, null::date as day
       from spends s join companies c on c.id = s.company_id
       where company_budget(c) > 0 and c.closed_at is null
       union all
-      select k.company_id, k.id, null, k.monthly_budget_eur, coalesce(d.spent, 0)
+      select k.company_id, k.id, null, k.monthly_budget_eur, coalesce(d.spent, 0), null
       from keys k left join key_spends d on d.company_id = k.company_id and d.api_key_id = k.id
+      union all
+      select company_id, api_key_id, null, budget, day_spend(company_id, api_key_id, day), day from daily cross join days
     ),
     states as (
-      select b.*, ${forecast(sql)} as forecast from budgets b cross join month
+      select b.*, case when b.day is null then ${forecast(sql)} end as forecast from budgets b cross join month
     )`;
 }
 
@@ -100,7 +113,7 @@ function costCenterStates(sql: Sql, only: Fragment) {
       group by 1, 2
     ),
     budgets as (
-      select b.company_id, null::uuid as api_key_id, b.name as cost_center, b.monthly_budget_eur as budget, s.spent
+      select b.company_id, null::uuid as api_key_id, b.name as cost_center, b.monthly_budget_eur as budget, s.spent, null::date as day
       from centres b join sums s on s.company_id = b.company_id and s.cost_center = b.name
     ),
     states as (
@@ -116,7 +129,7 @@ function writtenAlerts(sql: Sql) {
       from alert_receivers r cross join unnest(r.percents) as percent group by 1
     ),
     reached as (
-      select s.*, m.first as month, t.threshold, t.rank
+      select s.*, coalesce(date_trunc('month', s.day)::date, m.first) as month, t.threshold, t.rank
       from states s cross join month m left join chosen o on o.company_id = s.company_id cross join lateral (
         select percent::text, percent, s.spent * 100 >= s.budget * percent
         from (select unnest(${sql.unsafe(STANDARD)}) union select unnest(o.percents)) p (percent)
@@ -124,15 +137,15 @@ function writtenAlerts(sql: Sql) {
       where t.holds
     ),
     fresh as (
-      select r.*, r.rank < max(r.rank) over (partition by r.company_id, r.api_key_id, r.cost_center) as superseded from reached r
+      select r.*, r.rank < max(r.rank) over (partition by r.company_id, r.api_key_id, r.cost_center, r.day) as superseded from reached r
       where not exists (
         select 1 from budget_alerts a where a.company_id = r.company_id and a.billing_month = r.month
           and a.threshold = r.threshold and coalesce(a.api_key_id, ${nilId(sql)}) = coalesce(r.api_key_id, ${nilId(sql)})
-          and coalesce(a.cost_center, '') = coalesce(r.cost_center, ''))
+          and coalesce(a.cost_center, '') = coalesce(r.cost_center, '') and a.day is not distinct from r.day)
     ),
     written as (
-      insert into budget_alerts (company_id, api_key_id, cost_center, billing_month, threshold, budget_eur, spent_eur, forecast_eur, superseded)
-      select company_id, api_key_id, cost_center, month, threshold, budget, spent, forecast, superseded from fresh
+      insert into budget_alerts (company_id, api_key_id, cost_center, billing_month, threshold, budget_eur, spent_eur, forecast_eur, superseded, day)
+      select company_id, api_key_id, cost_center, month, threshold, budget, spent, forecast, superseded, day from fresh
       on conflict do nothing
       returning id
     )`;
@@ -143,7 +156,7 @@ function alertColumn(sql: Sql) {
   return sql`json_build_object('id', a.id, 'company', json_build_object('id', c.id, 'name', c.name),
     'key', case when a.api_key_id is not null then json_build_object('id', a.api_key_id,
       'name', coalesce(k.name, 'removed key'), 'prefix', coalesce(k.prefix, '')) end, 'cost_center', a.cost_center,
-    'month', to_char(a.billing_month, 'YYYY-MM'), 'threshold', a.threshold,
+    'month', to_char(a.billing_month, 'YYYY-MM'), 'day', to_char(a.day, 'YYYY-MM-DD'), 'threshold', a.threshold,
     'budget_eur', trim_scale(a.budget_eur)::text, 'spent_eur', trim_scale(a.spent_eur)::text,
     'forecast_eur', trim_scale(a.forecast_eur)::text,
     'occurred_at', utc_text(a.occurred_at))`;
@@ -169,7 +182,7 @@ export async function readNotices(sql: Sql, company: string, limit: number): Pro
       select api_key_id, max(threshold::integer) filter (where threshold <> 'forecast') as percent,
         bool_or(threshold = 'forecast') as forecast
       from budget_alerts
-      where company_id = ${company} and billing_month = (select first from month) and cost_center is null group by 1
+      where company_id = ${company} and billing_month = (select first from month) and cost_center is null and day is null group by 1
     ),
     notices as (
       select s.api_key_id, to_char(m.first, 'YYYY-MM-DD') as month,
@@ -178,6 +191,7 @@ export async function readNotices(sql: Sql, company: string, limit: number): Pro
           to_char((m.begins + make_interval(secs => (m.elapsed * s.budget / s.spent)::float8)) at time zone m.zone, 'YYYY-MM-DD')
         end as reached_on
       from states s cross join month m join alerted a on a.api_key_id is not distinct from s.api_key_id
+      where s.day is null
     )
     select case when k.id is not null then json_build_object('id', k.id, 'name', k.name, 'prefix', k.prefix) end as key,
       month, used, reached_on

@@ -104,7 +104,8 @@ async function tell(
       select u.*, (
         select array_agg(a.threshold) from budget_alerts own join budget_alerts a
           on a.company_id = own.company_id and a.api_key_id is not distinct from own.api_key_id
-            and a.cost_center is not distinct from own.cost_center and a.billing_month = own.billing_month and a.occurred_at = own.occurred_at and (a.superseded or a.id = own.id)
+            and a.cost_center is not distinct from own.cost_center and a.billing_month = own.billing_month
+            and a.day is not distinct from own.day and a.occurred_at = own.occurred_at and (a.superseded or a.id = own.id)
         where own.company_id = u.company_id and own.id = u.id) || (u.body ->> 'threshold') as thresholds
       from untold u
     ),

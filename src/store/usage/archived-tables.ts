@@ -176,7 +176,7 @@ export const ARCHIVED: readonly ArchivedTable[] = [
     table: 'budget_alerts',
     what: 'thresholds that the budgets of the company, its keys and its cost centres reached',
     columns: words(
-      'id company_id api_key_id billing_month threshold budget_eur spent_eur forecast_eur superseded occurred_at cost_center',
+      'id company_id api_key_id billing_month threshold budget_eur spent_eur forecast_eur superseded occurred_at cost_center day',
     ),
     order: 'occurred_at, id',
   },

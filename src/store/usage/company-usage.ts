@@ -62,6 +62,8 @@ export interface BudgetState {
   readonly chat_percent: number | null;
   readonly total_percent: number | null;
   readonly forecast_percent: number | null;
+  /** The present day and its budget; null or absent: it has none. */
+  readonly day?: (Record<'spent_eur' | 'budget_eur', string> & { readonly percent: number }) | null;
 }
 
 /** Lines of a table, the most expensive first. */
@@ -185,7 +187,7 @@ function knownMonths(sql: Sql, { keys }: UsageFilters) {
 function budgetTables(sql: Sql, companyId: string, withRemoved = false) {
   return sql`months as materialized (select * from monthly_spend where company_id = ${companyId}),
     asked as materialized (
-      select i.id, coalesce(c.name, ${REMOVED}) as name, company_budget(c) as budget, zone, first as month, elapsed, length
+      select i.id, coalesce(c.name, ${REMOVED}) as name, company_budget(c) as budget, company_daily_budget(c) as daily, zone, first as month, elapsed, length
       from (select ${companyId}::uuid as id) i left join companies c on c.id = i.id, (${presentMonth(sql)}) m
       where c.id is not null or ${withRemoved} and exists (select 1 from months)
     ),
@@ -203,7 +205,11 @@ function budgetJson(sql: Sql) {
   return sql`jsonb_build_object('month', to_char(b.month, 'YYYY-MM-DD'), 'spent_eur', trim_scale(b.spent)::text,
         'budget_eur', trim_scale(b.budget)::text, 'forecast_eur', b.forecast::text,
         'chat_percent', trunc(b.chat * 100 / b.budget, 1), 'total_percent', trunc(b.spent * 100 / b.budget, 1),
-        'forecast_percent', round(b.forecast * 100 / b.budget, 1))`;
+        'forecast_percent', round(b.forecast * 100 / b.budget, 1),
+        'day', case when b.daily is not null then (
+          select jsonb_build_object('spent_eur', trim_scale(spent)::text, 'budget_eur', trim_scale(b.daily)::text,
+            'percent', trunc(spent * 100 / b.daily, 1))
+          from day_spend(b.id, null, ${sql.unsafe(TODAY)}) as spent) end)`;
 }
 
 /**

@@ -96,7 +96,7 @@ async function readFacts(sql: Sql): Promise<Facts> {
     ${before(sql)},
     alerted as materialized (
       select api_key_id, company_id from budget_alerts
-      where billing_month = (select month from clock) and api_key_id is not null and threshold <> '50'
+      where billing_month = (select month from clock) and api_key_id is not null and threshold <> '50' and day is null
       group by 1, 2 order by max(occurred_at) desc limit ${MOST_KEYS}
     ),
     key_spends as materialized (

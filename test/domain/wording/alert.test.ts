@@ -47,6 +47,16 @@ https://gate.example/companies/0b9f6a52-9d1e-4f6b-8a57-0d3c5f1b7e21/usage?month=
   );
 });
 
+t.test('an e-mail about the budget of a day names the day, and says until when calls are refused', async (t) => {
+  const daily = { ...ALERT, day: '2026-11-20', forecast_eur: null };
+  const mail = mailOf([daily], EN, BRAND, null);
+  t.match(mail.subject, /has used 80 % of its budget for November 20, 2026|for 20 November 2026/);
+  t.match(mail.text, /until the day ends or the budget is raised/);
+  const german = mailOf([{ ...daily, threshold: '100' }], DE, BRAND, null);
+  t.match(german.subject, 'ACME hat 100 % des Budgets für den 20. November 2026 verbraucht');
+  t.match(german.text, 'bis der Tag endet');
+});
+
 t.test('an e-mail of several alerts of a company tells each, and has one link', async (t) => {
   const key = { id: ALERT.id, name: 'Newsroom', prefix: 'svc_abcd' };
   const pages = new URL('https://gate.example');

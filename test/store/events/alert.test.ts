@@ -55,13 +55,14 @@ async function spend(
   by: string = randomUUID(),
   month = '2026-11-01',
   center = '',
+  at = month,
 ): Promise<void> {
   await run(
     (sql) => sql`
       insert into api_usage (billing_month, request_id, company_id, api_key_id, model_slug, upstream_model, endpoint,
         prompt_tokens, completion_tokens, cost_eur, price_input, price_output, usage_source, outcome, occurred_at, cost_center)
       values (${month}, gen_random_uuid(), ${company}, ${by}, 'm', 'u', 'embeddings', ${eur * 1000}, 0, ${eur}, 1, 0,
-        'upstream', 'completed', ${month}, ${center})`,
+        'upstream', 'completed', ${at}, ${center})`,
   );
 }
 
@@ -421,3 +422,74 @@ t.test('a look with a cursor sees cost centres of companies that spent since', a
   await Promise.all(Array.from({ length: 4 }, () => eventStore(db, db).lookAtCostCenters(null)));
   t.equal(await written(early), 'IT50 IT80', 'once, by however many at once');
 });
+
+t.test(
+  'a budget of a day is told once each day, of a company and of a key, at the percents of the company',
+  async (t) => {
+    await clock('2026-11-10T22:30:00Z');
+    const id = await company('1000');
+    const capped = await key(id, '0');
+    await run(async (sql) => {
+      await sql`update companies set daily_budget_eur = 10 where id = ${id}`;
+      await sql`update api_keys set daily_budget_eur = 4 where id = ${capped}`;
+      await sql`insert into alert_receivers (company_id, percents, forecast) values (${id}, '{30}', true)`;
+    });
+    const told = async () => {
+      await store.look(null, NOBODY);
+      const rows = await run((sql) => listAlerts(sql, { undelivered: false, company: id, limit: 100 }));
+      return rows
+        .map(
+          ({ alert, state }) =>
+            `${alert.day} ${alert.key === null ? '' : 'k'}${alert.threshold} ${alert.spent_eur} ${state}`,
+        )
+        .sort();
+    };
+    const call = (eur: number, at: string, by?: string) => spend(id, eur, by, '2026-11-01', '', at);
+    await call(100, '2026-11-09T22:59:59Z');
+    t.same(await told(), [], 'the day before is another one');
+    await call(3, '2026-11-09T23:00:00Z', capped);
+    const first = ['2026-11-10 30 3 unsent', '2026-11-10 k30 3 superseded', '2026-11-10 k50 3 unsent'];
+    t.same(await told(), first);
+    await run(
+      (sql) =>
+        sql`insert into chat_usage (company_id, occurred_at, cost_eur) values (${id}, '2026-11-10T12:00:00Z', 8)`,
+    );
+    const used = [
+      '2026-11-10 100 11 unsent',
+      ...first.slice(0, 1),
+      '2026-11-10 50 11 superseded',
+      '2026-11-10 80 11 superseded',
+      ...first.slice(1),
+    ];
+    t.same(await told(), used.toSorted(), 'with in-app chat');
+    t.same(await run((sql) => readNotices(sql, id, 10)), [], 'notices are of months');
+    await clock('2026-11-10T23:01:00Z');
+    await call(1, '2026-11-10T22:59:00Z', capped);
+    const late = ['2026-11-10 k100 4 unsent', '2026-11-10 k80 4 superseded'];
+    t.same(await told(), [...used, ...late].toSorted(), 'what came in the last minutes of a day');
+    await call(8, '2026-11-10T23:00:30Z');
+    const next = ['2026-11-11 30 8 superseded', '2026-11-11 50 8 superseded', '2026-11-11 80 8 unsent'];
+    t.same(await told(), [...used, ...late, ...next].toSorted(), 'the next day begins anew');
+    const events = await run(
+      (sql) =>
+        sql<
+          { body: object }[]
+        >`select body from events where company_id = ${id} and kind = 'budget.threshold' and body ->> 'day' = '2026-11-11'`,
+    );
+    t.match(events, [
+      {
+        body: {
+          day: '2026-11-11',
+          month: '2026-11',
+          threshold: '80',
+          budget_eur: '10',
+          spent_eur: '8',
+          forecast_eur: null,
+        },
+      },
+    ]);
+    const { budget } = await run((sql) => readPresentSums(sql, id));
+    t.same(budget.day, { spent_eur: '8', budget_eur: '10', percent: 80 }, 'pages show it beside the month');
+    await clock('2026-11-01T12:00:00Z');
+  },
+);
