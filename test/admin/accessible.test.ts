@@ -49,6 +49,9 @@ const ids: Record<string, string> = {
   user: await idOf(sql`select id from users where role = 'member'`),
   group: await idOf(sql`select id from oidc_groups where company_id is not null`),
   token: await idOf(sql`select id from admin_tokens where company_id is null`),
+  person: await idOf(
+    sql`insert into end_users (company_id, name) values (${company}, 'ann@front.example') returning id`,
+  ),
 };
 const receiver = await idOf(
   sql`insert into alert_receivers (company_id, email, percents, forecast)
@@ -59,6 +62,14 @@ await sql`insert into cost_center_budgets (company_id, name, monthly_budget_eur)
 const [{ present }] = await sql<[{ present: string }]>`select to_char(now(), 'YYYY-MM') as present`;
 await addUsage(sql, [
   { company, month: `${present}-01`, at: new Date().toISOString(), prompt: 6000, input: '1', center: 'Marketing' },
+  {
+    company,
+    month: `${present}-01`,
+    at: new Date().toISOString(),
+    prompt: 50,
+    input: '1',
+    endUser: ids.person as string,
+  },
 ]);
 const byGroup = await idOf(sql`select id from users where oidc_group is not null`);
 const tokenOfCompany = await idOf(sql`select id from admin_tokens where company_id is not null`);

@@ -44,6 +44,7 @@ const ids: Record<string, string> = {
   assistant: await idOf(sql`select id from assistants where name = 'Headline coach'`),
   user: await idOf(sql`select id from users where role = 'member'`),
   token: await idOf(sql`select id from admin_tokens where company_id is not null`),
+  person: await idOf(sql`insert into end_users (company_id, name) values (${company}, 'anna') returning id`),
   receiver: await idOf(
     sql`insert into alert_receivers (company_id, email, percents, forecast)
       values (${company}, 'buch@kanzlei.example', '{50,90}', true) returning id`,

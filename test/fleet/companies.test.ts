@@ -237,6 +237,7 @@ t.test(
       'budget_reservations (request_id)',
       'chat_usage (id)',
       'cost_center_budgets (id)',
+      'end_users (id)',
       'events (id)',
       'invitations (digest)',
       'invitations (id)',

@@ -101,6 +101,7 @@ t.test('pages of a closed company can be read, and refuse every change', async (
     'a request of the company is in the trail',
     ({ length }) => length > 0,
   );
+  const [person] = await sql`insert into end_users (company_id, name) values (${company}, 'ann') returning id`;
   await close();
   const operator = await signedIn(office, 'operator');
   const owner = await signedIn(office, 'owner');
@@ -110,6 +111,7 @@ t.test('pages of a closed company can be read, and refuse every change', async (
       .replace(':assistant', assistant)
       .replace(':key', key?.id)
       .replace(':request', request?.id)
+      .replace(':person', person?.id)
       .replace(/cost-center$/, 'cost-center?name=Marketing')
       .replace(/:\w+/g, randomUUID());
   const log = async () => (await sql`select count(*)::integer as n from audit_log`)[0]?.n;
