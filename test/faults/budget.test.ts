@@ -13,12 +13,14 @@ t.test('the budget holds on all replicas', async (t) => {
   const gateways = await Promise.all(Array.from({ length: REPLICAS }, () => world.gateway()));
   const urls = gateways.map(({ url }) => url);
 
-  for (const [replicas, mode] of [
-    [REPLICAS, 'standard'],
-    [1, 'standard'],
-    [REPLICAS, 'strict'],
+  for (const [replicas, mode, of] of [
+    [REPLICAS, 'standard', 'month'],
+    [1, 'standard', 'month'],
+    [REPLICAS, 'strict', 'month'],
+    [REPLICAS, 'standard', 'day'],
+    [REPLICAS, 'strict', 'day'],
   ] as const) {
-    await t.test(`${mode}, replicas: ${replicas}`, async (t) => {
+    await t.test(`${mode}, of a ${of}, replicas: ${replicas}`, async (t) => {
       let worst = 0n;
       let most = 0n;
       let crossing = '';
@@ -29,6 +31,7 @@ t.test('the budget holds on all replicas', async (t) => {
           mode,
           WORKERS,
           replicas,
+          of,
         );
         const over = spent > budget ? spent - budget : 0n;
         t.ok(refused > 0, `${refused} refused`);
@@ -44,7 +47,7 @@ t.test('the budget holds on all replicas', async (t) => {
       }
       note(
         'The budget holds on all replicas',
-        `${replicas} replica${replicas > 1 ? 's' : ''}, ${WORKERS} workers, ${mode}, budget ${crossing} EUR, ${ROUNDS} times`,
+        `${replicas} replica${replicas > 1 ? 's' : ''}, ${WORKERS} workers, ${mode}, budget ${of === 'day' ? 'of a day ' : ''}${crossing} EUR, ${ROUNDS} times`,
         `overshoot at most ${formatEur(worst)} EUR${mode === 'strict' ? '' : ` (bound of that run: ${formatEur(most)}), no early 402`}`,
       );
     });

@@ -29,6 +29,7 @@ export async function crossingWorld(life: Life): Promise<FaultWorld> {
 /**
  * Drives a new company over its budget.
  * @param replicas how many share the budget; a single one knows of all it admits
+ * @param of whether it is the budget of the month or of the day
  */
 export async function cross(
   world: FaultWorld,
@@ -36,9 +37,12 @@ export async function cross(
   mode: string,
   workers: number,
   replicas: number,
+  of: 'month' | 'day' = 'month',
 ): Promise<Crossing> {
   const budget = parseEur('12');
   const { company, key } = await world.newCompany({ budget: formatEur(budget), mode });
+  if (of === 'day')
+    await world.sql`update companies set daily_budget_eur = monthly_budget_eur, monthly_budget_eur = null where id = ${company}`;
   // at 99 % to begin with, by the application's own chat
   await world.sql`insert into chat_usage (company_id, cost_eur) values (${company}, ${formatEur((budget * 99n) / 100n / 4n)})`;
   const load = startLoad({
