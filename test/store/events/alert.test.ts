@@ -173,7 +173,7 @@ t.test('the forecast counts from the third day on, and only while the budget is 
   const id = await company('100');
   const expectShown = async (forecast: unknown[], text: string) => {
     if (WORKERS.length > 0) return; // the overview asks other servers, which have another clock
-    const { budget } = await run((sql) => readPresentSums(sql, id));
+    const { budget } = await within(db, id, MS, (sql) => readPresentSums(sql, id));
     const { nearest } = (await readOverview(run)).budgets;
     t.same([budget.forecast_eur, nearest.find((near) => near.company.id === id)?.forecast_percent], forecast, text);
   };
@@ -488,7 +488,7 @@ t.test(
         },
       },
     ]);
-    const { budget } = await run((sql) => readPresentSums(sql, id));
+    const { budget } = await within(db, id, MS, (sql) => readPresentSums(sql, id));
     t.same(budget.day, { spent_eur: '8', budget_eur: '10', percent: 80 }, 'pages show it beside the month');
     await clock('2026-11-01T12:00:00Z');
   },
