@@ -115,7 +115,7 @@ export class CachedDirectory implements Directory, Follower {
   changed(kind: string, subject: string): void {
     if (kind === 'key') this.keys.drop(subject);
     else if (kind === 'assistant') this.assistants.drop(subject);
-    else if (kind === 'end_user') this.endUsers.dropIf(({ id }) => id === subject);
+    else if (kind === 'end_user') this.endUsers.dropOne(({ id }) => id === subject);
     else if (kind === 'company' || (kind === 'model' && subject !== '')) this.companies.drop(subject);
     else if (kind === 'model') this.#renewSharedModels();
     else if (kind === 'all') {
