@@ -75,7 +75,10 @@ await t.test('the owner creates a key, which is shown once', async (t) => {
   await look(t, page, 'key-created');
   await page.getByRole('link', { name: 'I have stored the key' }).click();
   const row = page.getByRole('row', { name: 'Website search' });
-  t.match(await row.innerText(), new RegExp(`${key.slice(0, 8)}….*active.*chat.*assistants.*owen@`, 's'));
+  t.match(
+    await row.innerText(),
+    new RegExp(`${key.slice(0, 8)}….*active.*Chat completions, Assistant runs.*owen@`, 's'),
+  );
   t.notMatch(await page.content(), key, 'shown once');
 });
 
@@ -238,10 +241,14 @@ await t.test('the owner creates a key that may do little, and lets it do more', 
   await page.getByLabel('Calls at once').fill('3');
   await page.getByLabel(CHAT, { exact: true }).uncheck();
   await page.getByLabel('Networks').fill('');
+  await page.keyboard.press('Tab'); // to where calls name end users
   await page.keyboard.press('Tab');
   await page.keyboard.press('Enter');
   await page.getByText('Saved.').waitFor();
-  t.match(await row.textContent(), /Kiosk in the hall.*restricted: 3 at once, €9,50 a month.*embeddings/s);
+  t.match(
+    await row.textContent(),
+    /Kiosk in the hall.*restricted: 3 at once, €9,50 a month.*Embeddings, Assistant runs/s,
+  );
   const [stored] = await office.sql`select * from api_keys where name = 'Kiosk in the hall'`;
   t.match(stored, {
     scopes: ['embeddings', 'assistants'],
@@ -276,7 +283,7 @@ await t.test('the owner sees the limits of the company, which an operator sets',
   await owner.page.getByText('None.').waitFor();
   await page.goto('/audit');
   const log = await page.getByRole('table', { name: 'Changes' }).innerText();
-  t.match(log, /tokens per minute\s+120000\s+none/);
+  t.match(log, /tokens per minute\s+120\.000\s+none/);
   t.match(log, new RegExp(`allowed models?(?: slugs)?\\s+${CHAT}\\s+all`));
   t.match(log, /allowed networks\s+10\.0\.0\.0\/8, 2001:db8::1\/128\s+all/);
   t.match(log, /scopes\s+embeddings, assistants\s+chat/);
@@ -373,7 +380,7 @@ await t.test('the operator: companies, models and prices, users, the audit log',
   await page.getByRole('link', { name: 'Audit log' }).click();
   const log = await page.getByRole('table', { name: 'Changes' }).innerText();
   t.match(log, /karl@kranich\.example/);
-  t.match(log, /input price.*0\.00025.*0\.000125/s);
+  t.match(log, /input price.*€0,00025.*€0,000125/s);
   t.match(log, /owen@customer\.example/, 'what the owner did today');
   t.notMatch(log, /password_hash|digest/);
   t.same(complaints, []);

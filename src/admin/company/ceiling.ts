@@ -1,9 +1,10 @@
 import { isAboveLimit } from '../../domain/ceiling.ts';
 import {
-  BUDGET,
   BUYER,
+  DAY_BUDGET,
   EU_GATE,
   MEMBER_SETTINGS,
+  MONTH_BUDGET,
   OWNERS_SETTINGS,
   PROFILE,
   STRICT_CEILINGS,
@@ -74,7 +75,8 @@ ${c.var.closedAt === null ? html`<p class="hint">${words.byOwners}</p>` : ''}</s
     above: isAboveLimit(company)
       ? html`<p class="notice warn-notice">${words.aboveLimit(format.amount(limit as string))}</p>`
       : '',
-    fields: (state) => html`${settingFields(state, BUDGET, company, { hint: budgetHint })}
+    fields: (state) => html`${settingFields(state, MONTH_BUDGET, company, { hint: budgetHint })}
+${settingFields(state, DAY_BUDGET, company)}
 ${company.budget_mode === 'strict' ? html`<p class="hint">${words.strict}</p>` : ''}
 ${eu_locked ? html`<p>${words.lockedText}</p>` : settingFields(state, EU_GATE, company)}
 ${settingFields(state, PROFILE, company)}`,

@@ -1,6 +1,14 @@
 import { ALLOWED_MODELS, type Catalogue, listModels } from '../../domain/gate.ts';
 import { LIMIT_SETTINGS } from '../../domain/settings/company.ts';
-import { END_USER, KEY_BUDGET, KEY_MODELS, NETWORKS, NEW_KEY, RESTRICTIONS } from '../../domain/settings/key.ts';
+import {
+  END_USER,
+  KEY_DAY_BUDGET,
+  KEY_MODELS,
+  KEY_MONTH_BUDGET,
+  NETWORKS,
+  NEW_KEY,
+  RESTRICTIONS,
+} from '../../domain/settings/key.ts';
 import type { KeyRow } from '../../store/company/key.ts';
 import type { FormState } from '../page/field.ts';
 import { type Html, html, raw } from '../page/html.ts';
@@ -15,7 +23,8 @@ export function restrictionFields(state: FormState, company: Catalogue, key: Key
   const { restrictions } = state.words;
   const hint = mostBudget === '' ? restrictions.budgetHint : restrictions.mostBudgetHint(mostBudget);
   return html`<p class="muted">${restrictions.lead}</p>
-<div class="pair">${settingFields(state, LIMIT_SETTINGS, key)}${settingFields(state, KEY_BUDGET, key, { hint })}</div>
+<div class="pair">${settingFields(state, LIMIT_SETTINGS, key)}${settingFields(state, KEY_MONTH_BUDGET, key, { hint })}
+${settingFields(state, KEY_DAY_BUDGET, key)}</div>
 ${modelField(state, company, key)}
 ${settingFields(state, NETWORKS, key)}${settingFields(state, END_USER, key ?? NEW_KEY)}`;
 }

@@ -263,11 +263,12 @@ const { name, monthly_budget_eur, daily_budget_eur, budget_mode, allow_non_eu_mo
 const { credit_limit_eur, eu_locked } = CEILINGS;
 /** The settings in the groups of forms. */
 export const NAME = { name, ...CUSTOMER_NUMBER };
-export const BUDGET = { monthly_budget_eur, daily_budget_eur };
+export const MONTH_BUDGET = { monthly_budget_eur };
+export const DAY_BUDGET = { daily_budget_eur };
 export const EU_GATE = { allow_non_eu_models };
 export const PROFILE = { language };
 /** What the owners of a company set, but for what its members may do. */
-export const OWNERS_SETTINGS = { ...BUDGET, ...EU_GATE, ...PROFILE };
+export const OWNERS_SETTINGS = { ...MONTH_BUDGET, ...DAY_BUDGET, ...EU_GATE, ...PROFILE };
 /** The ceilings, with how strictly the budget holds. */
 export const STRICT_CEILINGS = { credit_limit_eur, budget_mode, eu_locked };
 

@@ -126,17 +126,25 @@ const end_users = {
 /** The settings in the groups of forms. */
 export const SCOPED = { scopes };
 export const PURPOSE = { name, ...SCOPED };
-export const KEY_BUDGET = { monthly_budget_eur, daily_budget_eur };
+export const KEY_MONTH_BUDGET = { monthly_budget_eur };
+export const KEY_DAY_BUDGET = { daily_budget_eur };
 export const KEY_MODELS = { [ALLOWED_MODELS]: allowed_models };
 export const NETWORKS = { allowed_cidrs };
 export const END_USER = { end_users };
 
 /** What a key may do less than its company (contract section 5), in the order of options. null: nothing less. */
-export const RESTRICTIONS = { ...LIMIT_SETTINGS, ...KEY_MODELS, ...KEY_BUDGET, ...NETWORKS };
+export const RESTRICTIONS = { ...LIMIT_SETTINGS, ...KEY_MODELS, ...KEY_MONTH_BUDGET, ...KEY_DAY_BUDGET, ...NETWORKS };
 export type RestrictionColumns = Values<typeof RESTRICTIONS>;
 
 /** The same, in the order of forms and answers, and what its calls tell of people. */
-const RESTRICTED = { ...LIMIT_SETTINGS, ...KEY_BUDGET, ...KEY_MODELS, ...NETWORKS, ...END_USER };
+const RESTRICTED = {
+  ...LIMIT_SETTINGS,
+  ...KEY_MONTH_BUDGET,
+  ...KEY_DAY_BUDGET,
+  ...KEY_MODELS,
+  ...NETWORKS,
+  ...END_USER,
+};
 
 /** What a form changes of a key. */
 export const EDITED = { ...PURPOSE, ...RESTRICTED };

@@ -8,7 +8,7 @@ import { textsOf, VALUE } from '../../admin/english.ts';
 
 /** Texts that are the same in German: names, and words that German has too. */
 const SAME =
-  /^(Name|Browser|Export|API|Status|Code|Parameter|Parameter missing|Playground|Prompt|Support|WebSocket|audio|budget|Budget|Tokens?|openapi\.json|[^\p{L}]*|.*JSON.*)$/u;
+  /^(Name|Browser|Export|API|Status|Code|Embeddings|Optional\.|Parameter|Parameter missing|Playground|Prompt|Support|WebSocket|audio|budget|Budget|Tokens?|openapi\.json|[^\p{L}]*|.*JSON.*)$/u;
 /** Texts of values and signs alone. */
 const SIGNS = ['account.lead', 'chart.inEur', 'mails.subject', 'mails.sentence', 'mails.budget', 'members.link'];
 /** Where a language has words of its own for a value, such as the name of a role. */
@@ -21,7 +21,7 @@ const OWN_WORDS = [
 ];
 /** Letters that fit into their place: the longest text that a phone of 320 pixels shows whole, or on two lines. */
 const ROOM: readonly (readonly [place: RegExp, letters: number])[] = [
-  [/^tabs\./, 14],
+  [/^tabs\./, 18],
   [/^memberTabs\./, 16],
   [/^frame\.(signOut|support|imprint|privacy|copy|copied)$/, 14],
   [/^list\.(search|show|previous|next)$/, 12],
