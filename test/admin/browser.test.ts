@@ -286,7 +286,7 @@ await t.test('the owner sees the limits of the company, which an operator sets',
   t.match(log, /tokens per minute\s+120\.000\s+none/);
   t.match(log, new RegExp(`allowed models?(?: slugs)?\\s+${CHAT}\\s+all`));
   t.match(log, /allowed networks\s+10\.0\.0\.0\/8, 2001:db8::1\/128\s+all/);
-  t.match(log, /scopes\s+embeddings, assistants\s+chat/);
+  t.match(log, /scopes\s+Embeddings, Assistant runs\s+Chat completions/);
   t.same(complaints, []);
 });
 

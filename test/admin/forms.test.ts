@@ -308,7 +308,9 @@ t.test('a budget of 0 is told to be unlimited where it is typed: it stops nothin
   t.match((await owner.get(`${base}/keys/${key?.id}`)).text, hint);
   t.match((await owner.get(`${base}/settings`)).text, hint);
   await office.sql`update companies set credit_limit_eur = 10 where id = ${company}`;
-  t.match((await owner.get(`${base}/settings`)).text, /at most €10\.00, which also applies when this is empty or 0/);
+  const { text } = await owner.get(`${base}/settings`);
+  t.equal(text.split('at most €10.00, which also applies when this is empty or 0').length, 2, 'of the month alone');
+  t.match(text, /Once a calendar day has cost that much, calls are refused/);
   await office.sql`update companies set credit_limit_eur = null where id = ${company}`;
 });
 
