@@ -44,10 +44,10 @@ comment on column companies.member_playground is 'whether members may use the pl
 create function company_budget(company companies) returns numeric language sql immutable as $$
   select least(nullif(company.monthly_budget_eur, 0), company.credit_limit_eur)
 $$;
+comment on function company_budget is 'the monthly budget that is enforced; null: unlimited';
 create function company_daily_budget(company companies) returns numeric language sql immutable as $$
   select nullif(company.daily_budget_eur, 0)
 $$;
-comment on function company_budget is 'the monthly budget that is enforced; null: unlimited';
 create function company_allows_non_eu(company companies) returns boolean language sql immutable as $$
   select company.allow_non_eu_models and not company.eu_locked
 $$;
