@@ -32,6 +32,8 @@ const MAY: Readonly<Record<Role, readonly Action[]>> = {
     'usage.read',
     'usage.keep',
     'cost-center.write',
+    'end-user.read',
+    'end-user.erase',
     'statement.read',
     'request.read',
     'key.read',
@@ -45,7 +47,7 @@ const MAY: Readonly<Record<Role, readonly Action[]>> = {
   ],
   get administrator() {
     const owners =
-      /^(company\.set|company\.export|company-audit\.|alert\.|cost-center\.|company-user\.|statement\.|company-token\.)/;
+      /^(company\.set|company\.export|company-audit\.|alert\.|cost-center\.|end-user\.erase|company-user\.|statement\.|company-token\.)/;
     return this.owner.filter((action) => !owners.test(action));
   },
   member: ['account.use', 'company.kept', 'own-key.read', 'own-key.write', 'own-usage.read', 'own-usage.keep'],
