@@ -9,12 +9,12 @@ import t, { type Test } from 'tap';
  * feature: lower it where a change made room.
  */
 const CEILINGS = {
-  'lines of src': 76_118,
+  'lines of src': 76_138,
   'files that spell a setting, at most': 7,
   'files that spell monthly_budget_eur': 16,
   'writes of the store that pages, commands and HTTP import': 0,
   'names exported by several files': 31,
-  'words of Markdown': 65_272,
+  'words of Markdown': 65_261,
 };
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
