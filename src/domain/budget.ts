@@ -141,16 +141,6 @@ function isWhole(content: unknown): boolean {
   return typeof content === 'string' && !/^[a-z]+:(?<!data:)/i.test(content);
 }
 
-/** The monthly budget of a company, a key or a cost centre: EUR as exact decimal text. */
-export function budgetOf<B extends string | null>(row: { readonly monthly_budget_eur: B }): B {
-  return row.monthly_budget_eur;
-}
-
-/** The same of a day. */
-export function dayBudgetOf<B extends string | null>(row: { readonly daily_budget_eur: B }): B {
-  return row.daily_budget_eur;
-}
-
 /** Whether a monthly budget limits a company: null and 0 mean unlimited (spec section 2.9). */
 export function isLimited(budget: string | null): budget is string {
   return budget !== null && budget !== '0';

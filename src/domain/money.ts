@@ -82,24 +82,22 @@ const WITHIN_INPUT = [
 export interface Prices {
   readonly input: Femto;
   readonly output: Femto;
-  readonly inputText: string;
-  readonly outputText: string;
   /** The most that a prompt token may cost. */
   readonly dearestInput: Femto;
   /** What tokens of the cache cost more than the input price, below 0 for less; none without prices of their own. */
   readonly cache: readonly { readonly count: keyof CacheTokens; readonly more: Femto }[];
   /** As they were written, for the price snapshot of the ledger row; those that are null are the input price. */
-  readonly texts: { readonly [part in CostPart]: string | null };
+  readonly texts: { readonly [part in CostPart]: string | null } & { readonly input: string; readonly output: string };
 }
 
 /** @throws RangeError when a price is not a plain decimal number */
 export function parsePrices(
   inputText: string,
-  outputText: string,
+  output: string,
   cache_read: string | null = null,
   cache_write: string | null = null,
 ): Prices {
-  const texts = { input: inputText, cache_read, cache_write, output: outputText };
+  const texts = { input: inputText, cache_read, cache_write, output };
   const input = parseEur(inputText);
   const cache = WITHIN_INPUT.flatMap(([part, count]) => {
     const text = texts[part];
@@ -108,9 +106,7 @@ export function parsePrices(
   const dearest = cache.reduce((most, { more }) => (more > most ? more : most), 0n);
   return {
     input,
-    output: parseEur(outputText),
-    inputText,
-    outputText,
+    output: parseEur(output),
     dearestInput: input + dearest,
     cache,
     texts,

@@ -30,12 +30,10 @@ export class RecordWriter {
   room({ admission, source, outcome, details }: UsageRecord): number {
     const { model, endpoint, costCenter, endUserId } = admission;
     const shared = this.#sharedOf(model);
-    const { inputText, outputText } = model.prices; // a cost has at most DIGITS more than they have together
-    const digits = DIGITS + inputText.length + outputText.length;
     const label = costCenter === '' ? 0 : COST_CENTER.length + 6 * costCenter.length + 3; // at most an escape a unit
     const person = endUserId == null ? 0 : END_USER.length + ID_LENGTH + 2;
     const more = label + person + (details === null ? 0 : DETAILS_ROOM);
-    return startOf(shared, model, endpoint).length + digits + endOf(shared, model, source, outcome).length + more;
+    return startOf(shared, model, endpoint).length + DIGITS + endOf(shared, model, source, outcome).length + more;
   }
 
   /** Writes a record into a buffer with room for it. @returns the offset behind it */
@@ -101,7 +99,7 @@ const COMPLETION = Buffer.from(',"completion_tokens":');
 const COST = Buffer.from(',"cost_eur":');
 const COST_CENTER = ',"cost_center":';
 const END_USER = ',"end_user_id":"';
-const DIGITS = COMPLETION.length + COST.length + 80; // two counts and the cost, without the digits of the prices
+const DIGITS = COMPLETION.length + COST.length + 2 * 16 + 48; // two counts, and a cost: 20 digits before the point and 15 behind it
 
 const CACHED = Buffer.from(',"cached_tokens":');
 const CACHE_WRITE = Buffer.from(',"cache_write_tokens":');

@@ -57,7 +57,7 @@ t.test('of several prices to come the one of the instant is taken', async (t) =>
   const second: Model = { ...base, prices: parsePrices('2', '2'), next: { from: 2000.5, model: third } };
   const first: Model = { ...base, prices: parsePrices('1', '1'), next: { from: 1000, model: second } };
   t.same(
-    [0, 999, 1000, 2000, 2001, 1e15].map((at) => modelAt(first, at).prices.inputText),
+    [0, 999, 1000, 2000, 2001, 1e15].map((at) => modelAt(first, at).prices.texts.input),
     ['1', '1', '2', '2', '3', '3'],
   );
 });

@@ -1,4 +1,4 @@
-import { budgetOf, dayBudgetOf, isLimited } from '../../domain/budget.ts';
+import { isLimited } from '../../domain/budget.ts';
 import { isAboveLimit } from '../../domain/ceiling.ts';
 import { readEmail, readName, readScope, readSlug, readUuid } from '../../domain/field.ts';
 import { DISABLED_MODELS } from '../../domain/gate.ts';
@@ -167,8 +167,8 @@ export function show(sentence: string, company: CompanyRow): string {
     id: company.id,
     name: company.name,
     'EUR per month': budgetText(company.effective_budget_eur),
-    ...(isAboveLimit(company) && { 'budget as set': `${budgetOf(company)} EUR per month` }),
-    ...(dayBudgetOf(company) !== null && { 'EUR per day': budgetText(dayBudgetOf(company)) }),
+    ...(isAboveLimit(company) && { 'budget as set': `${company.monthly_budget_eur} EUR per month` }),
+    ...(company.daily_budget_eur !== null && { 'EUR per day': budgetText(company.daily_budget_eur) }),
     'budget mode': company.budget_mode,
     'non-EU models': allows && !isLocked ? 'allowed' : 'refused',
     ...(company.credit_limit_eur !== null && { 'credit limit': `${company.credit_limit_eur} EUR per month` }),

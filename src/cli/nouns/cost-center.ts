@@ -1,4 +1,3 @@
-import { budgetOf } from '../../domain/budget.ts';
 import { readUuid } from '../../domain/field.ts';
 import { throwNotFound } from '../../domain/refusal.ts';
 import { readBudgetedCostCenter } from '../../domain/request/cost-center.ts';
@@ -26,7 +25,7 @@ export const costCenterCommands: readonly Command[] = [
     read: async (sql, { company }) => rowsOf(sql, company, await listSpentBudgets(sql, company)),
     columns: () => ({
       'COST CENTRE': ({ name }) => name,
-      'EUR PER MONTH': (row) => budgetOf(row),
+      'EUR PER MONTH': (row) => row.monthly_budget_eur,
       'EUR SPENT': ({ spent_eur }) => spent_eur,
     }),
     empty: 'No cost centre has a budget; "tollgate cost-center set" gives one.',
@@ -51,5 +50,5 @@ export const costCenterCommands: readonly Command[] = [
 ];
 
 function show(title: string, row: CostCenterBudgetRow): string {
-  return card(title, { company: row.company_id, 'cost centre': row.name, 'EUR per month': budgetOf(row) });
+  return card(title, { company: row.company_id, 'cost centre': row.name, 'EUR per month': row.monthly_budget_eur });
 }

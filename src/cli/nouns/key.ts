@@ -1,8 +1,7 @@
-import { budgetOf, dayBudgetOf } from '../../domain/budget.ts';
 import { readDuration, readUuid } from '../../domain/field.ts';
 import { ALLOWED_MODELS } from '../../domain/gate.ts';
 import { digestOf, MOST_OVERLAP, possibleKeysIn } from '../../domain/key.ts';
-import { END_USER, endUsersOf, KEY, networksOf, PURPOSE, RESTRICTIONS, scopesOf } from '../../domain/settings/key.ts';
+import { END_USER, KEY, PURPOSE, RESTRICTIONS, scopesOf } from '../../domain/settings/key.ts';
 import { limitTexts, restrictionTexts } from '../../domain/settings/limit-text.ts';
 import { actorName } from '../../domain/wording/change-text.ts';
 import { changeKey, createKey, revokeKey, rotateKey } from '../../operations/key.ts';
@@ -136,7 +135,7 @@ function ofText({ user_id, person }: KeyRow): string {
 
 /** What a card shows of a key; of its limits and restrictions only those it has. */
 function members(key: KeyRow): Record<string, string> {
-  const [budget, slugs, networks] = [budgetOf(key), key[ALLOWED_MODELS], networksOf(key)];
+  const { monthly_budget_eur: budget, daily_budget_eur: ofDay, [ALLOWED_MODELS]: slugs, allowed_cidrs: networks } = key;
   const limits = limitTexts(key, PLAIN);
   return {
     id: key.id,
@@ -147,8 +146,8 @@ function members(key: KeyRow): Record<string, string> {
     ...(limits.length > 0 && { limits: limits.join(', ') }),
     ...(slugs !== null && { models: slugs.join(', ') }),
     ...(budget !== null && { 'EUR per month': budgetText(budget) }),
-    ...(dayBudgetOf(key) !== null && { 'EUR per day': budgetText(dayBudgetOf(key)) }),
+    ...(ofDay !== null && { 'EUR per day': budgetText(ofDay) }),
     ...(networks !== null && { networks: networks.join(', ') }),
-    ...(endUsersOf(key) !== 'off' && { 'end users': `named in the ${endUsersOf(key)}` }),
+    ...(key.end_users !== 'off' && { 'end users': `named in the ${key.end_users}` }),
   };
 }

@@ -1,4 +1,3 @@
-import { budgetOf } from '../../domain/budget.ts';
 import { oneOf, readMonth, readUuid } from '../../domain/field.ts';
 import { reasonOfCode } from '../../domain/reports/request-explanation.ts';
 import type { UsageSums } from '../../domain/usage.ts';
@@ -50,7 +49,7 @@ export const usageCommand = command({
         'EUR API': usage.api_cost_eur,
         'EUR in-app chat': usage.chat_cost_eur,
         'EUR total': usage.total_cost_eur,
-        'EUR budget': budgetText(budgetOf(usage)),
+        'EUR budget': budgetText(usage.monthly_budget_eur),
       }),
       listing(usage.by_model, { MODEL: ({ model_slug }) => model_slug, ...SUMS }, '', NUMBERS),
       listing(

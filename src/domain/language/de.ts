@@ -759,6 +759,7 @@ export const de: Words = {
     tokens_per_minute: (_value, shown) => `${shown} Token pro Minute`,
     max_concurrent: (_value, shown) => `${shown} gleichzeitig`,
     budget: (amount) => `${amount} im Monat`,
+    dayBudget: (amount) => `${amount} am Tag`,
     models: (value, shown) => `${shown} ${plural(value, { one: 'Modell', other: 'Modelle' })}`,
     networks: (value, shown) => `${shown} ${plural(value, { one: 'Netz', other: 'Netze' })}`,
   },

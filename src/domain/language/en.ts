@@ -707,6 +707,7 @@ export const en = {
     tokens_per_minute: (value: number, shown: string) => `${shown} token${s(value)} a minute`,
     max_concurrent: (_value: number, shown: string) => `${shown} at once`,
     budget: (amount: string) => `${amount} a month`,
+    dayBudget: (amount: string) => `${amount} a day`,
     models: (value: number, shown: string) => `${shown} model${s(value)}`,
     networks: (value: number, shown: string) => `${shown} network${s(value)}`,
   },

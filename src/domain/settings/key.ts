@@ -157,7 +157,3 @@ export const NEW_KEY = { scopes: SCOPES, end_users: END_USERS[0] };
 
 /** What a key may do. */
 export const scopesOf = (key: Values<typeof SCOPED>) => key.scopes;
-/** The networks that a key may be used from; null: any. */
-export const networksOf = (key: Values<typeof NETWORKS>) => key.allowed_cidrs;
-/** Where the calls of a key name people. */
-export const endUsersOf = (key: Values<typeof END_USER>) => key.end_users;

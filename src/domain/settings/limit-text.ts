@@ -1,10 +1,10 @@
-import { budgetOf, isLimited } from '../budget.ts';
+import { isLimited } from '../budget.ts';
 import { ALLOWED_MODELS } from '../gate.ts';
 import type { Words } from '../language/en.ts';
 import { wordsOf } from '../language/language.ts';
 import { ENGLISH } from '../languages.ts';
 import { eachLimit, type LimitColumns } from '../limits.ts';
-import { networksOf, type RestrictionColumns } from './key.ts';
+import type { RestrictionColumns } from './key.ts';
 
 /** How numbers are shown to the reader. */
 interface Shown {
@@ -30,9 +30,10 @@ export function limitTexts(
 
 /** All by which a key may do less than its company, in words; empty for nothing. */
 export function restrictionTexts(row: RestrictionColumns, shown: Shown, words: LimitWords = IN_ENGLISH): string[] {
-  const [budget, slugs, networks] = [budgetOf(row), row[ALLOWED_MODELS], networksOf(row)];
+  const { monthly_budget_eur: budget, daily_budget_eur: ofDay, [ALLOWED_MODELS]: slugs, allowed_cidrs: networks } = row;
   const texts = [
     isLimited(budget) && words.budget(shown.eurText(budget)),
+    isLimited(ofDay) && words.dayBudget(shown.eurText(ofDay)),
     slugs !== null && words.models(slugs.length, shown.count(slugs.length)),
     networks !== null && words.networks(networks.length, shown.count(networks.length)),
   ];

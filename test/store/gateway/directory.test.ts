@@ -227,7 +227,7 @@ t.test('prices that begin at a date are known beforehand and hold without the da
     (model) => depth(model) === 1,
   )) as Model;
   await proxy.cut();
-  const priceAt = (model: Model, at: number) => modelAt(model, at).prices.inputText;
+  const priceAt = (model: Model, at: number) => modelAt(model, at).prices.texts.input;
   t.same(
     [first - 1, first, first + 999, second, second + 1e12].map((at) => priceAt(shared, at)),
     ['1', '2.000000000001', '2.000000000001', '3', '3'],
@@ -248,9 +248,9 @@ t.test('a price that was withdrawn does not begin', async (t) => {
   const next = async () => (await directory.company(company))?.sharedModels.get('kept')?.next;
   const at = new Date(Date.now() + 3_600_000);
   await sql((sql) => sql`insert into model_prices (slug, valid_from, input, output) values ('kept', ${at}, 2, 2)`);
-  await until(next, 'it is known', (coming) => coming?.model.prices.inputText === '2');
+  await until(next, 'it is known', (coming) => coming?.model.prices.texts.input === '2');
   await sql((sql) => sql`update model_prices set input = 3 where slug = 'kept' and not applied`);
-  await until(next, 'its change is known', (coming) => coming?.model.prices.inputText === '3');
+  await until(next, 'its change is known', (coming) => coming?.model.prices.texts.input === '3');
   await sql((sql) => sql`delete from model_prices where slug = 'kept' and not applied`);
   await until(next, 'it is gone', (coming) => coming === null);
 });
@@ -458,12 +458,12 @@ t.test('every kind of change made by plain SQL is true once the feed has told it
           (sql) =>
             sql`update models set cost_eur_per_1k_input = 2, cost_eur_per_1k_output = 0.75 where company_id is null`,
           ({ company, other }) =>
-            [company, other].every((each) => each?.sharedModels.get('shared')?.prices.inputText === '2'),
+            [company, other].every((each) => each?.sharedModels.get('shared')?.prices.texts.input === '2'),
         );
         await change(
           'price of an own model',
           (sql) => sql`update models set cost_eur_per_1k_input = 3 where company_id = ${company}`,
-          ({ company }) => company?.ownModels.get('own')?.prices.inputText === '3',
+          ({ company }) => company?.ownModels.get('own')?.prices.texts.input === '3',
         );
         await change(
           'EU gate of a shared model',
