@@ -6,7 +6,7 @@ import { CHECKOUT } from './targets.ts';
 
 /**
  * What the gate compares with until there is a release: the commit at which the costs of a request and of an event were
- * last accepted. Whoever accepts higher ones names another commit here, and says in bench/RESULTS.md what for.
+ * last accepted. Whoever accepts higher ones names another commit here, in a change of its own that says what for.
  */
 const ACCEPTED = 'b72541dc2a48ad5e9db17aa7129f5d108483afd2';
 
