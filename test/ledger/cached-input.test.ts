@@ -35,14 +35,14 @@ import { LONG } from '../faults/world.ts';
 import { testDatabase } from '../support/postgres.ts';
 import { closeStatement } from '../support/statement.ts';
 import { until } from '../support/until.ts';
+import { decimal, randomPrice, rate, whole } from './oracle.ts';
 
 /**
  * Money with prices of cached input: what upstreams tell in all dialects goes the way of a call, and all that is told of it
  * is compared with an oracle that shares no code with the gateway: whole numbers of 10^-15 EUR.
  */
 
-const ROWS = Number(process.env.CACHED_ROWS ?? (LONG ? 1_000_000 : 6000));
-const SCALE = 15;
+const ROWS = LONG ? 1_000_000 : 6000;
 const MONTHS = ['2026-09-01', '2026-10-01'] as const;
 const SLUGS = ['swift', 'solid', 'plain', 'vectors'] as const;
 const CENTERS = ['', 'Einkauf'] as const;
@@ -71,8 +71,7 @@ interface Row extends Counts {
 }
 
 const oneOf = <T>(from: readonly T[]): T => from[randomInt(from.length)] as T;
-const price = (most = 3) => `${randomInt(most)}.${String(randomInt(10 ** 12)).padStart(12, '0')}`;
-const rate = (text: string | null) => (text === null ? null : BigInt(text.replace('.', '')));
+const rateOf = (price: string | null) => (price === null ? null : rate(price));
 
 /** How an upstream may tell counts; null: it cannot in this form. */
 type Form = readonly [reader: UsageReader, usage: (counts: Counts) => object | null];
@@ -190,11 +189,11 @@ const costOf = (parts: Row['parts']) => COST_PARTS.reduce((sum, part) => sum + p
 
 /** A model with prices, the same as rates. @param isPriced whether tokens of the cache have prices */
 function pricedModel(slug: string, isPriced: boolean) {
-  const cache = () => (isPriced && randomInt(4) > 0 ? price(2) : null);
-  const texts = { input: price(), cache_read: cache(), cache_write: cache(), output: price() };
+  const cache = () => (isPriced && randomInt(4) > 0 ? randomPrice(2) : null);
+  const texts = { input: randomPrice(), cache_read: cache(), cache_write: cache(), output: randomPrice() };
   const prices = parsePrices(texts.input, texts.output, texts.cache_read, texts.cache_write);
   const names = { slug, upstream: `internal/${slug}`, kind: 'chat', euHosted: true, acceptsTokens: false } as const;
-  const rates = Object.fromEntries(COST_PARTS.map((part) => [part, rate(texts[part])])) as Rates;
+  const rates = Object.fromEntries(COST_PARTS.map((part) => [part, rateOf(texts[part])])) as Rates;
   return { model: { ...names, prices, created: 0, next: null }, rates };
 }
 
@@ -235,14 +234,19 @@ t.test('row, sums, statement, export, margin and change agree with an oracle to 
     );
     const dated: [string, Rates][] = [];
     for (const from of ['2026-01-01', '2026-10-11']) {
-      const [input, output] = [price(), price()];
-      const [cache_read, cache_write] = [randomInt(2) ? price() : null, randomInt(2) ? price() : null];
+      const [input, output] = [randomPrice(), randomPrice()];
+      const [cache_read, cache_write] = [randomInt(2) ? randomPrice() : null, randomInt(2) ? randomPrice() : null];
       await read((sql) =>
         insertCostPrice(sql, { slug, company_id: null, input, output, cache_read, cache_write }, from),
       );
       dated.push([
         from,
-        { input: rate(input), output: rate(output), cache_read: rate(cache_read), cache_write: rate(cache_write) },
+        {
+          input: rateOf(input),
+          output: rateOf(output),
+          cache_read: rateOf(cache_read),
+          cache_write: rateOf(cache_write),
+        },
       ]);
     }
     costs.set(slug, dated);
@@ -491,16 +495,4 @@ function sorted(entries: readonly (readonly [string, string])[]): string[] {
 function rounded(dividend: bigint, divisor: bigint): bigint {
   const [size, sign] = dividend < 0n ? [-dividend, -1n] : [dividend, 1n];
   return sign * ((2n * size + divisor) / (2n * divisor));
-}
-
-function decimal(amount: bigint): string {
-  if (amount < 0n) return `-${decimal(-amount)}`;
-  const digits = amount.toString().padStart(SCALE + 1, '0');
-  return `${digits.slice(0, -SCALE)}.${digits.slice(-SCALE)}`.replace(/\.?0+$/, '');
-}
-
-function whole(text: string): bigint {
-  if (text.startsWith('-')) return -whole(text.slice(1));
-  const [integer, fraction = ''] = text.split('.') as [string, string?];
-  return BigInt(integer + fraction.padEnd(SCALE, '0'));
 }

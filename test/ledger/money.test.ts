@@ -12,12 +12,11 @@ import { note } from '../faults/results.ts';
 import { LONG } from '../faults/world.ts';
 import { testDatabase } from '../support/postgres.ts';
 import { until } from '../support/until.ts';
+import { decimal, randomPrice, rate, whole } from './oracle.ts';
 
 const ROWS = LONG ? 1_000_000 : 20_000;
 const COMPANIES = 20;
 
-// the oracle shares no code with the gateway: it adds whole numbers of 10^-15 EUR
-const SCALE = 15;
 const oracle = new Map<string, bigint>();
 
 t.test('row, summary, export and monthly_spend agree with a big-number oracle to the last digit', async (t) => {
@@ -105,8 +104,7 @@ t.test('row, summary, export and monthly_spend agree with a big-number oracle to
 
 /** A model with prices of up to 12 decimals, and the same prices per token as whole numbers of 10^-15 EUR. */
 function newModel() {
-  const price = (): string => `${randomInt(3)}.${String(randomInt(10 ** 12)).padStart(12, '0')}`;
-  const [input, output] = [price(), price()];
+  const [input, output] = [randomPrice(), randomPrice()];
   const model = {
     slug: 'priced',
     upstream: `internal ${input}`,
@@ -117,16 +115,5 @@ function newModel() {
     created: 0,
     next: null,
   } as const;
-  // per 1000 tokens with 12 decimals is per token with 15
-  return { model, input: BigInt(input.replace('.', '')), output: BigInt(output.replace('.', '')) };
-}
-
-function decimal(amount: bigint): string {
-  const digits = amount.toString().padStart(SCALE + 1, '0');
-  return `${digits.slice(0, -SCALE)}.${digits.slice(-SCALE)}`.replace(/\.?0+$/, '');
-}
-
-function whole(text: string): bigint {
-  const [integer, fraction = ''] = text.split('.') as [string, string?];
-  return BigInt(integer + fraction.padEnd(SCALE, '0'));
+  return { model, input: rate(input), output: rate(output) };
 }

@@ -435,7 +435,7 @@ function figure(spent: MaybeAsync<bigint>): bigint | null {
   return null;
 }
 
-/** The ids under which the ledger keeps what a key, or a row of it, costs. */
+/** The figures of the ledger that a call of a key, or its row, moves: of company and key, of month and day. */
 function figuresOf(
   { companyId, ...row }: Pick<Payer, 'companyId'> & ({ readonly id: string } | { readonly keyId: string }),
   month: string,

@@ -126,6 +126,9 @@ export interface Scripted {
   readonly received: { readonly headers: IncomingHttpHeaders; readonly body: Buffer }[];
   /** Sets what to do with each request from now on. */
   answer(script: Script): void;
+  answerJson(body: unknown, headers?: Record<string, string>): void;
+  /** A text is data alone, such as "[DONE]"; a value with a `type` gets the line `event:` that names it. */
+  answerEvents(events: readonly (object | string)[], headers?: Record<string, string>): void;
 }
 
 export type Script = (res: ServerResponse, body: Buffer, req: IncomingMessage) => void | Promise<void>;
@@ -148,11 +151,24 @@ export async function scriptedUpstream(t: Test): Promise<Scripted> {
     server.closeAllConnections();
     await closed;
   });
+  const answer = (next: Script): void => {
+    script = next;
+  };
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`,
     received,
-    answer: (next) => {
-      script = next;
-    },
+    answer,
+    answerJson: (body, headers = {}) =>
+      answer((res) => {
+        res.writeHead(200, { 'content-type': 'application/json', ...headers }).end(JSON.stringify(body));
+      }),
+    answerEvents: (events, headers = {}) =>
+      answer((res) => {
+        const text = events.map((event) => {
+          const name = typeof event === 'object' && 'type' in event ? `event: ${event.type}\n` : '';
+          return `${name}data: ${typeof event === 'string' ? event : JSON.stringify(event)}\n\n`;
+        });
+        res.writeHead(200, { 'content-type': 'text/event-stream', ...headers }).end(text.join(''));
+      }),
   };
 }

@@ -145,7 +145,7 @@ t.test('the text of an answer that is too large and tells no usage is counted by
     [{ choices: [small], padding: 'x'.repeat(900_000) }, 1000],
   ] as const;
   for (const [n, [body, tokens]] of answers.entries()) {
-    upstream.answer((res) => void res.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(body)));
+    upstream.answerJson(body);
     const messages = [{ role: 'user', content: 'x' }];
     t.equal((await ask(`${gateway.url}/chat/completions`, { key, body: { model: 'chat', messages } })).status, 502);
     const row = (await gateway.ledger(company, n + 1)).at(-1);

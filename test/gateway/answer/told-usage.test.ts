@@ -25,10 +25,6 @@ const completion = (more: object) => ({
   choices: [{ index: 0, message, finish_reason: 'stop' }],
   ...more,
 });
-const answerWith = (body: object) =>
-  upstream.answer((res) => {
-    res.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(body));
-  });
 const streamOf = (...events: (object | string)[]) =>
   upstream.answer((res) => {
     const text = events.map((event) => `data: ${typeof event === 'string' ? event : JSON.stringify(event)}\n\n`);
@@ -52,7 +48,7 @@ t.test('a usage with one bad number keeps the good one, and the other is estimat
   ];
   for (const usage of usages) {
     const customer = await customerOf();
-    answerWith(completion({ usage }));
+    upstream.answerJson(completion({ usage }));
     t.equal((await customer.chat()).status, 200);
     streamOf(token, finish, { choices: [], usage }, '[DONE]');
     t.equal(dataOf((await customer.chat({ stream: true })).text).at(-1), '[DONE]');
@@ -71,7 +67,7 @@ t.test('a run tells the usage it is charged by, whatever the upstream told', asy
   const customer = await customerOf();
   const usages = [USAGE, undefined, null, { prompt_tokens: 31 }, { prompt_tokens: 31, completion_tokens: -3 }];
   for (const [n, usage] of usages.entries()) {
-    answerWith(completion({ usage }));
+    upstream.answerJson(completion({ usage }));
     const { status, json } = await customer.run(customer.assistant);
     t.equal(status, 200);
     const rows = await gateway.ledger(customer.company, n + 1);
@@ -85,7 +81,7 @@ t.test('a run in which the model refused tells the text of the refusal', async (
   const customer = await customerOf();
   const refusal = 'I cannot help with that.';
   for (const content of [null, '', []]) {
-    answerWith(completion({ choices: [{ message: { role: 'assistant', content, refusal } }], usage: USAGE }));
+    upstream.answerJson(completion({ choices: [{ message: { role: 'assistant', content, refusal } }], usage: USAGE }));
     t.match((await customer.run(customer.assistant)).json, { text: refusal, usage: { completion_tokens: 2000 } });
   }
 });
@@ -94,7 +90,7 @@ t.test('what the client saw fail costs nothing, though the upstream told a usage
   const customer = await customerOf();
   const failed = async (call: Promise<{ readonly status: number }>) => t.equal((await call).status, 502);
   for (const body of [{ ...FAILED, usage: USAGE }, completion({ ...FAILED, usage: USAGE }), { usage: USAGE }]) {
-    answerWith(body);
+    upstream.answerJson(body);
     await failed(customer.chat());
     await failed(customer.run(customer.assistant));
     await failed(customer.embed({ model: 'brand-embed' }));
@@ -165,10 +161,10 @@ t.test(
   async (t) => {
     const customer = await customerOf();
     const usage = { prompt_tokens: 31, completion_tokens: 1e12, completion_tokens_details: { reasoning_tokens: 1e11 } };
-    answerWith(completion({ usage }));
+    upstream.answerJson(completion({ usage }));
     const { json } = await customer.run(customer.assistant, { max_tokens: 50 });
     t.same(json.usage, { prompt_tokens: 31, completion_tokens: 50 });
-    answerWith({ data: [{ index: 0, embedding: [0.5] }], usage: { ...usage, prompt_tokens: 1e12 } });
+    upstream.answerJson({ data: [{ index: 0, embedding: [0.5] }], usage: { ...usage, prompt_tokens: 1e12 } });
     t.equal((await customer.embed({ model: 'brand-embed' })).status, 200);
     const [run, embedding] = await gateway.ledger(customer.company, 2);
     t.match(run, { completion_tokens: 50, usage_source: 'estimated', reasoning_tokens: null });
@@ -179,7 +175,7 @@ t.test(
 
 t.test('an image may have more tokens than its address has bytes', async (t) => {
   const customer = await customerOf();
-  answerWith(completion({ usage: { prompt_tokens: 90_000, completion_tokens: 2 } }));
+  upstream.answerJson(completion({ usage: { prompt_tokens: 90_000, completion_tokens: 2 } }));
   const content = [{ type: 'image_url', image_url: { url: 'https://pictures.example/a.png' } }];
   t.equal((await customer.chat({ messages: [{ role: 'user', content }] })).status, 200);
   t.match(await gateway.ledger(customer.company, 1), [{ prompt_tokens: 90_000, usage_source: 'upstream' }]);
@@ -236,7 +232,7 @@ t.test('what a usage tells is charged, wherever and however it stands, in every 
     const isStream = Array.isArray(answer);
     for (const kind of kinds) {
       if (isStream) streamOf(...answer, ...(kind === 'chat' ? ['[DONE]'] : []));
-      else answerWith(answer);
+      else upstream.answerJson(answer);
       const [path, body] = calls[kind];
       const { status, text } = await customer.ask(path, { body: isStream ? { ...body, stream: true } : body });
       t.equal(status, 200, `${kind}: ${name}, ${text}`);
@@ -245,7 +241,7 @@ t.test('what a usage tells is charged, wherever and however it stands, in every 
       t.match(row, told, `${kind}, ${isStream ? 'streamed' : 'whole'}: ${name}`);
     }
   }
-  answerWith({ data: [{ index: 0, embedding: [0.5] }], usage: { prompt_tokens: 0, total_tokens: 55 } });
+  upstream.answerJson({ data: [{ index: 0, embedding: [0.5] }], usage: { prompt_tokens: 0, total_tokens: 55 } });
   await customer.embed({ model: 'brand-embed' });
   t.match((await gateway.ledger(customer.company, ++rows)).at(-1), {
     prompt_tokens: 55,
@@ -294,7 +290,7 @@ t.test(
     for (const [path, answer] of calls) {
       const stream = Array.isArray(answer);
       if (stream) streamOf(...answer);
-      else answerWith(answer);
+      else upstream.answerJson(answer);
       const asked = [{ role: 'user', content: 'Hello' }];
       const body = { model: 'brand-chat', stream, ...(path === '/responses' ? { input: asked } : { messages: asked }) };
       const { status, text } = await customer.ask(path, {
@@ -305,15 +301,18 @@ t.test(
       t.match(row, { usage_source: 'estimated', outcome: 'completed' }, `${path} ${stream}`);
       t.ok((row?.completion_tokens ?? 0) > 3 && (row?.prompt_tokens ?? 0) > 3, `${path}: ${JSON.stringify(row)}`);
     }
-    answerWith(completion({ usage: none }));
+    upstream.answerJson(completion({ usage: none }));
     const { json } = await customer.run(customer.assistant);
     const run = await booked();
     t.match(run, { usage_source: 'estimated' });
     t.same(json.usage, { prompt_tokens: run?.prompt_tokens, completion_tokens: run?.completion_tokens });
-    answerWith({ data: [{ index: 0, embedding: [0.5], text: 'a' }], usage: { prompt_tokens: 9, total_tokens: 9 } });
+    upstream.answerJson({
+      data: [{ index: 0, embedding: [0.5], text: 'a' }],
+      usage: { prompt_tokens: 9, total_tokens: 9 },
+    });
     await customer.embed({ model: 'brand-embed' });
     t.match(await booked(), { prompt_tokens: 9, completion_tokens: 0, usage_source: 'upstream' }, 'vectors have none');
-    answerWith(completion({ choices: [{ message: { content: '' } }], usage: { ...none, prompt_tokens: 9 } }));
+    upstream.answerJson(completion({ choices: [{ message: { content: '' } }], usage: { ...none, prompt_tokens: 9 } }));
     await customer.chat();
     t.match(
       await booked(),

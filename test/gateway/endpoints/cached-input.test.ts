@@ -1,6 +1,8 @@
 import t from 'tap';
 import { formatEur, parseEur } from '../../../src/domain/money.ts';
+import { completion, finish, message, messageEvents, response, token } from '../../support/answers.ts';
 import { startGateway } from '../../support/gateway.ts';
+import { until } from '../../support/until.ts';
 import { scriptedUpstream } from '../../support/upstream.ts';
 import { customerWith } from '../../support/world.ts';
 
@@ -42,50 +44,6 @@ async function booked(company: string, rows: number) {
   >[];
 }
 
-const answerWith = (body: object) =>
-  upstream.answer((res) => {
-    res.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(body));
-  });
-const streamOf = (...events: readonly (object | string)[]) =>
-  upstream.answer((res) => {
-    const text = events.map((event) => {
-      const name = typeof event === 'object' && 'type' in event ? `event: ${event.type}\n` : '';
-      return `${name}data: ${typeof event === 'string' ? event : JSON.stringify(event)}\n\n`;
-    });
-    res.writeHead(200, { 'content-type': 'text/event-stream' }).end(text.join(''));
-  });
-
-const completion = (usage: unknown) => ({
-  object: 'chat.completion',
-  choices: [{ index: 0, message: { role: 'assistant', content: 'Hi' }, finish_reason: 'stop' }],
-  usage,
-});
-const token = { choices: [{ index: 0, delta: { content: 'Hi' }, finish_reason: null }] };
-const finish = { choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] };
-const response = (more: object) => ({
-  object: 'response',
-  status: 'completed',
-  model: 'internal-chat',
-  error: null,
-  output: [{ type: 'message', content: [{ type: 'output_text', text: 'Hi' }] }],
-  ...more,
-});
-const message = (usage: object) => ({
-  type: 'message',
-  role: 'assistant',
-  model: 'internal-chat',
-  content: [{ type: 'text', text: 'Hi' }],
-  stop_reason: 'end_turn',
-  usage,
-});
-const messageEvents = (start: object, delta: object) => [
-  { type: 'message_start', message: { ...message(start), content: [], stop_reason: null } },
-  { type: 'content_block_start', index: 0, content_block: { type: 'text', text: '' } },
-  { type: 'content_block_delta', index: 0, delta: { type: 'text_delta', text: 'Hi' } },
-  { type: 'content_block_stop', index: 0 },
-  { type: 'message_delta', delta: { stop_reason: 'end_turn' }, usage: delta },
-  { type: 'message_stop' },
-];
 const STREAMED = { model: 'brand', stream: true, stream_options: { include_usage: true } };
 const ASKED = { model: 'brand', max_tokens: 4000, messages: [{ role: 'user', content: 'Hi' }], input: 'Hi' };
 
@@ -153,14 +111,14 @@ t.test('chat completions, embeddings and runs: whole, streamed, and in the last 
     for (const [name, [usage, prompt, cached, written, cost]] of Object.entries(forms)) {
       const customer = await customerOf();
       const told = chatUsage(usage);
-      answerWith(completion(told));
+      upstream.answerJson(completion(told));
       const whole = await customer.chat({ model: 'brand' });
       t.equal(whole.headers.get('x-cost-eur'), cost, name);
-      streamOf(token, finish, { choices: [], usage: told }, '[DONE]');
+      upstream.answerEvents([token, finish, { choices: [], usage: told }, '[DONE]']);
       t.equal((await customer.chat(STREAMED)).status, 200);
-      streamOf({ ...token, usage: null }, { ...finish, usage: told }, '[DONE]');
+      upstream.answerEvents([{ ...token, usage: null }, { ...finish, usage: told }, '[DONE]']);
       t.equal((await customer.chat(STREAMED)).status, 200);
-      answerWith(completion(told));
+      upstream.answerJson(completion(told));
       t.equal((await customer.run(customer.assistant)).headers.get('x-cost-eur'), cost);
       const rows = await booked(customer.company, 4);
       const row = { prompt, cached, written, completion: 100, cost, source, read: '0.0002', write: '0.0025' };
@@ -178,7 +136,7 @@ t.test('chat completions, embeddings and runs: whole, streamed, and in the last 
   }
   const customer = await customerOf();
   const details = { prompt_tokens_details: { cached_tokens: 400 } };
-  answerWith({ object: 'list', data: [], usage: { prompt_tokens: 1000, total_tokens: 1000, ...details } });
+  upstream.answerJson({ object: 'list', data: [], usage: { prompt_tokens: 1000, total_tokens: 1000, ...details } });
   t.equal((await customer.embed({ model: 'brand-embed' })).headers.get('x-cost-eur'), '0.00128');
 });
 
@@ -186,14 +144,14 @@ t.test('responses: within the input, whole and streamed', async (t) => {
   const customer = await customerOf();
   const input_tokens_details = { cached_tokens: 8000, cache_write_tokens: 600 };
   const usage = { input_tokens: 8700, output_tokens: 100, total_tokens: 8800, input_tokens_details };
-  answerWith(response({ usage }));
+  upstream.answerJson(response({ usage }));
   t.equal((await customer.ask('/responses', { body: ASKED })).headers.get('x-cost-eur'), '0.0043');
-  streamOf(
+  upstream.answerEvents([
     { type: 'response.created', response: response({ status: 'in_progress', usage: null }) },
     { type: 'response.completed', response: response({ usage }) },
-  );
+  ]);
   t.equal((await customer.ask('/responses', { body: { ...ASKED, stream: true } })).status, 200);
-  answerWith(response({ usage: { ...usage, input_tokens_details: { cached_tokens: 9000 } } }));
+  upstream.answerJson(response({ usage: { ...usage, input_tokens_details: { cached_tokens: 9000 } } }));
   t.equal((await customer.ask('/responses', { body: ASKED })).headers.get('x-cost-eur'), '0.00274');
   const row = { prompt: 8700, cached: 8000, written: 600, completion: 100, cost: '0.0043', source: 'upstream' };
   const cut = { prompt: 8700, cached: 8700, written: null, cost: '0.00274', source: 'estimated' };
@@ -210,7 +168,7 @@ t.test(
     const within = { ...beside, input_tokens: 8700, output_tokens: 100, total_tokens: 8800 };
     const body = { ...ASKED, stream: true };
     for (const usage of [{ ...beside, output_tokens: 100 }, { ...kept, output_tokens: 100 }, within]) {
-      answerWith(message(usage));
+      upstream.answerJson(message(usage));
       const { headers } = await customer.ask('/messages', { body: ASKED });
       t.equal(headers.get('x-cost-eur'), '0.0043', JSON.stringify(usage));
     }
@@ -226,7 +184,7 @@ t.test(
         { ...beside, output_tokens: 100 },
       ],
     ] as const) {
-      streamOf(...messageEvents(start, delta));
+      upstream.answerEvents([...messageEvents(start, delta)]);
       t.equal((await customer.ask('/messages', { body })).status, 200);
     }
     const row = { prompt: 8700, cached: 8000, written: 600, completion: 100, cost: '0.0043', source: 'upstream' };
@@ -242,15 +200,18 @@ t.test('a broken stream: what was told of the prompt has its price, and an estim
     cache_creation_input_tokens: 600,
     output_tokens: 1,
   };
-  streamOf(...messageEvents(usage, {}).slice(0, 3), {
-    type: 'error',
-    error: { type: 'overloaded_error', message: 'x' },
-  });
+  upstream.answerEvents([
+    ...messageEvents(usage, {}).slice(0, 3),
+    {
+      type: 'error',
+      error: { type: 'overloaded_error', message: 'x' },
+    },
+  ]);
   await customer.ask('/messages', { body: { ...ASKED, stream: true } });
-  streamOf(token, finish, '[DONE]');
+  upstream.answerEvents([token, finish, '[DONE]']);
   await customer.chat(STREAMED);
   // a prompt that cannot be is estimated, and its parts with it
-  answerWith(completion(chatUsage({ prompt_tokens: 1e9, prompt_tokens_details: { cached_tokens: 8000 } })));
+  upstream.answerJson(completion(chatUsage({ prompt_tokens: 1e9, prompt_tokens_details: { cached_tokens: 8000 } })));
   await customer.chat({ model: 'brand' });
   const rows = await booked(customer.company, 3);
   const costOf = ({ prompt, completion }: (typeof rows)[number], cheaper = '0') =>
@@ -275,7 +236,7 @@ t.test('one price alone, 0, and none', async (t) => {
     [{ read: null, write: null }, '0.0184'],
   ] as const) {
     const customer = await customerOf(cache);
-    answerWith(completion(usage));
+    upstream.answerJson(completion(usage));
     t.equal((await customer.chat({ model: 'brand' })).headers.get('x-cost-eur'), cost, JSON.stringify(cache));
     const { read, write } = cache;
     t.match(await booked(customer.company, 1), [{ cost, read, write, cached: 8000, written: 600, source: 'upstream' }]);
@@ -288,7 +249,7 @@ t.test('without a price what is told of the cache is kept as before: beyond the 
     { cached_tokens: 9000, cache_write_tokens: 8700 },
     { cached_tokens: 8000, cache_write_tokens: 8000 },
   ]) {
-    answerWith(completion(chatUsage({ prompt_tokens_details: details })));
+    upstream.answerJson(completion(chatUsage({ prompt_tokens_details: details })));
     t.equal((await customer.chat({ model: 'brand' })).headers.get('x-cost-eur'), '0.0184');
   }
   const row = { cost: '0.0184', source: 'upstream', read: null, write: null };
@@ -308,7 +269,7 @@ t.test('a strict budget reserves by the dearest of the three prices', async (t) 
     [{ read: '1', write: null }, 402],
   ] as const) {
     const customer = await customerOf(cache, '0.01');
-    answerWith(completion({ prompt_tokens: 300, completion_tokens: 100 }));
+    upstream.answerJson(completion({ prompt_tokens: 300, completion_tokens: 100 }));
     t.equal((await customer.chat(body)).status, status, JSON.stringify(cache));
   }
 });
@@ -317,15 +278,13 @@ t.test('a price that begins at a date brings those of the cache with it', async 
   const customer = await customerOf({ read: null, write: null });
   const usage = chatUsage({ prompt_tokens_details: { cached_tokens: 8000 } });
   const cost = async () => {
-    answerWith(completion(usage));
+    upstream.answerJson(completion(usage));
     return (await customer.chat({ model: 'brand' })).headers.get('x-cost-eur');
   };
   t.equal(await cost(), '0.0184');
   await gateway.sql`
     update models set cost_eur_per_1k_cache_read = 0.0002 where slug = 'brand' and company_id = ${customer.company}`;
-  let seen = await cost();
-  while (seen === '0.0184') seen = await cost();
-  t.equal(seen, '0.004');
+  t.equal(await until(cost, 'the price is another one', (seen) => seen !== '0.0184'), '0.004');
   const history = await gateway.sql`
     select trim_scale(cache_read)::text as read, cache_write as write from model_prices
     where slug = 'brand' and company_id = ${customer.company} order by valid_from`;

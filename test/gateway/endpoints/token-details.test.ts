@@ -1,4 +1,5 @@
 import t from 'tap';
+import { completion, finish, message, messageEvents, response, token } from '../../support/answers.ts';
 import { dataOf } from '../../support/client.ts';
 import { startGateway } from '../../support/gateway.ts';
 import { scriptedUpstream } from '../../support/upstream.ts';
@@ -27,26 +28,6 @@ async function told(company: string, rows: number) {
     where company_id = ${company} order by occurred_at, request_id`;
 }
 
-const answerWith = (body: object, headers: Record<string, string> = {}) =>
-  upstream.answer((res) => {
-    res.writeHead(200, { 'content-type': 'application/json', ...headers }).end(JSON.stringify(body));
-  });
-const streamOf = (events: readonly (object | string)[], headers: Record<string, string> = {}) =>
-  upstream.answer((res) => {
-    const text = events.map((event) => {
-      const name = typeof event === 'object' && 'type' in event ? `event: ${event.type}\n` : '';
-      return `${name}data: ${typeof event === 'string' ? event : JSON.stringify(event)}\n\n`;
-    });
-    res.writeHead(200, { 'content-type': 'text/event-stream', ...headers }).end(text.join(''));
-  });
-
-const completion = (usage: object) => ({
-  object: 'chat.completion',
-  choices: [{ index: 0, message: { role: 'assistant', content: 'Hi' }, finish_reason: 'stop' }],
-  usage,
-});
-const token = { choices: [{ index: 0, delta: { content: 'Hi' }, finish_reason: null }] };
-const finish = { choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] };
 const CHAT = {
   prompt_tokens: 100,
   completion_tokens: 50,
@@ -85,49 +66,33 @@ const COST_HEADER = 'x-litellm-response-cost';
 t.test('whole answers and streams of every dialect', async (t) => {
   const customer = await customerOf();
   const chat = { model: 'brand', messages: [{ role: 'user', content: 'Hi' }], max_tokens: 90, input: 'Hi' };
-  answerWith(completion({ ...CHAT, cost: 0.00012 }));
+  upstream.answerJson(completion({ ...CHAT, cost: 0.00012 }));
   const whole = await customer.chat({ model: 'brand' });
-  streamOf([token, finish, { choices: [], usage: { ...CHAT, cost: 0.00013 } }, '[DONE]'], { [COST_HEADER]: '9' });
+  upstream.answerEvents([token, finish, { choices: [], usage: { ...CHAT, cost: 0.00013 } }, '[DONE]'], {
+    [COST_HEADER]: '9',
+  });
   const streamed = await customer.chat({ model: 'brand', stream: true, stream_options: { include_usage: true } });
   t.same(dataOf(streamed.text).at(-1), '[DONE]');
 
-  const response = (more: object) => ({
-    object: 'response',
-    status: 'completed',
-    model: 'internal-chat',
-    error: null,
-    output: [{ type: 'message', content: [{ type: 'output_text', text: 'Hi' }] }],
-    ...more,
-  });
-  answerWith(response({ usage: { ...RESPONSE, cost: 2e-7 } }));
+  upstream.answerJson(response({ usage: { ...RESPONSE, cost: 2e-7 } }));
   const responded = await customer.ask('/responses', { body: chat });
-  streamOf([
+  upstream.answerEvents([
     { type: 'response.created', response: response({ status: 'in_progress', usage: null }) },
     { type: 'response.completed', response: response({ usage: RESPONSE }) },
   ]);
   t.equal((await customer.ask('/responses', { body: { ...chat, stream: true } })).status, 200);
 
-  const message = {
-    type: 'message',
-    role: 'assistant',
-    model: 'internal-chat',
-    content: [{ type: 'text', text: 'Hi' }],
-  };
-  answerWith({ ...message, stop_reason: 'end_turn', usage: MESSAGE }, { [COST_HEADER]: '0.0004' });
+  upstream.answerJson(message(MESSAGE), { [COST_HEADER]: '0.0004' });
   const messaged = await customer.ask('/messages', { body: chat });
-  streamOf([
-    { type: 'message_start', message: { ...message, content: [], usage: { ...MESSAGE, output_tokens: 1 } } },
-    { type: 'content_block_start', index: 0, content_block: { type: 'text', text: '' } },
-    { type: 'content_block_delta', index: 0, delta: { type: 'text_delta', text: 'Hi' } },
-    { type: 'content_block_stop', index: 0 },
-    { type: 'message_delta', delta: { stop_reason: 'end_turn' }, usage: { output_tokens: 9 } },
-    { type: 'message_stop' },
-  ]);
+  upstream.answerEvents(messageEvents({ ...MESSAGE, output_tokens: 1 }, { output_tokens: 9 }));
   t.equal((await customer.ask('/messages', { body: { ...chat, stream: true } })).status, 200);
 
-  answerWith({ object: 'list', data: [], usage: { prompt_tokens: 4, total_tokens: 4 } }, { [COST_HEADER]: '0.000001' });
+  upstream.answerJson(
+    { object: 'list', data: [], usage: { prompt_tokens: 4, total_tokens: 4 } },
+    { [COST_HEADER]: '0.000001' },
+  );
   t.equal((await customer.embed({ model: 'brand-embed' })).status, 200);
-  answerWith(completion({ prompt_tokens: 4, completion_tokens: 1 }));
+  upstream.answerJson(completion({ prompt_tokens: 4, completion_tokens: 1 }));
   await customer.chat({ model: 'brand' });
 
   t.same(await told(customer.company, 8), [
@@ -167,7 +132,7 @@ t.test('what cannot be right is left out, and changes no booking', async (t) => 
   const customer = await customerOf();
   const bad = [-1, 1.5, 1e30, '7', null, 101, {}];
   for (const value of bad) {
-    answerWith(
+    upstream.answerJson(
       completion({
         prompt_tokens: 100,
         completion_tokens: 100,
@@ -189,16 +154,8 @@ t.test('what cannot be right is left out, and changes no booking', async (t) => 
 
 t.test('a message whose client leaves keeps the details of its prompt', async (t) => {
   const customer = await customerOf();
-  const message = {
-    type: 'message',
-    role: 'assistant',
-    model: 'm',
-    content: [],
-    usage: { ...MESSAGE, output_tokens: 1 },
-  };
-  streamOf([
-    { type: 'message_start', message },
-    { type: 'content_block_delta', index: 0, delta: { type: 'text_delta', text: 'Hello there' } },
+  upstream.answerEvents([
+    ...messageEvents({ ...MESSAGE, output_tokens: 1 }, {}).slice(0, 3),
     { type: 'error', error: { type: 'overloaded_error', message: 'busy' } },
   ]);
   const body = { model: 'brand', messages: [{ role: 'user', content: 'Hi' }], max_tokens: 9, stream: true };
@@ -209,7 +166,7 @@ t.test('a message whose client leaves keeps the details of its prompt', async (t
 
 t.test('GET /usage/{id} tells the details, and not the cost of the upstream', async (t) => {
   const customer = await customerOf();
-  answerWith(completion({ ...CHAT, cost: 0.5 }));
+  upstream.answerJson(completion({ ...CHAT, cost: 0.5 }));
   const id = (await customer.chat({ model: 'brand' })).headers.get('x-request-id') as string;
   const { json } = await customer.ask(`/usage/${id}`);
   t.match(json, TOLD_CHAT);
