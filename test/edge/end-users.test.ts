@@ -41,6 +41,7 @@ async function front(endUsers: string) {
   };
   return {
     company,
+    key,
     calls,
     /** @returns the id of the request, which was answered */
     async call(t: Test, name: string, headers: Record<string, string>, more: object = {}, url = gateway.url) {
@@ -111,10 +112,15 @@ t.test('a key that takes no names has none', async (t) => {
 });
 
 t.test('the name stands in one table, and leaves by no header, log, metric or trace', async (t) => {
-  const { calls, call, booked } = await front('header');
+  const { key, calls, call, booked } = await front('header');
   const secret = `canary-${randomUUID()}`;
   const before = upstream.received().length;
-  for (const name of Object.keys(calls)) await booked(await call(t, name, { 'x-end-user-id': secret }));
+  const requests: string[] = [];
+  for (const name of Object.keys(calls)) {
+    const request = await call(t, name, { 'x-end-user-id': secret });
+    t.equal((await booked(request)).name, secret);
+    requests.push(request);
+  }
   const sent = upstream.received().slice(before);
   t.equal(sent.length, Object.keys(calls).length);
   t.notMatch(JSON.stringify(sent), secret, 'not sent on');
@@ -127,7 +133,11 @@ t.test('the name stands in one table, and leaves by no header, log, metric or tr
   t.same(await tablesWith(secret), ['end_users']);
   const files = readdirSync(spool, { recursive: true, withFileTypes: true }).filter((file) => file.isFile());
   for (const file of files) t.notMatch(readFileSync(join(file.parentPath, file.name), 'latin1'), secret, file.name);
-  t.notMatch((await ask(`${gateway.url}/usage`, { key: await gateway.scout() })).text, secret);
+  for (const path of ['/usage', ...requests.map((request) => `/usage/${request}`)]) {
+    const { status, text } = await ask(gateway.url + path, { key });
+    t.equal(status, 200);
+    t.notMatch(text, secret, 'whoever holds the key is not told either');
+  }
 });
 
 t.test('two gateways know a person by the same id, from the first call on', async (t) => {
