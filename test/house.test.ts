@@ -14,7 +14,7 @@ const CEILINGS = {
   'files that spell monthly_budget_eur': 20,
   'writes of the store that pages, commands and HTTP import': 0,
   'names exported by several files': 31,
-  'words of Markdown': 65_261,
+  'words of Markdown': 64_997,
 };
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));

@@ -562,7 +562,7 @@ export const de: Words = {
     days: (days) => (days === 0 ? 'gar nicht' : `${days} ${plural(days, { one: 'Tag', other: 'Tage' })}, aufgerundet auf ganze Tage in UTC`),
     entries: {
       users: {
-        what: 'Personen, die sich anmelden dürfen: E-Mail-Adresse, Rolle, Unternehmen, Hash des Passworts, Gruppe des Identitätsanbieters, aus der die Rolle kommt, letzte Anmeldung, Sprache; seit wann es einen zweiten Faktor gibt und wie viele Wiederherstellungscodes übrig sind; wann jemand um Löschung gebeten hat; gespeicherte Ansichten der Nutzung, die nicht im Änderungsprotokoll stehen',
+        what: 'Personen, die sich anmelden dürfen: E-Mail-Adresse, Rolle, Unternehmen, Hash des Passworts, Gruppe des Identitätsanbieters, aus der die Rolle kommt, letzte Anmeldung, Sprache, Hashwert des Links für ein neues Passwort; seit wann es einen zweiten Faktor gibt und wie viele Wiederherstellungscodes übrig sind; wann jemand um Löschung gebeten hat; gespeicherte Ansichten der Nutzung, die nicht im Änderungsprotokoll stehen',
         why: 'zum Anmelden, und um dieselbe Frage wieder zu sehen',
         until: 'bis die Person entfernt wird',
       },

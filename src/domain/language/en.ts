@@ -511,7 +511,7 @@ export const en = {
     days: (days: number) => (days === 0 ? 'not at all' : `${days} ${plural(days, { one: 'day', other: 'days' })}, rounded up to whole days in UTC`),
     entries: {
       users: {
-        what: 'People who may sign in: e-mail address, role, company, hash of the password, group of the identity provider that gives the role, last sign-in, language; since when there is a second factor and how many recovery codes are left; when somebody asked to be erased; saved views of usage, which are not in the audit log',
+        what: 'People who may sign in: e-mail address, role, company, hash of the password, group of the identity provider that gives the role, last sign-in, language, digest of the link for a new password; since when there is a second factor and how many recovery codes are left; when somebody asked to be erased; saved views of usage, which are not in the audit log',
         why: 'to sign in, and to see the same question again',
         until: 'until the user is removed',
       },
