@@ -48,9 +48,10 @@ async function companies(sql: Sql, { companies, keys }: PagesData): Promise<void
       case when n = 0 or n >= 500 then 'owner' else 'member' end
     from generate_series(0, ${companies - 1}::int) n`;
   await sql`
-    insert into api_keys (id, company_id, name, digest, prefix, scopes, created_by)
+    insert into api_keys (id, company_id, name, digest, prefix, scopes, created_by, last_used_at)
     select md5('key ' || n)::uuid, md5('company ' || greatest(n - ${keys}::int, 0))::uuid, 'Key ' || n,
-      sha256(convert_to('key ' || n, 'UTF8')), 'svc_' || left(md5(n::text), 4), array['chat'], 'person0@example.com'
+      sha256(convert_to('key ' || n, 'UTF8')), 'svc_' || left(md5(n::text), 4), array['chat'], 'person0@example.com',
+      now() - make_interval(mins => n)
     from generate_series(1, ${keys + companies - 1}::int) n`;
 }
 
@@ -106,18 +107,25 @@ async function requests(sql: Sql): Promise<void> {
   await sql`
     insert into request_trail (company_id, occurred_at, request_id, api_key_id, status, duration_ms, added_us, endpoint, model_slug,
       code, outcome, prompt_tokens, completion_tokens, cost_eur)
-    select company_id, occurred_at, request_id, api_key_id, case when n % 40 = 0 then 502 else 200 end, 100 + n % 5000,
-      80 + n % 300, endpoint, model_slug, case when n % 40 = 0 then 'upstream_error' end, outcome, prompt_tokens, completion_tokens, cost_eur
+    select company_id, occurred_at, request_id, api_key_id, case when n % 40 = 0 then 502 when n % 50 = 1 then 402 else 200 end, 100 + n % 5000,
+      80 + n % 300, endpoint, model_slug, case when n % 40 = 0 then 'upstream_error' when n % 50 = 1 then 'insufficient_quota' end, outcome, prompt_tokens, completion_tokens, cost_eur
     from (select u.*, row_number() over () as n from api_usage u where occurred_at > now() - interval '7 days') u`;
   await sql`
     insert into request_hours (company_id, hour, model_slug, api_key_id, endpoint, requests, refused, failed, upstream_failed,
       duration_ms, added_us, duration_buckets, added_buckets)
-    select company_id, date_trunc('hour', occurred_at, 'UTC'), model_slug, api_key_id, endpoint, count(*), 0,
+    select company_id, date_trunc('hour', occurred_at, 'UTC'), model_slug, api_key_id, endpoint, count(*), count(*) filter (where status = 402),
       count(*) filter (where status >= 500), count(*) filter (where status >= 500), sum(duration_ms), sum(added_us),
       array_fill(0, array[10]) || count(*) || array_fill(0::bigint, array[12]), array_fill(0, array[2]) || count(*) || array_fill(0::bigint, array[12])
-    from request_trail group by 1, 2, 3, 4, 5 order by 2`;
+    from request_trail where model_slug is not null group by 1, 2, 3, 4, 5 order by 2`;
   await sql`
-    update request_hours set reasons = jsonb_build_object('upstream_error', failed) where failed > 0`;
+    update request_hours set reasons = jsonb_strip_nulls(jsonb_build_object('upstream_error', nullif(failed, 0), 'insufficient_quota', nullif(refused, 0)))
+    where failed + refused > 0`;
+  await sql`
+    insert into request_days (company_id, day, model_slug, endpoint, requests, refused, failed, duration_buckets, reasons)
+    select company_id, (hour at time zone 'UTC')::date, model_slug, endpoint, sum(requests), sum(refused), sum(failed),
+      array_fill(0, array[10]) || sum(requests)::bigint || array_fill(0::bigint, array[12]),
+      jsonb_strip_nulls(jsonb_build_object('upstream_error', nullif(sum(failed), 0), 'insufficient_quota', nullif(sum(refused), 0)))
+    from request_hours group by 1, 2, 3, 4 order by 2`;
   await sql`select sum_request_hours(interval '8 days')`;
   // the three weeks before, whose rows a real database has too, though no page reads them
   await sql`

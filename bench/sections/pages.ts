@@ -125,6 +125,8 @@ export function pathsOf(today: string): Readonly<Record<string, string>> {
     'all models by day': `/usage?by=model&and=day&${days(addDays(today, -29))}`,
     companies: '/companies',
     'companies by spend': '/companies?sort=-spent',
+    'companies by refused requests of today': '/companies?sort=-refused',
+    'companies by the last call': '/companies?sort=-called',
     'companies near their budget': '/companies?show=near',
     'companies searched for': '/companies?q=Company+77',
     'a new company': '/companies/new',
