@@ -74,7 +74,7 @@ export async function closeOne(c: PageContext, form: Form, month: string): Promi
   if (!(await read(c, (sql) => isClosed(sql, company, month)))) {
     await read(c, (sql) => requireInOrder(sql, company, month));
     await askIfOnItsWay(c, form, month, shown);
-    await closeMonth(closing(c), company, { month, anyway: true, mail: form.checked('mail'), bound: SHARED_BOUND });
   }
+  await closeMonth(closing(c), company, { month, anyway: true, mail: form.checked('mail'), bound: SHARED_BOUND });
   return c.redirect(`${shown}&done=month-closed`, 303);
 }

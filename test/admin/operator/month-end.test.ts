@@ -74,6 +74,17 @@ t.test('an operator closes the months of a company in their order, and gets thei
   await add({ ...row, month: '2026-04-01' }); // it comes late, and waits for its statement
 });
 
+t.test('e-mails of a month that is closed already are sent to whom they were not, once', async (t) => {
+  const mails = () => office.sql`
+    select recipient from event_deliveries join events on id = event_id
+    where company_id = ${company} and channel = 'email' and body #>> '{statement,month}' = '2026-03'`;
+  t.same([...(await mails())], []);
+  for (let sent = 0; sent < 2; sent++) {
+    t.equal((await operator.post(ONE, { month: '2026-03', mail: 'true' })).status, 303);
+    t.same([...(await mails())], [{ recipient: office.people.owner }]);
+  }
+});
+
 t.test('people of a company close nothing', async (t) => {
   const owner = await signedIn(office, 'owner');
   t.equal((await owner.post(ONE, { month: '2026-04' })).status, 403);
