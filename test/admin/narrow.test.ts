@@ -79,7 +79,7 @@ async function overflow(page: Page): Promise<string[]> {
       document.documentElement.scrollWidth <= ${PAPER} ? [] : [...document.querySelectorAll('body *')]
         .filter((each) => each.getBoundingClientRect().right > ${PAPER + 1})
         .map((each) => ['paper', each.getBoundingClientRect().right, each.outerHTML.slice(0, 100)].join(' ')).slice(0, 8)`)),
-    ...(await page.evaluate<string[]>(`[...document.querySelectorAll('button, .button')]
+    ...(await page.evaluate<string[]>(`[...document.querySelectorAll('button, .button, [href*="exact="]')]
       .filter((each) => each.checkVisibility()).map((each) => 'printed: ' + each.outerHTML.slice(0, 100)).slice(0, 8)`)),
   );
   await page.emulateMedia({ media: 'screen' });

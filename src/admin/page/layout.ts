@@ -159,7 +159,7 @@ export function exactSwitch(c: PageContext): Html {
   const query = new URL(c.req.url).searchParams;
   if (isExact) query.delete(EXACT);
   else query.set(EXACT, '1');
-  return html`<a href="?${query}">${isExact ? words.numbers.showRounded : words.numbers.showExact}</a>`;
+  return html`<a class="on-screen" href="?${query}">${isExact ? words.numbers.showRounded : words.numbers.showExact}</a>`;
 }
 
 /** Where the operator of the service can be reached and what the law asks for. */
@@ -247,8 +247,8 @@ export interface Columns<T> {
 }
 
 /**
- * A table of at least one row. On a phone each row is shown as a card; explicit roles keep it a table for
- * screen readers.
+ * A table of at least one row. On a phone a row is its first cell, and below it the others, as many in a line as there is
+ * room for; explicit roles keep it a table for screen readers.
  * @param isTitled a heading of the page names the table: its caption is for screen readers only
  * @param look `sums`: it stays a table on a phone, and scrolls there; `rows`: a row of it has two lines there
  */
