@@ -1,11 +1,11 @@
-import { amountInCents, monthCsv } from '../../domain/documents/month-end.ts';
+import { amountInCents, type CompanyMonth, monthCsv } from '../../domain/documents/month-end.ts';
 import { readMonth } from '../../domain/field.ts';
 import { formatEur, parseEur } from '../../domain/money.ts';
 import { addMonths } from '../../domain/reports/day-range.ts';
 import { type ClosedEach, closeMonthOfAll, mailStatements } from '../../operations/statement.ts';
 import { companyNames } from '../../store/company/company.ts';
 import { type CompanyMonthSort, pageOfCompanyMonths } from '../../store/lists/page.ts';
-import { type CompanyMonth, type MonthEnd, readCompanyMonths, readMonthEnd } from '../../store/statement/month.ts';
+import { type MonthEnd, readCompanyMonths, readMonthEnd } from '../../store/statement/month.ts';
 import { SHARED_BOUND } from '../../store/statement/statement.ts';
 import { archiveStatements } from '../../store/usage/statement-archive.ts';
 import { type PageContext, type Route, read, sharerOf } from '../page/context.ts';

@@ -1,5 +1,5 @@
 import type { CsvForm } from '../../domain/documents/csv.ts';
-import { amountInCents, monthCsv } from '../../domain/documents/month-end.ts';
+import { amountInCents, type CompanyMonth, monthCsv } from '../../domain/documents/month-end.ts';
 import {
   rowsOfParts,
   type Statement,
@@ -13,7 +13,7 @@ import { type ClosedEach, closeMonth, closeMonthOfAll, mailStatements } from '..
 import { companyNames, ledgerName, REMOVED } from '../../store/company/company.ts';
 import type { Sql } from '../../store/connection/pool.ts';
 import { whyWait } from '../../store/statement/close.ts';
-import { type CompanyMonth, type MonthEnd, readCompanyMonths, readMonthEnd } from '../../store/statement/month.ts';
+import { type MonthEnd, readCompanyMonths, readMonthEnd } from '../../store/statement/month.ts';
 import {
   type LaterCalls,
   readMonthOf,

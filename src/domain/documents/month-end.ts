@@ -1,5 +1,5 @@
-import { formatDecimal, parseDecimal, parseEur } from '../money.ts';
-import { type CsvForm, csvFile, decimal } from './csv.ts';
+import { formatEur, parseEur } from '../money.ts';
+import { type CsvColumns, type CsvForm, csvFile, decimal } from './csv.ts';
 
 const CENTS = 2;
 const FEMTO_DECIMALS = 15;
@@ -21,45 +21,54 @@ export function amountInCents(total: string): string {
 
 /** What rounding adds to the exact total, as exact decimal text. */
 export function roundingOf(total: string): string {
-  const [rounded, exact] = [amountInCents(total), total].map((each) => parseDecimal(each, FEMTO_DECIMALS));
-  return formatDecimal((rounded as bigint) - (exact as bigint), FEMTO_DECIMALS);
+  return formatEur(parseEur(amountInCents(total)) - parseEur(total));
 }
 
-/** A company's part of a month: `CompanyMonth` has it. */
-interface Part {
+/**
+ * The part of one company in a month. While it is open, its figures are what a statement would have now. EUR is exact
+ * decimal text.
+ */
+export interface CompanyMonth {
   readonly company_id: string;
+  /** null: it was removed. */
   readonly company_name: string | null;
+  /** For the invoice program; null: not told. */
   readonly customer_number: string | null;
   readonly vat_id: string | null;
+  /** Of the statement; null: the month of the company is open. */
   readonly number: number | null;
   readonly closed_at: Date | null;
   readonly requests: number;
   readonly cost_eur: string;
+  /** Late calls of earlier months. */
   readonly corrections: number;
+  /** The cost of the month and of its corrections. */
   readonly total_eur: string;
+  /** Of the statement, in hex. */
   readonly digest: string | null;
+  /** When an owner first opened or downloaded the statement, and who; null: nobody did. */
   readonly opened_at: Date | null;
   readonly opened_by: string | null;
 }
 
 /** All companies of a month, one a line. An open one has no number, and what its statement would have now. @param month "2026-10" */
-export function monthCsv(month: string, parts: readonly Part[], form: CsvForm): string {
-  const columns = {
+export function monthCsv(month: string, parts: readonly CompanyMonth[], form: CsvForm): string {
+  const columns: CsvColumns<CompanyMonth> = {
     month: () => month,
-    company_id: ({ company_id }: Part) => company_id,
-    company_name: ({ company_name }: Part) => company_name,
-    customer_number: ({ customer_number }: Part) => customer_number,
-    vat_id: ({ vat_id }: Part) => vat_id,
-    statement: ({ number }: Part) => number,
-    closed_at: ({ closed_at }: Part) => closed_at?.toISOString(),
-    requests: ({ requests }: Part) => requests,
-    cost_eur: ({ cost_eur }: Part) => decimal(cost_eur),
-    corrections: ({ corrections }: Part) => corrections,
-    total_eur: ({ total_eur }: Part) => decimal(total_eur),
-    amount_eur: ({ total_eur }: Part) => decimal(amountInCents(total_eur)),
-    digest: ({ digest }: Part) => digest,
-    opened_at: ({ opened_at }: Part) => opened_at?.toISOString(),
-    opened_by: ({ opened_by }: Part) => opened_by,
+    company_id: ({ company_id }) => company_id,
+    company_name: ({ company_name }) => company_name,
+    customer_number: ({ customer_number }) => customer_number,
+    vat_id: ({ vat_id }) => vat_id,
+    statement: ({ number }) => number,
+    closed_at: ({ closed_at }) => closed_at?.toISOString(),
+    requests: ({ requests }) => requests,
+    cost_eur: ({ cost_eur }) => decimal(cost_eur),
+    corrections: ({ corrections }) => corrections,
+    total_eur: ({ total_eur }) => decimal(total_eur),
+    amount_eur: ({ total_eur }) => decimal(amountInCents(total_eur)),
+    digest: ({ digest }) => digest,
+    opened_at: ({ opened_at }) => opened_at?.toISOString(),
+    opened_by: ({ opened_by }) => opened_by,
   };
   return csvFile(columns, parts, form);
 }

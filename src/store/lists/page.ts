@@ -1,3 +1,4 @@
+import type { CompanyMonth } from '../../domain/documents/month-end.ts';
 import { type ListedAssistant, listedAssistantColumns } from '../company/assistant.ts';
 import { type CompanyRow, companyColumns } from '../company/company.ts';
 import { type KeyRow, keyColumns } from '../company/key.ts';
@@ -6,7 +7,7 @@ import { CREATED_BY } from '../connection/actor.ts';
 import { matching } from '../connection/columns.ts';
 import { BILLING_ZONE, IS_ACTIVE } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
-import { type CompanyMonth, companyMonthColumns, companyMonths } from '../statement/month.ts';
+import { companyMonthColumns, companyMonths } from '../statement/month.ts';
 import { type ListedGroup, listedGroupColumns } from '../users/group.ts';
 import { type CompanyUserRow, type UserRow, userColumns } from '../users/user.ts';
 import { searchPattern } from './search-pattern.ts';

@@ -1,30 +1,7 @@
+import type { CompanyMonth } from '../../domain/documents/month-end.ts';
 import type { Sql } from '../connection/pool.ts';
 
 /** A month of all companies: the statements that there are, and those that are still to be made. EUR is exact decimal text. */
-
-/** The part of one company. While it is open, its figures are what a statement would have now. */
-export interface CompanyMonth {
-  readonly company_id: string;
-  /** null: it was removed. */
-  readonly company_name: string | null;
-  /** For the invoice program; null: not told. */
-  readonly customer_number: string | null;
-  readonly vat_id: string | null;
-  /** Of the statement; null: the month of the company is open. */
-  readonly number: number | null;
-  readonly closed_at: Date | null;
-  readonly requests: number;
-  readonly cost_eur: string;
-  /** Late calls of earlier months. */
-  readonly corrections: number;
-  /** The cost of the month and of its corrections. */
-  readonly total_eur: string;
-  /** Of the statement, in hex. */
-  readonly digest: string | null;
-  /** When an owner first opened or downloaded the statement, and who; null: nobody did. */
-  readonly opened_at: Date | null;
-  readonly opened_by: string | null;
-}
 
 /** Sums over the companies of a month. */
 export interface MonthSums extends Pick<CompanyMonth, 'requests' | 'cost_eur' | 'corrections' | 'total_eur'> {
