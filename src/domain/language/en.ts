@@ -73,7 +73,6 @@ export const en = {
     copy: 'Copy',
     copied: 'Copied',
     keep: 'Keep it',
-    removedCompany: 'a removed company',
   },
   /** Words of a navigation: each fits into a tab. */
   tabs: {
@@ -201,8 +200,6 @@ export const en = {
     previous: 'Previous',
     next: 'Next',
     newest: 'Newest',
-    highestCost: 'Highest cost',
-    lastUsed: 'Last used',
   },
   numbers: {
     over: (percent: string) => `over ${percent}`,
@@ -438,7 +435,7 @@ export const en = {
   alerts: {
     title: 'Budget alerts',
     of: (company: string) => `Budget alerts of ${company}`,
-    lead: 'An e-mail when a part of a monthly budget is used: that of the company, or of a key or cost centre that has one. Each is sent once a month.',
+    lead: 'An e-mail when a part of a budget is used: that of the company, or of a key or cost centre that has one. Each is sent once a month; of a daily budget, once a day.',
     noMail: 'This service sends no e-mails: its operator has set no mail server. Your choice is kept until there is one.',
     caption: 'Who is notified',
     receiver: 'Receiver',
@@ -482,7 +479,7 @@ export const en = {
     removeTitle: (name: string) => `Remove ${name}`,
     removePerson: 'Owners and administrators without a rule of their own are notified by their common rule, members not at all. Where there is none either, they are notified at 50, 80 and 100 %, and when the forecast passes the budget.',
     removeOutsider: (email: string) => `${email} is notified no more. To be notified again, its reader has to agree again.`,
-    wants: ({ company, email }: { company: string; email: unknown }) => parts`${company} wants to notify ${email} by e-mail when a part of a monthly budget is used. Each message has a link to unsubscribe.`,
+    wants: ({ company, email }: { company: string; email: unknown }) => parts`${company} wants to notify ${email} by e-mail when a part of a budget is used. Each message has a link to unsubscribe.`,
     agree: 'Send them to me',
     agreeHint: 'If you do not want them, close this page: nothing is sent then.',
     willTell: 'You get the budget alerts',
@@ -660,7 +657,6 @@ export const en = {
     dailyBudget: 'Daily budget in EUR',
     dailyBudgetHint: 'Such as 20; empty or 0 for unlimited. Once a calendar day has cost that much, calls are refused with 402 until the next one. The monthly budget applies too.',
     strict: 'The budget is strict: a call is refused with 402 where the most it can cost does not fit into the rest.',
-    locked: 'The operator of this service has locked the EU gate.',
     lockedText: 'Models hosted outside the EU are refused. The operator of this service has locked the EU gate.',
     read: ({ budget, isAllowed }: { budget: unknown; isAllowed: boolean }) => parts`Monthly budget: ${budget}. Models outside the EU: ${isAllowed ? 'allowed' : 'refused'}.`,
     byOwners: 'Set by the owners of the company.',
@@ -1080,7 +1076,6 @@ export const en = {
     access: { read: 'Read only', write: 'Read and change' },
     states: { active: 'active', expired: 'expired', revoked: 'revoked' },
     created: 'Created',
-    lastUsed: 'Last used',
     expires: 'Expires',
     lastDay: 'Last day',
     lastDayHint: 'Optional. The administration token works until the end of this day.',
@@ -1237,7 +1232,6 @@ export const en = {
   change: {
     ...NOUNS,
     title: 'Cost change',
-    lead: 'Two times beside each other. The difference is split to the last digit.',
     against: 'Compare with',
     nothing: 'nothing',
     timeBefore: 'the time before',
@@ -1249,8 +1243,6 @@ export const en = {
     more: ({ amount, share }: { amount: unknown; share: string }) => parts`${amount} more than before${share}.`,
     less: ({ amount, share }: { amount: unknown; share: string }) => parts`${amount} less than before${share}.`,
     lengths: ({ before, after }: { before: number; after: number }) => `The time before has ${plural(before, { one: 'one day', other: `${before} days` })}, the time after ${plural(after, { one: 'one day', other: `${after} days` })}.`,
-    both: 'Requests and tokens',
-    sum: 'Sum',
     difference: 'Difference',
     before: 'Before',
     after: 'After',
@@ -1389,7 +1381,7 @@ export const en = {
     reasoning: 'Reasoning',
     audioIn: 'Audio in',
     audioOut: 'Audio out',
-    detailsText: 'Of all keys together, for the calls of which the upstream reports these figures. Cache and audio in are part of the prompt tokens above, reasoning and audio out part of the completion tokens; the price is the same for all. Percent is the share of the prompt tokens.',
+    detailsText: 'Of all keys together, for the calls of which the upstream reports these figures. Cache and audio in are part of the prompt tokens above, reasoning and audio out part of the completion tokens. Percent is the share of the prompt tokens.',
   },
   exports: {
     title: 'Export',
@@ -1639,7 +1631,6 @@ export const en = {
     notClosed: (strong: Mark) => parts`${strong('This month is not closed.')} These are its figures so far, and not a statement.`,
     noCalls: (month: string) => `No API calls in ${month}.`,
     documentFoot: 'API calls only, without in-app chat. Keys have their present names here; the sealed document has their ids. The JSON and the CSV have every line by model, key and cost centre.',
-    noCorrections: 'no corrections of earlier months',
     forMonth: (amount: unknown) => parts`${amount} for this month, the rest for corrections`,
     inMonth: 'in this month',
     inMonthPlus: (calls: string) => `in this month, plus ${calls} in corrections`,
@@ -1789,7 +1780,7 @@ export const en = {
     ignore: 'If you did not expect this message, ignore it.',
     noMore: 'To get no more of these messages, open:',
     wanted: (company: string) => `Do you want the budget alerts of ${company}?`,
-    wants: ({ by, company }: Record<'by' | 'company', string>) => `${by} wants to send you the budget alerts of ${company}: an e-mail when a part of a monthly budget is used.`,
+    wants: ({ by, company }: Record<'by' | 'company', string>) => `${by} wants to send you the budget alerts of ${company}: an e-mail when a part of a budget is used.`,
     agree: (until: string) => `Open this link to agree. It works until ${until}.`,
     doNothing: 'If you do not want them, do nothing: without your agreement nothing is sent.',
     factor: {
