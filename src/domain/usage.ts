@@ -122,3 +122,8 @@ export function sumUsage(sums: readonly UsageSums[]): UsageSums {
     cost_eur: formatEur(sums.reduce((all, { cost_eur }) => all + parseEur(cost_eur), 0n)),
   };
 }
+
+/** What is left of a total without some parts. All are exact decimal text. */
+export function restOf(total: string, parts: readonly string[]): string {
+  return formatEur(parts.reduce((rest, part) => rest - parseEur(part), parseEur(total)));
+}

@@ -18,7 +18,7 @@ import { type Html, html } from '../page/html.ts';
 import { companyLink, emptyText, exactSwitch, page, table } from '../page/layout.ts';
 import { readPickedCompany } from '../page/picker.ts';
 import { reasonCells } from '../page/reason.ts';
-import { firstLines, withAllLines } from '../usage/first-lines.ts';
+import { firstTable, MAX_LINES } from '../usage/first-lines.ts';
 import { groupsDrawn, isTyped, toUsage, usageCard } from '../usage/usage.ts';
 import { usageBar } from '../usage/usage-bar.ts';
 import { sumCards } from '../usage/usage-cards.ts';
@@ -44,7 +44,6 @@ export const allUsageRoutes: readonly Route[] = [
   { method: 'GET', path: '/usage/beside', action: 'overview.read', handle: toCompany },
 ];
 
-const MOST_LINES = 50;
 /** That can be chosen. */
 const MONTHS = 13;
 /** Whose requests are drawn: three more pictures of longer times would make the page too large. */
@@ -75,7 +74,7 @@ async function usagePage(c: PageContext, form: Form): Promise<Response> {
   // costs alone are known by day
   const drawn = groupsDrawn(query, query.figure !== 'cost_eur');
   const [usage, days, change, table] = await Promise.all([
-    read(c, (sql) => readAllUsage(sql, range, MOST_LINES, filters.model)),
+    read(c, (sql) => readAllUsage(sql, range, MAX_LINES, filters.model)),
     hasRequests ? read(c, (sql) => readRequestDays(sql, range)) : [],
     times && read(c, (sql) => readAllChange(sql, times, filters.model)),
     drawn && read(c, (sql) => readAllTable(sql, tableQuery(c, query, drawn), filters.model)),
@@ -134,15 +133,7 @@ function modelsTable(c: PageContext, { by_model, cost_eur }: AllUsage, query: Us
     Cost: (line: Line) => format.amount(line.cost_eur),
     Share: (line: Line) => shareText(line.cost_eur, cost_eur, format),
   };
-  const most = by_model.slice(0, MOST_LINES);
-  const shown = table(
-    'By model',
-    firstLines(c, 'model', most),
-    { cells, figures: Object.keys(cells).slice(1) },
-    false,
-    'sums',
-  );
-  return withAllLines(c, 'model', { count: by_model.length, most: most.length }, shown);
+  return firstTable(c, 'model', 'By model', by_model, cells);
 }
 
 function companiesTable(c: PageContext, { by_company, cost_eur }: AllUsage, query: UsageQuery): Html {
@@ -154,15 +145,7 @@ function companiesTable(c: PageContext, { by_company, cost_eur }: AllUsage, quer
     Share: (line: CompanyCost) => shareText(line.cost_eur, cost_eur, format),
   };
   if (by_company === null) return html``;
-  const { count, lines } = by_company;
-  const shown = table(
-    'By company',
-    firstLines(c, 'company', lines),
-    { cells, figures: ['Cost', 'Share'] },
-    false,
-    'sums',
-  );
-  return withAllLines(c, 'company', { count, most: lines.length }, shown);
+  return firstTable(c, 'company', 'By company', by_company.lines, cells, by_company.count);
 }
 
 /** A comparison, so a float is exact enough. */

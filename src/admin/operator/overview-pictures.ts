@@ -1,4 +1,3 @@
-import { parseEur } from '../../domain/money.ts';
 import { addDays, type DayRange, daysIn, intervalsIn } from '../../domain/reports/day-range.ts';
 import {
   type DaySpend,
@@ -11,7 +10,17 @@ import {
   type RequestDay,
 } from '../../domain/reports/overview.ts';
 import { reasonOfCode } from '../../domain/reports/request-explanation.ts';
-import { amounts, type Bar, type Chart, chart, chartTiles, counts, durations, stackedBy } from '../page/chart.ts';
+import {
+  amounts,
+  type Bar,
+  bySize,
+  type Chart,
+  chart,
+  chartTiles,
+  counts,
+  durations,
+  stackedBy,
+} from '../page/chart.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
 import { badge, companyLink, muted, table } from '../page/layout.ts';
@@ -63,15 +72,10 @@ function dayBar(day: string, format: Format, place = ''): Pick<Bar, 'label' | 'n
 }
 
 /** What all companies spent on each day, by model. */
-export function spendChart(spend: readonly DaySpend[], range: DayRange, format: Format): Chart {
-  const sums = new Map<string, bigint>();
-  for (const { model, cost_eur } of spend) sums.set(model, (sums.get(model) ?? 0n) + parseEur(cost_eur));
-  const models = [...sums].sort(([a, x], [b, y]) => (x === y ? (a < b ? -1 : 1) : x < y ? 1 : -1));
-  const stack = stackedBy(
-    models.map(([model]) => model),
-    format,
-  );
-  const costs = Map.groupBy(spend, ({ day }) => day);
+function spendChart(spend: readonly DaySpend[], range: DayRange, format: Format): Chart {
+  const parts = spend.map(({ day, model: name, cost_eur: value }) => ({ day, name, value }));
+  const stack = stackedBy(bySize(parts), format);
+  const byDay = Map.groupBy(parts, ({ day }) => day);
   return {
     title: `Spend of all companies on each of ${daysIn(range)} days`,
     how: format.words.chart.inEurBy(format.words.grid.groups.model),
@@ -82,7 +86,7 @@ export function spendChart(spend: readonly DaySpend[], range: DayRange, format: 
     series: stack.series,
     bars: intervalsIn(range, 'day').map((day) => ({
       ...dayBar(day, format),
-      ...stack.partsOf((costs.get(day) ?? []).map(({ model, cost_eur }) => ({ name: model, value: cost_eur }))),
+      ...stack.partsOf(byDay.get(day) ?? []),
     })),
   };
 }

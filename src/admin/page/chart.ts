@@ -91,6 +91,13 @@ export interface StackPart {
   readonly value: string;
 }
 
+/** The names of parts, the largest first. */
+export function bySize(parts: readonly StackPart[]): string[] {
+  const sums = new Map<string, bigint>();
+  for (const { name, value } of parts) sums.set(name, (sums.get(name) ?? 0n) + parseEur(value));
+  return [...sums].sort(([a, x], [b, y]) => (x === y ? (a < b ? -1 : 1) : x < y ? 1 : -1)).map(([name]) => name);
+}
+
 /** Figures stacked by a group. @param names in the order in which they are stacked from the bottom */
 export function stackedBy(
   names: readonly string[],

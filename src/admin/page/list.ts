@@ -128,7 +128,7 @@ export function toNext(c: PageContext, url: string, text: string): Html {
 }
 
 /** The URL of another page of a list, with the same search and order. */
-export function listUrl(path: string, query: Order, more: Record<string, string>): string {
+function listUrl(path: string, query: Order, more: Record<string, string>): string {
   const searched = query.search === '' ? {} : { q: query.search };
   return `${path}?${new URLSearchParams({ ...searched, sort: sortOf(query), ...more })}`;
 }

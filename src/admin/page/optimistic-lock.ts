@@ -26,7 +26,7 @@ export function lockInput<T extends object>(state: FormState, row: T, labels: La
 }
 
 /** The change of a row that a form saves. */
-export interface RowChange<T> {
+interface RowChange<T> {
   readonly table: EditedTable;
   readonly id: string;
   /** The company of the row; null for shared models. */

@@ -71,7 +71,7 @@ export function monthForm(c: PageContext, path: string, month: string, known: re
 }
 
 /** The name of a cost centre in a list. */
-export function costCenterText(name: string, format: Format): Html | string {
+function costCenterText(name: string, format: Format): Html | string {
   return name === '' || name === OTHERS ? muted(name || format.words.costCenters.none) : name;
 }
 

@@ -19,6 +19,7 @@ import {
   table,
 } from '../page/layout.ts';
 import { askedMonth, monthForm } from './cost-centers.ts';
+import { sumCards } from './usage-cards.ts';
 
 const BASE = '/companies/:company/end-users';
 const MOST = 1000;
@@ -83,8 +84,7 @@ async function personPage(c: PageContext): Promise<Response> {
 ${
   used.requests === 0
     ? emptyText(words.emptyOne(format.month(month)))
-    : html`<div class="figures"><div class="card figure-card"><h2>${usage.spent}</h2><p class="big">${format.amount(used.cost_eur)}</p></div>
-<div class="card figure-card"><h2>${usage.requests}</h2><p class="big">${format.count(used.requests)}</p></div></div>
+    : html`<div class="figures">${sumCards(used, used.cost_eur, usage.inMonth(format.month(month)), format)}</div>
 ${part(words.model, used.by_model, ({ model_slug }) => html`<code>${model_slug}</code>`)}
 ${part(words.key, used.by_key, ({ id, name }) => html`<a href="/companies/${company.id}/keys/${id}">${name ?? id}</a>`)}
 ${part(words.day, used.by_day, ({ day }) => format.day(day))}`

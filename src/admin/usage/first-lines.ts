@@ -1,10 +1,13 @@
 import type { PageContext } from '../page/context.ts';
 import { type Html, html } from '../page/html.ts';
+import { type Columns, table } from '../page/layout.ts';
 
 /** Tables of a usage page show the first of their lines; the address asks for one of them whole: `?all=key`. */
 
 /** Lines that a table shows unless it is asked for whole. */
 export const FIRST_LINES = 10;
+/** Most lines of one that is asked for whole. */
+export const MAX_LINES = 50;
 const WHOLE = 'all';
 
 /** Tables, named after the subject of their lines. */
@@ -40,4 +43,19 @@ export function withAllLines(
   const counts = { things: things[name], count: format.count(count), most: format.count(most) };
   const text = isAll ? firstOnly(format.count(FIRST_LINES)) : count > most ? firstOf(counts) : whole(counts);
   return html`<div id="by-${name}">${shown}<p class="more"><a href="${c.req.path}${query.size === 0 ? '' : html`?${query}`}#by-${name}">${text}</a></p></div>`;
+}
+
+/** A table of figures behind their name, the dearest first. @param count how many lines there are in all */
+export function firstTable<T>(
+  c: PageContext,
+  name: TableName,
+  caption: string,
+  lines: readonly T[],
+  cells: Columns<T>['cells'],
+  count = lines.length,
+): Html {
+  const most = lines.slice(0, MAX_LINES);
+  const columns = { cells, figures: Object.keys(cells).slice(1) };
+  const shown = table(caption, firstLines(c, name, most), columns, false, 'sums');
+  return withAllLines(c, name, { count, most: most.length }, shown);
 }

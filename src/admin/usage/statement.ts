@@ -265,7 +265,7 @@ function sums(
   return table(tables.by[by], shownRows, { cells, figures: Object.keys(cells).slice(1) }, false, lookOf(shownRows));
 }
 
-/** A table with parts stays one on a phone: as a card a part would not tell of which row it is. */
+/** A table with parts stays one on a phone: without its columns a part would not tell of which row it is. */
 function lookOf(rows: readonly { readonly part: unknown }[]): 'sums' | null {
   return rows.some(({ part }) => part !== null) ? 'sums' : null;
 }

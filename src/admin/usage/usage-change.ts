@@ -10,7 +10,7 @@ import type { PageContext } from '../page/context.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
 import { type Columns, emptyText, muted, table } from '../page/layout.ts';
-import { firstLines, withAllLines } from './first-lines.ts';
+import { firstTable } from './first-lines.ts';
 import { timesChart } from './usage-chart.ts';
 import { queryOf, today, type UsageQuery } from './usage-query.ts';
 
@@ -134,13 +134,8 @@ export function modelTable(
       partsAmong(lines).map((part) => [words.columns[part], (line: ModelChange) => signed(line[part], format)]),
     ),
   };
-  const figures = Object.keys(cells).slice(1);
-  const most = lines.slice(0, MOST_MODELS);
-  const shown = table(words.byModel, firstLines(c, 'model', most), { cells, figures }, false, 'sums');
-  return withAllLines(c, 'model', { count: lines.length, most: most.length }, shown);
+  return firstTable(c, 'model', words.byModel, lines, cells);
 }
-
-const MOST_MODELS = 50;
 
 /** Those whose cost changed most; nothing where there are none. */
 export function moversTable<T>(

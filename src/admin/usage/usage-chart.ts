@@ -1,18 +1,12 @@
 import type { Words } from '../../domain/language/en.ts';
 import { formatEur, parseEur } from '../../domain/money.ts';
 import { type DayRange, type Interval, intervalOf, intervalsIn, wholeMonth } from '../../domain/reports/day-range.ts';
+import { restOf } from '../../domain/usage.ts';
 import type { TimeCost } from '../../store/usage/change.ts';
 import type { CompanyUsage } from '../../store/usage/company-usage.ts';
 import type { Times } from '../../store/usage/cube.ts';
-import {
-  type Group,
-  isTime,
-  type Metric,
-  type OverTime,
-  restOf,
-  type UsageTable,
-} from '../../store/usage/usage-table.ts';
-import { amounts, type Bar, chart, type Measure, type StackPart, stackedBy } from '../page/chart.ts';
+import { type Group, isTime, type Metric, type OverTime, type UsageTable } from '../../store/usage/usage-table.ts';
+import { amounts, type Bar, bySize, chart, type Measure, type StackPart, stackedBy } from '../page/chart.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
 import { headingText } from './usage-grid.ts';
@@ -78,24 +72,12 @@ function drawn(
   others: string,
 ): Drawn {
   const known = Map.groupBy(parts, ({ at }) => at);
-  const rest = totals
-    .map(([at, total]) => ({
-      at,
-      name: others,
-      value: restOf(
-        total,
-        (known.get(at) ?? []).map(({ value }) => value),
-      ),
-    }))
-    .filter(({ value }) => parseEur(value) !== 0n);
+  const rest = totals.flatMap(([at, total]) => {
+    const shown = (known.get(at) ?? []).map(({ value }) => value);
+    const value = restOf(total, shown);
+    return value === '0' ? [] : [{ at, name: others, value }];
+  });
   return { names: rest.length === 0 ? names : [...names, others], parts: [...parts, ...rest] };
-}
-
-/** The names of parts, the largest first. */
-function bySize(parts: Drawn['parts']): string[] {
-  const sums = new Map<string, bigint>();
-  for (const { name, value } of parts) sums.set(name, (sums.get(name) ?? 0n) + parseEur(value));
-  return [...sums].sort(([, a], [, b]) => (a < b ? 1 : a > b ? -1 : 0)).map(([name]) => name);
 }
 
 /** What a bar of the picture is: that of a group by time, or that of the range. */

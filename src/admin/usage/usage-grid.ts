@@ -1,25 +1,19 @@
 import { type DayRange, daysIn, intervalOf } from '../../domain/reports/day-range.ts';
+import { restOf } from '../../domain/usage.ts';
 import { endpointText } from '../../domain/wording/endpoint.ts';
-import {
-  type Group,
-  type Heading,
-  isTime,
-  restOf,
-  type TableQuery,
-  type UsageTable,
-} from '../../store/usage/usage-table.ts';
+import { type Group, type Heading, isTime, type TableQuery, type UsageTable } from '../../store/usage/usage-table.ts';
 import { MAX_SERIES } from '../page/chart.ts';
 import type { PageContext } from '../page/context.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
 import { muted } from '../page/layout.ts';
-import { FIRST_LINES, isWhole, withAllLines } from './first-lines.ts';
+import { FIRST_LINES, isWhole, MAX_LINES, withAllLines } from './first-lines.ts';
 import { queryOf, type UsageQuery } from './usage-query.ts';
 
 /** A figure by two groups, as a table. */
 
 /** Lines and columns of a table that is asked for whole; more are one. A column for each day leaves room for fewer lines. */
-const MOST = { rows: 50, columns: 12, cells: 800 };
+const MOST = { rows: MAX_LINES, columns: 12, cells: 800 };
 
 /** The question of a table of two groups, which is drawn over days, or over months where they are many. */
 export function tableQuery(

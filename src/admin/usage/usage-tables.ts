@@ -1,7 +1,6 @@
 import type { Words } from '../../domain/language/en.ts';
-import { formatEur, parseEur } from '../../domain/money.ts';
 import type { ReasonCount } from '../../domain/reports/request-explanation.ts';
-import type { UsageSums } from '../../domain/usage.ts';
+import { restOf, sumUsage, type UsageSums } from '../../domain/usage.ts';
 import { endpointText } from '../../domain/wording/endpoint.ts';
 import type { CompanyUsage, Groups, UsageGroup } from '../../store/usage/company-usage.ts';
 import type { UsageFilters } from '../../store/usage/cube.ts';
@@ -17,9 +16,6 @@ import { firstLines, withAllLines } from './first-lines.ts';
 import { type FilterName, queryOf, requestsOf, requestsWith, type UsageQuery } from './usage-query.ts';
 
 /** The tables of a usage page: calls by model, key, endpoint, cost centre or outcome, and the token details. */
-
-/** Most lines of a table that is asked for whole; the rest is one line. */
-export const MAX_LINES = 50;
 
 function figuresOf({ requests, promptTokens, completionTokens, cost, refused, failed }: Words['tables']): string[] {
   return [requests, promptTokens, completionTokens, cost, 'p50', 'p95', refused, failed];
@@ -121,7 +117,7 @@ function groups<T extends Omit<UsageGroup, 'name'>>(
       measured,
     };
   });
-  if (count > lines.length) rows.push(restOf(usage, lines, muted(othersText(format, count - lines.length)), format));
+  if (count > lines.length) rows.push(othersOf(usage, lines, count - lines.length, format));
   const isMeasured = rows.some(({ measured }) => measured !== undefined);
   const cells: Columns<Line>['cells'] = {
     [names.filterNames[by]]: ({ first }) => first,
@@ -139,19 +135,17 @@ export function othersText(format: Format, count: number): string {
   return format.words.tables.others(count, format.count(count));
 }
 
-/** All but the lines that are shown. */
-function restOf(usage: CompanyUsage, lines: readonly UsageSums[], first: Html, format: Format): Line {
-  const shown = (of: 'requests' | 'prompt_tokens' | 'completion_tokens') =>
-    lines.reduce((sum, line) => sum + line[of], 0);
-  const cost = lines.reduce((sum, line) => sum - parseEur(line.cost_eur), parseEur(usage.api_cost_eur));
-  const requests = usage.requests - shown('requests');
+/** The lines that a table does not show, as one. */
+function othersOf(usage: CompanyUsage, lines: readonly UsageSums[], count: number, format: Format): Line {
+  const shown = sumUsage(lines);
+  const requests = usage.requests - shown.requests;
   return {
-    first,
+    first: muted(othersText(format, count)),
     requests,
     calls: format.count(requests),
-    prompt_tokens: usage.prompt_tokens - shown('prompt_tokens'),
-    completion_tokens: usage.completion_tokens - shown('completion_tokens'),
-    cost_eur: formatEur(cost),
+    prompt_tokens: usage.prompt_tokens - shown.prompt_tokens,
+    completion_tokens: usage.completion_tokens - shown.completion_tokens,
+    cost_eur: restOf(usage.api_cost_eur, [shown.cost_eur]),
     measured: undefined,
   };
 }

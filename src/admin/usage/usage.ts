@@ -15,6 +15,7 @@ import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
 import { companyHeading, emptyText, exactSwitch, page } from '../page/layout.ts';
 import { costCenterCards, costCenterTitle, saveCostCenter, toCostCenter } from './cost-center.ts';
+import { MAX_LINES } from './first-lines.ts';
 import { ownerSteps } from './first-steps.ts';
 import { keysInReach, keysPath, seesOwnAlone } from './reach.ts';
 import { type Known, usageBar } from './usage-bar.ts';
@@ -34,7 +35,7 @@ import {
   timesOf,
   type UsageQuery,
 } from './usage-query.ts';
-import { detailsTable, endingsText, MAX_LINES, reasonsTable, usageTables } from './usage-tables.ts';
+import { detailsTable, endingsText, reasonsTable, usageTables } from './usage-tables.ts';
 import { changeViews, savedViews } from './usage-views.ts';
 
 const COST_CENTER = '/companies/:company/cost-center';
@@ -79,9 +80,9 @@ export async function usagePage(c: PageContext, form: Form): Promise<Response> {
   const query = readUsageQuery(c, COMPANY_GROUPS, isBudget ? form.values.get('name') : null);
   if (isTyped(c, query)) return c.redirect(queryOf(query), 302);
   const { range, by, as } = query;
-  const keys = await read(c, (sql) => keysInReach(c, sql, id));
-  const filters = { ...query.filters, keys };
   const isOwn = seesOwnAlone(c, id);
+  const keys = isOwn ? await read(c, (sql) => keysInReach(c, sql, id)) : null;
+  const filters = { ...query.filters, keys };
   const center = isOwn ? null : filters.cost_center;
   if (isBudget && center !== null) c.set('pageAddress', costCenterPage(id, center));
   const [times, groups] = [timesOf(c, query), groupsDrawn(query)];

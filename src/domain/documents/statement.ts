@@ -14,7 +14,7 @@ export interface StatementLine extends UsageSums {
 }
 
 /** A part of the cost of some calls: its tokens, and EUR as exact decimal text. */
-export interface PartSum {
+interface PartSum {
   readonly part: CostPart;
   readonly tokens: number;
   readonly cost_eur: string;
@@ -120,7 +120,7 @@ export function statementDigest(text: string): string {
 }
 
 /** The parts of some lines together, without those of no tokens; null where lines do not tell them. */
-export function partsOfLines(lines: readonly StatementLine[]): readonly PartSum[] | null {
+function partsOfLines(lines: readonly StatementLine[]): readonly PartSum[] | null {
   const all = lines.flatMap(({ parts }) => parts ?? []);
   if (all.length !== lines.length * COST_PARTS.length || all.length === 0) return null;
   const sums = COST_PARTS.map((part): PartSum => {
@@ -134,7 +134,7 @@ export function partsOfLines(lines: readonly StatementLine[]): readonly PartSum[
 /** A row of a table of a statement: some calls, or a part of the cost of the row above it. */
 export interface StatementTableRow<N = string> extends Omit<UsageSums, 'requests'> {
   readonly name: N;
-  /** null, like a count that the part does not have: a part of the cost. */
+  /** null: a part of the cost. */
   readonly requests: number | null;
   readonly part: CostPart | null;
 }
@@ -144,11 +144,14 @@ export function rowsOfParts<N>({
   parts,
   ...row
 }: UsageSums & { readonly name: N; readonly parts: readonly PartSum[] | null }): StatementTableRow<N>[] {
-  const below = (parts ?? []).map(({ part, tokens, cost_eur }) => {
-    const [prompt_tokens, completion_tokens] = part === 'output' ? [0, tokens] : [tokens, 0];
-    return { name: row.name, part, requests: null, prompt_tokens, completion_tokens, cost_eur };
-  });
+  const below = (parts ?? []).map((each) => ({ name: row.name, requests: null, ...sumsOf(each) }));
   return [{ ...row, part: null }, ...below];
+}
+
+/** A part with its tokens as prompt or completion tokens. */
+function sumsOf({ part, tokens, cost_eur }: PartSum) {
+  const [prompt_tokens, completion_tokens] = part === 'output' ? [0, tokens] : [tokens, 0];
+  return { part, prompt_tokens, completion_tokens, cost_eur };
 }
 
 /** Lines summed by one of their members, the highest cost first. */
@@ -203,8 +206,5 @@ function linesOfParts(line: StatementLine): (StatementLine & { readonly part: Co
   const { parts = [] } = line;
   if (parts.length === 0) return [{ ...line, part: '' }];
   const told = parts.filter(({ tokens }, at) => at === 0 || tokens !== 0);
-  return told.map(({ part, tokens, cost_eur }, at) => {
-    const [prompt_tokens, completion_tokens] = part === 'output' ? [0, tokens] : [tokens, 0];
-    return { ...line, part, requests: at === 0 ? line.requests : 0, prompt_tokens, completion_tokens, cost_eur };
-  });
+  return told.map((each, at) => ({ ...line, requests: at === 0 ? line.requests : 0, ...sumsOf(each) }));
 }

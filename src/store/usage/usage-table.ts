@@ -1,5 +1,4 @@
 import { FieldError } from '../../domain/field.ts';
-import { formatEur, parseEur } from '../../domain/money.ts';
 import { refusal, unknownCompany } from '../../domain/refusal.ts';
 import { type DayRange, intervalOf } from '../../domain/reports/day-range.ts';
 import type { Sql } from '../connection/pool.ts';
@@ -237,9 +236,4 @@ function tableOf({ rows, columns, cells, total, over }: Row): UsageTable {
 
 function placesOf(headings: readonly Heading[]): ReadonlyMap<string, number> {
   return new Map(headings.map(({ value }, at) => [value, at]));
-}
-
-/** What is left of a total without some parts; exact. */
-export function restOf(total: string, parts: readonly string[]): string {
-  return formatEur(parts.reduce((rest, part) => rest - parseEur(part), parseEur(total)));
 }

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import t, { type Test } from 'tap';
 import { addDays, type DayRange, intervalOf, wholeMonth } from '../../../src/domain/reports/day-range.ts';
+import { restOf } from '../../../src/domain/usage.ts';
 import type { Work } from '../../../src/store/connection/pool.ts';
 import { NO_FILTERS, type UsageFilters } from '../../../src/store/usage/cube.ts';
 import {
@@ -11,7 +12,6 @@ import {
   type Metric,
   readAllTable,
   readUsageTable,
-  restOf,
   type UsageTable,
 } from '../../../src/store/usage/usage-table.ts';
 import { insertUsage } from '../../admin/rows.ts';
