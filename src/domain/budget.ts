@@ -13,8 +13,12 @@ const REACHED = {
 /** The owner of the budget. */
 type Whose = 'company' | 'key';
 
-/** Where a budget begins anew with each month or day. */
-type Period = 'monthly' | 'daily';
+/** A budget begins anew with each month, or each day. */
+export const PERIODS = ['monthly', 'daily'] as const;
+export type Period = (typeof PERIODS)[number];
+
+/** The budgets of a company or a key: EUR as exact decimal text; null and "0" are no limit. */
+export type Budgets = { readonly [K in `${Period}_budget_eur`]: string | null };
 
 /**
  * The budget gate (spec section 8, rules 1, 2 and 6; contract section 5): refuses once the spend of a month or day has

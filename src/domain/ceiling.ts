@@ -53,7 +53,7 @@ interface Asked {
   readonly budget: string | null;
   /** The one that holds now. */
   readonly before: string | null;
-  /** In the present month. */
+  /** In its present month or day. */
   readonly spent: string;
 }
 

@@ -81,10 +81,12 @@ export function checkVisible(name: string): string {
   return name;
 }
 
-/** As `checkVisible`, for an e-mail address. */
+/** As `checkVisible`, for an e-mail address; a letter before the @ that is no ASCII is refused however it is spelled. */
 export function checkEmail(email: string): string {
   checkVisible(email);
-  return EMAIL.test(emailSpelling(email)) ? email : refuse(refusal('email'), email);
+  const spelled = emailSpelling(email);
+  const told = email.slice(0, email.lastIndexOf('@')) + spelled.slice(spelled.lastIndexOf('@'));
+  return EMAIL.test(told) ? email : refuse(refusal('email'), email);
 }
 
 /** Any text without NUL, which Postgres cannot store. */
@@ -102,10 +104,7 @@ export function readBoolean(text: string): boolean {
 /** A monthly budget in EUR as exact decimal text; 0 means unlimited (spec section 2.9). */
 export const readBudget = matching(EUR, refusal('budget'));
 
-/** The ceiling of a company's monthly budget in EUR as exact decimal text; not 0, which would mean unlimited for a budget. */
-export const readCreditLimit = readAboveZero;
-
-/** An amount in EUR above 0, as exact decimal text. */
+/** An amount in EUR above 0, as exact decimal text: 0 would mean unlimited for a budget. */
 export function readAboveZero(text: string): string {
   const amount = readBudget(text);
   return /[1-9]/.test(amount) ? amount : refuse(refusal('aboveZero'), text);

@@ -1,4 +1,4 @@
-import { isLimited } from '../domain/budget.ts';
+import { type Budgets, isLimited, PERIODS } from '../domain/budget.ts';
 import { checkCeilings, isAboveLimit, isUsedUp } from '../domain/ceiling.ts';
 import { DISABLED_MODELS as DISABLED } from '../domain/gate.ts';
 import type { Refusal } from '../domain/refusal.ts';
@@ -56,12 +56,10 @@ export async function changeCompany(
   const present = await findCompany(sql, id);
   const disable = slugs ?? changes.disable;
   const enable = slugs === undefined ? changes.enable : present[DISABLED].filter((slug) => !slugs.includes(slug));
-  const { monthly_budget_eur: budget } = changes;
-  const wanted = { name: present.name, budget, before: present.monthly_budget_eur };
   caller.judge([
     ...aboveCeilings(present, changes),
     ...(await unknownModels(sql, id, DISABLED, disable, present[DISABLED])),
-    ...(await usedUp(sql, wanted, id)),
+    ...(await usedUp(sql, present, changes, id)),
     ...(changes.name === undefined || changes.name === present.name
       ? []
       : await sameName(sql, { id, name: changes.name })),
@@ -114,31 +112,30 @@ async function sameName(sql: Sql, company: Pick<CompanyRow, 'id' | 'name'>): Pro
   ];
 }
 
-/** A budget that a company or a key is to get: EUR as exact decimal text. */
-interface Wanted {
-  readonly name: string;
-  /** undefined: it stays. */
-  readonly budget: string | null | undefined;
-  readonly before: string | null;
-}
+const NOW = { monthly: 'this month', daily: 'today' };
 
 /** The rule of a new budget that is spent already, of a company or of a key: calls would get 402 at once. */
 export async function usedUp(
   sql: Sql,
-  { name, budget, before }: Wanted,
+  present: Budgets & Pick<CompanyRow, 'name'>,
+  changes: { readonly [K in keyof Budgets]?: Budgets[K] | undefined },
   company: string,
   key: string | null = null,
 ): Promise<Mistake[]> {
-  if (budget == null || !isLimited(budget)) return [];
-  const spent = await readSpent(sql, company, key);
-  if (!isUsedUp({ budget, before, spent })) return [];
-  return [
-    {
-      pointer: '#/monthly_budget_eur',
+  const mistakes: Mistake[] = [];
+  for (const period of PERIODS) {
+    const column = `${period}_budget_eur` as const;
+    const budget = changes[column];
+    if (budget == null || !isLimited(budget)) continue;
+    const spent = await readSpent(sql, period, company, key);
+    if (!isUsedUp({ budget, before: present[column], spent })) continue;
+    mistakes.push({
+      pointer: `#/${column}`,
       detail: 'is spent already',
       severity: 'ask',
-      passed: `${spent} EUR of the budget of ${budget} EUR are spent this month: calls get 402`,
-      asked: { name, isKey: key !== null, budget, spent },
-    },
-  ];
+      passed: `${spent} EUR of the budget of ${budget} EUR are spent ${NOW[period]}: calls get 402`,
+      asked: { name: present.name, isKey: key !== null, period, budget, spent },
+    });
+  }
+  return mistakes;
 }

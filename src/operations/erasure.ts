@@ -1,10 +1,10 @@
 import { refusal, throwConflict } from '../domain/refusal.ts';
-import type { Role } from '../domain/user.ts';
 import { emailSpelling } from '../domain/visible-text.ts';
 import { type Erased, erasePerson } from '../store/company/erasure.ts';
 import type { Sql } from '../store/connection/pool.ts';
 import { leaveCompany } from '../store/connection/tenant-role.ts';
 import { findCompanyUser, keepAnOwner, setErasureAsked } from '../store/users/user.ts';
+import type { Caller } from './caller.ts';
 
 /**
  * Erases one of the people of a company: by its owners within the company, by operators everywhere.
@@ -13,15 +13,16 @@ import { findCompanyUser, keepAnOwner, setErasureAsked } from '../store/users/us
  */
 export async function erasePersonOf(
   sql: Sql,
-  call: { readonly role: Role; readonly params: Readonly<Record<string, string>> },
+  { role }: Pick<Caller, 'role'>,
+  company: string,
+  id: string,
   email: string | null,
 ): Promise<Erased> {
-  const company = call.params.company as string;
-  const person = await findCompanyUser(sql, company, call.params.user as string);
+  const person = await findCompanyUser(sql, company, id);
   if (email !== null && emailSpelling(email.trim()) !== person.email) {
     throwConflict('user', refusal('eraseOther', { email: person.email }));
   }
-  const isOperator = call.role === 'operator';
+  const isOperator = role === 'operator';
   if (email !== null && !isOperator) await keepAnOwner(sql, company, person.id);
   await leaveCompany(sql); // the tenant role may erase nothing
   return erasePerson(sql, person.email, email === null, isOperator ? null : company);

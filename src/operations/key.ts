@@ -122,10 +122,10 @@ export async function changeKey(
 ): Promise<KeyRow> {
   await lockRow(sql, 'api_keys', id);
   const before = await findKeyInReach(sql, caller, id, company);
-  const { name, company_id, monthly_budget_eur } = before;
+  const { company_id } = before;
   caller.judge([
     ...(await unknownModels(sql, company_id, MODELS, changes[MODELS], before[MODELS])),
-    ...(await usedUp(sql, { name, budget: changes.monthly_budget_eur, before: monthly_budget_eur }, company_id, id)),
+    ...(await usedUp(sql, before, changes, company_id, id)),
   ]);
   return updateKey(sql, id, { ...changes, expires_at: endIn(changes.expires_at) }, company_id);
 }

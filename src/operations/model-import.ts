@@ -10,10 +10,10 @@ import { findContradictions, type ImportedModel, type ImportMistake } from '../d
 import { namesOf } from '../domain/settings/schema.ts';
 import { companiesNamed } from '../store/company/company.ts';
 import { listModels, type ModelChanges, type ModelRow } from '../store/company/model.ts';
-import { datedPrice } from '../store/company/price.ts';
+import { type DatedPrice, datedPrices } from '../store/company/price.ts';
 import type { Sql } from '../store/connection/pool.ts';
 import { changeModel, createModel } from './model.ts';
-import { costChange, type PriceChange, priceChange } from './price.ts';
+import { costChange, type PresentCosts, type PriceChange, presentCosts, priceChange } from './price.ts';
 import { refuse } from './problem.ts';
 
 /** The effect of one line of an import. */
@@ -37,6 +37,8 @@ export interface ImportResult {
 interface KnownLine {
   readonly model: ImportedModel;
   readonly company_id: string | null;
+  /** The price that begins at its date; null: it has none. */
+  readonly dated: DatedPrice | null;
 }
 
 /** A change of the database, and its parts in words. */
@@ -59,7 +61,11 @@ export async function importModels(
   await sql`lock table models, model_prices, model_cost_prices in share row exclusive mode`;
   const mistakes: ImportMistake[] = [];
   const known = await knownLines(sql, models, mistakes);
-  const present = await listModels(sql);
+  const costs = await presentCosts(
+    sql,
+    models.flatMap(({ slug, cost }) => (cost === null ? [] : slug)),
+  );
+  const present = new Map((await listModels(sql)).map((row) => [`${row.company_id}/${row.slug}`, row]));
   const lines: ImportedLine[] = [];
   const changes: Change[] = [];
   const seen = new Set<string>();
@@ -68,7 +74,7 @@ export async function importModels(
     const { line, slug, company, valid_from } = model;
     const name = `${company_id}/${slug}`;
     const isFirst = !seen.has(name); // the first line of its model says what the model is, without its later prices
-    const existing = present.find((row) => row.slug === slug && row.company_id === company_id);
+    const existing = present.get(name);
     if (existing === undefined && valid_from !== null && isFirst) {
       const message = 'the model is new: another line without a date has to give its price until then';
       mistakes.push({ line, column: 'valid_from', message });
@@ -78,8 +84,8 @@ export async function importModels(
     const isNew = existing === undefined && valid_from === null;
     const own = [
       isNew ? creation(sql, each) : existing !== undefined && isFirst ? newSettings(sql, each, existing) : null,
-      await newPrice(sql, each, mistakes),
-      await newCost(sql, each),
+      newPrice(sql, each, mistakes),
+      newCost(sql, each, costs),
     ].filter((change) => change !== null);
     changes.push(...own);
     const state = isNew ? 'new' : own.length > 0 ? 'changed' : 'same';
@@ -93,17 +99,21 @@ export async function importModels(
 /** The lines whose company is known. Lines without a date come first, because a future price needs a model. */
 async function knownLines(sql: Sql, models: readonly ImportedModel[], mistakes: ImportMistake[]): Promise<KnownLine[]> {
   const ids = await companyIds(sql, models, mistakes);
-  const known: KnownLine[] = [];
-  const resolved: ImportedModel[] = [];
-  for (const model of models) {
+  const named = models.flatMap((model) => {
     const company_id = model.company === null ? null : ids.get(model.company);
-    if (company_id === undefined) continue; // the mistake is listed already
-    known.push({ model, company_id });
-    const { slug, valid_from: from } = model;
-    const { at } = from === null ? { at: null } : await datedPrice(sql, { slug, company_id }, from);
-    resolved.push({ ...model, company: company_id, valid_from: at && { at } });
-  }
+    return company_id === undefined ? [] : [{ model, company_id }]; // the mistake is listed already
+  });
+  const dates = named.flatMap(({ model: { slug, valid_from: from }, company_id }) =>
+    from === null ? [] : [{ slug, company_id, from }],
+  );
+  const found = (await datedPrices(sql, dates)).values();
+  const known = named.map((each): KnownLine => {
+    return { ...each, dated: each.model.valid_from && (found.next().value as DatedPrice) };
+  });
   // once more: one line may name a company and the next one its id, or a day and the instant when it begins
+  const resolved = known.map(({ model, company_id, dated }) => {
+    return { ...model, company: company_id, valid_from: dated && { at: dated.at } };
+  });
   findContradictions(resolved, mistakes);
   const isLater = ({ model }: KnownLine) => Number(model.valid_from !== null);
   return known.sort((a, b) => isLater(a) - isLater(b) || a.model.line - b.model.line);
@@ -136,26 +146,23 @@ function nameOf(column: string): string {
 }
 
 /** The price that begins at the date of a line, if it is another one than is known to begin then. */
-async function newPrice(sql: Sql, { model, company_id }: KnownLine, mistakes: ImportMistake[]): Promise<Change | null> {
+function newPrice(sql: Sql, { model, company_id, dated }: KnownLine, mistakes: ImportMistake[]): Change | null {
   const { line, slug, valid_from: from } = model;
-  if (from === null) return null;
-  const change = await priceChange(
-    sql,
-    CALLER,
-    { slug, company_id },
-    from,
-    eachPrice((name) => model[name]) as NewPrices,
-  );
-  if (change?.late) mistakes.push({ line, column: 'valid_from', message: 'has passed, or is less than a minute away' });
+  if (from === null || dated === null) return null;
+  const wanted = eachPrice((name) => model[name]) as NewPrices;
+  const change = priceChange(sql, CALLER, { slug, company_id, from }, dated, wanted);
+  if (change !== null && dated.late) {
+    mistakes.push({ line, column: 'valid_from', message: 'has passed, or is less than a minute away' });
+  }
   return change && told('price from then on', model, change);
 }
 
 /** The change of a cost price by a line, for its day or for today. */
-async function newCost(sql: Sql, { model, company_id }: KnownLine): Promise<Change | null> {
+function newCost(sql: Sql, { model, company_id }: KnownLine, costs: PresentCosts): Change | null {
   const { slug, cost, valid_from: from } = model;
   if (cost === null) return null;
   const day = from !== null && 'day' in from ? from.day : null;
-  const change = await costChange(sql, CALLER, { slug, company_id }, day, cost);
+  const change = costChange(sql, CALLER, { slug, company_id }, costs, day, cost);
   return change && told('cost price', cost, change);
 }
 

@@ -82,7 +82,7 @@ export async function removeCostPrice(sql: Sql, model: ModelName, id: string): P
 
 /** The cost prices of one model, the latest first. Each was set by hand, so they are few. */
 export async function costsOf(sql: Sql, { slug, company_id: own }: ModelName): Promise<CostPriceRow[]> {
-  return (await costPrices(sql, slug)).filter(({ company_id }) => company_id === own);
+  return (await costPrices(sql, [slug])).filter(({ company_id }) => company_id === own);
 }
 
 /**
@@ -108,34 +108,43 @@ export interface PriceChange {
 }
 
 /**
- * What a price since a moment changes, and how near the moment is.
+ * What a price of a model since a moment changes.
+ * @param dated the price that begins then
  * @param wanted null: none is to begin then; a price that it leaves out stays as it is
  * @returns null: it is so already
  */
-export async function priceChange(
+export function priceChange(
   sql: Sql,
   caller: Pick<Caller, 'judge'>,
-  model: ModelName,
-  from: Moment,
+  since: ModelName & { readonly from: Moment },
+  { price: now }: Pick<DatedPrice, 'price'>,
   wanted: NewPrices | null,
-): Promise<(PriceChange & Pick<DatedPrice, 'passed' | 'late'>) | null> {
-  const { price: now, passed, late } = await datedPrice(sql, model, from);
+): PriceChange | null {
   if (isSame(now, wanted)) return null;
-  if (wanted === null) return { now, passed, late, make: () => withdrawPrice(sql, now?.id as string) };
-  return { now, passed, late, make: () => schedulePrice(sql, caller, { ...model, ...wanted, from }) };
+  if (wanted === null) return { now, make: () => withdrawPrice(sql, now?.id as string) };
+  return { now, make: () => schedulePrice(sql, caller, { ...since, ...wanted }) };
+}
+
+export type PresentCosts = Awaited<ReturnType<typeof presentCosts>>;
+
+/** The cost prices of slugs, the latest first, and today in the billing time zone. */
+export async function presentCosts(sql: Sql, slugs: readonly string[]) {
+  const [{ today }] = await sql<[{ today: string }]>`select (${sql.unsafe(TODAY)})::text as today`;
+  return { costs: await costPrices(sql, slugs), today };
 }
 
 /** As `priceChange`, of a cost price. @param day null: that of today, which may have begun before */
-export async function costChange(
+export function costChange(
   sql: Sql,
   caller: Pick<Caller, 'judge'>,
   model: ModelName,
+  { costs, today }: PresentCosts,
   day: string | null,
   wanted: NewPrices | null,
-): Promise<PriceChange | null> {
-  const [{ today }] = await sql<[{ today: string }]>`select (${sql.unsafe(TODAY)})::text as today`;
-  const costs = await costsOf(sql, model);
-  const now = costs.find(({ valid_from }) => (day === null ? valid_from <= today : valid_from === day)) ?? null;
+): PriceChange | null {
+  const { slug, company_id: own } = model;
+  const isThen = (begin: string) => (day === null ? begin <= today : begin === day);
+  const now = costs.find((cost) => cost.slug === slug && cost.company_id === own && isThen(cost.valid_from)) ?? null;
   if (isSame(now, wanted)) return null;
   if (wanted === null) return { now, make: () => removeCostPrice(sql, model, now?.id as string) };
   const whole = eachPrice((name) => (wanted[name] === undefined ? (now?.[name] ?? null) : wanted[name])) as PriceTexts;

@@ -1,5 +1,6 @@
 import type { Context } from 'hono';
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
+import type { Period } from '../domain/budget.ts';
 import { FieldError } from '../domain/field.ts';
 import type { Refusal } from '../domain/refusal.ts';
 import type { SomePrices } from '../domain/settings/model.ts';
@@ -41,8 +42,9 @@ export interface NewBudget {
   /** Of the company or key. */
   readonly name: string;
   readonly isKey: boolean;
+  readonly period: Period;
   readonly budget: string;
-  /** In the present month. */
+  /** In the present month or day. */
   readonly spent: string;
 }
 

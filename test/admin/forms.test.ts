@@ -215,7 +215,7 @@ t.test('a budget below what is spent asks; other changes do not', async (t) => {
   const asked = await send(settings, { budget: '12.5' });
   t.equal(asked.status, 409);
   t.match(asked.text, /has spent .*€12\.50.* calls get 402 at once/s);
-  const fields = { ...fieldsIn(asked.text, settings), confirmed: 'budget 12.5' };
+  const fields = { ...fieldsIn(asked.text, settings), confirmed: 'monthly budget 12.5' };
   t.equal((await send(settings, { ...fields, budget: '12' })).status, 409, 'another amount is another question');
   t.equal((await send(settings, fields)).status, 303);
   t.equal((await send(settings, { budget: '12.50', allow_non_eu: 'true' })).status, 303, 'it is the same budget');

@@ -1,7 +1,7 @@
 import { request as rawRequest } from 'node:http';
 import { gunzipSync } from 'node:zlib';
 import t from 'tap';
-import { chunksOf, dataOf } from '../support/client.ts';
+import { chunksOf, dataOf, open } from '../support/client.ts';
 import { FAULTS, INTERNAL_HOST, INTERNAL_KEY } from '../support/demo/fault.ts';
 import { startFaultyDemo } from '../support/demo/server.ts';
 import { until } from '../support/until.ts';
@@ -11,15 +11,9 @@ t.teardown(() => demo.close());
 
 const said = (content: unknown, more: object = {}) => ({ messages: [{ role: 'user', content }], ...more });
 
-async function post(path: string, body: unknown, headers: Record<string, string> = {}) {
-  const response = await fetch(demo.url + path, {
-    method: 'POST',
-    redirect: 'manual',
-    headers: { 'content-type': 'application/json', ...headers },
-    body: typeof body === 'string' ? body : JSON.stringify(body),
-  });
-  const text = await response.text();
-  return { status: response.status, headers: response.headers, text };
+async function post(path: string, body: unknown, headers = {}) {
+  const answer = await open(demo.url + path, { body, headers });
+  return { status: answer.status, headers: answer.headers, text: await answer.text() };
 }
 
 /** The bytes of an answer that arrived, and whether the body was complete. */

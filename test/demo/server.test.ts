@@ -1,7 +1,7 @@
 import t from 'tap';
 import { startDemo } from '../../src/demo/server.ts';
 import { DEMO_CHAT_MODEL, DEMO_EMBEDDING_MODEL } from '../../src/domain/wording/demo.ts';
-import { chunksOf, dataOf } from '../support/client.ts';
+import { ask, chunksOf, dataOf } from '../support/client.ts';
 
 const demo = await startDemo({ port: 0 });
 t.teardown(() => demo.close());
@@ -12,21 +12,8 @@ const said = (content: unknown, more: object = {}) => ({
   ...more,
 });
 
-async function post(path: string, body: unknown, base = demo.url, headers: Record<string, string> = {}) {
-  const response = await fetch(base + path, {
-    method: 'POST',
-    redirect: 'manual',
-    headers: { 'content-type': 'application/json', ...headers },
-    body: typeof body === 'string' ? body : JSON.stringify(body),
-  });
-  const text = await response.text();
-  return { status: response.status, headers: response.headers, text };
-}
-
-async function chat(body: unknown) {
-  const { text } = await post('/chat/completions', body);
-  return JSON.parse(text);
-}
+const post = (path: string, body: unknown, base = demo.url, headers = {}) => ask(base + path, { body, headers });
+const chat = async (body: unknown) => (await post('/chat/completions', body)).json;
 
 const streamed = () => said('Tell me a story', { model: 'x', stream: true, stream_options: { include_usage: true } });
 

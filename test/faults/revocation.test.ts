@@ -102,7 +102,7 @@ const CHANGES: readonly Change[] = [
     byCommand: null,
     byPage: async (_world, { company }) => [
       `/companies/${company}/settings`,
-      { budget: '0.000001', allow_non_eu: 'on', confirmed: 'budget 0.000001' }, // it is used up already
+      { budget: '0.000001', allow_non_eu: 'on', confirmed: 'monthly budget 0.000001' }, // it is used up already
     ],
   },
 ];

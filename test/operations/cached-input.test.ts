@@ -36,18 +36,7 @@ async function pricesOf(slug: string, owner: string | null = null) {
   return { id: row?.id as string, now: row?.now as string, history: history.map(({ price }) => price as string) };
 }
 
-const NEW = [
-  '--upstream',
-  'internal/x',
-  '--kind',
-  'chat',
-  '--eu-hosted',
-  'true',
-  '--input-price',
-  '1',
-  '--output-price',
-  '2',
-];
+const NEW = '--upstream internal/x --kind chat --eu-hosted true --input-price 1 --output-price 2'.split(' ');
 const HTTP_NEW = {
   upstream_model: 'x',
   kind: 'chat',

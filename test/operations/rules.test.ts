@@ -174,6 +174,40 @@ t.test('a budget that is spent already: a page asks and a command warns; a file 
   await sql`update companies set monthly_budget_eur = null where id = ${company}`;
 });
 
+t.test('so is a budget of a day; each is asked for by itself', async (t) => {
+  const { company: customer } = await office.newCustomer();
+  const operator = await signedIn(office, 'operator');
+  const own = `/companies/${customer}`;
+  const { body: key } = await send(office, token, ['POST', `${own}/keys`], KEY);
+  const now = new Date();
+  const month = `${now.toISOString().slice(0, 7)}-01`;
+  const used = { company: customer, key: key.id, month, prompt: 1000 };
+  const yesterday = new Date(now.getTime() - 86_400_000).toISOString();
+  const isFirst = yesterday < month;
+  await addUsage(office.sql as never, [
+    { ...used, input: '3', at: now.toISOString() },
+    ...(isFirst ? [] : [{ ...used, input: '4', at: yesterday }]),
+  ]);
+  const warning = (budget: string) =>
+    new RegExp(`warning: 3 EUR of the budget of ${budget} EUR are spent today: calls get 402`);
+  const setKey = (budget: string) => tollgate('key', 'set', key.id, '--daily-budget', budget);
+  t.match((await setKey('2')).err, warning('2'));
+  t.equal((await setKey('2.0')).err, '', 'it is no new one');
+  t.equal((await setKey('3.01')).err, '');
+  t.match((await tollgate('company', 'set', customer, '--daily-budget', '3')).err, warning('3'));
+  const asked = await operator.post(`${own}/settings`, { budget: '1', daily_budget: '1' });
+  t.match(asked, { status: 409, text: /this month/ });
+  const again = await operator.post(`${own}/settings`, {
+    budget: '1',
+    daily_budget: '1',
+    confirmed: 'monthly budget 1',
+  });
+  t.match(again, { status: 409, text: /has spent .*3\.00.* today.*until the day ends/s });
+  const confirmed = ['monthly budget 1', 'daily budget 1'];
+  t.equal((await operator.post(`${own}/settings`, { budget: '1', daily_budget: '1', confirmed })).status, 303);
+  t.equal((await send(office, token, ['PATCH', own], { daily_budget_eur: '0.5' })).status, 200);
+});
+
 t.test('a key works beside the one that takes its place for 30 days at most', async (t) => {
   const made = async () => (await send(office, token, ['POST', `${base}/keys`], KEY)).body.id as string;
   const rotate = async (seconds: number) =>

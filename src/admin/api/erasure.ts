@@ -11,7 +11,7 @@ export const erasureOperations: readonly ApiOperation[] = [
     action: 'company-user.write',
     answer: resource.erased,
     isLong: true,
-    run: (sql, call) => erasePersonOf(sql, call, null),
+    run: (sql, call) => erasePersonOf(sql, call, call.params.company as string, call.params.user as string, null),
   }),
   post('erasePerson', '/companies/{company}/users/{user}/erase', {
     summary:
@@ -20,6 +20,9 @@ export const erasureOperations: readonly ApiOperation[] = [
     body: schema.object({ email: { ...schema.email, description: 'the address of the person, as a confirmation' } }),
     answer: resource.erased,
     isLong: true,
-    run: (sql, call) => erasePersonOf(sql, call, call.body.email),
+    run(sql, call) {
+      const { company = '', user = '' } = call.params;
+      return erasePersonOf(sql, call, company, user, call.body.email);
+    },
   }),
 ];

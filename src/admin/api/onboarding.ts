@@ -9,8 +9,6 @@ import { made } from './invitation.ts';
 
 /** How a customer begins: a company with all it needs for its first call, in one transaction. */
 
-/** The company that is wanted, with its settings, limits and the shared models that it may not use. */
-
 const prices = modelPrices(schemasOf(PRICES));
 const needed = modelPrices(eachPrice((_, { isNeeded }) => isNeeded));
 const ownPrice = schema.object({ slug: schema.slug, ...prices }, [

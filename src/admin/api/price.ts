@@ -20,8 +20,6 @@ import {
   remove,
 } from './frame/operation.ts';
 
-const nameOrNull = schema.textOrNull;
-
 const amounts = schemasOf(PRICES);
 const orNone = eachSetting(PRICES, (each) => (each.isNullable ? each.schema : schema.orNull(each.schema)));
 
@@ -29,7 +27,7 @@ const price = schema.object({
   id: schema.id,
   slug: schema.slug,
   company_id: schema.orNull(schema.id),
-  company_name: nameOrNull,
+  company_name: schema.textOrNull,
   valid_from: schema.instant,
   ...orNone,
   input: schema.described(orNone.input, 'EUR per 1000 tokens; null: from then on there was no such model'),
@@ -42,7 +40,7 @@ const costPrice = schema.object({
   id: schema.id,
   slug: schema.slug,
   company_id: schema.orNull(schema.id),
-  company_name: nameOrNull,
+  company_name: schema.textOrNull,
   valid_from: schema.day,
   ...amounts,
   changed_by: schema.string,

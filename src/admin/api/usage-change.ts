@@ -1,4 +1,4 @@
-import { addDays, type DayRange, rangeBefore, readRange } from '../../domain/reports/day-range.ts';
+import { addDays, type DayRange, readBefore, readRange } from '../../domain/reports/day-range.ts';
 import type { Schema } from '../../domain/settings/schema.ts';
 import * as schema from '../../domain/settings/schema.ts';
 import { readAt } from '../../operations/problem.ts';
@@ -217,8 +217,7 @@ function daysOf({ query: { from, to }, services }: { readonly query: Days; reado
 function timesOf(call: { readonly query: TimesQuery; readonly services: Services }): Times {
   const after = daysOf(call);
   const { before_from: from, before_to: to } = call.query;
-  if (from === undefined && to === undefined) return { before: rangeBefore(after), after };
-  return { before: readAt('?before_to', () => readRange(from ?? (to as string), to ?? (from as string))), after };
+  return { before: readAt('?before_to', () => readBefore(after, from, to)), after };
 }
 
 /** @throws Problem 400 */

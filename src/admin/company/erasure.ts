@@ -76,6 +76,5 @@ async function erase(c: PageContext, form: Form): Promise<Response> {
 }
 
 function erased(c: PageContext, sql: Sql, email: string | null) {
-  const params = { company: param(c, 'company'), user: param(c, 'user') };
-  return erasePersonOf(sql, { role: c.var.session.user.role, params }, email);
+  return erasePersonOf(sql, c.var.session.user, param(c, 'company'), param(c, 'user'), email);
 }

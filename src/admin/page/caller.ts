@@ -55,13 +55,13 @@ export function refuseField(form: Form, settings: Settings, { pointer, detail, r
 }
 
 /** The question before a new budget that is used up already. */
-function ofBudget(c: PageContext, { name, isKey, budget, spent }: NewBudget): Confirmation {
+function ofBudget(c: PageContext, { name, isKey, period, budget, spent }: NewBudget): Confirmation {
   const { format } = c.var;
   const words = format.words.settings.usedUp;
   return {
-    answer: `budget ${formatEur(parseEur(budget))}`,
+    answer: `${period} budget ${formatEur(parseEur(budget))}`,
     title: words.title,
-    text: html`<p>${words.text({
+    text: html`<p>${words.text[period]({
       name: isKey ? words.key(name) : name,
       spent: html`<strong>${format.amount(spent)}</strong>`,
       budget: html`<strong>${format.amount(budget)}</strong>`,

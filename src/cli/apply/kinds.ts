@@ -33,7 +33,7 @@ import type { Sql } from '../../store/connection/pool.ts';
 import { groupsNamed } from '../../store/users/group.ts';
 import { findUser } from '../../store/users/user.ts';
 import { finder, type NoteMistake } from './named.ts';
-import { presentPrice, priceSteps } from './prices.ts';
+import { wantedPrices } from './prices.ts';
 import type * as wanted from './schema.ts';
 import { readKeyText } from './secrets.ts';
 
@@ -113,8 +113,8 @@ const models: ListKind<wanted.WantedModel> = {
       const { absent, slug, prices: _, cost_prices: _costs, ...rest } = wanted;
       const named = { slug, company_id };
       const caller = run.callerAt(at);
-      const settings = { ...rest, ...(await presentPrice(sql, named, wanted)) };
-      const steps = absent ? [] : await priceSteps(sql, caller, named, wanted, at, mistake);
+      const { present, steps } = await wantedPrices(sql, caller, named, absent ? { slug } : wanted, at, mistake);
+      const settings = { ...rest, ...present };
       return {
         what: `model ${slug}${of(owner)}`,
         absent,

@@ -51,11 +51,11 @@ export function refuseTwice<T>(
   all: readonly T[],
   name: (each: T) => string,
   at: string,
-  what: (each: T) => unknown = name,
+  what: (each: T, n: number) => unknown = name,
 ): void {
   const seen = new Set<unknown>();
   for (const [n, each] of all.entries()) {
-    if (seen.has(what(each))) mistake(`${at}/${n}`, `names ${JSON.stringify(name(each))} a second time`);
-    seen.add(what(each));
+    if (seen.has(what(each, n))) mistake(`${at}/${n}`, `names ${JSON.stringify(name(each))} a second time`);
+    seen.add(what(each, n));
   }
 }

@@ -1,4 +1,3 @@
-import { FieldError } from '../../domain/field.ts';
 import { readMoment } from '../../domain/price.ts';
 import {
   modelPrices,
@@ -8,9 +7,9 @@ import {
   type SomePrices,
 } from '../../domain/settings/model.ts';
 import type { Caller } from '../../operations/caller.ts';
-import { costChange, type PriceChange, priceChange } from '../../operations/price.ts';
+import { costChange, type PriceChange, presentCosts, priceChange } from '../../operations/price.ts';
 import type { ModelChanges, ModelName } from '../../store/company/model.ts';
-import { datedPrice } from '../../store/company/price.ts';
+import { datedPrices } from '../../store/company/price.ts';
 import type { Sql } from '../../store/connection/pool.ts';
 import { type NoteMistake, refuseTwice } from './named.ts';
 import type { WantedModel, WantedPrice } from './schema.ts';
@@ -24,74 +23,58 @@ interface PriceStep {
   make(): Promise<unknown>;
 }
 
-/**
- * The price that a file wants now: that of the last date of `prices` that is over, or else the one without a date. So
- * a file that was applied before a date means the same after it.
- */
-export async function presentPrice(sql: Sql, owner: ModelName, { prices = [] }: WantedModel): Promise<ModelChanges> {
-  let last: { readonly at: Date; readonly price: WantedPrice } | null = null;
-  for (const price of prices) {
-    const { at, passed } = await datedPrice(sql, owner, readMoment(price.valid_from));
-    if (passed && !price.absent && (last === null || at > last.at)) last = { at, price };
-  }
-  return last === null ? {} : modelPrices(last.price);
-}
-
-/** The instant when a price begins: a file may write it in several ways. */
-async function startOf(sql: Sql, owner: ModelName, { valid_from }: WantedPrice): Promise<string> {
-  return (await datedPrice(sql, owner, readMoment(valid_from))).at.toISOString();
+/** What a file wants of the prices of a model. */
+interface WantedPrices {
+  /**
+   * The price now: that of the last date of `prices` that is over; empty: the one without a date. So a file that was
+   * applied before a date means the same after it.
+   */
+  readonly present: ModelChanges;
+  readonly steps: readonly PriceStep[];
 }
 
 const dateOf = ({ valid_from }: WantedPrice) => valid_from;
 
-/** What the dates of a model's prices change. */
-export async function priceSteps(
+/** Compares the dates of a model's prices with those that are there. */
+export async function wantedPrices(
   sql: Sql,
-  caller: Judging,
+  caller: Pick<Caller, 'judge'>,
   of: ModelName,
   { prices = [], cost_prices = [] }: WantedModel,
   at: string,
   mistake: NoteMistake,
-): Promise<PriceStep[]> {
+): Promise<WantedPrices> {
   const steps: PriceStep[] = [];
-  for (const [member, all, stepFor] of [
-    ['prices', prices, priceStep],
-    ['cost_prices', cost_prices, costStep],
-  ] as const) {
-    const starts = new Map<WantedPrice, string>();
-    for (const price of all) starts.set(price, await startOf(sql, of, price));
-    refuseTwice(mistake, all, dateOf, `${at}/${member}`, (price) => starts.get(price));
-    for (const [n, price] of all.entries()) {
-      const place = `${at}/${member}/${n}`;
-      const missing = NEEDED_PRICES.filter((name) => price[name] === undefined);
-      if (!price.absent && missing.length > 0) {
-        mistake(place, `needs ${missing.join(', ')}`);
-        continue;
-      }
-      try {
-        const step = await stepFor(sql, caller, of, price);
-        if (step !== null) steps.push(step);
-      } catch (error) {
-        if (!(error instanceof FieldError)) throw error;
-        mistake(`${place}/valid_from`, error.message);
-      }
-    }
+  const since = prices.map((price) => ({ ...of, from: readMoment(price.valid_from), price }));
+  const found = since.length === 0 ? [] : await datedPrices(sql, since);
+  const dates = found.map((dated, n) => ({ ...(since[n] as (typeof since)[number]), dated }));
+  refuseTwice(mistake, prices, dateOf, `${at}/prices`, (_, n) => found[n]?.at.getTime());
+  for (const [n, { price, from, dated }] of dates.entries()) {
+    const place = `${at}/prices/${n}`;
+    if (!isWhole(price, place, mistake)) continue;
+    const change = priceChange(sql, caller, { ...of, from }, dated, pricesOf(price));
+    if (change === null || dated.passed) continue;
+    if (dated.late) mistake(`${place}/valid_from`, 'is less than a minute away: give a later time');
+    else steps.push(stepOf('price', price, change));
   }
-  return steps;
+  const costs = cost_prices.length === 0 ? null : await presentCosts(sql, [of.slug]);
+  refuseTwice(mistake, cost_prices, dateOf, `${at}/cost_prices`);
+  for (const [n, price] of cost_prices.entries()) {
+    if (costs === null || !isWhole(price, `${at}/cost_prices/${n}`, mistake)) continue;
+    const change = costChange(sql, caller, of, costs, price.valid_from, pricesOf(price));
+    if (change !== null) steps.push(stepOf('cost price', price, change));
+  }
+  const over = dates.filter(({ price, dated }) => dated.passed && !price.absent);
+  const [last] = over.sort((one, other) => other.dated.at.getTime() - one.dated.at.getTime());
+  return { present: last === undefined ? {} : modelPrices(last.price), steps };
 }
 
-/** @returns what a price of the file changes; null: nothing @throws FieldError when it cannot begin any more */
-async function priceStep(sql: Sql, caller: Judging, owner: ModelName, price: WantedPrice): Promise<PriceStep | null> {
-  const change = await priceChange(sql, caller, owner, readMoment(price.valid_from), pricesOf(price));
-  if (change === null || change.passed) return null;
-  if (change.late) throw new FieldError('is less than a minute away: give a later time');
-  return stepOf('price', price, change);
-}
-
-/** @returns what a cost price of the file changes; null: nothing */
-async function costStep(sql: Sql, caller: Judging, owner: ModelName, price: WantedPrice): Promise<PriceStep | null> {
-  const change = await costChange(sql, caller, owner, price.valid_from, pricesOf(price));
-  return change && stepOf('cost price', price, change);
+/** Whether a price has all that one needs; else that is noted. */
+function isWhole(price: WantedPrice, at: string, mistake: NoteMistake): boolean {
+  const missing = NEEDED_PRICES.filter((name) => price[name] === undefined);
+  if (price.absent || missing.length === 0) return true;
+  mistake(at, `needs ${missing.join(', ')}`);
+  return false;
 }
 
 function stepOf(what: string, price: WantedPrice, { now, make }: PriceChange): PriceStep {
@@ -105,5 +88,3 @@ function pricesOf({ valid_from: _, absent, ...prices }: WantedPrice): NewPrices 
 function told(prices: SomePrices | null): string {
   return prices === null ? 'none' : priceTexts(prices);
 }
-
-type Judging = Pick<Caller, 'judge'>;

@@ -1,5 +1,6 @@
 import type { Settings } from '../../domain/settings/setting.ts';
 import type { Caller } from '../../operations/caller.ts';
+import { rowsOf } from '../../store/company/company.ts';
 import type { Sql } from '../../store/connection/pool.ts';
 import { type Command, command, type Options, type Values } from './command.ts';
 import { callerOf } from './setting.ts';
@@ -18,6 +19,7 @@ interface Change<O extends Options, T, R> extends About<O, T> {
 
 /** A command that lists things: in JSON all of each, as text some columns. */
 interface List<O extends Options, R> extends About<O, undefined> {
+  /** The option `company`, where there is one, need not be checked: one that is not there is refused. */
   read(sql: Sql, values: Values<O>): PromiseLike<readonly R[]>;
   /** Cells by heading. @param rows all: a column may be there only where a row needs it */
   columns(rows: readonly R[]): Readonly<Record<string, (row: R) => Cell>>;
@@ -62,7 +64,8 @@ export function commandsOf<A>(name: string, settings: Settings, show: (done: str
         ...about,
         name: `${name} list`,
         async run({ transact }, values) {
-          const rows = await transact(async (sql) => read(sql, values));
+          const { company = null } = values as { readonly company?: string };
+          const rows = await transact(async (sql) => rowsOf(sql, company, await read(sql, values)));
           return { json: rows, text: listing(rows, columns(rows), empty, right) };
         },
       }),

@@ -3,7 +3,6 @@ import { throwNotFound } from '../../domain/refusal.ts';
 import { readBudgetedCostCenter } from '../../domain/request/cost-center.ts';
 import { COST_CENTER } from '../../domain/settings/cost-center.ts';
 import { removeCostCenterBudget, setCostCenterBudget } from '../../operations/cost-center.ts';
-import { rowsOf } from '../../store/company/company.ts';
 import type { CostCenterBudgetRow } from '../../store/company/cost-center.ts';
 import { listSpentBudgets } from '../../store/usage/cost-center.ts';
 import { type Command, required } from '../frame/command.ts';
@@ -22,7 +21,7 @@ export const costCenterCommands: readonly Command[] = [
     summary: 'list the budgets of a company’s cost centres, and what was spent of each this month',
     options: { company },
     notes: '"tollgate usage summary" has what the other cost centres cost.',
-    read: async (sql, { company }) => rowsOf(sql, company, await listSpentBudgets(sql, company)),
+    read: (sql, { company }) => listSpentBudgets(sql, company),
     columns: () => ({
       'COST CENTRE': ({ name }) => name,
       'EUR PER MONTH': (row) => row.monthly_budget_eur,

@@ -2,7 +2,6 @@ import { oneOf, readName, readPresentName, readUuid } from '../../domain/field.t
 import { throwNotFound } from '../../domain/refusal.ts';
 import { COMPANY_ROLES, companyMistake, ROLES } from '../../domain/user.ts';
 import { changeGroup, createGroup, removeGroup } from '../../operations/group.ts';
-import { rowsOf } from '../../store/company/company.ts';
 import type { Sql } from '../../store/connection/pool.ts';
 import { type GroupRow, groupsNamed, listGroups } from '../../store/users/group.ts';
 import { ArgumentError, type Command, optional, required } from '../frame/command.ts';
@@ -44,7 +43,7 @@ export const groupCommands: readonly Command[] = [
   groups.list({
     summary: 'list groups of the identity provider, what they give, and to how many users',
     options: { company: optional('--company ID', readUuid, 'only groups that give a role in this company') },
-    read: async (sql, { company = null }) => rowsOf(sql, company, await listGroups(sql, company)),
+    read: (sql, { company = null }) => listGroups(sql, company),
     columns: () => ({
       NAME: ({ name }) => name,
       ROLE: ({ role }) => role,

@@ -2,7 +2,6 @@ import { oneOf, orNone, readName, readUuid } from '../../domain/field.ts';
 import { readMoment } from '../../domain/price.ts';
 import { actorName } from '../../domain/wording/change-text.ts';
 import { createToken, revokeToken } from '../../operations/token.ts';
-import { rowsOf } from '../../store/company/company.ts';
 import { listTokens, type TokenRow } from '../../store/users/token.ts';
 import { type Command, command, optional, required } from '../frame/command.ts';
 import { ACTOR } from '../frame/database.ts';
@@ -45,7 +44,7 @@ export const tokenCommands: readonly Command[] = [
   tokens.list({
     summary: 'list administration tokens, newest first',
     options: { company: optional('--company ID', readUuid, 'administration tokens of this company only') },
-    read: async (sql, { company = null }) => rowsOf(sql, company, await listTokens(sql, company)),
+    read: (sql, { company = null }) => listTokens(sql, company),
     columns: () => ({
       ID: ({ id }) => id,
       NAME: ({ name }) => name,

@@ -1,5 +1,5 @@
 import { oneOf, readDay, readSlug, readUuid } from '../../domain/field.ts';
-import { type DayRange, rangeBefore, readRange } from '../../domain/reports/day-range.ts';
+import { type DayRange, readBefore, readRange } from '../../domain/reports/day-range.ts';
 import { type ExplainedChange, partsAmong } from '../../domain/reports/usage-change.ts';
 import { BOOKED_ENDPOINTS } from '../../domain/wording/endpoint.ts';
 import { readAllChange } from '../../store/usage/all-usage.ts';
@@ -52,7 +52,7 @@ const changeCommand = command({
   notes: METHOD,
   async run({ read }, { company, before_from, before_to, ...asked }) {
     const after = rangeOf(asked);
-    const before = beforeOf(before_from, before_to, after);
+    const before = named('--before-to', () => readBefore(after, before_from, before_to));
     const times = { before, after };
     const names = [daysText(before), daysText(after)] as const;
     const chosen = filtersOf(asked);
@@ -131,12 +131,6 @@ interface Days {
 /** @throws ArgumentError */
 function rangeOf({ from, to }: Days): DayRange {
   return named('--to', () => readRange(from, to));
-}
-
-/** @throws ArgumentError */
-function beforeOf(from: string | undefined, to: string | undefined, after: DayRange): DayRange {
-  if (from === undefined && to === undefined) return rangeBefore(after);
-  return named('--before-to', () => readRange(from ?? (to as string), to ?? (from as string)));
 }
 
 function filtersOf(asked: Partial<Record<keyof UsageFilters, string | undefined>>): UsageFilters {

@@ -88,10 +88,8 @@ export const endUserCommands: readonly Command[] = [
     summary: 'list the people behind keys that name them (key set --end-users)',
     options: { company: required('--company ID', readUuid, 'company of the keys') },
     notes: 'Whoever holds such a key can name anybody. "tollgate usage summary --by end-user" has what each cost.',
-    async read(sql, { company }) {
-      await findCompany(sql, company);
-      return (await pageOfEndUsers(sql, company, { after: null, limit: Number.MAX_SAFE_INTEGER - 1 })).rows;
-    },
+    read: async (sql, { company }) =>
+      (await pageOfEndUsers(sql, company, { after: null, limit: Number.MAX_SAFE_INTEGER - 1 })).rows,
     columns: () => ({
       ID: ({ id }) => id,
       NAME: endUserName,

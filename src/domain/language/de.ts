@@ -741,7 +741,10 @@ export const de: Words = {
     save: 'Einstellungen speichern',
     usedUp: {
       title: 'Dieses Budget ist bereits aufgebraucht',
-      text: ({ name, spent, budget }) => parts`${name} hat in diesem Monat ${spent} ausgegeben. Mit einem Budget von ${budget} werden Aufrufe sofort mit 402 abgewiesen, bis der Monat endet oder das Budget erhöht wird.`,
+      text: {
+        monthly: ({ name, spent, budget }) => parts`${name} hat in diesem Monat ${spent} ausgegeben. Mit einem Budget von ${budget} werden Aufrufe sofort mit 402 abgewiesen, bis der Monat endet oder das Budget erhöht wird.`,
+        daily: ({ name, spent, budget }) => parts`${name} hat heute ${spent} ausgegeben. Mit einem Tagesbudget von ${budget} werden Aufrufe sofort mit 402 abgewiesen, bis der Tag endet oder das Budget erhöht wird.`,
+      },
       key: (name) => `Der Schlüssel ${name}`,
       save: 'Trotzdem speichern',
     },

@@ -19,6 +19,8 @@ const plural = pluralIn('en');
 const s = (count: number) => (count === 1 ? '' : 's');
 
 type Explained = readonly [what: string, advice: string | null];
+/** A new budget that is spent already: whose it is, and both amounts. */
+type UsedUp = { readonly name: string; readonly spent: unknown; readonly budget: unknown };
 interface Explanations {
   readonly [name: string]: Explained | ((...values: never[]) => Explained | string) | Readonly<Record<string, Explained>>;
 }
@@ -688,7 +690,10 @@ export const en = {
     save: 'Save settings',
     usedUp: {
       title: 'This budget is used up already',
-      text: ({ name, spent, budget }: { name: string; spent: unknown; budget: unknown }) => parts`${name} has spent ${spent} this month. With a budget of ${budget}, calls get 402 at once, until the month ends or the budget is raised.`,
+      text: {
+        monthly: ({ name, spent, budget }: UsedUp) => parts`${name} has spent ${spent} this month. With a budget of ${budget}, calls get 402 at once, until the month ends or the budget is raised.`,
+        daily: ({ name, spent, budget }: UsedUp) => parts`${name} has spent ${spent} today. With a budget of ${budget} a day, calls get 402 at once, until the day ends or the budget is raised.`,
+      },
       key: (name: string) => `The key ${name}`,
       save: 'Save it anyway',
     },

@@ -56,6 +56,12 @@ export function rangeBefore(range: DayRange): DayRange {
   return { from: addDays(range.from, -daysIn(range)), to: addDays(range.from, -1) };
 }
 
+/** What a range is compared with: the days that are asked for, of which one alone is both ends, or else those before it. @throws FieldError */
+export function readBefore(range: DayRange, from: string | undefined, to: string | undefined): DayRange {
+  const [first = to, last = from] = [from, to];
+  return first === undefined || last === undefined ? rangeBefore(range) : readRange(first, last);
+}
+
 /** Ranges with a name, which mean other days each day. A day that is not over counts. */
 export const RANGE_NAMES = ['today', 'yesterday', '7d', '30d', 'month', 'last-month'] as const;
 export type RangeName = (typeof RANGE_NAMES)[number];

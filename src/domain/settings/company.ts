@@ -1,9 +1,9 @@
 import {
   oneOf,
+  readAboveZero,
   readAddressLines,
   readBoolean,
   readBudget,
-  readCreditLimit,
   readName,
   readSlug,
   wholeNumber,
@@ -15,11 +15,31 @@ import { eachLimit, MOST_MEMBER_KEYS } from '../limits.ts';
 import * as schema from './schema.ts';
 import type { Needed, Setting } from './setting.ts';
 
-/** EUR as exact decimal text; null and "0": no limit (spec section 2.9). */
-export const budgetSchema = schema.described(
-  schema.orNull(schema.eur),
-  `${schema.eur.description}; null or "0": no limit`,
-);
+/** What all budgets have: EUR as exact decimal text; null and "0": no limit (spec section 2.9). */
+export const BUDGET = {
+  kind: 'amount',
+  schema: schema.described(schema.orNull(schema.eur), `${schema.eur.description}; null or "0": no limit`),
+  read: readBudget,
+  isNullable: true,
+} as const;
+
+/** What all ceilings of budgets have: EUR above 0; null: none. */
+const ceiling = (description: string) =>
+  ({
+    kind: 'amount',
+    schema: schema.orNull(schema.described(schema.aboveZero, `${schema.eur.description}: ${description}`)),
+    read: readAboveZero,
+    isNullable: true,
+  }) as const;
+
+/** What all lines of a statement have; null: none. */
+const line = (description: string) =>
+  ({
+    kind: 'text',
+    schema: schema.described(schema.orNull(schema.name), description),
+    read: readName,
+    isNullable: true,
+  }) as const;
 
 /** Limits of companies and of keys: `domain/limits.ts` has their rows. */
 export const LIMIT_SETTINGS = eachLimit(
@@ -55,17 +75,9 @@ export const MEMBER_SETTINGS = {
     },
   } as Setting<number>,
   member_key_budget_eur: {
-    kind: 'amount',
-    schema: schema.orNull(
-      schema.described(
-        schema.aboveZero,
-        `${schema.eur.description}: the most that the monthly budget of such a key may be when it is made, above 0; null: any`,
-      ),
-    ),
+    ...ceiling('the most that the monthly budget of such a key may be when it is made, above 0; null: any'),
     option: '--member-key-budget EUR',
     meaning: 'the most that the monthly budget of such a key may be when it is made',
-    read: readCreditLimit,
-    isNullable: true,
     field: {
       name: 'member_budget',
       label: ({ settings }) => settings.members.budget,
@@ -89,12 +101,9 @@ export const MEMBER_SETTINGS = {
 /** The buyer, as statements show it; its owners set it. */
 export const BUYER = {
   billing_name: {
-    kind: 'text',
-    schema: schema.described(schema.orNull(schema.name), 'of the company on statements; null: its name'),
+    ...line('of the company on statements; null: its name'),
     option: '--billing-name NAME',
     meaning: 'name of the company on statements, where it is another one',
-    read: readName,
-    isNullable: true,
     field: {
       name: 'billing_name',
       label: ({ settings }) => settings.buyer.name,
@@ -111,12 +120,9 @@ export const BUYER = {
     field: { name: 'billing_address', label: ({ settings }) => settings.buyer.address, rows: 4 },
   } as Setting<string | null>,
   vat_id: {
-    kind: 'text',
-    schema: schema.described(schema.orNull(schema.name), 'on statements'),
+    ...line('on statements'),
     option: '--vat-id ID',
     meaning: 'its VAT id on statements',
-    read: readName,
-    isNullable: true,
     field: { name: 'vat_id', label: ({ statements }) => statements.vatId },
   } as Setting<string | null>,
 };
@@ -124,12 +130,9 @@ export const BUYER = {
 /** What an invoice program calls the company; operators set it. */
 export const CUSTOMER_NUMBER = {
   customer_number: {
-    kind: 'text',
-    schema: schema.described(schema.orNull(schema.name), 'of the company in the invoice program'),
+    ...line('of the company in the invoice program'),
     option: '--customer-number NUMBER',
     meaning: 'number of the company in the invoice program, on statements and in their CSV',
-    read: readName,
-    isNullable: true,
     field: { name: 'customer_number', label: ({ statements }) => statements.customerNumber },
   } as Setting<string | null>,
 };
@@ -137,17 +140,9 @@ export const CUSTOMER_NUMBER = {
 /** Ceilings of a company, which operators set, and how strictly its budget holds. */
 export const CEILINGS = {
   credit_limit_eur: {
-    kind: 'amount',
-    schema: schema.orNull(
-      schema.described(
-        schema.aboveZero,
-        `${schema.eur.description}: the most that the budget may be, above 0; null: no ceiling`,
-      ),
-    ),
+    ...ceiling('the most that the budget may be, above 0; null: no ceiling'),
     option: '--credit-limit EUR',
     meaning: 'the most that the monthly budget may be; holds without a budget too',
-    read: readCreditLimit,
-    isNullable: true,
     field: {
       name: 'credit_limit',
       label: () => 'Credit limit in EUR a month',
@@ -181,12 +176,9 @@ export const COMPANY_SETTINGS = {
     field: { name: 'name', label: () => 'Company name' },
   } as Needed<string>,
   monthly_budget_eur: {
-    kind: 'amount',
-    schema: budgetSchema,
+    ...BUDGET,
     option: '--budget EUR',
     meaning: 'monthly budget; none and 0 are no limit',
-    read: readBudget,
-    isNullable: true,
     field: {
       name: 'budget',
       label: ({ settings }) => settings.budget,
@@ -194,12 +186,9 @@ export const COMPANY_SETTINGS = {
     },
   } as Setting<string | null>,
   daily_budget_eur: {
-    kind: 'amount',
-    schema: budgetSchema,
+    ...BUDGET,
     option: '--daily-budget EUR',
     meaning: 'budget of each day, beside that of the month; none and 0 are no limit',
-    read: readBudget,
-    isNullable: true,
     field: {
       name: 'daily_budget',
       label: ({ settings }) => settings.dailyBudget,

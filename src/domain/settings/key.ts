@@ -1,9 +1,9 @@
-import { readBudget, readEndUsers, readName, readScope, readSlug } from '../field.ts';
+import { readEndUsers, readName, readScope, readSlug } from '../field.ts';
 import { ALLOWED_MODELS } from '../gate.ts';
 import { END_USERS, type EndUsers, SCOPES, type Scope } from '../key.ts';
 import { type End, readMoment } from '../price.ts';
 import { readCidr } from '../request/cidr.ts';
-import { budgetSchema, LIMIT_SETTINGS } from './company.ts';
+import { BUDGET, LIMIT_SETTINGS } from './company.ts';
 import * as schema from './schema.ts';
 import type { Needed, Setting, Values } from './setting.ts';
 
@@ -46,12 +46,9 @@ const expires_at = {
 } as Setting<Date | null, End | null, string | null>;
 
 const monthly_budget_eur = {
-  kind: 'amount',
-  schema: budgetSchema,
+  ...BUDGET,
   option: '--budget EUR',
   meaning: 'monthly budget of the key alone',
-  read: readBudget,
-  isNullable: true,
   field: {
     name: 'budget',
     label: ({ restrictions }) => restrictions.budget,
@@ -60,7 +57,7 @@ const monthly_budget_eur = {
 } as Setting<string | null>;
 
 const daily_budget_eur = {
-  ...monthly_budget_eur,
+  ...BUDGET,
   option: '--daily-budget EUR',
   meaning: 'budget of each day of the key alone',
   field: {

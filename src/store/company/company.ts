@@ -127,7 +127,7 @@ export async function readClosing(sql: Sql, id: string): Promise<Date | null> {
 }
 
 /** Rows of a company, or of all. @throws RefusedChange not_found when there are none because there is no such company */
-export async function rowsOf<T>(sql: Sql, company: string | null, rows: T[]): Promise<T[]> {
+export async function rowsOf<R extends readonly unknown[]>(sql: Sql, company: string | null, rows: R): Promise<R> {
   if (rows.length === 0 && company !== null) await findCompany(sql, company);
   return rows;
 }

@@ -15,11 +15,11 @@ export interface CostPriceRow extends ModelName, PriceTexts {
   readonly changed_by: string;
 }
 
-/** Cost prices of a slug, the latest first, of the shared model and companies' own. */
-export async function costPrices(sql: Sql, slug: string): Promise<CostPriceRow[]> {
+/** Cost prices of slugs, the latest first, of shared models and companies' own. */
+export async function costPrices(sql: Sql, slugs: readonly string[]): Promise<CostPriceRow[]> {
   return sql<CostPriceRow[]>`
     select ${columns(sql)} from model_cost_prices p
-    where slug = ${slug} order by p.valid_from desc, company_id nulls first`;
+    where slug = any(${slugs}::text[]) order by p.valid_from desc, company_id nulls first`;
 }
 
 /**

@@ -1,3 +1,4 @@
+import type { Period } from '../../domain/budget.ts';
 import { unknownCompany } from '../../domain/refusal.ts';
 import { type DayRange, type Interval, intervalOf, monthsIn, wholeMonth } from '../../domain/reports/day-range.ts';
 import type { UsageSums } from '../../domain/usage.ts';
@@ -285,13 +286,18 @@ function hoursOf(sql: Sql, day: string) {
 }
 
 /**
- * The spend of a company, or of one of its keys, in the present month: exact decimal text. The spend of a company
+ * The spend of a company, or of one of its keys, in the present month or day: exact decimal text. The spend of a company
  * includes in-app chat.
  */
-export async function readSpent(sql: Sql, company: string, key: string | null = null): Promise<string> {
-  const ofKey = sql`select sum(cost_eur) from usage_key_months where company_id = ${company} and api_key_id = ${key}`;
-  const ofCompany = sql`select sum(api_cost_eur + chat_cost_eur) from monthly_spend where company_id = ${company}`;
-  const [row] = await sql<[{ spent: string }]>`
-    select trim_scale(coalesce((${key === null ? ofCompany : ofKey} and billing_month = billing_month(now())), 0))::text as spent`;
+export async function readSpent(sql: Sql, period: Period, company: string, key: string | null = null): Promise<string> {
+  const ofMonth =
+    key === null
+      ? sql`select sum(api_cost_eur + chat_cost_eur) from monthly_spend where company_id = ${company}`
+      : sql`select sum(cost_eur) from usage_key_months where company_id = ${company} and api_key_id = ${key}`;
+  const spent =
+    period === 'daily'
+      ? sql`day_spend(${company}, ${key}, ${sql.unsafe(TODAY)})`
+      : sql`(${ofMonth} and billing_month = billing_month(now()))`;
+  const [row] = await sql<[{ spent: string }]>`select trim_scale(coalesce(${spent}, 0))::text as spent`;
   return row.spent;
 }

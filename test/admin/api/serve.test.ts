@@ -223,6 +223,24 @@ t.test('all mistakes of a body and a query are told at once, with pointers', asy
     const refused = await send(office, token, ['POST', people], { email, role: 'member' });
     t.match(refused, { status: 400, body: { errors: [{ pointer: '#/email' }] } });
   }
+  for (const [character, code] of Object.entries({ '\u200b': 'U+200B', '\ufeff': 'U+FEFF', '\u00a0': 'U+00A0' })) {
+    for (const email of [`op${character}im@customer.example`, `op@custo${character}mer.example`]) {
+      const refused = await send(office, token, ['POST', people], { email, role: 'member' });
+      const detail = new RegExp(`^must not hold ${code.replace('+', '\\+')}`);
+      t.match(refused, { status: 400, body: { errors: [{ pointer: '#/email', detail }] } }, email);
+    }
+  }
+  for (const email of [
+    '\u212aim@customer.example',
+    'müller@customer.example',
+    'a b@customer.example',
+    'a@b@customer.example',
+    '@customer.example',
+  ]) {
+    const detail = /^must be an address such as/;
+    const refused = await send(office, token, ['POST', people], { email, role: 'member' });
+    t.match(refused, { status: 400, body: { errors: [{ pointer: '#/email', detail }] } }, email);
+  }
   const late = newRequestId(2 ** 48 - 1); // of the year 10889
   for (const path of ['', `/companies/${company}`]) {
     t.match(await send(office, token, ['GET', `${path}/requests?cursor=${late}`]), { status: 400 });

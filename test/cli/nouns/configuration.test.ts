@@ -305,8 +305,8 @@ companies:
   - name: "Ac\u00adme"
     keys: [{ name: "web\u202esite", scopes: [chat] }]
     assistants: [{ name: "\u3164" }]
-    users: [{ email: "op@ga\u200bte.example", role: owner }]
-operators: [{ email: "\u212aim@gate.example" }]
+    users: [{ email: "op@ga\u200bte.example", role: owner }, { email: "op\u200b@gate.example", role: owner }]
+operators: [{ email: "\u212aim@gate.example" }, { email: "kïm@gate.example" }]
 `);
   for (const [at, code] of [
     ['models[0].upstream_model', 'U+200B'],
@@ -314,9 +314,11 @@ operators: [{ email: "\u212aim@gate.example" }]
     ['companies[0].keys[0].name', 'U+202E'],
     ['companies[0].assistants[0].name', 'U+3164'],
     ['companies[0].users[0].email', 'U+200B'],
+    ['companies[0].users[1].email', 'U+200B'],
   ])
     t.match(err, `${at} must not hold ${code}: it is invisible`);
   t.match(err, 'operators[0].email must be an address such as ada@example.com', 'the sign of Kelvin is no K');
+  t.match(err, 'operators[1].email must be an address such as ada@example.com');
 });
 
 t.test('all that the present state does not allow is told at once, and nothing is done', async (t) => {

@@ -9,24 +9,8 @@ const { url, db } = await testDatabase(t);
 const env = { DATABASE_URL: url };
 const tollgate = (...argv: string[]) => run(argv, { env });
 const { id } = (await tollgate('company', 'create', '--name', 'Acme', '--json')).json;
-const create = (slug: string, ...more: string[]) =>
-  tollgate(
-    'model',
-    'create',
-    '--slug',
-    slug,
-    '--upstream',
-    'internal/gpt',
-    '--kind',
-    'chat',
-    '--eu-hosted',
-    'true',
-    '--input-price',
-    '1',
-    '--output-price',
-    '2',
-    ...more,
-  );
+const NEW = '--upstream internal/gpt --kind chat --eu-hosted true --input-price 1 --output-price 2'.split(' ');
+const create = (slug: string, ...more: string[]) => tollgate('model', 'create', '--slug', slug, ...NEW, ...more);
 
 t.test('a price from a date is set, shown, answered for a day and withdrawn', async (t) => {
   await create('dated');
