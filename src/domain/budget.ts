@@ -15,10 +15,10 @@ type Whose = 'company' | 'key';
 
 /** A budget begins anew with each month, or each day. */
 export const PERIODS = ['monthly', 'daily'] as const;
-export type Period = (typeof PERIODS)[number];
+export type BudgetPeriod = (typeof PERIODS)[number];
 
 /** The budgets of a company or a key: EUR as exact decimal text; null and "0" are no limit. */
-export type Budgets = { readonly [K in `${Period}_budget_eur`]: string | null };
+export type Budgets = { readonly [K in `${BudgetPeriod}_budget_eur`]: string | null };
 
 /**
  * The budget gate (spec section 8, rules 1, 2 and 6; contract section 5): refuses once the spend of a month or day has
@@ -35,7 +35,7 @@ export function admitBudget(
   calendar: Calendar,
   at: number,
   whose: Whose = 'company',
-  period: Period = 'monthly',
+  period: BudgetPeriod = 'monthly',
 ): void {
   if (budget !== null && spent >= budget) throw budgetReached(calendar, at, whose, period);
 }
@@ -45,7 +45,7 @@ export function budgetReached(
   calendar: Calendar,
   at: number,
   whose: Whose = 'company',
-  period: Period = 'monthly',
+  period: BudgetPeriod = 'monthly',
 ): GatewayError {
   const budget = `${whose}.${period}` as const;
   const error = new GatewayError('insufficient_quota', budget === 'company.monthly' ? undefined : REACHED[budget]);

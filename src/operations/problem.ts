@@ -1,6 +1,6 @@
 import type { Context } from 'hono';
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
-import type { Period } from '../domain/budget.ts';
+import type { BudgetPeriod } from '../domain/budget.ts';
 import { FieldError } from '../domain/field.ts';
 import type { Refusal } from '../domain/refusal.ts';
 import type { SomePrices } from '../domain/settings/model.ts';
@@ -42,7 +42,7 @@ export interface NewBudget {
   /** Of the company or key. */
   readonly name: string;
   readonly isKey: boolean;
-  readonly period: Period;
+  readonly period: BudgetPeriod;
   readonly budget: string;
   /** In the present month or day. */
   readonly spent: string;

@@ -1,4 +1,4 @@
-import type { Period } from '../../domain/budget.ts';
+import type { BudgetPeriod } from '../../domain/budget.ts';
 import { unknownCompany } from '../../domain/refusal.ts';
 import { type DayRange, type Interval, intervalOf, monthsIn, wholeMonth } from '../../domain/reports/day-range.ts';
 import type { UsageSums } from '../../domain/usage.ts';
@@ -289,7 +289,12 @@ function hoursOf(sql: Sql, day: string) {
  * The spend of a company, or of one of its keys, in the present month or day: exact decimal text. The spend of a company
  * includes in-app chat.
  */
-export async function readSpent(sql: Sql, period: Period, company: string, key: string | null = null): Promise<string> {
+export async function readSpent(
+  sql: Sql,
+  period: BudgetPeriod,
+  company: string,
+  key: string | null = null,
+): Promise<string> {
   const ofMonth =
     key === null
       ? sql`select sum(api_cost_eur + chat_cost_eur) from monthly_spend where company_id = ${company}`
