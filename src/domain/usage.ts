@@ -10,6 +10,7 @@ export type Endpoint =
   | 'assistants.run'
   | 'responses'
   | 'messages'
+  | 'completions'
   | 'messages.count_tokens';
 /** Counts the tokens of a prompt: it costs nothing, and is not booked. */
 export const FREE_ENDPOINT = 'messages.count_tokens' satisfies Endpoint;

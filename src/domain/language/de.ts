@@ -1468,6 +1468,7 @@ export const de: Words = {
     'assistants.run': 'Assistenten',
     responses: 'Antworten (Responses)',
     messages: 'Nachrichten (Messages)',
+    completions: 'Textergänzungen (Completions)',
     'messages.count_tokens': 'Tokenzählungen',
     models: 'Modelle',
     usage: NOUNS.usage,

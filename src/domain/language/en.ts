@@ -1412,6 +1412,7 @@ export const en = {
     'assistants.run': 'Assistant runs',
     responses: 'Responses',
     messages: 'Messages',
+    completions: 'Text completions',
     'messages.count_tokens': 'Token counts',
     models: 'Models',
     usage: NOUNS.usage,
