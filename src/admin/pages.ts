@@ -9,7 +9,7 @@ import { LRUCache } from 'lru-cache';
 import { CONFIRM_PATH, STOP_PATH } from '../domain/event.ts';
 import { FieldError } from '../domain/field.ts';
 import type { Words } from '../domain/language/en.ts';
-import { changeText } from '../domain/language/refusal-text.ts';
+import { changeText, fieldText } from '../domain/language/refusal-text.ts';
 import { RefusedChange } from '../domain/refusal.ts';
 import { INVITATION_PATH, NEW_PASSWORD_PATH } from '../domain/wording/person-mail.ts';
 import type { Logger } from '../log.ts';
@@ -323,7 +323,8 @@ async function answerError(error: Error, c: PageContext, log: Logger): Promise<R
   if (error instanceof HTTPException) return errorPage(c, error.status, error.message);
   if (error instanceof RefusedChange)
     return errorPage(c, error.reason === 'not_found' ? 404 : 409, changeText(words, error));
-  if (error instanceof FieldError) return errorPage(c, 404); // in the URL; a form has a message for it
+  // in the URL; a form has a message for it
+  if (error instanceof FieldError) return errorPage(c, 404, words.errors.address(fieldText(words, error)));
   if (error instanceof FormRefused) return errorPage(c, 422, error.message);
   if (error instanceof Busy) return errorPage(c, 503, words.errors.busy);
   if (error instanceof DatabaseUnavailable) {

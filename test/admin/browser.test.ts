@@ -358,16 +358,16 @@ await t.test('the operator: companies, models and prices, users, the audit log',
   await page.getByText('A name that the router does not list').click();
   await page.getByLabel('Model name').fill(CHAT);
   await page.getByLabel('Internal name').fill('internal-new');
-  await page.getByLabel('EUR per 1000 prompt tokens').fill('0.00025');
-  await page.getByLabel('EUR per 1000 completion tokens').fill('0.0015');
+  await page.getByLabel('EUR per 1,000,000 prompt tokens').fill('0.25');
+  await page.getByLabel('EUR per 1,000,000 completion tokens').fill('1.5');
   await page.getByRole('button', { name: 'Offer model' }).click();
   t.match(await page.getByRole('alert').innerText(), `A shared model ${CHAT} exists already`);
   await page.getByLabel('Model name').fill('feather');
   await page.getByRole('button', { name: 'Offer model' }).click();
   await page.getByRole('link', { name: 'feather' }).click();
-  await page.getByLabel('EUR per 1000 prompt tokens').fill('0.000125');
+  await page.getByLabel('EUR per 1,000,000 prompt tokens').fill('0.125');
   await page.getByRole('button', { name: 'Save model' }).click();
-  t.match(digits(await page.getByRole('row', { name: 'feather' }).innerText()), digits('0.000125'));
+  t.match(digits(await page.getByRole('row', { name: 'feather' }).innerText()), digits('0.125'));
 
   await page.getByRole('link', { name: 'Users' }).click();
   await page.getByText('Add a user', { exact: true }).click();

@@ -186,8 +186,8 @@ t.test(
     t.equal((await pricesOf('bare')).now, '1 0.1 1.25 2');
     const wrong = await operator.post(`/models/${id}`, { ...fields, cache_read: 'x' });
     t.match([wrong.status, wrong.text], [422, /EUR per 1000 cache read tokens must be EUR per 1000 tokens/]);
-    t.match((await operator.get('/models')).text, /<th[^>]*>EUR per 1000 cache read tokens/);
-    t.match((await operator.get(`/companies/${company}/models`)).text, /EUR per 1000 cache read tokens/);
+    t.match((await operator.get('/models')).text, /<th[^>]*>EUR per 1,000,000 cache read tokens/);
+    t.match((await operator.get(`/companies/${company}/models`)).text, /EUR per 1,000,000 cache read tokens/);
     const priced = {
       from: '2099-03-01',
       next_input: '1',

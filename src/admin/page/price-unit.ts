@@ -8,7 +8,7 @@ import type { Form } from './form.ts';
 import { type Html, html, raw } from './html.ts';
 import { cookieOptions } from './session.ts';
 
-/** Whether a reader sees prices per 1000 or per 1,000,000 tokens: the browser remembers it. */
+/** Whether a reader sees prices per 1,000,000 tokens, the default, or per 1,000: the browser remembers it. */
 
 const COOKIE = 'price_unit';
 const YEAR_SECONDS = 365 * 24 * 3600;
@@ -18,7 +18,7 @@ const UNITS = ['1k', '1M'] as const;
 export function priceUnitOf(c: PageContext): PriceUnit {
   const options = cookieOptions(c.var.services.isSecure);
   const asked = unitOf(c.req.query('unit'));
-  if (asked === null) return unitOf(getCookie(c, COOKIE, options.prefix) || undefined) ?? '1k';
+  if (asked === null) return unitOf(getCookie(c, COOKIE, options.prefix) || undefined) ?? '1M';
   setCookie(c, COOKIE, asked, { ...options, maxAge: YEAR_SECONDS });
   return asked;
 }

@@ -272,6 +272,7 @@ export const de: Words = {
     otherSite: 'Dieses Formular kam nicht von dieser Website.',
     notFound: 'Nicht gefunden',
     nothingHere: 'Unter dieser Adresse gibt es nichts.',
+    address: (mistake) => `Ein Wert in der Adresse ${mistake}.`,
     tooMany: 'Zu viele Änderungen',
     notAvailable: 'Nicht verfügbar',
     databaseAway: 'Die Datenbank ist nicht erreichbar. Versuchen Sie es in Kürze erneut; die API läuft ohne sie weiter.',

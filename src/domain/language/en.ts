@@ -217,6 +217,7 @@ export const en = {
     otherSite: 'This form did not come from this site.',
     notFound: 'Not found',
     nothingHere: 'There is nothing at this address.',
+    address: (mistake: string) => `A value in the address ${mistake}.`,
     tooMany: 'Too many changes',
     notAvailable: 'Not available',
     databaseAway: 'The database cannot be reached. Try again shortly; the API goes on without it.',

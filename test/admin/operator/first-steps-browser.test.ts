@@ -53,16 +53,16 @@ t.test('from an empty database to the first call, which shows without a click', 
   const chat = page.getByRole('group', { name: 'internal-demo-chat', exact: true });
   t.equal(await chat.getByLabel('Model name').inputValue(), 'internal-demo-chat', 'proposed from the name');
   await chat.getByLabel('Model name').fill('fast');
-  await chat.getByLabel('EUR per 1000 prompt tokens').fill('0.0025');
-  await chat.getByLabel('EUR per 1000 completion tokens').fill('0.01');
+  await chat.getByLabel('EUR per 1,000,000 prompt tokens').fill('2.5');
+  await chat.getByLabel('EUR per 1,000,000 completion tokens').fill('10');
   const vectors = page.getByRole('group', { name: 'internal-demo-embedding' });
   t.equal(await vectors.getByLabel('Kind').inputValue(), 'embedding', 'guessed from the name');
   await vectors.getByLabel('Model name').fill('fast');
-  await vectors.getByLabel('EUR per 1000 prompt tokens').fill('0.0001');
+  await vectors.getByLabel('EUR per 1,000,000 prompt tokens').fill('0.1');
   t.same(await glance(page, 'first-steps-prices'), []);
   await click('Offer 2 models', 'button');
   t.match(await page.getByRole('main').innerText(), /is the slug of another one here/);
-  t.equal(await chat.getByLabel('EUR per 1000 prompt tokens').inputValue(), '0.0025', 'nothing typed is lost');
+  t.equal(await chat.getByLabel('EUR per 1,000,000 prompt tokens').inputValue(), '2.5', 'nothing typed is lost');
   await vectors.getByLabel('Model name').fill('vectors');
   await click('Offer 2 models', 'button');
   await page.getByText('Created.').waitFor();
@@ -117,8 +117,8 @@ t.test('without scripts, when the router comes late, and until the list is put a
   t.match(await page.getByRole('main').innerText(), /The router refuses the key.*type the name/s);
   await page.getByLabel('Model name').fill('typed');
   await page.getByLabel('Internal name').fill('internal-typed');
-  await page.getByLabel('EUR per 1000 prompt tokens').fill('0.1');
-  await page.getByLabel('EUR per 1000 completion tokens').fill('0.1');
+  await page.getByLabel('EUR per 1,000,000 prompt tokens').fill('100');
+  await page.getByLabel('EUR per 1,000,000 completion tokens').fill('100');
   await page.getByRole('button', { name: 'Offer model' }).click();
   await page.getByText('Created.').waitFor();
 

@@ -38,11 +38,11 @@ t.test('one form and one click: its key is called, its link joined, and both are
   await fill(page, 'Möwe Reederei', 'owen@customer.example');
   await page.getByText('Prices of its own').click();
   const prices = page.getByRole('group', { name: CHAT, exact: true });
-  await prices.getByLabel('EUR per 1000 prompt tokens').fill('0.001');
+  await prices.getByLabel('EUR per 1,000,000 prompt tokens').fill('1');
   await page.getByRole('button', { name: 'Create company' }).click();
   await page.getByText('E-mail address of its owner has an account already: choose another address.').waitFor();
   t.equal(await page.evaluate('document.activeElement.name'), 'owner', 'where the mistake is');
-  t.equal(await prices.getByLabel('EUR per 1000 prompt tokens').inputValue(), '0.001', 'it is open, and kept');
+  t.equal(await prices.getByLabel('EUR per 1,000,000 prompt tokens').inputValue(), '1', 'it is open, and kept');
   t.equal(await page.getByLabel('Requests a minute').inputValue(), '600');
   t.ok(await page.getByRole('checkbox', { name: OVERSEAS }).isChecked());
   await look(t, page, 'onboarding-refused');
@@ -82,11 +82,11 @@ t.test('it works without script', async (t) => {
   await openForm(page);
   await fill(page, 'Without script', 'nils@script.example');
   await page.getByText('Prices of its own').click();
-  await page.getByRole('group', { name: CHAT, exact: true }).getByLabel('EUR per 1000 prompt tokens').fill('many');
+  await page.getByRole('group', { name: CHAT, exact: true }).getByLabel('EUR per 1,000,000 prompt tokens').fill('many');
   await page.getByRole('button', { name: 'Create company' }).click();
-  await page.getByText('EUR per 1000 prompt tokens must be').waitFor();
+  await page.getByText('EUR per 1,000,000 prompt tokens must be').waitFor();
   t.equal(await page.getByLabel('Company name').inputValue(), 'Without script');
-  await page.getByRole('group', { name: CHAT, exact: true }).getByLabel('EUR per 1000 prompt tokens').fill('0.5');
+  await page.getByRole('group', { name: CHAT, exact: true }).getByLabel('EUR per 1,000,000 prompt tokens').fill('500');
   await page.getByRole('button', { name: 'Create company' }).click();
   await page.getByRole('heading', { name: 'Without script is ready' }).waitFor();
   t.match(await page.locator('#key').innerText(), /^svc_/);

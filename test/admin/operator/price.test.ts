@@ -49,9 +49,10 @@ async function upload(person: Person, to: string, csv: string | null, fields: Re
 }
 
 t.test('prices are shown and entered in the unit of the reader, to the last digit', async (t) => {
-  t.match(textOf(await operator.get('/models')), /EUR per 1000 prompt tokens/);
-  t.match(textOf(await operator.get('/models?unit=1M')), /EUR per 1,000,000 prompt tokens/);
-  t.match((await operator.get(path)).text, /name="input" type="text" value="500"/, 'remembered: 0.5 per 1000 is 500');
+  t.match(textOf(await operator.get('/models')), /EUR per 1,000,000 prompt tokens/);
+  t.match(textOf(await operator.get('/models?unit=1k')), /EUR per 1000 prompt tokens/);
+  t.match((await operator.get(path)).text, /name="input" type="text" value="0\.5"/, 'remembered');
+  t.match((await operator.get(`${path}?unit=1M`)).text, /name="input" type="text" value="500"/, '0.5 per 1000 is 500');
   const fields = { upstream: 'internal-x', kind: 'chat', eu_hosted: 'true' };
   const saved = await operator.post(path, {
     ...fields,
@@ -87,7 +88,11 @@ t.test('a price is scheduled for a day of the billing time zone, shown, and with
   t.match(row, { valid_from: new Date('2098-12-31T23:00:00Z'), changed_by: 'olga@tollgate.example' });
   const page = textOf(await operator.get(path));
   t.match(page, /to come 7|to come .*7\.00.*8\.00.*olga@tollgate\.example/);
-  t.match(textOf(await owner.get(`/companies/${company}/models`)), /from .*2099.*7\.00/, 'owners see what is to come');
+  t.match(
+    textOf(await owner.get(`/companies/${company}/models`)),
+    /from .*2099.*7,000\.00/,
+    'owners see what is to come',
+  );
   t.notMatch((await owner.get(`/companies/${company}/models`)).text, /olga@/);
   const late = await operator.post(`${path}/prices`, { from: '2020-01-01', next_input: '7', next_output: '8' });
   t.equal(late.status, 422);

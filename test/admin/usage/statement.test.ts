@@ -63,7 +63,10 @@ t.test('owners see their statements, and neither internal names nor those of oth
   t.match(preview.text, /This month is not closed/);
   t.notMatch(preview.text, '/close');
   t.notMatch(list.text + month.text + preview.text, 'secret-name');
-  t.equal((await owner.get(`${base}/month?month=2026-13`)).status, 404);
+  t.match(await owner.get(`${base}/month?month=2026-13`), {
+    status: 404,
+    text: /A value in the address must be a month/,
+  });
   t.match((await owner.get(`${base}/month`)).text, /<h1>Preview of/, 'the present month');
   const { company: foreign } = await office.newCustomer();
   t.equal((await owner.get(`/companies/${foreign}/statements`)).status, 404);
