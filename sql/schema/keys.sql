@@ -6,7 +6,7 @@ create table api_keys (
   name                text not null check (name <> ''),
   digest              bytea not null unique check (octet_length(digest) = 32),
   prefix              text not null check (length(prefix) <= 8),
-  scopes              text[] not null check (scopes <@ array['chat', 'embeddings', 'assistants']),
+  scopes              text[] not null check (scopes <@ array['chat', 'embeddings', 'assistants', 'rerank']),
   created_at          timestamptz not null default now(),
   created_by          text,
   expires_at          timestamptz,

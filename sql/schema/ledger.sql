@@ -8,7 +8,7 @@ create table api_usage (
   api_key_id              uuid not null,
   model_slug              text not null,
   upstream_model          text not null,
-  endpoint                text not null check (endpoint in ('chat.completions', 'embeddings', 'assistants.run', 'responses', 'messages', 'completions')),
+  endpoint                text not null check (endpoint in ('chat.completions', 'embeddings', 'assistants.run', 'responses', 'messages', 'completions', 'rerank')),
   -- bounded, so that one absurd row can never make the counters overflow for all that follow
   prompt_tokens           bigint not null check (prompt_tokens between 0 and 1000000000000),
   completion_tokens       bigint not null check (completion_tokens between 0 and 1000000000000),

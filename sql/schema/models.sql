@@ -7,7 +7,7 @@ create table models (
   slug                        text not null check (slug ~ '^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,127}$'),
   company_id                  uuid references companies on delete cascade,
   upstream_model              text not null check (upstream_model <> ''),
-  kind                        text not null check (kind in ('chat', 'embedding')),
+  kind                        text not null check (kind in ('chat', 'embedding', 'rerank')),
   eu_hosted                   boolean not null,
   cost_eur_per_1k_input       numeric not null check (cost_eur_per_1k_input >= 0 and cost_eur_per_1k_input < 1e6 and min_scale(cost_eur_per_1k_input) <= 12),
   cost_eur_per_1k_output      numeric not null check (cost_eur_per_1k_output >= 0 and cost_eur_per_1k_output < 1e6 and min_scale(cost_eur_per_1k_output) <= 12),

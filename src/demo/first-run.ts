@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { SCOPES } from '../domain/key.ts';
 import { hashPassword } from '../domain/password.ts';
 import { NEW_KEY } from '../domain/settings/key.ts';
 import { DEMO_ACTOR as ACTOR, DEMO_COMPANY as COMPANY, DEMO_ASSISTANT, DEMO_MODELS } from '../domain/wording/demo.ts';
@@ -62,6 +63,7 @@ export async function welcome(db: Database, keyPrefix: string): Promise<Welcome>
       company_id: companyId,
       name: 'first key',
       ...NEW_KEY,
+      scopes: SCOPES,
       created_by: ACTOR,
     });
     return { companyId, first: { key, login }, operator: OPERATOR };
@@ -82,6 +84,7 @@ async function createDemoModels(sql: Sql): Promise<void> {
     ['demo-chat', 'chat', true, '0.00015', '0.0006'],
     ['demo-chat-us', 'chat', false, '0.0001', '0.0004'],
     ['demo-embedding', 'embedding', true, '0.00002', '0'],
+    ['demo-rerank', 'rerank', true, '0.00002', '0'],
   ] as const;
   for (const [slug, kind, eu_hosted, cost_eur_per_1k_input, cost_eur_per_1k_output] of models) {
     const upstream_model = DEMO_MODELS[slug] as string;

@@ -1,10 +1,11 @@
-import { DEMO_CHAT_MODEL, DEMO_EMBEDDING_MODEL } from '../domain/wording/demo.ts';
+import { DEMO_CHAT_MODEL, DEMO_EMBEDDING_MODEL, DEMO_RERANK_MODEL } from '../domain/wording/demo.ts';
 import { type Answer, answerTo } from './answer.ts';
 import { chat } from './chat.ts';
 import type { DemoEvent, Dialect } from './dialect.ts';
 import { answerEmbeddings } from './embeddings.ts';
 import { messages } from './messages.ts';
 import { type DemoCall, DemoError, type Json, type ModelRequest, readRequest } from './request.ts';
+import { answerRerank } from './rerank.ts';
 import { responses } from './responses.ts';
 
 /** What a call is answered with: JSON, or the events of a stream with status 200. */
@@ -21,6 +22,7 @@ const ROUTES: Readonly<Record<string, (call: DemoCall) => DemoReply>> = {
   'GET /v1/models': listModels,
   'POST /v1/messages/count_tokens': countTokens,
   'POST /v1/embeddings': embed,
+  'POST /v1/rerank': ({ body }) => ({ status: 200, body: answerRerank(readRequest(body)) }),
   ...Object.fromEntries(Object.entries(DIALECTS).map(([path, dialect]) => [`POST ${path}`, converse(dialect)])),
 };
 
@@ -60,7 +62,7 @@ function converse(dialect: Dialect): (call: DemoCall) => DemoReply {
 
 function listModels(): DemoReply {
   const entry = (id: string) => ({ id, object: 'model', created: 1_767_225_600, owned_by: 'demo' });
-  const data = [DEMO_CHAT_MODEL, DEMO_EMBEDDING_MODEL].map(entry); // it answers under any other name too
+  const data = [DEMO_CHAT_MODEL, DEMO_EMBEDDING_MODEL, DEMO_RERANK_MODEL].map(entry); // it answers under any other name too
   return { status: 200, body: { object: 'list', data } };
 }
 

@@ -88,6 +88,30 @@ export function boundEmbedding(bytes: number, prices: Prices): Bound {
   return { amount: mostCost(prices, bytes, 0), bounded: true, completion: 0 };
 }
 
+/** What a model reads again with each further document of a rerank request: the query, and what stands around it. */
+export interface Repeated {
+  /** How often it is read again: documents but one. */
+  readonly times: number;
+  /** Bytes of the body but those of its documents. */
+  readonly around: number;
+  /** Bytes of the query, as written in JSON, and its beginning. */
+  readonly bytes: number;
+  readonly beginning: Buffer;
+}
+
+/** Tokens that templates and separators add to each pair of query and document: an instruction of Qwen's has 90. */
+const MOST_OF_PAIR = 128;
+
+/** The most tokens that a model reads for a rerank request. @param bytes of its body */
+export function mostPaired(bytes: number, { times, around }: Repeated): number {
+  return bytes + times * around + (times + 1) * MOST_OF_PAIR;
+}
+
+/** The most that reranking can cost: the model reads the query with each document, and generates nothing. */
+export function boundRerank(bytes: number, repeated: Repeated, prices: Prices): Bound {
+  return { amount: mostCost(prices, mostPaired(bytes, repeated), 0), bounded: true, completion: 0 };
+}
+
 /** Members that make the provider add texts from elsewhere to the prompt. */
 const ADDING = ['web_search_options', 'search_parameters'];
 

@@ -95,6 +95,7 @@ function isListed({ allowNonEu }: Catalogue, { euHosted }: Model): boolean {
 const ENDPOINTS: Readonly<Record<ModelKind, string>> = {
   chat: 'is a chat model: call it at /chat/completions',
   embedding: 'makes embeddings: call it at /embeddings',
+  rerank: 'ranks documents: call it at /rerank',
 };
 
 /** Only for a model that the caller may list: else the text would tell of models that are hidden. */

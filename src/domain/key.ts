@@ -3,8 +3,10 @@ import type { Limits } from './limits.ts';
 import type { Femto } from './money.ts';
 
 /** Scopes a key may carry (spec section 5, rule 3), one per endpoint that needs one. */
-export const SCOPES = ['chat', 'embeddings', 'assistants'] as const;
+export const SCOPES = ['chat', 'embeddings', 'assistants', 'rerank'] as const;
 export type Scope = (typeof SCOPES)[number];
+/** Those of a new key for which nobody named any. */
+export const USUAL_SCOPES: readonly Scope[] = ['chat', 'embeddings', 'assistants'];
 
 /** Where the calls of a key name the people behind it: nowhere, in headers, or in headers and else in the body. */
 export const END_USERS = ['off', 'header', 'body'] as const;
@@ -18,7 +20,7 @@ export interface EndUser {
 /** A set of scopes as bits, so that a check is one AND. */
 export type ScopeSet = number;
 
-export const SCOPE_BIT: Readonly<Record<Scope, ScopeSet>> = { chat: 1, embeddings: 2, assistants: 4 };
+export const SCOPE_BIT: Readonly<Record<Scope, ScopeSet>> = { chat: 1, embeddings: 2, assistants: 4, rerank: 8 };
 
 /** The bits of named scopes; unknown names grant nothing. */
 export function scopeSet(names: readonly string[]): ScopeSet {

@@ -1,6 +1,8 @@
 import type { Prices } from './money.ts';
 
-export type ModelKind = 'chat' | 'embedding';
+/** What models do: each kind has endpoints of its own. */
+export const MODEL_KINDS = ['chat', 'embedding', 'rerank'] as const;
+export type ModelKind = (typeof MODEL_KINDS)[number];
 
 /** Whether an embedding model takes token ids in place of text. */
 export type TokenInput = 'accept' | 'refuse';
@@ -67,9 +69,16 @@ export function proposedSlug(upstream: string, taken: ReadonlySet<string>): stri
   return proposals.find((each) => each !== '' && !taken.has(each)) ?? '';
 }
 
+/** Whether models of a kind generate tokens. Others charge for their input alone. */
+export function generates(kind: ModelKind): boolean {
+  return kind === 'chat';
+}
+
+const RERANKS = /rerank/i;
 const EMBEDS = /embed|\bbge\b|\bgte\b|\be5\b|minilm/i;
 
 /** What a model is most likely for, by its name; people decide. */
 export function likelyKind(upstream: string): ModelKind {
+  if (RERANKS.test(upstream)) return 'rerank'; // "bge-reranker" has a part of other names
   return EMBEDS.test(upstream) ? 'embedding' : 'chat';
 }

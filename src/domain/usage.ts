@@ -11,6 +11,7 @@ export type Endpoint =
   | 'responses'
   | 'messages'
   | 'completions'
+  | 'rerank'
   | 'messages.count_tokens';
 /** Counts the tokens of a prompt: it costs nothing, and is not booked. */
 export const FREE_ENDPOINT = 'messages.count_tokens' satisfies Endpoint;

@@ -6,6 +6,7 @@ import { chat } from './endpoints/chat.ts';
 import { embeddings } from './endpoints/embeddings.ts';
 import { countTokens, messages } from './endpoints/messages.ts';
 import { modelList, oneModel } from './endpoints/models.ts';
+import { rerank } from './endpoints/rerank.ts';
 import { responses } from './endpoints/responses.ts';
 import { keyUsage, oneCall } from './endpoints/usage.ts';
 import { unknownPath } from './unknown-path.ts';
@@ -23,6 +24,7 @@ type Route = {
 );
 
 const MODELS = routeOf('/models', modelList);
+const RERANK = routeOf('/rerank', rerank);
 const USAGE = routeOf('/usage', keyUsage);
 
 /** Paths without an identifier, the most frequent first: to compare a path costs less than to hash it. */
@@ -32,6 +34,7 @@ const FIXED: readonly (readonly [path: string, route: Route])[] = [
   ['/responses', routeOf('/responses', responses)],
   ['/messages', routeOf('/messages', messages)],
   ['/messages/count_tokens', routeOf('/messages/count_tokens', countTokens)],
+  ['/rerank', RERANK],
   ['/models', MODELS],
   ['/models/', MODELS],
   ['/usage', USAGE],
@@ -39,6 +42,9 @@ const FIXED: readonly (readonly [path: string, route: Route])[] = [
 ];
 
 const ENDPOINTS = FIXED.map(([path]) => path).filter((path) => !path.endsWith('/'));
+
+/** Paths of the origin, beside the base path: Cohere's clients append them to an address that has no version. */
+const OF_ORIGIN = ['/v1/rerank', '/v2/rerank'];
 
 /** Paths with an identifier. */
 const WITH_ID: readonly (readonly [path: RegExp, route: Route])[] = [
@@ -62,6 +68,7 @@ function routeOf(template: string, endpoint: Operation | Lookup): Route {
 export function findRoute(method: string, target: string, basePath: string, head: RequestHead): Route {
   if (target.charCodeAt(0) !== SLASH) target = originForm(target, head.host);
   if (!target.startsWith(basePath)) {
+    if (OF_ORIGIN.includes(target.split('?', 1)[0] as string)) return requireMethod(RERANK, method, head);
     requirePlainTarget(target);
     throw unknownPath(target, basePath, ENDPOINTS);
   }

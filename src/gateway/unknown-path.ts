@@ -22,11 +22,7 @@ const MISSING: readonly (readonly [path: RegExp, what: string, instead: string])
   missing('fine_tuning|fine-tunes|fine-tuning', 'fine-tuning', 'GET /models lists the models there are.'),
   missing('vector_stores', 'vector stores', 'Make vectors with POST /embeddings and store them yourself.'),
   missing('realtime', 'realtime sessions', 'Stream with POST /chat/completions and "stream": true.'),
-  missing(
-    'rerank|score',
-    'reranking',
-    'Compare vectors of POST /embeddings, or ask a chat model: POST /chat/completions.',
-  ),
+  missing('score', 'scores', 'Rank documents with POST /rerank.'),
   missing(
     'responses/compact',
     'compacting a conversation',

@@ -45,7 +45,7 @@ export function scanAnswer(
   const end = walk.walk(body, start, body.length, true);
   if (end < 0 || skipSpace(body, end, body.length) !== body.length) return null;
   const edits: Edit[] = [];
-  if (!walk.hasModel) {
+  if (!walk.hasModel && table.addsModel) {
     const bytes = Buffer.concat([MODEL, slug, walk.kept > 0 ? COMMA : NOTHING]);
     edits.push({ start: start + 1, end: start + 1, bytes });
   }
@@ -94,9 +94,10 @@ function usageOf(body: Buffer, walk: ObjectWalk, reader: UsageReader): ToldUsage
 /**
  * Finds the usage in a part of an answer, which need not begin or end where JSON does: the last one that is whole. The
  * name with its quotes stands in no string, whose quotes are escaped.
- * @returns null if there is none
+ * @returns null if there is none, or the answer repeats what the caller wrote, where it could be the caller's
  */
 export function findUsage(part: Buffer, table: MemberTable): ToldUsage | null {
+  if (!table.counts) return null;
   for (let at = part.lastIndexOf(USAGE_NAME); at >= 0; at = at === 0 ? -1 : part.lastIndexOf(USAGE_NAME, at - 1)) {
     const colon = skipSpace(part, at + USAGE_NAME.length, part.length);
     const from = part[colon] === COLON ? skipSpace(part, colon + 1, part.length) : part.length;

@@ -23,6 +23,9 @@ export const INPUT = 11;
 /** An id in which LiteLLM writes provider and deployment, in base64. */
 export const CODED_ID = 12;
 
+/** An object in which the usage may be told: of Cohere and LiteLLM. */
+export const META = 14;
+
 /** What the caller wrote and the answer repeats: members in it are the caller's, whatever they are named. */
 export const CALLERS = 13;
 
@@ -52,8 +55,10 @@ export interface MemberTable {
   readonly below: NameTable;
   /** Members of a usage, however deep: MODEL and LEAKING. */
   readonly ofUsage: NameTable;
-  /** Whether nested generated text counts: it was not sent before. */
+  /** Whether nested generated text counts: it was not sent before, and the caller did not write it. */
   readonly counts: boolean;
+  /** Whether an answer that names no model gets one. */
+  readonly addsModel: boolean;
   /** The table of the object in a NESTED member. */
   readonly nested: MemberTable | null;
   readonly usage: UsageReader;
@@ -76,6 +81,7 @@ interface MemberNames {
   /** Nested members whose string values name a model. Those of a usage always do. */
   readonly models?: readonly string[];
   readonly counts?: boolean;
+  readonly addsModel?: boolean;
   readonly nested?: MemberTable;
   readonly usage?: UsageReader;
 }
@@ -90,7 +96,7 @@ export const NO_NAMES: NameTable = nameTable([]);
 
 export function memberTable(names: MemberNames): MemberTable {
   const { format, leaking = [], generated = [], inputs = [], callers = [], models = [], counts = true } = names;
-  const { nested = null, usage = chatUsage, leakingInUsage = [] } = names;
+  const { addsModel = true, nested = null, usage = chatUsage, leakingInUsage = [] } = names;
   const leaks = of(leaking, LEAKING);
   return {
     topLevel: nameTable([...leaks, ...Object.entries(format)]),
@@ -103,6 +109,7 @@ export function memberTable(names: MemberNames): MemberTable {
     ]),
     ofUsage: nameTable([...leaks, ['model', MODEL]], of(leakingInUsage, LEAKING)),
     counts,
+    addsModel,
     nested,
     usage,
   };

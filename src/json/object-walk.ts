@@ -31,6 +31,7 @@ import {
   kindAmong,
   kindOfEscaped,
   LEAKING,
+  META,
   type MemberTable,
   MODEL,
   type NameTable,
@@ -109,7 +110,7 @@ export class ObjectWalk implements HiddenSpans {
   /** The span of the last non-empty `usage` object; usageStart is -1 without one. */
   usageStart = -1;
   usageEnd = -1;
-  /** The same of one within: in `x_groq`, or in a choice, as Moonshot tells it. */
+  /** The same of one within: in `x_groq`, in `meta`, or in a choice, as Moonshot tells it. */
   innerUsageStart = -1;
   innerUsageEnd = -1;
   /** The id of an answer that may name what is behind, without its quotes; idStart is -1 without one. */
@@ -259,7 +260,7 @@ export class ObjectWalk implements HiddenSpans {
       this.usageStart = start;
       this.usageEnd = end;
     } else if (kind === CHOICES || kind === RESULT) {
-      this.hasResult = first === OPEN_BRACKET;
+      this.hasResult = first === OPEN_BRACKET || (kind === RESULT && this.hasResult); // of reranking either of two
       if (this.hasResult && spaceEnd(b, start + 1, end, lineEnds) === end - 1) this.emptyChoicesAt = end - 1;
     } else if (kind === CODED_ID && first === QUOTE) {
       this.idStart = start + 1;
@@ -271,6 +272,8 @@ export class ObjectWalk implements HiddenSpans {
     } else if (kind === TYPE && first === QUOTE) {
       this.typeStart = start + 1;
       this.typeEnd = end - 1;
+    } else if (kind === META && first === OPEN_BRACE) {
+      [this.innerUsageStart, this.innerUsageEnd] = [start, end];
     } else if (kind === NESTED && first === OPEN_BRACE) {
       this.#inner ??= new ObjectWalk(this.#table.nested as MemberTable, this.hidden);
       this.nested = this.#inner;

@@ -49,6 +49,20 @@ export function embeddingUsage(usage: Members): ToldUsage {
   return byTotal(usage, prompt, completion ?? 0, usage.prompt_tokens_details, usage.completion_tokens_details);
 }
 
+/**
+ * The usage of reranking, which has no completion. Cohere and LiteLLM tell it in `meta`, whose members are here beside
+ * those of `usage`: the first count wins that is none of 0.
+ */
+export function rerankUsage(usage: Members): ToldUsage {
+  const { prompt_tokens: prompt, total_tokens: total, tokens, billed_units: billed } = usage;
+  const counts = [prompt, total, membersOf(tokens).input_tokens, membersOf(billed).total_tokens];
+  return toldUsage(
+    counts.find((count) => isCount(count) && count > 0),
+    0,
+    partsOf(usage, null, null),
+  );
+}
+
 /** The usage of a response. */
 export function responsesUsage(usage: Members): ToldUsage {
   const { input_tokens: input, output_tokens: output } = usage;

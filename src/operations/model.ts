@@ -1,4 +1,5 @@
 import { ALLOWED_MODELS, DISABLED_MODELS } from '../domain/gate.ts';
+import { generates } from '../domain/model.ts';
 import { refusal } from '../domain/refusal.ts';
 import { pricesOf } from '../domain/settings/model.ts';
 import {
@@ -43,13 +44,12 @@ export function removeModel(sql: Sql, name: ModelName): Promise<ModelRow> {
 function free(model: ModelRow): Mistake[] {
   const { slug, kind } = model;
   const { input, output } = pricesOf(model);
-  const isEmbedding = kind === 'embedding'; // embeddings have no completion tokens
   const passed =
     input === '0' && output === '0'
       ? `${slug} costs nothing: this model is free`
       : input === '0'
         ? `${slug} has an input price of 0: its prompt tokens are free`
-        : output === '0' && !isEmbedding && `${slug} has an output price of 0: its completion tokens are free`;
+        : output === '0' && generates(kind) && `${slug} has an output price of 0: its completion tokens are free`;
   return passed ? [{ pointer: '#/prices', detail: 'may have been forgotten', severity: 'ask', passed }] : [];
 }
 

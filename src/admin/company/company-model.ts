@@ -3,7 +3,7 @@ import { type Catalogue, listModels as listedModels, type ModelState, modelState
 import type { Words } from '../../domain/language/en.ts';
 import { wordsOf } from '../../domain/language/language.ts';
 import { ENGLISH } from '../../domain/languages.ts';
-import { comingPrices, type Model, modelEntry } from '../../domain/model.ts';
+import { comingPrices, generates, type Model, modelEntry } from '../../domain/model.ts';
 import type { PriceUnit } from '../../domain/price.ts';
 import { throwNotFound } from '../../domain/refusal.ts';
 import { type PriceName, pricesAmong, pricesOf } from '../../domain/settings/model.ts';
@@ -44,7 +44,7 @@ async function companyPage(c: PageContext): Promise<Response> {
   const playground = `/companies/${id}/playground`;
   const found = pageOf(models, query);
   const price = (name: PriceName) => (model: ModelRow) => {
-    if (name === 'output' && model.kind === 'embedding') return muted(frame.none);
+    if (name === 'output' && !generates(model.kind)) return muted(frame.none);
     const now = pricesOf<string | null>(model)[name];
     return html`${now === null ? muted(words.asInput) : priceText(c, unit, now)}${coming(c, company, model, unit, name)}`;
   };

@@ -1,5 +1,5 @@
 import { readName, readSlug } from '../../domain/field.ts';
-import { likelyKind, proposedSlug } from '../../domain/model.ts';
+import { generates, likelyKind, proposedSlug } from '../../domain/model.ts';
 import { HOSTED, KIND, MODEL, modelPrices, NEW_MODEL, type PriceName } from '../../domain/settings/model.ts';
 import { eachSetting, type Setting, type Settings } from '../../domain/settings/setting.ts';
 import { createModel } from '../../operations/model.ts';
@@ -122,7 +122,7 @@ async function chosenPage(c: PageContext, form: Form): Promise<Response> {
     const slug = proposedSlug(name, taken);
     taken.add(slug);
     const kind = likelyKind(name);
-    const value = (price: PriceName) => (price === 'output' && kind === 'embedding' ? '0' : '');
+    const value = (price: PriceName) => (price === 'output' && !generates(kind) ? '0' : '');
     return html`<fieldset><legend><code>${name}</code></legend><input type="hidden" name="upstream" value="${name}">
 <div class="pair">${field(state, { name: `slug-${at}`, label: 'Model name', value: slug, required: true, hint: 'The name clients use. It never changes.' })}
 ${settingFields(state, settingsAt(at, KIND), { kind })}</div>

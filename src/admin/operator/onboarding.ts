@@ -1,4 +1,5 @@
 import { lines, readEmail, readName } from '../../domain/field.ts';
+import { generates } from '../../domain/model.ts';
 import { type PriceUnit, readPriceIn } from '../../domain/price.ts';
 import { DISABLED, LIMIT_SETTINGS, NAME, OWNERS_SETTINGS, STRICT_CEILINGS } from '../../domain/settings/company.ts';
 import { NEW_KEY, SCOPED } from '../../domain/settings/key.ts';
@@ -97,7 +98,7 @@ function ownPriceFields(c: PageContext, state: FormState, model: ModelRow, unit:
     hint:
       shared[name] === null ? 'All companies: the input price' : `All companies: ${priceText(c, unit, shared[name])}`,
   });
-  const names = model.kind === 'embedding' ? (['input'] as const) : undefined;
+  const names = generates(model.kind) ? undefined : (['input'] as const);
   return html`<fieldset><legend><code>${model.slug}</code></legend>
 ${priceFields(state, unit, priceOf(model.slug), spec, names)}</fieldset>`;
 }

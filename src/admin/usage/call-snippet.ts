@@ -27,7 +27,7 @@ export function callSnippets(
   callable: readonly Model[],
 ) {
   const slugOf = (wanted: Model['kind']) => callable.find(({ kind }) => kind === wanted)?.slug;
-  const [chat, embedding] = [slugOf('chat'), slugOf('embedding')];
+  const [chat, embedding, rerank] = [slugOf('chat'), slugOf('embedding'), slugOf('rerank')];
   const client = `import OpenAI from 'openai';\n\nconst client = new OpenAI({\n  baseURL: '${base}',\n  apiKey: process.env.${variable},\n});\n`;
   const post = (path: string, body: object) =>
     `curl ${base}${path} \\\n  -H ${header} \\\n  -H 'Content-Type: application/json' \\\n  -d '${JSON.stringify(body).replaceAll("'", "'\\''")}'`;
@@ -41,6 +41,13 @@ export function callSnippets(
     return {
       curl: post('/embeddings', { model: embedding, input: 'Hello!' }),
       sdk: `${client}const answer = await client.embeddings.create({\n  model: '${embedding}',\n  input: 'Hello!',\n});\nconsole.log(answer.data[0].embedding.length);`,
+    };
+  }
+  if (may.includes('rerank') && rerank !== undefined) {
+    const asked = { model: rerank, query: 'Hello!', documents: ['Hello there!', 'Goodbye.'] };
+    return {
+      curl: post('/rerank', asked),
+      sdk: `${client}const body = ${JSON.stringify(asked)};\nconst answer = await client.post('/rerank', { body });\nconsole.log(answer.results);`,
     };
   }
   return {

@@ -2,7 +2,7 @@ import { isLimited } from '../../domain/budget.ts';
 import { isAboveLimit } from '../../domain/ceiling.ts';
 import { readEmail, readName, readScope, readSlug, readUuid } from '../../domain/field.ts';
 import { DISABLED_MODELS } from '../../domain/gate.ts';
-import { SCOPES } from '../../domain/key.ts';
+import { SCOPES, USUAL_SCOPES } from '../../domain/key.ts';
 import { CEILINGS, COMPANY, COMPANY_SETTINGS, DISABLED, LIMIT_SETTINGS } from '../../domain/settings/company.ts';
 import { scopesOf } from '../../domain/settings/key.ts';
 import { limitTexts } from '../../domain/settings/limit-text.ts';
@@ -56,7 +56,7 @@ export const companyCommands: readonly Command[] = [
       key_scopes: repeated(
         '--key-scope SCOPE',
         readScope,
-        `scope of the key, ${SCOPES.join(', ')}; default: all; may be repeated`,
+        `scope of the key, ${SCOPES.join(', ')}; default: ${USUAL_SCOPES.join(', ')}; may be repeated`,
       ),
     },
     notes:
@@ -66,7 +66,7 @@ export const companyCommands: readonly Command[] = [
       const { owner, key_name: name, key_scopes: scopes, ...company } = values;
       if (name === undefined && scopes.length > 0) throw new ArgumentError('--key-scope needs --key-name');
       const linkTo = invitationLinks(config, warn);
-      const key = name === undefined ? undefined : { name, scopes: scopes.length === 0 ? SCOPES : scopes };
+      const key = name === undefined ? undefined : { name, scopes: scopes.length === 0 ? USUAL_SCOPES : scopes };
       const asked = { ...company, owner: { email: owner }, key };
       const done = await transact((sql) => onboardCompany(sql, callerOf(context, COMPANY), asked)).catch(toOptions);
       const { token, ...invitation } = done.invitation as MadeInvitation;

@@ -6,6 +6,7 @@ import {
   DELTA,
   ERROR,
   GROQ,
+  META,
   MODEL,
   memberTable,
   NESTED,
@@ -13,7 +14,7 @@ import {
   TYPE,
   USAGE,
 } from '../../json/member-table.ts';
-import { embeddingUsage, messagesUsage, responsesUsage } from '../../json/usage.ts';
+import { embeddingUsage, messagesUsage, rerankUsage, responsesUsage } from '../../json/usage.ts';
 import { isOrdinaryWord } from '../members/ordinary-words.ts';
 import { internalNames, type Model } from '../model.ts';
 
@@ -124,6 +125,17 @@ export const CHAT_ANSWER = memberTable(CHAT);
 
 /** An answer of POST /embeddings. */
 export const EMBEDDING_ANSWER = memberTable({ ...CHAT, usage: embeddingUsage });
+
+/** An answer of POST /rerank. Documents in it are the caller's own. */
+export const RERANK_ANSWER = memberTable({
+  leaking: LISTS.leaking,
+  leakingInUsage: LISTS.leakingInUsage,
+  inputs: ['document'],
+  counts: false,
+  addsModel: false, // Cohere's own answers have no `model`
+  format: { model: MODEL, error: ERROR, errors: ERROR, usage: USAGE, meta: META, results: RESULT, data: RESULT },
+  usage: rerankUsage,
+});
 
 /** An answer of POST /responses. */
 export const RESPONSES_ANSWER = memberTable({

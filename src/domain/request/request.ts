@@ -6,6 +6,7 @@ import {
   countTokensRequest as validateCountTokens,
   embeddingRequest as validateEmbedding,
   messagesRequest as validateMessages,
+  rerankRequest as validateRerank,
   responsesRequest as validateResponses,
 } from './validators.generated.ts';
 
@@ -47,6 +48,12 @@ interface EmbeddingRequest {
   readonly encoding_format?: 'float' | 'base64' | null;
 }
 
+interface RerankRequest {
+  readonly model: string;
+  readonly query: string;
+  readonly documents: readonly (string | object)[];
+}
+
 export interface AssistantRunRequest extends RequestMembers {
   readonly messages: readonly unknown[];
   readonly model_slug?: string | null;
@@ -61,6 +68,7 @@ export const checkResponses = checkerOf<ResponsesRequest>(validateResponses);
 export const checkMessages = checkerOf<MessagesRequest>(validateMessages);
 export const checkCountTokens = checkerOf<MessagesRequest>(validateCountTokens);
 export const checkEmbedding = checkerOf<EmbeddingRequest>(validateEmbedding);
+export const checkRerank = checkerOf<RerankRequest>(validateRerank);
 export const checkAssistantRun = checkerOf<AssistantRunRequest>(validateAssistantRun);
 
 const RUN_TAKES =

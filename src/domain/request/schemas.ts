@@ -83,6 +83,27 @@ export const embeddingRequest = {
   },
 };
 
+/** The most documents of a rerank request: Cohere and its followers take no more. */
+const MOST_DOCUMENTS = 10_000;
+
+export const rerankRequest = {
+  $id: 'rerankRequest',
+  type: 'object',
+  required: ['model', 'query', 'documents'],
+  properties: {
+    model: { type: 'string' },
+    query: { type: 'string' },
+    documents: {
+      type: 'array',
+      minItems: 1,
+      maxItems: MOST_DOCUMENTS,
+      // a list in `content` has images, or whatever an address leads to
+      items: { type: ['string', 'object'], properties: { content: { type: ['string', 'null'] } } },
+    },
+    top_n: { type: ['integer', 'null'], minimum: 1 }, // more than there are means all
+  },
+};
+
 export const assistantRunRequest = {
   $id: 'assistantRunRequest',
   type: 'object',

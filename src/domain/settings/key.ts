@@ -1,6 +1,6 @@
 import { readEndUsers, readName, readScope, readSlug } from '../field.ts';
 import { ALLOWED_MODELS } from '../gate.ts';
-import { END_USERS, type EndUsers, SCOPES, type Scope } from '../key.ts';
+import { END_USERS, type EndUsers, SCOPES, type Scope, USUAL_SCOPES } from '../key.ts';
 import { type End, readMoment } from '../price.ts';
 import { readCidr } from '../request/cidr.ts';
 import { BUDGET, LIMIT_SETTINGS } from './company.ts';
@@ -22,7 +22,7 @@ const scopes = {
   kind: 'list',
   schema: { ...schema.listOf(schema.oneOf(SCOPES), SCOPES.length), minItems: 1 },
   option: '--scope SCOPE',
-  meaning: 'chat, embeddings or assistants',
+  meaning: 'chat, embeddings, assistants or rerank',
   changed: 'its scopes from now on',
   read: readScope,
   isNeeded: true,
@@ -149,8 +149,8 @@ export const EDITED = { ...PURPOSE, ...RESTRICTED };
 /** Every column of `api_keys` that people set. */
 export const KEY = { ...PURPOSE, expires_at, ...RESTRICTED };
 
-/** A new key may do all that a key may, unless somebody says less. */
-export const NEW_KEY = { scopes: SCOPES, end_users: END_USERS[0] };
+/** What a new key has, unless somebody says otherwise. */
+export const NEW_KEY = { scopes: USUAL_SCOPES, end_users: END_USERS[0] };
 
 /** What a key may do. */
 export const scopesOf = (key: Values<typeof SCOPED>) => key.scopes;

@@ -1,5 +1,5 @@
 import { oneOf, readBoolean, readName, readPrice } from '../field.ts';
-import type { ModelKind, TokenInput } from '../model.ts';
+import { MODEL_KINDS, type ModelKind, type TokenInput } from '../model.ts';
 import * as schema from './schema.ts';
 import { type Needed, type New, neededOf, type Setting, type Values } from './setting.ts';
 
@@ -31,7 +31,11 @@ export const PRICES = {
     meaning: 'per 1000 completion tokens',
     read: readPrice,
     isNeeded: true,
-    field: { name: 'output', label: ({ models }) => models.prices['1k'].output, hint: () => '0 for embeddings.' },
+    field: {
+      name: 'output',
+      label: ({ models }) => models.prices['1k'].output,
+      hint: () => '0 for embeddings and reranking.',
+    },
     tokens: 'completion',
     short: 'out',
   } as Price & Needed<string>,
@@ -128,10 +132,10 @@ export const MODEL_SETTINGS = {
   } as Needed<string>,
   kind: {
     kind: 'choice',
-    schema: schema.oneOf(['chat', 'embedding']),
-    option: '--kind chat|embedding',
+    schema: schema.oneOf(MODEL_KINDS),
+    option: `--kind ${MODEL_KINDS.join('|')}`,
     meaning: 'endpoint that it serves',
-    read: oneOf('chat', 'embedding'),
+    read: oneOf(...MODEL_KINDS),
     isNeeded: true,
     field: {
       name: 'kind',
@@ -139,6 +143,7 @@ export const MODEL_SETTINGS = {
       choices: () => [
         ['chat', 'Chat'],
         ['embedding', 'Embedding'],
+        ['rerank', 'Reranking'],
       ],
     },
   } as Needed<ModelKind>,

@@ -1,5 +1,5 @@
 import type { TokenCounts, ToldUsage, UsageDetails } from '../../json/usage.ts';
-import { type Bound, isTextAlone } from '../budget.ts';
+import { type Bound, isTextAlone, mostPaired } from '../budget.ts';
 import { type CacheTokens, costOf, type Prices } from '../money.ts';
 import type { Estimate, Generated } from './estimate.ts';
 import type { Prompt } from './prompt.ts';
@@ -128,7 +128,8 @@ function cacheWithin(prompt: number | null, details: UsageDetails, prices: Price
   return { ...details, cached: isWithin(cached), cacheWrite: isWithin(cacheWrite) };
 }
 
-function mostPrompt({ bytes, pieces, kept }: Prompt, isText: boolean | null): number {
+function mostPrompt({ bytes, pieces, kept, repeated }: Prompt, isText: boolean | null): number {
+  if (repeated !== null) return mostPaired(bytes, repeated) + MOST_ADDED;
   const known = isText ?? (kept !== 'sampled' && isTextAlone(JSON.parse(Buffer.concat(pieces).toString())));
   return known ? bytes + MOST_ADDED : MOST_OF_ANY_MODEL;
 }

@@ -1,4 +1,5 @@
 import { unescapeJson } from '../../json/text-sample.ts';
+import type { Repeated } from '../budget.ts';
 import { type Files, fileOf, NO_FILES, UNKNOWN_FILE } from './file.ts';
 import { countTokens } from './tokens.ts';
 
@@ -39,6 +40,8 @@ export interface Prompt {
   readonly files: Files;
   /** Which of the pieces of a longer body are files. */
   readonly filePieces: ReadonlySet<Buffer> | null;
+  /** What the model reads more than once; null: nothing. */
+  readonly repeated: Repeated | null;
 }
 
 /** The tokens of a prompt: those of text, in all languages alike, and those of files. */
@@ -55,13 +58,14 @@ export function keepPrompt(
   body: readonly Buffer[],
   files: Files = NO_FILES,
   filePieces: ReadonlySet<Buffer> | null = null,
+  repeated: Repeated | null = null,
 ): Prompt {
   const bytes = lengthOf(body);
-  if (bytes <= MAX_COUNTED) return { bytes, pieces: body, kept: 'short', files, filePieces };
+  if (bytes <= MAX_COUNTED) return { bytes, pieces: body, kept: 'short', files, filePieces, repeated };
   // copying samples takes 5 µs, a tenth of a request of 16 KiB, and they are rarely needed
-  if (bytes <= MAX_KEPT) return { bytes, pieces: body, kept: 'long', files, filePieces };
+  if (bytes <= MAX_KEPT) return { bytes, pieces: body, kept: 'long', files, filePieces, repeated };
   const copies = samplesOf(textOf(body, filePieces)).map((piece) => Buffer.from(piece)); // so that the rest of the body can be freed
-  return { bytes, pieces: copies, kept: 'sampled', files, filePieces: null };
+  return { bytes, pieces: copies, kept: 'sampled', files, filePieces: null, repeated };
 }
 
 /** The pieces of a body that are no files. */
@@ -107,8 +111,10 @@ function isSealed(piece: Buffer, from: number, sample: Buffer): boolean {
 
 /** A quick guess at the tokens of a prompt: the text of a body of up to 16 KiB is not counted. */
 export function roughPromptTokens(prompt: Prompt): number {
-  const { bytes, files, kept } = prompt;
-  return Math.ceil(kept === 'short' ? (bytes - files.bytes) / BYTES_PER_TOKEN + files.tokens : promptTokens(prompt));
+  const { bytes, files, kept, repeated } = prompt;
+  if (kept !== 'short') return Math.ceil(promptTokens(prompt));
+  const again = repeated === null ? 0 : repeated.times * repeated.bytes;
+  return Math.ceil((bytes - files.bytes + again) / BYTES_PER_TOKEN + files.tokens);
 }
 
 /** About how many tokens the prompt is. */
@@ -118,8 +124,24 @@ export function promptTokens(prompt: Prompt): number {
 }
 
 /** The same, apart: calls teach what a text weighs, and nothing of files. */
-export function countPrompt({ bytes, pieces, kept, files, filePieces }: Prompt): PromptTokens {
-  if (kept === 'short') return bodyTokens(Buffer.concat(pieces).toString());
+export function countPrompt(prompt: Prompt): PromptTokens {
+  const { repeated } = prompt;
+  const found = countOnce(prompt);
+  if (repeated !== null) found.text += repeated.times * textTokens(repeated);
+  return found;
+}
+
+/** The tokens of a text of which the beginning is kept. */
+function textTokens({ beginning, bytes }: Repeated): number {
+  const text = unescapeJson(beginning.toString('utf8', 0, beginning.length));
+  return (countTokens(text) * bytes) / Math.max(1, beginning.length);
+}
+
+function countOnce({ bytes, pieces, kept, files, filePieces, repeated }: Prompt): PromptTokens {
+  if (kept === 'short') {
+    const body = Buffer.concat(pieces).toString();
+    return repeated === null ? bodyTokens(body) : rerankTokens(body);
+  }
   let tokens = 0;
   let size = 0;
   const samples = kept === 'sampled' ? pieces : samplesOf(textOf(pieces, filePieces));
@@ -149,6 +171,13 @@ function bodyTokens(json: string): PromptTokens {
   }
   found.text += jsonTokens(OTHERS.map((name) => body[name]));
   return found;
+}
+
+/** The tokens of a query and of documents, each read once: a text, an object with one, or an object of fields. */
+function rerankTokens(json: string): PromptTokens {
+  const { query, documents } = JSON.parse(json) as { query: string; documents: (string | { text?: unknown })[] };
+  const texts = documents.map((each) => (typeof each === 'object' ? (each.text ?? JSON.stringify(each)) : each));
+  return { text: [query, ...texts].reduce<number>((sum, text) => sum + countTokens(String(text)), 0), files: 0 };
 }
 
 function jsonTokens(values: readonly unknown[]): number {

@@ -1,4 +1,4 @@
-import type { Bound } from '../../domain/budget.ts';
+import type { Bound, Repeated } from '../../domain/budget.ts';
 import type { Company } from '../../domain/company.ts';
 import { isUpstreamsFailure } from '../../domain/errors.ts';
 import { formatEur } from '../../domain/money.ts';
@@ -7,7 +7,7 @@ import { OwnBody } from '../../domain/request/own-body.ts';
 import { scrub } from '../../domain/request/redact.ts';
 import { type Charge, chargeOf, withoutFalseZero } from '../../domain/tokens/charged-tokens.ts';
 import type { Estimate, Generated } from '../../domain/tokens/estimate.ts';
-import type { Files } from '../../domain/tokens/file.ts';
+import { type Files, NO_FILES } from '../../domain/tokens/file.ts';
 import { keepPrompt, type Prompt, roughPromptTokens } from '../../domain/tokens/prompt.ts';
 import { type Admission, FREE_ENDPOINT, type Outcome, usageRecord } from '../../domain/usage.ts';
 import type { ClientResponse } from '../../http/exchange.ts';
@@ -43,6 +43,7 @@ interface MeteredCall {
   readonly limit: number | null;
   readonly request: {
     readonly members: Members;
+    readonly repeated?: Repeated;
     /** Whether its prompt is the text of the body alone; asked where the body is not kept. */
     isTextAlone(): boolean;
   };
@@ -82,7 +83,11 @@ export class CallMeter {
     this.#hold = hold;
     this.#memory = memory;
     this.#members = call.request.members;
-    this.#prompt = keepPrompt(sent, call.body.files, call.body.filePieces);
+    const { files, filePieces } = call.body;
+    const { repeated } = call.request;
+    // fields of documents are text, whatever they hold
+    this.#prompt =
+      repeated === undefined ? keepPrompt(sent, files, filePieces) : keepPrompt(sent, NO_FILES, null, repeated);
     this.#limit = call.limit;
     this.#isTextAlone = this.keepsSent ? null : call.request.isTextAlone();
   }

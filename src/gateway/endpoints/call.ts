@@ -1,4 +1,4 @@
-import type { Bound } from '../../domain/budget.ts';
+import type { Bound, Repeated } from '../../domain/budget.ts';
 import type { Company } from '../../domain/company.ts';
 import type { ErrorFormat, SlugParam } from '../../domain/errors.ts';
 import type { ApiKey, Scope } from '../../domain/key.ts';
@@ -54,6 +54,8 @@ export interface Call {
   readonly check?: (model: Model) => void;
   /** The most tokens that the call lets the model generate; null: no limit. */
   readonly limit: number | null;
+  /** What the model reads more than once; absent: nothing. */
+  readonly repeated?: Repeated;
   /** Whether the prompt has no more tokens than the body has bytes; needed only where the body is not kept. */
   isTextAlone(): boolean;
   /** The most that the call can use; needed only where the budget is strict or tokens are limited. */

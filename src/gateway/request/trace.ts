@@ -117,9 +117,10 @@ class Spans implements RequestTrace {
   #client(summary: RequestSummary, slug: string, now: number): string {
     const { exporter, provider } = this.#options;
     const { endedAt, streamedAt } = summary.reply;
-    const operation = summary.endpoint === 'embeddings' ? 'embeddings' : 'chat';
+    const { endpoint } = summary;
+    const operation = endpoint === 'embeddings' || endpoint === 'rerank' ? endpoint : 'chat';
     const attributes = [
-      operation === 'chat' ? CHAT : EMBEDDINGS,
+      OPERATIONS[operation],
       text('gen_ai.provider.name', provider),
       text('gen_ai.request.model', slug),
       text('gen_ai.response.model', slug),
@@ -166,8 +167,11 @@ const METHODS: Readonly<Record<string, string>> = Object.fromEntries(
 const OTHER_METHOD = text('http.request.method', '_OTHER');
 const HTTP = text('url.scheme', 'http');
 const HTTPS = text('url.scheme', 'https');
-const CHAT = text('gen_ai.operation.name', 'chat');
-const EMBEDDINGS = text('gen_ai.operation.name', 'embeddings');
+const OPERATIONS = {
+  chat: text('gen_ai.operation.name', 'chat'),
+  embeddings: text('gen_ai.operation.name', 'embeddings'),
+  rerank: text('gen_ai.operation.name', 'rerank'),
+};
 const STREAM = boolean('gen_ai.request.stream', true);
 
 /** The value of the one `traceparent` header; null where there is none, or several. */

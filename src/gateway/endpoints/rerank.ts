@@ -1,0 +1,64 @@
+import { boundRerank, type Repeated } from '../../domain/budget.ts';
+import { REFERENCE_ERRORS, unsupportedParameter } from '../../domain/errors.ts';
+import { RERANK_ANSWER } from '../../domain/request/answer-members.ts';
+import { checkRerank } from '../../domain/request/request.ts';
+import { type Member, memberNamed } from '../../json/members.ts';
+import { JsonRelay, renderEdited } from '../answer/json-relay.ts';
+import type { ValidBody } from '../request/body.ts';
+import { modelEdit } from '../request/model-names.ts';
+import type { Call, Operation } from './call.ts';
+import { costCenterOf } from './cost-center.ts';
+import { validateBody } from './validate.ts';
+
+/** POST /rerank (contract section 5). */
+export const rerank: Operation = {
+  endpoint: 'rerank',
+  scope: 'rerank',
+  kind: 'rerank',
+  upstreamPath: '/rerank',
+  errors: REFERENCE_ERRORS,
+  takesApiKeyHeader: false,
+  read(services, body): Call {
+    const valid = validateBody(body, RULES, services.steering);
+    const { members } = valid;
+    if (memberNamed(members, TEXTS) !== undefined) throw unsupportedParameter(TEXTS, IN_PLACE);
+    const { name, removal } = costCenterOf(valid, services.settings.costCenterMember);
+    const repeated = repeatedIn(valid);
+    return {
+      slug: valid.request.model,
+      slugParam: 'model',
+      members,
+      costCenter: name,
+      limit: 0,
+      repeated,
+      isTextAlone: () => true,
+      bound: (model) => boundRerank(body.length, repeated, model.prices),
+      // the format has no metadata
+      forward: (upstream) => body.edited([modelEdit(members, upstream), ...removal]),
+      answer: (reply, meter) => new JsonRelay(reply, meter, renderEdited, RERANK_ANSWER),
+    };
+  },
+};
+
+/** `return_documents` shows the caller's own documents; other members of such names show what is behind. */
+const RULES = { check: checkRerank, governed: ['model', 'query', 'documents'], own: ['return_documents'] };
+
+/** With this member llama.cpp answers as TEI does, which tells no usage. */
+const TEXTS = 'texts';
+const IN_PLACE = " Documents are sent as 'documents'.";
+
+/** How much of a query is kept to estimate its tokens. */
+const KEPT_BYTES = 2048;
+
+function repeatedIn({ request, body, members }: ValidBody<{ documents: readonly unknown[] }>): Repeated {
+  const query = memberNamed(members, 'query') as Member;
+  const documents = memberNamed(members, 'documents') as Member;
+  const start = query.valueStart + 1;
+  const end = query.valueEnd - 1;
+  return {
+    times: request.documents.length - 1,
+    around: body.length - (documents.valueEnd - documents.valueStart),
+    bytes: end - start,
+    beginning: Buffer.from(body.slice(start, Math.min(end, start + KEPT_BYTES))),
+  };
+}
