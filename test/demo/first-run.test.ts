@@ -25,9 +25,9 @@ t.test(
       const actors = await sql`select distinct actor from audit_log`;
       return { counts, keys: [...keys], actors: [...actors] };
     });
-    t.same(made.counts, { companies: 1, models: 3, assistants: 1, operators: 1 });
+    t.same(made.counts, { companies: 1, models: 4, assistants: 1, operators: 1 });
     t.match(made.keys, [
-      { digest: digestOf(first.key), created_by: 'make run', scopes: ['chat', 'embeddings', 'assistants'] },
+      { digest: digestOf(first.key), created_by: 'make run', scopes: ['chat', 'embeddings', 'assistants', 'rerank'] },
     ]);
     t.same(made.actors, [{ actor: 'make run' }]);
 

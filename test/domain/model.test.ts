@@ -30,5 +30,7 @@ t.test('the kind is guessed from the name', async (t) => {
     'all-MiniLM-L6',
   ])
     t.equal(likelyKind(name), 'embedding', name);
+  for (const name of ['BAAI/bge-reranker-v2-m3', 'rerank-v3.5', 'Qwen3-Reranker-0.6B'])
+    t.equal(likelyKind(name), 'rerank', name);
   for (const name of ['gpt-4o', 'llama-3.1-8b', 'phi-e52', 'command-r']) t.equal(likelyKind(name), 'chat', name);
 });

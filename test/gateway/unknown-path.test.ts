@@ -34,7 +34,7 @@ t.test('an endpoint that this gateway does not have is named as such, with what 
     '/fine_tuning/jobs': /fine-tuning.*GET \/models/,
     '/vector_stores/vs_1': /POST \/embeddings/,
     '/realtime?model=x': /realtime/,
-    '/rerank': /reranking/,
+    '/score': /no endpoint for scores.*POST \/rerank/,
     '/organization/usage/embeddings': /no endpoint.*GET \/usage/,
     '/responses/resp_1': /stored responses.*POST \/responses/,
     '/responses/resp_1/cancel': /POST \/responses/,

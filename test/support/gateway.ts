@@ -4,6 +4,7 @@ import postgres, { type Sql } from 'postgres';
 import type { Test } from 'tap';
 import { openApp } from '../../src/app.ts';
 import { readConfig } from '../../src/config.ts';
+import type { ModelKind } from '../../src/domain/model.ts';
 import { createLog } from '../../src/log.ts';
 import { parseDatabaseUrl } from '../../src/store/connection/address.ts';
 import { ask } from './client.ts';
@@ -49,7 +50,7 @@ export interface CompanySettings {
 
 export interface ModelSettings {
   readonly upstream: string;
-  readonly kind?: 'chat' | 'embedding';
+  readonly kind?: ModelKind;
   readonly eu?: boolean;
   /** EUR per 1000 tokens, as decimal text. */
   readonly input?: string;

@@ -218,6 +218,9 @@ t.test('impossible values are refused with the right exit code', async (t) => {
     err: /would never work: give a later time/,
   });
   t.match(await create(), { code: 64, err: /missing --scope/ });
-  t.match(await create('--scope', 'admin'), { code: 64, err: /--scope must be chat, embeddings or assistants/ });
+  t.match(await create('--scope', 'admin'), {
+    code: 64,
+    err: /--scope must be chat, embeddings, assistants or rerank/,
+  });
   t.match(await create('--scope', 'chat', '--expires', 'soon'), { code: 64, err: /--expires must be an ISO time/ });
 });
