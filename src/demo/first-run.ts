@@ -1,7 +1,6 @@
 import { randomBytes } from 'node:crypto';
-import { SCOPES } from '../domain/key.ts';
 import { hashPassword } from '../domain/password.ts';
-import { NEW_KEY } from '../domain/settings/key.ts';
+import { TRIAL_KEY } from '../domain/settings/key.ts';
 import { DEMO_ACTOR as ACTOR, DEMO_COMPANY as COMPANY, DEMO_ASSISTANT, DEMO_MODELS } from '../domain/wording/demo.ts';
 import { insertAssistant } from '../store/company/assistant.ts';
 import { insertCompany, listCompanies } from '../store/company/company.ts';
@@ -62,8 +61,7 @@ export async function welcome(db: Database, keyPrefix: string): Promise<Welcome>
     const { key } = await insertKey(sql, keyPrefix, {
       company_id: companyId,
       name: 'first key',
-      ...NEW_KEY,
-      scopes: SCOPES,
+      ...TRIAL_KEY,
       created_by: ACTOR,
     });
     return { companyId, first: { key, login }, operator: OPERATOR };

@@ -152,5 +152,8 @@ export const KEY = { ...PURPOSE, expires_at, ...RESTRICTED };
 /** What a new key has, unless somebody says otherwise. */
 export const NEW_KEY = { scopes: USUAL_SCOPES, end_users: END_USERS[0] };
 
+/** A key that may do all, to try it out. */
+export const TRIAL_KEY = { ...NEW_KEY, scopes: SCOPES };
+
 /** What a key may do. */
 export const scopesOf = (key: Values<typeof SCOPED>) => key.scopes;
