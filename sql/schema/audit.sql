@@ -111,6 +111,12 @@ create trigger audit_changed after update of input, output, cache_read, cache_wr
   for each row when (not old.applied) execute function audit_price('shown');
 create trigger audit_withdrawn after delete on model_prices
   for each row when (not old.applied) execute function audit_price('shown');
+create trigger audit_coming after insert on company_price_factors
+  for each row when (not new.applied) execute function audit_price('hidden');
+create trigger audit_changed after update of factor on company_price_factors
+  for each row when (not old.applied) execute function audit_price('hidden');
+create trigger audit_withdrawn after delete on company_price_factors
+  for each row when (not old.applied) execute function audit_price('hidden');
 create trigger audit after insert or delete or update of slug, company_id, valid_from, input, output, cache_read, cache_write
   on model_cost_prices for each row execute function audit_price('hidden');
 

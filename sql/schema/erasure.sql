@@ -27,6 +27,7 @@ create trigger open_only before update on companies for each row
   when (old.closed_at is not null and new.closed_at is not null) execute function refuse_closed();
 create trigger open_only before insert or update or delete on models for each row execute function refuse_closed();
 create trigger open_only before insert or delete or update of input, output, cache_read, cache_write on model_prices for each row execute function refuse_closed();
+create trigger open_only before insert or delete or update of factor on company_price_factors for each row execute function refuse_closed();
 create trigger open_only before insert or update or delete on assistants for each row execute function refuse_closed();
 create trigger open_only before insert or update or delete on invitations for each row execute function refuse_closed();
 create trigger open_only before insert or update or delete on oidc_groups for each row execute function refuse_closed();
@@ -70,6 +71,7 @@ insert into personal_data (table_name, column_name, kind, word) values
   ('assistants', '', 'row', null),
   ('model_prices', 'changed_by', 'address', null),
   ('model_cost_prices', 'changed_by', 'address', null),
+  ('company_price_factors', 'changed_by', 'address', null),
   ('users', 'email', 'address', null),
   ('users', 'oidc_group', 'text', null),
   ('users', '', 'row', null),

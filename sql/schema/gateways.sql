@@ -66,6 +66,13 @@ create trigger announce_changed after update of input, output, cache_read, cache
   for each row when (not old.applied) execute function announce_row('model', 'company_id');
 create trigger announce_withdrawn after delete on model_prices
   for each row when (not old.applied) execute function announce_row('model', 'company_id');
+-- likewise of `companies`
+create trigger announce_coming after insert on company_price_factors
+  for each row when (not new.applied) execute function announce_row('company', 'company_id');
+create trigger announce_changed after update of factor on company_price_factors
+  for each row when (not old.applied) execute function announce_row('company', 'company_id');
+create trigger announce_withdrawn after delete on company_price_factors
+  for each row when (not old.applied) execute function announce_row('company', 'company_id');
 -- not last_used_at: it moves with every batch
 create trigger announce after insert or delete or update of company_id, digest, scopes, expires_at, revoked_at,
     requests_per_minute, tokens_per_minute, max_concurrent, allowed_model_slugs, monthly_budget_eur, daily_budget_eur, allowed_cidrs, end_users

@@ -1,4 +1,4 @@
--- Models with the history of their prices, and assistants. `models` keeps the present price, which any program may write;
+-- Models with the history of their prices, the factors of companies on them, and assistants. `models` keeps the present price, which any program may write;
 -- a trigger then writes a row of history. A price that begins at a date is a row with a later valid_from. Gateways know it
 -- beforehand and switch by their own clocks; apply_due_prices() then brings the columns of `models` up to date.
 
@@ -144,7 +144,143 @@ create function is_of_closed(company uuid) returns boolean language sql stable s
   select exists (select from companies c where c.id = company and c.closed_at is not null)
 $$;
 
--- Brings the columns of `models` up to date: two seconds after the date, so that a gateway whose clock is behind
+-- The factor of a company on its prices: as prices are, it is a column that any program may write, with a history, and a
+-- row with a later valid_from is a factor that begins at a date. Companies without a row have the factor 1.
+create table company_price_factors (
+  id          uuid primary key default gen_random_uuid(),
+  -- no foreign key: history outlives the company
+  company_id  uuid not null,
+  valid_from  timestamptz not null check (isfinite(valid_from)),
+  factor      numeric not null check (factor > 0 and factor <= 1000 and min_scale(factor) <= 6),
+  applied     boolean not null default false,
+  changed_by  text not null default audit_actor(),
+  created_at  timestamptz not null default now()
+) with (fillfactor = 90);
+comment on table company_price_factors is 'the factor on the prices of each company since when; what has begun is never changed or removed; for operators only';
+comment on column company_price_factors.applied is 'false: it has not reached companies.price_factor yet';
+create unique index company_price_factors_once on company_price_factors (company_id, valid_from);
+create index company_price_factors_coming on company_price_factors (valid_from) where not applied;
+
+-- A factor that holds from now on; null: the company is gone, and what was to begin with it.
+create function begin_price_factor(company uuid, new_factor numeric) returns void
+language plpgsql set search_path from current as $$
+declare
+  latest company_price_factors;
+begin
+  select * into latest from company_price_factors f
+  where f.company_id = company and (f.applied or f.valid_from <= clock_timestamp())
+  order by valid_from desc limit 1;
+  if new_factor is null then
+    delete from company_price_factors f where f.company_id = company and not f.applied and f.valid_from > clock_timestamp();
+  end if;
+  update company_price_factors f set applied = true
+  where f.company_id = company and not f.applied and f.valid_from <= clock_timestamp();
+  if coalesce(latest.factor, 1) = coalesce(new_factor, 1) then return; end if;
+  insert into company_price_factors (company_id, valid_from, factor, applied)
+  values (company, greatest(clock_timestamp(), latest.valid_from + interval '1 microsecond'), coalesce(new_factor, 1), true);
+end $$;
+revoke execute on function begin_price_factor from public;
+
+-- With the rights of the owner, as record_model_price.
+create function record_price_factor() returns trigger language plpgsql security definer set search_path from current as $$
+begin
+  if tg_op = 'DELETE' or (tg_op = 'UPDATE' and old.id <> new.id) then perform begin_price_factor(old.id, null); end if;
+  if tg_op = 'INSERT' or (tg_op = 'UPDATE' and (old.id, old.price_factor) is distinct from (new.id, new.price_factor)) then
+    perform begin_price_factor(new.id, new.price_factor);
+  end if;
+  return null;
+end $$;
+create trigger record_factor after delete or update of id, price_factor on companies
+  for each row execute function record_price_factor();
+-- a company that was removed ended with the factor 1
+create trigger record_first_factor after insert on companies
+  for each row when (new.price_factor <> 1) execute function record_price_factor();
+
+create function end_price_factors() returns trigger language plpgsql security definer set search_path from current as $$
+begin
+  perform begin_price_factor(company_id, null) from (select distinct company_id from company_price_factors) as known;
+  return null;
+end $$;
+create trigger record_factors after truncate on companies for each statement execute function end_price_factors();
+
+-- What others may do here, as guard_model_prices.
+create function guard_price_factors() returns trigger language plpgsql security definer set search_path from current as $$
+declare
+  soonest timestamptz := clock_timestamp() + interval '5 seconds';
+begin
+  if tg_op = 'TRUNCATE' then
+    raise exception 'company_price_factors is append-only' using errcode = 'restrict_violation';
+  end if;
+  if pg_trigger_depth() > 1 then return coalesce(new, old); end if;
+  if tg_op = 'UPDATE' and to_jsonb(new) - 'applied' = to_jsonb(old) - 'applied' and new.applied and old.valid_from <= clock_timestamp() then
+    return new;
+  end if;
+  if tg_op = 'UPDATE' and to_jsonb(new) - 'changed_by' = to_jsonb(old) - 'changed_by' then
+    if is_erasing() then return new; end if;
+  end if;
+  if tg_op <> 'INSERT' and (old.applied or old.valid_from < soonest) then
+    raise exception 'a price factor that has begun, or begins within 5 seconds, cannot be changed or withdrawn'
+      using errcode = 'restrict_violation', constraint = 'price_factor_begun';
+  end if;
+  if tg_op = 'DELETE' then return old; end if;
+  if new.valid_from < soonest then
+    raise exception 'a price factor begins at least 5 seconds from now: what has begun cannot be changed'
+      using errcode = 'restrict_violation', constraint = 'price_factor_begun';
+  end if;
+  -- locked, so that it is not removed meanwhile
+  perform from companies c where c.id = new.company_id for key share;
+  if not found then
+    raise exception 'there is no such company' using errcode = 'foreign_key_violation', constraint = 'price_factor_company';
+  end if;
+  new.applied := false;
+  new.changed_by := audit_actor();
+  return new;
+end $$;
+create trigger guard before insert or update or delete on company_price_factors for each row execute function guard_price_factors();
+create trigger append_only before truncate on company_price_factors for each statement execute function guard_price_factors();
+
+-- A price times a factor is a price again, of at most 12 decimals, so that no digit is lost. Whoever sets a price is
+-- refused if it does not fit the factors that hold or are to come, and whoever sets a factor if a price does not fit it.
+create function fits_factor(price numeric, factor numeric) returns boolean language sql immutable as $$
+  select coalesce(price * factor < 1e6 and min_scale(price * factor) <= 12, true)
+$$;
+
+create function check_factor(model_prices, numeric) returns void language plpgsql set search_path from current as $$
+begin
+  if not fits_factor($1.input, $2) or not fits_factor($1.output, $2) or not fits_factor($1.cache_read, $2) or not fits_factor($1.cache_write, $2) then
+    raise exception 'A price of % would have more than 12 decimals, or be 1000000 or more, times the price factor %.', $1.slug, trim_scale($2)
+      using errcode = 'check_violation', constraint = 'price_fits_factor';
+  end if;
+end $$;
+
+create function check_factor_of_prices() returns trigger language plpgsql security definer set search_path from current as $$
+begin
+  -- prices do not wait for each other; a factor waits for all, and they for it
+  perform pg_advisory_xact_lock_shared(hashtext('tollgate price factors'));
+  perform check_factor(new, f.factor) from (
+    select c.price_factor as factor from companies c
+    where c.price_factor <> 1 and (new.company_id is null or c.id = new.company_id)
+    union
+    select p.factor from company_price_factors p where not p.applied and (new.company_id is null or p.company_id = new.company_id)) f;
+  return null;
+end $$;
+create trigger fits after insert or update of input, output, cache_read, cache_write on model_prices
+  for each row when (new.input is not null) execute function check_factor_of_prices();
+
+create function check_prices_of_factor() returns trigger language plpgsql security definer set search_path from current as $$
+begin
+  perform pg_advisory_xact_lock(hashtext('tollgate price factors'));
+  perform check_factor(p, new.factor) from model_prices p
+  where (p.company_id is null or p.company_id = new.company_id) and (not p.applied
+    or exists (select from models m where m.slug = p.slug and m.company_id is not distinct from p.company_id
+      and p.valid_from = (select max(o.valid_from) from model_prices o
+        where o.slug = p.slug and o.company_id is not distinct from p.company_id and o.applied)));
+  return null;
+end $$;
+create trigger fits after insert or update of factor on company_price_factors
+  for each row when (new.factor <> 1) execute function check_prices_of_factor();
+
+-- Brings the columns of `models` and `companies` up to date: two seconds after the date, so that a gateway whose clock is behind
 -- by less than that still switches at the date. Any number of gateways may call it. Returns in how many seconds
 -- it is to be called again; null while nothing is to come.
 create function apply_due_prices() returns float8 language plpgsql set search_path from current as $$
@@ -152,6 +288,7 @@ declare
   owner record;
   model uuid;
   due   model_prices;
+  factor company_price_factors;
 begin
   for owner in
     select distinct slug, company_id from model_prices p
@@ -174,13 +311,38 @@ begin
     update model_prices p set applied = true
     where p.slug = owner.slug and p.company_id is not distinct from owner.company_id and not p.applied and p.valid_from <= due.valid_from;
   end loop;
-  return (select extract(epoch from min(valid_from) - clock_timestamp()) + 2 from model_prices p
-    where not applied and not is_of_closed(p.company_id));
+  for owner in
+    select distinct company_id from company_price_factors f
+    where not applied and valid_from <= clock_timestamp() - interval '2 seconds' and not is_of_closed(f.company_id)
+  loop
+    perform from companies c where c.id = owner.company_id for update skip locked;
+    continue when not found;
+    select * into factor from company_price_factors f
+    where f.company_id = owner.company_id and not f.applied and f.valid_from <= clock_timestamp()
+    order by valid_from desc limit 1;
+    continue when not found;
+    perform set_config('tollgate.actor', factor.changed_by, true);
+    update companies c set price_factor = factor.factor where c.id = owner.company_id and c.price_factor <> factor.factor;
+    update company_price_factors f set applied = true
+    where f.company_id = owner.company_id and not f.applied and f.valid_from <= factor.valid_from;
+  end loop;
+  return (select extract(epoch from min(valid_from) - clock_timestamp()) + 2 from (
+    select valid_from from model_prices p where not applied and not is_of_closed(p.company_id)
+    union all
+    select valid_from from company_price_factors f where not applied and not is_of_closed(f.company_id)) as coming);
 end $$;
 
--- The price of a model for a company at an instant: that of its own model, or of the shared one. No row: there
--- was no such model.
-create function model_price(model_slug text, company uuid, at timestamptz)
+-- The factor on the prices of a company at an instant, and since when; null: always. One row.
+create function price_factor(company uuid, at timestamptz) returns table (factor numeric, valid_from timestamptz)
+language sql stable set search_path from current as $$
+  select coalesce(max(f.factor), 1), max(f.valid_from) from (
+    select h.factor, h.valid_from from company_price_factors h where h.company_id = company and h.valid_from <= at
+    order by h.valid_from desc limit 1) f
+$$;
+
+-- The price of a model for a company at an instant before the factor of the company: that of its own model, or of the
+-- shared one. No row: there was no such model.
+create function list_price(model_slug text, company uuid, at timestamptz)
 returns table (company_id uuid, valid_from timestamptz, input numeric, output numeric, cache_read numeric, cache_write numeric)
 language sql stable set search_path from current as $$
   select p.company_id, p.valid_from, p.input, p.output, p.cache_read, p.cache_write from (
@@ -192,6 +354,15 @@ language sql stable set search_path from current as $$
      from model_prices s where s.slug = model_slug and s.company_id is null and s.valid_from <= at
      order by s.valid_from desc limit 1)) as p
   where p.input is not null order by p.company_id nulls last limit 1
+$$;
+
+-- What a company pays for a model at an instant: the list price times the factor, since the later of both began.
+create function model_price(model_slug text, company uuid, at timestamptz)
+returns table (company_id uuid, valid_from timestamptz, input numeric, output numeric, cache_read numeric, cache_write numeric, factor numeric)
+language sql stable set search_path from current as $$
+  select p.company_id, greatest(p.valid_from, f.valid_from), p.input * f.factor, p.output * f.factor,
+    p.cache_read * f.factor, p.cache_write * f.factor, f.factor
+  from list_price(model_slug, company, at) p, price_factor(company, at) f
 $$;
 
 -- What the operator pays. No tenant may read it: neither by a grant nor in the audit log, whose entries about it

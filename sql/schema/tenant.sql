@@ -13,7 +13,7 @@ do $$
 declare
   name text;
 begin
-  foreach name in array array['companies', 'models', 'model_prices', 'model_cost_prices', 'assistants', 'api_keys', 'key_reveals',
+  foreach name in array array['companies', 'company_price_factors', 'models', 'model_prices', 'model_cost_prices', 'assistants', 'api_keys', 'key_reveals',
     'users', 'oidc_groups', 'invitations', 'alert_receivers', 'cost_center_budgets', 'admin_tokens', 'chat_usage', 'api_usage', 'upstream_costs', 'monthly_spend', 'usage_daily',
     'usage_company_days', 'usage_key_months', 'usage_details', 'usage_end_user_days', 'end_users', 'upstream_cost_monthly',
     'statements', 'statement_rows', 'late_usage', 'budget_reservations', 'budget_alerts', 'events', 'request_trail',
@@ -21,7 +21,7 @@ begin
   loop
     execute format('alter table %I enable row level security', name);
   end loop;
-  foreach name in array array['assistants', 'end_users', 'key_reveals', 'users', 'oidc_groups', 'invitations', 'alert_receivers', 'cost_center_budgets', 'admin_tokens', 'chat_usage', 'api_usage',
+  foreach name in array array['company_price_factors', 'assistants', 'end_users', 'key_reveals', 'users', 'oidc_groups', 'invitations', 'alert_receivers', 'cost_center_budgets', 'admin_tokens', 'chat_usage', 'api_usage',
     'monthly_spend', 'statements', 'statement_rows', 'late_usage', 'budget_reservations', 'budget_alerts', 'events', 'request_trail', 'audit_log']
   loop
     execute format('create policy own on %I using (is_visible(company_id))', name);
@@ -83,6 +83,7 @@ insert into tenant_grants (privilege) values
   ('select (id, name, company_id, access, created_at, created_by, expires_at, last_used_at, revoked_at), insert, update (revoked_at) on admin_tokens'),
   -- not who changed a price
   ('select (id, slug, company_id, valid_from, input, output, cache_read, cache_write, applied) on model_prices'),
+  ('select (company_id, valid_from, factor, applied) on company_price_factors'),
   ('select (id, at, company_id, kind, subject, body) on events'),
   -- not what the upstream said
   ('select (company_id, occurred_at, request_id, api_key_id, status, duration_ms, added_us, first_event_ms, endpoint, model_slug, asked, code, param, outcome, prompt_tokens, completion_tokens, cost_eur) on request_trail');

@@ -1,5 +1,5 @@
 import type { Limits } from './limits.ts';
-import type { Model } from './model.ts';
+import type { Model, PriceFactors } from './model.ts';
 import type { Femto } from './money.ts';
 
 /** A company's settings and models as the gates read them (spec section 2.9). */
@@ -20,4 +20,8 @@ export interface Company {
   /** Models of this company only; they take precedence over shared ones of the same slug. */
   readonly ownModels: ReadonlyMap<string, Model>;
   readonly sharedModels: ReadonlyMap<string, Model>;
+  /** The factors in the prices of these models; null: there is none, and none is to come. */
+  readonly factors: PriceFactors | null;
+  /** The shared models before the factors; the same map where there is none. */
+  readonly listedModels: ReadonlyMap<string, Model>;
 }

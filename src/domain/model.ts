@@ -1,4 +1,4 @@
-import type { Prices } from './money.ts';
+import { type Prices, timesFactor } from './money.ts';
 
 /** What models do: each kind has endpoints of its own. */
 export const MODEL_KINDS = ['chat', 'embedding', 'rerank'] as const;
@@ -28,6 +28,26 @@ export interface ComingPrice {
   /** Milliseconds since the epoch; a part of one is possible. */
   readonly from: number;
   readonly model: Model;
+}
+
+/** The factors of a company on its prices, as exact decimal text: the one that holds, and each that begins at a date. */
+export type PriceFactors = readonly { readonly from: number; readonly factor: string }[];
+
+/** The model with its prices times the factors of a company, each from the instant on when it begins. */
+export function withFactors(model: Model, factors: PriceFactors, n = 0): Model {
+  const { next } = model;
+  const price = next?.from ?? Number.POSITIVE_INFINITY;
+  const factor = factors[n + 1]?.from ?? Number.POSITIVE_INFINITY;
+  const from = Math.min(price, factor);
+  const then = price === from && next !== null ? next.model : model;
+  return {
+    ...model,
+    prices: timesFactor(model.prices, (factors[n] as PriceFactors[number]).factor),
+    next:
+      from === Number.POSITIVE_INFINITY
+        ? null
+        : { from, model: withFactors(then, factors, factor === from ? n + 1 : n) },
+  };
 }
 
 /** The model with the prices of an instant. @param at milliseconds since the epoch */

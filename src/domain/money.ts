@@ -113,6 +113,19 @@ export function parsePrices(
   };
 }
 
+/** Prices times a factor, exact: a product has at most 12 decimals (check_factor in sql/schema/models.sql). @param factor decimal text */
+export function timesFactor({ texts }: Prices, factor: string): Prices {
+  const times = (price: string) => formatDecimal(parseDecimal(price, 12) * parseDecimal(factor, 6), 18);
+  const { input, output, cache_read, cache_write } = texts;
+  return parsePrices(times(input), times(output), cache_read && times(cache_read), cache_write && times(cache_write));
+}
+
+/** What a cost would be with another factor on the prices, to the nearest femto-EUR: exact where the prices fit it. */
+export function costAtFactor(cost: Femto, was: string, factor: string): Femto {
+  const [before, after] = [parseDecimal(was, 6), parseDecimal(factor, 6)];
+  return (2n * cost * after + before) / (2n * before);
+}
+
 /**
  * Cost of one call in femto-EUR (spec section 8, rule 3): (prompt_tokens / 1000) × input price + (completion_tokens / 1000)
  * × output price; of prompt tokens with a price of their own that price. In parts: store/statement/cost.ts.

@@ -1,7 +1,10 @@
 import { type Budgets, isLimited, PERIODS } from '../domain/budget.ts';
 import { checkCeilings, isAboveLimit, isUsedUp } from '../domain/ceiling.ts';
 import { DISABLED_MODELS as DISABLED } from '../domain/gate.ts';
+import { costAtFactor, formatEur, parseEur } from '../domain/money.ts';
+import type { Moment } from '../domain/price.ts';
 import type { Refusal } from '../domain/refusal.ts';
+import { actorName } from '../domain/wording/change-text.ts';
 import {
   type CompanyChanges,
   type CompanyRow,
@@ -12,12 +15,19 @@ import {
   updateCompany,
 } from '../store/company/company.ts';
 import { lockRow } from '../store/company/last-change.ts';
+import {
+  deleteFactor,
+  type FactorRow,
+  factorHistory,
+  insertFactor,
+  lastMonthByFactor,
+} from '../store/company/price-factor.ts';
 import type { Sql } from '../store/connection/pool.ts';
 import { leaveCompany } from '../store/connection/tenant-role.ts';
 import { readSpent } from '../store/usage/company-usage.ts';
 import type { Caller } from './caller.ts';
 import { unknownModels } from './model.ts';
-import type { Mistake } from './problem.ts';
+import type { Mistake, NewFactor } from './problem.ts';
 
 /** The settings of a company that is created, and the models that it may not use. */
 export type CompanySettings = NewCompany & { readonly [DISABLED]?: readonly string[] | undefined };
@@ -60,13 +70,88 @@ export async function changeCompany(
     ...aboveCeilings(present, changes),
     ...(await unknownModels(sql, id, DISABLED, disable, present[DISABLED])),
     ...(await usedUp(sql, present, changes, id)),
+    ...(changes.price_factor == null || isSameFactor(changes.price_factor, present.price_factor)
+      ? []
+      : await newFactor(sql, id, changes.price_factor)),
     ...(changes.name === undefined || changes.name === present.name
       ? []
       : await sameName(sql, { id, name: changes.name })),
   ]);
-  // the tenant role may not set ceilings, and only operators get here with them
-  if (changes.credit_limit_eur !== undefined || changes.eu_locked !== undefined) await leaveCompany(sql);
+  // the tenant role may not set these, and only operators get here with them
+  const { credit_limit_eur, eu_locked, price_factor } = changes;
+  if (credit_limit_eur !== undefined || eu_locked !== undefined || price_factor !== undefined) await leaveCompany(sql);
   return updateCompany(sql, id, { ...changes, disable, enable });
+}
+
+/**
+ * Lets a factor on the prices of a company begin at a date, in place of one that was to begin then.
+ * @param factor exact decimal text
+ * @throws RefusedChange when it cannot begin then, or a price does not fit it
+ */
+export async function schedulePriceFactor(
+  sql: Sql,
+  caller: Pick<Caller, 'judge'>,
+  id: string,
+  factor: string,
+  from: Moment,
+): Promise<FactorRow> {
+  await lockRow(sql, 'companies', id);
+  const before = await priceFactors(sql, id);
+  const row = await insertFactor(sql, id, factor, from);
+  const present = before.find((each) => each.id === row.id) ?? null;
+  caller.judge(isSameFactor(factor, present?.factor ?? null) ? [] : await newFactor(sql, id, factor, present));
+  return row;
+}
+
+/** Withdraws a factor that has not begun. @throws RefusedChange not_found, or conflict when it has begun */
+export async function withdrawPriceFactor(
+  sql: Sql,
+  id: string,
+  which: Parameters<typeof deleteFactor>[2],
+): Promise<FactorRow> {
+  await leaveCompany(sql);
+  return deleteFactor(sql, id, which);
+}
+
+/** The factors of a company, the latest first; none: always 1. Only operators get here. @throws RefusedChange not_found */
+export async function priceFactors(sql: Sql, id: string): Promise<FactorRow[]> {
+  await findCompany(sql, id);
+  await leaveCompany(sql);
+  return factorHistory(sql, id);
+}
+
+/** What the API calls of the last month would have cost with another factor. */
+export async function previewPriceFactor(
+  sql: Sql,
+  id: string,
+  factor: string,
+): Promise<Pick<NewFactor, 'month' | 'cost_eur' | 'with_factor_eur'>> {
+  const { month, costs } = await lastMonthByFactor(sql, id);
+  const [cost, other] = [
+    costs.reduce((sum, { cost_eur }) => sum + parseEur(cost_eur), 0n),
+    costs.reduce((sum, each) => sum + costAtFactor(parseEur(each.cost_eur), each.factor, factor), 0n),
+  ];
+  return { month, cost_eur: formatEur(cost), with_factor_eur: formatEur(other) };
+}
+
+/**
+ * The rule of a new factor: whoever sets it learns first what the last month would have cost with it. Nothing is asked of a
+ * company without calls then.
+ * @param replaced the factor for the same time that it takes the place of
+ */
+async function newFactor(sql: Sql, id: string, factor: string, replaced: FactorRow | null = null): Promise<Mistake[]> {
+  const preview = await previewPriceFactor(sql, id, factor);
+  const present = replaced && { factor: replaced.factor, by: actorName(replaced.changed_by) };
+  if (preview.cost_eur === '0' && present === null) return [];
+  const { month, cost_eur, with_factor_eur } = preview;
+  const told = `the API calls of ${month} cost ${cost_eur} EUR; with the price factor ${factor} they would have cost ${with_factor_eur} EUR`;
+  const passed = present === null ? told : `it takes the place of ${present.factor}, set by ${present.by}; ${told}`;
+  const asked = { factor, ...preview, present };
+  return [{ pointer: '#/price_factor', detail: 'changes what it pays', severity: 'ask', passed, asked }];
+}
+
+function isSameFactor(one: string, other: string | null): boolean {
+  return other !== null && parseEur(one) === parseEur(other);
 }
 
 /**

@@ -21,7 +21,7 @@ export interface Mistake {
   /** A sentence for the warning: what is so now that it has passed. */
   readonly passed?: string;
   /** What the question is made of. */
-  readonly asked?: NewBudget | PresentPrices | Namesake;
+  readonly asked?: NewBudget | NewFactor | PresentPrices | Namesake;
 }
 
 /** Prices that others would take the place of. */
@@ -35,6 +35,17 @@ export interface PresentPrices {
 /** The name of a company that another one has, too. */
 export interface Namesake {
   readonly namesake: string;
+}
+
+/** A factor on prices, and what the last month would have cost with it: EUR as exact decimal text. */
+export interface NewFactor {
+  readonly factor: string;
+  /** "2026-10". */
+  readonly month: string;
+  readonly cost_eur: string;
+  readonly with_factor_eur: string;
+  /** The factor for the same time that it takes the place of; null: there is none. */
+  readonly present: { readonly factor: string; readonly by: string } | null;
 }
 
 /** A budget that is used up already: EUR as exact decimal text. */

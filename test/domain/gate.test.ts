@@ -40,6 +40,8 @@ function company(more: Partial<Company> = {}): Company {
     limits: null,
     ownModels,
     sharedModels,
+    listedModels: sharedModels,
+    factors: null,
     ...more,
   };
 }

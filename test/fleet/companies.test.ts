@@ -37,6 +37,8 @@ const BY_OTHER_NAME: Readonly<Record<string, string>> = {
   'budget_reservations by expires_at, request_id':
     'leases of many requests kept or ended together; strict companies only',
   'budget_reservations by request_id': 'ended by the batch that books them; strict companies only',
+  'company_price_factors by nothing':
+    'those that begin at a date, of all companies: a few rows of an index; after changes of models and companies',
   'cost_center_budgets by nothing':
     'whether any company has one, once a minute; then of all companies: a bounded number each, and often none',
   'events by at': 'those that are too old are deleted, every five minutes; only where events are sent',
@@ -237,6 +239,7 @@ t.test(
       'budget_alerts (id)',
       'budget_reservations (request_id)',
       'chat_usage (id)',
+      'company_price_factors (id)',
       'cost_center_budgets (id)',
       'end_users (id)',
       'events (id)',

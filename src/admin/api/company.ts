@@ -1,6 +1,6 @@
 import { type Catalogue, modelState } from '../../domain/gate.ts';
 import { comingPrices } from '../../domain/model.ts';
-import { LIMIT_SETTINGS, STRICT_CEILINGS } from '../../domain/settings/company.ts';
+import { LIMIT_SETTINGS, PRICE_FACTOR, STRICT_CEILINGS } from '../../domain/settings/company.ts';
 import { eachPrice, OFFERED_MODEL, PRICES } from '../../domain/settings/model.ts';
 import * as schema from '../../domain/settings/schema.ts';
 import { eachSetting, schemasOf } from '../../domain/settings/setting.ts';
@@ -59,7 +59,7 @@ export const companyOperations: readonly ApiOperation[] = [
     summary: 'Change settings of a company; members that are left out stay as they are',
     memberActions: {
       name: 'company.rename',
-      ...eachSetting({ ...LIMIT_SETTINGS, ...STRICT_CEILINGS }, () => 'company.limit' as const),
+      ...eachSetting({ ...LIMIT_SETTINGS, ...STRICT_CEILINGS, ...PRICE_FACTOR }, () => 'company.limit' as const),
     },
     body: schema.changeOf(resource.newCompany),
     run: (sql, call, _owner, id) => changeCompany(sql, call, id, call.body),

@@ -3,7 +3,7 @@ import { UNIT_TOKENS } from '../../domain/price.ts';
 import { NEEDED_PRICES, PRICES, pricesAmong, priceTexts, type SomePrices } from '../../domain/settings/model.ts';
 import type { Settings } from '../../domain/settings/setting.ts';
 import type { Caller } from '../../operations/caller.ts';
-import type { Mistake, Namesake, NewBudget, PresentPrices } from '../../operations/problem.ts';
+import type { Mistake, Namesake, NewBudget, NewFactor, PresentPrices } from '../../operations/problem.ts';
 import type { KeyHolder } from '../../store/company/own-key.ts';
 import { type Confirmation, ConfirmationNeeded } from './confirmation.ts';
 import { companyOf, type PageContext, param } from './context.ts';
@@ -24,12 +24,17 @@ export function callerOf(c: PageContext, form: Form, settings: Settings): Caller
       form.check();
       for (const { asked } of mistakes) {
         if (asked === undefined) continue;
-        const question =
-          'budget' in asked ? ofBudget(c, asked) : 'namesake' in asked ? ofName(asked) : ofPrices(c, form, asked);
+        const question = questionOf(c, form, asked);
         if (!form.confirms(question.answer)) throw new ConfirmationNeeded(question);
       }
     },
   };
+}
+
+function questionOf(c: PageContext, form: Form, asked: NonNullable<Mistake['asked']>): Confirmation {
+  if ('budget' in asked) return ofBudget(c, asked);
+  if ('factor' in asked) return ofFactor(c, asked);
+  return 'namesake' in asked ? ofName(asked) : ofPrices(c, form, asked);
 }
 
 /** The user of a page, as the caller of an operation without rules about its input. */
@@ -67,6 +72,20 @@ function ofBudget(c: PageContext, { name, isKey, period, budget, spent }: NewBud
       budget: html`<strong>${format.amount(budget)}</strong>`,
     })}</p>`,
     button: words.save,
+  };
+}
+
+/** The question before other prices for one company. */
+function ofFactor(c: PageContext, { factor, month, cost_eur, with_factor_eur, present }: NewFactor): Confirmation {
+  const { format } = c.var;
+  const replaced =
+    present &&
+    html`<p>It takes the place of the factor <strong>${format.decimal(Number(present.factor))}</strong> for the same time, set by <strong>${present.by}</strong>.</p>`;
+  return {
+    answer: `factor ${factor} ${with_factor_eur} ${present?.factor ?? ''}`,
+    title: 'What the company would have paid',
+    text: html`<p>Its API calls of ${format.month(`${month}-01`)} cost <strong>${format.amount(cost_eur)}</strong>. With the factor <strong>${format.decimal(Number(factor))}</strong> they would have cost <strong>${format.amount(with_factor_eur)}</strong>.</p>${replaced ?? ''}<p>Calls that are booked already keep their prices.</p>`,
+    button: 'Save the factor',
   };
 }
 

@@ -8,7 +8,7 @@ interface Difference {
 }
 
 /** Members whose values are amounts, as exact decimal text. */
-const AMOUNT = /_eur$|^cost_eur_|^input$|^output$|^cache_/;
+const AMOUNT = /_eur$|^cost_eur_|^input$|^output$|^cache_|_factor$/;
 
 /** The members of what is wanted that are not so now. Amounts are compared as numbers, instants as times, lists as sets. */
 export function differences(now: object, wanted: object): Difference[] {

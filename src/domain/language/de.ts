@@ -1775,6 +1775,7 @@ export const de: Words = {
       models: 'Modell',
       model_prices: 'künftiger Preis',
       model_cost_prices: 'Einkaufspreis',
+      company_price_factors: 'künftiger Preisfaktor',
       api_keys: 'Schlüssel',
       assistants: 'Assistent',
       statements: 'Abrechnung',

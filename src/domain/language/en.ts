@@ -1718,6 +1718,7 @@ export const en = {
       models: 'model',
       model_prices: 'price to come',
       model_cost_prices: 'cost price',
+      company_price_factors: 'price factor to come',
       api_keys: 'key',
       assistants: 'assistant',
       statements: 'statement',

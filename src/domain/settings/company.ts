@@ -5,6 +5,7 @@ import {
   readBoolean,
   readBudget,
   readName,
+  readPriceFactor,
   readSlug,
   wholeNumber,
   wholeOrZero,
@@ -13,7 +14,7 @@ import { DISABLED_MODELS } from '../gate.ts';
 import { LANGUAGE_NAMES, LANGUAGES, type Language, readLanguage } from '../languages.ts';
 import { eachLimit, MOST_MEMBER_KEYS } from '../limits.ts';
 import * as schema from './schema.ts';
-import type { Needed, Setting } from './setting.ts';
+import type { Needed, Setting, Settings } from './setting.ts';
 
 /** What all budgets have: EUR as exact decimal text; null and "0": no limit (spec section 2.9). */
 export const BUDGET = {
@@ -163,6 +164,25 @@ export const CEILINGS = {
   } as Setting<boolean>,
 };
 
+/** How the prices of a company are made of the list's; operators set it, and nobody else sees it. */
+export const PRICE_FACTOR = {
+  price_factor: {
+    kind: 'factor',
+    schema: schema.priceFactor,
+    option: '--price-factor N',
+    meaning: 'multiplies every price that it pays, those of its own models included; default: 1',
+    changed: 'multiplies every price that it pays, those of its own models included',
+    read: readPriceFactor,
+    field: {
+      name: 'price_factor',
+      label: () => 'Price factor',
+      hint: () =>
+        'Multiplies every price of the company, those of its own models included: 0.9 is 10% less than the list, 1.2 is 20% more.',
+      inputmode: 'decimal',
+    },
+  } as Setting<string | null, string, string>,
+};
+
 /** Members of a company that can be set, in the order of commands and answers; ceilings and limits are tables of their own. */
 export const COMPANY_SETTINGS = {
   name: {
@@ -279,4 +299,6 @@ export const DISABLED = {
 };
 
 /** Every column of `companies` that people set, but for its disabled models. */
-export const COMPANY = { ...COMPANY_SETTINGS, ...LIMIT_SETTINGS, ...CEILINGS };
+export const COMPANY = { ...COMPANY_SETTINGS, ...LIMIT_SETTINGS, ...CEILINGS, ...PRICE_FACTOR };
+/** Those that its owners may know. */
+export const TOLD_TO_OWNERS: Settings = { ...COMPANY_SETTINGS, ...LIMIT_SETTINGS, ...CEILINGS };

@@ -68,7 +68,7 @@ export const KEPT: Readonly<Record<Entry, Tables>> = {
 /** What is kept of the service alone, which no page of a company shows: where, what, why and how long. */
 // biome-ignore format: a table
 export const KEPT_OF_SERVICE: readonly (readonly [Tables, what: string, why: string, until: string])[] = [
-  [{ model_cost_prices: 'slug changed_by' }, 'Cost prices: e-mail address of everybody who changed one', 'to prove who changed what', 'until erasure'],
+  [{ model_cost_prices: 'slug changed_by', company_price_factors: 'changed_by' }, 'Cost prices and price factors: e-mail address of everybody who changed one', 'to prove who changed what', 'until erasure'],
   [{ upstream_costs: 'currency', upstream_cost_monthly: 'model_slug currency', usage_model_days: 'model_slug' },
     'What calls cost the operator, and sums of all companies, nothing of persons', 'the margin', 'as long as bookkeeping law wants it'],
   [{ request_totals: 'reasons models duration_buckets' }, 'Requests of all companies together, by hour', 'the overview', '190 days'],

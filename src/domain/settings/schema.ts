@@ -1,4 +1,4 @@
-import { EUR, MONTH, MOST_VALUES, PRICE, SLUG, UUID } from '../field.ts';
+import { EUR, MONTH, MOST_VALUES, PRICE, PRICE_FACTOR, SLUG, UUID } from '../field.ts';
 
 /**
  * JSON Schemas of values. They check bodies, queries and files, and openapi.json shows them. Their limits are those of
@@ -69,6 +69,13 @@ export const aboveZero: Schema<string> = {
   description: `${eur.description}, above 0`,
 };
 export const price = written(PRICE.source, 'EUR per 1000 tokens as exact decimal text, such as "0.0025"');
+export const priceFactor: Schema<string> = {
+  ...written(
+    PRICE_FACTOR.source,
+    'multiplies every price of the company: above 0, 1000 at most, as exact decimal text, such as "0.9"',
+  ),
+  not: { type: 'string', pattern: '^0+(\\.0+)?$' },
+};
 /** Lines of an address as it is printed. */
 export const addressLines = written(
   '^[^\\x00-\\x1f\\x7f]{1,200}(\\n[^\\x00-\\x1f\\x7f]{1,200}){0,5}$',

@@ -14,9 +14,9 @@ export declare const TYPES: unique symbol;
 export interface Setting<T = unknown, G = T, J = G> {
   /**
    * How its values are typed, compared and shown. amount: EUR as exact decimal text; price: EUR per 1000 tokens as exact
-   * decimal text; switch: true or false.
+   * decimal text; factor: exact decimal text; switch: true or false.
    */
-  readonly kind: 'text' | 'amount' | 'price' | 'number' | 'switch' | 'choice' | 'list' | 'instant';
+  readonly kind: 'text' | 'amount' | 'price' | 'factor' | 'number' | 'switch' | 'choice' | 'list' | 'instant';
   /** Of its member in a body or a file. */
   readonly schema: Schema<J>;
   /** Its option of a command: "--budget EUR"; of a switch the name alone. */

@@ -1,8 +1,9 @@
 import { unknownCompany } from '../../domain/refusal.ts';
-import { COMPANY } from '../../domain/settings/company.ts';
+import { COMPANY, PRICE_FACTOR, TOLD_TO_OWNERS } from '../../domain/settings/company.ts';
 import { namesOf } from '../../domain/settings/schema.ts';
 import type { Values } from '../../domain/settings/setting.ts';
 import { nameSpelling } from '../../domain/visible-text.ts';
+import { IS_OPERATORS } from '../connection/actor.ts';
 import { given, settingColumns } from '../connection/columns.ts';
 import type { Sql } from '../connection/pool.ts';
 
@@ -132,7 +133,11 @@ export async function rowsOf<R extends readonly unknown[]>(sql: Sql, company: st
   return rows;
 }
 
+const FACTOR = namesOf(PRICE_FACTOR).map(
+  (column) => `case when ${IS_OPERATORS} then trim_scale(${column})::text end as ${column}`,
+)[0] as string;
+
 export function companyColumns(sql: Sql) {
-  return sql`id, disabled_model_slugs, ${settingColumns(sql, COMPANY)},
+  return sql`id, disabled_model_slugs, ${settingColumns(sql, TOLD_TO_OWNERS)}, ${sql.unsafe(FACTOR)},
     trim_scale(company_budget(companies))::text as effective_budget_eur, created_at, closed_at, erased_at`;
 }

@@ -31,6 +31,8 @@ export interface PriceAnswer extends PricesOrNone {
   readonly valid_from: Date | null;
   /** The company whose own model it was; null: the shared model. */
   readonly company_id: string | null;
+  /** The factor of the company that is in the prices; null where there was no such model. */
+  readonly factor: string | null;
 }
 
 /** A price that begins at a date. One that is absent is as before. */
@@ -138,8 +140,10 @@ export async function pricesOn(sql: Sql, slug: string, company: string | null, m
       select first as at from span
       union select valid_from from model_prices, span
       where slug = ${slug} and (company_id is null or company_id = ${company}) and valid_from > first and valid_from < after
+      union select valid_from from company_price_factors, span
+      where company_id = ${company} and valid_from > first and valid_from < after
     )
-    select at as from, valid_from, company_id, ${settingColumns(sql, PRICES)}
+    select at as from, valid_from, company_id, ${settingColumns(sql, PRICES)}, trim_scale(factor)::text as factor
     from instants left join lateral model_price(${slug}, ${company}, at) on true order by at`;
   return rows.filter((row, i) => i === 0 || !isSame(row, rows[i - 1] as PriceAnswer));
 }
@@ -201,7 +205,7 @@ function tooLate(): never {
 }
 
 /** The instant of a moment; of a day its beginning in the billing time zone. @param days later, for a day */
-function instantOf(sql: Sql, moment: Moment, days = 0) {
+export function instantOf(sql: Sql, moment: Moment, days = 0) {
   if ('at' in moment) return sql`${moment.at}::timestamptz`;
   return sql`(select ${sql.unsafe(dayBegins('day'))} from (select ${moment.day}::date + ${days}::integer as day) as asked)`;
 }

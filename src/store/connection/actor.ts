@@ -16,6 +16,8 @@ export function shownRow(row: string): string {
     jsonb_build_object('created_by', 'operator', 'name', replace(${row} ->> 'name', 'Playground of ' || ${maker}, 'Playground of operator'))) end`;
 }
 
-/** The column `created_by`, for whoever reads (`enterCompany`). */
-export const CREATED_BY = `case when ${ENTERED} is null or current_setting('tollgate.reader', true) = 'operator'
-  then created_by else ${shownActor('created_by')} end`;
+/** Whether whoever reads is of the operator (`enterCompany`). */
+export const IS_OPERATORS = `(${ENTERED} is null or current_setting('tollgate.reader', true) = 'operator')`;
+
+/** The column `created_by`, for whoever reads. */
+export const CREATED_BY = `case when ${IS_OPERATORS} then created_by else ${shownActor('created_by')} end`;

@@ -40,6 +40,7 @@ export function settingColumns(sql: Sql, settings: Settings) {
 const EXPRESSIONS: { readonly [kind in Setting['kind']]?: (column: string) => string } = {
   amount: (column) => `trim_scale(${column})::text`,
   price: (column) => `trim_scale(${column})::text`,
+  factor: (column) => `trim_scale(${column})::text`,
   number: (column) => `${column}::float8`, // all are below 2 ** 53
   list: (column) => `${column}::text[]`, // of networks, too
   instant: (column) => `nullif(${column}, 'infinity')`, // plain SQL may say so for never, which is no Date

@@ -39,6 +39,8 @@ export function databaseError(error: unknown): unknown {
   if (error instanceof postgres.PostgresError) {
     // any statement that changes a closed company (sql/schema/erasure.sql)
     if (error.constraint_name === 'company_is_open') return new RefusedChange('conflict', 'company', error.message);
+    // any that sets a price or a factor (sql/schema/models.sql)
+    if (error.constraint_name === 'price_fits_factor') return new RefusedChange('conflict', 'price', error.message);
     const transient = TRANSIENT_CLASSES.includes(error.code.slice(0, 2)) || TRANSIENT_CODES.includes(error.code);
     return transient ? new DatabaseUnavailable(error.code, error.message) : new DatabaseRefused(error);
   }

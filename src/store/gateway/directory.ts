@@ -6,7 +6,7 @@ import { GatewayError } from '../../domain/errors.ts';
 import { UUID } from '../../domain/field.ts';
 import { type ApiKey, type EndUser, type EndUsers, REVOKED, type Restriction, scopeSet } from '../../domain/key.ts';
 import { eachLimit, type Limits } from '../../domain/limits.ts';
-import type { ComingPrice, Model } from '../../domain/model.ts';
+import { type ComingPrice, type Model, type PriceFactors, withFactors } from '../../domain/model.ts';
 import { type Femto, parseEur, parsePrices } from '../../domain/money.ts';
 import type { Directory, MaybeAsync } from '../../domain/ports.ts';
 import { unknownCompany } from '../../domain/refusal.ts';
@@ -46,6 +46,8 @@ export class CachedDirectory implements Directory, Follower {
   readonly #db: Database;
   readonly #log: Logger;
   #sharedModels: ReadonlyMap<string, Model> | null = null;
+  /** They with prices times factors, by these: companies with the same factors have one map. */
+  readonly #factored = new Map<string, ReadonlyMap<string, Model>>();
   /** Whether the shared models changed since the last reading of them began. */
   #sharedOutdated = true;
   #sharedReading: Promise<void> | null = null;
@@ -71,7 +73,7 @@ export class CachedDirectory implements Directory, Follower {
     });
     this.companies = new Cache((ids) => this.#readCompanies(ids), {
       max: maxCompanies,
-      facts: ({ sharedModels: _, ...company }) => company,
+      facts: ({ sharedModels: _, listedModels: __, ...company }) => company,
     });
     this.assistants = new Cache((ids) => this.#read((sql) => readAssistants(sql, ids)), {
       max: maxAssistants,
@@ -94,10 +96,20 @@ export class CachedDirectory implements Directory, Follower {
     const company = this.companies.get(id);
     const sharedModels = this.#sharedModels;
     if (company === null || company instanceof Promise || sharedModels === null) return company;
-    if (company.sharedModels === sharedModels) return company;
-    const current = { ...company, sharedModels };
+    if (company.listedModels === sharedModels) return company;
+    const current = this.#priced(company, sharedModels);
     this.companies.replace(id, current);
     return current;
+  }
+
+  /** A company with shared models at the prices that it pays. */
+  #priced(company: ReadCompany, listedModels: ReadonlyMap<string, Model>): Company {
+    const { factors } = company;
+    if (factors === null) return { ...company, listedModels, sharedModels: listedModels };
+    const name = JSON.stringify(factors);
+    const sharedModels = this.#factored.get(name) ?? factored(listedModels, factors);
+    if (listedModels === this.#sharedModels) this.#factored.set(name, sharedModels);
+    return { ...company, listedModels, sharedModels };
   }
 
   assistant(id: string, companyId: string): MaybeAsync<Assistant | null> {
@@ -170,7 +182,10 @@ export class CachedDirectory implements Directory, Follower {
       try {
         const models = await this.#read((sql) => readSharedModels(sql));
         this.#warnOfFree('', models);
-        if (!isDeepStrictEqual(models, this.#sharedModels)) this.#sharedModels = models;
+        if (!isDeepStrictEqual(models, this.#sharedModels)) {
+          this.#sharedModels = models;
+          this.#factored.clear();
+        }
       } catch (error) {
         this.#sharedReading = null;
         this.#sharedOutdated = true;
@@ -189,7 +204,7 @@ export class CachedDirectory implements Directory, Follower {
     ]);
     for (const { id, ownModels } of found) this.#warnOfFree(id, ownModels);
     const sharedModels = this.#sharedModels as ReadonlyMap<string, Model>;
-    return new Map(found.map((company) => [company.id, { ...company, sharedModels }]));
+    return new Map(found.map((company) => [company.id, this.#priced(company, sharedModels)]));
   }
 
   /** @throws GatewayError 503, since a subject that cannot be read may exist */
@@ -326,31 +341,49 @@ type CompanyColumns = Pick<Company, 'id' | 'name' | 'allowNonEu' | 'strict'> &
     readonly budget: string | null;
     readonly dailyBudget: string | null;
     readonly models: ModelColumns[];
+    readonly factor: string;
+    /** Factors that begin at a date, the first of them first; null: none. */
+    readonly coming: PriceFactors | null;
   };
+type ReadCompany = Omit<Company, 'sharedModels' | 'listedModels'>;
 
-async function readCompanies(sql: Sql, ids: readonly string[]): Promise<Omit<Company, 'sharedModels'>[]> {
+async function readCompanies(sql: Sql, ids: readonly string[]): Promise<ReadCompany[]> {
   const rows = await sql<CompanyColumns[]>`
     select c.id, c.name, c.disabled_model_slugs as "disabledSlugs", company_allows_non_eu(c) as "allowNonEu",
       company_budget(c)::text as budget, company_daily_budget(c)::text as "dailyBudget",
-      c.budget_mode = 'strict' as strict, ${limitColumns(sql)},
+      c.budget_mode = 'strict' as strict, ${limitColumns(sql)}, trim_scale(c.price_factor)::text as factor,
+      (select json_agg(json_build_object('from', (extract(epoch from f.valid_from) * 1000)::float8, 'factor', f.factor::text) order by f.valid_from)
+       from company_price_factors f where f.company_id = c.id and not f.applied) as coming,
       (select coalesce(json_agg(own), '[]')
        from (select ${modelColumns(sql, 'own')} from models where company_id = c.id) as own) as models
     from companies c where c.id = any(${ids.filter((id) => UUID.test(id))}::uuid[])`;
-  return rows.map(({ models, requestsPerMinute, tokensPerMinute, maxConcurrent, ...company }) => ({
-    ...company,
-    limits: limitsOf({ requestsPerMinute, tokensPerMinute, maxConcurrent }),
-    // most companies have none: one shared set is less memory to fetch
-    disabledSlugs: company.disabledSlugs.length === 0 ? NONE : new Set(company.disabledSlugs),
-    budget: amountOf(company.budget),
-    dailyBudget: amountOf(company.dailyBudget),
-    ownModels: models.length === 0 ? NO_MODELS : modelsBySlug(models),
-  }));
+  return rows.map(({ models, requestsPerMinute, tokensPerMinute, maxConcurrent, factor, coming, ...company }) => {
+    const factors = factor === '1' && coming === null ? null : [{ from: 0, factor }, ...(coming ?? [])];
+    const ownModels = models.length === 0 ? NO_MODELS : modelsBySlug(models);
+    return {
+      ...company,
+      limits: limitsOf({ requestsPerMinute, tokensPerMinute, maxConcurrent }),
+      // most companies have none: one shared set is less memory to fetch
+      disabledSlugs: company.disabledSlugs.length === 0 ? NONE : new Set(company.disabledSlugs),
+      budget: amountOf(company.budget),
+      dailyBudget: amountOf(company.dailyBudget),
+      ownModels: factors === null ? ownModels : factored(ownModels, factors),
+      factors,
+    };
+  });
+}
+
+function factored(models: ReadonlyMap<string, Model>, factors: PriceFactors): ReadonlyMap<string, Model> {
+  return new Map([...models].map(([slug, model]) => [slug, withFactors(model, factors)]));
 }
 
 /** A company with its models as they stand in the database now. @throws RefusedChange not_found */
 export async function readCompany(sql: Sql, id: string): Promise<Company> {
   const [company] = await readCompanies(sql, [id]);
-  return company === undefined ? unknownCompany(id) : { ...company, sharedModels: await readSharedModels(sql) };
+  if (company === undefined) unknownCompany(id);
+  const listedModels = await readSharedModels(sql);
+  const { factors } = company;
+  return { ...company, listedModels, sharedModels: factors === null ? listedModels : factored(listedModels, factors) };
 }
 
 async function readSharedModels(sql: Sql): Promise<Map<string, Model>> {

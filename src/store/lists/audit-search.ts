@@ -1,4 +1,5 @@
 import type { Words } from '../../domain/language/en.ts';
+import { PRICE_FACTOR } from '../../domain/settings/company.ts';
 import { OWN_MODEL_COLUMNS } from '../../domain/settings/model.ts';
 import { AUDITED, columnWords } from '../../domain/wording/change-text.ts';
 import type { Sql } from '../connection/pool.ts';
@@ -74,7 +75,7 @@ function namesOf(column: string, words: Words): string {
 
 /** Whether a column was changed, or had an amount from the beginning. Names of columns are those of the schema. */
 function changeOf(column: string, isOwners: boolean): string | readonly string[] {
-  if (isOwners && column === 'created_by') return [];
+  if (isOwners && (column === 'created_by' || column in PRICE_FACTOR)) return [];
   const [name, seen] = [
     `'${column}'`,
     isOwners && !OWN_MODEL_COLUMNS.includes(column) ? "subject <> 'models' and " : '',

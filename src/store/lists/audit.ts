@@ -2,6 +2,7 @@ import type { Words } from '../../domain/language/en.ts';
 import { wordsOf } from '../../domain/language/language.ts';
 import { ENGLISH } from '../../domain/languages.ts';
 import { addDays } from '../../domain/reports/day-range.ts';
+import { PRICE_FACTOR } from '../../domain/settings/company.ts';
 import { OWN_MODEL_COLUMNS } from '../../domain/settings/model.ts';
 import type { ChangedRow } from '../../domain/wording/change-text.ts';
 import { shownActor, shownRow } from '../connection/actor.ts';
@@ -107,13 +108,13 @@ function exactValues(json: string | null): AuditRow['before'] {
   return JSON.parse(json, exact as Parameters<typeof JSON.parse>[1]);
 }
 
-/** Without internal model names, and without the addresses of operators who made a key or an invitation. */
+/** Without internal model names and price factors, and without the addresses of operators who made a key or an invitation. */
 export function asOwnersSee(row: AuditRow): AuditRow {
   const shown = (values: AuditRow['before']) =>
     values &&
     Object.fromEntries(
       Object.entries(values).filter(([name]) =>
-        row.subject === 'models' ? OWN_MODEL_COLUMNS.includes(name) : name !== 'created_by',
+        row.subject === 'models' ? OWN_MODEL_COLUMNS.includes(name) : !(name === 'created_by' || name in PRICE_FACTOR),
       ),
     );
   return { ...row, before: shown(row.before), after: shown(row.after) };

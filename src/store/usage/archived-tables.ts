@@ -1,5 +1,5 @@
 import { ASSISTANT } from '../../domain/settings/assistant.ts';
-import { COMPANY, DISABLED } from '../../domain/settings/company.ts';
+import { DISABLED, PRICE_FACTOR, TOLD_TO_OWNERS } from '../../domain/settings/company.ts';
 import { COST_CENTER } from '../../domain/settings/cost-center.ts';
 import { KEY } from '../../domain/settings/key.ts';
 import { OFFERED_MODEL, PRICE_NAMES } from '../../domain/settings/model.ts';
@@ -31,7 +31,8 @@ export const ARCHIVED: readonly ArchivedTable[] = [
   {
     table: 'companies',
     what: 'the company: name, budget, EU gate and their ceilings, limits, disabled models, when it was closed',
-    columns: words(`id ${namesOf({ ...COMPANY, ...DISABLED }).join(' ')} created_at closed_at erased_at`),
+    columns: words(`id ${namesOf({ ...TOLD_TO_OWNERS, ...DISABLED }).join(' ')} created_at closed_at erased_at`),
+    internal: namesOf(PRICE_FACTOR),
     company: 'id',
     order: 'id',
   },
@@ -224,6 +225,7 @@ export const NOT_ARCHIVED: Readonly<Record<string, string>> = {
   budget_reservations: 'calls in flight under a strict budget: a row lives for seconds and ends in the ledger',
   event_deliveries: 'state of sending: alerts go to the owners and administrators in users.jsonl',
   model_cost_prices: 'what the operator pays its provider, which is not about the company',
+  company_price_factors: 'how the operator makes its prices: what was charged is in api_usage.jsonl',
   upstream_costs: 'what calls cost the operator, which is not about the company',
   upstream_cost_monthly: 'sums of these',
   spend_changes: 'ids of companies whose sums changed in the last hour, for gateways',
@@ -245,7 +247,7 @@ export const ACTORS: readonly string[] = ['actor', 'created_by'];
 export const JSON_ROWS: readonly string[] = ['before', 'after'];
 
 /** Members of these rows that only operators see. */
-export const INTERNAL_MEMBERS: readonly string[] = ['upstream_model'];
+export const INTERNAL_MEMBERS: readonly string[] = ['upstream_model', ...namesOf(PRICE_FACTOR)];
 
 function words(text: string): readonly string[] {
   return text.split(' ');

@@ -59,6 +59,7 @@ async function fullCompany(db: Database, name: string): Promise<{ id: string; ke
     await sql`insert into key_reveals values (${id}, ${key.id}, 'x', now() + interval '1 minute')`;
     await addUsage(sql, [{ company: id, prompt: 10, cached: 3, input: '0.5', endUser: randomUUID() }]);
     await addStatementRows(sql, id);
+    await sql`update companies set price_factor = 0.9 where id = ${id}`;
     return { id, key: key.id, assistant: assistant.id };
   });
   await addRequests(trailStore(db), [{ company: made.id, status: 502, upstreamStatus: 500, reason: 'internal words' }]);

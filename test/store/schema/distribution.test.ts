@@ -24,6 +24,7 @@ const ON_COORDINATOR = [
   'changes',
   'chat_usage',
   'companies',
+  'company_price_factors',
   'cost_center_budgets',
   'end_users',
   'event_deliveries',

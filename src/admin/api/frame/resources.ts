@@ -57,6 +57,10 @@ export const newCompany = { ...companySettings, ...disabled };
 export const company = object({
   id,
   ...companySettings,
+  price_factor: orNull({
+    ...companySettings.price_factor,
+    description: `${companySettings.price_factor.description}; null: only the operator is told`,
+  }),
   effective_budget_eur: orNull({ ...eur, description: 'what holds of budget and credit limit; null: unlimited' }),
   ...disabled,
   created_at: instant,

@@ -1,0 +1,106 @@
+import type { Moment } from '../../domain/price.ts';
+import { throwConflict, throwNotFound, unknownCompany } from '../../domain/refusal.ts';
+import { explaining } from '../connection/errors.ts';
+import type { Sql } from '../connection/pool.ts';
+import { instantOf } from './price.ts';
+
+/** A factor on the prices of a company since an instant. The tenant role may not read all of it. */
+export interface FactorRow {
+  readonly id: string;
+  readonly company_id: string;
+  readonly valid_from: Date;
+  /** Exact decimal text. */
+  readonly factor: string;
+  readonly changed_by: string;
+  readonly created_at: Date;
+  /** Whether it has begun; one that has not can be withdrawn. */
+  readonly begun: boolean;
+}
+
+/** All factors of a company, the latest first; none: always 1. */
+export async function factorHistory(sql: Sql, company: string): Promise<FactorRow[]> {
+  return sql<
+    FactorRow[]
+  >`${factors(sql, sql`company_price_factors`)} where company_id = ${company} order by valid_from desc`;
+}
+
+/** Lets a factor begin at a date, in place of one that was to begin at the same instant. @throws RefusedChange */
+export async function insertFactor(sql: Sql, company: string, factor: string, from: Moment): Promise<FactorRow> {
+  const [row] = await explaining(
+    sql<FactorRow[]>`
+      with changed as (
+        insert into company_price_factors (company_id, valid_from, factor) values (${company}, ${instantOf(sql, from)}, ${factor})
+        on conflict (company_id, valid_from) do update set factor = excluded.factor returning *)
+      ${factors(sql, sql`changed`)}`,
+    { price_factor_begun: tooLate, price_factor_company: () => unknownCompany(company) },
+  );
+  return row as FactorRow;
+}
+
+/** @throws RefusedChange not_found, or conflict when it has begun */
+export async function deleteFactor(
+  sql: Sql,
+  company: string,
+  which: { id: string } | { from: Moment },
+): Promise<FactorRow> {
+  const named =
+    'id' in which ? sql`id = ${which.id}` : sql`date_trunc('milliseconds', valid_from) = ${instantOf(sql, which.from)}`;
+  const [row] = await explaining(
+    sql<FactorRow[]>`
+      with gone as (delete from company_price_factors where company_id = ${company} and ${named} returning *)
+      ${factors(sql, sql`gone`)}`,
+    { price_factor_begun: tooLate },
+  );
+  return row ?? throwNotFound('price', 'There is no such price factor to come.');
+}
+
+function tooLate(): never {
+  throwConflict(
+    'price',
+    'A price factor begins five seconds from now or later, and one that has begun cannot be changed or withdrawn.',
+  );
+}
+
+/** The FactorRows of a table. */
+function factors(sql: Sql, table: ReturnType<typeof instantOf>) {
+  return sql`select id, company_id, valid_from, trim_scale(factor)::text as factor, changed_by, created_at,
+    valid_from <= clock_timestamp() as begun from ${table}`;
+}
+
+/** What API calls cost, and the factor that was in their prices. */
+export interface FactoredCost {
+  readonly cost_eur: string;
+  readonly factor: string;
+}
+
+/**
+ * The billing month before the present one, "2026-10", and what its API calls cost, by the factors that held in it. Where
+ * one held all the time that is the sum of the month; else its rows are added up.
+ */
+export async function lastMonthByFactor(sql: Sql, company: string): Promise<{ month: string; costs: FactoredCost[] }> {
+  type Part = Record<'month' | 'factor', string> & Record<'since' | 'until', string | null>;
+  const parts = await sql<[Part, ...Part[]]>`
+    with asked as (
+      select (billing_month(now()) - interval '1 month')::date as month, value as zone from settings where name = 'billing_timezone'),
+    span as (
+      select month, month::timestamp at time zone zone as first, (month + interval '1 month') at time zone zone as after from asked),
+    begins as (
+      select first as at from span union
+      select valid_from from company_price_factors, span where company_id = ${company} and valid_from > first and valid_from < after)
+    select month::text, nullif(at, first)::text as since, lead(at) over (order by at)::text as until, trim_scale(factor)::text as factor
+    from begins, span, price_factor(${company}, at) order by at`;
+  const costs: FactoredCost[] = [];
+  const [{ month }] = parts;
+  for (const { since, until, factor } of parts) {
+    const [row] =
+      parts.length === 1
+        ? await sql<FactoredCost[]>`
+          select trim_scale(api_cost_eur)::text as cost_eur from monthly_spend where company_id = ${company} and billing_month = ${month}`
+        : await sql<FactoredCost[]>`
+          select trim_scale(coalesce(sum(cost_eur), 0))::text as cost_eur from api_usage
+          where company_id = ${company} and billing_month = ${month}
+            and occurred_at >= ${since ?? '-infinity'}::timestamptz and occurred_at < ${until ?? 'infinity'}::timestamptz`;
+    costs.push({ cost_eur: row?.cost_eur ?? '0', factor });
+  }
+  return { month: month.slice(0, 7), costs };
+}
