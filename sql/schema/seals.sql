@@ -65,6 +65,7 @@ begin
   end if;
   seal.writer := batch_writer;
   seal.sealed_at := now();
+  perform set_config('tollgate.sealed', 'on', true); -- count_api_usage() notes other rows for the feed
   for batch in
     with inserted as (
       insert into api_usage (billing_month, request_id, company_id, api_key_id, model_slug, upstream_model, endpoint,
@@ -118,6 +119,7 @@ begin
     if costed then perform book_upstream_costs(records, batch.month, batch.request_ids); end if;
     return query select t.company, batch.month, t.cost from unnest(batch.companies, batch.costs) as t (company, cost);
   end loop;
+  perform set_config('tollgate.sealed', '', true);
   if booked and named then perform note_end_users(records); end if;
   if not booked then perform pg_logical_emit_message(true, 'tollgate', 'repeated'); end if;
 end $$;
@@ -141,7 +143,17 @@ create function seal_checkpoint_digest(checkpoint seal_checkpoints) returns byte
     checkpoint.number, extract(epoch from checkpoint.taken_at), checkpoint.writers, checkpoint.numbers)::text, 'UTF8'))
 $$;
 
--- Writes down what is sealed by now; a checkpoint of the last minute serves again. Reads one row for each writer there ever was.
+-- The newest seal of each writer there ever was: a step along the index for each.
+create function newest_seals() returns setof ledger_seals language sql stable set search_path from current as $$
+  with recursive known (writer) as (
+    (select s.writer from ledger_seals s order by s.writer limit 1)
+    union all
+    select (select s.writer from ledger_seals s where s.writer > k.writer order by s.writer limit 1) from known k where k.writer is not null
+  )
+  select newest.* from known k, lateral (select h.* from ledger_seals h where h.writer = k.writer order by h.number desc limit 1) newest
+$$;
+
+-- Writes down what is sealed by now; a checkpoint of the last minute serves again. Reads newest_seals().
 create function checkpoint_seals() returns table (checkpoint bigint, checkpoint_digest bytea) language plpgsql set search_path from current as $$
 declare
   latest seal_checkpoints;
@@ -156,22 +168,13 @@ begin
   fresh.number := coalesce(latest.number, 0) + 1;
   fresh.taken_at := clock_timestamp();
   fresh.previous := coalesce(latest.digest, '');
-  with recursive known (writer) as (
-    (select s.writer from ledger_seals s order by s.writer limit 1)
-    union all
-    select (select s.writer from ledger_seals s where s.writer > k.writer order by s.writer limit 1) from known k where k.writer is not null
-  ),
-  heads as (
-    select s.writer, s.number, s.digest from known k,
-      lateral (select h.writer, h.number, h.digest from ledger_seals h where h.writer = k.writer order by h.number desc limit 1) s
-  ),
-  known_before as (
+  with known_before as (
     select t.writer, max(t.number) as number from seal_checkpoints m, unnest(m.writers, m.numbers) as t (writer, number) group by 1
   )
   select coalesce(array_agg(h.writer order by h.writer), '{}'), coalesce(array_agg(h.number order by h.writer), '{}'),
     coalesce(string_agg(h.digest, ''::bytea order by h.writer), '')
   into fresh.writers, fresh.numbers, fresh.digests
-  from heads h left join known_before m using (writer) where h.number > coalesce(m.number, 0);
+  from newest_seals() h left join known_before m using (writer) where h.number > coalesce(m.number, 0);
   fresh.digest := seal_checkpoint_digest(fresh);
   insert into seal_checkpoints select (fresh).*;
   return query select fresh.number, fresh.digest;

@@ -65,6 +65,7 @@ export const PERMISSIONS = {
   'user.write': OPERATOR,
   'group.read': OPERATOR,
   'group.write': OPERATOR,
+  'feed.read': OPERATOR,
   'audit.read': OPERATOR,
   'request.read': MANAGERS,
   'request.all': OPERATOR,

@@ -90,6 +90,7 @@ const READS: Readonly<Record<string, readonly string[]>> = {
   'usage margin': ['--month', LAST_MONTH],
   'ledger verify': [],
   'ledger export': [...OF, '--month', LAST_MONTH],
+  'ledger feed': ['--limit', '2000'],
   'statement list': OF,
   statement: [...OF, '--month', CLOSED],
   'alert list': [],

@@ -12,6 +12,7 @@ import { readCompanyUsage } from '../../store/usage/company-usage.ts';
 import type { UsageFilters } from '../../store/usage/cube.ts';
 import { readTokenDetails } from '../../store/usage/details.ts';
 import { copyLedger } from '../../store/usage/export.ts';
+import { FEED_CURSOR, FEED_PAGE, isFeedCursor, OTHER_LEDGER, readFeed } from '../../store/usage/feed.ts';
 import { answersOf, readQuality } from '../../store/usage/quality.ts';
 import { summaryOf } from '../../store/usage/summary.ts';
 import { type ApiCall, type ApiOperation, get } from './frame/operation.ts';
@@ -155,6 +156,30 @@ export const usageOperations: readonly ApiOperation[] = [
     async run(sql: Sql, call) {
       rangeOf(call);
       return findCompany(sql, call.params.company as string);
+    },
+  }),
+  get('feedUsage', '/usage-feed', {
+    summary:
+      'The booked calls of all companies, each once, a JSON object a line with request_id and the cursor behind it. The order leaves none out, whatever is booked meanwhile; an empty answer: there is no further call yet',
+    action: 'feed.read',
+    query: schema.object(
+      {
+        after: schema.written(FEED_CURSOR.source, 'the cursor of a call of the feed'),
+        limit: schema.whole(10 * FEED_PAGE, `how many calls at most; default: ${FEED_PAGE}`),
+      },
+      [],
+    ),
+    file: {
+      type: 'application/x-ndjson',
+      name: () => 'usage-feed.ndjson',
+      async write(db, { query: { after = null, limit = FEED_PAGE } }, write) {
+        for await (const rows of readFeed(db, { after, limit }))
+          if (!(await write(Buffer.from(rows.map((row) => `${JSON.stringify(row)}\n`).join(''))))) return;
+      },
+    },
+    async run(sql, { query: { after } }) {
+      if (after !== undefined && !(await isFeedCursor(sql, after))) throw wrongAt('?after', OTHER_LEDGER);
+      return null;
     },
   }),
 ];

@@ -1,5 +1,5 @@
 import { type CsvForm, csvHeading, csvRows, decimal } from '../../domain/documents/csv.ts';
-import { readMonth, readUuid } from '../../domain/field.ts';
+import { FieldError, readMonth, readUuid, wholeNumber } from '../../domain/field.ts';
 import { ledgerName } from '../../store/company/company.ts';
 import { SUMS } from '../../store/statement/sums.ts';
 import {
@@ -16,10 +16,15 @@ import {
 } from '../../store/statement/verify.ts';
 import { type StatementCheck, verifyCheckpoints, verifyStatements } from '../../store/statement/verify-statements.ts';
 import { exportLedger, LEDGER_DECIMALS, type LedgerRow, ledgerColumns } from '../../store/usage/export.ts';
-import { type Command, command, flag, required } from '../frame/command.ts';
+import { FEED_CURSOR, type FedCall, isFeedCursor, OTHER_LEDGER, readFeed } from '../../store/usage/feed.ts';
+import { type Command, command, Failure, flag, optional, required } from '../frame/command.ts';
 import { csvForm, spreadsheet } from '../frame/spreadsheet.ts';
 import { type Cell, firstRows, nowAndThen, table } from '../frame/text.ts';
 import { reconcileCommand } from './reconcile.ts';
+
+/** The highest --limit of the feed. */
+const MOST_FED = 1e9;
+const CHECK_MS = 60_000;
 
 export const ledgerCommands: readonly Command[] = [
   command({
@@ -78,7 +83,34 @@ export const ledgerCommands: readonly Command[] = [
       return { print };
     },
   }),
+  command({
+    name: 'ledger feed',
+    summary: 'print the booked calls of all companies, each once, for programs that bill them',
+    options: {
+      after: optional(
+        '--after CURSOR',
+        readCursor,
+        'go on behind the call with this cursor; default: from the first call',
+      ),
+      limit: optional('--limit N', wholeNumber(MOST_FED), 'how many calls at most; default: all that are booked'),
+    },
+    notes: `One JSON object a line, with request_id and the cursor behind it. The order leaves no call out and tells none twice, whatever gateways, late records and other programs book meanwhile: keep the cursor of the last line that you handled, and go on behind it. .deploy/feed.md has programs that do. EUR amounts are exact, as strings. With --json all calls are one JSON array.`,
+    async run({ db, json }, { after = null, limit = Number.POSITIVE_INFINITY }) {
+      if (after !== null && !(await db.run(CHECK_MS, (sql) => isFeedCursor(sql, after))))
+        throw new Failure(`--after ${OTHER_LEDGER}`);
+      const format = json ? arrayOf : linesOf;
+      const print = async (write: (piece: string) => Promise<boolean>) => {
+        for await (const piece of format(readFeed(db, { after, limit }))) if (!(await write(piece))) break;
+      };
+      return { print };
+    },
+  }),
 ];
+
+function readCursor(text: string): string {
+  if (!FEED_CURSOR.test(text)) throw new FieldError('must be the cursor of a call of the feed', text);
+  return text;
+}
 
 function countersText(checked: number, differences: readonly Difference[]): string {
   if (differences.length === 0)
@@ -129,7 +161,7 @@ function cells<T extends object>(rows: readonly T[], ...members: (keyof T)[]): C
 /** Rows that are read at once. */
 const BATCH = 1000;
 
-type Batches = AsyncIterable<readonly LedgerRow[]>;
+type Batches = AsyncIterable<readonly (LedgerRow | FedCall)[]>;
 
 async function* linesOf(batches: Batches): AsyncGenerator<string> {
   for await (const rows of batches) yield rows.map((row) => `${JSON.stringify(row)}\n`).join('');

@@ -295,6 +295,7 @@ function functions(zone: string, place: string): readonly string[] {
         set local citus.enable_ddl_propagation = on;
       end if;
       perform set_config('search_path', format('%I, %I', place, tg_table_schema), true);
+      perform set_config('tollgate.sealed', 'on', true); -- a worker has no feed: rows of other programs are not in it
       return null;
     end $$`,
     `create or replace function spend_horizon() returns xid8 language sql stable as

@@ -17,7 +17,20 @@ export interface Migration {
 
 /** The files of sql/schema, in the order in which they are applied: together they are the baseline. */
 const SUBJECTS = [
-  ...['settings', 'companies', 'users', 'keys', 'models', 'ledger', 'sums', 'budgets', 'seals', 'statements', 'limits'],
+  ...[
+    'settings',
+    'companies',
+    'users',
+    'keys',
+    'models',
+    'ledger',
+    'sums',
+    'budgets',
+    'seals',
+    'feed',
+    'statements',
+    'limits',
+  ],
   ...['events', 'requests', 'audit', 'erasure', 'gateways', 'tenant'],
 ];
 /** The name under which a database keeps that it has the baseline; files of sql/migrations begin after it. */

@@ -59,6 +59,8 @@ export async function ledgerColumns(sql: Sql): Promise<readonly Column[]> {
 
 /** Columns for operators alone. The two of the upstream's cost are of `upstream_costs`, which the tenant role may not read. */
 const INTERNAL: readonly Column[] = ['upstream_model', 'upstream_cost', 'upstream_currency'];
+/** What a program reads that gets the calls of all companies: nothing of what stands behind them. */
+const FED = ALL_COLUMNS.filter((name) => !INTERNAL.includes(name));
 const WITH_COSTS = 'api_usage left join upstream_costs using (company_id, billing_month, request_id)';
 /** Columns of text that others chose: spreadsheets must not take a part of one for a formula. */
 const TEXTS: readonly Column[] = [
@@ -70,6 +72,16 @@ export const LEDGER_DECIMALS: readonly Column[] = [
   ...PARTS.map(([column]) => column),
 ];
 
+/** The ledger rows with these ids, with the columns of a company's export and its end user. In no order. */
+export function readFed(sql: Sql, months: readonly string[], ids: readonly string[]) {
+  return sql<FedRow[]>`
+    with called as materialized (
+      select * from api_usage where billing_month = any(${[...months]}::date[]) and request_id = any(${[...ids]}::uuid[])),
+    named as (select called.*, k.name as api_key_name, c.name as company_name
+      from called left join api_keys k on k.id = api_key_id left join companies c on c.id = called.company_id)
+    select ${sql.unsafe(expressions(FED))}, end_user_id from named`;
+}
+
 /** Takes a piece of an export; resolves false when nobody reads any more. */
 export type Write = (bytes: Buffer) => Promise<boolean>;
 
@@ -78,6 +90,13 @@ export type Write = (bytes: Buffer) => Promise<boolean>;
  * upstream did not tell is null.
  */
 export type LedgerRow = { readonly [K in Column]?: string | number | null };
+
+/** A row of the feed, without its cursor. */
+export type FedRow = LedgerRow & {
+  readonly request_id: string;
+  readonly billing_month: string;
+  readonly end_user_id: string | null;
+};
 
 /**
  * One company's month with all columns, for operators: it leaves the tenant role. Oldest first, in batches from a

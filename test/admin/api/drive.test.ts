@@ -230,6 +230,10 @@ t.test('statements are closed, listed and read', async (t) => {
   t.same(await call('getStatement', { ...at, month: '2026-09' }), statement);
 });
 
+t.test('the feed tells the calls of all companies', async (t) => {
+  t.equal(await call('feedUsage', { limit: 1 }), '', 'there is none');
+});
+
 t.test('events are listed, and told again', async (t) => {
   const mine = { company_id: company.id, kind: 'key', since: '2026-01-01T00:00:00Z' };
   const { data: events } = await call('listEvents', mine);

@@ -55,6 +55,32 @@ t.test('--csv gives RFC 4180 with a heading, and quotes where they are needed', 
   );
 });
 
+t.test('feed tells the calls of all companies, each once, behind a cursor', async (t) => {
+  const feed = async (...argv: string[]) => {
+    const { code, err, out } = await tollgate('ledger', 'feed', ...argv);
+    t.match({ code, err }, { code: 0, err: '' });
+    return out
+      .split('\n')
+      .filter((line) => line !== '')
+      .map((line) => JSON.parse(line));
+  };
+  const all = await feed();
+  const [{ count } = { count: 0 }] = await db.run(
+    10_000,
+    (sql) => sql<{ count: number }[]>`select count(distinct request_id)::integer as count from api_usage`,
+  );
+  t.equal(all.length, count);
+  t.equal(new Set(all.map(({ request_id }) => request_id)).size, count);
+  const first = await feed('--limit', '2');
+  t.same(first, all.slice(0, 2));
+  t.same(await feed('--after', first[1].cursor), all.slice(2));
+  t.same(await feed('--after', all.at(-1).cursor), []);
+  t.same((await tollgate('ledger', 'feed', '--json')).json, all);
+  t.match(await tollgate('ledger', 'feed', '--after', 'x'), { code: 64, err: /--after must be the cursor of a call/ });
+  t.match(await tollgate('ledger', 'feed', '--limit', '0'), { code: 64, err: /--limit must be a whole number/ });
+  t.match(await tollgate('ledger', 'feed', '--after', '1-0-1-00000000'), { code: 1, err: /of another ledger/ });
+});
+
 t.test('--json gives one array, empty or not', async (t) => {
   t.match((await tollgate('ledger', 'export', ...month, '--json')).json, [
     { prompt_tokens: 1 },

@@ -33,6 +33,7 @@ const ON_COORDINATOR = [
   'idempotent_answers',
   'invitations',
   'key_reveals',
+  'ledger_feed',
   'ledger_seals',
   'limit_owners',
   'limit_slots',

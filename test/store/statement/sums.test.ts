@@ -63,7 +63,7 @@ t.test('a trigger moves each table by the sums that verify compares it with', as
     });
   }
   const statements = counting.flatMap((text) => [...text.matchAll(/insert into (\w+)/g)].map(([, table]) => table));
-  const others = ['late_usage', 'spend_changes', 'upstream_costs'];
+  const others = ['late_usage', 'ledger_feed', 'spend_changes', 'upstream_costs'];
   t.same(statements.sort(), [...ALL.map(({ table }) => table), ...others].sort(), 'once each');
   const sources = {
     // whatever any table groups by, and sums of what each call has
