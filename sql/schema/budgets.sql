@@ -31,30 +31,36 @@ create table budget_reservations (
   owner         uuid not null,
   amount_eur    numeric not null check (amount_eur >= 0),
   expires_at    timestamptz not null,
-  billing_day   date
+  billing_day   date,
+  api_key_id    uuid,
+  end_user_id   uuid
 );
 comment on column budget_reservations.billing_day is 'of the call, for the budget of a day';
+comment on column budget_reservations.end_user_id is 'of a call that is to fit the allowance of its end user; null: none, and then no key';
 comment on column budget_reservations.owner is 'the gateway process that renews the lease';
 create index budget_reservations_company on budget_reservations (company_id, billing_month);
 
--- Decides requests in their order and returns those that fit, and with `fits` false those that only the budget of the day
--- refuses: [{request_id, company_id, billing_month, billing_day, amount_eur, bounded}]. What fits leaves spend and
+-- Decides requests in their order and returns those that fit, and those that the budget of the month does not refuse, with
+-- what does ("end_user": the allowance of the end user; "day"): [{request_id, company_id, billing_month, billing_day,
+-- api_key_id, end_user_id, amount_eur, bounded}]. What fits leaves spend and
 -- reservations together at or below each budget; a request that cannot say what it costs at most fits while they are
 -- below it. Spend and reservations are read in one statement, and booking turns one into the
 -- other in one transaction: nothing is seen twice or not at all.
 create function reserve_budget(reserving_owner uuid, lease_seconds integer, requests json)
-returns table (id uuid, fits boolean) language plpgsql set search_path from current as $$
+returns table (id uuid, refused_by text) language plpgsql set search_path from current as $$
 declare
   request record;
   budgets record;
   state   record;
+  person  record;
 begin
   for request in select distinct (r ->> 'company_id')::uuid as company_id from json_array_elements(requests) as r order by 1 loop
     perform pg_advisory_xact_lock(hashtextextended('tollgate budget ' || request.company_id, 0));
   end loop;
   for request in
     select * from json_to_recordset(requests) as r
-      (request_id uuid, company_id uuid, billing_month date, billing_day date, amount_eur numeric, bounded boolean)
+      (request_id uuid, company_id uuid, billing_month date, billing_day date, api_key_id uuid, end_user_id uuid,
+        amount_eur numeric, bounded boolean)
   loop
     select company_budget(c) as month, company_daily_budget(c) as day into budgets from companies c where c.id = request.company_id;
     continue when not found;
@@ -73,11 +79,31 @@ begin
     into state;
     continue when not fits_budget(budgets.month, state.spent, state.reserved, request.amount_eur, request.bounded);
     id := request.request_id;
-    fits := fits_budget(budgets.day, state.spent_of_day, state.reserved_of_day, request.amount_eur, request.bounded);
-    if fits then
-      insert into budget_reservations (request_id, company_id, billing_month, billing_day, owner, amount_eur, expires_at)
-      values (request.request_id, request.company_id, request.billing_month, request.billing_day, reserving_owner,
-        request.amount_eur, clock_timestamp() + make_interval(secs => lease_seconds))
+    refused_by := null;
+    if request.end_user_id is not null then
+      -- likewise in one statement
+      select nullif(k.end_user_budget_eur, 0) as budget,
+        (select coalesce(sum(cost_eur), 0) from usage_end_user_days d
+         where d.company_id = request.company_id and d.billing_month = request.billing_month
+           and d.end_user_id = request.end_user_id and d.api_key_id = request.api_key_id) as spent,
+        (select coalesce(sum(amount_eur), 0) from budget_reservations b
+         where b.company_id = request.company_id and b.billing_month = request.billing_month
+           and b.end_user_id = request.end_user_id and b.api_key_id = request.api_key_id
+           and b.expires_at > clock_timestamp()) as reserved
+      into person from api_keys k where k.id = request.api_key_id;
+      if not fits_budget(person.budget, person.spent, person.reserved, request.amount_eur, request.bounded) then
+        refused_by := 'end_user';
+      end if;
+    end if;
+    if refused_by is null
+      and not fits_budget(budgets.day, state.spent_of_day, state.reserved_of_day, request.amount_eur, request.bounded) then
+      refused_by := 'day';
+    end if;
+    if refused_by is null then
+      insert into budget_reservations (request_id, company_id, billing_month, billing_day, api_key_id, end_user_id, owner,
+        amount_eur, expires_at)
+      values (request.request_id, request.company_id, request.billing_month, request.billing_day, request.api_key_id,
+        request.end_user_id, reserving_owner, request.amount_eur, clock_timestamp() + make_interval(secs => lease_seconds))
       on conflict do nothing; -- asked again after a lost answer
     end if;
     return next;

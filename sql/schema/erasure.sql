@@ -39,7 +39,7 @@ create trigger open_only before insert or delete or update of email, company_id,
   for each row execute function refuse_closed();
 -- not last_used_at: calls that were in flight end and are booked
 create trigger open_only before insert or delete or update of company_id, name, digest, prefix, scopes, created_by, expires_at,
-    revoked_at, requests_per_minute, tokens_per_minute, max_concurrent, allowed_model_slugs, monthly_budget_eur, daily_budget_eur, allowed_cidrs, end_users
+    revoked_at, requests_per_minute, tokens_per_minute, max_concurrent, allowed_model_slugs, monthly_budget_eur, daily_budget_eur, allowed_cidrs, end_users, end_user_budget_eur
   on api_keys for each row execute function refuse_closed();
 -- not last_seen, for the same reason
 create trigger open_only before insert or delete or update of id, company_id, name on end_users for each row execute function refuse_closed();

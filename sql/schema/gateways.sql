@@ -75,7 +75,7 @@ create trigger announce_withdrawn after delete on company_price_factors
   for each row when (not old.applied) execute function announce_row('company', 'company_id');
 -- not last_used_at: it moves with every batch
 create trigger announce after insert or delete or update of company_id, digest, scopes, expires_at, revoked_at,
-    requests_per_minute, tokens_per_minute, max_concurrent, allowed_model_slugs, monthly_budget_eur, daily_budget_eur, allowed_cidrs, end_users
+    requests_per_minute, tokens_per_minute, max_concurrent, allowed_model_slugs, monthly_budget_eur, daily_budget_eur, allowed_cidrs, end_users, end_user_budget_eur
   on api_keys for each row execute function announce_row('key', 'digest');
 create trigger announce after insert or update or delete on assistants
   for each row execute function announce_row('assistant', 'id');

@@ -23,12 +23,14 @@ create table api_keys (
   purpose             text check (purpose = 'playground'),
   rotated_from        uuid,
   end_users           text not null default 'off' check (end_users in ('off', 'header', 'body')),
+  end_user_budget_eur numeric check (end_user_budget_eur >= 0 and end_user_budget_eur < 1e12 and min_scale(end_user_budget_eur) <= 15),
   user_id             uuid -- no foreign key: the trigger below has to find the key of somebody who is removed
 );
 comment on column api_keys.digest is 'SHA-256 of the whole key; the key itself is stored nowhere';
 comment on column api_keys.allowed_model_slugs is 'the only models of the company that the key lists and calls; null: all of them';
 comment on column api_keys.allowed_cidrs is 'networks the key may be used from; null: any';
 comment on column api_keys.end_users is 'where a call names the person behind the key: nowhere, in a header, or also in its body';
+comment on column api_keys.end_user_budget_eur is 'the most that each end user may cost by this key in a billing month; null or 0: no limit';
 comment on column api_keys.purpose is 'null: for programs; playground: of the person in created_by, for trials on the pages';
 comment on column api_keys.rotated_from is 'the key in whose place this one was made; null: none';
 comment on column api_keys.user_id is 'the person whose key it is: it ends with them; null: of the company, or of a playground';

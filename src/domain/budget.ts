@@ -8,10 +8,15 @@ const REACHED = {
   'company.daily': 'The daily budget of your company has been reached.',
   'key.monthly': 'This key has reached its monthly budget.',
   'key.daily': 'This key has reached its daily budget.',
+  'end_user.monthly':
+    'You have reached your own monthly budget. It is yours alone: other users of this key are not affected.',
 };
 
 /** The owner of the budget. */
-type Whose = 'company' | 'key';
+type Whose = 'company' | 'key' | 'end_user';
+
+/** The setting of a key that refuses an end user, as the trail names it. */
+export const ALLOWANCE = 'key.end_user_budget_eur';
 
 /** A budget begins anew with each month, or each day. */
 export const PERIODS = ['monthly', 'daily'] as const;
@@ -22,8 +27,8 @@ export type Budgets = { readonly [K in `${BudgetPeriod}_budget_eur`]: string | n
 
 /**
  * The budget gate (spec section 8, rules 1, 2 and 6; contract section 5): refuses once the spend of a month or day has
- * reached a budget. For a company that is its API and in-app chat cost, for a key the cost of its own calls. Months are
- * asked first: what refuses longest is told.
+ * reached a budget. For a company that is its API and in-app chat cost, for a key the cost of its own calls, for an end
+ * user that of the calls of the key that name them. Months are asked first: what refuses longest is told.
  * @param budget femto-EUR; null is never reached
  * @param spent femto-EUR
  * @param at an instant of the month or day, milliseconds since the epoch
@@ -47,10 +52,10 @@ export function budgetReached(
   whose: Whose = 'company',
   period: BudgetPeriod = 'monthly',
 ): GatewayError {
-  const budget = `${whose}.${period}` as const;
-  const error = new GatewayError('insufficient_quota', budget === 'company.monthly' ? undefined : REACHED[budget]);
+  const budget = `${whose}.${period}`;
+  const error = new GatewayError('insufficient_quota', REACHED[budget as keyof typeof REACHED]);
   error.headers = ['x-budget-resets-at', period === 'daily' ? calendar.dayEnd(at) : calendar.monthEnd(at)];
-  return error.by(`${budget}_budget_eur`);
+  return error.by(whose === 'end_user' ? ALLOWANCE : `${budget}_budget_eur`);
 }
 
 /** The most that a request can use. A strict budget and a limit of tokens reserve it. */

@@ -43,7 +43,7 @@ export const MOST_OVERLAP = 30 * 86_400;
 export interface Payer {
   readonly id: string;
   readonly companyId: string;
-  readonly restriction?: Pick<Restriction, 'budget'> | null;
+  readonly restriction?: (Pick<Restriction, 'budget'> & Partial<Pick<Restriction, 'endUserBudget'>>) | null;
 }
 
 /** When a revoked key ended, as the gateway sees it: it is known, so that its attempts have a name in the trail. */
@@ -70,6 +70,8 @@ export interface Restriction {
   readonly budget: Femto | null;
   /** Femto-EUR a day. */
   readonly dailyBudget: Femto | null;
+  /** The most that each of its end users may cost, femto-EUR a month. */
+  readonly endUserBudget: Femto | null;
   /** The networks it may be used from. */
   readonly networks: Networks | null;
 }

@@ -97,3 +97,8 @@ export function monthOfDay(day: string): string {
 export function isOfDay(id: string): boolean {
   return id.endsWith('/day');
 }
+
+/** Whether it is that of an end user: its id has three parts. */
+export function isOfPerson(id: string): boolean {
+  return id.indexOf('/') !== id.lastIndexOf('/') && !isOfDay(id);
+}

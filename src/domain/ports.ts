@@ -32,6 +32,8 @@ export interface Ledger {
   spentByKey(payer: Payer, month: string): MaybeAsync<Femto>;
   /** The same on a day, "2026-11-28", for calls that are booked with it: of the company of a key, or of the key itself. */
   spentOnDay(payer: Payer, day: string, whose: 'company' | 'key'): MaybeAsync<Femto>;
+  /** The same of an end user of a key with an allowance in a month. */
+  spentByEndUser(payer: Payer, month: string, endUserId: string): MaybeAsync<Femto>;
   /**
    * The usage of a key in a month. Records of this gateway count at once, those of others a second later. Rejects with
    * GatewayError 503 when the database cannot be asked.
@@ -45,10 +47,9 @@ export interface Ledger {
   book(record: UsageRecord, listener: BookingListener | null): void;
   /**
    * Reserves what a request of a strict company can cost at most, until it is booked or released.
-   * @returns whether it fits the budgets; day: that of the day alone refuses it
    * Rejects with GatewayError 503 when the database cannot be asked.
    */
-  reserve(reservation: Reservation): Promise<boolean | 'day'>;
+  reserve(reservation: Reservation): Promise<Fit>;
   /** Ends the reservation of a request that leaves no record. */
   release(requestId: string): void;
 }
@@ -62,6 +63,9 @@ export interface Calls {
   find(payer: Payer, requestId: string, months: readonly string[]): Promise<BookedCall | null>;
 }
 
+/** Whether a request fits the budgets that reserve; else the name of what refuses it where the company's month does not. */
+export type Fit = boolean | 'day' | 'end_user';
+
 /** The most that one request of a strict company can cost. */
 export interface Reservation {
   readonly requestId: string;
@@ -69,6 +73,9 @@ export interface Reservation {
   readonly month: string;
   /** "2026-11-28"; absent: no budget of a day is to hold. */
   readonly day?: string;
+  /** The key and its end user where the key gives these an allowance; absent: none is to hold. */
+  readonly keyId?: string;
+  readonly endUserId?: string;
   readonly amount: Femto;
   /** Whether it cannot cost more; false when the request does not limit its answer. */
   readonly bounded: boolean;
@@ -163,7 +170,7 @@ export interface LedgerStore {
   insert(writer: string, records: Buffer, total: Femto | null): Promise<MonthSum[] | 'all'>;
   /** Stores records that can never be inserted, each once, with the reason. */
   setAside(refused: readonly RefusedRecord[]): Promise<void>;
-  /** The spend of companies and keys in the given months or on days, without those that spent nothing. @param ids see MonthSum */
+  /** The spend of companies, keys and end users in the given months or on days, without those that spent nothing. @param ids see MonthSum */
   spend(ids: readonly string[], months: readonly string[]): Promise<MonthSum[]>;
   /** All figures of companies that may have changed since the cursor, and the next cursor; null starts now. */
   changedSpend(cursor: string | null): Promise<{ cursor: string; sums: readonly MonthSum[] }>;
@@ -173,12 +180,8 @@ export interface LedgerStore {
   calls(wanted: readonly WantedCall[]): Promise<BookedCall[]>;
   /** Stores when keys were last used, milliseconds since the epoch. A key may occur twice. */
   touchKeys(lastUsed: readonly (readonly [keyId: string, at: number])[]): Promise<void>;
-  /** Makes those reservations that fit their budgets; they expire after the lease. @returns true for the ids of these; day: that of the day alone refuses it */
-  reserve(
-    writer: string,
-    leaseSeconds: number,
-    wanted: readonly Reservation[],
-  ): Promise<ReadonlyMap<string, boolean | 'day'>>;
+  /** Makes those reservations that fit their budgets; they expire after the lease. @returns true for the ids of these */
+  reserve(writer: string, leaseSeconds: number, wanted: readonly Reservation[]): Promise<ReadonlyMap<string, Fit>>;
   /** Ends some reservations and renews the lease of others; makes those of them again that expired and were deleted. */
   keepReservations(
     writer: string,
@@ -194,9 +197,12 @@ export interface RefusedRecord {
   readonly reason: string;
 }
 
-/** The spend of a company in a month or on a day, API and chat, or of one of its keys. */
+/** The spend of a company in a month or on a day, API and chat, or of one of its keys, or in a month of an end user of a key. */
 export interface MonthSum {
-  /** The id of the company; of a key, its company's id, a slash and its own. For a day "//day" or "/day" follows. */
+  /**
+   * The id of the company; of a key, its company's id, a slash and its own. For a day "//day" or "/day" follows; for an end
+   * user of the key a slash and their id.
+   */
   readonly id: string;
   /** Its first day; or the day. */
   readonly month: string;

@@ -177,6 +177,11 @@ export function readRecordTime(json: string): number | null {
   return Date.parse(/"occurred_at":"([^"]+)"/.exec(json)?.[1] ?? '') || null;
 }
 
+/** The end user of a record; null: none, or RecordWriter did not write it. */
+export function readRecordEndUser(json: string): string | null {
+  return /"end_user_id":"([\da-f-]{36})"/.exec(json)?.[1] ?? null;
+}
+
 /** A JSON string of ASCII characters. */
 export function asciiJson(text: string): string {
   if (PLAIN.test(text)) return `"${text}"`;

@@ -78,6 +78,8 @@ const ENGLISH = {
     `You have as many active keys as a member may have here (${most}). Revoke one first.`,
   memberKeysOverlap: ({ most }: { most: number }) =>
     `With both keys you would have too many: a member may have ${most} active ${most === 1 ? 'key' : 'keys'} here when a rotation with an overlap begins. Replace this one without an overlap.`,
+  allowanceOfNobody: () =>
+    'needs calls that name their end user: let the key find the name in a header, or in a header and else in the body',
   keyRevoked: () => 'This key is revoked: create a new one instead.',
   keyEnded: ({ state }: { state: 'revoked' | 'expired' }) => `This key is ${state}: create a new one instead.`,
   keyOfPlayground: () => 'The key of a playground is never shown.',

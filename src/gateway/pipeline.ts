@@ -5,6 +5,7 @@ import { GatewayError } from '../domain/errors.ts';
 import { admitModel } from '../domain/gate.ts';
 import { type ApiKey, isWithin, REVOKED, type Restriction, SCOPE_BIT } from '../domain/key.ts';
 import { modelAt } from '../domain/model.ts';
+import type { Femto } from '../domain/money.ts';
 import type { Hold, MaybeAsync } from '../domain/ports.ts';
 import { clientAddress } from '../domain/request/client-address.ts';
 import { costCenterIn } from '../domain/request/cost-center.ts';
@@ -174,11 +175,17 @@ class ApiRequest implements BodyListener, ReplyListener {
         const own = services.ledger.spentByKey(key, month);
         admitBudget(restriction.budget, typeof own === 'bigint' ? own : await own, services.calendar, at, 'key'); // 402
       }
+      const allowance = key.endUsers === 'off' || restriction === null ? null : restriction.endUserBudget;
+      let endUserId: string | null = null;
+      if (allowance !== null) {
+        endUserId = await this.#endUserId(key, body, call, true); // 503
+        if (endUserId !== null) await admitEndUser(services, key, allowance, month, endUserId, at); // 402
+      }
       let day = '';
       if (company.dailyBudget !== null || (restriction !== null && restriction.dailyBudget !== null)) {
         day = await admitDay(services, key, company, at); // 402
       }
-      const endUserId = key.endUsers === 'off' ? null : await this.#endUserId(key, body, call);
+      if (allowance === null && key.endUsers !== 'off') endUserId = await this.#endUserId(key, body, call, false);
       const { requestId } = reply;
       const { endpoint } = operation;
       const costCenter = services.costCenters.of(key.companyId, month, named);
@@ -200,8 +207,10 @@ class ApiRequest implements BodyListener, ReplyListener {
       });
       if (endpoint !== FREE_ENDPOINT) {
         if (hold?.countsTokens) await hold.reserve(meter.promptTokens, limit); // 429
-        if (company.strict && (company.budget !== null || company.dailyBudget !== null))
-          meter.reserved = await reserve(services, admission, call, sent, body); // 402
+        const holds = company.budget !== null || company.dailyBudget !== null;
+        const person = allowance === null ? null : endUserId;
+        if (company.strict && (holds || person !== null))
+          meter.reserved = await reserve(services, admission, person, call, sent, body); // 402
       }
       if (reply.res.destroyed) return meter.drop(); // the client left while something was looked up
       summary.meter = meter;
@@ -238,8 +247,11 @@ class ApiRequest implements BodyListener, ReplyListener {
     return costCenterHeader === null ? '' : costCenterIn(this.#req.rawHeaders, costCenterHeader);
   }
 
-  /** The id of the person whom the call names; null: nobody, or nobody who is known while the database is away. */
-  async #endUserId(key: ApiKey, body: RequestBody, call: Call): Promise<string | null> {
+  /**
+   * The id of the person whom the call names; null: nobody, or nobody who is known while the database is away.
+   * @param isNeeded 503 in that case: an allowance is to hold
+   */
+  async #endUserId(key: ApiKey, body: RequestBody, call: Call, isNeeded: boolean): Promise<string | null> {
     const { directory, settings } = this.#services;
     const { endpoint } = this.#operation as Operation;
     let name = endUserInHeaders(settings.endUserHeaders, this.#req.rawHeaders);
@@ -251,7 +263,8 @@ class ApiRequest implements BodyListener, ReplyListener {
     try {
       const found = directory.endUser(key.companyId, name);
       return (found instanceof Promise ? await found : found)?.id ?? null;
-    } catch {
+    } catch (error) {
+      if (isNeeded) throw error;
       return null; // it was logged
     }
   }
@@ -354,10 +367,24 @@ async function admitDay(
   return day;
 }
 
+/** The gate of the allowance of an end user. @throws GatewayError 402 */
+async function admitEndUser(
+  { ledger, calendar }: Services,
+  key: ApiKey,
+  allowance: Femto,
+  month: string,
+  endUserId: string,
+  at: number,
+): Promise<void> {
+  const spent = ledger.spentByEndUser(key, month, endUserId);
+  admitBudget(allowance, typeof spent === 'bigint' ? spent : await spent, calendar, at, 'end_user');
+}
+
 /** Reserves what the call can cost at most: a strict budget holds whatever is in flight. */
 async function reserve(
   { ledger, calendar }: Services,
   admission: Admission,
+  endUserId: string | null,
   call: Call,
   sent: readonly Buffer[],
   body: RequestBody,
@@ -365,7 +392,9 @@ async function reserve(
   const { requestId, payer, at, month, model } = admission;
   const bound = wholeBound(call.bound(model), sent, body);
   const { companyId } = payer;
-  const fits = await ledger.reserve({ requestId, companyId, month, day: calendar.date(at), ...bound });
+  const person = endUserId === null ? {} : { keyId: payer.id, endUserId };
+  const fits = await ledger.reserve({ requestId, companyId, month, day: calendar.date(at), ...person, ...bound });
+  if (fits === 'end_user') throw budgetReached(calendar, at, 'end_user');
   if (fits !== true)
     throw budgetReached(calendar, at, 'company', fits === 'day' ? 'daily' : 'monthly').by('company.budget_mode');
   return bound;

@@ -5,6 +5,7 @@ import type { Calendar } from '../domain/month.ts';
 import type {
   BookingListener,
   Clock,
+  Fit,
   Ledger,
   LedgerStore,
   MaybeAsync,
@@ -12,7 +13,7 @@ import type {
   RefusedRecord,
   Reservation,
 } from '../domain/ports.ts';
-import { type RecordCost, readRecordCost, readRecordTime } from '../domain/record.ts';
+import { type RecordCost, readRecordCost, readRecordEndUser, readRecordTime } from '../domain/record.ts';
 import type { KeyUsage, UsageRecord } from '../domain/usage.ts';
 import { reasonOf } from '../log.ts';
 import { Backlog, type BacklogOptions } from './backlog.ts';
@@ -20,7 +21,7 @@ import { KeyUsageReader } from './key-usage-reader.ts';
 import { LastUsed } from './last-used.ts';
 import { BatchJson, type PendingRecord, totalOf } from './record-block.ts';
 import { Reservations } from './reservations.ts';
-import { dayIdOf, type MonthSpend, SpendTable, spendIdOf } from './spend.ts';
+import { dayIdOf, type Figures, personIdOf, SpendTable, spendIdOf } from './spend.ts';
 import { SpendReader } from './spend-reader.ts';
 import { BEAT_MS, type Spool } from './spool.ts';
 import { systemTiming, type Timing } from './timing.ts';
@@ -68,7 +69,7 @@ export class BatchLedger implements Ledger {
   readonly #reservations: Reservations;
   readonly #lastUsed: LastUsed;
   /** What was booked in this turn, where it counts, and when the first of it was. */
-  #group: { readonly record: UsageRecord; readonly spend: MonthSpend }[] = [];
+  #group: { readonly record: UsageRecord; readonly figures: Figures }[] = [];
   #groupAt = 0;
   #listeners: BookingListener[] = [];
   readonly #commitGroup = (): void => this.#commit();
@@ -170,21 +171,27 @@ export class BatchLedger implements Ledger {
     return this.#spend.onDay(key, day, whose) ?? this.#spendReader.request(dayIdOf(key, whose), day);
   }
 
+  spentByEndUser(payer: Payer, month: string, endUserId: string): MaybeAsync<Femto> {
+    const key = this.#spend.key(payer);
+    const spent = this.#spend.ofEndUser(key, month, endUserId);
+    return spent ?? this.#spendReader.request(personIdOf(key, endUserId), month);
+  }
+
   usageOf(payer: Payer, month: string): MaybeAsync<KeyUsage> {
     return this.#usageReader.request(this.#spend.key(payer), month);
   }
 
   book(record: UsageRecord, listener: BookingListener | null): void {
-    const { payer, month, day, at } = record.admission;
+    const { payer, month, day, at, endUserId } = record.admission;
     const key = this.#spend.key(payer);
-    const spend = this.#spend.add(key, month, record.cost, day);
+    const figures = this.#spend.add(key, month, record.cost, day, endUserId);
     this.#lastUsed.note(key, at);
     if (key.used !== null) key.used.book(record);
     if (this.#group.length === 0) {
       this.#timing.soon(this.#commitGroup);
       this.#groupAt = this.#timing.now();
     }
-    this.#group.push({ record, spend });
+    this.#group.push({ record, figures });
     if (listener !== null) this.#listeners.push(listener);
   }
 
@@ -195,7 +202,7 @@ export class BatchLedger implements Ledger {
     if (this.#idle) this.#wake();
   }
 
-  reserve(reservation: Reservation): Promise<boolean | 'day'> {
+  reserve(reservation: Reservation): Promise<Fit> {
     return this.#reservations.reserve(reservation);
   }
 
@@ -228,7 +235,7 @@ export class BatchLedger implements Ledger {
     if (this.#group.length === 0) return;
     // written one behind the other now, the records cost 0.5 µs less each than when booked, between other work
     const { blocks } = this.#backlog;
-    const records = this.#group.map(({ record, spend }) => blocks.add(record, spend, this.#groupAt));
+    const records = this.#group.map(({ record, figures }) => blocks.add(record, figures, this.#groupAt));
     const listeners = this.#listeners;
     this.#group = [];
     this.#listeners = [];
@@ -347,8 +354,8 @@ export class BatchLedger implements Ledger {
     this.#backlog.settle(batch.length);
     if (this.#uncertain !== null && batch.includes(this.#uncertain)) this.#uncertain = null;
     for (const record of batch) {
-      const { spend, cost } = record;
-      if (spend !== null) table.settle(spend, cost, inserted === 'all');
+      const { figures, cost } = record;
+      if (figures !== null) table.settle(figures, cost, inserted === 'all');
       else if (cost !== 0n) this.#settleRestored(record);
     }
     if (inserted !== 'all') {
@@ -365,6 +372,8 @@ export class BatchLedger implements Ledger {
     const day = this.#options.calendar.date(readRecordTime(json) ?? 0);
     for (const whose of ['company', 'key'] as const)
       this.#spend.settleOwn(dayIdOf({ companyId, keyId }, whose), day, cost);
+    const endUserId = readRecordEndUser(json);
+    if (endUserId !== null) this.#spend.settleOwn(personIdOf({ companyId, keyId }, endUserId), month, cost);
   }
 
   /** Reads what keys used, for requests that wait; after the next batch where much waits. @throws as the store does */
@@ -374,7 +383,7 @@ export class BatchLedger implements Ledger {
     const { size } = this.#backlog;
     const pending = size > MAX_BATCH ? [] : [...this.#backlog.records()];
     // a record that was read back from the disk may be in the database already
-    if (pending.length < size || pending.some(({ spend }) => spend === null)) return;
+    if (pending.length < size || pending.some(({ figures }) => figures === null)) return;
     await this.#usageReader.answer(pending.map(({ json }) => readRecordCost(json)).filter((record) => record !== null));
   }
 

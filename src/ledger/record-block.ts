@@ -2,7 +2,7 @@ import type { Femto } from '../domain/money.ts';
 import { RecordWriter, readRecordCost } from '../domain/record.ts';
 import type { UsageRecord } from '../domain/usage.ts';
 import { CLOSE_BRACKET, COMMA, OPEN_BRACKET } from '../json/bytes.ts';
-import type { MonthSpend } from './spend.ts';
+import type { Figures } from './spend.ts';
 import { finishLine, HEAD_BYTES, lineLength, recordOfLine, writeLine } from './spool-line.ts';
 
 const BLOCK_BYTES = 262_144;
@@ -22,11 +22,11 @@ export class RecordBlocks {
   readonly #free: Block[] = [];
 
   /** Writes a record. @param at when it was booked, milliseconds since the epoch */
-  add(record: UsageRecord, spend: MonthSpend, at: number): PendingRecord {
+  add(record: UsageRecord, figures: Figures, at: number): PendingRecord {
     const block = this.#blockWith(lineLength(this.#records.room(record)));
     const from = block.used;
     block.used = finishLine(block.bytes, from, this.#records.write(record, block.bytes, from + HEAD_BYTES));
-    return new PendingRecord(spend, record.cost, at, block, from, block.used);
+    return new PendingRecord(figures, record.cost, at, block, from, block.used);
   }
 
   /** Writes a record that was read back. @param cost what it adds to the pending spend of its company */
@@ -64,7 +64,7 @@ function newBlock(owner: RecordBlocks, size: number) {
 /** A record that is not yet in the database. Its line stands at [from, to) of a block. */
 export class PendingRecord {
   /** Where it counts; null for a record read back from the disk, whose company is looked up. */
-  readonly spend: MonthSpend | null;
+  readonly figures: Figures | null;
   /** What it adds to the pending spend of its company; 0 for records of processes that are gone. */
   readonly cost: Femto;
   /** When it was booked, milliseconds since the epoch. */
@@ -73,8 +73,8 @@ export class PendingRecord {
   readonly from: number;
   readonly to: number;
 
-  constructor(spend: MonthSpend | null, cost: Femto, at: number, block: Block, from: number, to: number) {
-    this.spend = spend;
+  constructor(figures: Figures | null, cost: Femto, at: number, block: Block, from: number, to: number) {
+    this.figures = figures;
     this.cost = cost;
     this.at = at;
     this.block = block;
@@ -88,11 +88,11 @@ export class PendingRecord {
   }
 
   get companyId(): string {
-    return (this.spend ?? readRecordCost(this.json))?.companyId ?? '';
+    return (this.figures?.company ?? readRecordCost(this.json))?.companyId ?? '';
   }
 
   get month(): string {
-    return (this.spend?.company ?? this.spend ?? readRecordCost(this.json))?.month ?? '';
+    return (this.figures?.company ?? readRecordCost(this.json))?.month ?? '';
   }
 
   get json(): string {
@@ -149,8 +149,8 @@ export class BatchJson {
  */
 export function totalOf(batch: readonly PendingRecord[]): Femto | null {
   let total = 0n;
-  for (const { spend, cost } of batch) {
-    if (spend === null) return null;
+  for (const { figures, cost } of batch) {
+    if (figures === null) return null;
     total += cost;
   }
   return total;

@@ -1,5 +1,5 @@
 import { GatewayError } from '../domain/errors.ts';
-import type { LedgerStore, Reservation } from '../domain/ports.ts';
+import type { Fit, LedgerStore, Reservation } from '../domain/ports.ts';
 import type { Timing } from './timing.ts';
 
 const LEASE_SECONDS = 60; // how long a reservation outlives the process that made it
@@ -7,7 +7,7 @@ const DELETE_MS = 500; // how often ended reservations are deleted
 const RENEW_MS = 20_000; // how often the leases of the others are renewed
 const MAX_ENDED = 10_000; // kept to be deleted while the database is away: the leases of others run out
 
-interface Wanted extends PromiseWithResolvers<boolean | 'day'> {
+interface Wanted extends PromiseWithResolvers<Fit> {
   readonly reservation: Reservation;
 }
 
@@ -43,8 +43,8 @@ export class Reservations {
     return this.#open.size === 0 && this.#ended.length === 0;
   }
 
-  reserve(reservation: Reservation): Promise<boolean | 'day'> {
-    const wanted = { reservation, ...Promise.withResolvers<boolean | 'day'>() };
+  reserve(reservation: Reservation): Promise<Fit> {
+    const wanted = { reservation, ...Promise.withResolvers<Fit>() };
     this.#wanted.push(wanted);
     if (!this.#asking) void this.#ask();
     return wanted.promise;

@@ -14,7 +14,7 @@ interface SpendReaderOptions extends ReaderOptions {
   readonly calendar: Pick<Calendar, 'date'>;
 }
 
-/** The spend of one company or key in one month or on one day. */
+/** The spend of one company, key or end user in one month, or on one day. */
 interface Figure {
   /** See MonthSpend. */
   readonly id: string;
@@ -24,7 +24,7 @@ interface Figure {
 /** Requests that wait for a figure. */
 interface Waiting extends Figure {
   /** The figure is read at once: no batch can change it, and a poll will tell what others change later. */
-  readonly atOnce: boolean;
+  atOnce: boolean;
   readonly promise: Promise<Femto>;
   readonly settle: (error: GatewayError | null) => void;
 }
@@ -123,8 +123,7 @@ export class SpendReader {
     this.#pollMs = IDLE_POLL_MS; // before reading: what is heard meanwhile may not be in it
     const { cursor, sums } = await store.changedSpend(this.#cursor);
     this.#polls++;
-    for (const { id, month, eur } of sums) table.refresh(id, month, parseEur(eur));
-    await this.#readInto(table.doubtKeys(sums));
+    await this.#readInto(table.changed(sums));
     this.#cursor = cursor;
     if (day > this.#polledDay) await this.#begin(day);
     table.prune(day);
@@ -148,12 +147,21 @@ export class SpendReader {
     for (;;) {
       const wanted = this.#wanted(true);
       if (wanted.length === 0) break;
+      const { table, onRequest } = this.#options;
       const polls = this.#polls;
+      const before = wanted.map(({ id, month }) => table.get(id, month));
       try {
         const figures = await this.#read(wanted);
         if (polls !== this.#polls) continue; // what the poll told of them may be missing here
-        this.#keep(wanted, figures);
-        for (const { settle } of wanted) settle(null);
+        // an earlier call that ended meanwhile may be in the figure, and pending too: that is read between batches
+        for (const [at, waiting] of wanted.entries()) {
+          const { id, month } = waiting;
+          waiting.atOnce = table.isUntouched(id, month) && table.get(id, month) === before[at];
+        }
+        const read = wanted.filter(({ atOnce }) => atOnce);
+        this.#keep(read, figures);
+        for (const { settle } of read) settle(null);
+        if (read.length < wanted.length) onRequest();
       } catch {
         for (const { settle } of wanted) settle(new GatewayError('service_unavailable'));
       }

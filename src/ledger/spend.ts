@@ -1,13 +1,14 @@
 import type { Payer } from '../domain/key.ts';
-import type { Femto } from '../domain/money.ts';
-import { isOfDay, monthOfDay } from '../domain/month.ts';
+import { type Femto, parseEur } from '../domain/money.ts';
+import { isOfDay, isOfPerson, monthOfDay } from '../domain/month.ts';
+import type { MonthSum } from '../domain/ports.ts';
 import type { KeyMonth } from './key-month.ts';
 
 const ZERO = 0n;
 
 /**
- * What one company has spent in one month, or one key with a budget of its own; where either has a budget of the day,
- * also what both have spent on that day.
+ * What one company has spent in one month, or one key with a budget of its own, or one end user of a key with an
+ * allowance; where company or key has a budget of the day, also what both have spent on that day.
  */
 export interface MonthSpend {
   /** See MonthSum in domain/ports.ts. */
@@ -21,12 +22,33 @@ export interface MonthSpend {
   pending: Femto;
   /** Whether the database's figure was read. */
   read: boolean;
+  /** The number of polls when the figure was read; of a company, when a poll last told that it changed. */
+  polls: number;
+  /** Whether it was asked for since the table last looked for what to forget. */
+  used: boolean;
   /** Removed from the table: a reference to it has to be looked up again. */
   forgotten: boolean;
-  /** For a key, its company's spend, in which it counts too; null for a company. */
+  /** The month of its company; null for a company. */
   company: MonthSpend | null;
-  /** For the day of a key: the month of the key, and the day of its company, in which it counts too. */
-  others: readonly [MonthSpend, MonthSpend] | null;
+  /** Those of the record that was last added here; of a company: itself alone. */
+  figures: Figures | null;
+}
+
+/** The figures in which a record counts: the month of its company, and all else that is kept of its key. Many records share one. */
+export interface Figures {
+  readonly company: MonthSpend;
+  readonly others: readonly MonthSpend[];
+  /** What it was made from, see `figuresOf`. */
+  readonly base: Figures | null;
+  readonly beside: MonthSpend | null;
+}
+
+/** The figures of one month, or one day. */
+interface Month {
+  /** Companies and keys by the id of a MonthSpend. */
+  readonly spends: Map<string, MonthSpend>;
+  /** End users likewise. They are apart since there may be so many that they would displace companies. */
+  readonly people: Map<string, MonthSpend>;
 }
 
 /** What the ledger remembers of a key, so that a known key costs one look-up. The key itself is frozen. */
@@ -35,6 +57,8 @@ export interface KeyMemory {
   readonly companyId: string;
   /** The id of its own spend; null: it has no budget, and none is kept. */
   readonly ownId: string | null;
+  /** Whether its end users have an allowance, so that what each spent is kept. */
+  readonly hasAllowance: boolean;
   /** Where the company's spend was last found, and its own. */
   spend: MonthSpend | null;
   own: MonthSpend | null;
@@ -48,25 +72,26 @@ export interface KeyMemory {
 }
 
 /**
- * What each company has spent per billing month, and each key with a budget, as the budget gate reads it: the
- * database's figure plus our own records that are not yet in it. Only the ledger moves amounts from pending to
- * committed, and it reads the database between batches, so nothing counts twice. All empty `pending` are one bigint,
- * which spares the garbage collector.
+ * What each company has spent per billing month, and each key with a budget, and each end user with an allowance, as
+ * the budget gate reads it: the database's figure plus our own records that are not yet in it. Only the ledger moves
+ * amounts from pending to committed, and it reads the database between batches, or where no record is pending, so nothing
+ * counts twice. All empty `pending` are one bigint, which spares the garbage collector.
  *
- *   month ─┬─ company ───── MonthSpend { spent, pending } <┄┄ KeyMemory of each key, until it is forgotten
- *          └─ company/key ─ MonthSpend { spent, pending, company }  <┄┄'
- *   day ───┬─ company//day ───── the same of a day, where there are budgets of days
- *          └─ company/key/day ─'
+ *   month ─┬─ company ───────── MonthSpend { spent, pending } <┄┄ KeyMemory of each key, until it is forgotten
+ *          ├─ company/key ───── MonthSpend { spent, pending, company }  <┄┄'
+ *          └─ company/key/end user
+ *   day ───┬─ company//day ──── the same of a day, where there are budgets of days
+ *          └─ company/key/day
+ *
+ * A poll tells which companies changed. All else that is kept of them is in doubt then, since it was read before; nothing
+ * has to look at it until it is asked for.
  */
 export class SpendTable {
-  /** By month, then by the id of a MonthSpend. */
-  readonly #months = new Map<string, Map<string, MonthSpend>>();
-  /** Spends of keys. */
-  readonly #ofKeys = new Set<MonthSpend>();
-  /** Those that were asked for since the last poll. */
+  /** By month or day. */
+  readonly #months = new Map<string, Month>();
+  /** Figures besides those of companies that were asked for since the last poll. */
   readonly #asked = new Set<MonthSpend>();
-  /** Those that others may have changed. */
-  readonly #doubted = new Set<MonthSpend>();
+  #polls = 0;
   /** By key. At 100,000 keys 0.2 µs, where a map by company id takes 1 µs; with few keys 5 and 20 ns. */
   readonly #keys = new WeakMap<Payer, KeyMemory>();
   /**
@@ -75,10 +100,15 @@ export class SpendTable {
    */
   readonly #assumed = new Set<MonthSpend>();
   readonly #limit: number;
+  readonly #mostPeople: number;
 
-  /** @param limit companies and keys remembered per month; beyond it those without pending records are forgotten */
-  constructor(limit = 200_000) {
+  /**
+   * @param limit companies and keys remembered per month; beyond it those without pending records are forgotten
+   * @param mostPeople end users likewise, those first that were not asked for lately; 450 bytes each
+   */
+  constructor(limit = 200_000, mostPeople = 131_072) {
     this.#limit = limit;
+    this.#mostPeople = mostPeople;
   }
 
   /** What is remembered of a key. */
@@ -87,7 +117,9 @@ export class SpendTable {
     if (key === undefined) {
       const { id, companyId, restriction } = payer;
       const ownId = restriction == null || restriction.budget === null ? null : spendIdOf(companyId, id);
-      key = { keyId: id, companyId, ownId, spend: null, own: null, day: null, companyDay: null, usedAt: 0, used: null };
+      const hasAllowance = restriction?.endUserBudget != null;
+      const known = { spend: null, own: null, day: null, companyDay: null, usedAt: 0, used: null };
+      key = { keyId: id, companyId, ownId, hasAllowance, ...known };
       this.#keys.set(payer, key);
     }
     return key;
@@ -98,67 +130,80 @@ export class SpendTable {
    * @param id see MonthSpend
    */
   get(id: string, month: string): Femto | undefined {
-    return figureOf(this.#months.get(month)?.get(id));
+    return figureOf(this.#lookUp(id, month));
   }
 
-  /** Whether the figure was not read yet, and no record of this process that counts in it waits for the database. */
+  /**
+   * Whether no record of this process that counts in a figure waits for the database, so that it can be read at any time.
+   * An end user's calls are told apart; those of a key that got its budget just now are not.
+   */
   isUntouched(id: string, month: string): boolean {
-    const spends = this.#months.get(month);
+    const spend = this.#lookUp(id, month);
+    if (isOfPerson(id)) return spend === undefined || spend.pending === ZERO;
     const slash = id.indexOf('/');
-    if (slash > 0 && this.#months.get(monthOfDay(month))?.get(id.slice(0, slash))?.pending) return false;
-    const spend = spends?.get(id);
+    if (slash > 0 && this.#lookUp(id.slice(0, slash), monthOfDay(month))?.pending) return false;
     return spend === undefined || (!spend.read && spend.pending === ZERO);
   }
 
   /** What the company of a key has spent, in femto-EUR; undefined when the figure has to be read first. */
   of(key: KeyMemory, month: string): Femto | undefined {
-    if (!isCurrent(key.spend, month)) key.spend = this.#months.get(month)?.get(key.companyId) ?? null;
+    if (!isCurrent(key.spend, month)) key.spend = this.#lookUp(key.companyId, month) ?? null;
     return figureOf(key.spend ?? undefined);
   }
 
   /** What a key with a budget of its own has spent; undefined also for a figure in doubt, which `get` still tells. */
   ofOwn(key: KeyMemory, month: string): Femto | undefined {
-    if (!isCurrent(key.own, month)) key.own = this.#months.get(month)?.get(key.ownId as string) ?? null;
+    if (!isCurrent(key.own, month)) key.own = this.#lookUp(key.ownId as string, month) ?? null;
     return this.#undoubted(key.own);
   }
 
   /** What a key, or its company, has spent on a day; undefined as for `ofOwn`. */
   onDay(key: KeyMemory, day: string, whose: 'company' | 'key'): Femto | undefined {
     const kept = whose === 'key' ? 'day' : 'companyDay';
-    if (!isCurrent(key[kept], day)) key[kept] = this.#months.get(day)?.get(dayIdOf(key, whose)) ?? null;
+    if (!isCurrent(key[kept], day)) key[kept] = this.#lookUp(dayIdOf(key, whose), day) ?? null;
     return this.#undoubted(key[kept]);
   }
 
+  /** What an end user of a key with an allowance has spent; undefined as for `ofOwn`. */
+  ofEndUser(key: KeyMemory, month: string, endUserId: string): Femto | undefined {
+    return this.#undoubted(this.#months.get(month)?.people.get(personIdOf(key, endUserId)) ?? null);
+  }
+
   #undoubted(spend: MonthSpend | null): Femto | undefined {
-    if (spend === null || this.#doubted.has(spend)) return undefined;
+    if (spend === null || isDoubted(spend)) return undefined;
     this.#asked.add(spend);
+    spend.used = true;
     return figureOf(spend);
   }
 
   /**
    * Counts a new record from this very tick.
    * @param day where a budget of the day is to hold; empty: none
+   * @param endUserId who has an allowance, if the key gives one; null: nobody
    * @returns where it counts; not forgotten before its pending amount is settled
    */
-  add(key: KeyMemory, month: string, cost: Femto, day = ''): MonthSpend {
+  add(key: KeyMemory, month: string, cost: Femto, day = '', endUserId: string | null = null): Figures {
     if (!isCurrent(key.spend, month)) key.spend = this.#find(key.companyId, month);
     addPending(key.spend, cost);
-    if (key.ownId === null && day === '') return key.spend;
-    if (!isCurrent(key.own, month)) key.own = this.#find(key.ownId ?? spendIdOf(key.companyId, key.keyId), month);
-    key.own.company = key.spend;
-    addPending(key.own, cost);
-    return day === '' ? key.own : this.#addOnDay(key, key.spend, key.own, day, cost);
+    let figures = key.spend.figures as Figures;
+    if (key.ownId !== null || day !== '') {
+      if (!isCurrent(key.own, month)) key.own = this.#find(key.ownId ?? spendIdOf(key.companyId, key.keyId), month);
+      addPending(key.own, cost);
+      figures = figuresOf(key.own, figures);
+      if (day !== '') figures = this.#addOnDay(key, figures, day, cost);
+    }
+    if (!key.hasAllowance || endUserId === null) return figures;
+    const person = this.#find(personIdOf(key, endUserId), month);
+    addPending(person, cost);
+    return figuresOf(person, figures);
   }
 
-  #addOnDay(key: KeyMemory, company: MonthSpend, own: MonthSpend, day: string, cost: Femto): MonthSpend {
+  #addOnDay(key: KeyMemory, figures: Figures, day: string, cost: Femto): Figures {
     if (!isCurrent(key.companyDay, day)) key.companyDay = this.#find(dayIdOf(key, 'company'), day);
     if (!isCurrent(key.day, day)) key.day = this.#find(dayIdOf(key, 'key'), day);
-    const spend = key.day;
-    spend.company = company;
-    if (spend.others?.[0] !== own || spend.others[1] !== key.companyDay) spend.others = [own, key.companyDay];
     addPending(key.companyDay, cost);
-    addPending(spend, cost);
-    return spend;
+    addPending(key.day, cost);
+    return figuresOf(key.day, figures, key.companyDay);
   }
 
   /** Takes a figure read from the database. */
@@ -166,42 +211,30 @@ export class SpendTable {
     this.#commit(this.#find(id, month), committed);
   }
 
-  /** Takes a figure that changed in the database; ignores what was never asked for. */
-  refresh(id: string, month: string, committed: Femto): void {
-    const spend = this.#months.get(month)?.get(id);
-    if (spend !== undefined) this.#commit(spend, committed);
-  }
-
   /**
-   * Notes that others changed the spend of some companies, each for a month. Of their keys and days, those asked for since the
-   * last time are to be read now; the others count as unknown until they are asked for.
+   * Takes what a poll told: the figures of companies that changed, of which those that were never asked for are ignored.
+   * @returns what else is in doubt now and was asked for since the poll before: it is to be read again at once, the rest
+   *   when it is asked for
    */
-  doubtKeys(companies: readonly { readonly id: string; readonly month: string }[]): MonthSpend[] {
-    const months = new Map<string, Set<string>>();
-    if (this.#ofKeys.size > 0)
-      for (const { id, month } of companies) months.set(month, (months.get(month) ?? new Set()).add(id));
-    const inUse: MonthSpend[] = [];
-    for (const spend of months.size > 0 ? this.#ofKeys : []) {
-      if (months.get(monthOfDay(spend.month))?.has(spend.companyId) !== true) continue;
-      if (this.#asked.has(spend)) inUse.push(spend);
-      else this.#doubted.add(spend);
+  changed(sums: readonly MonthSum[]): MonthSpend[] {
+    this.#polls++;
+    for (const { id, month, eur } of sums) {
+      const spend = this.#lookUp(id, month);
+      if (spend !== undefined) this.#commit(spend, parseEur(eur));
     }
+    const inUse = [...this.#asked].filter(isDoubted);
+    for (const spend of inUse) spend.polls = this.#polls; // serves until it is read
     this.#asked.clear();
     return inUse;
   }
 
   /** Settles a record. @param inserted false: the sums of its batch tell whether it was in the database before */
-  settle(spend: MonthSpend, cost: Femto, inserted: boolean): void {
-    const { company, others } = spend;
-    if (company === null) return settleOne(spend, cost, inserted);
+  settle({ company, others }: Figures, cost: Femto, inserted: boolean): void {
     settleOne(company, cost, inserted);
-    this.#settleOf(spend, cost, inserted);
-    if (others !== null) for (const each of others) this.#settleOf(each, cost, inserted);
-  }
-
-  #settleOf(spend: MonthSpend, cost: Femto, inserted: boolean): void {
-    settleOfKey(spend, cost);
-    if (!inserted) this.#assumed.add(spend); // sums are those of the months of companies
+    for (const each of others) {
+      settleOfKey(each, cost);
+      if (!inserted) this.#assumed.add(each); // sums are those of the months of companies
+    }
   }
 
   /** Settles sums of a company: `pending` is pending no longer, `inserted` is new in the database. */
@@ -211,46 +244,47 @@ export class SpendTable {
     spend.spent += spend.read ? inserted - pending : -pending;
   }
 
-  /** Settles a record that was read back from the disk, of a key or a day; whether it had a budget then is not known. */
+  /** Settles a record read back from the disk in a figure of its key; whether there was a budget then is not known. */
   settleOwn(id: string, month: string, cost: Femto): void {
-    const spend = this.#months.get(month)?.get(id);
+    const spend = this.#lookUp(id, month);
     if (spend === undefined) return;
     settleOfKey(spend, cost);
     this.#assumed.add(spend);
   }
 
-  /** Whether the company or key was asked for in any month. */
+  /** Whether the company, key or end user was asked for in any month. */
   knows(id: string): boolean {
-    for (const spends of this.#months.values()) if (spends.has(id)) return true;
+    for (const month of this.#months.keys()) if (this.#lookUp(id, month) !== undefined) return true;
     return false;
   }
 
-  /** Companies and keys asked for in earlier months, but not yet read in that of a day; of days the same. */
+  /**
+   * Companies and keys asked for in earlier months, but not yet read in that of a day; of days the same. End users are too
+   * many: they are read when they are asked for.
+   */
   unread(day: string): { readonly id: string; readonly month: string }[] {
     const begun = new Map<string, string>();
-    for (const [other, spends] of this.#months) {
+    for (const [other, { spends }] of this.#months) {
       for (const [id, { read }] of spends) {
         const month = isOfDay(id) ? day : monthOfDay(day);
-        if (other < month && (read || !isOfDay(id)) && this.#months.get(month)?.get(id)?.read !== true)
-          begun.set(id, month);
+        if (other < month && (read || !isOfDay(id)) && this.#lookUp(id, month)?.read !== true) begun.set(id, month);
       }
     }
     return Array.from(begun, ([id, month]) => ({ id, month }));
   }
 
   /** Makes exactly the given records pending. */
-  resetPending(records: Iterable<{ spend: MonthSpend | null; companyId: string; month: string; cost: Femto }>): void {
-    for (const spends of this.#months.values()) {
-      for (const spend of spends.values()) {
+  resetPending(records: Iterable<{ figures: Figures | null; companyId: string; month: string; cost: Femto }>): void {
+    for (const { spends, people } of this.#months.values()) {
+      for (const spend of [...spends.values(), ...people.values()]) {
         spend.spent -= spend.pending;
         spend.pending = ZERO;
       }
     }
-    for (const { spend, companyId, month, cost } of records) {
+    for (const { figures, companyId, month, cost } of records) {
       if (cost === ZERO) continue;
       addPending(this.#find(companyId, month), cost);
-      if (spend !== null && spend.company !== null)
-        for (const each of [spend, ...(spend.others ?? [])]) addPending(each, cost);
+      if (figures !== null) for (const each of figures.others) addPending(each, cost);
     }
   }
 
@@ -266,20 +300,32 @@ export class SpendTable {
     return this.#assumed;
   }
 
-  /** Forgets months and days before that of a day, and what is beyond the limit, where nothing is pending. */
+  /** Forgets months and days before that of a day, and what is beyond the limits, where nothing is pending. */
   prune(day: string): void {
     const month = monthOfDay(day);
-    for (const [other, spends] of this.#months) {
-      let surplus = other !== month && other < day ? spends.size : spends.size - this.#limit;
-      for (const [id, spend] of spends) {
-        if (surplus <= 0) break;
-        if (spend.pending !== ZERO || this.#assumed.has(spend)) continue;
-        spend.forgotten = true;
-        spends.delete(id);
-        for (const set of [this.#ofKeys, this.#asked, this.#doubted]) set.delete(spend);
-        surplus -= 1;
+    for (const [other, { spends, people }] of this.#months) {
+      const isOver = other !== month && other < day;
+      this.#forget(spends, isOver ? 0 : this.#limit);
+      this.#forget(people, isOver ? 0 : this.#mostPeople);
+      if (spends.size + people.size === 0) this.#months.delete(other);
+    }
+  }
+
+  /** Forgets the first of a map beyond a limit; one that was used meanwhile is put at its end once more. */
+  #forget(spends: Map<string, MonthSpend>, limit: number): void {
+    let surplus = spends.size - limit;
+    for (const [id, spend] of spends) {
+      if (surplus <= 0) break;
+      if (spend.pending !== ZERO || this.#assumed.has(spend)) continue;
+      spends.delete(id);
+      if (spend.used && limit > 0) {
+        spend.used = false;
+        spends.set(id, spend);
+        continue;
       }
-      if (spends.size === 0) this.#months.delete(other);
+      spend.forgotten = true;
+      this.#asked.delete(spend);
+      surplus -= 1;
     }
   }
 
@@ -287,35 +333,34 @@ export class SpendTable {
     const spent = committed + spend.pending;
     if (spend.spent !== spent) spend.spent = spent;
     spend.read = true;
+    spend.polls = this.#polls;
     if (this.#assumed.size > 0) this.#assumed.delete(spend);
-    if (this.#doubted.size > 0) this.#doubted.delete(spend);
   }
 
-  /** The spend of a company or key, created where it is missing. */
+  #lookUp(id: string, month: string): MonthSpend | undefined {
+    const found = this.#months.get(month);
+    return found?.spends.get(id) ?? found?.people.get(id);
+  }
+
+  /** The spend of a company, key or end user, created where it is missing, with that of its company. */
   #find(id: string, month: string): MonthSpend {
-    let spends = this.#months.get(month);
-    if (spends === undefined) {
-      spends = new Map();
-      this.#months.set(month, spends);
+    let found = this.#months.get(month);
+    if (found === undefined) {
+      found = { spends: new Map(), people: new Map() };
+      this.#months.set(month, found);
     }
+    const spends = isOfPerson(id) ? found.people : found.spends;
     let spend = spends.get(id);
+    if (spend !== undefined && spend.company?.forgotten !== true) return spend;
+    const slash = id.indexOf('/');
+    const companyId = slash < 0 ? id : id.slice(0, slash);
+    const company = slash < 0 ? null : this.#find(companyId, monthOfDay(month));
     if (spend === undefined) {
-      const slash = id.indexOf('/');
-      const companyId = slash < 0 ? id : id.slice(0, slash);
-      spend = {
-        id,
-        companyId,
-        month,
-        spent: ZERO,
-        pending: ZERO,
-        read: false,
-        forgotten: false,
-        company: null,
-        others: null,
-      };
+      const state = { read: false, polls: this.#polls, used: false, forgotten: false };
+      spend = { id, companyId, month, spent: ZERO, pending: ZERO, ...state, company, figures: null };
+      if (company === null) spend.figures = { company: spend, others: [], base: null, beside: null };
       spends.set(id, spend);
-      if (slash > 0) this.#ofKeys.add(spend);
-    }
+    } else spend.company = company;
     return spend;
   }
 }
@@ -333,6 +378,25 @@ export function dayIdOf(
   return `${spendIdOf(companyId, whose === 'key' ? keyId : '')}/day`;
 }
 
+/** The id of an end user of a key. */
+export function personIdOf({ companyId, keyId }: Pick<KeyMemory, 'companyId' | 'keyId'>, endUserId: string): string {
+  return `${companyId}/${keyId}/${endUserId}`;
+}
+
+/** Whether a poll has told that the company changed since the figure was read, or may have told it unheard. */
+function isDoubted({ company, polls }: MonthSpend): boolean {
+  return company !== null && (company.forgotten || company.polls > polls);
+}
+
+/** The figures of a record that also counts in `spend`, and in one beside it: those of the record before, if they are the same. */
+function figuresOf(spend: MonthSpend, base: Figures, beside: MonthSpend | null = null): Figures {
+  if (spend.figures?.base !== base || spend.figures.beside !== beside) {
+    const others = [...base.others, spend, ...(beside === null ? [] : [beside])];
+    spend.figures = { company: base.company, others, base, beside };
+  }
+  return spend.figures;
+}
+
 function isCurrent(spend: MonthSpend | null, month: string): spend is MonthSpend {
   return spend !== null && spend.month === month && !spend.forgotten;
 }
@@ -346,7 +410,7 @@ function settleOne(spend: MonthSpend, cost: Femto, inserted: boolean): void {
   if (!inserted || !spend.read) spend.spent -= cost;
 }
 
-/** Of a key or a day: no more than is pending, since records that were booked before it had a budget are not in it. */
+/** Of all but a company: no more than is pending, since records that were booked before it had a budget are not in it. */
 function settleOfKey(spend: MonthSpend, cost: Femto): void {
   settleOne(spend, cost < spend.pending ? cost : spend.pending, true);
 }

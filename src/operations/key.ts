@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { isLimited } from '../domain/budget.ts';
 import { checkMemberBudget } from '../domain/ceiling.ts';
 import { FieldError } from '../domain/field.ts';
 import { ALLOWED_MODELS as MODELS } from '../domain/gate.ts';
@@ -6,6 +7,8 @@ import { digestOf, possibleKeysIn } from '../domain/key.ts';
 import { parseEur } from '../domain/money.ts';
 import { type End, readMoment } from '../domain/price.ts';
 import { refusal, throwConflict, throwNotFound } from '../domain/refusal.ts';
+import { type END_USER, NEW_KEY } from '../domain/settings/key.ts';
+import type { Values } from '../domain/settings/setting.ts';
 import {
   endKey,
   findKey,
@@ -98,6 +101,7 @@ export async function createKey(
   caller.judge([
     ...(await unknownModels(sql, company_id, MODELS, settings[MODELS])),
     ...(most === null ? [] : tooHigh(budget, most)),
+    ...allowanceOfNobody({ ...NEW_KEY, end_user_budget_eur: null }, settings),
   ]);
   const isWithout = budget === null || parseEur(budget) === 0n; // 0 is no budget
   const asked = {
@@ -126,6 +130,7 @@ export async function changeKey(
   caller.judge([
     ...(await unknownModels(sql, company_id, MODELS, changes[MODELS], before[MODELS])),
     ...(await usedUp(sql, before, changes, company_id, id)),
+    ...allowanceOfNobody(before, changes),
   ]);
   return updateKey(sql, id, { ...changes, expires_at: endIn(changes.expires_at) }, company_id);
 }
@@ -219,6 +224,18 @@ async function mostBudget(sql: Sql, member: KeyHolder, id: string): Promise<stri
 function tooHigh(budget: string | null, most: string): Mistake[] {
   const reason = checkMemberBudget(budget, most);
   return reason === null ? [] : [{ pointer: '#/monthly_budget_eur', detail: reason.text, reason }];
+}
+
+/** An allowance of end users of a key whose calls name none would hold nobody. */
+type Allowance = Values<typeof END_USER>;
+function allowanceOfNobody(
+  before: Allowance,
+  changes: { readonly [K in keyof Allowance]?: Allowance[K] | undefined },
+): Mistake[] {
+  const { end_users = before.end_users, end_user_budget_eur: budget = before.end_user_budget_eur } = changes;
+  if (end_users !== 'off' || !isLimited(budget)) return [];
+  const reason = refusal('allowanceOfNobody');
+  return [{ pointer: '#/end_user_budget_eur', detail: reason.text, reason }];
 }
 
 /** @throws RefusedChange when the person was removed meanwhile */

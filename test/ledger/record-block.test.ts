@@ -2,21 +2,13 @@ import t from 'tap';
 import { parsePrices } from '../../src/domain/money.ts';
 import { type UsageRecord, usageRecord } from '../../src/domain/usage.ts';
 import { BatchJson, linesOf, type PendingRecord, RecordBlocks } from '../../src/ledger/record-block.ts';
+import { SpendTable } from '../../src/ledger/spend.ts';
 import { readLines } from '../../src/ledger/spool-line.ts';
 import { recordText } from '../support/record.ts';
 
 const company = '00000000-0000-4000-8000-000000000001';
-const spend = {
-  id: company,
-  companyId: company,
-  month: '2026-11-01',
-  spent: 0n,
-  pending: 0n,
-  read: false,
-  forgotten: false,
-  company: null,
-  others: null,
-};
+const table = new SpendTable();
+const figures = table.add(table.key({ id: company, companyId: company }), '2026-11-01', 0n);
 
 function record(n: number, upstream = 'x'.repeat(1 + (n % 700))): UsageRecord {
   const requestId = `00000000-0000-7000-8000-${String(n).padStart(12, '0')}`;
@@ -44,7 +36,7 @@ function json(n: number): string {
 
 function kept(blocks: RecordBlocks, from: number, to: number): PendingRecord[] {
   const numbers = Array.from({ length: to - from }, (_, i) => from + i);
-  return numbers.map((n) => blocks.add(record(n), spend, 0));
+  return numbers.map((n) => blocks.add(record(n), figures, 0));
 }
 
 function loaded(n: number): PendingRecord {
@@ -111,13 +103,13 @@ t.test('an array leaves the lines as they are', async (t) => {
 t.test('a record larger than a block is kept like any other', async (t) => {
   const blocks = new RecordBlocks();
   const usage = [record(1), record(2, 'y'.repeat(300_000)), record(3)];
-  const records = usage.map((record) => blocks.add(record, spend, 0));
+  const records = usage.map((record) => blocks.add(record, figures, 0));
   t.same(
     records.map((one) => one.json),
     usage.map(recordText),
   );
   for (const one of records) one.release();
-  t.equal(blocks.add(record(4), spend, 0).json, json(4), 'and its room is not used again');
+  t.equal(blocks.add(record(4), figures, 0).json, json(4), 'and its room is not used again');
 });
 
 t.test('a record knows its request', async (t) => {

@@ -1,8 +1,14 @@
 import t from 'tap';
-import { type KeyMemory, SpendTable, spendIdOf } from '../../src/ledger/spend.ts';
+import { formatEur } from '../../src/domain/money.ts';
+import { type KeyMemory, personIdOf, SpendTable, spendIdOf } from '../../src/ledger/spend.ts';
 
 const MONTH = '2026-11-01';
 const NEXT = '2026-12-01';
+
+/** Tells a table that a company spent so much. @returns the ids of what is to be read again */
+function poll(table: SpendTable, ...sums: [id: string, month: string, spent: bigint][]): string[] {
+  return table.changed(sums.map(([id, month, spent]) => ({ id, month, eur: formatEur(spent) }))).map(({ id }) => id);
+}
 
 function keyOf(companyId: string): KeyMemory {
   return new SpendTable().key({ id: `key of ${companyId}`, companyId });
@@ -58,10 +64,10 @@ t.test('a record counts once, from its booking on, however it is settled', async
   t.equal(table.of(key, MONTH), 109n);
   table.settle(spend, 7n, true);
   t.equal(table.of(key, MONTH), 109n, 'from pending to committed');
-  t.equal(spend.pending, 2n);
-  table.refresh('a', MONTH, 107n);
+  t.equal(spend.company.pending, 2n);
+  poll(table, ['a', MONTH, 107n]);
   t.equal(table.of(key, MONTH), 109n, 'what the database says now');
-  table.refresh('a', MONTH, 150n);
+  poll(table, ['a', MONTH, 150n]);
   t.equal(table.of(key, MONTH), 152n, 'and with what others spent');
   table.settle(spend, 2n, false);
   t.equal(table.of(key, MONTH), 150n, 'it was there before');
@@ -69,9 +75,9 @@ t.test('a record counts once, from its booking on, however it is settled', async
   t.equal(table.of(key, MONTH), 154n, 'some of it was not');
 
   table.add(key, MONTH, 6n);
-  table.resetPending([{ spend: null, companyId: 'a', month: MONTH, cost: 1n }]);
+  table.resetPending([{ figures: null, companyId: 'a', month: MONTH, cost: 1n }]);
   t.equal(table.of(key, MONTH), 155n);
-  t.equal(spend.pending, 1n);
+  t.equal(spend.company.pending, 1n);
   table.settleSum('a', MONTH, 1n, 0n);
   t.equal(table.of(key, MONTH), 154n);
 });
@@ -88,7 +94,7 @@ t.test('before the figure is read, what is booked and settled leaves no trace in
   table.assume('b', MONTH);
   t.equal(table.of(keyOf('b'), MONTH), 0n);
   t.same([...table.assumed()].length, 1);
-  table.refresh('b', MONTH, 3n);
+  poll(table, ['b', MONTH, 3n]);
   t.same([...table.assumed()], []);
   t.equal(table.of(keyOf('b'), MONTH), 3n);
 });
@@ -120,12 +126,14 @@ t.test('what a budgeted key spends counts for its company too; other keys cost n
   t.same([...table.assumed()], []);
 
   const doubt = (...changed: [id: string, month: string][]) =>
-    table.doubtKeys(changed.map(([id, month]) => ({ id, month }))).map((one) => one.id);
+    poll(table, ...changed.map(([id, month]) => [id, month, 100n] as [string, string, bigint]));
   t.same(doubt(['b', MONTH], ['a', NEXT]), []);
   t.equal(table.ofOwn(key, MONTH), 22n);
   t.same(doubt(['a', MONTH]), [id], 'asked for since the last poll: read at once');
-  t.equal(table.ofOwn(key, MONTH), 22n);
+  t.equal(table.ofOwn(key, MONTH), 22n, 'and serves until it is');
   t.same(doubt(), []);
+  t.equal(table.ofOwn(key, MONTH), 22n);
+  t.same(doubt(['b', MONTH]), []);
   t.same(doubt(['a', MONTH]), [], 'not asked for');
   t.equal(table.ofOwn(key, MONTH), undefined, 'read when it is');
   t.equal(table.get(id, MONTH), 22n, 'and known should that fail');
@@ -153,19 +161,20 @@ t.test('of a record read back from the disk a key has no more pending than was c
   const spend = table.add(key, MONTH, 5n);
   table.set(id, MONTH, 0n);
   table.settleOwn(id, MONTH, 8n); // 3 of them from before it had one
-  t.equal(spend.pending, 0n);
+  const own = spend.others[0];
+  t.equal(own?.pending, 0n);
   table.settle(spend, 5n, true);
-  t.equal(spend.pending, 0n, 'and never less than nothing');
+  t.equal(own?.pending, 0n, 'and never less than nothing');
   table.set(id, MONTH, 8n);
   t.equal(table.ofOwn(key, MONTH), 8n);
 
   const again = table.add(key, MONTH, 2n);
   table.resetPending([
-    { spend: again, companyId: 'a', month: MONTH, cost: 4n },
-    { spend: null, companyId: 'a', month: MONTH, cost: 1n },
+    { figures: again, companyId: 'a', month: MONTH, cost: 4n },
+    { figures: null, companyId: 'a', month: MONTH, cost: 1n },
   ]);
   t.equal(table.ofOwn(key, MONTH), 12n);
-  t.equal(spend.company?.pending, 5n);
+  t.equal(spend.company.pending, 5n);
 });
 
 t.test(
@@ -189,7 +198,7 @@ t.test(
     table.settle(third, 1n, true);
     t.same([onDay(key, DAY), onDay(key, AFTER), table.of(key, MONTH)], [[7n, 5n], [1n, 1n], 18n]);
     t.same(
-      table.doubtKeys([{ id: 'a', month: MONTH }]).length,
+      poll(table, ['a', MONTH, 16n]).length,
       5,
       'what was asked for is read again, and the day of the other key when it is asked for',
     );
@@ -208,3 +217,94 @@ t.test(
     );
   },
 );
+
+t.test('an end user with an allowance counts beside key, day and company', async (t) => {
+  const table = new SpendTable();
+  const restriction = { budget: 1n, endUserBudget: 1n };
+  const plain = table.key({ id: 'k', companyId: 'a', restriction: { budget: null, endUserBudget: 1n } });
+  const key = table.key({ id: 'k', companyId: 'a', restriction });
+  const off = table.key({ id: 'k', companyId: 'a', restriction: { budget: null } });
+  const DAY = `${MONTH.slice(0, 8)}30`;
+  const AFTER = `${MONTH.slice(0, 8)}31`;
+  const [ann, bob] = [personIdOf(key, 'ann'), personIdOf(key, 'bob')];
+  for (const id of ['a', 'a/k', ann, bob]) table.set(id, MONTH, 0n);
+  for (const day of [DAY, AFTER]) for (const id of ['a//day', 'a/k/day']) table.set(id, day, 0n);
+  const figures = () => [
+    table.of(key, MONTH),
+    table.ofOwn(key, MONTH),
+    table.onDay(key, DAY, 'company'),
+    table.onDay(key, DAY, 'key'),
+    table.onDay(key, AFTER, 'key'),
+    table.ofEndUser(key, MONTH, 'ann'),
+    table.ofEndUser(key, MONTH, 'bob'),
+  ];
+  const booked = [
+    [table.add(key, MONTH, 1n, DAY, 'ann'), 1n],
+    [table.add(key, MONTH, 2n, AFTER, 'ann'), 2n],
+    [table.add(key, MONTH, 4n, DAY, 'bob'), 4n],
+    [table.add(key, MONTH, 8n, DAY), 8n],
+    [table.add(key, MONTH, 16n, '', 'ann'), 16n],
+    [table.add(plain, MONTH, 32n, '', 'ann'), 32n],
+    [table.add(off, MONTH, 64n, '', 'ann'), 64n],
+  ] as const;
+  const all = [127n, 31n, 13n, 13n, 2n, 51n, 4n];
+  t.same(figures(), all);
+  for (const [figures, cost] of booked) table.settle(figures, cost, true);
+  t.same(figures(), all, 'from pending to committed');
+  for (const { company, others } of booked.map(([figures]) => figures))
+    t.same(
+      [company, ...others].filter(({ pending }) => pending !== 0n),
+      [],
+    );
+
+  table.settle(table.add(plain, MONTH, 5n, '', 'ann'), 5n, false);
+  table.settleSum('a', MONTH, 0n, 5n);
+  t.same([table.of(key, MONTH), table.ofEndUser(key, MONTH, 'ann')], [132n, 56n]);
+  t.same(
+    [...table.assumed()].map(({ id }) => id),
+    [ann],
+    'sums do not tell of end users: it is read again',
+  );
+});
+
+t.test('a change of a company costs nothing for its end users until they are asked for', async (t) => {
+  const table = new SpendTable();
+  const key = table.key({ id: 'k', companyId: 'a', restriction: { budget: null, endUserBudget: 1n } });
+  for (const name of ['ann', 'bob', 'cy']) table.set(personIdOf(key, name), MONTH, 1n);
+  t.equal(table.ofEndUser(key, MONTH, 'ann'), 1n);
+  t.same(poll(table, ['a', MONTH, 9n]), [personIdOf(key, 'ann')], 'who was asked for is read again');
+  t.equal(table.ofEndUser(key, MONTH, 'ann'), 1n, 'and serves until then');
+  t.equal(table.ofEndUser(key, MONTH, 'bob'), undefined, 'the others are read when they are asked for');
+  t.equal(table.get(personIdOf(key, 'bob'), MONTH), 1n, 'and known should that fail');
+  table.set(personIdOf(key, 'bob'), MONTH, 2n);
+  t.equal(table.ofEndUser(key, MONTH, 'bob'), 2n);
+  t.same(poll(table, ['b', MONTH, 1n], ['a', NEXT, 1n]), [], 'another company, another month');
+  t.equal(table.ofEndUser(key, MONTH, 'bob'), 2n);
+  t.equal(table.ofEndUser(key, NEXT, 'bob'), undefined);
+  t.same(
+    table.unread(NEXT).map(({ id }) => id),
+    ['a'],
+    'a new month reads no end users',
+  );
+  t.ok(table.knows(personIdOf(key, 'bob')));
+});
+
+t.test('of many end users those are forgotten that were not asked for lately, and no company for them', async (t) => {
+  const table = new SpendTable(1, 3);
+  const key = table.key({ id: 'k', companyId: 'a', restriction: { budget: null, endUserBudget: 1n } });
+  const known = () => ['1', '2', '3', '4', '5', '6'].filter((name) => table.knows(personIdOf(key, name)));
+  table.set('a', MONTH, 1n);
+  for (const name of ['1', '2', '3', '4']) table.set(personIdOf(key, name), MONTH, 1n);
+  table.prune(MONTH);
+  t.same(known(), ['2', '3', '4']);
+  table.ofEndUser(key, MONTH, '2');
+  const pending = table.add(key, MONTH, 1n, '', '3');
+  for (const name of ['5', '6']) table.set(personIdOf(key, name), MONTH, 1n);
+  table.prune(MONTH);
+  t.same(known(), ['2', '3', '6'], 'nor one whose record waits');
+  table.settle(pending, 1n, true);
+  t.equal(table.ofEndUser(key, MONTH, '3'), 2n);
+  t.equal(table.of(key, MONTH), 2n);
+  table.prune(NEXT);
+  t.same(known(), [], 'the month is over');
+});

@@ -149,5 +149,6 @@ function members(key: KeyRow): Record<string, string> {
     ...(ofDay !== null && { 'EUR per day': budgetText(ofDay) }),
     ...(networks !== null && { networks: networks.join(', ') }),
     ...(key.end_users !== 'off' && { 'end users': `named in the ${key.end_users}` }),
+    ...(key.end_user_budget_eur !== null && { 'EUR per end user and month': budgetText(key.end_user_budget_eur) }),
   };
 }

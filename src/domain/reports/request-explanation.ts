@@ -1,3 +1,4 @@
+import { ALLOWANCE } from '../budget.ts';
 import { type ErrorName, statusOfError } from '../errors.ts';
 import { ALLOWED_MODELS, DISABLED_MODELS } from '../gate.ts';
 import type { Words } from '../language/en.ts';
@@ -151,6 +152,7 @@ const TEXTS: Readonly<Record<ErrorName, Explain>> = {
     return [...words.keyRefused(column === 'allowed_cidrs' || column === 'expires_at' ? column : null), 'key'];
   },
   insufficient_quota({ param }, words) {
+    if (param === ALLOWANCE) return [...words.endUserBudget, 'key'];
     if (param === 'company.budget_mode') return [...words.noRoom, 'settings'];
     const { whose, column, about } = settingOf(param);
     return [...words.budget(whose, column.startsWith('daily')), about];

@@ -120,6 +120,17 @@ const end_users = {
   },
 } as Setting<EndUsers>;
 
+const end_user_budget_eur = {
+  ...BUDGET,
+  option: '--end-user-budget EUR',
+  meaning: 'the most that each of its end users may cost in a month; a call that names nobody is not held back',
+  field: {
+    name: 'end_user_budget',
+    label: ({ restrictions }) => restrictions.endUserBudget,
+    hint: ({ restrictions }) => restrictions.endUserBudgetHint,
+  },
+} as Setting<string | null>;
+
 /** The settings in the groups of forms. */
 export const SCOPED = { scopes };
 export const PURPOSE = { name, ...SCOPED };
@@ -127,7 +138,7 @@ export const KEY_MONTH_BUDGET = { monthly_budget_eur };
 export const KEY_DAY_BUDGET = { daily_budget_eur };
 export const KEY_MODELS = { [ALLOWED_MODELS]: allowed_models };
 export const NETWORKS = { allowed_cidrs };
-export const END_USER = { end_users };
+export const END_USER = { end_users, end_user_budget_eur };
 
 /** What a key may do less than its company (contract section 5), in the order of options. null: nothing less. */
 export const RESTRICTIONS = { ...LIMIT_SETTINGS, ...KEY_MODELS, ...KEY_MONTH_BUDGET, ...KEY_DAY_BUDGET, ...NETWORKS };

@@ -249,6 +249,7 @@ interface KeyColumns extends Limits {
   readonly models: readonly string[] | null;
   readonly budget: string | null;
   readonly dailyBudget: string | null;
+  readonly endUserBudget: string | null;
   readonly networks: readonly string[] | null;
   readonly endUsers: EndUsers;
 }
@@ -258,7 +259,7 @@ async function readKeys(sql: Sql, digests: readonly string[]): Promise<Map<strin
     select encode(digest, 'hex') as digest, id, company_id as "companyId", scopes,
       (extract(epoch from expires_at) * 1000)::float8 as "expiresAt", revoked_at is not null as "isRevoked", ${limitColumns(sql)},
       allowed_model_slugs as models, monthly_budget_eur::text as budget, daily_budget_eur::text as "dailyBudget",
-      allowed_cidrs::text[] as networks, end_users as "endUsers"
+      end_user_budget_eur::text as "endUserBudget", allowed_cidrs::text[] as networks, end_users as "endUsers"
     from api_keys k
     where digest = any(select decode(d, 'hex') from unnest(${digests as string[]}::text[]) as t (d))
       and not exists (select 1 from companies c where c.id = k.company_id and c.closed_at is not null)`;
@@ -302,14 +303,18 @@ function restrictionOf({
   models,
   budget,
   dailyBudget,
+  endUserBudget,
   networks,
-}: Pick<KeyColumns, 'models' | 'budget' | 'dailyBudget' | 'networks'>): Restriction | null {
-  const [most, daily] = [amountOf(budget), amountOf(dailyBudget)];
-  if (models === null && most === null && daily === null && networks === null) return null;
+}: Pick<KeyColumns, 'models' | 'budget' | 'dailyBudget' | 'endUserBudget' | 'networks'>): Restriction | null {
+  const amounts = {
+    budget: amountOf(budget),
+    dailyBudget: amountOf(dailyBudget),
+    endUserBudget: amountOf(endUserBudget),
+  };
+  if (models === null && networks === null && Object.values(amounts).every((each) => each === null)) return null;
   return Object.freeze({
     models: models === null ? null : new Set(models),
-    budget: most,
-    dailyBudget: daily,
+    ...amounts,
     networks: networks === null ? null : networksOf(networks),
   });
 }

@@ -1,5 +1,5 @@
 import { formatEur } from '../../domain/money.ts';
-import { isOfDay } from '../../domain/month.ts';
+import { isOfDay, isOfPerson } from '../../domain/month.ts';
 import type { LedgerStore, MonthSum, RefusedRecord, Reservation } from '../../domain/ports.ts';
 import { type BookedCall, TOKEN_DETAILS } from '../../domain/usage.ts';
 import { SPEND_CURSOR, spentSince } from '../connection/expressions.ts';
@@ -51,10 +51,10 @@ export function ledgerStore(db: Database): LedgerStore {
     async reserve(writer, leaseSeconds, wanted) {
       const rows = await db.run(
         READ_MS,
-        (sql) => sql<{ id: string; fits: boolean }[]>`
-          select id, fits from reserve_budget(${writer}::uuid, ${leaseSeconds}::integer, ${jsonOf(wanted)}::text::json)`,
+        (sql) => sql<{ id: string; refused_by: 'day' | 'end_user' | null }[]>`
+          select id, refused_by from reserve_budget(${writer}::uuid, ${leaseSeconds}::integer, ${jsonOf(wanted)}::text::json)`,
       );
-      return new Map(rows.map(({ id, fits }) => [id, fits || 'day']));
+      return new Map(rows.map(({ id, refused_by }) => [id, refused_by ?? true]));
     },
     keepReservations: (...given) => keepReservations(db, ...given),
   };
@@ -110,10 +110,10 @@ async function keepReservations(
     if (kept.length === ids.length) return;
     const there = new Set(kept.map(({ id }) => id));
     await sql`
-      insert into budget_reservations (request_id, company_id, billing_month, billing_day, owner, amount_eur, expires_at)
-      select request_id, company_id, billing_month, billing_day, ${writer}::uuid, amount_eur, ${expiry}
+      insert into budget_reservations (request_id, company_id, billing_month, billing_day, api_key_id, end_user_id, owner, amount_eur, expires_at)
+      select request_id, company_id, billing_month, billing_day, api_key_id, end_user_id, ${writer}::uuid, amount_eur, ${expiry}
       from json_to_recordset(${jsonOf(renewed.filter(({ requestId }) => !there.has(requestId)))}::text::json)
-        as r (request_id uuid, company_id uuid, billing_month date, billing_day date, amount_eur numeric)
+        as r (request_id uuid, company_id uuid, billing_month date, billing_day date, api_key_id uuid, end_user_id uuid, amount_eur numeric)
       on conflict do nothing`;
   });
 }
@@ -121,11 +121,13 @@ async function keepReservations(
 /** Reservations as `reserve_budget` takes them (sql/schema/budgets.sql). */
 function jsonOf(reservations: readonly Reservation[]): string {
   return JSON.stringify(
-    reservations.map(({ requestId, companyId, month, day, amount, bounded }) => ({
+    reservations.map(({ requestId, companyId, month, day, keyId, endUserId, amount, bounded }) => ({
       request_id: requestId,
       company_id: companyId,
       billing_month: month,
       billing_day: day,
+      api_key_id: keyId,
+      end_user_id: endUserId,
       amount_eur: formatEur(amount),
       bounded,
     })),
@@ -153,23 +155,27 @@ async function setAside(db: Database, refused: readonly RefusedRecord[]): Promis
 /** @param ids see MonthSum */
 function readSpend(db: Database, ids: readonly string[], months: readonly string[]): Promise<MonthSum[]> {
   const days = ids.filter(isOfDay);
+  const people = ids.filter(isOfPerson);
   const companies = ids.filter((id) => !id.includes('/'));
   const keys = ids
-    .filter((id) => id.includes('/') && !isOfDay(id))
+    .filter((id) => id.includes('/') && !isOfDay(id) && !isOfPerson(id))
     .map((id) => id.split('/') as [company: string, key: string]);
   return db.run(READ_MS, async (sql) => {
-    const ofDays = days.length === 0 ? [] : await readDaySpend(sql, days, months);
-    if (days.length === ids.length) return ofDays;
+    const others = [
+      ...(days.length === 0 ? [] : await readDaySpend(sql, days, months)),
+      ...(people.length === 0 ? [] : await readPeopleSpend(sql, people, months)),
+    ];
+    if (companies.length + keys.length === 0) return others;
     const ofCompanies = sql<MonthSum[]>`
       select ${spendColumns(sql)} from monthly_spend
       where company_id = any(${companies}::uuid[]) and billing_month = any(${[...months]}::date[])`;
-    if (keys.length === 0) return [...(await ofCompanies), ...ofDays];
+    if (keys.length === 0) return [...(await ofCompanies), ...others];
     const ofKeys = sql<MonthSum[]>`
       select company_id || '/' || api_key_id as id, billing_month::text as month, sum(cost_eur)::text as eur from usage_key_months
       where company_id = any(${[...new Set(keys.map(([company]) => company))]}::uuid[])
         and api_key_id = any(${keys.map(([, key]) => key)}::uuid[]) and billing_month = any(${[...months]}::date[])
       group by company_id, api_key_id, billing_month`;
-    return [...(await ofCompanies), ...(await ofKeys), ...ofDays];
+    return [...(await ofCompanies), ...(await ofKeys), ...others];
   });
 }
 
@@ -179,6 +185,17 @@ function readDaySpend(sql: Sql, ids: readonly string[], days: readonly string[])
     select id, day::text as month,
       day_spend(split_part(id, '/', 1)::uuid, nullif(split_part(id, '/', 2), '')::uuid, day)::text as eur
     from unnest(${[...ids]}::text[]) as i (id), unnest(${[...days]}::date[]) as d (day)`;
+}
+
+/** Each by the primary key of the sums, whatever the planner thinks of them. @param ids of end users, see MonthSum */
+function readPeopleSpend(sql: Sql, ids: readonly string[], months: readonly string[]): Promise<MonthSum[]> {
+  return sql<MonthSum[]>`
+    select id, month::text, coalesce((
+      select sum(cost_eur) from usage_end_user_days d
+      where d.company_id = split_part(id, '/', 1)::uuid and d.billing_month = month
+        and d.end_user_id = split_part(id, '/', 3)::uuid and d.api_key_id = split_part(id, '/', 2)::uuid
+    ), 0)::text as eur
+    from unnest(${[...ids]}::text[]) as i (id), unnest(${[...months]}::date[]) as m (month)`;
 }
 
 /** @param cursor the server and its clock at the last reading, and the cursor of `spentSince` */
