@@ -34,11 +34,11 @@ const FIXED: readonly (readonly [path: string, route: Route])[] = [
   ['/responses', routeOf('/responses', responses)],
   ['/messages', routeOf('/messages', messages)],
   ['/messages/count_tokens', routeOf('/messages/count_tokens', countTokens)],
-  ['/rerank', RERANK],
   ['/models', MODELS],
   ['/models/', MODELS],
   ['/usage', USAGE],
   ['/usage/', USAGE],
+  ['/rerank', RERANK],
 ];
 
 const ENDPOINTS = FIXED.map(([path]) => path).filter((path) => !path.endsWith('/'));

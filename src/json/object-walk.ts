@@ -272,12 +272,12 @@ export class ObjectWalk implements HiddenSpans {
     } else if (kind === TYPE && first === QUOTE) {
       this.typeStart = start + 1;
       this.typeEnd = end - 1;
-    } else if (kind === META && first === OPEN_BRACE) {
-      [this.innerUsageStart, this.innerUsageEnd] = [start, end];
     } else if (kind === NESTED && first === OPEN_BRACE) {
       this.#inner ??= new ObjectWalk(this.#table.nested as MemberTable, this.hidden);
       this.nested = this.#inner;
       this.#walkAgain(this.#inner, b, start, end, lineEnds, editCount);
+    } else if (kind === META && first === OPEN_BRACE) {
+      [this.innerUsageStart, this.innerUsageEnd] = [start, end];
     }
   }
 

@@ -22,6 +22,7 @@ const gateway = await startGateway(t, url, { FIRST_BYTE_SECONDS: '1', IDLE_SECON
 const company = await gateway.company();
 await gateway.model('brand-chat', { upstream: MODEL, company });
 await gateway.model('brand-embed', { upstream: MODEL, kind: 'embedding', company });
+await gateway.model('brand-rerank', { upstream: MODEL, kind: 'rerank', company });
 const assistant = await gateway.assistant(company, { model: 'brand-chat', prompt: SYSTEM });
 const key = await gateway.key(company);
 
@@ -30,6 +31,7 @@ const CALLS: Record<string, readonly [path: string, body: object]> = {
   chat: ['/chat/completions', { model: 'brand-chat', messages }],
   stream: ['/chat/completions', { model: 'brand-chat', messages, stream: true }],
   embeddings: ['/embeddings', { model: 'brand-embed', input: PROMPT }],
+  rerank: ['/rerank', { model: 'brand-rerank', query: PROMPT, documents: [PROMPT, { text: PROMPT }] }],
   assistant: [`/assistants/${assistant}/run`, { messages }],
   response: ['/responses', { model: 'brand-chat', input: PROMPT }],
   'response stream': ['/responses', { model: 'brand-chat', input: PROMPT, stream: true }],
@@ -89,6 +91,7 @@ const reference = {
   created: 1,
   choices: [{ index: 0, message: { role: 'assistant', content: 'Hello' }, finish_reason: 'stop' }],
   data: [{ object: 'embedding', index: 0, embedding: [0.5] }],
+  results: [{ index: 0, relevance_score: 0.5, document: { text: 'Hello' } }],
   // of a response, a message and a count
   output: [{ type: 'message', content: [{ type: 'output_text', text: 'Hello' }] }],
   content: [{ type: 'text', text: 'Hello' }],
@@ -112,6 +115,7 @@ const SPOKEN = {
 };
 /** Values that tell it, in members that no list knows. */
 const NESTED = {
+  meta: { warnings: [`${MODEL} is slow`, `localhost:${new URL(url).port} too`], api_version: { model: MODEL } },
   by: { model: MODEL, via: `https://localhost:${new URL(url).port}/v1`, [MODEL]: 1, list: [`${MODEL}-2024-08-06`] },
 };
 /** What a router adds where the format has members of its own. */
@@ -130,6 +134,13 @@ const DEEP = {
 const DEEP_ANSWER = {
   choices: [{ index: 0, message: { role: 'assistant', content: 'Hello', ...DEEP }, finish_reason: 'stop', ...DEEP }],
   data: [{ object: 'embedding', index: 0, embedding: [0.5], ...DEEP }],
+  results: [{ index: 0, relevance_score: 0.5, document: { text: 'Hello' }, ...DEEP }],
+  meta: {
+    api_version: { version: '2', ...DEEP },
+    billed_units: { total_tokens: 1, ...DEEP },
+    tokens: { input_tokens: 1 },
+    ...DEEP,
+  },
   output: [{ type: 'message', content: [{ type: 'output_text', text: 'Hello', ...DEEP }], ...DEEP }],
   content: [{ type: 'text', text: 'Hello', ...DEEP }],
   usage: {

@@ -20,6 +20,7 @@ const company = await gateway.company({ budget: '1000' });
 await gateway.sql`update companies set max_concurrent = 1, budget_mode = 'strict' where id = ${company}`;
 await gateway.model('brand-chat', { upstream: 'internal-chat', company });
 await gateway.model('brand-embed', { upstream: 'internal-embed', kind: 'embedding', company });
+await gateway.model('brand-rerank', { upstream: 'internal-rerank', kind: 'rerank', company });
 const assistant = await gateway.assistant(company, { model: 'brand-chat' });
 const key = await gateway.key(company);
 
@@ -37,6 +38,7 @@ const CALLS: readonly (readonly [path: string, body: object])[] = [
   ['/messages/count_tokens', { model: 'brand-chat', messages }],
   ['/embeddings', embedding],
   ['/embeddings', { ...embedding, encoding_format: 'base64' }],
+  ['/rerank', { model: 'brand-rerank', query: 'Hello', documents: ['Hello', { text: 'Bye' }] }],
   [`/assistants/${assistant}/run`, { messages, max_tokens: 10 }],
 ];
 
@@ -109,6 +111,8 @@ const result = {
   data: list(
     record({ embedding: fc.oneof(fc.constant('AAAAPw=='), fc.array(odd, { maxLength: 3 })), index: fc.nat(2) }),
   ),
+  results: list(record({ index: fc.nat(2), relevance_score: fc.double(), document: fc.oneof(words, part) })),
+  meta: record({ tokens: record({ input_tokens: fc.nat(9) }), billed_units: record({ total_tokens: fc.nat(9) }) }),
   output: list(record({ content: list(part) })),
   content: list(part),
   usage,

@@ -9,7 +9,8 @@ import { CHAT, EMBED, startWorld } from '../support/world.ts';
  * fault of the gateway. `FUZZ_RUNS` and `FUZZ_SEED` are those of test/sse/fuzz.ts.
  */
 
-const { url, customer, logged, assistant } = await startWorld(t);
+const { url, customer, logged, assistant, model } = await startWorld(t);
+await model('brand-rerank', { upstream: 'internal-rerank', kind: 'rerank' });
 const run = `/assistants/${await assistant(customer.company, { model: CHAT })}/run`;
 
 const parts = [{ type: 'text', text: 'Hi', cache_control: { type: 'ephemeral' } }];
@@ -67,6 +68,14 @@ const BODIES: Record<string, object> = {
   },
   '/messages/count_tokens': { model: CHAT, messages, system: parts, include: [], input: [] },
   '/embeddings': { model: EMBED, input: ['a', 'b'], encoding_format: 'base64', metadata, dimensions: 4 },
+  '/rerank': {
+    model: 'brand-rerank',
+    query: 'a',
+    documents: ['a', { text: 'b' }, { title: 'c' }],
+    top_n: 2,
+    return_documents: true,
+    metadata,
+  },
   [run]: { model_slug: CHAT, messages, metadata, temperature: 1, max_tokens: 5 },
 };
 

@@ -22,6 +22,7 @@ async function furnish(gateway: TestGateway): Promise<{ customer: Customer; assi
   const company = await gateway.company();
   await gateway.model('brand-chat', { upstream: 'internal-chat', company });
   await gateway.model('brand-embed', { upstream: 'internal-embed', kind: 'embedding', company });
+  await gateway.model('brand-rerank', { upstream: 'internal-rerank', kind: 'rerank', company });
   const assistant = await gateway.assistant(company, { model: 'brand-chat' });
   return { customer: customerWith(gateway.url, company, await gateway.key(company)), assistant };
 }
@@ -33,6 +34,8 @@ const CALLS: Record<string, Call> = {
   chat: (customer, _assistant, text) => customer.chat(asking(text)),
   stream: (customer, _assistant, text) => customer.chat({ stream: true, ...asking(text) }),
   embeddings: (customer, _assistant, text = 'Hello') => customer.embed({ input: text }),
+  rerank: ({ ask }, _assistant, query = 'Hello') =>
+    ask('/rerank', { body: { model: 'brand-rerank', query, documents: ['a', 'b'] } }),
   assistant: (customer, assistant, text) => customer.run(assistant, asking(text)),
 };
 
@@ -50,6 +53,7 @@ const EMBEDDING = JSON.stringify({
   data: [{ object: 'embedding', index: 0, embedding: [0.5, 0.25] }],
   usage: { prompt_tokens: 3, total_tokens: 3 },
 });
+const RANKED = JSON.stringify({ results: [{ index: 0, relevance_score: 0.5 }], usage: { total_tokens: 3 } });
 const event = (more: object) =>
   `data: ${JSON.stringify({ id: 'c', object: 'chat.completion.chunk', model: 'internal-chat', ...more })}\n\n`;
 const TOKEN = event({ choices: [{ index: 0, delta: { role: 'assistant', content: 'Hel' }, finish_reason: null }] });
@@ -145,7 +149,7 @@ const FAILURES: Record<string, Failure> = {
   'a stream for a plain request': {
     play: (socket) => void socket.write(`${STREAM_HEAD + chunk(TOKEN + FINISH + USAGE + DONE)}0\r\n\r\n`),
     expected: BROKEN,
-    only: ['chat', 'embeddings', 'assistant'],
+    only: ['chat', 'embeddings', 'rerank', 'assistant'],
   },
   'JSON for a stream': { play: json(200, COMPLETION), expected: BROKEN, only: ['stream'] },
   'an error event first': {
@@ -235,6 +239,7 @@ t.test('what an upstream answers well, behind interim answers, reaches the clien
     socket.write('HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n');
     if (request.includes('"stream":true'))
       socket.write(`${STREAM_HEAD + chunk(TOKEN + FINISH + USAGE + DONE)}0\r\n\r\n`);
+    else if (request.includes('/rerank')) json(200, RANKED)(socket);
     else json(200, request.includes('/embeddings') ? EMBEDDING : COMPLETION)(socket);
   });
   for (const [name, call] of Object.entries(CALLS)) t.equal((await call(customer, assistant)).status, 200, name);
@@ -256,7 +261,7 @@ t.test('every failure is one documented answer on every endpoint', async (t) => 
   await Promise.all(all.filter(([, { expected }]) => expected === SLOW).map(fail)); // each waits for a time limit
   for (const failure of all.filter(([, { expected }]) => expected !== SLOW)) await fail(failure);
   const rows = await gateway.ledger(customer.company, 0);
-  t.equal(rows.filter(({ outcome }) => outcome === 'completed').length, 4, 'only what succeeded is booked as such');
+  t.equal(rows.filter(({ outcome }) => outcome === 'completed').length, 5, 'only what succeeded is booked as such');
 });
 
 t.test(

@@ -90,6 +90,7 @@ function textOf(words: number): string {
 function usageOf(path: string, hidden: number, words: number, lie: string | undefined): string {
   const [prompt, completion] = lie === undefined ? ['12', `${hidden + words}`] : (LIES[lie] as [string, string]);
   const details = `{"reasoning_tokens":${hidden}}`;
+  if (path.endsWith('/rerank')) return `{"prompt_tokens":${prompt},"total_tokens":${prompt}}`;
   return path.endsWith('/chat/completions') || path.endsWith('/embeddings')
     ? `{"prompt_tokens":${prompt},"completion_tokens":${path.endsWith('/embeddings') && lie === undefined ? 0 : completion},"completion_tokens_details":${details}}`
     : `{"input_tokens":${prompt},"output_tokens":${completion},"output_tokens_details":${details}}`;
@@ -130,6 +131,12 @@ const DIALECTS: Readonly<Record<string, UpstreamDialect>> = {
     end: (usage) =>
       typed('message_delta', `"delta":{"stop_reason":"end_turn"},"usage":${usage ?? '{"output_tokens":0}'}`) +
       typed('message_stop', '"index":0'),
+  },
+  rerank: {
+    whole: () => '{"model":"internal","results":[{"index":0,"relevance_score":0.5}]',
+    start: '',
+    delta: () => '',
+    end: () => '',
   },
   embeddings: {
     whole: () => '{"model":"internal","data":[{"index":0,"embedding":[0.5]}]',

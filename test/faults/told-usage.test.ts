@@ -203,6 +203,7 @@ t.test('what was told and what was learned stay within what a call allows', asyn
       const manners = [...Object.keys(LIES).map((name) => `!lie-${name}`), '!hidden-4000', '!hidden-4000 !silent'];
       const slug = await model(`strict-${round}`, '');
       const vectors = await model(`strict-embed-${round}`, '!lie-trillion');
+      const ranks = await model(`strict-rerank-${round}`, '!lie-trillion');
       const work = async (dialect: Dialect, n: number): Promise<number[]> => {
         const statuses: number[] = [];
         for (const [at, manner] of [...manners, ...manners].entries()) {
@@ -211,6 +212,8 @@ t.test('what was told and what was learned stay within what a call allows', asyn
           statuses.push((await call(n % 2 === 0 ? url : other, key, DIALECTS[dialect].path, body, leaving)).status);
           const input = `mark-${process.pid}x${++marks}-`;
           statuses.push((await call(url, key, 'embeddings', { model: vectors, input })).status);
+          const documents = ['one', 'two', input];
+          statuses.push((await call(url, key, 'rerank', { model: ranks, query: input, documents })).status);
         }
         return statuses;
       };
@@ -223,13 +226,15 @@ t.test('what was told and what was learned stay within what a call allows', asyn
       }, 'every call is booked');
       const [row] =
         await world.sql`select coalesce(sum(cost_eur), 0)::text as spent from api_usage where company_id = ${company}`;
+      const ranked = await world.sql`select from api_usage where company_id = ${company} and endpoint = 'rerank'`;
+      t.ok(ranked.length > 0, 'reranking among it');
       const spent = parseEur(row?.spent);
       t.ok(spent > 0n && spent <= parseEur(STRICT_BUDGET), `${formatEur(spent)} of ${STRICT_BUDGET} EUR`);
       if (spent > highest) highest = spent;
     }
     note(
       'The budget holds on all replicas',
-      `2 replicas, strict, all dialects and embeddings, an upstream that overruns max_tokens, thinks, tells false usages or none, clients that leave, ${ROUNDS} times`,
+      `2 replicas, strict, all dialects, embeddings and reranking, an upstream that overruns max_tokens, thinks, tells false usages or none, clients that leave, ${ROUNDS} times`,
       `at most ${formatEur(highest)} of ${STRICT_BUDGET} EUR spent`,
     );
   });

@@ -54,12 +54,12 @@ export async function faultWorld(life: Life, database?: { url: string; sql: Sql 
     const key = `svc_${randomBytes(20).toString('hex')}`;
     await sql`
       insert into api_keys (company_id, name, digest, prefix, scopes)
-      values (${company}, 'faults', decode(${digestOf(key)}, 'hex'), ${key.slice(0, 8)}, '{chat,embeddings,assistants}')`;
+      values (${company}, 'faults', decode(${digestOf(key)}, 'hex'), ${key.slice(0, 8)}, '{chat,embeddings,assistants,rerank}')`;
     return { company, key };
   }
   // with prices of cached input, that a fault might lose
   async function model(slug: string, upstream: string, { input = '0.37', output = '1.013' } = {}): Promise<void> {
-    const kind = upstream.includes('embed') ? 'embedding' : 'chat';
+    const kind = upstream.includes('embed') ? 'embedding' : upstream.includes('rerank') ? 'rerank' : 'chat';
     await sql`
       insert into models (slug, upstream_model, kind, eu_hosted, cost_eur_per_1k_input, cost_eur_per_1k_output,
         cost_eur_per_1k_cache_read, cost_eur_per_1k_cache_write)
@@ -67,6 +67,7 @@ export async function faultWorld(life: Life, database?: { url: string; sql: Sql 
   }
   await model('brand-chat', 'internal-chat!events-5!pace-4');
   await model('brand-embed', 'internal-embed');
+  await model('brand-rerank', 'internal-rerank');
   const customer = await newCompany();
 
   return {

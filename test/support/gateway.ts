@@ -4,6 +4,7 @@ import postgres, { type Sql } from 'postgres';
 import type { Test } from 'tap';
 import { openApp } from '../../src/app.ts';
 import { readConfig } from '../../src/config.ts';
+import { SCOPES } from '../../src/domain/key.ts';
 import type { ModelKind } from '../../src/domain/model.ts';
 import { createLog } from '../../src/log.ts';
 import { parseDatabaseUrl } from '../../src/store/connection/address.ts';
@@ -161,7 +162,7 @@ export async function startGateway(
       await until(async () => (await ask(path, { key })).status === 200, `the gateway serves model ${slug}`);
     },
 
-    async key(company, scopes = ['chat', 'embeddings', 'assistants'], expires = null) {
+    async key(company, scopes = SCOPES, expires = null) {
       const key = `svc_${[...randomBytes(32)].map((byte) => 'abcdefghijklmnopqrstuvwxyz234567'[byte & 31]).join('')}`;
       const digest = createHash('sha256').update(key).digest();
       await sql`
