@@ -48,12 +48,15 @@ const HTTP_NEW = {
 t.test('commands: given, changed, taken away with none, and left as they are', async (t) => {
   const made = await tollgate('model', 'create', '--slug', 'told', ...NEW, '--cache-read-price', '0.10', '--json');
   t.match(made.json, { cost_eur_per_1k_cache_read: '0.1', cost_eur_per_1k_cache_write: null });
-  t.match((await tollgate('model', 'create', '--slug', 'bare', ...NEW)).out, /EUR per 1000 out +2\n(?!.*cache)/);
+  t.match(
+    (await tollgate('model', 'create', '--slug', 'bare', ...NEW)).out,
+    /output price +2 EUR per 1000 tokens\n(?!.*cache)/,
+  );
   t.equal((await pricesOf('bare')).now, '1 - - 2');
   const set = (...more: string[]) => tollgate('model', 'set', 'told', ...more);
   t.match(
     (await set('--cache-write-price', '1.25')).out,
-    /EUR per 1000 cache read +0\.1\n +EUR per 1000 cache write +1\.25\n/,
+    /cache read price +0\.1 EUR .*\n +cache write price +1\.25 EUR /,
   );
   t.equal((await set('--input-price', '3')).code, 0);
   t.equal((await set('--cache-read-price', 'none')).code, 0);

@@ -363,8 +363,8 @@ t.test('what members may do: each face sets it, and refuses the same', async (t)
   );
   t.same(await stored(), as(1, '10', true));
   const set = await tollgate('company', 'set', company, ...['--member-max-keys', '2', '--member-key-budget', 'none']);
-  t.match(set.out, /keys of each member +at most 2\n/);
-  t.match(set.out, /playground of members +allowed\n/);
+  t.match(set.out, /member max keys +2\n/);
+  t.match(set.out, /member playground +yes\n/);
   t.same(await stored(), as(2, null, true));
   t.equal(
     (await apply('    member_max_keys: 3\n    member_key_budget_eur: "7.5"\n    member_playground: false\n')).code,

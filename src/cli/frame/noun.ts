@@ -3,8 +3,8 @@ import type { Caller } from '../../operations/caller.ts';
 import { rowsOf } from '../../store/company/company.ts';
 import type { Sql } from '../../store/connection/pool.ts';
 import { type Command, command, type Options, type Values } from './command.ts';
-import { callerOf } from './setting.ts';
-import { type Cell, listing } from './text.ts';
+import { callerOf, settingCells } from './setting.ts';
+import { type Cell, card, listing } from './text.ts';
 
 /** What a command is besides its name and what it does. */
 type About<O extends Options, T> = Omit<Command<O, T>, 'name' | 'run'>;
@@ -29,13 +29,21 @@ interface List<O extends Options, R> extends About<O, undefined> {
   readonly right?: readonly string[];
 }
 
+/** Lines of a card: values by name. */
+type Cells = Readonly<Record<string, Cell>>;
+
 /**
  * The commands of a noun.
  * @param name "model", of "model create"
  * @param settings the rows whose options its commands have
- * @param show a thing, below what was done to it
+ * @param beside what the card of a thing has before its settings
  */
-export function commandsOf<A>(name: string, settings: Settings, show: (done: string, thing: A) => string) {
+export function commandsOf<A extends object>(
+  name: string,
+  settings: Settings = {},
+  beside: (thing: A) => Cells = () => ({}),
+) {
+  const show = (done: string, thing: A) => card(done, { ...beside(thing), ...settingCells(settings, thing) });
   const verb = (word: string, past: string) => {
     return <O extends Options, R extends A, T = undefined>(parts: Change<O, T, R>) => {
       const {
@@ -55,6 +63,7 @@ export function commandsOf<A>(name: string, settings: Settings, show: (done: str
     };
   };
   return {
+    show,
     create: verb('create', 'created'),
     set: verb('set', 'changed'),
     remove: verb('remove', 'removed'),

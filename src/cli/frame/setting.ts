@@ -5,6 +5,7 @@ import type { Caller } from '../../operations/caller.ts';
 import type { Mistake } from '../../operations/problem.ts';
 import { type Context, Failure, flag, listOrNone, type Option, optional, repeated, required } from './command.ts';
 import { ACTOR } from './database.ts';
+import { type Cell, instant, yesNo } from './text.ts';
 
 type ForNew<S extends Settings> = { readonly [K in keyof S]-?: Option<New<S>[K & keyof New<S>]> };
 type ForChange<S extends Settings> = { readonly [K in keyof S]: Option<Given<S>[K] | undefined> };
@@ -59,8 +60,32 @@ export function callerOf({ warn, config }: Pick<Context, 'warn' | 'config'>, set
   };
 }
 
+/** The settings that a thing has, for its card: each is named as its option is, and what is not set is left out. */
+export function settingCells(settings: Settings, thing: object): Record<string, Cell> {
+  const values = thing as Readonly<Record<string, unknown>>;
+  const cells = Object.entries(settings).map(([column, setting]) => {
+    return [nameOf(setting).slice(2).replaceAll('-', ' '), cellOf(setting, values[column])] as const;
+  });
+  return Object.fromEntries(cells.filter(([, cell]) => cell !== null));
+}
+
+const UNITS: { readonly [K in Setting['kind']]?: string } = { amount: ' EUR', price: ' EUR per 1000 tokens' };
+
+function cellOf({ kind, isNeeded }: Setting, value: unknown): Cell {
+  if (value == null || (value === false && !isNeeded)) return null;
+  if (kind === 'switch') return yesNo(value as boolean);
+  if (kind === 'instant') return instant(value as Date);
+  if (kind === 'list') return (value as readonly string[]).join(', ') || null;
+  return `${value}${UNITS[kind] ?? ''}`;
+}
+
+/** The name of an option, without its value: "--budget". */
+function nameOf({ option }: Setting): string {
+  return option.split(' ')[0] as string;
+}
+
 /** A mistake as it is told of a command line. */
 export function optionText(settings: Settings, { pointer, detail }: Mistake): string {
   const setting = settings[pointer.split('/')[1] ?? ''];
-  return `${setting === undefined ? pointer : setting.option.split(' ')[0]} ${detail}`;
+  return `${setting === undefined ? pointer : nameOf(setting)} ${detail}`;
 }

@@ -6,12 +6,18 @@ import { type AssistantRow, listAssistants } from '../../store/company/assistant
 import { type Command, required, someChange } from '../frame/command.ts';
 import { commandsOf } from '../frame/noun.ts';
 import { changeOptions, newOptions } from '../frame/setting.ts';
-import { card, instant, yesNo } from '../frame/text.ts';
+import { instant, yesNo } from '../frame/text.ts';
 
 const operand = { shown: 'ID', meaning: 'id of the assistant', read: readUuid };
 const VISIBILITY_NOTE = 'The API runs an assistant only if its visibility is company and it has no project.';
 
-const assistants = commandsOf('assistant', ASSISTANT, show);
+const { system_prompt: _, ...SHOWN } = ASSISTANT;
+const assistants = commandsOf('assistant', SHOWN, (assistant: AssistantRow) => ({
+  id: assistant.id,
+  company: assistant.company_id,
+  created: instant(assistant.created_at),
+  'API runs it': yesNo(isEligible(assistant.visibility, assistant.project_id)),
+}));
 
 export const assistantCommands: readonly Command[] = [
   assistants.create({
@@ -53,18 +59,3 @@ export const assistantCommands: readonly Command[] = [
     change: (sql, _caller, _values, id) => removeAssistant(sql, id, null),
   }),
 ];
-
-function show(sentence: string, assistant: AssistantRow): string {
-  return card(sentence, {
-    id: assistant.id,
-    company: assistant.company_id,
-    name: assistant.name,
-    model: assistant.model_slug,
-    temperature: assistant.temperature,
-    'max tokens': assistant.max_tokens,
-    visibility: assistant.visibility,
-    project: assistant.project_id,
-    'API runs it': yesNo(isEligible(assistant.visibility, assistant.project_id)),
-    created: instant(assistant.created_at),
-  });
-}

@@ -1,5 +1,4 @@
 import { isLimited } from '../../domain/budget.ts';
-import { isAboveLimit } from '../../domain/ceiling.ts';
 import { readEmail, readName, readScope, readSlug, readUuid } from '../../domain/field.ts';
 import { DISABLED_MODELS } from '../../domain/gate.ts';
 import { SCOPES, USUAL_SCOPES } from '../../domain/key.ts';
@@ -32,7 +31,15 @@ const SETTINGS = { ...COMPANY_SETTINGS, ...CEILINGS, ...LIMIT_SETTINGS };
 /** Options for the settings of a company that is created. */
 const newCompany = newOptions(SETTINGS);
 
-const companies = commandsOf('company', COMPANY, show);
+const companies = commandsOf('company', { ...COMPANY, ...DISABLED }, (company: CompanyRow) => ({
+  id: company.id,
+  name: company.name,
+  created: instant(company.created_at),
+  ...(company.closed_at !== null && { closed: instant(company.closed_at) }),
+  'budget in effect': `${budgetText(company.effective_budget_eur)}${isLimited(company.effective_budget_eur) ? ' EUR per month' : ''}`,
+  'non-EU models': company.allow_non_eu_models && !company.eu_locked ? 'allowed' : 'refused',
+}));
+export const { show } = companies;
 
 export const companyCommands: readonly Command[] = [
   companies.create({
@@ -153,34 +160,4 @@ export const PLAIN = { count: String, eurText: (amount: string) => `${amount} EU
 /** A column of a list, if any of its rows has limits. */
 export function limitColumn<T>(rows: readonly T[], texts: (row: T) => string[]): Record<string, (row: T) => string> {
   return rows.some((row) => texts(row).length > 0) ? { LIMITS: (row) => texts(row).join(', ') || '-' } : {};
-}
-
-function memberKeysText({ member_max_keys: most, member_key_budget_eur: budget }: CompanyRow): string {
-  return `at most ${most}${budget === null ? '' : `, of at most ${budget} EUR per month each`}`;
-}
-
-/** A sentence and a company's settings: the effective ones, as in the list, and those that a ceiling overrides. */
-export function show(sentence: string, company: CompanyRow): string {
-  const { allow_non_eu_models: allows, eu_locked: isLocked } = company;
-  const limits = limitTexts(company, PLAIN);
-  return card(sentence, {
-    id: company.id,
-    name: company.name,
-    'EUR per month': budgetText(company.effective_budget_eur),
-    ...(isAboveLimit(company) && { 'budget as set': `${company.monthly_budget_eur} EUR per month` }),
-    ...(company.daily_budget_eur !== null && { 'EUR per day': budgetText(company.daily_budget_eur) }),
-    'budget mode': company.budget_mode,
-    'non-EU models': allows && !isLocked ? 'allowed' : 'refused',
-    ...(company.credit_limit_eur !== null && { 'credit limit': `${company.credit_limit_eur} EUR per month` }),
-    ...(isLocked && {
-      'EU gate': `locked: non-EU models are refused${allows ? ', although the company allows them' : ''}`,
-    }),
-    ...(company.language !== null && { language: company.language }),
-    ...(company.member_max_keys > 0 && { 'keys of each member': memberKeysText(company) }),
-    ...(company.member_playground && { 'playground of members': 'allowed' }),
-    'disabled models': company[DISABLED_MODELS].join(', ') || '-',
-    ...(limits.length > 0 && { limits: limits.join(', ') }),
-    created: instant(company.created_at),
-    ...(company.closed_at !== null && { closed: instant(company.closed_at) }),
-  });
 }

@@ -8,12 +8,14 @@ import { listSpentBudgets } from '../../store/usage/cost-center.ts';
 import { type Command, required } from '../frame/command.ts';
 import { commandsOf } from '../frame/noun.ts';
 import { newOptions } from '../frame/setting.ts';
-import { card } from '../frame/text.ts';
 
 const company = required('--company ID', readUuid, 'id of the company');
 const name = required('--name NAME', readBudgetedCostCenter, 'the cost centre, as calls name it in metadata');
 
-const budgets = commandsOf('cost-center', {}, show);
+const budgets = commandsOf('cost-center', COST_CENTER, ({ company_id, name }: CostCenterBudgetRow) => ({
+  company: company_id,
+  'cost centre': name,
+}));
 
 /** What cost centres may cost in a month before somebody is told. */
 export const costCenterCommands: readonly Command[] = [
@@ -47,7 +49,3 @@ export const costCenterCommands: readonly Command[] = [
     done: 'Budget removed.',
   }),
 ];
-
-function show(title: string, row: CostCenterBudgetRow): string {
-  return card(title, { company: row.company_id, 'cost centre': row.name, 'EUR per month': row.monthly_budget_eur });
-}

@@ -6,13 +6,16 @@ import type { Sql } from '../../store/connection/pool.ts';
 import { type GroupRow, groupsNamed, listGroups } from '../../store/users/group.ts';
 import { ArgumentError, type Command, optional, required } from '../frame/command.ts';
 import { commandsOf } from '../frame/noun.ts';
-import { card } from '../frame/text.ts';
 
 const SHOWN = '--name NAME';
 const MEANING = 'name of the group, as the claim of the identity provider has it, every character of it';
 const present = required(SHOWN, readPresentName, MEANING);
 
-const groups = commandsOf('group', {}, show);
+const groups = commandsOf('group', {}, ({ name, role, company_id }: GroupRow) => ({
+  name,
+  role,
+  company: company_id ?? 'all',
+}));
 
 /** Groups of the identity provider that give roles. */
 export const groupCommands: readonly Command[] = [
@@ -58,10 +61,6 @@ export const groupCommands: readonly Command[] = [
     change: async (sql, _caller, { name }) => removeGroup(sql, await idOf(sql, name)),
   }),
 ];
-
-function show(title: string, { name, role, company_id }: GroupRow): string {
-  return card(title, { name, role, company: company_id ?? 'all' });
-}
 
 /** The id of the group with a name. @throws RefusedChange not_found */
 async function idOf(sql: Sql, name: string): Promise<string> {

@@ -1,17 +1,17 @@
 import { readDuration, readUuid } from '../../domain/field.ts';
-import { ALLOWED_MODELS } from '../../domain/gate.ts';
 import { digestOf, MOST_OVERLAP, possibleKeysIn } from '../../domain/key.ts';
 import { END_USER, KEY, PURPOSE, RESTRICTIONS, scopesOf } from '../../domain/settings/key.ts';
-import { limitTexts, restrictionTexts } from '../../domain/settings/limit-text.ts';
+import { restrictionTexts } from '../../domain/settings/limit-text.ts';
 import { actorName } from '../../domain/wording/change-text.ts';
 import { changeKey, createKey, revokeKey, rotateKey } from '../../operations/key.ts';
 import { findKey, idsOfDigests, type KeyRow, keysWithCompany, listKeys } from '../../store/company/key.ts';
+import type { RevealedKey } from '../../store/company/key-reveal.ts';
 import { ArgumentError, type Command, command, flag, optional, required, someChange } from '../frame/command.ts';
 import { readBytes } from '../frame/files.ts';
 import { commandsOf } from '../frame/noun.ts';
 import { callerOf, changeOptions, newOptions } from '../frame/setting.ts';
-import { card, instant, listing, minute } from '../frame/text.ts';
-import { budgetText, limitColumn, PLAIN } from './company.ts';
+import { instant, listing, minute } from '../frame/text.ts';
+import { limitColumn, PLAIN } from './company.ts';
 
 const { expires_at } = KEY;
 
@@ -21,7 +21,12 @@ const MOST_TEXT = 64 << 20;
 
 const keyId = { shown: 'KEY_ID', meaning: 'id of the key, from "tollgate key list"', read: readUuid };
 
-const keys = commandsOf('key', KEY, (done, key: KeyRow) => card(done, members(key)));
+const keys = commandsOf('key', KEY, (key: KeyRow & Partial<RevealedKey>) => ({
+  ...(key.key && { key: key.key }),
+  id: key.id,
+  name: key.name,
+  ...(key.user_id !== null && { of: ofText(key) }),
+}));
 
 export const keyCommands: readonly Command[] = [
   keys.create({
@@ -33,7 +38,6 @@ export const keyCommands: readonly Command[] = [
     },
     change: (sql, caller, { company_id, ...values }) => createKey(sql, caller, company_id, values),
     done: 'Key created. It is shown only this once: store it now, like a password.',
-    show: (done, created) => card(done, { key: created.key, ...members(created) }),
   }),
   keys.set({
     summary: 'change the name, scopes, expiry, limits or restrictions of a key',
@@ -81,7 +85,7 @@ export const keyCommands: readonly Command[] = [
       }));
       const end = leaked ? 'has stopped working' : `works until ${instant(old.expires_at as Date)}`;
       const sentence = `The old key ${old.prefix}… ${end}. The new one is shown only this once: store it now, like a password.`;
-      const text = card(sentence, { key: created.key, ...members(created) });
+      const text = keys.show(sentence, created);
       return { json: { ...created, replaces: old }, text };
     },
   }),
@@ -131,24 +135,4 @@ export const keyCommands: readonly Command[] = [
 /** Whose key it is. */
 function ofText({ user_id, person }: KeyRow): string {
   return person ?? (user_id === null ? '-' : 'a removed person');
-}
-
-/** What a card shows of a key; of its limits and restrictions only those it has. */
-function members(key: KeyRow): Record<string, string> {
-  const { monthly_budget_eur: budget, daily_budget_eur: ofDay, [ALLOWED_MODELS]: slugs, allowed_cidrs: networks } = key;
-  const limits = limitTexts(key, PLAIN);
-  return {
-    id: key.id,
-    name: key.name,
-    ...(key.user_id !== null && { of: ofText(key) }),
-    scopes: scopesOf(key).join(', '),
-    expires: key.expires_at === null ? 'never' : instant(key.expires_at),
-    ...(limits.length > 0 && { limits: limits.join(', ') }),
-    ...(slugs !== null && { models: slugs.join(', ') }),
-    ...(budget !== null && { 'EUR per month': budgetText(budget) }),
-    ...(ofDay !== null && { 'EUR per day': budgetText(ofDay) }),
-    ...(networks !== null && { networks: networks.join(', ') }),
-    ...(key.end_users !== 'off' && { 'end users': `named in the ${key.end_users}` }),
-    ...(key.end_user_budget_eur !== null && { 'EUR per end user and month': budgetText(key.end_user_budget_eur) }),
-  };
 }

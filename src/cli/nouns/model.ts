@@ -18,13 +18,17 @@ import {
 } from '../frame/command.ts';
 import { commandsOf } from '../frame/noun.ts';
 import { callerOf, changeOptions, newOptions } from '../frame/setting.ts';
-import { card, instant, listing, yesNo } from '../frame/text.ts';
-import { PRICE_HEADINGS, priceCells, priceColumns, priceJson, showPrice, slug } from './price.ts';
+import { instant, listing, yesNo } from '../frame/text.ts';
+import { PRICE_HEADINGS, priceColumns, priceJson, showPrice, slug } from './price.ts';
 
 const PRICE_NOTE = 'Prices are exact, in EUR per 1000 tokens. Ledger rows keep the prices of their time.';
 const FROM = 'when the prices begin: a date in the billing time zone, or an ISO time';
 
-const models = commandsOf('model', MODEL, show);
+const models = commandsOf('model', MODEL, ({ slug, company_id, created_at }: ModelRow) => ({
+  slug,
+  company: company_id ?? 'all',
+  created: instant(created_at),
+}));
 
 export const modelCommands: readonly Command[] = [
   models.create({
@@ -56,7 +60,7 @@ export const modelCommands: readonly Command[] = [
       if (from !== undefined) return setFrom(context, { slug, company_id, from }, changes);
       const caller = callerOf(context, MODEL);
       const model = await context.transact((sql) => changeModel(sql, caller, { slug, company_id }, changes));
-      return { json: model, text: show('Model changed.', model) };
+      return { json: model, text: models.show('Model changed.', model) };
     },
   }),
   models.list({
@@ -124,17 +128,4 @@ async function setFrom(context: Context, from: ModelName & { from: Moment }, cha
     json: priceJson(price),
     text: showPrice('The price begins at its date, on every gateway.', price, context.config.billingTimezone),
   };
-}
-
-function show(sentence: string, model: ModelRow): string {
-  return card(sentence, {
-    slug: model.slug,
-    company: model.company_id ?? 'all',
-    upstream: model.upstream_model,
-    kind: model.kind,
-    'EU-hosted': yesNo(model.eu_hosted),
-    ...priceCells(pricesOf(model)),
-    'token ids': model.token_input,
-    created: instant(model.created_at),
-  });
 }

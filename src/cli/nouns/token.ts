@@ -8,7 +8,7 @@ import { ACTOR } from '../frame/database.ts';
 import { commandsOf } from '../frame/noun.ts';
 import { card, instant, minute } from '../frame/text.ts';
 
-const tokens = commandsOf('token', {}, (done, { name }: TokenRow) => `Administration token ${name} ${done}`);
+const tokens = commandsOf<TokenRow>('token');
 
 export const tokenCommands: readonly Command[] = [
   command({
@@ -62,6 +62,6 @@ export const tokenCommands: readonly Command[] = [
     operand: { shown: 'ID', meaning: 'id of the administration token, from "tollgate token list"', read: readUuid },
     options: {},
     change: (sql, _caller, _values, id) => revokeToken(sql, id, null),
-    done: 'is revoked.',
+    show: (_done, { name }) => `Administration token ${name} is revoked.`,
   }),
 ];

@@ -84,7 +84,7 @@ const endUserName = ({ name }: Pick<EndUserRow, 'name'>) => name ?? '(erased)';
 
 /** The people behind keys that a front end holds for many. */
 export const endUserCommands: readonly Command[] = [
-  commandsOf('end-user', {}, String).list({
+  commandsOf('end-user').list({
     summary: 'list the people behind keys that name them (key set --end-users)',
     options: { company: required('--company ID', readUuid, 'company of the keys') },
     notes: 'Whoever holds such a key can name anybody. "tollgate usage summary --by end-user" has what each cost.',

@@ -55,7 +55,12 @@ const password = flag(
   true,
 );
 
-const users = commandsOf('user', {}, show);
+const users = commandsOf('user', {}, ({ id, email, role, company_id }: UserRow) => ({
+  id,
+  email,
+  role,
+  company: company_id ?? 'all',
+}));
 
 export const userCommands: readonly Command[] = [
   command({
@@ -75,7 +80,7 @@ export const userCommands: readonly Command[] = [
       if (mistake !== null) throw new ArgumentError(`--company ${mistake}`);
       const hash = await hashPassword(await passwordFrom(stdin, progress));
       const user = await transact((sql) => createUser(sql, { email, role, company_id: company }, hash));
-      return { json: user, text: show('User created.', user) };
+      return { json: user, text: users.show('User created.', user) };
     },
   }),
   command({
@@ -203,10 +208,6 @@ export const userCommands: readonly Command[] = [
     },
   }),
 ];
-
-function show(done: string, { id, email, role, company_id }: UserRow): string {
-  return card(done, { id, email, role, company: company_id ?? 'all' });
-}
 
 /** Changes an account, and tells its person by e-mail where that is set up. @returns the id of the user */
 async function changeAccount(

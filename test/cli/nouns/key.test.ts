@@ -83,8 +83,8 @@ t.test('contract 5: a key has limits, models, a budget and networks; repeated on
   t.match({ code, json }, { code: 0, json: RESTRICTED });
   t.equal(err.match(/warning: the company has no model [ab]; /g)?.length, 2, 'typing errors are likely');
   const card = await create('--scope', 'chat', ...ASKED);
-  t.match(card.out, /limits +60 requests a minute, 1000000000000 tokens a minute, 1 at once\n/);
-  t.match(card.out, /models +a, b\n +EUR per month +9\.5\n +networks +10\.0\.0\.0\/8, 2001:db8::1\/128\n/);
+  t.match(card.out, /requests per minute +60\n +tokens per minute +1000000000000\n +max concurrent +1\n/);
+  t.match(card.out, /budget +9\.5 EUR\n +model +a, b\n +cidr +10\.0\.0\.0\/8, 2001:db8::1\/128\n/);
   const { out } = await tollgate('key', 'list', '--company', company);
   t.match(out, /STATE +LIMITS\n/);
   t.match(
@@ -111,7 +111,10 @@ t.test('key set changes what is given, replaces lists, and none clears', async (
   const none = options.flatMap((name) => [`--${name}`, 'none']);
   t.same(await set(...none), { ...other, ...UNRESTRICTED, expires_at: null });
   const human = await tollgate('key', 'set', made.id, '--model', 'tpyo');
-  t.match(human.out, /^Key changed\.\n\n {2}id +[0-9a-f-]{36}\n.* {2}models +tpyo\n$/s);
+  t.match(
+    human.out,
+    /^Key changed\.\n\n {2}id +[0-9a-f-]{36}\n.* {2}scope +embeddings\n {2}model +tpyo\n {2}end users +off\n$/s,
+  );
   t.match(human.err, /^tollgate: warning: the company has no model tpyo; .*\n$/);
 });
 
