@@ -10,11 +10,11 @@ import { demoCommand } from './nouns/demo.ts';
 import { distributionCommand } from './nouns/distribution.ts';
 import { eventCommands } from './nouns/event.ts';
 import { groupCommands } from './nouns/group.ts';
+import { litellmImportCommand, modelImportCommand } from './nouns/import.ts';
 import { keyCommands } from './nouns/key.ts';
 import { ledgerCommands } from './nouns/ledger.ts';
 import { marginCommand } from './nouns/margin.ts';
 import { modelCommands } from './nouns/model.ts';
-import { modelImportCommand } from './nouns/model-import.ts';
 import { priceCommands } from './nouns/price.ts';
 import { requestCommand } from './nouns/request.ts';
 import { statementCommands } from './nouns/statement.ts';
@@ -63,6 +63,7 @@ export const COMMANDS: readonly Command[] = [
   ...eventCommands,
   ...tokenCommands,
   ...configurationCommands,
+  litellmImportCommand,
   demoCommand,
   ...backupCommands,
   distributionCommand,

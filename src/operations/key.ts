@@ -7,13 +7,15 @@ import { digestOf, possibleKeysIn } from '../domain/key.ts';
 import { parseEur } from '../domain/money.ts';
 import { type End, readMoment } from '../domain/price.ts';
 import { refusal, throwConflict, throwNotFound } from '../domain/refusal.ts';
-import { type END_USER, NEW_KEY } from '../domain/settings/key.ts';
-import type { Values } from '../domain/settings/setting.ts';
+import { type END_USER, type KEY, NEW_KEY } from '../domain/settings/key.ts';
+import type { New, Values } from '../domain/settings/setting.ts';
 import {
   endKey,
   findKey,
   freeKeyTexts,
   insertKey,
+  insertKeyOf,
+  type KeptText,
   type KeyChanges,
   type KeyRow,
   type NewKey,
@@ -110,6 +112,18 @@ export async function createKey(
     ...{ id, company_id, created_by, user_id: member?.user_id, expires_at: endIn(settings.expires_at) },
   };
   return makeKeyOnce(sql, id, asked, claim, () => insertKey(sql, services.keyPrefix, asked));
+}
+
+/** Creates a key that another program made, by its digest: its holders keep it. @throws as `createKey` */
+export async function adoptKey(
+  sql: Sql,
+  caller: Pick<KeyMaker, 'actor' | 'judge'>,
+  company_id: string,
+  settings: New<typeof KEY> & { readonly id: string },
+  text: KeptText,
+): Promise<KeyRow> {
+  caller.judge(await unknownModels(sql, company_id, MODELS, settings[MODELS]));
+  return insertKeyOf(sql, text, { ...settings, company_id, created_by: caller.actor });
 }
 
 /**

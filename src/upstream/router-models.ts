@@ -6,6 +6,9 @@ import { clientFor } from '../runtime/node-http.ts';
 
 const DEADLINE_MS = 3000;
 const MOST_BYTES = 1_048_576;
+/** What a router tells of hundreds of models, each with a hundred members, which it looks up one by one. */
+const MOST_INFO_BYTES = 32 * MOST_BYTES;
+const INFO_DEADLINE_MS = 30_000;
 const MOST_NAMES = 500;
 /** How long an answer is used again: names, and a failure, which whoever reloads the page may have mended. */
 const KEPT_MS = 30_000;
@@ -69,13 +72,37 @@ export class RouterModels {
 
 /** Asks all replicas of the router at once; the first list is the answer. */
 export async function askRouter(router: RouterAddress, deadlineMs = DEADLINE_MS): Promise<RouterAnswer> {
+  try {
+    return await askReplicas(router, '/models', MOST_BYTES, deadlineMs, readModels);
+  } catch (error) {
+    const { message, isReachable } = error as NoList;
+    return { isReachable, names: [], leftOut: 0, reason: message };
+  }
+}
+
+/** What LiteLLM tells of each deployment of a model, as it tells it: `GET /model/info`. @throws Error that says why there is nothing */
+export function askModelInfo(router: RouterAddress): Promise<readonly Readonly<Record<string, unknown>>[]> {
+  return askReplicas(router, '/model/info', MOST_INFO_BYTES, INFO_DEADLINE_MS, (text, address) => {
+    const isEntry = (each: unknown): each is Record<string, unknown> => typeof each === 'object' && each !== null;
+    return entriesOf(text, address).filter(isEntry);
+  });
+}
+
+/** @throws NoList of a replica, of one that answers if there is one */
+async function askReplicas<T>(
+  router: RouterAddress,
+  path: string,
+  mostBytes: number,
+  deadlineMs: number,
+  read: (text: string, address: string) => T,
+): Promise<T> {
   const done = new AbortController();
   const deadline = AbortSignal.timeout(deadlineMs);
   const signal = AbortSignal.any([done.signal, deadline]);
   const asked = router.urls.map(async (url) => {
-    const address = `${url.replace(/\/+$/, '')}/models`;
+    const address = `${url.replace(/\/+$/, '')}${path}`;
     try {
-      return readModels(await get(router, address, signal), address);
+      return read(await get(router, address, signal, mostBytes), address);
     } catch (error) {
       if (error instanceof NoList) throw error;
       throw new NoList(deadline.aborted ? tooSlow(address, deadlineMs) : failureText(address, error as Error));
@@ -85,15 +112,19 @@ export async function askRouter(router: RouterAddress, deadlineMs = DEADLINE_MS)
     return await Promise.any(asked);
   } catch (error) {
     const reasons = (error as AggregateError).errors as NoList[];
-    const { message, isReachable } = reasons.find((each) => each.isReachable) ?? (reasons[0] as NoList);
-    return { isReachable, names: [], leftOut: 0, reason: message };
+    throw reasons.find((each) => each.isReachable) ?? (reasons[0] as NoList);
   } finally {
     done.abort();
   }
 }
 
-/** The body of a 200, at most MOST_BYTES. @throws NoList, or what the connection failed with */
-function get({ apiKey, headers }: RouterAddress, address: string, signal: AbortSignal): Promise<string> {
+/** The body of a 200. @throws NoList, or what the connection failed with */
+function get(
+  { apiKey, headers }: RouterAddress,
+  address: string,
+  signal: AbortSignal,
+  mostBytes: number,
+): Promise<string> {
   const { promise, resolve, reject } = Promise.withResolvers<string>();
   const authorization = apiKey === null ? {} : { authorization: `Bearer ${apiKey}` };
   const sent = clientFor(address).request(address, {
@@ -115,7 +146,8 @@ function get({ apiKey, headers }: RouterAddress, address: string, signal: AbortS
     response.on('data', (chunk: Buffer) => {
       bytes += chunk.length;
       chunks.push(chunk);
-      if (bytes > MOST_BYTES) end(new NoList(`The answer of ${address} is larger than 1 MiB and is not read.`, true));
+      const most = `${mostBytes / 1_048_576} MiB`;
+      if (bytes > mostBytes) end(new NoList(`The answer of ${address} is larger than ${most} and is not read.`, true));
     });
     response.on('end', () => resolve(Buffer.concat(chunks).toString()));
   });
@@ -123,8 +155,8 @@ function get({ apiKey, headers }: RouterAddress, address: string, signal: AbortS
   return promise;
 }
 
-/** Reads a list in the OpenAI format. Routers name a model once for each of its deployments. @throws NoList */
-function readModels(text: string, address: string): RouterAnswer {
+/** The entries of a list in the OpenAI format. @throws NoList */
+function entriesOf(text: string, address: string): readonly unknown[] {
   let body: unknown;
   try {
     body = JSON.parse(text);
@@ -134,6 +166,12 @@ function readModels(text: string, address: string): RouterAnswer {
   const entries = Array.isArray(body) ? body : (body as { data?: unknown } | null)?.data;
   if (!Array.isArray(entries))
     throw new NoList(`The answer of ${address} is no list of models in the OpenAI format.`, true);
+  return entries;
+}
+
+/** Reads a list of models. Routers name a model once for each of its deployments. @throws NoList */
+function readModels(text: string, address: string): RouterAnswer {
+  const entries = entriesOf(text, address);
   const ids = [...new Set(entries.map(idOf))];
   const names = ids.filter((id) => id !== null);
   const shown = names.slice(0, MOST_NAMES);

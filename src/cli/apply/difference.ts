@@ -1,5 +1,12 @@
 import { parseEur } from '../../domain/money.ts';
 
+/** One change, as it is printed: what is done to what, and the members that differ. */
+export interface Step {
+  readonly done: 'create' | 'change' | 'remove';
+  readonly what: string;
+  readonly changes: readonly string[];
+}
+
 /** What a thing is to become: the members that differ. */
 interface Difference {
   readonly member: string;
@@ -38,4 +45,17 @@ export function shown(value: unknown): string {
   const json = typeof value === 'string' ? value : JSON.stringify(value);
   const line = json.replaceAll(/\s+/g, ' ');
   return line.length > 60 ? `${line.slice(0, 60)}…` : line;
+}
+
+const SIGNS: Readonly<Record<Step['done'], string>> = { create: '+', change: '~', remove: '-' };
+
+/** Changes as text, and how many there are. */
+export function stepsText(steps: readonly Step[], isDry: boolean): string {
+  if (steps.length === 0) return 'Nothing to change.';
+  const lines = steps.flatMap(({ done, what, changes }) => [
+    `${SIGNS[done]} ${what}`,
+    ...changes.map((change) => `    ${change}`),
+  ]);
+  const counts = `${steps.length} ${steps.length === 1 ? 'change' : 'changes'}`;
+  return [...lines, '', isDry ? `${counts} would be made.` : `${counts} made.`].join('\n');
 }

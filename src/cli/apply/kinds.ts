@@ -32,6 +32,7 @@ import { endOf } from '../../store/connection/expressions.ts';
 import type { Sql } from '../../store/connection/pool.ts';
 import { groupsNamed } from '../../store/users/group.ts';
 import { findUser } from '../../store/users/user.ts';
+import type { Step } from './difference.ts';
 import { finder, type NoteMistake } from './named.ts';
 import { wantedPrices } from './prices.ts';
 import type * as wanted from './schema.ts';
@@ -52,13 +53,6 @@ export interface Run {
   secret(reference: wanted.SecretReference, at: string, read: Read<string>): string | null;
   readonly texts: KeyTextAt[];
   readonly steps: Step[];
-}
-
-/** One change, as it is printed: what is done to what, and the members that differ. */
-export interface Step {
-  readonly done: 'create' | 'change' | 'remove';
-  readonly what: string;
-  readonly changes: readonly string[];
 }
 
 /** A key that gets its text when all texts of the file are known. */

@@ -1,23 +1,13 @@
 import { readText } from '../../domain/field.ts';
 import { pendingMigrations } from '../../store/schema/migrate.ts';
-import type { Step } from '../apply/kinds.ts';
+import { stepsText } from '../apply/difference.ts';
 import { type Command, command, Failure, flag } from '../frame/command.ts';
+import { orDryRun } from '../frame/dry-run.ts';
 import { inputName, readInput } from '../frame/files.ts';
-
-const SIGNS: Readonly<Record<Step['done'], string>> = { create: '+', change: '~', remove: '-' };
 
 const MOST_BYTES = 16 * 1_048_576;
 /** Passwords take a third of a second each, and thousands of companies take minutes on a busy server. */
 const DEADLINE_MS = 3_600_000;
-
-/** Thrown to undo what a dry run did. */
-class DryRun extends Error {
-  readonly steps: readonly Step[];
-  constructor(steps: readonly Step[]) {
-    super('dry run');
-    this.steps = steps;
-  }
-}
 
 export const configurationCommands: readonly Command[] = [
   command({
@@ -38,16 +28,9 @@ Secrets are references: "value: { env: NAME }" or "value: { file: PATH }".
       else if ((await pendingMigrations(db)).length > 0) {
         throw new Failure('the database is not at this version; run "tollgate migrate", then try again');
       }
-      const work = transact(async (sql) => {
-        const steps = await apply(sql, file, { keyPrefix: config.keyPrefix, env });
-        if (dryRun) throw new DryRun(steps);
-        return steps;
-      }, DEADLINE_MS);
-      const steps = await work.catch((error: unknown) => {
-        if (error instanceof DryRun) return error.steps;
-        throw error;
-      });
-      return { json: { dry_run: dryRun, steps }, text: describe(steps, dryRun) };
+      const { keyPrefix } = config;
+      const steps = await orDryRun({ transact }, dryRun, DEADLINE_MS, (sql) => apply(sql, file, { keyPrefix, env }));
+      return { json: { dry_run: dryRun, steps }, text: stepsText(steps, dryRun) };
     },
   }),
   command({
@@ -61,13 +44,3 @@ Secrets are references: "value: { env: NAME }" or "value: { file: PATH }".
     },
   }),
 ];
-
-function describe(steps: readonly Step[], dryRun: boolean): string {
-  if (steps.length === 0) return 'Nothing to change.';
-  const lines = steps.flatMap(({ done, what, changes }) => [
-    `${SIGNS[done]} ${what}`,
-    ...changes.map((change) => `    ${change}`),
-  ]);
-  const counts = `${steps.length} ${steps.length === 1 ? 'change' : 'changes'}`;
-  return [...lines, '', dryRun ? `${counts} would be made.` : `${counts} made.`].join('\n');
-}

@@ -119,6 +119,9 @@ export function pricesOf<T>(model: { readonly [K in keyof ByColumn<PriceTexts>]?
   return eachPrice((name) => model[columnOf(name)] as T);
 }
 
+/** The column that says whether a model runs in the EU. */
+export const EU_HOSTED = 'eu_hosted';
+
 /** Columns of a model that people set, but for its prices. */
 export const MODEL_SETTINGS = {
   upstream_model: {
@@ -147,7 +150,7 @@ export const MODEL_SETTINGS = {
       ],
     },
   } as Needed<ModelKind>,
-  eu_hosted: {
+  [EU_HOSTED]: {
     kind: 'switch',
     schema: schema.boolean,
     option: '--eu-hosted',

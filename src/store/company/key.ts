@@ -57,9 +57,21 @@ export type MintedKey = KeyRow & { readonly key: string };
  */
 export async function insertKey(sql: Sql, keyPrefix: string, asked: NewKey): Promise<MintedKey> {
   const key = asked.key ?? mintKey(keyPrefix);
+  return { ...(await insertKeyOf(sql, { digest: digestBytes(key), prefix: key.slice(0, 8) }, asked)), key };
+}
+
+/** What is kept of a key's text. */
+export interface KeptText {
+  /** SHA-256 of the whole key. */
+  readonly digest: Buffer;
+  /** At most 8 characters, by which people know it. */
+  readonly prefix: string;
+}
+
+/** Creates a key whose text is known to its holders alone. @throws RefusedChange as `insertKey` */
+export async function insertKeyOf(sql: Sql, text: KeptText, asked: NewKey): Promise<KeyRow> {
   const special = await specialColumns(sql, asked);
   if (special.expires_at != null && !(await isToCome(sql, special.expires_at))) throwExpired(special.expires_at);
-  const values = { ...asked, digest: digestBytes(key), prefix: key.slice(0, 8) };
   const columns = [
     'id',
     'company_id',
@@ -71,14 +83,16 @@ export async function insertKey(sql: Sql, keyPrefix: string, asked: NewKey): Pro
     ...SETTINGS,
   ] as const;
   const [row] = await explaining(
-    sql<KeyRow[]>`insert into api_keys ${given(sql, values, columns, special)} returning ${keyColumns(sql)}`,
+    sql<
+      KeyRow[]
+    >`insert into api_keys ${given(sql, { ...asked, ...text }, columns, special)} returning ${keyColumns(sql)}`,
     {
       api_keys_company_id_fkey: () => unknownCompany(asked.company_id),
       ...TEXT_TAKEN,
       api_keys_pkey: () => throwConflict('key', 'A key with this id exists already.'),
     },
   );
-  return { ...(row as KeyRow), key };
+  return row as KeyRow;
 }
 
 const SETTINGS = namesOf(KEY);

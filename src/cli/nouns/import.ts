@@ -1,0 +1,130 @@
+import { PRICE, readText, refuse } from '../../domain/field.ts';
+import { digestOf } from '../../domain/key.ts';
+import { litellmPlan } from '../../domain/settings/litellm.ts';
+import type { Row } from '../../domain/settings/litellm-rows.ts';
+import { IMPORT_BYTES, IMPORT_COLUMNS, type ImportMistake, readModels } from '../../domain/settings/model-csv.ts';
+import { type ImportedLine, importLitellm, importModels, type Kept } from '../../operations/import.ts';
+import { NoLitellm, readLitellm } from '../../store/company/litellm.ts';
+import { DatabaseRefused, DatabaseUnavailable } from '../../store/connection/errors.ts';
+import { askModelInfo } from '../../upstream/router-models.ts';
+import { differences, shown, stepsText } from '../apply/difference.ts';
+import { type Context, command, Failure, flag, optional, required } from '../frame/command.ts';
+import { ACTOR } from '../frame/database.ts';
+import { orDryRun } from '../frame/dry-run.ts';
+import { inputName, readInput } from '../frame/files.ts';
+import { listing, sections } from '../frame/text.ts';
+
+export const modelImportCommand = command({
+  name: 'model import',
+  summary: 'add and change models and their prices from a CSV file',
+  operand: { shown: 'FILE.csv', meaning: 'a file with a heading, or - for standard input', read: readText },
+  options: { dryRun: flag('--dry-run', 'show what would change, and change nothing') },
+  notes: `Columns: ${IMPORT_COLUMNS}.
+Prices are plain decimal numbers with a dot, in EUR per 1000 or 1,000,000 tokens as the heading says. A line with valid_from is a price that begins then; a line without it holds from now on. Lines of models that are as they should be change nothing, and models that the file does not name stay.`,
+  async run({ transact, stdin }, { dryRun }, file) {
+    const { models, mistakes } = readModels(await readInput(file, stdin, IMPORT_BYTES));
+    refuseLines(file, mistakes);
+    const result = await transact((sql) => importModels(sql, models, () => !dryRun));
+    refuseLines(file, result.mistakes);
+    return { json: { dry_run: dryRun, lines: result.lines }, text: show(result.lines, dryRun) };
+  },
+});
+
+/** @throws Failure with all mistakes */
+function refuseLines(file: string, mistakes: readonly ImportMistake[]): void {
+  if (mistakes.length === 0) return;
+  const lines = mistakes.map(
+    ({ line, column, message }) => `${inputName(file)}:${line}: ${column === null ? 'the line' : column} ${message}`,
+  );
+  throw new Failure(...lines);
+}
+
+function show(lines: readonly ImportedLine[], dryRun: boolean): string {
+  const count = (state: ImportedLine['state']) => lines.filter((line) => line.state === state).length;
+  const columns = {
+    LINE: ({ line }: ImportedLine) => line,
+    MODEL: ({ slug }: ImportedLine) => slug,
+    COMPANY: ({ company }: ImportedLine) => company ?? 'all',
+    STATE: ({ state }: ImportedLine) => state,
+    CHANGES: ({ changes }: ImportedLine) => changes.join('; ') || '-',
+  };
+  const sums = `${count('new')} new, ${count('changed')} changed, ${count('same')} the same.${dryRun ? ' Nothing was changed.' : ''}`;
+  return `${listing(lines, columns, '', ['LINE'])}\n\n${sums}`;
+}
+
+/** Thousands of keys take minutes on a busy server. */
+const DEADLINE_MS = 3_600_000;
+
+export const litellmImportCommand = command({
+  name: 'import litellm',
+  summary: 'bring teams, keys, budgets, models and prices of a LiteLLM database',
+  options: {
+    database: required('--database URL', readText, "LiteLLM's own DATABASE_URL; it is read, and never changed"),
+    usdRate: optional(
+      '--usd-rate EUR_PER_USD',
+      readRate,
+      'EUR for one USD, such as 0.92; needed for budgets and prices',
+    ),
+    dryRun: flag('--dry-run', 'print what would come and what would not, and change nothing'),
+  },
+  notes: `Teams become companies, and so do people with keys of no team. Holders keep their keys: LiteLLM and Tollgate store the same digest. LiteLLM stays the router at UPSTREAM_URL, which is asked for the models of its configuration file and for prices.
+What came once stays as it is here: a second run brings only what is new. .deploy/moving.md has the steps.`,
+  async run(context, { database, usdRate = null, dryRun }) {
+    const tables = await readLitellm(database).catch(explain);
+    const router = await askedRouter(context);
+    const { upstreamApiKey: own } = context.config;
+    const plan = litellmPlan(tables, router, usdRate, own === null ? [] : [digestOf(own)], Date.now());
+    if (plan.unrated > 0)
+      throw new Failure(
+        `${plan.unrated} budgets and prices there are in USD: give --usd-rate, what one USD is worth in EUR`,
+      );
+    const { came, kept, left } = await orDryRun(context, dryRun, DEADLINE_MS, (sql) => importLitellm(sql, ACTOR, plan));
+    const steps = came.map(({ done, what, settings, notes }) => {
+      const set = differences({}, settings).map(({ member, to }) => `${member}: ${shown(to)}`);
+      return { done, what, changes: [...set, ...notes] };
+    });
+    const differing = kept.map(toldKept).filter(({ changes }) => changes.length > 0);
+    const counts = `${kept.length} are here already and stay as they are; ${left.length} do not come.`;
+    const lines = [
+      ...differing.map(({ what, changes }) => [`= ${what}`, ...changes.map((change) => `    ${change}`)].join('\n')),
+      ...left.map(({ what, why }) => `! ${what}: ${why}`),
+    ];
+    return {
+      json: { dry_run: dryRun, steps, kept: kept.map(toldKept), left },
+      text: `${sections(lines.join('\n'), stepsText(steps, dryRun))}\n${counts}`,
+    };
+  },
+});
+
+/** Something that stays as it is, and what is another there. */
+function toldKept({ what, now, settings }: Kept) {
+  const changes = differences(now, settings).map(
+    ({ member, from, to }) => `${member}: ${shown(from)} here, ${shown(to)} there`,
+  );
+  return { what, changes };
+}
+
+/** What the router tells of its models; null: nothing, of which the command warns. */
+async function askedRouter({ config, warn }: Context): Promise<readonly Row[] | null> {
+  const { upstreamUrls, upstreamApiKey: apiKey, upstreamHeaders: headers } = config;
+  const lost = 'models of the configuration file of LiteLLM, and the prices that it knows itself, did not come';
+  if (upstreamUrls === null) {
+    warn(`UPSTREAM_URL is not set: ${lost}`);
+    return null;
+  }
+  const urls = upstreamUrls.map(({ href }) => href);
+  return askModelInfo({ urls, apiKey, headers, isDemo: false }).catch((error: Error) => {
+    warn(`${error.message} So ${lost}`);
+    return null;
+  });
+}
+
+function readRate(text: string): string {
+  return PRICE.test(text) && /[1-9]/.test(text) ? text : refuse('must be the EUR for one USD, such as 0.92', text);
+}
+
+/** @throws Failure that says whose database it is */
+function explain(error: unknown): never {
+  const isKnown = [NoLitellm, TypeError, DatabaseUnavailable, DatabaseRefused].some((kind) => error instanceof kind);
+  throw isKnown ? new Failure(`--database: ${(error as Error).message}`) : error;
+}

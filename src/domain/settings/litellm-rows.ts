@@ -1,0 +1,107 @@
+import { readName } from '../field.ts';
+import { movePoint } from '../price.ts';
+import { unseenIn } from '../visible-text.ts';
+
+/** Rows of a LiteLLM database, and what its router tells of models, as JSON: members may be absent, null or of any type. */
+export type Row = Readonly<Record<string, unknown>>;
+
+/** The tables that are read, by what their rows are. */
+export interface LitellmTables {
+  readonly keys: readonly Row[];
+  /** Keys that were rotated, and work until `revoke_at`. */
+  readonly oldKeys: readonly Row[];
+  readonly teams: readonly Row[];
+  readonly users: readonly Row[];
+  readonly budgets: readonly Row[];
+  /** Of `litellm_params`, whose texts are encrypted, only the numbers. */
+  readonly models: readonly Row[];
+  /** How many rows other tables have that could matter, by name. */
+  readonly others: Readonly<Record<string, number>>;
+}
+
+/** Something of theirs that does not come, and why. */
+export interface Left {
+  readonly what: string;
+  readonly why: string;
+}
+
+/** EUR for an amount in USD, as exact decimal text. */
+export type Rate = (usd: number, times?: bigint) => string;
+
+const DECIMALS = 12; // of a price
+const PLACES = 40; // the smallest double that is a price has fewer
+
+/** @param eur what one USD is worth, as plain decimal text */
+export function rateOf(eur: string): Rate {
+  const unit = 10n ** BigInt(PLACES);
+  return (usd, times = 1n) => {
+    const [digits, exponent] = String(usd).split('e') as [string, string?];
+    const amount = fixed(movePoint(digits, Number(exponent ?? 0))) * fixed(eur) * times;
+    const cut = (unit * unit) / 10n ** BigInt(DECIMALS);
+    const rounded = String((amount + cut / 2n) / cut);
+    return movePoint(rounded, -DECIMALS);
+  };
+}
+
+/** A plain decimal number as a whole multiple of 10^-PLACES. */
+function fixed(text: string): bigint {
+  const [whole = '', fraction = ''] = text.split('.');
+  return BigInt(whole + fraction.padEnd(PLACES, '0').slice(0, PLACES));
+}
+
+export function textIn(value: unknown): string | null {
+  return typeof value === 'string' && value !== '' ? value : null;
+}
+
+export function numberIn(value: unknown): number | null {
+  return typeof value === 'number' ? value : null;
+}
+
+export function textsIn(value: unknown): string[] {
+  return Array.isArray(value) ? value.filter((each) => typeof each === 'string') : [];
+}
+
+/** A JSON object, which some versions have written as text. */
+export function objectIn(value: unknown): Row {
+  if (typeof value === 'string') {
+    try {
+      return objectIn(JSON.parse(value));
+    } catch {
+      return {};
+    }
+  }
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Row) : {};
+}
+
+/** The first of some texts as a name that something may have here, without characters that nobody sees. */
+export function nameFrom(...texts: readonly unknown[]): string {
+  for (const text of texts) {
+    const whole = textIn(text) ?? '';
+    const seen = Array.from(whole.replace(/\s+/g, ' ')).filter((letter) => unseenIn(letter) === null);
+    for (const name of [whole, seen.join('').slice(0, 200).toWellFormed()]) {
+      try {
+        return readName(name);
+      } catch {
+        // the next one
+      }
+    }
+  }
+  return 'without a name';
+}
+
+/** Members of a row that say something, and of which nothing comes; those of `metadata` each by itself. */
+export function without(row: Row, known: readonly string[]): string[] {
+  const names = Object.entries(row).flatMap(([column, value]) => {
+    if (known.includes(column) || isNothing(value)) return [];
+    if (column !== 'metadata') return [column];
+    return Object.entries(objectIn(value)).flatMap(([member, held]) =>
+      isNothing(held) ? [] : [`metadata.${nameFrom(member)}`],
+    );
+  });
+  return names.length === 0 ? [] : [`no counterpart: ${names.join(', ')}`];
+}
+
+function isNothing(value: unknown): boolean {
+  if (typeof value === 'object' && value !== null) return Object.keys(value).length === 0;
+  return value === null || value === undefined || value === false || value === '' || value === 0 || value === '{}';
+}
