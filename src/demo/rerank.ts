@@ -22,6 +22,8 @@ export function answerRerank({ model, query, documents, top_n, return_documents 
     id: 'rerank-demo',
     model,
     usage: { prompt_tokens: used, total_tokens: used },
+    // as LiteLLM tells it; Vercel's client for Cohere takes no answer without
+    meta: { billed_units: { search_units: 1 }, tokens: { input_tokens: used, output_tokens: 0 } },
     results: typeof top_n === 'number' ? results.slice(0, top_n) : results,
   };
 }

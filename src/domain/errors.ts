@@ -173,6 +173,12 @@ export const REFERENCE_ERRORS: ErrorFormat = {
   byEvent: false,
 };
 
+/** Errors of reranking: clients of Cohere read the text beside `error`, in `message`. */
+export const RERANK_ERRORS: ErrorFormat = {
+  ...REFERENCE_ERRORS,
+  body: ({ body, message }) => `${body.slice(0, -1)},"message":${JSON.stringify(message)}}`,
+};
+
 /**
  * Errors of the Responses API: bodies as in the reference format. A stream ends with two events, as OpenAI's own do:
  * official SDKs throw at `error` (for Node versions 5 and 6 at its member `error` alone), and Codex reads

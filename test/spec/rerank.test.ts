@@ -225,7 +225,9 @@ t.test('reranking 9: an answer without results, and an error in a 200, cost noth
     const answer = await own.rerank();
     t.equal(answer.status, status, JSON.stringify(body));
     t.notMatch(visible(answer), INTERNAL);
+    t.equal(answer.json.message, answer.json.error.message);
   }
+  t.match((await customer.rerank({ model: 'none' })).json, { error: { param: 'model' }, message: /does not exist/ });
   upstream.answerJson({ data: results, results: null, usage });
   t.equal((await own.rerank()).status, 200, 'results may be named data');
   t.equal((await own.rows(1)).length, 1);

@@ -1,5 +1,5 @@
 import { boundRerank, type Repeated } from '../../domain/budget.ts';
-import { REFERENCE_ERRORS, unsupportedParameter } from '../../domain/errors.ts';
+import { RERANK_ERRORS, unsupportedParameter } from '../../domain/errors.ts';
 import { RERANK_ANSWER } from '../../domain/request/answer-members.ts';
 import { checkRerank } from '../../domain/request/request.ts';
 import { type Member, memberNamed } from '../../json/members.ts';
@@ -16,7 +16,7 @@ export const rerank: Operation = {
   scope: 'rerank',
   kind: 'rerank',
   upstreamPath: '/rerank',
-  errors: REFERENCE_ERRORS,
+  errors: RERANK_ERRORS,
   takesApiKeyHeader: false,
   read(services, body): Call {
     const valid = validateBody(body, RULES, services.steering);

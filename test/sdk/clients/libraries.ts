@@ -88,5 +88,11 @@ export const LIBRARIES: readonly Client[] = [
     ['@instructor-ai/instructor', 'openai@5', 'zod@3'],
     'an object of a given shape',
   ),
+  library(
+    'reranking',
+    'reranking.mjs',
+    ['cohere-ai', '@langchain/cohere', '@langchain/core', 'ai', '@ai-sdk/cohere'],
+    'documents ranked by versions 1 and 2 of Cohere, LangChain and the AI SDK; a refusal',
+  ),
   promptfoo,
 ];
