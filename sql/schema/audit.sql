@@ -42,8 +42,9 @@ begin
     end if;
     before := before - secret;
   end loop;
-  before := before - array['last_used_at', 'saved_views', 'reset_digest'];
-  after  := after - array['last_used_at', 'saved_views', 'reset_digest'];
+  -- who paused it is the entry's actor, whom people of a company may not know
+  before := before - array['last_used_at', 'paused_by', 'saved_views', 'reset_digest'];
+  after  := after - array['last_used_at', 'paused_by', 'saved_views', 'reset_digest'];
   if tg_op = 'UPDATE' then
     if before = after then return null; end if;
     select array_agg(key) into same from jsonb_each(before)
@@ -91,7 +92,7 @@ create trigger audit after insert or update or delete on companies for each row 
 create trigger audit after insert or update or delete on models for each row execute function audit_row();
 -- not last_used_at: it moves with every batch
 create trigger audit after insert or delete or update of id, company_id, name, digest, prefix, scopes, created_at, created_by,
-    expires_at, revoked_at, requests_per_minute, tokens_per_minute, max_concurrent, allowed_model_slugs, monthly_budget_eur, daily_budget_eur, allowed_cidrs, end_users, end_user_budget_eur
+    expires_at, revoked_at, paused_at, pause_reason, requests_per_minute, tokens_per_minute, max_concurrent, allowed_model_slugs, monthly_budget_eur, daily_budget_eur, allowed_cidrs, end_users, end_user_budget_eur
   on api_keys for each row execute function audit_row();
 create trigger audit after insert or update or delete on assistants for each row execute function audit_row();
 -- not last_sign_in_at: signing in changes nothing that the audit log is about

@@ -17,6 +17,9 @@ create table companies (
   credit_limit_eur     numeric check (credit_limit_eur > 0 and credit_limit_eur < 1e12 and min_scale(credit_limit_eur) <= 15),
   eu_locked            boolean not null default false,
   closed_at            timestamptz,
+  paused_at            timestamptz,
+  paused_by            text,
+  pause_reason         text,
   erased_at            timestamptz,
   language             text constraint companies_language check (language ~ '^[a-z]{2,3}$'),
   member_max_keys      integer not null default 0 check (member_max_keys between 0 and 100),
@@ -34,6 +37,8 @@ comment on column companies.budget_mode is 'strict: what a request can cost at m
 comment on column companies.credit_limit_eur is 'ceiling of monthly_budget_eur, also where that is unlimited; null: none';
 comment on column companies.eu_locked is 'models outside the EU are refused, whatever allow_non_eu_models says';
 comment on column companies.closed_at is 'since when its keys get 401 and it cannot be changed; null: it is open';
+comment on column companies.paused_at is 'since when its keys get 403; its people may still sign in and change its settings; null: it is not paused';
+comment on column companies.pause_reason is 'why; its owners read it, callers do not';
 comment on column companies.erased_at is 'when names and addresses were erased; it is not reopened then';
 comment on column companies.language is 'of pages and e-mails for its people who chose none; null: that of each browser, and English in e-mails';
 comment on column companies.member_max_keys is 'how many active keys of their own each member may have; those that exist stay when it is lowered';
@@ -56,3 +61,16 @@ $$;
 create function company_allows_non_eu(company companies) returns boolean language sql immutable as $$
   select company.allow_non_eu_models and not company.eu_locked
 $$;
+
+-- A pause stops keys until it is ended. Whoever sets `paused_at`, or sets it again, is who paused; the end of a pause takes
+-- reason and person with it.
+create function note_pause() returns trigger language plpgsql set search_path from current as $$
+begin
+  if new.paused_at is not null then new.paused_by := audit_actor();
+  else
+    new.paused_by := null;
+    new.pause_reason := null;
+  end if;
+  return new;
+end $$;
+create trigger note_pause before update of paused_at on companies for each row execute function note_pause();

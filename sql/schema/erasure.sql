@@ -39,7 +39,7 @@ create trigger open_only before insert or delete or update of email, company_id,
   for each row execute function refuse_closed();
 -- not last_used_at: calls that were in flight end and are booked
 create trigger open_only before insert or delete or update of company_id, name, digest, prefix, scopes, created_by, expires_at,
-    revoked_at, requests_per_minute, tokens_per_minute, max_concurrent, allowed_model_slugs, monthly_budget_eur, daily_budget_eur, allowed_cidrs, end_users, end_user_budget_eur
+    revoked_at, paused_at, pause_reason, requests_per_minute, tokens_per_minute, max_concurrent, allowed_model_slugs, monthly_budget_eur, daily_budget_eur, allowed_cidrs, end_users, end_user_budget_eur
   on api_keys for each row execute function refuse_closed();
 -- not last_seen, for the same reason
 create trigger open_only before insert or delete or update of id, company_id, name on end_users for each row execute function refuse_closed();
@@ -64,6 +64,8 @@ comment on column personal_data.company is 'condition for the rows of company $1
 insert into personal_data (table_name, column_name, kind, word) values
   ('api_keys', 'name', 'name', 'key'),
   ('api_keys', 'created_by', 'address', null),
+  ('api_keys', 'paused_by', 'address', null),
+  ('api_keys', 'pause_reason', 'text', null),
   ('api_keys', 'allowed_cidrs', 'text', null),
   ('end_users', 'name', 'text', null), -- the row stays, so that the ids in the ledger have something to refer to
   ('assistants', 'name', 'name', 'assistant'),
@@ -98,6 +100,8 @@ insert into personal_data (table_name, column_name, kind, word, company) values
   ('companies', 'billing_address', 'text', null, 'id = $1'),
   ('companies', 'vat_id', 'text', null, 'id = $1'),
   ('companies', 'customer_number', 'text', null, 'id = $1'),
+  ('companies', 'paused_by', 'address', null, 'id = $1'),
+  ('companies', 'pause_reason', 'text', null, 'id = $1'),
   ('event_deliveries', 'recipient', 'address', null, 'event_id in (select id from events where company_id = $1)'),
   ('event_deliveries', 'last_error', 'text', null, 'event_id in (select id from events where company_id = $1)'),
   -- answers to operators tell of the company too

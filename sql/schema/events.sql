@@ -12,7 +12,7 @@ create table events (
   body       jsonb not null check (jsonb_typeof(body) = 'object'),
   told       boolean not null default false
 );
-comment on column events.kind is 'key.created, key.rotated, key.revoked, company.closed, company.reopened, budget.threshold, budget.forecast, cost_center.threshold, cost_center.forecast, statement.closed';
+comment on column events.kind is 'key.created, key.rotated, key.revoked, key.paused, key.resumed, company.closed, company.reopened, company.paused, company.resumed, budget.threshold, budget.forecast, cost_center.threshold, cost_center.forecast, statement.closed';
 comment on column events.subject is 'what it is about: id of the key or the company, or number of the statement';
 comment on column events.actor is 'who did it, as in audit_log; null: the gateway found it';
 comment on column events.body is 'further members of what is sent, without names of persons, keys and companies: those are added when it is sent';
@@ -97,6 +97,22 @@ begin
 end $$;
 create trigger event after update of closed_at on companies for each row
   when ((old.closed_at is null) <> (new.closed_at is null)) execute function record_company_event();
+
+-- Of a key or a company; without the reason, which is a text about persons.
+create function record_pause_event() returns trigger language plpgsql security definer set search_path from current as $$
+declare
+  paused jsonb := to_jsonb(new);
+  isKey  boolean := tg_table_name = 'api_keys';
+begin
+  perform record_event((paused ->> case when isKey then 'company_id' else 'id' end)::uuid,
+    case when isKey then 'key' else 'company' end || case when new.paused_at is null then '.resumed' else '.paused' end, new.id::text,
+    case when isKey then jsonb_build_object('key', jsonb_build_object('id', new.id, 'prefix', paused -> 'prefix')) else '{}' end);
+  return null;
+end $$;
+create trigger event_pause after update of paused_at on companies for each row
+  when ((old.paused_at is null) <> (new.paused_at is null)) execute function record_pause_event();
+create trigger event_pause after update of paused_at on api_keys for each row
+  when ((old.paused_at is null) <> (new.paused_at is null)) execute function record_pause_event();
 
 -- Budget alerts that are told. Event and alert have the same id. Those of cost centres are kinds of their own: who takes a
 -- budget without a key for that of the company is right.

@@ -46,7 +46,7 @@ begin
   return null;
 end $$;
 
--- Gateways know keys by their digest: closing and reopening a company is a change of each of its keys.
+-- Gateways know keys by their digest: closing, reopening, pausing and resuming a company is a change of each of its keys.
 create function announce_keys() returns trigger language plpgsql security definer set search_path from current as $$
 begin
   perform announce_change('key', encode(k.digest, 'hex')) from api_keys k where k.company_id = new.id;
@@ -56,7 +56,8 @@ end $$;
 create trigger announce after insert or update or delete on companies
   for each row execute function announce_row('company', 'id');
 create trigger announce_keys after update on companies for each row
-  when ((old.closed_at is null) <> (new.closed_at is null)) execute function announce_keys();
+  when ((old.closed_at is null) <> (new.closed_at is null) or (old.paused_at is null) <> (new.paused_at is null))
+  execute function announce_keys();
 create trigger announce after insert or update or delete on models
   for each row execute function announce_row('model', 'company_id');
 -- what begins at once is announced as a change of `models`
@@ -74,7 +75,7 @@ create trigger announce_changed after update of factor on company_price_factors
 create trigger announce_withdrawn after delete on company_price_factors
   for each row when (not old.applied) execute function announce_row('company', 'company_id');
 -- not last_used_at: it moves with every batch
-create trigger announce after insert or delete or update of company_id, digest, scopes, expires_at, revoked_at,
+create trigger announce after insert or delete or update of company_id, digest, scopes, expires_at, revoked_at, paused_at,
     requests_per_minute, tokens_per_minute, max_concurrent, allowed_model_slugs, monthly_budget_eur, daily_budget_eur, allowed_cidrs, end_users, end_user_budget_eur
   on api_keys for each row execute function announce_row('key', 'digest');
 create trigger announce after insert or update or delete on assistants

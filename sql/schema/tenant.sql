@@ -72,7 +72,7 @@ insert into tenant_grants (privilege) values
   -- every column but those of operators
   ('select, update (name, language, disabled_model_slugs, allow_non_eu_models, monthly_budget_eur, daily_budget_eur, budget_mode, requests_per_minute, tokens_per_minute, max_concurrent, member_max_keys, member_key_budget_eur, member_playground, billing_name, billing_address, vat_id) on companies'),
   -- the digest may be written, as where a key is created or replaced, but not read
-  ('select (id, company_id, user_id, name, prefix, scopes, purpose, rotated_from, created_at, created_by, expires_at, last_used_at, revoked_at, requests_per_minute, tokens_per_minute, max_concurrent, allowed_model_slugs, monthly_budget_eur, daily_budget_eur, allowed_cidrs, end_users, end_user_budget_eur), insert, update (name, digest, prefix, scopes, expires_at, revoked_at, requests_per_minute, tokens_per_minute, max_concurrent, allowed_model_slugs, monthly_budget_eur, daily_budget_eur, allowed_cidrs, end_users, end_user_budget_eur) on api_keys'),
+  ('select (id, company_id, user_id, name, prefix, scopes, purpose, rotated_from, created_at, created_by, expires_at, last_used_at, revoked_at, paused_at, paused_by, pause_reason, requests_per_minute, tokens_per_minute, max_concurrent, allowed_model_slugs, monthly_budget_eur, daily_budget_eur, allowed_cidrs, end_users, end_user_budget_eur), insert, update (name, digest, prefix, scopes, expires_at, revoked_at, paused_at, pause_reason, requests_per_minute, tokens_per_minute, max_concurrent, allowed_model_slugs, monthly_budget_eur, daily_budget_eur, allowed_cidrs, end_users, end_user_budget_eur) on api_keys'),
   -- keys are created and shown again behind the wall
   ('select, insert, delete on key_reveals'),
   -- not the hash of the password

@@ -14,7 +14,7 @@ import { RefusedChange } from '../domain/refusal.ts';
 import { INVITATION_PATH, NEW_PASSWORD_PATH } from '../domain/wording/person-mail.ts';
 import type { Logger } from '../log.ts';
 import { canSee, isReading, may } from '../operations/permission.ts';
-import { readClosing } from '../store/company/company.ts';
+import { readStanding } from '../store/company/company.ts';
 import { DatabaseUnavailable } from '../store/connection/errors.ts';
 import { RouterModels } from '../upstream/router-models.ts';
 import { serveOperations, UUID_IN_PATH } from './api/serve.ts';
@@ -298,9 +298,11 @@ function guard(route: Route, pages: Semaphore): MiddlewareHandler<PageEnv> {
     if (!may(user, route.action, company)) {
       throw new HTTPException(403, { message: c.var.format.words.errors.role });
     }
-    const closedAt =
-      company === null ? null : await pages.run(sharerOf(c), () => read(c, (sql) => readClosing(sql, company)));
+    const standing =
+      company === null ? null : await pages.run(sharerOf(c), () => read(c, (sql) => readStanding(sql, company)));
+    const closedAt = standing?.closed_at ?? null;
     c.set('closedAt', closedAt);
+    c.set('pause', standing?.paused_at ? { at: standing.paused_at, reason: standing.pause_reason } : null);
     if (closedAt !== null && !isReading(route.action) && route.whileClosed !== true) {
       throw new HTTPException(409, { message: c.var.format.words.errors.closed });
     }

@@ -42,6 +42,8 @@ const TABLE = {
     { headers: ['www-authenticate', 'Bearer'], retry: false },
   ],
   insufficient_quota: [402, 'The monthly budget of your company has been reached.', { retry: false }],
+  account_paused: [403, 'The account of your company is paused. Its owners see the reason when they sign in.'],
+  key_paused: [403, 'This API key is paused. Whoever manages the keys of your company can tell why.'],
   insufficient_scope: [403, 'This API key lacks the scope this endpoint requires.'],
   non_eu_model_blocked: [403, 'This model is hosted outside the EU, and your company does not allow non-EU models.'],
   not_found: [404, 'Not found.', { code: null }],

@@ -44,9 +44,9 @@ export function messageOf({ channel, recipient, event }: Delivery): string {
 // biome-ignore format: a table
 export const EVENT_KINDS = [
   'budget', 'budget.threshold', 'budget.forecast',
-  'company', 'company.closed', 'company.reopened',
+  'company', 'company.closed', 'company.reopened', 'company.paused', 'company.resumed',
   'cost_center', 'cost_center.threshold', 'cost_center.forecast',
-  'key', 'key.created', 'key.rotated', 'key.revoked',
+  'key', 'key.created', 'key.rotated', 'key.revoked', 'key.paused', 'key.resumed',
   'statement', 'statement.closed',
 ] as const;
 

@@ -8,6 +8,15 @@ export type Scope = (typeof SCOPES)[number];
 /** Those of a new key for which nobody named any. */
 export const USUAL_SCOPES: readonly Scope[] = ['chat', 'embeddings', 'assistants'];
 
+/** The states of a key, as lists and answers tell them. */
+export const KEY_STATES = ['active', 'paused', 'expired', 'revoked'] as const;
+type KeyState = (typeof KEY_STATES)[number];
+
+/** Whether a key works no more, unless somebody gives it a later end. */
+export function isOver(state: KeyState): state is 'expired' | 'revoked' {
+  return state === 'expired' || state === 'revoked';
+}
+
 /** Where the calls of a key name the people behind it: nowhere, in headers, or in headers and else in the body. */
 export const END_USERS = ['off', 'header', 'body'] as const;
 export type EndUsers = (typeof END_USERS)[number];
@@ -49,11 +58,25 @@ export interface Payer {
 /** When a revoked key ended, as the gateway sees it: it is known, so that its attempts have a name in the trail. */
 export const REVOKED = Number.NEGATIVE_INFINITY;
 
+/** The end of a paused key, as the gateway sees it: whoever looks at the end of a key finds the pause, and nobody else pays for it. */
+export const PAUSED = -Number.MAX_VALUE;
+
+/** Why a key is refused with 403. */
+export interface Pause {
+  /** The error, and the setting behind it. A pause of the company is told first. */
+  readonly error: 'account_paused' | 'key_paused';
+  readonly setting: 'company.paused_at' | 'key.paused_at';
+  /** When the key expires, as `ApiKey.expiresAt`: an expired key is refused with 401 all the same. */
+  readonly expiresAt: number;
+}
+
 /** A key as the gateway sees it. */
 export interface ApiKey extends Payer {
   readonly scopeBits: ScopeSet;
-  /** Milliseconds since the epoch; Infinity when the key does not expire, REVOKED when it was revoked. */
+  /** Milliseconds since the epoch; Infinity when the key does not expire, REVOKED when it was revoked, PAUSED with `pause`. */
   readonly expiresAt: number;
+  /** null: neither it nor its company is paused. */
+  readonly pause: Pause | null;
   /** null: none besides its company's. */
   readonly limits: Limits | null;
   /** null: it may do all that its scopes and its company allow. */

@@ -81,7 +81,9 @@ const ENGLISH = {
   allowanceOfNobody: () =>
     'needs calls that name their end user: let the key find the name in a header, or in a header and else in the body',
   keyRevoked: () => 'This key is revoked: create a new one instead.',
-  keyEnded: ({ state }: { state: 'revoked' | 'expired' }) => `This key is ${state}: create a new one instead.`,
+  keyEnded: ({ state }: { state: 'paused' | 'expired' | 'revoked' }) =>
+    `This key is ${state}: ${state === 'paused' ? 'resume it first' : 'create a new one instead'}.`,
+  pausedByOperator: () => 'The operator of this service paused this key: nobody else can resume it.',
   keyOfPlayground: () => 'The key of a playground is never shown.',
   playgroundFixed: () =>
     "This key is of a user's playground: its name, scopes and end stay as they are. Limit it, or revoke it.",

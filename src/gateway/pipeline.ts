@@ -306,14 +306,21 @@ class ApiRequest implements BodyListener, ReplyListener {
     this.#summary.keyId = key.id;
     this.#summary.companyId = key.companyId;
     // most keys never expire, and then nobody asks what time it is
-    if (key.expiresAt !== Number.POSITIVE_INFINITY && key.expiresAt <= this.#services.clock()) {
-      throw new GatewayError('invalid_api_key').by(key.expiresAt === REVOKED ? 'key.revoked_at' : 'key.expires_at');
-    }
+    if (key.expiresAt !== Number.POSITIVE_INFINITY && key.expiresAt <= this.#services.clock()) this.#refuseEnded(key);
     if (key.restriction !== null) this.#requireNetwork(key.restriction);
     const operation = this.#operation;
     if (operation !== null && (key.scopeBits & SCOPE_BIT[operation.scope]) === 0)
       throw new GatewayError('insufficient_scope');
     return key;
+  }
+
+  /** Of a pause nobody learns whose key would get 401 without it. */
+  #refuseEnded({ expiresAt, pause, restriction }: ApiKey): never {
+    if (pause === null || pause.expiresAt <= this.#services.clock()) {
+      throw new GatewayError('invalid_api_key').by(expiresAt === REVOKED ? 'key.revoked_at' : 'key.expires_at');
+    }
+    if (restriction !== null) this.#requireNetwork(restriction);
+    throw new GatewayError(pause.error).by(pause.setting);
   }
 
   #requireNetwork({ networks }: Restriction): void {

@@ -13,6 +13,7 @@ import {
   insertCompany,
   type NewCompany,
   updateCompany,
+  updateCompanyPause,
 } from '../store/company/company.ts';
 import { lockRow } from '../store/company/last-change.ts';
 import {
@@ -152,6 +153,22 @@ async function newFactor(sql: Sql, id: string, factor: string, replaced: FactorR
 
 function isSameFactor(one: string, other: string | null): boolean {
   return other !== null && parseEur(one) === parseEur(other);
+}
+
+/**
+ * Pauses a company: gateways refuse its keys with 403 within a second, until it is resumed. Its people may still sign in and
+ * change its settings. The tenant role may not pause a company; only operators get here.
+ * @throws RefusedChange not_found
+ */
+export async function pauseCompany(sql: Sql, id: string, reason: string): Promise<CompanyRow> {
+  await leaveCompany(sql);
+  return updateCompanyPause(sql, id, reason);
+}
+
+/** Ends the pause of a company, if there is one. Keys that were paused themselves stay so. @throws RefusedChange not_found */
+export async function resumeCompany(sql: Sql, id: string): Promise<CompanyRow> {
+  await leaveCompany(sql);
+  return updateCompanyPause(sql, id, null);
 }
 
 /**

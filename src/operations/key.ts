@@ -9,6 +9,7 @@ import { type End, readMoment } from '../domain/price.ts';
 import { refusal, throwConflict, throwNotFound } from '../domain/refusal.ts';
 import { type END_USER, type KEY, NEW_KEY } from '../domain/settings/key.ts';
 import type { New, Values } from '../domain/settings/setting.ts';
+import type { Role } from '../domain/user.ts';
 import {
   endKey,
   findKey,
@@ -22,6 +23,7 @@ import {
   readKey,
   replaceKey,
   updateKey,
+  updateKeyPause,
   updateKeyText,
 } from '../store/company/key.ts';
 import { type Claim, makeKeyOnce, type RevealedKey } from '../store/company/key-reveal.ts';
@@ -33,6 +35,7 @@ import {
   lockPlaygroundKey,
   type Player,
 } from '../store/company/playground-key.ts';
+import { OPERATOR } from '../store/connection/actor.ts';
 import type { Sql } from '../store/connection/pool.ts';
 import type { Caller, OperationServices } from './caller.ts';
 import { usedUp } from './company.ts';
@@ -206,6 +209,32 @@ export async function revokeKey(
 ): Promise<{ readonly key: KeyRow; readonly already: boolean }> {
   const { company_id } = await findKeyInReach(sql, caller, id, company);
   return endKey(sql, id, company_id);
+}
+
+/**
+ * Pauses a key: gateways refuse it with 403 within a second, until it is resumed. A key that is paused keeps its time, and
+ * gets another reason.
+ * @throws RefusedChange not_found; conflict for a revoked key, and for one that the operator paused, unless an operator asks
+ */
+export const pauseKey = (sql: Sql, caller: Pauser, id: string, company: string | null, reason: string) =>
+  setPause(sql, caller, id, company, reason);
+
+/** Ends the pause of a key, if there is one. @throws RefusedChange as `pauseKey` */
+export const resumeKey = (sql: Sql, caller: Pauser, id: string, company: string | null) =>
+  setPause(sql, caller, id, company, null);
+
+type Pauser = Pick<Caller, 'role' | 'member'>;
+
+async function setPause(sql: Sql, caller: Pauser, id: string, company: string | null, reason: string | null) {
+  await lockRow(sql, 'api_keys', id);
+  const { company_id, paused_by } = await findKeyInReach(sql, caller, id, company);
+  if (isLocked(caller.role, paused_by)) throwConflict('key', refusal('pausedByOperator'));
+  return updateKeyPause(sql, id, company_id, reason);
+}
+
+/** Whether only an operator may end a pause. @param paused_by as the row tells a reader of this role */
+export function isLocked(role: Role, paused_by: string | null): boolean {
+  return role !== 'operator' && paused_by === OPERATOR;
 }
 
 /**

@@ -31,6 +31,7 @@ export const PERMISSIONS = {
   'company.limit': OPERATOR, // limits and ceilings
   'company.choose': MANAGERS, // which of the models it uses
   'company.close': OPERATOR,
+  'company.pause': OPERATOR,
   'company.export': OWNERS,
   'company.erase': OPERATOR,
   'company-audit.read': OWNERS,

@@ -4,13 +4,13 @@ import { LIMIT_SETTINGS, PRICE_FACTOR, STRICT_CEILINGS } from '../../domain/sett
 import { eachPrice, OFFERED_MODEL, PRICES } from '../../domain/settings/model.ts';
 import * as schema from '../../domain/settings/schema.ts';
 import { eachSetting, schemasOf } from '../../domain/settings/setting.ts';
-import { changeCompany, createCompany } from '../../operations/company.ts';
+import { changeCompany, createCompany, pauseCompany, resumeCompany } from '../../operations/company.ts';
 import { findCompany } from '../../store/company/company.ts';
 import type { ModelRow } from '../../store/company/model.ts';
 import { readCompany } from '../../store/gateway/directory.ts';
 import { companiesAfter, modelsAfter } from '../../store/lists/cursor.ts';
 import { noun } from './frame/noun.ts';
-import { type ApiOperation, getList } from './frame/operation.ts';
+import { type ApiOperation, getList, post } from './frame/operation.ts';
 import * as resource from './frame/resources.ts';
 
 const companies = noun({
@@ -63,6 +63,20 @@ export const companyOperations: readonly ApiOperation[] = [
     },
     body: schema.changeOf(resource.newCompany),
     run: (sql, call, _owner, id) => changeCompany(sql, call, id, call.body),
+  }),
+  post('pauseCompany', `${companies.one}/pause`, {
+    summary:
+      'Pause a company: every gateway refuses its keys with 403 within a second. Its users may still sign in, read why and change its settings',
+    action: 'company.pause',
+    body: resource.pause,
+    answer: resource.company,
+    run: (sql, { params, body }) => pauseCompany(sql, params.company as string, body.reason),
+  }),
+  post('resumeCompany', `${companies.one}/resume`, {
+    summary: 'End the pause of a company; keys that are paused themselves stay so',
+    action: 'company.pause',
+    answer: resource.company,
+    run: (sql, { params }) => resumeCompany(sql, params.company as string),
   }),
   getList('listModelsOfCompany', `${companies.one}/models`, {
     summary:

@@ -1,6 +1,6 @@
-import { MOST_OVERLAP } from '../../domain/key.ts';
+import { KEY_STATES, MOST_OVERLAP } from '../../domain/key.ts';
 import * as schema from '../../domain/settings/schema.ts';
-import { changeKey, createKey, digestsIn, revokeKey, rotateKey } from '../../operations/key.ts';
+import { changeKey, createKey, digestsIn, pauseKey, resumeKey, revokeKey, rotateKey } from '../../operations/key.ts';
 import { readAt } from '../../operations/problem.ts';
 import { findKey, idsOfDigests, keysWithCompany } from '../../store/company/key.ts';
 import type { Sql } from '../../store/connection/pool.ts';
@@ -37,7 +37,7 @@ const FIND = {
 export const keyOperations: readonly ApiOperation[] = [
   keys.list({
     summary: 'List the keys of a company, dead ones included, ordered by id',
-    filters: { name: schema.presentName, state: schema.oneOf(['active', 'expired', 'revoked']) },
+    filters: { name: schema.presentName, state: schema.oneOf(KEY_STATES) },
     read: (sql, { query }, range, company) => keysAfter(sql, company, query, range),
   }),
   keys.create({
@@ -70,6 +70,20 @@ export const keyOperations: readonly ApiOperation[] = [
       const { key: id = '', company = '' } = call.params;
       return rotateKey(sql, call, company, { id, overlap: call.body.overlap_seconds });
     },
+  }),
+  post('pauseKey', `${keys.one}/pause`, {
+    summary:
+      'Pause a key: every gateway refuses it with 403 within a second. One that an operator paused is resumed by operators alone',
+    action: 'key.write',
+    body: resource.pause,
+    answer: resource.key,
+    run: (sql, call) => pauseKey(sql, call, call.params.key as string, call.params.company as string, call.body.reason),
+  }),
+  post('resumeKey', `${keys.one}/resume`, {
+    summary: 'End the pause of a key; one that is not paused stays as it is',
+    action: 'key.write',
+    answer: resource.key,
+    run: (sql, call) => resumeKey(sql, call, call.params.key as string, call.params.company as string),
   }),
   post('findKeys', '/keys/find', {
     ...FIND,

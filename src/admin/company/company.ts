@@ -14,6 +14,7 @@ import { list, listQuery } from '../page/list.ts';
 import { settingFields } from '../page/setting.ts';
 import { buyerCard, ceilingsCard, membersCard, saving, setSettings, settingCard, settingsCard } from './ceiling.ts';
 import { endCards } from './company-end.ts';
+import { companyPauseCard, pauseCompanyForm, resumeCompanyForm } from './pause.ts';
 
 const BASE = '/companies/:company';
 
@@ -45,6 +46,8 @@ export const companyRoutes: readonly Route[] = [
     handle: saving(LIMIT_SETTINGS),
     page: settingsPage,
   },
+  { method: 'POST', path: `${BASE}/pause`, action: 'company.pause', handle: pauseCompanyForm, page: settingsPage },
+  { method: 'POST', path: `${BASE}/resume`, action: 'company.pause', handle: resumeCompanyForm },
   {
     method: 'POST',
     path: `${BASE}/name`,
@@ -70,6 +73,7 @@ const STATES: readonly (readonly [CompanyState | '', string])[] = [
   ['quiet', 'no call in 30 days'],
   ['new', 'new in 30 days'],
   ['non-eu', 'non-EU models allowed'],
+  ['paused', 'paused'],
   ['closed', 'closed'],
 ];
 
@@ -111,9 +115,10 @@ ${list(c, { path: '/companies', caption: 'All companies', cells, figures, sorts:
 }
 
 /** What makes a company other than most. */
-function badges({ closed_at, percent, allow_non_eu_models, eu_locked }: ListedCompany): Html[] {
+function badges({ closed_at, paused_at, percent, allow_non_eu_models, eu_locked }: ListedCompany): Html[] {
   const found = [
     closed_at !== null && badge('bad', 'closed'),
+    paused_at !== null && badge('warn', 'paused'),
     percent !== null && percent >= 100 && badge('bad', 'used up'),
     allow_non_eu_models && !eu_locked && badge('warn', 'non-EU'),
   ];
@@ -157,7 +162,7 @@ ${
         save: 'Save name',
       })
     : ''
-}${endCards(c, company)}`;
+}${companyPauseCard(c, company, form)}${endCards(c, company)}`;
   return page(c, words.of(company.name), body);
 }
 

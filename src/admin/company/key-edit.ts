@@ -1,3 +1,4 @@
+import { isOver } from '../../domain/key.ts';
 import type { Words } from '../../domain/language/en.ts';
 import { EDITED, KEY, PURPOSE } from '../../domain/settings/key.ts';
 import { namesOf } from '../../domain/settings/schema.ts';
@@ -19,6 +20,7 @@ import { KEY_LISTS, keysPath, requestsPath, seesOwnAlone, usagePath } from '../u
 import { retentionText } from '../usage/requests.ts';
 import { keyActions, keyState } from './key.ts';
 import { keyInReach } from './key-reveal.ts';
+import { keyPauseCard, pausedKey, pauseKeyForm, resumeKeyForm } from './pause.ts';
 import { restrictionFields } from './restriction.ts';
 
 const PATH = '/companies/:company/keys/:key';
@@ -27,6 +29,8 @@ const PATH = '/companies/:company/keys/:key';
 export const keyEditRoutes: readonly Route[] = [
   { method: 'GET', path: PATH, action: 'key.read', handle: keyPage },
   { method: 'POST', path: PATH, action: 'key.write', long: true, handle: edit, page: keyPage },
+  { method: 'POST', path: `${PATH}/pause`, action: 'key.write', handle: pauseKeyForm, page: keyPage },
+  { method: 'POST', path: `${PATH}/resume`, action: 'key.write', handle: resumeKeyForm },
   ...KEY_LISTS.flatMap(([list, action]): readonly Route[] => [
     { method: 'GET', path: `${list}/:key/revoke`, action, handle: revokePage },
     { method: 'POST', path: `${list}/:key/revoke`, action, handle: revoke },
@@ -57,7 +61,7 @@ ${key.purpose === null ? settingFields(state, PURPOSE, key) : ofPlayground(words
 <h2>${state.words.restrictions.title}</h2>
 ${restrictionFields(state, company, key)}
 <div class="actions"><button class="primary">${words.save}</button> <a class="button quiet" href="${base}">${forms.cancel}</a></div></form></section>`
-}`;
+}${keyPauseCard(c, key, form)}`;
   return page(c, words.page(key.name), body);
 }
 
@@ -77,7 +81,7 @@ export function keyFacts(c: PageContext, key: KeyRow, refused: LastRefused | nul
   const requests = requestsPath(c, key.company_id);
   return html`<p class="lead">${keyState(key, c.var.services.clock(), c.var.format)} ${history(key, c.var.format)}
 ${key.person === null || seesOwnAlone(c, key.company_id) ? '' : html`${words.ofPerson(key.person)} `}<a href="${requests}?key=${key.id}">${words.requests}</a>, <a href="${usagePath(c, key.company_id)}?key=${key.id}">${words.usage}</a></p>
-${key.state === 'active' ? '' : attempts(c, requests, key, refused)}`;
+${isOver(key.state) ? attempts(c, requests, key, refused) : ''}${pausedKey(c, key)}`;
 }
 
 /** When a key was made, used and ended. */

@@ -1,3 +1,4 @@
+import { isOver } from '../../domain/key.ts';
 import { digestsIn } from '../../operations/key.ts';
 import { findCompany } from '../../store/company/company.ts';
 import { idsOfDigests, idsOfPrefix, type KeyRow, keysWithCompany } from '../../store/company/key.ts';
@@ -79,8 +80,8 @@ function resultOf(c: PageContext, looked: number, keys: readonly Found[]): Html 
     [headings.state]: (key: KeyRow) => keyState(key, now, format),
     [headings.lastUsed]: ({ last_used_at: at }: KeyRow) => (at === null ? muted(numbers.never) : format.ago(at)),
     [frame.actions]: (key: KeyRow) =>
-      key.state === 'active'
-        ? html`<span class="row-actions">${replaceForm(c, key, words.stop)}
+      !isOver(key.state)
+        ? html`<span class="row-actions">${key.state === 'active' ? replaceForm(c, key, words.stop) : ''}
 <a class="button danger" href="/companies/${key.company_id}/keys/${key.id}/revoke">${headings.revoke}<span class="sr"> ${key.name}</span></a></span>`
         : muted(words.noAction),
   };

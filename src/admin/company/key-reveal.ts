@@ -85,7 +85,7 @@ function keyGone(c: PageContext, company: Company, key: KeyRow): Promise<Respons
   const named = html`<strong>${key.name}</strong> <code>${key.prefix}…</code>`;
   const at = c.var.format.instant(key.created_at);
   const text = html`<p>${words.goneText({ key: named, at, seconds: REVEAL_SECONDS })}</p>
-<p>${key.state === 'active' ? words.replaceText : words.isDead(key.state)}</p>
+<p>${key.state === 'active' ? words.replaceText : words.isNotActive(key.state)}</p>
 <div class="actions">${key.state === 'active' ? replaceForm(c, key, words.replace) : ''}
 <a class="button quiet" href="${keysPath(c, company.id)}">${all}</a></div>`;
   return gonePage(c, { heading: companyHeading(c, company), title: words.gone, text });

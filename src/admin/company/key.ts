@@ -1,4 +1,5 @@
 import type { Company } from '../../domain/company.ts';
+import { isOver } from '../../domain/key.ts';
 import type { Words } from '../../domain/language/en.ts';
 import { EDITED, KEY, NEW_KEY, PURPOSE, scopesOf } from '../../domain/settings/key.ts';
 import { restrictionTexts } from '../../domain/settings/limit-text.ts';
@@ -185,7 +186,7 @@ function restrictionsOf(key: KeyRow, format: Format): Html | string {
 /** @param now milliseconds since the epoch */
 export function keyState({ state, expires_at }: KeyRow, now: number, { words }: Format): Html {
   const { states } = words.keys;
-  if (state !== 'active') return badge('bad', states[state]);
+  if (state !== 'active') return badge(isOver(state) ? 'bad' : 'warn', states[state]);
   const soon = expires_at !== null && expires_at.getTime() - now < 7 * 86_400_000;
   return soon ? badge('warn', states.endsSoon) : badge('good', states.active);
 }

@@ -31,9 +31,13 @@ const KINDS: Readonly<Record<(typeof EVENT_KINDS)[number], string>> = {
   'key.created': 'Key created',
   'key.rotated': 'Key rotated',
   'key.revoked': 'Key revoked',
+  'key.paused': 'Key paused',
+  'key.resumed': 'Key resumed',
   company: 'Companies',
   'company.closed': 'Company closed',
   'company.reopened': 'Company reopened',
+  'company.paused': 'Company paused',
+  'company.resumed': 'Company resumed',
   statement: 'Statements',
   'statement.closed': 'Statement closed',
 };
@@ -66,7 +70,7 @@ async function eventsPage(c: PageContext): Promise<Response> {
     : { rows: [], next: null };
   const isAll = Object.values(filter).every((each) => each === null);
   const body = html`<h1>Events</h1>
-<p class="lead">Keys created, rotated and revoked, companies closed and reopened, budget alerts, those of cost centres too, and closed statements of the last ${EVENT_DAYS} days, newest first. The webhook (<code>ALERT_WEBHOOK_URL</code>) tells them to your programs. A delivery that fails is tried again for a day and then given up; <code>tollgate event replay --dead</code> sends all of those again.</p>
+<p class="lead">Keys created, rotated, revoked, paused and resumed, companies closed, reopened, paused and resumed, budget alerts, those of cost centres too, and closed statements of the last ${EVENT_DAYS} days, newest first. The webhook (<code>ALERT_WEBHOOK_URL</code>) tells them to your programs. A delivery that fails is tried again for a day and then given up; <code>tollgate event replay --dead</code> sends all of those again.</p>
 ${filters(form, filter)}
 ${['company', 'before'].map((name) => form.messages.has(name) && html`<p class="wrong">In the address, “${name}” ${form.messages.get(name)}</p>`)}
 ${filter.company === null ? '' : html`<p>Only events of <strong>${rows[0]?.event.company.name ?? filter.company}</strong>. <a href="${filteredUrl(form, FILTERS, { company: null })}">All companies</a></p>`}

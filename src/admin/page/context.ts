@@ -62,6 +62,8 @@ export interface PageEnv {
     readonly pageAddress?: string;
     /** Since when the company of the path is closed; null: it is open, or the path names none. */
     readonly closedAt: Date | null;
+    /** Since when it is paused, and why; null: it is not, or the path names none. */
+    readonly pause: { readonly at: Date; readonly reason: string | null } | null;
     /** The page is shown again because its form was refused. */
     readonly isRefused?: true;
   };

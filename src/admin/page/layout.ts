@@ -8,7 +8,7 @@ import { searchable } from '../../operations/search.ts';
 import { MAX_SEARCH } from '../../store/lists/search-pattern.ts';
 import { ICON, SCRIPT, STYLE } from './assets.ts';
 import { budgetNotices } from './budget-notice.ts';
-import type { PageContext } from './context.ts';
+import { mayNow, type PageContext } from './context.ts';
 import { csrfInput } from './field.ts';
 import { type Html, html, raw } from './html.ts';
 import { pageLanguage } from './locale.ts';
@@ -206,7 +206,7 @@ export function companyHeading(c: PageContext, company: { readonly id: string; r
     .filter(([, action]) => may(user, action, company.id))
     .map(([name]) => tab(c, `/companies/${company.id}/${name}`, texts[name] as string, BELOW[name]));
   return html`<div class="company"><p class="eyebrow">${frame.company}</p><p class="company-name">${company.name}</p>
-<nav class="tabs scrolling" aria-label="${frame.company}">${links}</nav></div>${closedNotice(c)}${budgetNotices(c, company.id)}`;
+<nav class="tabs scrolling" aria-label="${frame.company}">${links}</nav></div>${closedNotice(c)}${pausedNotice(c, company.id)}${budgetNotices(c, company.id)}`;
 }
 
 function closedNotice(c: PageContext): Html | string {
@@ -214,6 +214,24 @@ function closedNotice(c: PageContext): Html | string {
   return closedAt === null
     ? ''
     : html`<p class="problem"><strong>${format.words.closedOn(format.instant(closedAt))}</strong> ${format.words.closedText}</p>`;
+}
+
+/** Says that a company is paused; to its owners, and to operators, why. */
+function pausedNotice(c: PageContext, company: string): Html | string {
+  const { pause, format, session } = c.var;
+  if (pause === null) return '';
+  const { pause: words } = format.words;
+  const isTold = pause.reason !== null && may(session.user, 'company-audit.read', company);
+  const resume = mayNow(c, 'company.pause')
+    ? html` <a href="/companies/${company}/settings#pause">Resume it</a>`
+    : html` ${words.byOperatorOnly} ${supportLink(c)}`;
+  return html`<p class="problem"><strong>${words.company(format.instant(pause.at))}</strong> ${words.companyText}${isTold ? html` ${words.reason(pause.reason)}` : ''}${resume}</p>`;
+}
+
+/** The way to the operator of the service, where there is one. */
+export function supportLink(c: PageContext): Html | string {
+  const { support } = c.var.services.brand;
+  return support === null ? '' : html`<a href="${support}">${c.var.format.words.frame.contact}</a>`;
 }
 
 /**

@@ -32,12 +32,12 @@ export function newPasswordRoutes(): Hono<PageEnv> {
 type Found = NonNullable<Awaited<ReturnType<typeof findReset>>>;
 
 function forgotPage(c: PageContext, form: Form, status?: 422): Promise<Response> {
-  const { newPassword: words, signIn } = c.var.format.words;
+  const { frame, newPassword: words, signIn } = c.var.format.words;
   const { adminUrl, brand, mail } = c.var.services;
   const back = html`<p><a href="/sign-in">${signIn.title}</a></p>`;
   if (mail === null || adminUrl === null) {
     const help =
-      brand.support === null ? '' : html`<p><a class="button" href="${brand.support}">${words.support}</a></p>`;
+      brand.support === null ? '' : html`<p><a class="button" href="${brand.support}">${frame.contact}</a></p>`;
     return sayPage(c, signIn.forgot, words.noMail, 200, html`${help}${back}`);
   }
   const page = {

@@ -2,7 +2,7 @@ import type { Read } from '../../domain/field.ts';
 import { DISABLED_MODELS } from '../../domain/gate.ts';
 import { RefusedChange } from '../../domain/refusal.ts';
 import { namesOf } from '../../domain/settings/schema.ts';
-import { changeCompany, createCompany } from '../../operations/company.ts';
+import { changeCompany, createCompany, pauseCompany, resumeCompany } from '../../operations/company.ts';
 import { giveKeyTexts, type KeyMaker } from '../../operations/key.ts';
 import type { Mistake } from '../../operations/problem.ts';
 import { type AssistantRow, assistantsOf } from '../../store/company/assistant.ts';
@@ -14,7 +14,7 @@ import type { Sql } from '../../store/connection/pool.ts';
 import { Failure } from '../frame/command.ts';
 import { ACTOR } from '../frame/database.ts';
 import { differences, inWords, type Step, shown } from './difference.ts';
-import { type KeyTextAt, LISTS, type ListKind, type Run } from './kinds.ts';
+import { type KeyTextAt, LISTS, type ListKind, pausedIn, type Run } from './kinds.ts';
 import { finder, type NoteMistake, refuseTwice } from './named.ts';
 import { describe, type WantedFile } from './read.ts';
 import type { Removable, SecretReference, Wanted, WantedCompany } from './schema.ts';
@@ -139,7 +139,7 @@ class Application implements Run {
 
   /** @param present null: the company is to be created */
   async #contents(wanted: WantedCompany, present: CompanyRow | null, at: string): Promise<void> {
-    const { id: _, models, assistants, keys, users, oidc_groups, cost_centers, ...rest } = wanted;
+    const { id: _, models, assistants, keys, users, oidc_groups, cost_centers, paused, ...rest } = wanted;
     const lists = { assistants, keys, users, oidc_groups, cost_centers };
     const { [DISABLED_MODELS]: slugs, ...settings } = rest;
     let row = present;
@@ -157,6 +157,10 @@ class Application implements Run {
     const disabled = { [DISABLED_MODELS]: slugs };
     if (slugs !== undefined && this.#step('change', `company ${wanted.name}`, row, disabled)) {
       await changeCompany(this.sql, caller, row.id, disabled);
+    }
+    if (this.#step('change', `company ${wanted.name}`, { paused: pausedIn(row) }, { paused })) {
+      if (paused === null) await resumeCompany(this.sql, row.id);
+      else await pauseCompany(this.sql, row.id, paused as string);
     }
     for (const name of namesOf(lists)) await this.#list(name, lists[name], row, `${at}/${name}`);
   }

@@ -9,6 +9,7 @@ import { type ListedPrice, listDatedPrices } from '../../store/company/price.ts'
 import type { Sql } from '../../store/connection/pool.ts';
 import { listGroups } from '../../store/users/group.ts';
 import { listUsers } from '../../store/users/user.ts';
+import { pausedIn } from './kinds.ts';
 import { CONFIGURATION } from './schema.ts';
 
 type Members = Readonly<
@@ -19,7 +20,7 @@ const COMPANY = FILE.companies?.items?.properties as Members;
 
 /** What is there, as a file that `tollgate apply` reads. It holds no secrets: keys that are missing later need their text. */
 export async function exportConfiguration(sql: Sql): Promise<object> {
-  const companies = await listCompanies(sql);
+  const companies = (await listCompanies(sql)).map((row) => ({ ...row, paused: pausedIn(row) }));
   const { prices, costs } = await listDatedPrices(sql);
   const dated = (all: readonly ListedPrice[], model: ModelRow) =>
     all
@@ -33,6 +34,7 @@ export async function exportConfiguration(sql: Sql): Promise<object> {
     prices: dated(prices, row),
     cost_prices: dated(costs, row),
   }));
+  const keys = (await listActiveKeys(sql)).map((row) => ({ ...row, paused: pausedIn(row) }));
   const byHand = (await listUsers(sql, null)).filter(({ oidc_group }) => oidc_group === null);
   const lists = {
     models: ofCompany(rows, FILE.models),
@@ -40,7 +42,7 @@ export async function exportConfiguration(sql: Sql): Promise<object> {
     oidc_groups: ofCompany(await listGroups(sql, null), FILE.oidc_groups),
     cost_centers: ofCompany(await listCostCenterBudgets(sql, null), COMPANY.cost_centers),
     assistants: ofCompany(await listAssistants(sql, null), COMPANY.assistants),
-    keys: ofCompany(await listActiveKeys(sql), COMPANY.keys),
+    keys: ofCompany(keys, COMPANY.keys),
   };
   const { models, users, oidc_groups } = lists;
   const isUnique = withoutNamesakes(companies);

@@ -1,4 +1,5 @@
 import type { Read } from '../../domain/field.ts';
+import { isOver } from '../../domain/key.ts';
 import { hashPassword, readPassword } from '../../domain/password.ts';
 import { readMoment } from '../../domain/price.ts';
 import { costCenterName, readBudgetedCostCenter } from '../../domain/request/cost-center.ts';
@@ -19,6 +20,8 @@ import {
   type KeyMaker,
   type KeySettings,
   type KeyText,
+  pauseKey,
+  resumeKey,
   revokeKey,
 } from '../../operations/key.ts';
 import { changeModel, createModel, removeModel } from '../../operations/model.ts';
@@ -158,10 +161,10 @@ const keys: ListKind<wanted.WantedKey> = {
     const owner = company as CompanyRow;
     const { sql } = run;
     const known = run.keysOf.get(owner.id) ?? [];
-    const rows = known.filter(({ state }) => state === 'active');
+    const rows = known.filter(({ state }) => !isOver(state));
     const find = finder(all, rows, ['key of the company', 'keys of the company'], at, run.mistake);
-    return async ({ absent, id: given, value, ...rest }, at, n) => {
-      if (known.some((each) => each.id === given && each.state !== 'active')) return null; // the older of two ends by itself
+    return async ({ absent, id: given, value, paused, ...rest }, at, n) => {
+      if (known.some((each) => each.id === given && isOver(each.state))) return null; // the older of two ends by itself
       const { expires_at: expires } = rest;
       const settings = {
         ...rest,
@@ -176,20 +179,34 @@ const keys: ListKind<wanted.WantedKey> = {
       const caller = run.callerAt(at);
       const what = `key ${rest.name}${of(owner)}`;
       const id = row?.id as string;
+      const pause = async (key: string) => {
+        if (paused === undefined || paused === (row && pausedIn(row))) return;
+        const operator = { role: 'operator' } as const;
+        if (paused === null) await resumeKey(sql, operator, key, owner.id);
+        else await pauseKey(sql, operator, key, owner.id, paused);
+      };
       const text = () => (value === undefined ? null : run.secret(value, `${at}/value`, readKeyText));
       return {
         what,
         absent,
-        row,
-        settings,
+        row: row && { ...row, paused: pausedIn(row) },
+        settings: { ...settings, paused },
         needed: [...neededOf(KEY), ...(value === undefined ? ['value'] : [])],
         async create() {
           const key = text();
           if (key === null) return false;
           const made = { ...(settings as KeySettings), key };
-          run.texts.push({ id: null, key, at, give: () => createKey(sql, caller, owner.id, made) });
+          run.texts.push({
+            id: null,
+            key,
+            at,
+            give: async () => pause((await createKey(sql, caller, owner.id, made)).id),
+          });
         },
-        change: () => changeKey(sql, caller, id, owner.id, settings),
+        async change() {
+          await changeKey(sql, caller, id, owner.id, settings);
+          await pause(id);
+        },
         remove: () => revokeKey(sql, caller, id, owner.id),
         /** A key whose text is another now gets it: the old text stops working at once. */
         async after() {
@@ -294,5 +311,10 @@ const cost_centers: ListKind<wanted.WantedCostCenter> = {
 
 /** By the members of a file that list them; the lists of a company come in this order. */
 export const LISTS = { models, assistants, keys, users, oidc_groups, cost_centers };
+
+/** The pause of a row, as a file tells it. */
+export function pausedIn({ paused_at, pause_reason }: Pick<CompanyRow, 'paused_at' | 'pause_reason'>): string | null {
+  return paused_at && (pause_reason ?? 'without a reason');
+}
 
 const of = (owner: CompanyRow | null): string => (owner === null ? '' : ` of ${owner.name}`);

@@ -51,11 +51,17 @@ const model = named('slug', {
     'what the operator pays from a day on, past or to come; companies never see it',
   ),
 });
+/** Why something is paused. */
+const paused = {
+  ...schema.orNull(schema.name),
+  description: 'pauses it, and says why; null: it is not paused',
+};
 const id = { ...schema.id, description: 'only to rename it, or where two have the same name' };
 const assistant = named('name', { id, ...resource.assistantSettings });
 const key = named('name', {
   id,
   ...resource.keySettings,
+  paused,
   value: { ...secret, description: `the key's text, needed for a key that does not exist yet; ${secret.description}` },
 });
 const user = (roles: readonly Role[]) =>
@@ -74,6 +80,7 @@ const company = object(
   {
     id,
     ...resource.newCompany,
+    paused,
     models: array(model, 'models of this company alone'),
     assistants: array(assistant, 'assistants of this company'),
     keys: array(key, 'keys of this company that are neither revoked nor expired'),

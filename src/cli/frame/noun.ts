@@ -68,6 +68,8 @@ export function commandsOf<A extends object>(
     set: verb('set', 'changed'),
     remove: verb('remove', 'removed'),
     revoke: verb('revoke', 'revoked'),
+    pause: verb('pause', 'paused'),
+    resume: verb('resume', 'resumed'),
     list: <O extends Options, R>({ read, columns, empty, right, ...about }: List<O, R>) =>
       command<O, undefined>({
         ...about,

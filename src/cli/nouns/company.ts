@@ -5,7 +5,8 @@ import { SCOPES, USUAL_SCOPES } from '../../domain/key.ts';
 import { CEILINGS, COMPANY, COMPANY_SETTINGS, DISABLED, LIMIT_SETTINGS } from '../../domain/settings/company.ts';
 import { scopesOf } from '../../domain/settings/key.ts';
 import { limitTexts } from '../../domain/settings/limit-text.ts';
-import { changeCompany, createCompany } from '../../operations/company.ts';
+import { actorName } from '../../domain/wording/change-text.ts';
+import { changeCompany, createCompany, pauseCompany, resumeCompany } from '../../operations/company.ts';
 import { onboardCompany } from '../../operations/onboarding.ts';
 import { readOwnPrice } from '../../operations/own-price.ts';
 import { Problem } from '../../operations/problem.ts';
@@ -36,10 +37,30 @@ const companies = commandsOf('company', { ...COMPANY, ...DISABLED }, (company: C
   name: company.name,
   created: instant(company.created_at),
   ...(company.closed_at !== null && { closed: instant(company.closed_at) }),
+  ...pauseText(company),
   'budget in effect': `${budgetText(company.effective_budget_eur)}${isLimited(company.effective_budget_eur) ? ' EUR per month' : ''}`,
   'non-EU models': company.allow_non_eu_models && !company.eu_locked ? 'allowed' : 'refused',
 }));
 export const { show } = companies;
+
+const companyId = { shown: 'ID', meaning: 'id of the company', read: readUuid };
+
+/** Why a key or a company is paused. */
+export const reason = required(
+  '--reason TEXT',
+  readName,
+  'why, in one line: owners of the company read it, callers do not',
+);
+
+/** When, by whom and why a key or a company was paused. */
+export function pauseText({
+  paused_at,
+  paused_by,
+  pause_reason,
+}: Pick<CompanyRow, 'paused_at' | 'paused_by' | 'pause_reason'>) {
+  if (paused_at === null) return {};
+  return { paused: `${instant(paused_at)} by ${actorName(paused_by)}: ${pause_reason ?? 'without a reason'}` };
+}
 
 export const companyCommands: readonly Command[] = [
   companies.create({
@@ -98,7 +119,7 @@ export const companyCommands: readonly Command[] = [
   }),
   companies.set({
     summary: 'change name, budget, EU gate, ceilings, limits, models of a company, or what its members may do',
-    operand: { shown: 'ID', meaning: 'id of the company', read: readUuid },
+    operand: companyId,
     options: {
       ...changeOptions(SETTINGS),
       disable: repeated('--disable-model SLUG', readSlug, 'hide and refuse this model; may be repeated'),
@@ -127,9 +148,26 @@ export const companyCommands: readonly Command[] = [
       ...(companies.some(({ closed_at }) => closed_at !== null) && {
         'CLOSED (UTC)': ({ closed_at }: CompanyRow) => minute(closed_at),
       }),
+      ...(companies.some(({ paused_at }) => paused_at !== null) && {
+        'PAUSED (UTC)': ({ paused_at }: CompanyRow) => minute(paused_at),
+      }),
     }),
     empty: 'There are no companies; "tollgate company create" adds one.',
     right: ['EUR PER MONTH'],
+  }),
+  companies.pause({
+    summary: 'refuse all keys of a company with 403 until it is resumed',
+    operand: companyId,
+    options: { reason },
+    notes:
+      'Gateways refuse them within one second; calls in flight end and are booked. Its users may still sign in, and its owners read the reason. Again: another reason.',
+    change: (sql, _caller, { reason }, id) => pauseCompany(sql, id, reason),
+  }),
+  companies.resume({
+    summary: 'accept the keys of a paused company again; keys that are paused themselves stay so',
+    operand: companyId,
+    options: {},
+    change: (sql, _caller, _values, id) => resumeCompany(sql, id),
   }),
 ];
 

@@ -3,7 +3,7 @@ import { digestOf, MOST_OVERLAP, possibleKeysIn } from '../../domain/key.ts';
 import { END_USER, KEY, PURPOSE, RESTRICTIONS, scopesOf } from '../../domain/settings/key.ts';
 import { restrictionTexts } from '../../domain/settings/limit-text.ts';
 import { actorName } from '../../domain/wording/change-text.ts';
-import { changeKey, createKey, revokeKey, rotateKey } from '../../operations/key.ts';
+import { changeKey, createKey, pauseKey, resumeKey, revokeKey, rotateKey } from '../../operations/key.ts';
 import { findKey, idsOfDigests, type KeyRow, keysWithCompany, listKeys } from '../../store/company/key.ts';
 import type { RevealedKey } from '../../store/company/key-reveal.ts';
 import { ArgumentError, type Command, command, flag, optional, required, someChange } from '../frame/command.ts';
@@ -11,7 +11,7 @@ import { readBytes } from '../frame/files.ts';
 import { commandsOf } from '../frame/noun.ts';
 import { callerOf, changeOptions, newOptions } from '../frame/setting.ts';
 import { instant, listing, minute } from '../frame/text.ts';
-import { limitColumn, PLAIN } from './company.ts';
+import { limitColumn, PLAIN, pauseText, reason } from './company.ts';
 
 const { expires_at } = KEY;
 
@@ -26,6 +26,7 @@ const keys = commandsOf('key', KEY, (key: KeyRow & Partial<RevealedKey>) => ({
   id: key.id,
   name: key.name,
   ...(key.user_id !== null && { of: ofText(key) }),
+  ...pauseText(key),
 }));
 
 export const keyCommands: readonly Command[] = [
@@ -129,6 +130,19 @@ export const keyCommands: readonly Command[] = [
       const text = `Key ${what} was ${already ? 'already ' : ''}revoked at ${when}.`;
       return { json: { ...key, already_revoked: already }, text };
     },
+  }),
+  keys.pause({
+    summary: 'refuse a key with 403 until it is resumed',
+    operand: keyId,
+    options: { reason },
+    notes: 'Gateways refuse it within one second; calls in flight end and are booked. Again: another reason.',
+    change: (sql, caller, { reason }, id) => pauseKey(sql, caller, id, null, reason),
+  }),
+  keys.resume({
+    summary: 'accept a paused key again',
+    operand: keyId,
+    options: {},
+    change: (sql, caller, _values, id) => resumeKey(sql, caller, id, null),
   }),
 ];
 

@@ -11,7 +11,7 @@ const LIMITS = {
   tokens_per_minute: 'Token pro Minute',
   max_concurrent: 'Gleichzeitige Aufrufe',
 };
-const STATES = { active: 'aktiv', revoked: 'widerrufen', expired: 'abgelaufen' };
+const STATES = { active: 'aktiv', paused: 'pausiert', revoked: 'widerrufen', expired: 'abgelaufen' };
 const CANCELLED = 'Wenn niemand abgebrochen hat, prüfen Sie die Zeitlimits des Clients und der Proxys vor dem Gateway.';
 const COMPARE = 'Vergleichen Sie den internen Namen des Modells („tollgate model list“) mit den Namen, die der Modelldienst kennt, und UPSTREAM_URL mit seiner Basisadresse: Die meisten enden auf /v1.';
 const AGAIN = 'Lassen Sie den Client es erneut versuchen.';
@@ -49,6 +49,7 @@ export const de: Words = {
     zone: (zone) => `Uhrzeiten, Tage und Monate gelten in der Zeitzone ${zone}.`,
     links: 'Über diesen Dienst',
     support: 'Hilfe',
+    contact: 'Betreiber kontaktieren',
     imprint: 'Impressum',
     privacy: 'Datenschutz',
     language: 'Sprache',
@@ -104,6 +105,10 @@ export const de: Words = {
     'month-closed': 'Der Monat ist abgeschlossen. Dies ist seine Abrechnung.',
     closed: 'Das Unternehmen ist geschlossen. Jedes Gateway weist seine Schlüssel innerhalb einer Sekunde ab.',
     reopened: 'Das Unternehmen ist wieder offen. Jedes Gateway nimmt seine Schlüssel innerhalb einer Sekunde an.',
+    'key-paused': 'Der Schlüssel ist pausiert. Jedes Gateway weist ihn innerhalb einer Sekunde ab.',
+    'key-resumed': 'Die Pause des Schlüssels ist beendet. Jedes Gateway nimmt ihn innerhalb einer Sekunde an.',
+    'company-paused': 'Das Unternehmen ist pausiert. Jedes Gateway weist seine Schlüssel innerhalb einer Sekunde ab.',
+    'company-resumed': 'Die Pause des Unternehmens ist beendet. Jedes Gateway nimmt seine Schlüssel innerhalb einer Sekunde an.',
     replayed: 'Das Ereignis wird innerhalb von Sekunden erneut gesendet, sobald es einen Webhook gibt.',
     withdrawn: 'Die Einladung ist zurückgezogen. Ihr Link funktioniert nicht mehr.',
     joined: 'Willkommen. Legen Sie einen Schlüssel an, dann können Sie die API nutzen.',
@@ -115,6 +120,21 @@ export const de: Words = {
   revokedKey: (link) => parts` ${link('Seine Seite')} zeigt, ob ihn noch jemand verwendet.`,
   closedOn: (when) => parts`Dieses Unternehmen ist seit ${when} geschlossen.`,
   closedText: 'Seine Schlüssel werden mit 401 abgewiesen, und es lässt sich nichts daran ändern.',
+
+  pause: {
+    company: (when) => parts`Dieses Unternehmen ist seit ${when} pausiert.`,
+    companyText: 'Seine Schlüssel werden mit 403 abgewiesen. Alles andere bleibt, wie es ist: Abrechnungen, Einstellungen und Benutzer.',
+    reason: (text) => parts`Grund: „${text}“.`,
+    byOperatorOnly: 'Der Betreiber dieses Dienstes kann die Pause beenden.',
+    key: ({ at, by }) => parts`Pausiert ${at} von ${by}.`,
+    keyText: 'Aufrufe mit diesem Schlüssel werden mit 403 abgewiesen.',
+    byOperator: 'Nur der Betreiber dieses Dienstes kann die Pause beenden.',
+    title: 'Schlüssel pausieren',
+    text: 'Aufrufe mit ihm werden innerhalb einer Sekunde mit 403 abgewiesen, bis Sie die Pause beenden. Laufende Aufrufe gehen noch zu Ende und werden berechnet.',
+    label: 'Grund',
+    hint: 'Eine Zeile für alle, die die Schlüssel des Unternehmens verwalten. Wer die API aufruft, sieht sie nicht.',
+    resume: 'Pause beenden',
+  },
 
   budgetNotice: {
     more: (count) => `Hinweise zu ${count === 1 ? 'einem weiteren Budget' : `${count} weiteren Budgets`}`,
@@ -198,7 +218,8 @@ export const de: Words = {
     memberKeysOverlap: ({ most }) => `Mit beiden Schlüsseln hätten Sie zu viele: Während der Übergangszeit darf ein Mitglied hier höchstens ${most} ${plural(most, { one: 'aktiven', other: 'aktive' })} Schlüssel haben. Ersetzen Sie diesen ohne Übergangszeit.`,
     allowanceOfNobody: () => 'setzt voraus, dass Aufrufe ihren Endnutzer nennen: Lassen Sie den Schlüssel den Namen in einem Header suchen, oder in einem Header und sonst im Rumpf der Anfrage',
     keyRevoked: () => 'Dieser Schlüssel ist widerrufen: Legen Sie stattdessen einen neuen an.',
-    keyEnded: ({ state }) => `Dieser Schlüssel ist ${STATES[state]}: Legen Sie stattdessen einen neuen an.`,
+    keyEnded: ({ state }) => `Dieser Schlüssel ist ${STATES[state]}: ${state === 'paused' ? 'Beenden Sie zuerst die Pause' : 'Legen Sie stattdessen einen neuen an'}.`,
+    pausedByOperator: () => 'Der Betreiber dieses Dienstes hat diesen Schlüssel pausiert: Nur er kann die Pause beenden.',
     keyOfPlayground: () => 'Der Schlüssel eines Playgrounds wird nie angezeigt.',
     playgroundFixed: () => 'Dieser Schlüssel gehört zum Playground eines Benutzers: Name, Berechtigungen und Ende bleiben, wie sie sind. Begrenzen Sie ihn oder widerrufen Sie ihn.',
     playgroundRevoked: () => 'Ihr Playground in diesem Unternehmen wurde widerrufen.',
@@ -331,7 +352,6 @@ export const de: Words = {
     lead: 'Sie erhalten eine E-Mail mit einem Link, über den Sie ein neues Passwort festlegen.',
     send: 'Link senden',
     noMail: 'Dieser Dienst versendet keine E-Mails. Ein neues Passwort legt sein Betreiber für Sie fest.',
-    support: 'Betreiber kontaktieren',
     choose: 'Neues Passwort festlegen',
     for: (email) => parts`Für ${email}. Sie werden überall abgemeldet.`,
     save: 'Passwort speichern',
@@ -596,12 +616,12 @@ export const de: Words = {
         until: 'bis sie entfernt werden oder das Unternehmen gelöscht wird',
       },
       company: {
-        what: 'Das Unternehmen: sein Name, der eine Person nennt, wenn es aus einer besteht; sein Budget, seine Modelle und seine Sprache; Name, Anschrift, USt-IdNr. und Kundennummer für Abrechnungen',
+        what: 'Das Unternehmen: sein Name, der eine Person nennt, wenn es aus einer besteht; sein Budget, seine Modelle und seine Sprache; Name, Anschrift, USt-IdNr. und Kundennummer für Abrechnungen; wer es pausiert hat und warum',
         why: 'Vertrag und Rechnungen',
         until: 'bis zur Löschung',
       },
       keys: {
-        what: 'Schlüssel: Name, Hashwert, Anfang, Berechtigungen, E-Mail-Adresse der Person, die ihn angelegt hat, bei persönlichen Schlüsseln das Mitglied, erlaubte Netze und Modelle, letzte Verwendung',
+        what: 'Schlüssel: Name, Hashwert, Anfang, Berechtigungen, E-Mail-Adresse der Person, die ihn angelegt hat, bei persönlichen Schlüsseln das Mitglied, erlaubte Netze und Modelle, letzte Verwendung, wer ihn pausiert hat und warum',
         why: 'um zu wissen, wem ein Schlüssel gehört, und den richtigen zu widerrufen',
         until: 'bis zur Löschung',
       },
@@ -825,7 +845,7 @@ export const de: Words = {
     personal: 'persönlich',
     ofPerson: (email) => `von ${email}`,
     restricted: 'eingeschränkt',
-    states: { active: 'aktiv', endsSoon: 'läuft bald ab', revoked: 'widerrufen', expired: 'abgelaufen' },
+    states: { active: 'aktiv', endsSoon: 'läuft bald ab', paused: 'pausiert', revoked: 'widerrufen', expired: 'abgelaufen' },
   },
   key: {
     title: ({ isEditable, name }) => (isEditable ? `${name} bearbeiten` : `Schlüssel ${name}`),
@@ -880,7 +900,7 @@ export const de: Words = {
       gone: 'Dieser Schlüssel kann nicht mehr angezeigt werden',
       goneText: ({ key, at, seconds }) => parts`${key} wurde ${at} angelegt und damals angezeigt. Ein Schlüssel wird nur der Person gezeigt, die ihn anlegt, und nur ${seconds} Sekunden lang: Danach kann ihn niemand mehr lesen.`,
       replaceText: 'Wenn niemand ihn gespeichert hat, ersetzen Sie ihn: Er endet sofort, und ein neuer Schlüssel mit denselben Einstellungen wird angezeigt.',
-      isDead: (state) => `Er ist ${STATES[state]}.`,
+      isNotActive: (state) => `Er ist ${STATES[state]}.`,
       replace: 'Schlüssel ersetzen',
     },
     find: {
@@ -1579,6 +1599,8 @@ export const de: Words = {
     model_required: 'Kein Modell genannt',
     invalid_api_key: 'Schlüssel fehlt oder ist ungültig',
     insufficient_quota: 'Budget erreicht',
+    account_paused: 'Unternehmen pausiert',
+    key_paused: 'Schlüssel pausiert',
     insufficient_scope: 'Dem Schlüssel fehlt die Berechtigung',
     non_eu_model_blocked: 'EU-Schranke',
     not_found: 'Kein solches Modell oder keine solche Adresse',
@@ -1620,6 +1642,8 @@ export const de: Words = {
       'Der Endnutzer, den der Aufruf nannte, hatte mit diesem Schlüssel in diesem Monat so viel gekostet, wie der Schlüssel jedem erlaubt. Andere waren nicht betroffen. Kein Modell lief, und es wurde nichts berechnet.',
       'Erhöhen Sie das Monatsbudget je Endnutzer auf der Seite des Schlüssels oder warten Sie auf den nächsten Monat.',
     ],
+    companyPaused: ['Das Unternehmen ist pausiert.', 'Der Betreiber dieses Dienstes kann die Pause beenden.'],
+    keyPaused: ['Der Schlüssel ist pausiert.', 'Beenden Sie die Pause oder verwenden Sie einen anderen Schlüssel.'],
     scope: ['Dem Schlüssel fehlt die Berechtigung für diesen Endpunkt.', 'Geben Sie dem Schlüssel die Berechtigung oder verwenden Sie einen anderen Schlüssel.'],
     euGate: (model) => [`Das Modell ${quoted(model)} wird außerhalb der EU betrieben, und das Unternehmen lässt solche Modelle nicht zu.`, 'Nutzen Sie ein Modell in der EU oder öffnen Sie die EU-Schranke des Unternehmens.'],
     modelDisabled: (model) => [`Das Modell ${quoted(model)} ist in diesem Unternehmen ausgeschaltet.`, 'Schalten Sie es ein oder nutzen Sie ein anderes.'],
@@ -1776,6 +1800,8 @@ export const de: Words = {
       revoked: 'widerrufen',
       closed: 'geschlossen',
       reopened: 'wieder geöffnet',
+      paused: 'pausiert',
+      resumed: 'Pause beendet',
     },
     nouns: {
       companies: 'Unternehmen',
@@ -1824,6 +1850,8 @@ export const de: Words = {
       expires_at: 'gültig bis',
       revoked_at: 'widerrufen am',
       closed_at: 'geschlossen am',
+      paused_at: 'pausiert am',
+      pause_reason: 'Grund der Pause',
       last_sign_in_at: 'letzte Anmeldung',
       digest: 'Geheimnis',
       prefix: 'Anfang',

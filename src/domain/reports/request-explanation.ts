@@ -157,6 +157,8 @@ const TEXTS: Readonly<Record<ErrorName, Explain>> = {
     const { whose, column, about } = settingOf(param);
     return [...words.budget(whose, column.startsWith('daily')), about];
   },
+  account_paused: (_, words) => [...words.companyPaused, 'settings'],
+  key_paused: (_, words) => [...words.keyPaused, 'key'],
   insufficient_scope: (_, words) => [...words.scope, 'key'],
   non_eu_model_blocked: ({ asked, model_slug }, words) => [...words.euGate(asked ?? model_slug), 'settings'],
   not_found({ asked, param, endpoint }, words) {

@@ -71,10 +71,12 @@ export function actorName(actor: string | null): string {
   return actor === 'cli' ? WORDS.people.commandLine : (actor ?? WORDS.people.unknown);
 }
 
-/** The word for the end of a company or key, or for its return; null for other changes. */
-export function endOf(before: Row, after: Row): 'reopened' | 'closed' | 'revoked' | null {
+/** The word for the end or pause of a company or key, or for its return; null for other changes. */
+export function endOf(before: Row, after: Row): 'reopened' | 'closed' | 'revoked' | 'paused' | 'resumed' | null {
   if ((before.closed_at ?? null) !== (after.closed_at ?? null)) return after.closed_at == null ? 'reopened' : 'closed';
-  return before.revoked_at == null && after.revoked_at != null ? 'revoked' : null;
+  if (before.revoked_at == null && after.revoked_at != null) return 'revoked';
+  if ((before.paused_at ?? null) === (after.paused_at ?? null)) return null;
+  return after.paused_at == null ? 'resumed' : 'paused';
 }
 
 /** The name of an audited row; a statement has its number. '' for rows without one. */

@@ -3,7 +3,7 @@ import { COMPANY, PRICE_FACTOR, TOLD_TO_OWNERS } from '../../domain/settings/com
 import { namesOf } from '../../domain/settings/schema.ts';
 import type { Values } from '../../domain/settings/setting.ts';
 import { nameSpelling } from '../../domain/visible-text.ts';
-import { IS_OPERATORS } from '../connection/actor.ts';
+import { IS_OPERATORS, PAUSED_BY } from '../connection/actor.ts';
 import { given, settingColumns } from '../connection/columns.ts';
 import type { Sql } from '../connection/pool.ts';
 
@@ -17,6 +17,11 @@ export interface CompanyRow extends Values<typeof COMPANY> {
   readonly created_at: Date;
   /** Since when its keys get 401 and nothing of it can be changed; null: it is open. */
   readonly closed_at: Date | null;
+  /** Since when its keys get 403; null: it is not paused. */
+  readonly paused_at: Date | null;
+  readonly paused_by: string | null;
+  /** Why, as its owners read it. */
+  readonly pause_reason: string | null;
   /** When the names and addresses of its people were erased; it stays closed then. */
   readonly erased_at: Date | null;
 }
@@ -121,10 +126,26 @@ export async function updateClosed(sql: Sql, id: string, isClosed: boolean): Pro
   return row ?? null;
 }
 
-/** Since when a company is closed; null: it is open, or there is none. */
-export async function readClosing(sql: Sql, id: string): Promise<Date | null> {
-  const [row] = await sql<Pick<CompanyRow, 'closed_at'>[]>`select closed_at from companies where id = ${id}`;
-  return row?.closed_at ?? null;
+/** The columns of a pause, for `update … set`. @param reason null: it ends */
+export function paused(sql: Sql, reason: string | null) {
+  return reason === null
+    ? sql`paused_at = null`
+    : sql`paused_at = coalesce(paused_at, now()), pause_reason = ${reason}`;
+}
+
+/** Pauses a company, or ends its pause. One that is paused keeps its time. @param reason null: it ends @throws RefusedChange not_found */
+export async function updateCompanyPause(sql: Sql, id: string, reason: string | null): Promise<CompanyRow> {
+  const [row] = await sql<CompanyRow[]>`
+    update companies set ${paused(sql, reason)} where id = ${id} returning ${companyColumns(sql)}`;
+  return row ?? unknownCompany(id);
+}
+
+export type Standing = Pick<CompanyRow, 'closed_at' | 'paused_at' | 'pause_reason'>;
+
+/** Whether a company is closed or paused; as if neither where there is none. */
+export async function readStanding(sql: Sql, id: string): Promise<Standing> {
+  const [row] = await sql<Standing[]>`select closed_at, paused_at, pause_reason from companies where id = ${id}`;
+  return row ?? { closed_at: null, paused_at: null, pause_reason: null };
 }
 
 /** Rows of a company, or of all. @throws RefusedChange not_found when there are none because there is no such company */
@@ -139,5 +160,6 @@ const FACTOR = namesOf(PRICE_FACTOR).map(
 
 export function companyColumns(sql: Sql) {
   return sql`id, disabled_model_slugs, ${settingColumns(sql, TOLD_TO_OWNERS)}, ${sql.unsafe(FACTOR)},
-    trim_scale(company_budget(companies))::text as effective_budget_eur, created_at, closed_at, erased_at`;
+    trim_scale(company_budget(companies))::text as effective_budget_eur, created_at, closed_at,
+    paused_at, ${sql.unsafe(PAUSED_BY)} as paused_by, pause_reason, erased_at`;
 }

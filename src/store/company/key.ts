@@ -1,15 +1,15 @@
-import { digestBytes, digestOf, mintKey } from '../../domain/key.ts';
+import { digestBytes, digestOf, type KEY_STATES, mintKey } from '../../domain/key.ts';
 import { refusal, throwConflict, throwNotFound, unknownCompany } from '../../domain/refusal.ts';
 import { KEY } from '../../domain/settings/key.ts';
 import { namesOf } from '../../domain/settings/schema.ts';
 import type { Given, New, Values } from '../../domain/settings/setting.ts';
 import { nameSpelling } from '../../domain/visible-text.ts';
-import { CREATED_BY } from '../connection/actor.ts';
+import { CREATED_BY, PAUSED_BY } from '../connection/actor.ts';
 import { given, matching, PAGE_BYTES, settingColumns, unpackedBytes } from '../connection/columns.ts';
 import { explaining } from '../connection/errors.ts';
-import { endOf, IS_ACTIVE, STATE } from '../connection/expressions.ts';
+import { endOf, IS_ACTIVE, KEY_STATE } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
-import { type Changes, rowsOf } from './company.ts';
+import { type Changes, paused, rowsOf } from './company.ts';
 
 /** The part of a key that may be shown after its creation (spec section 2.7). Members are columns of the table. */
 export interface KeyRow extends Values<typeof KEY> {
@@ -21,6 +21,10 @@ export interface KeyRow extends Values<typeof KEY> {
   readonly created_by: string | null;
   readonly last_used_at: Date | null;
   readonly revoked_at: Date | null;
+  /** Since when its calls get 403; null: it is not paused. */
+  readonly paused_at: Date | null;
+  readonly paused_by: string | null;
+  readonly pause_reason: string | null;
   /** Null for a program's key; playground: the playground key of the person in `created_by`. */
   readonly purpose: 'playground' | null;
   /** The person whose key it is; null: the company's, or of a playground. */
@@ -28,7 +32,7 @@ export interface KeyRow extends Values<typeof KEY> {
   /** The e-mail address of that person; null: nobody, or a person who was removed. */
   readonly person: string | null;
   /** By the clock of the database. */
-  readonly state: 'active' | 'expired' | 'revoked';
+  readonly state: (typeof KEY_STATES)[number];
 }
 
 export type KeyChanges = Changes<Given<typeof KEY>>;
@@ -256,6 +260,18 @@ export async function endKey(
   return { key: await findKey(sql, id, company), already: true };
 }
 
+/**
+ * Pauses a key that is not revoked, or ends its pause. A key that is paused keeps its time, and gets the reason.
+ * @param reason null: the pause ends
+ * @throws RefusedChange not_found; conflict for a revoked key
+ */
+export async function updateKeyPause(sql: Sql, id: string, company: string, reason: string | null): Promise<KeyRow> {
+  const [row] = await sql<KeyRow[]>`
+    update api_keys set ${paused(sql, reason)} where id = ${id} and company_id = ${company} and revoked_at is null
+    returning ${keyColumns(sql)}`;
+  return row ?? throwConflict('key', refusal('keyRevoked'));
+}
+
 export interface Rotation {
   readonly id: string;
   /** If given, keys of other companies count as not found. */
@@ -333,6 +349,7 @@ export function listBytes(sql: Sql) {
 
 export function keyColumns(sql: Sql) {
   return sql`id, company_id, prefix, created_at, ${sql.unsafe(CREATED_BY)} as created_by, last_used_at, revoked_at,
+    paused_at, ${sql.unsafe(PAUSED_BY)} as paused_by, pause_reason,
     ${settingColumns(sql, KEY)}, purpose, user_id, (select email from users where users.id = api_keys.user_id) as person,
-    ${sql.unsafe(STATE)}`;
+    ${sql.unsafe(KEY_STATE)} as state`;
 }

@@ -4,9 +4,12 @@
 const ENTERED = `nullif(current_setting('tollgate.company_id', true), '')::uuid`;
 const PEOPLE = `(select people_ever(${ENTERED}))`;
 
+/** Stands for every person of the operator. */
+export const OPERATOR = 'operator';
+
 /** An expression for an actor as the people of the company that was entered may know it. @param actor an expression */
 export function shownActor(actor: string): string {
-  return `case when ${actor} is null or ${actor} in ${PEOPLE} then ${actor} else 'operator' end`;
+  return `case when ${actor} is null or ${actor} in ${PEOPLE} then ${actor} else '${OPERATOR}' end`;
 }
 
 /** Like `shownActor`, for the creator in a row as JSON, and for keys in the audit log that were named after their creator. @param row an expression */
@@ -19,5 +22,7 @@ export function shownRow(row: string): string {
 /** Whether whoever reads is of the operator (`enterCompany`). */
 export const IS_OPERATORS = `(${ENTERED} is null or current_setting('tollgate.reader', true) = 'operator')`;
 
-/** The column `created_by`, for whoever reads. */
-export const CREATED_BY = `case when ${IS_OPERATORS} then created_by else ${shownActor('created_by')} end`;
+/** A column with an actor, for whoever reads. */
+const actorIn = (column: string) => `case when ${IS_OPERATORS} then ${column} else ${shownActor(column)} end`;
+export const CREATED_BY = actorIn('created_by');
+export const PAUSED_BY = actorIn('paused_by');

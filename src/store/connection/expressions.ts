@@ -15,11 +15,13 @@ export function nilId(sql: Sql) {
 /** Whether a key or a token works now. */
 export const IS_ACTIVE = '(revoked_at is null and coalesce(expires_at > now(), true))';
 
-/** The state of keys and tokens now. */
-export const STATE_NOW = `case when revoked_at is not null then 'revoked' when expires_at <= now() then 'expired' else 'active' end`;
+const ENDED = `case when revoked_at is not null then 'revoked' when expires_at <= now() then 'expired'`;
 
-/** The column `state` of keys and tokens. */
-export const STATE = `${STATE_NOW} as state`;
+/** The state of tokens now. */
+export const STATE = `${ENDED} else 'active' end`;
+
+/** The state of keys now. */
+export const KEY_STATE = `${ENDED} when paused_at is not null then 'paused' else 'active' end`;
 
 export const BILLING_ZONE = `(select value from settings where name = 'billing_timezone')`;
 

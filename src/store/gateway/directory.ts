@@ -4,7 +4,16 @@ import { type Assistant, isEligible, promptPieces } from '../../domain/assistant
 import type { Company } from '../../domain/company.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import { UUID } from '../../domain/field.ts';
-import { type ApiKey, type EndUser, type EndUsers, REVOKED, type Restriction, scopeSet } from '../../domain/key.ts';
+import {
+  type ApiKey,
+  type EndUser,
+  type EndUsers,
+  PAUSED,
+  type Pause,
+  REVOKED,
+  type Restriction,
+  scopeSet,
+} from '../../domain/key.ts';
 import { eachLimit, type Limits } from '../../domain/limits.ts';
 import { type ComingPrice, type Model, type PriceFactors, withFactors } from '../../domain/model.ts';
 import { type Femto, parseEur, parsePrices } from '../../domain/money.ts';
@@ -246,6 +255,8 @@ interface KeyColumns extends Limits {
   readonly scopes: string[];
   readonly expiresAt: number | null;
   readonly isRevoked: boolean;
+  readonly isPaused: boolean;
+  readonly isCompanyPaused: boolean;
   readonly models: readonly string[] | null;
   readonly budget: string | null;
   readonly dailyBudget: string | null;
@@ -257,26 +268,40 @@ interface KeyColumns extends Limits {
 async function readKeys(sql: Sql, digests: readonly string[]): Promise<Map<string, ApiKey>> {
   const rows = await sql<KeyColumns[]>`
     select encode(digest, 'hex') as digest, id, company_id as "companyId", scopes,
-      (extract(epoch from expires_at) * 1000)::float8 as "expiresAt", revoked_at is not null as "isRevoked", ${limitColumns(sql)},
+      (extract(epoch from expires_at) * 1000)::float8 as "expiresAt", revoked_at is not null as "isRevoked", paused_at is not null as "isPaused",
+      exists (select 1 from companies c where c.id = k.company_id and c.paused_at is not null) as "isCompanyPaused", ${limitColumns(sql)},
       allowed_model_slugs as models, monthly_budget_eur::text as budget, daily_budget_eur::text as "dailyBudget",
       end_user_budget_eur::text as "endUserBudget", allowed_cidrs::text[] as networks, end_users as "endUsers"
     from api_keys k
     where digest = any(select decode(d, 'hex') from unnest(${digests as string[]}::text[]) as t (d))
       and not exists (select 1 from companies c where c.id = k.company_id and c.closed_at is not null)`;
   return new Map(
-    rows.map(({ digest, id, companyId, scopes, expiresAt, isRevoked, endUsers, ...row }) => [
-      digest,
-      Object.freeze({
-        id,
-        companyId,
-        scopeBits: scopeSet(scopes),
-        expiresAt: isRevoked ? REVOKED : (expiresAt ?? Number.POSITIVE_INFINITY),
-        limits: limitsOf(row),
-        restriction: restrictionOf(row),
-        endUsers,
-      }),
-    ]),
+    rows.map(({ digest, id, companyId, scopes, endUsers, ...row }) => {
+      const expiresAt = row.isRevoked ? REVOKED : (row.expiresAt ?? Number.POSITIVE_INFINITY);
+      const pause = row.isRevoked ? null : pauseOf(row, expiresAt);
+      return [
+        digest,
+        Object.freeze({
+          id,
+          companyId,
+          scopeBits: scopeSet(scopes),
+          expiresAt: pause === null ? expiresAt : PAUSED,
+          pause,
+          limits: limitsOf(row),
+          restriction: restrictionOf(row),
+          endUsers,
+        }),
+      ];
+    }),
   );
+}
+
+function pauseOf(
+  { isPaused, isCompanyPaused }: Pick<KeyColumns, 'isPaused' | 'isCompanyPaused'>,
+  expiresAt: number,
+): Pause | null {
+  if (isCompanyPaused) return Object.freeze({ error: 'account_paused', setting: 'company.paused_at', expiresAt });
+  return isPaused ? Object.freeze({ error: 'key_paused', setting: 'key.paused_at', expiresAt }) : null;
 }
 
 /** @param names each a company's id, a blank, and the name */

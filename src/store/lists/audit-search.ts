@@ -21,7 +21,9 @@ function meaningsOf({ audit: { actions, nouns, bySql }, people }: Words): readon
     [actions.erase, "action = 'erase'"],
     [actions.revoked, became('revoked_at')],
     [actions.closed, became('closed_at')],
-    [actions.reopened, "action = 'update' and before ->> 'closed_at' is not null and after ->> 'closed_at' is null"],
+    [actions.reopened, ended('closed_at')],
+    [actions.paused, became('paused_at')],
+    [actions.resumed, ended('paused_at')],
     [people.commandLine, "actor = 'cli'"],
     [people.operator, "actor = 'operator'"],
     [bySql, 'actor = db_role'],
@@ -31,6 +33,10 @@ function meaningsOf({ audit: { actions, nouns, bySql }, people }: Words): readon
 
 function became(column: string): string {
   return `action = 'update' and before ->> '${column}' is null and after ->> '${column}' is not null`;
+}
+
+function ended(column: string): string {
+  return `action = 'update' and before ->> '${column}' is not null and after ->> '${column}' is null`;
 }
 
 /** The text of a row. */

@@ -6,7 +6,7 @@ import { type KeyRow, keyColumns, listBytes } from '../company/key.ts';
 import { type ModelRow, modelColumns } from '../company/model.ts';
 import { matching, unpackedBytes } from '../connection/columns.ts';
 import { pageById, type Range } from '../connection/cursor.ts';
-import { STATE_NOW } from '../connection/expressions.ts';
+import { KEY_STATE } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
 import { type GroupRow, groupColumns } from '../users/group.ts';
 import { type InvitationRow, invitationColumns } from '../users/invitation.ts';
@@ -36,7 +36,7 @@ export interface KeyFilter {
 /** Keys of a company. */
 export function keysAfter(sql: Sql, company: string, { name, state }: KeyFilter, range: Range) {
   const from = sql`from api_keys where company_id = ${company} ${matching(sql, { name: nameSpelling(name) ?? null })}
-    ${state === undefined ? sql`` : sql`and ${sql.unsafe(STATE_NOW)} = ${state}`}`;
+    ${state === undefined ? sql`` : sql`and ${sql.unsafe(KEY_STATE)} = ${state}`}`;
   return pageById<KeyRow>(sql, range, keyColumns(sql), from, listBytes(sql));
 }
 

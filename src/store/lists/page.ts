@@ -83,6 +83,7 @@ const STATES = {
   quiet: ["coalesce(called_at < now() - interval '30 days', true) and closed_at is null", 'called'],
   new: ["created_at > now() - interval '30 days'"],
   'non-eu': ['company_allows_non_eu(companies)'],
+  paused: ['paused_at is not null'],
   closed: ['closed_at is not null'],
 } as const satisfies Readonly<Record<string, OfCompanies>>;
 export type CompanyState = keyof typeof STATES;

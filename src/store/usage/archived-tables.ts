@@ -30,8 +30,10 @@ export interface ArchivedTable {
 export const ARCHIVED: readonly ArchivedTable[] = [
   {
     table: 'companies',
-    what: 'the company: name, budget, EU gate and their ceilings, limits, disabled models, when it was closed',
-    columns: words(`id ${namesOf({ ...TOLD_TO_OWNERS, ...DISABLED }).join(' ')} created_at closed_at erased_at`),
+    what: 'the company: name, budget, EU gate and their ceilings, limits, disabled models, when it was closed or paused',
+    columns: words(
+      `id ${namesOf({ ...TOLD_TO_OWNERS, ...DISABLED }).join(' ')} created_at closed_at paused_at paused_by pause_reason erased_at`,
+    ),
     internal: namesOf(PRICE_FACTOR),
     company: 'id',
     order: 'id',
@@ -78,7 +80,7 @@ export const ARCHIVED: readonly ArchivedTable[] = [
     table: 'api_keys',
     what: 'keys with their limits and restrictions, revoked ones included',
     columns: words(
-      `id company_id prefix created_at created_by last_used_at revoked_at ${namesOf(KEY).join(' ')} purpose rotated_from user_id`,
+      `id company_id prefix created_at created_by last_used_at revoked_at paused_at paused_by pause_reason ${namesOf(KEY).join(' ')} purpose rotated_from user_id`,
     ),
     without: { digest: 'a secret: it identifies the key' },
     order: 'created_at, id',
@@ -241,7 +243,7 @@ export const NOT_ARCHIVED: Readonly<Record<string, string>> = {
 };
 
 /** Columns that name an actor. In its own archive a company sees "operator" for people who never belonged to it. */
-export const ACTORS: readonly string[] = ['actor', 'created_by'];
+export const ACTORS: readonly string[] = ['actor', 'created_by', 'paused_by'];
 
 /** Columns that hold rows of other tables as JSON. In its own archive a company learns of them what the audit log shows. */
 export const JSON_ROWS: readonly string[] = ['before', 'after'];

@@ -109,5 +109,5 @@ export async function endToken(sql: Sql, id: string, company: string | null = nu
 
 export function tokenColumns(sql: Sql) {
   return sql`id, name, company_id, access, created_at, ${sql.unsafe(CREATED_BY)} as created_by, expires_at, last_used_at, revoked_at,
-    ${sql.unsafe(STATE)}`;
+    ${sql.unsafe(STATE)} as state`;
 }

@@ -1,3 +1,4 @@
+import { KEY_STATES } from '../../../domain/key.ts';
 import { ASSISTANT } from '../../../domain/settings/assistant.ts';
 import { COMPANY, DISABLED } from '../../../domain/settings/company.ts';
 import { KEY } from '../../../domain/settings/key.ts';
@@ -10,6 +11,7 @@ import {
   id,
   instant,
   type Members,
+  name,
   type ObjectSchema,
   object,
   oneOf,
@@ -29,6 +31,17 @@ export const createdBy = {
   description:
     'to an administration token of a company: “operator” for whoever never was one of its users or administration tokens',
 };
+
+/** The members of a pause. */
+const pauseOf = (what: string) => ({
+  paused_at: orNull({ ...instant, description: `${instant.description}; null: the ${what} is not paused` }),
+  paused_by: { ...textOrNull, description: 'as created_by' },
+  pause_reason: { ...textOrNull, description: 'why, which callers are not told' },
+});
+/** The body that pauses. */
+export const pause = object({
+  reason: { ...name, description: `${name.description}: owners of the company read it, callers do not` },
+});
 
 /** A page of a list. */
 export function pageOf<T>(items: Schema<T>) {
@@ -65,6 +78,7 @@ export const company = object({
   ...disabled,
   created_at: instant,
   closed_at: orNull({ ...instant, description: `${instant.description}; null: it is open` }),
+  ...pauseOf('company'),
   erased_at: orNull({ ...instant, description: `${instant.description}; null: its people were not erased` }),
 });
 
@@ -87,13 +101,14 @@ export const key = object({
   created_by: createdBy,
   last_used_at: orNull(instant),
   revoked_at: orNull(instant),
+  ...pauseOf('key'),
   user_id: orNull({ ...id, description: 'the user whose key it is; null: of the company, or of a playground' }),
   person: {
     ...textOrNull,
     description: 'the e-mail address of that user; null: nobody, or somebody who is not there any more',
   },
   purpose: orNull(oneOf(['playground'], 'null: for programs; playground: of a user who tries models on the pages')),
-  state: oneOf(['active', 'expired', 'revoked']),
+  state: oneOf(KEY_STATES),
 });
 export const mintedKey = object({
   ...key.properties,
