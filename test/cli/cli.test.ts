@@ -21,9 +21,9 @@ import { emptyDatabase, inDatabase, testDatabase } from '../support/postgres.ts'
 import { until } from '../support/until.ts';
 
 const VERBS = {
-  company: ['create', 'onboard', 'set ID', 'list'],
+  company: ['create', 'onboard', 'set ID', 'list', 'pause ID', 'resume ID'],
   model: ['create', 'set SLUG', 'list', 'remove SLUG'],
-  key: ['create', 'list', 'rotate KEY_ID', 'find', 'revoke KEY_ID'],
+  key: ['create', 'list', 'rotate KEY_ID', 'find', 'revoke KEY_ID', 'pause KEY_ID', 'resume KEY_ID'],
   assistant: ['create', 'set ID', 'list', 'remove ID'],
   user: ['create', 'invite', 'list', 'set-password', 'remove'],
   usage: ['summary'],

@@ -105,6 +105,27 @@ const CHANGES: readonly Change[] = [
       { budget: '0.000001', allow_non_eu: 'on', confirmed: 'monthly budget 0.000001' }, // it is used up already
     ],
   },
+  {
+    name: 'key paused',
+    status: 403,
+    bySql: ({ sql }, { key }) =>
+      sql`update api_keys set paused_at = now() where digest = decode(${digestOf(key)}, 'hex')`,
+    async byCommand({ sql }, { key }) {
+      const [row] = await sql`select id from api_keys where digest = decode(${digestOf(key)}, 'hex')`;
+      return ['key', 'pause', row?.id, '--reason', 'unpaid'];
+    },
+    async byPage({ sql }, { company, key }) {
+      const [row] = await sql`select id from api_keys where digest = decode(${digestOf(key)}, 'hex')`;
+      return [`/companies/${company}/keys/${row?.id}/pause`, { reason: 'unpaid' }];
+    },
+  },
+  {
+    name: 'company paused',
+    status: 403,
+    bySql: ({ sql }, { company }) => sql`update companies set paused_at = now() where id = ${company}`,
+    byCommand: async (_world, { company }) => ['company', 'pause', company, '--reason', 'unpaid'],
+    byPage: async (_world, { company }) => [`/companies/${company}/pause`, { reason: 'unpaid' }],
+  },
 ];
 
 t.test('a change is obeyed by every replica, for good', async (t) => {

@@ -23,9 +23,10 @@ export function pausedKey(c: PageContext, key: KeyRow): Html | string {
   const path = `/companies/${company_id}/keys/${id}/resume`;
   const locked = isLocked(session.user.role, by);
   const resuming = html`<form method="post" action="${path}" class="actions">${csrfInput(c)}<button>${words.resume}</button></form>`;
-  return html`<div class="notice warn-notice"><p><strong>${words.key({ at: format.instant(at), by: format.person(by) })}</strong> ${words.keyText}${
+  const text = html`<strong>${locked ? words.byOperator(format.instant(at)) : words.key({ at: format.instant(at), by: format.person(by) })}</strong> ${words.keyText}${
     reason === null ? '' : html` ${words.reason(reason)}`
-  }${locked ? html` ${words.byOperator} ${supportLink(c)}` : ''}</p>${!locked && mayNow(c, 'key.write') ? resuming : ''}</div>`;
+  }${locked ? html` ${supportLink(c)}` : ''}`;
+  return html`<div class="notice warn-notice">${!locked && mayNow(c, 'key.write') ? html`<p>${text}</p>${resuming}` : text}</div>`;
 }
 
 /** The form that pauses a key which works. */

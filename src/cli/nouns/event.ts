@@ -23,7 +23,7 @@ const FILTERS = {
 
 const KINDS = `Kinds:
   key.created, key.rotated, key.revoked        a key, by whatever program
-  key.paused, key.resumed                      it is refused with 403, or works again
+  key.paused, key.resumed                      calls get 403, or work again
   company.closed, company.reopened             its keys stop, or work again
   company.paused, company.resumed              the same, with 403
   budget.threshold, budget.forecast            see "tollgate alert list"

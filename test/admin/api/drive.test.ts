@@ -253,6 +253,15 @@ t.test('tokens are listed and revoked', async (t) => {
   t.match(await call('revokeTokenOfCompany', { ...at, token: theirs.id }), { state: 'revoked' });
 });
 
+t.test('pauses', async (t) => {
+  const { key } = await call('createKey', at, { name: 'paused', scopes: ['chat'] }).then(({ id }) => ({ key: id }));
+  const one = { ...at, key };
+  t.match(await call('pauseKey', one, { reason: 'Leaving' }), { state: 'paused', pause_reason: 'Leaving' });
+  t.match(await call('resumeKey', one), { state: 'active', paused_at: null });
+  t.match(await call('pauseCompany', at, { reason: 'Unpaid' }), { paused_at: /^20/, paused_by: 'token deploy' });
+  t.match(await call('resumeCompany', at), { paused_at: null, pause_reason: null });
+});
+
 t.test('the end of a company', async (t) => {
   t.match(await call('closeCompany', at), { closed_at: /^20/ });
   t.match(await call('reopenCompany', at), { closed_at: null });

@@ -220,6 +220,9 @@ t.test('a change is told in a sentence', async (t) => {
   t.equal(describeChange({ ...ofB, before: closed, after: { name: 'B', closed_at: null } }).what, 'reopened company B');
   const revoked = { name: 'CI', revoked_at: '2026-11-23T08:18:45+00:00' };
   t.equal(describeChange({ ...key, before: { name: 'CI' }, after: revoked }).what, 'revoked key CI of Acme');
+  const paused = { name: 'CI', paused_at: '2026-11-23T08:18:45+00:00', pause_reason: 'Leaving' };
+  t.equal(describeChange({ ...key, before: { name: 'CI' }, after: paused }).what, 'paused key CI of Acme');
+  t.equal(describeChange({ ...key, before: paused, after: { name: 'CI' } }).what, 'resumed key CI of Acme');
   const expires = { name: 'CI', expires_at: '2026-12-31T23:00:00+00:00' };
   const expiry = 'changed key CI of Acme: expires at none → 2026-12-31 23:00 UTC';
   t.equal(describeChange({ ...key, before: { name: 'CI' }, after: expires }).what, expiry);

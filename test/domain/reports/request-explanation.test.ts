@@ -82,6 +82,8 @@ t.test('what to do, and where', async (t) => {
   t.match(refused(402, 'insufficient_quota'), { advice: /Raise the budget/, about: 'settings' });
   t.match(refused(403, 'non_eu_model_blocked'), { what: /“fast” is hosted outside the EU/, about: 'settings' });
   t.match(refused(403, 'insufficient_scope'), { about: 'key' });
+  t.match(refused(403, 'key_paused'), { what: /key is paused/, about: 'key' });
+  t.match(refused(403, 'account_paused'), { what: /company is paused/, about: 'settings' });
   const unknown = { model_slug: null, param: 'model' };
   t.match(refused(404, 'not_found', { ...unknown, asked: 'gpt' }), { what: /no model “gpt”/, about: 'models' });
   t.match(refused(404, 'not_found', { endpoint: 'unknown', model_slug: null }), { what: /nothing at the address/ });

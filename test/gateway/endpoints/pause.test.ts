@@ -40,7 +40,11 @@ t.test('every address answers 403 in its own shape, without the reason, and 200 
   const refusedEverywhere = async (code: string) => {
     for (const path of ['/models', '/models/fast', '/models/none', '/usage', '/usage/x']) {
       const { status, json } = await ask(url + path, { key });
-      t.match({ status, json }, { status: 403, json: { error: { type: 'permission_error', code, param: null } } }, path);
+      t.match(
+        { status, json },
+        { status: 403, json: { error: { type: 'permission_error', code, param: null } } },
+        path,
+      );
     }
     const posts = ['/chat/completions', '/responses', '/embeddings', `/assistants/${assistant}/run`];
     for (const path of posts) {

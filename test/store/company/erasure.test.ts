@@ -66,7 +66,8 @@ async function settle(name: string, domain: string, network: string) {
     await sql`insert into users (email, company_id, role, oidc_group) values (${`gus@${domain}`}, ${id}, 'member', ${`${name} staff`})`;
     await sql`insert into api_keys (id, company_id, name, digest, prefix, scopes, created_by, allowed_cidrs) values
       (${key}, ${id}, ${`${name} laptop of Ann`}, sha256(${key}::text::bytea), 'svc_aaaa', '{chat}', ${ann}, ${`{${network}}`}::cidr[])`;
-    await sql`update api_keys set name = ${`${name} laptop of ann@${domain}`} where id = ${key}`;
+    await sql`update api_keys set name = ${`${name} laptop of ann@${domain}`}, paused_at = now(), pause_reason = ${`ann@${domain} has left ${name}`} where id = ${key}`;
+    await sql`update companies set paused_at = now(), pause_reason = ${`Ask bob@${domain}`} where id = ${id}`;
     await sql`insert into assistants (company_id, name, system_prompt) values (${id}, ${`${name} helper`}, ${`You serve ${name}. Ask Bob <bob@${domain}>`})`;
     await sql`insert into models (slug, company_id, upstream_model, kind, eu_hosted, cost_eur_per_1k_input, cost_eur_per_1k_output)
       values ('own', ${id}, 'internal/own', 'chat', true, 1, 1)`;

@@ -42,6 +42,8 @@ t.test('each word that the page has for a change finds it, in the language of th
       revoked: { subject: 'api_keys', before: { revoked_at: null }, after: { revoked_at: end } },
       closed: { before: { closed_at: null }, after: { closed_at: end } },
       reopened: { before: { closed_at: end }, after: { closed_at: null } },
+      paused: { before: { paused_at: null }, after: { paused_at: end } },
+      resumed: { before: { paused_at: end }, after: { paused_at: null } },
     };
     for (const language of LANGUAGES) {
       const words = wordsOf(language);
