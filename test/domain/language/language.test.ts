@@ -15,7 +15,7 @@ const SIGNS = ['account.lead', 'chart.inEur', 'mails.subject', 'mails.sentence',
 const OWN_WORDS = [
   'refusals.notOfCompany',
   'refusals.keyEnded',
-  'key.shown.isDead',
+  'key.shown.isNotActive',
   'playground.figures',
   'mails.invitation',
 ];
