@@ -34,6 +34,9 @@ interface Row {
   written: number | null;
   /** What the upstream says that it cost itself. */
   told: string | null;
+  /** Whether its key takes the names of end users, and that of this call. */
+  named: boolean | null;
+  person: string | null;
 }
 
 /** What the demo upstream tells at the end of its streams, beside the counts. */
@@ -58,8 +61,10 @@ export async function judge(
   const rows = await sql<Row[]>`
     select request_id::text, billing_month::text as month, prompt_tokens::integer, completion_tokens::integer,
       trim_scale(cost_eur)::text as cost, price_input::text, price_output::text, price_cache_read::text, price_cache_write::text, usage_source, outcome,
-      cached_tokens::integer as cached, cache_write_tokens::integer as written, trim_scale(c.cost)::text as told
-    from api_usage left join upstream_costs c using (company_id, billing_month, request_id)`;
+      cached_tokens::integer as cached, cache_write_tokens::integer as written, trim_scale(c.cost)::text as told,
+      k.end_users <> 'off' as named, e.name as person
+    from api_usage u left join upstream_costs c using (company_id, billing_month, request_id)
+    left join api_keys k on k.id = u.api_key_id left join end_users e on e.id = u.end_user_id`;
   const byRequest = new Map(rows.map((row) => [row.request_id, row]));
   const complete = clients.filter((one) => one.complete && one.status === 200);
   const wrong: string[] = [];
@@ -78,6 +83,7 @@ export async function judge(
           wrong.push(`${row.request_id}: ${row.cached} cached, at ${row.told}; told ${JSON.stringify(usage)}`);
       }
     } else if (one.complete) wrong.push(`${row.request_id}: estimated although the upstream told`);
+    if (row.named && row.person !== one.user) wrong.push(`${row.request_id}: is of ${row.person}, not of ${one.user}`);
     const prices = parsePrices(row.price_input, row.price_output, row.price_cache_read, row.price_cache_write);
     const cache = { cached: row.cached, cacheWrite: row.written };
     const cost = costOf(prices, row.prompt_tokens, row.completion_tokens, cache);
@@ -86,6 +92,7 @@ export async function judge(
   const { differences } = await verifyLedger(sql as unknown as StoreSql);
   const daily = await verifySums(sql as unknown as StoreSql, 'daily');
   const details = await verifySums(sql as unknown as StoreSql, 'details');
+  const people = await verifySums(sql as unknown as StoreSql, 'end_user_days');
   const told = await verifySums(sql as unknown as StoreSql, 'upstream');
   const seals = await verifySeals(sql as unknown as StoreSql);
   return {
@@ -94,6 +101,7 @@ export async function judge(
     missing: complete.filter(({ requestId }) => !byRequest.has(requestId as string)).map(({ marker }) => marker),
     duplicates: rows.length - byRequest.size,
     wrong,
-    unverified: differences.length + daily.total + details.total + told.total + seals.total + seals.unsealed,
+    unverified:
+      differences.length + daily.total + details.total + people.total + told.total + seals.total + seals.unsealed,
   };
 }

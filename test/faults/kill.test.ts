@@ -2,12 +2,13 @@ import t from 'tap';
 import { judge } from './judge.ts';
 import { type Journalled, startLoad } from './load.ts';
 import { note } from './results.ts';
-import { faultWorld, LONG } from './world.ts';
+import { countAll, faultWorld, LONG } from './world.ts';
 
 const KILLS = LONG ? 50 : 3;
 
 t.test('what the client saw complete is in the ledger once, whenever the process is killed', async (t) => {
   const world = await faultWorld(t);
+  await countAll(world);
   let gateway = await world.gateway();
   const load = startLoad({ urls: () => [gateway.url], key: world.key, workers: 16 });
   for (let n = 0; n < KILLS; n++) {

@@ -8,7 +8,7 @@ import { metric } from './gateway.ts';
 import { type Journalled, send } from './load.ts';
 import { note, percent } from './results.ts';
 import { TEXTS, type TrueCall, trueUpstream } from './upstream.ts';
-import { faultWorld, LONG } from './world.ts';
+import { countAll, faultWorld, LONG } from './world.ts';
 
 const EACH = LONG ? 40 : 4; // clients per kind of stream
 const PACE_MS = LONG ? 4 : 8; // between the events of long streams
@@ -29,6 +29,7 @@ const USAGE_BYTES = 320;
 
 t.test('leaving early is not free and not overcharged', async (t) => {
   const world = await faultWorld(t);
+  await countAll(world);
   const upstream = await trueUpstream(t);
   const gateway = await world.gateway({ UPSTREAM_URL: upstream.url });
   const rowOf = async (): Promise<Map<string, Row>> => {

@@ -8,6 +8,8 @@ export interface Journalled {
   /** Unique text in the prompt, which finds the request in the upstream's journal. */
   readonly marker: string;
   readonly kind: Kind;
+  /** The end user whom it names. */
+  readonly user: string;
   /** Base address of the gateway asked. */
   readonly url: string;
   /** When it was sent and when its answer ended, milliseconds since the epoch. */
@@ -38,6 +40,8 @@ export interface LoadOptions {
   readonly embeddingModel?: string;
   /** Milliseconds a worker pauses between requests while somebody waits for them; default: REST_MS. */
   readonly restMs?: number;
+  /** The end user whom all requests name; default: one of PEOPLE. */
+  readonly user?: string;
   /** More members of a chat request. */
   readonly more?: object;
   /** Bytes of the answer after which the client disconnects; null: it reads all of it. */
@@ -57,6 +61,8 @@ const REST_MS = LONG ? 0 : 20;
 /** So much longer are pauses while no `more` waits: the test then waits for a process, and fewer requests show as much. */
 const CALM = LONG ? 1 : 5;
 const REFUSED_MS = LONG ? 20 : 50; // after a connection that was refused or broken: the process is being restarted
+/** So many end users are named in turn. */
+const PEOPLE = 5;
 let marks = 0;
 
 /** Keeps workers busy until stopped. They never retry: the journal has every request as it went. */
@@ -110,10 +116,11 @@ export function send(
   agent: Agent | undefined,
   url: string,
   kind: Kind,
-  options: Pick<LoadOptions, 'key' | 'chatModel' | 'embeddingModel' | 'more' | 'leaveAfter'>,
+  options: Pick<LoadOptions, 'key' | 'chatModel' | 'embeddingModel' | 'user' | 'more' | 'leaveAfter'>,
 ): Promise<Journalled> {
   const marker = `mark-${process.pid}-${marks++}-`;
   const { chatModel = 'brand-chat', embeddingModel = 'brand-embed', more = {} } = options;
+  const { user = `person-${marks % PEOPLE}` } = options;
   const key = typeof options.key === 'string' ? options.key : options.key();
   const body =
     kind === 'embedding'
@@ -130,6 +137,7 @@ export function send(
   const one: Journalled = {
     marker,
     kind,
+    user,
     url,
     at: Date.now(),
     endedAt: 0,
@@ -155,6 +163,7 @@ export function send(
         ...(agent === undefined ? {} : { agent }),
         headers: {
           authorization: `Bearer ${key}`,
+          'x-end-user-id': user,
           'content-type': 'application/json',
           'content-length': Buffer.byteLength(text),
         },

@@ -7,7 +7,7 @@ import { type Load, send, startLoad } from './load.ts';
 import { startFaultProxy } from './proxy.ts';
 import { note } from './results.ts';
 import { ownServer } from './server.ts';
-import { faultWorld, LONG } from './world.ts';
+import { countAll, type FaultWorld, faultWorld, LONG, noonZone } from './world.ts';
 
 const HEALTHY_MS = 5_000; // asserted in long runs
 const REQUESTS = LONG ? 60 : 30; // per outage at least
@@ -26,10 +26,17 @@ interface Outage {
 t.test('a database outage is invisible to known keys and loses nothing', async (t) => {
   const server = await ownServer(t);
   const world = await faultWorld(t, server);
+  await countAll(world);
   const proxy = await startFaultProxy(t, server.url);
-  const gateway = await world.gateway({ DATABASE_URL: proxy.url });
+  const gateway = await world.gateway({ DATABASE_URL: proxy.url, BILLING_TIMEZONE: noonZone() });
   const load = startLoad({ urls: () => [gateway.url], key: world.key, workers: 8, restMs: LONG ? 5 : 40 });
   await load.more(50, 'before the first outage', ({ status }) => status === 200);
+
+  const capped = await Promise.all([
+    spendAll(world, gateway, 'monthly_budget_eur'),
+    spendAll(world, gateway, 'daily_budget_eur'),
+    spendAll(world, gateway, 'end_user_budget_eur'),
+  ]);
 
   let terminated = 0;
   const terminator = setIntervalLater(async () => {
@@ -100,6 +107,11 @@ t.test('a database outage is invisible to known keys and loses nothing', async (
   }
 
   const clients = await load.stop();
+  for (const { column, refused } of capped) {
+    const { length } = await refused.more(1, 'after the last outage').then(() => refused.stop());
+    t.ok(length > outages.length);
+    t.same([...new Set(refused.journal.map(({ status }) => status))], [402], `${column} refuses all the time`);
+  }
   await until(async () => (await metric(gateway, 'tollgate_ledger_backlog')) === 0, 'every record is booked');
   const verdict = await judge(server.sql, clients, world.upstreamJournal());
   t.ok(proxy.lost > 0, `${proxy.lost} acknowledgements were lost`);
@@ -117,6 +129,15 @@ t.test('a database outage is invisible to known keys and loses nothing', async (
     `${verdict.complete} complete answers, ${verdict.missing.length} missing, ${verdict.duplicates} duplicates, ${proxy.lost} acknowledgements lost, ${terminated} backends terminated, ${verdict.unverified} differences in counters and seals`,
   );
 });
+
+/** Load of a key with a budget that is used up. */
+async function spendAll(world: FaultWorld, { url }: GatewayProcess, column: string) {
+  const { company, key } = await world.newCompany();
+  await world.sql`
+    update api_keys set ${world.sql({ [column]: '0.000001', end_users: 'header' })} where company_id = ${company}`;
+  await until(async () => (await send(undefined, url, 'plain', { key, user: 'ann' })).status === 402, column);
+  return { column, refused: startLoad({ urls: () => [url], key, user: 'ann', workers: 1, restMs: 50 }) };
+}
 
 async function endure(t: Test, outage: Outage, gateway: GatewayProcess, load: Load): Promise<void> {
   const before = load.journal.length;

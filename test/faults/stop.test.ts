@@ -9,13 +9,14 @@ import { MAIN } from './gateway.ts';
 import { judge } from './judge.ts';
 import { startLoad } from './load.ts';
 import { note } from './results.ts';
-import { faultWorld, LONG } from './world.ts';
+import { countAll, faultWorld, LONG } from './world.ts';
 
 const STOPS = LONG ? 20 : 2;
 const LOGS = LONG ? 10 : 2;
 
 t.test('SIGTERM under load loses nothing and cuts nothing', async (t) => {
   const world = await faultWorld(t);
+  await countAll(world);
   const journal = [];
   for (let n = 0; n < STOPS; n++) {
     const gateway = await world.gateway();

@@ -15,6 +15,9 @@ import { type GatewayProcess, startProcess } from './gateway.ts';
 /** Full counts, time bounds asserted, minutes per file; the figures go into RESULTS.md. */
 export const LONG = process.env.FAULTS === 'long';
 
+/** A budget that nobody reaches. */
+const PLENTY = '1000000000';
+
 export type Life = Pick<Test, 'teardown'>;
 
 /** A database, an upstream that keeps a journal and one customer; gateways are processes. */
@@ -98,6 +101,21 @@ export async function faultWorld(life: Life, database?: { url: string; sql: Sql 
     },
     spoolFiles: () => readdirSync(spoolDir, { recursive: true, encoding: 'utf8' }),
   };
+}
+
+/** Has all counted of the customer that may be, beside the month of its company: a fault might lose it. `send` names the end users. */
+export async function countAll({ sql, company }: Pick<FaultWorld, 'sql' | 'company'>): Promise<void> {
+  await sql`update companies set daily_budget_eur = ${PLENTY} where id = ${company}`;
+  await sql`
+    update api_keys set monthly_budget_eur = ${PLENTY}, daily_budget_eur = ${PLENTY}, end_users = 'header',
+      end_user_budget_eur = ${PLENTY}
+    where company_id = ${company}`;
+}
+
+/** BILLING_TIMEZONE where it is noon now: no day and no month ends while an experiment runs. */
+export function noonZone(): string {
+  const behind = new Date().getUTCHours() - 12; // zones of this kind are named by how far they are behind UTC
+  return `Etc/GMT${behind < 0 ? '' : '+'}${behind}`;
 }
 
 /** A connection beside the gateways' own; numeric values come as text. */

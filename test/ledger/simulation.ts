@@ -30,8 +30,11 @@ const START = Date.UTC(2026, 11, 31, 23, 59, 50); // the year turns in the middl
 const COMPANIES = ['0', '1', '2'].map((n) => `00000000-0000-4000-8000-00000000000${n}`);
 /** The one with a budget of the day. */
 const DAILY = COMPANIES[0] as string;
-/** Of every company, by turns with and without a budget of its own; the rest have none. */
+/** Of every company, by turns with and without a budget of its own and an allowance; the rest have none. */
 const BUDGETED = '20000000-0000-4000-8000-000000000000';
+/** End users of all keys; every third call names none. */
+const PEOPLE = ['30000000-0000-4000-8000-000000000000', '30000000-0000-4000-8000-000000000001', null];
+const RESTRICTION = { budget: 1n, endUserBudget: 1n };
 const POISON = 'poison';
 
 export async function simulate(seed: number): Promise<Outcome> {
@@ -171,7 +174,7 @@ function settle({ booked, lost, database, disk }: World): string[] {
   }
   for (const [key, spent] of database.spend) {
     const sum = [...database.rows].filter(([id, row]) =>
-      figuresOf(row, row.month, known.get(id)?.record.admission.at ?? 0).includes(key),
+      figuresOf(row, row.month, known.get(id)?.record.admission).includes(key),
     );
     if (sum.reduce((total, [, { cost }]) => total + cost, 0n) !== spent.femto)
       wrong.push(`the counter ${key} is not its rows`);
@@ -257,7 +260,7 @@ class Replica {
     });
     this.#startedAt = time.now;
     this.#payers = COMPANIES.map((companyId) => ({ id: COMPANIES[0] as string, companyId }));
-    this.#budgeted = COMPANIES.map((companyId) => ({ id: BUDGETED, companyId, restriction: { budget: 1n } }));
+    this.#budgeted = COMPANIES.map((companyId) => ({ id: BUDGETED, companyId, restriction: RESTRICTION }));
     this.#ledger.start();
     for (const [index] of COMPANIES.entries()) this.#ask(index);
   }
@@ -307,7 +310,7 @@ class Replica {
     const changed = random() < 0.01 ? this.#budgeted[index] : undefined;
     // as the directory has it once its budget was taken away, or given back
     if (changed !== undefined) {
-      this.#budgeted[index] = { ...changed, restriction: changed.restriction === null ? { budget: 1n } : null };
+      this.#budgeted[index] = { ...changed, restriction: changed.restriction === null ? RESTRICTION : null };
     }
     const at = START + time.now + clockOffset;
     const poisoned = random() < 0.01;
@@ -329,6 +332,7 @@ class Replica {
       month: new Calendar('UTC').month(at),
       day: COMPANIES[index] === DAILY ? new Calendar('UTC').date(at) : '',
       costCenter: booked.length % 3 === 0 ? 'Einkauf "ü"' : '',
+      endUserId: PEOPLE[(booked.length >> 1) % PEOPLE.length] as string | null,
     };
     const tokens = { prompt: Math.floor(random() * 1000), completion: Math.floor(random() * 1000) };
     const one: Booked = {
@@ -339,7 +343,7 @@ class Replica {
       promised: false,
     };
     booked.push(one);
-    for (const key of figuresOf(admission.payer, admission.month, at)) {
+    for (const key of figuresOf(admission.payer, admission.month, admission)) {
       const sums = bookedBy.get(key) ?? { requests: 0, cost: 0n, own: new Map() };
       bookedBy.set(key, sums);
       sums.requests += 1;
@@ -377,6 +381,13 @@ class Replica {
         const isIdle = budgeted.restriction === null || random() < 0.8; // then what others change is read when it is asked for
         const own = isIdle ? null : figure(ledger.spentByKey(budgeted, month));
         if (own !== null) this.#compare(`${company}/${BUDGETED}`, month, own);
+        // some often, some seldom, some after they were not asked for in a while
+        for (const [n, person] of PEOPLE.entries()) {
+          if (person === null || budgeted.restriction === null || Math.floor(time.now / 100) % (1 + 7 * n) > 0)
+            continue;
+          const spent = figure(ledger.spentByEndUser(budgeted, month, person));
+          if (spent !== null) this.#compare(`${company}/${BUDGETED}/${person}`, month, spent);
+        }
       }
       if (company !== DAILY) continue;
       for (const day of ['2026-12-31', '2027-01-01']) {
@@ -435,18 +446,19 @@ function figure(spent: MaybeAsync<bigint>): bigint | null {
   return null;
 }
 
-/** The figures of the ledger that a call of a key, or its row, moves: of company and key, of month and day. */
+/** The figures of the ledger that a call of a key, or its row, moves: of company, key and end user, of month and day. */
 function figuresOf(
   { companyId, ...row }: Pick<Payer, 'companyId'> & ({ readonly id: string } | { readonly keyId: string }),
   month: string,
-  at: number,
+  { at, endUserId = null }: Partial<Pick<Admission, 'at' | 'endUserId'>> = {},
 ): string[] {
-  const [key, day] = ['id' in row ? row.id : row.keyId, new Calendar('UTC').date(at)];
+  const [key, day] = ['id' in row ? row.id : row.keyId, new Calendar('UTC').date(at ?? 0)];
   return [
     `${companyId} ${month}`,
     `${companyId}/${key} ${month}`,
     `${companyId}//day ${day}`,
     `${companyId}/${key}/day ${day}`,
+    ...(endUserId === null ? [] : [`${companyId}/${key}/${endUserId} ${month}`]),
   ];
 }
 
@@ -704,7 +716,8 @@ class VirtualDatabase {
       if (cost === null) throw new Error('no record');
       if (this.rows.has(record.request_id)) continue;
       this.rows.set(record.request_id, cost);
-      for (const key of figuresOf(cost, cost.month, Date.parse(record.occurred_at))) {
+      const call = { at: Date.parse(record.occurred_at), endUserId: record.end_user_id ?? null };
+      for (const key of figuresOf(cost, cost.month, call)) {
         fresh.set(key, (fresh.get(key) ?? 0n) + cost.cost);
       }
     }
