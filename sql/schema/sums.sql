@@ -106,6 +106,9 @@ comment on column usage_key_months.day_01 is 'cost_eur of this day of the month,
 
 -- days and months of all companies are compared by these rows
 create index usage_key_months_month on usage_key_months using brin (billing_month) with (pages_per_range = 32);
+-- a search among all companies asks for cost centres by name
+create index usage_key_months_cost_centers on usage_key_months (billing_month, cost_center, company_id)
+  where cost_center <> '';
 
 -- usage_daily without companies and keys. A row that every batch of every gateway changes would make them wait for each
 -- other, so there are up to 16 rows for a model and day: each transaction takes a part that no other one has.

@@ -69,7 +69,7 @@ export async function findCostCenters(sql: Sql, text: string, company: string | 
   const called = readCube(sql, {
     company,
     range: { from: addMonths(from, -1), to },
-    where: { columns: ['cost_center'], holds: sql`cost_center ~ ${pattern}` },
+    where: { columns: ['cost_center'], holds: sql`cost_center <> '' and cost_center ~ ${pattern}` },
     by: ['company_id', 'cost_center'],
     measures: ['requests'],
   });
@@ -77,7 +77,7 @@ export async function findCostCenters(sql: Sql, text: string, company: string | 
   const rows = await sql<Omit<Finding, 'kind'>[]>`
     with called as materialized (${called}),
     named as (
-      select company_id, cost_center as name from called where cost_center <> ''
+      select company_id, cost_center as name from called
       union select company_id, name from cost_center_budgets where name ~ ${pattern} ${matching(sql, { company_id: company })}
     )
     select n.name as id, n.name, '' as detail, company_id, c.name as company_name
