@@ -30,13 +30,14 @@ package() { # the tarball, what is in it, and the chart
   # provenance holds only for the repository that package.json names
   test -z "${GITHUB_REPOSITORY:-}" ||
     npm pkg set repository.type=git "repository.url=git+$GITHUB_SERVER_URL/$GITHUB_REPOSITORY.git"
-  npm pack --pack-destination "$out"
   bill=$(mktemp -d)/tollgate # npm names it after the folder
   mkdir "$bill"
   cp package.json package-lock.json .npmrc "$bill"
   # npm lists no workspace whose folder begins with a point, and takes what is not installed for missing
   (cd "$bill" && npm ci --silent --ignore-scripts --omit=dev && npm pkg delete workspaces devDependencies &&
-    npm sbom --omit=dev --sbom-format=cyclonedx) > "$out/tollgate-$version.cdx.json"
+    npm sbom --omit=dev --sbom-format=cyclonedx) > sbom.cdx.json # in the package, and beside it
+  cp sbom.cdx.json "$out/tollgate-$version.cdx.json"
+  npm pack --pack-destination "$out"
   rm -rf "$bill"
   tar -czf "$out/tollgate-$version-chart.tgz" --transform='s,^chart,tollgate,' -C .deploy chart
 }

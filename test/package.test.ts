@@ -55,10 +55,20 @@ t.test('the packed package imports, type-checks and runs from a bare folder', as
     cpSync(join(ROOT, name), join(source, name), { recursive: true });
   }
   compile(join(source, 'dist'));
+  writeFileSync(join(source, 'sbom.cdx.json'), '{}'); // as a release makes it
   const [packed] = JSON.parse(run('npm', ['pack', '--json', '--ignore-scripts', '--offline'], source));
   const files: string[] = packed.files.map(({ path }: { path: string }) => path);
   const folders = new Set(files.map((path) => (dirname(path) === '.' ? path : (path.split('/')[0] as string))));
-  t.same([...folders].sort(), ['.deploy', 'LICENSE', 'README.md', 'dist', 'package.json', 'sql', 'src']);
+  t.same([...folders].sort(), [
+    '.deploy',
+    'LICENSE',
+    'README.md',
+    'dist',
+    'package.json',
+    'sbom.cdx.json',
+    'sql',
+    'src',
+  ]);
   t.same(
     files.filter((path) =>
       /^src\/(?!admin\/assets\/|(?:admin|cli|domain)\/.*\.md$|cli\/apply\/configuration.schema.json$)|test/.test(path),
