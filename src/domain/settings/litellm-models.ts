@@ -101,7 +101,7 @@ function modelOf(slug: string, all: readonly Deployment[], eur: Rate): LitellmMo
   if (kind === undefined) return `no kind of model is for ${nameFrom(mode)}`;
   const usd = eachPrice((name) => used.map((each) => costOf(each, name, kind)));
   if ([...usd.input, ...usd.output].includes(null)) return 'has no price: "model create" gives it one';
-  const notes = mode === undefined ? [`kind: ${kind}, by its name, because nothing else says it`] : [];
+  const notes = mode === undefined ? ['its kind is told by its name alone'] : [];
   const prices = eachPrice((name) => {
     const known = usd[name].filter((cost) => cost !== null);
     if (new Set(usd[name]).size > 1) notes.push(`${name} price: the highest of its ${used.length} deployments`);
@@ -110,7 +110,7 @@ function modelOf(slug: string, all: readonly Deployment[], eur: Rate): LitellmMo
   if (Object.values(prices).some((price) => price !== null && !PRICE.test(String(price))))
     return 'has a price below 0 or above all bounds';
   const isEu = used.every(({ toldParams }) => toldParams.region_name === 'eu');
-  if (!isEu) notes.push(`${EU_HOSTED}: false, because nothing says that it is in the EU`);
+  if (!isEu) notes.push('nothing says that it runs in the EU');
   const more = new Set(used.flatMap(otherCosts));
   if (more.size > 0) notes.push(`no counterpart: ${[...more].join(', ')}`);
   return { team: teamOf(first), slug, settings: settingsOf(upstream, kind, isEu, prices), notes };

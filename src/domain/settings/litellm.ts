@@ -176,7 +176,7 @@ class Planning implements LitellmPlan {
     }
     const signedIn = keys.filter(({ team_id }) => team_id === DASHBOARD).length;
     if (signedIn > 0)
-      this.left.push({ what: `${signedIn} sign-ins to LiteLLM's own pages`, why: 'are no keys of programs' });
+      this.left.push({ what: "sign-ins to LiteLLM's own pages", why: `${signedIn}, which are no keys of programs` });
     const byToken = new Map(keys.map((key) => [key.token, key]));
     for (const key of keys) if (key.team_id !== DASHBOARD) this.#key(key, own, now);
     for (const { token, active_token_id, revoke_at } of oldKeys) {
@@ -186,9 +186,10 @@ class Planning implements LitellmPlan {
     }
     const people = this.#tables.users.filter(({ user_email }) => textIn(user_email) !== null).length;
     if (people > 0)
-      this.left.push({ what: `${people} people`, why: 'get their sign-in by "user invite", or by single sign-on' });
-    for (const [table, rows] of Object.entries(others))
-      this.left.push({ what: `${rows} rows of ${nameFrom(table)}`, why: 'no counterpart' });
+      this.left.push({ what: 'people', why: `${people}, who sign in after "user invite", or by single sign-on` });
+    for (const [table, rows] of Object.entries(others)) {
+      this.left.push({ what: `table ${nameFrom(table)}`, why: `no counterpart, rows: ${rows}` });
+    }
   }
 
   /** @param names for it, the best first */
@@ -196,10 +197,11 @@ class Planning implements LitellmPlan {
     const name = nameFrom(...names);
     const { settings, notes, paused } = this.#limited(row);
     const only = this.#slugs(row.models, notes);
-    const people = new Set(
-      PEOPLE.flatMap((column) => [row[column]].flat()).map((each) => (each as Row | null)?.user_id ?? each),
-    ).size;
-    if (Array.isArray(row.members_with_roles) && people > 0) notes.push(`people: ${people}`);
+    const people = PEOPLE.flatMap((column) => [row[column]].flat()).map((each) =>
+      textIn(objectIn(each).user_id ?? each),
+    );
+    const count = new Set(people.filter((each) => each !== null)).size;
+    if (count > 0) notes.push(`people: ${count}`);
     if (only !== null) notes.push(`models: only ${only.join(', ') || 'none'}`);
     notes.push(
       'models outside the EU are allowed, as there',

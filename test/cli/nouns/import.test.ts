@@ -217,7 +217,7 @@ t.test('keys of no team are of a company of their person, with the budget that t
   const to = await target(t);
   const ran = await to.bring(from.url, '--usd-rate', '1');
   t.equal(ran.code, 0, ran.err);
-  t.match(ran.out, '! 3 people: get their sign-in by "user invite"');
+  t.match(ran.out, '! people: 3, who sign in after "user invite"');
   t.match(
     await to.query(
       'select c.name, c.daily_budget_eur as daily, count(k.id)::int as keys from companies c join api_keys k on k.company_id = c.id group by c.id order by 1',
@@ -321,7 +321,7 @@ t.test('what is no key of a program, or ended, does not come; nor does the key o
   const ran = await to.bring(from.url);
   t.equal(ran.code, 0, ran.err);
   t.match(ran.err, /Nothing listens at 127\.0\.0\.1:9.* models of the configuration file/s);
-  t.match(ran.out, "! 1 sign-ins to LiteLLM's own pages");
+  t.match(ran.out, "! sign-ins to LiteLLM's own pages: 1, ");
   t.match(ran.out, '! key ended: ended there, 2020-01-01T00:00:00.000Z');
   t.match(ran.out, '! key lost: its team is not there: gone');
   t.match(ran.out, '! key manages: calls no endpoint that is here: management_routes');
@@ -473,8 +473,9 @@ t.test('hostile names, and what has no counterpart, are listed by name alone', a
   t.notMatch(ran.out, /hidden|SpendLogs/);
   t.match(ran.out, 'no counterpart: metadata.guardrails, metadata.logging[2J, organization_id');
   t.match(ran.out, 'no counterpart: aliases, metadata.tags, model_max_budget');
+  t.match(ran.out, '    people: 1\n');
   t.match(ran.out, 'another company is called Same too');
-  t.match(ran.out, '! 1 rows of LiteLLM_EndUserTable: no counterpart');
+  t.match(ran.out, '! table LiteLLM_EndUserTable: no counterpart, rows: 1');
   const names = (await to.query<{ name: string }>('select name from companies')).map(({ name }) => name);
   t.same(names.sort(), [`Evil ${'x'.repeat(195)}`, 'Same', 'Same', 'b'].sort());
 });
