@@ -12,12 +12,13 @@ import { findContradictions, type ImportedModel, type ImportMistake } from '../d
 import { namesOf } from '../domain/settings/schema.ts';
 import { type CompanyRow, companiesNamed, companiesOf } from '../store/company/company.ts';
 import { lockName } from '../store/company/idempotent-form.ts';
+import type { KeyRow } from '../store/company/key.ts';
 import { keysThatCame } from '../store/company/litellm.ts';
 import { listModels, type ModelChanges, type ModelRow } from '../store/company/model.ts';
 import { type DatedPrice, datedPrices } from '../store/company/price.ts';
 import type { Sql } from '../store/connection/pool.ts';
-import { changeCompany, createCompany } from './company.ts';
-import { adoptKey } from './key.ts';
+import { changeCompany, createCompany, pauseCompany } from './company.ts';
+import { adoptKey, pauseKey } from './key.ts';
 import { changeModel, createModel } from './model.ts';
 import { costChange, type PresentCosts, type PriceChange, presentCosts, priceChange } from './price.ts';
 import { type Mistake, refuse } from './problem.ts';
@@ -239,12 +240,12 @@ export async function importLitellm(sql: Sql, actor: string, plan: LitellmPlan):
   for (const { id, settings, notes: told, paused } of plan.companies) {
     const what = `company ${settings.name}`;
     const row = present.get(id);
-    if (row !== undefined) kept.push({ what, now: row, settings });
-    else if (paused !== null) left.push({ what, why: paused });
+    if (row !== undefined) kept.push(keptOf(what, row, settings, paused));
     else {
       const notes = [...told];
       companies.set(id, await createCompany(sql, caller(notes), { id, ...settings }));
-      came.push({ done: 'create', what, settings, notes });
+      if (paused !== null) await pauseCompany(sql, id, paused);
+      came.push({ done: 'create', what, settings, notes: [...notes, ...pauseOf(paused)] });
     }
   }
 
@@ -286,19 +287,26 @@ export async function importLitellm(sql: Sql, actor: string, plan: LitellmPlan):
     const owner = companies.get(company);
     const what = `key ${settings.name}${owner === undefined ? '' : ` of ${owner.name}`}`;
     const row = byId.get(id) ?? byDigest.get(digest);
-    if (row !== undefined) kept.push({ what, now: row, settings });
+    if (row !== undefined) kept.push(keptOf(what, row, settings, paused));
     else if (!isOpen(owner)) left.push({ what, why: CLOSED });
-    else if (paused !== null) left.push({ what, why: paused });
     else {
       const notes = [...told];
-      await adoptKey(sql, caller(notes), company, { id, ...settings }, { digest: Buffer.from(digest, 'hex'), prefix });
-      came.push({ done: 'create', what: `${what} (${prefix})`, settings, notes });
+      const text = { digest: Buffer.from(digest, 'hex'), prefix };
+      await adoptKey(sql, caller(notes), company, { id, ...settings }, text);
+      if (paused !== null) await pauseKey(sql, { role: 'operator' }, id, company, paused);
+      came.push({ done: 'create', what: `${what} (${prefix})`, settings, notes: [...notes, ...pauseOf(paused)] });
     }
   }
   return { came, kept, left };
 }
 
-const CLOSED = 'its company does not come, or is closed here';
+const CLOSED = 'its company is closed here';
+
+const pauseOf = (reason: string | null) => (reason === null ? [] : [`paused: ${reason}`]);
+
+function keptOf(what: string, row: CompanyRow | KeyRow, settings: object, paused: string | null): Kept {
+  return { what, now: { ...row, paused: row.paused_at !== null }, settings: { ...settings, paused: paused !== null } };
+}
 
 function isOpen(company: CompanyRow | undefined): boolean {
   return company?.closed_at === null;

@@ -12,6 +12,7 @@ import {
   type LitellmTables,
   nameFrom,
   numberIn,
+  objectIn,
   type Rate,
   type Row,
   rateOf,
@@ -28,7 +29,7 @@ interface Planned {
   readonly id: string;
   /** What its settings do not say, in words. */
   readonly notes: readonly string[];
-  /** Why it may do nothing there; null: it works. */
+  /** Why it may do nothing there, and comes paused; null: it works. */
   readonly paused: string | null;
 }
 
@@ -207,7 +208,7 @@ class Planning implements LitellmPlan {
       'models outside the EU are allowed, as there',
       ...without(row, [...OF_OWNER, ...BUDGETED, ...DATES, ...PEOPLE]),
     );
-    const reason = row.blocked === true ? 'is blocked there' : (paused ?? noModels(only));
+    const reason = row.blocked === true ? 'blocked at LiteLLM' : (paused ?? noModels(only));
     this.#ids.add(id);
     this.companies.push({
       id,
@@ -261,7 +262,7 @@ class Planning implements LitellmPlan {
         ...(slugs !== null && slugs.length > 0 && { [ALLOWED_MODELS]: slugs }),
       },
       notes: [...notes, ...limited.notes, ...lost],
-      paused: row.blocked === true ? 'is blocked there' : (limited.paused ?? noModels(slugs)),
+      paused: row.blocked === true ? 'blocked at LiteLLM' : (limited.paused ?? noModels(slugs)),
     });
   }
 
@@ -287,12 +288,12 @@ class Planning implements LitellmPlan {
     eachLimit(({ most, kind }, column) => {
       const limit = numberIn(row[LIMITS[column]]);
       if (limit === null) return;
-      if (limit < 1) paused ??= `its limit of ${kind} there is ${limit}`;
+      if (limit < 1) paused ??= `a limit of ${limit} ${kind} at LiteLLM`;
       else settings[column] = Math.min(Math.floor(limit), most);
     });
     const usd = numberIn(row.max_budget);
     if (usd === null) return { settings, notes, paused };
-    if (usd <= 0) return { settings, notes, paused: paused ?? `its budget there is ${usd}` }; // 0 is no limit here
+    if (usd <= 0) return { settings, notes, paused: paused ?? `a budget of ${usd} USD at LiteLLM` }; // 0 is no limit here
     const told = textIn(row.budget_duration);
     const [, count = '', unit = ''] = /^(\d{1,6})(s|m|h|d|w|mo)$/.exec(told ?? '') ?? [];
     const seconds = Number(count) * (SECONDS[unit] ?? 0);
@@ -306,7 +307,7 @@ class Planning implements LitellmPlan {
     else settings[`${isDaily ? 'daily' : 'monthly'}_budget_eur`] = amount;
     if (seconds === 0) {
       notes.push(`budget: ${usd} USD there ${told === null ? 'for good' : `for ${nameFrom(told)}`}, ${here} here`);
-      if ((numberIn(row.spend) ?? 0) >= usd) paused ??= `its budget of ${usd} USD there is spent for good`;
+      if ((numberIn(row.spend) ?? 0) >= usd) paused ??= `a budget of ${usd} USD, spent at LiteLLM`;
     } else if (!isExact) notes.push(`budget: ${usd} USD for ${told} there, ${here} here`);
     return { settings, notes, paused };
   }
@@ -330,7 +331,7 @@ class Planning implements LitellmPlan {
 }
 
 function noModels(slugs: readonly string[] | null): string | null {
-  return slugs?.length === 0 ? 'may use no model there' : null;
+  return slugs?.length === 0 ? 'no model allowed at LiteLLM' : null;
 }
 
 function callsOf(routes: readonly string[]): Scope[] {

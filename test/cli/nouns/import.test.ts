@@ -279,26 +279,46 @@ t.test('budgets of all periods', async (t) => {
   t.match(ran.out, 'no counterpart: soft_budget');
 });
 
-t.test('what may do nothing there does nothing here', async (t) => {
+t.test('what may do nothing there comes paused, with the reason; its key gets 403', async (t) => {
   const from = await litellm(t);
-  const to = await target(t);
+  const upstream = await scriptedUpstream(t);
+  const gateway = await startGateway(t, upstream.url);
+  const env = { DATABASE_URL: gateway.databaseUrl };
   await from.model('one', PRICED);
   await from.team({ team_id: 'a', team_alias: 'Alpha' });
   await from.team({ team_id: 'b', team_alias: 'Blocked', blocked: true });
-  const idle: Record<string, Record<string, unknown>> = {
-    blocked: { blocked: true },
-    'no budget': { max_budget: 0, budget_duration: '30d' },
-    spent: { max_budget: 5, spend: 5 },
-    'no requests': { rpm_limit: 0 },
-    'no models': { models: ['no-default-models'] },
-    'in a blocked team': { team_id: 'b' },
+  const idle: Record<string, [Record<string, unknown>, string | null]> = {
+    blocked: [{ blocked: true }, 'blocked at LiteLLM'],
+    'in a blocked team': [{ team_id: 'b' }, null],
+    'no budget': [{ max_budget: 0, budget_duration: '30d' }, 'a budget of 0 USD at LiteLLM'],
+    'no models': [{ models: ['no-default-models'] }, 'no model allowed at LiteLLM'],
+    'no requests': [{ rpm_limit: 0 }, 'a limit of 0 requests at LiteLLM'],
+    spent: [{ max_budget: 5, spend: 5 }, 'a budget of 5 USD, spent at LiteLLM'],
   };
-  for (const [key_alias, row] of Object.entries(idle))
-    await from.key(`sk-${key_alias}`, { team_id: 'a', key_alias, ...row });
-  const ran = await to.bring(from.url, '--usd-rate', '1');
+  for (const [key_alias, [row]] of Object.entries(idle)) {
+    await from.key(`sk-${key_alias.replaceAll(' ', '-')}`, { team_id: 'a', key_alias, ...row });
+  }
+  await from.key('sk-works', { team_id: 'a', key_alias: 'works' });
+  const bring = () => tollgate(['import', 'litellm', '--database', from.url, '--usd-rate', '1'], { env });
+  const ran = await bring();
   t.equal(ran.code, 0, ran.err);
-  for (const name of Object.keys(idle)) t.match(ran.out, new RegExp(`^! key ${name}( of \\w+)?: `, 'm'));
-  t.same(await to.query('select name from api_keys'), []);
+  t.match(ran.out, '    paused: a budget of 5 USD, spent at LiteLLM\n');
+  const keys = await gateway.sql`select name, pause_reason as reason from api_keys where name <> 'works' order by name`;
+  t.same(
+    keys.map(({ name, reason }) => [name, reason]),
+    Object.entries(idle).map(([name, [, reason]]) => [name, reason]),
+  );
+  t.match(await gateway.sql`select pause_reason from companies where name = 'Blocked'`, [
+    { pause_reason: 'blocked at LiteLLM' },
+  ]);
+  const chat = (key: string) => ask(`${gateway.url}/models`, { key });
+  await until(async () => (await chat('sk-works')).status === 200, 'the keys are known');
+  t.match(await chat('sk-blocked'), { status: 403, json: { error: { code: 'key_paused' } } });
+  t.match(await chat('sk-in-a-blocked-team'), { status: 403, json: { error: { code: 'account_paused' } } });
+  await from.run(`update "LiteLLM_VerificationToken" set blocked = true where key_alias = 'works'`);
+  const { out } = await bring();
+  t.match(out, '= key works of Alpha\n    paused: false here, true there\n');
+  t.equal((await chat('sk-works')).status, 200, 'what came once stays as it is');
 });
 
 t.test('what is no key of a program, or ended, does not come; nor does the key of the router', async (t) => {
