@@ -14,12 +14,16 @@ create table models (
   cost_eur_per_1k_cache_read  numeric check (cost_eur_per_1k_cache_read >= 0 and cost_eur_per_1k_cache_read < 1e6 and min_scale(cost_eur_per_1k_cache_read) <= 12),
   cost_eur_per_1k_cache_write numeric check (cost_eur_per_1k_cache_write >= 0 and cost_eur_per_1k_cache_write < 1e6 and min_scale(cost_eur_per_1k_cache_write) <= 12),
   created_at                  timestamptz not null default now(),
-  token_input                 text not null default 'refuse' check (token_input in ('accept', 'refuse'))
+  token_input                 text not null default 'refuse' check (token_input in ('accept', 'refuse')),
+  context_length              integer check (context_length between 1 and 1000000000),
+  max_output_tokens           integer check (max_output_tokens between 1 and 1000000000)
 );
 comment on table models is 'a row with company_id belongs to that company alone and wins over a shared row of the same slug';
 comment on column models.cost_eur_per_1k_cache_read is 'of prompt tokens that are read from a cache. Null, here and below: the input price';
 comment on column models.cost_eur_per_1k_cache_write is 'of prompt tokens that are written to it';
-comment on column models.token_input is 'accept: input of POST /embeddings may be token ids, of the vocabulary of the model behind the slug';
+comment on column models.token_input is 'accept: input of POST /embeddings and prompt of POST /completions may be token ids, of the vocabulary of the model behind the slug';
+comment on column models.context_length is 'tokens that prompt and answer have room for together; null: not told';
+comment on column models.max_output_tokens is 'the most tokens that the model generates in one answer; null: not told';
 create unique index models_shared_slug on models (slug) where company_id is null;
 create unique index models_company_slug on models (company_id, slug) where company_id is not null;
 

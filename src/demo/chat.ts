@@ -1,11 +1,17 @@
 import { randomUUID } from 'node:crypto';
 import type { Answer, Part } from './answer.ts';
 import { cachedOf, type DemoEvent, type Dialect, ownCost, type Usage, usageOf } from './dialect.ts';
-import { choiceOf, contentText, limitOf, messagesOf, type Question, type Tool, toolsOf } from './question.ts';
+import {
+  choiceOf,
+  contentText,
+  limitOf,
+  MOST_CHOICES,
+  messagesOf,
+  type Question,
+  type Tool,
+  toolsOf,
+} from './question.ts';
 import type { Json, ModelRequest } from './request.ts';
-
-/** `n` at most. */
-const MOST_CHOICES = 128;
 
 /** Chat completions, the reference format. */
 export const chat: Dialect = {

@@ -1,5 +1,8 @@
 import { DemoError, type Json } from './request.ts';
 
+/** `n` at most. */
+export const MOST_CHOICES = 128;
+
 /** The question of a request in any dialect. */
 export interface Question {
   /** The conversation, instructions first; never empty. */

@@ -1,6 +1,7 @@
 import { DEMO_CHAT_MODEL, DEMO_EMBEDDING_MODEL, DEMO_RERANK_MODEL } from '../domain/wording/demo.ts';
 import { type Answer, answerTo } from './answer.ts';
 import { chat } from './chat.ts';
+import { completions } from './completions.ts';
 import type { DemoEvent, Dialect } from './dialect.ts';
 import { answerEmbeddings } from './embeddings.ts';
 import { messages } from './messages.ts';
@@ -14,6 +15,7 @@ export type DemoReply = { readonly status: number; readonly body: Json } | { rea
 /** The dialects of conversations by their paths. */
 export const DIALECTS: Readonly<Record<string, Dialect>> = {
   '/v1/chat/completions': chat,
+  '/v1/completions': completions,
   '/v1/responses': responses,
   '/v1/messages': messages,
 };

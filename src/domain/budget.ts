@@ -71,9 +71,10 @@ export interface Bound {
  * The most that a chat request can cost. A token is at least one byte of text, and JSON only makes text longer, so a
  * prompt has no more tokens than its body has bytes, besides those of images. Without a limit on the answer, or with
  * other files, the amount is that of the prompt and not a bound.
- * @param request parsed as JSON; a response's items stand in its `input`
+ * @param request parsed as JSON; a response's items stand in its `input`, texts to be completed in `prompt`
  * @param bytes of the body as it goes upstream
  * @param files in the body: their bytes, and the most tokens that a model takes for them
+ * @param most tokens that the model generates in an answer; null: not known
  */
 export function boundChat(
   request: RequestMembers,
@@ -81,11 +82,12 @@ export function boundChat(
   prices: Prices,
   format = CHAT_LIMITS,
   files: { readonly bytes: number; readonly most: number } = { bytes: 0, most: 0 },
+  most: number | null = null,
 ): Bound {
-  const limit = completionLimit(request, format, bytes);
+  const limit = completionLimit(request, format, bytes, undefined, most);
   const bounded = limit !== null && isTextAlone(request);
-  const most = bytes - files.bytes + Math.ceil(files.most);
-  return { amount: mostCost(prices, most, limit ?? 0), bounded, completion: limit };
+  const prompt = bytes - files.bytes + Math.ceil(files.most);
+  return { amount: mostCost(prices, prompt, limit ?? 0), bounded, completion: limit };
 }
 
 /** The most that an embedding can cost. Its input is text, and it has no completion (spec section 4.3). */
@@ -126,7 +128,7 @@ const ADDING = ['web_search_options', 'search_parameters'];
  */
 export function isTextAlone(request: RequestMembers, orImages = false): boolean {
   if (mayRunAgain(request) || ADDING.some((name) => request[name] != null)) return false;
-  const { messages, input, system } = request;
+  const { messages, prompt, input = prompt === undefined ? undefined : '', system } = request;
   return isText(messages ?? (typeof input === 'string' ? [] : input), orImages) && isTextContent(system, orImages);
 }
 

@@ -40,6 +40,7 @@ export const MONTH = /^[12]\d{3}-(0[1-9]|1[0-2])$/;
 /** The highest values that settings may have; the lowest is 1. */
 export const MOST = {
   maxTokens: 32_000, // spec section 8
+  modelTokens: 1_000_000_000, // what a model takes or generates
 };
 /**
  * What browsers take as an address (HTML, section 4.10.5.1.5), and every mail server: other letters before the @ ask for
@@ -131,6 +132,8 @@ export function readTemperature(text: string): number {
 }
 
 export const readMaxTokens = wholeNumber(MOST.maxTokens);
+
+export const readModelTokens = wholeNumber(MOST.modelTokens);
 
 export const readScope: Read<Scope> = oneOf(...SCOPES);
 

@@ -48,14 +48,16 @@ export function admitModel(
 
 /**
  * Token ids mean nothing to a model with another vocabulary, so its operator has to say that it takes them.
+ * @param param the member that has them
  * @throws GatewayError 400
  */
-export function admitTokenIds({ slug, acceptsTokens }: Model): void {
-  if (!acceptsTokens) throw new GatewayError('invalid_type', `The model '${slug}' ${TEXT_ALONE}`, 'input');
+export function admitTokenIds({ slug, acceptsTokens }: Model, param: 'input' | 'prompt'): void {
+  if (acceptsTokens) return;
+  const more = param === 'input' ? LANGCHAIN : '';
+  throw new GatewayError('invalid_type', `The model '${slug}' takes text, not token ids, in '${param}'.${more}`, param);
 }
 
-const TEXT_ALONE =
-  "takes text, not token ids, in 'input'. LangChain for Python sends text with OpenAIEmbeddings(check_embedding_ctx_length=False).";
+const LANGCHAIN = ' LangChain for Python sends text with OpenAIEmbeddings(check_embedding_ctx_length=False).';
 
 /** The models that GET /models lists, sorted by slug (spec section 4.1). */
 export function listModels(company: Catalogue, allowed: Restriction['models'] = null): Model[] {

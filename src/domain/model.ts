@@ -4,7 +4,7 @@ import { type Prices, timesFactor } from './money.ts';
 export const MODEL_KINDS = ['chat', 'embedding', 'rerank'] as const;
 export type ModelKind = (typeof MODEL_KINDS)[number];
 
-/** Whether an embedding model takes token ids in place of text. */
+/** Whether a model takes token ids in place of text. */
 export type TokenInput = 'accept' | 'refuse';
 
 /** A model of a company, with its internal name (spec section 1, rule 2). */
@@ -14,8 +14,11 @@ export interface Model {
   readonly upstream: string;
   readonly kind: ModelKind;
   readonly euHosted: boolean;
-  /** Whether `input` of an embedding call may be token ids. */
+  /** Whether the input of an embedding, or the prompt of a text completion, may be token ids. */
   readonly acceptsTokens: boolean;
+  /** Tokens of prompt and answer together, and the most of an answer; null: not told. */
+  readonly contextLength?: number | null;
+  readonly maxOutputTokens?: number | null;
   readonly prices: Prices;
   /** Unix seconds; `created` of the model entry. */
   readonly created: number;
@@ -63,8 +66,9 @@ export function* comingPrices(model: Model | undefined): Generator<ComingPrice> 
 }
 
 /** A model list entry (spec section 2.1). @param ownedBy name of the operating party */
-export function modelEntry(model: Model, ownedBy: string): object {
-  return { id: model.slug, object: 'model', created: model.created, owned_by: ownedBy };
+export function modelEntry({ slug, created, contextLength, maxOutputTokens }: Model, ownedBy: string): object {
+  const sizes = { context_length: contextLength ?? undefined, max_output_tokens: maxOutputTokens ?? undefined };
+  return { id: slug, object: 'model', created, owned_by: ownedBy, ...sizes };
 }
 
 /** The names under which an upstream model may appear: "hub/azure/gpt-4o" is also "azure/gpt-4o" and "gpt-4o". */

@@ -3,6 +3,7 @@ import type { RequestHead } from '../http/request-head.ts';
 import { assistantRun } from './endpoints/assistants.ts';
 import type { Lookup, Operation } from './endpoints/call.ts';
 import { chat } from './endpoints/chat.ts';
+import { completions } from './endpoints/completions.ts';
 import { embeddings } from './endpoints/embeddings.ts';
 import { countTokens, messages } from './endpoints/messages.ts';
 import { modelList, oneModel } from './endpoints/models.ts';
@@ -33,6 +34,7 @@ const FIXED: readonly (readonly [path: string, route: Route])[] = [
   ['/embeddings', routeOf('/embeddings', embeddings)],
   ['/responses', routeOf('/responses', responses)],
   ['/messages', routeOf('/messages', messages)],
+  ['/completions', routeOf('/completions', completions)],
   ['/messages/count_tokens', routeOf('/messages/count_tokens', countTokens)],
   ['/models', MODELS],
   ['/models/', MODELS],

@@ -2,10 +2,11 @@ import { type ErrorFormat, GatewayError, MESSAGES_ERRORS, REFERENCE_ERRORS } fro
 
 /** Endpoints of the formats that this gateway does not have, by the path below the version, and what to use instead. */
 const MISSING: readonly (readonly [path: RegExp, what: string, instead: string])[] = [
+  missing('complete|edits|engines', 'this', 'Send the prompt to POST /completions, with the model in the body.'),
   missing(
-    'completions|complete|edits|engines',
-    'text completions',
-    'Send the prompt as a message: POST /chat/completions.',
+    'fim|infill',
+    'filling in the middle',
+    'Send the text around the gap by the template of the model, or as "prompt" and "suffix": POST /completions.',
   ),
   missing('images', 'images', 'Models that take or make images do so in POST /chat/completions.'),
   missing('audio', 'audio', 'Models that hear or speak do so in POST /chat/completions.'),

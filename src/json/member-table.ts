@@ -16,18 +16,18 @@ export const RESULT = 7;
 export const NESTED = 8;
 /** The type of an event. */
 export const TYPE = 9;
-/** Generated text. */
-export const DELTA = 10;
-/** Generated text, or an object that is generated with all in it: the input of a tool. */
-export const INPUT = 11;
 /** An id in which LiteLLM writes provider and deployment, in base64. */
-export const CODED_ID = 12;
-
+export const CODED_ID = 10;
 /** An object in which the usage may be told: of Cohere and LiteLLM. */
-export const META = 14;
-
+export const META = 11;
+/** Generated text. */
+export const DELTA = 12;
+/** Generated text, or an object that is generated with all in it: the input of a tool. It and those below have no names of ours. */
+export const INPUT = 13;
+/** Generated text that stands elsewhere in the answer as well: its tokens, which may be named like anything. */
+export const AGAIN = 14;
 /** What the caller wrote and the answer repeats: members in it are the caller's, whatever they are named. */
-export const CALLERS = 13;
+export const CALLERS = 15;
 
 interface Entry {
   readonly bytes: Buffer;
@@ -51,7 +51,7 @@ export interface NameTable {
 /** The names to look for in an upstream's objects, prepared once by `memberTable`. */
 export interface MemberTable {
   readonly topLevel: NameTable;
-  /** Nested members: MODEL, LEAKING, DELTA, INPUT and CALLERS. */
+  /** Nested members: MODEL, LEAKING, DELTA, INPUT, CALLERS and AGAIN. */
   readonly below: NameTable;
   /** Members of a usage, however deep: MODEL and LEAKING. */
   readonly ofUsage: NameTable;
@@ -78,6 +78,8 @@ interface MemberNames {
   readonly inputs?: readonly string[];
   /** Nested members that repeat what the caller wrote. */
   readonly callers?: readonly string[];
+  /** Nested members that tell generated text once more, by its tokens. */
+  readonly again?: readonly string[];
   /** Nested members whose string values name a model. Those of a usage always do. */
   readonly models?: readonly string[];
   readonly counts?: boolean;
@@ -96,7 +98,7 @@ export const NO_NAMES: NameTable = nameTable([]);
 
 export function memberTable(names: MemberNames): MemberTable {
   const { format, leaking = [], generated = [], inputs = [], callers = [], models = [], counts = true } = names;
-  const { addsModel = true, nested = null, usage = chatUsage, leakingInUsage = [] } = names;
+  const { addsModel = true, nested = null, usage = chatUsage, leakingInUsage = [], again = [] } = names;
   const leaks = of(leaking, LEAKING);
   return {
     topLevel: nameTable([...leaks, ...Object.entries(format)]),
@@ -105,6 +107,7 @@ export function memberTable(names: MemberNames): MemberTable {
       ...of(generated, DELTA),
       ...of(inputs, INPUT),
       ...of(callers, CALLERS),
+      ...of(again, AGAIN),
       ...of(models, MODEL),
     ]),
     ofUsage: nameTable([...leaks, ['model', MODEL]], of(leakingInUsage, LEAKING)),

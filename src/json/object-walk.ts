@@ -21,7 +21,7 @@ import { ID_PREFIX, ownIdStart } from './coded-id.ts';
 import { containerEnd, spaceEnd, valueEnd } from './container-end.ts';
 import type { Hidden, HiddenSpans } from './hidden.ts';
 import {
-  CALLERS,
+  AGAIN,
   CHOICES,
   CODED_ID,
   DELTA,
@@ -353,20 +353,20 @@ export class ObjectWalk implements HiddenSpans {
   }
 
   /**
-   * The end of an object or array that is a member's value, a tool's input or what the caller wrote; -1 if it is cut
-   * or invalid.
+   * The end of an object or array that is a member's value, generated or what the caller wrote; -1 if it is cut or
+   * invalid.
    * @param stacks around it
    */
   #nestedEnd(b: Buffer, i: number, end: number, kind: number, lineEnds: boolean, stacks = 0): number {
-    const isInput = kind === INPUT;
+    const isInput = kind === INPUT || kind === AGAIN;
     const values = this.collecting && !isInput ? this.values : null;
     const { below, ofUsage, counts } = this.#table;
-    const names = isInput || kind === CALLERS ? NO_NAMES : kind === USAGE ? ofUsage : below;
+    const names = kind >= INPUT ? NO_NAMES : kind === USAGE ? ofUsage : below;
     const isList = b[i] === OPEN_BRACKET;
     let depth = 1; // open brackets
     let stack = isList ? 1 : 0; // their kinds, innermost lowest: 1 is an array
     let next = isList ? VALUE_OR_CLOSE : KEY_OR_CLOSE;
-    let said = OTHER; // what the key before this value says of it: MODEL, DELTA, INPUT or CALLERS
+    let said = OTHER; // what the key before this value says of it: MODEL, DELTA, INPUT, CALLERS or AGAIN
     let before = i; // the bracket or comma before the last key
     let from = 0; // the content of the last string, which a colon makes a key
     let to = 0;
@@ -404,9 +404,9 @@ export class ObjectWalk implements HiddenSpans {
         before = i;
       } else if (c === OPEN_BRACE || c === OPEN_BRACKET) {
         if (next > VALUE_OR_CLOSE) return -1;
-        if (said === INPUT || said === CALLERS || depth === MAX_LEVELS) {
+        if (said >= INPUT || depth === MAX_LEVELS) {
           from = i + 1;
-          i = this.#apartEnd(b, i, end, said === INPUT || said === CALLERS ? said : kind, lineEnds, stacks) - 1;
+          i = this.#apartEnd(b, i, end, said >= INPUT ? said : kind, lineEnds, stacks) - 1;
           if (i < 0) return -1;
           if (said === INPUT && counts) this.#noteText(from, i);
           next = AFTER_VALUE;

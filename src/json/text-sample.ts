@@ -57,14 +57,19 @@ export class TextSample {
    * The pieces. Each represents the text up to the next one, so its weight is per byte: large events
    * are kept more often than small ones, and unweighted sums would favour long words.
    * @param size bytes of the whole text
+   * @param after bytes at its beginning that do not count
    */
-  read(size: number): readonly Piece[] {
+  read(size: number, after = 0): readonly Piece[] {
     const pieces: Piece[] = [];
     let from = 0;
     for (let k = 0; k < this.#pieces.length; k += 2) {
       const to = this.#pieces[k + 1] as number;
-      const share = (this.#pieces[k + 2] ?? size) - (this.#pieces[k] as number);
-      pieces.push({ text: unescapeJson(this.#kept.toString('utf8', from, to)), weight: share / (to - from) });
+      const cut = Math.max(0, Math.round(after) - (this.#pieces[k] as number));
+      const share = (this.#pieces[k + 2] ?? size) - (this.#pieces[k] as number) - cut;
+      const start = from + cut;
+      if (start < to) {
+        pieces.push({ text: unescapeJson(this.#kept.toString('utf8', start, to)), weight: share / (to - start) });
+      }
       from = to;
     }
     return pieces;

@@ -7,10 +7,12 @@ const DONE = Buffer.from('[DONE]');
 const DONE_EVENT = Buffer.from('data: [DONE]\n\n');
 const MODEL_KEY = Buffer.from('"model":');
 const COMMA = Buffer.from(',');
-const CHUNK = 'chat.completion.chunk';
+const CHUNKS: readonly unknown[] = ['chat.completion.chunk', 'text_completion'];
+const EMPTY_DELTA = Buffer.from('{"index":0,"delta":{},"finish_reason":null}');
+export const EMPTY_TEXT = Buffer.from('{"index":0,"text":"","logprobs":null,"finish_reason":null}');
 
 /**
- * The event stream of a chat completion (spec section 4.2, "Streaming"). If the first event has no
+ * The event stream of a chat completion (spec section 4.2, "Streaming"), or of a text completion. If the first event has no
  * model, it gets one. `[DONE]` behind a finish_reason leaves as "data: [DONE]\n\n" and ends the stream; without one the
  * stream is broken. An event that is no chunk is dropped.
  */
@@ -22,10 +24,11 @@ export class ChatStream extends DialectStream {
   /** How many events had text when the completion was told last. */
   #textEventsTold = 0;
 
-  /** @param wantsUsage whether the client asked for the usage; otherwise the event that has it gets an empty choice */
-  constructor(options: StreamOptions, table: MemberTable, wantsUsage: boolean) {
+  /** @param wantsUsage whether the client asked for the usage; otherwise the event that has it gets the empty choice */
+  constructor(options: StreamOptions, table: MemberTable, wantsUsage: boolean, emptyChoice = EMPTY_DELTA) {
     super(options, table);
     this.walk.addsChoice = !wantsUsage;
+    this.emptyChoice = emptyChoice;
   }
 
   override usage(): ToldUsage | null {
@@ -106,7 +109,7 @@ export class ChatStream extends DialectStream {
   /** Whether an event without choices is one of the format, which has no types: it names itself, a model or a usage. */
   #isChunk(b: Buffer, start: number, end: number): boolean {
     const event = JSON.parse(b.toString('utf8', start, end)) as Readonly<Record<string, unknown>>;
-    if (event.object === CHUNK) return true;
+    if (CHUNKS.includes(event.object)) return true;
     return event.type === undefined && ['choices', 'model', 'usage'].some((name) => Object.hasOwn(event, name));
   }
 

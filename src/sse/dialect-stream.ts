@@ -12,7 +12,7 @@ import { StreamUsage } from './stream-usage.ts';
 
 /** What a model generates besides text: the name of a tool that it calls, sound, images, thoughts that nobody can read. */
 const BEGINNING = /"(?:name|data|signature|encrypted_content|partial_image_b64|b64_json)"\s*:\s*"[^"]/;
-const EMPTY_CHOICE = Buffer.from('{"index":0,"delta":{},"finish_reason":null}');
+const NOTHING = Buffer.alloc(0);
 
 /** What a stream needs to know of its call. */
 export interface StreamOptions {
@@ -43,6 +43,8 @@ export abstract class DialectStream extends EventScanner {
   /** The id that the answer's events give it; empty: none did. */
   id = '';
   protected readonly slug: Buffer;
+  /** The choice that an event with the usage gets where it has none. */
+  protected emptyChoice: Buffer = NOTHING;
   protected readonly walk: ObjectWalk;
   protected readonly usages: StreamUsage;
   readonly #pattern: EventPattern;
@@ -208,7 +210,7 @@ export abstract class DialectStream extends EventScanner {
   /** Relays what takes the place of an edit's bytes. */
   #relayInstead(kind: number): void {
     if (kind === REMOVE) return;
-    if (kind === ADD_CHOICE) return this.relay(EMPTY_CHOICE, 0, EMPTY_CHOICE.length);
+    if (kind === ADD_CHOICE) return this.relay(this.emptyChoice, 0, this.emptyChoice.length);
     const quotes = kind === REPLACE ? 0 : 1;
     this.relay(this.slug, quotes, this.slug.length - quotes);
   }

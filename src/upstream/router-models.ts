@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { readName } from '../domain/field.ts';
+import { type ModelSizes, sizesIn } from '../domain/settings/model-sizes.ts';
 import { clientFor } from '../runtime/node-http.ts';
 
 /** What the model router offers, by its own `GET /models`: for people who set up models, and never for calls. */
@@ -30,6 +31,8 @@ export interface RouterAnswer {
   readonly isReachable: boolean;
   /** The internal names that it offers, each once, in its order; 500 at most. */
   readonly names: readonly string[];
+  /** How much they take and generate, of those of which the router tells it. */
+  readonly sizes: Readonly<Record<string, ModelSizes>>;
   /** Entries that are left out: a name that no model can have, or one too many. */
   readonly leftOut: number;
   /** Why there are no names: one or two sentences; null where there are some. */
@@ -72,17 +75,23 @@ export class RouterModels {
 
 /** Asks all replicas of the router at once; the first list is the answer. */
 export async function askRouter(router: RouterAddress, deadlineMs = DEADLINE_MS): Promise<RouterAnswer> {
+  const told = askModelInfo(router, deadlineMs).catch(() => []); // at once: both within the deadline
   try {
-    return await askReplicas(router, '/models', MOST_BYTES, deadlineMs, readModels);
+    const answer = await askReplicas(router, '/models', MOST_BYTES, deadlineMs, readModels);
+    if (Object.keys(answer.sizes).length > 0) return answer;
+    return { ...answer, sizes: sizesOf((await told).map((each) => [idOf({ id: each.model_name }), each.model_info])) };
   } catch (error) {
     const { message, isReachable } = error as NoList;
-    return { isReachable, names: [], leftOut: 0, reason: message };
+    return { isReachable, names: [], sizes: {}, leftOut: 0, reason: message };
   }
 }
 
 /** What LiteLLM tells of each deployment of a model, as it tells it: `GET /model/info`. @throws Error that says why there is nothing */
-export function askModelInfo(router: RouterAddress): Promise<readonly Readonly<Record<string, unknown>>[]> {
-  return askReplicas(router, '/model/info', MOST_INFO_BYTES, INFO_DEADLINE_MS, (text, address) => {
+export function askModelInfo(
+  router: RouterAddress,
+  deadlineMs = INFO_DEADLINE_MS,
+): Promise<readonly Readonly<Record<string, unknown>>[]> {
+  return askReplicas(router, '/model/info', MOST_INFO_BYTES, deadlineMs, (text, address) => {
     const isEntry = (each: unknown): each is Record<string, unknown> => typeof each === 'object' && each !== null;
     return entriesOf(text, address).filter(isEntry);
   });
@@ -176,10 +185,23 @@ function readModels(text: string, address: string): RouterAnswer {
   const names = ids.filter((id) => id !== null);
   const shown = names.slice(0, MOST_NAMES);
   const leftOut = names.length - shown.length + entries.filter((entry) => idOf(entry) === null).length;
-  if (shown.length > 0) return { isReachable: true, names: shown, leftOut, reason: null };
+  if (shown.length > 0) {
+    const sizes = sizesOf(entries.map((entry) => [idOf(entry), entry]));
+    return { isReachable: true, names: shown, sizes, leftOut, reason: null };
+  }
   const none =
     entries.length === 0 ? 'The router offers no model yet' : 'The router names no model as one can be named';
   throw new NoList(`${none} (${address}).`, true);
+}
+
+/** The sizes by name; of deployments of one name the smallest, which each of them has. */
+function sizesOf(entries: readonly (readonly [name: string | null, told: unknown])[]): RouterAnswer['sizes'] {
+  const found: Record<string, ModelSizes> = Object.create(null);
+  for (const [name, told] of entries) {
+    const sizes = name === null ? {} : sizesIn(told, found[name]);
+    if (name !== null && Object.keys(sizes).length > 0) found[name] = sizes;
+  }
+  return found;
 }
 
 /** The name of an entry; null: a model cannot have it, such as one with control characters. */

@@ -30,6 +30,8 @@ const messages = [{ role: 'user', content: PROMPT }];
 const CALLS: Record<string, readonly [path: string, body: object]> = {
   chat: ['/chat/completions', { model: 'brand-chat', messages }],
   stream: ['/chat/completions', { model: 'brand-chat', messages, stream: true }],
+  text: ['/completions', { model: 'brand-chat', prompt: PROMPT }],
+  'text stream': ['/completions', { model: 'brand-chat', prompt: PROMPT, stream: true }],
   embeddings: ['/embeddings', { model: 'brand-embed', input: PROMPT }],
   rerank: ['/rerank', { model: 'brand-rerank', query: PROMPT, documents: [PROMPT, { text: PROMPT }] }],
   assistant: [`/assistants/${assistant}/run`, { messages }],

@@ -28,7 +28,16 @@ export interface Journalled {
   error: string | null;
 }
 
-export type Kind = 'stream' | 'plain' | 'embedding' | 'rerank';
+/** `text`: a text completion that is not streamed. */
+export type Kind = 'stream' | 'plain' | 'text' | 'embedding' | 'rerank';
+
+const PATHS: Readonly<Record<Kind, string>> = {
+  stream: 'chat/completions',
+  plain: 'chat/completions',
+  text: 'completions',
+  embedding: 'embeddings',
+  rerank: 'rerank',
+};
 
 export interface LoadOptions {
   /** Base addresses; worker n talks to the n-th, round and round. May change while the load runs. */
@@ -67,7 +76,7 @@ let marks = 0;
 
 /** Keeps workers busy until stopped. They never retry: the journal has every request as it went. */
 export function startLoad(options: LoadOptions): Load {
-  const { workers, restMs = REST_MS, kinds = ['stream', 'plain', 'embedding', 'rerank'] } = options;
+  const { workers, restMs = REST_MS, kinds = ['stream', 'plain', 'text', 'embedding', 'rerank'] } = options;
   const agent = new Agent({ keepAlive: true, maxSockets: workers * 2 });
   const journal: Journalled[] = [];
   let stopping = false;
@@ -109,8 +118,6 @@ export function startLoad(options: LoadOptions): Load {
 /** What every chat begins with: the demo upstream tells it as read from its cache. */
 const REPEATED = { role: 'system', content: 'Answer in whole sentences.' };
 
-const PATHS: Partial<Record<Kind, string>> = { embedding: 'embeddings', rerank: 'rerank' };
-
 /** Makes one request. Never rejects: the journal entry tells what became of it. */
 export function send(
   agent: Agent | undefined,
@@ -125,14 +132,16 @@ export function send(
   const body =
     kind === 'embedding'
       ? { model: embeddingModel, input: marker, dimensions: 8 }
-      : kind === 'rerank'
-        ? { model: 'brand-rerank', query: marker, documents: ['some', 'texts', marker], top_n: 2 }
-        : {
-            model: chatModel,
-            messages: [REPEATED, { role: 'user', content: marker }],
-            stream: kind === 'stream',
-            ...more,
-          };
+      : kind === 'text'
+        ? { model: chatModel, prompt: marker, ...more }
+        : kind === 'rerank'
+          ? { model: 'brand-rerank', query: marker, documents: ['some', 'texts', marker], top_n: 2 }
+          : {
+              model: chatModel,
+              messages: [REPEATED, { role: 'user', content: marker }],
+              stream: kind === 'stream',
+              ...more,
+            };
   const limit = options.leaveAfter?.() ?? Number.POSITIVE_INFINITY;
   const one: Journalled = {
     marker,
@@ -157,7 +166,7 @@ export function send(
     };
     const text = JSON.stringify(body);
     const req = request(
-      `${url}/${PATHS[kind] ?? 'chat/completions'}`,
+      `${url}/${PATHS[kind]}`,
       {
         method: 'POST',
         ...(agent === undefined ? {} : { agent }),

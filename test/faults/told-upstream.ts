@@ -91,7 +91,7 @@ function usageOf(path: string, hidden: number, words: number, lie: string | unde
   const [prompt, completion] = lie === undefined ? ['12', `${hidden + words}`] : (LIES[lie] as [string, string]);
   const details = `{"reasoning_tokens":${hidden}}`;
   if (path.endsWith('/rerank')) return `{"prompt_tokens":${prompt},"total_tokens":${prompt}}`;
-  return path.endsWith('/chat/completions') || path.endsWith('/embeddings')
+  return path.endsWith('/completions') || path.endsWith('/embeddings')
     ? `{"prompt_tokens":${prompt},"completion_tokens":${path.endsWith('/embeddings') && lie === undefined ? 0 : completion},"completion_tokens_details":${details}}`
     : `{"input_tokens":${prompt},"output_tokens":${completion},"output_tokens_details":${details}}`;
 }
@@ -106,6 +106,8 @@ interface UpstreamDialect {
 
 const chatChoice = (delta: string, finish = 'null'): string =>
   `data: {"model":"internal","choices":[{"index":0,"delta":${delta},"finish_reason":${finish}}]}\n\n`;
+const textChoice = (text: string, finish = 'null'): string =>
+  `data: {"model":"internal","choices":[{"index":0,"text":${text},"logprobs":null,"finish_reason":${finish}}]}\n\n`;
 const typed = (type: string, more: string): string => `event: ${type}\ndata: {"type":"${type}",${more}}\n\n`;
 
 const DIALECTS: Readonly<Record<string, UpstreamDialect>> = {
@@ -116,6 +118,13 @@ const DIALECTS: Readonly<Record<string, UpstreamDialect>> = {
     delta: (text) => chatChoice(`{"content":${text}}`),
     end: (usage) =>
       `${chatChoice('{}', '"stop"')}${usage === null ? '' : `data: {"choices":[],"usage":${usage}}\n\n`}data: [DONE]\n\n`,
+  },
+  completions: {
+    whole: (text) => `{"model":"internal","choices":[{"index":0,"text":${text},"finish_reason":"stop"}]`,
+    start: textChoice('""'),
+    delta: (text) => textChoice(text),
+    end: (usage) =>
+      `${textChoice('""', '"stop"')}${usage === null ? '' : `data: {"choices":[],"usage":${usage}}\n\n`}data: [DONE]\n\n`,
   },
   responses: {
     whole: (text) =>

@@ -31,6 +31,7 @@ const ADDED = 16_384;
 /** The dialects, with what a call of theirs needs beside the model. */
 const DIALECTS = {
   chat: { path: 'chat/completions', limit: 'max_tokens', input: 'messages' },
+  completions: { path: 'completions', limit: 'max_tokens', input: 'prompt' },
   responses: { path: 'responses', limit: 'max_output_tokens', input: 'input' },
   messages: { path: 'messages', limit: 'max_tokens', input: 'messages' },
 } as const;
@@ -78,8 +79,11 @@ const bodyOf = (dialect: Dialect, model: string, limit: number | null, stream: b
   model,
   stream,
   ...(limit === null ? {} : { [DIALECTS[dialect].limit]: limit }),
-  [DIALECTS[dialect].input]: [{ role: 'user', content: `mark-${process.pid}x${++marks}- ${manner} Which way?` }],
+  [DIALECTS[dialect].input]: askedBy(dialect, `mark-${process.pid}x${++marks}- ${manner} Which way?`),
 });
+
+const askedBy = (dialect: Dialect, content: string) =>
+  dialect === 'completions' ? content : [{ role: 'user', content }];
 
 t.test('what was told and what was learned stay within what a call allows', async (t) => {
   const world = await faultWorld(t);

@@ -131,7 +131,9 @@ export function testBounds(t: Test, stage: Stage): void {
     }
   });
 
+  const hasParts = !('prompt' in dialect.body);
   t.test('a strict budget knows what a call in parts of text costs at most, and not one with an image', async (t) => {
+    if (!hasParts) return t.pass('a text is no list of parts');
     const { company, post } = await newClient({ budget: '1' });
     await gateway.sql`update companies set budget_mode = 'strict' where id = ${company}`;
     answerJson(stage, answer);
@@ -143,6 +145,7 @@ export function testBounds(t: Test, stage: Stage): void {
   });
 
   t.test('an image costs what models take for one, not what its bytes would be as text', async (t) => {
+    if (!hasParts) return t.pass('a text has no images');
     const data = Buffer.concat([Buffer.from('\x89PNG\r\n\x1a\n', 'latin1'), randomBytes(500_000)]).toString('base64');
     const url = `data:image/png;base64,${data}`;
     const [name, image] =

@@ -85,6 +85,45 @@ for (const start of UPSTREAMS) {
       day.told('chat.completions', usage as OpenAI.CompletionUsage);
     });
 
+    if (upstream.name === 'demo') {
+      t.test('a text completion, whole', async (t) => {
+        const prompt = ['Once upon a time', 'There was'];
+        const answer = await client.completions.create({ model: CHAT, prompt, n: 2, echo: true, max_tokens: 20 });
+        t.match(answer, { object: 'text_completion', model: CHAT });
+        t.match(
+          answer.choices.map(({ index, text }) => [index, text]),
+          [0, 1, 2, 3].map((index) => [index, new RegExp(`^${prompt[index >> 1]}Hello`)]),
+        );
+        day.told('completions', answer.usage);
+      });
+
+      t.test('a text completion, streamed, with and without its usage asked for', async (t) => {
+        for (const more of [{ stream_options: { include_usage: true } }, {}]) {
+          const stream = await client.completions.create({ model: CHAT, prompt: 'Once', stream: true, ...more });
+          let text = '';
+          let usage: OpenAI.CompletionUsage | undefined;
+          for await (const chunk of stream) {
+            t.match(chunk, { object: 'text_completion', model: CHAT });
+            if ('stream_options' in more) text += chunk.choices[0]?.text ?? '';
+            else text += (chunk.choices[0] as OpenAI.CompletionChoice).text; // nobody checks that there is one
+            usage = chunk.usage ?? usage;
+          }
+          t.match(text, /Hello/);
+          day.told('completions', usage);
+        }
+      });
+
+      t.test('a text completion that breaks off throws, and mistakes are told by class', async (t) => {
+        const stream = await client.completions.create({ model: SLUGS.broken, prompt: 'x', stream: true });
+        const read = (async () => {
+          for await (const _ of stream);
+        })();
+        t.match(await thrownBy(read), { code: 'upstream_error' });
+        const bests = client.completions.create({ model: CHAT, prompt: 'x', best_of: 2 });
+        t.match(await thrownBy(bests), { status: 400, code: 'unsupported_parameter', param: 'best_of' });
+      });
+    }
+
     t.test('the stream helper puts a completion together', async (t) => {
       const answer = await client.chat.completions.stream({ model: CHAT, messages }).finalChatCompletion();
       t.match(answer.choices[0]?.message.content, /Hello/);

@@ -17,7 +17,13 @@ const list = (...ids: unknown[]) => json({ object: 'list', data: ids.map((id) =>
 
 t.test('the names are those of the router, each once and in its order', async (t) => {
   const answer = await ask(list('openai/gpt-4o', 'fast', 'openai/gpt-4o', 'Qwen3 (8B)'));
-  t.same(answer, { isReachable: true, names: ['openai/gpt-4o', 'fast', 'Qwen3 (8B)'], leftOut: 0, reason: null });
+  t.same(answer, {
+    isReachable: true,
+    names: ['openai/gpt-4o', 'fast', 'Qwen3 (8B)'],
+    sizes: {},
+    leftOut: 0,
+    reason: null,
+  });
   const { headers } = router.received.at(-1) ?? {};
   t.match(headers, { authorization: `Bearer ${MASTER_KEY}`, 'x-team': 'gateway' }, 'asked with the key of calls');
   t.same((await ask(json([{ id: 'bare' }]))).names, ['bare'], 'a list without an envelope');
@@ -104,4 +110,50 @@ t.test('an answer is used again for a while, a failure for a moment', async (t) 
   t.match(await models.ask(), { reason: /answers 500/ });
   now += 1;
   t.same((await models.ask()).names, ['second']);
+});
+
+t.test('context length and most output are taken from the list, or from what LiteLLM tells beside it', async (t) => {
+  const sizes = async (...data: object[]) => ({ ...(await ask(json({ data }))).sizes });
+  t.same(
+    await sizes(
+      { id: 'openrouter', context_length: 131_072, top_provider: { max_completion_tokens: 8192, context_length: 9 } },
+      { id: 'vllm', max_model_len: 32_768 },
+      { id: 'groq', context_window: 8192, max_completion_tokens: 4096 },
+      { id: 'none' },
+      { id: 'odd', context_length: '8192', max_model_len: 0, max_output_tokens: 1.5 },
+      { id: 'huge', context_length: 1e12 },
+    ),
+    {
+      openrouter: { context_length: 131_072, max_output_tokens: 8192 },
+      vllm: { context_length: 32_768 },
+      groq: { context_length: 8192, max_output_tokens: 4096 },
+    },
+  );
+  const info = (model_name: string, model_info: unknown) => ({
+    model_name,
+    litellm_params: { model: 'x' },
+    model_info,
+  });
+  const told = await ask((res, body, req) => {
+    if (req.url === '/v1/models') return list('a', 'b', '__proto__')(res, body, req);
+    const data = [
+      info('a', { max_input_tokens: 128_000, max_output_tokens: 16_384 }),
+      info('a', { max_input_tokens: 64_000, max_output_tokens: null }),
+      info('b', { max_tokens: 4096 }),
+      info('c', null),
+    ];
+    return json(req.url === '/v1/model/info' ? { data } : {})(res, body, req);
+  });
+  t.same(
+    { ...told.sizes },
+    { a: { context_length: 64_000, max_output_tokens: 16_384 } },
+    'the smallest of deployments',
+  );
+  for (const body of ['<html>', 'null', '{"data":7}', '{"data":[null]}']) {
+    const answer = await ask((res, sent, req) => {
+      if (req.url === '/v1/models') return list('a')(res, sent, req);
+      return void res.writeHead(200).end(body);
+    });
+    t.match(answer, { names: ['a'], sizes: {}, reason: null }, body);
+  }
 });

@@ -1,6 +1,6 @@
 import { readName, readSlug } from '../../domain/field.ts';
 import { generates, likelyKind, proposedSlug } from '../../domain/model.ts';
-import { HOSTED, KIND, MODEL, modelPrices, NEW_MODEL, type PriceName } from '../../domain/settings/model.ts';
+import { HOSTED, KIND, MODEL, modelPrices, NEW_MODEL, type PriceName, SIZES } from '../../domain/settings/model.ts';
 import { eachSetting, type Setting, type Settings } from '../../domain/settings/setting.ts';
 import { createModel } from '../../operations/model.ts';
 import { type NewModel, sharedModels, slugsOf } from '../../store/company/model.ts';
@@ -27,7 +27,7 @@ export const modelOfferRoutes: readonly Route[] = [
 ];
 
 const PATH = '/models/new';
-/** Models that one form has: each has six fields. */
+/** Models that one form has: each has eight fields. */
 const MOST_CHOSEN = 50;
 const FOR = "Name or id of one company; empty for all. A company's own model wins over a shared one of the same slug.";
 
@@ -118,6 +118,7 @@ async function chosenPage(c: PageContext, form: Form): Promise<Response> {
   const taken = new Set((await read(c, (sql) => sharedModels(sql))).map(({ slug }) => slug));
   const unit = shownUnit(c, form);
   const state = formState(form, PATH);
+  const { sizes } = await c.var.services.router.ask();
   const cards = names.map((name, at) => {
     const slug = proposedSlug(name, taken);
     taken.add(slug);
@@ -127,6 +128,7 @@ async function chosenPage(c: PageContext, form: Form): Promise<Response> {
 <div class="pair">${field(state, { name: `slug-${at}`, label: 'Model name', value: slug, required: true, hint: 'The name clients use. It never changes.' })}
 ${settingFields(state, settingsAt(at, KIND), { kind })}</div>
 ${priceFields(state, unit, nameAt(at), (price) => ({ value: value(price) }))}
+<div class="pair">${settingFields(state, settingsAt(at, SIZES), sizes[name] ?? null)}</div>
 ${settingFields(state, settingsAt(at, HOSTED), NEW_MODEL)}</fieldset>`;
   });
   const more = asked.length - names.length;
@@ -163,7 +165,7 @@ async function createChosen(c: PageContext, form: Form): Promise<Response> {
       slug,
       company_id,
       upstream_model,
-      ...readSettings(form, settingsAt(at, { ...KIND, ...HOSTED })),
+      ...readSettings(form, settingsAt(at, { ...KIND, ...HOSTED, ...SIZES })),
       ...modelPrices(readPrices(form, nameAt(at))),
     };
   });

@@ -1,6 +1,5 @@
 import type { PriceUnit } from '../../domain/price.ts';
 import {
-  CHAT_MODEL,
   MODEL,
   MODEL_SETTINGS,
   modelPrices,
@@ -96,7 +95,7 @@ export function modelFields(state: FormState, model: ModelRow | null, unit: Pric
     const hint = PRICES[name].field.hint?.(state.words);
     return { value: prices === null ? '' : priceValue(unit, prices[name]), ...(hint !== undefined && { hint }) };
   };
-  return html`${settingFields(state, model?.kind === 'chat' ? CHAT_MODEL : MODEL_SETTINGS, model ?? NEW_MODEL)}
+  return html`${settingFields(state, MODEL_SETTINGS, model ?? NEW_MODEL)}
 ${unitInput(unit)}${priceFields(state, unit, (name) => name, spec)}`;
 }
 

@@ -1,6 +1,7 @@
 import { readSlug, readUuid } from '../../domain/field.ts';
 import { type Moment, readMoment } from '../../domain/price.ts';
 import { MODEL, PRICE_NAMES, PRICES, pricesOf } from '../../domain/settings/model.ts';
+import type { ModelSizes } from '../../domain/settings/model-sizes.ts';
 import { changeModel, createModel, removeModel } from '../../operations/model.ts';
 import { schedulePrice } from '../../operations/price.ts';
 import { findCompany } from '../../store/company/company.ts';
@@ -85,7 +86,8 @@ export const modelCommands: readonly Command[] = [
     name: 'model offered',
     summary: 'list what the model router has, and under which slugs it is offered',
     options: {},
-    notes: 'Asks UPSTREAM_URL for its own list of models, as the gateway would, for 3 seconds at most.',
+    notes:
+      'Asks UPSTREAM_URL for its own list of models, as the gateway would, for 3 seconds at most. Some routers tell context length and most output too.',
     async run({ config, transact, warn }) {
       const { upstreamUrls, upstreamApiKey: apiKey, upstreamHeaders: headers } = config;
       if (upstreamUrls === null)
@@ -94,12 +96,23 @@ export const modelCommands: readonly Command[] = [
       const answer = await askRouter({ urls, apiKey, headers, isDemo: false });
       if (answer.reason !== null) throw new Failure(answer.reason);
       const offered = await transact((sql) => slugsOf(sql, answer.names));
-      const rows = answer.names.map((name) => ({ upstream: name, slugs: offered.get(name) ?? [] }));
+      const rows = answer.names.map((name) => ({
+        upstream: name,
+        slugs: offered.get(name) ?? [],
+        ...answer.sizes[name],
+      }));
       if (answer.leftOut > 0)
         warn(`${answer.leftOut} more in the router's list: beyond 500, or with a name that no model can have`);
       const text = listing(
         rows,
-        { UPSTREAM: ({ upstream }) => upstream, 'OFFERED AS': ({ slugs }) => slugs.join(', ') || '-' },
+        {
+          UPSTREAM: ({ upstream }) => upstream,
+          'OFFERED AS': ({ slugs }) => slugs.join(', ') || '-',
+          ...(Object.keys(answer.sizes).length > 0 && {
+            CONTEXT: ({ context_length }: ModelSizes) => `${context_length ?? '-'}`,
+            'MOST OUTPUT': ({ max_output_tokens }: ModelSizes) => `${max_output_tokens ?? '-'}`,
+          }),
+        },
         '',
       );
       return { json: rows, text };

@@ -1882,6 +1882,8 @@ export const de: Words = {
       kind: 'Art',
       eu_hosted: 'in der EU betrieben',
       token_input: 'Token als Eingabe',
+      context_length: 'Kontextlänge',
+      max_output_tokens: 'höchstens Token je Antwort',
       upstream_model: 'interner Name',
       cost_eur_per_1k_input: 'Preis der Eingabe',
       cost_eur_per_1k_output: 'Preis der Ausgabe',

@@ -1,3 +1,4 @@
+import { REDUCED_ITEMS } from '../../json/members.ts';
 import { MAX_TOKENS } from '../../json/usage.ts';
 import { NameSet } from './name-set.ts';
 import { HARMLESS, REFERENCE_MEMBERS } from './steering-table.ts';
@@ -37,11 +38,14 @@ export interface LimitFormat {
   readonly own: readonly string[];
   /** The least limit that a provider obeys. */
   readonly least: number;
+  /** Whether each prompt of a list is answered by itself, as often as the request asks for. */
+  readonly perPrompt?: boolean;
 }
 
 /** Engines take 0 for "no limit", or refuse it. */
 export const CHAT_LIMITS: LimitFormat = { own: ['max_tokens', 'max_completion_tokens'], least: 1 };
 export const RESPONSES_LIMITS: LimitFormat = { own: ['max_output_tokens'], least: 1 };
+export const COMPLETIONS_LIMITS: LimitFormat = { own: ['max_tokens'], least: 1, perPrompt: true };
 /** With 0 the provider writes its cache and generates nothing. */
 export const MESSAGES_LIMITS: LimitFormat = { own: ['max_tokens'], least: 0 };
 
@@ -62,6 +66,7 @@ export function isLimit(name: string): boolean {
  * The most tokens that a request lets the model generate: the largest limit in any spelling, for all choices.
  * @param bytes of the body: the provider charges the rejected part of a predicted answer
  * @param names of the members to look at, all that may limit among them
+ * @param most tokens that the model generates, where the request sets no limit; null: not known
  * @returns null where it sets no limit, or one that readers may take for another
  */
 export function completionLimit(
@@ -69,12 +74,21 @@ export function completionLimit(
   format: LimitFormat,
   bytes: number,
   names: readonly string[] = Object.keys(request),
+  most: number | null = null,
 ): number | null {
   const found = limitsOf(request, format, names);
-  if (!found.isLimited || found.unclear !== null || mayRunAgain(request)) return null;
+  const each = found.isLimited ? found.limit : most;
+  if (each === null || found.unclear !== null || mayRunAgain(request)) return null;
   const predicted = request.prediction == null ? 0 : bytes;
-  const limit = (found.limit + predicted) * found.choices;
+  const answers = format.perPrompt === true ? found.choices * promptsIn(request) : found.choices;
+  const limit = (each + predicted) * answers;
   return limit <= MAX_TOKENS ? limit : null;
+}
+
+/** How many prompts a request has; infinitely many where its list was too long to be read whole. A list of token ids is one. */
+function promptsIn({ prompt }: RequestMembers): number {
+  if (!Array.isArray(prompt) || typeof prompt[0] === 'number') return 1;
+  return prompt.length < REDUCED_ITEMS ? prompt.length : Number.POSITIVE_INFINITY;
 }
 
 /**

@@ -123,6 +123,9 @@ const CHAT = {
 /** An answer of POST /chat/completions, and each event of a stream. Groq has the usage in an object of its own, which is read and removed. */
 export const CHAT_ANSWER = memberTable(CHAT);
 
+/** An answer of POST /completions, and each event of a stream: `logprobs` has tokens as items and as names of members. */
+export const COMPLETIONS_ANSWER = memberTable({ ...CHAT, again: ['logprobs'] });
+
 /** An answer of POST /embeddings. */
 export const EMBEDDING_ANSWER = memberTable({ ...CHAT, usage: embeddingUsage });
 

@@ -3,6 +3,7 @@ import type { RequestMembers } from '../members/completion-limit.ts';
 import {
   assistantRunRequest as validateAssistantRun,
   chatRequest as validateChat,
+  completionsRequest as validateCompletions,
   countTokensRequest as validateCountTokens,
   embeddingRequest as validateEmbedding,
   messagesRequest as validateMessages,
@@ -15,11 +16,24 @@ import {
  * others pass through unchanged.
  */
 
-export interface ChatRequest extends RequestMembers {
-  readonly model: string;
-  readonly messages: readonly unknown[];
+/** How a stream of the reference format is asked for. */
+export interface StreamRequest {
   readonly stream?: boolean | null;
   readonly stream_options?: { readonly include_usage?: boolean | null } | null;
+}
+
+export interface ChatRequest extends RequestMembers, StreamRequest {
+  readonly model: string;
+  readonly messages: readonly unknown[];
+}
+
+/** Texts, or token ids, or arrays of these. */
+type Texts = string | readonly (string | number | readonly number[])[];
+
+export interface CompletionsRequest extends RequestMembers, StreamRequest {
+  readonly model: string;
+  readonly prompt: Texts;
+  readonly echo?: boolean | null;
 }
 
 export interface ResponsesRequest extends RequestMembers {
@@ -43,8 +57,7 @@ export interface MessagesRequest extends RequestMembers {
 
 interface EmbeddingRequest {
   readonly model: string;
-  /** Texts, or token ids, or arrays of these. */
-  readonly input: string | readonly (string | number | readonly number[])[];
+  readonly input: Texts;
   readonly encoding_format?: 'float' | 'base64' | null;
 }
 
@@ -62,8 +75,14 @@ export interface AssistantRunRequest extends RequestMembers {
   readonly metadata?: Readonly<Record<string, unknown>> | null;
 }
 
+/** Whether texts are token ids: the schemas let no others beside them. */
+export function areTokenIds(texts: Texts): boolean {
+  return typeof texts !== 'string' && typeof texts[0] !== 'string';
+}
+
 /** Each of these checkers throws GatewayError 400 naming the first member that is missing, wrong or, in a run, unknown. */
 export const checkChat = checkerOf<ChatRequest>(validateChat);
+export const checkCompletions = checkerOf<CompletionsRequest>(validateCompletions);
 export const checkResponses = checkerOf<ResponsesRequest>(validateResponses);
 export const checkMessages = checkerOf<MessagesRequest>(validateMessages);
 export const checkCountTokens = checkerOf<MessagesRequest>(validateCountTokens);

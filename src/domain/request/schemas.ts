@@ -18,6 +18,14 @@ const message = {
   else: { required: ['content'] },
 };
 
+const streaming = {
+  stream: { type: ['boolean', 'null'] },
+  stream_options: {
+    type: ['object', 'null'],
+    properties: { include_usage: { type: ['boolean', 'null'] } },
+  },
+};
+
 export const chatRequest = {
   $id: 'chatRequest',
   type: 'object',
@@ -25,11 +33,7 @@ export const chatRequest = {
   properties: {
     model: { type: 'string' },
     messages: { type: 'array', minItems: 1, items: message },
-    stream: { type: ['boolean', 'null'] },
-    stream_options: {
-      type: ['object', 'null'],
-      properties: { include_usage: { type: ['boolean', 'null'] } },
-    },
+    ...streaming,
   },
 };
 
@@ -67,19 +71,34 @@ export const countTokensRequest = { ...messagesRequest, $id: 'countTokensRequest
 
 const tokenIds = { type: 'array', items: { type: 'integer' } };
 
+/** A text or token ids, or a list of either. */
+const texts = {
+  type: ['string', 'array'],
+  minItems: 1,
+  if: tokenIds,
+  else: { if: { type: 'array', items: { ...tokenIds, minItems: 1 } }, else: { items: { type: 'string' } } },
+};
+
 export const embeddingRequest = {
   $id: 'embeddingRequest',
   type: 'object',
   required: ['model', 'input'],
   properties: {
     model: { type: 'string' },
-    input: {
-      type: ['string', 'array'],
-      minItems: 1,
-      if: tokenIds,
-      else: { if: { type: 'array', items: { ...tokenIds, minItems: 1 } }, else: { items: { type: 'string' } } },
-    },
+    input: texts,
     encoding_format: { enum: ['float', 'base64', null] },
+  },
+};
+
+export const completionsRequest = {
+  $id: 'completionsRequest',
+  type: 'object',
+  required: ['model', 'prompt'],
+  properties: {
+    model: { type: 'string' },
+    prompt: texts,
+    echo: { type: ['boolean', 'null'] },
+    ...streaming,
   },
 };
 

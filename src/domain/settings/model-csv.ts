@@ -163,9 +163,10 @@ function readModel(
   };
   const costs = eachPrice((name) => orLeft(name, `cost_${name}`));
   const slug = required('slug', readSlug);
-  const settings = eachSetting(MODEL_SETTINGS, ({ isNeeded, kind, read }, column) => {
+  const settings = eachSetting(MODEL_SETTINGS, ({ isNeeded, isNullable, kind, read }, column) => {
     const reader: Read<unknown> = kind === 'switch' ? (text) => read(TRUTHS[text.toLowerCase()] ?? text) : read;
-    return isNeeded ? required(column, reader) : (optional(column, reader) ?? undefined);
+    if (isNeeded) return required(column, reader);
+    return cellOf(column) === '' ? undefined : optional(column, isNullable ? orNone(reader) : reader);
   }) as New<typeof MODEL_SETTINGS>;
   const model = {
     line,

@@ -1,4 +1,4 @@
-import { oneOf, readBoolean, readName, readPrice } from '../field.ts';
+import { MOST, oneOf, readBoolean, readModelTokens, readName, readPrice } from '../field.ts';
 import { MODEL_KINDS, type ModelKind, type TokenInput } from '../model.ts';
 import * as schema from './schema.ts';
 import { type Needed, type New, neededOf, type Setting, type Values } from './setting.ts';
@@ -161,30 +161,56 @@ export const MODEL_SETTINGS = {
   } as Needed<boolean>,
   token_input: {
     kind: 'choice',
-    schema: schema.oneOf(['accept', 'refuse'], 'whether embedding calls may send token ids'),
+    schema: schema.oneOf(['accept', 'refuse'], 'whether embedding calls and text completions may send token ids'),
     option: '--token-input accept|refuse',
-    meaning: 'whether an embedding model takes token ids in place of text; default: refuse',
+    meaning: 'whether embeddings and text completions take token ids in place of text; default: refuse',
     read: oneOf('accept', 'refuse'),
     field: {
       name: 'token_input',
       label: () => 'Takes token ids',
       hint: () =>
-        'For embeddings: whether clients may send token ids in place of text. They have to use the vocabulary of this model.',
+        'For embeddings and text completions: whether clients may send token ids in place of text. They have to use the vocabulary of this model.',
       box: ['refuse', 'accept'],
     },
   } as Setting<TokenInput>,
+  context_length: {
+    kind: 'number',
+    schema: schema.orNull(schema.whole(MOST.modelTokens, 'tokens of prompt and answer together; null: not told')),
+    option: '--context-length TOKENS',
+    meaning: 'tokens of prompt and answer together, as GET /models tells them',
+    read: readModelTokens,
+    isNullable: true,
+    field: {
+      name: 'context_length',
+      label: () => 'Context length',
+      hint: () => 'Tokens of prompt and answer together. GET /models tells clients.',
+    },
+  } as Setting<number | null>,
+  max_output_tokens: {
+    kind: 'number',
+    schema: schema.orNull(schema.whole(MOST.modelTokens, 'the most tokens of an answer; null: not told')),
+    option: '--max-output-tokens TOKENS',
+    meaning: 'most tokens of an answer: GET /models tells them, and a strict budget reserves them',
+    read: readModelTokens,
+    isNullable: true,
+    field: {
+      name: 'max_output_tokens',
+      label: () => 'Most output tokens',
+      hint: () => 'Of one answer. A strict budget reserves them for calls that set no limit.',
+    },
+  } as Setting<number | null>,
 };
 
-const { upstream_model, token_input, ...settings } = MODEL_SETTINGS;
-/** What is asked of a chat model. */
-export const CHAT_MODEL = { upstream_model, ...settings };
+const { upstream_model, token_input, context_length, max_output_tokens, ...settings } = MODEL_SETTINGS;
+/** How much a model takes and generates. Routers tell it of some. */
+export const SIZES = { context_length, max_output_tokens };
 /** What a new model is taken for. */
 export const NEW_MODEL = { eu_hosted: true };
 /** What is asked of each of several new models. */
 export const KIND = { kind: MODEL_SETTINGS.kind };
 export const HOSTED = { eu_hosted: MODEL_SETTINGS.eu_hosted };
 /** What companies know of their models: all but the internal name (spec section 1, rule 5). */
-export const OFFERED_MODEL = { ...settings, ...modelPrices(PRICES), token_input };
+export const OFFERED_MODEL = { ...settings, ...modelPrices(PRICES), token_input, ...SIZES };
 /** Every column of `models` that people set. */
 export const MODEL = { upstream_model, ...OFFERED_MODEL };
 /** The columns of its own model that a company may see in the log of changes. */

@@ -73,10 +73,10 @@ export function chargeOf(bounds: CallBounds, told: ToldUsage | null, estimate: (
  */
 export function withoutFalseZero(
   told: ToldUsage | null,
-  { generatedBytes }: Generated,
+  { generatedBytes, echoedBytes = 0 }: Generated,
   limit: number | null,
 ): ToldUsage | null {
-  return told?.completion === 0 && generatedBytes > 0 && limit !== 0 ? { ...told, completion: null } : told;
+  return told?.completion === 0 && generatedBytes > echoedBytes && limit !== 0 ? { ...told, completion: null } : told;
 }
 
 /** The told count; null where it cannot be. */

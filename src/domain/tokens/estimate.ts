@@ -30,6 +30,8 @@ export interface Generated {
   /** Bytes of generated text, as written in JSON. */
   readonly generatedBytes: number;
   readonly sample: TextSample | null;
+  /** How many of these bytes repeat the prompt. */
+  readonly echoedBytes?: number;
 }
 
 /** An answer without generated text, or of which none was seen. */
@@ -189,14 +191,34 @@ function hiddenOf(expected: number, counted: number, completion: number, reasoni
 const UNKNOWN_RATES = new Rates();
 
 /** The tokens of the text that was seen: no more than events and text can be of each other. */
-function visible({ textEvents, generatedBytes, sample }: Generated, { perEvent, counted }: Rates): number {
+function visible(
+  { textEvents, generatedBytes, sample, echoedBytes = 0 }: Generated,
+  { perEvent, counted }: Rates,
+): number {
   if (generatedBytes === 0 || sample === null) return 0;
   const pieces = sample.read(generatedBytes);
-  const byText = countWeighted(pieces);
+  const byText = echoedBytes === 0 ? countWeighted(pieces) : countOwn(pieces, sample, generatedBytes, echoedBytes);
+  if (byText === 0 && echoedBytes > 0) return 0;
   const undecided = perEvent.error === counted.error; // fewer than two samples
   const isByEvents = textEvents > 0 && (undecided ? areSingleTokens(pieces) : perEvent.error < counted.error);
   if (!isByEvents) return byText * (counted.rate ?? 1);
   return Math.min(textEvents * (perEvent.rate ?? 1), Math.max(MOST_RATE * byText, textEvents));
+}
+
+/** The tokens of a text behind the prompt that it repeats, whose bytes are those of JSON without needless escapes. */
+function countOwn(pieces: readonly Piece[], sample: TextSample, size: number, echoedBytes: number): number {
+  const bytesOf = (some: readonly Piece[]) =>
+    some.reduce((sum, { text, weight }) => sum + weight * writtenBytes(text), 0);
+  const bytes = bytesOf(pieces);
+  if (bytes <= echoedBytes) return 0;
+  const behind = sample.read(size, (size * echoedBytes) / bytes);
+  const counted = behind.length === 0 ? pieces : behind;
+  return (countWeighted(counted) * (bytes - echoedBytes)) / bytesOf(counted);
+}
+
+/** Bytes of a text in JSON, without its quotes. */
+export function writtenBytes(text: string): number {
+  return Buffer.byteLength(JSON.stringify(text)) - 2;
 }
 
 /** Whether events bring one token each: then hardly any has several words or counts as several tokens. */

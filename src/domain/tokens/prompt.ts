@@ -9,7 +9,8 @@ const MAX_COUNTED = 16_384;
 const MAX_KEPT = 65_536;
 const SAMPLES = 32;
 const SAMPLE_BYTES = 256;
-const BYTES_PER_TOKEN = 4;
+/** Of text, roughly. */
+export const BYTES_PER_TOKEN = 4;
 const QUOTE = 0x22;
 /** Base64, or words that are joined by underscores. */
 const ENCODED = Uint8Array.from({ length: 256 }, (_, c) => (/[A-Za-z0-9+/=_-]/.test(String.fromCharCode(c)) ? 1 : 0));
@@ -17,7 +18,7 @@ const ENCODED = Uint8Array.from({ length: 256 }, (_, c) => (/[A-Za-z0-9+/=_-]/.t
 const SEALED = /"(?:encrypted_content|(?:thought_)?signature)"\s*:\s*$/;
 /** What is kept of them: some one token. */
 const SEALED_SAMPLE = Buffer.alloc(SAMPLE_BYTES, ' ');
-/** The first piece of an embedding call with token ids: the first array is of numbers, or of such arrays. */
+/** The first piece of a call with token ids, an embedding most often: the first array is of numbers, or of such arrays. */
 const FIRST_IDS = /^[^[]*\[[\s[]*\d/;
 /** A piece of such a call: ids and brackets alone, behind the members before `input` in the first piece. */
 const TOKEN_IDS = /^(?:[^[\]]*\[)?[\d\s,[\]]+$/;
@@ -160,10 +161,10 @@ const OTHERS = ['tools', 'functions', 'response_format', 'text', 'output_format'
 
 function bodyTokens(json: string): PromptTokens {
   const body = JSON.parse(json) as Record<string, unknown>;
-  const { messages, input, system, instructions } = body;
+  const { messages, input, prompt, suffix, system, instructions } = body;
   const items = Array.isArray(messages) ? messages : isItems(input) ? input : null;
   const found = { text: items === null ? 0 : TOKENS_PER_PROMPT, files: 0 };
-  if (items === null) addTokens(found, input);
+  if (items === null) for (const text of [input, prompt, suffix]) addTokens(found, text);
   for (const text of [...(items ?? []), system, instructions]) {
     if (text == null) continue;
     found.text += TOKENS_PER_MESSAGE;

@@ -46,6 +46,7 @@ interface MeteredCall {
     readonly repeated?: Repeated;
     /** Whether its prompt is the text of the body alone; asked where the body is not kept. */
     isTextAlone(): boolean;
+    readonly echoedBytes?: number;
   };
 }
 
@@ -59,6 +60,8 @@ export class CallMeter {
   readonly #members: Members;
   readonly #prompt: Prompt;
   readonly #limit: number | null;
+  /** Bytes of the prompt that the answer repeats. */
+  readonly #echoedBytes: number;
   readonly #isTextAlone: boolean | null;
   readonly #hold: Hold | null;
   readonly #memory: RequestMemory | null;
@@ -89,6 +92,7 @@ export class CallMeter {
     this.#prompt =
       repeated === undefined ? keepPrompt(sent, files, filePieces) : keepPrompt(sent, NO_FILES, null, repeated);
     this.#limit = call.limit;
+    this.#echoedBytes = call.request.echoedBytes ?? 0;
     this.#isTextAlone = this.keepsSent ? null : call.request.isTextAlone();
   }
 
@@ -182,8 +186,15 @@ export class CallMeter {
   }
 
   /** The token counts that a call is charged for. */
-  tokensOf(usage: ToldUsage | null, generated: Generated): TokenCounts {
+  tokensOf(usage: ToldUsage | null, seen: Generated): TokenCounts {
+    const generated = this.#withEcho(seen);
     return this.#chargeOf(withoutFalseZero(usage, generated, this.#limit), generated).tokens;
+  }
+
+  #withEcho(seen: Generated): Generated {
+    if (this.#echoedBytes === 0) return seen;
+    const { textEvents, generatedBytes, sample } = seen;
+    return { textEvents, generatedBytes, sample, echoedBytes: this.#echoedBytes };
   }
 
   #chargeOf(usage: ToldUsage | null, generated: Generated): Charge {
@@ -204,9 +215,10 @@ export class CallMeter {
    * Books the call. Counts that the upstream did not tell, or told above what the call allows, are estimated, and the
    * row says so. A call that failed before any usage was known is not booked, nor is one of the endpoint that only counts tokens.
    * @param told the usage as the upstream told it; else null
+   * @param seen of the answer
    * @param listener called once when the end of the answer may be sent; perhaps before this returns
    */
-  settle(outcome: Outcome, told: ToldUsage | null, generated: Generated, listener: BookingListener | null): void {
+  settle(outcome: Outcome, told: ToldUsage | null, seen: Generated, listener: BookingListener | null): void {
     this.outcome = outcome;
     this.#memory?.end(); // nothing more of the body is sent
     const { endpoint } = this.admission;
@@ -215,11 +227,12 @@ export class CallMeter {
       return listener?.onBooked();
     }
     const { estimator, metrics, ledger, settings } = this.#services;
+    const generated = this.#withEcho(seen);
     const usage = withoutFalseZero(told, generated, this.#limit);
     const charge = this.#chargeOf(usage, generated);
     this.tokens = charge.tokens;
     if (charge.isBeyond) this.#noteBeyond(usage as ToldUsage);
-    else if (isWhole(usage) && outcome === 'completed') {
+    else if (isWhole(usage) && outcome === 'completed' && this.#echoedBytes === 0) {
       estimator.learn(this.admission, this.#prompt, generated, usage, usage.details?.reasoning);
     }
     const isTold = charge.isPromptTold && charge.isCompletionTold && !charge.isBeyond;

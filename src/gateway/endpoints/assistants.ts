@@ -66,7 +66,14 @@ function runCall(
     bound(model) {
       const limits = { max_tokens: limit, messages: request.messages };
       const promptBytes = assistant.prompt.reduce((sum, piece) => sum + piece.length, 0);
-      return boundChat(limits, body.length + promptBytes + DATE_BYTES, model.prices, CHAT_LIMITS, body.files);
+      return boundChat(
+        limits,
+        body.length + promptBytes + DATE_BYTES,
+        model.prices,
+        CHAT_LIMITS,
+        body.files,
+        model.maxOutputTokens,
+      );
     },
     forward: (upstream) => forwardRun(valid, assistant, upstream, services.calendar.date(services.clock())),
     answer: (reply, meter) =>

@@ -56,6 +56,8 @@ export interface Call {
   readonly limit: number | null;
   /** What the model reads more than once; absent: nothing. */
   readonly repeated?: Repeated;
+  /** Bytes of the prompt that the answer repeats, as JSON has them: nobody generated them. Absent: none. */
+  readonly echoedBytes?: number;
   /** Whether the prompt has no more tokens than the body has bytes; needed only where the body is not kept. */
   isTextAlone(): boolean;
   /** The most that the call can use; needed only where the budget is strict or tokens are limited. */

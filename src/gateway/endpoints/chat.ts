@@ -1,10 +1,8 @@
 import { boundChat, isTextAlone } from '../../domain/budget.ts';
-import { REFERENCE_ERRORS, twoReadings } from '../../domain/errors.ts';
+import { REFERENCE_ERRORS } from '../../domain/errors.ts';
 import { CHAT_LIMITS, completionLimit } from '../../domain/members/completion-limit.ts';
 import { CHAT_ANSWER } from '../../domain/request/answer-members.ts';
 import { type ChatRequest, checkChat } from '../../domain/request/request.ts';
-import { ambiguous, type Member, type Members, memberNamed } from '../../json/members.ts';
-import type { Edit } from '../../json/splice.ts';
 import { ChatStream } from '../../sse/chat-stream.ts';
 import { JsonRelay, renderEdited } from '../answer/json-relay.ts';
 import { StreamRelay } from '../answer/stream-relay.ts';
@@ -13,7 +11,7 @@ import { modelEdit } from '../request/model-names.ts';
 import type { Services } from '../request/services.ts';
 import type { Call, Operation } from './call.ts';
 import { costCenterOf } from './cost-center.ts';
-import { bytesWithin, membersWithin } from './members-within.ts';
+import { usageEdit } from './include-usage.ts';
 import { type BodyRules, validateBody } from './validate.ts';
 
 /** POST /chat/completions (spec section 4.2): the caller's own bytes are sent on, with two members edited. */
@@ -34,12 +32,6 @@ const RULES: BodyRules<ChatRequest> = {
   limits: CHAT_LIMITS,
   governed: ['model', 'messages', 'stream', 'stream_options', 'max_tokens', 'max_completion_tokens', 'n'],
 };
-const OPTIONS = Buffer.from(',"stream_options":{"include_usage":true}');
-const OPTIONS_VALUE = Buffer.from('{"include_usage":true}');
-const INCLUDE_USAGE = Buffer.from('"include_usage":true');
-const INCLUDE_USAGE_FIRST = Buffer.from('"include_usage":true,');
-const TRUE = Buffer.from('true');
-
 function chatCall(services: Services, valid: ValidBody<ChatRequest>): Call {
   const { request, body } = valid;
   const streamed = request.stream === true;
@@ -52,7 +44,7 @@ function chatCall(services: Services, valid: ValidBody<ChatRequest>): Call {
     costCenter: costCenterOf(valid, services.settings.costCenterMember).name,
     limit: completionLimit(request, CHAT_LIMITS, body.length, valid.limiting),
     isTextAlone: () => isTextAlone(request),
-    bound: (model) => boundChat(request, body.length, model.prices, CHAT_LIMITS, body.files),
+    bound: (model) => boundChat(request, body.length, model.prices, CHAT_LIMITS, body.files, model.maxOutputTokens),
     forward(upstream) {
       const model = modelEdit(valid.members, upstream);
       return body.edited(usage === null ? [model] : [model, usage]);
@@ -62,23 +54,4 @@ function chatCall(services: Services, valid: ValidBody<ChatRequest>): Call {
         ? new StreamRelay(reply, meter, (options) => new ChatStream(options, CHAT_ANSWER, wantsUsage))
         : new JsonRelay(reply, meter, renderEdited),
   };
-}
-
-/** Sets `stream_options.include_usage`, whatever it was, and keeps the other options (spec section 4.2, streaming 4). */
-function usageEdit({ request, body, members }: ValidBody<ChatRequest>): Edit {
-  const options = memberNamed(members, 'stream_options');
-  if (options === undefined) {
-    const end = (memberNamed(members, 'model') as Member).valueEnd;
-    return { start: end, end, bytes: OPTIONS };
-  }
-  const { valueStart, valueEnd } = options;
-  if (request.stream_options === null) return { start: valueStart, end: valueEnd, bytes: OPTIONS_VALUE };
-  const inner = membersWithin(bytesWithin(body, options), options) as Members;
-  if (ambiguous(inner, ['include_usage']) !== null) throw twoReadings('stream_options.include_usage');
-  const include = memberNamed(inner, 'include_usage');
-  if (include !== undefined) {
-    return { start: valueStart + include.valueStart, end: valueStart + include.valueEnd, bytes: TRUE };
-  }
-  const start = valueStart + 1;
-  return { start, end: start, bytes: inner.length === 0 ? INCLUDE_USAGE : INCLUDE_USAGE_FIRST };
 }

@@ -2,7 +2,7 @@ import { boundEmbedding } from '../../domain/budget.ts';
 import { REFERENCE_ERRORS } from '../../domain/errors.ts';
 import { admitTokenIds } from '../../domain/gate.ts';
 import { EMBEDDING_ANSWER } from '../../domain/request/answer-members.ts';
-import { checkEmbedding } from '../../domain/request/request.ts';
+import { areTokenIds, checkEmbedding } from '../../domain/request/request.ts';
 import type { AnswerScan } from '../../json/answer.ts';
 import { CLOSE_BRACKET, COLON, OPEN_BRACKET, QUOTE, skipSpace } from '../../json/bytes.ts';
 import { type Edit, splice } from '../../json/splice.ts';
@@ -26,14 +26,13 @@ export const embeddings: Operation = {
     const valid = validateBody(body, RULES, services.steering);
     const { input } = valid.request;
     const { name, removal } = costCenterOf(valid, services.settings.costCenterMember);
-    const hasTokenIds = typeof input !== 'string' && typeof input[0] !== 'string'; // the schema lets no others beside them
     const base64 = valid.request.encoding_format === 'base64';
     return {
       slug: valid.request.model,
       slugParam: 'model',
       members: valid.members,
       costCenter: name,
-      ...(hasTokenIds ? { check: admitTokenIds } : {}),
+      ...(areTokenIds(input) ? { check: (model) => admitTokenIds(model, 'input') } : {}),
       limit: 0,
       isTextAlone: () => true,
       bound: (model) => boundEmbedding(body.length, model.prices),

@@ -48,7 +48,8 @@ export const messages: Operation = {
     const { request, ...call } = messagesCall(services, body, head, RULES);
     return {
       ...call,
-      bound: (model) => boundChat(request, body.length, model.prices, MESSAGES_LIMITS, body.files),
+      bound: (model) =>
+        boundChat(request, body.length, model.prices, MESSAGES_LIMITS, body.files, model.maxOutputTokens),
       answer: (reply, meter) =>
         request.stream === true
           ? new StreamRelay(reply, meter, openMessage)

@@ -36,7 +36,8 @@ export const responses: Operation = {
       costCenter: costCenterOf(valid, services.settings.costCenterMember).name,
       limit: completionLimit(request, RESPONSES_LIMITS, body.length, valid.limiting),
       isTextAlone: () => isTextAlone(request),
-      bound: (model) => boundChat(request, body.length, model.prices, RESPONSES_LIMITS, body.files),
+      bound: (model) =>
+        boundChat(request, body.length, model.prices, RESPONSES_LIMITS, body.files, model.maxOutputTokens),
       forward: (upstream) => body.edited([modelEdit(valid.members, upstream), storeEdit(valid)]),
       answer: (reply, meter) =>
         request.stream === true

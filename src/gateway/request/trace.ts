@@ -117,10 +117,9 @@ class Spans implements RequestTrace {
   #client(summary: RequestSummary, slug: string, now: number): string {
     const { exporter, provider } = this.#options;
     const { endedAt, streamedAt } = summary.reply;
-    const { endpoint } = summary;
-    const operation = endpoint === 'embeddings' || endpoint === 'rerank' ? endpoint : 'chat';
+    const operation = OPERATIONS[summary.endpoint ?? ''] ?? 'chat';
     const attributes = [
-      OPERATIONS[operation],
+      OPERATION[operation],
       text('gen_ai.provider.name', provider),
       text('gen_ai.request.model', slug),
       text('gen_ai.response.model', slug),
@@ -132,7 +131,8 @@ class Spans implements RequestTrace {
     const { tokens = null, outcome = null } = summary.meter ?? {};
     if (tokens !== null) {
       attributes.push(integer('gen_ai.usage.input_tokens', tokens.prompt));
-      if (operation === 'chat') attributes.push(integer('gen_ai.usage.output_tokens', tokens.completion));
+      if (operation === 'chat' || operation === 'text_completion')
+        attributes.push(integer('gen_ai.usage.output_tokens', tokens.completion));
     }
     attributes.push(text('tollgate.outcome', outcome ?? 'client_aborted')); // none yet: the upstream is still read
     const error = failureOf(summary);
@@ -167,10 +167,17 @@ const METHODS: Readonly<Record<string, string>> = Object.fromEntries(
 const OTHER_METHOD = text('http.request.method', '_OTHER');
 const HTTP = text('url.scheme', 'http');
 const HTTPS = text('url.scheme', 'https');
-const OPERATIONS = {
+const OPERATION = {
   chat: text('gen_ai.operation.name', 'chat'),
   embeddings: text('gen_ai.operation.name', 'embeddings'),
   rerank: text('gen_ai.operation.name', 'rerank'),
+  text_completion: text('gen_ai.operation.name', 'text_completion'),
+};
+/** The operations of endpoints, where they are not chat. */
+const OPERATIONS: Readonly<Record<string, keyof typeof OPERATION>> = {
+  embeddings: 'embeddings',
+  rerank: 'rerank',
+  completions: 'text_completion',
 };
 const STREAM = boolean('gen_ai.request.stream', true);
 

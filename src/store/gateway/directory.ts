@@ -425,7 +425,8 @@ async function readSharedModels(sql: Sql): Promise<Map<string, Model>> {
 // prices as text, because a float would not keep all their digits
 function modelColumns(sql: Sql, whose: 'shared' | 'own') {
   const sameCompany = whose === 'shared' ? sql`p.company_id is null` : sql`p.company_id = c.id`;
-  return sql`slug, upstream_model as upstream, kind, eu_hosted as "euHosted", token_input = 'accept' as "acceptsTokens", json_build_array(cost_eur_per_1k_input::text,
+  return sql`slug, upstream_model as upstream, kind, eu_hosted as "euHosted", token_input = 'accept' as "acceptsTokens",
+      context_length as "contextLength", max_output_tokens as "maxOutputTokens", json_build_array(cost_eur_per_1k_input::text,
       cost_eur_per_1k_output::text, cost_eur_per_1k_cache_read::text, cost_eur_per_1k_cache_write::text) as prices, floor(extract(epoch from created_at))::float8 as created,
     (select json_agg(json_build_array((extract(epoch from valid_from) * 1000)::float8, input::text, output::text, cache_read::text, cache_write::text) order by valid_from)
      from model_prices p where p.slug = models.slug and ${sameCompany} and not applied) as coming`;

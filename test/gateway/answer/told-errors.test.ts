@@ -37,6 +37,17 @@ interface Dialect {
   readonly names: Readonly<Record<string, string | null>>;
 }
 
+const REFERENCE_NAMES = {
+  context_length_exceeded: 'context_length_exceeded',
+  invalid_request: null,
+  rate_limit_exceeded: 'rate_limit_exceeded',
+  service_unavailable: 'service_unavailable',
+  upstream_error: 'upstream_error',
+  upstream_timeout: 'upstream_timeout',
+  request_too_large: 'request_too_large',
+};
+const text = (text: string) =>
+  `data: ${JSON.stringify({ model: 'internal-fast', choices: [{ index: 0, text, finish_reason: null }] })}\n\n`;
 const data = (last: string) => JSON.parse(last.slice(last.indexOf('data: ') + 6));
 const DIALECTS: Readonly<Record<string, Dialect>> = {
   chat: {
@@ -54,15 +65,19 @@ const DIALECTS: Readonly<Record<string, Dialect>> = {
       (error) => `data: ${JSON.stringify([{ error }])}\n\n`,
     ],
     read: (last) => data(last).error,
-    names: {
-      context_length_exceeded: 'context_length_exceeded',
-      invalid_request: null,
-      rate_limit_exceeded: 'rate_limit_exceeded',
-      service_unavailable: 'service_unavailable',
-      upstream_error: 'upstream_error',
-      upstream_timeout: 'upstream_timeout',
-      request_too_large: 'request_too_large',
-    },
+    names: REFERENCE_NAMES,
+  },
+  completions: {
+    path: '/completions',
+    body: { prompt: 'x' },
+    begun: text(''),
+    text: text('Hel'),
+    events: [
+      (error) => `data: ${JSON.stringify({ error })}\n\n`,
+      (error) => `data: ${JSON.stringify({ model: 'x', choices: [{ index: 0, text: '', error }] })}\n\n`,
+    ],
+    read: (last) => data(last).error,
+    names: REFERENCE_NAMES,
   },
   responses: {
     path: '/responses',
@@ -402,7 +417,7 @@ t.test(
       const broke = (dialect.events[0] as (error: object) => string)({ code: 'server_error', message: 'internal' });
       t.match(await lastOf(begun + dialect.text + broke, (res) => res.end()), PI, `${title}, told`);
       if (title === 'responses') continue; // their usage comes with the end
-      const usage = title === 'chat' ? USAGE : typed('message_delta', { delta: {}, usage: { output_tokens: 5 } });
+      const usage = title !== 'messages' ? USAGE : typed('message_delta', { delta: {}, usage: { output_tokens: 5 } });
       for (const end of ends) {
         const message = await lastOf(dialect.begun + dialect.text + usage, end);
         t.equal(message, 'The model failed to answer.', `${title}, charged`);

@@ -34,6 +34,8 @@ t.test('a model is stored as it was given, prices to the last digit', async (t) 
     cost_eur_per_1k_cache_read: null,
     cost_eur_per_1k_cache_write: null,
     token_input: 'refuse',
+    context_length: null,
+    max_output_tokens: null,
   });
   t.match(id, /^[0-9a-f-]{36}$/);
   t.type(created_at, Date);

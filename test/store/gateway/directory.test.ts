@@ -177,6 +177,8 @@ t.test('a company is loaded with exact money, its settings and its own and the s
           kind: 'chat',
           euHosted: true,
           acceptsTokens: false,
+          contextLength: null,
+          maxOutputTokens: null,
           prices: parsePrices('1.10', '1.10'),
           created: Date.parse('2026-11-21T12:00:00Z') / 1000,
           next: null,

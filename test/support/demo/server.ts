@@ -183,7 +183,7 @@ function* framed(
   if (behaviour.model === 'alphabetical' && path === CHAT) {
     yield { text: frame({ data: { choices: [], id: '', model: '', object: '' } }) };
   }
-  for (const event of path === CHAT ? withUsage(events, behaviour.usage) : events) {
+  for (const event of REFERENCE.includes(path) ? withUsage(events, behaviour.usage) : events) {
     const { name, data } = event;
     if (ending !== 'whole' && (isEnd(event) || (isToken(event) && sent === endAfter))) break;
     if (!done && (data === '[DONE]' || name === 'message_stop')) continue;
@@ -200,8 +200,10 @@ function* framed(
 }
 
 const CHAT = '/v1/chat/completions';
+/** The paths whose events have no names. */
+const REFERENCE = [CHAT, '/v1/completions'];
 
-type Choice = { readonly delta: Json; readonly finish_reason: string | null };
+type Choice = { readonly delta?: Json; readonly text?: string; readonly finish_reason: string | null };
 
 function choiceOf({ data }: DemoEvent): Choice | undefined {
   return typeof data === 'string' ? undefined : (data.choices as Choice[] | undefined)?.[0];
@@ -210,7 +212,9 @@ function choiceOf({ data }: DemoEvent): Choice | undefined {
 /** Whether an event has one token of the answer. */
 function isToken(event: DemoEvent): boolean {
   if (event.name !== undefined) return /\.delta$|_block_delta$/.test(event.name);
-  const { role, content, tool_calls } = (choiceOf(event)?.delta ?? { role: '' }) as Json & { tool_calls?: Json[] };
+  const choice = choiceOf(event);
+  if (choice?.text !== undefined) return choice.text !== '';
+  const { role, content, tool_calls } = (choice?.delta ?? { role: '' }) as Json & { tool_calls?: Json[] };
   return role === undefined && (content !== undefined || (tool_calls !== undefined && tool_calls[0]?.id === undefined));
 }
 
@@ -276,7 +280,7 @@ function brokenOff(path: string, model: string): DemoEvent {
   const { code, message, param } = error;
   if (path === '/v1/responses') return { name: 'error', data: { type: 'error', code, message, param } };
   const data = (DIALECTS[path] as (typeof DIALECTS)[string]).error(error);
-  return path === CHAT ? { data } : { name: 'error', data };
+  return REFERENCE.includes(path) ? { data } : { name: 'error', data };
 }
 
 /** Lines that some routers send although the reference format has none of them. All name the model. */
