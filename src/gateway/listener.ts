@@ -11,7 +11,7 @@ import { Places } from '../runtime/places.ts';
 import { newRequestId } from '../runtime/request-id.ts';
 import type { TlsFiles } from '../runtime/tls-files.ts';
 import { Turns } from '../runtime/turns.ts';
-import { handle } from './pipeline.ts';
+import { handle, handleWithQuota } from './pipeline.ts';
 import { companyInMemory, RequestCompanies } from './request/company.ts';
 import { RequestSummary } from './request/log.ts';
 import { Reply } from './request/reply.ts';
@@ -129,17 +129,18 @@ export function createListener(services: Services, parts: FastParts, tls: TlsFil
  * @param isDraining whether answers close their connections now
  */
 export function createHandler(services: Services, isDraining: () => boolean): RequestHandler {
-  const { overload, directory } = services;
+  const { overload, directory, settings } = services;
+  const answer = settings.quotaHeaders ? handleWithQuota : handle;
   const shed = createShedder(services);
   const companies = new RequestCompanies(directory);
   const delayed = new Turns(DELAYED_MS);
   const enter = (req: ClientRequest, res: ClientResponse, company: string | null, arrived: boolean): void => {
     const load = overload.enter(company, req.head.contentLength);
     if (load === null) return shed(req, res, company);
-    if (!overload.delays(load)) return handle(services, req, res, load, arrived);
+    if (!overload.delays(load)) return answer(services, req, res, load, arrived);
     delayed.enter(() => {
       if (res.destroyed) overload.leave(load);
-      else handle(services, req, res, load, arrived);
+      else answer(services, req, res, load, arrived);
     });
   };
   return (req, res) => {

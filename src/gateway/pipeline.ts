@@ -23,6 +23,7 @@ import { type BodyListener, type RequestBody, readBody, TIMED_BYTES } from './re
 import { addTime, addWork, type CompanyLoad } from './request/fair-shares.ts';
 import { RequestMemory } from './request/held-memory.ts';
 import { RequestSummary } from './request/log.ts';
+import { budgetsOf, QuotaReply } from './request/quota.ts';
 import { Reply, type ReplyListener } from './request/reply.ts';
 import type { Services } from './request/services.ts';
 import { requireJson, requireOneMeaning } from './request-checks.ts';
@@ -45,7 +46,12 @@ export function handle(
   load: CompanyLoad,
   arrived: boolean,
 ): void {
-  new ApiRequest(services, req, res, load).begin(arrived);
+  new ApiRequest(services, req, res, load, Reply).begin(arrived);
+}
+
+/** The same with QUOTA_HEADERS. */
+export function handleWithQuota(...[services, req, res, load, arrived]: Parameters<typeof handle>): void {
+  new QuotaRequest(services, req, res, load).begin(arrived);
 }
 
 /**
@@ -67,14 +73,18 @@ class ApiRequest implements BodyListener, ReplyListener {
   /** The memory of its body; null: the body is small. */
   #memory: RequestMemory | null = null;
 
-  constructor(services: Services, req: ClientRequest, res: ClientResponse, load: CompanyLoad) {
+  constructor(services: Services, req: ClientRequest, res: ClientResponse, load: CompanyLoad, AReply: typeof Reply) {
     const at = Date.now();
-    const reply = new Reply(res, newRequestId(at), this);
+    const reply = new AReply(res, newRequestId(at), this);
     this.#services = services;
     this.#req = req;
     this.#load = load;
     this.#summary = new RequestSummary(reply, at);
     if (services.tracer !== null) this.#summary.trace = services.tracer.begin(req, reply.requestId);
+  }
+
+  protected get reply(): Reply {
+    return this.#summary.reply;
   }
 
   begin(arrived: boolean): void {
@@ -89,7 +99,7 @@ class ApiRequest implements BodyListener, ReplyListener {
       this.#id = route.id;
       this.#summary.endpoint = route.operation.endpoint;
       this.#summary.reply.errors = route.operation.errors;
-      const found = this.#authenticate(route.operation.takesApiKeyHeader); // 401, 403
+      const found = this.authenticate(route.operation.takesApiKeyHeader); // 401, 403
       if (!(found instanceof Promise)) return this.#receive(found);
       found.then((key) => this.#receive(key)).catch((error) => this.#refuse(error, arrived));
     } catch (error) {
@@ -151,7 +161,7 @@ class ApiRequest implements BodyListener, ReplyListener {
     const { reply } = summary;
     try {
       let key = this.#key as ApiKey | Promise<ApiKey>;
-      if (summary.askedAt > 0) key = this.#authenticate(operation.takesApiKeyHeader); // the body may have taken minutes
+      if (summary.askedAt > 0) key = this.authenticate(operation.takesApiKeyHeader); // the body may have taken minutes
       if (key instanceof Promise) key = await key;
       let call = this.#readCall(body, operation, key.companyId); // 400, or 404 for an assistant
       if (call instanceof Promise) call = await call;
@@ -279,7 +289,7 @@ class ApiRequest implements BodyListener, ReplyListener {
     this.#summary.endpoint = lookup.endpoint;
     let complete: boolean | undefined = arrived; // see `handle`: only while the key is looked up
     try {
-      const key = await this.#authenticate(true);
+      const key = await this.authenticate(true);
       complete = undefined;
       const company = await companyOf(this.#services, key);
       this.#summary.reply.json(await lookup.render(this.#services, key, company, id));
@@ -292,7 +302,7 @@ class ApiRequest implements BodyListener, ReplyListener {
    * A missing, unknown, revoked or expired key, and one used from outside its networks, get one identical answer
    * (spec section 5, rule 2; contract section 5).
    */
-  #authenticate(takesApiKeyHeader: boolean): MaybeAsync<ApiKey> {
+  protected authenticate(takesApiKeyHeader: boolean): MaybeAsync<ApiKey> {
     const services = this.#services;
     const { head } = this.#req;
     const digest = takesApiKeyHeader && head.apiKey ? apiKeyDigest(head) : head.bearerDigest;
@@ -353,6 +363,22 @@ class ApiRequest implements BodyListener, ReplyListener {
     }
     this.#services.overload.leave(this.#load);
     this.#services.requestLog.ended(this.#summary);
+  }
+}
+
+/** A request whose answers tell what is left of budgets: a class of its own, so that others pay nothing for it. */
+class QuotaRequest extends ApiRequest {
+  readonly #services: Services;
+
+  constructor(services: Services, req: ClientRequest, res: ClientResponse, load: CompanyLoad) {
+    super(services, req, res, load, QuotaReply);
+    this.#services = services;
+  }
+
+  protected override async authenticate(takesApiKeyHeader: boolean): Promise<ApiKey> {
+    const key = await super.authenticate(takesApiKeyHeader);
+    (this.reply as QuotaReply).budgets = await budgetsOf(this.#services, key);
+    return key;
   }
 }
 

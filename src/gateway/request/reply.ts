@@ -43,7 +43,7 @@ export class Reply implements ResponseListener {
   json(body: Buffer, cost: string | null = null): void {
     if (this.#isOver()) return;
     this.status = 200;
-    const headers = this.#headers(body);
+    const headers = this.headers(body);
     if (cost !== null) headers.push('x-cost-eur', cost);
     this.res.send(200, headers, body);
   }
@@ -54,7 +54,7 @@ export class Reply implements ResponseListener {
     this.status = error.status;
     this.failure = error;
     const body = Buffer.from(this.errors.body(error, this.requestId));
-    const headers = this.#headers(body);
+    const headers = this.headers(body);
     if (error.retryAfter !== undefined) headers.push('retry-after', error.retryAfter);
     headers.push(...error.headers);
     // the upstream may have told them
@@ -66,6 +66,10 @@ export class Reply implements ResponseListener {
 
   /** Begins an event stream; its head is sent with the first bytes. */
   stream(onDrain: () => void): ResponseStream {
+    return this.res.openStream(this.streamHeaders(), onDrain);
+  }
+
+  protected streamHeaders(): string[] {
     const headers = [
       'content-type',
       'text/event-stream; charset=utf-8',
@@ -77,7 +81,7 @@ export class Reply implements ResponseListener {
       this.requestId,
     ];
     if (this.errors.idHeader !== null) headers.push(this.errors.idHeader, this.requestId);
-    return this.res.openStream(headers, onDrain);
+    return headers;
   }
 
   onStream(): void {
@@ -96,7 +100,7 @@ export class Reply implements ResponseListener {
   }
 
   /** The headers of every whole answer. */
-  #headers({ length }: Buffer): string[] {
+  protected headers({ length }: Buffer): string[] {
     const { requestId } = this;
     const { idHeader } = this.errors;
     const headers = ['content-type', 'application/json', 'content-length', `${length}`, 'x-request-id', requestId];

@@ -45,6 +45,8 @@ interface ApiSettings extends ListenerLimits {
   readonly costCenterHeader: string | null;
   /** The headers that name the person behind a key, in lowercase, in their order. */
   readonly endUserHeaders: readonly string[];
+  /** Whether answers tell what is left of budgets. */
+  readonly quotaHeaders: boolean;
   /** The currency in which the upstream tells its own cost, such as "USD". */
   readonly upstreamCurrency: string;
 }
