@@ -12,6 +12,8 @@ export interface OperationServices {
   /** The currency in which the upstream tells its own cost, and the EUR that a unit is worth; null: not known. */
   readonly upstreamCurrency: string;
   readonly upstreamRate: string | null;
+  /** What the operator calls itself, and the lines of its letterhead. */
+  readonly brand: { readonly name: string; readonly seller: readonly string[] | null };
 }
 
 /**

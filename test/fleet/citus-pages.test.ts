@@ -58,6 +58,7 @@ const NOT_THERE = /\/shown$|\/company\/tokens\/|\/:company\/tokens\/:token\/revo
 const MONTHLY = /\/statements\/(month|close)/;
 /** What operations have to be asked with. */
 const QUERIES: Readonly<Record<string, string>> = {
+  focus: `?month=${LAST_MONTH}`,
   'models/{model}/prices/on': `?at=${TODAY}`,
   'requests/sums': `?from=${RANGE.from}T00:00:00Z&to=${RANGE.to}T00:00:00Z`,
   'statements/month': `?month=${CLOSED}`,
@@ -91,6 +92,7 @@ const READS: Readonly<Record<string, readonly string[]>> = {
   'ledger verify': [],
   'ledger export': [...OF, '--month', LAST_MONTH],
   'ledger feed': ['--limit', '2000'],
+  'ledger focus': ['--month', LAST_MONTH],
   'statement list': OF,
   statement: [...OF, '--month', CLOSED],
   'alert list': [],

@@ -13,6 +13,7 @@ import type { UsageFilters } from '../../store/usage/cube.ts';
 import { readTokenDetails } from '../../store/usage/details.ts';
 import { copyLedger } from '../../store/usage/export.ts';
 import { FEED_CURSOR, FEED_PAGE, isFeedCursor, OTHER_LEDGER, readFeed } from '../../store/usage/feed.ts';
+import { copyFocus } from '../../store/usage/focus.ts';
 import { answersOf, readQuality } from '../../store/usage/quality.ts';
 import { summaryOf } from '../../store/usage/summary.ts';
 import { type ApiCall, type ApiOperation, get } from './frame/operation.ts';
@@ -116,6 +117,13 @@ const PATH = '/companies/{company}/usage';
 
 const EXPORT_MS = 30 * 60_000;
 
+const FOCUS = 'The charges of a month as FOCUS 1.2 (CSV)';
+
+function focusOf({ services, params, query }: ApiCall<unknown, { readonly month: string }>) {
+  const { name, seller } = services.brand;
+  return { name, seller, company: params.company ?? null, month: `${query.month}-01` };
+}
+
 /** What a company used, and the ledger rows behind it. Days are those of the billing time zone. */
 export const usageOperations: readonly ApiOperation[] = [
   get('getUsage', PATH, {
@@ -157,6 +165,29 @@ export const usageOperations: readonly ApiOperation[] = [
       rangeOf(call);
       return findCompany(sql, call.params.company as string);
     },
+  }),
+  get<{ readonly month: string }>('exportFocus', '/companies/{company}/focus', {
+    summary: `${FOCUS}: BilledCost adds up to its statement, or to what that would be now`,
+    action: 'statement.read',
+    query: schema.object({ month: schema.month }),
+    file: {
+      type: 'text/csv; charset=utf-8',
+      name: ({ query }) => `focus-${query.month}.csv`,
+      write: (db, call, write) =>
+        snapshot(db, call.params.company as string, EXPORT_MS, (sql) => copyFocus(sql, focusOf(call), write)),
+    },
+    run: (sql, { params }) => findCompany(sql, params.company as string),
+  }),
+  get<{ readonly month: string }>('exportAllFocus', '/focus', {
+    summary: `${FOCUS} of all companies`,
+    action: 'feed.read',
+    query: schema.object({ month: schema.month }),
+    file: {
+      type: 'text/csv; charset=utf-8',
+      name: ({ query }) => `focus-${query.month}.csv`,
+      write: (db, call, write) => db.transaction(EXPORT_MS, (sql) => copyFocus(sql, focusOf(call), write)),
+    },
+    run: async () => null,
   }),
   get('feedUsage', '/usage-feed', {
     summary:

@@ -7,6 +7,7 @@ import { companyNames } from '../../store/company/company.ts';
 import { type CompanyMonthSort, pageOfCompanyMonths } from '../../store/lists/page.ts';
 import { type MonthEnd, readCompanyMonths, readMonthEnd } from '../../store/statement/month.ts';
 import { SHARED_BOUND } from '../../store/statement/statement.ts';
+import { copyFocus } from '../../store/usage/focus.ts';
 import { archiveStatements } from '../../store/usage/statement-archive.ts';
 import { type PageContext, type Route, read, sharerOf } from '../page/context.ts';
 import { CSV, download, nameFile } from '../page/download.ts';
@@ -29,6 +30,7 @@ export const monthEndRoutes: readonly Route[] = [
   { method: 'POST', path: `${PATH}/mail`, action, permits: 'slow', handle: mailAll },
   { method: 'GET', path: `${PATH}.csv`, action, handle: downloadCsv },
   { method: 'GET', path: `${PATH}.tar.gz`, action, handle: downloadArchive },
+  { method: 'GET', path: `${PATH}/focus.csv`, action, handle: downloadFocus },
 ];
 
 /** No company is begun later than this after the form was sent: proxies wait for an answer a minute or so. */
@@ -78,7 +80,7 @@ ${/^\d{1,9}$/.test(mailed) ? html`<p class="notice" role="status">${mailed === '
 ${figures(c, month, end)}
 ${checks(c, month, why, end)}
 ${left === 0 ? '' : closeCard(c, month, end)}
-<div class="title-row"><h2>Statements</h2>${sums.companies === 0 ? '' : html`<span class="row-actions">${csvLink(c, `${PATH}.csv?${files}`)}${sums.closed === 0 ? '' : html`<a class="button quiet" href="${PATH}.tar.gz?${files}" download>All as one archive</a>`}</span>`}</div>
+<div class="title-row"><h2>Statements</h2>${sums.companies === 0 ? '' : html`<span class="row-actions">${csvLink(c, `${PATH}.csv?${files}`)}<a class="button quiet" href="${PATH}/focus.csv?${files}" download>FOCUS</a>${sums.closed === 0 ? '' : html`<a class="button quiet" href="${PATH}.tar.gz?${files}" download>All as one archive</a>`}</span>`}</div>
 ${list(c, shown, query, rows)}
 <p class="muted foot">Companies with API calls in the month, or with calls that came after an earlier month was closed: the next statement corrects them. In-app chat is in none. The invoice is for the amount in cents: the exact total, rounded once. ${exactSwitch(c)}</p>`;
   return page(c, `Month-end of ${name}`, body);
@@ -238,5 +240,15 @@ async function downloadArchive(c: PageContext): Promise<Response> {
   const file = { name: `statements-${month.slice(0, 7)}.tar.gz`, type: 'application/gzip' };
   return download(c, c.var.services, sharerOf(c), file, (write) =>
     read(c, (sql) => archiveStatements(sql, month, write), EXPORT_MS),
+  );
+}
+
+/** The charges of all companies in the month, for FinOps programs. */
+async function downloadFocus(c: PageContext): Promise<Response> {
+  const month = monthOf(c);
+  const { name, seller } = c.var.services.brand;
+  const file = { name: `focus-${month.slice(0, 7)}.csv`, type: CSV };
+  return download(c, c.var.services, sharerOf(c), file, (write) =>
+    read(c, (sql) => copyFocus(sql, { name, seller, month, company: null }, write), EXPORT_MS),
   );
 }

@@ -28,8 +28,9 @@ import {
   type StoredStatement,
   statementsOf,
 } from '../../store/statement/statement.ts';
-import { change, type PageContext, param, type Route, readOfCompany } from '../page/context.ts';
-import { CSV, nameFile } from '../page/download.ts';
+import { copyFocus } from '../../store/usage/focus.ts';
+import { change, type PageContext, param, type Route, read, readOfCompany, sharerOf } from '../page/context.ts';
+import { CSV, download, nameFile } from '../page/download.ts';
 import { formState } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
@@ -57,6 +58,7 @@ export const statementRoutes: readonly Route[] = [
   },
   { method: 'GET', path: `${BASE}/month.json`, action, handle: downloadJson },
   { method: 'GET', path: `${BASE}/month.csv`, action, handle: downloadCsv },
+  { method: 'GET', path: `${BASE}/month/focus.csv`, action, handle: downloadFocus },
 ];
 
 type ClosedMonth = ShownMonth & { readonly stored: StoredStatement };
@@ -64,6 +66,7 @@ type ClosedMonth = ShownMonth & { readonly stored: StoredStatement };
 /** Lines of each table, and request ids of a correction, that the page shows. */
 const MOST_SHOWN = 200;
 const MOST_IDS = 20;
+const EXPORT_MS = 30 * 60_000;
 
 async function listPage(c: PageContext): Promise<Response> {
   const [company, { statements, open_months: open }] = await readOfCompany(c, statementsOf);
@@ -154,8 +157,9 @@ async function monthPage(c: PageContext, form: Form): Promise<Response> {
     stored === null
       ? ''
       : html`<a class="button quiet" href="${url}.json?month=${month}" download>JSON</a>${csvLink(c, `${url}.csv?month=${month}`)}`;
+  const focus = html`<a class="button quiet" href="${url}/focus.csv?month=${month}" download>FOCUS</a>`;
   const body = html`${letterhead(c)}${companyHeading(c, company)}<div class="title-row"><h1>${title}</h1>
-<span class="row-actions"><a class="button quiet" href="/companies/${company.id}/usage?month=${month}">${words.usage}</a>${actions}</span></div>
+<span class="row-actions"><a class="button quiet" href="/companies/${company.id}/usage?month=${month}">${words.usage}</a>${actions}${focus}</span></div>
 ${stored === null ? html`<p class="problem">${words.notClosed((text) => html`<strong>${text}</strong>`)}</p>` : ''}
 ${formState(form, c.req.path).summary}${parties(c, company, statement, stored)}${figures(c, statement)}
 ${
@@ -351,4 +355,17 @@ async function downloadAs(c: PageContext, ending: string, type: string, textOf: 
   if (stored === null) return c.notFound();
   nameFile(c, { name: `statement-${stored.number}-${stored.month}.${ending}`, company, type });
   return c.body(textOf({ stored, ...shown }));
+}
+
+/** The charges of the month, closed or not, for FinOps programs. */
+async function downloadFocus(c: PageContext): Promise<Response> {
+  const { calendar, clock, brand } = c.var.services;
+  const asked = c.req.query('month');
+  const month = asked === undefined ? calendar.month(clock()) : readMonth(asked);
+  const [{ id, name: company }] = await readOfCompany(c, async () => null);
+  const question = { name: brand.name, seller: brand.seller, month, company: id };
+  const file = { name: `focus-${month.slice(0, 7)}.csv`, company, type: CSV };
+  return download(c, c.var.services, sharerOf(c), file, (write) =>
+    read(c, (sql) => copyFocus(sql, question, write), EXPORT_MS),
+  );
 }

@@ -1,6 +1,7 @@
 import { type CsvForm, csvHeading, csvRows, decimal } from '../../domain/documents/csv.ts';
 import { FieldError, readMonth, readUuid, wholeNumber } from '../../domain/field.ts';
 import { ledgerName } from '../../store/company/company.ts';
+import type { Work } from '../../store/connection/pool.ts';
 import { SUMS } from '../../store/statement/sums.ts';
 import {
   type Difference,
@@ -16,7 +17,8 @@ import {
 } from '../../store/statement/verify.ts';
 import { type StatementCheck, verifyCheckpoints, verifyStatements } from '../../store/statement/verify-statements.ts';
 import { exportLedger, LEDGER_DECIMALS, type LedgerRow, ledgerColumns } from '../../store/usage/export.ts';
-import { FEED_CURSOR, type FedCall, isFeedCursor, OTHER_LEDGER, readFeed } from '../../store/usage/feed.ts';
+import { FEED_CURSOR, isFeedCursor, OTHER_LEDGER, readFeed } from '../../store/usage/feed.ts';
+import { copyFocus, readFocus } from '../../store/usage/focus.ts';
 import { type Command, command, Failure, flag, optional, required } from '../frame/command.ts';
 import { csvForm, spreadsheet } from '../frame/spreadsheet.ts';
 import { type Cell, firstRows, nowAndThen, table } from '../frame/text.ts';
@@ -80,6 +82,28 @@ export const ledgerCommands: readonly Command[] = [
           const rows = exportLedger(sql, company, month, BATCH, columns);
           for await (const piece of format(rows)) if (!(await write(piece))) break;
         }, company);
+      return { print };
+    },
+  }),
+  command({
+    name: 'ledger focus',
+    summary: 'print a month as FOCUS 1.2, the format of FinOps programs, as CSV',
+    options: {
+      month: required('--month YYYY-MM', readMonth, 'billing month'),
+      company: optional('--company ID', readUuid, 'this company only; default: all'),
+    },
+    notes:
+      'A row for each day, model, key, cost centre, endpoint, part of the cost and unit price. BilledCost adds up to the statements of the month, to the last digit; of a company whose month is open, to what its statement would be now. Late calls of closed months are rows of their own (ChargeClass Correction). With --json all rows are one JSON array.',
+    async run({ db, transact, snapshot, config: { brand }, json }, { month, company = null }) {
+      if (company !== null) await transact((sql) => ledgerName(sql, company));
+      const asked = { name: brand.name, seller: brand.seller, month, company };
+      const within = <T>(work: Work<T>) =>
+        company === null ? db.transaction(Number.POSITIVE_INFINITY, work) : snapshot(company, work);
+      const print = (write: (piece: string | Buffer) => Promise<boolean>) =>
+        within(async (sql) => {
+          if (!json) return copyFocus(sql, asked, write);
+          for await (const piece of arrayOf(readFocus(sql, asked))) if (!(await write(piece))) break;
+        });
       return { print };
     },
   }),
@@ -161,7 +185,7 @@ function cells<T extends object>(rows: readonly T[], ...members: (keyof T)[]): C
 /** Rows that are read at once. */
 const BATCH = 1000;
 
-type Batches = AsyncIterable<readonly (LedgerRow | FedCall)[]>;
+type Batches = AsyncIterable<readonly object[]>;
 
 async function* linesOf(batches: Batches): AsyncGenerator<string> {
   for await (const rows of batches) yield rows.map((row) => `${JSON.stringify(row)}\n`).join('');

@@ -186,7 +186,7 @@ function conditionOf({ companyId, range, filters }: LedgerSelection): string {
 }
 
 /** A constant of SQL. @throws TypeError for a text that Postgres cannot hold */
-function constant(text: string): string {
+export function constant(text: string): string {
   if (text.includes('\0')) throw new TypeError('a NUL in a text');
   // with an escape string, a backslash means the same whatever the setting of the server
   return `E'${text.replaceAll('\\', '\\\\').replaceAll("'", "''")}'`;

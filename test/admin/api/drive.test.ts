@@ -230,8 +230,11 @@ t.test('statements are closed, listed and read', async (t) => {
   t.same(await call('getStatement', { ...at, month: '2026-09' }), statement);
 });
 
-t.test('the feed tells the calls of all companies', async (t) => {
+t.test('the feed tells the calls of all companies, FOCUS their charges', async (t) => {
   t.equal(await call('feedUsage', { limit: 1 }), '', 'there is none');
+  const month = { month: '2026-09' };
+  t.match(await call('exportFocus', { ...at, ...month }), /^BilledCost,.*,Tags\n$/);
+  t.match(await call('exportAllFocus', month), /^BilledCost,/);
 });
 
 t.test('events are listed, and told again', async (t) => {

@@ -47,7 +47,10 @@ t.test('an operator closes the months of a company in their order, and gets thei
     text: /2026-01 and 2026-02 are still open .* beginning with 2026-01; then 2026-03\./,
   });
   t.equal(await numberOf(company, '2026-03-01'), undefined);
+  const charges = await operator.get(`${ALL}/focus.csv?month=2026-03`);
+  t.match(charges, { status: 200, text: /^BilledCost,.*\n0\.0025,/ });
   const all = await operator.get(`${ALL}?month=2026-03`);
+  t.match(all.text, `href="${ALL}/focus.csv?month=2026-03"`);
   t.match(textOf(all), /Still open: January 2026 \(one company\), February 2026 \(one company\)\./);
   t.match(await operator.post(ALL, { month: '2026-03' }), {
     status: 200,

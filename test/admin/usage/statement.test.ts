@@ -91,6 +91,13 @@ t.test('the JSON is the sealed document, and the CSV has all lines', async (t) =
   t.match(csv.text, /^statement,kind,month,.*\n2,month,2026-10,fast,.*\n2,correction,2026-09,fast,.*\n$/);
   t.equal((await owner.get(`${base}/month.json?month=2026-08`)).status, 404, 'a preview is no document');
 
+  const charges = await owner.get(`${base}/month/focus.csv?month=2026-10`);
+  t.match(charges.headers.get('content-disposition'), 'attachment; filename="focus-2026-10.csv"');
+  t.match(charges.text, /^BilledCost,.*\n(.*,Usage,,.*\n){2}(.*,Usage,Correction,.*\n){2}$/);
+  t.match((await owner.get(`${base}/month?month=2026-10`)).text, `href="${base}/month/focus.csv?month=2026-10"`);
+  t.equal((await owner.get(`${base}/month/focus.csv?month=2026-08`)).status, 200, 'a preview has charges');
+  t.equal((await owner.get('/month-end/focus.csv?month=2026-10')).status, 403);
+
   const operator = await signedIn(office, 'operator');
   const exports: ReturnType<typeof owner.get>[] = [];
   await office.sql.begin(async (sql) => {
