@@ -65,7 +65,7 @@ const GROUPS = ['by_model', 'by_endpoint', 'by_key', 'by_cost_center'] as const;
 
 const MOST_LINES = 1000;
 
-const answer = schema.object({
+const members = {
   company_id: schema.id,
   company_name: schema.string,
   month: { ...schema.textOrNull, description: 'null: the days are not those of one month' },
@@ -79,6 +79,10 @@ const answer = schema.object({
   },
   total_cost_eur: schema.sum,
   monthly_budget_eur: schema.textOrNull,
+  day: {
+    ...schema.object({ spent_eur: schema.sum, budget_eur: schema.sum, percent: { type: 'number' } }),
+    description: 'the present day and its budget; absent: the company has no daily budget',
+  },
   token_details: {
     type: ['object', 'null'],
     description: 'of calls whose upstream told what their tokens consist of; null: none did, or of a single key',
@@ -111,7 +115,11 @@ const answer = schema.object({
     ...by({ at: schema.string, model: schema.string }),
     description: 'by model and hour of a single day, day of up to 62 days, else month',
   },
-});
+};
+const answer = schema.object(
+  members,
+  schema.namesOf(members).filter((name) => name !== 'day'),
+);
 
 const PATH = '/companies/{company}/usage';
 

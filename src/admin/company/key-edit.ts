@@ -6,6 +6,7 @@ import { labelsOf, type Settings } from '../../domain/settings/setting.ts';
 import { changeKey, revokeKey } from '../../operations/key.ts';
 import { findKey, type KeyChanges, type KeyRow } from '../../store/company/key.ts';
 import { readCompany } from '../../store/gateway/directory.ts';
+import { type BudgetSpent, readKeyBudgets } from '../../store/usage/company-usage.ts';
 import { type LastRefused, lastRefused } from '../../store/usage/request.ts';
 import { callerOf, readerOf } from '../page/caller.ts';
 import { change, mayNow, type PageContext, param, type Route, read, readOfCompany } from '../page/context.ts';
@@ -18,6 +19,7 @@ import { lockEdited, lockInput } from '../page/optimistic-lock.ts';
 import { readSettings, settingFields } from '../page/setting.ts';
 import { KEY_LISTS, keysPath, requestsPath, seesOwnAlone, usagePath } from '../usage/reach.ts';
 import { retentionText } from '../usage/requests.ts';
+import { budgetLine } from '../usage/usage-cards.ts';
 import { keyActions, keyState } from './key.ts';
 import { keyInReach } from './key-reveal.ts';
 import { keyPauseCard, pausedKey, pauseKeyForm, resumeKeyForm } from './pause.ts';
@@ -44,6 +46,7 @@ async function keyPage(c: PageContext, form: Form): Promise<Response> {
     key: await findKey(sql, param(c, 'key'), id),
     refused: await lastRefused(sql, param(c, 'key')),
   }));
+  const budgets = await read(c, (sql) => readKeyBudgets(sql, key));
   const base = `/companies/${id}/keys`;
   const path = `${base}/${key.id}`;
   const state = formState(form, path);
@@ -51,7 +54,7 @@ async function keyPage(c: PageContext, form: Form): Promise<Response> {
   const isEditable = key.state !== 'revoked' && mayNow(c, 'key.write');
   const body = html`${companyHeading(c, company)}<div class="title-row"><h1>${words.title({ isEditable, name: key.name })} <code>${key.prefix}…</code></h1>
 ${isEditable ? keyActions(keys, base, key) : ''}</div>
-${keyFacts(c, key, refused)}
+${keyFacts(c, key, refused, budgets)}
 ${
   !isEditable
     ? html`${state.summary}<p><a href="${base}">${words.all}</a></p>`
@@ -75,12 +78,22 @@ function ofPlayground(words: Words['key'], key: KeyRow): Html {
   return html`<p>${words.ofPlayground}</p>${inputs}`;
 }
 
-/** What is known of a key, and the ways to its requests and usage. @param refused the last attempt with it that is kept */
-export function keyFacts(c: PageContext, key: KeyRow, refused: LastRefused | null): Html {
+/**
+ * What is known of a key, and the ways to its requests and usage.
+ * @param refused the last attempt with it that is kept
+ * @param budgets of its own, with what was spent of them
+ */
+export function keyFacts(
+  c: PageContext,
+  key: KeyRow,
+  refused: LastRefused | null,
+  budgets: readonly BudgetSpent[],
+): Html {
   const { key: words } = c.var.format.words;
   const requests = requestsPath(c, key.company_id);
   return html`<p class="lead">${keyState(key, c.var.services.clock(), c.var.format)} ${history(key, c.var.format)}
 ${key.person === null || seesOwnAlone(c, key.company_id) ? '' : html`${words.ofPerson(key.person)} `}<a href="${requests}?key=${key.id}">${words.requests}</a>, <a href="${usagePath(c, key.company_id)}?key=${key.id}">${words.usage}</a></p>
+${budgets.map((budget) => budgetLine(budget, c.var.format))}
 ${isOver(key.state) ? attempts(c, requests, key, refused) : ''}${pausedKey(c, key)}`;
 }
 

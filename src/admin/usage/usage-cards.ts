@@ -1,5 +1,5 @@
 import type { UsageSums } from '../../domain/usage.ts';
-import type { BudgetState, UsageTotals } from '../../store/usage/company-usage.ts';
+import type { BudgetSpent, BudgetState, UsageTotals } from '../../store/usage/company-usage.ts';
 import type { Quality } from '../../store/usage/quality.ts';
 import { budgetBar } from '../page/chart.ts';
 import type { Format } from '../page/format.ts';
@@ -62,11 +62,14 @@ export function figureCard(title: string, value: Html | string, note: Html | str
 
 /** The budget of the present day, where there is one. */
 function today({ day = null }: BudgetState, format: Format): Html | '' {
-  if (day === null) return '';
-  const words = format.words.usage;
-  const [spent, budget] = [format.amount(day.spent_eur), format.amount(day.budget_eur)];
-  const told = words.today({ share: format.percent(day.percent), spent, budget });
-  return html`<p>${told}${day.percent >= 100 ? html` ${badge('bad', words.reached)}` : ''}</p>`;
+  return day === null ? '' : budgetLine({ period: 'daily', ...day }, format);
+}
+
+/** What was spent of a budget, in a sentence. */
+export function budgetLine({ period, spent_eur, budget_eur, percent }: BudgetSpent, format: Format): Html {
+  const { usage: words } = format.words;
+  const told = { share: format.percent(percent), spent: format.amount(spent_eur), budget: format.amount(budget_eur) };
+  return html`<p>${words[period](told)}${percent >= 100 ? html` ${badge('bad', words.reached)}` : ''}</p>`;
 }
 
 function budget(

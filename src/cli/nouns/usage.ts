@@ -50,6 +50,7 @@ export const usageCommand = command({
         'EUR in-app chat': usage.chat_cost_eur,
         'EUR total': usage.total_cost_eur,
         'EUR budget': budgetText(usage.monthly_budget_eur),
+        ...(usage.day && { 'EUR today': `${usage.day.spent_eur} of ${usage.day.budget_eur} (${usage.day.percent} %)` }),
       }),
       listing(usage.by_model, { MODEL: ({ model_slug }) => model_slug, ...SUMS }, '', NUMBERS),
       listing(

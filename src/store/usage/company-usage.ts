@@ -1,4 +1,5 @@
-import type { BudgetPeriod } from '../../domain/budget.ts';
+import { type BudgetPeriod, type Budgets, isLimited, PERIODS } from '../../domain/budget.ts';
+import { parseEur } from '../../domain/money.ts';
 import { unknownCompany } from '../../domain/refusal.ts';
 import { type DayRange, type Interval, intervalOf, monthsIn, wholeMonth } from '../../domain/reports/day-range.ts';
 import type { UsageSums } from '../../domain/usage.ts';
@@ -64,7 +65,15 @@ export interface BudgetState {
   readonly total_percent: number | null;
   readonly forecast_percent: number | null;
   /** The present day and its budget; null or absent: it has none. */
-  readonly day?: (Record<'spent_eur' | 'budget_eur', string> & { readonly percent: number }) | null;
+  readonly day?: Omit<BudgetSpent, 'period'> | null;
+}
+
+/** A budget and what was spent of it. */
+export interface BudgetSpent {
+  readonly period: BudgetPeriod;
+  readonly spent_eur: string;
+  readonly budget_eur: string;
+  readonly percent: number;
 }
 
 /** Lines of a table, the most expensive first. */
@@ -283,6 +292,19 @@ function hoursOf(sql: Sql, day: string) {
       from generate_series(${day}::timestamp at time zone b.zone - interval '3 hours',
         (${day}::timestamp + interval '1 day') at time zone b.zone + interval '3 hours', interval '30 minutes') as near
       where (near at time zone b.zone)::date = ${day}::date) h)`;
+}
+
+/** What a key has spent of its own budgets in the present month and day: of those it has. */
+export async function readKeyBudgets(sql: Sql, key: Budgets & { readonly id: string; readonly company_id: string }) {
+  const spent: BudgetSpent[] = [];
+  for (const period of PERIODS) {
+    const budget_eur = key[`${period}_budget_eur`];
+    if (!isLimited(budget_eur)) continue;
+    const spent_eur = await readSpent(sql, period, key.company_id, key.id);
+    const percent = Number((parseEur(spent_eur) * 1000n) / parseEur(budget_eur)) / 10; // 100 is a budget that is reached
+    spent.push({ period, spent_eur, budget_eur, percent });
+  }
+  return spent;
 }
 
 /**

@@ -32,6 +32,8 @@ export function summaryOf(companyId: string, usage: CompanyUsage, month: string,
     chat_cost_eur: usage.chat_cost_eur as string, // a whole month
     total_cost_eur: usage.total_cost_eur,
     monthly_budget_eur: usage.budget.budget_eur,
+    // of the present day; those without such a budget are told nothing new
+    ...(usage.budget.day != null && { day: usage.budget.day }),
     /** null: no upstream told any. */
     token_details: details?.total ?? null,
     by_model: usage.by_model.lines.map(({ name, ...group }) => ({ model_slug: name, ...sumsOf(group) })),

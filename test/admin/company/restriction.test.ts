@@ -1,6 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
+import { addUsage } from '../../support/usage.ts';
 import { CHAT, EMBED, OVERSEAS } from '../../support/world.ts';
+import { newToken, send } from '../api/tokens.ts';
 import { signedIn, startOffice } from '../people.ts';
 
 /** Limits of companies and keys, and what a key may do less than its company, as forms take and refuse them. */
@@ -179,6 +181,43 @@ t.test('a revoked key and keys of others cannot be edited; a key needs a scope',
   t.equal(status, 422);
   t.match(text, 'This key is revoked: create a new one instead.');
   t.match(await stored(id), { name: 'form' });
+});
+
+t.test('a budget of each end user needs calls that name them, at every face', async (t) => {
+  const message = /needs calls that name their end user/;
+  const refused = await create({ end_users: 'off', end_user_budget: '5' });
+  t.equal(refused.status, 422);
+  t.match(wrong(refused.text), [message]);
+  const { id, status } = await create({ end_users: 'header', end_user_budget: '5' });
+  t.equal(status, 200);
+  const kept = async () =>
+    (await sql`select end_users, trim_scale(end_user_budget_eur)::text as eur from api_keys where id = ${id}`)[0];
+  t.same(await kept(), { end_users: 'header', eur: '5' });
+  const form = { name: 'x', scope: 'chat', end_users: 'off', end_user_budget: '5' };
+  t.match(wrong((await owner.post(`${base}/keys/${id}`, form)).text), [message], 'neither is it left without them');
+  t.equal((await owner.post(`${base}/keys/${id}`, { ...form, end_user_budget: '' })).status, 303);
+  t.same(await kept(), { end_users: 'off', eur: null });
+  const token = await newToken(office, { company_id: company });
+  const patch = ['PATCH', `${base}/keys/${id}`] as const;
+  t.match(await send(office, token, patch, { end_user_budget_eur: '5' }), {
+    status: 409,
+    body: { errors: [{ pointer: '#/end_user_budget_eur', detail: message }] },
+  });
+  t.match(await send(office, token, patch, { end_users: 'body', end_user_budget_eur: '5' }), {
+    body: { end_users: 'body', end_user_budget_eur: '5' },
+  });
+});
+
+t.test('the page of a key tells what was spent of its budgets, those it has', async (t) => {
+  const { id } = await create({ budget: '0.20', daily_budget: '0.08' });
+  const now = new Date().toISOString();
+  const month = `${now.slice(0, 7)}-01`;
+  await addUsage(sql, [{ company, key: id, prompt: 1000, input: '0.08', month, at: now }]);
+  const told = async (key: string) => (await owner.get(`${base}/keys/${key}`)).text.replaceAll(/<[^>]*>/g, '');
+  t.match(await told(id), 'This month €0.08 of the monthly budget of €0.20, 40%.');
+  t.match(await told(id), 'Today €0.08 of the daily budget of €0.08, 100%. reached: calls get 402');
+  const { id: other } = await create({});
+  t.notMatch(await told(other), / of the (monthly|daily) budget of /);
 });
 
 t.test('company limits: operators set them, owners see them', async (t) => {

@@ -42,6 +42,15 @@ t.test('a month is shown with its totals, budget, models and endpoints', async (
   ]);
 });
 
+t.test('a daily budget is told beside that of the month, with what is spent today', async (t) => {
+  const { id } = (await tollgate('company', 'create', '--name', 'Daily', '--daily-budget', '8', '--json')).json;
+  await db.run(10_000, (sql) => sql`insert into chat_usage (company_id, cost_eur) values (${id}, 2)`);
+  const { out } = await tollgate('usage', 'summary', '--company', id);
+  t.match(out, /\n {2}EUR budget +unlimited\n {2}EUR today +2 of 8 \(25 %\)\n/);
+  const { json } = await tollgate('usage', 'summary', '--company', id, '--json');
+  t.same(json.day, { spent_eur: '2', budget_eur: '8', percent: 25 });
+});
+
 t.test('refused and failed requests are told by their reasons', async (t) => {
   const at = Date.parse('2026-10-03T10:00:00Z');
   const refused = { company, at, status: 402, code: 'insufficient_quota' };
