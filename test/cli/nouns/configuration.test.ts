@@ -36,7 +36,7 @@ companies:
     assistants:
       - { name: Summary, system_prompt: Sum up., model_slug: own-chat, temperature: 0.5 }
     keys:
-      - { name: Website, scopes: [chat], value: { env: WEBSITE_KEY }, allowed_model_slugs: [own-chat], expires_at: 2099-01-31T00:00:00Z }
+      - { name: Website, scopes: [chat, rerank], value: { env: WEBSITE_KEY }, allowed_model_slugs: [own-chat], expires_at: 2099-01-31T00:00:00Z }
     users:
       - { email: Owen@customer.example, role: owner }
 operators:
@@ -64,7 +64,7 @@ t.test(
     t.notMatch(done.out, /correct horse|svc_k/, 'secrets are not printed');
     t.match(await apply(FILE), { code: 0, out: 'Nothing to change.\n' });
     t.match(await query('select prefix, scopes, allowed_model_slugs from api_keys'), [
-      { prefix: 'svc_kkkk', scopes: ['chat'], allowed_model_slugs: ['own-chat'] },
+      { prefix: 'svc_kkkk', scopes: ['chat', 'rerank'], allowed_model_slugs: ['own-chat'] },
     ]);
     t.match(await query('select email, role, password_hash is null as bare from users order by email'), [
       { email: 'olga@gate.example', role: 'operator', bare: false },

@@ -25,6 +25,8 @@ t.test('spec 2.7: a key is shown in plaintext once, at creation, and kept as its
   const [row] = await db.run(5000, (sql) => sql`select digest from api_keys where id = ${json.id}`);
   t.same(row?.digest, createHash('sha256').update(json.key).digest());
 
+  t.match((await create('--scope', 'rerank', '--json')).json, { scopes: ['rerank'] });
+
   const human = await create('--scope', 'assistants');
   t.match(human.out, /^Key created\. It is shown only this once: .*\n\n {2}key +acme_[a-z2-7]{32}\n/);
   const [, secret] = /key +acme_([a-z2-7]{32})/.exec(human.out) ?? [];
