@@ -53,8 +53,10 @@ export function textIn(value: unknown): string | null {
   return typeof value === 'string' && value !== '' ? value : null;
 }
 
+/** A number, which JSON may have as text. */
 export function numberIn(value: unknown): number | null {
-  return typeof value === 'number' ? value : null;
+  const number = textIn(value) === null ? value : Number(value);
+  return typeof number === 'number' && Number.isFinite(number) ? number : null;
 }
 
 export function textsIn(value: unknown): string[] {

@@ -169,7 +169,9 @@ class Planning implements LitellmPlan {
 
   all(own: readonly string[], now: number): void {
     const { teams, keys, oldKeys, others } = this.#tables;
-    for (const team of teams) this.#company(team, companyId('team', team.team_id), [team.team_alias, team.team_id]);
+    for (const team of teams)
+      if (team.team_id !== DASHBOARD)
+        this.#company(team, companyId('team', team.team_id), [team.team_alias, team.team_id]);
     for (const { team, ...model } of this.#found) {
       const company = team === null ? null : companyId('team', team);
       if (company === null || this.#ids.has(company)) this.models.push({ ...model, company });
@@ -204,10 +206,7 @@ class Planning implements LitellmPlan {
     const count = new Set(people.filter((each) => each !== null)).size;
     if (count > 0) notes.push(`people: ${count}`);
     if (only !== null) notes.push(`models: only ${only.join(', ') || 'none'}`);
-    notes.push(
-      'models outside the EU are allowed, as there',
-      ...without(row, [...OF_OWNER, ...BUDGETED, ...DATES, ...PEOPLE]),
-    );
+    notes.push(...without(row, [...OF_OWNER, ...BUDGETED, ...DATES, ...PEOPLE]));
     const reason = row.blocked === true ? 'blocked at LiteLLM' : (paused ?? noModels(only));
     this.#ids.add(id);
     this.companies.push({
@@ -222,22 +221,20 @@ class Planning implements LitellmPlan {
   #key(row: Row, own: readonly string[], now: number, notes: string[] = []): void {
     const name = nameFrom(row.key_alias, row.key_name, row.user_id);
     const digest = textIn(row.token) ?? '';
-    const company = this.#companyOfKey(row);
-    const expires = textIn(row.expires);
-    const expires_at = expires === null ? null : new Date(/Z|[+-]\d\d:\d\d$/.test(expires) ? expires : `${expires}Z`);
+    const expires_at = endIn(row.expires);
     const calls = callsOf(textsIn(row.allowed_routes));
-    const why = !DIGEST.test(digest)
-      ? 'its digest is not SHA-256 in hex'
-      : own.includes(digest)
-        ? 'is the key by which the gateway calls the router'
-        : expires_at !== null && !(expires_at.getTime() > now)
-          ? `ended there, ${expires_at.toISOString()}`
-          : calls.length === 0
-            ? `calls no endpoint that is here: ${nameFrom(textsIn(row.allowed_routes).join(', '))}`
-            : company === null
-              ? `its team is not there: ${nameFrom(row.team_id)}`
-              : null;
-    if (why !== null) return void this.left.push({ what: `key ${name}`, why });
+    const why = (() => {
+      if (!DIGEST.test(digest)) return 'its digest is not SHA-256 in hex';
+      if (own.includes(digest)) return 'is the key by which the gateway calls the router';
+      if (expires_at !== null && expires_at.getTime() <= now) return `ended there, ${expires_at.toISOString()}`;
+      if (calls.length === 0) return `calls no endpoint here: ${nameFrom(textsIn(row.allowed_routes).join(', '))}`;
+      return null;
+    })();
+    const company = why === null ? this.#companyOfKey(row) : null;
+    if (company === null) {
+      this.left.push({ what: `key ${name}`, why: why ?? `its team is not there: ${nameFrom(row.team_id)}` });
+      return;
+    }
     const budget = this.#budgets.get(row.budget_id) ?? {};
     const isShared = row.max_budget === null || row.max_budget === undefined;
     const merged = {
@@ -251,7 +248,7 @@ class Planning implements LitellmPlan {
     const lost = [...without(row, [...known, 'budget_id']), ...without(budget, [...BUDGETED, ...DATES, 'budget_id'])];
     this.keys.push({
       id: idOf(`key ${digest}`),
-      company: company as string,
+      company,
       digest,
       prefix: shownOf(row.key_name),
       settings: {
@@ -337,6 +334,12 @@ function noModels(slugs: readonly string[] | null): string | null {
 function callsOf(routes: readonly string[]): Scope[] {
   if (routes.length === 0 || routes.some((route) => ANY_ROUTE.test(route))) return [...CALLS];
   return CALLS.filter((scope) => routes.some((route) => ROUTES[scope].test(route)));
+}
+
+/** An instant, in UTC, as columns without a zone have it; null: never. */
+function endIn(value: unknown): Date | null {
+  const text = textIn(value);
+  return text === null || text === 'infinity' ? null : new Date(/Z|[+-]\d\d:\d\d$/.test(text) ? text : `${text}Z`);
 }
 
 /** "sk-…1a2b" of "sk-...1a2b", in the 8 characters that are kept of a key. */
