@@ -2,6 +2,7 @@ import { PRICE, readName, SLUG } from '../field.ts';
 import { generates, likelyKind, type ModelKind } from '../model.ts';
 import { type Left, nameFrom, numberIn, objectIn, type Rate, type Row, textIn, textsIn } from './litellm-rows.ts';
 import { EU_HOSTED, eachPrice, modelPrices, type NewPrices, type PriceName } from './model.ts';
+import { type ModelSizes, sizesIn } from './model-sizes.ts';
 
 /** A model of LiteLLM, which stays its router: callers name it as before, and so does the gateway. */
 export interface LitellmModel {
@@ -104,20 +105,23 @@ function modelOf(slug: string, all: readonly Deployment[], eur: Rate): LitellmMo
   const notes = mode === undefined ? ['its kind is told by its name alone'] : [];
   const prices = eachPrice((name) => {
     const known = usd[name].filter((cost) => cost !== null);
-    if (new Set(usd[name]).size > 1) notes.push(`${name} price: the highest of its ${used.length} deployments`);
-    return known.length < used.length ? null : eur(Math.max(...known), 1000n);
+    const isWhole = known.length === used.length;
+    if (new Set(usd[name]).size > 1)
+      notes.push(`${name} price: ${isWhole ? 'the highest' : 'not of all'} of its ${used.length} deployments`);
+    return isWhole ? eur(Math.max(...known), 1000n) : null;
   }) as NewPrices;
   if (Object.values(prices).some((price) => price !== null && !PRICE.test(String(price))))
     return 'has a price below 0 or above all bounds';
+  const sizes = used.reduce((least, { info, told }) => sizesIn(info, sizesIn(told, least)), {});
   const isEu = used.every(({ toldParams }) => toldParams.region_name === 'eu');
   if (!isEu) notes.push('nothing says that it runs in the EU');
   const more = new Set(used.flatMap(otherCosts));
   if (more.size > 0) notes.push(`no counterpart: ${[...more].join(', ')}`);
-  return { team: teamOf(first), slug, settings: settingsOf(upstream, kind, isEu, prices), notes };
+  return { team: teamOf(first), slug, settings: settingsOf(upstream, kind, isEu, prices, sizes), notes };
 }
 
-function settingsOf(upstream_model: string, kind: ModelKind, isEu: boolean, prices: NewPrices) {
-  return { upstream_model, kind, [EU_HOSTED]: isEu, ...modelPrices(prices) };
+function settingsOf(upstream_model: string, kind: ModelKind, isEu: boolean, prices: NewPrices, sizes: ModelSizes) {
+  return { upstream_model, kind, [EU_HOSTED]: isEu, ...modelPrices(prices), ...sizes };
 }
 
 /** USD for one token; null: nobody says. A 0 that the router tells is no price: it has it for what it does not know. */

@@ -408,8 +408,17 @@ t.test(
       res.setHeader('content-type', 'application/json').end(JSON.stringify({ data: info }));
     });
     const to = await target(t, { UPSTREAM_URL: upstream.url, UPSTREAM_API_KEY: MASTER_KEY });
-    await from.model('twice', { ...PRICED, access_groups: ['beta'] });
-    await from.model('twice', { ...PRICED, input_cost_per_token: '3e-7' }, { model_id: 'second' });
+    await from.model('twice', {
+      ...PRICED,
+      access_groups: ['beta'],
+      max_input_tokens: 128_000,
+      max_output_tokens: 16_384,
+    });
+    await from.model(
+      'twice',
+      { ...PRICED, input_cost_per_token: '3e-7', max_input_tokens: 32_000 },
+      { model_id: 'second' },
+    );
     await from.model(
       'set',
       { mode: 'chat' },
@@ -452,6 +461,9 @@ t.test(
       t.match(ran.out, `! model ${left}`);
     }
     t.match(ran.out, 'input price: the highest of its 2 deployments');
+    t.match(await to.query("select context_length, max_output_tokens from models where slug = 'twice'"), [
+      { context_length: 32_000, max_output_tokens: 16_384 },
+    ]);
     t.match(ran.out, 'no counterpart: input_cost_per_token_above_200k_tokens');
     t.match(ran.out, 'no counterpart: models not a slug');
     t.match(await to.query('select disabled_model_slugs from companies'), [
