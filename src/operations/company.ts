@@ -121,12 +121,13 @@ export async function priceFactors(sql: Sql, id: string): Promise<FactorRow[]> {
   return factorHistory(sql, id);
 }
 
-/** What the API calls of the last month would have cost with another factor. */
+/** What the API calls of the last month would have cost with another factor. @throws RefusedChange not_found */
 export async function previewPriceFactor(
   sql: Sql,
   id: string,
   factor: string,
 ): Promise<Pick<NewFactor, 'month' | 'cost_eur' | 'with_factor_eur'>> {
+  await findCompany(sql, id);
   const { month, costs } = await lastMonthByFactor(sql, id);
   const [cost, other] = [
     costs.reduce((sum, { cost_eur }) => sum + parseEur(cost_eur), 0n),

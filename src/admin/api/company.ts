@@ -1,16 +1,27 @@
-import { type Catalogue, modelState } from '../../domain/gate.ts';
+import type { Company } from '../../domain/company.ts';
+import { modelState } from '../../domain/gate.ts';
 import { comingPrices } from '../../domain/model.ts';
+import { readMoment } from '../../domain/price.ts';
 import { LIMIT_SETTINGS, PRICE_FACTOR, STRICT_CEILINGS } from '../../domain/settings/company.ts';
-import { eachPrice, OFFERED_MODEL, PRICES } from '../../domain/settings/model.ts';
+import { eachPrice, modelPrices, OFFERED_MODEL, PRICES } from '../../domain/settings/model.ts';
 import * as schema from '../../domain/settings/schema.ts';
 import { eachSetting, schemasOf } from '../../domain/settings/setting.ts';
-import { changeCompany, createCompany, pauseCompany, resumeCompany } from '../../operations/company.ts';
+import {
+  changeCompany,
+  createCompany,
+  pauseCompany,
+  previewPriceFactor,
+  priceFactors,
+  resumeCompany,
+  schedulePriceFactor,
+  withdrawPriceFactor,
+} from '../../operations/company.ts';
 import { findCompany } from '../../store/company/company.ts';
 import type { ModelRow } from '../../store/company/model.ts';
 import { readCompany } from '../../store/gateway/directory.ts';
 import { companiesAfter, modelsAfter } from '../../store/lists/cursor.ts';
 import { noun } from './frame/noun.ts';
-import { type ApiOperation, getList, post } from './frame/operation.ts';
+import { type ApiOperation, get, getList, pageOfAll, post, remove } from './frame/operation.ts';
 import * as resource from './frame/resources.ts';
 
 const companies = noun({
@@ -39,6 +50,17 @@ const model = schema.object({
     'prices that begin at a date',
   ),
 });
+
+const priceFactor = schema.object({
+  id: schema.id,
+  company_id: schema.id,
+  valid_from: schema.instant,
+  factor: schema.priceFactor,
+  changed_by: schema.string,
+  created_at: schema.instant,
+  begun: { type: 'boolean', description: 'false: it can be withdrawn' },
+});
+const FACTORS = `${companies.one}/price-factors`;
 
 export const companyOperations: readonly ApiOperation[] = [
   companies.list({
@@ -89,14 +111,50 @@ export const companyOperations: readonly ApiOperation[] = [
       return { rows: rows.map((row) => modelOf(catalogue, row)), next };
     },
   }),
+  getList('listPriceFactors', FACTORS, {
+    summary:
+      'The factors on the prices of a company: those to come, the present one and those before, the latest first. None: always 1',
+    action: 'model.read',
+    row: priceFactor,
+    read: async (sql, _call, range, id) => pageOfAll(range, await priceFactors(sql, id)),
+  }),
+  post('addPriceFactor', FACTORS, {
+    summary:
+      'Let a factor on the prices of a company begin at a date, five seconds from now or later, in place of one that was to begin then',
+    action: 'company.limit',
+    body: schema.object({ valid_from: schema.moment, factor: schema.priceFactor }),
+    answer: priceFactor,
+    status: 201,
+    run: (sql, call) =>
+      schedulePriceFactor(sql, call, call.params.company as string, call.body.factor, readMoment(call.body.valid_from)),
+  }),
+  get('previewPriceFactor', `${FACTORS}/preview`, {
+    summary: 'What the API calls of the last month would have cost a company with another factor on its prices',
+    action: 'model.read',
+    query: schema.object({ factor: schema.priceFactor }),
+    answer: schema.object({ month: schema.month, cost_eur: schema.sum, with_factor_eur: schema.sum }),
+    run: (sql, call) => previewPriceFactor(sql, call.params.company as string, call.query.factor),
+  }),
+  remove('withdrawPriceFactor', `${FACTORS}/{factor}`, {
+    summary: 'Withdraw a price factor that has not begun',
+    action: 'company.limit',
+    run: (sql, { params }) => withdrawPriceFactor(sql, params.company as string, { id: params.factor as string }),
+  }),
 ];
 
-/** A model as its company may see it: without the name that the upstream knows it by. */
-function modelOf(catalogue: Catalogue, row: ModelRow): object {
+/** A model as its company may see it: without the name that the upstream knows it by, at the prices that it pays. */
+function modelOf(catalogue: Company, row: ModelRow): object {
   const { upstream_model: _, company_id: company, ...model } = row;
   const models = company === null ? catalogue.sharedModels : catalogue.ownModels;
+  const paid = catalogue.factors === null ? undefined : models.get(row.slug)?.prices.texts;
   const coming = [...comingPrices(models.get(row.slug))].map(({ from, model: { prices } }) => {
     return { valid_from: new Date(from), ...eachPrice((name) => prices.texts[name]) };
   });
-  return { ...model, own: company !== null, state: modelState(catalogue, row.slug, company === null), coming };
+  return {
+    ...model,
+    ...(paid && modelPrices(paid)),
+    own: company !== null,
+    state: modelState(catalogue, row.slug, company === null),
+    coming,
+  };
 }

@@ -54,6 +54,10 @@ const answered = schema.object({
     description: 'the company whose own model it was; null: the shared model',
   },
   ...orNone,
+  factor: {
+    ...schema.orNull(schema.priceFactor),
+    description: 'the factor of the company, which is in these prices; null: there was no such model',
+  },
 });
 
 const PATH = '/models/{model}/prices';

@@ -1,5 +1,6 @@
+import type { Company } from '../../domain/company.ts';
 import { readSlug } from '../../domain/field.ts';
-import { type Catalogue, listModels as listedModels, type ModelState, modelState } from '../../domain/gate.ts';
+import { listModels as listedModels, type ModelState, modelState } from '../../domain/gate.ts';
 import type { Words } from '../../domain/language/en.ts';
 import { wordsOf } from '../../domain/language/language.ts';
 import { ENGLISH } from '../../domain/languages.ts';
@@ -45,8 +46,10 @@ async function companyPage(c: PageContext): Promise<Response> {
   const found = pageOf(models, query);
   const price = (name: PriceName) => (model: ModelRow) => {
     if (name === 'output' && !generates(model.kind)) return muted(frame.none);
-    const now = pricesOf<string | null>(model)[name];
-    return html`${now === null ? muted(words.asInput) : priceText(c, unit, now)}${coming(c, company, model, unit, name)}`;
+    const [list, now] = [pricesOf<string | null>(model)[name], paid(company, model)[name]];
+    const isListed = list !== null && list !== now && may(c.var.session.user, 'company.limit', id);
+    const before = isListed ? html`<small class="muted coming">list price ${priceText(c, unit, list)}</small>` : '';
+    return html`${now === null ? muted(words.asInput) : priceText(c, unit, now)}${before}${coming(c, company, model, unit, name)}`;
   };
   const next = (model: ModelRow) =>
     [...comingPrices(modelOf(company, model))].map(({ model: { prices } }) => prices.texts);
@@ -101,10 +104,16 @@ function pageOf(models: readonly ModelRow[], { search, descending, page: asked }
   return { rows: matching.slice((page - 1) * PAGE_ROWS, page * PAGE_ROWS), total: matching.length, page };
 }
 
+/** What the company pays for a model now: with its factor. */
+function paid(company: Company, model: ModelRow) {
+  const factored = company.factors === null ? undefined : modelOf(company, model)?.prices.texts;
+  return factored ?? pricesOf<string | null>(model);
+}
+
 /** The prices of a model that begin at a date; without one where there is none before. */
-function coming(c: PageContext, company: Catalogue, model: ModelRow, unit: PriceUnit, name: PriceName): Html[] {
+function coming(c: PageContext, company: Company, model: ModelRow, unit: PriceUnit, name: PriceName): Html[] {
   const { format } = c.var;
-  let before = pricesOf<string | null>(model)[name];
+  let before: string | null = paid(company, model)[name];
   return [...comingPrices(modelOf(company, model))].flatMap(({ from, model: { prices } }) => {
     const text = prices.texts[name];
     const isSame = text === null && before === null;
@@ -115,7 +124,7 @@ function coming(c: PageContext, company: Catalogue, model: ModelRow, unit: Price
   });
 }
 
-function modelOf({ sharedModels, ownModels }: Catalogue, { slug, company_id }: ModelRow): Model | undefined {
+function modelOf({ sharedModels, ownModels }: Company, { slug, company_id }: ModelRow): Model | undefined {
   return (company_id === null ? sharedModels : ownModels).get(slug);
 }
 
@@ -127,7 +136,7 @@ const TONES = {
   blocked: 'warn',
 } as const satisfies Readonly<Record<ModelState, unknown>>;
 
-function stateOf({ states }: Words['models'], company: Catalogue, { slug, company_id }: ModelRow): Html {
+function stateOf({ states }: Words['models'], company: Company, { slug, company_id }: ModelRow): Html {
   const state = modelState(company, slug, company_id === null);
   const [word, why] = states[state];
   return html`${badge(TONES[state], word)}${why === '' ? '' : html`<br>${muted(why)}`}`;

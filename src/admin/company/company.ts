@@ -15,6 +15,7 @@ import { settingFields } from '../page/setting.ts';
 import { buyerCard, ceilingsCard, membersCard, saving, setSettings, settingCard, settingsCard } from './ceiling.ts';
 import { endCards } from './company-end.ts';
 import { companyPauseCard, pauseCompanyForm, resumeCompanyForm } from './pause.ts';
+import { priceFactorCard, priceFactorRoutes } from './price-factor.ts';
 
 const BASE = '/companies/:company';
 
@@ -55,6 +56,7 @@ export const companyRoutes: readonly Route[] = [
     handle: saving(NAME, changeAsOperator),
     page: settingsPage,
   },
+  ...priceFactorRoutes(settingsPage),
 ];
 
 /** Headings of the list by the order that a click on them gives. */
@@ -151,6 +153,7 @@ ${buyerCard(c, company, form)}
 ${c.var.closedAt === null ? elsewhere : ''}
 ${ceilingsCard(c, company, form)}
 ${limitsCard(c, company, form)}
+${await priceFactorCard(c, company, form)}
 ${
   mayNow(c, 'company.rename')
     ? settingCard(c, {

@@ -1,7 +1,14 @@
 import { lines, readEmail, readName } from '../../domain/field.ts';
 import { generates } from '../../domain/model.ts';
 import { type PriceUnit, readPriceIn } from '../../domain/price.ts';
-import { DISABLED, LIMIT_SETTINGS, NAME, OWNERS_SETTINGS, STRICT_CEILINGS } from '../../domain/settings/company.ts';
+import {
+  DISABLED,
+  LIMIT_SETTINGS,
+  NAME,
+  OWNERS_SETTINGS,
+  PRICE_FACTOR,
+  STRICT_CEILINGS,
+} from '../../domain/settings/company.ts';
 import { NEW_KEY, SCOPED } from '../../domain/settings/key.ts';
 import { eachPrice, modelPrices, PRICE_NAMES, type PriceName, pricesOf } from '../../domain/settings/model.ts';
 import { type Onboarding, onboardOnce } from '../../operations/onboarding.ts';
@@ -65,6 +72,7 @@ ${settingFields(state, SCOPED, NEW_KEY)}</fieldset>
 <p class="hint">The company’s owners cannot exceed them.</p>
 ${settingFields(state, STRICT_CEILINGS, null)}</fieldset>
 <fieldset><legend>Models and prices</legend>
+${settingFields(state, PRICE_FACTOR, null)}
 ${unitInput(unit)}${modelFields(c, state, models, unit)}</fieldset>
 <div class="actions"><button class="primary">Create company</button> <a class="button quiet" href="/companies">Cancel</a></div></form></section>`;
   return page(c, TITLE, body);
@@ -87,7 +95,7 @@ ${field(state, { name: 'own_prices', label: 'Prices of its own', type: 'textarea
 ${models.map((model) => ownPriceFields(c, state, model, unit))}</details>`;
 }
 
-const SETTINGS = { ...NAME, ...OWNERS_SETTINGS, ...LIMIT_SETTINGS, ...STRICT_CEILINGS, ...DISABLED };
+const SETTINGS = { ...NAME, ...OWNERS_SETTINGS, ...LIMIT_SETTINGS, ...STRICT_CEILINGS, ...PRICE_FACTOR, ...DISABLED };
 /** The names of the fields for a model. */
 const priceOf = (slug: string) => (name: PriceName) => `${name}:${slug}`;
 

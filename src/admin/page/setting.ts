@@ -34,14 +34,15 @@ function control(
   if (kind === 'switch') return checkbox(state, { ...common, checked: value === true });
   if (spec.box !== undefined) return checkbox(state, { ...common, checked: value === spec.box[1] });
   if (choices !== undefined) return select(state, { ...common, choices, value: text });
-  const required = isNullable !== true;
+  const required = isNullable !== true && kind !== 'factor'; // of something new: 1
   if (kind === 'instant') return field(state, { ...common, type: 'date', value: text });
   if (kind === 'amount') {
     return field(state, { ...common, required, inputmode: 'decimal', value: isLimited(text || null) ? text : '' });
   }
   if (spec.rows !== undefined) return field(state, { ...common, ...several, required, value: text });
   const plain = { ...common, required, value: text };
-  return field(state, kind === 'number' ? { ...plain, inputmode: spec.inputmode ?? 'numeric' } : plain);
+  const isNumber = kind === 'number' || kind === 'factor';
+  return field(state, isNumber ? { ...plain, inputmode: spec.inputmode ?? 'numeric' } : plain);
 }
 
 /** Reads the controls of settings. A choice that the form does not have stays as it is. */
@@ -62,6 +63,7 @@ function readControl(
   }
   if (box !== undefined) return form.checked(name) ? box[1] : box[0];
   if (choices !== undefined && !isNeeded && !form.values.has(name)) return undefined;
+  if (kind === 'factor') return form.optional(name, form.numeric(read)) ?? undefined;
   const reader = kind === 'amount' || kind === 'number' ? form.numeric(read) : read;
   return isNullable ? form.optional(name, reader) : form.required(name, reader);
 }

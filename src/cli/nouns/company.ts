@@ -1,20 +1,39 @@
 import { isLimited } from '../../domain/budget.ts';
-import { readEmail, readName, readScope, readSlug, readUuid } from '../../domain/field.ts';
+import { readEmail, readName, readPriceFactor, readScope, readSlug, readUuid } from '../../domain/field.ts';
 import { DISABLED_MODELS } from '../../domain/gate.ts';
 import { SCOPES, USUAL_SCOPES } from '../../domain/key.ts';
-import { CEILINGS, COMPANY, COMPANY_SETTINGS, DISABLED, LIMIT_SETTINGS } from '../../domain/settings/company.ts';
+import { type Moment, readMoment } from '../../domain/price.ts';
+import {
+  CEILINGS,
+  COMPANY,
+  COMPANY_SETTINGS,
+  DISABLED,
+  LIMIT_SETTINGS,
+  PRICE_FACTOR,
+} from '../../domain/settings/company.ts';
 import { scopesOf } from '../../domain/settings/key.ts';
 import { limitTexts } from '../../domain/settings/limit-text.ts';
 import { actorName } from '../../domain/wording/change-text.ts';
-import { changeCompany, createCompany, pauseCompany, resumeCompany } from '../../operations/company.ts';
+import {
+  changeCompany,
+  createCompany,
+  pauseCompany,
+  previewPriceFactor,
+  priceFactors,
+  resumeCompany,
+  schedulePriceFactor,
+  withdrawPriceFactor,
+} from '../../operations/company.ts';
 import { onboardCompany } from '../../operations/onboarding.ts';
 import { readOwnPrice } from '../../operations/own-price.ts';
 import { Problem } from '../../operations/problem.ts';
-import { type CompanyRow, listCompanies } from '../../store/company/company.ts';
+import { type CompanyChanges, type CompanyRow, listCompanies } from '../../store/company/company.ts';
+import type { FactorRow } from '../../store/company/price-factor.ts';
 import type { MadeInvitation } from '../../store/users/invitation.ts';
 import {
   ArgumentError,
   type Command,
+  type Context,
   command,
   Failure,
   optional,
@@ -24,10 +43,10 @@ import {
 } from '../frame/command.ts';
 import { commandsOf } from '../frame/noun.ts';
 import { callerOf, changeOptions, newOptions, optionText } from '../frame/setting.ts';
-import { card, instant, minute, sections, yesNo } from '../frame/text.ts';
+import { card, instant, listing, minute, sections, yesNo, zoned } from '../frame/text.ts';
 import { invitationLinks } from './user.ts';
 
-const SETTINGS = { ...COMPANY_SETTINGS, ...CEILINGS, ...LIMIT_SETTINGS };
+const SETTINGS = { ...COMPANY_SETTINGS, ...CEILINGS, ...LIMIT_SETTINGS, ...PRICE_FACTOR };
 
 /** Options for the settings of a company that is created. */
 const newCompany = newOptions(SETTINGS);
@@ -117,19 +136,66 @@ export const companyCommands: readonly Command[] = [
       return { json: { ...done.company, invitation: { ...invitation, link }, key: done.key }, text };
     },
   }),
-  companies.set({
-    summary: 'change name, budget, EU gate, ceilings, limits, models of a company, or what its members may do',
+  command({
+    name: 'company set',
+    summary: 'change name, budget, EU gate, ceilings, limits, prices, models of a company, or what its members may do',
     operand: companyId,
     options: {
       ...changeOptions(SETTINGS),
+      from: optional(
+        '--from DATE',
+        readMoment,
+        'when the price factor begins: a date in the billing time zone, or an ISO time',
+      ),
       disable: repeated('--disable-model SLUG', readSlug, 'hide and refuse this model; may be repeated'),
       enable: repeated('--enable-model SLUG', readSlug, 'allow this model again; may be repeated'),
     },
     notes: 'Running gateways apply the change within one second.',
-    change(sql, caller, values, id) {
+    async run(context, { from, ...values }, id) {
       const both = values.disable.find((slug) => values.enable.includes(slug));
       if (both !== undefined) throw new ArgumentError(`${both} is both disabled and enabled; choose one`);
-      return changeCompany(sql, caller, id, someChange(values));
+      const changes = someChange(values);
+      if (from !== undefined) return setFrom(context, id, changes, from);
+      const company = await context.transact((sql) => changeCompany(sql, callerOf(context, COMPANY), id, changes));
+      return { json: company, text: show('Company changed.', company) };
+    },
+  }),
+  command({
+    name: 'company factor',
+    summary: 'show the present, past and coming factors on the prices of a company',
+    operand: companyId,
+    options: {
+      with: optional('--with N', readPriceFactor, 'show what the last month would have cost with this factor instead'),
+    },
+    notes: 'Times are those of BILLING_TIMEZONE; with --json they are in UTC.',
+    async run({ transact, config }, { with: factor }, id) {
+      if (factor !== undefined) {
+        const preview = await transact((sql) => previewPriceFactor(sql, id, factor));
+        const { month, cost_eur, with_factor_eur } = preview;
+        const cells = { 'EUR as booked': cost_eur, [`EUR with the factor ${factor}`]: with_factor_eur };
+        return { json: preview, text: card(`API calls of ${month}. Nothing is changed.`, cells) };
+      }
+      const rows = await transact((sql) => priceFactors(sql, id));
+      const columns = {
+        FROM: ({ valid_from }: FactorRow) => zoned(valid_from, config.billingTimezone),
+        FACTOR: ({ factor }: FactorRow) => factor,
+        STATE: ({ begun }: FactorRow) => (begun ? 'begun' : 'to come'),
+        BY: ({ changed_by }: FactorRow) => actorName(changed_by),
+      };
+      const text = listing(rows, columns, 'The price factor of this company was always 1.', ['FACTOR']);
+      return { json: rows.map(factorJson), text };
+    },
+  }),
+  command({
+    name: 'company withdraw',
+    summary: 'withdraw a price factor that has not begun',
+    operand: companyId,
+    options: {
+      from: required('--from DATE', readMoment, 'when it would begin, as "tollgate company factor" shows it'),
+    },
+    async run({ transact, config }, { from }, id) {
+      const row = await transact((sql) => withdrawPriceFactor(sql, id, { from }));
+      return { json: factorJson(row), text: factorCard('The price factor is withdrawn.', row, config.billingTimezone) };
     },
   }),
   companies.list({
@@ -145,6 +211,7 @@ export const companyCommands: readonly Command[] = [
         'DISABLED MODELS': (company: CompanyRow) => company[DISABLED_MODELS].join(', ') || '-',
       }),
       ...limitColumn(companies, (company) => limitTexts(company, PLAIN)),
+      ...(companies.some(hasFactor) && { 'PRICE FACTOR': ({ price_factor }: CompanyRow) => price_factor }),
       ...(companies.some(({ closed_at }) => closed_at !== null) && {
         'CLOSED (UTC)': ({ closed_at }: CompanyRow) => minute(closed_at),
       }),
@@ -153,7 +220,7 @@ export const companyCommands: readonly Command[] = [
       }),
     }),
     empty: 'There are no companies; "tollgate company create" adds one.',
-    right: ['EUR PER MONTH'],
+    right: ['EUR PER MONTH', 'PRICE FACTOR'],
   }),
   companies.pause({
     summary: 'refuse all keys of a company with 403 until it is resumed',
@@ -170,6 +237,36 @@ export const companyCommands: readonly Command[] = [
     change: (sql, _caller, _values, id) => resumeCompany(sql, id),
   }),
 ];
+
+/** Lets a price factor begin at a date. @throws ArgumentError when something else is to change */
+async function setFrom(context: Context, id: string, { price_factor: factor, ...more }: CompanyChanges, from: Moment) {
+  const isMore = Object.values(more)
+    .flat()
+    .some((value) => value !== undefined);
+  if (factor == null || isMore) {
+    throw new ArgumentError('only --price-factor can begin at a date; change the rest in another command');
+  }
+  const caller = callerOf(context, COMPANY);
+  const row = await context.transact((sql) => schedulePriceFactor(sql, caller, id, factor, from));
+  const zone = context.config.billingTimezone;
+  return {
+    json: factorJson(row),
+    text: factorCard('The price factor begins at its date, on every gateway.', row, zone),
+  };
+}
+
+/** A factor with its members named as the columns of `company_price_factors`. */
+function factorJson({ id: _, created_at: _at, ...factor }: FactorRow) {
+  return factor;
+}
+
+function factorCard(sentence: string, { company_id, factor, valid_from }: FactorRow, zone: string): string {
+  return card(sentence, { company: company_id, 'price factor': factor, from: zoned(valid_from, zone) });
+}
+
+function hasFactor({ price_factor: factor }: CompanyRow): boolean {
+  return factor !== null && factor !== '1';
+}
 
 /** Members of an onboarding beside the settings, by their options. */
 const OPTIONS: Readonly<Record<string, string>> = {

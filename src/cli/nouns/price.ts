@@ -40,7 +40,11 @@ export const priceCommands: readonly Command[] = [
     summary: 'show the present, past and coming prices of a model',
     operand: slug,
     options: {
-      company: optional('--company ID', readUuid, 'what this company pays: the price of its own model, if it has one'),
+      company: optional(
+        '--company ID',
+        readUuid,
+        'what this company pays: the price of its own model, if it has one; with --at times its price factor',
+      ),
       at: optional(
         '--at DATE',
         readMoment,
@@ -126,9 +130,12 @@ function showAnswers(answers: readonly PriceAnswer[], zone: string): string {
   const columns = {
     AT: ({ from }: PriceAnswer) => zoned(from, zone),
     ...priceColumns(answers, (row) => row, 'no model'),
+    ...(answers.some(({ factor }) => factor !== null && factor !== '1') && {
+      FACTOR: ({ factor }: PriceAnswer) => factor,
+    }),
     MODEL: ({ company_id, input }: PriceAnswer) =>
       input === null ? '-' : company_id === null ? 'shared' : "the company's own",
     SINCE: ({ valid_from }: PriceAnswer) => valid_from && zoned(valid_from, zone),
   };
-  return listing(answers, columns, '', PRICE_HEADINGS);
+  return listing(answers, columns, '', [...PRICE_HEADINGS, 'FACTOR']);
 }

@@ -9,6 +9,7 @@ import {
   cachedSums,
   compared,
   explained,
+  lastInstantOf,
   type ModelChange,
   type Movers,
   moversJson,
@@ -86,8 +87,8 @@ export interface AllChange {
 const MOST_MOVERS = 20;
 
 /**
- * Why all companies together spent more or less, and who. A company's own model has its own price: its calls are taken
- * from those of the others.
+ * Why all companies together spent more or less, and who. A company's own model has its own price, and companies with a
+ * factor on their prices have one together with those of the same factor: their calls are taken from those of the others.
  * @param model null: all
  */
 export async function readAllChange(
@@ -98,15 +99,20 @@ export async function readAllChange(
 ): Promise<AllChange> {
   const at = atOf({ before, after });
   const all = { company: null, filters: { ...NO_FILTERS, model }, range: { before, after }, measures: SUMMED };
-  const owned = sql`(company_id, model_slug) in (select company_id, slug from owned)`;
+  const isOwn = sql`(company_id, model_slug) in (select company_id, slug from owned)`;
+  const apart = sql`(${isOwn} or company_id in (select company_id from factored))`;
   const asks = await asksForCached(sql);
-  const ofOwn = { columns: ['company_id', 'model_slug'], holds: owned } as const;
+  const ofOwn = { columns: ['company_id', 'model_slug'], holds: apart } as const;
   const cached = readCached(sql, asks, { ...all, by: ['model_slug'] });
   const ownCached = readCached(sql, asks, { ...all, where: ofOwn, by: ['company_id', 'model_slug'] });
   const summed = CACHED.map((name) => `sum(${name}) as ${name}`).join(', ');
   type Row = { models: Parameters<typeof compared>[1]; by_time: readonly TimeCost[] };
   const [{ models, by_time }] = await sql<[Row]>`
     with owned as materialized (select distinct slug, company_id from model_prices where company_id is not null),
+    factored as materialized (
+      select company_id, trim_scale(factor)::text as factor from (
+        select distinct company_id, ${sql.unsafe(lastInstantOf('asked'))} as at from company_price_factors, (select ${before.to}::date as asked) as day) c,
+        price_factor(company_id, at)),
     own as materialized (${readCube(sql, { ...all, where: ofOwn, by: ['company_id', 'model_slug'] })}),
     whole as materialized (${readCube(sql, { ...all, by: [at, 'model_slug'] })}),
     shared as (
@@ -121,11 +127,16 @@ export async function readAllChange(
     )
     select ${timesJson(sql, sql.unsafe(at), sql`whole`)} as by_time,
       coalesce(jsonb_agg(m), '[]') as models from (
-      select time, null::uuid as company_id, model_slug as model, ${textSums(sql)}, ${cachedSums(sql)}
-      from shared left join shared_cached using (time, model_slug) group by 1, 3 having sum(requests) > 0
-      union all select time, company_id, model_slug, ${textSums(sql)}, ${cachedSums(sql)}
-      from own left join own_cached using (time, company_id, model_slug) group by 1, 2, 3) m`;
-  const lines = await compared(sql, models, ({ company_id: company }) => ({ company, until: before.to }));
+      select time, null::uuid as company_id, '1' as factor, model_slug as model, ${textSums(sql)}, ${cachedSums(sql)}
+      from shared left join shared_cached using (time, model_slug) group by 1, 4 having sum(requests) > 0
+      union all select time, case when ${isOwn} then company_id end, case when ${isOwn} then '1' else factor end, model_slug, ${textSums(sql)},
+        ${sql.unsafe(summed)}
+      from own left join own_cached using (time, company_id, model_slug) left join factored using (company_id) group by 1, 2, 3, 4) m`;
+  const lines = await compared(sql, models, ({ company_id: company, factor }) => ({
+    company,
+    factor,
+    until: before.to,
+  }));
   const by_company = model === null ? await readMovers(sql, { before, after }, most) : null;
   return { ...explained(lines), by_time, by_company };
 }

@@ -58,6 +58,8 @@ interface ModelSums extends UsageSums {
   readonly time: 0 | 1;
   readonly model: string;
   readonly company_id: string | null;
+  /** Of companies with a factor on the shared price; absent: 1, or the company is named. */
+  readonly factor?: string;
   /** Absent where no price asks for them; null: not told. */
   readonly cached_tokens?: number | null;
   readonly cache_write_tokens?: number | null;
@@ -170,6 +172,8 @@ export function moversJson(
 /** Whose price is the reference of a model. */
 interface Asked {
   readonly company: string | null;
+  /** Of companies that are not named, on the shared price. */
+  readonly factor?: string | undefined;
   /** The price at the end of this day, or the first one after it. */
   readonly until: string;
 }
@@ -182,7 +186,9 @@ export async function compared(
   models: readonly ModelSums[],
   askedOf: (model: ModelSums) => Asked,
 ): Promise<Compared[]> {
-  const groups = [...Map.groupBy(models, ({ model, company_id }) => `${model} ${company_id}`).values()];
+  const groups = [
+    ...Map.groupBy(models, ({ model, company_id, factor }) => `${model} ${company_id} ${factor}`).values(),
+  ];
   const prices = await referencePrices(
     sql,
     groups.map(([first]) => ({ ...askedOf(first as ModelSums), model: (first as ModelSums).model })),
@@ -216,20 +222,27 @@ async function referencePrices(
 ): Promise<(Prices | null)[]> {
   type Row = { input: string | null; output: string | null; cache_read: string | null; cache_write: string | null };
   const rows = await sql<Row[]>`
-    select ${PRICE_NAMES.map((name, at) => sql`${at === 0 ? sql`` : sql`, `}trim_scale(case when p.input is null then n.${sql(name)} else p.${sql(name)} end)::text as ${sql(name)}`)}
+    select ${PRICE_NAMES.map((name, at) => sql`${at === 0 ? sql`` : sql`, `}trim_scale(a.factor * case when p.input is null then n.${sql(name)} * f.factor else p.${sql(name)} end)::text as ${sql(name)}`)}
     from (
-      select *, least(${sql.unsafe(dayBegins('until + 1'))} - interval '1 microsecond', now()) as at
+      select *, ${sql.unsafe(lastInstantOf('until'))} as at
       from unnest(${asked.map(({ model }) => model)}::text[], ${asked.map(({ company }) => company)}::uuid[],
-        ${asked.map(({ until }) => until)}::date[]) with ordinality as a (model, company, until, place)) a
+        ${asked.map(({ until }) => until)}::date[], ${asked.map(({ factor = '1' }) => factor)}::numeric[])
+        with ordinality as a (model, company, until, factor, place)) a
     left join lateral model_price(a.model, a.company, a.at) p on true
     left join lateral (
-      select ${sql(PRICE_NAMES)} from model_prices m
+      select m.valid_from, ${sql(PRICE_NAMES)} from model_prices m
       where m.slug = a.model and (m.company_id is null or m.company_id = a.company) and m.valid_from > a.at and m.input is not null
       order by m.valid_from, m.company_id nulls last limit 1) n on p.input is null
+    left join lateral price_factor(a.company, n.valid_from) f on p.input is null
     order by place`;
   return rows.map(({ input, output, cache_read, cache_write }) =>
     input === null || output === null ? null : parsePrices(input, output, cache_read, cache_write),
   );
+}
+
+/** The last instant of a day whose price can be known. @param day an expression */
+export function lastInstantOf(day: string): string {
+  return `least(${dayBegins(`${day} + 1`)} - interval '1 microsecond', now())`;
 }
 
 /** The change of all models, and of each; a model with several prices is one line. */
