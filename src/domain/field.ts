@@ -35,7 +35,7 @@ export const EUR = /^\d{1,12}(\.\d{1,15})?$/;
 /** EUR per 1000 tokens. */
 export const PRICE = /^\d{1,6}(\.\d{1,12})?$/;
 /** Above 0, which `readPriceFactor` and the schema say besides. */
-export const PRICE_FACTOR = /^(\d{1,3}(\.\d{1,6})?|1000(\.0{1,6})?)$/;
+export const FACTOR = /^(\d{1,3}(\.\d{1,6})?|1000(\.0{1,6})?)$/;
 export const MONTH = /^[12]\d{3}-(0[1-9]|1[0-2])$/;
 /** The highest values that settings may have; the lowest is 1. */
 export const MOST = {
@@ -121,7 +121,7 @@ export const readPrice = matching(
 
 /** The factor of a company on its prices, as exact decimal text. */
 export function readPriceFactor(text: string): string {
-  const isRight = PRICE_FACTOR.test(text) && Number(text) > 0 && Number(text) <= 1000;
+  const isRight = FACTOR.test(text) && Number(text) > 0 && Number(text) <= 1000;
   return isRight ? text : refuse('must be a number above 0, 1000 at most, with 6 decimals at most, such as 0.9', text);
 }
 

@@ -32,7 +32,7 @@ async function startOne(): Promise<string> {
 const urls = [await startOne(), await startOne()];
 const history = [
   ['0.37', '1.013'],
-  ['0.000000000001', '2.5'],
+  ['0.00000000001', '2.5'],
   ['3.75', '0'],
 ] as const;
 
@@ -77,6 +77,45 @@ t.test('every call costs the price that is in force when it is admitted, on both
       { shown: string },
     ];
   t.equal(shown, '0.37', "the database's clock has not reached the dates");
+});
+
+t.test('the factor of a company begins at its date likewise, on both', async (t) => {
+  const [{ rows: earlier }] = await world.sql<[{ rows: number }]>`select count(*)::integer as rows from api_usage`;
+  const load = startLoad({ urls: () => urls, key: world.key, workers: 8, kinds: ['stream', 'plain'], restMs: 3 });
+  await load.more(40, 'without a factor');
+  const began = clock() + 1500;
+  const dates = [began, began + 400];
+  for (const [i, factor] of ['0.9', '1.2'].entries()) {
+    await world.sql`insert into company_price_factors (company_id, valid_from, factor)
+      values (${world.company}, ${new Date(dates[i] as number)}, ${factor})`;
+  }
+  await world.model('told-too', 'internal-chat');
+  for (const url of urls) await world.served({ url }, 'told-too');
+  t.ok(clock() < began, 'both know the factors before they begin');
+  proxy.freeze();
+  await until(clock, 'the last factor begins', (now) => now > (dates[1] as number) + 100);
+  await load.more(60, 'at the last factor');
+  const answered = (await load.stop()).filter(({ status }) => status === 200).length;
+  proxy.thaw();
+  const rows = await until(
+    () => world.sql<{ at: Date; input: string; list: string; factor: string; cost: string }[]>`
+      select occurred_at as at, trim_scale(price_input)::text as input, f.factor::text as factor
+      from api_usage, price_factor(company_id, occurred_at) f where company_id = ${world.company} order by occurred_at offset ${earlier}`,
+    'the ledger has every call',
+    ({ length }) => length >= answered,
+  );
+  const seen = new Set<number>();
+  for (const { at, input, factor } of rows) {
+    const n = dates.filter((date) => date <= at.getTime()).length;
+    seen.add(n);
+    const expected = [
+      ['3.75', '1'],
+      ['3.375', '0.9'],
+      ['4.5', '1.2'],
+    ][n];
+    if (input !== expected?.[0] || factor !== expected[1]) t.fail(`${at.toISOString()}: ${input}, ${factor}`);
+  }
+  t.same([...seen].sort(), [0, 1, 2], 'calls at each factor');
 });
 
 t.test('a strict budget reserves with the price of the admission', async (t) => {

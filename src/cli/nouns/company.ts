@@ -160,44 +160,6 @@ export const companyCommands: readonly Command[] = [
       return { json: company, text: show('Company changed.', company) };
     },
   }),
-  command({
-    name: 'company factor',
-    summary: 'show the present, past and coming factors on the prices of a company',
-    operand: companyId,
-    options: {
-      with: optional('--with N', readPriceFactor, 'show what the last month would have cost with this factor instead'),
-    },
-    notes: 'Times are those of BILLING_TIMEZONE; with --json they are in UTC.',
-    async run({ transact, config }, { with: factor }, id) {
-      if (factor !== undefined) {
-        const preview = await transact((sql) => previewPriceFactor(sql, id, factor));
-        const { month, cost_eur, with_factor_eur } = preview;
-        const cells = { 'EUR as booked': cost_eur, [`EUR with the factor ${factor}`]: with_factor_eur };
-        return { json: preview, text: card(`API calls of ${month}. Nothing is changed.`, cells) };
-      }
-      const rows = await transact((sql) => priceFactors(sql, id));
-      const columns = {
-        FROM: ({ valid_from }: FactorRow) => zoned(valid_from, config.billingTimezone),
-        FACTOR: ({ factor }: FactorRow) => factor,
-        STATE: ({ begun }: FactorRow) => (begun ? 'begun' : 'to come'),
-        BY: ({ changed_by }: FactorRow) => actorName(changed_by),
-      };
-      const text = listing(rows, columns, 'The price factor of this company was always 1.', ['FACTOR']);
-      return { json: rows.map(factorJson), text };
-    },
-  }),
-  command({
-    name: 'company withdraw',
-    summary: 'withdraw a price factor that has not begun',
-    operand: companyId,
-    options: {
-      from: required('--from DATE', readMoment, 'when it would begin, as "tollgate company factor" shows it'),
-    },
-    async run({ transact, config }, { from }, id) {
-      const row = await transact((sql) => withdrawPriceFactor(sql, id, { from }));
-      return { json: factorJson(row), text: factorCard('The price factor is withdrawn.', row, config.billingTimezone) };
-    },
-  }),
   companies.list({
     summary: 'list all companies and their settings',
     options: {},
@@ -235,6 +197,44 @@ export const companyCommands: readonly Command[] = [
     operand: companyId,
     options: {},
     change: (sql, _caller, _values, id) => resumeCompany(sql, id),
+  }),
+  command({
+    name: 'company factor',
+    summary: 'show the present, past and coming factors on the prices of a company',
+    operand: companyId,
+    options: {
+      with: optional('--with N', readPriceFactor, 'show what the last month would have cost with this factor instead'),
+    },
+    notes: 'Times are those of BILLING_TIMEZONE; with --json they are in UTC.',
+    async run({ transact, config }, { with: factor }, id) {
+      if (factor !== undefined) {
+        const preview = await transact((sql) => previewPriceFactor(sql, id, factor));
+        const { month, cost_eur, with_factor_eur } = preview;
+        const cells = { 'EUR as booked': cost_eur, [`EUR with the factor ${factor}`]: with_factor_eur };
+        return { json: preview, text: card(`API calls of ${month}. Nothing is changed.`, cells) };
+      }
+      const rows = await transact((sql) => priceFactors(sql, id));
+      const columns = {
+        FROM: ({ valid_from }: FactorRow) => zoned(valid_from, config.billingTimezone),
+        FACTOR: ({ factor }: FactorRow) => factor,
+        STATE: ({ begun }: FactorRow) => (begun ? 'begun' : 'to come'),
+        BY: ({ changed_by }: FactorRow) => actorName(changed_by),
+      };
+      const text = listing(rows, columns, 'The price factor of this company was always 1.', ['FACTOR']);
+      return { json: rows.map(factorJson), text };
+    },
+  }),
+  command({
+    name: 'company withdraw',
+    summary: 'withdraw a price factor that has not begun',
+    operand: companyId,
+    options: {
+      from: required('--from DATE', readMoment, 'when it would begin, as "tollgate company factor" shows it'),
+    },
+    async run({ transact, config }, { from }, id) {
+      const row = await transact((sql) => withdrawPriceFactor(sql, id, { from }));
+      return { json: factorJson(row), text: factorCard('The price factor is withdrawn.', row, config.billingTimezone) };
+    },
   }),
 ];
 

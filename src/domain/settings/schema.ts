@@ -1,4 +1,4 @@
-import { EUR, MONTH, MOST_VALUES, PRICE, PRICE_FACTOR, SLUG, UUID } from '../field.ts';
+import { EUR, FACTOR, MONTH, MOST_VALUES, PRICE, SLUG, UUID } from '../field.ts';
 
 /**
  * JSON Schemas of values. They check bodies, queries and files, and openapi.json shows them. Their limits are those of
@@ -71,7 +71,7 @@ export const aboveZero: Schema<string> = {
 export const price = written(PRICE.source, 'EUR per 1000 tokens as exact decimal text, such as "0.0025"');
 export const priceFactor: Schema<string> = {
   ...written(
-    PRICE_FACTOR.source,
+    FACTOR.source,
     'multiplies every price of the company: above 0, 1000 at most, as exact decimal text, such as "0.9"',
   ),
   not: { type: 'string', pattern: '^0+(\\.0+)?$' },

@@ -99,7 +99,7 @@ export async function lastMonthByFactor(sql: Sql, company: string): Promise<{ mo
         : await sql<FactoredCost[]>`
           select trim_scale(coalesce(sum(cost_eur), 0))::text as cost_eur from api_usage
           where company_id = ${company} and billing_month = ${month}
-            and occurred_at >= ${since ?? '-infinity'}::timestamptz and occurred_at < ${until ?? 'infinity'}::timestamptz`;
+            and occurred_at >= ${since ?? '-infinity'}::text::timestamptz and occurred_at < ${until ?? 'infinity'}::text::timestamptz`;
     costs.push({ cost_eur: row?.cost_eur ?? '0', factor });
   }
   return { month: month.slice(0, 7), costs };

@@ -104,6 +104,11 @@ t.test('models, their prices and cost prices', async (t) => {
   await call('withdrawPrice', { ...of, price: coming.id });
   t.match(await call('listPrices', of), { data: { length: 1 } });
 
+  const factor = await call('addPriceFactor', at, { valid_from: '2099-01-01', factor: '0.9' });
+  t.match(await call('listPriceFactors', at), { data: [{ id: factor.id, factor: '0.9', begun: false }] });
+  t.match(await call('previewPriceFactor', { ...at, factor: '0.9' }), { with_factor_eur: '0' });
+  await call('withdrawPriceFactor', { ...at, factor: factor.id });
+
   const cost = await call('setCostPrice', of, { valid_from: '2026-11-01', input: '0.01', output: '0.02' });
   t.match(await call('listCostPrices', of), { data: [{ id: cost.id, valid_from: '2026-11-01', input: '0.01' }] });
   await call('removeCostPrice', { ...of, cost: cost.id });

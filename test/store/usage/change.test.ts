@@ -174,6 +174,53 @@ t.test('a price that changed is told from all else, for the company that it is o
   t.equal(all.by_model.length, 1);
 });
 
+t.test(
+  'a factor that changed is a changed price, and one that did not is none, for one company and for all',
+  async (t) => {
+    const [plain, same, changed] = [await newCompany('Plain'), await newCompany('Same'), await newCompany('Changed')];
+    await db.transaction(60_000, async (sql) => {
+      await sql`set local session_replication_role = replica`;
+      await sql`insert into model_prices (slug, valid_from, input, output, applied)
+      values ('factored', '2026-01-01'::timestamp at time zone ${ZONE}, 0.01, 0.01, true)`;
+      for (const [owner, from, factor] of [
+        [same, '2026-01-01', '0.9'],
+        [changed, '2026-01-01', '0.5'],
+        [changed, '2026-05-08', '0.75'],
+      ] as const)
+        await sql`insert into company_price_factors (company_id, valid_from, factor, applied)
+        values (${owner}, ${from}::timestamp at time zone ${ZONE}, ${factor}, true)`;
+    });
+    const call = (of: string, day: string, prompt: number, input: string) => ({
+      company: of,
+      month: '2026-05-01',
+      at: `${day}T10:00:00Z`,
+      model: 'factored',
+      prompt,
+      input,
+    });
+    await run((sql) =>
+      addUsage(sql, [
+        ...[call(plain, '2026-05-02', 1000, '0.01'), call(plain, '2026-05-09', 3000, '0.01')],
+        ...[call(same, '2026-05-02', 1000, '0.009'), call(same, '2026-05-09', 3000, '0.009')],
+        ...[call(changed, '2026-05-02', 1000, '0.005'), call(changed, '2026-05-09', 3000, '0.0075')],
+      ]),
+    );
+    const times = { before: { from: '2026-05-01', to: '2026-05-07' }, after: { from: '2026-05-08', to: '2026-05-14' } };
+    const none = { more_calls_eur: '0', dearer_models_eur: '0', more_cached_eur: '0' };
+    for (const [of, longer, prices] of [
+      [plain, '0.02', '0'],
+      [same, '0.018', '0'],
+      [changed, '0.01', '0.0075'],
+    ] as const) {
+      const { total } = await db.transaction(60_000, (sql) => readUsageChange(sql, of, times, NO_FILTERS));
+      t.match(total, { ...none, longer_calls_eur: longer, changed_prices_eur: prices });
+    }
+    const all = await run((sql) => readAllChange(sql, times, 'factored'));
+    t.match(all.total, { ...none, longer_calls_eur: '0.048', changed_prices_eur: '0.0075', difference_eur: '0.0555' });
+    t.equal(all.by_model.length, 1);
+  },
+);
+
 t.test('a company that is not there is not found', async (t) => {
   const times = { before: randomRange(), after: randomRange() };
   await t.rejects(
