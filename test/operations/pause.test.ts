@@ -43,6 +43,8 @@ t.test('a page pauses a key and resumes it; who, when and why are kept while it 
   }
   const { text } = await owner.get(`${base}/keys`);
   t.match(text, '<span class="badge warn">paused</span>');
+  await office.newCustomer(); // with a key of the same name, so that the search lists both
+  t.match((await operator.get('/search?q=test')).text, /…, paused/);
   t.match(await administrator.post(`${key}/resume`), { status: 303 }, 'whoever manages the keys');
   t.same(await ofKey(), FREE);
   await answers(200);

@@ -65,7 +65,7 @@ const FINDERS: Readonly<Record<Exclude<Kind, 'request' | 'statement' | 'cost_cen
   company: `select id, name, '' as detail, id as company_id, name as company_name from companies
     where name ~ $1 or id::text = $2`,
   key: `select k.id, k.name, prefix || '…' || case when revoked_at is not null then ', revoked'
-      when expires_at <= now() then ', expired' when paused_at is not null then ', paused' else '' end as detail, company_id, c.name as company_name
+      when expires_at <= now() then ', expired' when k.paused_at is not null then ', paused' else '' end as detail, company_id, c.name as company_name
     from api_keys k join companies c on c.id = company_id
     where purpose is null and (k.name ~ $1 or starts_with(lower(prefix), $2) or k.id::text = $2)`,
   user: `select u.id, email as name, role as detail, company_id, c.name as company_name
