@@ -46,7 +46,14 @@ t.test('every address answers 403 in its own shape, without the reason, and 200 
         path,
       );
     }
-    const posts = ['/chat/completions', '/responses', '/embeddings', `/assistants/${assistant}/run`];
+    const posts = [
+      '/chat/completions',
+      '/responses',
+      '/embeddings',
+      '/rerank',
+      '/completions',
+      `/assistants/${assistant}/run`,
+    ];
     for (const path of posts) {
       const { status, json, text } = await ask(url + path, { key, body: { not: 'even valid' } });
       t.match({ status, json }, { status: 403, json: { error: { type: 'permission_error', code } } }, path);

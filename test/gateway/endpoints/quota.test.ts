@@ -49,6 +49,7 @@ for (const way of WAYS) {
           ['/chat/completions', 200, { body: { ...chat, ...how } }],
           ['/responses', 200, { body: { ...input, ...how } }],
           ['/messages', 200, { body: { ...chat, max_tokens: 5, ...how } }],
+          ['/completions', 200, { body: { model: 'free', prompt: 'x', ...how } }],
         ]),
         ['/messages/count_tokens', 200, { body: chat }],
         ['/embeddings', 200, { body: { model: 'free-vectors', input: 'x' } }],
