@@ -18,10 +18,10 @@ import {
 import { lockRow } from '../store/company/last-change.ts';
 import {
   deleteFactor,
-  type FactorRow,
   factorHistory,
   insertFactor,
   lastMonthByFactor,
+  type PriceFactorRow,
 } from '../store/company/price-factor.ts';
 import type { Sql } from '../store/connection/pool.ts';
 import { leaveCompany } from '../store/connection/tenant-role.ts';
@@ -95,7 +95,7 @@ export async function schedulePriceFactor(
   id: string,
   factor: string,
   from: Moment,
-): Promise<FactorRow> {
+): Promise<PriceFactorRow> {
   await lockRow(sql, 'companies', id);
   const before = await priceFactors(sql, id);
   const row = await insertFactor(sql, id, factor, from);
@@ -109,13 +109,13 @@ export async function withdrawPriceFactor(
   sql: Sql,
   id: string,
   which: Parameters<typeof deleteFactor>[2],
-): Promise<FactorRow> {
+): Promise<PriceFactorRow> {
   await leaveCompany(sql);
   return deleteFactor(sql, id, which);
 }
 
 /** The factors of a company, the latest first; none: always 1. Only operators get here. @throws RefusedChange not_found */
-export async function priceFactors(sql: Sql, id: string): Promise<FactorRow[]> {
+export async function priceFactors(sql: Sql, id: string): Promise<PriceFactorRow[]> {
   await findCompany(sql, id);
   await leaveCompany(sql);
   return factorHistory(sql, id);
@@ -141,7 +141,12 @@ export async function previewPriceFactor(
  * company without calls then.
  * @param replaced the factor for the same time that it takes the place of
  */
-async function newFactor(sql: Sql, id: string, factor: string, replaced: FactorRow | null = null): Promise<Mistake[]> {
+async function newFactor(
+  sql: Sql,
+  id: string,
+  factor: string,
+  replaced: PriceFactorRow | null = null,
+): Promise<Mistake[]> {
   const preview = await previewPriceFactor(sql, id, factor);
   const present = replaced && { factor: replaced.factor, by: actorName(replaced.changed_by) };
   if (preview.cost_eur === '0' && present === null) return [];

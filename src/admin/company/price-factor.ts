@@ -6,7 +6,7 @@ import { priceTexts } from '../../domain/settings/model.ts';
 import { actorName } from '../../domain/wording/change-text.ts';
 import { priceFactors, schedulePriceFactor, withdrawPriceFactor } from '../../operations/company.ts';
 import type { CompanyRow } from '../../store/company/company.ts';
-import type { FactorRow } from '../../store/company/price-factor.ts';
+import type { PriceFactorRow } from '../../store/company/price-factor.ts';
 import { readCompany } from '../../store/gateway/directory.ts';
 import { callerOf } from '../page/caller.ts';
 import { changeAsOperator, mayNow, type PageContext, param, type Route, read, removal } from '../page/context.ts';
@@ -69,15 +69,15 @@ function pricesTable(c: PageContext, { id, factors, listedModels, sharedModels }
 <p><a href="/companies/${id}/models">All prices that it pays</a></p>`;
 }
 
-function historyCard(c: PageContext, rows: readonly FactorRow[]): Html | string {
+function historyCard(c: PageContext, rows: readonly PriceFactorRow[]): Html | string {
   if (rows.length === 0) return '';
   const { format } = c.var;
   const cells = {
-    From: ({ valid_from, begun }: FactorRow) =>
+    From: ({ valid_from, begun }: PriceFactorRow) =>
       html`${format.instant(valid_from)}${begun ? '' : html` ${badge('warn', 'to come')}`}`,
-    Factor: ({ factor }: FactorRow) => format.decimal(Number(factor)),
-    'Changed by': ({ changed_by }: FactorRow) => actorName(changed_by),
-    Action: ({ id, company_id, valid_from, begun }: FactorRow) =>
+    Factor: ({ factor }: PriceFactorRow) => format.decimal(Number(factor)),
+    'Changed by': ({ changed_by }: PriceFactorRow) => actorName(changed_by),
+    Action: ({ id, company_id, valid_from, begun }: PriceFactorRow) =>
       begun
         ? muted('none')
         : html`<form class="inline" method="post" action="/companies/${company_id}/price-factor/${id}/withdraw">${csrfInput(c)}<button class="quiet">Withdraw<span class="sr"> the factor of ${format.instant(valid_from)}</span></button></form>`,

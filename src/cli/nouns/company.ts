@@ -28,7 +28,7 @@ import { onboardCompany } from '../../operations/onboarding.ts';
 import { readOwnPrice } from '../../operations/own-price.ts';
 import { Problem } from '../../operations/problem.ts';
 import { type CompanyChanges, type CompanyRow, listCompanies } from '../../store/company/company.ts';
-import type { FactorRow } from '../../store/company/price-factor.ts';
+import type { PriceFactorRow } from '../../store/company/price-factor.ts';
 import type { MadeInvitation } from '../../store/users/invitation.ts';
 import {
   ArgumentError,
@@ -215,10 +215,10 @@ export const companyCommands: readonly Command[] = [
       }
       const rows = await transact((sql) => priceFactors(sql, id));
       const columns = {
-        FROM: ({ valid_from }: FactorRow) => zoned(valid_from, config.billingTimezone),
-        FACTOR: ({ factor }: FactorRow) => factor,
-        STATE: ({ begun }: FactorRow) => (begun ? 'begun' : 'to come'),
-        BY: ({ changed_by }: FactorRow) => actorName(changed_by),
+        FROM: ({ valid_from }: PriceFactorRow) => zoned(valid_from, config.billingTimezone),
+        FACTOR: ({ factor }: PriceFactorRow) => factor,
+        STATE: ({ begun }: PriceFactorRow) => (begun ? 'begun' : 'to come'),
+        BY: ({ changed_by }: PriceFactorRow) => actorName(changed_by),
       };
       const text = listing(rows, columns, 'The price factor of this company was always 1.', ['FACTOR']);
       return { json: rows.map(factorJson), text };
@@ -256,11 +256,11 @@ async function setFrom(context: Context, id: string, { price_factor: factor, ...
 }
 
 /** A factor with its members named as the columns of `company_price_factors`. */
-function factorJson({ id: _, created_at: _at, ...factor }: FactorRow) {
+function factorJson({ id: _, created_at: _at, ...factor }: PriceFactorRow) {
   return factor;
 }
 
-function factorCard(sentence: string, { company_id, factor, valid_from }: FactorRow, zone: string): string {
+function factorCard(sentence: string, { company_id, factor, valid_from }: PriceFactorRow, zone: string): string {
   return card(sentence, { company: company_id, 'price factor': factor, from: zoned(valid_from, zone) });
 }
 

@@ -5,7 +5,7 @@ import type { Sql } from '../connection/pool.ts';
 import { instantOf } from './price.ts';
 
 /** A factor on the prices of a company since an instant. The tenant role may not read all of it. */
-export interface FactorRow {
+export interface PriceFactorRow {
   readonly id: string;
   readonly company_id: string;
   readonly valid_from: Date;
@@ -18,23 +18,23 @@ export interface FactorRow {
 }
 
 /** All factors of a company, the latest first; none: always 1. */
-export async function factorHistory(sql: Sql, company: string): Promise<FactorRow[]> {
+export async function factorHistory(sql: Sql, company: string): Promise<PriceFactorRow[]> {
   return sql<
-    FactorRow[]
+    PriceFactorRow[]
   >`${factors(sql, sql`company_price_factors`)} where company_id = ${company} order by valid_from desc`;
 }
 
 /** Lets a factor begin at a date, in place of one that was to begin at the same instant. @throws RefusedChange */
-export async function insertFactor(sql: Sql, company: string, factor: string, from: Moment): Promise<FactorRow> {
+export async function insertFactor(sql: Sql, company: string, factor: string, from: Moment): Promise<PriceFactorRow> {
   const [row] = await explaining(
-    sql<FactorRow[]>`
+    sql<PriceFactorRow[]>`
       with changed as (
         insert into company_price_factors (company_id, valid_from, factor) values (${company}, ${instantOf(sql, from)}, ${factor})
         on conflict (company_id, valid_from) do update set factor = excluded.factor returning *)
       ${factors(sql, sql`changed`)}`,
     { price_factor_begun: tooLate, price_factor_company: () => unknownCompany(company) },
   );
-  return row as FactorRow;
+  return row as PriceFactorRow;
 }
 
 /** @throws RefusedChange not_found, or conflict when it has begun */
@@ -42,11 +42,11 @@ export async function deleteFactor(
   sql: Sql,
   company: string,
   which: { id: string } | { from: Moment },
-): Promise<FactorRow> {
+): Promise<PriceFactorRow> {
   const named =
     'id' in which ? sql`id = ${which.id}` : sql`date_trunc('milliseconds', valid_from) = ${instantOf(sql, which.from)}`;
   const [row] = await explaining(
-    sql<FactorRow[]>`
+    sql<PriceFactorRow[]>`
       with gone as (delete from company_price_factors where company_id = ${company} and ${named} returning *)
       ${factors(sql, sql`gone`)}`,
     { price_factor_begun: tooLate },
@@ -61,7 +61,7 @@ function tooLate(): never {
   );
 }
 
-/** The FactorRows of a table. */
+/** The PriceFactorRows of a table. */
 function factors(sql: Sql, table: ReturnType<typeof instantOf>) {
   return sql`select id, company_id, valid_from, trim_scale(factor)::text as factor, changed_by, created_at,
     valid_from <= clock_timestamp() as begun from ${table}`;
