@@ -241,6 +241,17 @@ t.test('owners see what they pay, and nowhere the factor', async (t) => {
   );
   const found = await http('GET', `${own}/audit?search=factor`, undefined, theirs);
   if (found.status === 200) t.same(found.body.data, []);
+  await addUsage(sql as never, [{ company, month: last, model: 'factored', prompt: 1000, input: '0.0015' }]);
+  await sql.begin(async (sql) => {
+    await sql`set local session_replication_role = replica`;
+    await sql`update company_price_factors set valid_from = ${last} where company_id = ${company} and applied`;
+  });
+  const focus = `month=${last.slice(0, 7)}`;
+  const file = (await http('GET', `${own}/focus?${focus}`, undefined, theirs)).body as string;
+  t.match(file, /0\.0015/);
+  t.notMatch(file, /0\.002\b/, 'the list price would tell the factor');
+  t.notMatch((await owner.get(`${own}/statements/month/focus.csv?${focus}`)).text, /0\.002\b/);
+  t.match((await http('GET', `${own}/focus?${focus}`)).body, /0\.002\b/, 'the operator has it');
   const log = await sql`select action, subject, before, after, company_id from audit_log
     where subject = 'company_price_factors' and after ->> 'of_company' = ${company} order by id`;
   t.match(log, [{ action: 'insert', company_id: null, after: { factor: 0.625 } }]);

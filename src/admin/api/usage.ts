@@ -127,9 +127,9 @@ const EXPORT_MS = 30 * 60_000;
 
 const FOCUS = 'The charges of a month as FOCUS 1.2 (CSV)';
 
-function focusOf({ services, params, query }: ApiCall<unknown, { readonly month: string }>) {
+function focusOf({ services, params, query, role }: ApiCall<unknown, { readonly month: string }>) {
   const { name, seller } = services.brand;
-  return { name, seller, company: params.company ?? null, month: `${query.month}-01` };
+  return { name, seller, company: params.company ?? null, month: `${query.month}-01`, isOwners: role === 'owner' };
 }
 
 /** What a company used, and the ledger rows behind it. Days are those of the billing time zone. */

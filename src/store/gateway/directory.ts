@@ -37,6 +37,7 @@ const READ_MS = 2000;
 /** How much of each is compared with the database at one poll: a large memory takes longer than a minute. */
 const CHECKED_AT_ONCE = 200;
 const MAX_PROMPT_BYTES = 64 * 1024 * 1024; // of all cached assistants together
+const MOST_FACTORED = 1000; // maps of shared models
 const NONE: ReadonlySet<string> = new Set();
 const NO_MODELS: ReadonlyMap<string, Model> = new Map();
 
@@ -117,6 +118,7 @@ export class CachedDirectory implements Directory, Follower {
     if (factors === null) return { ...company, listedModels, sharedModels: listedModels };
     const name = JSON.stringify(factors);
     const sharedModels = this.#factored.get(name) ?? factored(listedModels, factors);
+    if (this.#factored.size >= MOST_FACTORED) this.#factored.clear(); // of factors that are over, most likely
     if (listedModels === this.#sharedModels) this.#factored.set(name, sharedModels);
     return { ...company, listedModels, sharedModels };
   }

@@ -18,6 +18,8 @@ export interface FocusQuestion extends FocusNames {
   readonly company: string | null;
   /** Its first day. */
   readonly month: string;
+  /** For people of the company, who see what they pay: ListCost is what was charged, without the factor on its prices. */
+  readonly isOwners?: boolean;
 }
 
 const METERS: Readonly<Record<CostPart, string>> = {
@@ -36,11 +38,12 @@ function columns({
   month,
   issuer,
   provider,
-}: Readonly<Record<'zone' | 'month' | 'issuer' | 'provider', string>>) {
+  list,
+}: Readonly<Record<'zone' | 'month' | 'issuer' | 'provider' | 'list', string>>) {
   const instant = (day: string) => utcSecond(dayBegins(day, zone));
   const exact = (sql: string) => `trim_scale(${sql})::text`;
   const shown = (sql: string) => `regexp_replace(${sql}, ${constant(FORMULA)}, ${constant("\\1\\2'")}, 'g')`;
-  const [billed, listed] = [exact('tokens * price * 0.001'), exact('tokens * list * 0.001')];
+  const [billed, listed] = [exact('tokens * price * 0.001'), exact(`tokens * ${list} * 0.001`)];
   return {
     BilledCost: billed,
     EffectiveCost: billed,
@@ -59,7 +62,7 @@ function columns({
     ConsumedUnit: "'Tokens'",
     PricingQuantity: exact('tokens * 0.001'),
     PricingUnit: "'1000 Tokens'",
-    ListUnitPrice: exact('list'),
+    ListUnitPrice: exact(list),
     ContractedUnitPrice: exact('price'),
     InvoiceId: 'number::text',
     InvoiceIssuerName: issuer,
@@ -88,10 +91,14 @@ function columns({
  * late calls of this one are on a later statement. The list price is that before the company's factor: what was charged
  * divided by the factor, unless the list of that instant says so itself.
  */
-async function queryOf(sql: Sql, { company, month: first, name, seller }: FocusQuestion): Promise<string> {
+async function queryOf(
+  sql: Sql,
+  { company, month: first, name, seller, isOwners = false }: FocusQuestion,
+): Promise<string> {
   const zone = constant(await zoneOf(sql));
   const month = `${constant(first)}::date`;
-  const told = columns({ zone, month, issuer: constant(seller?.[0] ?? name), provider: constant(name) });
+  const [issuer, provider] = [constant(seller?.[0] ?? name), constant(name)];
+  const told = columns({ zone, month, issuer, provider, list: isOwners ? 'price' : 'list' });
   const own = (of: string) => (company === null ? '' : ` and ${of}company_id = ${constant(company)}`);
   const waiting =
     company === null
