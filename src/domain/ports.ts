@@ -33,7 +33,7 @@ export interface Ledger {
   /** The same on a day, "2026-11-28", for calls that are booked with it: of the company of a key, or of the key itself. */
   spentOnDay(payer: Payer, day: string, whose: 'company' | 'key'): MaybeAsync<Femto>;
   /** The same of an end user of a key with an allowance in a month. */
-  spentByEndUser(payer: Payer, month: string, endUserId: string): MaybeAsync<Femto>;
+  spentByEndUser(payer: Payer, month: string, endUser: EndUser): MaybeAsync<Femto>;
   /**
    * The usage of a key in a month. Records of this gateway count at once, those of others a second later. Rejects with
    * GatewayError 503 when the database cannot be asked.

@@ -28,10 +28,10 @@ export class RecordWriter {
 
   /** The most bytes a record can take. */
   room({ admission, source, outcome, details }: UsageRecord): number {
-    const { model, endpoint, costCenter, endUserId } = admission;
+    const { model, endpoint, costCenter, endUser } = admission;
     const shared = this.#sharedOf(model);
     const label = costCenter === '' ? 0 : COST_CENTER.length + 6 * costCenter.length + 3; // at most an escape a unit
-    const person = endUserId == null ? 0 : END_USER.length + ID_LENGTH + 2;
+    const person = endUser == null ? 0 : END_USER.length + ID_LENGTH + 2;
     const more = label + person + (details === null ? 0 : DETAILS_ROOM);
     return startOf(shared, model, endpoint).length + DIGITS + endOf(shared, model, source, outcome).length + more;
   }
@@ -39,7 +39,7 @@ export class RecordWriter {
   /** Writes a record into a buffer with room for it. @returns the offset behind it */
   write(record: UsageRecord, bytes: Buffer, at: number): number {
     const { admission, tokens, cost, source, outcome, details } = record;
-    const { model, payer, costCenter, endUserId = null } = admission;
+    const { model, payer, costCenter, endUser = null } = admission;
     const shared = this.#sharedOf(model);
     const start = startOf(shared, model, admission.endpoint);
     const end = endOf(shared, model, source, outcome);
@@ -59,11 +59,11 @@ export class RecordWriter {
     bytes.set(end, next);
     next += end.length;
     this.#iso.write(bytes, next - TIME_END, admission.at);
-    if (costCenter === '' && details === null && endUserId === null) return next;
+    if (costCenter === '' && details === null && endUser === null) return next;
     next--; // over the closing brace
     if (details !== null) next = writeDetails(bytes, next, details, record.currency);
     if (costCenter !== '') next += bytes.write(COST_CENTER + asciiJson(costCenter), next, 'latin1');
-    if (endUserId !== null) next += bytes.write(`${END_USER}${endUserId}"`, next, 'latin1');
+    if (endUser !== null) next += bytes.write(`${END_USER}${endUser.id}"`, next, 'latin1');
     bytes[next] = CLOSE_BRACE;
     return next + 1;
   }

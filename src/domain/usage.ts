@@ -1,5 +1,5 @@
 import type { TokenCounts, UsageDetails } from '../json/usage.ts';
-import type { Payer } from './key.ts';
+import type { EndUser, Payer } from './key.ts';
 import type { Model } from './model.ts';
 import { costOf, type Femto, formatEur, parseEur } from './money.ts';
 
@@ -38,8 +38,8 @@ export interface Admission {
   readonly day?: string;
   /** The cost centre that the caller named in `metadata`; empty: none. */
   readonly costCenter: string;
-  /** Id of the person behind the key; none: nobody was named. */
-  readonly endUserId?: string | null;
+  /** The person behind the key; none: nobody was named. */
+  readonly endUser?: EndUser | null;
 }
 
 /** One ledger row (spec section 2.8), complete when it is made. */

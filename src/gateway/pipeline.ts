@@ -3,7 +3,7 @@ import { admitBudget, type Bound, budgetReached, isTextAlone } from '../domain/b
 import type { Company } from '../domain/company.ts';
 import { GatewayError } from '../domain/errors.ts';
 import { admitModel } from '../domain/gate.ts';
-import { type ApiKey, isWithin, REVOKED, type Restriction, SCOPE_BIT } from '../domain/key.ts';
+import { type ApiKey, type EndUser, isWithin, REVOKED, type Restriction, SCOPE_BIT } from '../domain/key.ts';
 import { modelAt } from '../domain/model.ts';
 import type { Femto } from '../domain/money.ts';
 import type { Hold, MaybeAsync } from '../domain/ports.ts';
@@ -186,20 +186,20 @@ class ApiRequest implements BodyListener, ReplyListener {
         admitBudget(restriction.budget, typeof own === 'bigint' ? own : await own, services.calendar, at, 'key'); // 402
       }
       const allowance = key.endUsers === 'off' || restriction === null ? null : restriction.endUserBudget;
-      let endUserId: string | null = null;
+      let endUser: EndUser | null = null;
       if (allowance !== null) {
-        endUserId = await this.#endUserId(key, body, call, true); // 503
-        if (endUserId !== null) await admitEndUser(services, key, allowance, month, endUserId, at); // 402
+        endUser = await this.#endUser(key, body, call, true); // 503
+        if (endUser !== null) await admitEndUser(services, key, allowance, month, endUser, at); // 402
       }
       let day = '';
       if (company.dailyBudget !== null || (restriction !== null && restriction.dailyBudget !== null)) {
         day = await admitDay(services, key, company, at); // 402
       }
-      if (allowance === null && key.endUsers !== 'off') endUserId = await this.#endUserId(key, body, call, false);
+      if (allowance === null && key.endUsers !== 'off') endUser = await this.#endUser(key, body, call, false);
       const { requestId } = reply;
       const { endpoint } = operation;
       const costCenter = services.costCenters.of(key.companyId, month, named);
-      const admission: Admission = { requestId, payer: key, model, endpoint, at, month, day, costCenter, endUserId };
+      const admission: Admission = { requestId, payer: key, model, endpoint, at, month, day, costCenter, endUser };
       const sent = call.forward(services.names.of(model).upstream);
       const hold = this.#hold;
       const { limit } = call;
@@ -218,7 +218,7 @@ class ApiRequest implements BodyListener, ReplyListener {
       if (endpoint !== FREE_ENDPOINT) {
         if (hold?.countsTokens) await hold.reserve(meter.promptTokens, limit); // 429
         const holds = company.budget !== null || company.dailyBudget !== null;
-        const person = allowance === null ? null : endUserId;
+        const person = allowance === null ? null : endUser;
         if (company.strict && (holds || person !== null))
           meter.reserved = await reserve(services, admission, person, call, sent, body); // 402
       }
@@ -258,10 +258,10 @@ class ApiRequest implements BodyListener, ReplyListener {
   }
 
   /**
-   * The id of the person whom the call names; null: nobody, or nobody who is known while the database is away.
+   * The person whom the call names; null: nobody, or nobody who is known while the database is away.
    * @param isNeeded 503 in that case: an allowance is to hold
    */
-  async #endUserId(key: ApiKey, body: RequestBody, call: Call, isNeeded: boolean): Promise<string | null> {
+  async #endUser(key: ApiKey, body: RequestBody, call: Call, isNeeded: boolean): Promise<EndUser | null> {
     const { directory, settings } = this.#services;
     const { endpoint } = this.#operation as Operation;
     let name = endUserInHeaders(settings.endUserHeaders, this.#req.rawHeaders);
@@ -272,7 +272,7 @@ class ApiRequest implements BodyListener, ReplyListener {
     if (name === null || endpoint === FREE_ENDPOINT) return null;
     try {
       const found = directory.endUser(key.companyId, name);
-      return (found instanceof Promise ? await found : found)?.id ?? null;
+      return found instanceof Promise ? await found : found;
     } catch (error) {
       if (isNeeded) throw error;
       return null; // it was logged
@@ -406,10 +406,10 @@ async function admitEndUser(
   key: ApiKey,
   allowance: Femto,
   month: string,
-  endUserId: string,
+  endUser: EndUser,
   at: number,
 ): Promise<void> {
-  const spent = ledger.spentByEndUser(key, month, endUserId);
+  const spent = ledger.spentByEndUser(key, month, endUser);
   admitBudget(allowance, typeof spent === 'bigint' ? spent : await spent, calendar, at, 'end_user');
 }
 
@@ -417,7 +417,7 @@ async function admitEndUser(
 async function reserve(
   { ledger, calendar }: Services,
   admission: Admission,
-  endUserId: string | null,
+  endUser: EndUser | null,
   call: Call,
   sent: readonly Buffer[],
   body: RequestBody,
@@ -425,7 +425,7 @@ async function reserve(
   const { requestId, payer, at, month, model } = admission;
   const bound = wholeBound(call.bound(model), sent, body);
   const { companyId } = payer;
-  const person = endUserId === null ? {} : { keyId: payer.id, endUserId };
+  const person = endUser === null ? {} : { keyId: payer.id, endUserId: endUser.id };
   const fits = await ledger.reserve({ requestId, companyId, month, day: calendar.date(at), ...person, ...bound });
   if (fits === 'end_user') throw budgetReached(calendar, at, 'end_user');
   if (fits !== true)

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { Payer } from '../domain/key.ts';
+import type { EndUser, Payer } from '../domain/key.ts';
 import { type Femto, parseEur } from '../domain/money.ts';
 import type { Calendar } from '../domain/month.ts';
 import type {
@@ -171,10 +171,10 @@ export class BatchLedger implements Ledger {
     return this.#spend.onDay(key, day, whose) ?? this.#spendReader.request(dayIdOf(key, whose), day);
   }
 
-  spentByEndUser(payer: Payer, month: string, endUserId: string): MaybeAsync<Femto> {
+  spentByEndUser(payer: Payer, month: string, endUser: EndUser): MaybeAsync<Femto> {
     const key = this.#spend.key(payer);
-    const spent = this.#spend.ofEndUser(key, month, endUserId);
-    return spent ?? this.#spendReader.request(personIdOf(key, endUserId), month);
+    const spent = this.#spend.ofEndUser(key, month, endUser);
+    return spent ?? this.#spendReader.request(personIdOf(key, endUser.id), month);
   }
 
   usageOf(payer: Payer, month: string): MaybeAsync<KeyUsage> {
@@ -182,9 +182,9 @@ export class BatchLedger implements Ledger {
   }
 
   book(record: UsageRecord, listener: BookingListener | null): void {
-    const { payer, month, day, at, endUserId } = record.admission;
+    const { payer, month, day, at, endUser } = record.admission;
     const key = this.#spend.key(payer);
-    const figures = this.#spend.add(key, month, record.cost, day, endUserId);
+    const figures = this.#spend.add(key, month, record.cost, day, endUser);
     this.#lastUsed.note(key, at);
     if (key.used !== null) key.used.book(record);
     if (this.#group.length === 0) {

@@ -49,11 +49,11 @@ const record = fc
       }),
     ),
     costCenter: fc.oneof(fc.constant(''), fc.constant('Marketing'), fc.string({ unit: 'grapheme', maxLength: 64 })),
-    endUserId: fc.option(fc.uuid()),
+    endUser: fc.option(fc.record({ id: fc.uuid() })),
   })
-  .map(({ model, endpoint, at, prompt, completion, source, outcome, costCenter, endUserId, details }) => {
+  .map(({ model, endpoint, at, prompt, completion, source, outcome, costCenter, endUser, details }) => {
     const payer = { id: randomUUID(), companyId: randomUUID() };
-    const named = { costCenter, endUserId };
+    const named = { costCenter, endUser };
     const admission = { requestId: randomUUID(), payer, model, endpoint, at, month: '2026-11-01', ...named } as const;
     // as a charge does
     const cached = details && Math.min(details.cached ?? 0, prompt);
@@ -85,7 +85,7 @@ function expected({ admission, tokens, cost, source, outcome, details }: UsageRe
     ['occurred_at', `"${new Date(admission.at).toISOString()}"`],
     ...toldMembers(details),
     ...(admission.costCenter === '' ? [] : [['cost_center', asciiOnly(admission.costCenter)] as [string, string]]),
-    ...(admission.endUserId == null ? [] : [['end_user_id', `"${admission.endUserId}"`] as [string, string]]),
+    ...(admission.endUser == null ? [] : [['end_user_id', `"${admission.endUser.id}"`] as [string, string]]),
   ];
   return `{${members.map(([column, value]) => `"${column}":${value}`)}}`;
 }

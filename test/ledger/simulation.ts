@@ -32,8 +32,12 @@ const COMPANIES = ['0', '1', '2'].map((n) => `00000000-0000-4000-8000-0000000000
 const DAILY = COMPANIES[0] as string;
 /** Of every company, by turns with and without a budget of its own and an allowance; the rest have none. */
 const BUDGETED = '20000000-0000-4000-8000-000000000000';
-/** End users of all keys; every third call names none. */
-const PEOPLE = ['30000000-0000-4000-8000-000000000000', '30000000-0000-4000-8000-000000000001', null];
+/** End users of the keys of each company; every third call names none. */
+const PEOPLE = COMPANIES.map((_, n) => [
+  { id: `30000000-0000-4000-8000-0000000000${n}0` },
+  { id: `30000000-0000-4000-8000-0000000000${n}1` },
+  null,
+]);
 const RESTRICTION = { budget: 1n, endUserBudget: 1n };
 const POISON = 'poison';
 
@@ -332,7 +336,7 @@ class Replica {
       month: new Calendar('UTC').month(at),
       day: COMPANIES[index] === DAILY ? new Calendar('UTC').date(at) : '',
       costCenter: booked.length % 3 === 0 ? 'Einkauf "ü"' : '',
-      endUserId: PEOPLE[(booked.length >> 1) % PEOPLE.length] as string | null,
+      endUser: PEOPLE[index]?.[(booked.length >> 1) % 3] ?? null,
     };
     const tokens = { prompt: Math.floor(random() * 1000), completion: Math.floor(random() * 1000) };
     const one: Booked = {
@@ -382,11 +386,11 @@ class Replica {
         const own = isIdle ? null : figure(ledger.spentByKey(budgeted, month));
         if (own !== null) this.#compare(`${company}/${BUDGETED}`, month, own);
         // some often, some seldom, some after they were not asked for in a while
-        for (const [n, person] of PEOPLE.entries()) {
+        for (const [n, person] of (PEOPLE[index] ?? []).entries()) {
           if (person === null || budgeted.restriction === null || Math.floor(time.now / 100) % (1 + 7 * n) > 0)
             continue;
           const spent = figure(ledger.spentByEndUser(budgeted, month, person));
-          if (spent !== null) this.#compare(`${company}/${BUDGETED}/${person}`, month, spent);
+          if (spent !== null) this.#compare(`${company}/${BUDGETED}/${person.id}`, month, spent);
         }
       }
       if (company !== DAILY) continue;
@@ -450,7 +454,7 @@ function figure(spent: MaybeAsync<bigint>): bigint | null {
 function figuresOf(
   { companyId, ...row }: Pick<Payer, 'companyId'> & ({ readonly id: string } | { readonly keyId: string }),
   month: string,
-  { at, endUserId = null }: Partial<Pick<Admission, 'at' | 'endUserId'>> = {},
+  { at, endUser = null }: Partial<Pick<Admission, 'at' | 'endUser'>> = {},
 ): string[] {
   const [key, day] = ['id' in row ? row.id : row.keyId, new Calendar('UTC').date(at ?? 0)];
   return [
@@ -458,7 +462,7 @@ function figuresOf(
     `${companyId}/${key} ${month}`,
     `${companyId}//day ${day}`,
     `${companyId}/${key}/day ${day}`,
-    ...(endUserId === null ? [] : [`${companyId}/${key}/${endUserId} ${month}`]),
+    ...(endUser === null ? [] : [`${companyId}/${key}/${endUser.id} ${month}`]),
   ];
 }
 
@@ -716,7 +720,8 @@ class VirtualDatabase {
       if (cost === null) throw new Error('no record');
       if (this.rows.has(record.request_id)) continue;
       this.rows.set(record.request_id, cost);
-      const call = { at: Date.parse(record.occurred_at), endUserId: record.end_user_id ?? null };
+      const endUser = record.end_user_id === undefined ? null : { id: record.end_user_id as string };
+      const call = { at: Date.parse(record.occurred_at), endUser };
       for (const key of figuresOf(cost, cost.month, call)) {
         fresh.set(key, (fresh.get(key) ?? 0n) + cost.cost);
       }

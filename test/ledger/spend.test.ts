@@ -1,4 +1,5 @@
 import t from 'tap';
+import type { EndUser } from '../../src/domain/key.ts';
 import { formatEur } from '../../src/domain/money.ts';
 import { type KeyMemory, personIdOf, SpendTable, spendIdOf } from '../../src/ledger/spend.ts';
 
@@ -8,6 +9,14 @@ const NEXT = '2026-12-01';
 /** Tells a table that a company spent so much. @returns the ids of what is to be read again */
 function poll(table: SpendTable, ...sums: [id: string, month: string, spent: bigint][]): string[] {
   return table.changed(sums.map(([id, month, spent]) => ({ id, month, eur: formatEur(spent) }))).map(({ id }) => id);
+}
+
+/** As the directory has them: one object for each. */
+const people = new Map<string, EndUser>();
+function person(id: string): EndUser {
+  const known = people.get(id) ?? { id };
+  people.set(id, known);
+  return known;
 }
 
 function keyOf(companyId: string): KeyMemory {
@@ -235,17 +244,17 @@ t.test('an end user with an allowance counts beside key, day and company', async
     table.onDay(key, DAY, 'company'),
     table.onDay(key, DAY, 'key'),
     table.onDay(key, AFTER, 'key'),
-    table.ofEndUser(key, MONTH, 'ann'),
-    table.ofEndUser(key, MONTH, 'bob'),
+    table.ofEndUser(key, MONTH, person('ann')),
+    table.ofEndUser(key, MONTH, person('bob')),
   ];
   const booked = [
-    [table.add(key, MONTH, 1n, DAY, 'ann'), 1n],
-    [table.add(key, MONTH, 2n, AFTER, 'ann'), 2n],
-    [table.add(key, MONTH, 4n, DAY, 'bob'), 4n],
+    [table.add(key, MONTH, 1n, DAY, person('ann')), 1n],
+    [table.add(key, MONTH, 2n, AFTER, person('ann')), 2n],
+    [table.add(key, MONTH, 4n, DAY, person('bob')), 4n],
     [table.add(key, MONTH, 8n, DAY), 8n],
-    [table.add(key, MONTH, 16n, '', 'ann'), 16n],
-    [table.add(plain, MONTH, 32n, '', 'ann'), 32n],
-    [table.add(off, MONTH, 64n, '', 'ann'), 64n],
+    [table.add(key, MONTH, 16n, '', person('ann')), 16n],
+    [table.add(plain, MONTH, 32n, '', person('ann')), 32n],
+    [table.add(off, MONTH, 64n, '', person('ann')), 64n],
   ] as const;
   const all = [127n, 31n, 13n, 13n, 2n, 51n, 4n];
   t.same(figures(), all);
@@ -257,9 +266,9 @@ t.test('an end user with an allowance counts beside key, day and company', async
       [],
     );
 
-  table.settle(table.add(plain, MONTH, 5n, '', 'ann'), 5n, false);
+  table.settle(table.add(plain, MONTH, 5n, '', person('ann')), 5n, false);
   table.settleSum('a', MONTH, 0n, 5n);
-  t.same([table.of(key, MONTH), table.ofEndUser(key, MONTH, 'ann')], [132n, 56n]);
+  t.same([table.of(key, MONTH), table.ofEndUser(key, MONTH, person('ann'))], [132n, 56n]);
   t.same(
     [...table.assumed()].map(({ id }) => id),
     [ann],
@@ -267,20 +276,42 @@ t.test('an end user with an allowance counts beside key, day and company', async
   );
 });
 
+t.test('one end user has as many allowances as keys and months, whoever found them last', async (t) => {
+  const table = new SpendTable();
+  const restriction = { budget: null, endUserBudget: 1n };
+  const [first, second] = ['k', 'o'].map((id) => table.key({ id, companyId: 'a', restriction })) as [
+    KeyMemory,
+    KeyMemory,
+  ];
+  for (const [key, month, spent] of [
+    [first, MONTH, 1n],
+    [second, MONTH, 2n],
+    [first, NEXT, 3n],
+  ] as const)
+    table.set(personIdOf(key, 'ann'), month, spent);
+  const told = (ann: EndUser) =>
+    [first, second].flatMap((key) => [MONTH, NEXT].map((month) => table.ofEndUser(key, month, ann)));
+  t.same(told(person('ann')), [1n, 3n, 2n, undefined]);
+  t.same(told({ id: 'ann' }), [1n, 3n, 2n, undefined], 'also as the directory has read her again');
+  table.add(second, NEXT, 4n, '', person('ann'));
+  table.set(personIdOf(second, 'ann'), NEXT, 0n);
+  t.same(told(person('ann')), [1n, 3n, 2n, 4n]);
+});
+
 t.test('a change of a company costs nothing for its end users until they are asked for', async (t) => {
   const table = new SpendTable();
   const key = table.key({ id: 'k', companyId: 'a', restriction: { budget: null, endUserBudget: 1n } });
   for (const name of ['ann', 'bob', 'cy']) table.set(personIdOf(key, name), MONTH, 1n);
-  t.equal(table.ofEndUser(key, MONTH, 'ann'), 1n);
+  t.equal(table.ofEndUser(key, MONTH, person('ann')), 1n);
   t.same(poll(table, ['a', MONTH, 9n]), [personIdOf(key, 'ann')], 'who was asked for is read again');
-  t.equal(table.ofEndUser(key, MONTH, 'ann'), 1n, 'and serves until then');
-  t.equal(table.ofEndUser(key, MONTH, 'bob'), undefined, 'the others are read when they are asked for');
+  t.equal(table.ofEndUser(key, MONTH, person('ann')), 1n, 'and serves until then');
+  t.equal(table.ofEndUser(key, MONTH, person('bob')), undefined, 'the others are read when they are asked for');
   t.equal(table.get(personIdOf(key, 'bob'), MONTH), 1n, 'and known should that fail');
   table.set(personIdOf(key, 'bob'), MONTH, 2n);
-  t.equal(table.ofEndUser(key, MONTH, 'bob'), 2n);
+  t.equal(table.ofEndUser(key, MONTH, person('bob')), 2n);
   t.same(poll(table, ['b', MONTH, 1n], ['a', NEXT, 1n]), [], 'another company, another month');
-  t.equal(table.ofEndUser(key, MONTH, 'bob'), 2n);
-  t.equal(table.ofEndUser(key, NEXT, 'bob'), undefined);
+  t.equal(table.ofEndUser(key, MONTH, person('bob')), 2n);
+  t.equal(table.ofEndUser(key, NEXT, person('bob')), undefined);
   t.same(
     table.unread(NEXT).map(({ id }) => id),
     ['a'],
@@ -297,13 +328,13 @@ t.test('of many end users those are forgotten that were not asked for lately, an
   for (const name of ['1', '2', '3', '4']) table.set(personIdOf(key, name), MONTH, 1n);
   table.prune(MONTH);
   t.same(known(), ['2', '3', '4']);
-  table.ofEndUser(key, MONTH, '2');
-  const pending = table.add(key, MONTH, 1n, '', '3');
+  table.ofEndUser(key, MONTH, person('2'));
+  const pending = table.add(key, MONTH, 1n, '', person('3'));
   for (const name of ['5', '6']) table.set(personIdOf(key, name), MONTH, 1n);
   table.prune(MONTH);
   t.same(known(), ['2', '3', '6'], 'nor one whose record waits');
   table.settle(pending, 1n, true);
-  t.equal(table.ofEndUser(key, MONTH, '3'), 2n);
+  t.equal(table.ofEndUser(key, MONTH, person('3')), 2n);
   t.equal(table.of(key, MONTH), 2n);
   table.prune(NEXT);
   t.same(known(), [], 'the month is over');
