@@ -156,7 +156,7 @@ type Given = PagesSettings & Pick<PageServices, 'db' | 'calendar' | 'clock' | 'l
  * Request and Response: other code of this process uses them, and pages gain no time by it.
  */
 export function startPages(given: Given): RequestListener {
-  const sessions = new Sessions(given.db, given.isSecure);
+  const sessions = new Sessions(given.db, given.isSecure, given.log);
   const services = {
     ...given,
     sessions,

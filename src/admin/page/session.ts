@@ -5,6 +5,7 @@ import type { CookieOptions } from 'hono/utils/cookie';
 import { digestBytes } from '../../domain/key.ts';
 import { SESSION_LIMITS } from '../../domain/user.ts';
 import { browserName } from '../../domain/wording/browser-name.ts';
+import type { Logger } from '../../log.ts';
 import { beginSession, raiseSession, signOut } from '../../operations/user.ts';
 import type { Database, Sql } from '../../store/connection/pool.ts';
 import { findSession, type NewSession, type SessionRow } from '../../store/users/session.ts';
@@ -30,11 +31,13 @@ export interface Session {
  */
 export class Sessions {
   readonly #db: Database;
+  readonly #log: Pick<Logger, 'info'>;
   readonly #options: CookieOptions;
 
   /** @param secure the pages are reached by https, and the cookie is sent over https only */
-  constructor(db: Database, secure: boolean) {
+  constructor(db: Database, secure: boolean, log: Pick<Logger, 'info'>) {
     this.#db = db;
+    this.#log = log;
     this.#options = cookieOptions(secure);
   }
 
@@ -52,18 +55,18 @@ export class Sessions {
   ): Promise<Session | null> {
     const former = this.#token(c);
     const browser = browserName(c.req.header('user-agent') ?? '');
-    return this.#start(c, (sql, digest) =>
+    return this.#start(c, 'admin: signed in', (sql, digest) =>
       beginSession(sql, { ...by, digest, userId, browser }, former === null ? null : digestBytes(former)),
     );
   }
 
   /** The user of a session gave a code: it goes on under a new token. @returns null when it ended meanwhile */
   raise(c: Context, { digest: former }: Session): Promise<Session | null> {
-    return this.#start(c, (sql, digest) => raiseSession(sql, former, digest));
+    return this.#start(c, 'admin: signed in by a second factor', (sql, digest) => raiseSession(sql, former, digest));
   }
 
-  /** Makes a token whose session `work` writes, and gives it to the browser. */
-  async #start(c: Context, work: (sql: Sql, digest: Buffer) => Promise<void>): Promise<Session | null> {
+  /** Makes a token whose session `work` writes, and gives it to the browser. @param done for the log */
+  async #start(c: Context, done: string, work: (sql: Sql, digest: Buffer) => Promise<void>): Promise<Session | null> {
     const token = randomBytes(32).toString('base64url');
     const digest = digestBytes(token);
     const user = await this.#db.run(READ_MS, async (sql) => {
@@ -71,6 +74,7 @@ export class Sessions {
       return findSession(sql, digest);
     });
     if (user === null) return null;
+    this.#log.info({ user: user.user_id }, done);
     c.header(SESSION_HEADER, token);
     setCookie(c, COOKIE, token, { ...this.#options, maxAge: SESSION_LIMITS.absolute });
     return { user, digest, ...proofsOf(token) };

@@ -50,7 +50,7 @@ interface CodeRefused {
 
 /** Takes the code in a form, for whoever is half or wholly signed in. Attempts are limited, whoever makes them. */
 async function tryCode(c: PageContext, { user }: Session, form: Form): Promise<CodeRefused | null> {
-  const { attempts, clock, db, secondFactor } = c.var.services;
+  const { attempts, clock, db, log, secondFactor } = c.var.services;
   const { words } = form;
   const code = form.values.get(CODE) ?? '';
   const text = code || (form.values.get(RECOVERY) ?? '');
@@ -70,7 +70,10 @@ async function tryCode(c: PageContext, { user }: Session, form: Form): Promise<C
     throw error;
   });
   if (notice !== null) tellOfAccount(c, user.user_id, notice);
-  if (refusal !== null) return { status: 401, message: refusal.in(words.refusals) };
+  if (refusal !== null) {
+    log.warn({ user: user.user_id }, 'admin: a code was refused');
+    return { status: 401, message: refusal.in(words.refusals) };
+  }
   attempt.forgive();
   return null;
 }

@@ -50,12 +50,13 @@ export async function passwordSignIn(c: PageContext, typed: string, password: st
 
 /** null when the e-mail address or the password is wrong. @throws Busy */
 function findByPassword(c: PageContext, email: string, password: string, browser: string | null) {
-  const { db, guesses, hashing } = c.var.services;
+  const { db, guesses, hashing, log } = c.var.services;
   // by network: a stranger has any number of e-mail addresses
   const [semaphore, who] = browser === null ? [guesses, blockOf(clientOf(c))] : [hashing, email];
   return semaphore.run(who, async () => {
     const user = await db.run(READ_MS, (sql) => findUser(sql, email));
-    const isRight = await verifyPassword(password, user?.password_hash ?? null);
-    return isRight ? user : null;
+    if (await verifyPassword(password, user?.password_hash ?? null)) return user;
+    log.warn({ user: user?.id ?? null }, 'admin: a password was refused');
+    return null;
   });
 }

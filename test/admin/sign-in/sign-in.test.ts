@@ -23,6 +23,22 @@ t.test('the cookie is for this host, this site and no script; the table has its 
   t.equal((await office.sql`select from sessions where digest = sha256(${token}::bytea)`).length, 1);
 });
 
+t.test('the log tells who signed in and whose password was refused, by ids alone', async (t) => {
+  const lines = () => office.logged.map((line) => JSON.parse(line)).filter(({ msg }) => /signed in|refused/.test(msg));
+  const [{ id }] = (await office.sql`select id from users where email = ${operator}`) as unknown as [{ id: string }];
+  const before = lines().length;
+  await new Person(office.adminUrl).signIn(operator);
+  await new Person(office.adminUrl).signIn(operator, 'wrong and long enough');
+  await new Person(office.adminUrl).signIn('nobody@customer.example');
+  await until(() => lines().length >= before + 3, 'the lines are there');
+  t.match(lines().slice(before), [
+    { level: 30, msg: 'admin: signed in', user: id },
+    { level: 40, msg: 'admin: a password was refused', user: id },
+    { level: 40, msg: 'admin: a password was refused', user: null },
+  ]);
+  t.notMatch(office.logged.join(''), /nobody@customer|wrong and long/);
+});
+
 const behind = await startOffice(t, { ADMIN_URL: 'https://admin.example.com', ADMIN_PROXIES: '1' });
 
 t.test('behind https the cookie never leaves it', async (t) => {
