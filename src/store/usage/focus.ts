@@ -106,7 +106,7 @@ async function queryOf(
           select company_id from monthly_spend where billing_month = ${month} and statement is null and requests > 0))
         or (billing_month < ${month} and company_id <> all (array(select company_id from statements where billing_month >= ${month}))))`
       : `company_id = ${constant(company)} and not exists (select from closed)`;
-  const cells = `u.company_id, u.billing_month, (u.occurred_at at time zone ${zone})::date, u.model_slug, u.api_key_id,
+  const cells = `u.company_id, u.billing_month, (u.occurred_at at time zone ${zone})::date as day, u.model_slug, u.api_key_id,
     u.cost_center, u.endpoint, u.price_input, u.price_output, u.price_cache_read, u.price_cache_write`;
   const sums = `min(u.occurred_at) as at, ${COST_PARTS.map((part) => `sum(${CHARGED[part][0]}) as ${part}`).join(', ')}`;
   const parts = COST_PARTS.map((part, at) => `(${at}, '${part}', ${part}, price_${part})`).join(', ');
@@ -124,16 +124,14 @@ async function queryOf(
       union all
       select company_id, billing_month, request_id from late_usage where ${waiting}),
     timely as materialized (
-      select ${cells}, false, ${sums} from api_usage u where u.billing_month = ${month}${own('u.')}
+      select ${cells}, false as late, ${sums} from api_usage u where u.billing_month = ${month}${own('u.')}
         and not exists (select from elsewhere e where e.company_id = u.company_id and e.request_id = u.request_id)
-      group by ${cells}),
+      group by 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11),
     late_ones as materialized (
-      select ${cells}, true, ${sums} from taken t join api_usage u
+      select ${cells}, true as late, ${sums} from taken t join api_usage u
         on u.company_id = t.company_id and u.billing_month = t.billing_month and u.request_id = t.request_id
-      group by ${cells}),
-    cells (company_id, billing_month, day, model_slug, api_key_id, cost_center, endpoint, price_input, price_output,
-      price_cache_read, price_cache_write, late, at, ${COST_PARTS.join(', ')}) as (
-      select * from timely union all select * from late_ones),
+      group by 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11),
+    cells as (select * from timely union all select * from late_ones),
     sold as materialized (
       select company_id, billing_month, day, late, model_slug, api_key_id, cost_center, endpoint, place, part, price,
         sum(tokens) as tokens, min(at) as at
