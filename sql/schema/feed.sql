@@ -10,34 +10,49 @@ create table ledger_feed (
   last_number   bigint,
   billing_month date,
   request_ids   uuid[],
+  seen          text,
   check ((writer is null) = (request_ids is not null))
 );
 comment on table ledger_feed is 'the order of the feed: seals of a writer from first_number to last_number, or rows without a seal (request_ids)';
 comment on column ledger_feed.position is 'null: rows without a seal that nobody read yet';
+comment on column ledger_feed.seen is 'the server, and below which of its transactions all seals had a position when this one was given';
 create unique index ledger_feed_seals on ledger_feed (writer, last_number) where writer is not null;
 create index ledger_feed_new on ledger_feed (id) where position is null;
 alter table ledger_feed alter column request_ids set storage external; -- random bytes do not compress
 
--- Gives positions to what is booked and has none. One at a time, and committed before the next one looks. Reads a row or
--- two for each writer there ever was.
+-- Gives positions to what is booked and has none. One at a time, and committed before the next one looks. Seals of
+-- transactions that had ended when somebody looked last have one, so later ones are enough; after a failover, a restore or
+-- a restart of the server each writer's newest seal is looked at, as ids of transactions may be used again.
 create function extend_ledger_feed() returns void language plpgsql set search_path from current as $$
 declare
-  latest bigint;
+  server  constant text := concat(extract(epoch from pg_postmaster_start_time()), '/', (select oid from pg_database where datname = current_database()));
+  latest  ledger_feed;
+  horizon xid8;
+  now_seen text;
 begin
   if pg_is_in_recovery() then return; end if;
   perform pg_advisory_xact_lock(hashtext('tollgate ledger feed'));
-  latest := coalesce((select max(f.position) from ledger_feed f), 0);
-  with fresh as (
+  select * into latest from ledger_feed f where f.position is not null order by f.position desc limit 1;
+  if split_part(latest.seen, ' ', 1) = server then horizon := split_part(latest.seen, ' ', 2)::xid8; end if;
+  latest.position := coalesce(latest.position, 0);
+  now_seen := server || ' ' || pg_snapshot_xmin(pg_current_snapshot()); -- before the seals are looked at
+  with newest as (
+    select s.writer, max(s.number) as number from ledger_seals s
+    where s.xid >= horizon and s.xid < pg_snapshot_xmax(pg_current_snapshot()) group by s.writer
+    union all
+    select n.writer, n.number from newest_seals() n where horizon is null
+  ),
+  fresh as (
     select n.writer, n.number, coalesce(f.last_number, 0) + 1 as first_number
-    from newest_seals() n left join lateral (
+    from newest n left join lateral (
       select f.last_number from ledger_feed f where f.writer = n.writer order by f.last_number desc limit 1) f on true
     where n.number > coalesce(f.last_number, 0)
   )
-  insert into ledger_feed (position, writer, first_number, last_number)
-  select latest + row_number() over (order by s.sealed_at, s.writer), s.writer, f.first_number, f.number
+  insert into ledger_feed (position, writer, first_number, last_number, seen)
+  select latest.position + row_number() over (order by s.sealed_at, s.writer), s.writer, f.first_number, f.number, now_seen
   from fresh f join ledger_seals s on s.writer = f.writer and s.number = f.first_number;
-  latest := coalesce((select max(f.position) from ledger_feed f), 0);
-  update ledger_feed f set position = latest + waiting.place
+  latest.position := coalesce((select max(f.position) from ledger_feed f), 0);
+  update ledger_feed f set position = latest.position + waiting.place, seen = now_seen
   from (select id, row_number() over (order by id) as place from ledger_feed where position is null) waiting where f.id = waiting.id;
 end $$;
 

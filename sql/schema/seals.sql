@@ -16,10 +16,12 @@ create table ledger_seals (
   previous          bytea not null,
   digest            bytea not null,
   sealed_at         timestamptz not null default now(),
+  xid               xid8 not null default pg_current_xact_id(),
   primary key (writer, number)
 );
 comment on column ledger_seals.writer is 'one start of one gateway process';
 comment on column ledger_seals.row_digests is '16 bytes each, in the order of request_ids';
+create index ledger_seals_xid on ledger_seals (xid); -- what is new for the feed (feed.sql)
 comment on column ledger_seals.previous is 'digest of the same writer''s seal before; empty for its first';
 alter table ledger_seals alter column request_ids set storage external; -- random bytes do not compress
 alter table ledger_seals alter column row_digests set storage external;
@@ -65,6 +67,7 @@ begin
   end if;
   seal.writer := batch_writer;
   seal.sealed_at := now();
+  seal.xid := pg_current_xact_id();
   perform set_config('tollgate.sealed', 'on', true); -- count_api_usage() notes other rows for the feed
   for batch in
     with inserted as (

@@ -137,7 +137,7 @@ async function queryOf(
         sum(tokens) as tokens, min(at) as at
       from cells, lateral (values ${parts}) as p (place, part, tokens, price) where tokens > 0
       group by 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11),
-    prices as (
+    prices as materialized (
       select ${priced}, p.valid_from, case
         when p.list * f.factor = price or p.list * g.factor = price then p.list
         when round(price / f.factor, 12) * f.factor = price then round(price / f.factor, 12) else price end as list

@@ -212,6 +212,25 @@ t.test(
   },
 );
 
+t.test('after a failover, a restore or a restart of the server, the calls that came meanwhile follow', async (t) => {
+  const { db, run } = await world(t);
+  const writers = [randomUUID(), randomUUID()] as const;
+  const all: string[] = [];
+  let after: string | null = null;
+  for (const server of ['this', 'another', 'this']) {
+    const calls = [...some(2), ...some(1)];
+    await run((sql) => book(sql, writers[0], calls.slice(0, 2)));
+    await run((sql) => book(sql, writers[1], calls.slice(2)));
+    // as if transactions had ids from the beginning again
+    if (server === 'another') await run((sql) => sql`update ledger_feed set seen = 'another 999999999999'`);
+    const rows = await read(db, after);
+    t.same(idsOf(rows).sort(), calls.map(({ id }) => id).sort(), server);
+    after = rows.at(-1)?.cursor ?? null;
+    all.push(...idsOf(rows));
+  }
+  t.same(idsOf(await read(db)), all);
+});
+
 t.test('a cursor of a ledger that was restored to an earlier time is refused', async (t) => {
   const { db, run } = await world(t);
   const writer = randomUUID();
