@@ -54,7 +54,7 @@ t.test(
     const dry = await apply(FILE, '--dry-run');
     t.equal(dry.code, 0, dry.err);
     t.match(dry.out, /^\+ model brand-chat\n {4}upstream_model: internal-chat\n/);
-    t.match(dry.out, /\+ key Website of Nordlicht Verlag\n {4}name: Website\n {4}scopes: \["chat"\]/);
+    t.match(dry.out, /\+ key Website of Nordlicht Verlag\n {4}name: Website\n {4}scopes: \["chat","rerank"\]/);
     t.match(dry.out, /\n8 changes would be made\.\n$/);
     t.same(await query('select from companies'), []);
 
