@@ -31,6 +31,7 @@ const { sql } = gateway;
 const passage = await startProxy(t, gateway.databaseUrl);
 const other = await startGateway(t, upstream.url, { DATABASE_URL: passage.url });
 await gateway.model('fast', { upstream: 'internal', input: '1', output: '0' });
+await gateway.model('free', { upstream: 'internal', input: '0', output: '0' });
 await gateway.model('vectors', { upstream: 'internal', kind: 'embedding', input: '1', output: '0' });
 const HELLO = [{ role: 'user', content: 'x' }];
 const OWN = 'You have reached your own monthly budget. It is yours alone: other users of this key are not affected.';
@@ -112,7 +113,10 @@ t.test('an allowance is one, however many gateways there are', async (t) => {
   for (const { url } of [gateway, other, gateway, other]) t.equal((await post('ann', { url })).status, 200);
   await gateway.ledger(company, 4);
   for (const { url } of [gateway, other])
-    await until(async () => (await post('ann', { url })).status === 402, 'what the other booked counts');
+    await until(
+      async () => (await post('ann', { url, body: { model: 'free' } })).status === 402,
+      'what the other booked counts: she spends nothing more here',
+    );
   t.equal((await post('bob', { url: other.url })).status, 200);
 
   const second = await front(1);
