@@ -119,14 +119,15 @@ export function mintKey(prefix: string): string {
 
 /**
  * The parts of a text that may be keys: what follows the prefix in the form of a key, words that have another
- * prefix, and a text that is one word, since other programs may create keys of another form. Each once.
+ * prefix or look like keys of LiteLLM, which may have come here, and a text that is one word, since other programs may
+ * create keys of another form. Each once.
  * @param prefix what keys begin with (KEY_PREFIX)
  */
 export function possibleKeysIn(text: string, prefix: string): string[] {
   const found = new Set<string>();
   // the lookahead also finds keys that begin within one another
   for (const [, key] of text.matchAll(new RegExp(`(?=(${prefix}[a-z2-7]{32}))`, 'g'))) found.add(key as string);
-  for (const [key] of text.matchAll(/(?<![\w-])[\w-]{1,16}[a-z2-7]{32}(?![\w-])/g)) found.add(key);
+  for (const [key] of text.matchAll(/(?<![\w-])(?:[\w-]{1,16}[a-z2-7]{32}|sk-[\w-]{16,197})(?![\w-])/g)) found.add(key);
   const whole = text.trim();
   if (/^\S{1,200}$/.test(whole)) found.add(whole);
   return [...found];

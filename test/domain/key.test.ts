@@ -28,6 +28,12 @@ t.test('keys of other prefixes are found as words, and any text that is one word
   t.same(found(' some:other.format '), ['some:other.format']);
 });
 
+t.test('keys that came from LiteLLM are found as words', async (t) => {
+  const moved = 'sk-Ab_c-9dEfGhIjKlMnOpQrSt';
+  t.same(found(`{"Authorization":"Bearer ${moved}"}, sk-short`), [moved]);
+  t.same(found(`task-${'x'.repeat(20)} and xsk-${'y'.repeat(20)}`), [], 'no words that end so');
+});
+
 t.test('words of another form are not looked up', async (t) => {
   t.same(found('the quick brown fox, svc_, svc_short and SVC_ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'), []);
   t.same(found(''), []);
