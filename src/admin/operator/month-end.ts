@@ -16,7 +16,7 @@ import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
 import { badge, companyLink, exactSwitch, muted, page, table } from '../page/layout.ts';
 import { list, listQuery } from '../page/list.ts';
-import { csvLink, spreadsheetOf } from '../page/spreadsheet.ts';
+import { csvLink, focusLink, spreadsheetOf } from '../page/spreadsheet.ts';
 import { askIfOnItsWay, closeForm, closing, onItsWay } from '../usage/statement-close.ts';
 import { figureCard } from '../usage/usage-cards.ts';
 
@@ -80,7 +80,7 @@ ${/^\d{1,9}$/.test(mailed) ? html`<p class="notice" role="status">${mailed === '
 ${figures(c, month, end)}
 ${checks(c, month, why, end)}
 ${left === 0 ? '' : closeCard(c, month, end)}
-<div class="title-row"><h2>Statements</h2>${sums.companies === 0 ? '' : html`<span class="row-actions">${csvLink(c, `${PATH}.csv?${files}`)}<a class="button quiet" href="${PATH}/focus.csv?${files}" download>FOCUS</a>${sums.closed === 0 ? '' : html`<a class="button quiet" href="${PATH}.tar.gz?${files}" download>All as one archive</a>`}</span>`}</div>
+<div class="title-row"><h2>Statements</h2>${sums.companies === 0 ? '' : html`<span class="row-actions">${csvLink(c, `${PATH}.csv?${files}`)}${focusLink(`${PATH}/focus.csv?${files}`)}${sums.closed === 0 ? '' : html`<a class="button quiet" href="${PATH}.tar.gz?${files}" download>All as one archive</a>`}</span>`}</div>
 ${list(c, shown, query, rows)}
 <p class="muted foot">Companies with API calls in the month, or with calls that came after an earlier month was closed: the next statement corrects them. In-app chat is in none. The invoice is for the amount in cents: the exact total, rounded once. ${exactSwitch(c)}</p>`;
   return page(c, `Month-end of ${name}`, body);

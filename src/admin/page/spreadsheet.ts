@@ -26,6 +26,11 @@ export function csvLink(c: PageContext, address: string): Html {
   return html`<a class="button quiet" href="${address}&amp;${PARAMETER}=${name}" title="${`${exports.spreadsheet} ${exports.spreadsheets[name]}`}" download>CSV</a>`;
 }
 
+/** A link to the charges of a month for FinOps programs. @param address with a query */
+export function focusLink(address: string): Html {
+  return html`<a class="button quiet" href="${address}" title="FOCUS 1.2 · FinOps" download>FOCUS</a>`;
+}
+
 /** The same choice as a control of a form. */
 export function spreadsheetSelect(c: PageContext): Html {
   const { exports } = c.var.format.words;

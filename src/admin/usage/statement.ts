@@ -35,7 +35,7 @@ import { formState } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
 import { badge, brandMark, companyHeading, emptyText, exactSwitch, muted, page, table } from '../page/layout.ts';
-import { csvLink, spreadsheetOf } from '../page/spreadsheet.ts';
+import { csvLink, focusLink, spreadsheetOf } from '../page/spreadsheet.ts';
 import { closeCard, closeOne } from './statement-close.ts';
 import { figureCard } from './usage-cards.ts';
 import { othersText, sumCells } from './usage-tables.ts';
@@ -157,9 +157,8 @@ async function monthPage(c: PageContext, form: Form): Promise<Response> {
     stored === null
       ? ''
       : html`<a class="button quiet" href="${url}.json?month=${month}" download>JSON</a>${csvLink(c, `${url}.csv?month=${month}`)}`;
-  const focus = html`<a class="button quiet" href="${url}/focus.csv?month=${month}" download>FOCUS</a>`;
   const body = html`${letterhead(c)}${companyHeading(c, company)}<div class="title-row"><h1>${title}</h1>
-<span class="row-actions"><a class="button quiet" href="/companies/${company.id}/usage?month=${month}">${words.usage}</a>${actions}${focus}</span></div>
+<span class="row-actions"><a class="button quiet" href="/companies/${company.id}/usage?month=${month}">${words.usage}</a>${actions}${focusLink(`${url}/focus.csv?month=${month}`)}</span></div>
 ${stored === null ? html`<p class="problem">${words.notClosed((text) => html`<strong>${text}</strong>`)}</p>` : ''}
 ${formState(form, c.req.path).summary}${parties(c, company, statement, stored)}${figures(c, statement)}
 ${
