@@ -233,3 +233,33 @@ t.test('with a master key the demo refuses other keys', async (t) => {
   const answer = await post('/chat/completions', said('x'), guarded.url, { authorization: 'Bearer sk-demo' });
   t.equal(answer.status, 200);
 });
+
+t.test('text completions: each choice of each prompt, with the prompt before it where echo asks', async (t) => {
+  const { json } = await post('/completions', { model: 'x', prompt: ['One', 'Two'], n: 2, echo: true, max_tokens: 2 });
+  t.equal(json.object, 'text_completion');
+  t.same(
+    json.choices.map(({ index, text, finish_reason }: { index: number; text: string; finish_reason: string }) => [
+      index,
+      text.slice(0, 3),
+      finish_reason,
+    ]),
+    [
+      [0, 'One', 'length'],
+      [1, 'One', 'length'],
+      [2, 'Two', 'length'],
+      [3, 'Two', 'length'],
+    ],
+  );
+  t.equal(json.usage.completion_tokens, 8, 'what is repeated is not generated');
+  const whole = await post('/completions', { model: 'x', prompt: [1, 2], stop: '.' });
+  const streamed = chunksOf((await post('/completions', { model: 'x', prompt: [1, 2], stop: '.', stream: true })).text);
+  t.equal(
+    streamed.map(({ choices }) => choices[0].text).join(''),
+    whole.json.choices[0].text,
+    'the same text, streamed',
+  );
+  for (const prompt of [undefined, 7, [], [[]], [null]]) {
+    const { status, json } = await post('/completions', { model: 'x', prompt });
+    t.match({ status, error: json.error }, { status: 400, error: { param: 'prompt' } }, JSON.stringify(prompt));
+  }
+});

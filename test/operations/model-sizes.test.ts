@@ -95,6 +95,18 @@ t.test('a strict budget reserves the most output where a call sets no limit', as
   }
 });
 
+t.test('a run that sets no limit reserves the most output of its model', async (t) => {
+  const strict = await office.newCustomer({ budget: '1' });
+  await sql`update companies set budget_mode = 'strict' where id = ${strict.company}`;
+  const assistant = await office.assistant(strict.company, { prompt: '' });
+  const messages = [{ role: 'user', content: 'Hi' }];
+  const status = async (model_slug: string, more = {}) =>
+    (await strict.run(assistant, { messages, model_slug, ...more })).status;
+  await until(async () => (await status('large')) === 402, 'more than is left');
+  t.equal(await status('large', { max_tokens: 10 }), 200);
+  t.equal(await status('small'), 200);
+});
+
 t.test('HTTP, a file of apply and its export, a CSV, and the pages', async (t) => {
   const made = await http('POST', '/models', { slug: 'http', ...HTTP_NEW, context_length: 8192 });
   t.match(made, { status: 201, body: { context_length: 8192, max_output_tokens: null } });

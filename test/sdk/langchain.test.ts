@@ -5,7 +5,7 @@ import {
   ToolMessage,
   type UsageMetadata,
 } from '@langchain/core/messages';
-import { ChatOpenAI, OpenAIEmbeddings } from '@langchain/openai';
+import { ChatOpenAI, OpenAI, OpenAIEmbeddings } from '@langchain/openai';
 import t from 'tap';
 import { thrownBy } from '../support/client.ts';
 import {
@@ -55,6 +55,29 @@ for (const start of UPSTREAMS) {
       t.equal(answer?.response_metadata.finish_reason, 'stop');
       told(answer as AIMessageChunk);
     });
+
+    if (upstream.name === 'demo') {
+      t.test('a model of texts: several at once, and streamed', async (t) => {
+        const generate = async (texts: string[], n: number) => {
+          const { generations, llmOutput } = await new OpenAI({ model: CHAT, ...settings, n }).generate(texts);
+          const { promptTokens = 0, completionTokens = 0 } = (llmOutput?.tokenUsage ?? {}) as Record<string, number>;
+          return { generations, usage: { prompt_tokens: promptTokens, completion_tokens: completionTokens } };
+        };
+        const { generations, usage } = await generate(['Hello there', 'And you'], 2);
+        t.same(
+          generations.map((choices) => choices.length),
+          [2, 2],
+        );
+        for (const { text } of generations.flat()) t.match(text, /Hello/);
+        day.told('completions', usage);
+        const one = await generate(['Hello there'], 1);
+        day.told('completions', one.usage);
+        let text = '';
+        for await (const piece of await new OpenAI({ model: CHAT, ...settings }).stream('Hello there')) text += piece;
+        t.equal(text, one.generations[0]?.[0]?.text);
+        day.told('completions', one.usage); // of the same text: what a stream tells stays in the library
+      });
+    }
 
     t.test('bindTools: the round trip', async (t) => {
       const model = chat().bindTools(tools);

@@ -75,7 +75,7 @@ const MOST_READ = 65_536;
 /** Bytes of the prompts in an answer that repeats each before its choices; of token ids about as many as their text has. */
 function echoedBytes({ request, body, members }: ValidBody<CompletionsRequest>): number {
   const { valueStart, valueEnd } = memberNamed(members, 'prompt') as Member;
-  const choices = typeof request.n === 'number' ? request.n : 1;
+  const choices = Number.isSafeInteger(request.n) ? Math.max(1, request.n as number) : 1;
   if (valueEnd - valueStart > MOST_READ) return choices * (valueEnd - valueStart);
   const prompts = [JSON.parse(body.slice(valueStart, valueEnd).toString())].flat(2) as (string | number)[];
   const bytes = prompts.map((each) => (typeof each === 'string' ? writtenBytes(each) : BYTES_PER_TOKEN));
