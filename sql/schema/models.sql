@@ -245,7 +245,7 @@ create trigger append_only before truncate on company_price_factors for each sta
 
 -- A price times a factor is a price again, of at most 12 decimals, so that no digit is lost. Whoever sets a price is
 -- refused if it does not fit the factors that hold or are to come, and whoever sets a factor if a price does not fit it.
-create function fits_factor(price numeric, factor numeric) returns boolean language sql immutable as $$
+create function fits_factor(price numeric, factor numeric) returns boolean language sql immutable set search_path from current as $$
   select coalesce(price * factor < 1e6 and min_scale(price * factor) <= 12, true)
 $$;
 
@@ -293,6 +293,8 @@ declare
   model uuid;
   due   model_prices;
   factor company_price_factors;
+  next_price timestamptz;
+  next_factor timestamptz;
 begin
   for owner in
     select distinct slug, company_id from model_prices p
@@ -330,10 +332,9 @@ begin
     update company_price_factors f set applied = true
     where f.company_id = owner.company_id and not f.applied and f.valid_from <= factor.valid_from;
   end loop;
-  return (select extract(epoch from min(valid_from) - clock_timestamp()) + 2 from (
-    select valid_from from model_prices p where not applied and not is_of_closed(p.company_id)
-    union all
-    select valid_from from company_price_factors f where not applied and not is_of_closed(f.company_id)) as coming);
+  select min(valid_from) into next_price from model_prices p where not applied and not is_of_closed(p.company_id);
+  select min(valid_from) into next_factor from company_price_factors f where not applied and not is_of_closed(f.company_id);
+  return extract(epoch from least(next_price, next_factor) - clock_timestamp()) + 2;
 end $$;
 
 -- The factor on the prices of a company at an instant, and since when; null: always. One row.

@@ -32,7 +32,7 @@ function expectedCost(sql: Sql) {
   return sql`(
     select trim_scale(${sql.unsafe(costFormula((part) => `p.${part}`))})::text from model_cost_prices p
     where p.slug = u.model_slug
-      and p.company_id is not distinct from (select m.company_id from model_price(u.model_slug, u.company_id, u.occurred_at) m)
+      and p.company_id is not distinct from (select l.company_id from list_price(u.model_slug, u.company_id, u.occurred_at) l)
       and p.valid_from <= (u.occurred_at at time zone ${sql.unsafe(BILLING_ZONE)})::date
     order by p.valid_from desc limit 1)`;
 }

@@ -33,7 +33,6 @@ const FREE = [
     'company_daily_budget',
     'company_allows_non_eu',
     'fits_budget',
-    'fits_factor',
     'note_end_user_erasure',
   ],
   ...['usage_digest', 'seal_digest', 'seal_checkpoint_digest'],
