@@ -8,6 +8,9 @@ const ROUNDS = LONG ? 5 : 1;
 const REPLICAS = LONG ? 4 : 2;
 const WORKERS = LONG ? 64 : 24;
 
+/** In the name of a row: that of the month has none. */
+const NAMES = { month: '', day: 'of a day ', 'end user': 'of an end user ' };
+
 t.test('the budget holds on all replicas', async (t) => {
   const world = await crossingWorld(t);
   const gateways = await Promise.all(Array.from({ length: REPLICAS }, () => world.gateway()));
@@ -19,8 +22,10 @@ t.test('the budget holds on all replicas', async (t) => {
     [REPLICAS, 'strict', 'month'],
     [REPLICAS, 'standard', 'day'],
     [REPLICAS, 'strict', 'day'],
+    [REPLICAS, 'standard', 'end user'],
+    [REPLICAS, 'strict', 'end user'],
   ] as const) {
-    await t.test(`${mode}, of a ${of}, replicas: ${replicas}`, async (t) => {
+    await t.test(`${mode}, by ${of}, replicas: ${replicas}`, async (t) => {
       let worst = 0n;
       let most = 0n;
       let crossing = '';
@@ -47,7 +52,7 @@ t.test('the budget holds on all replicas', async (t) => {
       }
       note(
         'The budget holds on all replicas',
-        `${replicas} replica${replicas > 1 ? 's' : ''}, ${WORKERS} workers, ${mode}, budget ${of === 'day' ? 'of a day ' : ''}${crossing} EUR, ${ROUNDS} times`,
+        `${replicas} replica${replicas > 1 ? 's' : ''}, ${WORKERS} workers, ${mode}, budget ${NAMES[of]}${crossing} EUR, ${ROUNDS} times`,
         `overshoot at most ${formatEur(worst)} EUR${mode === 'strict' ? '' : ` (bound of that run: ${formatEur(most)}), no early 402`}`,
       );
     });

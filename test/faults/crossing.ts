@@ -29,7 +29,7 @@ export async function crossingWorld(life: Life): Promise<FaultWorld> {
 /**
  * Drives a new company over its budget.
  * @param replicas how many share the budget; a single one knows of all it admits
- * @param of whether it is the budget of the month or of the day
+ * @param of whose budget it is: of the company for the month or the day, or of the one end user whom all calls name
  */
 export async function cross(
   world: FaultWorld,
@@ -37,19 +37,25 @@ export async function cross(
   mode: string,
   workers: number,
   replicas: number,
-  of: 'month' | 'day' = 'month',
+  of: 'month' | 'day' | 'end user' = 'month',
 ): Promise<Crossing> {
   const budget = parseEur('12');
-  const { company, key } = await world.newCompany({ budget: formatEur(budget), mode });
+  const isPersonal = of === 'end user';
+  const { company, key } = await world.newCompany({ budget: isPersonal ? null : formatEur(budget), mode });
   if (of === 'day')
     await world.sql`update companies set daily_budget_eur = monthly_budget_eur, monthly_budget_eur = null where id = ${company}`;
-  // at 99 % to begin with, by the application's own chat
-  await world.sql`insert into chat_usage (company_id, cost_eur) values (${company}, ${formatEur((budget * 99n) / 100n / 4n)})`;
+  if (isPersonal)
+    await world.sql`
+      update api_keys set end_users = 'header', end_user_budget_eur = ${formatEur(budget)} where company_id = ${company}`;
+  // a part to begin with, by the application's own chat, which is of no end user
+  const chat = isPersonal ? 0n : (budget * 99n) / 100n / 4n;
+  await world.sql`insert into chat_usage (company_id, cost_eur) values (${company}, ${formatEur(chat)})`;
   const load = startLoad({
     urls: () => urls,
     key,
     workers,
     kinds: ['plain', 'stream'],
+    user: 'ann',
     chatModel: 'priced',
     more: { max_tokens: TOKENS },
     restMs: 5,
@@ -58,7 +64,6 @@ export async function cross(
   const journal = await load.stop();
 
   const upstream = world.upstreamJournal();
-  const chat = (budget * 99n) / 100n / 4n;
   const cost = ({ marker }: Journalled): bigint => {
     const usage = upstream.get(marker)?.usage;
     if (usage === null || usage === undefined) return 0n;
