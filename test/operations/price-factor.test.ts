@@ -246,6 +246,8 @@ t.test('owners see what they pay, and nowhere the factor', async (t) => {
     await sql`set local session_replication_role = replica`;
     await sql`update company_price_factors set valid_from = ${last} where company_id = ${company} and applied`;
   });
+  const days = `from=${last}&to=${last.slice(0, 7)}-28&before_from=2026-01-01&before_to=2026-01-28`;
+  t.equal((await http('GET', `${own}/usage/change?${days}`, undefined, theirs)).status, 200);
   const focus = `month=${last.slice(0, 7)}`;
   const file = (await http('GET', `${own}/focus?${focus}`, undefined, theirs)).body as string;
   t.match(file, /0\.0015/);

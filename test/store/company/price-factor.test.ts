@@ -197,3 +197,30 @@ t.test(
     await setFactor(id, '1.1');
   },
 );
+
+t.test('a factor and a price that are set at the same time are compared, whichever comes first', async (t) => {
+  await run((sql) => sql`update companies set price_factor = 1`);
+  const id = await newCompany('at once');
+  await run(
+    (
+      sql,
+    ) => sql`insert into models (slug, upstream_model, kind, eu_hosted, cost_eur_per_1k_input, cost_eur_per_1k_output)
+      values ('at-once', 'internal', 'chat', true, 1, 1)`,
+  );
+  const price = (sql: Sql, input: string) =>
+    sql`update models set cost_eur_per_1k_input = ${input} where slug = 'at-once'`;
+  const factor = (sql: Sql, value: string) => sql`update companies set price_factor = ${value} where id = ${id}`;
+  for (const [first, second] of [
+    [(sql: Sql) => factor(sql, '0.9'), (sql: Sql) => price(sql, '0.000000000001')],
+    [(sql: Sql) => price(sql, '0.000000000001'), (sql: Sql) => factor(sql, '0.9')],
+  ] as const) {
+    let other: Promise<unknown> = Promise.resolve();
+    await db.transaction(10_000, async (sql) => {
+      await first(sql);
+      other = t.rejects(run(second), /more than 12 decimals/);
+    });
+    await other;
+    await run((sql) => price(sql, '1'));
+    await run((sql) => factor(sql, '1'));
+  }
+});
