@@ -68,7 +68,7 @@ const FAULTS = /^(?:err|fault|exception|detail|message$|msg$)/i;
  */
 export function isError(b: Buffer, start: number, end: number): boolean {
   const event = JSON.parse(b.toString('utf8', start, end));
-  if (FAILURE.test(event.object) || FAILURE.test(event.type)) return true;
+  if ([event.object, event.type].some((name) => typeof name === 'string' && FAILURE.test(name))) return true;
   if (event.usage != null) return false;
   return event.success === false || Object.keys(event).some((name) => FAULTS.test(name) && isTold(event[name]));
 }

@@ -17,6 +17,7 @@ const LIMIT = { max_tokens: 50 };
 /** The calls of all dialects, and what the end of a streamed answer holds. */
 const CALLS: Record<string, [path: string, body: object, end: RegExp]> = {
   chat: ['/chat/completions', { messages: MESSAGES }, /\[DONE\]/],
+  completions: ['/completions', { prompt: 'Hello' }, /\[DONE\]/],
   responses: ['/responses', { input: 'Hello' }, /response\.(completed|incomplete)/],
   messages: ['/messages', { messages: MESSAGES, ...LIMIT }, /message_stop/],
 };

@@ -26,11 +26,14 @@ const key = await gateway.key(company);
 
 const messages = [{ role: 'user', content: 'Hello' }];
 const chat = { model: 'brand-chat', messages, max_tokens: 10 };
+const text = { model: 'brand-chat', prompt: ['Hello', 'Bye'], max_tokens: 10 };
 const response = { model: 'brand-chat', input: 'Hello', max_output_tokens: 10 };
 const embedding = { model: 'brand-embed', input: 'Hello' };
 const CALLS: readonly (readonly [path: string, body: object])[] = [
   ['/chat/completions', chat],
   ['/chat/completions', { ...chat, stream: true }],
+  ['/completions', text],
+  ['/completions', { ...text, stream: true, echo: true }],
   ['/responses', response],
   ['/responses', { ...response, stream: true }],
   ['/messages', chat],

@@ -123,6 +123,20 @@ function feed(chunks: readonly Buffer[]) {
   return { output, state: stream.state, usage: countsOf(stream.usage()), generated: stream.generatedBytes };
 }
 
+t.test('an event whose type is no text is none of the format, and breaks nothing', (t) => {
+  const one = (text: string, finish: string | null) => data({ ...head('internal-7b'), ...cleaned(text, finish) });
+  const odd = [{ toString: 1 }, { valueOf: 1, toString: 1 }, ['x'], 7, null].flatMap((value) => [
+    { type: value, code: 1 },
+    { object: value, code: 1 },
+  ]);
+  const { output, state } = feed([Buffer.from(one('a', null) + odd.map(data).join('') + one('', 'stop') + DONE)]);
+  t.strictSame(
+    { output, state },
+    { output: `${one('a', null)}${one('', 'stop')}${DONE}`.replaceAll('internal-7b', 'acme/large'), state: 'done' },
+  );
+  t.end();
+});
+
 for (const lineEnd of LINE_ENDS) {
   t.test(`text completions with ${JSON.stringify(lineEnd)}: whole, split at every byte, byte by byte`, (t) => {
     for (const { name, input, output, ...rest } of FIXTURES) {
