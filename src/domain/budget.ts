@@ -1,6 +1,6 @@
 import { GatewayError } from './errors.ts';
 import { CHAT_LIMITS, completionLimit, mayRunAgain, type RequestMembers } from './members/completion-limit.ts';
-import { type Femto, mostCost, type Prices } from './money.ts';
+import { type Femto, mostCost, type Prices, parseEur } from './money.ts';
 import type { Calendar } from './month.ts';
 
 /** Texts by budget; that of a company's month is the one of the error. */
@@ -174,6 +174,11 @@ const IMAGE_PARTS: ReadonlySet<unknown> = new Set(['image_url', 'input_image']);
 /** Whether it is what is left of a file, of which the content was taken out, or a short one. */
 function isWhole(content: unknown): boolean {
   return typeof content === 'string' && !/^[a-z]+:(?<!data:)/i.test(content);
+}
+
+/** The percent of a budget that are spent, with one decimal and rounded down: 100 is a budget that is reached. */
+export function percentSpent(spent: string, budget: string): number {
+  return Number((parseEur(spent) * 1000n) / parseEur(budget)) / 10;
 }
 
 /** Whether a monthly budget limits a company: null and 0 mean unlimited (spec section 2.9). */

@@ -69,7 +69,9 @@ export const endUserOperations = [
       ...sums,
       by_day: schema.array(schema.object({ day: schema.day, ...sums })),
       by_model: schema.array(schema.object({ model_slug: schema.string, ...sums })),
-      by_key: schema.array(schema.object({ id: schema.id, name: schema.textOrNull, ...sums })),
+      by_key: schema.array(
+        schema.object({ id: schema.id, name: schema.textOrNull, end_user_budget_eur: schema.textOrNull, ...sums }),
+      ),
     }),
     async run(sql, call) {
       const first = monthOf(call);

@@ -1,14 +1,16 @@
+import { percentSpent } from '../../domain/budget.ts';
 import type { UsageSums } from '../../domain/usage.ts';
 import { eraseEndUser } from '../../operations/end-user.ts';
 import { type EndUserRow, findEndUser } from '../../store/company/end-user.ts';
 import { readUsedMonths } from '../../store/usage/cost-center.ts';
-import { type EndUserUsage, readEndUserMonth, readUsageByEndUser } from '../../store/usage/end-user.ts';
+import { type EndUserUsage, type KeyOfUser, readEndUserMonth, readUsageByEndUser } from '../../store/usage/end-user.ts';
 import { change, mayNow, type PageContext, param, type Route, readOfCompany } from '../page/context.ts';
 import { formState } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
 import {
+  badge,
   type Columns,
   companyHeading,
   confirmation,
@@ -61,7 +63,7 @@ ${count > MOST ? html`<p class="muted">${words.most({ shown: format.count(MOST),
 async function personPage(c: PageContext): Promise<Response> {
   const { format } = c.var;
   const { endUsers: words, usage } = format.words;
-  const { month } = askedMonth(c);
+  const { month, isPresent } = askedMonth(c);
   const person = param(c, 'person');
   const [company, { row, used, months }] = await readOfCompany(c, async (sql, id) => ({
     row: await findEndUser(sql, person, id),
@@ -69,8 +71,15 @@ async function personPage(c: PageContext): Promise<Response> {
     months: await readUsedMonths(sql, id),
   }));
   const path = `/companies/${company.id}/end-users`;
-  const part = <T extends UsageSums>(title: string, rows: readonly T[], cell: (row: T) => Html | string) =>
-    html`<h2>${title}</h2>${table(title, rows, columnsOf(title, cell, format), true)}`;
+  const part = <T extends UsageSums>(
+    title: string,
+    rows: readonly T[],
+    cell: (row: T) => Html | string,
+    more?: Record<string, (row: T) => Html>,
+  ) => html`<h2>${title}</h2>${table(title, rows, columnsOf(title, cell, format, more), true)}`;
+  // of another month the present budget says nothing
+  const isHeld = isPresent && used.by_key.some((key) => key.end_user_budget_eur !== null);
+  const budget = { [usage.budget]: (key: KeyOfUser & UsageSums) => budgetCell(key, format) };
   const seen = words.seen({ first: format.instant(row.first_seen), last: format.instant(row.last_seen) });
   const body = html`${companyHeading(c, company)}
 <div class="title-row"><h1>${nameOf(row, format)}</h1>
@@ -86,14 +95,29 @@ ${
     ? emptyText(words.emptyOne(format.month(month)))
     : html`<div class="figures">${sumCards(used, used.cost_eur, usage.inMonth(format.month(month)), format)}</div>
 ${part(words.model, used.by_model, ({ model_slug }) => html`<code>${model_slug}</code>`)}
-${part(words.key, used.by_key, ({ id, name }) => html`<a href="/companies/${company.id}/keys/${id}">${name ?? id}</a>`)}
+${part(words.key, used.by_key, ({ id, name }) => html`<a href="/companies/${company.id}/keys/${id}">${name ?? id}</a>`, isHeld ? budget : {})}
 ${part(words.day, used.by_day, ({ day }) => format.day(day))}`
 }
 <p class="muted foot">${words.foot} ${exactSwitch(c)}</p>`;
   return page(c, `${nameText(row, format)}: ${company.name}`, body);
 }
 
-function columnsOf<T extends UsageSums>(title: string, cell: (row: T) => Html | string, format: Format): Columns<T> {
+/** What is spent of what a key lets each of its end users cost. */
+function budgetCell({ cost_eur, end_user_budget_eur: budget }: KeyOfUser & UsageSums, format: Format): Html {
+  if (budget === null) return html`–`;
+  const { usage } = format.words;
+  const percent = percentSpent(cost_eur, budget);
+  return html`${format.percent(percent)} <span class="of">${usage.ofBudget(format.amount(budget))}</span>${
+    percent >= 100 ? html` ${badge('bad', usage.reached)}` : ''
+  }`;
+}
+
+function columnsOf<T extends UsageSums>(
+  title: string,
+  cell: (row: T) => Html | string,
+  format: Format,
+  more: Record<string, (row: T) => Html> = {},
+): Columns<T> {
   const { usage } = format.words;
   return {
     cells: {
@@ -101,6 +125,7 @@ function columnsOf<T extends UsageSums>(title: string, cell: (row: T) => Html | 
       [usage.spent]: ({ cost_eur }) => format.amount(cost_eur),
       [usage.requests]: ({ requests }) => format.count(requests),
       [usage.tokens]: ({ prompt_tokens, completion_tokens }) => format.count(prompt_tokens + completion_tokens),
+      ...more,
     },
     figures: [usage.spent, usage.requests, usage.tokens],
   };

@@ -1,5 +1,4 @@
-import { type BudgetPeriod, type Budgets, isLimited, PERIODS } from '../../domain/budget.ts';
-import { parseEur } from '../../domain/money.ts';
+import { type BudgetPeriod, type Budgets, isLimited, PERIODS, percentSpent } from '../../domain/budget.ts';
 import { unknownCompany } from '../../domain/refusal.ts';
 import { type DayRange, type Interval, intervalOf, monthsIn, wholeMonth } from '../../domain/reports/day-range.ts';
 import type { UsageSums } from '../../domain/usage.ts';
@@ -301,8 +300,7 @@ export async function readKeyBudgets(sql: Sql, key: Budgets & { readonly id: str
     const budget_eur = key[`${period}_budget_eur`];
     if (!isLimited(budget_eur)) continue;
     const spent_eur = await readSpent(sql, period, key.company_id, key.id);
-    const percent = Number((parseEur(spent_eur) * 1000n) / parseEur(budget_eur)) / 10; // 100 is a budget that is reached
-    spent.push({ period, spent_eur, budget_eur, percent });
+    spent.push({ period, spent_eur, budget_eur, percent: percentSpent(spent_eur, budget_eur) });
   }
   return spent;
 }

@@ -41,10 +41,17 @@ export async function readUsageByEndUser(
   return { count: rows[0]?.count ?? 0, end_users };
 }
 
+/** A key and what it lets each of its end users cost in a month now; null: any amount. */
+export interface KeyOfUser {
+  readonly id: string;
+  readonly name: string | null;
+  readonly end_user_budget_eur: string | null;
+}
+
 export interface EndUserMonth extends UsageSums {
   readonly by_day: readonly (UsageSums & { readonly day: string })[];
   readonly by_model: readonly (UsageSums & { readonly model_slug: string })[];
-  readonly by_key: readonly (UsageSums & { readonly id: string; readonly name: string | null })[];
+  readonly by_key: readonly (UsageSums & KeyOfUser)[];
 }
 
 /** What one person cost, by day, model and key. @param month its first day */
@@ -56,9 +63,10 @@ export async function readEndUserMonth(sql: Sql, company: string, id: string, mo
     select of, day::text as day, model_slug, api_key_id, ${sql.unsafe(SUMMED.join(', '))}
     from (${grouped(sql, ways, figures(sql), calls)}) g where requests > 0
     order by of, day, cost_eur::numeric desc, model_slug, api_key_id`;
-  const keys = await sql<{ id: string; name: string }[]>`
-    select id, name from api_keys where id = any(${rows.flatMap(({ api_key_id }) => api_key_id ?? [])}::uuid[])`;
-  const names = new Map(keys.map((key) => [key.id, key.name]));
+  const keys = await sql<KeyOfUser[]>`
+    select id, name, case when end_users <> 'off' then trim_scale(nullif(end_user_budget_eur, 0))::text end as end_user_budget_eur
+    from api_keys where id = any(${rows.flatMap(({ api_key_id }) => api_key_id ?? [])}::uuid[])`;
+  const known = new Map(keys.map((key) => [key.id, key]));
   const sums = ({ requests, prompt_tokens, completion_tokens, cost_eur }: UsageSums): UsageSums => {
     return { requests, prompt_tokens, completion_tokens, cost_eur };
   };
@@ -67,7 +75,10 @@ export async function readEndUserMonth(sql: Sql, company: string, id: string, mo
     ...sums(group(0)[0] ?? { requests: 0, prompt_tokens: 0, completion_tokens: 0, cost_eur: '0' }),
     by_day: group(1).map((row) => ({ day: row.day, ...sums(row) })),
     by_model: group(2).map((row) => ({ model_slug: row.model_slug, ...sums(row) })),
-    by_key: group(3).map((row) => ({ id: row.api_key_id, name: names.get(row.api_key_id) ?? null, ...sums(row) })),
+    by_key: group(3).map(({ api_key_id: id, ...row }) => ({
+      ...(known.get(id) ?? { id, name: null, end_user_budget_eur: null }),
+      ...sums(row),
+    })),
   };
 }
 

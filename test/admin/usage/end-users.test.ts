@@ -34,6 +34,7 @@ async function person(name: string, ...calls: readonly [model: string, prompt: n
 }
 
 const ann = await person('ann@front.example', ['fast', 1000], ['solid', 2500]);
+const token = await newToken(office, { company_id: company });
 const bob = await person('<b>bob</b>', ['fast', 500]);
 await addUsage(sql, [{ company, key, month: present, at, prompt: 9000, input: '1' }]);
 
@@ -47,6 +48,20 @@ t.test('the list has those who cost most first, and leads to a page of each', as
   t.match(one, /ann@front\.example.*3\.50.*solid.*2\.50.*fast.*1\.00/s);
   t.match(textOf(await owner.get(`${base}?month=2020-01`)), 'No call named anybody in January 2020');
   t.match(await owner.get(`${base}/${company}`), { status: 404 });
+});
+
+t.test('the page of one tells what is spent of what each key allows, in the present month', async (t) => {
+  const told = async (query = '') => textOf(await owner.get(`${base}/${ann}${query}`));
+  t.notMatch(await told(), /% of/);
+  await sql`update api_keys set end_users = 'header', end_user_budget_eur = 5 where id = ${key}`;
+  t.match(await told(), /Budget.*3\.50.*70% of €5\.00/s);
+  const one = (await send(office, token, ['GET', `${base}/${ann}/usage`])).body;
+  t.match(one.by_key, [{ id: key, end_user_budget_eur: '5' }]);
+  await sql`update api_keys set end_user_budget_eur = 3 where id = ${key}`;
+  t.match(await told(), /116\.6% of €3\.00.*reached: calls get 402/s);
+  t.notMatch(await told('?month=2020-01'), /% of/);
+  await sql`update api_keys set end_users = 'off' where id = ${key}`;
+  t.notMatch(await told(), /% of/, 'no call is held to it');
 });
 
 t.test('administrators see them, owners erase, members do neither', async (t) => {
@@ -76,7 +91,6 @@ t.test('an owner erases a name by page', async (t) => {
 });
 
 t.test('programs list, read and erase them', async (t) => {
-  const token = await newToken(office, { company_id: company });
   const cy = await person('cy', ['fast', 250]);
   const listed = (await send(office, token, ['GET', base])).body.data.map(({ id, name }: Record<string, string>) => [
     id,
