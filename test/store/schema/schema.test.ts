@@ -312,7 +312,6 @@ const WITHOUT_PATH = [
     'company_daily_budget',
     'enter_company',
     'fits_budget',
-    'fits_factor',
     'is_distributed',
     'is_visible',
     'new_pseudonym',
