@@ -171,6 +171,31 @@ t.test('a file of apply, and its export', async (t) => {
   t.match(await apply(file('0.9')), { code: 0, out: 'Nothing to change.\n' });
   t.match((await tollgate('export-config')).out, /name: By file\n(?: +.*\n)*? +price_factor: "0\.9"\n/);
   t.equal((await apply(file('0'))).code, 1);
+  const dated = (list: string) => `${file('0.9')}    price_factors: [${list}]\n`;
+  const first = '{ valid_from: 2099-01-01, factor: "0.80" }';
+  t.match(
+    (await apply(dated(`${first}, { valid_from: 2099-06-01T12:00:00Z, factor: "0.7" }`))).out,
+    /~ company By file\n {4}price factor from 2099-01-01: none -> 0\.80\n {4}price factor from 2099-06-01T12:00:00Z: none -> 0\.7\n/,
+  );
+  t.same(await coming(id), ['2099-01-01T00:00:00.000Z 0.8', '2099-06-01T12:00:00.000Z 0.7']);
+  t.match(await apply(dated(first)), { out: 'Nothing to change.\n' }, 'what a file does not name stays');
+  const { out: exported } = await tollgate('export-config');
+  t.match(exported, /price_factors:\n +- valid_from: 2099-01-01T00:00:00\.000Z\n +factor: "0\.8"\n/);
+  t.match(await apply(exported), { code: 0, out: /Nothing to change/ });
+  t.match(
+    (await apply(dated('{ valid_from: 2099-01-01, absent: true }'))).out,
+    /price factor from 2099-01-01: 0\.8 -> none/,
+  );
+  t.same(await coming(id), ['2099-06-01T12:00:00.000Z 0.7']);
+  for (const wrong of [`${first}, { valid_from: 2099-01-01T00:00:00Z, factor: "1" }`, '{ valid_from: 2099-01-01 }'])
+    t.match(await apply(dated(wrong)), { code: 1, err: /a second time|needs factor/ });
+  const over = await apply(dated('{ valid_from: 2020-01-01, factor: "0.95" }'));
+  t.match(over.out, /price_factor: 0\.9 -> 0\.95/, 'a date that is over holds now');
+  const fresh = 'companies:\n  - name: From a file\n    price_factors: [{ valid_from: 2099-01-01, factor: "2" }]\n';
+  t.match(
+    (await apply(fresh)).out,
+    /\+ company From a file\n(?: {4}.*\n)* {4}price factor from 2099-01-01: none -> 2\n/,
+  );
 });
 
 t.test('pages: the operator is asked before it is saved, sees both prices, and withdraws', async (t) => {

@@ -16,6 +16,7 @@ import { ACTOR } from '../frame/database.ts';
 import { differences, inWords, type Step, shown } from './difference.ts';
 import { type KeyTextAt, LISTS, type ListKind, pausedIn, type Run } from './kinds.ts';
 import { finder, type NoteMistake, refuseTwice } from './named.ts';
+import { wantedFactors } from './prices.ts';
 import { describe, type WantedFile } from './read.ts';
 import type { Removable, SecretReference, Wanted, WantedCompany } from './schema.ts';
 import { readSecret } from './secrets.ts';
@@ -139,19 +140,33 @@ class Application implements Run {
 
   /** @param present null: the company is to be created */
   async #contents(wanted: WantedCompany, present: CompanyRow | null, at: string): Promise<void> {
-    const { id: _, models, assistants, keys, users, oidc_groups, cost_centers, paused, ...rest } = wanted;
+    const {
+      id: _,
+      models,
+      assistants,
+      keys,
+      users,
+      oidc_groups,
+      cost_centers,
+      paused,
+      price_factors = [],
+      ...rest
+    } = wanted;
     const lists = { assistants, keys, users, oidc_groups, cost_centers };
-    const { [DISABLED_MODELS]: slugs, ...settings } = rest;
-    let row = present;
     const caller = this.callerAt(at);
+    const factors = await wantedFactors(this.sql, caller, present?.id ?? null, price_factors, at, this.mistake);
+    const more = factors.steps.map(({ change }) => change);
+    const { [DISABLED_MODELS]: slugs, ...settings } = { ...rest, ...factors.present };
+    let row = present;
     if (row === null) {
       // of another deployment it may be above its ceiling, which holds
       row = await createCompany(this.sql, { judge: () => {} }, settings);
-      this.#step('create', `company ${wanted.name}`, {}, settings);
-    } else if (this.#step('change', `company ${row.name}`, row, settings)) {
+      this.#step('create', `company ${wanted.name}`, {}, settings, more);
+    } else if (this.#step('change', `company ${row.name}`, row, settings, more)) {
       const changes = differences(row, settings).map(({ member, to }) => [member, to]);
       await changeCompany(this.sql, caller, row.id, Object.fromEntries(changes));
     }
+    for (const step of factors.steps) await step.make(row.id);
     await this.#list('models', models, row, `${at}/models`);
     this.#at = at;
     const disabled = { [DISABLED_MODELS]: slugs };

@@ -6,6 +6,7 @@ import { listCostCenterBudgets } from '../../store/company/cost-center.ts';
 import { listActiveKeys } from '../../store/company/key.ts';
 import { listModels, type ModelRow } from '../../store/company/model.ts';
 import { type ListedPrice, listDatedPrices } from '../../store/company/price.ts';
+import { comingFactors } from '../../store/company/price-factor.ts';
 import type { Sql } from '../../store/connection/pool.ts';
 import { listGroups } from '../../store/users/group.ts';
 import { listUsers } from '../../store/users/user.ts';
@@ -37,6 +38,7 @@ export async function exportConfiguration(sql: Sql): Promise<object> {
   const keys = (await listActiveKeys(sql)).map((row) => ({ ...row, paused: pausedIn(row) }));
   const byHand = (await listUsers(sql, null)).filter(({ oidc_group }) => oidc_group === null);
   const lists = {
+    price_factors: ofCompany(await comingFactors(sql), COMPANY.price_factors),
     models: ofCompany(rows, FILE.models),
     users: ofCompany(byHand, FILE.operators),
     oidc_groups: ofCompany(await listGroups(sql, null), FILE.oidc_groups),

@@ -1,3 +1,4 @@
+import { parseEur } from '../../domain/money.ts';
 import { readMoment } from '../../domain/price.ts';
 import {
   modelPrices,
@@ -7,12 +8,14 @@ import {
   type SomePrices,
 } from '../../domain/settings/model.ts';
 import type { Caller } from '../../operations/caller.ts';
+import { schedulePriceFactor, withdrawPriceFactor } from '../../operations/company.ts';
 import { costChange, type PriceChange, presentCosts, priceChange } from '../../operations/price.ts';
 import type { ModelChanges, ModelName } from '../../store/company/model.ts';
 import { datedPrices } from '../../store/company/price.ts';
+import { datedFactor } from '../../store/company/price-factor.ts';
 import type { Sql } from '../../store/connection/pool.ts';
 import { type NoteMistake, refuseTwice } from './named.ts';
-import type { WantedModel, WantedPrice } from './schema.ts';
+import type { WantedCompany, WantedModel, WantedPrice } from './schema.ts';
 
 /** Prices since dates, as a file wants them. A date that is over is no change: its price holds already, or from now on. */
 
@@ -67,6 +70,56 @@ export async function wantedPrices(
   const over = dates.filter(({ price, dated }) => dated.passed && !price.absent);
   const [last] = over.sort((one, other) => other.dated.at.getTime() - one.dated.at.getTime());
   return { present: last === undefined ? {} : modelPrices(last.price), steps };
+}
+
+/** What a file wants of the factors on the prices of a company. */
+export interface WantedFactors {
+  /** The factor now: that of the last date that is over; absent: the one without a date. */
+  readonly present: { readonly price_factor?: string | undefined };
+  /** What is to be done about a date. */
+  readonly steps: readonly { readonly change: string; make(company: string): Promise<unknown> }[];
+}
+
+/** Compares the dates of the factors of a company with those that are there. @param company null: it is to be created */
+export async function wantedFactors(
+  sql: Sql,
+  caller: Pick<Caller, 'judge'>,
+  company: string | null,
+  wanted: NonNullable<WantedCompany['price_factors']>,
+  at: string,
+  mistake: NoteMistake,
+): Promise<WantedFactors> {
+  const dates = await Promise.all(
+    wanted.map(async (each) => {
+      const from = readMoment(each.valid_from);
+      return { ...each, from, dated: await datedFactor(sql, company, from) };
+    }),
+  );
+  refuseTwice(
+    mistake,
+    wanted,
+    ({ valid_from }) => valid_from,
+    `${at}/price_factors`,
+    (_, n) => dates[n]?.dated.at.getTime(),
+  );
+  const steps: WantedFactors['steps'][number][] = [];
+  for (const [n, { valid_from, factor = null, absent, from, dated }] of dates.entries()) {
+    const place = `${at}/price_factors/${n}`;
+    const [now, then] = [dated.factor, absent ? null : factor];
+    if (!absent && factor === null) mistake(place, 'needs factor');
+    else if (dated.passed || (now !== null && then !== null && parseEur(now) === parseEur(then)) || now === then)
+      continue;
+    else if (dated.late) mistake(`${place}/valid_from`, 'is less than a minute away: give a later time');
+    else {
+      const change = `price factor from ${valid_from}: ${now ?? 'none'} -> ${then ?? 'none'}`;
+      const make = (id: string) =>
+        then === null ? withdrawPriceFactor(sql, id, { from }) : schedulePriceFactor(sql, caller, id, then, from);
+      steps.push({ change, make });
+    }
+  }
+  const over = dates.filter(({ dated, absent }) => dated.passed && !absent);
+  const last = over.sort((one, other) => other.dated.at.getTime() - one.dated.at.getTime())[0];
+  return { present: last === undefined ? {} : { price_factor: last.factor }, steps };
 }
 
 /** Whether a price has all that one needs; else that is noted. */

@@ -81,6 +81,10 @@ const company = object(
     id,
     ...resource.newCompany,
     paused,
+    price_factors: array(
+      named('valid_from', { valid_from: schema.moment, factor: schema.priceFactor }),
+      'factors on its prices that begin at a date; those that have begun may stay in the file. "price_factor" holds until the first of them',
+    ),
     models: array(model, 'models of this company alone'),
     assistants: array(assistant, 'assistants of this company'),
     keys: array(key, 'keys of this company that are neither revoked nor expired'),

@@ -2,7 +2,7 @@ import type { Moment } from '../../domain/price.ts';
 import { throwConflict, throwNotFound, unknownCompany } from '../../domain/refusal.ts';
 import { explaining } from '../connection/errors.ts';
 import type { Sql } from '../connection/pool.ts';
-import { instantOf } from './price.ts';
+import { type DatedPrice, instantOf } from './price.ts';
 
 /** A factor on the prices of a company since an instant. The tenant role may not read all of it. */
 export interface PriceFactorRow {
@@ -22,6 +22,23 @@ export async function factorHistory(sql: Sql, company: string): Promise<PriceFac
   return sql<
     PriceFactorRow[]
   >`${factors(sql, sql`company_price_factors`)} where company_id = ${company} order by valid_from desc`;
+}
+
+/** All factors to come of all companies, in the order of their dates. */
+export async function comingFactors(sql: Sql) {
+  return sql<{ company_id: string; valid_from: string; factor: string }[]>`
+    select company_id, utc_text(valid_from) as valid_from, trim_scale(factor)::text as factor
+    from company_price_factors f where not applied and valid_from > now() order by f.valid_from`;
+}
+
+/** The factor of a company that begins at a moment, and the moment, as `DatedPrice` has it. @param company null: it has none */
+export async function datedFactor(sql: Sql, company: string | null, from: Moment) {
+  type Dated = Pick<DatedPrice, 'at' | 'passed' | 'late'> & { readonly factor: string | null };
+  const [dated] = await sql<Dated[]>`
+    select at, at <= now() as passed, at < now() + interval '1 minute' as late, trim_scale(f.factor)::text as factor
+    from (select ${instantOf(sql, from)} as at) asked
+    left join company_price_factors f on f.company_id = ${company} and date_trunc('milliseconds', f.valid_from) = at`;
+  return dated as Dated;
 }
 
 /** Lets a factor begin at a date, in place of one that was to begin at the same instant. @throws RefusedChange */
