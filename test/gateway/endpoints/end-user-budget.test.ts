@@ -16,13 +16,24 @@ upstream.answer((res, _body, { url: path = '' }) => {
   const choices = [{ index: 0, message: { role: 'assistant', content: 'x' }, finish_reason: 'stop' }];
   const text = [{ type: 'output_text', text: 'x', annotations: [] }];
   const output = [{ type: 'message', id: 'm', role: 'assistant', status: 'completed', content: text }];
+  const written = {
+    id: 'w',
+    object: 'text_completion',
+    choices: [{ index: 0, text: 'x', finish_reason: 'stop' }],
+    usage,
+  };
+  const ranked = { id: 'r', results: [{ index: 0, relevance_score: 1 }], usage };
   const answer = path.endsWith('/embeddings')
     ? { object: 'list', data: [], model: 'internal', usage }
     : path.endsWith('/responses')
       ? { id: 'r', object: 'response', status: 'completed', model: 'internal', output, usage: told }
       : path.endsWith('/messages')
         ? { id: 'm', type: 'message', role: 'assistant', model: 'internal', content: [], usage: told }
-        : { id: 'c', object: 'chat.completion', model: 'internal', choices, usage };
+        : path.endsWith('/v1/completions')
+          ? written
+          : path.endsWith('/rerank')
+            ? ranked
+            : { id: 'c', object: 'chat.completion', model: 'internal', choices, usage };
   res.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(answer));
 });
 
@@ -32,6 +43,7 @@ const passage = await startProxy(t, gateway.databaseUrl);
 const other = await startGateway(t, upstream.url, { DATABASE_URL: passage.url });
 await gateway.model('fast', { upstream: 'internal', input: '1', output: '0' });
 await gateway.model('free', { upstream: 'internal', input: '0', output: '0' });
+await gateway.model('ranker', { upstream: 'internal', kind: 'rerank', input: '1', output: '0' });
 await gateway.model('vectors', { upstream: 'internal', kind: 'embedding', input: '1', output: '0' });
 const HELLO = [{ role: 'user', content: 'x' }];
 const OWN = 'You have reached your own monthly budget. It is yours alone: other users of this key are not affected.';
@@ -88,16 +100,19 @@ t.test(
 );
 
 t.test('calls of all formats count and are refused, by whatever way they name the person', async (t) => {
-  const { company, post } = await front(6);
+  const { company, post } = await front(8);
   const assistant = await gateway.assistant(company, { model: 'fast' });
   const calls: readonly [path: string, body: object, status?: number][] = [
     ['/chat/completions', { user: 'ann' }],
     ['/chat/completions', { safety_identifier: 'ann' }],
     ['/embeddings', { model: 'vectors', input: 'x', messages: undefined, user: 'ann' }],
+    ['/completions', { prompt: 'x', messages: undefined, user: 'ann' }],
     ['/responses', { input: 'x', messages: undefined, user: 'ann' }],
     ['/messages', { max_tokens: 5, metadata: { user_id: 'ann' } }],
   ];
   for (const [path, body] of calls) t.equal((await post(null, { path, body })).status, 200, path);
+  const rank = { path: '/rerank', body: { model: 'ranker', messages: undefined, query: 'x', documents: ['x'] } };
+  t.equal((await post('ann', rank)).status, 200);
   const run = { path: `/assistants/${assistant}/run`, body: { model: undefined } };
   t.equal((await post('ann', run)).status, 200);
   for (const [path, body] of [...calls, ['/chat/completions', { stream: true, user: 'ann' }] as const]) {
@@ -105,6 +120,7 @@ t.test('calls of all formats count and are refused, by whatever way they name th
     t.same({ status, text, resets }, { status: 402, text: OWN, resets: monthEnd }, path);
   }
   t.same(await post('ann', run), REFUSED);
+  t.same(await post('ann', rank), REFUSED);
   t.equal((await post('bob', run)).status, 200);
 });
 
