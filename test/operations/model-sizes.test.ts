@@ -75,6 +75,11 @@ t.test('a strict budget reserves the most output where a call sets no limit', as
     await office.model(slug, { upstream: 'internal-demo-chat', input: '1', output: '2' });
     await sql`update models set max_output_tokens = ${most} where slug = ${slug}`;
   }
+  const told = async (slug: string) => (await customer.ask(`/models/${slug}`)).json.max_output_tokens;
+  await until(
+    async () => (await told('large')) === 501 && (await told('small')) === 100,
+    'the gateway knows the sizes',
+  );
   const messages = [{ role: 'user', content: 'Hi' }];
   const calls = {
     '/chat/completions': { messages },

@@ -1,4 +1,3 @@
-import { REDUCED_ITEMS } from '../../json/members.ts';
 import { MAX_TOKENS } from '../../json/usage.ts';
 import { NameSet } from './name-set.ts';
 import { HARMLESS, REFERENCE_MEMBERS } from './steering-table.ts';
@@ -85,10 +84,9 @@ export function completionLimit(
   return limit <= MAX_TOKENS ? limit : null;
 }
 
-/** How many prompts a request has; infinitely many where its list was too long to be read whole. A list of token ids is one. */
+/** How many prompts a request has. A list of token ids is one. */
 function promptsIn({ prompt }: RequestMembers): number {
-  if (!Array.isArray(prompt) || typeof prompt[0] === 'number') return 1;
-  return prompt.length < REDUCED_ITEMS ? prompt.length : Number.POSITIVE_INFINITY;
+  return Array.isArray(prompt) && typeof prompt[0] !== 'number' ? prompt.length : 1;
 }
 
 /**

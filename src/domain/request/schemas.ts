@@ -90,13 +90,16 @@ export const embeddingRequest = {
   },
 };
 
+/** The most prompts of one request: providers take fewer, and so many are counted in a body of any size. */
+const MOST_PROMPTS = 2048;
+
 export const completionsRequest = {
   $id: 'completionsRequest',
   type: 'object',
   required: ['model', 'prompt'],
   properties: {
     model: { type: 'string' },
-    prompt: texts,
+    prompt: { ...texts, else: { ...texts.else, maxItems: MOST_PROMPTS } },
     echo: { type: ['boolean', 'null'] },
     ...streaming,
   },

@@ -1,5 +1,6 @@
 import t, { type Test } from 'tap';
 import { ask } from '../../support/client.ts';
+import { until } from '../../support/until.ts';
 import { answerEvents, answerJson, type Dialect, openStage, testDialect } from '../dialect.ts';
 
 const choice = (text: string, more: object = {}) => ({ index: 0, text, logprobs: null, finish_reason: null, ...more });
@@ -94,6 +95,13 @@ t.test('a prompt is a text, token ids, or a list of either', async (t) => {
     const { status, json } = await post({ prompt });
     t.match({ status, error: json.error }, { status: 400, error: { param: /^prompt/ } }, JSON.stringify(prompt));
   }
+  for (const one of ['a', [7], '']) {
+    t.equal((await post({ prompt: Array(2048).fill(one) })).status, typeof one === 'string' ? 200 : 400);
+    for (const count of [2049, 20_000, 70_000]) {
+      const { status, json } = await post({ prompt: Array(count).fill(one), max_tokens: 1 });
+      t.equal(status, 400, `${count}: ${json.error.message}`);
+    }
+  }
   t.match(await post('{"model":"fast","prompt":"a","prompt":"b"}'), { status: 400 }, 'read in two ways');
 });
 
@@ -111,6 +119,10 @@ t.test('token ids pass for models whose operator says so, and each is a token wh
   await gateway.model('ids', { upstream: 'internal-ids', company });
   await gateway.sql`update models set token_input = 'accept' where slug = 'ids'`;
   answerUntold(choice('one', { finish_reason: 'stop' }));
+  await until(
+    async () => (await post({ model: 'ids', prompt: [1, 2, 3] })).status === 200,
+    'the model takes token ids',
+  );
   for (const prompt of [
     [101, 102, 103],
     [[101, 102], [103]],
@@ -118,7 +130,10 @@ t.test('token ids pass for models whose operator says so, and each is a token wh
     t.equal((await post({ model: 'ids', prompt })).status, 200);
     t.equal(JSON.stringify(JSON.parse(sent()).prompt), JSON.stringify(prompt));
   }
-  for (const row of await gateway.ledger(company, 2)) t.match(row, { prompt_tokens: 3, usage_source: 'estimated' });
+  for (const row of await gateway.ledger(company, 3)) t.match(row, { prompt_tokens: 3, usage_source: 'estimated' });
+  const many = Array.from({ length: 20_000 }, (_, n) => n);
+  t.equal((await post({ model: 'ids', prompt: many })).status, 200, 'one prompt of many ids');
+  t.equal(JSON.parse(sent()).prompt.length, 20_000);
 });
 
 t.test('members that generate more than they show, or reach beyond the call, are refused by name', async (t) => {
