@@ -154,7 +154,8 @@ async function queryOf(
     select ${Object.entries(told)
       .map(([name, column]) => `${column} as "${name}"`)
       .join(', ')}
-    from charges order by company_name, company_id, late, day, model_slug collate "C", api_key_id, cost_center collate "C", endpoint, place, price`;
+    from (select * from charges
+      order by company_name, company_id, late, day, model_slug collate "C", api_key_id, cost_center collate "C", endpoint, place, price) as charges`;
 }
 
 /** A row by its columns; what is null has no value. */
