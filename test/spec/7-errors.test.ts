@@ -120,7 +120,7 @@ t.test('7 404: assistant not found, ineligible or foreign', async (t) => {
 });
 
 t.test('7 404: no such address', async (t) => {
-  for (const path of ['/completions', '/chat', '/assistants', '/assistants//run']) {
+  for (const path of ['/edits', '/chat', '/assistants', '/assistants//run']) {
     t.same(errorOf(t, await customer.ask(path)), [404, 'not_found_error', null], path);
   }
 });
