@@ -1,4 +1,4 @@
-import { FORMULA } from '../../domain/documents/csv.ts';
+import { csvHeading, FORMULA, PLAIN_CSV } from '../../domain/documents/csv.ts';
 import { COST_PARTS, type CostPart } from '../../domain/money.ts';
 import { dayBegins, utcSecond } from '../connection/expressions.ts';
 import type { ConnectionSql, Sql } from '../connection/pool.ts';
@@ -91,10 +91,7 @@ function columns({
  * late calls of this one are on a later statement. The list price is that before the company's factor: what was charged
  * divided by the factor, unless the list of that instant says so itself.
  */
-async function queryOf(
-  sql: Sql,
-  { company, month: first, name, seller, isOwners = false }: FocusQuestion,
-): Promise<string> {
+async function queryOf(sql: Sql, { company, month: first, name, seller, isOwners = false }: FocusQuestion) {
   const zone = constant(await zoneOf(sql));
   const month = `${constant(first)}::date`;
   const [issuer, provider] = [constant(seller?.[0] ?? name), constant(name)];
@@ -111,7 +108,7 @@ async function queryOf(
   const sums = `min(u.occurred_at) as at, ${COST_PARTS.map((part) => `sum(${CHARGED[part][0]}) as ${part}`).join(', ')}`;
   const parts = COST_PARTS.map((part, at) => `(${at}, '${part}', ${part}, price_${part})`).join(', ');
   const priced = 'company_id, model_slug, day, place, part, price';
-  return `with
+  const text = `with
     closed as materialized (select company_id, number from statements where billing_month = ${month}${own('')}),
     elsewhere as materialized (
       select company_id, request_id from late_usage where billing_month = ${month}${own('')}
@@ -156,6 +153,7 @@ async function queryOf(
       .join(', ')}
     from (select * from charges
       order by company_name, company_id, late, day, model_slug collate "C", api_key_id, cost_center collate "C", endpoint, place, price) as charges`;
+  return { text, names: Object.keys(told) };
 }
 
 /** A row by its columns; what is null has no value. */
@@ -163,10 +161,16 @@ type FocusRow = Readonly<Record<keyof ReturnType<typeof columns>, string | null>
 
 /** The charges of a month in batches, so that it takes the memory of one. */
 export async function* readFocus(sql: Sql, asked: FocusQuestion, batch = 1000): AsyncGenerator<readonly FocusRow[]> {
-  yield* sql.unsafe<FocusRow[]>(await queryOf(sql, asked)).cursor(batch);
+  yield* sql.unsafe<FocusRow[]>((await queryOf(sql, asked)).text).cursor(batch);
 }
 
-/** Writes the charges of a month as CSV with a heading, one snapshot, which the database makes. @throws DatabaseUnavailable when the reader left */
+/**
+ * Writes the charges of a month as CSV, one snapshot, which the database makes; at once the heading, because proxies wait for
+ * the beginning of an answer a minute or so.
+ * @throws DatabaseUnavailable when the reader left
+ */
 export async function copyFocus(sql: ConnectionSql, asked: FocusQuestion, write: Write): Promise<void> {
-  await copyOut(sql, `copy (${await queryOf(sql, asked)}) to stdout with (format csv, header)`, write);
+  const { text, names } = await queryOf(sql, asked);
+  if (await write(Buffer.from(csvHeading(names, PLAIN_CSV))))
+    await copyOut(sql, `copy (${text}) to stdout with (format csv)`, write);
 }
