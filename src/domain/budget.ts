@@ -128,8 +128,9 @@ const ADDING = ['web_search_options', 'search_parameters'];
  */
 export function isTextAlone(request: RequestMembers, orImages = false): boolean {
   if (mayRunAgain(request) || ADDING.some((name) => request[name] != null)) return false;
-  const { messages, prompt, input = prompt === undefined ? undefined : '', system } = request;
-  return isText(messages ?? (typeof input === 'string' ? [] : input), orImages) && isTextContent(system, orImages);
+  const { messages, input, prompt, system } = request;
+  const asked = messages ?? input ?? prompt; // prompts of a list are texts or token ids
+  return isText(typeof asked === 'string' ? [] : asked, orImages) && isTextContent(system, orImages);
 }
 
 /** Types of parts and of input items that have no more tokens than bytes. */

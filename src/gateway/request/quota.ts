@@ -83,18 +83,21 @@ export class QuotaReply extends Reply {
     return headers;
   }
 
-  #tellAmounts(headers: string[], { limit, spent }: HeldBudget): string[] {
-    const left = limit - spent;
-    headers.push('x-budget-limit-eur', formatEur(limit), 'x-budget-remaining-eur', formatEur(left > 0n ? left : 0n));
+  #tellAmounts(headers: string[], budget: HeldBudget): string[] {
+    const [limit, left] = [budget.limit, leftOf(budget)];
+    headers.push('x-budget-limit-eur', formatEur(limit), 'x-budget-remaining-eur', formatEur(left));
     return headers;
   }
 }
 
 /** The budget with the least left; of equals the one that begins anew last. */
 function nearest(budgets: readonly HeldBudget[]): HeldBudget | null {
-  const leftOf = ({ limit, spent }: HeldBudget): Femto => (spent < limit ? limit - spent : 0n);
-  return budgets.reduce<HeldBudget | null>((found, each) => {
-    if (found === null || leftOf(each) < leftOf(found)) return each;
-    return leftOf(each) === leftOf(found) && each.resetsAt > found.resetsAt ? each : found;
-  }, null);
+  const [first = null] = budgets.toSorted(
+    (a, b) => Number(leftOf(a) - leftOf(b)) || b.resetsAt.localeCompare(a.resetsAt),
+  );
+  return first;
+}
+
+function leftOf({ limit, spent }: Pick<HeldBudget, 'limit' | 'spent'>): Femto {
+  return spent < limit ? limit - spent : 0n;
 }

@@ -107,19 +107,18 @@ export class CachedDirectory implements Directory, Follower {
     const sharedModels = this.#sharedModels;
     if (company === null || company instanceof Promise || sharedModels === null) return company;
     if (company.listedModels === sharedModels) return company;
-    const current = this.#priced(company, sharedModels);
+    const current = this.#priced(company);
     this.companies.replace(id, current);
     return current;
   }
 
-  /** A company with shared models at the prices that it pays. */
-  #priced(company: ReadCompany, listedModels: ReadonlyMap<string, Model>): Company {
-    const { factors } = company;
-    if (factors === null) return { ...company, listedModels, sharedModels: listedModels };
-    const name = JSON.stringify(factors);
-    const sharedModels = this.#factored.get(name) ?? factored(listedModels, factors);
+  /** A company with the newest shared models at the prices that it pays. */
+  #priced(company: ReadCompany): Company {
+    const listedModels = this.#sharedModels as ReadonlyMap<string, Model>;
+    const name = JSON.stringify(company.factors);
+    const sharedModels = this.#factored.get(name) ?? factored(listedModels, company.factors);
     if (this.#factored.size >= MOST_FACTORED) this.#factored.clear(); // of factors that are over, most likely
-    if (listedModels === this.#sharedModels) this.#factored.set(name, sharedModels);
+    this.#factored.set(name, sharedModels);
     return { ...company, listedModels, sharedModels };
   }
 
@@ -214,8 +213,7 @@ export class CachedDirectory implements Directory, Follower {
       this.#sharedModels === null ? this.#readSharedModels() : null,
     ]);
     for (const { id, ownModels } of found) this.#warnOfFree(id, ownModels);
-    const sharedModels = this.#sharedModels as ReadonlyMap<string, Model>;
-    return new Map(found.map((company) => [company.id, this.#priced(company, sharedModels)]));
+    return new Map(found.map((company) => [company.id, this.#priced(company)]));
   }
 
   /** @throws GatewayError 503, since a subject that cannot be read may exist */
@@ -391,7 +389,6 @@ async function readCompanies(sql: Sql, ids: readonly string[]): Promise<ReadComp
     from companies c where c.id = any(${ids.filter((id) => UUID.test(id))}::uuid[])`;
   return rows.map(({ models, requestsPerMinute, tokensPerMinute, maxConcurrent, factor, coming, ...company }) => {
     const factors = factor === '1' && coming === null ? null : [{ from: 0, factor }, ...(coming ?? [])];
-    const ownModels = models.length === 0 ? NO_MODELS : modelsBySlug(models);
     return {
       ...company,
       limits: limitsOf({ requestsPerMinute, tokensPerMinute, maxConcurrent }),
@@ -399,14 +396,15 @@ async function readCompanies(sql: Sql, ids: readonly string[]): Promise<ReadComp
       disabledSlugs: company.disabledSlugs.length === 0 ? NONE : new Set(company.disabledSlugs),
       budget: amountOf(company.budget),
       dailyBudget: amountOf(company.dailyBudget),
-      ownModels: factors === null ? ownModels : factored(ownModels, factors),
+      ownModels: factored(models.length === 0 ? NO_MODELS : modelsBySlug(models), factors),
       factors,
     };
   });
 }
 
-function factored(models: ReadonlyMap<string, Model>, factors: PriceFactors): ReadonlyMap<string, Model> {
-  return new Map([...models].map(([slug, model]) => [slug, withFactors(model, factors)]));
+/** Models at the prices that a company with these factors pays; null: the same models. */
+function factored(models: ReadonlyMap<string, Model>, factors: PriceFactors | null): ReadonlyMap<string, Model> {
+  return factors === null ? models : new Map([...models].map(([slug, model]) => [slug, withFactors(model, factors)]));
 }
 
 /** A company with its models as they stand in the database now. @throws RefusedChange not_found */
@@ -414,8 +412,7 @@ export async function readCompany(sql: Sql, id: string): Promise<Company> {
   const [company] = await readCompanies(sql, [id]);
   if (company === undefined) unknownCompany(id);
   const listedModels = await readSharedModels(sql);
-  const { factors } = company;
-  return { ...company, listedModels, sharedModels: factors === null ? listedModels : factored(listedModels, factors) };
+  return { ...company, listedModels, sharedModels: factored(listedModels, company.factors) };
 }
 
 async function readSharedModels(sql: Sql): Promise<Map<string, Model>> {
