@@ -129,8 +129,8 @@ const ADDING = ['web_search_options', 'search_parameters'];
 export function isTextAlone(request: RequestMembers, orImages = false): boolean {
   if (mayRunAgain(request) || ADDING.some((name) => request[name] != null)) return false;
   const { messages, input, prompt, system } = request;
-  const asked = messages ?? input ?? prompt; // prompts of a list are texts or token ids
-  return isText(typeof asked === 'string' ? [] : asked, orImages) && isTextContent(system, orImages);
+  const texts = input ?? prompt; // a list of prompts has texts or token ids
+  return isText(messages ?? (typeof texts === 'string' ? [] : texts), orImages) && isTextContent(system, orImages);
 }
 
 /** Types of parts and of input items that have no more tokens than bytes. */
