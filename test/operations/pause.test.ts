@@ -97,6 +97,17 @@ t.test('HTTP: owners pause keys of theirs and never the company; members pause n
   t.equal((await own(theirs, { reason: 'x' })).status, 404);
 });
 
+t.test('a member reads that a key of the own is paused, and not why', async (t) => {
+  const [{ own }] = await sql<[{ own: string }]>`
+    insert into api_keys (company_id, user_id, name, digest, prefix, scopes, created_by)
+    select company_id, id, 'own', sha256('own'), 'svc_own', '{chat}', email from users where email = ${people.member} returning id as own`;
+  t.equal((await owner.post(`${base}/keys/${own}/pause`, { reason: 'Leaves in spring' })).status, 303);
+  t.match((await administrator.get(`${base}/keys/${own}`)).text, /“Leaves in spring”/);
+  const { status, text } = await member.get(`${base}/own/keys/${own}`);
+  t.match({ status, text }, { status: 200, text: /Paused .* by .*Calls with it are refused with 403/s });
+  t.notMatch(text, /Leaves in spring|Resume key/);
+});
+
 t.test('a paused company: its people sign in, read why if they own it, and pay; its keys stop', async (t) => {
   const paused = await operator.post(`${base}/pause`, { reason: 'Invoice 7 is unpaid' });
   t.match(paused.headers.get('location'), /\?done=company-paused$/);

@@ -1,6 +1,7 @@
 import { readName } from '../../domain/field.ts';
 import { pauseCompany, resumeCompany } from '../../operations/company.ts';
 import { isLocked, pauseKey, resumeKey } from '../../operations/key.ts';
+import { may } from '../../operations/permission.ts';
 import type { CompanyRow } from '../../store/company/company.ts';
 import type { KeyRow } from '../../store/company/key.ts';
 import { readerOf } from '../page/caller.ts';
@@ -14,7 +15,7 @@ import { supportLink } from '../page/layout.ts';
 
 const keyPath = (c: PageContext) => `/companies/${param(c, 'company')}/keys/${param(c, 'key')}`;
 
-/** Says that a key is paused, since when, by whom and why, with the form that resumes it. */
+/** Says that a key is paused, since when and by whom; to those who manage keys, why, with the form that resumes it. */
 export function pausedKey(c: PageContext, key: KeyRow): Html | string {
   const { paused_at: at, paused_by: by, pause_reason: reason, company_id, id } = key;
   if (at === null || key.state === 'revoked') return '';
@@ -24,7 +25,7 @@ export function pausedKey(c: PageContext, key: KeyRow): Html | string {
   const locked = isLocked(session.user.role, by);
   const resuming = html`<form method="post" action="${path}" class="actions">${csrfInput(c)}<button>${words.resume}</button></form>`;
   const text = html`<strong>${locked ? words.byOperator(format.instant(at)) : words.key({ at: format.instant(at), by: format.person(by) })}</strong> ${words.keyText}${
-    reason === null ? '' : html` ${words.reason(reason)}`
+    reason !== null && may(session.user, 'key.read', company_id) ? html` ${words.reason(reason)}` : ''
   }${locked ? html` ${supportLink(c)}` : ''}`;
   return html`<div class="notice warn-notice">${!locked && mayNow(c, 'key.write') ? html`<p>${text}</p>${resuming}` : text}</div>`;
 }
