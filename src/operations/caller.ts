@@ -2,6 +2,7 @@ import type { Calendar } from '../domain/month.ts';
 import type { Clock } from '../domain/ports.ts';
 import type { Role } from '../domain/user.ts';
 import type { KeyHolder } from '../store/company/own-key.ts';
+import type { FocusNames } from '../store/usage/focus.ts';
 import type { Mistake } from './problem.ts';
 
 /** What operations know of this deployment. */
@@ -13,7 +14,7 @@ export interface OperationServices {
   readonly upstreamCurrency: string;
   readonly upstreamRate: string | null;
   /** What the operator calls itself, and the lines of its letterhead. */
-  readonly brand: { readonly name: string; readonly seller: readonly string[] | null };
+  readonly brand: FocusNames;
 }
 
 /**

@@ -13,7 +13,7 @@ import type { UsageFilters } from '../../store/usage/cube.ts';
 import { readTokenDetails } from '../../store/usage/details.ts';
 import { copyLedger } from '../../store/usage/export.ts';
 import { FEED_CURSOR, FEED_PAGE, isFeedCursor, OTHER_LEDGER, readFeed } from '../../store/usage/feed.ts';
-import { copyFocus } from '../../store/usage/focus.ts';
+import { copyFocus, type FocusQuestion } from '../../store/usage/focus.ts';
 import { answersOf, readQuality } from '../../store/usage/quality.ts';
 import { summaryOf } from '../../store/usage/summary.ts';
 import { type ApiCall, type ApiOperation, get } from './frame/operation.ts';
@@ -127,9 +127,8 @@ const EXPORT_MS = 30 * 60_000;
 
 const FOCUS = 'The charges of a month as FOCUS 1.2 (CSV)';
 
-function focusOf({ services, params, query, role }: ApiCall<unknown, { readonly month: string }>) {
-  const { name, seller } = services.brand;
-  return { name, seller, company: params.company ?? null, month: `${query.month}-01`, isOwners: role === 'owner' };
+function focusOf({ services, params, query, role }: ApiCall<unknown, { readonly month: string }>): FocusQuestion {
+  return { brand: services.brand, company: params.company ?? null, month: `${query.month}-01`, role };
 }
 
 /** What a company used, and the ledger rows behind it. Days are those of the billing time zone. */

@@ -246,9 +246,9 @@ async function downloadArchive(c: PageContext): Promise<Response> {
 /** The charges of all companies in the month, for FinOps programs. */
 async function downloadFocus(c: PageContext): Promise<Response> {
   const month = monthOf(c);
-  const { name, seller } = c.var.services.brand;
+  const { brand } = c.var.services;
   const file = { name: `focus-${month.slice(0, 7)}.csv`, type: CSV };
   return download(c, c.var.services, sharerOf(c), file, (write) =>
-    read(c, (sql) => copyFocus(sql, { name, seller, month, company: null }, write), EXPORT_MS),
+    read(c, (sql) => copyFocus(sql, { brand, month, company: null, role: 'operator' }, write), EXPORT_MS),
   );
 }

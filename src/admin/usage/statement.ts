@@ -362,8 +362,7 @@ async function downloadFocus(c: PageContext): Promise<Response> {
   const asked = c.req.query('month');
   const month = asked === undefined ? calendar.month(clock()) : readMonth(asked);
   const [{ id, name: company }] = await readOfCompany(c, async () => null);
-  const isOwners = c.var.session.user.role !== 'operator';
-  const question = { name: brand.name, seller: brand.seller, month, company: id, isOwners };
+  const question = { brand, month, company: id, role: c.var.session.user.role };
   const file = { name: `focus-${month.slice(0, 7)}.csv`, company, type: CSV };
   return download(c, c.var.services, sharerOf(c), file, (write) =>
     read(c, (sql) => copyFocus(sql, question, write), EXPORT_MS),

@@ -96,7 +96,7 @@ export const ledgerCommands: readonly Command[] = [
       'A row for each day, model, key, cost centre, endpoint, part of the cost and unit price. BilledCost adds up to the statements of the month, to the last digit; of a company whose month is open, to what its statement would be now. Late calls of closed months are rows of their own (ChargeClass Correction). With --json all rows are one JSON array.',
     async run({ db, transact, snapshot, config: { brand }, json }, { month, company = null }) {
       if (company !== null) await transact((sql) => ledgerName(sql, company));
-      const asked = { name: brand.name, seller: brand.seller, month, company };
+      const asked = { brand, month, company, role: 'operator' } as const;
       const within = <T>(work: Work<T>) =>
         company === null ? db.transaction(Number.POSITIVE_INFINITY, work) : snapshot(company, work);
       const print = (write: (piece: string | Buffer) => Promise<boolean>) =>

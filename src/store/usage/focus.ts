@@ -1,5 +1,6 @@
 import { csvHeading, FORMULA, PLAIN_CSV } from '../../domain/documents/csv.ts';
 import { COST_PARTS, type CostPart } from '../../domain/money.ts';
+import type { Role } from '../../domain/user.ts';
 import { dayBegins, utcSecond } from '../connection/expressions.ts';
 import type { ConnectionSql, Sql } from '../connection/pool.ts';
 import { CHARGED } from '../statement/cost.ts';
@@ -13,13 +14,14 @@ export interface FocusNames {
   readonly seller: readonly string[] | null;
 }
 
-export interface FocusQuestion extends FocusNames {
+export interface FocusQuestion {
+  readonly brand: FocusNames;
   /** null: all companies, which takes the rights of the operator. */
   readonly company: string | null;
   /** Its first day. */
   readonly month: string;
-  /** For people of the company, who see what they pay: ListCost is what was charged, without the factor on its prices. */
-  readonly isOwners?: boolean;
+  /** People of a company see what they pay: ListCost is what was charged, without the factor on its prices. */
+  readonly role: Role;
 }
 
 const METERS: Readonly<Record<CostPart, string>> = {
@@ -91,11 +93,11 @@ function columns({
  * late calls of this one are on a later statement. The list price is that before the company's factor: what was charged
  * divided by the factor, unless the list of that instant says so itself.
  */
-async function queryOf(sql: Sql, { company, month: first, name, seller, isOwners = false }: FocusQuestion) {
+async function queryOf(sql: Sql, { brand, company, month: first, role }: FocusQuestion) {
   const zone = constant(await zoneOf(sql));
   const month = `${constant(first)}::date`;
-  const [issuer, provider] = [constant(seller?.[0] ?? name), constant(name)];
-  const told = columns({ zone, month, issuer, provider, list: isOwners ? 'price' : 'list' });
+  const [issuer, provider] = [constant(brand.seller?.[0] ?? brand.name), constant(brand.name)];
+  const told = columns({ zone, month, issuer, provider, list: role === 'operator' ? 'list' : 'price' });
   const own = (of: string) => (company === null ? '' : ` and ${of}company_id = ${constant(company)}`);
   const waiting =
     company === null

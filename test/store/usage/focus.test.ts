@@ -69,7 +69,7 @@ const MANDATORY = ['BilledCost', 'BillingAccountId', 'BillingAccountName', 'Bill
 
 async function focus(db: Database, month: string, company: string | null): Promise<Row[]> {
   let text = '';
-  const asked = { ...NAMES, month, company };
+  const asked = { brand: NAMES, month, company, role: 'operator' } as const;
   await db.transaction(MS, (sql) =>
     copyFocus(sql, asked, async (bytes) => {
       text += bytes;
