@@ -6,7 +6,7 @@ import { labelsOf, type Settings } from '../../domain/settings/setting.ts';
 import { changeKey, revokeKey } from '../../operations/key.ts';
 import { findKey, type KeyChanges, type KeyRow } from '../../store/company/key.ts';
 import { readCompany } from '../../store/gateway/directory.ts';
-import { type BudgetSpent, readKeyBudgets } from '../../store/usage/company-usage.ts';
+import { readKeyBudgets } from '../../store/usage/company-usage.ts';
 import { type LastRefused, lastRefused } from '../../store/usage/request.ts';
 import { callerOf, readerOf } from '../page/caller.ts';
 import { change, mayNow, type PageContext, param, type Route, read, readOfCompany } from '../page/context.ts';
@@ -41,12 +41,10 @@ export const keyEditRoutes: readonly Route[] = [
 
 async function keyPage(c: PageContext, form: Form): Promise<Response> {
   const id = param(c, 'company');
-  const { company, key, refused } = await read(c, async (sql) => ({
+  const { company, key } = await read(c, async (sql) => ({
     company: await readCompany(sql, id),
     key: await findKey(sql, param(c, 'key'), id),
-    refused: await lastRefused(sql, param(c, 'key')),
   }));
-  const budgets = await read(c, (sql) => readKeyBudgets(sql, key));
   const base = `/companies/${id}/keys`;
   const path = `${base}/${key.id}`;
   const state = formState(form, path);
@@ -54,7 +52,7 @@ async function keyPage(c: PageContext, form: Form): Promise<Response> {
   const isEditable = key.state !== 'revoked' && mayNow(c, 'key.write');
   const body = html`${companyHeading(c, company)}<div class="title-row"><h1>${words.title({ isEditable, name: key.name })} <code>${key.prefix}…</code></h1>
 ${isEditable ? keyActions(keys, base, key) : ''}</div>
-${keyFacts(c, key, refused, budgets)}
+${await keyFacts(c, key)}
 ${
   !isEditable
     ? html`${state.summary}<p><a href="${base}">${words.all}</a></p>`
@@ -78,18 +76,13 @@ function ofPlayground(words: Words['key'], key: KeyRow): Html {
   return html`<p>${words.ofPlayground}</p>${inputs}`;
 }
 
-/**
- * What is known of a key, and the ways to its requests and usage.
- * @param refused the last attempt with it that is kept
- * @param budgets of its own, with what was spent of them
- */
-export function keyFacts(
-  c: PageContext,
-  key: KeyRow,
-  refused: LastRefused | null,
-  budgets: readonly BudgetSpent[],
-): Html {
+/** What is known of a key, with what was spent of its own budgets, and the ways to its requests and usage. */
+export async function keyFacts(c: PageContext, key: KeyRow): Promise<Html> {
   const { key: words } = c.var.format.words;
+  const { budgets, refused } = await read(c, async (sql) => ({
+    budgets: await readKeyBudgets(sql, key),
+    refused: isOver(key.state) ? await lastRefused(sql, key.id) : null,
+  }));
   const requests = requestsPath(c, key.company_id);
   return html`<p class="lead">${keyState(key, c.var.services.clock(), c.var.format)} ${history(key, c.var.format)}
 ${key.person === null || seesOwnAlone(c, key.company_id) ? '' : html`${words.ofPerson(key.person)} `}<a href="${requests}?key=${key.id}">${words.requests}</a>, <a href="${usagePath(c, key.company_id)}?key=${key.id}">${words.usage}</a></p>

@@ -5,8 +5,6 @@ import { labelsOf } from '../../domain/settings/setting.ts';
 import { type OwnKeyAllowance, readAllowance } from '../../store/company/own-key.ts';
 import { readCompany } from '../../store/gateway/directory.ts';
 import { countKeys, type KeyLife, type KeySort, pageOfKeys } from '../../store/lists/page.ts';
-import { readKeyBudgets } from '../../store/usage/company-usage.ts';
-import { lastRefused } from '../../store/usage/request.ts';
 import { create, keyActions, keyList, keyViews, newKeyFields, sortsOf } from '../company/key.ts';
 import { keyFacts, saveKey } from '../company/key-edit.ts';
 import { keyInReach } from '../company/key-reveal.ts';
@@ -76,12 +74,10 @@ ${newKeyFields(state, company, mostBudget)}`;
 }
 
 async function keyPage(c: PageContext, form: Form): Promise<Response> {
-  const { company, key, refused } = await read(c, async (sql) => ({
+  const { company, key } = await read(c, async (sql) => ({
     company: await readCompany(sql, param(c, 'company')),
     key: await keyInReach(c, sql),
-    refused: await lastRefused(sql, param(c, 'key')),
   }));
-  const budgets = await read(c, (sql) => readKeyBudgets(sql, key));
   const base = keysPath(c, company.id);
   const path = `${base}/${key.id}`;
   const state = formState(form, path);
@@ -94,7 +90,7 @@ async function keyPage(c: PageContext, form: Form): Promise<Response> {
     .join(', ');
   const body = html`${companyHeading(c, company)}<div class="title-row"><h1>${words.title({ isEditable, name: key.name })} <code>${key.prefix}…</code></h1>
 ${isEditable ? keyActions(keys, base, key) : ''}</div>
-${keyFacts(c, key, refused, budgets)}
+${await keyFacts(c, key)}
 <p>${ownKeys.does({ what, restrictions })}</p>
 ${
   isEditable
