@@ -157,8 +157,9 @@ async function newFactor(
   return [{ pointer: '#/price_factor', detail: 'changes what it pays', severity: 'ask', passed, asked }];
 }
 
-function isSameFactor(one: string, other: string | null): boolean {
-  return other !== null && parseEur(one) === parseEur(other);
+/** Whether two factors are the same number, or both are none. */
+export function isSameFactor(one: string | null, other: string | null): boolean {
+  return one === other || (one !== null && other !== null && parseEur(one) === parseEur(other));
 }
 
 /**

@@ -1,4 +1,3 @@
-import { parseEur } from '../../domain/money.ts';
 import { readMoment } from '../../domain/price.ts';
 import {
   modelPrices,
@@ -8,7 +7,7 @@ import {
   type SomePrices,
 } from '../../domain/settings/model.ts';
 import type { Caller } from '../../operations/caller.ts';
-import { schedulePriceFactor, withdrawPriceFactor } from '../../operations/company.ts';
+import { isSameFactor, schedulePriceFactor, withdrawPriceFactor } from '../../operations/company.ts';
 import { costChange, type PriceChange, presentCosts, priceChange } from '../../operations/price.ts';
 import type { ModelChanges, ModelName } from '../../store/company/model.ts';
 import { datedPrices } from '../../store/company/price.ts';
@@ -107,8 +106,7 @@ export async function wantedFactors(
     const place = `${at}/price_factors/${n}`;
     const [now, then] = [dated.factor, absent ? null : factor];
     if (!absent && factor === null) mistake(place, 'needs factor');
-    else if (dated.passed || (now !== null && then !== null && parseEur(now) === parseEur(then)) || now === then)
-      continue;
+    else if (dated.passed || isSameFactor(now, then)) continue;
     else if (dated.late) mistake(`${place}/valid_from`, 'is less than a minute away: give a later time');
     else {
       const change = `price factor from ${valid_from}: ${now ?? 'none'} -> ${then ?? 'none'}`;

@@ -30,6 +30,7 @@ import { Problem } from '../../operations/problem.ts';
 import { type CompanyChanges, type CompanyRow, listCompanies } from '../../store/company/company.ts';
 import type { PriceFactorRow } from '../../store/company/price-factor.ts';
 import type { MadeInvitation } from '../../store/users/invitation.ts';
+import { pausedIn } from '../apply/kinds.ts';
 import {
   ArgumentError,
   type Command,
@@ -72,13 +73,9 @@ export const reason = required(
 );
 
 /** When, by whom and why a key or a company was paused. */
-export function pauseText({
-  paused_at,
-  paused_by,
-  pause_reason,
-}: Pick<CompanyRow, 'paused_at' | 'paused_by' | 'pause_reason'>) {
-  if (paused_at === null) return {};
-  return { paused: `${instant(paused_at)} by ${actorName(paused_by)}: ${pause_reason ?? 'without a reason'}` };
+export function pauseText(row: Pick<CompanyRow, 'paused_at' | 'paused_by' | 'pause_reason'>) {
+  if (row.paused_at === null) return {};
+  return { paused: `${instant(row.paused_at)} by ${actorName(row.paused_by)}: ${pausedIn(row)}` };
 }
 
 export const companyCommands: readonly Command[] = [
