@@ -33,8 +33,7 @@ export function priceFactorRoutes(page: NonNullable<Route['page']>): readonly Ro
 export async function priceFactorCard(c: PageContext, company: CompanyRow, form: Form): Promise<Html | string> {
   if (!mayNow(c, 'company.limit')) return '';
   const { id } = company;
-  const catalogue = await read(c, (sql) => readCompany(sql, id));
-  const history = await read(c, (sql) => priceFactors(sql, id));
+  const [catalogue, history] = await read(c, async (sql) => [await readCompany(sql, id), await priceFactors(sql, id)]);
   const zone = c.var.services.calendar.timeZone;
   return html`${settingCard(c, {
     company,
