@@ -3,12 +3,11 @@ import { closeCompany, eraseCompany, reopenCompany } from '../../operations/comp
 import { findCompany } from '../../store/company/company.ts';
 import { snapshot } from '../../store/connection/tenant-role.ts';
 import { archiveCompany } from '../../store/usage/archive.ts';
+import { EXPORT_MS } from '../page/download.ts';
 import { type ApiOperation, get, post } from './frame/operation.ts';
 import * as resource from './frame/resources.ts';
 
 const PATH = '/companies/{company}';
-
-const EXPORT_MS = 30 * 60_000;
 
 /** How a company ends: closed, exported, its people erased. */
 export const companyEndOperations: readonly ApiOperation[] = [

@@ -16,6 +16,7 @@ import { FEED_CURSOR, FEED_PAGE, isFeedCursor, OTHER_LEDGER, readFeed } from '..
 import { copyFocus, type FocusQuestion } from '../../store/usage/focus.ts';
 import { answersOf, readQuality } from '../../store/usage/quality.ts';
 import { summaryOf } from '../../store/usage/summary.ts';
+import { EXPORT_MS } from '../page/download.ts';
 import { type ApiCall, type ApiOperation, get } from './frame/operation.ts';
 
 interface Query extends Partial<DayRange>, AskedFilters {
@@ -122,8 +123,6 @@ const answer = schema.object(
 );
 
 const PATH = '/companies/{company}/usage';
-
-const EXPORT_MS = 30 * 60_000;
 
 const FOCUS = 'The charges of a month as FOCUS 1.2 (CSV)';
 

@@ -5,14 +5,13 @@ import { type CompanyRow, findCompany } from '../../store/company/company.ts';
 import { snapshot } from '../../store/connection/tenant-role.ts';
 import { archiveCompany } from '../../store/usage/archive.ts';
 import { changeAsOperator, mayNow, type PageContext, param, type Route, read, sharerOf } from '../page/context.ts';
-import { download } from '../page/download.ts';
+import { download, EXPORT_MS } from '../page/download.ts';
 import { csrfInput, field, formState } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
 import { companyHeading, page } from '../page/layout.ts';
 
 const BASE = '/companies/:company';
-const EXPORT_MS = 30 * 60_000;
 
 /** How a company ends: exporting all that is stored about it, closing it, opening it again. */
 export const companyEndRoutes: readonly Route[] = [

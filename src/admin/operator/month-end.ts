@@ -10,7 +10,7 @@ import { SHARED_BOUND } from '../../store/statement/statement.ts';
 import { copyFocus } from '../../store/usage/focus.ts';
 import { archiveStatements } from '../../store/usage/statement-archive.ts';
 import { type PageContext, type Route, read, sharerOf } from '../page/context.ts';
-import { CSV, download, nameFile } from '../page/download.ts';
+import { CSV, download, EXPORT_MS, nameFile } from '../page/download.ts';
 import { csrfInput, formState } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
@@ -35,7 +35,6 @@ export const monthEndRoutes: readonly Route[] = [
 
 /** No company is begun later than this after the form was sent: proxies wait for an answer a minute or so. */
 const ROUND_MS = 20_000;
-const EXPORT_MS = 30 * 60_000;
 const SORTS = { name: 'Name', '-cost': 'Highest total', open: 'Open first', opened: 'Not opened first' };
 type Refused = ClosedEach['refused'][number];
 

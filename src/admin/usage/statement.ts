@@ -30,7 +30,7 @@ import {
 } from '../../store/statement/statement.ts';
 import { copyFocus } from '../../store/usage/focus.ts';
 import { change, type PageContext, param, type Route, read, readOfCompany, sharerOf } from '../page/context.ts';
-import { CSV, download, nameFile } from '../page/download.ts';
+import { CSV, download, EXPORT_MS, nameFile } from '../page/download.ts';
 import { formState } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
@@ -66,7 +66,6 @@ type ClosedMonth = ShownMonth & { readonly stored: StoredStatement };
 /** Lines of each table, and request ids of a correction, that the page shows. */
 const MOST_SHOWN = 200;
 const MOST_IDS = 20;
-const EXPORT_MS = 30 * 60_000;
 
 async function listPage(c: PageContext): Promise<Response> {
   const [company, { statements, open_months: open }] = await readOfCompany(c, statementsOf);

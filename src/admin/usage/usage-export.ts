@@ -9,7 +9,7 @@ import { copyLedger } from '../../store/usage/export.ts';
 import { type Quality, type QualityGroup, readQuality } from '../../store/usage/quality.ts';
 import { isTime } from '../../store/usage/usage-table.ts';
 import { type PageContext, param, read, sharerOf } from '../page/context.ts';
-import { CSV, download, nameFile } from '../page/download.ts';
+import { CSV, download, EXPORT_MS, nameFile } from '../page/download.ts';
 import { options } from '../page/field.ts';
 import { type Html, html } from '../page/html.ts';
 import { spreadsheetOf, spreadsheetSelect } from '../page/spreadsheet.ts';
@@ -17,8 +17,6 @@ import { keysInReach, usagePath } from './reach.ts';
 import { FILTERS, inQuery, readUsageQuery, type UsageQuery } from './usage-query.ts';
 
 /** The data of the usage page as CSV: each of its tables, and the ledger rows behind them. */
-
-const EXPORT_MS = 30 * 60_000;
 
 interface Shown {
   readonly usage: CompanyUsage;
