@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import t from 'tap';
+import { completion, message, response } from '../../support/answers.ts';
 import { ask } from '../../support/client.ts';
 import { startGateway } from '../../support/gateway.ts';
 import { startProxy } from '../../support/proxy.ts';
@@ -13,9 +14,6 @@ const upstream = await scriptedUpstream(t);
 upstream.answer((res, _body, { url: path = '' }) => {
   const usage = { prompt_tokens: 1000, completion_tokens: 0, total_tokens: 1000 };
   const told = { input_tokens: 1000, output_tokens: 0, total_tokens: 1000 };
-  const choices = [{ index: 0, message: { role: 'assistant', content: 'x' }, finish_reason: 'stop' }];
-  const text = [{ type: 'output_text', text: 'x', annotations: [] }];
-  const output = [{ type: 'message', id: 'm', role: 'assistant', status: 'completed', content: text }];
   const written = {
     id: 'w',
     object: 'text_completion',
@@ -26,14 +24,14 @@ upstream.answer((res, _body, { url: path = '' }) => {
   const answer = path.endsWith('/embeddings')
     ? { object: 'list', data: [], model: 'internal', usage }
     : path.endsWith('/responses')
-      ? { id: 'r', object: 'response', status: 'completed', model: 'internal', output, usage: told }
+      ? response({ usage: told })
       : path.endsWith('/messages')
-        ? { id: 'm', type: 'message', role: 'assistant', model: 'internal', content: [], usage: told }
+        ? message(told)
         : path.endsWith('/v1/completions')
           ? written
           : path.endsWith('/rerank')
             ? ranked
-            : { id: 'c', object: 'chat.completion', model: 'internal', choices, usage };
+            : completion(usage);
   res.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(answer));
 });
 

@@ -1,4 +1,5 @@
 import t from 'tap';
+import { completion } from '../../support/answers.ts';
 import { ask } from '../../support/client.ts';
 import { startGateway } from '../../support/gateway.ts';
 import { until } from '../../support/until.ts';
@@ -12,9 +13,7 @@ let meanwhile = async (): Promise<void> => {};
 upstream.answer(async (res) => {
   await meanwhile();
   const usage = { prompt_tokens: 1000, completion_tokens: 0, total_tokens: 1000 };
-  const choices = [{ index: 0, message: { role: 'assistant', content: 'x' }, finish_reason: 'stop' }];
-  const answer = { id: 'c', object: 'chat.completion', model: 'internal', choices, usage };
-  res.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(answer));
+  res.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(completion(usage)));
 });
 const { url, sql, ...gateway } = await startGateway(t, upstream.url);
 await gateway.model('fast', { upstream: 'internal', input: '1', output: '0' });
