@@ -192,11 +192,15 @@ export function constant(text: string): string {
   return `E'${text.replaceAll('\\', '\\\\').replaceAll("'", "''")}'`;
 }
 
+/** A text of which a spreadsheet takes no part for a formula. @param text an expression */
+export function withoutFormula(text: string): string {
+  return `regexp_replace(${text}, ${constant(FORMULA)}, ${constant("\\1\\2'")}, 'g')`;
+}
+
 /** @param form how CSV is written; without it values are as they are */
 function expressions(columns: readonly Column[], form?: CsvForm): string {
   const shown = (name: Column): string => {
-    if (form !== undefined && TEXTS.includes(name))
-      return `regexp_replace(${EXPRESSIONS[name]}, ${constant(FORMULA)}, ${constant("\\1\\2'")}, 'g')`;
+    if (form !== undefined && TEXTS.includes(name)) return withoutFormula(EXPRESSIONS[name]);
     if (form !== undefined && form.decimal !== '.' && LEDGER_DECIMALS.includes(name))
       return `replace(${EXPRESSIONS[name]}, '.', ${constant(form.decimal)})`;
     return EXPRESSIONS[name];

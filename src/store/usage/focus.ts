@@ -1,11 +1,11 @@
-import { csvHeading, FORMULA, PLAIN_CSV } from '../../domain/documents/csv.ts';
+import { csvHeading, PLAIN_CSV } from '../../domain/documents/csv.ts';
 import { COST_PARTS, type CostPart } from '../../domain/money.ts';
 import type { Role } from '../../domain/user.ts';
 import { dayBegins, utcSecond } from '../connection/expressions.ts';
 import type { ConnectionSql, Sql } from '../connection/pool.ts';
 import { CHARGED } from '../statement/cost.ts';
 import { zoneOf } from '../statement/statement.ts';
-import { constant, copyOut, type Write } from './export.ts';
+import { constant, copyOut, type Write, withoutFormula } from './export.ts';
 
 /** What the operator calls itself. */
 export interface FocusNames {
@@ -44,7 +44,6 @@ function columns({
 }: Readonly<Record<'zone' | 'month' | 'issuer' | 'provider' | 'list', string>>) {
   const instant = (day: string) => utcSecond(dayBegins(day, zone));
   const exact = (sql: string) => `trim_scale(${sql})::text`;
-  const shown = (sql: string) => `regexp_replace(${sql}, ${constant(FORMULA)}, ${constant("\\1\\2'")}, 'g')`;
   const [billed, listed] = [exact('tokens * price * 0.001'), exact(`tokens * ${list} * 0.001`)];
   return {
     BilledCost: billed,
@@ -71,9 +70,9 @@ function columns({
     ProviderName: provider,
     PublisherName: provider,
     BillingAccountId: 'company_id::text',
-    BillingAccountName: shown('company_name'),
+    BillingAccountName: withoutFormula('company_name'),
     SubAccountId: 'api_key_id::text',
-    SubAccountName: shown('coalesce(key_name, api_key_id::text)'),
+    SubAccountName: withoutFormula('coalesce(key_name, api_key_id::text)'),
     ServiceName: "'Model access'",
     ServiceCategory: "'AI and Machine Learning'",
     ServiceSubcategory: "'Generative AI'",
@@ -81,7 +80,7 @@ function columns({
     SkuPriceId: `model_slug || ':' || part || coalesce('@' || ${utcSecond('valid_from')}, '')`,
     SkuMeter: `case part ${COST_PARTS.map((part) => `when '${part}' then '${METERS[part]}'`).join(' ')} end`,
     SkuPriceDetails: "json_strip_nulls(json_build_object('x_Model', model_slug, 'x_Part', part))::text",
-    Tags: shown(
+    Tags: withoutFormula(
       `json_strip_nulls(json_build_object('cost_center', nullif(cost_center, ''), 'key', key_name, 'endpoint', endpoint))::text`,
     ),
   };
