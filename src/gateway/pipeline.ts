@@ -217,9 +217,8 @@ class ApiRequest implements BodyListener, ReplyListener {
       });
       if (endpoint !== FREE_ENDPOINT) {
         if (hold?.countsTokens) await hold.reserve(meter.promptTokens, limit); // 429
-        const holds = company.budget !== null || company.dailyBudget !== null;
         const person = allowance === null ? null : endUser;
-        if (company.strict && (holds || person !== null))
+        if (company.strict && (company.budget !== null || company.dailyBudget !== null || person !== null))
           meter.reserved = await reserve(services, admission, person, call, sent, body); // 402
       }
       if (reply.res.destroyed) return meter.drop(); // the client left while something was looked up
