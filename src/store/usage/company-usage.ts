@@ -174,7 +174,7 @@ export async function readCompanyUsage(
       'months', (select jsonb_agg(to_char(month, 'YYYY-MM-DD') order by month desc) from (
         ${knownMonths(sql, filters)} union select b.month) as known)) as page
     from budget b, total t`;
-  return row?.page ?? unknownCompany(companyId);
+  return row === undefined ? unknownCompany(companyId) : withDay(sql, companyId, row.page);
 }
 
 /** The numbers of groups: those of keys are read by themselves. */
@@ -215,10 +215,17 @@ function budgetJson(sql: Sql) {
         'budget_eur', trim_scale(b.budget)::text, 'forecast_eur', b.forecast::text,
         'chat_percent', trunc(b.chat * 100 / b.budget, 1), 'total_percent', trunc(b.spent * 100 / b.budget, 1),
         'forecast_percent', round(b.forecast * 100 / b.budget, 1),
-        'day', case when b.daily is not null then (
-          select jsonb_build_object('spent_eur', trim_scale(spent)::text, 'budget_eur', trim_scale(b.daily)::text,
-            'percent', trunc(spent * 100 / b.daily, 1))
-          from day_spend(b.id, null, ${sql.unsafe(TODAY)}) as spent) end)`;
+        'day', case when b.daily is not null then jsonb_build_object('budget_eur', trim_scale(b.daily)::text) end)`;
+}
+
+/** Adds what is spent of a budget of the day. It is read by itself: a function that reads spread tables cannot stand in a statement that reads some. */
+async function withDay<T extends { budget: BudgetState }>(sql: Sql, companyId: string, usage: T): Promise<T> {
+  const { day } = usage.budget;
+  if (!day) return usage;
+  const spent_eur = await readSpent(sql, 'daily', companyId);
+  const { budget_eur } = day;
+  const told = { spent_eur, budget_eur, percent: percentSpent(spent_eur, budget_eur) };
+  return { ...usage, budget: { ...usage.budget, day: told } };
 }
 
 /**
@@ -231,7 +238,7 @@ export async function readPresentSums(sql: Sql, companyId: string): Promise<Usag
     select jsonb_build_object('requests', requests, 'prompt_tokens', prompt_tokens, 'completion_tokens', completion_tokens,
       'api_cost_eur', trim_scale(api)::text, 'chat_cost_eur', trim_scale(chat)::text, 'total_cost_eur', trim_scale(spent)::text,
       'budget', ${budgetJson(sql)}) as sums from budget b`;
-  return row?.sums ?? unknownCompany(companyId);
+  return row === undefined ? unknownCompany(companyId) : withDay(sql, companyId, row.sums);
 }
 
 /**
