@@ -60,13 +60,14 @@ const MONTHLY = /\/statements\/(month|close)/;
 const QUERIES: Readonly<Record<string, string>> = {
   focus: `?month=${LAST_MONTH}`,
   'models/{model}/prices/on': `?at=${TODAY}`,
+  'price-factors/preview': '?factor=1.1',
   'requests/sums': `?from=${RANGE.from}T00:00:00Z&to=${RANGE.to}T00:00:00Z`,
   'statements/month': `?month=${CLOSED}`,
 };
 /** A company that is open is not erased. */
 const REFUSED = '/companies/{company}/erasure';
 const CHANGES =
-  /^(migrate|apply|gateway forget|demo remove|database .*|.* (create|onboard|set|close|reopen|erase|remove|withdraw|cost|import|rotate|revoke|invite|set-password|reset-factor|retry|replay))$/;
+  /^(migrate|apply|gateway forget|demo remove|database .*|.* (create|onboard|set|close|reopen|erase|remove|withdraw|cost|import|rotate|revoke|pause|resume|litellm|invite|set-password|reset-factor|retry|replay))$/;
 
 const BILL = `model,prompt_tokens,completion_tokens,time\ninternal,200,100,${LAST_MONTH}-15T12:00:00Z\n`;
 /** The arguments of each command that reads. */
@@ -92,6 +93,9 @@ const READS: Readonly<Record<string, readonly string[]>> = {
   'ledger verify': [],
   'ledger export': [...OF, '--month', LAST_MONTH],
   'ledger feed': ['--limit', '2000'],
+  'company factor': [COMPANY],
+  'end-user list': OF,
+  'statement month': ['--month', CLOSED],
   'ledger focus': ['--month', LAST_MONTH],
   'statement list': OF,
   statement: [...OF, '--month', CLOSED],
@@ -132,6 +136,8 @@ async function comparePages(t: Test, cluster: CitusCluster): Promise<void> {
       )
         .replaceAll(url, '')
         .replaceAll(adminUrl, '')
+        // ranges that end now
+        .replaceAll(/from=\d[^&"]*/g, '')
         // what is drawn by lot for each form
         .replaceAll(/name="(?:id|claim|csrf)" value="[^"]*"/g, '');
       return text !== 'too many requests\n' && { status: response.status, text: ofEither(text) };
@@ -305,6 +311,7 @@ async function fillBoth(t: Test, { coordinator, workers }: CitusCluster) {
   await fillPages(db, DATA, () => {});
   const filled = await db.run(600_000, fillMore);
   await closeStatement(db, COMPANY, `${CLOSED}-01`);
+  await db.run(60_000, (sql) => sql`update statements set opened_at = now(), opened_by = 'owner@example.com'`);
   // late: its month is closed
   await db.run(60_000, (sql) => addUsage(sql, [{ company: COMPANY, month: `${CLOSED}-01`, prompt: 77, input: '0.5' }]));
   await db.close();
@@ -395,7 +402,23 @@ async function fillMore(sql: Sql) {
   await sql`
     insert into budget_alerts (company_id, api_key_id, billing_month, threshold, budget_eur, spent_eur)
     values (${COMPANY}, null, billing_month(now()), '50', 100, 51)`;
+  const person = await id(
+    sql`insert into end_users (company_id, name) values (${COMPANY}, 'ann@front.example') returning id`,
+  );
+  await addUsage(sql, [
+    {
+      company: COMPANY,
+      key: idOf('key 1'),
+      month: `${TODAY.slice(0, 7)}-01`,
+      endUser: person,
+      prompt: 5,
+      input: '0.01',
+    },
+  ]);
+  await sql`update companies set daily_budget_eur = 20 where id = ${COMPANY}`;
   const ids: Record<string, string> = {
+    person,
+    end_user: person,
     company: COMPANY,
     key: idOf('key 1'),
     model: idOf('model 1'),

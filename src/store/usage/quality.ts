@@ -64,7 +64,7 @@ export async function readQuality(
         ${ofKeys(sql, keys)} ${matching(sql, { model_slug: model, api_key_id: key, endpoint })}`;
   const [{ rows, trail }] = await sql<[{ rows: number; trail: boolean }]>`
     with ${asked}
-    select (select count(*)::integer from (select from ${hours} limit ${cost_center === null ? MOST_HOURS + 1 : 0}) h) as rows,
+    select (select count(*)::integer from (select 1 from ${hours} limit ${cost_center === null ? MOST_HOURS + 1 : 0}) h) as rows,
       exists (
       select 1 from request_trail, asked where ${keys === null ? sql`company_id = ${companyId}` : sql`true ${ofKeys(sql, keys)}`} and occurred_at >= begins and occurred_at < ends) as trail`;
   const isKnown = sql`${cost_center === null && rows <= MOST_HOURS}`;

@@ -136,8 +136,8 @@ async function readTable(
   const other = COLUMNS[long === rows ? columns : rows];
   const sums = (from: Fragment) =>
     sql`select ${sql(other)}::text as value, ${sql(metric)} as n, cost_eur as cost from (${from}) m`;
-  const overTime = () => {
-    const { at, most } = over as NonNullable<TableQuery['over']>;
+  // tables of the WITH clause: one that is spread over servers is not joined with another
+  const overTime = ({ at, most }: NonNullable<TableQuery['over']>) => {
     const ofField = readCube(sql, {
       ...of,
       range,
@@ -149,15 +149,15 @@ async function readTable(
     const time = sql.unsafe(COLUMNS[at]);
     // a month may have calls of days beside it, which no bar shows
     const isShown = at === 'day' ? sql`where day between ${range.from}::date and ${range.to}::date` : sql``;
-    return sql`(
-      select coalesce(jsonb_agg(jsonb_build_object('at', to_char(at, 'YYYY-MM-DD'), 'r', r, 'c', c, 'n', trim_scale(n)::text) order by at), '[]')
-      from (
-        select at, r, c, f.n from (
-          select ${time} as at, ${sql(by[0])}::text as r, ${sql(by[1])}::text as c, ${sql(metric)} as n from (${ofField}) d ${isShown}) f
-        join (
-          select r, c from cells where r in (select value from shown_rows) and c in (select value from shown_columns)
-          order by n desc, cost desc, r, c limit ${most}) p using (r, c)
-        union all select ${time}, null, null, ${sql(metric)} from (${ofAll}) d ${isShown}) o)`;
+    return sql`,
+    of_field as materialized (
+      select ${time} as at, ${sql(by[0])}::text as r, ${sql(by[1])}::text as c, ${sql(metric)} as n from (${ofField}) d ${isShown}
+    ),
+    of_all as materialized (select ${time} as at, ${sql(metric)} as n from (${ofAll}) d ${isShown}),
+    picked as materialized (
+      select r, c from cells where r in (select value from shown_rows) and c in (select value from shown_columns)
+      order by n desc, cost desc, r, c limit ${most}
+    )`;
   };
   const [row] = await sql<[Row]>`
     with costs as materialized (${
@@ -179,13 +179,18 @@ async function readTable(
     column_list as materialized (${ranked(sql, columns, sql`c`, long)}),
     shown_rows as materialized (select * from row_list order by place limit ${mostOf(rows, most.rows)}),
     shown_columns as materialized (select * from column_list order by place limit ${mostOf(columns, most.columns)})
+    ${over === undefined ? sql`` : overTime(over)}
     select ${headings(sql, rows, sql`shown_rows`)} as rows, ${headings(sql, columns, sql`shown_columns`)} as columns,
       (select coalesce(jsonb_agg(jsonb_build_object('r', r, 'c', c, 'n', trim_scale(n)::text)), '[]') from cells
         where r in (select value from shown_rows) and c in (select value from shown_columns)) as cells,
       (select trim_scale(coalesce(sum(n), 0))::text from margin) as total
-      ${over === undefined ? sql`` : sql`, ${overTime()} as over`}`;
+      ${over === undefined ? sql`` : drawnOver(sql)}`;
   return tableOf(row);
 }
+
+const drawnOver = (sql: Sql) => sql`, (
+  select coalesce(jsonb_agg(jsonb_build_object('at', to_char(at, 'YYYY-MM-DD'), 'r', r, 'c', c, 'n', trim_scale(n)::text) order by at, r, c), '[]')
+  from (select at, r, c, n from of_field join picked using (r, c) union all select at, null, null, n from of_all) o) as over`;
 
 /** The values of a group with `n`, their `count` and their `place`. @param column of the table `cells` */
 function ranked(sql: Sql, group: Group, column: Fragment, long: Group | null): Fragment {
