@@ -29,8 +29,8 @@ const WRONG = [
 ];
 /** Of how many wrong inputs each field gets one, in turn; with ALL=1 each gets all. */
 const EVERY = ALL ? 1 : 4;
-/** These end the session of who walks, or send a form that no page checks: its own tests have them. */
-const ELSEWHERE = /sign-out|\/language|\/playground|\/second-factor|\/account/;
+/** These end the session of who walks, send a form that no page checks, or are gone once they were sent: their own tests have them. */
+const ELSEWHERE = /sign-out|\/language|\/playground|\/second-factor|\/account|\/pause/;
 const UUID = /[0-9a-f]{8}-[0-9a-f-]{27}/g;
 
 const office = await startOffice(t);

@@ -20,7 +20,7 @@ function told(target: string, basePath = '/v1'): string {
 
 t.test('an endpoint that this gateway does not have is named as such, with what to use instead', async (t) => {
   const paths: Record<string, RegExp> = {
-    '/completions': /no endpoint for text completions.*POST \/chat\/completions/,
+    '/fim/completions': /no endpoint.*POST \/completions/,
     '/images/generations': /no endpoint for images.*POST \/chat\/completions/,
     '/audio/transcriptions': /no endpoint for audio/,
     '/moderations': /no endpoint for moderation/,
@@ -107,7 +107,7 @@ t.test('errors below /messages have the shape of the Messages API, without a rou
   }
   t.match(await customer.ask('/messages'), shape(405, 'invalid_request_error'));
   t.match(await customer.ask('/messages/x%2f..%2fy'), shape(400, 'invalid_request_error'));
-  for (const path of ['/v1/threads/t_1/messages', '/v1/messagesx', '/v1/completions?x=/v1/messages']) {
+  for (const path of ['/v1/threads/t_1/messages', '/v1/messagesx', '/v1/edits?x=/v1/messages']) {
     const { json } = await ask(origin + path, { body: {} });
     t.match(json, { error: { type: 'not_found_error', code: null, param: null } }, path);
     t.same(Object.keys(json), ['error']);

@@ -706,7 +706,7 @@ export const de: Words = {
         until: 'wie die Anwendung entscheidet',
       },
       reservations: {
-        what: 'Was laufende Aufrufe kosten können, nichts über Personen',
+        what: 'Was laufende Aufrufe kosten können; bei Schlüsseln mit Budgets je Endnutzer auch die ID des Endnutzers',
         why: 'strikte Budgets',
         until: 'bis der Aufruf gebucht ist',
       },

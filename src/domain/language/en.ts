@@ -656,7 +656,7 @@ export const en = {
         until: 'as the application decides',
       },
       reservations: {
-        what: 'What calls in flight may cost, nothing of persons',
+        what: 'What calls in flight may cost: of a key with budgets of end users also the id of the end user',
         why: 'strict budgets',
         until: 'until the call is booked',
       },
