@@ -14,7 +14,7 @@ const CEILINGS = {
   'files that spell monthly_budget_eur': 20,
   'writes of the store that pages, commands and HTTP import': 0,
   'names exported by several files': 32,
-  'words of Markdown': 67_102,
+  'words of Markdown': 67_221,
 };
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));

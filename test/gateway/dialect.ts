@@ -166,6 +166,8 @@ export function testBounds(t: Test, stage: Stage): void {
     t.ok(Number(row?.prompt_tokens) > 1500 && Number(row?.prompt_tokens) < 1800, `${row?.prompt_tokens} tokens`);
     await gateway.sql`update api_keys set tokens_per_minute = null where company_id = ${company}`;
     await gateway.sql`update companies set budget_mode = 'strict', monthly_budget_eur = 54 where id = ${company}`;
+    stage.upstream.answer(async (res) => void res.writeHead(500).end()); // such calls cost nothing
+    await until(async () => (await post({ [limit]: 60_000 })).status === 402, 'the budget is strict');
     const [asked, answered] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
     stage.upstream.answer(async (res) => {
       asked.resolve();

@@ -19,6 +19,7 @@ import {
   WEATHER,
   WEATHER_QUESTION,
 } from '../support/sdk.ts';
+import { until } from '../support/until.ts';
 
 for (const start of UPSTREAMS) {
   const upstream = await start(t);
@@ -129,7 +130,11 @@ for (const start of UPSTREAMS) {
 
     await t.test('the ledger has what the SDK was told, once each', async (t) => {
       // OpenAIEmbeddings keeps the usage of its four calls to itself: the upstream's word is taken
-      const embeddings = (await world.ledger(customer.company, 11)).filter(({ endpoint }) => endpoint === 'embeddings');
+      const embeddings = await until(
+        async () => (await world.ledger(customer.company, 0)).filter(({ endpoint }) => endpoint === 'embeddings'),
+        'each is in the ledger',
+        ({ length }) => length >= 4,
+      );
       t.equal(embeddings.length, 4);
       for (const { usage_source, prompt_tokens } of embeddings) {
         day.told('embeddings', { prompt_tokens: usage_source === 'estimated' ? 0 : prompt_tokens });
