@@ -9,7 +9,7 @@ import t, { type Test } from 'tap';
  * feature: lower it where a change made room.
  */
 const CEILINGS = {
-  'lines of src': 79_977,
+  'lines of src': 79_945,
   'files that spell a setting, at most': 7,
   'files that spell monthly_budget_eur': 20,
   'writes of the store that pages, commands and HTTP import': 0,

@@ -102,14 +102,15 @@ begin
 end $$;
 create trigger record_prices after truncate on models for each statement execute function end_model_prices();
 
--- What others may do here: add, change and withdraw prices that begin five seconds from now or later. All
--- gateways know by then. The triggers above are not held back, and apply_due_prices() may mark a row as applied.
-create function guard_model_prices() returns trigger language plpgsql security definer set search_path from current as $$
+-- What others may do with rows that begin at a date: add, change and withdraw those that begin five seconds from now or
+-- later. All gateways know by then. The triggers above are not held back, and apply_due_prices() may mark a row as applied.
+-- Arguments: what a row is called, and the constraint that a refusal names.
+create function guard_dated() returns trigger language plpgsql security definer set search_path from current as $$
 declare
   soonest timestamptz := clock_timestamp() + interval '5 seconds';
 begin
   if tg_op = 'TRUNCATE' then
-    raise exception 'model_prices is append-only' using errcode = 'restrict_violation';
+    raise exception '% is append-only', tg_table_name using errcode = 'restrict_violation';
   end if;
   if pg_trigger_depth() > 1 then return coalesce(new, old); end if;
   if tg_op = 'UPDATE' and to_jsonb(new) - 'applied' = to_jsonb(old) - 'applied' and new.applied and old.valid_from <= clock_timestamp() then
@@ -120,14 +121,24 @@ begin
     if is_erasing() then return new; end if;
   end if;
   if tg_op <> 'INSERT' and (old.applied or old.valid_from < soonest) then
-    raise exception 'a price that has begun, or begins within 5 seconds, cannot be changed or withdrawn'
-      using errcode = 'restrict_violation', constraint = 'model_prices_begun';
+    raise exception '% that has begun, or begins within 5 seconds, cannot be changed or withdrawn', tg_argv[0]
+      using errcode = 'restrict_violation', constraint = tg_argv[1];
   end if;
   if tg_op = 'DELETE' then return old; end if;
   if new.valid_from < soonest then
-    raise exception 'a price begins at least 5 seconds from now: what has begun cannot be changed'
-      using errcode = 'restrict_violation', constraint = 'model_prices_begun';
+    raise exception '% begins at least 5 seconds from now: what has begun cannot be changed', tg_argv[0]
+      using errcode = 'restrict_violation', constraint = tg_argv[1];
   end if;
+  new.applied := false;
+  new.changed_by := audit_actor();
+  return new;
+end $$;
+create trigger guard before insert or update or delete on model_prices
+  for each row execute function guard_dated('a price', 'model_prices_begun');
+create trigger append_only before truncate on model_prices for each statement execute function guard_dated();
+
+create function require_model_of_price() returns trigger language plpgsql security definer set search_path from current as $$
+begin
   if new.input is null then
     raise exception 'a price has an input and an output' using errcode = 'not_null_violation';
   end if;
@@ -136,12 +147,11 @@ begin
   if not found then
     raise exception 'there is no such model' using errcode = 'foreign_key_violation', constraint = 'model_prices_model';
   end if;
-  new.applied := false;
-  new.changed_by := audit_actor();
   return new;
 end $$;
-create trigger guard before insert or update or delete on model_prices for each row execute function guard_model_prices();
-create trigger append_only before truncate on model_prices for each statement execute function guard_model_prices();
+-- after `guard`: triggers run in the order of their names. The end of a model is written by the triggers above
+create trigger guard_model before insert or update of slug, company_id, valid_from, input, output, cache_read, cache_write on model_prices
+  for each row when (pg_trigger_depth() = 0) execute function require_model_of_price();
 
 -- Nothing is changed of a closed company; what has come meanwhile holds when it is opened again.
 create function is_of_closed(company uuid) returns boolean language sql stable set search_path from current as $$
@@ -207,41 +217,21 @@ begin
 end $$;
 create trigger record_factors after truncate on companies for each statement execute function end_price_factors();
 
--- What others may do here, as guard_model_prices.
-create function guard_price_factors() returns trigger language plpgsql security definer set search_path from current as $$
-declare
-  soonest timestamptz := clock_timestamp() + interval '5 seconds';
+create trigger guard before insert or update or delete on company_price_factors
+  for each row execute function guard_dated('a price factor', 'price_factor_begun');
+create trigger append_only before truncate on company_price_factors for each statement execute function guard_dated();
+
+create function require_company_of_factor() returns trigger language plpgsql security definer set search_path from current as $$
 begin
-  if tg_op = 'TRUNCATE' then
-    raise exception 'company_price_factors is append-only' using errcode = 'restrict_violation';
-  end if;
-  if pg_trigger_depth() > 1 then return coalesce(new, old); end if;
-  if tg_op = 'UPDATE' and to_jsonb(new) - 'applied' = to_jsonb(old) - 'applied' and new.applied and old.valid_from <= clock_timestamp() then
-    return new;
-  end if;
-  if tg_op = 'UPDATE' and to_jsonb(new) - 'changed_by' = to_jsonb(old) - 'changed_by' then
-    if is_erasing() then return new; end if;
-  end if;
-  if tg_op <> 'INSERT' and (old.applied or old.valid_from < soonest) then
-    raise exception 'a price factor that has begun, or begins within 5 seconds, cannot be changed or withdrawn'
-      using errcode = 'restrict_violation', constraint = 'price_factor_begun';
-  end if;
-  if tg_op = 'DELETE' then return old; end if;
-  if new.valid_from < soonest then
-    raise exception 'a price factor begins at least 5 seconds from now: what has begun cannot be changed'
-      using errcode = 'restrict_violation', constraint = 'price_factor_begun';
-  end if;
   -- locked, so that it is not removed meanwhile
   perform from companies c where c.id = new.company_id for key share;
   if not found then
     raise exception 'there is no such company' using errcode = 'foreign_key_violation', constraint = 'price_factor_company';
   end if;
-  new.applied := false;
-  new.changed_by := audit_actor();
   return new;
 end $$;
-create trigger guard before insert or update or delete on company_price_factors for each row execute function guard_price_factors();
-create trigger append_only before truncate on company_price_factors for each statement execute function guard_price_factors();
+create trigger guard_company before insert or update of company_id, valid_from, factor on company_price_factors
+  for each row when (pg_trigger_depth() = 0) execute function require_company_of_factor();
 
 -- A price times a factor is a price again, of at most 12 decimals, so that no digit is lost. Whoever sets a price is
 -- refused if it does not fit the factors that hold or are to come, and whoever sets a factor if a price does not fit it.

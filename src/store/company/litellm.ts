@@ -9,6 +9,8 @@ const READ_MS = 600_000;
 /** It is none, or of another version; the message says what is missing. */
 export class NoLitellm extends Error {}
 
+const LIMITED = ['max_budget', 'budget_duration', 'tpm_limit', 'rpm_limit', 'max_parallel_requests'] as const;
+
 /** The tables that are read, and the columns without which something would come wrong. */
 const TABLES = {
   keys: [
@@ -20,50 +22,16 @@ const TABLES = {
       'team_id',
       'user_id',
       'models',
-      'max_budget',
-      'budget_duration',
+      ...LIMITED,
       'budget_id',
       'spend',
-      'tpm_limit',
-      'rpm_limit',
-      'max_parallel_requests',
       'expires',
       'blocked',
     ],
   ],
-  teams: [
-    'LiteLLM_TeamTable',
-    [
-      'team_id',
-      'team_alias',
-      'models',
-      'max_budget',
-      'budget_duration',
-      'spend',
-      'tpm_limit',
-      'rpm_limit',
-      'max_parallel_requests',
-      'blocked',
-    ],
-  ],
-  users: [
-    'LiteLLM_UserTable',
-    [
-      'user_id',
-      'user_email',
-      'models',
-      'max_budget',
-      'budget_duration',
-      'spend',
-      'tpm_limit',
-      'rpm_limit',
-      'max_parallel_requests',
-    ],
-  ],
-  budgets: [
-    'LiteLLM_BudgetTable',
-    ['budget_id', 'max_budget', 'budget_duration', 'tpm_limit', 'rpm_limit', 'max_parallel_requests'],
-  ],
+  teams: ['LiteLLM_TeamTable', ['team_id', 'team_alias', 'models', ...LIMITED, 'spend', 'blocked']],
+  users: ['LiteLLM_UserTable', ['user_id', 'user_email', 'models', ...LIMITED, 'spend']],
+  budgets: ['LiteLLM_BudgetTable', ['budget_id', ...LIMITED]],
   models: ['LiteLLM_ProxyModelTable', ['model_id', 'model_name', 'litellm_params', 'model_info']],
 } as const;
 
