@@ -25,7 +25,7 @@ import { spentBy, spentIn } from './support/cpu.ts';
 const { EDGE_HEAVY, FAULTS, FUZZ_RUNS, IMAGE, TAP_GREP } = process.env;
 /** After which a file is taken for hung: far more than any takes on a busy machine, and than a long run of one. */
 const IS_LONG = (EDGE_HEAVY ?? FAULTS ?? FUZZ_RUNS ?? IMAGE) !== undefined || process.argv.includes('--all');
-const TIMEOUT_S = IS_LONG ? 7200 : 300;
+const TIMEOUT_S = IS_LONG ? 7200 : 900;
 const DEAREST = 10;
 const GRACE_MS = 15_000; // a file that reaches its timeout reports it and ends within this time
 const BOTH_WAYS = /\btest\/(spec|edge|sdk)\//;

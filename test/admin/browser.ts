@@ -86,11 +86,14 @@ export interface Tab {
   readonly complaints: string[];
 }
 
+/** After which a page is taken for hung: ten others may want the same two cores. */
+const PATIENCE_MS = 180_000;
+
 /** A window of its own, with its own cookies. */
 export async function openTab(browser: Browser, base: string, options: BrowserContextOptions = {}): Promise<Tab> {
   const context = await browser.newContext({ baseURL: base, locale: 'en-DE', ...options });
   const page = await context.newPage();
-  page.setDefaultTimeout(30_000);
+  page.setDefaultTimeout(PATIENCE_MS);
   waitForWholePages(page);
   const complaints: string[] = [];
   page.on('pageerror', (error) => complaints.push(error.message));
