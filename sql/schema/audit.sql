@@ -43,8 +43,8 @@ begin
     before := before - secret;
   end loop;
   -- who paused it is the entry's actor, whom people of a company may not know
-  before := before - array['last_used_at', 'paused_by', 'saved_views', 'reset_digest'];
-  after  := after - array['last_used_at', 'paused_by', 'saved_views', 'reset_digest'];
+  before := before - array['last_used_at', 'paused_by', 'paused_by_operator', 'saved_views', 'reset_digest'];
+  after  := after - array['last_used_at', 'paused_by', 'paused_by_operator', 'saved_views', 'reset_digest'];
   if tg_op = 'UPDATE' then
     if before = after then return null; end if;
     select array_agg(key) into same from jsonb_each(before)

@@ -14,6 +14,7 @@ create table api_keys (
   revoked_at          timestamptz,
   paused_at           timestamptz,
   paused_by           text,
+  paused_by_operator  boolean not null default false,
   pause_reason        text,
   requests_per_minute integer check (requests_per_minute between 1 and 1000000000),
   tokens_per_minute   bigint check (tokens_per_minute between 1 and 1000000000000),
@@ -35,7 +36,7 @@ comment on column api_keys.allowed_cidrs is 'networks the key may be used from; 
 comment on column api_keys.end_users is 'where a call names the person behind the key: nowhere, in a header, or also in its body';
 comment on column api_keys.end_user_budget_eur is 'the most that each end user may cost by this key in a billing month; null or 0: no limit';
 comment on column api_keys.paused_at is 'since when its calls get 403; null: it is not paused';
-comment on column api_keys.paused_by is 'who paused it: an operator''s pause is ended by operators alone';
+comment on column api_keys.paused_by_operator is 'who paused it did so as an operator: operators alone end such a pause';
 comment on column api_keys.purpose is 'null: for programs; playground: of the person in created_by, for trials on the pages';
 comment on column api_keys.rotated_from is 'the key in whose place this one was made; null: none';
 comment on column api_keys.user_id is 'the person whose key it is: it ends with them; null: of the company, or of a playground';
@@ -49,6 +50,14 @@ create unique index api_keys_playground on api_keys (company_id, created_by)
   where purpose = 'playground' and revoked_at is null;
 
 create trigger note_pause before update of paused_at on api_keys for each row execute function note_pause();
+
+-- A fact of the row: the person may have been one of the company's own people before, or be that later.
+create function note_pauser() returns trigger language plpgsql set search_path from current as $$
+begin
+  new.paused_by_operator := new.paused_at is not null and is_operator();
+  return new;
+end $$;
+create trigger note_pauser before update of paused_at on api_keys for each row execute function note_pauser();
 
 -- The text of a new key for one minute, so that a form sent twice, or an answer that is reloaded, shows it again.
 -- It is encrypted with a secret that the form carries and no table holds: neither these rows nor a backup of them

@@ -36,6 +36,12 @@ create function audit_actor() returns text language sql stable as $$
   select coalesce(nullif(current_setting('tollgate.actor', true), ''), session_user::text)
 $$;
 
+-- Whether a transaction is of the operator: it entered no company (tenant.sql), or by a person who is an operator.
+create function is_operator() returns boolean language sql stable as $$
+  select nullif(current_setting('tollgate.company_id', true), '') is null
+    or coalesce(current_setting('tollgate.reader', true), '') = 'operator'
+$$;
+
 create function refuse_change() returns trigger language plpgsql as $$
 begin
   raise exception '% is append-only', tg_table_name using errcode = 'restrict_violation';

@@ -232,7 +232,7 @@ async function setPause(sql: Sql, caller: Pauser, id: string, company: string | 
   return updateKeyPause(sql, id, company_id, reason);
 }
 
-/** Whether only an operator may end a pause. @param paused_by as the row tells a reader of this role */
+/** Whether only an operator may end a pause: the row tells others this name for every pause of an operator, and for no other. */
 export function isLocked(role: Role, paused_by: string | null): boolean {
   return role !== 'operator' && paused_by === OPERATOR;
 }

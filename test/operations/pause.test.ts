@@ -76,6 +76,32 @@ t.test('what an operator paused, operators alone resume', async (t) => {
   t.match(await send(office, ofOperator, ['POST', `${key}/resume`]), { status: 200, body: { state: 'active' } });
 });
 
+t.test(
+  'whose pause it is does not change with the names of people: who paused, paused as what they were then',
+  async (t) => {
+    const [{ email }] = await sql<[{ email: string }]>`
+    insert into users (email, role, company_id) values ('moved@customer.example', 'owner', ${company}) returning email`;
+    await sql`delete from users where email = ${email}`;
+    await sql`insert into users (email, role) values (${email}, 'operator')`;
+    await sql.begin(async (sql) => {
+      await sql`select set_config('tollgate.actor', ${email}, true)`;
+      await sql`update api_keys set paused_at = now(), pause_reason = 'Abuse' where id = ${id}`;
+    });
+    const own = (path: string) => send(office, ofOwners, ['POST', `${key}/${path}`]);
+    t.match(await owner.post(`${key}/resume`), { status: 409 }, 'an operator who was one of its owners');
+    t.match(await own('resume'), { status: 409 });
+    t.match((await owner.get(key)).text, /by the operator of this service, who alone can resume it/);
+    t.equal((await operator.post(`${key}/resume`)).status, 303);
+    // who paused is not known by name any more, as after an erasure
+    await owner.post(`${key}/pause`, { reason: 'Leaving' });
+    await sql`alter table api_keys disable trigger note_pause`;
+    await sql`update api_keys set paused_by = 'erased-1' where id = ${id}`;
+    await sql`alter table api_keys enable trigger note_pause`;
+    t.match((await owner.get(key)).text, /Resume key/);
+    t.match(await own('resume'), { status: 200, body: { state: 'active' } });
+  },
+);
+
 t.test('HTTP: owners pause keys of theirs and never the company; members pause nothing', async (t) => {
   const own = (path: string, body?: object) => send(office, ofOwners, ['POST', path], body);
   t.match(await own(`${key}/pause`, {}), { status: 400 });

@@ -3,7 +3,7 @@ import { COMPANY, PRICE_FACTOR, TOLD_TO_OWNERS } from '../../domain/settings/com
 import { namesOf } from '../../domain/settings/schema.ts';
 import type { Values } from '../../domain/settings/setting.ts';
 import { nameSpelling } from '../../domain/visible-text.ts';
-import { IS_OPERATORS, PAUSED_BY } from '../connection/actor.ts';
+import { IS_OPERATORS, pausedBy } from '../connection/actor.ts';
 import { given, settingColumns } from '../connection/columns.ts';
 import type { Sql } from '../connection/pool.ts';
 
@@ -161,5 +161,5 @@ const FACTOR = namesOf(PRICE_FACTOR).map(
 export function companyColumns(sql: Sql) {
   return sql`id, disabled_model_slugs, ${settingColumns(sql, TOLD_TO_OWNERS)}, ${sql.unsafe(FACTOR)},
     trim_scale(company_budget(companies))::text as effective_budget_eur, created_at, closed_at,
-    paused_at, ${sql.unsafe(PAUSED_BY)} as paused_by, pause_reason, erased_at`;
+    paused_at, ${sql.unsafe(pausedBy('(paused_at is not null)'))} as paused_by, pause_reason, erased_at`;
 }

@@ -4,7 +4,7 @@ import { KEY } from '../../domain/settings/key.ts';
 import { namesOf } from '../../domain/settings/schema.ts';
 import type { Given, New, Values } from '../../domain/settings/setting.ts';
 import { nameSpelling } from '../../domain/visible-text.ts';
-import { CREATED_BY, PAUSED_BY } from '../connection/actor.ts';
+import { CREATED_BY, pausedBy } from '../connection/actor.ts';
 import { given, matching, PAGE_BYTES, settingColumns, unpackedBytes } from '../connection/columns.ts';
 import { explaining } from '../connection/errors.ts';
 import { endOf, IS_ACTIVE, KEY_STATE } from '../connection/expressions.ts';
@@ -349,7 +349,7 @@ export function listBytes(sql: Sql) {
 
 export function keyColumns(sql: Sql) {
   return sql`id, company_id, prefix, created_at, ${sql.unsafe(CREATED_BY)} as created_by, last_used_at, revoked_at,
-    paused_at, ${sql.unsafe(PAUSED_BY)} as paused_by, pause_reason,
+    paused_at, ${sql.unsafe(pausedBy('paused_by_operator'))} as paused_by, pause_reason,
     ${settingColumns(sql, KEY)}, purpose, user_id, (select email from users where users.id = api_keys.user_id) as person,
     ${sql.unsafe(KEY_STATE)} as state`;
 }

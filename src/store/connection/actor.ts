@@ -20,9 +20,12 @@ export function shownRow(row: string): string {
 }
 
 /** Whether whoever reads is of the operator (`enterCompany`). */
-export const IS_OPERATORS = `(${ENTERED} is null or current_setting('tollgate.reader', true) = 'operator')`;
+export const IS_OPERATORS = 'is_operator()';
 
-/** A column with an actor, for whoever reads. */
-const actorIn = (column: string) => `case when ${IS_OPERATORS} then ${column} else ${shownActor(column)} end`;
-export const CREATED_BY = actorIn('created_by');
-export const PAUSED_BY = actorIn('paused_by');
+/** The creator of a row, for whoever reads. */
+export const CREATED_BY = `case when ${IS_OPERATORS} then created_by else ${shownActor('created_by')} end`;
+
+/** Who paused, for whoever reads: a pause of the operator keeps no name for others. @param isOperators an expression: whether it is one */
+export function pausedBy(isOperators: string): string {
+  return `case when ${IS_OPERATORS} or not ${isOperators} then paused_by else '${OPERATOR}' end`;
+}

@@ -313,6 +313,7 @@ const WITHOUT_PATH = [
     'enter_company',
     'fits_budget',
     'is_distributed',
+    'is_operator',
     'is_visible',
     'new_pseudonym',
     'note_end_user_erasure',

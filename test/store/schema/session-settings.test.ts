@@ -27,7 +27,16 @@ const OTHERS: readonly (readonly [name: string, value: string])[] = [
 
 /** Functions that read and print no text, or are not called for others. All other ones are pinned. */
 const FREE = [
-  ...['audit_actor', 'utc_text', 'new_pseudonym', 'is_distributed', 'is_visible', 'enter_company', 'spend_horizon'],
+  ...[
+    'audit_actor',
+    'utc_text',
+    'new_pseudonym',
+    'is_distributed',
+    'is_operator',
+    'is_visible',
+    'enter_company',
+    'spend_horizon',
+  ],
   ...['company_budget', 'company_daily_budget', 'company_allows_non_eu', 'fits_budget', 'note_end_user_erasure'],
   ...['usage_digest', 'seal_digest', 'seal_checkpoint_digest'],
   ...['refuse_change', 'refuse_ledger_change', 'refuse_seal_change', 'refuse_upstream_cost_change'],
