@@ -1,4 +1,4 @@
-import { problemsOf } from '../../domain/reports/overview.ts';
+import { OVERVIEW, problemsOf } from '../../domain/reports/overview.ts';
 import * as schema from '../../domain/settings/schema.ts';
 import { readDetailedMargin } from '../../store/usage/margin.ts';
 import { readOverview } from '../../store/usage/overview.ts';
@@ -8,131 +8,13 @@ const sumOrNull = schema.orNull(schema.sum);
 
 const percent = { type: ['number', 'null'] };
 
-const totals = { requests: schema.count, tokens: schema.count, cost_eur: schema.sum };
-
-const company = schema.object({ id: schema.id, name: schema.string });
-
-const period = {
-  ...totals,
-  begins: schema.day,
-  before: { ...schema.object(totals), description: 'up to the same time of the day or month before' },
-  spenders: schema.array(
-    schema.object({ id: schema.id, name: schema.textOrNull, cost_eur: schema.sum, share: percent }),
-  ),
-};
-
-const nearBudget = schema.object({
-  company,
-  key: schema.orNull(schema.object({ ...company.properties, prefix: schema.string })),
-  budget_eur: schema.sum,
-  spent_eur: schema.sum,
-  percent,
-  forecast_percent: percent,
-  reached_on: { ...schema.orNull(schema.day), description: 'at the present pace; null: reached, or not in this month' },
-  owners: schema.array(schema.string, 'addresses of owners of the company, three at most'),
-});
-
-const gateway = schema.object({
-  id: schema.string,
-  name: schema.string,
-  version: schema.string,
-  started_at: schema.instant,
-  last_seen_at: schema.instant,
-  gone: schema.boolean,
-  backlog: schema.count,
-  oldest_seconds: { type: 'number' },
-  lost: schema.count,
-  spool_failing: schema.boolean,
-  limits_alone: schema.boolean,
-  requests_in_flight: schema.count,
-});
-
 const status = schema.object({
   ok: { type: 'boolean', description: 'nothing is wrong; refused requests and budgets are not judged' },
   problems: schema.array(
     schema.object({ text: schema.string, remedy: schema.string }),
     'what is wrong and what to do about it, the worst first',
   ),
-  at: schema.instant,
-  today: schema.object(period),
-  month: schema.object({ ...period, chat_eur: schema.sum }),
-  budgets: schema.object({
-    total: schema.count,
-    used_up: schema.count,
-    nearest: schema.array(nearBudget, 'those that end soon first, then those used up, then others'),
-  }),
-  spend: schema.array(
-    schema.object({ day: schema.day, model: schema.string, cost_eur: schema.sum }),
-    'of all companies in the last thirty days, by day and model',
-  ),
-  request_days: schema.array(
-    schema.object({
-      day: schema.day,
-      begins: schema.instant,
-      ends: schema.instant,
-      requests: schema.count,
-      refused: schema.count,
-      failed: schema.count,
-      reasons: { type: 'object', additionalProperties: schema.count, description: 'by error code' },
-      p50: { type: ['number', 'null'], description: 'milliseconds of requests that were not refused' },
-      p95: { type: ['number', 'null'] },
-    }),
-    'requests of the last thirty days; empty: none is known',
-  ),
-  refused_now: schema.array(
-    schema.object({
-      code: schema.string,
-      requests: schema.count,
-      company: schema.orNull(schema.object({ id: schema.id, name: schema.textOrNull })),
-      of: { ...schema.count, description: 'all requests of the company in that time' },
-      owners: schema.array(schema.string),
-    }),
-    'errors of companies in the present hour and the one before, those with most requests first; company null: without a valid key',
-  ),
-  last_day: {
-    ...schema.object({
-      requests: schema.count,
-      refused: schema.count,
-      failed: schema.count,
-      reasons: schema.array(
-        schema.object({
-          code: schema.string,
-          requests: schema.count,
-          companies: schema.count,
-          most: schema.orNull(schema.object({ id: schema.id, name: schema.textOrNull, requests: schema.count })),
-        }),
-        'by error code, and the company that got each most often; null: requests without a valid key',
-      ),
-    }),
-    description: 'requests of the last 24 hours',
-  },
-  models: schema.array(
-    schema.object({
-      slug: schema.string,
-      requests: schema.count,
-      refused: schema.count,
-      failed: schema.count,
-      upstream_failed: schema.count,
-      recent_requests: { ...schema.count, description: 'in the present hour and the one before' },
-      recent_upstream_failed: schema.count,
-      mean_ms: { type: ['number', 'null'] },
-    }),
-    'of the last 24 hours',
-  ),
-  untold_usage: schema.array(
-    schema.object({ slug: schema.string, requests: schema.count, estimated: schema.count }),
-    'models whose upstream told no usage of some whole answers of yesterday and today: how many of them are estimated',
-  ),
-  set_aside: schema.count,
-  dead_deliveries: schema.count,
-  failing_deliveries: { ...schema.count, description: 'those that have failed for some minutes, and are tried again' },
-  gateways: schema.array(gateway),
-  tenant_role_advice: {
-    ...schema.textOrNull,
-    description: 'SQL by which row-level security between companies begins to hold; null: it holds',
-  },
-  has_operator: { type: 'boolean', description: 'whether anybody can sign in as an operator' },
-  changes: schema.array(schema.object({ at: schema.instant, who: schema.string, what: schema.string })),
+  ...OVERVIEW.properties,
 });
 
 const sums = {

@@ -1,82 +1,170 @@
-import type { RecentChange } from '../wording/change-text.ts';
+import type { Schema, Value } from '../settings/schema.ts';
+import * as schema from '../settings/schema.ts';
 import { duration, NO_TENANT_ROLE } from '../wording/start-notice.ts';
-import { isRefusal, type ReasonCount, reasonOfCode } from './request-explanation.ts';
+import { isRefusal, reasonOfCode } from './request-explanation.ts';
 
-/** The state of a whole installation, for operators, and the problems in it. EUR amounts are exact decimal text. */
+/** The state of a whole installation, for operators, and the problems in it. */
+
+const { count, day, id, instant, string, sum, textOrNull } = schema;
+const number: Schema<number> = { type: 'number' };
+const numberOrNull = schema.orNull(number);
+/** With one decimal. It is never null, though programs are told that it may be. */
+const percent: Schema<number> = { type: ['number', 'null'] };
 
 /** Sums over API calls of all companies. */
-interface Totals {
-  readonly requests: number;
-  readonly tokens: number;
-  readonly cost_eur: string;
-}
+const totals = { requests: count, tokens: count, cost_eur: sum };
+const company = schema.object({ id, name: string });
+/** The name is null for a company that was removed. */
+const anyCompany = { id, name: textOrNull };
 
 /** A day or a month that is not over. */
-export interface Period extends Totals {
-  /** First day, "2026-11-21". */
-  readonly begins: string;
-  /** Up to the same time of the day or month before; between two marks it is interpolated. */
-  readonly before: Totals;
-  readonly spenders: readonly Spender[];
-}
-
-/** One of the companies that spend most. */
-export interface Spender {
-  readonly id: string;
-  /** null: the company was removed. */
-  readonly name: string | null;
-  readonly cost_eur: string;
-  /** Percent of what all companies spend, with one decimal; null when that is nothing. */
-  readonly share: number | null;
-}
+const period = {
+  ...totals,
+  /** Its first day. */
+  begins: day,
+  // between two marks it is interpolated
+  before: schema.described(schema.object(totals), 'up to the same time of the day or month before'),
+  // the companies that spend most; null: all together spent nothing
+  spenders: schema.array(schema.object({ ...anyCompany, cost_eur: sum, share: numberOrNull })),
+};
 
 /** A budget that is used to 80 %, or will be passed at this pace. */
-export interface NearBudget {
-  readonly company: { readonly id: string; readonly name: string };
-  /** null: the budget of the company itself. */
-  readonly key: { readonly id: string; readonly name: string; readonly prefix: string } | null;
-  readonly budget_eur: string;
-  readonly spent_eur: string;
-  /** The spend in percent of the budget, with one decimal. */
-  readonly percent: number;
-  /** Percent of the budget at the end of the month; null in its first two days. */
-  readonly forecast_percent: number | null;
-  /** The day on which it is reached at this pace; null: reached already, or not in this month. */
-  readonly reached_on: string | null;
-  /** Addresses of owners of the company, the first ones. */
-  readonly owners: readonly string[];
-}
+const nearBudget = schema.object({
+  company,
+  // null: the budget of the company itself
+  key: schema.orNull(schema.object({ ...company.properties, prefix: string })),
+  budget_eur: sum,
+  spent_eur: sum,
+  percent,
+  // at the end of the month; null in its first two days
+  forecast_percent: numberOrNull,
+  reached_on: schema.described(schema.orNull(day), 'at the present pace; null: reached, or not in this month'),
+  owners: schema.array(string, 'addresses of owners of the company, three at most'),
+});
 
-/** What all companies spent on a day with one model. */
-export interface DaySpend {
-  readonly day: string;
-  readonly model: string;
-  readonly cost_eur: string;
-}
+const requests = { requests: count, refused: count, failed: count };
 
 /** The requests of a day of all companies, and of none. Its hours are those that begin on it. */
-export interface RequestDay {
-  readonly day: string;
-  /** Its first hour, and the first one after it; ISO 8601. */
-  readonly begins: string;
-  readonly ends: string;
-  readonly requests: number;
-  readonly refused: number;
-  readonly failed: number;
-  readonly reasons: Readonly<Record<string, number>>;
-  /** Milliseconds of requests that were not refused, up to a quarter of an hour ago; null: none is known. */
-  readonly p50: number | null;
-  readonly p95: number | null;
-}
+const requestDay = schema.object({
+  day,
+  // its first hour, and the first one after it
+  begins: instant,
+  ends: instant,
+  ...requests,
+  reasons: { type: 'object', additionalProperties: count, description: 'by error code' } as Schema<Counts>,
+  // up to a quarter of an hour ago; null: none is known
+  p50: schema.described(numberOrNull, 'milliseconds of requests that were not refused'),
+  p95: numberOrNull,
+});
+type Counts = Readonly<Record<string, number>>;
 
 /** Requests of one company that got the same error in the present hour or the one before. */
-export interface RefusedNow extends ReasonCount {
-  /** null: requests without a valid key. The name is null for a removed company. */
-  readonly company: { readonly id: string; readonly name: string | null } | null;
-  /** All requests of the company in that time. */
-  readonly of: number;
-  readonly owners: readonly string[];
-}
+const refused = schema.object({
+  code: string,
+  requests: count,
+  company: schema.orNull(schema.object(anyCompany)),
+  of: schema.described(count, 'all requests of the company in that time'),
+  owners: schema.array(string),
+});
+
+/** Requests of all companies, and of none, in the present hour and the 23 before. */
+const lastDay = schema.object({
+  ...requests,
+  reasons: schema.array(
+    schema.object({
+      code: string,
+      requests: count,
+      // how many got it
+      companies: count,
+      most: schema.orNull(schema.object({ ...anyCompany, requests: count })),
+    }),
+    'by error code, and the company that got each most often; null: requests without a valid key',
+  ),
+});
+
+/** Requests for a model in the present hour and the 23 before: refused with 4xx, failed with 5xx or with a stream that broke. */
+const modelHealth = schema.object({
+  // empty: no model was found
+  slug: string,
+  ...requests,
+  upstream_failed: count,
+  recent_requests: schema.described(count, 'in the present hour and the one before'),
+  recent_upstream_failed: count,
+  // of those that were served; null when none was
+  mean_ms: numberOrNull,
+});
+
+/** A model whose upstream told no usage of some whole answers, or none that can be: their tokens are estimated. */
+const untoldUsage = schema.object({ slug: string, requests: count, estimated: count });
+
+/** One gateway process. */
+const gateway = schema.object({
+  id: string,
+  name: string,
+  version: string,
+  started_at: instant,
+  last_seen_at: instant,
+  // not seen for a minute
+  gone: schema.boolean,
+  // records that are not yet in the database, and for how many seconds the oldest has waited
+  backlog: count,
+  oldest_seconds: number,
+  lost: count,
+  spool_failing: schema.boolean,
+  limits_alone: schema.boolean,
+  requests_in_flight: count,
+});
+
+const daySpend = schema.object({ day, model: string, cost_eur: sum });
+
+/** All of it, as administration over HTTP answers. Lists have those with most requests first, and changes the newest. */
+export const OVERVIEW = schema.object({
+  at: instant,
+  today: schema.object(period),
+  // in-app chat of the month counts toward budgets, and is not in the sums of calls
+  month: schema.object({ ...period, chat_eur: sum }),
+  budgets: schema.object({
+    total: count,
+    used_up: count,
+    nearest: schema.array(nearBudget, 'those that end soon first, then those used up, then others'),
+  }),
+  spend: schema.array(daySpend, 'of all companies in the last thirty days, by day and model'),
+  request_days: schema.array(requestDay, 'requests of the last thirty days; empty: none is known'),
+  refused_now: schema.array(
+    refused,
+    'errors of companies in the present hour and the one before, those with most requests first; company null: without a valid key',
+  ),
+  last_day: schema.described(lastDay, 'requests of the last 24 hours'),
+  // empty, too, where no gateway keeps the request trail
+  models: schema.array(modelHealth, 'of the last 24 hours'),
+  untold_usage: schema.array(
+    untoldUsage,
+    'models whose upstream told no usage of some whole answers of yesterday and today: how many of them are estimated',
+  ),
+  // records that Postgres refused, kept in api_usage_set_aside
+  set_aside: count,
+  // events that a receiver did not take for a day
+  dead_deliveries: count,
+  failing_deliveries: schema.described(count, 'those that have failed for some minutes, and are tried again'),
+  gateways: schema.array(gateway),
+  tenant_role_advice: schema.described(
+    textOrNull,
+    'SQL by which row-level security between companies begins to hold; null: it holds',
+  ),
+  has_operator: schema.described(schema.boolean, 'whether anybody can sign in as an operator'),
+  changes: schema.array(schema.object({ at: instant, who: string, what: string })),
+});
+
+export type Overview = Value<typeof OVERVIEW>;
+export type Period = Overview['today'];
+export type NearBudget = Value<typeof nearBudget>;
+export type DaySpend = Value<typeof daySpend>;
+export type RequestDay = Value<typeof requestDay>;
+export type RefusedNow = Value<typeof refused>;
+export type LastDay = Value<typeof lastDay>;
+export type ModelHealth = Value<typeof modelHealth>;
+export type UntoldUsage = Value<typeof untoldUsage>;
+export type GatewayRow = Value<typeof gateway>;
 
 /** What became of a request, as a picture tells it; "answered" has those whose client left, too. */
 export const FATES = ['answered', 402, 429, 403, 401, 'refused', 'failed'] as const;
@@ -91,104 +179,6 @@ export function fatesOf({ requests, refused, failed, reasons }: RequestDay): Rea
   }
   const told = Object.values(counts).reduce((sum, count) => sum + count, 0);
   return { ...counts, answered: requests - refused - failed, refused: Math.max(0, refused - told), failed };
-}
-
-/** One gateway process. */
-export interface GatewayRow {
-  readonly id: string;
-  readonly name: string;
-  readonly version: string;
-  /** ISO 8601. */
-  readonly started_at: string;
-  readonly last_seen_at: string;
-  /** Not seen for a minute. */
-  readonly gone: boolean;
-  /** Records that are not yet in the database, and for how many seconds the oldest has waited. */
-  readonly backlog: number;
-  readonly oldest_seconds: number;
-  readonly lost: number;
-  readonly spool_failing: boolean;
-  readonly limits_alone: boolean;
-  readonly requests_in_flight: number;
-}
-
-/** Requests for a model in the present hour and the 23 before. */
-export interface ModelHealth {
-  /** Empty: no model was found. */
-  readonly slug: string;
-  readonly requests: number;
-  /** Answered with 4xx. */
-  readonly refused: number;
-  /** Answered with 5xx, or with a stream that broke. */
-  readonly failed: number;
-  readonly upstream_failed: number;
-  /** Those of them in the present hour and the one before. */
-  readonly recent_requests: number;
-  readonly recent_upstream_failed: number;
-  /** Mean of the requests that were served; null when none was. */
-  readonly mean_ms: number | null;
-}
-
-/** A model whose upstream told no usage of some whole answers, or none that can be: their tokens are estimated. */
-export interface UntoldUsage {
-  readonly slug: string;
-  /** Whole answers of yesterday and today. */
-  readonly requests: number;
-  /** Those of them that are estimated. */
-  readonly estimated: number;
-}
-
-/** An error that requests got. */
-export interface Reason extends ReasonCount {
-  /** How many companies got it. */
-  readonly companies: number;
-  /** The one that got it most often; null: requests without a valid key. The name is null for a removed one. */
-  readonly most: { readonly id: string; readonly name: string | null; readonly requests: number } | null;
-}
-
-/** Requests of all companies, and of none, in the present hour and the 23 before. */
-export interface LastDay {
-  readonly requests: number;
-  readonly refused: number;
-  readonly failed: number;
-  /** Those with most requests first. */
-  readonly reasons: readonly Reason[];
-}
-
-export interface Overview {
-  /** ISO 8601. */
-  readonly at: string;
-  readonly today: Period;
-  readonly month: Period & {
-    /** In-app chat of the month, which counts toward budgets and is not in the sums of calls. */
-    readonly chat_eur: string;
-  };
-  /** The nearest: those that end soon first, then those used up, then others. */
-  readonly budgets: { readonly total: number; readonly used_up: number; readonly nearest: readonly NearBudget[] };
-  /** The last thirty days, today included, those with calls. */
-  readonly spend: readonly DaySpend[];
-  readonly last_day: LastDay;
-  /** Each of the last thirty days. Empty where no request is known. */
-  readonly request_days: readonly RequestDay[];
-  /** Those with most requests first. */
-  readonly refused_now: readonly RefusedNow[];
-  /** Those with most requests first. Empty where there were none, or no gateway keeps the request trail. */
-  readonly models: readonly ModelHealth[];
-  /** Those with most estimated answers first. */
-  readonly untold_usage: readonly UntoldUsage[];
-  /** Records that Postgres refused, kept in api_usage_set_aside. */
-  readonly set_aside: number;
-  readonly gateways: readonly GatewayRow[];
-  /** Events that a receiver did not take for a day. */
-  readonly dead_deliveries: number;
-  /** Those that have failed for some minutes, and are tried again. */
-  readonly failing_deliveries: number;
-  /** The SQL by which row-level security between companies begins to hold; null: it holds. */
-  readonly tenant_role_advice: string | null;
-  /** Newest first. */
-  readonly changes: readonly RecentChange[];
-  /** Whether anybody can sign in to see all companies. */
-  readonly has_operator: boolean;
 }
 
 /** One problem in a sentence, and its remedy. */
