@@ -57,7 +57,7 @@ export async function changeReceiver(
 
 /** Makes the link anew for an address that has not agreed. @throws RefusedChange */
 export async function askAgain(sql: Sql, company: string, id: string) {
-  const receiver = await findReceiver(sql, company, id);
+  const receiver = await findReceiver(sql, id, company);
   if (receiver.is_person || receiver.confirmed_at !== null) {
     throwConflict('receiver', refusal('receiverConfirms'));
   }
@@ -70,8 +70,8 @@ export function confirmReceiver(sql: Sql, token: string): Promise<boolean> {
 }
 
 /** @throws RefusedChange not_found */
-export function removeReceiver(sql: Sql, company: string, id: string): Promise<void> {
-  return deleteReceiver(sql, company, id);
+export function removeReceiver(sql: Sql, company: string, id: string): Promise<AlertReceiverRow> {
+  return deleteReceiver(sql, id, company);
 }
 
 /** People of the company may be told nothing; a line for anybody else would then be of no use. */

@@ -29,7 +29,7 @@ export async function createAssistant(
   caller.judge(await unknownModels(sql, company_id, MODEL, asked[MODEL]));
   const make = () => insertAssistant(sql, asked);
   if (id === undefined) return make();
-  return (await createOnce(sql, 'assistants', id, make)) ?? findAssistant(sql, company_id, id);
+  return (await createOnce(sql, 'assistants', id, make)) ?? findAssistant(sql, id, company_id);
 }
 
 /**
@@ -45,7 +45,7 @@ export async function changeAssistant(
   changes: AssistantChanges,
 ): Promise<AssistantRow> {
   await lockRow(sql, 'assistants', id);
-  const { company_id, [MODEL]: before } = await findAssistant(sql, company, id);
+  const { company_id, [MODEL]: before } = await findAssistant(sql, id, company);
   caller.judge(await unknownModels(sql, company_id, MODEL, changes[MODEL], before));
   return updateAssistant(sql, id, changes, company);
 }

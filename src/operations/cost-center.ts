@@ -33,7 +33,9 @@ export async function setCostCenterBudget(
   asked: CostCenterBudget,
 ): Promise<CostCenterBudgetRow> {
   const present = await costCenterBudgetOf(sql, company, asked.name);
-  return (present === null ? createCostCenterBudget : updateCostCenterBudget)(sql, company, asked);
+  return present === null
+    ? createCostCenterBudget(sql, company, asked)
+    : updateCostCenterBudget(sql, present.id, asked);
 }
 
 /** Removes the budget of a cost centre; what it spent stays. @returns what it was; null: there is none */

@@ -18,7 +18,7 @@ export async function erasePersonOf(
   id: string,
   email: string | null,
 ): Promise<Erased> {
-  const person = await findCompanyUser(sql, company, id);
+  const person = await findCompanyUser(sql, id, company);
   if (email !== null && emailSpelling(email.trim()) !== person.email) {
     throwConflict('user', refusal('eraseOther', { email: person.email }));
   }

@@ -35,8 +35,8 @@ export function renewInvitation(
 }
 
 /** @throws RefusedChange not_found */
-export function withdrawInvitation(sql: Sql, company: string, id: string): Promise<void> {
-  return deleteInvitation(sql, company, id);
+export function withdrawInvitation(sql: Sql, company: string, id: string): Promise<InvitationRow> {
+  return deleteInvitation(sql, id, company);
 }
 
 /**

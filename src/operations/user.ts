@@ -67,7 +67,7 @@ export async function removeUser(sql: Sql, id: string): Promise<UserRow> {
  * @throws RefusedChange not_found; conflict for the last owner
  */
 export async function removeUserOf(sql: Sql, { role }: Pick<Caller, 'role'>, company: string, id: string) {
-  await findCompanyUser(sql, company, id);
+  await findCompanyUser(sql, id, company);
   if (role !== 'operator') await keepAnOwner(sql, company, id);
   return deleteUser(sql, id);
 }

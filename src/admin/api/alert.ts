@@ -47,7 +47,7 @@ const receivers = noun({
   answer: receiver,
   reads: 'alert.read',
   writes: 'alert.write',
-  find: findReceiver,
+  find: (sql, company, id) => findReceiver(sql, id, company),
 });
 
 export const alertOperations = [
@@ -70,7 +70,7 @@ export const alertOperations = [
     summary: 'Change at which percentages a receiver is told',
     body: schema.changeOf(choice),
     async run(sql, { body }, company, id) {
-      const { percents, forecast } = await findReceiver(sql, company, id);
+      const { percents, forecast } = await findReceiver(sql, id, company);
       return changeReceiver(sql, company, id, { percents, forecast, ...body });
     },
   }),

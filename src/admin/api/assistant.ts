@@ -2,8 +2,7 @@ import { ASSISTANT } from '../../domain/settings/assistant.ts';
 import * as schema from '../../domain/settings/schema.ts';
 import { neededOf } from '../../domain/settings/setting.ts';
 import { changeAssistant, createAssistant, removeAssistant } from '../../operations/assistant.ts';
-import { findAssistant } from '../../store/company/assistant.ts';
-import { assistantsAfter } from '../../store/lists/cursor.ts';
+import { assistantsAfter, findAssistant } from '../../store/company/assistant.ts';
 import { noun } from './frame/noun.ts';
 import * as resource from './frame/resources.ts';
 
@@ -15,7 +14,7 @@ const assistants = noun({
   answer: resource.assistant,
   reads: 'assistant.read',
   writes: 'assistant.write',
-  find: findAssistant,
+  find: (sql, company, id) => findAssistant(sql, id, company),
 });
 
 export const assistantOperations = [

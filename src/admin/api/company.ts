@@ -16,10 +16,9 @@ import {
   schedulePriceFactor,
   withdrawPriceFactor,
 } from '../../operations/company.ts';
-import { findCompany } from '../../store/company/company.ts';
-import type { ModelRow } from '../../store/company/model.ts';
+import { companiesAfter, findCompany } from '../../store/company/company.ts';
+import { type ModelRow, modelsAfter } from '../../store/company/model.ts';
 import { readCompany } from '../../store/gateway/directory.ts';
-import { companiesAfter, modelsAfter } from '../../store/lists/cursor.ts';
 import { noun } from './frame/noun.ts';
 import { type ApiOperation, get, getList, pageOfAll, post, remove } from './frame/operation.ts';
 import * as resource from './frame/resources.ts';

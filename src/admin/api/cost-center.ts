@@ -25,7 +25,7 @@ const budgets = noun({
   answer: schema.object(budget),
   reads: 'usage.read',
   writes: 'cost-center.write',
-  find: findCostCenterBudget,
+  find: (sql, company, id) => findCostCenterBudget(sql, id, company),
 });
 
 export const costCenterOperations = [
@@ -47,14 +47,14 @@ export const costCenterOperations = [
     summary: 'Change the budget of a cost centre',
     body: schema.object(schemasOf(COST_CENTER)),
     async run(sql, { body }, company, id) {
-      const { name } = await findCostCenterBudget(sql, company, id);
+      const { name } = await findCostCenterBudget(sql, id, company);
       return setCostCenterBudget(sql, company, { ...body, name });
     },
   }),
   budgets.remove({
     summary: 'Remove the budget of a cost centre. What it spent stays as it is',
     async run(sql, _call, company, id) {
-      const { name } = await findCostCenterBudget(sql, company, id);
+      const { name } = await findCostCenterBudget(sql, id, company);
       return removeCostCenterBudget(sql, company, name);
     },
   }),

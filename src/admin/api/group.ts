@@ -1,8 +1,7 @@
 import * as schema from '../../domain/settings/schema.ts';
 import { COMPANY_ROLES } from '../../domain/user.ts';
 import { changeGroup, createGroup, removeGroup } from '../../operations/group.ts';
-import { groupsAfter } from '../../store/lists/cursor.ts';
-import { findGroup } from '../../store/users/group.ts';
+import { findGroup, groupsAfter } from '../../store/users/group.ts';
 import { noun } from './frame/noun.ts';
 import * as resource from './frame/resources.ts';
 

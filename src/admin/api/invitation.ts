@@ -1,7 +1,7 @@
 import * as schema from '../../domain/settings/schema.ts';
 import { COMPANY_ROLES } from '../../domain/user.ts';
 import { createInvitation, renewInvitation, withdrawInvitation, withLink } from '../../operations/invitation.ts';
-import { invitationsAfter } from '../../store/lists/cursor.ts';
+import { invitationsAfter } from '../../store/users/invitation.ts';
 import { type ApiOperation, getList, post, remove } from './frame/operation.ts';
 import * as resource from './frame/resources.ts';
 

@@ -2,8 +2,7 @@ import { MODEL } from '../../domain/settings/model.ts';
 import * as schema from '../../domain/settings/schema.ts';
 import { neededOf } from '../../domain/settings/setting.ts';
 import { changeModel, createModel, removeModel } from '../../operations/model.ts';
-import { findModelById } from '../../store/company/model.ts';
-import { modelsAfter } from '../../store/lists/cursor.ts';
+import { findModelById, modelsAfter } from '../../store/company/model.ts';
 import { noun } from './frame/noun.ts';
 import * as resource from './frame/resources.ts';
 

@@ -1,8 +1,7 @@
 import * as schema from '../../domain/settings/schema.ts';
 import { revokeToken } from '../../operations/token.ts';
 import type { Sql } from '../../store/connection/pool.ts';
-import { tokensAfter } from '../../store/lists/cursor.ts';
-import type { TokenRow } from '../../store/users/token.ts';
+import { type TokenRow, tokensAfter } from '../../store/users/token.ts';
 import { type ApiCall, type ApiOperation, getList, post } from './frame/operation.ts';
 import * as resource from './frame/resources.ts';
 

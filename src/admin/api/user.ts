@@ -1,8 +1,7 @@
 import * as schema from '../../domain/settings/schema.ts';
 import { COMPANY_ROLES } from '../../domain/user.ts';
 import { changeRole, createUser, removeUser, removeUserOf } from '../../operations/user.ts';
-import { companyUsersAfter, usersAfter } from '../../store/lists/cursor.ts';
-import { findCompanyUser, findUserById } from '../../store/users/user.ts';
+import { companyUsersAfter, findCompanyUser, findUserById, usersAfter } from '../../store/users/user.ts';
 import { noun } from './frame/noun.ts';
 import * as resource from './frame/resources.ts';
 
@@ -38,7 +37,7 @@ const companyUsers = noun({
   answer: companyUser,
   reads: 'company-user.read',
   writes: 'company-user.write',
-  find: findCompanyUser,
+  find: (sql, company, id) => findCompanyUser(sql, id, company),
 });
 
 /** Who may sign in: all users, for operators, and those of one company, for its owners too. */
@@ -68,7 +67,7 @@ export const userOperations = [
     body: schema.object({ role }),
     async run(sql, call, company, id) {
       await changeRole(sql, call, company, id, call.body.role);
-      return findCompanyUser(sql, company, id);
+      return findCompanyUser(sql, id, company);
     },
   }),
   companyUsers.remove({

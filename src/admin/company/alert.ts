@@ -174,7 +174,7 @@ async function again(c: PageContext, form: Form): Promise<Response> {
 }
 
 async function editPage(c: PageContext, form: Form): Promise<Response> {
-  const [company, receiver] = await readOfCompany(c, (sql, id) => findReceiver(sql, id, param(c, 'receiver')));
+  const [company, receiver] = await readOfCompany(c, (sql, id) => findReceiver(sql, param(c, 'receiver'), id));
   const { alerts: words, form: formWords } = c.var.format.words;
   const base = `/companies/${company.id}/alerts`;
   const path = `${base}/${receiver.id}`;
@@ -196,7 +196,7 @@ async function save(c: PageContext, form: Form): Promise<Response> {
 }
 
 async function removePage(c: PageContext): Promise<Response> {
-  const [company, receiver] = await readOfCompany(c, (sql, id) => findReceiver(sql, id, param(c, 'receiver')));
+  const [company, receiver] = await readOfCompany(c, (sql, id) => findReceiver(sql, param(c, 'receiver'), id));
   const { alerts: words } = c.var.format.words;
   const base = `/companies/${company.id}/alerts`;
   const name = receiver.email ?? words.teamLine;

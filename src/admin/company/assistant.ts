@@ -111,7 +111,7 @@ function settingsOf({ temperature, max_tokens }: ListedAssistant, format: Format
 async function formPage(c: PageContext, form: Form): Promise<Response> {
   const isNew = c.req.param('assistant') === undefined;
   const [company, { assistant, models }] = await readOfCompany(c, async (sql, id) => ({
-    assistant: isNew ? null : await findAssistant(sql, id, param(c, 'assistant')),
+    assistant: isNew ? null : await findAssistant(sql, param(c, 'assistant'), id),
     models: await listModels(sql, id),
   }));
   const path = `/companies/${company.id}/assistants/${assistant?.id ?? 'new'}`;
@@ -151,7 +151,7 @@ async function edit(c: PageContext, form: Form): Promise<Response> {
   form.check();
   const labels = labelsOf(ASSISTANT, form.words);
   await change(c, async (sql) => {
-    const find = () => findAssistant(sql, company, id);
+    const find = () => findAssistant(sql, id, company);
     await lockEdited(c, sql, form, { table: 'assistants', id, company, labels, changes, find, page: `${base}/${id}` });
     await changeAssistant(sql, callerOf(c, form, ASSISTANT), id, company, changes);
   });
@@ -177,7 +177,7 @@ async function runPage(c: PageContext, form: Form, result: Html | string = ''): 
   const id = param(c, 'company');
   const [company, assistant] = await read(
     c,
-    async (sql) => [await readCompany(sql, id), await findAssistant(sql, id, param(c, 'assistant'))] as const,
+    async (sql) => [await readCompany(sql, id), await findAssistant(sql, param(c, 'assistant'), id)] as const,
   );
   const path = `/companies/${id}/assistants/${assistant.id}/run`;
   const state = formState(form, path);
@@ -226,5 +226,5 @@ async function run(c: PageContext, form: Form): Promise<Response> {
 }
 
 function find(c: PageContext) {
-  return readOfCompany(c, (sql, company) => findAssistant(sql, company, param(c, 'assistant')));
+  return readOfCompany(c, (sql, company) => findAssistant(sql, param(c, 'assistant'), company));
 }

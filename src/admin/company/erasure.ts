@@ -21,7 +21,7 @@ export const companyErasureRoutes: readonly Route[] = [
 ];
 
 async function erasePage(c: PageContext, form: Form): Promise<Response> {
-  const [company, person] = await readOfCompany(c, (sql, id) => findCompanyUser(sql, id, param(c, 'user')));
+  const [company, person] = await readOfCompany(c, (sql, id) => findCompanyUser(sql, param(c, 'user'), id));
   const { rows } = await changeAsOperator(c, (sql) => erased(c, sql, null), ERASE_MS);
   const base = `/companies/${company.id}/users`;
   const path = `${base}/${person.id}/erase`;
@@ -55,7 +55,7 @@ ${field(state, { name: 'email', label: words.confirm, required: true, hint: word
 }
 
 async function erase(c: PageContext, form: Form): Promise<Response> {
-  const [company, person] = await readOfCompany(c, (sql, id) => findCompanyUser(sql, id, param(c, 'user')));
+  const [company, person] = await readOfCompany(c, (sql, id) => findCompanyUser(sql, param(c, 'user'), id));
   const email = form.required('email', (text) => text);
   refuseOneself(c, form, person.id, form.words.erasure.oneself);
   form.check();

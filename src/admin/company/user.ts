@@ -200,5 +200,5 @@ export function refuseOneself(c: PageContext, form: Form, user: string, text: st
 }
 
 function find(c: PageContext) {
-  return readOfCompany(c, (sql, company) => findCompanyUser(sql, company, param(c, 'user')));
+  return readOfCompany(c, (sql, company) => findCompanyUser(sql, param(c, 'user'), company));
 }

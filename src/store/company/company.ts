@@ -1,11 +1,14 @@
+import { DISABLED_MODELS } from '../../domain/gate.ts';
 import { unknownCompany } from '../../domain/refusal.ts';
 import { COMPANY, PRICE_FACTOR, TOLD_TO_OWNERS } from '../../domain/settings/company.ts';
 import { namesOf } from '../../domain/settings/schema.ts';
 import type { Values } from '../../domain/settings/setting.ts';
 import { nameSpelling } from '../../domain/visible-text.ts';
 import { IS_OPERATORS, pausedBy } from '../connection/actor.ts';
-import { given, settingColumns } from '../connection/columns.ts';
+import { given, settingColumns, unpackedBytes } from '../connection/columns.ts';
+import type { Range } from '../connection/cursor.ts';
 import type { Sql } from '../connection/pool.ts';
+import { rowsIn } from '../connection/rows.ts';
 
 /** Members are the columns of the table (contract section 3): those that people set, and these. */
 export interface CompanyRow extends Values<typeof COMPANY> {
@@ -36,10 +39,23 @@ export type CompanyChanges = Changes<Settings & Record<'disable' | 'enable', rea
 
 const SETTINGS = namesOf(COMPANY);
 
-export async function insertCompany(sql: Sql, company: NewCompany): Promise<CompanyRow> {
-  const [row] = await sql<CompanyRow[]>`
-    insert into companies ${given(sql, company, ['id', ...SETTINGS])} returning ${companyColumns(sql)}`;
-  return row as CompanyRow;
+const FACTOR = namesOf(PRICE_FACTOR).map(
+  (column) => `case when ${IS_OPERATORS} then trim_scale(${column})::text end as ${column}`,
+)[0] as string;
+
+const ROWS = rowsIn<CompanyRow>({
+  table: 'companies',
+  noun: 'company',
+  columns: (sql) => sql`id, disabled_model_slugs, ${settingColumns(sql, TOLD_TO_OWNERS)}, ${sql.unsafe(FACTOR)},
+    trim_scale(company_budget(companies))::text as effective_budget_eur, created_at, closed_at,
+    paused_at, ${sql.unsafe(pausedBy('(paused_at is not null)'))} as paused_by, pause_reason, erased_at`,
+  missing: (id) => `There is no company ${id}.`,
+});
+
+export const { find: findCompany, columns: companyColumns } = ROWS;
+
+export function insertCompany(sql: Sql, company: NewCompany): Promise<CompanyRow> {
+  return ROWS.insert(sql, given(sql, company, ['id', ...SETTINGS]), null);
 }
 
 /**
@@ -47,36 +63,35 @@ export async function insertCompany(sql: Sql, company: NewCompany): Promise<Comp
  * written only where the change names them: the tenant role may not.
  * @throws RefusedChange not_found
  */
-export async function updateCompany(sql: Sql, id: string, changes: CompanyChanges): Promise<CompanyRow> {
+export function updateCompany(sql: Sql, id: string, changes: CompanyChanges): Promise<CompanyRow> {
   const { disable = [], enable = [] } = changes;
   const disabled_model_slugs = sql`array(
     select unnest(disabled_model_slugs) union select unnest(${[...disable]}::text[])
     except select unnest(${[...enable]}::text[]) order by 1)`;
-  const [row] = await sql<CompanyRow[]>`
-    update companies set ${given(sql, changes, SETTINGS, { disabled_model_slugs })} where id = ${id} returning ${companyColumns(sql)}`;
-  return row ?? unknownCompany(id);
+  return ROWS.update(sql, given(sql, changes, SETTINGS, { disabled_model_slugs }), id);
 }
 
-export async function listCompanies(sql: Sql): Promise<CompanyRow[]> {
-  return sql<CompanyRow[]>`select ${companyColumns(sql)} from companies order by name, id`;
+export function listCompanies(sql: Sql): Promise<CompanyRow[]> {
+  return ROWS.list(sql, sql`order by name, id`);
 }
 
 /** The companies with these ids, or with these names where a text is no id. Reads all companies, once. */
-export async function companiesOf(
+export function companiesOf(
   sql: Sql,
   wanted: readonly { readonly id?: string; readonly name: string }[],
 ): Promise<CompanyRow[]> {
   const ids = wanted.flatMap(({ id }) => id ?? []);
   const names = wanted.filter(({ id }) => id === undefined).map(({ name }) => nameSpelling(name));
-  return sql<CompanyRow[]>`
-    select ${companyColumns(sql)} from companies
-    where id in (select unnest(${ids}::uuid[])) or normalize(name) in (select unnest(${names}::text[]))`;
+  return ROWS.list(
+    sql,
+    sql`where id in (select unnest(${ids}::uuid[])) or normalize(name) in (select unnest(${names}::text[]))`,
+  );
 }
 
-/** @throws RefusedChange not_found */
-export async function findCompany(sql: Sql, id: string): Promise<CompanyRow> {
-  const [row] = await sql<CompanyRow[]>`select ${companyColumns(sql)} from companies where id = ${id}`;
-  return row ?? unknownCompany(id);
+/** All, or those of a name, ordered by id. */
+export function companiesAfter(sql: Sql, name: string | null, range: Range) {
+  const named = name === null ? undefined : sql`name = ${nameSpelling(name)}`;
+  return ROWS.page(sql, null, range, unpackedBytes(sql, DISABLED_MODELS), named);
 }
 
 /** The name of a company that was removed. */
@@ -134,10 +149,8 @@ export function paused(sql: Sql, reason: string | null) {
 }
 
 /** Pauses a company, or ends its pause. One that is paused keeps its time. @param reason null: it ends @throws RefusedChange not_found */
-export async function updateCompanyPause(sql: Sql, id: string, reason: string | null): Promise<CompanyRow> {
-  const [row] = await sql<CompanyRow[]>`
-    update companies set ${paused(sql, reason)} where id = ${id} returning ${companyColumns(sql)}`;
-  return row ?? unknownCompany(id);
+export function updateCompanyPause(sql: Sql, id: string, reason: string | null): Promise<CompanyRow> {
+  return ROWS.update(sql, paused(sql, reason), id);
 }
 
 export type Standing = Pick<CompanyRow, 'closed_at' | 'paused_at' | 'pause_reason'>;
@@ -152,14 +165,4 @@ export async function readStanding(sql: Sql, id: string): Promise<Standing> {
 export async function rowsOf<R extends readonly unknown[]>(sql: Sql, company: string | null, rows: R): Promise<R> {
   if (rows.length === 0 && company !== null) await findCompany(sql, company);
   return rows;
-}
-
-const FACTOR = namesOf(PRICE_FACTOR).map(
-  (column) => `case when ${IS_OPERATORS} then trim_scale(${column})::text end as ${column}`,
-)[0] as string;
-
-export function companyColumns(sql: Sql) {
-  return sql`id, disabled_model_slugs, ${settingColumns(sql, TOLD_TO_OWNERS)}, ${sql.unsafe(FACTOR)},
-    trim_scale(company_budget(companies))::text as effective_budget_eur, created_at, closed_at,
-    paused_at, ${sql.unsafe(pausedBy('(paused_at is not null)'))} as paused_by, pause_reason, erased_at`;
 }

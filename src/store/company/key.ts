@@ -1,14 +1,16 @@
 import { digestBytes, digestOf, type KEY_STATES, mintKey } from '../../domain/key.ts';
-import { refusal, throwConflict, throwNotFound, unknownCompany } from '../../domain/refusal.ts';
+import { refusal, throwConflict } from '../../domain/refusal.ts';
 import { KEY } from '../../domain/settings/key.ts';
 import { namesOf } from '../../domain/settings/schema.ts';
 import type { Given, New, Values } from '../../domain/settings/setting.ts';
 import { nameSpelling } from '../../domain/visible-text.ts';
 import { CREATED_BY, pausedBy } from '../connection/actor.ts';
 import { given, matching, PAGE_BYTES, settingColumns, unpackedBytes } from '../connection/columns.ts';
+import type { Range } from '../connection/cursor.ts';
 import { explaining } from '../connection/errors.ts';
 import { endOf, IS_ACTIVE, KEY_STATE } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
+import { rowsIn } from '../connection/rows.ts';
 import { type Changes, paused, rowsOf } from './company.ts';
 
 /** The part of a key that may be shown after its creation (spec section 2.7). Members are columns of the table. */
@@ -54,6 +56,22 @@ export interface NewKey extends New<typeof KEY> {
 /** A key's row with the key in plaintext. */
 export type MintedKey = KeyRow & { readonly key: string };
 
+const SETTINGS = namesOf(KEY);
+
+const ROWS = rowsIn<KeyRow>({
+  table: 'api_keys',
+  noun: 'key',
+  columns: (
+    sql,
+  ) => sql`id, company_id, prefix, created_at, ${sql.unsafe(CREATED_BY)} as created_by, last_used_at, revoked_at,
+    paused_at, ${sql.unsafe(pausedBy('paused_by_operator'))} as paused_by, pause_reason,
+    ${settingColumns(sql, KEY)}, purpose, user_id, (select email from users where users.id = api_keys.user_id) as person,
+    ${sql.unsafe(KEY_STATE)} as state`,
+  missing: (id) => `There is no key ${id}.`,
+});
+
+export const { find: findKey, read: readKey, columns: keyColumns } = ROWS;
+
 /**
  * Mints a key. Only the returned value contains it in plaintext; the table gets its digest.
  * @param keyPrefix what the key begins with (KEY_PREFIX)
@@ -86,20 +104,11 @@ export async function insertKeyOf(sql: Sql, text: KeptText, asked: NewKey): Prom
     'prefix',
     ...SETTINGS,
   ] as const;
-  const [row] = await explaining(
-    sql<
-      KeyRow[]
-    >`insert into api_keys ${given(sql, { ...asked, ...text }, columns, special)} returning ${keyColumns(sql)}`,
-    {
-      api_keys_company_id_fkey: () => unknownCompany(asked.company_id),
-      ...TEXT_TAKEN,
-      api_keys_pkey: () => throwConflict('key', 'A key with this id exists already.'),
-    },
-  );
-  return row as KeyRow;
+  return ROWS.insert(sql, given(sql, { ...asked, ...text }, columns, special), asked.company_id, {
+    ...TEXT_TAKEN,
+    api_keys_pkey: () => throwConflict('key', 'A key with this id exists already.'),
+  });
 }
-
-const SETTINGS = namesOf(KEY);
 
 /**
  * Changes a key that is not revoked. One statement, as of a company. Of a playground's key name, scopes and end are its
@@ -155,38 +164,35 @@ export async function freeKeyTexts(
 }
 
 /** Keys of all companies that work, but those of persons. */
-export async function listActiveKeys(sql: Sql): Promise<KeyRow[]> {
-  return sql<KeyRow[]>`
-    select ${keyColumns(sql)} from api_keys
-    where purpose is null and user_id is null and ${sql.unsafe(IS_ACTIVE)} order by name, id`;
+export function listActiveKeys(sql: Sql): Promise<KeyRow[]> {
+  return ROWS.list(sql, sql`where purpose is null and user_id is null and ${sql.unsafe(IS_ACTIVE)} order by name, id`);
 }
 
 /** Keys of these companies that work, and those of these ids, but none of persons. */
-export async function keysOf(sql: Sql, companies: readonly string[], ids: readonly string[]): Promise<KeyRow[]> {
-  return sql<KeyRow[]>`
-    select ${keyColumns(sql)} from api_keys
-    where company_id in (select unnest(${[...companies]}::uuid[])) and purpose is null and user_id is null
-      and (${sql.unsafe(IS_ACTIVE)} or id in (select unnest(${[...ids]}::uuid[])))`;
+export function keysOf(sql: Sql, companies: readonly string[], ids: readonly string[]): Promise<KeyRow[]> {
+  return ROWS.list(
+    sql,
+    sql`where company_id in (select unnest(${[...companies]}::uuid[])) and purpose is null and user_id is null
+      and (${sql.unsafe(IS_ACTIVE)} or id in (select unnest(${[...ids]}::uuid[])))`,
+  );
 }
 
 /** All keys of a company, including revoked ones, newest first. @throws RefusedChange not_found */
 export async function listKeys(sql: Sql, company: string): Promise<KeyRow[]> {
-  const rows = await sql<KeyRow[]>`
-    select ${keyColumns(sql)} from api_keys where company_id = ${company} order by created_at desc, id`;
-  return rowsOf(sql, company, rows);
+  return rowsOf(sql, company, await ROWS.list(sql, sql`where company_id = ${company} order by created_at desc, id`));
 }
 
-/** @param company if given, keys of other companies count as not found @throws RefusedChange not_found */
-export async function findKey(sql: Sql, id: string, company: string | null = null): Promise<KeyRow> {
-  return (await readKey(sql, id, company)) ?? throwNotFound('key', `There is no key ${id}.`);
+/** The keys to list; default: all, dead ones included. */
+interface KeyFilter {
+  readonly name?: string;
+  readonly state?: KeyRow['state'];
 }
 
-/** As `findKey`, with null for a key that does not exist. */
-export async function readKey(sql: Sql, id: string, company: string | null): Promise<KeyRow | null> {
-  const [row] = await sql<
-    KeyRow[]
-  >`select ${keyColumns(sql)} from api_keys where id = ${id} ${matching(sql, { company_id: company })}`;
-  return row ?? null;
+/** Keys of a company, ordered by id. */
+export function keysAfter(sql: Sql, company: string, { name, state }: KeyFilter, range: Range) {
+  const only = sql`true ${matching(sql, { name: nameSpelling(name) ?? null })}
+    ${state === undefined ? sql`` : sql`and ${sql.unsafe(KEY_STATE)} = ${state}`}`;
+  return ROWS.page(sql, company, range, listBytes(sql), only);
 }
 
 /** Keys of a company by name, for a choice: of these ids, or of all; none where there are too many to choose from. */
@@ -343,13 +349,6 @@ function sorted(list: readonly string[] | null | undefined): string[] | null {
 }
 
 /** The length of a key's lists, which may have 1000 values each; all else of it is short. A network is twice as long in JSON. */
-export function listBytes(sql: Sql) {
+function listBytes(sql: Sql) {
   return sql`${unpackedBytes(sql, 'allowed_model_slugs')} + 2 * ${unpackedBytes(sql, 'allowed_cidrs')}`;
-}
-
-export function keyColumns(sql: Sql) {
-  return sql`id, company_id, prefix, created_at, ${sql.unsafe(CREATED_BY)} as created_by, last_used_at, revoked_at,
-    paused_at, ${sql.unsafe(pausedBy('paused_by_operator'))} as paused_by, pause_reason,
-    ${settingColumns(sql, KEY)}, purpose, user_id, (select email from users where users.id = api_keys.user_id) as person,
-    ${sql.unsafe(KEY_STATE)} as state`;
 }

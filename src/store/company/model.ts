@@ -1,10 +1,11 @@
-import { throwConflict, throwNotFound, unknownCompany } from '../../domain/refusal.ts';
+import { throwConflict, throwNotFound } from '../../domain/refusal.ts';
 import { MODEL } from '../../domain/settings/model.ts';
 import { namesOf } from '../../domain/settings/schema.ts';
 import type { New, Values } from '../../domain/settings/setting.ts';
-import { given, settingColumns } from '../connection/columns.ts';
-import { explaining } from '../connection/errors.ts';
+import { given, matching, settingColumns } from '../connection/columns.ts';
+import type { Range } from '../connection/cursor.ts';
 import type { Sql } from '../connection/pool.ts';
+import { rowsIn } from '../connection/rows.ts';
 import type { Changes } from './company.ts';
 
 /** What names a model. */
@@ -25,21 +26,23 @@ export type ModelChanges = Changes<Values<typeof MODEL>>;
 
 const SETTINGS = namesOf(MODEL);
 
+const ROWS = rowsIn<ModelRow>({
+  table: 'models',
+  noun: 'model',
+  columns: (sql) => sql`id, slug, company_id, ${settingColumns(sql, MODEL)}, created_at`,
+});
+
+export const { find: findModelById, columns: modelColumns } = ROWS;
+
 /** @throws RefusedChange when there is a model of this slug already, or no such company */
-export async function insertModel(sql: Sql, model: NewModel): Promise<ModelRow> {
+export function insertModel(sql: Sql, model: NewModel): Promise<ModelRow> {
   const { slug, company_id: company } = model;
   const what = company === null ? `A shared model ${slug}` : `A model ${slug} of company ${company}`;
   const taken = () => throwConflict('model', `${what} exists already.`);
-  const [row] = await explaining(
-    sql<ModelRow[]>`
-      insert into models ${given(sql, model, ['slug', 'company_id', ...SETTINGS])} returning ${modelColumns(sql)}`,
-    {
-      models_shared_slug: taken,
-      models_company_slug: taken,
-      models_company_id_fkey: () => unknownCompany(company as string),
-    },
-  );
-  return row as ModelRow;
+  return ROWS.insert(sql, given(sql, model, ['slug', 'company_id', ...SETTINGS]), company, {
+    models_shared_slug: taken,
+    models_company_slug: taken,
+  });
 }
 
 /** @throws RefusedChange not_found */
@@ -52,17 +55,23 @@ export async function updateModel(sql: Sql, { slug, company_id }: ModelName, cha
 }
 
 /** Every model, or the shared ones and those of one company. */
-export async function listModels(sql: Sql, company: string | null = null): Promise<ModelRow[]> {
-  return sql<ModelRow[]>`
-    select ${modelColumns(sql)} from models
-    where ${company}::uuid is null or company_id is null or company_id = ${company}
-    order by slug, company_id nulls first`;
+export function listModels(sql: Sql, company: string | null = null): Promise<ModelRow[]> {
+  return ROWS.list(sql, sql`where ${usedBy(sql, company)} order by slug, company_id nulls first`);
+}
+
+/** The same, or those of a slug, ordered by id. */
+export function modelsAfter(sql: Sql, slug: string | null, company: string | null, range: Range) {
+  return ROWS.page(sql, null, range, null, sql`${usedBy(sql, company)} ${matching(sql, { slug })}`);
+}
+
+function usedBy(sql: Sql, company: string | null) {
+  return sql`(${company}::uuid is null or company_id is null or company_id = ${company})`;
 }
 
 /** The shared models, or those of some slugs that there are, ordered by slug. */
-export async function sharedModels(sql: Sql, slugs: readonly string[] | null = null): Promise<ModelRow[]> {
+export function sharedModels(sql: Sql, slugs: readonly string[] | null = null): Promise<ModelRow[]> {
   const among = slugs === null ? sql`` : sql`and slug in (select unnest(${[...slugs]}::text[]))`;
-  return sql<ModelRow[]>`select ${modelColumns(sql)} from models where company_id is null ${among} order by slug`;
+  return ROWS.list(sql, sql`where company_id is null ${among} order by slug`);
 }
 
 /** The slugs under which internal names are offered, to all companies or to some: names that are not offered are absent. */
@@ -71,12 +80,6 @@ export async function slugsOf(sql: Sql, names: readonly string[]): Promise<Reado
     select upstream_model, array_agg(distinct slug order by slug) as slugs from models
     where upstream_model in (select unnest(${[...names]}::text[])) group by 1`;
   return new Map(rows.map(({ upstream_model, slugs }) => [upstream_model, slugs]));
-}
-
-/** @throws RefusedChange not_found */
-export async function findModelById(sql: Sql, id: string): Promise<ModelRow> {
-  const [row] = await sql<ModelRow[]>`select ${modelColumns(sql)} from models where id = ${id}`;
-  return row ?? throwNotFound('model');
 }
 
 /** Keeps a model as it is until the transaction ends. */
@@ -104,8 +107,4 @@ export async function unknownSlugs(sql: Sql, company: string, slugs: readonly st
 export function unknownModel({ slug, company_id: company }: ModelName): never {
   const what = company === null ? `no shared model ${slug}` : `no model ${slug} of company ${company} alone`;
   throwNotFound('model', `There is ${what}.`);
-}
-
-export function modelColumns(sql: Sql) {
-  return sql`id, slug, company_id, ${settingColumns(sql, MODEL)}, created_at`;
 }

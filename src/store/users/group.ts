@@ -1,9 +1,9 @@
-import { refusal, throwConflict, throwNotFound, unknownCompany } from '../../domain/refusal.ts';
+import { refusal, throwConflict, throwNotFound } from '../../domain/refusal.ts';
 import type { CompanyRole, Role } from '../../domain/user.ts';
 import { matching } from '../connection/columns.ts';
-import { explaining } from '../connection/errors.ts';
 import type { Sql } from '../connection/pool.ts';
-import { type UserRow, userColumns } from './user.ts';
+import { rowsIn } from '../connection/rows.ts';
+import { USERS, type UserRow, userColumns } from './user.ts';
 
 /** What a group of the identity provider gives: a role in a company; an operator has none. */
 export interface GivenByGroup {
@@ -22,18 +22,21 @@ export interface GroupRow extends GivenByGroup {
 /** A group with the name of its company, null for operators, and how many users have their role by it. */
 export type ListedGroup = GroupRow & { readonly company_name: string | null; readonly users: number };
 
+const ROWS = rowsIn<GroupRow>({
+  table: 'oidc_groups',
+  noun: 'group',
+  columns: (sql) => sql`id, name, company_id, role, created_at`,
+});
+
+/** Users who have their role by a group are removed with it, and signed out. */
+export const { remove: deleteGroup, page: groupsAfter } = ROWS;
+
 /** @throws RefusedChange when any company has a group of this name, or the company does not exist */
-export async function insertGroup(sql: Sql, { name, company_id, role }: GivenByGroup): Promise<GroupRow> {
-  const [row] = await explaining(
-    sql<GroupRow[]>`
-      insert into oidc_groups (name, company_id, role) values (${name}, ${company_id}, ${role}) returning ${groupColumns(sql)}`,
-    {
-      oidc_groups_name_key: () =>
-        throwConflict('group', `The group ${name} gives a role already. Remove it there first.`),
-      oidc_groups_company_id_fkey: () => unknownCompany(company_id as string),
-    },
-  );
-  return row as GroupRow;
+export function insertGroup(sql: Sql, { name, company_id, role }: GivenByGroup): Promise<GroupRow> {
+  return ROWS.insert(sql, sql`(name, company_id, role) values (${name}, ${company_id}, ${role})`, company_id, {
+    oidc_groups_name_key: () =>
+      throwConflict('group', `The group ${name} gives a role already. Remove it there first.`),
+  });
 }
 
 /** @throws RefusedChange not_found */
@@ -44,9 +47,7 @@ export async function findGroup(sql: Sql, id: string): Promise<ListedGroup> {
 
 /** The groups of these names, whatever they give. */
 export function groupsNamed(sql: Sql, names: readonly string[]): PromiseLike<GroupRow[]> {
-  return sql<
-    GroupRow[]
-  >`select ${groupColumns(sql)} from oidc_groups where name = any(${names as string[]}) order by name`;
+  return ROWS.list(sql, sql`where name = any(${names as string[]}) order by name`);
 }
 
 /** Groups of a company, or all of them; those of operators first. */
@@ -56,27 +57,20 @@ export function listGroups(sql: Sql, company: string | null): PromiseLike<Listed
 }
 
 /** The users who have their role by the group get it too. @throws RefusedChange not_found */
-export async function updateGroup(sql: Sql, id: string, role: CompanyRole): Promise<GroupRow> {
-  const [row] = await sql<GroupRow[]>`
-    update oidc_groups set role = ${role} where id = ${id} returning ${groupColumns(sql)}`;
-  return row ?? throwNotFound('group');
-}
-
-/** Users who have their role by the group are removed with it, and signed out. @throws RefusedChange not_found */
-export async function deleteGroup(sql: Sql, id: string): Promise<GroupRow> {
-  const [row] = await sql<GroupRow[]>`delete from oidc_groups where id = ${id} returning ${groupColumns(sql)}`;
-  return row ?? throwNotFound('group');
+export function updateGroup(sql: Sql, id: string, role: CompanyRole): Promise<GroupRow> {
+  return ROWS.update(sql, sql`role = ${role}`, id);
 }
 
 /** Makes the account that a group gives. @throws RefusedChange when the address got an account meanwhile */
-export async function insertUserByGroup(sql: Sql, email: string, { name, company_id, role }: GivenByGroup) {
-  const [row] = await explaining(
-    sql<UserRow[]>`
-      insert into users (email, company_id, role, oidc_group) values (${email}, ${company_id}, ${role}, ${name})
-      returning ${userColumns(sql)}`,
-    { users_email_key: () => throwConflict('user', refusal('accountJustNow')) },
+export function insertUserByGroup(sql: Sql, email: string, { name, company_id, role }: GivenByGroup) {
+  return USERS.insert(
+    sql,
+    sql`(email, company_id, role, oidc_group) values (${email}, ${company_id}, ${role}, ${name})`,
+    company_id,
+    {
+      users_email_key: () => throwConflict('user', refusal('accountJustNow')),
+    },
   );
-  return row as UserRow;
 }
 
 /** Gives a user by group what a group of the same company gives. */
@@ -99,9 +93,4 @@ function listed(sql: Sql) {
 export function listedGroupColumns(sql: Sql) {
   return sql`g.id, g.name, g.company_id, g.role, g.created_at, c.name as company_name,
     (select count(*)::integer from users u where u.oidc_group = g.name) as users`;
-}
-
-/** The columns of a GroupRow. */
-export function groupColumns(sql: Sql) {
-  return sql`id, name, company_id, role, created_at`;
 }

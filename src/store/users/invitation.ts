@@ -1,11 +1,11 @@
 import { randomBytes } from 'node:crypto';
 import { digestBytes } from '../../domain/key.ts';
-import { refusal, throwConflict, throwNotFound, unknownCompany } from '../../domain/refusal.ts';
+import { refusal, throwConflict, throwNotFound } from '../../domain/refusal.ts';
 import type { CompanyRole } from '../../domain/user.ts';
 import { CREATED_BY } from '../connection/actor.ts';
 import { matching } from '../connection/columns.ts';
-import { explaining } from '../connection/errors.ts';
 import type { Sql } from '../connection/pool.ts';
+import { rowsIn } from '../connection/rows.ts';
 
 /** How long a link works. */
 const DAYS = 7;
@@ -33,58 +33,52 @@ export type NewInvitation = Pick<InvitationRow, 'company_id' | 'email' | 'role'>
   readonly token?: string | undefined;
 };
 
+const ROWS = rowsIn<InvitationRow>({
+  table: 'invitations',
+  noun: 'invitation',
+  columns: (sql) => sql`id, company_id, email, role, created_at, ${sql.unsafe(CREATED_BY)} as created_by, expires_at`,
+});
+
+export const { remove: deleteInvitation, page: invitationsAfter } = ROWS;
+
 /**
  * Invites an address, in lower case, to a company.
  * @throws RefusedChange when it has an account in any company, or is invited already
  */
 export async function insertInvitation(sql: Sql, asked: NewInvitation): Promise<MadeInvitation> {
   const { company_id, email, role, created_by, token = newToken() } = asked;
-  const [row] = await explaining(
-    sql<InvitationRow[]>`
-      insert into invitations (company_id, email, role, digest, created_by, expires_at)
+  const row: InvitationRow | undefined = await ROWS.insert(
+    sql,
+    sql`(company_id, email, role, digest, created_by, expires_at)
       select ${company_id}, ${email}, ${role}, ${digestBytes(token)}, ${created_by}, now() + make_interval(days => ${DAYS})
-      where not has_account(${email})
-      returning ${invitationColumns(sql)}`,
-    {
-      invitations_once: () => throwConflict('invitation', refusal('invitedAlready', { email })),
-      invitations_company_id_fkey: () => unknownCompany(company_id),
-    },
+      where not has_account(${email})`,
+    company_id,
+    { invitations_once: () => throwConflict('invitation', refusal('invitedAlready', { email })) },
   );
   // the same for an account in this company and in another one, which nobody here may know of
-  if (row === undefined) {
-    throwConflict('user', refusal('hasAccount', { email }));
-  }
+  if (row === undefined) throwConflict('user', refusal('hasAccount', { email }));
   return { ...row, token };
 }
 
 /** @param by who renews it @throws RefusedChange not_found */
 export async function updateInvitation(sql: Sql, company: string, id: string, by: string): Promise<MadeInvitation> {
   const token = newToken();
-  const [row] = await sql<InvitationRow[]>`
-    update invitations set digest = ${digestBytes(token)}, created_by = ${by}, created_at = now(),
-      expires_at = now() + make_interval(days => ${DAYS})
-    where id = ${id} and company_id = ${company} returning ${invitationColumns(sql)}`;
-  return { ...(row ?? throwNotFound('invitation')), token };
-}
-
-/** @throws RefusedChange not_found */
-export async function deleteInvitation(sql: Sql, company: string, id: string): Promise<void> {
-  const { count } = await sql`delete from invitations where id = ${id} and company_id = ${company}`;
-  if (count === 0) throwNotFound('invitation');
+  const values = sql`digest = ${digestBytes(token)}, created_by = ${by}, created_at = now(),
+    expires_at = now() + make_interval(days => ${DAYS})`;
+  return { ...(await ROWS.update(sql, values, id, company)), token };
 }
 
 /** Open invitations of a company, or of all, and those whose time is over; the newest first, at most so many. */
 export async function listInvitations(sql: Sql, company: string | null, limit: number | null = null) {
   return sql<NamedInvitation[]>`
     select i.*, c.name as company_name
-    from (select ${invitationColumns(sql)} from invitations where true ${matching(sql, { company_id: company })}) i
+    from (select ${ROWS.columns(sql)} from invitations where true ${matching(sql, { company_id: company })}) i
     join companies c on c.id = i.company_id order by i.created_at desc, i.id limit ${limit}`;
 }
 
 /** The invitation of an address, in lower case, to a company. @throws RefusedChange not_found */
 export async function invitationOf(sql: Sql, company: string, email: string): Promise<InvitationRow> {
-  const [row] = await sql<InvitationRow[]>`
-    select ${invitationColumns(sql)} from invitations where company_id = ${company} and email = ${email}`;
+  const [row] = await ROWS.list(sql, sql`where company_id = ${company} and email = ${email}`);
   return row ?? throwNotFound('invitation');
 }
 
@@ -92,7 +86,7 @@ export async function invitationOf(sql: Sql, company: string, email: string): Pr
 export async function findInvitation(sql: Sql, token: string) {
   const [row] = await sql<NamedInvitation[]>`
     select i.*, c.name as company_name
-    from (select ${invitationColumns(sql)} from invitations where digest = ${digestBytes(token)} and expires_at > now()) i
+    from (select ${ROWS.columns(sql)} from invitations where digest = ${digestBytes(token)} and expires_at > now()) i
     join companies c on c.id = i.company_id`;
   return row ?? null;
 }
@@ -100,14 +94,10 @@ export async function findInvitation(sql: Sql, token: string) {
 /** Removes the invitation of a link. @returns what it was; null when the link does not work any more */
 export async function takeInvitation(sql: Sql, token: string): Promise<InvitationRow | null> {
   const [row] = await sql<InvitationRow[]>`
-    delete from invitations where digest = ${digestBytes(token)} and expires_at > now() returning ${invitationColumns(sql)}`;
+    delete from invitations where digest = ${digestBytes(token)} and expires_at > now() returning ${ROWS.columns(sql)}`;
   return row ?? null;
 }
 
 function newToken(): string {
   return randomBytes(32).toString('base64url');
-}
-
-export function invitationColumns(sql: Sql) {
-  return sql`id, company_id, email, role, created_at, ${sql.unsafe(CREATED_BY)} as created_by, expires_at`;
 }

@@ -1,13 +1,13 @@
 import { digestBytes, mintKey } from '../../domain/key.ts';
 import type { End } from '../../domain/price.ts';
-import { throwConflict, throwNotFound, unknownCompany } from '../../domain/refusal.ts';
+import { throwConflict } from '../../domain/refusal.ts';
 import { nameSpelling } from '../../domain/visible-text.ts';
 import { CREATED_BY } from '../connection/actor.ts';
 import { matching } from '../connection/columns.ts';
 import type { Range } from '../connection/cursor.ts';
-import { explaining } from '../connection/errors.ts';
 import { endOf, IS_ACTIVE, STATE } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
+import { rowsIn } from '../connection/rows.ts';
 
 /** Every token for administration over HTTP begins so. Scanners for leaked secrets find it by that. */
 const TOKEN_PREFIX = 'tga-';
@@ -40,6 +40,16 @@ export type NewToken = Pick<TokenRow, 'name' | 'company_id' | 'access' | 'create
   readonly id?: string;
 };
 
+const ROWS = rowsIn<TokenRow>({
+  table: 'admin_tokens',
+  noun: 'token',
+  columns: (sql) => sql`id, name, company_id, access, created_at, ${sql.unsafe(CREATED_BY)} as created_by, expires_at,
+    last_used_at, revoked_at, ${sql.unsafe(STATE)} as state`,
+  missing: (id) => `There is no token ${id}.`,
+});
+
+export const { find: findTokenById, page: tokensAfter } = ROWS;
+
 /**
  * Mints a token. Only the returned value contains it in plaintext; the table gets its digest.
  * @throws RefusedChange when the company does not exist, or the token would have expired already
@@ -48,13 +58,12 @@ export async function insertToken(sql: Sql, asked: NewToken): Promise<TokenRow &
   const token = mintKey(TOKEN_PREFIX);
   const { id = null, name, company_id: company, access, created_by, expires_at: end } = asked;
   const expires = end === null ? null : await endOf(sql, end);
-  const [row] = await explaining(
-    sql<TokenRow[]>`
-      insert into admin_tokens (id, name, company_id, digest, access, created_by, expires_at)
+  const row: TokenRow | undefined = await ROWS.insert(
+    sql,
+    sql`(id, name, company_id, digest, access, created_by, expires_at)
       select coalesce(${id}::uuid, gen_random_uuid()), ${nameSpelling(name)}, ${company}::uuid, ${digestBytes(token)}, ${access}, ${created_by}, ${expires}::timestamptz
-      where coalesce(${expires}::timestamptz > now(), true)
-      returning ${tokenColumns(sql)}`,
-    { admin_tokens_company_id_fkey: () => unknownCompany(company as string) },
+      where coalesce(${expires}::timestamptz > now(), true)`,
+    company,
   );
   if (row === undefined) {
     throwConflict('token', 'A token that has expired already would never work: give a later time.');
@@ -66,7 +75,7 @@ export async function insertToken(sql: Sql, asked: NewToken): Promise<TokenRow &
 export async function findToken(sql: Sql, text: string): Promise<TokenRow | null> {
   if (!FORM.test(text)) return null;
   const [row] = await sql<(TokenRow & { stale: boolean })[]>`
-    select ${tokenColumns(sql)}, coalesce(last_used_at < now() - interval '1 minute', true) as stale from admin_tokens
+    select ${ROWS.columns(sql)}, coalesce(last_used_at < now() - interval '1 minute', true) as stale from admin_tokens
     where digest = ${digestBytes(text)} and ${sql.unsafe(IS_ACTIVE)}`;
   if (row === undefined) return null;
   const { stale, ...token } = row;
@@ -85,29 +94,13 @@ export async function listTokens(
   { after, limit }: Partial<Range> = {},
 ): Promise<ListedToken[]> {
   return sql<ListedToken[]>`
-    select ${tokenColumns(sql)}, (select c.name from companies c where c.id = company_id) as company_name from admin_tokens
+    select ${ROWS.columns(sql)}, (select c.name from companies c where c.id = company_id) as company_name from admin_tokens
     where true ${matching(sql, { company_id: company })}
       and (${after ?? null}::uuid is null or (created_at, id) < (select created_at, id from admin_tokens where id = ${after ?? null}))
     order by created_at desc, id desc limit ${limit ?? null}::bigint`;
 }
 
 /** @param company if given, tokens of others count as not found @throws RefusedChange not_found */
-export async function findTokenById(sql: Sql, id: string, company: string | null): Promise<TokenRow> {
-  const [row] = await sql<TokenRow[]>`
-    select ${tokenColumns(sql)} from admin_tokens
-    where id = ${id} ${matching(sql, { company_id: company })}`;
-  return row ?? throwNotFound('token', `There is no token ${id}.`);
-}
-
-/** @param company if given, tokens of others count as not found @throws RefusedChange not_found */
-export async function endToken(sql: Sql, id: string, company: string | null = null): Promise<TokenRow> {
-  const [row] = await sql<TokenRow[]>`
-    update admin_tokens set revoked_at = coalesce(revoked_at, now())
-    where id = ${id} ${matching(sql, { company_id: company })} returning ${tokenColumns(sql)}`;
-  return row ?? throwNotFound('token', `There is no token ${id}.`);
-}
-
-export function tokenColumns(sql: Sql) {
-  return sql`id, name, company_id, access, created_at, ${sql.unsafe(CREATED_BY)} as created_by, expires_at, last_used_at, revoked_at,
-    ${sql.unsafe(STATE)} as state`;
+export function endToken(sql: Sql, id: string, company: string | null = null): Promise<TokenRow> {
+  return ROWS.update(sql, sql`revoked_at = coalesce(revoked_at, now())`, id, company);
 }

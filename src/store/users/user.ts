@@ -1,9 +1,10 @@
 import { digestBytes } from '../../domain/key.ts';
-import { refusal, throwConflict, throwNotFound, unknownCompany } from '../../domain/refusal.ts';
+import { refusal, throwConflict, throwNotFound } from '../../domain/refusal.ts';
 import type { CompanyRole, Role } from '../../domain/user.ts';
 import { matching } from '../connection/columns.ts';
 import { explaining } from '../connection/errors.ts';
 import type { Sql } from '../connection/pool.ts';
+import { rowsIn } from '../connection/rows.ts';
 
 const BY_GROUP = 'This user has the role by a group of the identity provider';
 
@@ -25,22 +26,28 @@ export interface UserRow {
 /** The address is in lower case; operators, and nobody else, have no company. */
 export type NewUser = Pick<UserRow, 'email' | 'role' | 'company_id'>;
 
+export const USERS = rowsIn<UserRow>({
+  table: 'users',
+  noun: 'user',
+  columns: (sql) => sql`id, email, company_id, role, created_at, oidc_group, second_factor_since, erasure_asked_at`,
+});
+
+/** Removes a user, whose sessions end. */
+export const { remove: deleteUser, page: usersAfter, columns: userColumns } = USERS;
+
 /**
  * @param hash of `hashPassword`; null for people who sign in by OpenID Connect
  * @throws RefusedChange when the address is taken or the company does not exist
  */
-export async function insertUser(sql: Sql, user: NewUser, hash: string | null): Promise<UserRow> {
-  const [row] = await explaining(
-    sql<UserRow[]>`
-      insert into users (email, company_id, role, password_hash)
-      values (${user.email}, ${user.company_id}, ${user.role}, ${hash})
-      returning ${userColumns(sql)}`,
+export function insertUser(sql: Sql, { email, company_id, role }: NewUser, hash: string | null): Promise<UserRow> {
+  return USERS.insert(
+    sql,
+    sql`(email, company_id, role, password_hash) values (${email}, ${company_id}, ${role}, ${hash})`,
+    company_id,
     {
-      users_email_key: () => throwConflict('user', `There is a user ${user.email} already. Choose another address.`),
-      users_company_id_fkey: () => unknownCompany(user.company_id as string),
+      users_email_key: () => throwConflict('user', `There is a user ${email} already. Choose another address.`),
     },
   );
-  return row as UserRow;
 }
 
 /** The user with an address (in lower case), and the hash of their password. */
@@ -150,13 +157,6 @@ export async function updateView(sql: Sql, user: string, name: string, address: 
   return count === 1;
 }
 
-/** Removes a user and ends the user's sessions. @throws RefusedChange not_found */
-export async function deleteUser(sql: Sql, id: string): Promise<UserRow> {
-  const [row] = await sql<UserRow[]>`
-    delete from users where id = ${id} returning ${userColumns(sql)}`;
-  return row ?? throwNotFound('user');
-}
-
 /** Whether there is anybody who sees all companies. */
 export async function hasOperator(sql: Sql): Promise<boolean> {
   const [row] = await sql<[{ found: boolean }]>`select exists (select 1 from users where role = 'operator') as found`;
@@ -182,12 +182,11 @@ export interface CompanyUserRow extends UserRow {
   readonly last_sign_in_at: Date | null;
 }
 
-/** One of the people of a company. @throws RefusedChange not_found */
-export async function findCompanyUser(sql: Sql, company: string, id: string): Promise<CompanyUserRow> {
-  const [row] = await sql<CompanyUserRow[]>`
-    select ${userColumns(sql)}, last_sign_in_at from users where id = ${id} and company_id = ${company}`;
-  return row ?? throwNotFound('user');
-}
+export const { find: findCompanyUser, page: companyUsersAfter } = rowsIn<CompanyUserRow>({
+  table: 'users',
+  noun: 'user',
+  columns: (sql) => sql`${userColumns(sql)}, last_sign_in_at`,
+});
 
 /**
  * Refuses to take away the last owner of a company, or the last operator. Of two changes at once the second waits for
@@ -254,7 +253,7 @@ export async function updateRole(sql: Sql, company: string, id: string, role: Co
   const { count } = await sql`
     update users set role = ${role} where id = ${id} and company_id = ${company} and oidc_group is null`;
   if (count > 0) return;
-  const { oidc_group } = await findCompanyUser(sql, company, id);
+  const { oidc_group } = await findCompanyUser(sql, id, company);
   throwConflict('user', refusal('roleByGroup', { group: oidc_group as string }));
 }
 
@@ -265,9 +264,4 @@ export async function listUsers(sql: Sql, company: string | null) {
     select u.id, email, company_id, role, u.created_at, oidc_group, second_factor_since, erasure_asked_at, last_sign_in_at, c.name as company_name
     from users u left join companies c on c.id = company_id
     where true ${matching(sql, { company_id: company })} order by c.name nulls first, company_id, email`;
-}
-
-/** The columns of a UserRow. */
-export function userColumns(sql: Sql) {
-  return sql`id, email, company_id, role, created_at, oidc_group, second_factor_since, erasure_asked_at`;
 }

@@ -193,7 +193,7 @@ t.test('with every WHERE forgotten', async (t) => {
       none,
     );
     await t.rejects(
-      asOne((sql) => deleteInvitation(sql, two.id, invited?.id as string)),
+      asOne((sql) => deleteInvitation(sql, invited?.id as string, two.id)),
       none,
     );
     await t.rejects(
