@@ -1,13 +1,7 @@
+import { differences } from '../domain/settings/difference.ts';
 import type { LitellmPlan } from '../domain/settings/litellm.ts';
 import type { Left } from '../domain/settings/litellm-rows.ts';
-import {
-  eachPrice,
-  MODEL,
-  modelPrices,
-  type NewPrices,
-  priceTexts,
-  type SomePrices,
-} from '../domain/settings/model.ts';
+import { MODEL, modelPrices, priceTexts, type SomePrices } from '../domain/settings/model.ts';
 import { findContradictions, type ImportedModel, type ImportMistake } from '../domain/settings/model-csv.ts';
 import { namesOf } from '../domain/settings/schema.ts';
 import { type CompanyRow, companiesNamed, companiesOf } from '../store/company/company.ts';
@@ -41,8 +35,7 @@ export interface ImportResult {
 }
 
 /** A line whose company is known. */
-interface KnownLine {
-  readonly model: ImportedModel;
+interface KnownLine extends ImportedModel {
   readonly company_id: string | null;
   /** The price that begins at its date; null: it has none. */
   readonly dated: DatedPrice | null;
@@ -77,8 +70,7 @@ export async function importModels(
   const changes: Change[] = [];
   const seen = new Set<string>();
   for (const each of known) {
-    const { model, company_id } = each;
-    const { line, slug, company, valid_from } = model;
+    const { line, slug, company, company_id, valid_from } = each;
     const name = `${company_id}/${slug}`;
     const isFirst = !seen.has(name); // the first line of its model says what the model is, without its later prices
     const existing = present.get(name);
@@ -88,15 +80,11 @@ export async function importModels(
       continue;
     }
     seen.add(name);
-    const isNew = existing === undefined && valid_from === null;
-    const own = [
-      isNew ? creation(sql, each) : existing !== undefined && isFirst ? newSettings(sql, each, existing) : null,
-      newPrice(sql, each, mistakes),
-      newCost(sql, each, costs),
-    ].filter((change) => change !== null);
-    changes.push(...own);
-    const state = isNew ? 'new' : own.length > 0 ? 'changed' : 'same';
-    lines.push({ line, slug, company, state, changes: own.flatMap(({ texts }) => texts) });
+    const own = [isFirst && newSettings(sql, each, existing), newPrice(sql, each, mistakes), newCost(sql, each, costs)];
+    const made = own.filter((change) => change !== null && change !== false);
+    changes.push(...made);
+    const state = existing === undefined && valid_from === null ? 'new' : made.length > 0 ? 'changed' : 'same';
+    lines.push({ line, slug, company, state, changes: made.flatMap(({ texts }) => texts) });
   }
   lines.sort((a, b) => a.line - b.line);
   if (mistakes.length === 0 && isWanted(lines)) for (const change of changes) await change.make();
@@ -108,43 +96,36 @@ async function knownLines(sql: Sql, models: readonly ImportedModel[], mistakes: 
   const ids = await companyIds(sql, models, mistakes);
   const named = models.flatMap((model) => {
     const company_id = model.company === null ? null : ids.get(model.company);
-    return company_id === undefined ? [] : [{ model, company_id }]; // the mistake is listed already
+    return company_id === undefined ? [] : { ...model, company_id }; // the mistake is listed already
   });
-  const dates = named.flatMap(({ model: { slug, valid_from: from }, company_id }) =>
-    from === null ? [] : [{ slug, company_id, from }],
-  );
+  const dates = named.flatMap(({ valid_from: from, ...model }) => (from === null ? [] : { ...model, from }));
   const found = (await datedPrices(sql, dates)).values();
-  const known = named.map((each): KnownLine => {
-    return { ...each, dated: each.model.valid_from && (found.next().value as DatedPrice) };
-  });
+  const known = named.map(
+    (each): KnownLine => ({ ...each, dated: each.valid_from && (found.next().value as DatedPrice) }),
+  );
   // once more: one line may name a company and the next one its id, or a day and the instant when it begins
-  const resolved = known.map(({ model, company_id, dated }) => {
-    return { ...model, company: company_id, valid_from: dated && { at: dated.at } };
-  });
+  const resolved = known.map((each) => ({
+    ...each,
+    company: each.company_id,
+    valid_from: each.dated && { at: each.dated.at },
+  }));
   findContradictions(resolved, mistakes);
-  const isLater = ({ model }: KnownLine) => Number(model.valid_from !== null);
-  return known.sort((a, b) => isLater(a) - isLater(b) || a.model.line - b.model.line);
+  const isLater = ({ valid_from }: KnownLine) => Number(valid_from !== null);
+  return known.sort((a, b) => isLater(a) - isLater(b) || a.line - b.line);
 }
 
-function creation(sql: Sql, { model, company_id }: KnownLine): Change {
-  return {
-    texts: [`price: ${priceTexts(model)}`],
-    make: () => createModel(sql, CALLER, { ...model, ...modelPrices(model), company_id }),
-  };
-}
-
-/** The settings that a line changes, and its price if that has no date; null: none. */
-function newSettings(sql: Sql, { model, company_id }: KnownLine, existing: ModelRow): Change | null {
-  const wanted = { ...model, ...(model.valid_from === null && modelPrices(model)) };
-  const changed = namesOf(MODEL).filter(
-    (column) => wanted[column] !== undefined && wanted[column] !== existing[column],
-  );
-  const texts = changed.map(
-    (column) => `${nameOf(column)}: ${wanted[column] ?? 'none'}, was ${existing[column] ?? 'none'}`,
-  );
-  const changes: ModelChanges = Object.fromEntries(changed.map((column) => [column, wanted[column]]));
-  const { slug } = model;
-  return changed.length === 0 ? null : { texts, make: () => changeModel(sql, CALLER, { slug, company_id }, changes) };
+/** A new model, or the settings of one that a line changes, and its price if that has no date; null: none. */
+function newSettings(sql: Sql, model: KnownLine, existing: ModelRow | undefined): Change | null {
+  const { slug, company_id, settings, prices, valid_from } = model;
+  if (existing === undefined) {
+    const made = { ...settings, ...modelPrices(prices), slug, company_id };
+    return { texts: [`price: ${priceTexts(prices)}`], make: () => createModel(sql, CALLER, made) };
+  }
+  const given = { ...settings, ...(valid_from === null && modelPrices(prices)) };
+  const wanted: ModelChanges = Object.fromEntries(namesOf(MODEL).map((column) => [column, given[column]]));
+  const changed = differences(existing, wanted);
+  const texts = changed.map(({ member, from, to }) => `${nameOf(member)}: ${to ?? 'none'}, was ${from ?? 'none'}`);
+  return changed.length === 0 ? null : { texts, make: () => changeModel(sql, CALLER, { slug, company_id }, wanted) };
 }
 
 /** A column as people read it: "input price". */
@@ -153,20 +134,22 @@ function nameOf(column: string): string {
 }
 
 /** The price that begins at the date of a line, if it is another one than is known to begin then. */
-function newPrice(sql: Sql, { model, company_id, dated }: KnownLine, mistakes: ImportMistake[]): Change | null {
-  const { line, slug, valid_from: from } = model;
+function newPrice(sql: Sql, model: KnownLine, mistakes: ImportMistake[]): Change | null {
+  const { line, slug, company_id, prices, valid_from: from, dated } = model;
   if (from === null || dated === null) return null;
-  const wanted = eachPrice((name) => model[name]) as NewPrices;
-  const change = priceChange(sql, CALLER, { slug, company_id, from }, dated, wanted);
+  const change = priceChange(sql, CALLER, { slug, company_id, from }, dated, prices);
   if (change !== null && dated.late) {
     mistakes.push({ line, column: 'valid_from', message: 'has passed, or is less than a minute away' });
   }
-  return change && told('price from then on', model, change);
+  return change && told('price from then on', prices, change);
 }
 
 /** The change of a cost price by a line, for its day or for today. */
-function newCost(sql: Sql, { model, company_id }: KnownLine, costs: PresentCosts): Change | null {
-  const { slug, cost, valid_from: from } = model;
+function newCost(
+  sql: Sql,
+  { slug, company_id, cost, valid_from: from }: KnownLine,
+  costs: PresentCosts,
+): Change | null {
   if (cost === null) return null;
   const day = from !== null && 'day' in from ? from.day : null;
   const change = costChange(sql, CALLER, { slug, company_id }, costs, day, cost);

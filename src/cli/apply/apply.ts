@@ -1,6 +1,7 @@
 import type { Read } from '../../domain/field.ts';
 import { DISABLED_MODELS } from '../../domain/gate.ts';
 import { RefusedChange } from '../../domain/refusal.ts';
+import { differences } from '../../domain/settings/difference.ts';
 import { namesOf } from '../../domain/settings/schema.ts';
 import { changeCompany, createCompany, pauseCompany, resumeCompany } from '../../operations/company.ts';
 import { giveKeyTexts, type KeyMaker } from '../../operations/key.ts';
@@ -13,7 +14,7 @@ import { databaseError } from '../../store/connection/errors.ts';
 import type { Sql } from '../../store/connection/pool.ts';
 import { Failure } from '../frame/command.ts';
 import { ACTOR } from '../frame/database.ts';
-import { differences, inWords, type Step, shown } from './difference.ts';
+import { inWords, type Step, shown } from './difference.ts';
 import { type KeyTextAt, LISTS, type ListKind, pausedIn, type Run } from './kinds.ts';
 import { finder, type NoteMistake, refuseTwice } from './named.ts';
 import { wantedFactors } from './prices.ts';
@@ -156,7 +157,11 @@ class Application implements Run {
     const caller = this.callerAt(at);
     const factors = await wantedFactors(this.sql, caller, present?.id ?? null, price_factors, at, this.mistake);
     const more = factors.steps.map(({ change }) => change);
-    const { [DISABLED_MODELS]: slugs, ...settings } = { ...rest, ...factors.present };
+    const { factor } = factors.present ?? {};
+    const { [DISABLED_MODELS]: slugs, ...settings } = {
+      ...rest,
+      ...(factor !== undefined && { price_factor: factor }),
+    };
     let row = present;
     if (row === null) {
       // of another deployment it may be above its ceiling, which holds
@@ -197,11 +202,12 @@ class Application implements Run {
     if (kind.name !== undefined && !leaving) refuseTwice(this.mistake, all, kind.name, at, kind.same);
     const find = await kind.find(this, all, owner, at);
     for (const [n, wanted] of all.entries()) {
-      if (kind.leavesFirst && (wanted.absent ?? false) !== leaving) continue;
+      const { absent = false } = wanted;
+      if (kind.leavesFirst && absent !== leaving) continue;
       this.#at = `${at}/${n}`;
       const entry = await find(wanted, this.#at, n);
       if (entry === null) continue;
-      const { what, absent, row, settings, needed, more } = entry;
+      const { what, row, settings, needed, more } = entry;
       if (absent) {
         if (row === null) continue;
         await entry.remove();

@@ -6,7 +6,7 @@ import { costCenterName, readBudgetedCostCenter } from '../../domain/request/cos
 import { ASSISTANT } from '../../domain/settings/assistant.ts';
 import { COST_CENTER } from '../../domain/settings/cost-center.ts';
 import { KEY, NETWORKS } from '../../domain/settings/key.ts';
-import { MODEL } from '../../domain/settings/model.ts';
+import { MODEL, modelPrices } from '../../domain/settings/model.ts';
 import { eachSetting, neededOf } from '../../domain/settings/setting.ts';
 import type { CompanyRole, Role } from '../../domain/user.ts';
 import { emailSpelling } from '../../domain/visible-text.ts';
@@ -65,7 +65,6 @@ export type KeyTextAt = KeyText & { readonly at: string };
 interface Entry {
   /** "model fast of Acme". */
   readonly what: string;
-  readonly absent: boolean | undefined;
   /** null: there is none. */
   readonly row: object | null;
   /** What its members are to be. */
@@ -111,10 +110,9 @@ const models: ListKind<wanted.WantedModel> = {
       const named = { slug, company_id };
       const caller = run.callerAt(at);
       const { present, steps } = await wantedPrices(sql, caller, named, absent ? { slug } : wanted, at, mistake);
-      const settings = { ...rest, ...present };
+      const settings = { ...rest, ...(present && modelPrices(present)) };
       return {
         what: `model ${slug}${of(owner)}`,
-        absent,
         row: rows.find((each) => each.slug === slug) ?? null,
         settings,
         needed: neededOf(MODEL),
@@ -136,7 +134,7 @@ const assistants: ListKind<wanted.WantedAssistant> = {
     const { sql } = run;
     const rows = run.assistantsOf.get(owner.id) ?? [];
     const find = finder(all, rows, ['assistant of the company', 'assistants of the company'], at, run.mistake);
-    return async ({ absent, id: _, ...settings }, at, n) => {
+    return async ({ absent: _, id: _id, ...settings }, at, n) => {
       const row = find(n);
       if (row === undefined) return null;
       const caller = run.callerAt(at);
@@ -144,7 +142,6 @@ const assistants: ListKind<wanted.WantedAssistant> = {
       const made = { ...(settings as NewAssistant), company_id: owner.id };
       return {
         what: `assistant ${settings.name}${of(owner)}`,
-        absent,
         row,
         settings,
         needed: neededOf(ASSISTANT),
@@ -163,7 +160,7 @@ const keys: ListKind<wanted.WantedKey> = {
     const known = run.keysOf.get(owner.id) ?? [];
     const rows = known.filter(({ state }) => !isOver(state));
     const find = finder(all, rows, ['key of the company', 'keys of the company'], at, run.mistake);
-    return async ({ absent, id: given, value, paused, ...rest }, at, n) => {
+    return async ({ absent: _, id: given, value, paused, ...rest }, at, n) => {
       if (known.some((each) => each.id === given && isOver(each.state))) return null; // the older of two ends by itself
       const { expires_at: expires } = rest;
       const settings = {
@@ -188,7 +185,6 @@ const keys: ListKind<wanted.WantedKey> = {
       const text = () => (value === undefined ? null : run.secret(value, `${at}/value`, readKeyText));
       return {
         what,
-        absent,
         row: row && { ...row, paused: pausedIn(row) },
         settings: { ...settings, paused },
         needed: [...neededOf(KEY), ...(value === undefined ? ['value'] : [])],
@@ -240,7 +236,6 @@ const users: ListKind<wanted.WantedUser> = {
       const id = row?.id as string;
       return {
         what: `user ${email}${of(owner)}`,
-        absent,
         row,
         settings: { role },
         needed: ['role'],
@@ -274,7 +269,6 @@ const oidc_groups: ListKind<wanted.WantedGroup> = {
       const id = row?.id as string;
       return {
         what: `group ${name}${of(owner)}`,
-        absent,
         row,
         settings: { role },
         needed: ['role'],
@@ -292,12 +286,11 @@ const cost_centers: ListKind<wanted.WantedCostCenter> = {
   async find({ sql }, _all, company) {
     const owner = company as CompanyRow;
     const rows = await listCostCenterBudgets(sql, [owner.id]);
-    return async ({ absent, name: given, ...settings }) => {
+    return async ({ absent: _, name: given, ...settings }) => {
       const name = readBudgetedCostCenter(given); // schema.ts has let it pass
       const set = () => setCostCenterBudget(sql, owner.id, { name, ...(settings as Required<typeof settings>) });
       return {
         what: `budget of cost centre ${name}${of(owner)}`,
-        absent,
         row: rows.find((each) => each.name === name) ?? null,
         settings,
         needed: neededOf(COST_CENTER),

@@ -1,5 +1,6 @@
 import { PRICE, readText, refuse } from '../../domain/field.ts';
 import { digestOf } from '../../domain/key.ts';
+import { differences } from '../../domain/settings/difference.ts';
 import { litellmPlan } from '../../domain/settings/litellm.ts';
 import type { Row } from '../../domain/settings/litellm-rows.ts';
 import { IMPORT_BYTES, IMPORT_COLUMNS, type ImportMistake, readModels } from '../../domain/settings/model-csv.ts';
@@ -7,7 +8,7 @@ import { type ImportedLine, importLitellm, importModels, type Kept } from '../..
 import { NoLitellm, readLitellm } from '../../store/company/litellm.ts';
 import { DatabaseRefused, DatabaseUnavailable } from '../../store/connection/errors.ts';
 import { askModelInfo } from '../../upstream/router-models.ts';
-import { differences, shown, stepsText } from '../apply/difference.ts';
+import { shown, stepsText } from '../apply/difference.ts';
 import { type Context, command, Failure, flag, optional, required } from '../frame/command.ts';
 import { ACTOR } from '../frame/database.ts';
 import { orDryRun } from '../frame/dry-run.ts';

@@ -1,24 +1,18 @@
 import { CsvError, type CsvLine, type CsvText, plainNumber, readCsv } from '../documents/read-csv.ts';
 import { FieldError, orNone, type Read, readPresentName, readSlug } from '../field.ts';
 import { type Moment, type PriceUnit, priceIn, readMoment, readPriceIn } from '../price.ts';
-import {
-  eachPrice,
-  MODEL_SETTINGS,
-  NEEDED_PRICES,
-  type NewPrices,
-  PRICE_NAMES,
-  PRICES,
-  type PriceName,
-} from './model.ts';
+import { MODEL_SETTINGS, NEEDED_PRICES, type NewPrices, PRICE_NAMES, PRICES, type PriceName } from './model.ts';
 import { namesOf } from './schema.ts';
-import { eachSetting, type New, neededOf } from './setting.ts';
+import { eachSetting, type New, neededOf, type Setting } from './setting.ts';
 
-/** One line of a file of models, with its settings and prices. */
-export interface ImportedModel extends New<typeof MODEL_SETTINGS>, NewPrices {
+/** One line of a file of models. */
+export interface ImportedModel {
   readonly line: number;
   readonly slug: string;
   /** Name or id of the company whose own model it is; null: a shared model. */
   readonly company: string | null;
+  readonly settings: New<typeof MODEL_SETTINGS>;
+  readonly prices: NewPrices;
   /** When the prices begin; null: now. */
   readonly valid_from: Moment | null;
   /** The operator's cost price; null: it stays as it is. */
@@ -157,34 +151,30 @@ function readModel(
     return (text) => priceIn('1k', read(plainNumber(text, separator))); // without trailing zeros
   };
   /** undefined: it is left out */
-  const orLeft = (name: PriceName, column: PriceColumn): string | null | undefined => {
-    const read = PRICES[name].isNullable ? orNone(price(column)) : price(column);
-    return cellOf(column) === '' ? undefined : optional(column, read);
-  };
-  const costs = eachPrice((name) => orLeft(name, `cost_${name}`));
+  const orLeft = (key: string, { isNullable }: Pick<Setting, 'isNullable'>, read: Read<unknown>) =>
+    cellOf(key) === '' ? undefined : optional(key, isNullable ? orNone(read) : read);
+  const given = (key: string, setting: Setting, read: Read<unknown>) =>
+    setting.isNeeded ? required(key, read) : orLeft(key, setting, read);
+  const costs = eachSetting(PRICES, (setting, name) => orLeft(`cost_${name}`, setting, price(`cost_${name}`)));
   const slug = required('slug', readSlug);
-  const settings = eachSetting(MODEL_SETTINGS, ({ isNeeded, isNullable, kind, read }, column) => {
-    const reader: Read<unknown> = kind === 'switch' ? (text) => read(TRUTHS[text.toLowerCase()] ?? text) : read;
-    if (isNeeded) return required(column, reader);
-    return cellOf(column) === '' ? undefined : optional(column, isNullable ? orNone(reader) : reader);
-  }) as New<typeof MODEL_SETTINGS>;
-  const model = {
-    line,
-    slug,
-    company: optional('company', readPresentName),
-    ...settings,
-    ...eachPrice((name) => (PRICES[name].isNeeded ? required(name, price(name)) : orLeft(name, name))),
-    valid_from: optional('valid_from', (text) => readMoment(text.replace(GERMAN_DAY, '$3-$2-$1'))),
-    cost: NEEDED_PRICES.every((name) => costs[name] != null) ? (costs as NewPrices) : null,
-  } as ImportedModel;
+  const settings = eachSetting(MODEL_SETTINGS, (setting, column) => {
+    const { kind, read } = setting;
+    return given(column, setting, kind === 'switch' ? (text) => read(TRUTHS[text.toLowerCase()] ?? text) : read);
+  });
+  const company = optional('company', readPresentName);
+  const prices = eachSetting(PRICES, (setting, name) => given(name, setting, price(name)));
+  const valid_from = optional('valid_from', (text) => readMoment(text.replace(GERMAN_DAY, '$3-$2-$1')));
+  const cost = NEEDED_PRICES.every((name) => costs[name] != null) ? costs : null;
   if (mistakes.length === before) {
     const hasCosts = PRICE_NAMES.some((name) => costs[name] !== undefined);
-    if (hasCosts && model.cost === null) wrong(NEEDED_COSTS[0] as string, TOGETHER);
-    else if (model.cost !== null && model.valid_from !== null && 'at' in model.valid_from) {
+    if (hasCosts && cost === null) wrong(NEEDED_COSTS[0] as string, TOGETHER);
+    else if (cost !== null && valid_from !== null && 'at' in valid_from) {
       wrong(headingOf('valid_from'), 'must be a date where there are cost prices, which begin with a day');
     }
   }
-  return mistakes.length > before ? null : model;
+  return mistakes.length > before
+    ? null
+    : ({ line, slug, company, settings, prices, valid_from, cost } as ImportedModel);
 }
 
 /** Lines that say the same twice, or different things of one model. */
@@ -204,7 +194,7 @@ export function findContradictions(models: readonly ImportedModel[], mistakes: I
     const other = first.get(name);
     first.set(name, other ?? model);
     for (const column of SETTINGS) {
-      if (other !== undefined && other[column] !== model[column]) {
+      if (other !== undefined && other.settings[column] !== model.settings[column]) {
         wrong(model, column, `differs from line ${other.line}, which is the same model`);
       }
     }

@@ -21,12 +21,8 @@ t.test('a file is read whatever the order of its columns, its line ends and its 
       line: 2,
       slug: 'fast',
       company: null,
-      upstream_model: 'azure/gpt, "EU"',
-      kind: 'chat',
-      eu_hosted: true,
-      token_input: null,
-      input: '0.001',
-      output: '0.0025',
+      settings: { upstream_model: 'azure/gpt, "EU"', kind: 'chat', eu_hosted: true, token_input: null },
+      prices: { input: '0.001', output: '0.0025' },
       valid_from: null,
       cost: null,
     },
@@ -34,12 +30,8 @@ t.test('a file is read whatever the order of its columns, its line ends and its 
       line: 4,
       slug: 'vec',
       company: 'Acme GmbH',
-      upstream_model: 'v',
-      kind: 'embedding',
-      eu_hosted: false,
-      token_input: 'accept',
-      input: '1',
-      output: '0',
+      settings: { upstream_model: 'v', kind: 'embedding', eu_hosted: false, token_input: 'accept' },
+      prices: { input: '1', output: '0' },
       valid_from: { day: '2027-01-31' },
       cost: { input: '0.02', output: '0' },
     },
@@ -51,7 +43,7 @@ t.test('what Excel makes of a file is read, exact, in English and in German', as
     const { models, mistakes } = readModels(text);
     return mistakes.length > 0
       ? mistakes.map(({ line, column, message }) => `${line} ${column} ${message}`)
-      : models.map(({ slug, eu_hosted, input, output, valid_from, cost }) => [
+      : models.map(({ slug, settings: { eu_hosted }, prices: { input, output }, valid_from, cost }) => [
           slug,
           eu_hosted,
           input,
@@ -177,7 +169,7 @@ t.test('whatever a file holds, it is read or refused with lines, and never half'
     fc.property(fc.oneof(text, fc.string({ unit: character, maxLength: 200 })), (made) => {
       const { models, mistakes } = readModels(made);
       const isSound = mistakes.every(({ line: at, message }) => Number.isInteger(at) && at >= 1 && message !== '');
-      const isWhole = models.every(({ input, output, slug }) =>
+      const isWhole = models.every(({ prices: { input, output }, slug }) =>
         [input, output, slug].every((value) => typeof value === 'string' && value !== ''),
       );
       return isSound && isWhole && (models.length > 0 || mistakes.length > 0);
