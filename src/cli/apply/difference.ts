@@ -1,4 +1,4 @@
-import type { Difference } from '../../domain/settings/difference.ts';
+import type { differences } from '../../domain/settings/difference.ts';
 
 /** One change, as it is printed: what is done to what, and the members that differ. */
 export interface Step {
@@ -7,7 +7,7 @@ export interface Step {
   readonly changes: readonly string[];
 }
 
-export function inWords({ member, from, to }: Difference): string {
+export function inWords({ member, from, to }: ReturnType<typeof differences>[number]): string {
   return `${member}: ${shown(from)} -> ${shown(to)}`;
 }
 

@@ -1,8 +1,9 @@
 import { isUtf8 } from 'node:buffer';
 import { randomUUID } from 'node:crypto';
 import { createReadStream, existsSync, rmSync } from 'node:fs';
-import { type FileHandle, link, open, rename, rm } from 'node:fs/promises';
+import { link, open, rename, rm } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
+import type { Write } from '../../store/usage/export.ts';
 import { Failure } from './command.ts';
 import { beforeSignal } from './signals.ts';
 
@@ -44,14 +45,14 @@ export function inputName(path: string): string {
  * Nothing is left of one that does not become whole.
  * @throws Failure when it cannot be written, or is there already
  */
-export async function intoFile<T>(path: string, fill: (file: FileHandle) => Promise<T>): Promise<T> {
+export async function intoFile<T>(path: string, fill: (write: Write) => Promise<T>): Promise<T> {
   if (existsSync(path)) throw existsAlready(path);
   const draft = `${path}.${randomUUID()}.part`;
   const takeBack = beforeSignal(() => rmSync(draft, { force: true }));
   try {
     const file = await open(draft, 'wx', 0o600);
     try {
-      const result = await fill(file);
+      const result = await fill((bytes) => file.writeFile(bytes).then(() => true));
       await file.sync();
       await nameOnce(draft, path);
       return result;

@@ -5,6 +5,7 @@ import { createGunzip, createGzip } from 'node:zlib';
 import { type BackupProgress, backupOf } from '../../store/schema/backup.ts';
 import { BackupDamaged, BackupReader } from '../../store/schema/backup-reader.ts';
 import { restore } from '../../store/schema/restore.ts';
+import type { Write } from '../../store/usage/export.ts';
 import { ArgumentError, type Command, command, Failure, required } from '../frame/command.ts';
 import { inputName, intoFile } from '../frame/files.ts';
 import { nowAndThen } from '../frame/text.ts';
@@ -25,19 +26,19 @@ export const backupCommands: readonly Command[] = [
       if (json && to === '-') throw new ArgumentError('--json needs a file: --to - prints the backup itself');
       const report = tableReport(progress);
       let last: BackupProgress = { table: '', rows: 0, bytes: 0 };
-      const copy = (take: (piece: Buffer) => Promise<unknown>) =>
+      const copy = (write: Write) =>
         db.run(Number.POSITIVE_INFINITY, (sql) => {
           const pieces = backupOf(sql, (at) => {
             last = at;
             report(at);
           });
-          const write = async (compressed: AsyncIterable<Buffer>) => {
-            for await (const piece of compressed) if ((await take(piece)) === false) break;
+          const writeAll = async (compressed: AsyncIterable<Buffer>) => {
+            for await (const piece of compressed) if (!(await write(piece))) break;
           };
-          return pipeline(Readable.from(pieces, { objectMode: false }), createGzip({ level: GZIP_LEVEL }), write);
+          return pipeline(Readable.from(pieces, { objectMode: false }), createGzip({ level: GZIP_LEVEL }), writeAll);
         });
       if (to === '-') return { print: copy };
-      await intoFile(to, (file) => copy((piece) => file.writeFile(piece)));
+      await intoFile(to, copy);
       const { size } = statSync(to);
       const text = `Wrote ${last.rows} rows to ${to} (${sizeText(size)}).`;
       return { json: { file: to, rows: last.rows, bytes: size }, text };

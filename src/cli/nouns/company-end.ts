@@ -54,12 +54,7 @@ export const companyEndCommands: readonly Command[] = [
         return snapshot(id, (sql) => archiveCompany(sql, { company: { id, name }, internal }, write));
       };
       if (to === '-') return { print: archive };
-      const manifest = await intoFile(to, (file) =>
-        archive(async (bytes) => {
-          await file.writeFile(bytes);
-          return true;
-        }),
-      );
+      const manifest = await intoFile(to, archive);
       return { json: { file: to, ...manifest }, text: archiveText(to, manifest) };
     },
   }),

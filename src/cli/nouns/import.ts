@@ -14,6 +14,7 @@ import { ACTOR } from '../frame/database.ts';
 import { orDryRun } from '../frame/dry-run.ts';
 import { inputName, readInput } from '../frame/files.ts';
 import { listing, sections } from '../frame/text.ts';
+import { routerOf } from './model.ts';
 
 export const modelImportCommand = command({
   name: 'model import',
@@ -107,14 +108,13 @@ function toldKept({ what, now, settings }: Kept) {
 
 /** What the router tells of its models; null: nothing, of which the command warns. */
 async function askedRouter({ config, warn }: Context): Promise<readonly Row[] | null> {
-  const { upstreamUrls, upstreamApiKey: apiKey, upstreamHeaders: headers } = config;
+  const router = routerOf(config);
   const lost = 'models of the configuration file of LiteLLM, and the prices that it knows itself, did not come';
-  if (upstreamUrls === null) {
+  if (router === null) {
     warn(`UPSTREAM_URL is not set: ${lost}`);
     return null;
   }
-  const urls = upstreamUrls.map(({ href }) => href);
-  return askModelInfo({ urls, apiKey, headers, isDemo: false }).catch((error: Error) => {
+  return askModelInfo(router).catch((error: Error) => {
     warn(`${error.message} So ${lost}`);
     return null;
   });

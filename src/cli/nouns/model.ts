@@ -89,11 +89,10 @@ export const modelCommands: readonly Command[] = [
     notes:
       'Asks UPSTREAM_URL for its own list of models, as the gateway would, for 3 seconds at most. Some routers tell context length and most output too.',
     async run({ config, transact, warn }) {
-      const { upstreamUrls, upstreamApiKey: apiKey, upstreamHeaders: headers } = config;
-      if (upstreamUrls === null)
+      const router = routerOf(config);
+      if (router === null)
         throw new Failure('UPSTREAM_URL is not set, and the demo upstream runs with "tollgate serve" alone: set it');
-      const urls = upstreamUrls.map(({ href }) => href);
-      const answer = await askRouter({ urls, apiKey, headers, isDemo: false });
+      const answer = await askRouter(router);
       if (answer.reason !== null) throw new Failure(answer.reason);
       const offered = await transact((sql) => slugsOf(sql, answer.names));
       const rows = answer.names.map((name) => ({
@@ -127,6 +126,11 @@ export const modelCommands: readonly Command[] = [
     change: (sql, _caller, { company: company_id = null }, slug) => removeModel(sql, { slug, company_id }),
   }),
 ];
+
+/** The model router that is set; null: none is. */
+export function routerOf({ upstreamUrls, upstreamApiKey: apiKey, upstreamHeaders: headers }: Context['config']) {
+  return upstreamUrls && { urls: upstreamUrls.map(({ href }) => href), apiKey, headers, isDemo: false };
+}
 
 /** Lets prices begin at a date. @throws ArgumentError when something else is to change */
 async function setFrom(context: Context, from: ModelName & { from: Moment }, changes: ModelChanges) {

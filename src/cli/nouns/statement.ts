@@ -107,14 +107,7 @@ The archive has each statement as the document that was sealed, and as CSV with 
       const refused = close ? (await closeEveryone(context, { month, anyway })).refused : [];
       const mailed = mail ? await transact((sql) => mailStatements(sql, month, null), FOREVER) : 0;
       if (archive !== undefined) {
-        await intoFile(archive, (file) =>
-          read((sql) =>
-            archiveStatements(sql, month, async (bytes) => {
-              await file.writeFile(bytes);
-              return true;
-            }),
-          ),
-        );
+        await intoFile(archive, (write) => read((sql) => archiveStatements(sql, month, write)));
       }
       const [end, companies] = await read(async (sql) => {
         return [await readMonthEnd(sql, month), await readCompanyMonths(sql, month)] as const;

@@ -40,20 +40,8 @@ export const gatewayForgetCommand = command({
   },
 });
 
-function facts({
-  today,
-  month,
-  budgets,
-  models,
-  untold_usage,
-  last_day,
-  refused_now,
-  gateways,
-  set_aside,
-  dead_deliveries,
-  failing_deliveries,
-  changes,
-}: Overview): string[] {
+function facts(overview: Overview): string[] {
+  const { today, month, budgets, last_day } = overview;
   const sums = [
     { of: `today, ${today.begins}`, ...today },
     { of: 'yesterday at this time', ...today.before },
@@ -89,7 +77,7 @@ function facts({
       ['USED %', 'SPENT EUR', 'OF EUR', 'FORECAST %'],
     ) + (budgets.total > budgets.nearest.length ? `\nand ${budgets.total - budgets.nearest.length} more` : ''),
     listing(
-      refused_now,
+      overview.refused_now,
       {
         'REFUSED OR FAILED NOW': ({ company }) => (company === null ? '(no valid key)' : (company.name ?? company.id)),
         WHY: ({ code }) => reasonOfCode(code).text,
@@ -101,7 +89,7 @@ function facts({
       ['REQUESTS', 'OF'],
     ),
     listing(
-      models,
+      overview.models,
       {
         'MODEL, LAST 24 H': ({ slug }) => slug || '(without a model)',
         REQUESTS: ({ requests }) => requests,
@@ -113,7 +101,7 @@ function facts({
       'No requests are known of the last 24 hours: there were none, or the request trail is off (REQUEST_TRAIL_DAYS=0).',
       ['REQUESTS', 'REFUSED', 'FAILED', 'UPSTREAM FAILED', 'MEAN MS'],
     ),
-    untoldUsage(untold_usage),
+    untoldUsage(overview.untold_usage),
     `Refused in the last 24 hours: ${last_day.refused} of ${last_day.requests} requests. Failed: ${last_day.failed}.`,
     listing(
       last_day.reasons,
@@ -129,7 +117,7 @@ function facts({
       ['STATUS', 'REQUESTS', 'COMPANIES'],
     ),
     listing(
-      gateways,
+      overview.gateways,
       {
         GATEWAY: ({ name }) => name,
         STATE: stateOf,
@@ -143,9 +131,9 @@ function facts({
       'No gateway has written that it runs.',
       ['IN FLIGHT', 'WAITING'],
     ),
-    `Records set aside: ${set_aside}. Deliveries of events that fail: ${failing_deliveries}, given up: ${dead_deliveries}.`,
+    `Records set aside: ${overview.set_aside}. Deliveries of events that fail: ${overview.failing_deliveries}, given up: ${overview.dead_deliveries}.`,
     listing(
-      changes,
+      overview.changes,
       { 'CHANGED AT (UTC)': ({ at }) => minute(new Date(at)), BY: ({ who }) => who, WHAT: ({ what }) => what },
       'Nothing has changed yet.',
     ),

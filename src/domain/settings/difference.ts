@@ -1,7 +1,7 @@
 import { parseEur } from '../money.ts';
 
 /** What a thing is to become: the members that differ. */
-export interface Difference {
+interface Difference {
   readonly member: string;
   readonly from: unknown;
   readonly to: unknown;

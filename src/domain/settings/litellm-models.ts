@@ -13,13 +13,6 @@ export interface LitellmModel {
   readonly notes: readonly string[];
 }
 
-export interface LitellmModels {
-  readonly models: readonly LitellmModel[];
-  /** The names of models by their access group. */
-  readonly groups: ReadonlyMap<string, readonly string[]>;
-  readonly left: readonly Left[];
-}
-
 /** One of the deployments behind a name: what its row says, and what the router tells of it. */
 interface Deployment {
   readonly row: Row;
@@ -47,7 +40,7 @@ const KINDS: Readonly<Record<string, ModelKind>> = {
 };
 
 /** @param router entries of `GET /model/info`, which also has the models of the configuration file; null: not asked */
-export function litellmModels(rows: readonly Row[], router: readonly Row[] | null, eur: Rate): LitellmModels {
+export function litellmModels(rows: readonly Row[], router: readonly Row[] | null, eur: Rate) {
   const told = new Map((router ?? []).map((entry) => [objectIn(entry.model_info).id, entry]));
   const stored = new Set(rows.map(({ model_id }) => model_id));
   const all = [...rows, ...(router ?? []).filter(({ model_info }) => !stored.has(objectIn(model_info).id))];
@@ -63,7 +56,7 @@ export function litellmModels(rows: readonly Row[], router: readonly Row[] | nul
       toldParams: objectIn(entry.litellm_params),
     };
   });
-  const groups = new Map<string, string[]>();
+  const groups = new Map<string, string[]>(); // names of models by their access group
   const left: Left[] = [];
   const models: LitellmModel[] = [];
   const named = Map.groupBy(deployments, (each) => JSON.stringify([teamOf(each), nameOf(each)]));

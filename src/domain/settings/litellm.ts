@@ -34,13 +34,13 @@ interface Planned {
 }
 
 /** A team, or a person with keys of no team. */
-export interface PlannedCompany extends Planned {
+interface PlannedCompany extends Planned {
   readonly settings: New<typeof COMPANY>;
   /** The only models that it may use; null: all. */
   readonly only: readonly string[] | null;
 }
 
-export interface PlannedKey extends Planned {
+interface PlannedKey extends Planned {
   /** Id of its company. */
   readonly company: string;
   /** SHA-256 of the whole key in hex. */
@@ -50,19 +50,12 @@ export interface PlannedKey extends Planned {
   readonly settings: New<typeof KEY>;
 }
 
-export interface PlannedModel extends Pick<LitellmModel, 'slug' | 'settings' | 'notes'> {
+interface PlannedModel extends Pick<LitellmModel, 'slug' | 'settings' | 'notes'> {
   /** Id of the company whose own it is; null: everybody's. */
   readonly company: string | null;
 }
 
-export interface LitellmPlan {
-  readonly companies: readonly PlannedCompany[];
-  readonly models: readonly PlannedModel[];
-  readonly keys: readonly PlannedKey[];
-  readonly left: readonly Left[];
-  /** Amounts in USD, for which there was no rate. */
-  readonly unrated: number;
-}
+export type LitellmPlan = Readonly<Pick<Planning, 'companies' | 'models' | 'keys' | 'left' | 'unrated'>>;
 
 const DIGEST = /^[0-9a-f]{64}$/;
 /** The team of the keys by which people are signed in to LiteLLM's own pages. */
@@ -80,30 +73,9 @@ const LIMITS: Readonly<Record<LimitName, string>> = {
 const BUDGETED = ['max_budget', 'budget_duration', 'budget_reset_at', 'spend', 'model_spend', ...Object.values(LIMITS)];
 const DATES = ['created_at', 'created_by', 'updated_at', 'updated_by', 'last_active'];
 const ROTATION = ['rotation_count', 'last_rotation_at', 'key_rotation_at', 'soft_budget_cooldown'];
-const OF_KEY = [
-  'token',
-  'key_name',
-  'key_alias',
-  'team_id',
-  'user_id',
-  'models',
-  'expires',
-  'blocked',
-  'allowed_routes',
-];
-const OF_OWNER = [
-  'team_id',
-  'team_alias',
-  'user_id',
-  'user_alias',
-  'user_email',
-  'user_role',
-  'teams',
-  'models',
-  'blocked',
-  'password',
-  'sso_user_id',
-];
+const OF_ANY = ['team_id', 'user_id', 'models', 'blocked', ...BUDGETED, ...DATES];
+const OF_KEY = [...OF_ANY, ...ROTATION, 'token', 'key_name', 'key_alias', 'expires', 'allowed_routes', 'budget_id'];
+const OF_OWNER = [...OF_ANY, 'team_alias', 'user_alias', 'user_email', 'user_role', 'teams', 'password', 'sso_user_id'];
 const PEOPLE = ['members', 'admins', 'members_with_roles'];
 
 const ALL = ['*', 'all-proxy-models', 'all-team-models'];
@@ -136,11 +108,12 @@ export function litellmPlan(
   return plan;
 }
 
-class Planning implements LitellmPlan {
+class Planning {
   readonly companies: PlannedCompany[] = [];
   readonly models: PlannedModel[] = [];
   readonly keys: PlannedKey[] = [];
   readonly left: Left[] = [];
+  /** Amounts in USD, for which there was no rate. */
   unrated = 0;
   readonly #tables: LitellmTables;
   readonly #users: ReadonlyMap<unknown, Row>;
@@ -206,7 +179,7 @@ class Planning implements LitellmPlan {
     const count = new Set(people.filter((each) => each !== null)).size;
     if (count > 0) notes.push(`people: ${count}`);
     if (only !== null) notes.push(`models: only ${only.join(', ') || 'none'}`);
-    notes.push(...without(row, [...OF_OWNER, ...BUDGETED, ...DATES, ...PEOPLE]));
+    notes.push(...without(row, [...OF_OWNER, ...PEOPLE]));
     const reason = row.blocked === true ? 'blocked at LiteLLM' : (paused ?? noModels(only));
     this.#ids.add(id);
     this.companies.push({
@@ -244,8 +217,7 @@ class Planning implements LitellmPlan {
     };
     const limited = this.#limited(merged);
     const slugs = this.#slugs(row.models, limited.notes);
-    const known = [...OF_KEY, ...BUDGETED, ...DATES, ...ROTATION];
-    const lost = [...without(row, [...known, 'budget_id']), ...without(budget, [...BUDGETED, ...DATES, 'budget_id'])];
+    const lost = [...without(row, OF_KEY), ...without(budget, [...BUDGETED, ...DATES, 'budget_id'])];
     this.keys.push({
       id: idOf(`key ${digest}`),
       company,

@@ -10,27 +10,16 @@ const READ_MS = 600_000;
 export class NoLitellm extends Error {}
 
 const LIMITED = ['max_budget', 'budget_duration', 'tpm_limit', 'rpm_limit', 'max_parallel_requests'] as const;
+const HELD = ['models', ...LIMITED, 'spend'] as const;
 
 /** The tables that are read, and the columns without which something would come wrong. */
 const TABLES = {
   keys: [
     'LiteLLM_VerificationToken',
-    [
-      'token',
-      'key_alias',
-      'key_name',
-      'team_id',
-      'user_id',
-      'models',
-      ...LIMITED,
-      'budget_id',
-      'spend',
-      'expires',
-      'blocked',
-    ],
+    ['token', 'key_alias', 'key_name', 'team_id', 'user_id', ...HELD, 'budget_id', 'expires', 'blocked'],
   ],
-  teams: ['LiteLLM_TeamTable', ['team_id', 'team_alias', 'models', ...LIMITED, 'spend', 'blocked']],
-  users: ['LiteLLM_UserTable', ['user_id', 'user_email', 'models', ...LIMITED, 'spend']],
+  teams: ['LiteLLM_TeamTable', ['team_id', 'team_alias', ...HELD, 'blocked']],
+  users: ['LiteLLM_UserTable', ['user_id', 'user_email', ...HELD]],
   budgets: ['LiteLLM_BudgetTable', ['budget_id', ...LIMITED]],
   models: ['LiteLLM_ProxyModelTable', ['model_id', 'model_name', 'litellm_params', 'model_info']],
 } as const;
@@ -43,15 +32,8 @@ const OF_ROUTER =
   /_(SpendLogs|ErrorLogs|AuditLog|Daily|Deleted|Config|Credentials|ProxyModel|ModelTable|HealthCheck|CronJob|Invitation|UserNotifications|CacheConfig|SSOConfig|UISettings|ObjectPermission|Managed|SpendLog|Adaptive|Workflow)/;
 
 /** Parameters that Prisma has in an address, and Postgres not. */
-const PRISMA = [
-  'connection_limit',
-  'pool_timeout',
-  'socket_timeout',
-  'statement_cache_size',
-  'sslidentity',
-  'sslpassword',
-  'sslaccept',
-];
+const PRISMA =
+  /^(connection_limit|pool_timeout|socket_timeout|statement_cache_size|sslidentity|sslpassword|sslaccept)\b/;
 
 /**
  * Reads what is there at one instant, and changes nothing.
@@ -122,7 +104,7 @@ async function readTables(sql: Sql): Promise<LitellmTables> {
 /** The address without what is Prisma's own, and its schema as Postgres calls it. */
 function withoutPrisma(url: string): string {
   const [address, query = ''] = url.split('?', 2) as [string, string?];
-  const kept = query.split('&').filter((part) => part !== '' && !PRISMA.includes(part.split('=')[0] as string));
+  const kept = query.split('&').filter((part) => part !== '' && !PRISMA.test(part));
   const parts = kept.map((part) => part.replace(/^schema=/, 'search_path='));
   return parts.length === 0 ? address : `${address}?${parts.join('&')}`;
 }

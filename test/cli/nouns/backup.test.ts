@@ -191,11 +191,11 @@ t.test('of two who make one file, the second is refused and the file of the firs
     const into = t.testdir();
     const path = join(into, 'file');
     const first = Promise.withResolvers<void>();
-    const second = intoFile(path, async (file) => {
-      await file.writeFile('second');
+    const second = intoFile(path, async (write) => {
+      await write(Buffer.from('second'));
       await first.promise;
     });
-    await intoFile(path, (file) => file.writeFile('first'));
+    await intoFile(path, (write) => write(Buffer.from('first')));
     first.resolve();
     await t.rejects(second, { name: 'Failure', message: `${path} exists already; remove it or choose another name` });
     t.equal(readFileSync(path, 'utf8'), 'first', hasLinks ? 'by a hard link' : 'on a file system without hard links');
