@@ -1,8 +1,12 @@
 import { differences } from '../domain/settings/difference.ts';
 import type { LitellmPlan } from '../domain/settings/litellm.ts';
-import type { Left } from '../domain/settings/litellm-rows.ts';
 import { MODEL, modelPrices, priceTexts, type SomePrices } from '../domain/settings/model.ts';
-import { findContradictions, type ImportedModel, type ImportMistake } from '../domain/settings/model-csv.ts';
+import {
+  findContradictions,
+  type ImportedModel,
+  type ImportMistake,
+  readModels,
+} from '../domain/settings/model-csv.ts';
 import { namesOf } from '../domain/settings/schema.ts';
 import { type CompanyRow, companiesNamed, companiesOf } from '../store/company/company.ts';
 import { lockName } from '../store/company/idempotent-form.ts';
@@ -30,7 +34,7 @@ export interface ImportedLine {
 
 export interface ImportResult {
   readonly lines: readonly ImportedLine[];
-  /** Lines that the database does not allow. If there is one, nothing was changed. */
+  /** What cannot be read, or what the database does not allow. If there is one, nothing was changed. */
   readonly mistakes: readonly ImportMistake[];
 }
 
@@ -48,18 +52,19 @@ interface Change {
 }
 
 /**
- * Compares models with those in the database, and makes the difference unless there are mistakes. To be run in a
- * transaction. A second run changes nothing.
+ * Compares a CSV file of models with those in the database, and makes the difference unless there are mistakes. To be run
+ * in a transaction. A second run changes nothing.
  * @param isWanted whether to make this difference
  */
 export async function importModels(
   sql: Sql,
-  models: readonly ImportedModel[],
+  text: string,
   isWanted: (lines: readonly ImportedLine[]) => boolean,
 ): Promise<ImportResult> {
+  const { models, mistakes } = readModels(text);
+  if (mistakes.length > 0) return { lines: [], mistakes };
   // until the transaction ends others cannot write these rows, so the import changes the same rows that it compared
   await sql`lock table models, model_prices, model_cost_prices in share row exclusive mode`;
-  const mistakes: ImportMistake[] = [];
   const known = await knownLines(sql, models, mistakes);
   const costs = await presentCosts(
     sql,
@@ -196,18 +201,12 @@ export interface Kept {
   readonly settings: object;
 }
 
-export interface LitellmImport {
-  readonly came: readonly Came[];
-  readonly kept: readonly Kept[];
-  readonly left: readonly Left[];
-}
-
 /**
  * Brings what is in a LiteLLM database and not here yet. What came once stays as it is here, whatever it is there now. To be
  * run in a transaction.
  * @param actor as the audit log names who asked
  */
-export async function importLitellm(sql: Sql, actor: string, plan: LitellmPlan): Promise<LitellmImport> {
+export async function importLitellm(sql: Sql, actor: string, plan: LitellmPlan) {
   await lockName(sql, 'tollgate import litellm');
   const came: Came[] = [];
   const kept: Kept[] = [];

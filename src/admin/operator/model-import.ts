@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import { readText } from '../../domain/field.ts';
-import { IMPORT_COLUMNS, type ImportMistake, readModels } from '../../domain/settings/model-csv.ts';
+import { IMPORT_COLUMNS, type ImportMistake } from '../../domain/settings/model-csv.ts';
 import { type ImportedLine, type ImportResult, importModels } from '../../operations/import.ts';
 import { changeAsOperator, type PageContext, type Route } from '../page/context.ts';
 import { csrfInput, field, formState } from '../page/field.ts';
@@ -25,12 +25,10 @@ fast,azure/gpt-4o-mini-eu,chat,true,0.15,0.60`;
 
 async function importFile(c: PageContext, form: Form): Promise<Response> {
   const text = form.optional('csv', readText) ?? '';
-  const read = readModels(text);
-  if (read.mistakes.length > 0) return importPage(c, form, problems(read.mistakes), 422);
   const isSure = form.checked('sure');
   const seen = form.values.get('seen');
   const isWanted = (lines: readonly ImportedLine[]) => isSure && (seen === null || seen === digestOf(lines));
-  const result = await changeAsOperator(c, (sql) => importModels(sql, read.models, isWanted), IMPORT_MS);
+  const result = await changeAsOperator(c, (sql) => importModels(sql, text, isWanted), IMPORT_MS);
   if (result.mistakes.length > 0) return importPage(c, form, problems(result.mistakes), 422);
   if (isWanted(result.lines)) return c.redirect('/models?done=imported', 303);
   return importPage(c, form, html`${isSure ? CHANGED : ''}${preview(c, result, text)}`, isSure ? 409 : undefined);

@@ -18,7 +18,7 @@ import { inWords, type Step, shown } from './difference.ts';
 import { type KeyTextAt, LISTS, type ListKind, pausedIn, type Run } from './kinds.ts';
 import { finder, type NoteMistake, refuseTwice } from './named.ts';
 import { wantedFactors } from './prices.ts';
-import { describe, type WantedFile } from './read.ts';
+import type { WantedFile } from './read.ts';
 import type { Removable, SecretReference, Wanted, WantedCompany } from './schema.ts';
 import { readSecret } from './secrets.ts';
 
@@ -49,7 +49,7 @@ class Application implements Run {
   readonly #options: ApplyOptions;
   readonly #mistakes: string[] = [];
   readonly mistake: NoteMistake = (at, detail) => {
-    this.#mistakes.push(describe((pointer) => this.#file.place(pointer), at, detail));
+    this.#mistakes.push(this.#file.mistake(at, detail));
   };
   /** What there was at the beginning, by company. */
   assistantsOf = new Map<string, AssistantRow[]>();

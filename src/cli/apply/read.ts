@@ -7,11 +7,14 @@ import * as validators from './validators.generated.ts';
 
 const isWanted = validators.configuration as Validator;
 
-/** A file that was read, and where each of its members stands. */
+/** A file that was read. */
 export interface WantedFile {
   readonly wanted: Wanted;
-  /** @param pointer a JSON Pointer without "#", such as "/companies/0/name" @returns "file.yml:3:5" */
-  place(pointer: string): string;
+  /**
+   * A mistake in it, where it stands: "file.yml:3:5: companies[0].name must be …".
+   * @param pointer a JSON Pointer without "#", such as "/companies/0/name"
+   */
+  mistake(pointer: string, detail: string): string;
 }
 
 /**
@@ -26,7 +29,8 @@ export function readWanted(text: string, name: string): WantedFile {
     const { line, col } = lines.linePos(offset);
     return `${name}:${line}:${col}`;
   };
-  const place = (pointer: string): string => at(offsetOf(document, pointer));
+  const mistake = (pointer: string, detail: string): string =>
+    `${at(offsetOf(document, pointer))}: ${pathOf(pointer)} ${detail}`;
   // a warning is a tag of another program, such as "!env NAME", which would be taken as the text NAME
   const faults = [...document.errors, ...document.warnings];
   if (text.trim() === '') throw new Failure(`${name} is empty`); // what should have written it failed
@@ -38,9 +42,9 @@ export function readWanted(text: string, name: string): WantedFile {
   if (mistakes.length > 0) {
     const told = mistakes.map(({ pointer, detail }) => ({ pointer: pointer.slice(1), detail }));
     told.sort((one, other) => offsetOf(document, one.pointer) - offsetOf(document, other.pointer));
-    throw new Failure(...told.map(({ pointer, detail }) => describe(place, pointer, detail)));
+    throw new Failure(...told.map(({ pointer, detail }) => mistake(pointer, detail)));
   }
-  return { wanted: inOneSpelling(wanted as Wanted), place };
+  return { wanted: inOneSpelling(wanted as Wanted), mistake };
 }
 
 /** With the names of companies and of their things as the database has them; those of groups are the provider's. */
@@ -71,13 +75,10 @@ function contentOf(document: Document, name: string): unknown {
   }
 }
 
-/** "file.yml:3:5: companies[0].name must be …". */
-export function describe(place: (pointer: string) => string, pointer: string, detail: string): string {
-  const path = pointer
-    .replace(/^\//, '')
-    .replaceAll(/\/(\d+)(?=\/|$)/g, '[$1]')
-    .replaceAll('/', '.');
-  return `${place(pointer)}: ${path === '' ? 'the file' : path} ${detail}`;
+/** "companies[0].name" of "/companies/0/name". */
+function pathOf(pointer: string): string {
+  const path = pointer.slice(1).replaceAll(/\/(\d+)(?=\/|$)/g, '[$1]');
+  return path.replaceAll('/', '.') || 'the file';
 }
 
 /** Where a member stands, or the nearest thing around it that is there. */

@@ -80,12 +80,12 @@ function cellOf({ kind, isNeeded }: Setting, value: unknown): Cell {
 }
 
 /** The name of an option, without its value: "--budget". */
-function nameOf({ option }: Setting): string {
+function nameOf({ option }: Pick<Setting, 'option'>): string {
   return option.split(' ')[0] as string;
 }
 
 /** A mistake as it is told of a command line. */
-export function optionText(settings: Settings, { pointer, detail }: Mistake): string {
+export function optionText(settings: Readonly<Record<string, Pick<Setting, 'option'>>>, { pointer, detail }: Mistake) {
   const setting = settings[pointer.split('/')[1] ?? ''];
   return `${setting === undefined ? pointer : nameOf(setting)} ${detail}`;
 }

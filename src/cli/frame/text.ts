@@ -76,6 +76,16 @@ export function listing<T>(
   return rows.length === 0 ? empty : table(Object.keys(columns), rows, right);
 }
 
+/** Columns that are called as their members: "COST EUR" of `cost_eur`, "CREATED (UTC)" of `created_at`. */
+export function plainly<M extends string>(...members: readonly M[]) {
+  type Column = (item: { readonly [K in M]: Cell | Date }) => Cell;
+  const columns = members.map((member): [string, Column] => {
+    const heading = member.toUpperCase().replace(/_AT$/, ' (UTC)').replaceAll('_', ' ');
+    return [heading, ({ [member]: cell }) => (cell instanceof Date ? minute(cell) : cell)];
+  });
+  return Object.fromEntries(columns);
+}
+
 /** Prints a line every five seconds at most, and none at the beginning: how far a command is. @param clock milliseconds */
 export function nowAndThen(progress: (line: string) => void, clock = () => performance.now()): (line: string) => void {
   let next = clock() + PROGRESS_MS;

@@ -3,7 +3,7 @@ import { retryAlerts } from '../../operations/event.ts';
 import { rowsOf } from '../../store/company/company.ts';
 import { type AlertRow, listAlerts } from '../../store/events/alert.ts';
 import { type Command, command, flag, optional } from '../frame/command.ts';
-import { listing, MOST_LISTED, minute, newest } from '../frame/text.ts';
+import { listing, MOST_LISTED, minute, newest, plainly } from '../frame/text.ts';
 
 export const alertCommands: readonly Command[] = [
   command({
@@ -39,8 +39,7 @@ Prints at most ${MOST_LISTED} lines.`,
           MONTH: ({ alert }) => alert.day ?? alert.month,
           THRESHOLD: ({ alert }) => (alert.threshold === 'forecast' ? 'forecast' : `${alert.threshold} %`),
           TO: ({ channel, recipient }) => recipient || channel,
-          STATE: ({ state }) => state,
-          ATTEMPTS: ({ attempts }) => attempts,
+          ...plainly('state', 'attempts'),
           'NEXT (UTC)': ({ state, next_attempt_at }) => minute(state === 'pending' ? next_attempt_at : null),
           ERROR: ({ last_error }) => last_error,
         },

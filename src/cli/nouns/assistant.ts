@@ -6,7 +6,7 @@ import { type AssistantRow, listAssistants } from '../../store/company/assistant
 import { type Command, required, someChange } from '../frame/command.ts';
 import { commandsOf } from '../frame/noun.ts';
 import { changeOptions, newOptions } from '../frame/setting.ts';
-import { instant, yesNo } from '../frame/text.ts';
+import { instant, plainly, yesNo } from '../frame/text.ts';
 
 const operand = { shown: 'ID', meaning: 'id of the assistant', read: readUuid };
 const VISIBILITY_NOTE = 'The API runs an assistant only if its visibility is company and it has no project.';
@@ -41,12 +41,9 @@ export const assistantCommands: readonly Command[] = [
     options: { company: required('--company ID', readUuid, 'company of the assistants') },
     read: (sql, { company }) => listAssistants(sql, company),
     columns: () => ({
-      ID: ({ id }) => id,
-      NAME: ({ name }) => name,
+      ...plainly('id', 'name'),
       MODEL: ({ model_slug }) => model_slug,
-      TEMPERATURE: ({ temperature }) => temperature,
-      'MAX TOKENS': ({ max_tokens }) => max_tokens,
-      VISIBILITY: ({ visibility }) => visibility,
+      ...plainly('temperature', 'max_tokens', 'visibility'),
       API: ({ visibility, project_id }) => yesNo(isEligible(visibility, project_id)),
     }),
     empty: 'The company has no assistants; "tollgate assistant create" adds one.',

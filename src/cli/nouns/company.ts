@@ -44,7 +44,7 @@ import {
 } from '../frame/command.ts';
 import { commandsOf } from '../frame/noun.ts';
 import { callerOf, changeOptions, newOptions, optionText } from '../frame/setting.ts';
-import { card, instant, listing, minute, sections, yesNo, zoned } from '../frame/text.ts';
+import { card, instant, listing, plainly, sections, yesNo, zoned } from '../frame/text.ts';
 import { invitationLinks } from './user.ts';
 
 const SETTINGS = { ...COMPANY_SETTINGS, ...CEILINGS, ...LIMIT_SETTINGS, ...PRICE_FACTOR };
@@ -162,21 +162,16 @@ export const companyCommands: readonly Command[] = [
     options: {},
     read: listCompanies,
     columns: (companies) => ({
-      ID: ({ id }) => id,
-      NAME: ({ name }) => name,
+      ...plainly('id', 'name'),
       'EUR PER MONTH': ({ effective_budget_eur }) => budgetText(effective_budget_eur),
       'NON-EU': ({ allow_non_eu_models, eu_locked }) => yesNo(allow_non_eu_models && !eu_locked),
       ...(companies.some((company) => company[DISABLED_MODELS].length > 0) && {
         'DISABLED MODELS': (company: CompanyRow) => company[DISABLED_MODELS].join(', ') || '-',
       }),
       ...limitColumn(companies, (company) => limitTexts(company, PLAIN)),
-      ...(companies.some(hasFactor) && { 'PRICE FACTOR': ({ price_factor }: CompanyRow) => price_factor }),
-      ...(companies.some(({ closed_at }) => closed_at !== null) && {
-        'CLOSED (UTC)': ({ closed_at }: CompanyRow) => minute(closed_at),
-      }),
-      ...(companies.some(({ paused_at }) => paused_at !== null) && {
-        'PAUSED (UTC)': ({ paused_at }: CompanyRow) => minute(paused_at),
-      }),
+      ...(companies.some(hasFactor) && plainly('price_factor')),
+      ...(companies.some(({ closed_at }) => closed_at !== null) && plainly('closed_at')),
+      ...(companies.some(({ paused_at }) => paused_at !== null) && plainly('paused_at')),
     }),
     empty: 'There are no companies; "tollgate company create" adds one.',
     right: ['EUR PER MONTH', 'PRICE FACTOR'],
@@ -265,21 +260,19 @@ function hasFactor({ price_factor: factor }: CompanyRow): boolean {
   return factor !== null && factor !== '1';
 }
 
-/** Members of an onboarding beside the settings, by their options. */
-const OPTIONS: Readonly<Record<string, string>> = {
-  own_prices: '--own-price',
-  owner: '--owner-email',
-  key: '--key-name',
+/** Members of an onboarding, which have options. */
+const ONBOARDED = {
+  ...COMPANY,
+  ...DISABLED,
+  own_prices: { option: '--own-price' },
+  owner: { option: '--owner-email' },
+  key: { option: '--key-name' },
 };
 
 /** @throws Failure with a line for each mistake, which names its option */
 function toOptions(error: unknown): never {
   if (!(error instanceof Problem) || error.mistakes.length === 0) throw error;
-  const lines = error.mistakes.map((mistake) => {
-    const option = OPTIONS[mistake.pointer.split('/')[1] ?? ''];
-    return option === undefined ? optionText({ ...COMPANY, ...DISABLED }, mistake) : `${option} ${mistake.detail}`;
-  });
-  throw new Failure(...lines);
+  throw new Failure(...error.mistakes.map((mistake) => optionText(ONBOARDED, mistake)));
 }
 
 export function budgetText(budget: string | null): string {

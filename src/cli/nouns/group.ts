@@ -6,6 +6,7 @@ import type { Sql } from '../../store/connection/pool.ts';
 import { type GroupRow, groupsNamed, listGroups } from '../../store/users/group.ts';
 import { ArgumentError, type Command, optional, required } from '../frame/command.ts';
 import { commandsOf } from '../frame/noun.ts';
+import { plainly } from '../frame/text.ts';
 
 const SHOWN = '--name NAME';
 const MEANING = 'name of the group, as the claim of the identity provider has it, every character of it';
@@ -48,8 +49,7 @@ export const groupCommands: readonly Command[] = [
     options: { company: optional('--company ID', readUuid, 'only groups that give a role in this company') },
     read: (sql, { company = null }) => listGroups(sql, company),
     columns: () => ({
-      NAME: ({ name }) => name,
-      ROLE: ({ role }) => role,
+      ...plainly('name', 'role'),
       COMPANY: ({ company_name }) => company_name ?? 'all',
       USERS: ({ users }) => users,
     }),

@@ -3,7 +3,7 @@ import { digestOf } from '../../domain/key.ts';
 import { differences } from '../../domain/settings/difference.ts';
 import { litellmPlan } from '../../domain/settings/litellm.ts';
 import type { Row } from '../../domain/settings/litellm-rows.ts';
-import { IMPORT_BYTES, IMPORT_COLUMNS, type ImportMistake, readModels } from '../../domain/settings/model-csv.ts';
+import { IMPORT_BYTES, IMPORT_COLUMNS, type ImportMistake } from '../../domain/settings/model-csv.ts';
 import { type ImportedLine, importLitellm, importModels, type Kept } from '../../operations/import.ts';
 import { NoLitellm, readLitellm } from '../../store/company/litellm.ts';
 import { DatabaseRefused, DatabaseUnavailable } from '../../store/connection/errors.ts';
@@ -24,21 +24,15 @@ export const modelImportCommand = command({
   notes: `Columns: ${IMPORT_COLUMNS}.
 Prices are plain decimal numbers with a dot, in EUR per 1000 or 1,000,000 tokens as the heading says. A line with valid_from is a price that begins then; a line without it holds from now on. Lines of models that are as they should be change nothing, and models that the file does not name stay.`,
   async run({ transact, stdin }, { dryRun }, file) {
-    const { models, mistakes } = readModels(await readInput(file, stdin, IMPORT_BYTES));
-    refuseLines(file, mistakes);
-    const result = await transact((sql) => importModels(sql, models, () => !dryRun));
-    refuseLines(file, result.mistakes);
-    return { json: { dry_run: dryRun, lines: result.lines }, text: show(result.lines, dryRun) };
+    const input = await readInput(file, stdin, IMPORT_BYTES);
+    const { lines, mistakes } = await transact((sql) => importModels(sql, input, () => !dryRun));
+    if (mistakes.length > 0) throw new Failure(...mistakes.map((mistake) => placed(file, mistake)));
+    return { json: { dry_run: dryRun, lines }, text: show(lines, dryRun) };
   },
 });
 
-/** @throws Failure with all mistakes */
-function refuseLines(file: string, mistakes: readonly ImportMistake[]): void {
-  if (mistakes.length === 0) return;
-  const lines = mistakes.map(
-    ({ line, column, message }) => `${inputName(file)}:${line}: ${column === null ? 'the line' : column} ${message}`,
-  );
-  throw new Failure(...lines);
+function placed(file: string, { line, column, message }: ImportMistake): string {
+  return `${inputName(file)}:${line}: ${column ?? 'the line'} ${message}`;
 }
 
 function show(lines: readonly ImportedLine[], dryRun: boolean): string {

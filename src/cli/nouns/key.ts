@@ -10,7 +10,7 @@ import { ArgumentError, type Command, command, flag, optional, required, someCha
 import { readBytes } from '../frame/files.ts';
 import { commandsOf } from '../frame/noun.ts';
 import { callerOf, changeOptions, newOptions } from '../frame/setting.ts';
-import { instant, listing, minute } from '../frame/text.ts';
+import { instant, listing, minute, plainly } from '../frame/text.ts';
 import { limitColumn, PLAIN, pauseText, reason } from './company.ts';
 
 const { expires_at } = KEY;
@@ -53,16 +53,12 @@ export const keyCommands: readonly Command[] = [
     options: { company: required('--company ID', readUuid, 'company of the keys') },
     read: (sql, { company }) => listKeys(sql, company),
     columns: (keys) => ({
-      ID: ({ id }) => id,
-      PREFIX: ({ prefix }) => prefix,
-      NAME: ({ name }) => name,
+      ...plainly('id', 'prefix', 'name'),
       SCOPES: (key) => scopesOf(key).join(', '),
       'CREATED (UTC)': ({ created_at }) => minute(created_at),
       BY: ({ created_by }) => actorName(created_by),
       ...(keys.some(({ user_id }) => user_id !== null) && { OF: ofText }),
-      'LAST USED (UTC)': ({ last_used_at }) => minute(last_used_at),
-      'EXPIRES (UTC)': ({ expires_at }) => minute(expires_at),
-      STATE: ({ state }) => state,
+      ...plainly('last_used_at', 'expires_at', 'state'),
       ...limitColumn(keys, (key) => restrictionTexts(key, PLAIN)),
     }),
     empty: 'The company has no keys; "tollgate key create" creates one.',
@@ -105,12 +101,9 @@ export const keyCommands: readonly Command[] = [
       const text = listing(
         keys,
         {
-          ID: ({ id }) => id,
-          PREFIX: ({ prefix }) => prefix,
-          NAME: ({ name }) => name,
+          ...plainly('id', 'prefix', 'name'),
           COMPANY: ({ company_name }) => company_name,
-          'LAST USED (UTC)': ({ last_used_at }) => minute(last_used_at),
-          STATE: ({ state }) => state,
+          ...plainly('last_used_at', 'state'),
         },
         `No key was found; ${digests.length} ${digests.length === 1 ? 'part' : 'parts'} of the text may be a key.`,
       );

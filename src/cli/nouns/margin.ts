@@ -10,15 +10,12 @@ import {
 import { marginCsv } from '../../store/usage/margin-csv.ts';
 import { command, flag, optional } from '../frame/command.ts';
 import { csvForm, spreadsheet } from '../frame/spreadsheet.ts';
-import { listing, sections } from '../frame/text.ts';
+import { listing, plainly, sections } from '../frame/text.ts';
 
 type Sums = DetailedMargin['total'];
 
 const SUMS = {
-  REQUESTS: ({ requests }: Sums) => requests,
-  'REVENUE EUR': ({ revenue_eur }: Sums) => revenue_eur,
-  'COST EUR': ({ cost_eur }: Sums) => cost_eur,
-  'MARGIN EUR': ({ margin_eur }: Sums) => margin_eur,
+  ...plainly('requests', 'revenue_eur', 'cost_eur', 'margin_eur'),
   'MARGIN %': ({ margin_percent }: Sums) => margin_percent,
   'WITHOUT COST': ({ uncosted_eur }: Sums) => uncosted_eur,
 };

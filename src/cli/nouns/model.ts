@@ -19,7 +19,7 @@ import {
 } from '../frame/command.ts';
 import { commandsOf } from '../frame/noun.ts';
 import { callerOf, changeOptions, newOptions } from '../frame/setting.ts';
-import { instant, listing, yesNo } from '../frame/text.ts';
+import { instant, listing, plainly, yesNo } from '../frame/text.ts';
 import { PRICE_HEADINGS, priceColumns, priceJson, showPrice, slug } from './price.ts';
 
 const PRICE_NOTE = 'Prices are exact, in EUR per 1000 tokens. Ledger rows keep the prices of their time.';
@@ -72,8 +72,7 @@ export const modelCommands: readonly Command[] = [
       return listModels(sql, company);
     },
     columns: (rows) => ({
-      SLUG: ({ slug }) => slug,
-      KIND: ({ kind }) => kind,
+      ...plainly('slug', 'kind'),
       EU: ({ eu_hosted }) => yesNo(eu_hosted),
       ...priceColumns(rows, pricesOf<string | null>),
       UPSTREAM: ({ upstream_model }) => upstream_model,

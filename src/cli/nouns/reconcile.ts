@@ -14,7 +14,7 @@ import { findCompany } from '../../store/company/company.ts';
 import { readCalls } from '../../store/statement/reconcile.ts';
 import { command, Failure, optional, required } from '../frame/command.ts';
 import { inputName, readInput } from '../frame/files.ts';
-import { firstRows, listing, MOST_SHOWN, sections } from '../frame/text.ts';
+import { firstRows, listing, MOST_SHOWN, plainly, sections } from '../frame/text.ts';
 
 /** The longest text that V8 can hold. */
 const MOST_BYTES = 511 * 1_048_576;
@@ -87,11 +87,7 @@ function totalsText(models: readonly ModelTotals[], isCosted: boolean): string {
     'DIFFERENCE EUR': ({ difference_eur }: ModelTotals) => difference_eur,
   };
   const columns = {
-    MODEL: ({ model }: ModelTotals) => model,
-    'UPSTREAM CALLS': ({ upstream_calls }: ModelTotals) => upstream_calls,
-    'LEDGER CALLS': ({ ledger_calls }: ModelTotals) => ledger_calls,
-    'UPSTREAM TOKENS': ({ upstream_tokens }: ModelTotals) => upstream_tokens,
-    'LEDGER TOKENS': ({ ledger_tokens }: ModelTotals) => ledger_tokens,
+    ...plainly('model', 'upstream_calls', 'ledger_calls', 'upstream_tokens', 'ledger_tokens'),
     ...(isCosted ? costs : {}),
     'CHARGED EUR': ({ charged_eur }: ModelTotals) => charged_eur,
   };

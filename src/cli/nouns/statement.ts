@@ -35,7 +35,7 @@ import {
 } from '../frame/command.ts';
 import { intoFile } from '../frame/files.ts';
 import { csvForm, spreadsheet } from '../frame/spreadsheet.ts';
-import { type Cell, card, listing, nowAndThen, sections } from '../frame/text.ts';
+import { type Cell, card, listing, nowAndThen, plainly, sections } from '../frame/text.ts';
 import { NUMBERS, SUMS } from './usage.ts';
 
 const FOREVER = Number.POSITIVE_INFINITY;
@@ -176,10 +176,7 @@ function monthText(month: string, why: string | null, end: MonthEnd, companies: 
     {
       COMPANY: ({ company_name }) => company_name ?? REMOVED,
       STATEMENT: ({ number }) => number ?? 'open',
-      REQUESTS: ({ requests }) => requests,
-      CORRECTIONS: ({ corrections }) => corrections,
-      'TOTAL EUR': ({ total_eur }) => total_eur,
-      'AMOUNT EUR': ({ amount_eur }) => amount_eur,
+      ...plainly('requests', 'corrections', 'total_eur', 'amount_eur'),
       OPENED: ({ opened_at }) => opened_at?.toISOString(),
       ID: ({ company_id }) => company_id,
     },
@@ -242,12 +239,9 @@ function listText(statements: readonly StatementRow[], open: readonly string[]):
   const rows = listing(
     statements,
     {
-      NUMBER: ({ number }) => number,
-      MONTH: ({ month }) => month,
-      REQUESTS: ({ requests }) => requests,
+      ...plainly('number', 'month', 'requests'),
       'MONTH EUR': ({ cost_eur }) => cost_eur,
-      CORRECTIONS: ({ corrections }) => corrections,
-      'TOTAL EUR': ({ total_eur }) => total_eur,
+      ...plainly('corrections', 'total_eur'),
       'CAME LATER': ({ later }) => laterText(later),
       DIGEST: ({ digest }) => digest.slice(0, 16),
     },

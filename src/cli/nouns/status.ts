@@ -5,7 +5,7 @@ import { duration, NO_OPERATOR } from '../../domain/wording/start-notice.ts';
 import { forgetGateways } from '../../operations/statement.ts';
 import { readOverview } from '../../store/usage/overview.ts';
 import { command } from '../frame/command.ts';
-import { listing, minute, yesNo } from '../frame/text.ts';
+import { listing, minute, plainly, yesNo } from '../frame/text.ts';
 
 export const statusCommand = command({
   name: 'status',
@@ -54,8 +54,7 @@ function facts(overview: Overview): string[] {
       {
         'API CALLS': ({ of }) => of,
         EUR: ({ cost_eur }) => cost_eur,
-        REQUESTS: ({ requests }) => requests,
-        TOKENS: ({ tokens }) => tokens,
+        ...plainly('requests', 'tokens'),
       },
       '',
       ['EUR', 'REQUESTS', 'TOKENS'],
@@ -81,8 +80,7 @@ function facts(overview: Overview): string[] {
       {
         'REFUSED OR FAILED NOW': ({ company }) => (company === null ? '(no valid key)' : (company.name ?? company.id)),
         WHY: ({ code }) => reasonOfCode(code).text,
-        REQUESTS: ({ requests }) => requests,
-        OF: ({ of }) => of,
+        ...plainly('requests', 'of'),
         OWNER: ({ owners }) => owners.join(', '),
       },
       'No request was refused or failed in this hour and the one before.',
@@ -92,10 +90,7 @@ function facts(overview: Overview): string[] {
       overview.models,
       {
         'MODEL, LAST 24 H': ({ slug }) => slug || '(without a model)',
-        REQUESTS: ({ requests }) => requests,
-        REFUSED: ({ refused }) => refused,
-        FAILED: ({ failed }) => failed,
-        'UPSTREAM FAILED': ({ upstream_failed }) => upstream_failed,
+        ...plainly('requests', 'refused', 'failed', 'upstream_failed'),
         'MEAN MS': ({ mean_ms }) => mean_ms && Math.round(mean_ms),
       },
       'No requests are known of the last 24 hours: there were none, or the request trail is off (REQUEST_TRAIL_DAYS=0).',
@@ -109,8 +104,7 @@ function facts(overview: Overview): string[] {
         'REFUSED OR FAILED, LAST 24 H': ({ code }) => reasonOfCode(code).text,
         CODE: ({ code }) => code,
         STATUS: ({ code }) => reasonOfCode(code).status,
-        REQUESTS: ({ requests }) => requests,
-        COMPANIES: ({ companies }) => companies,
+        ...plainly('requests', 'companies'),
         'MOST OFTEN': ({ most }) => (most === null ? '(no valid key)' : `${most.name ?? most.id}: ${most.requests}`),
       },
       'No request is known to have been refused or to have failed.',

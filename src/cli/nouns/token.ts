@@ -6,7 +6,7 @@ import { listTokens, type TokenRow } from '../../store/users/token.ts';
 import { type Command, command, optional, required } from '../frame/command.ts';
 import { ACTOR } from '../frame/database.ts';
 import { commandsOf } from '../frame/noun.ts';
-import { card, instant, minute } from '../frame/text.ts';
+import { card, instant, plainly } from '../frame/text.ts';
 
 const tokens = commandsOf<TokenRow>('token');
 
@@ -46,14 +46,11 @@ export const tokenCommands: readonly Command[] = [
     options: { company: optional('--company ID', readUuid, 'administration tokens of this company only') },
     read: (sql, { company = null }) => listTokens(sql, company),
     columns: () => ({
-      ID: ({ id }) => id,
-      NAME: ({ name }) => name,
+      ...plainly('id', 'name'),
       COMPANY: ({ company_id }) => company_id ?? 'all',
-      ACCESS: ({ access }) => access,
-      STATE: ({ state }) => state,
+      ...plainly('access', 'state'),
       'CREATED BY': ({ created_by }) => actorName(created_by),
-      'EXPIRES (UTC)': ({ expires_at }) => minute(expires_at),
-      'LAST USED (UTC)': ({ last_used_at }) => minute(last_used_at),
+      ...plainly('expires_at', 'last_used_at'),
     }),
     empty: 'There are no administration tokens.',
   }),

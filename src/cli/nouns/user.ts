@@ -30,7 +30,7 @@ import {
 } from '../frame/command.ts';
 import { ACTOR } from '../frame/database.ts';
 import { commandsOf } from '../frame/noun.ts';
-import { card, erasedText, instant, listing, minute, sections } from '../frame/text.ts';
+import { card, erasedText, instant, listing, minute, plainly, sections } from '../frame/text.ts';
 
 type Invitation = Awaited<ReturnType<typeof listInvitations>>[number];
 
@@ -138,9 +138,7 @@ export const userCommands: readonly Command[] = [
       const table = listing(
         users,
         {
-          ID: ({ id }) => id,
-          EMAIL: ({ email }) => email,
-          ROLE: ({ role }) => role,
+          ...plainly('id', 'email', 'role'),
           COMPANY: ({ company_name }) => company_name ?? 'all',
           'SECOND FACTOR': ({ second_factor_since: since }) => (since === null ? '-' : 'on'),
           'LAST SIGN-IN (UTC)': ({ last_sign_in_at }) => minute(last_sign_in_at),

@@ -1,7 +1,7 @@
 import { CsvError, type CsvLine, type CsvText, plainNumber, readCsv } from '../documents/read-csv.ts';
 import { FieldError, orNone, type Read, readPresentName, readSlug } from '../field.ts';
-import { type Moment, type PriceUnit, priceIn, readMoment, readPriceIn } from '../price.ts';
-import { MODEL_SETTINGS, NEEDED_PRICES, type NewPrices, PRICE_NAMES, PRICES, type PriceName } from './model.ts';
+import { type Moment, priceIn, readMoment, readPriceIn } from '../price.ts';
+import { MODEL_SETTINGS, NEEDED_PRICES, type NewPrices, PRICE_NAMES, PRICES } from './model.ts';
 import { namesOf } from './schema.ts';
 import { eachSetting, type New, neededOf, type Setting } from './setting.ts';
 
@@ -35,9 +35,8 @@ const OPTIONAL = ['company', ...SETTINGS.filter((column) => !REQUIRED.includes(c
 const COSTS = PRICE_NAMES.map((name) => `cost_${name}` as const);
 const NEEDED_COSTS = NEEDED_PRICES.map((name) => `cost_${name}` as const);
 const OPTIONAL_PRICES = PRICE_NAMES.filter((name) => !NEEDED_PRICES.some((needed) => needed === name));
-type PriceColumn = PriceName | (typeof COSTS)[number];
 /** "input_per_1m" */
-const PRICE_HEADING = new RegExp(`^(${[...PRICE_NAMES, ...COSTS].join('|')})_per_(1k|1m)$`);
+const PRICE_HEADING = new RegExp(`^(${[...PRICE_NAMES, ...COSTS].join('|')})_per_1[km]$`);
 
 /** What spreadsheets in English and German make of "true" and "false", and in German of a date. */
 const TRUTHS: Readonly<Record<string, string>> = { true: 'true', wahr: 'true', false: 'false', falsch: 'false' };
@@ -49,57 +48,48 @@ export const IMPORT_COLUMNS = `${REQUIRED.join(', ')}, ${NEEDED_PRICES.map((name
 /** Reads a CSV file of models with a heading. All mistakes are found at once; with any, `models` is incomplete. */
 export function readModels(text: string): { models: ImportedModel[]; mistakes: ImportMistake[] } {
   const mistakes: ImportMistake[] = [];
-  const wrong = (line: number, column: string | null, message: string) => mistakes.push({ line, column, message });
-  const { separator, lines: all } = readLines(text, mistakes);
-  const [heading, ...lines] = all;
-  if (heading === undefined) {
-    if (mistakes.length === 0) wrong(1, null, 'is missing: the first line names the columns');
-    return { models: [], mistakes };
-  }
-  const columns = readHeading(heading, separator, mistakes);
+  const only = (line: number, message: string) => ({ models: [], mistakes: [{ line, column: null, message }] });
+  const file = readLines(text);
+  if (file instanceof CsvError) return only(file.line, `is not CSV: ${file.message}`);
+  const [heading, ...lines] = file.lines;
+  if (heading === undefined) return only(1, 'is missing: the first line names the columns');
+  const columns = readHeading(heading, file.separator, mistakes);
   if (mistakes.length > 0) return { models: [], mistakes };
-  if (lines.length === 0) wrong(heading.line + 1, null, 'is missing: there are no models');
+  if (lines.length === 0) return only(heading.line + 1, 'is missing: there are no models');
   const surplus = lines[MAX_LINES];
-  if (surplus !== undefined) {
-    wrong(surplus.line, null, `is one too many: at most ${MAX_LINES} models`);
-    return { models: [], mistakes };
-  }
+  if (surplus !== undefined) return only(surplus.line, `is one too many: at most ${MAX_LINES} models`);
   const models = lines.map((line) => readModel(line, columns, mistakes)).filter((model) => model !== null);
   findContradictions(models, mistakes);
   return { models, mistakes: mistakes.sort((a, b) => a.line - b.line) };
 }
 
-function readLines(text: string, mistakes: ImportMistake[]): CsvText {
+function readLines(text: string): CsvText | CsvError {
   try {
     return readCsv(text);
   } catch (error) {
-    if (!(error instanceof CsvError)) throw error;
-    mistakes.push({ line: error.line, column: null, message: `is not CSV: ${error.message}` });
-    return { separator: ',', lines: [] };
+    if (error instanceof CsvError) return error;
+    throw error;
   }
 }
 
-/** Where each value stands, and the unit of each price. */
+/** Where each value stands. */
 interface Heading {
   readonly separator: CsvText['separator'];
   readonly names: readonly string[];
   readonly at: ReadonlyMap<string, number>;
-  readonly units: ReadonlyMap<PriceColumn, PriceUnit>;
 }
 
 function readHeading({ line, cells }: CsvLine, separator: Heading['separator'], mistakes: ImportMistake[]): Heading {
   const names = cells.slice(0, lengthOf(cells)).map((cell) => cell.toLowerCase());
   const at = new Map<string, number>();
-  const units = new Map<PriceColumn, PriceUnit>();
   const wrong = (column: string, message: string) => mistakes.push({ line, column, message });
   for (const [index, name] of names.entries()) {
-    const [, price, unit] = PRICE_HEADING.exec(name) ?? [];
+    const [, price] = PRICE_HEADING.exec(name) ?? [];
     const key = price ?? name;
     if (at.has(key)) wrong(name, price === undefined ? 'stands twice' : `gives the ${key} price a second time`);
     else if (price === undefined && ![...REQUIRED, ...OPTIONAL].includes(name))
       wrong(name, `is not known; the columns are ${IMPORT_COLUMNS}`);
     at.set(key, index);
-    if (price !== undefined) units.set(price as PriceColumn, unit === '1m' ? '1M' : '1k');
   }
   for (const name of REQUIRED) if (!at.has(name)) wrong(name, 'is missing');
   for (const name of NEEDED_PRICES) {
@@ -107,7 +97,7 @@ function readHeading({ line, cells }: CsvLine, separator: Heading['separator'], 
   }
   const hasCosts = COSTS.some((name) => at.has(name));
   if (hasCosts && !NEEDED_COSTS.every((name) => at.has(name))) wrong(NEEDED_COSTS[0] as string, TOGETHER);
-  return { separator, names, at, units };
+  return { separator, names, at };
 }
 
 const TOGETHER = `and ${NEEDED_COSTS.slice(1).join(', ')} go together`;
@@ -119,7 +109,7 @@ function lengthOf(cells: readonly string[]): number {
 
 function readModel(
   { line, cells }: CsvLine,
-  { separator, names, at, units }: Heading,
+  { separator, names, at }: Heading,
   mistakes: ImportMistake[],
 ): ImportedModel | null {
   const before = mistakes.length;
@@ -146,9 +136,9 @@ function readModel(
     if (cellOf(key) === '') wrong(headingOf(key), 'is missing');
     return optional(key, read) as T;
   };
-  const price = (name: PriceColumn): Read<string> => {
-    const read = readPriceIn(units.get(name) ?? '1k');
-    return (text) => priceIn('1k', read(plainNumber(text, separator))); // without trailing zeros
+  const price = (key: string) => (text: string) => {
+    const read = readPriceIn(headingOf(key).endsWith('1m') ? '1M' : '1k');
+    return priceIn('1k', read(plainNumber(text, separator))); // without trailing zeros
   };
   /** undefined: it is left out */
   const orLeft = (key: string, { isNullable }: Pick<Setting, 'isNullable'>, read: Read<unknown>) =>
