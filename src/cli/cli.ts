@@ -82,9 +82,6 @@ const DATABASE_REMEDIES: readonly (readonly [codes: RegExp, remedy: string])[] =
 ];
 const NO_RIGHT = '42501';
 
-/** Refusals whose message says all. */
-const EXPECTED = [SchemaRefused, DatabaseRefused];
-
 /**
  * Runs a command line (contract section 1). Each mistake or refusal is one line on standard
  * error. Rejects only for a bug in this program.
@@ -191,30 +188,26 @@ function helpOn(...commands: readonly Omit<Command, 'run'>[]): string {
 
 /** One line per mistake, each with advice. @throws the error itself when it is a bug */
 function explain(error: unknown, command: string | undefined): { lines: readonly string[]; exit: 1 | 64 } {
-  if (error instanceof ArgumentError) {
-    const line = command === undefined ? error.message : `${error.message}; see "tollgate ${command} --help"`;
-    return { lines: [line], exit: 64 };
-  }
   if (error instanceof ConfigError) return { lines: error.mistakes, exit: 64 };
+  if (!(error instanceof ArgumentError)) return { lines: refusedLines(error), exit: 1 };
+  const { message } = error;
+  return { lines: [command === undefined ? message : `${message}; see "tollgate ${command} --help"`], exit: 64 };
+}
+
+function refusedLines(error: unknown): readonly string[] {
+  if (error instanceof Failure) return error.lines;
+  const { message } = error as Error;
   if (error instanceof RefusedChange) {
     const hint = HINTS[error.reason][error.noun];
-    return { lines: [hint === undefined ? error.message : `${error.message} ${hint}`], exit: 1 };
+    return [hint === undefined ? message : `${message} ${hint}`];
   }
   if (error instanceof DatabaseUnavailable) {
     const [, remedy] = DATABASE_REMEDIES.find(([codes]) => codes.test(error.code)) ?? [];
-    return {
-      lines: [`${error.message}; ${remedy ?? 'check that Postgres runs and that DATABASE_URL is right'}`],
-      exit: 1,
-    };
+    return [`${message}; ${remedy ?? 'check that Postgres runs and that DATABASE_URL is right'}`];
   }
-  if (error instanceof Failure) return { lines: error.lines, exit: 1 };
-  if (error instanceof DatabaseRefused && error.code === NO_RIGHT) {
-    return {
-      lines: [`${error.message}; make the user of DATABASE_URL the owner of the database and its tables`],
-      exit: 1,
-    };
-  }
-  if (EXPECTED.some((kind) => error instanceof kind)) return { lines: [(error as Error).message], exit: 1 };
+  if (error instanceof DatabaseRefused && error.code === NO_RIGHT)
+    return [`${message}; make the user of DATABASE_URL the owner of the database and its tables`];
+  if (error instanceof DatabaseRefused || error instanceof SchemaRefused) return [message];
   throw error;
 }
 

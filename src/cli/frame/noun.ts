@@ -29,9 +29,6 @@ interface List<O extends Options, R> extends About<O, undefined> {
   readonly right?: readonly string[];
 }
 
-/** Lines of a card: values by name. */
-type Cells = Readonly<Record<string, Cell>>;
-
 /**
  * The commands of a noun.
  * @param name "model", of "model create"
@@ -41,7 +38,7 @@ type Cells = Readonly<Record<string, Cell>>;
 export function commandsOf<A extends object>(
   name: string,
   settings: Settings = {},
-  beside: (thing: A) => Cells = () => ({}),
+  beside: (thing: A) => Readonly<Record<string, Cell>> = () => ({}),
 ) {
   const show = (done: string, thing: A) => card(done, { ...beside(thing), ...settingCells(settings, thing) });
   const verb = (word: string, past: string) => {
