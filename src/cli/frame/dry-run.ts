@@ -1,6 +1,9 @@
 import type { Sql } from '../../store/connection/pool.ts';
 import type { Context } from './command.ts';
 
+/** A file of thousands of companies or keys takes minutes on a busy server, and each password a third of a second. */
+const DEADLINE_MS = 3_600_000;
+
 /**
  * Does work in a transaction, and undoes all of it in a dry run: what would be refused is refused there, too.
  * @returns what the work resolved with
@@ -8,7 +11,6 @@ import type { Context } from './command.ts';
 export async function orDryRun<T>(
   { transact }: Pick<Context, 'transact'>,
   isDry: boolean,
-  deadlineMs: number,
   work: (sql: Sql) => Promise<T>,
 ): Promise<T> {
   const undone = new Error('dry run');
@@ -17,7 +19,7 @@ export async function orDryRun<T>(
     result = await work(sql);
     if (isDry) throw undone;
     return result;
-  }, deadlineMs);
+  }, DEADLINE_MS);
   return done.catch((error: unknown) => {
     if (error === undone) return result as T;
     throw error;

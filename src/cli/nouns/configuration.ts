@@ -6,8 +6,6 @@ import { orDryRun } from '../frame/dry-run.ts';
 import { inputName, readInput } from '../frame/files.ts';
 
 const MOST_BYTES = 16 * 1_048_576;
-/** Passwords take a third of a second each, and thousands of companies take minutes on a busy server. */
-const DEADLINE_MS = 3_600_000;
 
 export const configurationCommands: readonly Command[] = [
   command({
@@ -29,7 +27,7 @@ Secrets are references: "value: { env: NAME }" or "value: { file: PATH }".
         throw new Failure('the database is not at this version; run "tollgate migrate", then try again');
       }
       const { keyPrefix } = config;
-      const steps = await orDryRun({ transact }, dryRun, DEADLINE_MS, (sql) => apply(sql, file, { keyPrefix, env }));
+      const steps = await orDryRun({ transact }, dryRun, (sql) => apply(sql, file, { keyPrefix, env }));
       return { json: { dry_run: dryRun, steps }, text: stepsText(steps, dryRun) };
     },
   }),

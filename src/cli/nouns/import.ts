@@ -48,9 +48,6 @@ function show(lines: readonly ImportedLine[], dryRun: boolean): string {
   return `${listing(lines, columns, '', ['LINE'])}\n\n${sums}`;
 }
 
-/** Thousands of keys take minutes on a busy server. */
-const DEADLINE_MS = 3_600_000;
-
 export const litellmImportCommand = command({
   name: 'import litellm',
   summary: 'bring teams, keys, budgets, models and prices of a LiteLLM database',
@@ -74,7 +71,7 @@ What came once stays as it is here: a second run brings only what is new. .deplo
       throw new Failure(
         `${plan.unrated} budgets and prices there are in USD: give --usd-rate, what one USD is worth in EUR`,
       );
-    const { came, kept, left } = await orDryRun(context, dryRun, DEADLINE_MS, (sql) => importLitellm(sql, ACTOR, plan));
+    const { came, kept, left } = await orDryRun(context, dryRun, (sql) => importLitellm(sql, ACTOR, plan));
     const steps = came.map(({ done, what, settings, notes }) => {
       const set = differences({}, settings).map(({ member, to }) => `${member}: ${shown(to)}`);
       return { done, what, changes: [...set, ...notes] };

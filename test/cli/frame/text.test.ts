@@ -1,5 +1,5 @@
 import t from 'tap';
-import { card, fitted, instant, listing, minute, nowAndThen, table } from '../../../src/cli/frame/text.ts';
+import { card, fitted, instant, listing, minute, nowAndThen, plainly, table } from '../../../src/cli/frame/text.ts';
 
 t.test('a table is aligned, numbers to the right, without blanks at line ends', async (t) => {
   const text = table(
@@ -11,6 +11,16 @@ t.test('a table is aligned, numbers to the right, without blanks at line ends', 
     ['EUR'],
   );
   t.same(fitted(text).split('\n'), ['NAME         EUR  STATE', 'Ü           12.5  active', 'long name  0.001  -']);
+});
+
+t.test('a column can be called as its member is, and an instant has the zone in its heading', async (t) => {
+  const rows = [
+    { id: 7, cost_eur: '0.5', expires_at: new Date('2027-01-31T18:00:00Z') },
+    { id: 8, cost_eur: '12', expires_at: null },
+  ];
+  const text = fitted(listing(rows, plainly('id', 'cost_eur', 'expires_at'), '', ['COST EUR']));
+  const lines = ['ID  COST EUR  EXPIRES (UTC)', '7        0.5  2027-01-31 18:00', '8         12  -'];
+  t.same(text.split('\n'), lines);
 });
 
 t.test('columns are those of a terminal: two for an East Asian letter or an emoji, none for a mark', async (t) => {
