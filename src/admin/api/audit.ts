@@ -6,9 +6,6 @@ import { asOwnersSee, pageOfAudit } from '../../store/lists/audit.ts';
 import { type ApiCall, type ApiOperation, getList } from './frame/operation.ts';
 import * as resource from './frame/resources.ts';
 
-/** The filters of the log; days are those of the billing time zone. */
-type Query = Partial<Readonly<Record<'search' | 'subject' | 'actor' | 'from' | 'to', string>>>;
-
 const change = schema.object({
   id: { type: 'integer' },
   at: schema.instant,
@@ -26,6 +23,7 @@ const change = schema.object({
   after: { type: ['object', 'null'] },
 });
 
+/** Days of the filters are those of the billing time zone. */
 const LOG = {
   filters: {
     search: schema.text,
@@ -49,7 +47,11 @@ export const auditOperations: readonly ApiOperation[] = [
   }),
 ];
 
-async function changes(sql: Sql, { params, query }: ApiCall<never, Query>, { after, limit }: Range) {
+async function changes(
+  sql: Sql,
+  { params, query }: ApiCall<never, schema.Members<typeof LOG.filters, never>>,
+  { after, limit }: Range,
+) {
   const { company = null } = params;
   const { search = '', subject = null, actor = null, from = null, to = null } = query;
   const { rows, next } = await pageOfAudit(sql, {

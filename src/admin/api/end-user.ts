@@ -1,3 +1,4 @@
+import { SUMS } from '../../domain/reports/usage-change.ts';
 import * as schema from '../../domain/settings/schema.ts';
 import { eraseEndUser } from '../../operations/end-user.ts';
 import { findCompany } from '../../store/company/company.ts';
@@ -11,16 +12,11 @@ const person = {
   name: { ...schema.textOrNull, description: 'as calls give it; null: erased' },
   erased_at: schema.orNull(schema.instant),
 };
-const sums = {
-  requests: schema.count,
-  prompt_tokens: schema.count,
-  completion_tokens: schema.count,
-  cost_eur: schema.sum,
-};
+const { properties: sums } = SUMS;
 const MOST = 1000;
 const month = { ...schema.month, description: 'a month such as 2026-11; default: the present one' };
 const query = schema.object({ month }, []);
-type Query = { readonly month?: string };
+type Query = schema.Value<typeof query>;
 
 /** The people behind the keys of a company that name them. Whoever holds such a key can name anybody. */
 const endUsers = noun({
@@ -45,7 +41,7 @@ export const endUserOperations = [
     summary: 'Erase the name of a person behind a key. What the person cost stays; the same name again is somebody new',
     run: (sql, _call, company, id) => eraseEndUser(sql, id, company),
   }),
-  get<Query>('getUsageByEndUser', '/companies/{company}/usage-by-end-user', {
+  get('getUsageByEndUser', '/companies/{company}/usage-by-end-user', {
     summary: `What each person behind a key cost in a month: the ${MOST} with the highest cost`,
     action: 'end-user.read',
     query,
@@ -60,7 +56,7 @@ export const endUserOperations = [
       return { month: first.slice(0, 7), ...(await readUsageByEndUser(sql, id, first, MOST)) };
     },
   }),
-  get<Query>('getUsageOfEndUser', `${endUsers.one}/usage`, {
+  get('getUsageOfEndUser', `${endUsers.one}/usage`, {
     summary: 'What one person behind a key cost in a month, by day, model and key',
     action: 'end-user.read',
     query,

@@ -12,7 +12,7 @@ const CHOSEN = {
   state: schema.oneOf(['undelivered', 'dead'], 'undelivered: failed so far, or given up; dead: given up'),
 };
 
-type Chosen = { readonly [K in keyof typeof CHOSEN]?: schema.Value<(typeof CHOSEN)[K]> };
+type Chosen = schema.Members<typeof CHOSEN, never>;
 
 const replayed = schema.object({ events: { ...schema.count, description: 'how many are sent again' } });
 

@@ -1,12 +1,8 @@
 import { OVERVIEW, problemsOf } from '../../domain/reports/overview.ts';
 import * as schema from '../../domain/settings/schema.ts';
-import { readDetailedMargin } from '../../store/usage/margin.ts';
+import { MARGIN, readDetailedMargin } from '../../store/usage/margin.ts';
 import { readOverview } from '../../store/usage/overview.ts';
 import { type ApiOperation, get } from './frame/operation.ts';
-
-const sumOrNull = schema.orNull(schema.sum);
-
-const percent = { type: ['number', 'null'] };
 
 const status = schema.object({
   ok: { type: 'boolean', description: 'nothing is wrong; refused requests and budgets are not judged' },
@@ -15,46 +11,6 @@ const status = schema.object({
     'what is wrong and what to do about it, the worst first',
   ),
   ...OVERVIEW.properties,
-});
-
-const sums = {
-  requests: schema.count,
-  revenue_eur: schema.sum,
-  uncosted_eur: schema.sum,
-  cost_eur: sumOrNull,
-  margin_eur: sumOrNull,
-  margin_percent: percent,
-  cached_percent: { ...percent, description: "of the prompt tokens, from the upstream's cache, where it tells them" },
-  upstream: schema.orNull(
-    schema.object({
-      requests: { ...schema.count, description: 'calls of which the upstream told its own cost' },
-      revenue_eur: schema.sum,
-      costs: schema.array(schema.object({ currency: schema.string, cost: schema.string }), 'as told'),
-      cost_eur: { ...sumOrNull, description: 'null: a part is in a currency whose rate is not set' },
-      margin_eur: sumOrNull,
-      margin_percent: percent,
-    }),
-  ),
-};
-
-const ofModel = { model: schema.string };
-
-const ofCompany = { company_id: schema.id, company_name: schema.textOrNull };
-
-const margin = schema.object({
-  month: schema.day,
-  total: schema.object(sums),
-  by_model: schema.array(schema.object({ ...sums, ...ofModel })),
-  by_company: schema.array(schema.object({ ...sums, ...ofCompany })),
-  companies: { ...schema.count, description: 'how many have calls' },
-  lines: schema.array(schema.object({ ...sums, ...ofModel, ...ofCompany })),
-  without_cost: schema.array(schema.string, 'models with calls and no cost price'),
-  months: schema.array(schema.day),
-  told: {
-    ...schema.object({ cost: schema.boolean, cached: schema.boolean }),
-    description: 'whether upstreams told their own cost, and cached tokens, of any call',
-  },
-  upstream_currency: schema.object({ currency: schema.string, rate: schema.textOrNull }),
 });
 
 const MOST_COMPANIES = 100_000;
@@ -84,7 +40,7 @@ export const overviewOperations: readonly ApiOperation[] = [
       },
       [],
     ),
-    answer: margin,
+    answer: MARGIN,
     isLong: true,
     async run(sql, { query: { month, companies = USUAL_COMPANIES, lines }, services }) {
       const extent = { companies, lines: lines === 'true' };

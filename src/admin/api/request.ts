@@ -10,15 +10,6 @@ import { findRequest, pageOfRequests, type RequestCursor } from '../../store/usa
 import { type HoursGroup, readRequestHours } from '../../store/usage/request-hours.ts';
 import { type ApiCall, type ApiOperation, get, getList } from './frame/operation.ts';
 
-interface Filters {
-  readonly status?: string;
-  readonly model?: string;
-  readonly key?: string;
-  readonly endpoint?: string;
-  readonly from?: string;
-  readonly to?: string;
-}
-
 const filters = {
   status: schema.written(
     '^(success|refused|failed|left|[1-5]\\d\\d)$',
@@ -137,7 +128,11 @@ export const requestOperations: readonly ApiOperation[] = [
   }),
 ];
 
-async function requests(sql: Sql, { params, query }: ApiCall<never, Filters>, { after, limit }: Range) {
+async function requests(
+  sql: Sql,
+  { params, query }: ApiCall<never, schema.Members<typeof filters, never>>,
+  { after, limit }: Range,
+) {
   const { status = null, model = null, key = null, endpoint = null, from, to } = query;
   const { rows, next } = await pageOfRequests(sql, {
     model,

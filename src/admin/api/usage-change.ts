@@ -1,9 +1,9 @@
 import { addDays, type DayRange, readBefore, readRange } from '../../domain/reports/day-range.ts';
-import type { Schema } from '../../domain/settings/schema.ts';
+import { SUMS } from '../../domain/reports/usage-change.ts';
 import * as schema from '../../domain/settings/schema.ts';
 import { readAt } from '../../operations/problem.ts';
-import { readAllChange, readAllUsage } from '../../store/usage/all-usage.ts';
-import { readUsageChange } from '../../store/usage/change.ts';
+import { ALL_CHANGE, readAllChange, readAllUsage } from '../../store/usage/all-usage.ts';
+import { readUsageChange, USAGE_CHANGE } from '../../store/usage/change.ts';
 import type { Times } from '../../store/usage/cube.ts';
 import {
   ALL_GROUPS,
@@ -11,10 +11,10 @@ import {
   checkGroups,
   type Group,
   METRICS,
-  type Metric,
   readAllTable,
   readUsageTable,
   type TableQuery,
+  USAGE_TABLE,
 } from '../../store/usage/usage-table.ts';
 import { type ApiCall, type ApiOperation, get } from './frame/operation.ts';
 import { filtersOf, usageFilters } from './usage.ts';
@@ -22,11 +22,8 @@ import { filtersOf, usageFilters } from './usage.ts';
 /** Why usage changed, and usage by two groups, as the pages show them: days are those of the billing time zone. */
 
 type Days = Partial<DayRange>;
-
-interface TimesQuery extends Days {
-  readonly before_from?: string;
-  readonly before_to?: string;
-}
+type TimesQuery = Days & Partial<Readonly<Record<'before_from' | 'before_to', string>>>;
+type GridQuery = Days & Partial<Pick<TableQuery, 'rows' | 'columns' | 'metric'>>;
 
 const days = {
   from: { ...schema.day, description: 'the first day; default: seven days before the present one' },
@@ -43,61 +40,13 @@ const times = {
   before_to: { ...schema.day, description: 'the last day of the time before' },
 };
 
-const difference = { type: 'string', description: 'EUR as exact decimal text; negative: it became less' };
-
-const sums = schema.object({
-  requests: schema.count,
-  prompt_tokens: schema.count,
-  completion_tokens: schema.count,
-  cost_eur: schema.sum,
-});
-
-const parts = {
-  before: sums,
-  after: sums,
-  more_calls_eur: difference,
-  longer_calls_eur: difference,
-  more_cached_eur: {
-    ...difference,
-    description: 'another share of the prompt tokens is read from a cache, or written to it, where these have a price',
-  },
-  dearer_models_eur: difference,
-  changed_prices_eur: difference,
-  difference_eur: { ...difference, description: 'the sum of the five parts, to the last digit' },
-};
-
-const mover = { before_eur: schema.sum, after_eur: schema.sum, difference_eur: difference };
-
-const movers = (members: Readonly<Record<string, Schema>>) =>
-  schema.object({ count: schema.count, lines: schema.array(schema.object({ ...mover, ...members })) });
-
-const timeCosts = schema.array(
-  schema.object({ time: schema.oneOf(['before', 'after']), at: schema.day, cost_eur: schema.sum }),
-  'by day, or by month where one of the times is longer than 62 days',
-);
-
 const range = schema.object({ from: schema.day, to: schema.day });
-
-const explained = {
-  total: schema.object(parts),
-  by_model: schema.array(schema.object({ ...parts, model: schema.string }), 'those that changed most first'),
-  by_time: timeCosts,
-};
 
 const both = { before: range, after: range };
 
-const heading = schema.object({ value: schema.string, name: schema.textOrNull, total: schema.string });
+const { company_name, ...changed } = USAGE_CHANGE.properties;
 
-const grid = {
-  from: schema.day,
-  to: schema.day,
-  rows: schema.array(heading, 'the dearest first; days and months in order'),
-  columns: schema.array(heading),
-  cells: schema.array(schema.array(schema.string), 'by row and column, exact decimal text'),
-  other_rows: { ...schema.count, description: 'how many more there are' },
-  other_columns: schema.count,
-  total: schema.string,
-};
+const grid = { ...range.properties, ...USAGE_TABLE.properties };
 
 const gridQuery = <G extends Group>(groups: readonly G[]) => ({
   ...days,
@@ -105,12 +54,6 @@ const gridQuery = <G extends Group>(groups: readonly G[]) => ({
   columns: schema.oneOf(groups, 'another group than the rows'),
   metric: schema.oneOf(METRICS, 'default: cost_eur'),
 });
-
-interface GridQuery extends Days {
-  readonly rows?: Group;
-  readonly columns?: Group;
-  readonly metric?: Metric;
-}
 
 const MOST_MOVERS = 100;
 
@@ -126,11 +69,9 @@ export const usageChangeOperations: readonly ApiOperation[] = [
     query: schema.object({ ...times, ...usageFilters }, []),
     answer: schema.object({
       company_id: schema.id,
-      company_name: schema.string,
+      company_name,
       ...both,
-      ...explained,
-      by_key: movers({ id: schema.id, name: schema.textOrNull, prefix: schema.textOrNull }),
-      by_cost_center: movers({ cost_center: schema.string }),
+      ...changed,
     }),
     async run(sql, call) {
       const asked = timesOf(call);
@@ -146,7 +87,7 @@ export const usageChangeOperations: readonly ApiOperation[] = [
     summary: 'One figure of a company by two groups, such as cost by model and key',
     action: 'usage.read',
     query: schema.object({ ...gridQuery(COMPANY_GROUPS), ...usageFilters }, []),
-    answer: schema.object({ company_id: schema.id, company_name: schema.string, ...grid }),
+    answer: schema.object({ company_id: schema.id, company_name, ...grid }),
     async run(sql, call) {
       const company_id = call.params.company as string;
       const asked = gridOf(call, { rows: 'model', columns: 'key' });
@@ -160,8 +101,8 @@ export const usageChangeOperations: readonly ApiOperation[] = [
     answer: schema.object({
       from: schema.day,
       to: schema.day,
-      ...sums.properties,
-      by_model: schema.array(schema.object({ ...sums.properties, model: schema.string })),
+      ...SUMS.properties,
+      by_model: schema.array(schema.object({ ...SUMS.properties, model: schema.string })),
       by_company: {
         ...schema.object({
           count: schema.count,
@@ -180,14 +121,7 @@ export const usageChangeOperations: readonly ApiOperation[] = [
     summary: 'Why all companies together spent more or less than in a time before, and which companies',
     action: 'overview.read',
     query: schema.object({ ...times, model: schema.slug }, []),
-    answer: schema.object({
-      ...both,
-      ...explained,
-      by_company: {
-        ...schema.orNull(movers({ id: schema.id, name: schema.textOrNull })),
-        description: 'those that changed most first; null with a filter for a model',
-      },
-    }),
+    answer: schema.object({ ...both, ...ALL_CHANGE.properties }),
     async run(sql, call) {
       const asked = timesOf(call);
       return { ...asked, ...(await readAllChange(sql, asked, call.query.model ?? null, MOST_MOVERS)) };

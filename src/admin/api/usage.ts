@@ -1,5 +1,6 @@
 import { PLAIN_CSV, SPREADSHEET_NAMES, SPREADSHEETS } from '../../domain/documents/csv.ts';
 import { type DayRange, isMonth, readRange, wholeMonth } from '../../domain/reports/day-range.ts';
+import { SUMS } from '../../domain/reports/usage-change.ts';
 import type { Schema } from '../../domain/settings/schema.ts';
 import * as schema from '../../domain/settings/schema.ts';
 import { TOKEN_DETAILS } from '../../domain/usage.ts';
@@ -19,13 +20,8 @@ import { summaryOf } from '../../store/usage/summary.ts';
 import { EXPORT_MS } from '../page/download.ts';
 import { type ApiCall, type ApiOperation, get } from './frame/operation.ts';
 
-interface Query extends Partial<DayRange>, AskedFilters {
-  readonly month?: string;
-}
-
-const tokens = { requests: schema.count, prompt_tokens: schema.count, completion_tokens: schema.count };
-
-const sums = { ...tokens, cost_eur: schema.sum };
+const { properties: sums } = SUMS;
+const { cost_eur: _, ...tokens } = sums;
 
 const by = (members: Readonly<Record<string, Schema>>) => schema.array(schema.object({ ...members, ...sums }));
 
@@ -37,7 +33,7 @@ export const usageFilters = {
   cost_center: schema.written(`^[^${schema.CONTROL}]{0,128}$`, 'empty: calls that name none'),
 };
 
-export type AskedFilters = Partial<{ readonly [K in Exclude<keyof UsageFilters, 'keys'>]: string }>;
+export type AskedFilters = schema.Members<typeof usageFilters, never>;
 
 const query = schema.object(
   {
@@ -48,6 +44,8 @@ const query = schema.object(
   },
   [],
 );
+
+type Query = schema.Value<typeof query>;
 
 const exportQuery = schema.object(
   {
@@ -172,7 +170,7 @@ export const usageOperations: readonly ApiOperation[] = [
       return findCompany(sql, call.params.company as string);
     },
   }),
-  get<{ readonly month: string }>('exportFocus', '/companies/{company}/focus', {
+  get('exportFocus', '/companies/{company}/focus', {
     summary: `${FOCUS}: BilledCost adds up to its statement, or to what that would be now`,
     action: 'statement.read',
     query: schema.object({ month: schema.month }),
@@ -184,7 +182,7 @@ export const usageOperations: readonly ApiOperation[] = [
     },
     run: (sql, { params }) => findCompany(sql, params.company as string),
   }),
-  get<{ readonly month: string }>('exportAllFocus', '/focus', {
+  get('exportAllFocus', '/focus', {
     summary: `${FOCUS} of all companies`,
     action: 'feed.read',
     query: schema.object({ month: schema.month }),

@@ -1,4 +1,4 @@
-import type { Schema, Value } from '../settings/schema.ts';
+import type { Schema } from '../settings/schema.ts';
 import * as schema from '../settings/schema.ts';
 import { duration, NO_TENANT_ROLE } from '../wording/start-notice.ts';
 import { isRefusal, reasonOfCode } from './request-explanation.ts';
@@ -155,16 +155,16 @@ export const OVERVIEW = schema.object({
   changes: schema.array(schema.object({ at: instant, who: string, what: string })),
 });
 
-export type Overview = Value<typeof OVERVIEW>;
+export type Overview = schema.Value<typeof OVERVIEW>;
 export type Period = Overview['today'];
-export type NearBudget = Value<typeof nearBudget>;
-export type DaySpend = Value<typeof daySpend>;
-export type RequestDay = Value<typeof requestDay>;
-export type RefusedNow = Value<typeof refused>;
-export type LastDay = Value<typeof lastDay>;
-export type ModelHealth = Value<typeof modelHealth>;
-export type UntoldUsage = Value<typeof untoldUsage>;
-export type GatewayRow = Value<typeof gateway>;
+export type NearBudget = schema.Value<typeof nearBudget>;
+export type DaySpend = schema.Value<typeof daySpend>;
+export type RequestDay = schema.Value<typeof requestDay>;
+export type RefusedNow = schema.Value<typeof refused>;
+export type LastDay = schema.Value<typeof lastDay>;
+export type ModelHealth = schema.Value<typeof modelHealth>;
+export type UntoldUsage = schema.Value<typeof untoldUsage>;
+export type GatewayRow = schema.Value<typeof gateway>;
 
 /** What became of a request, as a picture tells it; "answered" has those whose client left, too. */
 export const FATES = ['answered', 402, 429, 403, 401, 'refused', 'failed'] as const;

@@ -1,4 +1,5 @@
 import { type CacheTokens, costOf, type Femto, formatEur, type Prices, parseEur } from '../money.ts';
+import * as schema from '../settings/schema.ts';
 import { sumUsage, type UsageSums } from '../usage.ts';
 
 /**
@@ -25,16 +26,32 @@ import { sumUsage, type UsageSums } from '../usage.ts';
  * without calls before has no length to compare, so all of it is dearer models; without any calls before, all is more calls.
  */
 
-/** EUR, exact decimal text; negative where it became less. */
-export interface ChangeParts {
-  readonly more_calls_eur: string;
-  readonly longer_calls_eur: string;
-  readonly more_cached_eur: string;
-  readonly dearer_models_eur: string;
-  readonly changed_prices_eur: string;
-  /** The sum of the five. */
-  readonly difference_eur: string;
-}
+/** The sums of some calls. */
+export const SUMS = schema.object({
+  requests: schema.count,
+  prompt_tokens: schema.count,
+  completion_tokens: schema.count,
+  cost_eur: schema.sum,
+});
+
+export const DIFFERENCE = schema.described(schema.string, 'EUR as exact decimal text; negative: it became less');
+
+/** Two times, and why they differ. */
+export const CHANGE = schema.object({
+  before: SUMS,
+  after: SUMS,
+  more_calls_eur: DIFFERENCE,
+  longer_calls_eur: DIFFERENCE,
+  more_cached_eur: schema.described(
+    DIFFERENCE,
+    'another share of the prompt tokens is read from a cache, or written to it, where these have a price',
+  ),
+  dearer_models_eur: DIFFERENCE,
+  changed_prices_eur: DIFFERENCE,
+  difference_eur: schema.described(DIFFERENCE, 'the sum of the five parts, to the last digit'),
+});
+export type ExplainedChange = schema.Value<typeof CHANGE>;
+export type ChangeParts = Omit<ExplainedChange, 'before' | 'after'>;
 
 /** What is compared: the calls of one model, of all that a price is for. */
 export interface ComparedModel {
@@ -44,12 +61,6 @@ export interface ComparedModel {
   readonly reference: Prices | null;
   /** Tokens of the cache; absent: no price asks for them. */
   readonly cache?: { readonly before: CacheTokens; readonly after: CacheTokens };
-}
-
-/** Two times, and why they differ. */
-export interface ExplainedChange extends ChangeParts {
-  readonly before: UsageSums;
-  readonly after: UsageSums;
 }
 
 export const NO_USAGE: UsageSums = { requests: 0, prompt_tokens: 0, completion_tokens: 0, cost_eur: '0' };

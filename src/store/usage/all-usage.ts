@@ -1,5 +1,5 @@
 import { type DayRange, intervalOf } from '../../domain/reports/day-range.ts';
-import type { ExplainedChange } from '../../domain/reports/usage-change.ts';
+import * as schema from '../../domain/settings/schema.ts';
 import type { UsageSums } from '../../domain/usage.ts';
 import { asksForCached } from '../company/price.ts';
 import type { Sql } from '../connection/pool.ts';
@@ -8,10 +8,10 @@ import {
   CACHED,
   cachedSums,
   compared,
+  EXPLAINED,
   explained,
   lastInstantOf,
-  type ModelChange,
-  type Movers,
+  movers,
   moversJson,
   readCached,
   type TimeCost,
@@ -76,13 +76,15 @@ export async function readAllUsage(
   return row.usage;
 }
 
-export interface AllChange {
-  readonly total: ExplainedChange;
-  readonly by_model: readonly ModelChange[];
-  readonly by_time: readonly TimeCost[];
-  /** null with a filter for a model: no sum has the days of companies by model. */
-  readonly by_company: Movers<{ readonly id: string; readonly name: string | null }> | null;
-}
+export const ALL_CHANGE = schema.object({
+  ...EXPLAINED,
+  // no sum has the days of companies by model
+  by_company: schema.described(
+    schema.orNull(movers({ id: schema.id, name: schema.textOrNull })),
+    'those that changed most first; null with a filter for a model',
+  ),
+});
+export type AllChange = schema.Value<typeof ALL_CHANGE>;
 
 const MOST_MOVERS = 20;
 

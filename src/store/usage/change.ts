@@ -3,54 +3,57 @@ import { unknownCompany } from '../../domain/refusal.ts';
 import { intervalOf } from '../../domain/reports/day-range.ts';
 import {
   addChanges,
+  CHANGE,
   type ChangeParts,
   type ComparedModel,
+  DIFFERENCE,
   type ExplainedChange,
   explainChange,
   NO_USAGE,
 } from '../../domain/reports/usage-change.ts';
 import { PRICE_NAMES } from '../../domain/settings/model.ts';
+import * as schema from '../../domain/settings/schema.ts';
 import type { UsageSums } from '../../domain/usage.ts';
 import { asksForCached } from '../company/price.ts';
 import { dayBegins } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
 import { type Cube, type Fragment, readCube, readMoves, SUMMED, type Times, type UsageFilters } from './cube.ts';
 
-/** The change of one model. */
-export type ModelChange = ExplainedChange & { readonly model: string };
+/** The cost of a day, or of a month where one of the ranges is longer than 62 days; of a month its first day. */
+const timeCost = schema.object({ time: schema.oneOf(['before', 'after']), at: schema.day, cost_eur: schema.sum });
 
-/** One of those whose cost changed most; EUR is exact decimal text. */
-export interface Mover {
-  readonly before_eur: string;
-  readonly after_eur: string;
-  readonly difference_eur: string;
+/** Why usage changed, of API calls without in-app chat. */
+export const EXPLAINED = {
+  total: CHANGE,
+  by_model: schema.array(
+    schema.object({ ...CHANGE.properties, model: schema.string }),
+    'those that changed most first',
+  ),
+  by_time: schema.array(timeCost, 'by day, or by month where one of the times is longer than 62 days'),
+};
+
+const mover = { before_eur: schema.sum, after_eur: schema.sum, difference_eur: DIFFERENCE };
+
+/** Lines whose cost changed, those that changed most first, and how many have changed: the lines are the first. */
+export function movers<P extends schema.Properties>(members: P) {
+  return schema.object({ count: schema.count, lines: schema.array(schema.object({ ...mover, ...members })) });
 }
 
-/** Lines whose cost changed, those that changed most first. */
+/** Name and prefix are null for a key that no longer exists. */
+export const USAGE_CHANGE = schema.object({
+  company_name: schema.string,
+  ...EXPLAINED,
+  by_key: movers({ id: schema.id, name: schema.textOrNull, prefix: schema.textOrNull }),
+  by_cost_center: movers({ cost_center: schema.string }),
+});
+
+export type UsageChange = schema.Value<typeof USAGE_CHANGE>;
+export type ModelChange = UsageChange['by_model'][number];
+export type TimeCost = schema.Value<typeof timeCost>;
+export type Mover = schema.Members<typeof mover, keyof typeof mover>;
 export interface Movers<T> {
-  /** How many have changed; `lines` are the first. */
   readonly count: number;
   readonly lines: readonly (Mover & T)[];
-}
-
-export interface UsageChange {
-  readonly company_name: string;
-  /** Of API calls, without in-app chat. */
-  readonly total: ExplainedChange;
-  /** Those whose cost changed most first. */
-  readonly by_model: readonly ModelChange[];
-  /** Name and prefix are null for a key that no longer exists. */
-  readonly by_key: Movers<{ readonly id: string; readonly name: string | null; readonly prefix: string | null }>;
-  readonly by_cost_center: Movers<{ readonly cost_center: string }>;
-  readonly by_time: readonly TimeCost[];
-}
-
-/** The cost of a day, or of a month where one of the ranges is longer than 62 days; of the time before or after. */
-export interface TimeCost {
-  readonly time: 'before' | 'after';
-  /** "2026-11-21"; of a month its first day. */
-  readonly at: string;
-  readonly cost_eur: string;
 }
 
 /** A sum of one model: of the time before (0) or after (1), and of a company with a price of its own. */

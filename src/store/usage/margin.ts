@@ -1,5 +1,6 @@
 import { wholeMonth } from '../../domain/reports/day-range.ts';
 import { PRICE_NAMES } from '../../domain/settings/model.ts';
+import * as schema from '../../domain/settings/schema.ts';
 import type { Sql } from '../connection/pool.ts';
 import { costFormula } from '../statement/cost.ts';
 import { CACHED } from './change.ts';
@@ -8,85 +9,78 @@ import { type Column, type Fragment, grouped, readCube, SUMMED, sumsOf } from '.
 
 /** The margin: what calls earned, what they cost by the operator's cost prices, and figures of upstreams beside it. For operators only. */
 
-/** Revenue and cost of some calls. EUR is exact decimal text; percent has one decimal. */
-export interface MarginSums {
-  readonly requests: number;
-  readonly revenue_eur: string;
-  /** The cost of the calls with a cost price; null where no call has one. */
-  readonly cost_eur: string | null;
-  /** Revenue of calls without a cost price, which are in neither cost nor margin. */
-  readonly uncosted_eur: string;
-  readonly margin_eur: string | null;
-  /** The margin in percent of the revenue of calls with a cost price; null when that is 0. */
-  readonly margin_percent: number | null;
-}
+const { count, day, id, string, sum, textOrNull } = schema;
+const sumOrNull = schema.orNull(sum);
+/** With one decimal. */
+const percent = schema.orNull<number>({ type: 'number' });
 
-export type ModelMargin = MarginSums & { readonly model: string };
+/** Revenue and cost of some calls. */
+const sums = schema.object({
+  requests: count,
+  revenue_eur: sum,
+  // revenue of calls without a cost price, which are in neither cost nor margin
+  uncosted_eur: sum,
+  // of the calls with a cost price; null where no call has one
+  cost_eur: sumOrNull,
+  margin_eur: sumOrNull,
+  // of the revenue of calls with a cost price; null when that is 0
+  margin_percent: percent,
+});
+/** What upstreams tell of them; null where they tell nothing. */
+const told = schema.object({
+  cached_percent: schema.described(percent, "of the prompt tokens, from the upstream's cache, where it tells them"),
+  upstream: schema.orNull(
+    schema.object({
+      requests: schema.described(count, 'calls of which the upstream told its own cost'),
+      revenue_eur: sum,
+      costs: schema.array(schema.object({ currency: string, cost: string }), 'as told'),
+      cost_eur: schema.described(sumOrNull, 'null: a part is in a currency whose rate is not set'),
+      margin_eur: sumOrNull,
+      margin_percent: percent,
+    }),
+  ),
+});
+const ofModel = { model: string };
 /** The name is null for a company that is gone. */
-export type CompanyMargin = MarginSums & { readonly company_id: string; readonly company_name: string | null };
+const ofCompany = { company_id: id, company_name: textOrNull };
+const all = { ...sums.properties, ...told.properties };
 
-/** A month of all companies, the highest revenue first. */
-export interface MarginMonth {
-  /** "2026-11-01". */
-  readonly month: string;
+/** A month of all companies, the highest revenue first, as administration over HTTP answers. */
+export const MARGIN = schema.object({
+  month: day,
+  total: schema.object(all),
+  by_model: schema.array(schema.object({ ...all, ...ofModel })),
+  by_company: schema.array(schema.object({ ...all, ...ofCompany })),
+  companies: schema.described(count, 'how many have calls'),
+  lines: schema.array(schema.object({ ...all, ...ofModel, ...ofCompany })),
+  without_cost: schema.array(string, 'models with calls and no cost price'),
+  // with API calls, and the requested and the present month; newest first
+  months: schema.array(day),
+  told: schema.described(
+    schema.object({ cost: schema.boolean, cached: schema.boolean }),
+    'whether upstreams told their own cost, and cached tokens, of any call',
+  ),
+  // the rate is the EUR that one unit is worth; null: not known
+  upstream_currency: schema.object({ currency: string, rate: textOrNull }),
+});
+
+export type MarginSums = schema.Value<typeof sums>;
+export type ToldSums = schema.Value<typeof told>;
+export type DetailedMargin = schema.Value<typeof MARGIN>;
+export type DetailedModel = DetailedMargin['by_model'][number];
+export type DetailedCompany = DetailedMargin['by_company'][number];
+/** A margin without the figures of upstreams. */
+interface MarginMonth extends Pick<DetailedMargin, 'month' | 'companies' | 'without_cost' | 'months'> {
   readonly total: MarginSums;
-  readonly by_model: readonly ModelMargin[];
-  readonly by_company: readonly CompanyMargin[];
-  /** How many companies have calls. */
-  readonly companies: number;
-  readonly lines: readonly (ModelMargin & CompanyMargin)[];
-  /** Models with calls that have no cost price. */
-  readonly without_cost: readonly string[];
-  /** Months with API calls, and the requested and the present month; newest first. */
-  readonly months: readonly string[];
-}
-
-/** The currency of the upstream's own cost, and its rate. */
-interface UpstreamCurrency {
-  /** "USD". */
-  readonly currency: string;
-  /** EUR for one unit, exact decimal text; null: not known. */
-  readonly rate: string | null;
-}
-
-/** EUR and other amounts are exact decimal text; percent has one decimal. */
-export interface ToldSums {
-  /** Percent of prompt tokens that were cached, in calls that tell cached tokens; null where none does. */
-  readonly cached_percent: number | null;
-  /** The upstream's own cost; null where it told none. */
-  readonly upstream: UpstreamSums | null;
-}
-
-interface UpstreamSums {
-  /** Calls whose cost the upstream told, and their cost to the companies. */
-  readonly requests: number;
-  readonly revenue_eur: string;
-  /** As told, by currency. */
-  readonly costs: readonly { readonly currency: string; readonly cost: string }[];
-  /** null: a part of it is in a currency without a rate. */
-  readonly cost_eur: string | null;
-  readonly margin_eur: string | null;
-  readonly margin_percent: number | null;
-}
-
-export type DetailedModel = ModelMargin & ToldSums;
-export type DetailedCompany = CompanyMargin & ToldSums;
-
-/** A margin with the figures of upstreams. */
-export interface DetailedMargin extends Omit<MarginMonth, 'total' | 'by_model' | 'by_company' | 'lines'> {
-  readonly total: MarginSums & ToldSums;
-  readonly by_model: readonly DetailedModel[];
-  readonly by_company: readonly DetailedCompany[];
-  readonly lines: readonly (DetailedModel & DetailedCompany)[];
-  /** Whether there is an upstream's cost, and a cached share, of any call. */
-  readonly told: { readonly cost: boolean; readonly cached: boolean };
-  readonly upstream_currency: UpstreamCurrency;
+  readonly by_model: readonly Omit<DetailedModel, keyof ToldSums>[];
+  readonly by_company: readonly Omit<DetailedCompany, keyof ToldSums>[];
+  readonly lines: readonly Omit<DetailedMargin['lines'][number], keyof ToldSums>[];
 }
 
 const NOTHING: ToldSums = { cached_percent: null, upstream: null };
 
 /** "1.5 USD"; "2 CHF + 1.5 USD" where the currency changed. */
-export function costsText({ costs }: UpstreamSums): string {
+export function costsText({ costs }: NonNullable<ToldSums['upstream']>): string {
   return costs.map(({ currency, cost }) => `${cost} ${currency}`).join(' + ');
 }
 
@@ -102,7 +96,7 @@ interface Row extends ToldSums {
 export async function readDetailedMargin(
   sql: Sql,
   month: string | null,
-  worth: UpstreamCurrency,
+  worth: DetailedMargin['upstream_currency'],
   extent?: MarginExtent,
 ): Promise<DetailedMargin> {
   const margin = await readMargin(sql, month, extent);

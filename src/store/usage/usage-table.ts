@@ -1,6 +1,7 @@
 import { FieldError } from '../../domain/field.ts';
 import { refusal, unknownCompany } from '../../domain/refusal.ts';
 import { type DayRange, intervalOf } from '../../domain/reports/day-range.ts';
+import * as schema from '../../domain/settings/schema.ts';
 import type { Sql } from '../connection/pool.ts';
 import { upToNow } from './company-usage.ts';
 import { type Column, type Cube, type Fragment, NO_FILTERS, readCube, type UsageFilters } from './cube.ts';
@@ -34,25 +35,21 @@ export interface OverTime {
   readonly n: string;
 }
 
-/** A line or a column: its value is a slug, an id, a name, a day or a month. */
-export interface Heading {
-  readonly value: string;
-  /** Of a company or key; null for one that no longer exists. */
-  readonly name: string | null;
-  /** Exact decimal text. */
-  readonly total: string;
-}
+/** A line or a column: its value is a slug, an id, a name, a day or a month. The name is null for a company or key that no longer exists. */
+const heading = schema.object({ value: schema.string, name: schema.textOrNull, total: schema.string });
 
-export interface UsageTable {
-  /** By cost, the highest first, also where another figure is shown; days and months in order. */
-  readonly rows: readonly Heading[];
-  readonly columns: readonly Heading[];
-  /** By row and column; exact decimal text. */
-  readonly cells: readonly (readonly string[])[];
-  /** How many more there are. */
-  readonly other_rows: number;
-  readonly other_columns: number;
-  readonly total: string;
+export const USAGE_TABLE = schema.object({
+  // by cost also where another figure is shown
+  rows: schema.array(heading, 'the dearest first; days and months in order'),
+  columns: schema.array(heading),
+  cells: schema.array(schema.array(schema.string), 'by row and column, exact decimal text'),
+  other_rows: schema.described(schema.count, 'how many more there are'),
+  other_columns: schema.count,
+  total: schema.string,
+});
+
+export type Heading = schema.Value<typeof heading>;
+export interface UsageTable extends schema.Value<typeof USAGE_TABLE> {
   /** Where the question asks for it, in order of time. */
   readonly over?: readonly OverTime[];
 }
