@@ -1,8 +1,9 @@
 import type { Moment } from '../../domain/price.ts';
-import { throwConflict, throwNotFound, unknownCompany } from '../../domain/refusal.ts';
+import { throwNotFound, unknownCompany } from '../../domain/refusal.ts';
 import { explaining } from '../connection/errors.ts';
 import type { Sql } from '../connection/pool.ts';
-import { type DatedPrice, instantOf } from './price.ts';
+import { rowsIn } from '../connection/rows.ts';
+import { type DatedPrice, instantOf, throwBegun } from './price.ts';
 
 /** A factor on the prices of a company since an instant. The tenant role may not read all of it. */
 export interface PriceFactorRow {
@@ -17,11 +18,16 @@ export interface PriceFactorRow {
   readonly begun: boolean;
 }
 
+const ROWS = rowsIn<PriceFactorRow>({
+  table: 'company_price_factors',
+  noun: 'price',
+  columns: (sql) => sql`id, company_id, valid_from, trim_scale(factor)::text as factor, changed_by, created_at,
+    valid_from <= clock_timestamp() as begun`,
+});
+
 /** All factors of a company, the latest first; none: always 1. */
-export async function factorHistory(sql: Sql, company: string): Promise<PriceFactorRow[]> {
-  return sql<
-    PriceFactorRow[]
-  >`${factors(sql, sql`company_price_factors`)} where company_id = ${company} order by valid_from desc`;
+export function factorHistory(sql: Sql, company: string): Promise<PriceFactorRow[]> {
+  return ROWS.list(sql, sql`where company_id = ${company} order by valid_from desc`);
 }
 
 /** All factors to come of all companies, in the order of their dates. */
@@ -42,16 +48,14 @@ export async function datedFactor(sql: Sql, company: string | null, from: Moment
 }
 
 /** Lets a factor begin at a date, in place of one that was to begin at the same instant. @throws RefusedChange */
-export async function insertFactor(sql: Sql, company: string, factor: string, from: Moment): Promise<PriceFactorRow> {
-  const [row] = await explaining(
-    sql<PriceFactorRow[]>`
-      with changed as (
-        insert into company_price_factors (company_id, valid_from, factor) values (${company}, ${instantOf(sql, from)}, ${factor})
-        on conflict (company_id, valid_from) do update set factor = excluded.factor returning *)
-      ${factors(sql, sql`changed`)}`,
-    { price_factor_begun: tooLate, price_factor_company: () => unknownCompany(company) },
+export function insertFactor(sql: Sql, company: string, factor: string, from: Moment): Promise<PriceFactorRow> {
+  return ROWS.insert(
+    sql,
+    sql`(company_id, valid_from, factor) values (${company}, ${instantOf(sql, from)}, ${factor})
+      on conflict (company_id, valid_from) do update set factor = excluded.factor`,
+    company,
+    { ...BEGUN, price_factor_company: () => unknownCompany(company) },
   );
-  return row as PriceFactorRow;
 }
 
 /** @throws RefusedChange not_found, or conflict when it has begun */
@@ -64,25 +68,13 @@ export async function deleteFactor(
     'id' in which ? sql`id = ${which.id}` : sql`date_trunc('milliseconds', valid_from) = ${instantOf(sql, which.from)}`;
   const [row] = await explaining(
     sql<PriceFactorRow[]>`
-      with gone as (delete from company_price_factors where company_id = ${company} and ${named} returning *)
-      ${factors(sql, sql`gone`)}`,
-    { price_factor_begun: tooLate },
+      delete from company_price_factors where company_id = ${company} and ${named} returning ${ROWS.columns(sql)}`,
+    BEGUN,
   );
   return row ?? throwNotFound('price', 'There is no such price factor to come.');
 }
 
-function tooLate(): never {
-  throwConflict(
-    'price',
-    'A price factor begins five seconds from now or later, and one that has begun cannot be changed or withdrawn.',
-  );
-}
-
-/** The PriceFactorRows of a table. */
-function factors(sql: Sql, table: ReturnType<typeof instantOf>) {
-  return sql`select id, company_id, valid_from, trim_scale(factor)::text as factor, changed_by, created_at,
-    valid_from <= clock_timestamp() as begun from ${table}`;
-}
+const BEGUN = { price_factor_begun: () => throwBegun('A price factor') };
 
 /** What API calls cost, and the factor that was in their prices. */
 export interface FactoredCost {

@@ -6,6 +6,7 @@ import type { Range } from '../connection/cursor.ts';
 import { explaining } from '../connection/errors.ts';
 import { dayBegins, nilId } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
+import { rowsIn } from '../connection/rows.ts';
 import { type ModelName, unknownModel } from './model.ts';
 
 /** Prices; null, all of them: there was no such model; null, those of the cache: the input price. */
@@ -40,15 +41,26 @@ export type NewPrice = ModelName & { readonly from: Moment } & {
   readonly [K in PriceName]?: string | null | undefined;
 };
 
+const ROWS = rowsIn<PriceRow>({
+  table: 'model_prices',
+  noun: 'price',
+  columns: (
+    sql,
+  ) => sql`id, slug, company_id, (select name from companies c where c.id = model_prices.company_id) as company_name,
+    valid_from, ${settingColumns(sql, PRICES)}, changed_by, created_at, valid_from <= clock_timestamp() as begun`,
+  missing: noComingPrice,
+});
+
 /**
  * All prices of a slug, the latest first: those of the shared model, and of companies' own.
  * @param company only the shared model and that company's own; null: all
  */
-export async function priceHistory(sql: Sql, slug: string, company: string | null = null): Promise<PriceRow[]> {
-  return sql<PriceRow[]>`
-    ${prices(sql, sql`model_prices`)}
-    where p.slug = ${slug} and (${company}::uuid is null or p.company_id is null or p.company_id = ${company})
-    order by valid_from desc, p.company_id nulls first`;
+export function priceHistory(sql: Sql, slug: string, company: string | null = null): Promise<PriceRow[]> {
+  return ROWS.list(
+    sql,
+    sql`where slug = ${slug} and (${company}::uuid is null or company_id is null or company_id = ${company})
+      order by valid_from desc, company_id nulls first`,
+  );
 }
 
 /**
@@ -62,18 +74,18 @@ export async function pricesOfModel(
   { after, limit }: Range,
 ): Promise<PriceRow[]> {
   const before = after === null ? null : await findPrice(sql, { slug, company_id: company }, after);
-  return sql<PriceRow[]>`
-    ${prices(sql, sql`model_prices`)}
-    where p.slug = ${slug} and p.company_id is not distinct from ${company}
+  return ROWS.list(
+    sql,
+    sql`where slug = ${slug} and company_id is not distinct from ${company}
       and (${before?.id ?? null}::uuid is null or valid_from < (select valid_from from model_prices where id = ${before?.id ?? null}))
-    order by valid_from desc limit ${limit}`;
+      order by valid_from desc limit ${limit}`,
+  );
 }
 
 /** A price of a model. @throws RefusedChange not_found */
 export async function findPrice(sql: Sql, { slug, company_id: company }: ModelName, id: string): Promise<PriceRow> {
-  const [row] = await sql<PriceRow[]>`
-    ${prices(sql, sql`model_prices`)}
-    where p.id = ${id} and p.slug = ${slug} and p.company_id is not distinct from ${company}`;
+  const of = sql`where id = ${id} and slug = ${slug} and company_id is not distinct from ${company}`;
+  const [row] = await ROWS.list(sql, of);
   return row ?? throwNotFound('price');
 }
 
@@ -163,44 +175,39 @@ export async function asksForCached(sql: Sql): Promise<boolean> {
 export async function insertPrice(sql: Sql, price: NewPrice): Promise<PriceRow> {
   const { slug, company_id: company } = price;
   const each = (of: (name: PriceName) => ReturnType<typeof instantOf>) => PRICE_NAMES.map((name) => sql`, ${of(name)}`);
-  const [row] = await explaining(
-    sql<PriceRow[]>`
-      with changed as (
-        insert into model_prices (slug, company_id, valid_from ${each((name) => sql`${sql(name)}`)})
-        select slug, company_id, start ${each((name) => (price[name] === undefined ? sql`before.${sql(name)}` : sql`${price[name]}::numeric`))}
-        from (select m.slug, m.company_id, ${instantOf(sql, price.from)} as start from models m
-          where m.slug = ${slug} and m.company_id is not distinct from ${company}) as model
-        left join lateral (select ${sql(PRICE_NAMES)} from model_prices p
-          where p.slug = model.slug and p.company_id is not distinct from model.company_id and p.valid_from < start
-          order by valid_from desc limit 1) as before on true
-        on conflict (slug, coalesce(company_id, ${nilId(sql)}), valid_from)
-        do update set valid_from = excluded.valid_from ${each((name) => sql`${sql(name)} = excluded.${sql(name)}`)}
-        returning *)
-      ${prices(sql, sql`changed`)}`,
-    { model_prices_begun: tooLate },
+  const row: PriceRow | undefined = await ROWS.insert(
+    sql,
+    sql`(slug, company_id, valid_from ${each((name) => sql`${sql(name)}`)})
+      select slug, company_id, start ${each((name) => (price[name] === undefined ? sql`before.${sql(name)}` : sql`${price[name]}::numeric`))}
+      from (select m.slug, m.company_id, ${instantOf(sql, price.from)} as start from models m
+        where m.slug = ${slug} and m.company_id is not distinct from ${company}) as model
+      left join lateral (select ${sql(PRICE_NAMES)} from model_prices p
+        where p.slug = model.slug and p.company_id is not distinct from model.company_id and p.valid_from < start
+        order by valid_from desc limit 1) as before on true
+      on conflict (slug, coalesce(company_id, ${nilId(sql)}), valid_from)
+      do update set valid_from = excluded.valid_from ${each((name) => sql`${sql(name)} = excluded.${sql(name)}`)}`,
+    company,
+    BEGUN,
   );
   return row ?? unknownModel(price);
 }
 
 /** @throws RefusedChange not_found, or conflict when it has begun */
-export async function deletePrice(sql: Sql, id: string): Promise<PriceRow> {
-  const [row] = await explaining(
-    sql<PriceRow[]>`
-      with gone as (delete from model_prices where id = ${id} returning *)
-      ${prices(sql, sql`gone`)}`,
-    { model_prices_begun: tooLate },
-  );
-  return row ?? noComingPrice();
+export function deletePrice(sql: Sql, id: string): Promise<PriceRow> {
+  return explaining(ROWS.remove(sql, id), BEGUN);
 }
 
 export function noComingPrice(): never {
   throwNotFound('price', 'There is no such price to come.');
 }
 
-function tooLate(): never {
+const BEGUN = { model_prices_begun: () => throwBegun('A price') };
+
+/** @param what begins at a date */
+export function throwBegun(what: string): never {
   throwConflict(
     'price',
-    'A price begins five seconds from now or later, and one that has begun cannot be changed or withdrawn.',
+    `${what} begins five seconds from now or later, and one that has begun cannot be changed or withdrawn.`,
   );
 }
 
@@ -208,12 +215,4 @@ function tooLate(): never {
 export function instantOf(sql: Sql, moment: Moment, days = 0) {
   if ('at' in moment) return sql`${moment.at}::timestamptz`;
   return sql`(select ${sql.unsafe(dayBegins('day'))} from (select ${moment.day}::date + ${days}::integer as day) as asked)`;
-}
-
-/** The PriceRows of a table. */
-function prices(sql: Sql, table: ReturnType<typeof instantOf>) {
-  return sql`
-    select p.id, p.slug, p.company_id, c.name as company_name, p.valid_from, ${settingColumns(sql, PRICES)},
-      p.changed_by, p.created_at, p.valid_from <= clock_timestamp() as begun
-    from ${table} p left join companies c on c.id = p.company_id`;
 }
