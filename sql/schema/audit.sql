@@ -135,23 +135,19 @@ create trigger audit_truncate after truncate on model_cost_prices for each state
 
 -- The log is append-only. There is one way through: an erasure of persons (erasure.sql), which leaves an entry of its own,
 -- and reaches only who changed something and what the row held.
-create function refuse_audit_change() returns trigger language plpgsql set search_path from current as $$
-begin
-  raise exception 'audit_log is append-only' using errcode = 'restrict_violation';
-end $$;
 create function refuse_audit_update() returns trigger language plpgsql security definer set search_path from current as $$
 begin
   if not is_erasing() then raise exception 'audit_log is append-only' using errcode = 'restrict_violation'; end if;
   return null;
 end $$;
 create trigger append_only before delete or truncate on audit_log
-  for each statement execute function refuse_audit_change();
+  for each statement execute function refuse_change();
 create trigger append_only_update before update on audit_log
   for each statement execute function refuse_audit_update();
 create trigger append_only_facts before update on audit_log for each row
   when ((old.id, old.at, old.db_role, old.action, old.subject, old.subject_id, old.company_id)
     is distinct from (new.id, new.at, new.db_role, new.action, new.subject, new.subject_id, new.company_id))
-  execute function refuse_audit_change();
+  execute function refuse_change();
 
 -- Addresses of all who are or were people of a company, and its tokens, as the audit log names them.
 create function people_ever(company uuid) returns setof text language sql stable set search_path from current as $$

@@ -53,11 +53,6 @@ comment on column api_usage.price_cache_read is 'of cached_tokens. Null, like pr
 comment on column api_usage.end_user_id is 'the person behind the key, of end_users; null: none was named, or the key does not take names';
 create index api_usage_company on api_usage (company_id, occurred_at);
 
-create function refuse_ledger_change() returns trigger language plpgsql as $$
-begin
-  raise exception 'api_usage is append-only' using errcode = 'restrict_violation';
-end $$;
-
 -- Usage records the ledger refused: kept whole, with the reason, for the operator to mend. One that comes a second time,
 -- as a replay does, is set aside once.
 create table api_usage_set_aside (
@@ -68,30 +63,17 @@ create table api_usage_set_aside (
 );
 create unique index api_usage_set_aside_once on api_usage_set_aside (md5(record));
 
--- What identifies a row to the last digit; 16 bytes. An instant as seconds: its text would depend on the session's time
--- zone. Rows without a cost centre, prices of cached input or an end user keep the digests that they had before there were any.
+-- What identifies a row to the last digit; 16 bytes. An instant as seconds: its text would depend on the session's time zone.
 -- From columns, because servers that hold the rows compute it too, where the type of the table is another.
 create function usage_digest(billing_month date, request_id uuid, company_id uuid, api_key_id uuid, model_slug text,
   upstream_model text, endpoint text, prompt_tokens bigint, completion_tokens bigint, cost_eur numeric, price_input numeric,
   price_output numeric, usage_source text, outcome text, occurred_at timestamptz, cost_center text, price_cache_read numeric,
   price_cache_write numeric, cached_tokens bigint, cache_write_tokens bigint, end_user_id uuid)
 returns bytea language sql stable as $$
-  select substr(sha256(convert_to(case
-  when end_user_id is not null then json_build_array(
+  select substr(sha256(convert_to(json_build_array(
     billing_month, request_id, company_id, api_key_id, model_slug, upstream_model, endpoint, prompt_tokens, completion_tokens,
     cost_eur, price_input, price_output, usage_source, outcome, extract(epoch from occurred_at), cost_center,
-    price_cache_read, price_cache_write, cached_tokens, cache_write_tokens, end_user_id)
-  when price_cache_read is not null or price_cache_write is not null then json_build_array(
-    billing_month, request_id, company_id, api_key_id, model_slug, upstream_model, endpoint, prompt_tokens, completion_tokens,
-    cost_eur, price_input, price_output, usage_source, outcome, extract(epoch from occurred_at), cost_center,
-    price_cache_read, price_cache_write, cached_tokens, cache_write_tokens)
-  when cost_center = '' then json_build_array(
-    billing_month, request_id, company_id, api_key_id, model_slug, upstream_model, endpoint, prompt_tokens, completion_tokens,
-    cost_eur, price_input, price_output, usage_source, outcome, extract(epoch from occurred_at))
-  else json_build_array(
-    billing_month, request_id, company_id, api_key_id, model_slug, upstream_model, endpoint, prompt_tokens, completion_tokens,
-    cost_eur, price_input, price_output, usage_source, outcome, extract(epoch from occurred_at), cost_center)
-  end::text, 'UTF8')), 1, 16)
+    price_cache_read, price_cache_write, cached_tokens, cache_write_tokens, end_user_id)::text, 'UTF8')), 1, 16)
 $$;
 
 -- Creates the partitions of the months [from_month, from_month + months). Safe to run by many at once; a month whose rows
@@ -112,7 +94,7 @@ begin
     execute format('create trigger count_usage after insert on %I referencing new table as added for each statement execute function count_api_usage()', part);
     execute format('create trigger count_usage_details after insert on %I referencing new table as added for each statement execute function count_usage_details()', part);
     execute format('create trigger count_usage_end_users after insert on %I referencing new table as added for each statement execute function count_usage_end_users()', part);
-    execute format('create trigger append_only before update or delete or truncate on %I for each statement execute function refuse_ledger_change()', part);
+    execute format('create trigger append_only before update or delete or truncate on %I for each statement execute function refuse_change()', part);
   end loop;
 end $$;
 
@@ -129,12 +111,8 @@ comment on table upstream_costs is 'what the upstream told that a call of api_us
 comment on column upstream_costs.cost is 'as told: nothing is converted or rounded';
 comment on column upstream_costs.currency is 'UPSTREAM_CURRENCY of the gateway that booked the call';
 
-create function refuse_upstream_cost_change() returns trigger language plpgsql as $$
-begin
-  raise exception 'upstream_costs is append-only' using errcode = 'restrict_violation';
-end $$;
 create trigger append_only before update or delete or truncate on upstream_costs
-  for each statement execute function refuse_upstream_cost_change();
+  for each statement execute function refuse_change();
 
 create table chat_usage (
   id          uuid primary key default gen_random_uuid(),

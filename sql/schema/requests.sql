@@ -68,7 +68,7 @@ comment on table request_hours is 'request_trail summed by hour in UTC; kept lon
 comment on column request_hours.refused is 'answered with 4xx';
 comment on column request_hours.failed is 'answered with 5xx, or with a stream that broke';
 comment on column request_hours.upstream_failed is 'requests that the upstream failed: not those that it refused because of what the caller sent';
-comment on column request_hours.reasons is 'how many requests got each error code: {"insufficient_quota": 345}; hours written by earlier versions do not have it';
+comment on column request_hours.reasons is 'how many requests got each error code: {"insufficient_quota": 345}';
 comment on column request_hours.duration_buckets is 'served requests by duration, up to 5, 10, 20, 50, 100, 200, 300, 500, 750, 1000, 1500, 2000, 3000, 5000, 7500, 10000, 15000, 20000, 30000, 60000, 120000, 300000 ms, and longer';
 comment on column request_hours.added_buckets is 'the same by the time the gateway added, up to 50, 100, 150, 200, 300, 500, 1000, 2000, 5000, 10000, 25000, 100000, 500000, 2000000 µs, and longer';
 

@@ -26,12 +26,8 @@ comment on column ledger_seals.previous is 'digest of the same writer''s seal be
 alter table ledger_seals alter column request_ids set storage external; -- random bytes do not compress
 alter table ledger_seals alter column row_digests set storage external;
 
-create function refuse_seal_change() returns trigger language plpgsql as $$
-begin
-  raise exception 'ledger_seals is append-only' using errcode = 'restrict_violation';
-end $$;
 create trigger append_only before update or delete or truncate on ledger_seals
-  for each statement execute function refuse_seal_change();
+  for each statement execute function refuse_change();
 
 create function seal_digest(seal ledger_seals) returns bytea language sql stable as $$
   select sha256(seal.previous || seal.row_digests || convert_to(json_build_array(
@@ -78,7 +74,7 @@ begin
       select r.billing_month, r.request_id, r.company_id, r.api_key_id, r.model_slug, r.upstream_model, r.endpoint,
         r.prompt_tokens, r.completion_tokens, r.cost_eur, r.price_input, r.price_output, r.price_cache_read, r.price_cache_write,
         r.usage_source, r.outcome, r.occurred_at,
-        coalesce(r.cost_center, ''), -- gateways of before and most calls name none
+        coalesce(r.cost_center, ''), -- most calls name none
         r.cached_tokens, r.cache_write_tokens, r.audio_prompt_tokens, r.reasoning_tokens, r.audio_completion_tokens,
         r.end_user_id
       from json_to_recordset(records) as r (billing_month date, request_id uuid, company_id uuid,

@@ -367,7 +367,7 @@ create trigger count_usage_details after insert on api_usage
 create trigger count_usage_end_users after insert on api_usage
   referencing new table as added for each statement execute function count_usage_end_users();
 create trigger append_only before update or delete or truncate on api_usage
-  for each statement execute function refuse_ledger_change();
+  for each statement execute function refuse_change();
 create table api_usage_default partition of api_usage default;
 create trigger count_usage after insert on api_usage_default
   referencing new table as added for each statement execute function count_api_usage();
@@ -376,7 +376,7 @@ create trigger count_usage_details after insert on api_usage_default
 create trigger count_usage_end_users after insert on api_usage_default
   referencing new table as added for each statement execute function count_usage_end_users();
 create trigger append_only before update or delete or truncate on api_usage_default
-  for each statement execute function refuse_ledger_change();
+  for each statement execute function refuse_change();
 select ensure_api_usage_partitions(date_trunc('month', now() - interval '1 month')::date, 15);
 
 -- Sums of upstream_costs, with what the same calls cost the companies.

@@ -121,7 +121,7 @@ async function tell(
             and (f.thresholds && p.percents::text[] or p.forecast and ${FORECAST} = any (f.thresholds))
         union select 'email', o.email from unnest(${email ? [...operators] : []}::text[]) as o (email)
           where f.kind like 'budget.%' and f.thresholds && ${[...STANDARD_PERCENTS.map(String), FORECAST]}::text[]) as r
-      on conflict do nothing -- a gateway of the version before wrote it
+      on conflict do nothing -- a replay wrote it
       returning channel
     )
     select (select count(*)::integer from told) as told, (

@@ -73,7 +73,7 @@ export async function whyWait(sql: Sql, month: string): Promise<string | null> {
 /**
  * Refuses a month out of order, because statements are numbered as months are closed, for good: while an earlier month
  * with calls is open, and a month without open calls before one that is closed. Calls that came for an earlier month
- * only after a later one was closed still get a statement, as do those left open by a version without this rule.
+ * only after a later one was closed still get a statement.
  * @param month its first day
  * @throws RefusedChange conflict, which names what to close first
  */

@@ -28,8 +28,6 @@ export function costFormula(priceOf: (part: CostPart) => string): string {
 
 /** Tokens and price of each part of the cost of a row. */
 export const CHARGED = quantities((part) => `price_${part}`);
-/** What the row of a call was charged. */
-export const COST_FORMULA = costFormula((part) => `price_${part}`);
 
 /** Whether a row has a price of cached input. */
 export const HAS_CACHE_PRICE = '(price_cache_read is not null or price_cache_write is not null)';

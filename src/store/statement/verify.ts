@@ -192,7 +192,7 @@ export interface SealCheck extends Found<Finding> {
   readonly seals: number;
   /** Rows covered by a seal. */
   readonly rows: number;
-  /** Rows covered by none: written by another program, or before there were seals. */
+  /** Rows covered by none: written by another program. */
   readonly unsealed: number;
 }
 

@@ -65,7 +65,7 @@ export interface ListedSession {
   readonly created_at: Date;
   /** To the minute. */
   readonly last_seen_at: Date;
-  /** In words; null: of before it was kept, or of no browser that is known. */
+  /** In words; null: of no browser that is known. */
   readonly browser: string | null;
   readonly second_factor: SecondFactor | null;
   /** The one that asks. */

@@ -178,7 +178,7 @@ export function ownersOf(sql: Sql, companies: ReturnType<Sql>) {
 /** One of the people of a company. */
 export interface CompanyUserRow extends UserRow {
   readonly role: CompanyRole;
-  /** null: never, or before it was recorded. */
+  /** null: never. */
   readonly last_sign_in_at: Date | null;
 }
 

@@ -318,9 +318,6 @@ const WITHOUT_PATH = [
     'new_pseudonym',
     'note_end_user_erasure',
   'refuse_change',
-    'refuse_ledger_change',
-    'refuse_seal_change',
-    'refuse_upstream_cost_change',
     'seal_checkpoint_digest',
   'seal_digest', 'spend_horizon', 'usage_digest', 'utc_text',
 ];

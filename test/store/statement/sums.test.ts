@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import t from 'tap';
 import type { Sql } from '../../../src/store/connection/pool.ts';
-import { COST_FORMULA } from '../../../src/store/statement/cost.ts';
+import { costFormula } from '../../../src/store/statement/cost.ts';
 import { API_SPEND, DAY, rowsOf, SOURCES, SUMS, type Sums } from '../../../src/store/statement/sums.ts';
 import { testDatabase } from '../../support/postgres.ts';
 
@@ -100,5 +100,6 @@ t.test('a table of sums has the columns that are added up, and one row for what 
 
 t.test('the check of a cost is the sum of its parts that reports add up', async (t) => {
   const schema = readFileSync(new URL('../../../sql/schema/ledger.sql', import.meta.url), 'utf8');
-  t.ok(plain(schema).includes(plain(`constraint cost_is_exact check (cost_eur = ${COST_FORMULA})`)), COST_FORMULA);
+  const formula = costFormula((part) => `price_${part}`);
+  t.ok(plain(schema).includes(plain(`constraint cost_is_exact check (cost_eur = ${formula})`)), formula);
 });
