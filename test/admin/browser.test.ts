@@ -355,15 +355,15 @@ await t.test('the operator: companies, models and prices, users, the audit log',
 
   await page.getByRole('link', { name: 'Models', exact: true }).first().click();
   await page.getByRole('link', { name: 'Add models' }).click();
-  await page.getByText('A name that the router does not list').click();
+  await page.getByLabel('Another internal name').fill('internal-new');
+  await page.getByRole('button', { name: 'Set names and prices' }).click();
   await page.getByLabel('Model name').fill(CHAT);
-  await page.getByLabel('Internal name').fill('internal-new');
   await page.getByLabel('EUR per 1,000,000 prompt tokens').fill('0.25');
   await page.getByLabel('EUR per 1,000,000 completion tokens').fill('1.5');
-  await page.getByRole('button', { name: 'Offer model' }).click();
+  await page.getByRole('button', { name: 'Offer a model' }).click();
   t.match(await page.getByRole('alert').innerText(), `A shared model ${CHAT} exists already`);
   await page.getByLabel('Model name').fill('feather');
-  await page.getByRole('button', { name: 'Offer model' }).click();
+  await page.getByRole('button', { name: 'Offer a model' }).click();
   await page.getByRole('link', { name: 'feather' }).click();
   await page.getByLabel('EUR per 1,000,000 prompt tokens').fill('0.125');
   await page.getByRole('button', { name: 'Save model' }).click();

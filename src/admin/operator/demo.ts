@@ -1,25 +1,15 @@
 import { removeDemo } from '../../operations/demo.ts';
-import { hasDemo } from '../../store/company/demo.ts';
-import { change, type PageContext, type Route, read } from '../page/context.ts';
+import { askedFirst } from '../page/confirmation.ts';
+import { change, type PageContext, type Route } from '../page/context.ts';
 import { html } from '../page/html.ts';
-import { confirmation, emptyText, page } from '../page/layout.ts';
+import { emptyText, page } from '../page/layout.ts';
 
 /** Removes what `make run` created on its first start. */
-export const demoRoutes: readonly Route[] = [
-  { method: 'GET', path: '/demo/remove', action: 'model.write', handle: askPage },
-  { method: 'POST', path: '/demo/remove', action: 'model.write', handle: remove },
-];
+export const demoRoutes: readonly Route[] = askedFirst('/demo/remove', 'model.write', ask, remove);
 
-async function askPage(c: PageContext): Promise<Response> {
-  const body = (await read(c, hasDemo))
-    ? confirmation(c, {
-        action: '/demo/remove',
-        button: 'Remove the demo',
-        back: '/models',
-        text: html`<p>The demo company goes with its keys and its assistant, unless people use it, and so do the demo models that nothing else uses. Its ledger rows and your account stay.</p>`,
-      })
-    : emptyText(html`There is nothing of the demo. <a href="/models">Back to the models</a>`);
-  return page(c, 'Remove the demo', html`<h1>Remove the demo?</h1>${body}`);
+async function ask() {
+  const text = html`<p>The demo company goes with its keys and its assistant, unless people use it, and so do the demo models that nothing else uses. Its ledger rows and your account stay.</p>`;
+  return { title: 'Remove the demo?', button: 'Remove the demo', back: '/models', text };
 }
 
 async function remove(c: PageContext): Promise<Response> {

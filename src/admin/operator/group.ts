@@ -3,11 +3,12 @@ import { COMPANY_ROLES } from '../../domain/user.ts';
 import { changeGroup, createGroup, removeGroup } from '../../operations/group.ts';
 import { type GroupSort, pageOfGroups } from '../../store/lists/page.ts';
 import { findGroup, type ListedGroup } from '../../store/users/group.ts';
+import { askedFirst } from '../page/confirmation.ts';
 import { change, type PageContext, param, type Route, read, removal } from '../page/context.ts';
 import { createCard, csrfInput, type FormState, field, formState, select } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
-import { badge, companyLink, confirmation, muted, page } from '../page/layout.ts';
+import { badge, companyLink, muted, page } from '../page/layout.ts';
 import { list, listQuery } from '../page/list.ts';
 import { companyPicker, readPickedCompany } from '../page/picker.ts';
 
@@ -21,8 +22,7 @@ export const groupRoutes: readonly Route[] = [
   { method: 'POST', path: BASE, ...WRITE, handle: create, page: listPage },
   { method: 'GET', path: GROUP, ...WRITE, handle: groupPage },
   { method: 'POST', path: GROUP, ...WRITE, handle: changeRole, page: groupPage },
-  { method: 'GET', path: `${GROUP}/remove`, ...WRITE, handle: removePage },
-  { method: 'POST', path: `${GROUP}/remove`, ...WRITE, handle: remove, page: removePage },
+  ...askedFirst(`${GROUP}/remove`, WRITE.action, askRemoval, remove),
 ];
 
 const SORTS = { company: 'Company', name: 'Group', role: 'Role' };
@@ -96,14 +96,11 @@ async function changeRole(c: PageContext, form: Form): Promise<Response> {
   return c.redirect(`${BASE}?done=saved`, 303);
 }
 
-async function removePage(c: PageContext, form: Form): Promise<Response> {
+async function askRemoval(c: PageContext) {
   const group = await find(c);
-  const action = `${BASE}/${group.id}/remove`;
-  const text = html`${formState(form, action).summary}<p><strong>${group.name}</strong> gives the role ${group.role}${group.company_id === null ? '' : html` of ${companyLink(group, 'users')}`} to ${whoHas(c, group)}</p>
+  const text = html`<p><strong>${group.name}</strong> gives the role ${group.role}${group.company_id === null ? '' : html` of ${companyLink(group, 'users')}`} to ${whoHas(c, group)}</p>
 ${group.users === 0 ? '' : html`<p>They are signed out at once, and lose it. Whoever is in another group that gives a role gets that at the next sign-in.</p>`}`;
-  const body = html`<h1>Remove this group?</h1>
-${confirmation(c, { action, button: 'Remove group', back: BASE, text })}`;
-  return page(c, 'Remove a group', body);
+  return { title: 'Remove this group?', button: 'Remove group', back: BASE, text };
 }
 
 async function remove(c: PageContext): Promise<Response> {

@@ -3,13 +3,12 @@ import {
   MODEL,
   MODEL_SETTINGS,
   modelPrices,
-  NEW_MODEL,
   PRICES,
   type PriceName,
   pricesAmong,
   pricesOf,
 } from '../../domain/settings/model.ts';
-import { labelsOf, type Values } from '../../domain/settings/setting.ts';
+import { labelsOf } from '../../domain/settings/setting.ts';
 import { changeModel, removeModel } from '../../operations/model.ts';
 import { companyNames } from '../../store/company/company.ts';
 import { hasDemo } from '../../store/company/demo.ts';
@@ -17,11 +16,12 @@ import { findModelById, type ModelRow } from '../../store/company/model.ts';
 import { type ModelSort, pageOfModels } from '../../store/lists/page.ts';
 import { euBadge } from '../company/company-model.ts';
 import { callerOf } from '../page/caller.ts';
+import { askedFirst } from '../page/confirmation.ts';
 import { change, type PageContext, param, type Route, read, removal } from '../page/context.ts';
-import { csrfInput, type FormState, formState } from '../page/field.ts';
+import { csrfInput, formState } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
-import { badge, companyLink, confirmation, muted, type Owned, page } from '../page/layout.ts';
+import { badge, companyLink, muted, type Owned, page } from '../page/layout.ts';
 import { list, listQuery } from '../page/list.ts';
 import { lockEdited, lockInput } from '../page/optimistic-lock.ts';
 import {
@@ -35,7 +35,7 @@ import {
   unitSwitch,
 } from '../page/price-unit.ts';
 import { readSettings, settingFields } from '../page/setting.ts';
-import { modelOfPath, priceCards, removeCost, removeCostPage, schedule, setCost, withdraw } from './price.ts';
+import { askCostRemoval, modelOfPath, priceCards, removeCost, schedule, setCost, withdraw } from './price.ts';
 
 /** All models and prices, for operators. */
 export const modelRoutes: readonly Route[] = [
@@ -45,10 +45,8 @@ export const modelRoutes: readonly Route[] = [
   { method: 'POST', path: '/models/:model/prices', action: 'model.write', handle: schedule, page: editPage },
   { method: 'POST', path: '/models/:model/prices/:price/withdraw', action: 'model.write', handle: withdraw },
   { method: 'POST', path: '/models/:model/costs', action: 'cost.write', handle: setCost, page: editPage },
-  { method: 'GET', path: '/models/:model/costs/:cost/remove', action: 'cost.write', handle: removeCostPage },
-  { method: 'POST', path: '/models/:model/costs/:cost/remove', action: 'cost.write', handle: removeCost },
-  { method: 'GET', path: '/models/:model/remove', action: 'model.write', handle: removePage },
-  { method: 'POST', path: '/models/:model/remove', action: 'model.write', handle: remove },
+  ...askedFirst('/models/:model/costs/:cost/remove', 'cost.write', askCostRemoval, removeCost),
+  ...askedFirst('/models/:model/remove', 'model.write', askRemoval, remove),
 ];
 
 const SORTS = { slug: 'Model name', upstream: 'Internal name', company: 'Company' };
@@ -88,26 +86,16 @@ function priceCell(c: PageContext, unit: PriceUnit, name: PriceName) {
   };
 }
 
-/** @param model null: a new one */
-export function modelFields(state: FormState, model: ModelRow | null, unit: PriceUnit): Html {
-  const prices = model && pricesOf<string | null>(model);
-  const spec = (name: PriceName) => {
-    const hint = PRICES[name].field.hint?.(state.words);
-    return { value: prices === null ? '' : priceValue(unit, prices[name]), ...(hint !== undefined && { hint }) };
-  };
-  return html`${settingFields(state, MODEL_SETTINGS, model ?? NEW_MODEL)}
-${unitInput(unit)}${priceFields(state, unit, (name) => name, spec)}`;
-}
-
-export function readModelFields(form: Form): Values<typeof MODEL> {
-  return { ...readSettings(form, MODEL_SETTINGS), ...modelPrices(readPrices(form, (name) => name)) };
-}
-
 async function editPage(c: PageContext, form: Form): Promise<Response> {
   const model = await modelOfPath(c);
   const path = `/models/${model.id}`;
   const state = formState(form, path);
   const unit = shownUnit(c, form);
+  const prices = pricesOf<string | null>(model);
+  const price = (name: PriceName) => {
+    const hint = PRICES[name].field.hint?.(state.words);
+    return { value: priceValue(unit, prices[name]), ...(hint !== undefined && { hint }) };
+  };
   const { company_id } = model;
   const names = company_id === null ? null : await read(c, (sql) => companyNames(sql, [company_id]));
   const owner = { company_id, company_name: names?.get(company_id ?? '') ?? null };
@@ -116,7 +104,8 @@ async function editPage(c: PageContext, form: Form): Promise<Response> {
 ${unitSwitch(c, path, unit)}
 <section class="card">${state.summary}
 <form method="post" action="${path}" class="stack">${csrfInput(c)}${lockInput(state, model, labelsOf(MODEL, form.words))}
-${modelFields(state, model, unit)}
+${settingFields(state, MODEL_SETTINGS, model)}
+${unitInput(unit)}${priceFields(state, unit, (name) => name, price)}
 <div class="actions"><button class="primary">Save model</button> <a class="button quiet" href="/models">Cancel</a> <a class="button danger" href="${path}/remove">Remove…</a></div></form></section>
 ${await priceCards(c, model, form, unit)}`;
   return page(c, `Model ${model.slug}`, body);
@@ -124,7 +113,7 @@ ${await priceCards(c, model, form, unit)}`;
 
 async function edit(c: PageContext, form: Form): Promise<Response> {
   const model = await modelOfPath(c);
-  const changes = readModelFields(form);
+  const changes = { ...readSettings(form, MODEL_SETTINGS), ...modelPrices(readPrices(form, (name) => name)) };
   form.check();
   await change(c, async (sql) => {
     const { id, company_id: company } = model;
@@ -136,11 +125,10 @@ async function edit(c: PageContext, form: Form): Promise<Response> {
   return c.redirect('/models?done=saved', 303);
 }
 
-async function removePage(c: PageContext): Promise<Response> {
-  const model = await modelOfPath(c);
-  const body = html`<h1>Remove <code>${model.slug}</code>?</h1>
-${confirmation(c, { action: `/models/${model.id}/remove`, button: 'Remove model', back: '/models', text: html`<p>Calls to it get 404 within a second, and so do assistants that use it. Its ledger rows and the history of its prices stay.</p><p>To put another model in its place, <a href="/models/${model.id}">change its internal name and prices</a>: clients go on calling <code>${model.slug}</code>.</p>` })}`;
-  return page(c, `Remove ${model.slug}`, body);
+async function askRemoval(c: PageContext) {
+  const { id, slug } = await modelOfPath(c);
+  const text = html`<p>Calls to it get 404 within a second, and so do assistants that use it. Its ledger rows and the history of its prices stay.</p><p>To put another model in its place, <a href="/models/${id}">change its internal name and prices</a>: clients go on calling <code>${slug}</code>.</p>`;
+  return { title: `Remove ${slug}?`, button: 'Remove model', back: '/models', text };
 }
 
 async function remove(c: PageContext): Promise<Response> {

@@ -19,7 +19,7 @@ import { change, type PageContext, param, read, removal } from '../page/context.
 import { csrfInput, field, formState } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
-import { badge, companyLink, confirmation, muted, page, table } from '../page/layout.ts';
+import { badge, companyLink, muted, table } from '../page/layout.ts';
 import { priceFields, priceText, readPrices, unitInput } from '../page/price-unit.ts';
 
 /** Prices of a model on its page: past, present and future prices, and cost prices. */
@@ -138,20 +138,13 @@ export async function setCost(c: PageContext, form: Form): Promise<Response> {
   return c.redirect(`/models/${id}?done=saved`, 303);
 }
 
-export async function removeCostPage(c: PageContext): Promise<Response> {
+export async function askCostRemoval(c: PageContext) {
   const model = await modelOfPath(c);
   const found = (await read(c, (sql) => costsOf(sql, model))).find(({ id }) => id === param(c, 'cost'));
   if (found === undefined) throwNotFound('price', 'There is no such cost price.');
-  const back = `/models/${model.id}`;
-  const body = html`<h1>Remove this cost price?</h1>
-${confirmation(c, {
-  action: `${back}/costs/${found.id}/remove`,
-  button: 'Remove cost price',
-  back,
-  text: html`<p>What <code>${model.slug}</code> costs you from ${found.valid_from} on: ${priceTexts(found, (price) => priceText(c, '1k', price))} per ${UNIT_TOKENS['1k']} tokens.</p>
-<p>The margin of these days is then computed with the cost price before it. What companies pay stays as it is.</p>`,
-})}`;
-  return page(c, 'Remove a cost price', body);
+  const text = html`<p>What <code>${model.slug}</code> costs you from ${found.valid_from} on: ${priceTexts(found, (price) => priceText(c, '1k', price))} per ${UNIT_TOKENS['1k']} tokens.</p>
+<p>The margin of these days is then computed with the cost price before it. What companies pay stays as it is.</p>`;
+  return { title: 'Remove this cost price?', button: 'Remove cost price', back: `/models/${model.id}`, text };
 }
 
 export async function removeCost(c: PageContext): Promise<Response> {

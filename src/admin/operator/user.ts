@@ -7,11 +7,12 @@ import { pageOfUsers, type UserSort } from '../../store/lists/page.ts';
 import { findUserById, type UserRow } from '../../store/users/user.ts';
 import { tellOfAccount } from '../company/mail.ts';
 import { comesBack, roleCell } from '../company/role.ts';
+import { askedFirst } from '../page/confirmation.ts';
 import { change, type PageContext, param, type Route, read, removal, sharerOf } from '../page/context.ts';
 import { createCard, csrfInput, type FormState, field, formState, select } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
-import { badge, companyLink, confirmation, muted, type Owned, page } from '../page/layout.ts';
+import { badge, companyLink, muted, type Owned, page } from '../page/layout.ts';
 import { list, listQuery } from '../page/list.ts';
 import { companyPicker, readPickedCompany } from '../page/picker.ts';
 
@@ -21,10 +22,8 @@ export const userRoutes: readonly Route[] = [
   { method: 'POST', path: '/users', action: 'user.write', handle: create, page: listPage },
   { method: 'GET', path: '/users/:user', action: 'user.write', handle: userPage },
   { method: 'POST', path: '/users/:user/password', action: 'user.write', handle: setPassword, page: userPage },
-  { method: 'GET', path: '/users/:user/second-factor', action: 'user.write', handle: resetPage },
-  { method: 'POST', path: '/users/:user/second-factor', action: 'user.write', handle: reset, page: resetPage },
-  { method: 'GET', path: '/users/:user/remove', action: 'user.write', handle: removePage },
-  { method: 'POST', path: '/users/:user/remove', action: 'user.write', handle: remove, page: removePage },
+  ...askedFirst('/users/:user/second-factor', 'user.write', askReset, reset),
+  ...askedFirst('/users/:user/remove', 'user.write', askRemoval, remove),
 ];
 
 const SORTS = { company: 'Company', email: 'E-mail address', role: 'Role', '-created': 'Newest' };
@@ -103,19 +102,10 @@ function erasureCard(c: PageContext, { email, company_id, id, erasure_asked_at: 
   return html`<section class="card"><h2>Asks to be erased</h2><p>Asked on ${c.var.format.instant(asked)}. ${how}</p></section>`;
 }
 
-async function resetPage(c: PageContext, form: Form): Promise<Response> {
-  const user = await read(c, (sql) => findUserById(sql, param(c, 'user')));
-  const base = `/users/${user.id}`;
-  const action = `${base}/second-factor`;
-  const body = html`<h1>Reset the second factor of ${user.email}?</h1>
-${formState(form, action).summary}
-${confirmation(c, {
-  action,
-  button: 'Reset',
-  back: base,
-  text: html`<p>Be sure who asks: a thief of the password asks for the same. ${user.email} is signed out everywhere, is told by e-mail, and signs in with the password alone until a second factor is set up anew.</p>`,
-})}`;
-  return page(c, `Second factor of ${user.email}`, body);
+async function askReset(c: PageContext) {
+  const { id, email } = await read(c, (sql) => findUserById(sql, param(c, 'user')));
+  const text = html`<p>Be sure who asks: a thief of the password asks for the same. ${email} is signed out everywhere, is told by e-mail, and signs in with the password alone until a second factor is set up anew.</p>`;
+  return { title: `Reset the second factor of ${email}?`, button: 'Reset', back: `/users/${id}`, text };
 }
 
 async function reset(c: PageContext): Promise<Response> {
@@ -146,15 +136,12 @@ export async function replacePassword(c: PageContext, userId: string, password: 
   return hash;
 }
 
-async function removePage(c: PageContext, form: Form): Promise<Response> {
+async function askRemoval(c: PageContext) {
   const user = await read(c, (sql) => findUserById(sql, param(c, 'user')));
-  const base = `/users/${user.id}`;
   const whose = user.company_name === null ? user.role : `${user.role} of ${user.company_name}`;
-  const text = html`${formState(form, `${base}/remove`).summary}<p><strong>${user.email}</strong>, ${whose}</p>
+  const text = html`<p><strong>${user.email}</strong>, ${whose}</p>
 <p>This user is signed out at once and ${comesBack(user, c.var.format.words)}. The user’s own keys are revoked. Keys of companies, administration tokens and open invitations that this user made keep working: revoke or withdraw those that should not.</p>`;
-  const body = html`<h1>Remove this user?</h1>
-${confirmation(c, { action: `${base}/remove`, button: 'Remove user', back: base, text })}`;
-  return page(c, 'Remove a user', body);
+  return { title: 'Remove this user?', button: 'Remove user', back: `/users/${user.id}`, text };
 }
 
 async function remove(c: PageContext, form: Form): Promise<Response> {

@@ -1,8 +1,8 @@
-import type { PageContext } from './context.ts';
-import { hiddenInputs } from './field.ts';
+import type { PageContext, Route } from './context.ts';
+import { formState, hiddenInputs } from './field.ts';
 import type { Form } from './form.ts';
 import { type Html, html } from './html.ts';
-import { page } from './layout.ts';
+import { confirmation, page } from './layout.ts';
 
 export interface Confirmation {
   /**
@@ -40,4 +40,30 @@ export function confirmationPage(c: PageContext, form: Form, { asked }: Confirma
   }</form></section>`;
   c.status(409);
   return page(c, title, body);
+}
+
+/** What a page asks before something is done that cannot be undone. */
+interface Question extends Omit<Parameters<typeof confirmation>[1], 'action'> {
+  /** Of the company. */
+  readonly heading?: Html;
+  readonly title: string;
+}
+
+/** The page that asks, and its form, which has the same address. */
+export function askedFirst(
+  path: string,
+  action: Route['action'],
+  ask: (c: PageContext) => Promise<Question>,
+  handle: Route['handle'],
+): Route[] {
+  const show = async (c: PageContext, form: Form): Promise<Response> => {
+    const { heading = '', title, ...question } = await ask(c);
+    const { summary } = formState(form, c.req.path);
+    const card = confirmation(c, { ...question, action: c.req.path });
+    return page(c, title, html`${heading}<h1>${title}</h1>${summary}${card}`);
+  };
+  return [
+    { method: 'GET', path, action, handle: show },
+    { method: 'POST', path, action, handle, page: show },
+  ];
 }

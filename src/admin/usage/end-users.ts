@@ -4,22 +4,11 @@ import { eraseEndUser } from '../../operations/end-user.ts';
 import { type EndUserRow, findEndUser } from '../../store/company/end-user.ts';
 import { readUsedMonths } from '../../store/usage/cost-center.ts';
 import { type EndUserUsage, type KeyOfUser, readEndUserMonth, readUsageByEndUser } from '../../store/usage/end-user.ts';
+import { askedFirst } from '../page/confirmation.ts';
 import { change, mayNow, type PageContext, param, type Route, readOfCompany } from '../page/context.ts';
-import { formState } from '../page/field.ts';
-import type { Form } from '../page/form.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
-import {
-  badge,
-  type Columns,
-  companyHeading,
-  confirmation,
-  emptyText,
-  exactSwitch,
-  muted,
-  page,
-  table,
-} from '../page/layout.ts';
+import { badge, type Columns, companyHeading, emptyText, exactSwitch, muted, page, table } from '../page/layout.ts';
 import { askedMonth, monthForm } from './cost-centers.ts';
 import { sumCards } from './usage-cards.ts';
 
@@ -30,8 +19,7 @@ const MOST = 1000;
 export const endUserRoutes: readonly Route[] = [
   { method: 'GET', path: BASE, action: 'end-user.read', handle: listPage },
   { method: 'GET', path: `${BASE}/:person`, action: 'end-user.read', handle: personPage },
-  { method: 'GET', path: `${BASE}/:person/erase`, action: 'end-user.erase', handle: erasePage },
-  { method: 'POST', path: `${BASE}/:person/erase`, action: 'end-user.erase', handle: erase, page: erasePage },
+  ...askedFirst(`${BASE}/:person/erase`, 'end-user.erase', askErasure, erase),
 ];
 
 async function listPage(c: PageContext): Promise<Response> {
@@ -131,15 +119,12 @@ function columnsOf<T extends UsageSums>(
   };
 }
 
-async function erasePage(c: PageContext, form: Form): Promise<Response> {
+async function askErasure(c: PageContext) {
   const { endUsers: words } = c.var.format.words;
   const [company, row] = await readOfCompany(c, (sql, id) => findEndUser(sql, param(c, 'person'), id));
   const back = `/companies/${company.id}/end-users/${row.id}`;
-  const action = `${back}/erase`;
-  const text = html`${formState(form, action).summary}<p><strong>${nameOf(row, c.var.format)}</strong></p><p>${words.eraseText}</p>`;
-  const body = html`${companyHeading(c, company)}<h1>${words.eraseTitle}</h1>
-${confirmation(c, { action, button: words.erase, back, text })}`;
-  return page(c, words.eraseTitle, body);
+  const text = html`<p><strong>${nameOf(row, c.var.format)}</strong></p><p>${words.eraseText}</p>`;
+  return { heading: companyHeading(c, company), title: words.eraseTitle, button: words.erase, back, text };
 }
 
 async function erase(c: PageContext): Promise<Response> {

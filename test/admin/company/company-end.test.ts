@@ -155,8 +155,16 @@ t.test('pages of a closed company can be read, and refuse every change', async (
     status: 422,
     text: /The company was closed on .* nothing of it can be changed/,
   });
-  const model = { csrf: csrf.operator, slug: 'x', company, upstream: 'x', kind: 'chat', input: '1', output: '1' };
-  t.match(await operator.post('/models', model), { status: 422, text: /The company was closed on/ });
+  const model = {
+    csrf: csrf.operator,
+    'slug-0': 'x',
+    company,
+    upstream: 'x',
+    'kind-0': 'chat',
+    'input-0': '1',
+    'output-0': '1',
+  };
+  t.match(await operator.post('/models/new', model), { status: 422, text: /The company was closed on/ });
   t.equal(await log(), before, 'nothing has changed');
   // the own account is not the company's
   t.equal(

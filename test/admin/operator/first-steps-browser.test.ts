@@ -115,11 +115,12 @@ t.test('without scripts, when the router comes late, and until the list is put a
   t.match(await step(page, 'The model router answers').innerText(), /to do.*The router refuses the key/s);
   await page.goto('/models/new');
   t.match(await page.getByRole('main').innerText(), /The router refuses the key.*type the name/s);
+  await page.getByLabel('Another internal name').fill('internal-typed');
+  await page.getByRole('button', { name: 'Set names and prices' }).click();
   await page.getByLabel('Model name').fill('typed');
-  await page.getByLabel('Internal name').fill('internal-typed');
   await page.getByLabel('EUR per 1,000,000 prompt tokens').fill('100');
   await page.getByLabel('EUR per 1,000,000 completion tokens').fill('100');
-  await page.getByRole('button', { name: 'Offer model' }).click();
+  await page.getByRole('button', { name: 'Offer a model' }).click();
   await page.getByText('Created.').waitFor();
 
   router.answer((res) => {

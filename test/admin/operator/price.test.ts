@@ -327,5 +327,5 @@ other,x,chat,true,1,2,Nobody,`;
 
 t.test('nothing of the demo is to remove where there is none', async (t) => {
   t.notMatch((await operator.get('/models')).text, /demo\/remove/);
-  t.match(textOf(await operator.get('/demo/remove')), /There is nothing of the demo/);
+  t.match(textOf(await operator.post('/demo/remove')), /There was nothing to remove/);
 });
