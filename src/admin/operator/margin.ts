@@ -1,12 +1,12 @@
-import { readMonth } from '../../domain/field.ts';
 import { type DetailedMargin, type MarginExtent, readDetailedMargin, type ToldSums } from '../../store/usage/margin.ts';
 import { marginCsv } from '../../store/usage/margin-csv.ts';
 import { type PageContext, type Route, read, sharerOf } from '../page/context.ts';
 import { CSV, download } from '../page/download.ts';
-import { options } from '../page/field.ts';
 import { type Html, html } from '../page/html.ts';
 import { companyLink, emptyText, muted, page, table } from '../page/layout.ts';
 import { csvLink, spreadsheetOf } from '../page/spreadsheet.ts';
+import { monthForm } from '../usage/usage-bar.ts';
+import { monthAsked } from '../usage/usage-query.ts';
 
 /** Revenue, cost and margin of a month, for operators alone. */
 export const marginRoutes: readonly Route[] = [
@@ -16,11 +16,6 @@ export const marginRoutes: readonly Route[] = [
 
 const READ_MS = 30_000;
 const MOST_SHOWN = 50;
-// biome-ignore format: a table
-const FIGURES = [
-  'Requests', 'Revenue', 'Cost', 'Margin', 'Percent', 'Without cost price',
-  "Upstream's cost", "Margin by upstream's cost", 'Cached',
-];
 
 type Sums = DetailedMargin['total'];
 
@@ -29,23 +24,30 @@ async function marginPage(c: PageContext): Promise<Response> {
   const margin = await readAsked(c, { companies: MOST_SHOWN, lines: false });
   const name = format.month(margin.month);
   const { total, without_cost } = margin;
-  const months = margin.months.map((month) => [month.slice(0, 7), format.month(month)] as const);
+  const figures = sums(c, margin);
+  const columns = <T extends Sums>(title: string, cell: (row: T) => Html | string) => ({
+    cells: { [title]: cell, ...figures },
+    figures: Object.keys(figures),
+  });
   const by = <T extends Sums>(title: string, rows: readonly T[], count: number, cell: (row: T) => Html | string) => {
-    const cells = { [title]: cell, ...sums(c, margin) };
-    return html`<section class="card"><h2>By ${title.toLowerCase()}</h2>${table(`By ${title.toLowerCase()}`, rows.slice(0, MOST_SHOWN), { cells, figures: FIGURES }, true)}
+    return html`<section class="card"><h2>By ${title.toLowerCase()}</h2>${table(`By ${title.toLowerCase()}`, rows.slice(0, MOST_SHOWN), columns(title, cell), true)}
 ${count > MOST_SHOWN ? html`<p class="muted">The first ${MOST_SHOWN} of ${format.count(count)}; the CSV has all.</p>` : ''}</section>`;
   };
   const body = html`<div class="title-row"><h1>Margin in ${name}</h1>
 ${csvLink(c, `/margin.csv?month=${margin.month.slice(0, 7)}`)}
-<form method="get" action="/margin" class="months"><label for="month">Month</label>
-<select id="month" name="month">${options(months, margin.month.slice(0, 7))}</select><button>Show</button></form></div>
+${monthForm(c, '/margin', margin.month, margin.months)}</div>
 ${
   total.requests === 0
     ? emptyText(
         html`No API calls in ${name}. Choose another month above. The cost prices that a margin needs are set on the pages of the <a href="/models">models</a>.`,
       )
     : html`${without_cost.length === 0 ? '' : html`<div class="problem">Without a cost price: ${without_cost.slice(0, 50).map((slug, i) => html`${i === 0 ? '' : ', '}${modelLink(slug)}`)}. Their calls are in the revenue alone, and not in cost and margin. Set what you pay on the pages of these models.</div>`}
-<section class="card"><h2>All companies</h2>${table('All companies', [total], { cells: { Total: () => name, ...sums(c, margin) }, figures: FIGURES }, true)}</section>
+<section class="card"><h2>All companies</h2>${table(
+        'All companies',
+        [total],
+        columns('Total', () => name),
+        true,
+      )}</section>
 ${by('Model', margin.by_model, margin.by_model.length, ({ model }) => modelLink(model))}
 ${by('Company', margin.by_company, margin.companies, (row) => companyLink(row, `usage?month=${margin.month.slice(0, 7)}`))}`
 }
@@ -56,18 +58,12 @@ ${by('Company', margin.by_company, margin.companies, (row) => companyLink(row, `
 /** The margin of the month in the URL, by default the present one. @param extent all if absent @throws FieldError */
 function readAsked(c: PageContext, extent?: MarginExtent): Promise<DetailedMargin> {
   const { upstreamCurrency: currency, upstreamRate: rate } = c.var.services;
-  return read(c, (sql) => readDetailedMargin(sql, monthOf(c), { currency, rate }, extent), READ_MS);
-}
-
-function monthOf(c: PageContext): string {
-  const { calendar, clock } = c.var.services;
-  const asked = c.req.query('month');
-  return asked === undefined ? calendar.month(clock()) : readMonth(asked);
+  return read(c, (sql) => readDetailedMargin(sql, monthAsked(c), { currency, rate }, extent), READ_MS);
 }
 
 /** One line for each company and model: all of them, however few the page shows. */
 function downloadCsv(c: PageContext): Promise<Response> {
-  const file = { name: `margin-${monthOf(c).slice(0, 7)}.csv`, type: CSV };
+  const file = { name: `margin-${monthAsked(c).slice(0, 7)}.csv`, type: CSV };
   const form = spreadsheetOf(c);
   return download(c, c.var.services, sharerOf(c), file, async (write) => {
     await write(Buffer.from(marginCsv(await readAsked(c), form)));
@@ -84,23 +80,27 @@ function hasUpstreamMargin(models: DetailedMargin['by_model']): boolean {
   return models.some(({ upstream }) => upstream !== null && upstream.margin_eur !== null);
 }
 
-function sums(c: PageContext, { told, by_model }: DetailedMargin) {
+/** Without any cost price there is no column of what it tells. */
+function sums(c: PageContext, { total, told, by_model }: DetailedMargin) {
   const { format } = c.var;
   const eur = (amount: string | null) => (amount === null ? muted('unknown') : format.amount(amount));
+  const costed = {
+    Cost: ({ cost_eur }: Sums) => eur(cost_eur),
+    Margin: ({ margin_eur }: Sums) => eur(margin_eur),
+    Percent: ({ margin_percent: percent }: Sums) => (percent === null ? muted('unknown') : format.percent(percent)),
+    'Without cost price': ({ uncosted_eur }: Sums) => (uncosted_eur === '0' ? muted('none') : eur(uncosted_eur)),
+  };
   return {
     Requests: ({ requests }: Sums) => format.count(requests),
     Revenue: ({ revenue_eur }: Sums) => eur(revenue_eur),
-    Cost: ({ cost_eur }: Sums) => eur(cost_eur),
-    ...(told.cost ? { "Upstream's cost": ({ upstream, requests }: Sums) => costText(c, upstream, requests) } : {}),
-    Margin: ({ margin_eur }: Sums) => eur(margin_eur),
-    Percent: ({ margin_percent: percent }: Sums) => (percent === null ? muted('unknown') : format.percent(percent)),
-    ...(hasUpstreamMargin(by_model)
-      ? { "Margin by upstream's cost": ({ upstream }: ToldSums) => eur(upstream?.margin_eur ?? null) }
-      : {}),
-    'Without cost price': ({ uncosted_eur }: Sums) => (uncosted_eur === '0' ? muted('none') : eur(uncosted_eur)),
-    ...(told.cached
-      ? { Cached: ({ cached_percent: share }: ToldSums) => (share === null ? muted('unknown') : format.percent(share)) }
-      : {}),
+    ...(total.cost_eur !== null && costed),
+    ...(told.cost && { "Upstream's cost": ({ upstream, requests }: Sums) => costText(c, upstream, requests) }),
+    ...(hasUpstreamMargin(by_model) && {
+      "Margin by upstream's cost": ({ upstream }: ToldSums) => eur(upstream?.margin_eur ?? null),
+    }),
+    ...(told.cached && {
+      Cached: ({ cached_percent: share }: ToldSums) => (share === null ? muted('unknown') : format.percent(share)),
+    }),
   };
 }
 

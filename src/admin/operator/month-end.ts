@@ -7,18 +7,20 @@ import { companyNames } from '../../store/company/company.ts';
 import { type CompanyMonthSort, pageOfCompanyMonths } from '../../store/lists/page.ts';
 import { type MonthEnd, readCompanyMonths, readMonthEnd } from '../../store/statement/month.ts';
 import { SHARED_BOUND } from '../../store/statement/statement.ts';
-import { copyFocus } from '../../store/usage/focus.ts';
 import { archiveStatements } from '../../store/usage/statement-archive.ts';
-import { type PageContext, type Route, read, sharerOf } from '../page/context.ts';
-import { CSV, download, EXPORT_MS, nameFile } from '../page/download.ts';
+import { type PageContext, type Route, read } from '../page/context.ts';
+import { CSV, downloadRead, EXPORT_MS, nameFile } from '../page/download.ts';
 import { csrfInput, formState } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
 import { badge, companyLink, exactSwitch, muted, page, table } from '../page/layout.ts';
 import { list, listQuery } from '../page/list.ts';
 import { csvLink, focusLink, spreadsheetOf } from '../page/spreadsheet.ts';
+import { type Step, stepsList } from '../usage/first-steps.ts';
 import { askIfOnItsWay, closeForm, closing, onItsWay } from '../usage/statement-close.ts';
 import { figureCard } from '../usage/usage-cards.ts';
+import { downloadFocus } from '../usage/usage-export.ts';
+import { presentMonth } from '../usage/usage-query.ts';
 
 const PATH = '/month-end';
 const action = 'statement.close';
@@ -30,7 +32,7 @@ export const monthEndRoutes: readonly Route[] = [
   { method: 'POST', path: `${PATH}/mail`, action, permits: 'slow', handle: mailAll },
   { method: 'GET', path: `${PATH}.csv`, action, handle: downloadCsv },
   { method: 'GET', path: `${PATH}.tar.gz`, action, handle: downloadArchive },
-  { method: 'GET', path: `${PATH}/focus.csv`, action, handle: downloadFocus },
+  { method: 'GET', path: `${PATH}/focus.csv`, action, handle: (c) => downloadFocus(c, monthOf(c)) },
 ];
 
 /** No company is begun later than this after the form was sent: proxies wait for an answer a minute or so. */
@@ -40,9 +42,8 @@ type Refused = ClosedEach['refused'][number];
 
 /** The first day of the month that a page or a form is about; the last one that is over by default. @throws FieldError */
 function monthOf(c: PageContext, form?: Form): string {
-  const { calendar, clock } = c.var.services;
   const asked = form?.values.get('month') ?? c.req.query('month');
-  return asked === undefined ? addMonths(calendar.month(clock()), -1) : readMonth(asked);
+  return asked ? readMonth(asked) : addMonths(presentMonth(c), -1);
 }
 
 async function deskPage(c: PageContext, form: Form): Promise<Response> {
@@ -71,10 +72,9 @@ async function deskPage(c: PageContext, form: Form): Promise<Response> {
   const mailed = c.req.query('mailed') ?? '';
   const other = (to: string, rel: string) =>
     html`<a class="button quiet" rel="${rel}" href="${PATH}?month=${to.slice(0, 7)}">${format.month(to)}</a>`;
-  const { calendar, clock } = c.var.services;
   const next = addMonths(month, 1);
   const body = html`<div class="title-row"><h1>Month-end of ${name}</h1>
-<span class="row-actions">${other(addMonths(month, -1), 'prev')}${next < calendar.month(clock()) ? other(next, 'next') : ''}</span></div>${formState(form, c.req.path).summary}
+<span class="row-actions">${other(addMonths(month, -1), 'prev')}${next < presentMonth(c) ? other(next, 'next') : ''}</span></div>${formState(form, c.req.path).summary}
 ${/^\d{1,9}$/.test(mailed) ? html`<p class="notice" role="status">${mailed === '1' ? 'One e-mail is' : `${format.count(Number(mailed))} e-mails are`} on the way.</p>` : ''}${/^\d{1,9}$/.test(closed) ? closedNotice(c, month, Number(closed), left) : ''}
 ${figures(c, month, end)}
 ${checks(c, month, why, end)}
@@ -117,29 +117,27 @@ function checks(c: PageContext, month: string, why: string | null, { sums, earli
   const models = free_models.map(
     (slug, at) => html`${at === 0 ? '' : ', '}<a href="/models?q=${encodeURIComponent(slug)}"><code>${slug}</code></a>`,
   );
-  const all: readonly (readonly [title: string, isDone: boolean, text: Html | string])[] = [
-    [
-      'Earlier months are closed',
-      earlier.length === 0,
-      html`Still open: ${months}. Months of a company are closed in their order: close these first, or those companies are refused here.`,
-    ],
-    ['All records are booked', why === null, why ?? ''],
-    [
-      'Every model has a price',
-      free_models.length === 0,
-      html`Calls of ${models} had tokens and cost nothing. A price set now counts for later calls alone.`,
-    ],
-    ['The month is closed for all companies', isOver, ''],
-    [
-      'Owners have opened their statements',
-      isOver && sums.opened === sums.closed,
-      sums.closed === 0 || c.var.services.mail === null ? '' : mailForm(c, month),
-    ],
+  const steps: readonly Step[] = [
+    {
+      title: 'Earlier months are closed',
+      isDone: earlier.length === 0,
+      text: html`Still open: ${months}. Months of a company are closed in their order: close these first, or those companies are refused here.`,
+    },
+    { title: 'All records are booked', isDone: why === null, text: why ?? '' },
+    {
+      title: 'Every model has a price',
+      isDone: free_models.length === 0,
+      text: html`Calls of ${models} had tokens and cost nothing. A price set now counts for later calls alone.`,
+    },
+    { title: 'The month is closed for all companies', isDone: isOver, text: '' },
+    {
+      title: 'Owners have opened their statements',
+      isDone: isOver && sums.opened === sums.closed,
+      text: sums.closed === 0 || c.var.services.mail === null ? '' : mailForm(c, month),
+    },
   ];
-  return html`<section class="card first-steps" aria-labelledby="to-do"><h2 id="to-do">What is to do</h2><ol>${all.map(
-    ([title, isDone, text]) =>
-      html`<li><div class="step-title"><h3>${title}</h3> ${isDone ? badge('good', 'done') : badge('warn', 'to do')}</div>${isDone || text === '' ? '' : html`<div>${text}</div>`}</li>`,
-  )}</ol></section>`;
+  const open = steps.map((step) => (step.isDone ? { ...step, text: '' } : step));
+  return html`<section class="card first-steps" aria-labelledby="to-do"><h2 id="to-do">What is to do</h2>${stepsList(c, open)}</section>`;
 }
 
 function mailForm(c: PageContext, month: string): Html {
@@ -237,17 +235,5 @@ async function downloadCsv(c: PageContext): Promise<Response> {
 async function downloadArchive(c: PageContext): Promise<Response> {
   const month = monthOf(c);
   const file = { name: `statements-${month.slice(0, 7)}.tar.gz`, type: 'application/gzip' };
-  return download(c, c.var.services, sharerOf(c), file, (write) =>
-    read(c, (sql) => archiveStatements(sql, month, write), EXPORT_MS),
-  );
-}
-
-/** The charges of all companies in the month, for FinOps programs. */
-async function downloadFocus(c: PageContext): Promise<Response> {
-  const month = monthOf(c);
-  const { brand } = c.var.services;
-  const file = { name: `focus-${month.slice(0, 7)}.csv`, type: CSV };
-  return download(c, c.var.services, sharerOf(c), file, (write) =>
-    read(c, (sql) => copyFocus(sql, { brand, month, company: null, role: 'operator' }, write), EXPORT_MS),
-  );
+  return downloadRead(c, file, (sql, write) => archiveStatements(sql, month, write));
 }

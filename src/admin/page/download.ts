@@ -1,7 +1,8 @@
 import type { Context } from 'hono';
 import { stream } from 'hono/streaming';
+import type { ConnectionSql } from '../../store/connection/pool.ts';
 import type { Write } from '../../store/usage/export.ts';
-import type { PageServices } from './context.ts';
+import { type PageContext, type PageServices, read, sharerOf } from './context.ts';
 import type { FormBindings } from './form.ts';
 
 /** The longest that a file may take. */
@@ -97,4 +98,14 @@ export async function download<E extends { Bindings: FormBindings }>(
       cut();
     },
   );
+}
+
+/** A file of what the user may read, which is written while it is read. */
+export function downloadRead(
+  c: PageContext,
+  file: File,
+  fill: (sql: ConnectionSql, write: Write) => PromiseLike<unknown>,
+): Promise<Response> {
+  const { services } = c.var;
+  return download(c, services, sharerOf(c), file, (write) => read(c, (sql) => fill(sql, write), EXPORT_MS));
 }

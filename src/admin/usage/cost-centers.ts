@@ -1,5 +1,3 @@
-import { readMonth } from '../../domain/field.ts';
-import { wholeMonth } from '../../domain/reports/day-range.ts';
 import { OTHERS, readBudgetedCostCenter } from '../../domain/request/cost-center.ts';
 import { COST_CENTER } from '../../domain/settings/cost-center.ts';
 import { costCenterPage } from '../../domain/wording/alert.ts';
@@ -9,13 +7,15 @@ import { type CostCenterSort, type ListedCostCenter, pageOfCostCenters } from '.
 import { readUsedMonths } from '../../store/usage/cost-center.ts';
 import { budgetPicture, budgetTiles } from '../page/chart.ts';
 import { change, mayNow, type PageContext, param, type Route, readOfCompany } from '../page/context.ts';
-import { createCard, field, options } from '../page/field.ts';
+import { createCard, field } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
 import { badge, type Columns, companyHeading, exactSwitch, muted, page } from '../page/layout.ts';
 import { list, listQuery } from '../page/list.ts';
 import { readSettings, settingFields } from '../page/setting.ts';
+import { monthForm } from './usage-bar.ts';
+import { monthAsked, presentMonth } from './usage-query.ts';
 
 const BASE = '/companies/:company/cost-centers';
 
@@ -28,7 +28,8 @@ export const costCentersRoutes: readonly Route[] = [
 async function listPage(c: PageContext, form: Form): Promise<Response> {
   const { format } = c.var;
   const words = format.words.costCenters;
-  const { month, isPresent } = askedMonth(c);
+  const month = monthAsked(c);
+  const isPresent = month === presentMonth(c);
   const sorts = {
     '-spent': words.sorts.spent,
     ...(isPresent && { '-share': words.sorts.share }),
@@ -49,25 +50,6 @@ ${list(c, { path, caption: words.caption(shown), ...columnsOf(company.id, month,
 ${mayNow(c, 'cost-center.write') ? addForm(c, form, path) : ''}
 <p class="muted foot">${words.foot} ${exactSwitch(c)}</p>`;
   return page(c, words.of(company.name), body);
-}
-
-/** The month of the address, or the present one: its first day. @throws FieldError */
-export function askedMonth(c: PageContext): { readonly month: string; readonly isPresent: boolean } {
-  const { calendar, clock } = c.var.services;
-  const present = wholeMonth(calendar.date(clock())).from;
-  const asked = c.req.query('month') || null;
-  const month = asked === null ? present : readMonth(asked);
-  return { month, isPresent: month === present };
-}
-
-/** The choice of another month. */
-export function monthForm(c: PageContext, path: string, month: string, known: readonly string[]): Html {
-  const { format } = c.var;
-  const { usage: words } = format.words;
-  const months = [...new Set([...known, month])].sort().reverse();
-  const choices = months.map((each) => [each.slice(0, 7), format.month(each)] as const);
-  return html`<form method="get" action="${path}" class="months"><label for="month">${words.month}</label>
-<select id="month" name="month">${options(choices, month.slice(0, 7))}</select><button>${words.show}</button></form>`;
 }
 
 /** The name of a cost centre in a list. */

@@ -9,8 +9,9 @@ import { change, mayNow, type PageContext, param, type Route, readOfCompany } fr
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
 import { badge, type Columns, companyHeading, emptyText, exactSwitch, muted, page, table } from '../page/layout.ts';
-import { askedMonth, monthForm } from './cost-centers.ts';
+import { monthForm } from './usage-bar.ts';
 import { sumCards } from './usage-cards.ts';
+import { monthAsked, presentMonth } from './usage-query.ts';
 
 const BASE = '/companies/:company/end-users';
 const MOST = 1000;
@@ -25,7 +26,7 @@ export const endUserRoutes: readonly Route[] = [
 async function listPage(c: PageContext): Promise<Response> {
   const { format } = c.var;
   const { endUsers: words } = format.words;
-  const { month } = askedMonth(c);
+  const month = monthAsked(c);
   const [company, { people, months }] = await readOfCompany(c, async (sql, id) => ({
     people: await readUsageByEndUser(sql, id, month, MOST),
     months: await readUsedMonths(sql, id),
@@ -51,7 +52,7 @@ ${count > MOST ? html`<p class="muted">${words.most({ shown: format.count(MOST),
 async function personPage(c: PageContext): Promise<Response> {
   const { format } = c.var;
   const { endUsers: words, usage } = format.words;
-  const { month, isPresent } = askedMonth(c);
+  const month = monthAsked(c);
   const person = param(c, 'person');
   const [company, { row, used, months }] = await readOfCompany(c, async (sql, id) => ({
     row: await findEndUser(sql, person, id),
@@ -66,7 +67,7 @@ async function personPage(c: PageContext): Promise<Response> {
     more?: Record<string, (row: T) => Html>,
   ) => html`<h2>${title}</h2>${table(title, rows, columnsOf(title, cell, format, more), true)}`;
   // of another month the present budget says nothing
-  const isHeld = isPresent && used.by_key.some((key) => key.end_user_budget_eur !== null);
+  const isHeld = month === presentMonth(c) && used.by_key.some((key) => key.end_user_budget_eur !== null);
   const budget = { [usage.budget]: (key: KeyOfUser & UsageSums) => budgetCell(key, format) };
   const seen = words.seen({ first: format.instant(row.first_seen), last: format.instant(row.last_seen) });
   const body = html`${companyHeading(c, company)}

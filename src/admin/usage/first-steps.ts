@@ -27,10 +27,15 @@ export function stepsCard(c: PageContext, steps: readonly Step[], foot: Html | s
   const { firstSteps: words } = c.var.format.words;
   const done = steps.filter(({ isDone }) => isDone).length;
   return html`<section class="card first-steps" id="first-steps" aria-labelledby="first-steps-title"><h2 id="first-steps-title">${words.title}</h2>
-<p class="muted" data-done="${words.lead({ done: done + 1, all: steps.length })}">${words.lead({ done, all: steps.length })}</p><ol>${steps.map(
+<p class="muted" data-done="${words.lead({ done: done + 1, all: steps.length })}">${words.lead({ done, all: steps.length })}</p>${stepsList(c, steps)}${foot}</section>`;
+}
+
+export function stepsList(c: PageContext, steps: readonly Step[]): Html {
+  const { firstSteps: words } = c.var.format.words;
+  return html`<ol>${steps.map(
     ({ title, isDone, text }) =>
       html`<li><div class="step-title"><h3>${title}</h3> ${isDone ? badge('good', words.done) : html`<span class="badge plain" data-done="${words.done}">${words.open}</span>`}</div>${text === '' ? '' : html`<div>${text}</div>`}</li>`,
-  )}</ol>${foot}</section>`;
+  )}</ol>`;
 }
 
 /**

@@ -28,9 +28,8 @@ import {
   type StoredStatement,
   statementsOf,
 } from '../../store/statement/statement.ts';
-import { copyFocus } from '../../store/usage/focus.ts';
-import { change, type PageContext, param, type Route, read, readOfCompany, sharerOf } from '../page/context.ts';
-import { CSV, download, EXPORT_MS, nameFile } from '../page/download.ts';
+import { change, type PageContext, param, type Route, readOfCompany } from '../page/context.ts';
+import { CSV, nameFile } from '../page/download.ts';
 import { formState } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
@@ -38,6 +37,8 @@ import { badge, brandMark, companyHeading, emptyText, exactSwitch, muted, page, 
 import { csvLink, focusLink, spreadsheetOf } from '../page/spreadsheet.ts';
 import { closeCard, closeOne } from './statement-close.ts';
 import { figureCard } from './usage-cards.ts';
+import { downloadFocus } from './usage-export.ts';
+import { monthAsked, presentMonth } from './usage-query.ts';
 import { othersText, sumCells } from './usage-tables.ts';
 
 const BASE = '/companies/:company/statements';
@@ -58,7 +59,7 @@ export const statementRoutes: readonly Route[] = [
   },
   { method: 'GET', path: `${BASE}/month.json`, action, handle: downloadJson },
   { method: 'GET', path: `${BASE}/month.csv`, action, handle: downloadCsv },
-  { method: 'GET', path: `${BASE}/month/focus.csv`, action, handle: downloadFocus },
+  { method: 'GET', path: `${BASE}/month/focus.csv`, action, handle: (c) => downloadFocus(c, monthAsked(c)) },
 ];
 
 type ClosedMonth = ShownMonth & { readonly stored: StoredStatement };
@@ -128,8 +129,7 @@ function calls(c: PageContext, count: number): string {
  * @throws FieldError
  */
 async function readAsked(c: PageContext, asked = c.req.query('month')) {
-  const { calendar, clock } = c.var.services;
-  const month = asked === undefined ? calendar.month(clock()) : readMonth(asked);
+  const month = monthAsked(c, asked);
   const found = await readOfCompany(c, async (sql, id) => ({
     ...(await readMonthOf(sql, id, month, SHARED_BOUND)),
     open: await openMonths(sql, id),
@@ -150,8 +150,7 @@ async function monthPage(c: PageContext, form: Form): Promise<Response> {
   const title =
     stored === null ? words.preview(name) : words.numbered({ number: format.count(stored.number), month: name });
   const url = `/companies/${company.id}/statements/month`;
-  const { calendar, clock } = c.var.services;
-  const mayClose = may(c.var.session.user, 'statement.close', company.id) && `${month}-01` < calendar.month(clock());
+  const mayClose = may(c.var.session.user, 'statement.close', company.id) && `${month}-01` < presentMonth(c);
   const actions =
     stored === null
       ? ''
@@ -353,17 +352,4 @@ async function downloadAs(c: PageContext, ending: string, type: string, textOf: 
   if (stored === null) return c.notFound();
   nameFile(c, { name: `statement-${stored.number}-${stored.month}.${ending}`, company, type });
   return c.body(textOf({ stored, ...shown }));
-}
-
-/** The charges of the month, closed or not, for FinOps programs. */
-async function downloadFocus(c: PageContext): Promise<Response> {
-  const { calendar, clock, brand } = c.var.services;
-  const asked = c.req.query('month');
-  const month = asked === undefined ? calendar.month(clock()) : readMonth(asked);
-  const [{ id, name: company }] = await readOfCompany(c, async () => null);
-  const question = { brand, month, company: id, role: c.var.session.user.role };
-  const file = { name: `focus-${month.slice(0, 7)}.csv`, company, type: CSV };
-  return download(c, c.var.services, sharerOf(c), file, (write) =>
-    read(c, (sql) => copyFocus(sql, question, write), EXPORT_MS),
-  );
 }

@@ -42,7 +42,7 @@ export function usageBar(
   const isOpen = query.form.messages.size > 0;
   return html`<div class="usage-bar">
 <nav class="presets" aria-label="${words.days}">${RANGE_NAMES.map(preset)}</nav>
-<form method="get" action="${path}" class="months">${hidden(query, ['range', 'from', 'to'])}${monthSelect(c, query, months)}<button>${words.show}</button></form>
+${monthForm(c, path, isMonth(query.range) ? query.range.from : null, months, hidden(query, ['range', 'from', 'to']))}
 <details class="fold wide-open"${isOpen ? raw(' open') : ''}><summary>${words.question}</summary>${questionForm(c, query, groups, known)}</details>
 ${filterChips(c, query, known)}</div>`;
 }
@@ -54,14 +54,21 @@ function hidden(query: UsageQuery, left: readonly string[]): Html[] {
     .map(([name, value]) => html`<input type="hidden" name="${name}" value="${value}">`);
 }
 
-function monthSelect(c: PageContext, { range }: UsageQuery, months: readonly string[]): Html {
+/** The choice of a month. @param shown its first day; null: other days are shown @param known the months that have calls */
+export function monthForm(
+  c: PageContext,
+  path: string,
+  shown: string | null,
+  known: readonly string[],
+  kept: readonly Html[] = [],
+): Html {
   const { format } = c.var;
   const { usage: words } = format.words;
-  const shown = isMonth(range) ? [range.from] : [];
-  const choices = [...new Set([...months, ...shown])].sort().reverse();
-  const texts = choices.map((month) => [month.slice(0, 7), format.month(month)] as const);
-  return html`<label for="month">${words.month}</label>
-<select id="month" name="month">${options([...(isMonth(range) ? [] : [['', words.otherDays] as const]), ...texts], isMonth(range) ? range.from.slice(0, 7) : '')}</select>`;
+  const months = [...new Set([...known, ...(shown === null ? [] : [shown])])].sort().reverse();
+  const other = shown === null ? [['', words.otherDays] as const] : [];
+  const choices = [...other, ...months.map((month) => [month.slice(0, 7), format.month(month)] as const)];
+  return html`<form method="get" action="${path}" class="months">${kept}<label for="month">${words.month}</label>
+<select id="month" name="month">${options(choices, shown?.slice(0, 7) ?? '')}</select><button>${words.show}</button></form>`;
 }
 
 function questionForm(c: PageContext, query: UsageQuery, groups: readonly Group[], known: Known): Html {

@@ -6,10 +6,11 @@ import { findCompany } from '../../store/company/company.ts';
 import { type CompanyUsage, readCompanyUsage, type UsageGroup } from '../../store/usage/company-usage.ts';
 import { readTokenDetails, type TokenDetails } from '../../store/usage/details.ts';
 import { copyLedger } from '../../store/usage/export.ts';
+import { copyFocus } from '../../store/usage/focus.ts';
 import { type Quality, type QualityGroup, readQuality } from '../../store/usage/quality.ts';
 import { isTime } from '../../store/usage/usage-table.ts';
-import { type PageContext, param, read, sharerOf } from '../page/context.ts';
-import { CSV, download, EXPORT_MS, nameFile } from '../page/download.ts';
+import { companyOf, type PageContext, param, read } from '../page/context.ts';
+import { CSV, downloadRead, nameFile } from '../page/download.ts';
 import { options } from '../page/field.ts';
 import { type Html, html } from '../page/html.ts';
 import { spreadsheetOf, spreadsheetSelect } from '../page/spreadsheet.ts';
@@ -23,10 +24,6 @@ interface Shown {
   readonly quality: Quality;
   readonly details: TokenDetails | null;
   readonly range: DayRange;
-}
-
-interface Table {
-  text(shown: Shown, form: CsvForm): string;
 }
 
 const SUMS: CsvColumns<UsageSums> = {
@@ -43,54 +40,40 @@ const COUNTS: CsvColumns<Omit<UsageGroup, 'name'>> = {
 
 /** The tables by their names in URLs. The lines of each add up to the sums on the page. */
 const TABLES = {
-  model: {
-    text({ usage, quality, details }, form) {
-      const told = new Map(details?.by_model.map((sums) => [sums.model, sums]));
-      const detailed = TOKEN_DETAILS.map((each) => [each, ({ name }: UsageGroup) => told.get(name)?.[each]] as const);
-      const measured = measuredBy(quality.by_model, ({ name }: UsageGroup) => name);
-      const columns = { model: nameOfGroup, ...COUNTS, ...measured, ...Object.fromEntries(detailed) };
-      return csvFile(columns, usage.by_model.lines, form);
-    },
+  model({ usage, quality, details }, form) {
+    const told = new Map(details?.by_model.map((sums) => [sums.model, sums]));
+    const detailed = TOKEN_DETAILS.map((each) => [each, ({ name }: UsageGroup) => told.get(name)?.[each]] as const);
+    const measured = measuredBy(quality.by_model, ({ name }: UsageGroup) => name);
+    const columns = { model: nameOfGroup, ...COUNTS, ...measured, ...Object.fromEntries(detailed) };
+    return csvFile(columns, usage.by_model.lines, form);
   },
-  key: {
-    text({ usage, quality }, form) {
-      type Line = CompanyUsage['by_key']['lines'][number];
-      const key = ({ id }: Line) => id;
-      const names = { key, key_name: ({ name }: Line) => name, key_prefix: ({ prefix }: Line) => prefix };
-      return csvFile({ ...names, ...COUNTS, ...measuredBy(quality.by_key, key) }, usage.by_key.lines, form);
-    },
+  key({ usage, quality }, form) {
+    type Line = CompanyUsage['by_key']['lines'][number];
+    const key = ({ id }: Line) => id;
+    const names = { key, key_name: ({ name }: Line) => name, key_prefix: ({ prefix }: Line) => prefix };
+    return csvFile({ ...names, ...COUNTS, ...measuredBy(quality.by_key, key) }, usage.by_key.lines, form);
   },
-  endpoint: {
-    text({ usage, quality }, form) {
-      const measured = measuredBy(quality.by_endpoint, ({ name }: UsageGroup) => name);
-      return csvFile({ endpoint: nameOfGroup, ...COUNTS, ...measured }, usage.by_endpoint.lines, form);
-    },
+  endpoint({ usage, quality }, form) {
+    const measured = measuredBy(quality.by_endpoint, ({ name }: UsageGroup) => name);
+    return csvFile({ endpoint: nameOfGroup, ...COUNTS, ...measured }, usage.by_endpoint.lines, form);
   },
-  cost_center: {
-    text: ({ usage }, form) => csvFile({ cost_center: nameOfGroup, ...COUNTS }, usage.by_cost_center.lines, form),
+  cost_center: ({ usage }, form) => csvFile({ cost_center: nameOfGroup, ...COUNTS }, usage.by_cost_center.lines, form),
+  time({ usage, range }, form) {
+    type Line = CompanyUsage['by_time'][number];
+    const columns = { [intervalOf(range)]: ({ at }: Line) => at, model: ({ model }: Line) => model };
+    return csvFile({ ...columns, ...SUMS }, usage.by_time, form);
   },
-  time: {
-    text({ usage, range }, form) {
-      type Line = CompanyUsage['by_time'][number];
-      const columns = { [intervalOf(range)]: ({ at }: Line) => at, model: ({ model }: Line) => model };
-      return csvFile({ ...columns, ...SUMS }, usage.by_time, form);
-    },
+  ending({ usage }, form) {
+    type Line = CompanyUsage['by_ending'][number];
+    const columns = { outcome: ({ outcome }: Line) => outcome, usage_source: (line: Line) => line.usage_source };
+    return csvFile({ ...columns, ...SUMS }, usage.by_ending, form);
   },
-  ending: {
-    text({ usage }, form) {
-      type Line = CompanyUsage['by_ending'][number];
-      const columns = { outcome: ({ outcome }: Line) => outcome, usage_source: (line: Line) => line.usage_source };
-      return csvFile({ ...columns, ...SUMS }, usage.by_ending, form);
-    },
+  total({ usage: { requests, prompt_tokens, completion_tokens, api_cost_eur, chat_cost_eur } }, form) {
+    const api = { part: 'api', requests, prompt_tokens, completion_tokens, cost_eur: api_cost_eur };
+    const parts: readonly Part[] = chat_cost_eur === null ? [api] : [api, { part: 'chat', cost_eur: chat_cost_eur }];
+    return csvFile<Part>({ part: ({ part }) => part, ...(SUMS as CsvColumns<Partial<UsageSums>>) }, parts, form);
   },
-  total: {
-    text({ usage: { requests, prompt_tokens, completion_tokens, api_cost_eur, chat_cost_eur } }, form) {
-      const api = { part: 'api', requests, prompt_tokens, completion_tokens, cost_eur: api_cost_eur };
-      const parts: readonly Part[] = chat_cost_eur === null ? [api] : [api, { part: 'chat', cost_eur: chat_cost_eur }];
-      return csvFile<Part>({ part: ({ part }) => part, ...(SUMS as CsvColumns<Partial<UsageSums>>) }, parts, form);
-    },
-  },
-} satisfies Readonly<Record<string, Table>>;
+} satisfies Readonly<Record<string, (shown: Shown, form: CsvForm) => string>>;
 type TableName = keyof typeof TABLES;
 const TABLE_NAMES = Object.keys(TABLES) as readonly TableName[];
 const readTable = oneOf(...TABLE_NAMES);
@@ -144,7 +127,7 @@ export async function downloadSums(c: PageContext): Promise<Response> {
   });
   const name = `usage-by-${by.replace('_', '-')}-${nameOf(range)}.csv`;
   nameFile(c, { name, company: usage.company_name, type: CSV });
-  return c.body(TABLES[by].text({ usage, quality, details, range }, form));
+  return c.body(TABLES[by]({ usage, quality, details, range }, form));
 }
 
 /** The ledger rows behind the sums. */
@@ -158,9 +141,16 @@ export async function downloadLedger(c: PageContext): Promise<Response> {
   );
   const asked = { companyId, range, filters: { ...filters, keys }, internal, form: spreadsheetOf(c) };
   const file = { name: `ledger-${nameOf(range)}.csv`, company, type: CSV };
-  return download(c, c.var.services, sharerOf(c), file, (write) =>
-    read(c, (sql) => copyLedger(sql, asked, write), EXPORT_MS),
-  );
+  return downloadRead(c, file, (sql, write) => copyLedger(sql, asked, write));
+}
+
+/** The charges of a month, closed or not, for FinOps programs: of the company of the path, or of all. @param month its first day */
+export async function downloadFocus(c: PageContext, month: string): Promise<Response> {
+  const company = companyOf(c);
+  const found = company === null ? null : await read(c, (sql) => findCompany(sql, company));
+  const asked = { brand: c.var.services.brand, month, company, role: c.var.session.user.role };
+  const file = { name: `focus-${month.slice(0, 7)}.csv`, ...(found && { company: found.name }), type: CSV };
+  return downloadRead(c, file, (sql, write) => copyFocus(sql, asked, write));
 }
 
 /** @throws FieldError for mistakes about which the page shows a message */

@@ -155,6 +155,16 @@ export function today(c: PageContext): string {
   return calendar.date(clock());
 }
 
+/** The first day of the present month in the billing time zone. */
+export function presentMonth(c: PageContext): string {
+  return wholeMonth(today(c)).from;
+}
+
+/** The month of the address or of a form, by its first day; the present one where there is none. @throws FieldError */
+export function monthAsked(c: PageContext, asked = c.req.query('month')): string {
+  return asked ? readMonth(asked) : presentMonth(c);
+}
+
 /** The two times that are compared; null: nothing is. */
 export function timesOf(c: PageContext, { range, against }: UsageQuery): Times | null {
   if (against === null) return null;

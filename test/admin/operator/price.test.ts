@@ -165,6 +165,7 @@ t.test('what the operator pays and the margin are for operators alone', async (t
   await office.customer.chat();
   await office.customer.embed();
   const rows = await office.ledger(company, 3);
+  t.match(textOf(await operator.get('/margin')), /Revenue (?!.*unknown)/, 'no column of what no cost price tells');
   t.equal(
     (await operator.post(`${path}/costs`, { since: '2020-01-01', cost_input: '0.077', cost_output: '0.099' })).status,
     303,
