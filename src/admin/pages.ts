@@ -39,7 +39,7 @@ import { allUsageRoutes } from './operator/all-usage.ts';
 import { auditRoutes } from './operator/audit.ts';
 import { demoRoutes } from './operator/demo.ts';
 import { eventRoutes } from './operator/event.ts';
-import { firstStepRoutes as operatorStepRoutes } from './operator/first-steps.ts';
+import { firstStepRoutes } from './operator/first-steps.ts';
 import { groupRoutes } from './operator/group.ts';
 import { marginRoutes } from './operator/margin.ts';
 import { modelRoutes } from './operator/model.ts';
@@ -82,7 +82,6 @@ import { signInRoutes } from './sign-in/sign-in.ts';
 import { submit } from './submission.ts';
 import { costCentersRoutes } from './usage/cost-centers.ts';
 import { endUserRoutes } from './usage/end-users.ts';
-import { firstStepRoutes } from './usage/first-steps.ts';
 import { requestRoutes } from './usage/request.ts';
 import { statementRoutes } from './usage/statement.ts';
 import { usageRoutes } from './usage/usage.ts';
@@ -90,7 +89,6 @@ import { usageRoutes } from './usage/usage.ts';
 /** Every page and form of users who are signed in. */
 export const ROUTES: readonly Route[] = [
   ...overviewRoutes,
-  ...operatorStepRoutes,
   ...searchRoutes,
   ...accountRoutes,
   ...secondFactorRoutes,

@@ -202,7 +202,7 @@ t.test(
     t.match(english, /Cost centre =E2=80=9CR&D "K=C3=B6ln"=E2=80=9D of ACME has used 50 % of its budget/);
     t.match(english, /Calls are not refused/);
     t.match(english, 'https://gate.example/companies/');
-    t.match(english, `/cost-center?name=3DR%26D+%22K%C3%B6ln%22&month=3D${month.slice(0, 7)}`);
+    t.match(english, `/usage?cost_center=3DR%26D+%22K%C3%B6ln%22&month=3D${month.slice(0, 7)}`);
     t.match(german, /Die Kostenstelle =E2=80=9ER&D "K=C3=B6ln"=E2=80=9C von ACME hat 50 % des Budgets/);
     t.notMatch(texts('own@acme.example').join(), /402/);
     t.equal((await run((sql) => sql`select from budget_alerts where cost_center is not null`)).length, 4);

@@ -1,27 +1,19 @@
-import {
-  companyToCall,
-  dismissFirstSteps,
-  type FirstSteps,
-  newestCompany,
-  readFirstSteps,
-} from '../../store/usage/first-steps.ts';
+import { companyToCall, dismissFirstSteps, type FirstSteps, newestCompany } from '../../store/usage/first-steps.ts';
 import type { RouterAnswer } from '../../upstream/router-models.ts';
 import { changeAsOperator, type PageContext, type Route, read } from '../page/context.ts';
 import { csrfInput } from '../page/field.ts';
 import { type Html, html } from '../page/html.ts';
-import { page } from '../page/layout.ts';
-import { callPageBody, callStep, stepsCard } from '../usage/first-steps.ts';
+import { callStep, isWatched, stepsCard } from '../usage/first-steps.ts';
 
 /** The list of first steps on the first page of operators, from an empty database to the first call. */
 export const firstStepRoutes: readonly Route[] = [
-  { method: 'GET', path: '/first-call', action: 'request.all', handle: callPage },
   { method: 'POST', path: '/first-call/dismiss', action: 'overview.dismiss', handle: dismiss },
 ];
 
 /** The list, until all of it is done or an operator has put it away. Only then the router is asked, for 3 s at most. */
 export async function operatorSteps(c: PageContext, facts: FirstSteps): Promise<Html | string> {
   const { isDismissed, model, company, owner, key, call } = facts;
-  if (isDismissed || (model && company && owner && key && call)) return '';
+  if (isDismissed || (!isWatched(c) && model && company && owner && key && call)) return '';
   const { router } = c.var.services;
   const [answer, newest] = await Promise.all([router.ask(), read(c, call ? newestCompany : companyToCall)]);
   const at = newest === null ? '' : `/companies/${newest.id}`;
@@ -66,11 +58,6 @@ function routerText({ reason, names, isReachable }: RouterAnswer, isDemo: boolea
   if (reason === null)
     return html`<p class="muted">It offers ${names.length === 1 ? 'one model' : `${names.length} models`}.</p>`;
   return html`<p class="${isReachable ? 'muted' : 'wrong'}">${reason}</p>`;
-}
-
-async function callPage(c: PageContext): Promise<Response> {
-  const { call } = await read(c, readFirstSteps);
-  return page(c, c.var.format.words.firstSteps.call, await callPageBody(c, null, call));
 }
 
 async function dismiss(c: PageContext): Promise<Response> {

@@ -1,4 +1,4 @@
-import { costCenterName, mayHaveBudget, OTHERS, readBudgetedCostCenter } from '../../domain/request/cost-center.ts';
+import { mayHaveBudget, OTHERS, readBudgetedCostCenter } from '../../domain/request/cost-center.ts';
 import { COST_CENTER, COST_CENTER_OR_NONE, type CostCenterColumns } from '../../domain/settings/cost-center.ts';
 import { labelsOf } from '../../domain/settings/setting.ts';
 import { costCenterPage } from '../../domain/wording/alert.ts';
@@ -8,30 +8,16 @@ import { type CostCenterBudgetRow, costCenterBudgetOf } from '../../store/compan
 import { NIL_ID } from '../../store/connection/expressions.ts';
 import type { CompanyUsage } from '../../store/usage/company-usage.ts';
 import type { CostCenterState } from '../../store/usage/cost-center.ts';
-import { budgetBar } from '../page/chart.ts';
 import { change, mayNow, type PageContext, param } from '../page/context.ts';
 import { csrfInput, formState } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
-import { badge } from '../page/layout.ts';
 import { lockEdited, lockInput } from '../page/optimistic-lock.ts';
 import { readSettings, settingFields } from '../page/setting.ts';
-import { forecastText, sumCards } from './usage-cards.ts';
-import { inQuery, readLabel } from './usage-query.ts';
+import { budgetCard, sumCards } from './usage-cards.ts';
 
 /** What one cost centre may cost: part of the page of its usage. */
-
-/** From the address that mails and lists have, whose name may be spelled in several ways, to the usage of a month. */
-export function toCostCenter(c: PageContext): Response {
-  const id = param(c, 'company');
-  const { name, cost_center: asked = name, month = '', ...rest } = c.req.query();
-  if (!asked) return c.redirect(`/companies/${id}/cost-centers`, 303);
-  const label = readLabel(asked);
-  const cost_center = inQuery(costCenterName(label) ?? label); // another program may have booked what no call can name
-  const query = new URLSearchParams({ ...(month && { month }), cost_center, ...rest });
-  return c.redirect(`/companies/${id}/usage?${query}`, 302);
-}
 
 /** The title of its page. @param when the days that are shown */
 export function costCenterTitle(name: string, when: string, { words: { costCenters: words } }: Format): string {
@@ -48,26 +34,14 @@ export function costCenterCards(
   { state, budget }: { readonly state: CostCenterState; readonly budget: CostCenterBudgetRow | null },
 ): Html {
   const { format } = c.var;
-  const { usage: words, costCenters } = format.words;
+  const { costCenters } = format.words;
   return html`${name === OTHERS ? html`<p class="lead">${costCenters.othersText}</p>` : ''}
 <div class="figures">${sumCards(usage, usage.api_cost_eur, costCenters.apiOnly, format)}
-<div class="card figure-card wide"><h2>${words.budgetIn(format.month(state.month))}</h2>${budgetOf(state, format)}
-${forecastText(state, format)}</div></div>
-${mayHaveBudget(name) ? budgetCard(c, form, name, budget) : ''}`;
+${budgetCard(state, { none: costCenters.noBudget, noneText: costCenters.noBudgetText, reached: costCenters.reached }, format)}</div>
+${mayHaveBudget(name) ? budgetForm(c, form, name, budget) : ''}`;
 }
 
-function budgetOf({ spent_eur, budget_eur, total_percent, forecast_percent }: CostCenterState, format: Format): Html {
-  const { usage: words, costCenters } = format.words;
-  if (budget_eur === null || total_percent === null) {
-    return html`<p class="big">${costCenters.noBudget}</p><p class="muted">${costCenters.noBudgetText(format.amount(spent_eur))}</p>`;
-  }
-  return html`<p class="big">${format.percent(total_percent)} <span class="of">${words.ofBudget(format.amount(budget_eur))}</span>${
-    total_percent >= 100 ? html` ${badge('bad', costCenters.reached)}` : ''
-  }</p>
-${budgetBar(words, null, total_percent, forecast_percent)}`;
-}
-
-function budgetCard(c: PageContext, form: Form, name: string, budget: CostCenterBudgetRow | null): Html {
+function budgetForm(c: PageContext, form: Form, name: string, budget: CostCenterBudgetRow | null): Html {
   const { costCenters: words, settings } = c.var.format.words;
   const company = param(c, 'company');
   const path = `/companies/${company}/cost-center`;

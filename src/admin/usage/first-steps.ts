@@ -4,16 +4,18 @@ import { scopesOf } from '../../domain/settings/key.ts';
 import { readCompany } from '../../store/gateway/directory.ts';
 import { type NewestKey, newestKey, readFirstCall, readOwnerSteps } from '../../store/usage/first-steps.ts';
 import type { RequestRow } from '../../store/usage/request.ts';
-import { mayNow, type PageContext, param, type Route, read, readOfCompany } from '../page/context.ts';
+import { mayNow, type PageContext, read } from '../page/context.ts';
 import { type Html, html } from '../page/html.ts';
-import { badge, companyHeading, copyable, page } from '../page/layout.ts';
+import { badge, copyable } from '../page/layout.ts';
 import { callSnippets, keyVariable } from './call-snippet.ts';
 import { resultBadge } from './requests.ts';
 
 /** The list of first steps on the first page of a company's people, and the parts that the operators' list shares. */
-export const firstStepRoutes: readonly Route[] = [
-  { method: 'GET', path: '/companies/:company/first-call', action: 'request.read', handle: callPage },
-];
+
+/** Whether the page is read again for its list, which then stays although all is done. */
+export function isWatched(c: PageContext): boolean {
+  return c.req.query('watched') !== undefined;
+}
 
 /** One step, with its instructions or its result. */
 export interface Step {
@@ -46,7 +48,7 @@ export async function ownerSteps(c: PageContext, company: string): Promise<Html 
   if (c.var.session.user.company_id === null || !mayNow(c, 'key.write')) return '';
   const steps = await read(c, (sql) => readOwnerSteps(sql, company, mayNow(c, 'company-user.write')));
   const { key, call, colleague, hasBegun } = steps;
-  if (hasBegun || (key && call && colleague !== false)) return '';
+  if (!isWatched(c) && (hasBegun || (key && call && colleague !== false))) return '';
   const { firstSteps: words } = c.var.format.words;
   const base = `/companies/${company}`;
   return stepsCard(c, [
@@ -121,11 +123,11 @@ ${copyable(c, 'first-curl', keyWords.shown.curl, curl)}
 ${canTry ? html`<p>${words.orTry(link('playground'))}</p>` : ''}`;
 }
 
-/** What became of the first call: the part of a page that is read again while it is watched, until a call is booked. */
+/** What became of the first call: the part of a page that is read again (pages.js) until a call is booked. */
 async function callState(c: PageContext, company: string | null, isBooked: boolean): Promise<Html> {
   const request = await read(c, (sql) => readFirstCall(sql, company, isBooked));
   const base = company === null ? '' : `/companies/${company}`;
-  const live = isBooked ? '' : html` data-live="${base}/first-call"`;
+  const live = isBooked ? '' : html` data-live="?watched"`;
   return html`<div id="first-call" role="status"${live}>${isBooked && request === null ? '' : fateOf(c, request, `${base}/requests`, isBooked)}</div>`;
 }
 
@@ -136,19 +138,4 @@ function fateOf(c: PageContext, request: RequestRow | null, list: string, isBook
   const model = request.model_slug ?? request.asked;
   return html`<p>${resultBadge(requests, request)}${model === null ? '' : html` <code>${model}</code>`} ${c.var.format.second(request.occurred_at)}</p>
 <p>${isBooked ? html`<strong>${words.came}</strong> ` : ''}${what}${advice === null ? '' : html` <strong>${requests.toDo}</strong> ${advice}`} <a href="${list}/${request.request_id}">${words.toRequest}</a></p>`;
-}
-
-/** The page behind the live line, which shows the same to whoever opens it. */
-export async function callPageBody(c: PageContext, company: string | null, isBooked: boolean): Promise<Html> {
-  const { firstSteps: words } = c.var.format.words;
-  return html`<h1>${words.call}</h1>
-<section class="card">${await callState(c, company, isBooked)}
-<p class="actions"><a class="button quiet" href="${c.req.path}">${words.again}</a> <a class="button quiet" href="/">${words.toList}</a></p></section>`;
-}
-
-async function callPage(c: PageContext): Promise<Response> {
-  const id = param(c, 'company');
-  const [company, { call }] = await readOfCompany(c, (sql) => readOwnerSteps(sql, id, false));
-  const { firstSteps: words } = c.var.format.words;
-  return page(c, words.call, html`${companyHeading(c, company)}${await callPageBody(c, id, call)}`);
 }

@@ -16,8 +16,7 @@ export function usageCards(usage: UsageTotals, format: Format, quality?: Quality
       : html`${words.apiAndChat({ api: format.amount(usage.api_cost_eur), chat: format.amount(chat) })}`;
   return html`<div class="figures">${sumCards(usage, usage.total_cost_eur, parts, format)}
 ${quality === undefined ? '' : answerCards(quality, format)}
-<div class="card figure-card wide"><h2>${words.budgetIn(format.month(usage.budget.month))}</h2>${budget(usage.budget, format)}
-${forecastText(usage.budget, format)}${today(usage.budget, format)}</div></div>`;
+${budgetCard(usage.budget, { none: words.unlimited, noneText: words.noBudget, reached: words.reached }, format)}</div>`;
 }
 
 /** The sums of a member's own calls. What the company spends, and its budget, are for others. */
@@ -61,7 +60,7 @@ export function figureCard(title: string, value: Html | string, note: Html | str
 }
 
 /** The budget of the present day, where there is one. */
-function today({ day = null }: BudgetState, format: Format): Html | '' {
+function today({ day = null }: Pick<BudgetState, 'day'>, format: Format): Html | '' {
   return day === null ? '' : budgetLine({ period: 'daily', ...day }, format);
 }
 
@@ -72,22 +71,27 @@ export function budgetLine({ period, spent_eur, budget_eur, percent }: BudgetSpe
   return html`<p>${words[period](told)}${percent >= 100 ? html` ${badge('bad', words.reached)}` : ''}</p>`;
 }
 
-function budget(
-  { spent_eur, budget_eur, total_percent, chat_percent, forecast_percent }: BudgetState,
+/** The budget of the present month of a company or a cost centre. @param none in place of a budget; `noneText` of what is spent */
+export function budgetCard(
+  budget: Omit<BudgetState, 'chat_percent'> & { readonly chat_percent?: number | null },
+  { none, noneText, reached }: { none: string; noneText: (spent: Html) => unknown; reached: string },
   format: Format,
 ): Html {
+  const { month, spent_eur, budget_eur, total_percent, chat_percent = null, forecast_percent } = budget;
   const words = format.words.usage;
-  if (budget_eur === null || total_percent === null || chat_percent === null) {
-    return html`<p class="big">${words.unlimited}</p><p class="muted">${words.noBudget(format.amount(spent_eur))}</p>`;
-  }
-  return html`<p class="big">${format.percent(total_percent)} <span class="of">${words.ofBudget(format.amount(budget_eur))}</span>${
-    total_percent >= 100 ? html` ${badge('bad', words.reached)}` : ''
-  }</p>
+  const used =
+    budget_eur === null || total_percent === null
+      ? html`<p class="big">${none}</p><p class="muted">${noneText(format.amount(spent_eur))}</p>`
+      : html`<p class="big">${format.percent(total_percent)} <span class="of">${words.ofBudget(format.amount(budget_eur))}</span>${
+          total_percent >= 100 ? html` ${badge('bad', reached)}` : ''
+        }</p>
 ${budgetBar(words, chat_percent, total_percent, forecast_percent)}`;
+  return html`<div class="card figure-card wide"><h2>${words.budgetIn(format.month(month))}</h2>${used}
+${forecastText(budget, format)}${today(budget, format)}</div>`;
 }
 
 /** Where the present month ends at its pace. */
-export function forecastText(
+function forecastText(
   { forecast_eur, forecast_percent }: Pick<BudgetState, 'forecast_eur' | 'forecast_percent'>,
   format: Format,
 ): Html {

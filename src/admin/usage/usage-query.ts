@@ -173,7 +173,7 @@ export function timesOf(c: PageContext, { range, against }: UsageQuery): Times |
 }
 
 /** A cost centre of an address. @throws FieldError */
-export function readLabel(text: string): string {
+function readLabel(text: string): string {
   if (text.length > 128 || /\p{Cc}/u.test(text)) refuse(refusal('costCenter'), text);
   return text.trim();
 }

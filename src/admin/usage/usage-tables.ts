@@ -29,15 +29,8 @@ interface Surroundings {
   readonly quality: Quality;
 }
 
-/**
- * The table of a group, or of each where none is asked for.
- * @param costCenterOf the page of a cost centre; null: the reader has none
- */
-export function usageTables(
-  usage: CompanyUsage,
-  around: Surroundings,
-  costCenterOf: ((name: string) => string) | null,
-): Html {
+/** The table of a group, or of each where none is asked for. */
+export function usageTables(usage: CompanyUsage, around: Surroundings): Html {
   const { by_model, by_key, by_endpoint, by_cost_center } = usage;
   const { tables: words, endpoints } = around.format.words;
   const { by } = around.query;
@@ -56,7 +49,7 @@ ${
     : ''
 }
 ${isShown('endpoint') ? groups(around, usage, 'endpoint', by_endpoint, ({ name }) => ({ filter: { endpoint: name }, text: endpointText(endpoints, name), plain: endpointText(endpoints, name), measured: around.quality.by_endpoint.get(name) })) : ''}
-${isShown('cost_center') && (isLabelled || by !== null) ? groups(around, usage, 'cost_center', by_cost_center, ({ name }) => ({ filter: { cost_center: name }, ...(costCenterOf && { href: costCenterOf(name) }), text: name === '' ? muted(words.none) : name, plain: name || words.none })) : ''}
+${isShown('cost_center') && (isLabelled || by !== null) ? groups(around, usage, 'cost_center', by_cost_center, ({ name }) => ({ filter: { cost_center: name }, text: name === '' ? muted(words.none) : name, plain: name || words.none })) : ''}
 ${by === 'outcome' ? endings(usage, around.format) : ''}`;
 }
 
@@ -78,8 +71,6 @@ export function endingsText({ requests, by_ending }: CompanyUsage, query: UsageQ
 /** The thing that a line is about. */
 interface Subject {
   readonly filter: Partial<UsageFilters>;
-  /** Where its name leads; absent: to the same figures with the filter. */
-  readonly href?: string;
   readonly text: Html | string;
   readonly plain: string;
   /** undefined where nothing was measured. */
@@ -104,11 +95,11 @@ function groups<T extends Omit<UsageGroup, 'name'>>(
   const lines = firstLines(c, by, all);
   const { tables: words, usage: names } = format.words;
   const rows = lines.map((line): Line => {
-    const { filter, href, text, plain, measured } = subjectOf(line);
+    const { filter, text, plain, measured } = subjectOf(line);
     const calls = format.count(line.requests);
     return {
       ...line,
-      first: html`<a href="${href ?? queryOf({ ...query, by: null }, filter)}">${text}</a>`,
+      first: html`<a href="${queryOf({ ...query, by: null }, filter)}">${text}</a>`,
       // the trail knows no cost centres
       calls:
         quality.hasTrail && query.filters.cost_center === null && by !== 'cost_center'

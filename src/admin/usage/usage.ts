@@ -14,7 +14,7 @@ import type { Form } from '../page/form.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
 import { companyHeading, emptyText, exactSwitch, page } from '../page/layout.ts';
-import { costCenterCards, costCenterTitle, saveCostCenter, toCostCenter } from './cost-center.ts';
+import { costCenterCards, costCenterTitle, saveCostCenter } from './cost-center.ts';
 import { MAX_LINES } from './first-lines.ts';
 import { ownerSteps } from './first-steps.ts';
 import { keysInReach, keysPath, seesOwnAlone } from './reach.ts';
@@ -38,7 +38,7 @@ import {
 import { detailsTable, endingsText, reasonsTable, usageTables } from './usage-tables.ts';
 import { changeViews, savedViews } from './usage-views.ts';
 
-const COST_CENTER = '/companies/:company/cost-center';
+const BUDGET = '/companies/:company/cost-center';
 
 /**
  * A company's usage: any days and calls, by one or two groups, compared with other days; drawn, as tables, and as CSV (spec
@@ -49,8 +49,7 @@ export const usageRoutes: readonly Route[] = [
   { method: 'POST', path: '/companies/:company/usage', action: 'usage.keep', handle: keepView, page: usagePage },
   { method: 'GET', path: '/companies/:company/usage/change', action: 'usage.read', handle: toUsage },
   { method: 'GET', path: '/companies/:company/usage/table', action: 'usage.read', handle: toUsage },
-  { method: 'GET', path: COST_CENTER, action: 'usage.read', handle: toCostCenter },
-  { method: 'POST', path: COST_CENTER, action: 'cost-center.write', handle: saveCostCenter, page: usagePage },
+  { method: 'POST', path: BUDGET, action: 'cost-center.write', handle: saveCostCenter, page: usagePage },
   { method: 'GET', path: '/companies/:company/usage.csv', action: 'usage.read', handle: downloadSums },
   { method: 'GET', path: '/companies/:company/ledger.csv', action: 'usage.read', handle: downloadLedger },
 ];
@@ -125,9 +124,8 @@ export async function usagePage(c: PageContext, form: Form): Promise<Response> {
     );
   }
   const around = { c, format, query, quality };
-  const costCenterOf = isOwn ? null : (center: string) => costCenterPage(id, center, range.to.slice(0, 7));
   const drawn = table && groups ? drawnByGroups(table, ...groups, format) : drawnByModel(usage, query.figure);
-  const tables = html`${usageTables(usage, around, costCenterOf)}
+  const tables = html`${usageTables(usage, around)}
 ${by === null ? reasonsTable(around) : ''}
 ${detailsTable(c, details)}`;
   const body = html`${heading}

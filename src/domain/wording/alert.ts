@@ -96,14 +96,14 @@ function pageOf({ company, key, cost_center, month }: BudgetAlert): string {
 }
 
 /**
- * The page of a cost centre. Its name is in the query: proxies and browsers resolve a path with "..", "%2F" or "%2E" in
+ * The usage of a cost centre. Its name is in the query: proxies and browsers resolve a path with "..", "%2F" or "%2E" in
  * their own ways.
  * @param name empty, as a blank in the address: of calls that name none
  * @param month "2026-11"; null: the present one
  */
 export function costCenterPage(company: string, name: string, month: string | null = null): string {
-  const query = new URLSearchParams({ name: name || ' ', ...(month !== null && { month }) });
-  return `/companies/${company}/cost-center?${query}`;
+  const query = new URLSearchParams({ cost_center: name || ' ', ...(month !== null && { month }) });
+  return `/companies/${company}/usage?${query}`;
 }
 
 /**

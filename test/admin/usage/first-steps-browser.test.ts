@@ -58,8 +58,6 @@ t.test('in German, until last month had calls too', async (t) => {
   await page.goto(`${base}/usage`);
   t.match(await steps.innerText(), /2 von 3 sind erledigt/);
   t.same(await glance(page, 'owner-steps-german'), []);
-  await page.goto(`${base}/first-call`);
-  t.match(await page.locator('#first-call').innerText(), /200/);
   await sql`
     insert into monthly_spend (company_id, billing_month, requests)
     values (${company}, (billing_month(now()) - interval '1 month')::date, 1)`;
@@ -77,7 +75,6 @@ t.test('nobody else sees the list of a company', async (t) => {
   t.notMatch((await operator.get(`${base}/usage`)).text, 'id="first-steps"');
   const { company: foreign } = await office.newCustomer();
   const owner = await signedIn(office, 'owner');
-  t.equal((await owner.get(`/companies/${foreign}/first-call`)).status, 404);
-  t.equal((await owner.get('/first-call')).status, 403);
+  t.equal((await owner.get(`/companies/${foreign}/usage?watched`)).status, 404);
   t.equal((await owner.post('/first-call/dismiss')).status, 403);
 });
