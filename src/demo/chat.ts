@@ -3,26 +3,24 @@ import type { Answer, Part } from './answer.ts';
 import { cachedOf, type DemoEvent, type Dialect, ownCost, type Usage, usageOf } from './dialect.ts';
 import {
   choiceOf,
+  choicesOf,
   contentText,
   limitOf,
-  MOST_CHOICES,
   messagesOf,
   type Question,
   type Tool,
   toolsOf,
 } from './question.ts';
-import type { Json, ModelRequest } from './request.ts';
+import type { DemoError, Json, ModelRequest } from './request.ts';
 
 /** Chat completions, the reference format. */
-export const chat: Dialect = {
-  read,
-  whole,
-  events,
-  error: ({ status, message, code, param }) => {
-    const type = status < 429 ? 'invalid_request_error' : 'upstream_error';
-    return { error: { message, type, code, param } };
-  },
-};
+export const chat: Dialect = { read, whole, events };
+
+/** The body of a refusal, as all but the Messages API have it. */
+export function chatError({ status, message, code, param }: DemoError): Json {
+  const type = status < 429 ? 'invalid_request_error' : 'upstream_error';
+  return { error: { message, type, code, param } };
+}
 
 function read(body: Json): Question {
   const { type, json_schema } = (body.response_format ?? {}) as Question['format'] & { json_schema?: Json };
@@ -32,9 +30,9 @@ function read(body: Json): Question {
     choice: choiceOf(body.tool_choice),
     parallel: body.parallel_tool_calls !== false,
     format: { type, schema: json_schema?.schema },
-    limit: limitOf(body, 'max_completion_tokens', 'max_tokens'),
+    limit: limitOf(body, ['max_completion_tokens', 'max_tokens']),
     stops: [body.stop ?? []].flat() as string[],
-    choices: Math.min(limitOf(body, 'n') ?? 1, MOST_CHOICES),
+    choices: choicesOf(body),
   };
 }
 
@@ -47,7 +45,7 @@ function whole(answer: Answer, request: ModelRequest): Json {
     tool_calls: calls.length > 0 ? calls : undefined,
   };
   return {
-    ...head('chat.completion', request),
+    ...headOf('chatcmpl', 'chat.completion', request),
     choices: Array.from({ length: choices }, (_, index) => ({ index, message, finish_reason: finishOf(answer) })),
     usage: detailedUsage(answer),
   };
@@ -64,15 +62,20 @@ function detailedUsage(answer: Answer): Usage & Json {
 }
 
 function* events(answer: Answer, request: ModelRequest): Generator<DemoEvent> {
-  const common = head('chat.completion.chunk', request);
+  const common = headOf('chatcmpl', 'chat.completion.chunk', request);
   for (const delta of deltas(answer)) {
     const finish_reason = Object.keys(delta).length === 0 ? finishOf(answer) : null;
     for (let index = 0; index < answer.choices; index++) {
       yield { data: { ...common, choices: [{ index, delta, finish_reason }] } };
     }
   }
-  const { include_usage } = (request.stream_options ?? {}) as { include_usage?: unknown };
-  if (include_usage === true) yield { data: { ...common, choices: [], usage: detailedUsage(answer) } };
+  yield* lastEvents(common, request, detailedUsage(answer));
+}
+
+/** The usage, where the request wants it, and the end. */
+export function* lastEvents(common: Json, { stream_options }: ModelRequest, usage: Json): Generator<DemoEvent> {
+  const { include_usage } = (stream_options ?? {}) as { include_usage?: unknown };
+  if (include_usage === true) yield { data: { ...common, choices: [], usage } };
   yield { data: '[DONE]' };
 }
 
@@ -89,14 +92,14 @@ function* deltas({ parts, finish }: Answer): Generator<Json> {
   yield {};
 }
 
-function finishOf({ finish }: Answer): string {
+export function finishOf({ finish }: Answer): string {
   if (finish === 'tools') return 'tool_calls';
   return finish === 'length' ? 'length' : 'stop';
 }
 
-function head(object: string, { model }: ModelRequest): Json {
+export function headOf(prefix: string, object: string, { model }: ModelRequest): Json {
   const created = Math.floor(Date.now() / 1000);
-  return { id: `chatcmpl-${randomUUID()}`, object, created, model };
+  return { id: `${prefix}-${randomUUID()}`, object, created, model };
 }
 
 /** The call of a part with this input; null: the part is a text. */

@@ -1,12 +1,11 @@
-import { randomUUID } from 'node:crypto';
 import type { Answer } from './answer.ts';
-import { chat } from './chat.ts';
+import { finishOf, headOf, lastEvents } from './chat.ts';
 import { type DemoEvent, type Dialect, ownCost, type Usage, usageOf } from './dialect.ts';
-import { limitFrom, limitOf, MOST_CHOICES, type Question } from './question.ts';
+import { choicesOf, limitOf, type Question } from './question.ts';
 import { DemoError, type Json, type ModelRequest } from './request.ts';
 
 /** Text completions. All prompts of a list have the answer to the last one. */
-export const completions: Dialect = { read, whole, events, error: chat.error };
+export const completions: Dialect = { read, whole, events };
 
 function read(body: Json): Question {
   const prompts = promptsOf(body);
@@ -16,7 +15,7 @@ function read(body: Json): Question {
     choice: 'none',
     parallel: false,
     format: {},
-    limit: limitFrom(0, body, ['max_tokens']),
+    limit: limitOf(body, ['max_tokens'], 0),
     stops: [body.stop ?? []].flat() as string[],
     choices: prompts.length * choicesOf(body),
   };
@@ -31,18 +30,14 @@ function promptsOf({ prompt }: Json): string[] {
   throw new DemoError(400, "'prompt' must be texts or lists of token ids.", null, 'prompt');
 }
 
-function choicesOf(body: Json): number {
-  return Math.min(limitOf(body, 'n') ?? 1, MOST_CHOICES);
-}
-
 function whole(answer: Answer, request: ModelRequest): Json {
   const text = answer.parts.flatMap(({ pieces }) => pieces).join('');
   const choices = echoes(answer, request).map((echo, index) => choice(index, echo + text, finishOf(answer)));
-  return { ...head(request), choices, usage: told(answer) };
+  return { ...headOf('cmpl', 'text_completion', request), choices, usage: told(answer) };
 }
 
 function* events(answer: Answer, request: ModelRequest): Generator<DemoEvent> {
-  const common = head(request);
+  const common = headOf('cmpl', 'text_completion', request);
   const first = echoes(answer, request);
   const one = (index: number, text: string, finish: string | null) => ({
     data: { ...common, choices: [choice(index, text, finish)] },
@@ -52,9 +47,7 @@ function* events(answer: Answer, request: ModelRequest): Generator<DemoEvent> {
     for (const index of first.keys()) yield one(index, piece, null);
   }
   for (const index of first.keys()) yield one(index, '', finishOf(answer));
-  const { include_usage } = (request.stream_options ?? {}) as { include_usage?: unknown };
-  if (include_usage === true) yield { data: { ...common, choices: [], usage: told(answer) } };
-  yield { data: '[DONE]' };
+  yield* lastEvents(common, request, told(answer));
 }
 
 /** What stands before the text of each choice: the prompt where the request wants it repeated. */
@@ -73,12 +66,4 @@ function choice(index: number, text: string, finish_reason: string | null): Json
 function told(answer: Answer): Usage & Json {
   const usage = usageOf(answer);
   return { ...usage, prompt_tokens_details: { cached_tokens: 0 }, cost: ownCost(usage, 0) };
-}
-
-function finishOf({ finish }: Answer): string {
-  return finish === 'length' ? 'length' : 'stop';
-}
-
-function head({ model }: ModelRequest): Json {
-  return { id: `cmpl-${randomUUID()}`, object: 'text_completion', created: Math.floor(Date.now() / 1000), model };
 }

@@ -1,16 +1,14 @@
 import type { Answer } from './answer.ts';
 import type { Question } from './question.ts';
-import type { DemoError, Json, ModelRequest } from './request.ts';
+import type { Json, ModelRequest } from './request.ts';
 
-/** One API for conversations: how it asks, answers, streams and refuses. */
+/** One API for conversations: how it asks, answers and streams. */
 export interface Dialect {
   /** @throws DemoError when the API would refuse the request */
   read(body: Json): Question;
   /** The body of an answer that is not streamed. */
   whole(answer: Answer, request: ModelRequest): Json;
   events(answer: Answer, request: ModelRequest): Iterable<DemoEvent>;
-  /** The body of a refusal. */
-  error(error: DemoError): Json;
 }
 
 /** An event of a stream. */

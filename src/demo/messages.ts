@@ -1,19 +1,17 @@
 import { randomUUID } from 'node:crypto';
 import type { Answer, Part } from './answer.ts';
 import { type DemoEvent, type Dialect, ownCost, usageOf } from './dialect.ts';
-import { choiceOf, contentText, limitFrom, messagesOf, type Question, type Turn, toolsOf } from './question.ts';
+import { choiceOf, contentText, limitOf, messagesOf, type Question, type Turn, toolsOf } from './question.ts';
 import type { DemoError, Json, ModelRequest } from './request.ts';
 
 /** The Messages API. */
-export const messages: Dialect = {
-  read,
-  whole,
-  events,
-  error: (error) => {
-    const { status, message } = error;
-    return { type: 'error', error: { type: typeOf(error), message }, request_id: `req_demo_${status}` };
-  },
-};
+export const messages: Dialect = { read, whole, events };
+
+/** The body of a refusal. */
+export function messagesError({ status, message }: DemoError): Json {
+  const type = TYPES[status] ?? (status < 500 ? 'invalid_request_error' : 'api_error');
+  return { type: 'error', error: { type, message }, request_id: `req_demo_${status}` };
+}
 
 /** Types of errors by status; other refusals are invalid requests, other failures are of the API. */
 const TYPES: Readonly<Record<number, string>> = {
@@ -23,10 +21,6 @@ const TYPES: Readonly<Record<number, string>> = {
   429: 'rate_limit_error',
   529: 'overloaded_error',
 };
-
-function typeOf({ status }: DemoError): string {
-  return TYPES[status] ?? (status < 500 ? 'invalid_request_error' : 'api_error');
-}
 
 const REASONS = { end: 'end_turn', stop: 'stop_sequence', length: 'max_tokens', tools: 'tool_use' };
 
@@ -40,7 +34,7 @@ function read(body: Json): Question {
     choice: choiceOf(choice),
     parallel: choice?.disable_parallel_tool_use !== true,
     format: (body.output_config as { format?: Question['format'] } | undefined)?.format ?? {},
-    limit: limitFrom(0, body, ['max_tokens']),
+    limit: limitOf(body, ['max_tokens'], 0),
     stops: (body.stop_sequences ?? []) as string[],
     choices: 1,
   };

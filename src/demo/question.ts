@@ -1,7 +1,7 @@
 import { DemoError, type Json } from './request.ts';
 
 /** `n` at most. */
-export const MOST_CHOICES = 128;
+const MOST_CHOICES = 128;
 
 /** The question of a request in any dialect. */
 export interface Question {
@@ -84,16 +84,17 @@ function flat(tool: Json | null | undefined): Json {
   return Object.assign({}, tool, called, custom, allowed_tools);
 }
 
-/**
- * The first of these limits that is set.
- * @throws DemoError unless it is a positive integer
- */
-export function limitOf(body: Json, ...names: string[]): number | null {
-  return limitFrom(1, body, names);
+/** How many times a request of chat or text completions is answered. @throws DemoError */
+export function choicesOf(body: Json): number {
+  return Math.min(limitOf(body, ['n']) ?? 1, MOST_CHOICES);
 }
 
-/** The same, for a format in which 0 is a limit: nothing is generated. */
-export function limitFrom(least: number, body: Json, names: readonly string[]): number | null {
+/**
+ * The first of these limits that is set.
+ * @param least 0 in formats in which that is a limit: nothing is generated
+ * @throws DemoError unless it is an integer of at least that
+ */
+export function limitOf(body: Json, names: readonly string[], least = 1): number | null {
   const name = names.find((name) => (body[name] ?? null) !== null);
   if (name === undefined) return null;
   const limit = body[name];

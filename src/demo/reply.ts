@@ -1,10 +1,10 @@
 import { DEMO_CHAT_MODEL, DEMO_EMBEDDING_MODEL, DEMO_RERANK_MODEL } from '../domain/wording/demo.ts';
 import { type Answer, answerTo } from './answer.ts';
-import { chat } from './chat.ts';
+import { chat, chatError } from './chat.ts';
 import { completions } from './completions.ts';
 import type { DemoEvent, Dialect } from './dialect.ts';
 import { answerEmbeddings } from './embeddings.ts';
-import { messages } from './messages.ts';
+import { messages, messagesError } from './messages.ts';
 import { type DemoCall, DemoError, type Json, type ModelRequest, readRequest } from './request.ts';
 import { answerRerank } from './rerank.ts';
 import { responses } from './responses.ts';
@@ -44,9 +44,9 @@ export function replyTo(call: DemoCall, apiKey?: string): DemoReply {
 }
 
 /** A refusal in the shape of the dialect that was called. */
-export function refused({ path }: DemoCall, error: DemoError): DemoReply {
-  const dialect = path.startsWith('/v1/messages') ? messages : chat;
-  return { status: error.status, body: dialect.error(error) };
+export function refused({ path }: Pick<DemoCall, 'path'>, error: DemoError): { status: number; body: Json } {
+  const bodyOf = path.startsWith('/v1/messages') ? messagesError : chatError;
+  return { status: error.status, body: bodyOf(error) };
 }
 
 /** An answer as the request wants it: streamed or whole. */

@@ -1,17 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import type { Answer, Part } from './answer.ts';
-import { chat } from './chat.ts';
 import { cachedOf, type DemoEvent, type Dialect, ownCost, usageOf } from './dialect.ts';
 import { choiceOf, contentText, limitOf, type Question, type Turn, toolsOf } from './question.ts';
 import { DemoError, type Json, type ModelRequest } from './request.ts';
 
 /** The Responses API. */
-export const responses: Dialect = {
-  read,
-  whole,
-  events,
-  error: chat.error,
-};
+export const responses: Dialect = { read, whole, events };
 
 /** Members of a request that its response repeats, as they are when the request has none. */
 const REPEATED: Json = {
@@ -67,7 +61,7 @@ function read(body: Json): Question {
     choice: choiceOf(body.tool_choice),
     parallel: body.parallel_tool_calls !== false,
     format: (text as { format?: Question['format'] } | undefined)?.format ?? {},
-    limit: limitOf(body, 'max_output_tokens'),
+    limit: limitOf(body, ['max_output_tokens']),
     stops: [],
     choices: 1,
   };

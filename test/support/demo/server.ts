@@ -279,7 +279,7 @@ function brokenOff(path: string, model: string): DemoEvent {
   const error = new DemoError(500, leakyMessage(500, model), '500');
   const { code, message, param } = error;
   if (path === '/v1/responses') return { name: 'error', data: { type: 'error', code, message, param } };
-  const data = (DIALECTS[path] as (typeof DIALECTS)[string]).error(error);
+  const { body: data } = refused({ path }, error);
   return REFERENCE.includes(path) ? { data } : { name: 'error', data };
 }
 
