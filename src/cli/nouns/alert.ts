@@ -2,10 +2,10 @@ import { readUuid } from '../../domain/field.ts';
 import { retryAlerts } from '../../operations/event.ts';
 import { rowsOf } from '../../store/company/company.ts';
 import { type AlertRow, listAlerts } from '../../store/events/alert.ts';
-import { type Command, command, flag, optional } from '../frame/command.ts';
+import { command, flag, optional } from '../frame/command.ts';
 import { listing, MOST_LISTED, minute, newest, plainly } from '../frame/text.ts';
 
-export const alertCommands: readonly Command[] = [
+export const alertCommands = [
   command({
     name: 'alert list',
     summary: 'list budget alerts and what became of them, newest first',

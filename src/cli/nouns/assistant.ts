@@ -3,7 +3,7 @@ import { readUuid } from '../../domain/field.ts';
 import { ASSISTANT } from '../../domain/settings/assistant.ts';
 import { changeAssistant, createAssistant, removeAssistant } from '../../operations/assistant.ts';
 import { type AssistantRow, listAssistants } from '../../store/company/assistant.ts';
-import { type Command, required, someChange } from '../frame/command.ts';
+import { required, someChange } from '../frame/command.ts';
 import { commandsOf } from '../frame/noun.ts';
 import { changeOptions, newOptions } from '../frame/setting.ts';
 import { instant, plainly, yesNo } from '../frame/text.ts';
@@ -19,7 +19,7 @@ const assistants = commandsOf('assistant', SHOWN, (assistant: AssistantRow) => (
   'API runs it': yesNo(isEligible(assistant.visibility, assistant.project_id)),
 }));
 
-export const assistantCommands: readonly Command[] = [
+export const assistantCommands = [
   assistants.create({
     summary: 'create an assistant: a system prompt and settings',
     options: {

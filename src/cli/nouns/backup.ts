@@ -6,13 +6,13 @@ import { type BackupProgress, backupOf } from '../../store/schema/backup.ts';
 import { BackupDamaged, BackupReader } from '../../store/schema/backup-reader.ts';
 import { restore } from '../../store/schema/restore.ts';
 import type { Write } from '../../store/usage/export.ts';
-import { ArgumentError, type Command, command, Failure, required } from '../frame/command.ts';
+import { ArgumentError, command, Failure, required } from '../frame/command.ts';
 import { inputName, intoFile } from '../frame/files.ts';
 import { nowAndThen } from '../frame/text.ts';
 
 const GZIP_LEVEL = 3; // 6 takes twice the time for a tenth less
 
-export const backupCommands: readonly Command[] = [
+export const backupCommands = [
   command({
     name: 'database backup',
     summary: 'copy the whole database into one file, while gateways run',

@@ -3,7 +3,7 @@ import { closeCompany, eraseCompany, reopenCompany } from '../../operations/comp
 import { findCompany } from '../../store/company/company.ts';
 import { archiveCompany, type Manifest } from '../../store/usage/archive.ts';
 import type { Write } from '../../store/usage/export.ts';
-import { ArgumentError, type Command, command, flag, optional, required } from '../frame/command.ts';
+import { ArgumentError, command, flag, optional, required } from '../frame/command.ts';
 import { intoFile } from '../frame/files.ts';
 import { erasedText, table } from '../frame/text.ts';
 import { show } from './company.ts';
@@ -11,7 +11,7 @@ import { show } from './company.ts';
 const operand = { shown: 'ID', meaning: 'id of the company', read: readUuid };
 
 /** How a company ends: closed, exported, its people erased. */
-export const companyEndCommands: readonly Command[] = [
+export const companyEndCommands = [
   command({
     name: 'company close',
     summary: 'refuse all keys of a company and every change of it',

@@ -33,7 +33,6 @@ import type { MadeInvitation } from '../../store/users/invitation.ts';
 import { pausedIn } from '../apply/kinds.ts';
 import {
   ArgumentError,
-  type Command,
   type Context,
   command,
   Failure,
@@ -78,7 +77,7 @@ export function pauseText(row: Pick<CompanyRow, 'paused_at' | 'paused_by' | 'pau
   return { paused: `${instant(row.paused_at)} by ${actorName(row.paused_by)}: ${pausedIn(row)}` };
 }
 
-export const companyCommands: readonly Command[] = [
+export const companyCommands = [
   companies.create({
     summary: 'add a company',
     options: newCompany,

@@ -1,13 +1,13 @@
 import { readText } from '../../domain/field.ts';
 import { pendingMigrations } from '../../store/schema/migrate.ts';
 import { stepsText } from '../apply/difference.ts';
-import { type Command, command, Failure, flag } from '../frame/command.ts';
+import { command, Failure, flag } from '../frame/command.ts';
 import { orDryRun } from '../frame/dry-run.ts';
 import { inputName, readInput } from '../frame/files.ts';
 
 const MOST_BYTES = 16 * 1_048_576;
 
-export const configurationCommands: readonly Command[] = [
+export const configurationCommands = [
   command({
     name: 'apply',
     summary: 'make companies, models, keys, assistants and users what a file says, all of it or nothing',

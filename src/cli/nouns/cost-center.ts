@@ -5,7 +5,7 @@ import { COST_CENTER } from '../../domain/settings/cost-center.ts';
 import { removeCostCenterBudget, setCostCenterBudget } from '../../operations/cost-center.ts';
 import type { CostCenterBudgetRow } from '../../store/company/cost-center.ts';
 import { listSpentBudgets } from '../../store/usage/cost-center.ts';
-import { type Command, required } from '../frame/command.ts';
+import { required } from '../frame/command.ts';
 import { commandsOf } from '../frame/noun.ts';
 import { newOptions } from '../frame/setting.ts';
 
@@ -18,7 +18,7 @@ const budgets = commandsOf('cost-center', COST_CENTER, ({ company_id, name }: Co
 }));
 
 /** What cost centres may cost in a month before somebody is told. */
-export const costCenterCommands: readonly Command[] = [
+export const costCenterCommands = [
   budgets.list({
     summary: 'list the budgets of a company’s cost centres, and what was spent of each this month',
     options: { company },

@@ -7,7 +7,7 @@ import { rowsOf } from '../../store/company/company.ts';
 import { startOf } from '../../store/connection/expressions.ts';
 import type { Sql } from '../../store/connection/pool.ts';
 import { type EventFilter, type EventRow, listEvents } from '../../store/events/event.ts';
-import { ArgumentError, type Command, command, flag, optional, type Values } from '../frame/command.ts';
+import { ArgumentError, command, flag, optional, type Values } from '../frame/command.ts';
 import { listing, MOST_LISTED, minute, newest } from '../frame/text.ts';
 
 const FILTERS = {
@@ -29,7 +29,7 @@ const KINDS = `Kinds:
   budget.threshold, budget.forecast            see "tollgate alert list"
   statement.closed                             the statement of a month`;
 
-export const eventCommands: readonly Command[] = [
+export const eventCommands = [
   command({
     name: 'event list',
     summary: 'list events of companies and what became of them, newest first',

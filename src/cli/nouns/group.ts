@@ -4,7 +4,7 @@ import { COMPANY_ROLES, companyMistake, ROLES } from '../../domain/user.ts';
 import { changeGroup, createGroup, removeGroup } from '../../operations/group.ts';
 import type { Sql } from '../../store/connection/pool.ts';
 import { type GroupRow, groupsNamed, listGroups } from '../../store/users/group.ts';
-import { ArgumentError, type Command, optional, required } from '../frame/command.ts';
+import { ArgumentError, optional, required } from '../frame/command.ts';
 import { commandsOf } from '../frame/noun.ts';
 import { plainly } from '../frame/text.ts';
 
@@ -19,7 +19,7 @@ const groups = commandsOf('group', {}, ({ name, role, company_id }: GroupRow) =>
 }));
 
 /** Groups of the identity provider that give roles. */
-export const groupCommands: readonly Command[] = [
+export const groupCommands = [
   groups.create({
     summary: 'let a group of the identity provider give a role, at each sign-in',
     options: {

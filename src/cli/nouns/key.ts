@@ -6,7 +6,7 @@ import { actorName } from '../../domain/wording/change-text.ts';
 import { changeKey, createKey, pauseKey, resumeKey, revokeKey, rotateKey } from '../../operations/key.ts';
 import { findKey, idsOfDigests, type KeyRow, keysWithCompany, listKeys } from '../../store/company/key.ts';
 import type { RevealedKey } from '../../store/company/key-reveal.ts';
-import { ArgumentError, type Command, command, flag, optional, required, someChange } from '../frame/command.ts';
+import { ArgumentError, command, flag, optional, required, someChange } from '../frame/command.ts';
 import { readBytes } from '../frame/files.ts';
 import { commandsOf } from '../frame/noun.ts';
 import { callerOf, changeOptions, newOptions } from '../frame/setting.ts';
@@ -29,7 +29,7 @@ const keys = commandsOf('key', KEY, (key: KeyRow & Partial<RevealedKey>) => ({
   ...pauseText(key),
 }));
 
-export const keyCommands: readonly Command[] = [
+export const keyCommands = [
   keys.create({
     summary: 'create a key; it is shown only once',
     options: {

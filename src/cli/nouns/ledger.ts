@@ -19,7 +19,7 @@ import { type StatementCheck, verifyCheckpoints, verifyStatements } from '../../
 import { exportLedger, LEDGER_DECIMALS, type LedgerRow, ledgerColumns } from '../../store/usage/export.ts';
 import { FEED_CURSOR, isFeedCursor, OTHER_LEDGER, readFeed } from '../../store/usage/feed.ts';
 import { copyFocus, readFocus } from '../../store/usage/focus.ts';
-import { type Command, command, Failure, flag, optional, required } from '../frame/command.ts';
+import { command, Failure, flag, optional, required } from '../frame/command.ts';
 import { csvForm, spreadsheet } from '../frame/spreadsheet.ts';
 import { type Cell, firstRows, nowAndThen, table } from '../frame/text.ts';
 import { reconcileCommand } from './reconcile.ts';
@@ -28,7 +28,7 @@ import { reconcileCommand } from './reconcile.ts';
 const MOST_FED = 1e9;
 const CHECK_MS = 60_000;
 
-export const ledgerCommands: readonly Command[] = [
+export const ledgerCommands = [
   command({
     name: 'ledger verify',
     summary: 'check counters, seals and statements; exits 1 on a difference',

@@ -1,12 +1,5 @@
 import { readMonth } from '../../domain/field.ts';
-import {
-  costsText,
-  type DetailedCompany,
-  type DetailedMargin,
-  type DetailedModel,
-  readDetailedMargin,
-  type ToldSums,
-} from '../../store/usage/margin.ts';
+import { costsText, type DetailedMargin, readDetailedMargin, type ToldSums } from '../../store/usage/margin.ts';
 import { marginCsv } from '../../store/usage/margin-csv.ts';
 import { command, flag, optional } from '../frame/command.ts';
 import { csvForm, spreadsheet } from '../frame/spreadsheet.ts';
@@ -53,10 +46,10 @@ function show({ month, total, by_model, by_company, without_cost, told }: Detail
   const sums = { ...SUMS, ...(told.cost ? COST : {}), ...(told.cached ? CACHED : {}) };
   return sections(
     listing([total], { [`ALL OF ${month.slice(0, 7)}`]: () => 'total', ...sums }, '', NUMBERS),
-    listing(by_model, { MODEL: ({ model }: DetailedModel) => model, ...sums }, '', NUMBERS),
+    listing(by_model, { MODEL: ({ model }) => model, ...sums }, '', NUMBERS),
     listing(
       by_company,
-      { COMPANY: ({ company_name, company_id }: DetailedCompany) => company_name ?? company_id, ...sums },
+      { COMPANY: ({ company_name, company_id }) => company_name ?? company_id, ...sums },
       '',
       NUMBERS,
     ),

@@ -7,16 +7,7 @@ import { schedulePrice } from '../../operations/price.ts';
 import { findCompany } from '../../store/company/company.ts';
 import { listModels, type ModelChanges, type ModelName, type ModelRow, slugsOf } from '../../store/company/model.ts';
 import { askRouter } from '../../upstream/router-models.ts';
-import {
-  ArgumentError,
-  type Command,
-  type Context,
-  command,
-  Failure,
-  optional,
-  required,
-  someChange,
-} from '../frame/command.ts';
+import { ArgumentError, type Context, command, Failure, optional, required, someChange } from '../frame/command.ts';
 import { commandsOf } from '../frame/noun.ts';
 import { callerOf, changeOptions, newOptions } from '../frame/setting.ts';
 import { instant, listing, plainly, yesNo } from '../frame/text.ts';
@@ -31,7 +22,7 @@ const models = commandsOf('model', MODEL, ({ slug, company_id, created_at }: Mod
   created: instant(created_at),
 }));
 
-export const modelCommands: readonly Command[] = [
+export const modelCommands = [
   models.create({
     summary: 'add a model, for all companies or for one',
     options: {

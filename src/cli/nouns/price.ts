@@ -7,7 +7,7 @@ import { rowsOf } from '../../store/company/company.ts';
 import type { ModelName } from '../../store/company/model.ts';
 import { type PriceAnswer, type PriceRow, priceHistory, pricesOn } from '../../store/company/price.ts';
 import type { Sql } from '../../store/connection/pool.ts';
-import { type Command, command, optional, required } from '../frame/command.ts';
+import { command, optional, required } from '../frame/command.ts';
 import { callerOf, newOptions } from '../frame/setting.ts';
 import { card, listing, zoned } from '../frame/text.ts';
 
@@ -34,7 +34,7 @@ export function priceCells(prices: SomePrices): Record<string, string | null> {
 }
 
 /** Prices of models with their dates, and cost prices of the operator. */
-export const priceCommands: readonly Command[] = [
+export const priceCommands = [
   command({
     name: 'model price',
     summary: 'show the present, past and coming prices of a model',

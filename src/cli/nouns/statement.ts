@@ -25,7 +25,6 @@ import {
 import { archiveStatements } from '../../store/usage/statement-archive.ts';
 import {
   ArgumentError,
-  type Command,
   type CommandResult,
   type Context,
   command,
@@ -43,7 +42,7 @@ const month = required('--month YYYY-MM', readMonth, 'billing month');
 const csv = flag('--csv', 'print all lines as CSV with a heading');
 
 /** Closing a month is a verb of its own, so that nobody closes one who only wants to look. */
-export const statementCommands: readonly Command[] = [
+export const statementCommands = [
   command({
     name: 'statement list',
     summary: 'list the statements of a company, and its months without one',

@@ -3,14 +3,14 @@ import { readMoment } from '../../domain/price.ts';
 import { actorName } from '../../domain/wording/change-text.ts';
 import { createToken, revokeToken } from '../../operations/token.ts';
 import { listTokens, type TokenRow } from '../../store/users/token.ts';
-import { type Command, command, optional, required } from '../frame/command.ts';
+import { command, optional, required } from '../frame/command.ts';
 import { ACTOR } from '../frame/database.ts';
 import { commandsOf } from '../frame/noun.ts';
 import { card, instant, plainly } from '../frame/text.ts';
 
 const tokens = commandsOf<TokenRow>('token');
 
-export const tokenCommands: readonly Command[] = [
+export const tokenCommands = [
   command({
     name: 'token create',
     summary: 'create an administration token, by which a program administers over HTTP; it is shown once',

@@ -17,7 +17,7 @@ import {
   readUsageTable,
   type UsageTable,
 } from '../../store/usage/usage-table.ts';
-import { ArgumentError, type Command, command, named, optional, required } from '../frame/command.ts';
+import { ArgumentError, command, named, optional, required } from '../frame/command.ts';
 import { type Cell, card, listing, sections, table } from '../frame/text.ts';
 
 const days = {
@@ -121,7 +121,7 @@ const tableCommand = command({
   },
 });
 
-export const usageChangeCommands: readonly Command[] = [changeCommand, tableCommand];
+export const usageChangeCommands = [changeCommand, tableCommand];
 
 interface Days {
   readonly from: string;

@@ -9,7 +9,7 @@ import { readPresentMonth } from '../../store/usage/company-usage.ts';
 import type { DetailSums } from '../../store/usage/details.ts';
 import { readUsageByEndUser } from '../../store/usage/end-user.ts';
 import { summarizeUsage } from '../../store/usage/summary.ts';
-import { type Command, command, optional, required } from '../frame/command.ts';
+import { command, optional, required } from '../frame/command.ts';
 import { commandsOf } from '../frame/noun.ts';
 import { type Cell, card, instant, listing, minute, sections, tokenDetails } from '../frame/text.ts';
 import { budgetText } from './company.ts';
@@ -84,7 +84,7 @@ async function usageByEndUser(sql: Sql, company: string, asked: string | null) {
 const endUserName = ({ name }: Pick<EndUserRow, 'name'>) => name ?? '(erased)';
 
 /** The people behind keys that a front end holds for many. */
-export const endUserCommands: readonly Command[] = [
+export const endUserCommands = [
   commandsOf('end-user').list({
     summary: 'list the people behind keys that name them (key set --end-users)',
     options: { company: required('--company ID', readUuid, 'company of the keys') },

@@ -17,17 +17,7 @@ import { rowsOf } from '../../store/company/company.ts';
 import type { Sql } from '../../store/connection/pool.ts';
 import { invitationOf, listInvitations } from '../../store/users/invitation.ts';
 import { findReader, findUser, listUsers, type UserRow } from '../../store/users/user.ts';
-import {
-  ArgumentError,
-  type Command,
-  type Context,
-  command,
-  Failure,
-  flag,
-  named,
-  optional,
-  required,
-} from '../frame/command.ts';
+import { ArgumentError, type Context, command, Failure, flag, named, optional, required } from '../frame/command.ts';
 import { ACTOR } from '../frame/database.ts';
 import { commandsOf } from '../frame/noun.ts';
 import { card, erasedText, instant, listing, minute, plainly, sections } from '../frame/text.ts';
@@ -62,7 +52,7 @@ const users = commandsOf('user', {}, ({ id, email, role, company_id }: UserRow) 
   company: company_id ?? 'all',
 }));
 
-export const userCommands: readonly Command[] = [
+export const userCommands = [
   command({
     name: 'user create',
     summary: 'create a user who can sign in to the administration area',
