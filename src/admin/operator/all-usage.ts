@@ -90,7 +90,7 @@ async function usagePage(c: PageContext, form: Form): Promise<Response> {
   const isShown = (group: string) => isPlain && as !== 'chart' && (by === null || by === group);
   const body = html`<div class="title-row"><h1>Usage of all companies ${when}</h1></div>
 ${usageBar(c, query, groups, known, months)}
-${await savedViews(c, query, form)}
+${await savedViews(c, query, groups, form)}
 ${chartTiles()}
 ${change === null || times === null ? '' : comparisonOf(c, change, times, query, changeTables(c, change, query))}
 <div class="figures">${sumCards(usage, usage.cost_eur, 'API calls, without in-app chat', format)}</div>
@@ -127,11 +127,11 @@ function modelsTable(c: PageContext, { by_model, cost_eur }: AllUsage, query: Us
   type Line = AllUsage['by_model'][number];
   const cells = {
     Model: ({ model }: Line) => html`<a href="${queryOf({ ...query, by: null }, { model })}"><code>${model}</code></a>`,
+    Cost: (line: Line) => format.amount(line.cost_eur),
+    Share: (line: Line) => shareText(line.cost_eur, cost_eur, format),
     Requests: ({ requests }: Line) => format.count(requests),
     'Prompt tokens': ({ prompt_tokens }: Line) => format.count(prompt_tokens),
     'Completion tokens': ({ completion_tokens }: Line) => format.count(completion_tokens),
-    Cost: (line: Line) => format.amount(line.cost_eur),
-    Share: (line: Line) => shareText(line.cost_eur, cost_eur, format),
   };
   return firstTable(c, 'model', 'By model', by_model, cells);
 }

@@ -58,7 +58,7 @@ export function pictures({ today, month, spend, request_days: days }: Overview, 
   return html`${chartTiles()}<div class="pictures">
 ${card('Spent today', format.amount(today.cost_eur), spent, spendChart(spend, range, format))}
 ${last === undefined ? '' : ofRequests(last)}
-${last === undefined ? '' : card('Response time today', time(last.p50), `half are faster; 95% than ${time(last.p95)}`, latencyChart(days, format))}
+${last === undefined ? '' : card('Response time today', time(last.p50), `half take less; 95 % take less than ${time(last.p95)}`, latencyChart(days, format))}
 </div>`;
 }
 
@@ -119,7 +119,7 @@ export function latencyChart(days: readonly RequestDay[], format: Format): Chart
   return {
     ...ofDays(days, format, ({ p50, p95 }) => [p50, p95]),
     title: `Time of requests that were not refused on each of ${days.length} days`,
-    how: 'half are faster than p50, 95% than p95',
+    how: 'half take less than p50, 95 % less than p95',
     measure: durations(format),
     kind: 'line',
     series: ['p50', 'p95'],

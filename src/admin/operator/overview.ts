@@ -19,6 +19,8 @@ import { badge, emptyText, muted, page, table } from '../page/layout.ts';
 import { operatorSteps } from './first-steps.ts';
 import { budgetCalls, pictures, refusedNow } from './overview-pictures.ts';
 
+const MOST_UNTOLD = 3;
+
 /** The first page of everybody. Operators see the whole installation, others their own companies. */
 export const overviewRoutes: readonly Route[] = [{ method: 'GET', path: '/', action: 'account.use', handle: start }];
 
@@ -39,7 +41,7 @@ async function overviewPage(c: PageContext): Promise<Response> {
 ${state(problems, last_day, format, firstHour(now))}
 ${await operatorSteps(c, begun)}
 ${begun.call ? pictures(overview, format) : ''}
-${untold_usage.map((untold) => untoldUsage(untold, format))}
+${untoldUsage(untold_usage, format)}
 ${refusedNow(overview.refused_now, firstHour(now, 2), format)}
 ${budgetCalls(overview.budgets, today.begins, month.begins, format)}
 ${gatewaySection(overview, problems, format)}
@@ -58,8 +60,16 @@ function state(problems: readonly OverviewProblem[], day: LastDay, format: Forma
 <ul>${problems.map(({ text, remedy, path }) => html`<li><a href="${path}">${text}</a> ${remedy}</li>`)}</ul></section>`;
 }
 
-function untoldUsage({ slug, requests, estimated }: UntoldUsage, format: Format): Html {
-  return html`<p>${badge('warn', 'tells no usage')} <code>${slug}</code>: ${format.count(estimated)} of ${format.count(requests)} whole answers since yesterday are estimated</p>`;
+/** Models whose upstream told no usage of some answers, in one line: those with most of them. */
+function untoldUsage(models: readonly UntoldUsage[], format: Format): Html | string {
+  if (models.length === 0) return '';
+  const shown = models.slice(0, MOST_UNTOLD);
+  const named = shown.map(
+    ({ slug, requests, estimated }, at) =>
+      html`${at === 0 ? '' : ', '}<code>${slug}</code>: ${format.count(estimated)} of ${format.count(requests)}`,
+  );
+  const others = models.length - shown.length;
+  return html`<p>${badge('warn', 'tells no usage')} ${named} whole answers since yesterday are estimated${others === 0 ? '' : `; and some of ${others === 1 ? 'one other model' : `${others} other models`}`}</p>`;
 }
 
 /** All gateways in a line while they are well; a table where one is not. */

@@ -131,7 +131,7 @@ ${detailsTable(c, details)}`;
   const body = html`${heading}
 ${isOwn ? '' : await ownerSteps(c, id)}
 ${usageBar(c, query, COMPANY_GROUPS, choicesOf(usage, format), usage.months)}
-${await savedViews(c, query, form)}
+${await savedViews(c, query, COMPANY_GROUPS, form)}
 ${chartTiles()}
 ${change === null || times === null ? '' : comparisonOf(c, change, times, query, changedBy(c, change, query))}
 ${isOwn ? ownCards(usage, quality, format) : budget && center !== null ? costCenterCards(c, form, center, usage, budget) : usageCards(usage, format, quality)}

@@ -371,7 +371,7 @@ export const de: Words = {
   account: {
     title: 'Ihr Konto',
     lead: ({ email, role }) => `${email}, ${role}`,
-    of: (company) => parts` bei ${company}. Wenn Sie das Unternehmen verlassen, entfernt ein anderer Inhaber oder der Betreiber dieses Dienstes dieses Konto.`,
+    of: (company) => parts` bei ${company}. Wenn Sie das Unternehmen verlassen, entfernt einer der Inhaber oder der Betreiber dieses Dienstes dieses Konto.`,
     member: (link) => parts`${link('Ihre Schlüssel')} und deren Nutzung haben eigene Seiten. Alle Schlüssel, die ganze Nutzung und die Einstellungen des Unternehmens sind seinen Inhabern und Administratoren vorbehalten.`,
     change: 'Passwort ändern',
     current: 'Aktuelles Passwort',
@@ -1393,7 +1393,7 @@ export const de: Words = {
     and: 'Zweite Gruppe',
     noSecond: 'keine',
     as: 'Darstellung',
-    both: 'Diagramm und Tabelle',
+    both: 'beides',
     looks: { chart: 'Diagramm', table: 'Tabelle' },
     groups: {
       company: 'Unternehmen',

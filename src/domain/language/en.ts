@@ -320,7 +320,7 @@ export const en = {
   account: {
     title: 'Your account',
     lead: ({ email, role }: { email: string; role: string }) => `${email}, ${role}`,
-    of: (company: unknown) => parts` of ${company}. When you leave it, another of its owners, or the operator of this service, removes this account.`,
+    of: (company: unknown) => parts` of ${company}. When you leave it, one of its owners, or the operator of this service, removes this account.`,
     member: (link: Mark) => parts`${link('Your keys')} and what they used have pages of their own. All keys, usage and settings of the company are for its owners and administrators.`,
     change: 'Change your password',
     current: 'Current password',

@@ -79,7 +79,7 @@ t.test('nobody removes or demotes himself, and an owner not the last owner', asy
   const removal = await owner.post(`${people}/${self}/remove`);
   t.equal(removal.status, 422);
   t.match(removal.text, 'You cannot remove yourself');
-  t.match((await owner.get('/account')).text, /When you leave it, another of its owners/, 'the account says who can');
+  t.match((await owner.get('/account')).text, /When you leave it, one of its owners/, 'the account says who can');
   t.match((await owner.post(`${people}/${self}`, { role: 'member' })).text, 'You cannot change your own role');
 
   // two owners who remove each other at once: the second one waits for the first

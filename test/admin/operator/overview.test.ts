@@ -73,6 +73,17 @@ t.test('a model that tells no usage is named, with how many answers are estimate
   t.match(textOf(await first()), /tells no usage mute : 4 of 6 whole answers since yesterday are estimated/);
   t.match((await status()).out, /\nUSAGE NOT TOLD SINCE YESTERDAY +ESTIMATED +OF ANSWERS\nmute +4 +6\n/);
   t.match((await status('--json')).json, { untold_usage: [{ slug: 'mute', requests: 6, estimated: 4 }] });
+  await office.sql`
+    insert into api_usage (billing_month, request_id, company_id, api_key_id, model_slug, upstream_model, endpoint, prompt_tokens,
+      completion_tokens, cost_eur, price_input, price_output, usage_source, outcome, occurred_at)
+    select billing_month(now()), gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), 'quiet-' || n, 'u', 'messages', 1, 1, 0, 0, 0,
+      'estimated', 'completed', now()
+    from generate_series(1, 4) n`;
+  t.match(
+    textOf(await first()),
+    /tells no usage mute : 4 of 6, quiet-1 : 1 of 1, quiet-2 : 1 of 1 whole answers since yesterday are estimated; and some of 2 other models/,
+    'one line, however many',
+  );
 });
 
 t.test('what callers did wrong is refused, and no failure of the upstream', async (t) => {

@@ -139,7 +139,7 @@ for (const javaScriptEnabled of [true, false]) {
       await page.getByLabel('Second group').selectOption('model');
       await Promise.all([page.waitForURL(/by=cost_center&and=model/), apply(page)]);
       const grid = page.getByRole('table', { name: 'Requests by cost centre and model' });
-      t.same(await cells(grid), ['cost centre All swift solid', 'All 8 7 1', 'Marketing 5 4 1', 'none 3 3 –']);
+      t.same(await cells(grid), ['Cost centre All swift solid', 'All 8 7 1', 'Marketing 5 4 1', 'none 3 3 –']);
       t.same(await page.locator('.chart-frame .legend > span').allInnerTexts(), [
         'Marketing · swift',
         'none · swift',
@@ -218,6 +218,25 @@ t.test('addresses of former pages lead to the same question', async (t) => {
     }
   }
 });
+
+t.test(
+  'why the cost changed, and the cost by two groups, are one click from the usage of the days shown',
+  async (t) => {
+    const { page } = await signedInTab(t, office, office.people.operator, { locale: 'en-IE' });
+    for (const [at, groups, title] of [
+      [path, 'by=model&and=key', 'Cost by model and key'],
+      ['/usage', 'by=company&and=model', 'Cost by company and model'],
+    ] as const) {
+      await page.goto(`${at}?range=7d`);
+      await page.getByRole('link', { name: title }).click();
+      t.equal(page.url(), `${office.adminUrl}${at}?range=7d&${groups}`);
+      t.equal(await page.getByRole('heading', { name: title }).count(), 1);
+      await page.getByRole('link', { name: 'Cost change' }).click();
+      t.equal(page.url(), `${office.adminUrl}${at}?range=7d&against=before`);
+      t.equal(await page.locator('.views [aria-current]').innerText(), 'Cost change');
+    }
+  },
+);
 
 for (const javaScriptEnabled of [true, false]) {
   t.test(
