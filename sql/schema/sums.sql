@@ -17,6 +17,8 @@ create table monthly_spend (
 comment on table monthly_spend is 'what the budget check reads: always the sum of the api_usage and chat_usage rows it stands for';
 -- a batch changes none of its columns, so it adds nothing to booking
 create index monthly_spend_open on monthly_spend (billing_month) where statement is null;
+-- a month of all companies: rows of one month lie beside each other
+create index monthly_spend_month on monthly_spend using brin (billing_month) with (pages_per_range = 32);
 comment on column monthly_spend.statement is 'number of the statement that closed this month; null: the month is open';
 -- looked at only by an update that names the column, so counting rows does not pay for it
 create trigger closed_once before update of statement on monthly_spend for each row
@@ -121,9 +123,13 @@ create table usage_model_days (
   prompt_tokens     bigint not null,
   completion_tokens bigint not null,
   cost_eur          numeric not null,
+  completed         bigint not null,
+  untold            bigint not null,
   primary key (billing_month, day, model_slug, part)
 ) with (fillfactor = 60);
 comment on table usage_model_days is 'its parts are together always the sum of the usage_daily rows they stand for';
+comment on column usage_model_days.completed is 'requests that completed';
+comment on column usage_model_days.untold is 'requests that completed and have estimated tokens: the upstream told none';
 
 -- The months with usage: a few steps along the index instead of all its rows.
 create function usage_months() returns setof date language plpgsql stable set search_path from current as $$
@@ -239,14 +245,18 @@ begin
       day_31 = coalesce(s.day_31 + excluded.day_31, s.day_31, excluded.day_31)
   ),
   model_days as (
-    insert into usage_model_days as s (billing_month, day, model_slug, part, requests, prompt_tokens, completion_tokens, cost_eur)
-    select billing_month, day, model_slug, own_part, sum(requests), sum(prompt_tokens), sum(completion_tokens), sum(cost_eur)
+    insert into usage_model_days as s (billing_month, day, model_slug, part, requests, prompt_tokens, completion_tokens, cost_eur, completed, untold)
+    select billing_month, day, model_slug, own_part, sum(requests), sum(prompt_tokens), sum(completion_tokens), sum(cost_eur),
+      coalesce(sum(requests) filter (where outcome = 'completed'), 0),
+      coalesce(sum(requests) filter (where outcome = 'completed' and usage_source = 'estimated'), 0)
     from cells group by billing_month, day, model_slug
     on conflict (billing_month, day, model_slug, part) do update set
       requests          = s.requests + excluded.requests,
       prompt_tokens     = s.prompt_tokens + excluded.prompt_tokens,
       completion_tokens = s.completion_tokens + excluded.completion_tokens,
-      cost_eur          = s.cost_eur + excluded.cost_eur
+      cost_eur          = s.cost_eur + excluded.cost_eur,
+      completed         = s.completed + excluded.completed,
+      untold            = s.untold + excluded.untold
   )
   insert into usage_daily as s (company_id, billing_month, api_key_id, day, model_slug, endpoint, usage_source, outcome, cost_center,
     requests, prompt_tokens, completion_tokens, cost_eur)

@@ -140,7 +140,7 @@ export const usageOperations: readonly ApiOperation[] = [
       const range = rangeOf(call);
       const usage = await readCompanyUsage(sql, company, range, filtersOf(call.query), MOST_LINES);
       const details = await readTokenDetails(sql, company, range, filtersOf(call.query));
-      const answers = answersOf(await readQuality(sql, company, range, filtersOf(call.query)));
+      const answers = answersOf(await readQuality(sql, company, range, filtersOf(call.query), []));
       const summary = { ...summaryOf(company, usage, range.from.slice(0, 7), details), answers };
       const { lines: keys } = usage.by_key;
       const by_key = keys.map(({ estimated: _, unfinished: __, ...line }) => line);

@@ -70,11 +70,12 @@ async function usagePage(c: PageContext, form: Form): Promise<Response> {
   const { range, by, and, as, filters } = query;
   const times = timesOf(c, query);
   const isPlain = times === null && and === null;
+  const isShown = (group: string) => isPlain && as !== 'chart' && (by === null || by === group);
   const hasRequests = isPlain && by === null && daysIn(range) <= MOST_DAYS;
   // costs alone are known by day
   const drawn = groupsDrawn(query, query.figure !== 'cost_eur');
   const [usage, days, change, table] = await Promise.all([
-    read(c, (sql) => readAllUsage(sql, range, MAX_LINES, filters.model)),
+    read(c, (sql) => readAllUsage(sql, range, isShown('company') ? MAX_LINES : null, filters.model)),
     hasRequests ? read(c, (sql) => readRequestDays(sql, range)) : [],
     times && read(c, (sql) => readAllChange(sql, times, filters.model)),
     drawn && read(c, (sql) => readAllTable(sql, tableQuery(c, query, drawn), filters.model)),
@@ -87,7 +88,6 @@ async function usagePage(c: PageContext, form: Form): Promise<Response> {
   );
   const stacked = table && drawn ? drawnByGroups(table, ...drawn, format) : drawnCosts(usage);
   const isDrawn = (isPlain || and !== null) && as !== 'table' && daysIn(range) > 1;
-  const isShown = (group: string) => isPlain && as !== 'chart' && (by === null || by === group);
   const body = html`<div class="title-row"><h1>Usage of all companies ${when}</h1></div>
 ${usageBar(c, query, groups, known, months)}
 ${await savedViews(c, query, groups, form)}
@@ -98,7 +98,7 @@ ${
   usage.requests === 0
     ? none
     : html`${isDrawn ? usageCard(c, query, stacked, drawn ?? ['model']) : ''}
-${isShown('model') ? modelsTable(c, usage, query) : ''}${isShown('company') ? companiesTable(c, usage, query) : ''}
+${isShown('model') ? modelsTable(c, usage, query) : ''}${companiesTable(c, usage, query)}
 ${table && and && as !== 'chart' ? wholeGrid(c, query, table, FILTERS) : ''}`
 }
 ${isPlain && by === null ? requestsSection(days, range, hasRequests, format) : ''}

@@ -33,7 +33,7 @@ function start(c: PageContext): Response | Promise<Response> {
 
 async function overviewPage(c: PageContext): Promise<Response> {
   const { format } = c.var;
-  const [overview, begun] = await Promise.all([readOverview((query) => read(c, query)), read(c, readFirstSteps)]);
+  const [overview, begun] = await Promise.all([readOverview((query) => read(c, query), 0), read(c, readFirstSteps)]);
   const { today, month, last_day, untold_usage } = overview;
   const now = c.var.services.clock();
   const problems = problemsOf(overview);

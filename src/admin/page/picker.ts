@@ -1,5 +1,5 @@
 import { companiesNamed } from '../../store/company/company.ts';
-import { pageOfCompanies } from '../../store/lists/page.ts';
+import { firstCompanyNames } from '../../store/lists/page.ts';
 import { companiesLike } from '../../store/lists/search.ts';
 import { type PageContext, read } from './context.ts';
 import { type FormState, field } from './field.ts';
@@ -8,10 +8,9 @@ import { type Html, html } from './html.ts';
 
 /** The choice of a company by its name or id: there may be too many for a list. Suggests the first fifty. */
 export async function companyPicker(c: PageContext, state: FormState, label: string, hint: string): Promise<Html> {
-  const first = { search: '', sort: 'name', descending: false, page: 1 } as const;
-  const { rows } = await read(c, (sql) => pageOfCompanies(sql, first));
+  const names = await read(c, firstCompanyNames);
   return html`${field(state, { name: 'company', label, hint, list: 'company-names' })}
-<datalist id="company-names">${rows.map(({ name }) => html`<option value="${name}"></option>`)}</datalist>`;
+<datalist id="company-names">${names.map((name) => html`<option value="${name}"></option>`)}</datalist>`;
 }
 
 /** The id of the company that was chosen, by id, name or a part of it that no other has; null when none was, or after a mistake. */

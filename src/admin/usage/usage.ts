@@ -86,16 +86,20 @@ export async function usagePage(c: PageContext, form: Form): Promise<Response> {
   if (isBudget && center !== null) c.set('pageAddress', costCenterPage(id, center));
   const [times, groups] = [timesOf(c, query), groupsDrawn(query)];
   const [{ usage, quality, details, budget }, change, table] = await Promise.all([
-    read(c, async (sql) => ({
-      usage: await readCompanyUsage(sql, id, range, filters, MAX_LINES),
-      quality: await readQuality(sql, id, range, filters),
-      details:
-        times === null && (by === null || by === 'model') ? await readTokenDetails(sql, id, range, filters) : null,
-      budget:
-        center === null
-          ? null
-          : { state: await readCostCenterState(sql, id, center), budget: await costCenterBudgetOf(sql, id, center) },
-    })),
+    read(c, async (sql) => {
+      const usage = await readCompanyUsage(sql, id, range, filters, MAX_LINES);
+      const shown = usage.by_key.lines.map((line) => line.id);
+      return {
+        usage,
+        quality: await readQuality(sql, id, range, filters, shown),
+        details:
+          times === null && (by === null || by === 'model') ? await readTokenDetails(sql, id, range, filters) : null,
+        budget:
+          center === null
+            ? null
+            : { state: await readCostCenterState(sql, id, center), budget: await costCenterBudgetOf(sql, id, center) },
+      };
+    }),
     times && read(c, (sql) => readUsageChange(sql, id, times, filters)),
     groups && read(c, (sql) => readUsageTable(sql, id, filters, tableQuery(c, query, groups))),
   ]);

@@ -5,7 +5,7 @@ import { type KeyRow, keyColumns } from '../company/key.ts';
 import { type ModelRow, modelColumns } from '../company/model.ts';
 import { CREATED_BY } from '../connection/actor.ts';
 import { matching } from '../connection/columns.ts';
-import { BILLING_ZONE, IS_ACTIVE } from '../connection/expressions.ts';
+import { IS_ACTIVE, TODAY } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
 import { companyMonthColumns, companyMonths } from '../statement/month.ts';
 import { type ListedGroup, listedGroupColumns } from '../users/group.ts';
@@ -90,8 +90,8 @@ export type CompanyState = keyof typeof STATES;
 
 /** Figures of companies, from sums of all of them: none reads a call. */
 const FIGURES = {
-  spent: `select company_id, api_cost_eur + chat_cost_eur as spent from monthly_spend where billing_month = billing_month(now())`,
-  refused: `select company_id, sum(refused)::bigint as refused from request_days where refused > 0 and day = (now() at time zone ${BILLING_ZONE})::date group by 1`,
+  spent: `select company_id, api_cost_eur + chat_cost_eur as spent from monthly_spend where billing_month = (select billing_month(now()))`,
+  refused: `select company_id, sum(refused)::bigint as refused from request_days where refused > 0 and day = ${TODAY} group by 1`,
   called: 'select company_id, max(last_used_at) as called_at from api_keys group by 1',
 };
 
@@ -113,25 +113,33 @@ export function pageOfCompanies(
   const figures = Object.entries(FIGURES).map(
     ([name, rows]) => `${name} as materialized (select * from (${rows}) r where ${isListed})`,
   );
+  const joins = [...Object.keys(FIGURES), 'costs']
+    .map((name) => `left join ${name} on ${name}.company_id = id`)
+    .join(' ');
   return paged(sql, query, sql.unsafe(by), sql`id`, (tail) => {
     return sql<Counted<ListedCompany>[]>`
       with listed as materialized (
-        select ${companyColumns(sql)}, company_budget(companies) as budget, count(*) over ()::integer as total
-        from companies ${sql.unsafe(joined)}
+        select id, count(*) over ()::integer as total from companies ${sql.unsafe(joined)}
         where ${sql.unsafe(condition)} and (${contains(sql, query, sql`name, id`)} ${ofPeopleAndKeys(sql, query)}) ${tail}),
       ${sql.unsafe(figures.join(', '))},
       costs as materialized (
-        select company_id, day, sum(cost_eur)::float8 as cost
-        from usage_company_days, (select (now() at time zone ${sql.unsafe(BILLING_ZONE)})::date as today) t
-        where ${sql.unsafe(isListed)} and day between today - 29 and today
-          and billing_month between (today - interval '2 months')::date and today group by 1, 2)
-      select listed.*, trim_scale(coalesce((select spent from spent where company_id = id), 0))::text as spent,
-        trunc(coalesce((select spent from spent where company_id = id), 0) * 100 / budget, 1)::float8 as percent,
-        coalesce((select refused from refused where company_id = id), 0)::float8 as refused,
-        (select called_at from called where company_id = id) as called_at,
-        coalesce((select json_object_agg(day, cost) from costs where company_id = id), '{}') as days
-      from listed`;
+        select company_id, json_object_agg(day, cost) as days from (
+          select company_id, day, sum(cost_eur)::float8 as cost
+          from usage_company_days, (select ${sql.unsafe(TODAY)} as today) t
+          where ${sql.unsafe(isListed)} and day between today - 29 and today
+            and billing_month between (today - interval '2 months')::date and today group by 1, 2) d group by 1)
+      select ${companyColumns(sql)}, total, trim_scale(coalesce(spent, 0))::text as spent,
+        trunc(coalesce(spent, 0) * 100 / company_budget(companies), 1)::float8 as percent,
+        coalesce(refused, 0)::float8 as refused, called_at, coalesce(days, '{}') as days
+      from listed join companies using (id) ${sql.unsafe(joins)}
+      order by array_position(array(select id from listed), id)`;
   });
+}
+
+/** The names of the first companies of the list, to choose from. */
+export async function firstCompanyNames(sql: Sql): Promise<string[]> {
+  const rows = await sql<{ name: string }[]>`select name from companies order by name, id limit ${PAGE_ROWS}`;
+  return rows.map(({ name }) => name);
 }
 
 /** Fewer letters are in too many addresses and prefixes to tell anything. */
@@ -185,7 +193,7 @@ export async function pageOfKeys(
     return sql<Counted<Spent<KeyRow>>[]>`
       with d as materialized (
         select api_key_id, sum(cost_eur) as cost from usage_key_months
-        where company_id = ${company} and billing_month = billing_month(now()) group by 1)
+        where company_id = ${company} and billing_month = (select billing_month(now())) group by 1)
       select ${keyColumns(sql)}, trim_scale(coalesce(d.cost, 0))::text as spent, count(*) over ()::integer as total
       from api_keys left join d on d.api_key_id = id
       where ${chosen} ${tail}`;
@@ -201,7 +209,7 @@ function withCosts<T extends KeyRow>(sql: Sql, company: string, keys: Fragment):
     with k as materialized (${keys}),
     d as materialized (
       select api_key_id, sum(cost_eur) as cost from usage_key_months
-      where company_id = ${company} and billing_month = billing_month(now()) and api_key_id = any(array(select id from k))
+      where company_id = ${company} and billing_month = (select billing_month(now())) and api_key_id = any(array(select id from k))
       group by 1
     )
     select k.*, trim_scale(coalesce((select cost from d where api_key_id = k.id), 0))::text as spent from k`;
@@ -307,15 +315,15 @@ export function pageOfCompanyMonths(
 ): Promise<ListPage<CompanyMonth>> {
   const by = {
     name: sql`company_name`,
-    cost: sql`m.total_eur`,
+    cost: sql`total_eur`,
     open: sql`(number is not null, company_name)`,
     opened: sql`opened_at`,
   }[query.sort];
-  return paged(sql, query, by, sql`m.company_id`, (tail) => {
+  return paged(sql, query, by, sql`company_id`, (tail) => {
     return sql<Counted<CompanyMonth>[]>`
-      select ${companyMonthColumns(sql)}, count(*) over ()::integer as total
-      from (${companyMonths(sql, month)}) m left join companies c on c.id = m.company_id
-      where ${contains(sql, query, sql`c.name, m.company_id`)} ${tail}`;
+      select ${companyMonthColumns(sql)}, total from (
+        select *, count(*) over ()::integer as total from (${companyMonths(sql, month)}) m
+        where ${contains(sql, query, sql`company_name, company_id`)} ${tail}) m`;
   });
 }
 

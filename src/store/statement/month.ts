@@ -1,4 +1,5 @@
 import type { CompanyMonth } from '../../domain/documents/month-end.ts';
+import { addMonths } from '../../domain/reports/day-range.ts';
 import type { Sql } from '../connection/pool.ts';
 
 /** A month of all companies: the statements that there are, and those that are still to be made. EUR is exact decimal text. */
@@ -22,7 +23,7 @@ export interface MonthEnd {
   readonly free_models: readonly string[];
 }
 
-/** The rows of a month, as a part of a statement: names and texts are for whoever selects. @param month its first day */
+/** The rows of a month, as a part of a statement, with the columns of its company: texts are for whoever selects. @param month its first day */
 export function companyMonths(sql: Sql, month: string) {
   // the ledger is read only for calls that came late, and apart from sums: it may be on other servers
   return sql`
@@ -37,17 +38,19 @@ export function companyMonths(sql: Sql, month: string) {
         select company_id from statements where billing_month >= ${month}::date))
       group by 1
     )
-    select company_id, number, closed_at, digest, opened_at, opened_by, requests, cost_eur, corrections, total_eur
-    from statements where billing_month = ${month}::date
-    union all
-    select company_id, null, null, null, null, null, coalesce(requests, 0), coalesce(api_cost_eur, 0), coalesce(calls, 0),
-      coalesce(api_cost_eur, 0) + coalesce(eur, 0)
-    from booked full join waiting using (company_id)`;
+    select m.*, name as company_name, customer_number, vat_id from (
+      select company_id, number, closed_at, digest, opened_at, opened_by, requests, cost_eur, corrections, total_eur
+      from statements where billing_month = ${month}::date
+      union all
+      select company_id, null, null, null, null, null, coalesce(requests, 0), coalesce(api_cost_eur, 0), coalesce(calls, 0),
+        coalesce(api_cost_eur, 0) + coalesce(eur, 0)
+      from booked full join waiting using (company_id)) m
+    left join companies c on c.id = company_id`;
 }
 
-/** The columns of CompanyMonth, of `companyMonths` as `m` and companies as `c`. */
+/** The columns of CompanyMonth, of `companyMonths`. */
 export function companyMonthColumns(sql: Sql) {
-  return sql`m.company_id, c.name as company_name, customer_number, vat_id, number::float8 as number, m.closed_at, requests::float8 as requests,
+  return sql`company_id, company_name, customer_number, vat_id, number::float8 as number, closed_at, requests::float8 as requests,
     trim_scale(cost_eur)::text as cost_eur, corrections::float8 as corrections, trim_scale(total_eur)::text as total_eur,
     encode(digest, 'hex') as digest, opened_at, opened_by`;
 }
@@ -55,16 +58,13 @@ export function companyMonthColumns(sql: Sql) {
 /** All companies of a month by name. @param month its first day */
 export function readCompanyMonths(sql: Sql, month: string): PromiseLike<CompanyMonth[]> {
   return sql<CompanyMonth[]>`
-    select ${companyMonthColumns(sql)} from (${companyMonths(sql, month)}) m left join companies c on c.id = m.company_id
-    order by company_name nulls last, m.company_id`;
+    select ${companyMonthColumns(sql)} from (${companyMonths(sql, month)}) m order by company_name nulls last, company_id`;
 }
 
 /** @param month its first day */
 export async function readMonthEnd(sql: Sql, month: string): Promise<MonthEnd> {
   const sums = await readSums(sql, month);
-  const [{ before }] = await sql<[{ before: string }]>`
-    select to_char(${month}::date - interval '1 month', 'YYYY-MM-DD') as before`;
-  const { companies, total_eur } = await readSums(sql, before);
+  const { companies, total_eur } = await readSums(sql, addMonths(month, -1));
   const free = await sql<{ model_slug: string }[]>`
     select model_slug from usage_model_days where billing_month = ${month}::date group by 1
     having sum(cost_eur) = 0 and sum(prompt_tokens + completion_tokens) > 0 order by model_slug collate "C" limit 50`;

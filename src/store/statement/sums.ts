@@ -98,7 +98,11 @@ export const SUMS = {
     table: 'usage_model_days',
     period: 'day',
     by: 'billing_month, day, model_slug',
-    figures: CELL,
+    figures: {
+      ...CELL,
+      completed: "coalesce(sum(requests) filter (where outcome = 'completed'), 0)",
+      untold: "coalesce(sum(requests) filter (where outcome = 'completed' and usage_source = 'estimated'), 0)",
+    },
     from: 'cells',
     part: ['part', 'own_part'],
   },

@@ -33,7 +33,7 @@ export interface CompanyCost {
 export interface AllUsage extends UsageSums {
   /** Those that cost most first. */
   readonly by_model: readonly (UsageSums & { readonly model: string })[];
-  /** null with a filter for a model: no sum has the days of companies by model. */
+  /** null where none are asked for, and with a filter for a model: no sum has the days of companies by model. */
   readonly by_company: Groups<CompanyCost> | null;
   /** By day of up to 62 days ("2026-11-21"), else by month ("2026-11-01"), and model; in order. */
   readonly by_time: readonly { readonly at: string; readonly model: string; readonly cost_eur: string }[];
@@ -41,13 +41,13 @@ export interface AllUsage extends UsageSums {
 
 /**
  * Reads the sums without companies and keys, and one row of a company's key and month for the companies.
- * @param most companies
+ * @param most companies; null: none, and the rows of companies, which are most of all, are not read
  * @param model null: all
  */
 export async function readAllUsage(
   sql: Sql,
   range: DayRange,
-  most: number,
+  most: number | null,
   model: string | null = null,
 ): Promise<AllUsage> {
   const at = intervalOf(range) === 'month' ? 'billing_month' : 'day';
@@ -58,16 +58,17 @@ export async function readAllUsage(
     by: ['company_id'],
     measures: ['cost_eur'],
   } as const;
+  const isRanked = most !== null && model === null;
   const [row] = await sql<[{ usage: AllUsage }]>`
     with cells as materialized (${readCube(sql, { ...all, by: [at, 'model_slug'], measures: SUMMED })}),
-    costs as materialized (${model === null ? readCube(sql, companies) : sql`select null::uuid as company_id, null::numeric as cost_eur where false`}),
+    costs as materialized (${isRanked ? readCube(sql, companies) : sql`select null::uuid as company_id, null::numeric as cost_eur where false`}),
     dearest as (select company_id, cost_eur as cost from costs order by cost desc, company_id limit ${most})
     select jsonb_build_object(
       'requests', coalesce(sum(requests), 0), 'prompt_tokens', coalesce(sum(prompt_tokens), 0),
       'completion_tokens', coalesce(sum(completion_tokens), 0), 'cost_eur', trim_scale(coalesce(sum(cost_eur), 0))::text,
       'by_model', (select coalesce(jsonb_agg(m order by cost desc, model), '[]') from (
         select model_slug as model, sum(cost_eur) as cost, ${textSums(sql)} from cells group by 1) m),
-      'by_company', case when ${model === null} then jsonb_build_object('count', (select count(*) from costs), 'lines', (
+      'by_company', case when ${isRanked} then jsonb_build_object('count', (select count(*) from costs), 'lines', (
         select coalesce(jsonb_agg(jsonb_build_object('id', company_id, 'name', name, 'cost_eur', trim_scale(cost)::text) order by cost desc, company_id), '[]')
         from dearest left join companies c on c.id = company_id)) end,
       'by_time', (select coalesce(jsonb_agg(jsonb_build_object('at', to_char(${sql.unsafe(at)}, 'YYYY-MM-DD'), 'model', model_slug,
@@ -102,7 +103,9 @@ export async function readAllChange(
   const at = atOf({ before, after });
   const all = { company: null, filters: { ...NO_FILTERS, model }, range: { before, after }, measures: SUMMED };
   const isOwn = sql`(company_id, model_slug) in (select company_id, slug from owned)`;
-  const apart = sql`(${isOwn} or company_id in (select company_id from factored))`;
+  const isFactored = sql`company_id in (select company_id from factored)`;
+  // first by their companies, so that no others are read
+  const apart = sql`company_id = any(array(select company_id from owned union select company_id from factored)) and (${isOwn} or ${isFactored})`;
   const asks = await asksForCached(sql);
   const ofOwn = { columns: ['company_id', 'model_slug'], holds: apart } as const;
   const cached = readCached(sql, asks, { ...all, by: ['model_slug'] });

@@ -25,10 +25,11 @@ type Read = <T>(query: (sql: Sql) => PromiseLike<T>) => Promise<T>;
 /**
  * The overview for operators: usage of all companies, gateways, problems, and the last changes.
  * @param read called for several queries at once
+ * @param spenders of the day and of the month; with 0 the rows of today's companies, which are many, are not read
  */
-export async function readOverview(read: Read): Promise<Overview> {
+export async function readOverview(read: Read, spenders = MOST_SPENDERS): Promise<Overview> {
   const [facts, requests, models, { rows }, tenant_role_advice, has_operator] = await Promise.all([
-    read(readFacts),
+    read((sql) => readFacts(sql, spenders)),
     read(readRecentRequests),
     read(readModels),
     read((sql) => pageOfAudit(sql, { search: '', newestFirst: true, from: null, company: null, limit: MOST_CHANGES })),
@@ -62,7 +63,7 @@ function readModels(sql: Sql): Promise<ModelHealth[]> {
 }
 
 /** One statement, so that all figures are of one instant. */
-async function readFacts(sql: Sql): Promise<Facts> {
+async function readFacts(sql: Sql, most: number): Promise<Facts> {
   const [row] = await sql<{ overview: Facts }[]>`
     with clock as materialized (
       select zone, (now() at time zone zone)::date as today, first as month, begins as month_begins, elapsed, length
@@ -71,6 +72,11 @@ async function readFacts(sql: Sql): Promise<Facts> {
     models as materialized (
       select requests, prompt_tokens + completion_tokens as tokens, cost_eur as cost from usage_model_days
       where day = (select today from clock)
+    ),
+    untold as materialized (
+      select model_slug, sum(completed) as requests, sum(untold) as estimated from usage_model_days
+      where day >= (select today - 1 from clock) and billing_month >= (select month - interval '1 month' from clock)
+      group by 1 having sum(untold) > 0 order by estimated desc, 1 limit ${MOST_MODELS}
     ),
     spend as materialized (
       select day, model_slug, sum(cost_eur) as cost from usage_model_days
@@ -85,13 +91,6 @@ async function readFacts(sql: Sql): Promise<Facts> {
       select company_id, requests, prompt_tokens + completion_tokens as tokens, api_cost_eur as cost,
         api_cost_eur + chat_cost_eur as spent, chat_cost_eur as chat
       from monthly_spend where billing_month = (select month from clock)
-    ),
-    untold as materialized (
-      select model_slug, sum(requests) as requests, sum(requests) filter (where usage_source = 'estimated') as estimated
-      from usage_company_days
-      where day >= (select today - 1 from clock) and billing_month >= (select month - interval '1 month' from clock)
-        and outcome = 'completed'
-      group by 1 order by estimated desc nulls last, 1 limit ${MOST_MODELS}
     ),
     ${before(sql)},
     alerted as materialized (
@@ -134,10 +133,10 @@ async function readFacts(sql: Sql): Promise<Facts> {
     select jsonb_build_object(
       'at', ${sql.unsafe(utcSecond('now()'))},
       'today', (select ${sums(sql)} || jsonb_build_object('begins', (select today from clock),
-          'before', (select sums from before where period = 'day'), 'spenders', ${spenders(sql, sql`today`, sql`cost`)})
+          'before', (select sums from before where period = 'day'), 'spenders', ${spenders(sql, sql`today`, sql`cost`, most)})
         from models),
       'month', (select ${sums(sql)} || jsonb_build_object('begins', (select month from clock),
-        'before', (select sums from before where period = 'month'), 'spenders', ${spenders(sql, sql`month`, sql`spent`)},
+        'before', (select sums from before where period = 'month'), 'spenders', ${spenders(sql, sql`month`, sql`spent`, most)},
         'chat_eur', trim_scale(coalesce(sum(chat), 0))::text) from month),
       'budgets', jsonb_build_object('total', (select count(*) from near), 'used_up', (select count(*) from near where spent >= budget),
         'nearest', coalesce((select jsonb_agg(jsonb_build_object('company', jsonb_build_object('id', company_id, 'name', name),
@@ -149,7 +148,7 @@ async function readFacts(sql: Sql): Promise<Facts> {
       'spend', coalesce((select jsonb_agg(jsonb_build_object('day', day, 'model', model_slug, 'cost_eur', trim_scale(cost)::text)
         order by day, model_slug) from spend), '[]'),
       'untold_usage', coalesce((select jsonb_agg(jsonb_build_object('slug', model_slug, 'requests', requests, 'estimated', estimated)
-        order by estimated desc, model_slug) from untold where estimated > 0), '[]'),
+        order by estimated desc, model_slug) from untold), '[]'),
       'set_aside', (select count(*) from api_usage_set_aside),
       'dead_deliveries', (select count(*) from event_deliveries where state = 'dead'),
       'failing_deliveries', (select count(*) from event_deliveries where state = 'pending' and attempts >= ${FAILING_ATTEMPTS}),
@@ -166,14 +165,15 @@ function sums(sql: Sql) {
 }
 
 /** Companies with the highest amounts of a table. */
-function spenders(sql: Sql, table: Fragment, amount: Fragment): Fragment {
+function spenders(sql: Sql, table: Fragment, amount: Fragment, most: number): Fragment {
+  if (most === 0) return sql`'[]'::jsonb`;
   return sql`coalesce((
     select jsonb_agg(jsonb_build_object('id', company_id, 'name', c.name, 'cost_eur', trim_scale(amount)::text,
         'share', round(amount * 100 / total, 1)) order by amount desc, company_id)
     from (
-      select company_id, ${amount} as amount, nullif(sum(${amount}) over (), 0) as total from ${table}
-      order by ${amount} desc, company_id limit ${MOST_SPENDERS}) top
-    left join companies c on c.id = company_id where amount > 0), '[]')`;
+      select company_id, ${amount} as amount from ${table} order by ${amount} desc, company_id limit ${most}) top
+    left join companies c on c.id = company_id, (select nullif(sum(${amount}), 0) as total from ${table}) t
+    where amount > 0), '[]')`;
 }
 
 /**

@@ -48,25 +48,27 @@ const MOST_HOURS = 40_000;
 /**
  * Figures of a range of days in the billing time zone: of all requests, models and endpoints from `request_days`, and of keys,
  * or with a filter for some, from `request_hours`. Cost centres are in neither: with a filter for one there are none.
+ * @param shown keys whose figures are told; null: all
  */
 export async function readQuality(
   sql: Sql,
   companyId: string,
   { from, to }: DayRange,
   { model, key, endpoint, cost_center, keys }: UsageFilters,
+  shown: readonly string[] | null = null,
 ): Promise<Quality> {
-  const asked = sql`asked as materialized (
-      select ${sql.unsafe(dayBegins('first'))} as begins, ${sql.unsafe(dayBegins('last + 1'))} as ends
-      from (select ${from}::date as first, ${to}::date as last) as days
-    )`;
+  // as values: of what a subquery returns, Postgres does not know how many hours it covers
+  const [{ begins, ends }] = await sql<[{ begins: string; ends: string }]>`
+    select (${sql.unsafe(dayBegins('first'))})::text as begins, (${sql.unsafe(dayBegins('last + 1'))})::text as ends
+    from (select ${from}::date as first, ${to}::date as last) as days`;
   const hours = sql`request_hours
-      where company_id = ${companyId} and hour >= (select date_trunc('hour', begins, 'UTC') from asked) and hour < (select ends from asked)
+      where company_id = ${companyId} and hour >= date_trunc('hour', ${begins}::timestamptz, 'UTC') and hour < ${ends}::timestamptz
         ${ofKeys(sql, keys)} ${matching(sql, { model_slug: model, api_key_id: key, endpoint })}`;
   const [{ rows, trail }] = await sql<[{ rows: number; trail: boolean }]>`
-    with ${asked}
     select (select count(*)::integer from (select 1 from ${hours} limit ${cost_center === null ? MOST_HOURS + 1 : 0}) h) as rows,
       exists (
-      select 1 from request_trail, asked where ${keys === null ? sql`company_id = ${companyId}` : sql`true ${ofKeys(sql, keys)}`} and occurred_at >= begins and occurred_at < ends) as trail`;
+      select 1 from request_trail where ${keys === null ? sql`company_id = ${companyId}` : sql`true ${ofKeys(sql, keys)}`}
+        and occurred_at >= ${begins}::timestamptz and occurred_at < ${ends}::timestamptz) as trail`;
   const isKnown = sql`${cost_center === null && rows <= MOST_HOURS}`;
   const sums = (
     column: string,
@@ -77,9 +79,9 @@ export async function readQuality(
         and ${cost_center === null}`;
   const isOfKeys = key !== null || keys !== null;
   const [row] = await sql<[QualityRow]>`
-    with ${asked},
-    cells as materialized (
-      select model_slug, api_key_id, endpoint, ${sums('duration_buckets')} from ${hours} and ${isKnown} group by 1, 2, 3),
+    with cells as materialized (
+      select model_slug, api_key_id, endpoint, ${sums('duration_buckets')} from ${hours} and ${isKnown} ${isOfKeys ? sql`` : ofKeys(sql, shown)}
+      group by 1, 2, 3),
     days as materialized (${days}),
     groups as (${grouped(sql, [[], ['model_slug'], ['endpoint']], sums('buckets'), isOfKeys ? sql`cells` : sql`days`)} having sum(requests) > 0),
     keys as (select api_key_id, ${sums('buckets')} from cells group by 1 having sum(requests) > 0),

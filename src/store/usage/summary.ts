@@ -15,7 +15,7 @@ export async function summarizeUsage(sql: Sql, companyId: string, month: string 
   const shown = month ?? (await readPresentMonth(sql));
   const usage = await readCompanyUsage(sql, companyId, wholeMonth(shown), NO_FILTERS, null, true);
   const details = await readTokenDetails(sql, companyId, wholeMonth(shown), NO_FILTERS);
-  const quality = await readQuality(sql, companyId, wholeMonth(shown), NO_FILTERS);
+  const quality = await readQuality(sql, companyId, wholeMonth(shown), NO_FILTERS, []);
   return { ...summaryOf(companyId, usage, shown.slice(0, 7), details), answers: answersOf(quality) };
 }
 

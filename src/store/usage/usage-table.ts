@@ -78,7 +78,7 @@ export async function readUsageTable(
   if (company === undefined) unknownCompany(companyId);
   return {
     company_name: company.name,
-    ...(await readTable(sql, query, { company: companyId, filters }, 'key', query.range)),
+    ...(await readTable(sql, query, { company: companyId, filters }, 'key')),
   };
 }
 
@@ -86,7 +86,7 @@ export async function readUsageTable(
 export async function readAllTable(sql: Sql, query: TableQuery, model: string | null = null): Promise<UsageTable> {
   checkGroups(query);
   const of = { company: null, filters: { ...NO_FILTERS, model } };
-  return readTable(sql, query, of, 'company', await upToNow(sql, query.range));
+  return readTable(sql, query, of, 'company');
 }
 
 /** Refuses groups that cannot be together. @throws FieldError about the columns */
@@ -111,14 +111,12 @@ interface Ranked extends Heading {
 /**
  * @param of whose calls
  * @param many the group with too many values to read all of their rows: those that cost most are found first
- * @param rankedIn the range of their costs
  */
 async function readTable(
   sql: Sql,
   { rows, columns, metric, range, most, over }: TableQuery,
   of: Pick<Cube, 'company' | 'filters'>,
   many: Group,
-  rankedIn: DayRange,
 ): Promise<UsageTable> {
   await sql`select set_config('work_mem', '32MB', true)`;
   const mostOf = (group: Group, given: number) => (isTime(group) ? Number.MAX_SAFE_INTEGER : given);
@@ -127,7 +125,7 @@ async function readTable(
   const measures = [...new Set([metric, 'cost_eur' as const])];
   const by = [COLUMNS[rows], COLUMNS[columns]] as const;
   const id = COLUMNS[many];
-  const costs = readCube(sql, { ...of, range: rankedIn, by: [id], measures: ['cost_eur'] });
+  const costs = readCube(sql, { ...of, range: await upToNow(sql, range), by: [id], measures: ['cost_eur'] });
   const shown = { columns: [id], holds: sql`${sql(id)} = any(array(select id from shown))` } as const;
   const cells = readCube(sql, { ...of, range, where: long === null ? undefined : shown, by, measures });
   const other = COLUMNS[long === rows ? columns : rows];

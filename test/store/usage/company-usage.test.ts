@@ -315,7 +315,9 @@ t.test('a figure by day or by month that is off is named', async (t) => {
     (sql) => sql`update usage_key_months set day_31 = 0, day_01 = day_01 + 1
     where company_id = ${company} and billing_month = '2026-04-01' and api_key_id = ${keys[0] as string}`,
   );
-  await run((sql) => sql`insert into usage_model_days values ('2026-01-01', '2026-01-05', 'swift', 7, 1, 0, 0, 0)`);
+  await run(
+    (sql) => sql`insert into usage_model_days values ('2026-01-01', '2026-01-05', 'swift', 7, 1, 0, 0, 0, 0, 0)`,
+  );
   await run(
     (sql) =>
       sql`delete from usage_daily where company_id = ${company} and billing_month = '2026-01-01' and cost_center = 'R&D'`,
