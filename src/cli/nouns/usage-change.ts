@@ -9,12 +9,11 @@ import {
   ALL_GROUPS,
   COMPANY_GROUPS,
   checkGroups,
-  type Group,
   type Heading,
   METRICS,
-  type Metric,
   readAllTable,
   readUsageTable,
+  type TableQuery,
   type UsageTable,
 } from '../../store/usage/usage-table.ts';
 import { ArgumentError, command, named, optional, required } from '../frame/command.ts';
@@ -92,13 +91,7 @@ const tableCommand = command({
   },
   notes: `Of a company: ${COMPANY_GROUPS.join(', ')}. Of all together: ${ALL_GROUPS.join(', ')}, without filters. The ${MOST_CELLS.rows} dearest rows and ${MOST_CELLS.columns} columns are shown; the totals are of all. Figures are exact.`,
   async run({ read }, { company, rows, columns, metric = 'cost_eur', ...asked }) {
-    const query = {
-      rows: rows as Group,
-      columns: columns as Group,
-      metric: metric as Metric,
-      range: rangeOf(asked),
-      most: MOST_CELLS,
-    };
+    const query: TableQuery = { rows, columns, metric, range: rangeOf(asked), most: MOST_CELLS };
     const allowed: readonly string[] = company === undefined ? ALL_GROUPS : COMPANY_GROUPS;
     for (const group of [rows, columns]) {
       if (!allowed.includes(group))
@@ -123,13 +116,8 @@ const tableCommand = command({
 
 export const usageChangeCommands = [changeCommand, tableCommand];
 
-interface Days {
-  readonly from: string;
-  readonly to: string;
-}
-
 /** @throws ArgumentError */
-function rangeOf({ from, to }: Days): DayRange {
+function rangeOf({ from, to }: DayRange): DayRange {
   return named('--to', () => readRange(from, to));
 }
 
