@@ -33,7 +33,7 @@ import { type Database, openDatabase } from './store/connection/pool.ts';
 import { awaitStart } from './store/connection/starting.ts';
 import { ensureTenantRole } from './store/connection/tenant-role.ts';
 import { eventStore } from './store/events/event.ts';
-import { ChangeFeed, followers } from './store/gateway/change-feed.ts';
+import { ChangeFeed } from './store/gateway/change-feed.ts';
 import { CachedDirectory } from './store/gateway/directory.ts';
 import { type GatewayStore, gatewayStore } from './store/gateway/gateways.ts';
 import { Heartbeat, type HeartbeatOptions } from './store/gateway/heartbeat.ts';
@@ -116,12 +116,11 @@ export async function openEngine(config: Config, log: Log, options: EngineOption
   const ledger = new BatchLedger({ store, clock, calendar, log, writer, spool });
   ledger.start();
   const prices = new PriceDates(db, log);
-  const follower = followers(directory, prices);
   const limiter = new LeasedLimiter(limitStore(db), writer, log);
   const tracing = await openTracing(config, writer, metrics, log);
   const own = openOwn(config, databaseUrl);
   const events = await openEvents(config, db, own ?? db, writer, metrics, log);
-  const feed = new ChangeFeed(db, follower, log, {
+  const feed = new ChangeFeed(db, [directory, prices], log, {
     onSpend(changed) {
       ledger.heard(changed);
       if (changed) events.spent();

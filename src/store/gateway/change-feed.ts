@@ -17,21 +17,6 @@ export interface Follower {
   polled(): void;
 }
 
-/** One follower that passes everything on to several, in their order. */
-export function followers(...all: readonly Follower[]): Follower {
-  return {
-    changed(kind, subject) {
-      for (const each of all) each.changed(kind, subject);
-    },
-    missed() {
-      for (const each of all) each.missed();
-    },
-    polled() {
-      for (const each of all) each.polled();
-    },
-  };
-}
-
 export interface ChangeFeedOptions {
   /** Milliseconds between polls: how late a change without notification is at most. Default 750. */
   readonly pollMs?: number;
@@ -86,7 +71,8 @@ export class ChangeFeed {
   listening = false;
 
   readonly #db: Database;
-  readonly #follower: Follower;
+  /** Told of everything in their order. */
+  readonly #followers: readonly Follower[];
   readonly #log: Logger;
   readonly #options: Required<ChangeFeedOptions>;
   readonly #listener: Listening;
@@ -102,9 +88,9 @@ export class ChangeFeed {
   /** An earlier poll: rows of transactions that had finished by then are deleted once it is old enough. */
   #horizon: Snapshot | null = null;
 
-  constructor(db: Database, follower: Follower, log: Logger, options: ChangeFeedOptions) {
+  constructor(db: Database, followers: readonly Follower[], log: Logger, options: ChangeFeedOptions) {
     this.#db = db;
-    this.#follower = follower;
+    this.#followers = followers;
     this.#log = log;
     this.#options = { pollMs: 750, keepSeconds: KEPT_SECONDS, onSpend: () => {}, ...options };
     this.#listener = db.listen(CHANNEL, {
@@ -150,15 +136,15 @@ export class ChangeFeed {
       this.#options.onSpend(spent || gap);
       if (gap) {
         this.#passed.clear(); // another server uses the same ids
-        this.#follower.missed();
+        for (const each of this.#followers) each.missed();
       }
       this.#last = now;
-      if (changes.length > MAX_CHANGES) this.#follower.changed('all', '');
+      if (changes.length > MAX_CHANGES) this.#tell('all', '');
       else for (const change of changes) this.#pass(...change);
       this.polls++;
       if (!this.available) this.#log.info('change feed: following');
       this.available = true;
-      this.#follower.polled();
+      for (const each of this.#followers) each.polled();
       this.#trim(now);
     } catch (error) {
       if (this.available && !this.#closed) this.#log.warn({ reason: reasonOf(error) }, 'change feed: interrupted');
@@ -174,7 +160,11 @@ export class ChangeFeed {
     if (this.#passed.has(id)) return;
     if (this.#passed.size >= MAX_CHANGES) this.#passed.clear();
     this.#passed.add(id);
-    this.#follower.changed(kind, subject);
+    this.#tell(kind, subject);
+  }
+
+  #tell(kind: string, subject: string): void {
+    for (const each of this.#followers) each.changed(kind, subject);
   }
 
   /**

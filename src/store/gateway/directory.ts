@@ -276,7 +276,8 @@ async function readKeys(sql: Sql, digests: readonly string[]): Promise<Map<strin
     where digest = any(select decode(d, 'hex') from unnest(${digests as string[]}::text[]) as t (d))
       and not exists (select 1 from companies c where c.id = k.company_id and c.closed_at is not null)`;
   return new Map(
-    rows.map(({ digest, id, companyId, scopes, endUsers, ...row }) => {
+    rows.map((row) => {
+      const { digest, id, companyId, scopes, endUsers } = row;
       const expiresAt = row.isRevoked ? REVOKED : (row.expiresAt ?? Number.POSITIVE_INFINITY);
       const pause = row.isRevoked ? null : pauseOf(row, expiresAt);
       return [
@@ -296,10 +297,7 @@ async function readKeys(sql: Sql, digests: readonly string[]): Promise<Map<strin
   );
 }
 
-function pauseOf(
-  { isPaused, isCompanyPaused }: Pick<KeyColumns, 'isPaused' | 'isCompanyPaused'>,
-  expiresAt: number,
-): Pause | null {
+function pauseOf({ isPaused, isCompanyPaused }: KeyColumns, expiresAt: number): Pause | null {
   if (isCompanyPaused) return Object.freeze({ error: 'account_paused', setting: 'company.paused_at', expiresAt });
   return isPaused ? Object.freeze({ error: 'key_paused', setting: 'key.paused_at', expiresAt }) : null;
 }
@@ -324,17 +322,11 @@ function limitsOf({ requestsPerMinute, tokensPerMinute, maxConcurrent }: Limits)
   return Object.freeze({ requestsPerMinute, tokensPerMinute, maxConcurrent });
 }
 
-function restrictionOf({
-  models,
-  budget,
-  dailyBudget,
-  endUserBudget,
-  networks,
-}: Pick<KeyColumns, 'models' | 'budget' | 'dailyBudget' | 'endUserBudget' | 'networks'>): Restriction | null {
+function restrictionOf({ models, networks, ...row }: KeyColumns): Restriction | null {
   const amounts = {
-    budget: amountOf(budget),
-    dailyBudget: amountOf(dailyBudget),
-    endUserBudget: amountOf(endUserBudget),
+    budget: amountOf(row.budget),
+    dailyBudget: amountOf(row.dailyBudget),
+    endUserBudget: amountOf(row.endUserBudget),
   };
   if (models === null && networks === null && Object.values(amounts).every((each) => each === null)) return null;
   return Object.freeze({

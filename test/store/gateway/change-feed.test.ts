@@ -45,7 +45,7 @@ class Journal implements Follower {
 /** Starts a journal that follows the feed. */
 async function follow(t: Test, db: Database, options: ChangeFeedOptions = {}): Promise<Journal> {
   const journal = new Journal();
-  const changes = new ChangeFeed(db, journal, log, options);
+  const changes = new ChangeFeed(db, [journal], log, options);
   t.teardown(() => changes.close());
   await journal.morePolls(1);
   return journal;
@@ -284,7 +284,7 @@ t.test('a restart of the database is a gap: it may be another one, or have lost 
 t.test('a poll that ends after closing began is passed to nobody: the database may be closed by then', async (t) => {
   const db = open(t, url);
   const journal = new Journal();
-  const feed = new ChangeFeed(db, journal, log, {});
+  const feed = new ChangeFeed(db, [journal], log, {});
   await feed.close(); // its first poll is under way
   t.match(journal, { polls: 0, gaps: 0, told: [] });
 });
@@ -293,7 +293,7 @@ t.test('closing ends every query, even while the database hangs', async (t) => {
   const proxy = await startProxy(t, url);
   const db = openDatabase({ url: proxy.url, maxConnections: 2 });
   const journal = new Journal();
-  const changes = new ChangeFeed(db, journal, log, { pollMs: 20 });
+  const changes = new ChangeFeed(db, [journal], log, { pollMs: 20 });
   await journal.morePolls(1);
   t.equal(changes.available, true);
   proxy.freeze();

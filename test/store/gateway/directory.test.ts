@@ -73,7 +73,7 @@ async function setScene(t: Test, { feed = 'both', delay, ...options }: SceneOpti
     missed: () => directory.missed(),
     polled: () => directory.polled(),
   };
-  const changes = new ChangeFeed(heard, follower, SILENT, { pollMs: feed === 'notifications' ? 2 ** 31 - 1 : 50 });
+  const changes = new ChangeFeed(heard, [follower], SILENT, { pollMs: feed === 'notifications' ? 2 ** 31 - 1 : 50 });
   t.teardown(async () => {
     await changes.close();
     await way.close();
