@@ -14,7 +14,7 @@ import { RefusedChange } from '../domain/refusal.ts';
 import { INVITATION_PATH, NEW_PASSWORD_PATH } from '../domain/wording/person-mail.ts';
 import type { Logger } from '../log.ts';
 import { canSee, isReading, may } from '../operations/permission.ts';
-import { readStanding } from '../store/company/company.ts';
+import { companyIfAny } from '../store/company/company.ts';
 import { DatabaseUnavailable } from '../store/connection/errors.ts';
 import { RouterModels } from '../upstream/router-models.ts';
 import { serveOperations, UUID_IN_PATH } from './api/serve.ts';
@@ -23,13 +23,11 @@ import { assistantRoutes } from './company/assistant.ts';
 import { companyRoutes } from './company/company.ts';
 import { companyEndRoutes } from './company/company-end.ts';
 import { companyModelRoutes } from './company/company-model.ts';
-import { companyErasureRoutes } from './company/erasure.ts';
-import { keptRoutes } from './company/kept.ts';
 import { keyRoutes } from './company/key.ts';
 import { keyEditRoutes } from './company/key-edit.ts';
 import { findRoutes } from './company/key-find.ts';
-import { rotateRoutes } from './company/key-rotate.ts';
 import { playgroundRoutes } from './company/playground.ts';
+import { settingsRoutes } from './company/settings.ts';
 import { tokenRoutes } from './company/token.ts';
 import { companyUserRoutes } from './company/user.ts';
 import { compressPages } from './compression.ts';
@@ -53,6 +51,7 @@ import { userRoutes } from './operator/user.ts';
 import { brandAssets, ICON, SCRIPT, STYLE } from './page/assets.ts';
 import {
   companyOf,
+  isCompanyClosed,
   memberOf,
   type PageContext,
   type PageEnv,
@@ -65,7 +64,7 @@ import { Form, FormRefused, readForm, readUpload } from './page/form.ts';
 import { type Format, formatFor } from './page/format.ts';
 import { html } from './page/html.ts';
 import { asksExact, plainPage } from './page/layout.ts';
-import { Sessions } from './page/session.ts';
+import { liveSession } from './page/session.ts';
 import { Busy, Semaphore } from './process/semaphore.ts';
 import type { PagesSettings } from './process/settings.ts';
 import { attemptThrottles, changeThrottle, invitationThrottle, tooManyChanges } from './process/throttle.ts';
@@ -94,9 +93,9 @@ export const ROUTES: readonly Route[] = [
   ...secondFactorRoutes,
   ...erasureRoutes,
   ...companyRoutes,
+  ...settingsRoutes,
   ...onboardingRoutes,
   ...companyEndRoutes,
-  ...keptRoutes,
   ...alertRoutes,
   ...firstStepRoutes,
   ...usageRoutes,
@@ -108,7 +107,6 @@ export const ROUTES: readonly Route[] = [
   ...requestRoutes,
   ...keyRoutes,
   ...keyEditRoutes,
-  ...rotateRoutes,
   ...findRoutes,
   ...ownKeyRoutes,
   ...ownUsageRoutes,
@@ -121,7 +119,6 @@ export const ROUTES: readonly Route[] = [
   ...assistantRoutes,
   ...playgroundRoutes,
   ...companyUserRoutes,
-  ...companyErasureRoutes,
   ...userRoutes,
   ...groupRoutes,
   ...auditRoutes,
@@ -154,10 +151,8 @@ type Given = PagesSettings & Pick<PageServices, 'db' | 'calendar' | 'clock' | 'l
  * Request and Response: other code of this process uses them, and pages gain no time by it.
  */
 export function startPages(given: Given): RequestListener {
-  const sessions = new Sessions(given.db, given.isSecure, given.log);
   const services = {
     ...given,
-    sessions,
     router: new RouterModels(given.router, given.clock),
     assets: brandAssets(given.brand),
     hashing: new Semaphore(HASHING),
@@ -268,7 +263,7 @@ function requireOrigin(adminUrl: string | null): MiddlewareHandler {
 /** Finds the session of a request, or lets the user sign in. */
 function requireSession(pages: Semaphore, formats: LRUCache<string, Format>): MiddlewareHandler<PageEnv> {
   return async (c, next) => {
-    const live = await pages.run(c.req.header('cookie') ?? '', () => c.var.services.sessions.find(c));
+    const live = await pages.run(c.req.header('cookie') ?? '', () => liveSession(c));
     const session = live ?? (c.req.method === 'POST' ? await signInWithForm(c) : toSignIn(c));
     if (session instanceof Response) return session;
     c.set('session', session);
@@ -296,12 +291,9 @@ function guard(route: Route, pages: Semaphore): MiddlewareHandler<PageEnv> {
     if (!may(user, route.action, company)) {
       throw new HTTPException(403, { message: c.var.format.words.errors.role });
     }
-    const standing =
-      company === null ? null : await pages.run(sharerOf(c), () => read(c, (sql) => readStanding(sql, company)));
-    const closedAt = standing?.closed_at ?? null;
-    c.set('closedAt', closedAt);
-    c.set('pause', standing?.paused_at ? { at: standing.paused_at, reason: standing.pause_reason } : null);
-    if (closedAt !== null && !isReading(route.action) && route.whileClosed !== true) {
+    const find = () => read(c, (sql) => companyIfAny(sql, company as string));
+    c.set('company', company === null ? null : await pages.run(sharerOf(c), find));
+    if (isCompanyClosed(c) && !isReading(route.action) && route.whileClosed !== true) {
       throw new HTTPException(409, { message: c.var.format.words.errors.closed });
     }
     return next();

@@ -1,10 +1,10 @@
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
 import type { Lack } from '../operations/second-factor.ts';
-import type { PageContext } from './page/context.ts';
+import type { PageContext, Session } from './page/context.ts';
 import { type FormState, hiddenInputs } from './page/field.ts';
 import { type Form, isUploaded, readForm, readUpload } from './page/form.ts';
 import { type Html, html, raw } from './page/html.ts';
-import type { Session } from './page/session.ts';
+import { sentToken } from './page/session.ts';
 import { codePage, giveCode } from './sign-in/code.ts';
 import { type GoOnPage, goOnPage, leadingTo, pageAsked, passwordFields, refuseGoingOn } from './sign-in/go-on.ts';
 import { passwordSignIn } from './sign-in/sign-in-attempt.ts';
@@ -17,7 +17,7 @@ const SETUP = '/account/second-factor';
 
 /** To the sign-in page, which leads back to the address of a page. */
 export function toSignIn(c: PageContext): Response {
-  const more: Record<string, string> = c.var.services.sessions.isSent(c) ? { done: 'ended' } : {};
+  const more: Record<string, string> = sentToken(c) === null ? {} : { done: 'ended' };
   return c.redirect(leadingTo('/sign-in', pageAsked(c), more), 303);
 }
 
@@ -63,7 +63,7 @@ function keptPage(
   status: ContentfulStatusCode,
 ): Promise<Response> {
   const told = form.messages.size > 0 ? '' : html`<p class="notice warn-notice" role="status">${notice}</p>`;
-  const kept = (state: FormState) => html`${hiddenInputs(form)}${fields(state)}`;
+  const kept = (state: FormState) => html`${hiddenInputs(form)}${fields?.(state) ?? ''}`;
   return goOnPage(c, form, { ...page, type: typeOf(c), lead: html`${told}${lead}`, fields: kept }, status);
 }
 

@@ -4,7 +4,6 @@ import type { Words } from '../../domain/language/en.ts';
 import { confirmationMail } from '../../domain/wording/alert.ts';
 import { instantText } from '../../domain/wording/person-mail.ts';
 import { addReceiver, askAgain, changeReceiver, MOST_RECEIVERS, removeReceiver } from '../../operations/alert.ts';
-import { findCompany } from '../../store/company/company.ts';
 import {
   type AlertChoice,
   type AlertReceiverRow,
@@ -12,7 +11,7 @@ import {
   findReceiver,
   listReceivers,
 } from '../../store/users/alert-receiver.ts';
-import { change, mayNow, type PageContext, param, type Route, read, readOfCompany, removal } from '../page/context.ts';
+import { change, mayNow, type PageContext, param, presentCompany, type Route, read, removal } from '../page/context.ts';
 import { checkbox, createCard, csrfInput, type FormState, field, formState } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
@@ -38,22 +37,19 @@ export const alertRoutes: readonly Route[] = [
 const STANDARD: AlertChoice = { percents: STANDARD_PERCENTS, forecast: true };
 
 async function listPage(c: PageContext, form: Form): Promise<Response> {
-  const id = param(c, 'company');
-  const { company, receivers } = await read(c, async (sql) => ({
-    company: await findCompany(sql, id),
-    receivers: await listReceivers(sql, id),
-  }));
+  const { id, name } = presentCompany(c);
+  const receivers = await read(c, (sql) => listReceivers(sql, id));
   const { alerts: words, settings } = c.var.format.words;
   const base = `/companies/${id}/alerts`;
   const team = receivers.find(({ email }) => email === null);
-  const body = html`${companyHeading(c, company)}<h1>${words.title}</h1>
+  const body = html`${companyHeading(c)}<h1>${words.title}</h1>
 <p class="lead">${words.lead}</p>
 ${c.var.services.mail === null ? html`<p class="notice warn-notice">${words.noMail}</p>` : ''}
 ${form.path === null || form.path === base ? '' : formState(form, form.path).summary}
 ${receiverTable(c, base, team === undefined ? [null, ...receivers] : receivers)}
 ${mayNow(c, 'alert.write') ? addForm(c, form, base, team === undefined) : ''}
 <p><a href="/companies/${id}/settings">${settings.title}</a></p>`;
-  return page(c, words.of(company.name), body);
+  return page(c, words.of(name), body);
 }
 
 /** @param rows null: owners and administrators, for whom there is no line */
@@ -133,10 +129,8 @@ async function add(c: PageContext, form: Form): Promise<Response> {
   form.check();
   if (email !== null) countInvitation(c, form, company);
   const canAsk = services.mail !== null && services.adminUrl !== null;
-  const { receiver, token } = await change(c, async (sql) => {
-    const language = languageForOutsider(c, await findCompany(sql, company));
-    return addReceiver(sql, company, { ...choice, email, language }, session.user.email, canAsk);
-  });
+  const added = { ...choice, email, language: languageForOutsider(c, presentCompany(c)) };
+  const { receiver, token } = await change(c, (sql) => addReceiver(sql, company, added, session.user.email, canAsk));
   return asked(c, receiver, token, 'receiver-added');
 }
 
@@ -150,7 +144,7 @@ async function asked(
   const base = `/companies/${receiver.company_id}/alerts`;
   if (token === null) return c.redirect(`${base}?done=${done}`, 303);
   const { adminUrl, brand, calendar, clock } = c.var.services;
-  const { name: company } = await read(c, (sql) => findCompany(sql, receiver.company_id));
+  const { name: company } = presentCompany(c);
   const words = wordsFor(receiver);
   const link = new URL(CONFIRM_PATH + token, adminUrl as string).href;
   const until = instantText(new Date(clock() + CONFIRM_DAYS * 86_400_000), calendar.timeZone, words);
@@ -174,13 +168,13 @@ async function again(c: PageContext, form: Form): Promise<Response> {
 }
 
 async function editPage(c: PageContext, form: Form): Promise<Response> {
-  const [company, receiver] = await readOfCompany(c, (sql, id) => findReceiver(sql, param(c, 'receiver'), id));
+  const receiver = await find(c);
   const { alerts: words, form: formWords } = c.var.format.words;
-  const base = `/companies/${company.id}/alerts`;
+  const base = `/companies/${receiver.company_id}/alerts`;
   const path = `${base}/${receiver.id}`;
   const state = formState(form, path);
   const title = words.toldOf(receiver.email);
-  const body = html`${companyHeading(c, company)}<h1>${title}</h1>
+  const body = html`${companyHeading(c)}<h1>${title}</h1>
 <section class="card">${state.summary}
 <form method="post" action="${path}" class="stack">${csrfInput(c)}${choiceFields(state, words, receiver)}
 <div class="actions"><button class="primary">${words.save}</button> <a class="button quiet" href="${base}">${formWords.cancel}</a></div></form></section>`;
@@ -196,12 +190,12 @@ async function save(c: PageContext, form: Form): Promise<Response> {
 }
 
 async function removePage(c: PageContext): Promise<Response> {
-  const [company, receiver] = await readOfCompany(c, (sql, id) => findReceiver(sql, param(c, 'receiver'), id));
+  const receiver = await find(c);
   const { alerts: words } = c.var.format.words;
-  const base = `/companies/${company.id}/alerts`;
+  const base = `/companies/${receiver.company_id}/alerts`;
   const name = receiver.email ?? words.teamLine;
   const text = receiver.is_person ? words.removePerson : words.removeOutsider(receiver.email as string);
-  const body = html`${companyHeading(c, company)}<h1>${words.removeHeading(name)}</h1>
+  const body = html`${companyHeading(c)}<h1>${words.removeHeading(name)}</h1>
 ${confirmation(c, { action: `${base}/${receiver.id}/remove`, button: words.remove, back: base, text: html`<p>${text}</p>` })}`;
   return page(c, words.removeTitle(name), body);
 }
@@ -210,4 +204,8 @@ async function remove(c: PageContext): Promise<Response> {
   const company = param(c, 'company');
   await removal(c, (sql) => removeReceiver(sql, company, param(c, 'receiver')));
   return c.redirect(`/companies/${company}/alerts?done=removed`, 303);
+}
+
+function find(c: PageContext): Promise<AlertReceiverRow> {
+  return read(c, (sql) => findReceiver(sql, param(c, 'receiver'), param(c, 'company')));
 }

@@ -5,7 +5,6 @@ import { readMaxTokens, readSlug, readText } from '../../domain/field.ts';
 import { admitModel } from '../../domain/gate.ts';
 import type { Words } from '../../domain/language/en.ts';
 import { ASSISTANT } from '../../domain/settings/assistant.ts';
-import { labelsOf } from '../../domain/settings/setting.ts';
 import { changeAssistant, createAssistant, removeAssistant } from '../../operations/assistant.ts';
 import { findAssistant, type ListedAssistant } from '../../store/company/assistant.ts';
 import { listModels } from '../../store/company/model.ts';
@@ -22,8 +21,7 @@ import { badge, companyHeading, confirmation, muted, page } from '../page/layout
 import { list, listQuery } from '../page/list.ts';
 import { lockEdited, lockInput } from '../page/optimistic-lock.ts';
 import { readSettings, settingFields } from '../page/setting.ts';
-import { callApi } from './api-client.ts';
-import { figuresOf, MODEL_CALL, modelPicker, requestIdOf } from './model-call.ts';
+import { callApi, figuresOf, MODEL_CALL, modelPicker, requestIdOf } from './api-client.ts';
 import { playgroundTitle } from './playground.ts';
 
 const BASE = '/companies/:company/assistants';
@@ -38,15 +36,7 @@ export const assistantRoutes: readonly Route[] = [
   { method: 'GET', path: `${BASE}/:assistant`, action: 'assistant.write', handle: formPage },
   { method: 'POST', path: `${BASE}/:assistant`, action: 'assistant.write', long: true, handle: edit, page: formPage },
   { method: 'GET', path: RUN, action: 'assistant.run', handle: runPage },
-  {
-    method: 'POST',
-    path: RUN,
-    action: 'assistant.run',
-    permits: 'modelCalls',
-    ...MODEL_CALL,
-    handle: run,
-    page: runPage,
-  },
+  { method: 'POST', path: RUN, action: 'assistant.run', ...MODEL_CALL, handle: run, page: runPage },
   { method: 'GET', path: `${BASE}/:assistant/remove`, action: 'assistant.write', handle: removePage },
   { method: 'POST', path: `${BASE}/:assistant/remove`, action: 'assistant.write', handle: remove },
 ];
@@ -73,7 +63,7 @@ async function listPage(c: PageContext): Promise<Response> {
         : html`<span class="row-actions"><a class="button quiet" href="${base}/${id}">${words.edit}<span class="sr"> ${name}</span></a>
 <a class="button quiet" href="${base}/${id}/run">${words.try}<span class="sr"> ${name}</span></a></span>`,
   };
-  const body = html`${companyHeading(c, company)}
+  const body = html`${companyHeading(c)}
 <div class="title-row"><h1>${words.title}</h1>${mayNow(c, 'assistant.write') ? html`<a class="button primary" href="${base}/new">${words.new}</a>` : ''}</div>
 <p class="lead">${words.lead(html`<code>POST /assistants/{id}/run</code>`)}</p>
 ${list(c, { path: base, caption: words.caption, cells, sorts, empty: mayNow(c, 'assistant.write') ? html`${words.noneCreate((text) => html`<a href="${base}/new">${text}</a>`)}` : words.none }, query, assistants)}`;
@@ -122,9 +112,9 @@ async function formPage(c: PageContext, form: Form): Promise<Response> {
   const { assistants: words, form: forms } = state.words;
   const choices = [['', words.noDefault], ...slugs.map((slug) => [slug, slug])] as [string, string][];
   const title = assistant === null ? words.new : words.editTitle(assistant.name);
-  const body = html`${companyHeading(c, company)}<h1>${title}</h1>
+  const body = html`${companyHeading(c)}<h1>${title}</h1>
 <section class="card">${state.summary}
-<form method="post" action="${path}" class="stack">${csrfInput(c)}${assistant === null ? idempotencyInput() : lockInput(state, assistant, labelsOf(ASSISTANT, state.words))}
+<form method="post" action="${path}" class="stack">${csrfInput(c)}${assistant === null ? idempotencyInput() : lockInput(state, assistant, ASSISTANT)}
 ${settingFields(state, { name, system_prompt }, assistant)}${settingFields(state, { model_slug }, assistant, { choices })}
 <div class="pair">${settingFields(state, { temperature, max_tokens }, assistant)}</div>
 ${settingFields(state, { visibility, project_id }, assistant)}
@@ -149,22 +139,24 @@ async function edit(c: PageContext, form: Form): Promise<Response> {
   const base = `/companies/${company}/assistants`;
   const changes = readSettings(form, ASSISTANT);
   form.check();
-  const labels = labelsOf(ASSISTANT, form.words);
   await change(c, async (sql) => {
     const find = () => findAssistant(sql, id, company);
-    await lockEdited(c, sql, form, { table: 'assistants', id, company, labels, changes, find, page: `${base}/${id}` });
+    const page = `${base}/${id}`;
+    await lockEdited(c, sql, form, { table: 'assistants', id, company, settings: ASSISTANT, changes, find, page });
     await changeAssistant(sql, callerOf(c, form, ASSISTANT), id, company, changes);
   });
   return c.redirect(`${base}?done=saved`, 303);
 }
 
 async function removePage(c: PageContext): Promise<Response> {
-  const [company, assistant] = await find(c);
-  const base = `/companies/${company.id}/assistants`;
+  const { id, company_id, name } = await read(c, (sql) =>
+    findAssistant(sql, param(c, 'assistant'), param(c, 'company')),
+  );
+  const base = `/companies/${company_id}/assistants`;
   const words = c.var.format.words.assistants;
-  const body = html`${companyHeading(c, company)}<h1>${words.removeHeading(assistant.name)}</h1>
-${confirmation(c, { action: `${base}/${assistant.id}/remove`, button: words.removeButton, back: base, text: html`<p>${words.removeText}</p>` })}`;
-  return page(c, words.removeTitle(assistant.name), body);
+  const body = html`${companyHeading(c)}<h1>${words.removeHeading(name)}</h1>
+${confirmation(c, { action: `${base}/${id}/remove`, button: words.removeButton, back: base, text: html`<p>${words.removeText}</p>` })}`;
+  return page(c, words.removeTitle(name), body);
 }
 
 async function remove(c: PageContext): Promise<Response> {
@@ -184,7 +176,7 @@ async function runPage(c: PageContext, form: Form, result: Html | string = ''): 
   const { assistants: words, form: forms } = state.words;
   const before = assistant.model_slug === null ? [] : [['', words.theDefault(assistant.model_slug)] as const];
   const playground = (text: string) => html`<a href="/companies/${id}/playground">${text}</a>`;
-  const body = html`${companyHeading(c, company)}<h1>${words.tryTitle(assistant.name)}</h1>
+  const body = html`${companyHeading(c)}<h1>${words.tryTitle(assistant.name)}</h1>
 <p class="lead">${words.tryLead(playgroundTitle(c), playground)}</p>
 ${isEligible(assistant.visibility, assistant.project_id) ? '' : html`<p class="notice warn-notice">${words.notShown}</p>`}
 <section class="card">${state.summary}
@@ -223,8 +215,4 @@ async function run(c: PageContext, form: Form): Promise<Response> {
       : html`<section class="card" role="alert"><h2>${words.refused}</h2><p>${badge('bad', status)} ${error.message}</p>
 <p class="muted">${words.typeAndCode({ type: html`<code>${error.type}</code>`, code: html`<code>${error.code ?? 'null'}</code>` })}<br>${figures}</p></section>`;
   return runPage(c, form, result);
-}
-
-function find(c: PageContext) {
-  return readOfCompany(c, (sql, company) => findAssistant(sql, param(c, 'assistant'), company));
 }

@@ -1,20 +1,31 @@
 import { FieldError } from '../../domain/field.ts';
+import { type KeptEntry, keptEntries } from '../../domain/settings/kept.ts';
 import { closeCompany, reopenCompany } from '../../operations/company-end.ts';
 import { may } from '../../operations/permission.ts';
-import { type CompanyRow, findCompany } from '../../store/company/company.ts';
+import type { CompanyRow } from '../../store/company/company.ts';
 import { snapshot } from '../../store/connection/tenant-role.ts';
 import { archiveCompany } from '../../store/usage/archive.ts';
-import { changeAsOperator, mayNow, type PageContext, param, type Route, read, sharerOf } from '../page/context.ts';
+import {
+  changeAsOperator,
+  companyOf,
+  mayNow,
+  type PageContext,
+  param,
+  presentCompany,
+  type Route,
+  sharerOf,
+} from '../page/context.ts';
 import { download, EXPORT_MS } from '../page/download.ts';
 import { csrfInput, field, formState } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
-import { companyHeading, page } from '../page/layout.ts';
+import { companyHeading, page, table } from '../page/layout.ts';
 
 const BASE = '/companies/:company';
 
-/** How a company ends: exporting all that is stored about it, closing it, opening it again. */
+/** What is kept about a company and its people, for everybody of it; exporting all of that, closing it, opening it again. */
 export const companyEndRoutes: readonly Route[] = [
+  { method: 'GET', path: `${BASE}/kept`, action: 'company.kept', handle: keptPage },
   { method: 'GET', path: `${BASE}/export.tar.gz`, action: 'company.export', handle: archive },
   { method: 'GET', path: `${BASE}/close`, action: 'company.close', handle: closePage },
   { method: 'POST', path: `${BASE}/close`, action: 'company.close', handle: close, page: closePage },
@@ -36,28 +47,26 @@ export function endCards(c: PageContext, company: CompanyRow): Html {
 <p>Keys that were neither revoked nor expired work again within a second.</p>
 <form method="post" action="${base}/reopen" class="actions">${csrfInput(c)}<button>Open again</button></form>
 <p class="hint">If it left for good, erase the names and addresses of its people, which cannot be undone: <code>tollgate company erase ${company.id}</code> counts them first.</p></section>`;
-  const mayReopen = may(user, 'company.close', company.id) && c.var.closedAt !== null && company.erased_at === null;
+  const mayReopen = may(user, 'company.close', company.id) && company.closed_at !== null && company.erased_at === null;
   return html`${may(user, 'company.export', company.id) ? exporting : ''}
 ${mayNow(c, 'company.close') ? closing : ''}${mayReopen ? reopening : ''}`;
 }
 
 async function closePage(c: PageContext, form: Form): Promise<Response> {
-  const id = param(c, 'company');
-  const company = await read(c, (sql) => findCompany(sql, id));
+  const { id, name } = presentCompany(c);
   const path = `/companies/${id}/close`;
   const state = formState(form, path);
-  const body = html`${companyHeading(c, company)}<h1>Close ${company.name}?</h1>
+  const body = html`${companyHeading(c)}<h1>Close ${name}?</h1>
 <section class="card">${state.summary}
 <p>Within a second all its keys are refused with 401, like unknown ones; calls in flight end and are charged. Its people can still read its pages, and nothing of it can be changed. An operator can open it again.</p>
 <form method="post" action="${path}" class="stack">${csrfInput(c)}
-${field(state, { name: 'name', label: 'Name of the company', required: true, hint: `Type “${company.name}” to confirm.` })}
+${field(state, { name: 'name', label: 'Name of the company', required: true, hint: `Type “${name}” to confirm.` })}
 <div class="actions"><button class="danger">Close company</button> <a class="button quiet" href="/companies/${id}/settings">Keep it open</a></div></form></section>`;
-  return page(c, `Close ${company.name}`, body);
+  return page(c, `Close ${name}`, body);
 }
 
 async function close(c: PageContext, form: Form): Promise<Response> {
-  const id = param(c, 'company');
-  const { name } = await read(c, (sql) => findCompany(sql, id));
+  const { id, name } = presentCompany(c);
   form.required('name', (text) => {
     if (text.trim() !== name.trim()) throw new FieldError('is not the name of this company');
   });
@@ -73,11 +82,32 @@ async function reopen(c: PageContext): Promise<Response> {
 }
 
 async function archive(c: PageContext): Promise<Response> {
-  const id = param(c, 'company');
-  const { name } = await read(c, (sql) => findCompany(sql, id));
+  const { id, name } = presentCompany(c);
   const asked = { company: { id, name }, internal: false };
   const file = { name: `company-${id}.tar.gz`, company: name, type: 'application/gzip' };
   return download(c, c.var.services, sharerOf(c), file, (write) =>
     snapshot(c.var.services.db, id, EXPORT_MS, (sql) => archiveCompany(sql, asked, write)),
   );
+}
+
+async function keptPage(c: PageContext): Promise<Response> {
+  const { words } = c.var.format;
+  const { kept } = words;
+  const cells = {
+    [kept.what]: ({ what }: KeptEntry) => what,
+    [kept.why]: ({ why }: KeptEntry) => why,
+    [kept.howLong]: ({ until }: KeptEntry) => until,
+  };
+  const entries = keptEntries(words, kept.days(c.var.services.requestTrailDays));
+  const body = html`${companyHeading(c)}<h1>${kept.title}</h1>
+<p class="lead">${kept.lead}</p>
+${table(kept.caption, entries, { cells }, true)}
+<section class="card"><h2>${kept.whoSees}</h2><ul>
+${[kept.people, kept.operator, kept.router, kept.backups].map((text) => html`<li>${text}</li>`)}</ul>
+${
+  may(c.var.session.user, 'company.export', companyOf(c))
+    ? html`<div class="actions"><a class="button" href="/companies/${param(c, 'company')}/export.tar.gz" download>${words.settings.download}</a></div>`
+    : ''
+}</section>`;
+  return page(c, kept.title, body);
 }

@@ -1,62 +1,16 @@
 import { addDays, intervalsIn } from '../../domain/reports/day-range.ts';
-import { BUYER, LIMIT_SETTINGS, MEMBER_SETTINGS, NAME, STRICT_CEILINGS } from '../../domain/settings/company.ts';
-import { limitTexts } from '../../domain/settings/limit-text.ts';
-import { may } from '../../operations/permission.ts';
-import { type CompanyRow, findCompany } from '../../store/company/company.ts';
 import { type CompanySort, type CompanyState, type ListedCompany, pageOfCompanies } from '../../store/lists/page.ts';
 import { budgetPicture, budgetTiles, sparkLine } from '../page/chart.ts';
-import { changeAsOperator, mayNow, type PageContext, param, type Route, read } from '../page/context.ts';
-import type { Form } from '../page/form.ts';
+import { type PageContext, param, type Route, read } from '../page/context.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
-import { badge, companyHeading, muted, page } from '../page/layout.ts';
+import { badge, muted, page } from '../page/layout.ts';
 import { list, listQuery } from '../page/list.ts';
-import { settingFields } from '../page/setting.ts';
-import { buyerCard, ceilingsCard, membersCard, saving, setSettings, settingCard, settingsCard } from './ceiling.ts';
-import { endCards } from './company-end.ts';
-import { companyPauseCard, pauseCompanyForm, resumeCompanyForm } from './pause.ts';
-import { priceFactorCard, priceFactorRoutes } from './price-factor.ts';
 
-const BASE = '/companies/:company';
-
-/** The list of companies, for operators, and the settings of each: EU gate, budget and name. */
+/** The list of companies, for operators. */
 export const companyRoutes: readonly Route[] = [
   { method: 'GET', path: '/companies', action: 'company.list', handle: listPage },
-  { method: 'GET', path: BASE, action: 'company.read', handle: open },
-  { method: 'GET', path: `${BASE}/settings`, action: 'company.read', handle: settingsPage },
-  { method: 'POST', path: `${BASE}/settings`, action: 'company.set', handle: setSettings, page: settingsPage },
-  {
-    method: 'POST',
-    path: `${BASE}/members`,
-    action: 'company.set',
-    handle: saving(MEMBER_SETTINGS),
-    page: settingsPage,
-  },
-  { method: 'POST', path: `${BASE}/buyer`, action: 'company.set', handle: saving(BUYER), page: settingsPage },
-  {
-    method: 'POST',
-    path: `${BASE}/ceilings`,
-    action: 'company.limit',
-    handle: saving(STRICT_CEILINGS, changeAsOperator),
-    page: settingsPage,
-  },
-  {
-    method: 'POST',
-    path: `${BASE}/limits`,
-    action: 'company.limit',
-    handle: saving(LIMIT_SETTINGS),
-    page: settingsPage,
-  },
-  { method: 'POST', path: `${BASE}/pause`, action: 'company.pause', handle: pauseCompanyForm, page: settingsPage },
-  { method: 'POST', path: `${BASE}/resume`, action: 'company.pause', handle: resumeCompanyForm },
-  {
-    method: 'POST',
-    path: `${BASE}/name`,
-    action: 'company.rename',
-    handle: saving(NAME, changeAsOperator),
-    page: settingsPage,
-  },
-  ...priceFactorRoutes(settingsPage),
+  { method: 'GET', path: '/companies/:company', action: 'company.read', handle: open },
 ];
 
 /** Headings of the list by the order that a click on them gives. */
@@ -130,63 +84,4 @@ function badges({ closed_at, paused_at, percent, allow_non_eu_models, eu_locked 
 function budgetCell({ effective_budget_eur: eur, percent }: ListedCompany, format: Format): Html {
   if (eur === null || percent === null) return muted('unlimited');
   return html`<span class="budget-cell">${budgetPicture(format.words.usage, null, percent, null)}<span>${format.percent(percent)} <span class="of">of ${format.amount(eur)}</span></span></span>`;
-}
-
-async function settingsPage(c: PageContext, form: Form): Promise<Response> {
-  const id = param(c, 'company');
-  const company = await read(c, (sql) => findCompany(sql, id));
-  const base = `/companies/${id}`;
-  const words = c.var.format.words.settings;
-  const elsewhere = html`<p>${words.models((models) => html`<a href="${base}/models">${models}</a>`)}${
-    may(c.var.session.user, 'alert.read', id)
-      ? words.alerts((alerts) => html`<a href="${base}/alerts">${alerts}</a>`)
-      : ''
-  }${
-    may(c.var.session.user, 'company-token.read', id)
-      ? words.tokens((tokens) => html`<a href="${base}/tokens">${tokens}</a>`)
-      : ''
-  }</p>`;
-  const body = html`${companyHeading(c, company)}<h1>${words.title}</h1>
-${settingsCard(c, company, form)}
-${membersCard(c, company, form)}
-${buyerCard(c, company, form)}
-${c.var.closedAt === null ? elsewhere : ''}
-${ceilingsCard(c, company, form)}
-${limitsCard(c, company, form)}
-${await priceFactorCard(c, company, form)}
-${
-  mayNow(c, 'company.rename')
-    ? settingCard(c, {
-        company,
-        form,
-        settings: NAME,
-        path: 'name',
-        title: 'Name and customer number',
-        save: 'Save name',
-      })
-    : ''
-}${companyPauseCard(c, company, form)}${endCards(c, company)}`;
-  return page(c, words.of(company.name), body);
-}
-
-/** Limits of all keys of a company together. Those who are limited see them, operators set them. */
-function limitsCard(c: PageContext, company: CompanyRow, form: Form): Html {
-  const { format } = c.var;
-  if (!mayNow(c, 'company.limit')) {
-    const texts = limitTexts(company, format, format.words.limitTexts);
-    const words = format.words.settings;
-    return html`<section class="card"><h2>${words.limits}</h2>
-<p>${texts.length === 0 ? words.noLimits : words.allKeys(texts.join(', '))}</p>
-<p class="hint">${words.limitsBy((keys) => html`<a href="/companies/${company.id}/keys">${keys}</a>`)}</p></section>`;
-  }
-  return settingCard(c, {
-    company,
-    form,
-    settings: LIMIT_SETTINGS,
-    path: 'limits',
-    title: 'Limits',
-    save: 'Save limits',
-    above: html`<p class="muted">For all keys of the company together. An empty field limits nothing.</p>`,
-    fields: (state) => html`<div class="pair">${settingFields(state, LIMIT_SETTINGS, company)}</div>`,
-  });
 }

@@ -1,13 +1,13 @@
 import type { Words } from '../../domain/language/en.ts';
 import { wordsOf } from '../../domain/language/language.ts';
 import { INVITATION_PATH, instantText, invitationMail } from '../../domain/wording/person-mail.ts';
-import { type CompanyRow, findCompany } from '../../store/company/company.ts';
+import type { CompanyRow } from '../../store/company/company.ts';
 import { REVEAL_SECONDS } from '../../store/company/key-reveal.ts';
 import type { InvitationRow, MadeInvitation } from '../../store/users/invitation.ts';
-import { type PageContext, param, type Route, read } from '../page/context.ts';
+import { type PageContext, presentCompany, type Route } from '../page/context.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
-import { companyHeading, copyable } from '../page/layout.ts';
+import { copyable } from '../page/layout.ts';
 import { gonePage, redirectToSecret, secretOf, shownPage } from '../page/shown-once.ts';
 import { waitText } from '../process/throttle.ts';
 import { languageForOutsider, type Sent, sendMail } from './mail.ts';
@@ -40,8 +40,7 @@ export type ShownInvitation = Pick<InvitationRow, 'email' | 'role'> & {
 /** Sends an invitation that was just made, where that is set up, and redirects to the only page that shows its link. */
 export async function redirectToInvitation(c: PageContext, invitation: MadeInvitation): Promise<Response> {
   const { id, company_id } = invitation;
-  const company = await read(c, (sql) => findCompany(sql, company_id));
-  const shown = shownInvitation(c, invitation, await sendInvitation(c, company, invitation));
+  const shown = shownInvitation(c, invitation, await sendInvitation(c, presentCompany(c), invitation));
   const path = `/companies/${company_id}/invitations/${id}/shown`;
   return redirectToSecret(c, path, JSON.stringify(shown), new Date(c.var.services.clock()));
 }
@@ -69,18 +68,15 @@ ${copyable(c, 'link', words.invitationLink, link)}</section>`;
 }
 
 async function invitedPage(c: PageContext): Promise<Response> {
-  const company = await read(c, (sql) => findCompany(sql, param(c, 'company')));
+  const company = presentCompany(c);
   const { members: words } = c.var.format.words;
-  const place = {
-    heading: companyHeading(c, company),
-    after: html`<p><a class="button primary" href="/companies/${company.id}/users">${words.to}</a></p>`,
-  };
+  const after = html`<p><a class="button primary" href="/companies/${company.id}/users">${words.to}</a></p>`;
   const shown = secretOf(c);
   if (shown === null)
-    return gonePage(c, { ...place, title: words.gone, text: html`<p>${words.goneText(REVEAL_SECONDS)}</p>` });
+    return gonePage(c, { after, title: words.gone, text: html`<p>${words.goneText(REVEAL_SECONDS)}</p>` });
   const invitation = JSON.parse(shown) as ShownInvitation;
   return shownPage(c, {
-    ...place,
+    after,
     title: words.invited(invitation.email),
     name: c.var.format.words.invitation.title,
     once: words.once,

@@ -1,16 +1,19 @@
+import type { Company } from '../../domain/company.ts';
+import { oneOf } from '../../domain/field.ts';
 import { isOver } from '../../domain/key.ts';
 import type { Words } from '../../domain/language/en.ts';
 import { EDITED, KEY, PURPOSE } from '../../domain/settings/key.ts';
+import { restrictionTexts } from '../../domain/settings/limit-text.ts';
 import { namesOf } from '../../domain/settings/schema.ts';
-import { labelsOf, type Settings } from '../../domain/settings/setting.ts';
-import { changeKey, revokeKey } from '../../operations/key.ts';
-import { findKey, type KeyChanges, type KeyRow } from '../../store/company/key.ts';
+import type { Settings } from '../../domain/settings/setting.ts';
+import { changeKey, revokeKey, rotateKey } from '../../operations/key.ts';
+import type { KeyChanges, KeyRow } from '../../store/company/key.ts';
 import { readCompany } from '../../store/gateway/directory.ts';
 import { readKeyBudgets } from '../../store/usage/company-usage.ts';
 import { type LastRefused, lastRefused } from '../../store/usage/request.ts';
 import { callerOf, readerOf } from '../page/caller.ts';
-import { change, mayNow, type PageContext, param, type Route, read, readOfCompany } from '../page/context.ts';
-import { csrfInput, formState } from '../page/field.ts';
+import { change, mayNow, type PageContext, param, type Route, read } from '../page/context.ts';
+import { csrfInput, type FormState, formState, select } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
@@ -20,50 +23,75 @@ import { readSettings, settingFields } from '../page/setting.ts';
 import { KEY_LISTS, keysPath, requestsPath, seesOwnAlone, usagePath } from '../usage/reach.ts';
 import { retentionText } from '../usage/requests.ts';
 import { budgetLine } from '../usage/usage-cards.ts';
-import { keyActions, keyState } from './key.ts';
-import { keyInReach } from './key-reveal.ts';
+import { keyActions, keyState, scopeTexts } from './key.ts';
+import { idempotencyInputs, keyInReach, readIdempotencyInputs, redirectToKey, replaceForm } from './key-reveal.ts';
 import { keyPauseCard, pausedKey, pauseKeyForm, resumeKeyForm } from './pause.ts';
 import { restrictionFields } from './restriction.ts';
 
 const PATH = '/companies/:company/keys/:key';
+/** What a member changes of an own key. */
+const OWN_EDITED = { name: KEY.name };
 
-/** One key: its history, and what can be done with it, but for its rotation. */
+/** How long an old key works beside the new one: the names of the texts, by seconds. */
+const OVERLAPS = {
+  '3600': 'hour',
+  '86400': 'day',
+  '604800': 'week',
+  '2592000': 'month',
+} as const satisfies Readonly<Record<string, keyof Words['key']['rotate']['overlaps']>>;
+
+/** One key: its history, and what can be done with it. */
 export const keyEditRoutes: readonly Route[] = [
-  { method: 'GET', path: PATH, action: 'key.read', handle: keyPage },
-  { method: 'POST', path: PATH, action: 'key.write', long: true, handle: edit, page: keyPage },
   { method: 'POST', path: `${PATH}/pause`, action: 'key.write', handle: pauseKeyForm, page: keyPage },
   { method: 'POST', path: `${PATH}/resume`, action: 'key.write', handle: resumeKeyForm },
-  ...KEY_LISTS.flatMap(([list, action]): readonly Route[] => [
+  ...KEY_LISTS.flatMap(([list, action, shown]): readonly Route[] => [
+    { method: 'GET', path: `${list}/:key`, action: shown, handle: keyPage },
+    { method: 'POST', path: `${list}/:key`, action, long: true, handle: edit, page: keyPage },
+    { method: 'GET', path: `${list}/:key/rotate`, action, handle: rotatePage },
+    { method: 'POST', path: `${list}/:key/rotate`, action, handle: rotate, page: rotatePage },
     { method: 'GET', path: `${list}/:key/revoke`, action, handle: revokePage },
     { method: 'POST', path: `${list}/:key/revoke`, action, handle: revoke },
   ]),
 ];
 
 async function keyPage(c: PageContext, form: Form): Promise<Response> {
-  const id = param(c, 'company');
   const { company, key } = await read(c, async (sql) => ({
-    company: await readCompany(sql, id),
-    key: await findKey(sql, param(c, 'key'), id),
+    company: await readCompany(sql, param(c, 'company')),
+    key: await keyInReach(c, sql),
   }));
-  const base = `/companies/${id}/keys`;
+  const isOwn = seesOwnAlone(c, company.id);
+  const base = keysPath(c, company.id);
   const path = `${base}/${key.id}`;
   const state = formState(form, path);
-  const { key: words, keys, form: forms } = state.words;
-  const isEditable = key.state !== 'revoked' && mayNow(c, 'key.write');
-  const body = html`${companyHeading(c, company)}<div class="title-row"><h1>${words.title({ isEditable, name: key.name })} <code>${key.prefix}…</code></h1>
+  const { key: words, keys, ownKeys, form: forms } = state.words;
+  const isEditable = key.state !== 'revoked' && mayNow(c, isOwn ? 'own-key.write' : 'key.write');
+  const body = html`${companyHeading(c)}<div class="title-row"><h1>${words.title({ isEditable, name: key.name })} <code>${key.prefix}…</code></h1>
 ${isEditable ? keyActions(keys, base, key) : ''}</div>
 ${await keyFacts(c, key)}
+${isOwn ? doesText(key, c.var.format) : ''}
 ${
   !isEditable
     ? html`${state.summary}<p><a href="${base}">${words.all}</a></p>`
     : html`<section class="card">${state.summary}
-<form method="post" action="${path}" class="stack">${csrfInput(c)}${lockInput(state, key, labelsOf(EDITED, state.words))}
-${key.purpose === null ? settingFields(state, PURPOSE, key) : ofPlayground(words, key)}
-<h2>${state.words.restrictions.title}</h2>
-${restrictionFields(state, company, key)}
-<div class="actions"><button class="primary">${words.save}</button> <a class="button quiet" href="${base}">${forms.cancel}</a></div></form></section>`
+<form method="post" action="${path}" class="stack">${csrfInput(c)}${lockInput(state, key, isOwn ? OWN_EDITED : EDITED)}
+${isOwn ? settingFields(state, OWN_EDITED, key) : editedFields(state, company, key)}
+<div class="actions"><button class="primary">${isOwn ? ownKeys.rename : words.save}</button> <a class="button quiet" href="${base}">${forms.cancel}</a></div></form></section>`
 }${keyPauseCard(c, key, form)}`;
   return page(c, words.page(key.name), body);
+}
+
+function editedFields(state: FormState, company: Company, key: KeyRow): Html {
+  const { key: words, restrictions } = state.words;
+  return html`${key.purpose === null ? settingFields(state, PURPOSE, key) : ofPlayground(words, key)}
+<h2>${restrictions.title}</h2>
+${restrictionFields(state, company, key)}`;
+}
+
+/** What a member's own key may do. */
+function doesText(key: KeyRow, format: Format): Html {
+  const { keys, limitTexts, ownKeys } = format.words;
+  const restrictions = restrictionTexts(key, format, limitTexts).join(', ');
+  return html`<p>${ownKeys.does({ what: scopeTexts(key, keys), restrictions })}</p>`;
 }
 
 /** What belongs to the person of a playground, and is not changed. */
@@ -77,7 +105,7 @@ function ofPlayground(words: Words['key'], key: KeyRow): Html {
 }
 
 /** What is known of a key, with what was spent of its own budgets, and the ways to its requests and usage. */
-export async function keyFacts(c: PageContext, key: KeyRow): Promise<Html> {
+async function keyFacts(c: PageContext, key: KeyRow): Promise<Html> {
   const { key: words } = c.var.format.words;
   const { budgets, refused } = await read(c, async (sql) => ({
     budgets: await readKeyBudgets(sql, key),
@@ -109,48 +137,64 @@ function attempts(c: PageContext, requests: string, { id }: KeyRow, last: LastRe
 }
 
 async function edit(c: PageContext, form: Form): Promise<Response> {
-  const base = `/companies/${param(c, 'company')}/keys`;
-  return saveKey(c, form, { settings: EDITED, base, page: `${base}/${param(c, 'key')}` });
-}
-
-/** Saves a form of some settings of a key. @param at the list of keys, and the page of this one */
-export async function saveKey(
-  c: PageContext,
-  form: Form,
-  { settings, base, page }: { readonly settings: Settings; readonly base: string; readonly page: string },
-): Promise<Response> {
   const [company, id] = [param(c, 'company'), param(c, 'key')];
+  const base = keysPath(c, company);
+  const settings: Settings = seesOwnAlone(c, company) ? OWN_EDITED : EDITED;
   const changes = readSettings(form, settings) as KeyChanges;
   form.check();
   await change(c, async (sql) => {
     const find = () => keyInReach(c, sql);
-    const labels = labelsOf(settings, form.words);
-    await lockEdited<object>(c, sql, form, { table: 'api_keys', id, company, labels, changes, find, page });
+    const page = `${base}/${id}`;
+    await lockEdited(c, sql, form, { table: 'api_keys', id, company, settings, changes, find, page });
     await changeKey(sql, callerOf(c, form, KEY), id, company, changes);
   });
   return c.redirect(`${base}?done=saved`, 303);
 }
 
 async function revokePage(c: PageContext): Promise<Response> {
-  const [company, key] = await readOfCompany(c, (sql) => keyInReach(c, sql));
-  const base = keysPath(c, company.id);
+  const { company_id, id, name, prefix, last_used_at: used } = await read(c, (sql) => keyInReach(c, sql));
+  const base = keysPath(c, company_id);
   const { revoke: words } = c.var.format.words.key;
-  const body = html`${companyHeading(c, company)}<h1>${words.heading}</h1>
-${confirmation(c, {
-  action: `${base}/${key.id}/revoke`,
-  button: words.button,
-  back: base,
-  text: html`<p><strong>${key.name}</strong> <code>${key.prefix}…</code></p>
-<p>${words.text} ${
-    key.last_used_at === null ? words.neverUsed : words.used(c.var.format.instant(key.last_used_at))
-  }</p>`,
-})}`;
+  const text = html`<p><strong>${name}</strong> <code>${prefix}…</code></p>
+<p>${words.text} ${used === null ? words.neverUsed : words.used(c.var.format.instant(used))}</p>`;
+  const body = html`${companyHeading(c)}<h1>${words.heading}</h1>
+${confirmation(c, { action: `${base}/${id}/revoke`, button: words.button, back: base, text })}`;
   return page(c, words.title, body);
 }
 
 async function revoke(c: PageContext): Promise<Response> {
-  const company = param(c, 'company');
-  const key = param(c, 'key');
+  const [company, key] = [param(c, 'company'), param(c, 'key')];
   await change(c, (sql) => revokeKey(sql, readerOf(c), key, company));
   return c.redirect(`${keysPath(c, company)}?done=revoked&key=${key}`, 303);
+}
+
+/** Replacing a key: with an overlap for a planned change, at once when it leaked. */
+async function rotatePage(c: PageContext, form: Form): Promise<Response> {
+  const key = await read(c, (sql) => keyInReach(c, sql));
+  const base = keysPath(c, key.company_id);
+  const path = `${base}/${key.id}/rotate`;
+  const state = formState(form, path);
+  const { rotate: words } = state.words.key;
+  const overlaps = Object.entries(OVERLAPS).map(([seconds, name]) => [seconds, words.overlaps[name]] as const);
+  const body = html`${companyHeading(c)}<h1>${words.heading}</h1>
+<p class="lead"><strong>${key.name}</strong> <code>${key.prefix}…</code> ${words.lead}</p>${state.summary}
+<section class="card"><h2>${words.planned}</h2>
+<p>${words.plannedText}</p>
+<form method="post" action="${path}" class="stack">${csrfInput(c)}${idempotencyInputs()}
+${select(state, { name: 'overlap', label: words.overlap, choices: overlaps, value: '86400' })}
+<div class="actions"><button class="primary">${words.button}</button></div></form></section>
+<section class="card"><h2>${words.leaked}</h2>
+<p>${words.leakedText}</p>
+<div class="actions">${replaceForm(c, key, words.stop)}</div></section>
+<p><a class="button quiet" href="${base}">${state.words.form.cancel}</a></p>`;
+  return page(c, words.title, body);
+}
+
+async function rotate(c: PageContext, form: Form): Promise<Response> {
+  const { id: new_id, claim } = readIdempotencyInputs(c, form);
+  const overlap = Number(form.required('overlap', oneOf('0', ...Object.keys(OVERLAPS))));
+  form.check();
+  const asked = { id: param(c, 'key'), overlap, new_id };
+  const created = await change(c, (sql) => rotateKey(sql, readerOf(c), param(c, 'company'), asked, claim));
+  return redirectToKey(c, created, asked.id);
 }

@@ -1,6 +1,5 @@
 import { isOver } from '../../domain/key.ts';
 import { digestsIn } from '../../operations/key.ts';
-import { findCompany } from '../../store/company/company.ts';
 import { idsOfDigests, idsOfPrefix, type KeyRow, keysWithCompany } from '../../store/company/key.ts';
 import { LEAST_OF_PREFIX } from '../../store/lists/page.ts';
 import { companyOf, type PageContext, type Route, read } from '../page/context.ts';
@@ -27,19 +26,18 @@ const SHOWN = 50;
 const LOOK_UP_MS = 5000;
 
 async function findPage(c: PageContext, form: Form, result: Html | string = ''): Promise<Response> {
-  const id = companyOf(c);
-  const company = id === null ? null : await read(c, (sql) => findCompany(sql, id));
+  const company = companyOf(c);
   const { path } = c.req;
   const state = formState(form, path);
   const { find: words, all } = state.words.key;
-  const body = html`${company === null ? '' : companyHeading(c, company)}<h1>${words.title}</h1>
+  const body = html`${companyHeading(c)}<h1>${words.title}</h1>
 <p class="lead">${words.lead({ ofAll: company === null, file: html`<code>.env</code>` })}</p>
 ${result}
 <section class="card">${state.summary}
 <form method="post" action="${path}" class="stack">${csrfInput(c)}
 ${field(state, { name: 'text', label: words.text, type: 'textarea', rows: 6, required: true, secret: true })}
 <div class="actions"><button class="primary">${words.button}</button>${
-    company === null ? '' : html` <a class="button quiet" href="/companies/${company.id}/keys">${all}</a>`
+    company === null ? '' : html` <a class="button quiet" href="/companies/${company}/keys">${all}</a>`
   }</div></form></section>`;
   return page(c, words.title, body);
 }

@@ -15,7 +15,7 @@ import { csrfInput } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
 import { idempotencyInput } from '../page/idempotent-form.ts';
-import { companyHeading, copyable } from '../page/layout.ts';
+import { copyable } from '../page/layout.ts';
 import { gonePage, redirectToSecret, secretOf, shownPage } from '../page/shown-once.ts';
 import { callSnippets, keyVariable } from '../usage/call-snippet.ts';
 import { KEY_LISTS, keysPath, seesOwnAlone } from '../usage/reach.ts';
@@ -88,13 +88,12 @@ function keyGone(c: PageContext, company: Company, key: KeyRow): Promise<Respons
 <p>${key.state === 'active' ? words.replaceText : words.isNotActive(key.state)}</p>
 <div class="actions">${key.state === 'active' ? replaceForm(c, key, words.replace) : ''}
 <a class="button quiet" href="${keysPath(c, company.id)}">${all}</a></div>`;
-  return gonePage(c, { heading: companyHeading(c, company), title: words.gone, text });
+  return gonePage(c, { title: words.gone, text });
 }
 
 function keyShown(c: PageContext, company: Company, key: MintedKey, old: KeyRow | null): Promise<Response> {
   const { shown: words } = c.var.format.words.key;
   return shownPage(c, {
-    heading: companyHeading(c, company),
     title: words.title,
     once: words.once,
     reload: words.store(REVEAL_SECONDS),

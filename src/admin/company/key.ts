@@ -59,7 +59,7 @@ async function accessPage(c: PageContext, form: Form): Promise<Response> {
     playgroundRows: await playgroundKeys(sql, id),
     usage: await readPresentSums(sql, id),
   }));
-  const body = html`${companyHeading(c, company)}<div class="title-row"><h1>${words.title}</h1>
+  const body = html`${companyHeading(c)}<div class="title-row"><h1>${words.title}</h1>
 ${isWritable ? html`<a class="button quiet" href="${base}/find">${words.find}</a>` : ''}</div>
 <p class="lead">${words.lead(html`<code>${services.publicUrl}</code>`)}</p>
 ${isWritable ? createForm(c, form, company, isNew || (life === 'active' && counts.active === 0)) : ''}
@@ -100,10 +100,7 @@ export function keyList(c: PageContext, life: KeyLife, base: string, isWritable:
       const end = key.revoked_at ?? key.expires_at;
       return html`${keyState(key, now, format)}${isActive ? restrictionsOf(key, format) : ''}${end && html`<br>${muted(html`${isActive ? words.until(format.instant(end)) : format.instant(end)}`)}`}`;
     },
-    [words.may]: (key: KeyRow) =>
-      scopesOf(key)
-        .map((scope) => words.scopeTexts[scope])
-        .join(', '),
+    [words.may]: (key: KeyRow) => scopeTexts(key, words),
     [words.created]: (key: KeyRow) =>
       html`${format.instant(key.created_at)}${isOwn ? '' : html`<br><span class="muted by">${format.person(key.created_by)}</span>${personOf(key, words)}`}`,
     [words.lastUsed]: ({ last_used_at: at }: KeyRow) => (at === null ? muted(numbers.never) : format.ago(at)),
@@ -120,6 +117,13 @@ export function keyList(c: PageContext, life: KeyLife, base: string, isWritable:
       empty: isWritable ? html`${words.noneCreate((text) => html`<a href="#create">${text}</a>`)}` : words.none,
     };
   return { ...shown, caption: words.deadCaption, empty: words.deadNone, kept: { state: 'dead' } };
+}
+
+/** The endpoints that a key may use, in words. */
+export function scopeTexts(key: KeyRow, words: Words['keys']): string {
+  return scopesOf(key)
+    .map((scope) => words.scopeTexts[scope])
+    .join(', ');
 }
 
 /** Marks a key of a person, and says whose it is where somebody else made it. */

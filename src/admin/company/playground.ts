@@ -14,8 +14,15 @@ import type { Form } from '../page/form.ts';
 import { type Html, html, raw } from '../page/html.ts';
 import { companyHeading, page } from '../page/layout.ts';
 import { requestsPath, seesOwnAlone } from '../usage/reach.ts';
-import { callApi } from './api-client.ts';
-import { callableSlugs, figuresOf, MODEL_CALL, missingModels, modelPicker, requestIdOf } from './model-call.ts';
+import {
+  callApi,
+  callableSlugs,
+  figuresOf,
+  MODEL_CALL,
+  missingModels,
+  modelPicker,
+  requestIdOf,
+} from './api-client.ts';
 
 const BASE = '/companies/:company/playground';
 const action = 'playground.use';
@@ -23,8 +30,8 @@ const action = 'playground.use';
 /** Sends one prompt to a model of the company through the API, on behalf of the user who is signed in. */
 export const playgroundRoutes: readonly Route[] = [
   { method: 'GET', path: BASE, action, handle: playgroundPage },
-  { method: 'POST', path: BASE, action, permits: 'modelCalls', ...MODEL_CALL, handle: run, page: playgroundPage },
-  { method: 'POST', path: `${BASE}/stream`, action, ...MODEL_CALL, handle: runStreamed },
+  { method: 'POST', path: BASE, action, ...MODEL_CALL, handle: run, page: playgroundPage },
+  { method: 'POST', path: `${BASE}/stream`, action, savesNothing: true, long: true, handle: runStreamed },
   { method: 'POST', path: `${BASE}/allow`, action, handle: allow },
   { method: 'GET', path: `${BASE}/:request`, action, permits: 'modelCalls', handle: figures },
 ];

@@ -5,23 +5,41 @@ import { COMPANY, PRICE_FACTOR } from '../../domain/settings/company.ts';
 import { priceTexts } from '../../domain/settings/model.ts';
 import { actorName } from '../../domain/wording/change-text.ts';
 import { priceFactors, schedulePriceFactor, withdrawPriceFactor } from '../../operations/company.ts';
-import type { CompanyRow } from '../../store/company/company.ts';
 import type { PriceFactorRow } from '../../store/company/price-factor.ts';
 import { readCompany } from '../../store/gateway/directory.ts';
 import { callerOf } from '../page/caller.ts';
-import { changeAsOperator, mayNow, type PageContext, param, type Route, read, removal } from '../page/context.ts';
+import {
+  changeAsOperator,
+  mayNow,
+  type PageContext,
+  param,
+  presentCompany,
+  type Route,
+  read,
+  removal,
+} from '../page/context.ts';
 import { csrfInput, field } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
 import { badge, muted, table } from '../page/layout.ts';
 import { priceText, priceUnitOf } from '../page/price-unit.ts';
-import { settingCard } from './ceiling.ts';
-import { saveCompany } from './company-edit.ts';
+import { type SettingCard, saveCompany, settingCard } from './company-edit.ts';
 
 /** The factor of a company on its prices, for operators: a card of its settings. */
 
 const PATH = '/companies/:company/price-factor';
 const MOST_MODELS = 3;
+const CARD = {
+  path: 'price-factor',
+  action: 'company.limit',
+  settings: PRICE_FACTOR,
+  texts: () => ({
+    title: 'Price factor',
+    save: 'Save factor',
+    lead: 'Multiplies every price of the company, those of its own models included. Its people see what they pay, and not the factor. What is booked stays as it is.',
+  }),
+  by: changeAsOperator,
+} as const satisfies SettingCard;
 
 export function priceFactorRoutes(page: NonNullable<Route['page']>): readonly Route[] {
   return [
@@ -30,22 +48,15 @@ export function priceFactorRoutes(page: NonNullable<Route['page']>): readonly Ro
   ];
 }
 
-export async function priceFactorCard(c: PageContext, company: CompanyRow, form: Form): Promise<Html | string> {
-  if (!mayNow(c, 'company.limit')) return '';
-  const { id } = company;
+export async function priceFactorCard(c: PageContext, form: Form): Promise<Html | string> {
+  if (!mayNow(c, CARD.action)) return '';
+  const { id, price_factor } = presentCompany(c);
   const [catalogue, history] = await read(c, async (sql) => [await readCompany(sql, id), await priceFactors(sql, id)]);
   const zone = c.var.services.calendar.timeZone;
-  return html`${settingCard(c, {
-    company,
-    form,
-    settings: PRICE_FACTOR,
-    path: 'price-factor',
-    title: 'Price factor',
-    save: 'Save factor',
-    above: html`<p class="muted">Multiplies every price of the company, those of its own models included. Its people see what they pay, and not the factor. What is booked stays as it is.</p>
-${pricesTable(c, catalogue)}`,
+  return html`${settingCard(c, form, CARD, {
+    above: pricesTable(c, catalogue),
     fields: (state) => html`<div class="pair">
-${field(state, { name: 'price_factor', label: 'Factor', required: true, inputmode: 'decimal', value: company.price_factor ?? '', hint: '0.9 is 10% below the list, 1.2 is 20% above.' })}
+${field(state, { name: 'price_factor', label: 'Factor', required: true, inputmode: 'decimal', value: price_factor ?? '', hint: '0.9 is 10% below the list, 1.2 is 20% above.' })}
 ${field(state, { name: 'from', label: 'Begins', hint: `Empty: now. A date such as 2027-01-31, which begins at midnight in ${zone}, or a time such as 2027-01-31T18:00:00Z.` })}</div>`,
   })}${historyCard(c, history)}`;
 }
@@ -89,7 +100,7 @@ ${table('History of the price factor', rows, { cells, figures: ['Factor'] }, tru
 async function save(c: PageContext, form: Form): Promise<Response> {
   const price_factor = form.required('price_factor', form.numeric(readPriceFactor));
   const from = form.optional('from', readMoment);
-  if (from === null) return saveCompany(c, form, PRICE_FACTOR, { price_factor }, changeAsOperator);
+  if (from === null) return saveCompany(c, form, CARD, { price_factor });
   form.check();
   const id = param(c, 'company');
   await changeAsOperator(c, (sql) => schedulePriceFactor(sql, callerOf(c, form, COMPANY), id, price_factor, from));

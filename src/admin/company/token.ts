@@ -1,7 +1,6 @@
 import { oneOf, readName, readUuid } from '../../domain/field.ts';
 import { may } from '../../operations/permission.ts';
 import { createToken, revokeToken } from '../../operations/token.ts';
-import { findCompany } from '../../store/company/company.ts';
 import { REVEAL_SECONDS } from '../../store/company/key-reveal.ts';
 import { readPage } from '../../store/connection/cursor.ts';
 import { PAGE_ROWS } from '../../store/lists/page.ts';
@@ -10,7 +9,7 @@ import { readerOf } from '../page/caller.ts';
 import { change, companyOf, mayNow, type PageContext, param, type Route, read } from '../page/context.ts';
 import { createCard, type FormState, field, select } from '../page/field.ts';
 import { Form } from '../page/form.ts';
-import { type Html, html } from '../page/html.ts';
+import { html } from '../page/html.ts';
 import { idempotencyInput, idempotentId } from '../page/idempotent-form.ts';
 import {
   badge,
@@ -51,7 +50,7 @@ const TONES = { active: 'good', expired: 'bad', revoked: 'bad' } as const;
 async function listPage(c: PageContext, form: Form): Promise<Response> {
   const { format } = c.var;
   const { tokens: words, numbers, frame } = format.words;
-  const { base, heading, company } = await placeOf(c);
+  const { base, company } = placeOf(c);
   const address = new Form(new URL(c.req.url).searchParams, base, format.language);
   const before = address.optional('before', readUuid);
   const { rows: tokens, next } = await read(c, (sql) =>
@@ -78,7 +77,7 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
 <div class="pair">${select(state, { name: 'access', label: words.itMay, choices: Object.entries(words.access), value: 'read' })}
 ${field(state, { name: 'expires', label: words.lastDay, type: 'date', hint: words.lastDayHint })}</div>`;
   const isFirst = tokens.length === 0 && before === null;
-  const body = html`${heading}<h1>${words.title}</h1>
+  const body = html`${companyHeading(c)}<h1>${words.title}</h1>
 <p class="lead">${words.lead({ ofCompany: company !== null, link: html`<a href="/api/v1/openapi.json">openapi.json</a>` })}</p>
 ${mayNow(c, action) ? createCard(c, form, { path: base, title: words.create, button: words.createButton, isFirst, fields }) : ''}
 ${tokens.length === 0 ? emptyText(mayNow(c, action) ? words.noneCreate : words.none) : table(words.title, tokens, { cells }, true)}
@@ -87,7 +86,7 @@ ${next === null ? '' : toNext(c, `${base}?before=${next}`, words.older)}`;
 }
 
 async function create(c: PageContext, form: Form): Promise<Response> {
-  const { base, company } = await placeOf(c);
+  const { base, company } = placeOf(c);
   const { services } = c.var;
   const name = form.required('name', readName);
   const access = form.required('access', oneOf('read', 'write'));
@@ -100,18 +99,17 @@ async function create(c: PageContext, form: Form): Promise<Response> {
 }
 
 async function createdPage(c: PageContext): Promise<Response> {
-  const { base, heading, company } = await placeOf(c);
+  const { base, company } = placeOf(c);
   const { name } = await read(c, (sql) => findTokenById(sql, param(c, 'token'), company));
   const token = secretOf(c);
   const { tokens: words } = c.var.format.words;
   if (token === null) {
     const text = html`<p>${words.goneText({ name: html`<strong>${name}</strong>`, seconds: REVEAL_SECONDS })}</p>`;
     const after = html`<p><a class="button quiet" href="${base}">${words.all}</a></p>`;
-    return gonePage(c, { heading, title: words.gone, text, after });
+    return gonePage(c, { title: words.gone, text, after });
   }
   const { services } = c.var;
   return shownPage(c, {
-    heading,
     title: words.shown,
     once: words.once,
     reload: words.store(REVEAL_SECONDS),
@@ -124,11 +122,11 @@ ${copyable(c, 'curl', words.curl, `curl ${services.adminUrl ?? new URL(c.req.url
 }
 
 async function revokePage(c: PageContext): Promise<Response> {
-  const { base, heading, company } = await placeOf(c);
+  const { base, company } = placeOf(c);
   const id = param(c, 'token');
   const { name } = await read(c, (sql) => findTokenById(sql, id, company));
   const { tokens: words } = c.var.format.words;
-  const body = html`${heading}<h1>${words.revokeHeading}</h1>
+  const body = html`${companyHeading(c)}<h1>${words.revokeHeading}</h1>
 ${confirmation(c, {
   action: `${base}/${id}/revoke`,
   button: words.revokeButton,
@@ -139,15 +137,13 @@ ${confirmation(c, {
 }
 
 async function revoke(c: PageContext): Promise<Response> {
-  const { base, company } = await placeOf(c);
+  const { base, company } = placeOf(c);
   await change(c, (sql) => revokeToken(sql, param(c, 'token'), company));
   return c.redirect(`${base}?done=token-revoked`, 303);
 }
 
 /** Whose tokens the page is about. */
-async function placeOf(c: PageContext): Promise<{ base: string; heading: Html | string; company: string | null }> {
+function placeOf(c: PageContext) {
   const company = companyOf(c);
-  if (company === null) return { base: OPERATORS, heading: '', company };
-  const row = await read(c, (sql) => findCompany(sql, company));
-  return { base: `/companies/${company}/tokens`, heading: companyHeading(c, row), company };
+  return { base: company === null ? OPERATORS : `/companies/${company}/tokens`, company };
 }

@@ -1,26 +1,40 @@
 import { oneOf, readEmail } from '../../domain/field.ts';
 import type { Words } from '../../domain/language/en.ts';
 import { COMPANY_ROLES } from '../../domain/user.ts';
+import { erasedMail } from '../../domain/wording/person-mail.ts';
+import { erasePersonOf } from '../../operations/erasure.ts';
 import { createInvitation, renewInvitation, withdrawInvitation } from '../../operations/invitation.ts';
 import { changeRole, removeUserOf } from '../../operations/user.ts';
-import { findCompany } from '../../store/company/company.ts';
+import type { Sql } from '../../store/connection/pool.ts';
 import { type CompanyUserSort, type ListedCompanyUser, PAGE_ROWS, pageOfCompanyUsers } from '../../store/lists/page.ts';
 import { type InvitationRow, listInvitations } from '../../store/users/invitation.ts';
-import { type CompanyUserRow, findCompanyUser } from '../../store/users/user.ts';
+import { type CompanyUserRow, findCompanyUser, findReader, type UserRow } from '../../store/users/user.ts';
 import { readerOf } from '../page/caller.ts';
-import { change, mayNow, type PageContext, param, type Route, read, readOfCompany, removal } from '../page/context.ts';
+import {
+  change,
+  changeAsOperator,
+  mayNow,
+  type PageContext,
+  param,
+  presentCompany,
+  type Route,
+  read,
+  removal,
+} from '../page/context.ts';
 import { csrfInput, field, formState, select } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
 import { badge, companyHeading, confirmation, muted, page, table } from '../page/layout.ts';
 import { list, listQuery } from '../page/list.ts';
 import { countInvitation, invitedRoute, redirectToInvitation } from './invite.ts';
-import { comesBack, roleCell } from './role.ts';
+import { sendMail, wordsFor } from './mail.ts';
 
 const BASE = '/companies/:company/users';
 const PERSON = `${BASE}/:user`;
 const INVITATION = '/companies/:company/invitations/:invitation';
 const WRITE = { action: 'company-user.write' } as const;
+/** The log of changes of a large company takes seconds. */
+const ERASE_MS = 600_000;
 
 /** The users of a company, for its owners: their addresses, roles and invitations. */
 export const companyUserRoutes: readonly Route[] = [
@@ -30,6 +44,8 @@ export const companyUserRoutes: readonly Route[] = [
   { method: 'POST', path: PERSON, ...WRITE, handle: saveRole, page: rolePage },
   { method: 'GET', path: `${PERSON}/remove`, ...WRITE, handle: removePage },
   { method: 'POST', path: `${PERSON}/remove`, ...WRITE, handle: remove, page: removePage },
+  { method: 'GET', path: `${PERSON}/erase`, ...WRITE, permits: 'slow', handle: erasePage },
+  { method: 'POST', path: `${PERSON}/erase`, ...WRITE, permits: 'slow', handle: erase, page: erasePage },
   { method: 'POST', path: `${INVITATION}/renew`, ...WRITE, permits: 'mails', handle: renew, page: listPage },
   { method: 'POST', path: `${INVITATION}/withdraw`, ...WRITE, handle: withdraw },
   invitedRoute,
@@ -44,12 +60,11 @@ function rolesOf({ roles, roleTexts }: Words): Html {
 }
 
 async function listPage(c: PageContext, form: Form): Promise<Response> {
-  const id = param(c, 'company');
+  const { id, name } = presentCompany(c);
   const { members: words, frame } = c.var.format.words;
   const sorts = { role: words.sorts.role, email: words.sorts.email, '-seen': words.sorts.seen };
   const query = listQuery<CompanyUserSort>(c, sorts);
-  const { company, people, invitations } = await read(c, async (sql) => ({
-    company: await findCompany(sql, id),
+  const { people, invitations } = await read(c, async (sql) => ({
     people: await pageOfCompanyUsers(sql, id, query),
     invitations: await listInvitations(sql, id, PAGE_ROWS + 1),
   }));
@@ -78,12 +93,12 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
               : html` <a class="button danger" href="${base}/${person.id}/erase">${format.words.erasure.erase}<span class="sr"> ${person.email}</span></a>`
           }</span>`,
   };
-  const body = html`${companyHeading(c, company)}<h1>${words.title}</h1>
+  const body = html`${companyHeading(c)}<h1>${words.title}</h1>
 ${form.path === null || form.path === base ? '' : formState(form, form.path).summary}
 ${list(c, { path: base, caption: words.caption, cells, sorts, empty: words.none }, query, people)}
 ${invitations.length === 0 ? '' : invitationTable(c, invitations)}
 ${mayNow(c, 'company-user.write') ? inviteForm(c, form, base, people.total === 0 && query.search === '') : ''}`;
-  return page(c, words.of(company.name), body);
+  return page(c, words.of(name), body);
 }
 
 function inviteForm(c: PageContext, form: Form, base: string, isFirst: boolean): Html {
@@ -144,11 +159,11 @@ async function withdraw(c: PageContext): Promise<Response> {
 }
 
 async function rolePage(c: PageContext, form: Form): Promise<Response> {
-  const [company, person] = await find(c);
-  const base = `/companies/${company.id}/users`;
+  const person = await find(c);
+  const base = `/companies/${param(c, 'company')}/users`;
   const state = formState(form, `${base}/${person.id}`);
   const { members: words } = state.words;
-  const body = html`${companyHeading(c, company)}<h1>${words.roleOf(person.email)}</h1>
+  const body = html`${companyHeading(c)}<h1>${words.roleOf(person.email)}</h1>
 <section class="card">${state.summary}
 ${
   person.oidc_group !== null
@@ -171,17 +186,17 @@ async function saveRole(c: PageContext, form: Form): Promise<Response> {
 }
 
 async function removePage(c: PageContext, form: Form): Promise<Response> {
-  const [company, person] = await find(c);
-  const base = `/companies/${company.id}/users`;
+  const person = await find(c);
+  const base = `/companies/${param(c, 'company')}/users`;
   const action = `${base}/${person.id}/remove`;
   const { members: words, roles } = form.words;
-  const body = html`${companyHeading(c, company)}<h1>${words.removeHeading(person.email)}</h1>
+  const body = html`${companyHeading(c)}<h1>${words.removeHeading(person.email)}</h1>
 ${formState(form, action).summary}
 ${confirmation(c, {
   action,
   button: words.removeTitle(person.email),
   back: base,
-  text: html`<p>${words.removeText({ email: person.email, role: roles[person.role], company: company.name, comesBack: comesBack(person, form.words) })}</p>`,
+  text: html`<p>${words.removeText({ email: person.email, role: roles[person.role], company: presentCompany(c).name, comesBack: comesBack(person, form.words) })}</p>`,
 })}
 <p>${form.words.erasure.toErase((text) => html`<a href="${base}/${person.id}/erase">${text}</a>`)}</p>`;
   return page(c, words.removeTitle(person.email), body);
@@ -195,10 +210,84 @@ async function remove(c: PageContext, form: Form): Promise<Response> {
   return c.redirect(`/companies/${company}/users?done=removed`, 303);
 }
 
-export function refuseOneself(c: PageContext, form: Form, user: string, text: string): void {
+function refuseOneself(c: PageContext, form: Form, user: string, text: string): void {
   if (user === c.var.session.user.user_id) form.refuse('', text);
 }
 
 function find(c: PageContext) {
-  return readOfCompany(c, (sql, company) => findCompanyUser(sql, param(c, 'user'), company));
+  return read(c, (sql) => findCompanyUser(sql, param(c, 'user'), param(c, 'company')));
+}
+
+type Held = Pick<UserRow, 'role' | 'oidc_group'>;
+
+/** The role of somebody in a list, and the group of the identity provider that gives it. */
+export function roleCell({ role, oidc_group }: Held, { roles, members }: Words): Html {
+  const by = oidc_group === null ? '' : html`<br>${muted(members.byTheGroup(oidc_group))}`;
+  return html`${badge('plain', roles[role])}${by}`;
+}
+
+/** Whether a removed person can come back, in words that follow "is signed out at once and". */
+export function comesBack({ oidc_group }: Held, { members }: Words): string {
+  return oidc_group === null ? members.noReturn : members.returns(oidc_group);
+}
+
+/** Erasing one of the people of a company, by an owner or an operator. */
+async function erasePage(c: PageContext, form: Form): Promise<Response> {
+  const person = await find(c);
+  const { rows } = await changeAsOperator(c, (sql) => erased(c, sql, null), ERASE_MS);
+  const base = `/companies/${param(c, 'company')}/users`;
+  const path = `${base}/${person.id}/erase`;
+  const state = formState(form, path);
+  const { format, session } = c.var;
+  const { erasure: words } = format.words;
+  const { email, erasure_asked_at: asked } = person;
+  const { audit_log: changes = 0, users: _, ...others } = rows;
+  const other = Object.values(others).reduce((sum, count) => sum + count, 0);
+  const reached = {
+    changes: format.count(changes),
+    rows: format.count(other),
+    everywhere: session.user.role === 'operator',
+  };
+  const body = html`${companyHeading(c)}<h1>${words.heading(email)}</h1>
+<section class="card">${state.summary}
+${asked === null ? '' : html`<p>${words.askedFor({ email, when: format.instant(asked) })}</p>`}
+<h2>${words.goes}</h2><ul>
+<li>${words.account(email)}</li>
+<li>${words.address(reached)}</li></ul>
+<h2>${words.stays}</h2><ul>
+<li>${words.ledger}</li>
+<li>${words.things}</li>
+<li>${words.names}</li>
+<li>${words.backups}</li></ul>
+<p><strong>${words.final}</strong></p>
+<form method="post" action="${path}" class="stack">${csrfInput(c)}
+${field(state, { name: 'email', label: words.confirm, required: true, hint: words.confirmHint(email) })}
+<div class="actions"><button class="danger">${words.button}</button> <a class="button quiet" href="${base}">${words.keepPerson}</a></div></form></section>`;
+  return page(c, words.of(email), body);
+}
+
+async function erase(c: PageContext, form: Form): Promise<Response> {
+  const person = await find(c);
+  const { id, name: company } = presentCompany(c);
+  const email = form.required('email', (text) => text);
+  refuseOneself(c, form, person.id, form.words.erasure.oneself);
+  form.check();
+  const reader = await changeAsOperator(
+    c,
+    async (sql) => {
+      const found = await findReader(sql, person.id);
+      await erased(c, sql, email);
+      return found;
+    },
+    ERASE_MS,
+  );
+  const { user } = c.var.session;
+  const by = user.role === 'operator' ? null : user.email;
+  const message = erasedMail({ company, by }, wordsFor(reader), c.var.services.brand);
+  void sendMail(c, reader.email, message, 'that somebody was erased');
+  return c.redirect(`/companies/${id}/users?done=erased`, 303);
+}
+
+function erased(c: PageContext, sql: Sql, email: string | null) {
+  return erasePersonOf(sql, c.var.session.user, param(c, 'company'), param(c, 'user'), email);
 }

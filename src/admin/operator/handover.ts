@@ -6,7 +6,6 @@ import { invitationCard, type ShownInvitation, sendInvitation, shownInvitation }
 import { keyCard } from '../company/key-reveal.ts';
 import { type PageContext, param, type Route, read } from '../page/context.ts';
 import { type Html, html } from '../page/html.ts';
-import { companyHeading } from '../page/layout.ts';
 import { gonePage, redirectToSecret, secretOf, shownPage } from '../page/shown-once.ts';
 
 /** The page that follows the one on which a company is created: all that its operator hands over, shown once. */
@@ -50,11 +49,10 @@ async function handoverPage(c: PageContext): Promise<Response> {
     company: await readCompany(sql, id),
     key: shown?.key ? await findKey(sql, shown.key.id, id) : null,
   }));
-  const heading = companyHeading(c, company);
   if (shown === null) {
     const text = html`<p><strong>${company.name}</strong> was created with all that was asked for. Link and key are shown to whoever created it only, and for ${REVEAL_SECONDS} seconds: after that nobody can read them.</p>
 <p>If nobody has the link, <a href="/companies/${id}/users">renew the invitation</a>; if nobody has the key, <a href="/companies/${id}/keys">replace it</a>.</p>`;
-    return gonePage(c, { heading, title: 'Link and key can no longer be shown', text });
+    return gonePage(c, { title: 'Link and key can no longer be shown', text });
   }
   const { invitation } = shown;
   const what = [...(invitation ? ['link'] : []), ...(key ? ['key'] : [])];
@@ -62,7 +60,6 @@ async function handoverPage(c: PageContext): Promise<Response> {
 ${key === null ? '' : html`<h2>For whoever builds with it</h2>${keyCard(c, company, { ...key, key: shown.key?.text as string })}`}
 ${nextSteps(c, id, shown)}`;
   return shownPage(c, {
-    heading,
     title: `${company.name} is ready`,
     once: what.length === 0 ? '' : `This is the only time the ${what.join(' and the ')} can be seen.`,
     reload: `For ${REVEAL_SECONDS} seconds a reload of this page shows the same again.`,

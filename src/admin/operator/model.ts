@@ -8,7 +8,7 @@ import {
   pricesAmong,
   pricesOf,
 } from '../../domain/settings/model.ts';
-import { labelsOf } from '../../domain/settings/setting.ts';
+
 import { changeModel, removeModel } from '../../operations/model.ts';
 import { companyNames } from '../../store/company/company.ts';
 import { hasDemo } from '../../store/company/demo.ts';
@@ -103,7 +103,7 @@ async function editPage(c: PageContext, form: Form): Promise<Response> {
 <p class="lead">${names === null ? 'Shared by all companies.' : html`Only for ${companyLink(owner, 'models')}.`} A new price applies to calls from now on; the ledger keeps the price each call was made at.</p>
 ${unitSwitch(c, path, unit)}
 <section class="card">${state.summary}
-<form method="post" action="${path}" class="stack">${csrfInput(c)}${lockInput(state, model, labelsOf(MODEL, form.words))}
+<form method="post" action="${path}" class="stack">${csrfInput(c)}${lockInput(state, model, MODEL)}
 ${settingFields(state, MODEL_SETTINGS, model)}
 ${unitInput(unit)}${priceFields(state, unit, (name) => name, price)}
 <div class="actions"><button class="primary">Save model</button> <a class="button quiet" href="/models">Cancel</a> <a class="button danger" href="${path}/remove">Remove…</a></div></form></section>
@@ -118,8 +118,8 @@ async function edit(c: PageContext, form: Form): Promise<Response> {
   await change(c, async (sql) => {
     const { id, company_id: company } = model;
     const find = () => findModelById(sql, id);
-    const labels = labelsOf(MODEL, form.words);
-    await lockEdited(c, sql, form, { table: 'models', id, company, labels, changes, find, page: `/models/${id}` });
+    const page = `/models/${id}`;
+    await lockEdited(c, sql, form, { table: 'models', id, company, settings: MODEL, changes, find, page });
     await changeModel(sql, callerOf(c, form, MODEL), model, changes);
   });
   return c.redirect('/models?done=saved', 303);

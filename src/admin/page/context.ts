@@ -2,14 +2,15 @@ import type { Context } from 'hono';
 import type { LRUCache } from 'lru-cache';
 import type { Calendar } from '../../domain/month.ts';
 import type { Clock } from '../../domain/ports.ts';
-import { RefusedChange } from '../../domain/refusal.ts';
+import { RefusedChange, unknownCompany } from '../../domain/refusal.ts';
 import type { Logger } from '../../log.ts';
 import { type Action, may } from '../../operations/permission.ts';
 import type { Lack } from '../../operations/second-factor.ts';
-import { findCompany } from '../../store/company/company.ts';
+import type { CompanyRow } from '../../store/company/company.ts';
 import { actingAs, auditedBytes } from '../../store/connection/acting-person.ts';
 import type { Database, Sql, Work } from '../../store/connection/pool.ts';
 import { enterCompany, within } from '../../store/connection/tenant-role.ts';
+import type { SessionRow } from '../../store/users/session.ts';
 import type { RouterModels } from '../../upstream/router-models.ts';
 import type { Semaphore } from '../process/semaphore.ts';
 import { CLIENT_HEADER, type PagesSettings } from '../process/settings.ts';
@@ -17,7 +18,6 @@ import type { Attempts, ChangeThrottle, Throttle } from '../process/throttle.ts'
 import type { brandAssets } from './assets.ts';
 import type { Form, FormBindings } from './form.ts';
 import type { Format } from './format.ts';
-import type { Session, Sessions } from './session.ts';
 
 const DEADLINE_MS = 5000;
 
@@ -29,7 +29,6 @@ export interface PageServices extends Omit<PagesSettings, 'router'> {
   readonly calendar: Calendar;
   readonly clock: Clock;
   readonly log: Logger;
-  readonly sessions: Sessions;
   readonly assets: ReturnType<typeof brandAssets>;
   /** Limits password hashes of people who are signed in or invited, or whose browser is known. */
   readonly hashing: Semaphore;
@@ -50,6 +49,17 @@ export interface PageServices extends Omit<PagesSettings, 'router'> {
   readonly texts: LRUCache<string, Promise<string>>;
 }
 
+/** A session that has not ended. */
+export interface Session {
+  readonly user: SessionRow;
+  /** SHA-256 of the token; the key of the table. */
+  readonly digest: Buffer;
+  /** Proves that a form is of this session, and encrypts the session's secrets. On no page. */
+  readonly csrf: string;
+  /** The same as the forms of one answer send it, masked: an answer that is compressed must not repeat a secret. */
+  readonly formToken: string;
+}
+
 /** The values in Hono's context besides the request. Only `services` and `format` are set before a user is signed in. */
 export interface PageEnv {
   Bindings: FormBindings;
@@ -60,10 +70,8 @@ export interface PageEnv {
     readonly format: Format;
     /** The address that shows this page again, which the choice of a language leads back to; absent: that of the request. */
     readonly pageAddress?: string;
-    /** Since when the company of the path is closed; null: it is open, or the path names none. */
-    readonly closedAt: Date | null;
-    /** Since when it is paused, and why; null: it is not, or the path names none. */
-    readonly pause: { readonly at: Date; readonly reason: string | null } | null;
+    /** The company of the path, as it was when the request came; null: the path names none, or one that was removed. */
+    readonly company: CompanyRow | null;
     /** The page is shown again because its form was refused. */
     readonly isRefused?: true;
   };
@@ -101,10 +109,15 @@ export function read<T>(c: PageContext, query: Work<T>, deadlineMs = DEADLINE_MS
   return within(c.var.services.db, companyOf(c), deadlineMs, query, c.var.session.user.role);
 }
 
-/** Reads the company of the path, and more about it. @throws RefusedChange not_found */
-export function readOfCompany<T>(c: PageContext, query: (sql: Sql, company: string) => PromiseLike<T>) {
-  const id = param(c, 'company');
-  return read(c, async (sql) => [await findCompany(sql, id), await query(sql, id)] as const);
+/** The company of the path. @throws RefusedChange not_found */
+export function presentCompany(c: PageContext): CompanyRow {
+  return c.var.company ?? unknownCompany(param(c, 'company'));
+}
+
+/** The company of the path, and more about it. @throws RefusedChange not_found */
+export async function readOfCompany<T>(c: PageContext, query: (sql: Sql, company: string) => Promise<T>) {
+  const company = presentCompany(c);
+  return [company, await read(c, (sql) => query(sql, company.id))] as const;
 }
 
 /** Runs a change in one transaction; the audit log names the user. Limited to a company's rows as `read` is. */
@@ -167,7 +180,12 @@ export async function countedChange<T>(
 
 /** Whether the user may take an action for the company of the path now: pages show no forms that would be refused. */
 export function mayNow(c: PageContext, action: Action): boolean {
-  return c.var.closedAt === null && may(c.var.session.user, action, companyOf(c));
+  return !isCompanyClosed(c) && may(c.var.session.user, action, companyOf(c));
+}
+
+/** Whether the company of the path is closed, so that nothing of it can be changed. */
+export function isCompanyClosed(c: PageContext): boolean {
+  return (c.var.company?.closed_at ?? null) !== null;
 }
 
 /** The client's address, from the gateway. */

@@ -5,10 +5,11 @@ import { wordsOf } from '../../domain/language/language.ts';
 import { LANGUAGE_NAMES, LANGUAGES } from '../../domain/languages.ts';
 import { type Action, may } from '../../operations/permission.ts';
 import { searchable } from '../../operations/search.ts';
+import type { CompanyRow } from '../../store/company/company.ts';
 import { MAX_SEARCH } from '../../store/lists/search-pattern.ts';
 import { ICON, SCRIPT, STYLE } from './assets.ts';
 import { budgetNotices } from './budget-notice.ts';
-import { mayNow, type PageContext } from './context.ts';
+import { companyOf, mayNow, type PageContext, presentCompany } from './context.ts';
 import { csrfInput } from './field.ts';
 import { type Html, html, raw } from './html.ts';
 import { pageLanguage } from './locale.ts';
@@ -196,8 +197,15 @@ function noticeOf(c: PageContext): Html | string | undefined {
   return html`${text}${words.revokedKey((its) => html`<a href="${c.req.path}/${key}">${its}</a>`)}`;
 }
 
-/** The heading of a company's pages, with links to those that the user may open, and the notices of its budgets. */
-export function companyHeading(c: PageContext, company: { readonly id: string; readonly name: string }): Html {
+/**
+ * The heading of a company's pages, with links to those that the user may open, and the notices of its budgets.
+ * @param company default: the one of the path; null: none, and no heading
+ */
+export function companyHeading(
+  c: PageContext,
+  company: Pick<CompanyRow, 'id' | 'name'> | null = companyOf(c) === null ? null : presentCompany(c),
+): Html {
+  if (company === null) return html``;
   const { user } = c.var.session;
   const { tabs, memberTabs, frame } = c.var.format.words;
   const isMember = may(user, 'own-key.read', company.id);
@@ -206,26 +214,26 @@ export function companyHeading(c: PageContext, company: { readonly id: string; r
     .filter(([, action]) => may(user, action, company.id))
     .map(([name]) => tab(c, `/companies/${company.id}/${name}`, texts[name] as string, BELOW[name]));
   return html`<div class="company"><p class="eyebrow">${frame.company}</p><p class="company-name">${company.name}</p>
-<nav class="tabs scrolling" aria-label="${frame.company}">${links}</nav></div>${closedNotice(c)}${pausedNotice(c, company.id)}${budgetNotices(c, company.id)}`;
+<nav class="tabs scrolling" aria-label="${frame.company}">${links}</nav></div>${closedNotice(c)}${pausedNotice(c)}${budgetNotices(c, company.id)}`;
 }
 
 function closedNotice(c: PageContext): Html | string {
-  const { closedAt, format } = c.var;
-  return closedAt === null
-    ? ''
-    : html`<p class="problem"><strong>${format.words.closedOn(format.instant(closedAt))}</strong> ${format.words.closedText}</p>`;
+  const { company, format } = c.var;
+  return company?.closed_at
+    ? html`<p class="problem"><strong>${format.words.closedOn(format.instant(company.closed_at))}</strong> ${format.words.closedText}</p>`
+    : '';
 }
 
 /** Says that a company is paused; to its owners, and to operators, why. */
-function pausedNotice(c: PageContext, company: string): Html | string {
-  const { pause, format, session } = c.var;
-  if (pause === null) return '';
+function pausedNotice(c: PageContext): Html | string {
+  const { company, format, session } = c.var;
+  if (!company?.paused_at) return '';
+  const { id, paused_at: at, pause_reason: reason } = company;
   const { pause: words } = format.words;
-  const isTold = pause.reason !== null && may(session.user, 'company-audit.read', company);
   const resume = mayNow(c, 'company.pause')
-    ? html` <a href="/companies/${company}/settings#pause">Resume it</a>`
+    ? html` <a href="/companies/${id}/settings#pause">Resume it</a>`
     : html` ${words.byOperatorOnly} ${supportLink(c)}`;
-  return html`<p class="problem"><strong>${words.company(format.instant(pause.at))}</strong> ${words.companyText}${isTold ? html` ${words.reason(pause.reason)}` : ''}${resume}</p>`;
+  return html`<p class="problem"><strong>${words.company(format.instant(at))}</strong> ${words.companyText}${reason !== null && may(session.user, 'company-audit.read', id) ? html` ${words.reason(reason)}` : ''}${resume}</p>`;
 }
 
 /** The way to the operator of the service, where there is one. */

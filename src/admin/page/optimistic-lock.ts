@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto';
 import { formatEur, parseEur } from '../../domain/money.ts';
+import { labelsOf, type Settings } from '../../domain/settings/setting.ts';
 import { type EditedTable, type LastChange, lastChange, lockRow } from '../../store/company/last-change.ts';
 import type { Sql } from '../../store/connection/pool.ts';
 import { ConfirmationNeeded } from './confirmation.ts';
@@ -15,14 +16,11 @@ import { muted, table } from './layout.ts';
  * columns that it edits, as they were when its page was made.
  */
 
-/** The columns that a form edits, in the words of its labels. */
-export type Labels<T> = { readonly [K in keyof T & string]?: string };
-
 type Row = Readonly<Record<string, unknown>>;
 
 /** The hidden field. A form that is shown again keeps the digest of what its user saw first. */
-export function lockInput<T extends object>(state: FormState, row: T, labels: Labels<T>): Html {
-  return html`<input type="hidden" name="seen" value="${state.value('seen', digestOf(row as Row, Object.keys(labels)))}">`;
+export function lockInput(state: FormState, row: object, settings: Settings): Html {
+  return html`<input type="hidden" name="seen" value="${state.value('seen', digestOf(row as Row, Object.keys(settings)))}">`;
 }
 
 /** The change of a row that a form saves. */
@@ -31,9 +29,10 @@ interface RowChange<T> {
   readonly id: string;
   /** The company of the row; null for shared models. */
   readonly company: string | null;
-  readonly labels: Labels<T>;
+  /** Those that the form edits. */
+  readonly settings: Settings;
   /** The values that the form would save. */
-  readonly changes: { readonly [K in keyof T]?: T[K] | undefined };
+  readonly changes: object;
   /** Reads the present row, which is locked. */
   readonly find: () => Promise<T>;
   /** The page that shows the stored values. */
@@ -55,7 +54,7 @@ export async function lockEdited<T extends object>(
   const present = await change.find();
   const row = present as Row;
   const changes = change.changes as Row;
-  const columns = Object.keys(change.labels);
+  const columns = Object.keys(change.settings);
   const digest = digestOf(row, columns);
   const seen = form.values.get('seen');
   const differing = columns.filter(
@@ -64,7 +63,7 @@ export async function lockEdited<T extends object>(
   const answer = `stale ${digest}`;
   if (seen === null || seen === digest || differing.length === 0 || form.confirms(answer)) return present;
   const last = await lastChange(sql, change.table, change.id, change.company);
-  const labels: Readonly<Record<string, string | undefined>> = change.labels;
+  const labels: Readonly<Record<string, string>> = labelsOf(change.settings, form.words);
   const { format, session } = c.var;
   const { stale } = format.words.form;
   const cells = {

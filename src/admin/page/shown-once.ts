@@ -4,7 +4,7 @@ import { decryptText, encryptText } from '../../domain/encrypted-text.ts';
 import { REVEAL_SECONDS } from '../../store/company/key-reveal.ts';
 import type { PageContext } from './context.ts';
 import { type Html, html } from './html.ts';
-import { page } from './layout.ts';
+import { companyHeading, page } from './layout.ts';
 import { cookieOptions } from './session.ts';
 
 /**
@@ -51,7 +51,6 @@ export function secretOf(c: PageContext): string | null {
 
 /** A page about something that is shown once. */
 interface OncePage {
-  readonly heading?: Html | string;
   readonly title: string;
   /** Of its window; default: the title. */
   readonly name?: string;
@@ -65,7 +64,7 @@ interface OncePage {
 
 export function shownPage(c: PageContext, { title, name = title, once = '', body, ...more }: OncePage) {
   const notice = html`<div class="notice strong" role="status"><strong>${once}</strong> ${more.reload ?? ''}</div>`;
-  const text = html`${more.heading ?? ''}<h1>${title}</h1>${once === '' ? '' : notice}${body}${more.after ?? ''}`;
+  const text = html`${companyHeading(c)}<h1>${title}</h1>${once === '' ? '' : notice}${body}${more.after ?? ''}`;
   return page(c, name, text);
 }
 

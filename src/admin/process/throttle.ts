@@ -95,35 +95,34 @@ export function invitationThrottle(clock: Clock): Throttle {
   return new Throttle({ most: 30, windowMs: WINDOW_MS }, clock);
 }
 
+export type ChangeThrottle = ReturnType<typeof changeThrottle>;
+
 /**
  * Limits what the users and administration tokens of a company write: each change stays in the audit log, before and after, in a
  * database that all companies share. Operators, whose company is null, are not limited. A member is limited alone.
  */
-export interface ChangeThrottle {
-  /**
-   * Counts a change before it is made.
-   * @param bytes of the form or body
-   * @param member id of the member who makes it; null: another role, or a token
-   * @returns seconds until the company, or the member, may change something again; 0: now, and this change was counted
-   */
-  begin(company: string | null, bytes: number, member?: string | null): number;
-  /** Counts the bytes that the change adds to the audit log, beyond those counted before. @param kept bytes */
-  end(company: string | null, bytes: number, kept: number, member?: string | null): void;
-}
-
-export function changeThrottle(clock: Clock): ChangeThrottle {
+export function changeThrottle(clock: Clock) {
   const ofCompany = new Throttle({ most: CHANGED_BYTES, windowMs: HOUR_MS }, clock);
   const ofMember = new Throttle({ most: MEMBER_BYTES, windowMs: HOUR_MS }, clock);
+  const counted = (company: string | null, member: string | null) =>
+    member === null ? ([ofCompany, company] as const) : ([ofMember, member] as const);
   return {
-    begin(company, bytes, member = null) {
-      const [throttle, subject] = member === null ? [ofCompany, company] : [ofMember, member];
+    /**
+     * Counts a change before it is made.
+     * @param bytes of the form or body
+     * @param member id of the member who makes it; null: another role, or a token
+     * @returns seconds until the company, or the member, may change something again; 0: now, and this change was counted
+     */
+    begin(company: string | null, bytes: number, member: string | null = null): number {
+      const [throttle, subject] = counted(company, member);
       if (subject === null) return 0;
       const seconds = throttle.closedFor(subject);
       if (seconds === 0) throttle.attempt(subject, bytes + CHANGE_BYTES);
       return seconds;
     },
-    end(company, bytes, kept, member = null) {
-      const [throttle, subject] = member === null ? [ofCompany, company] : [ofMember, member];
+    /** Counts the bytes that the change adds to the audit log, beyond those counted before. @param kept bytes */
+    end(company: string | null, bytes: number, kept: number, member: string | null = null): void {
+      const [throttle, subject] = counted(company, member);
       if (subject !== null) throttle.attempt(subject, Math.max(0, kept - bytes - CHANGE_BYTES));
     },
   };

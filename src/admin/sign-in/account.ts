@@ -9,6 +9,7 @@ import { checkbox, csrfInput, field, formState } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
 import { badge, muted, page, table } from '../page/layout.ts';
+import { closeSession } from '../page/session.ts';
 import { waitText } from '../process/throttle.ts';
 import { knownBrowser, rememberBrowser } from './known-browser.ts';
 
@@ -17,7 +18,6 @@ export const accountRoutes: readonly Route[] = [
   { method: 'GET', path: '/account', action: 'account.use', handle: accountPage },
   { method: 'POST', path: '/account/password', action: 'account.use', handle: setPassword, page: accountPage },
   { method: 'POST', path: '/account/mails', action: 'account.use', handle: saveMails, page: accountPage },
-  { method: 'GET', path: '/account/sessions', action: 'account.use', handle: sessionsPage },
   { method: 'POST', path: '/account/sessions/:session/sign-out', action: 'account.use', handle: endOne },
   { method: 'POST', path: '/account/sessions/sign-out-others', action: 'account.use', handle: endOthers },
   { method: 'POST', path: '/sign-out', action: 'account.use', lacking: ['code', 'setup'], handle: signOut },
@@ -26,7 +26,7 @@ export const accountRoutes: readonly Route[] = [
 async function accountPage(c: PageContext, form: Form): Promise<Response> {
   const { user } = c.var.session;
   const state = formState(form, '/account/password');
-  const { account, roles, sessions, signIn } = c.var.format.words;
+  const { account, roles, signIn } = c.var.format.words;
   const company = user.company_name === null ? '.' : account.of(html`<strong>${user.company_name}</strong>`);
   const body = html`<h1>${account.title}</h1>
 <p class="lead">${account.lead({ email: user.email, role: roles[user.role] })}${company}</p>
@@ -42,8 +42,7 @@ ${field(state, { name: 'new', label: account.new, type: 'password', required: tr
 }
 ${user.has_password ? factorCard(c) : ''}
 ${await mailsCard(c, form)}
-<section class="card"><h2>${sessions.where}</h2><p>${sessions.text}</p>
-<div class="actions"><a class="button" href="/account/sessions">${sessions.title}</a></div></section>
+${await sessionsCard(c)}
 ${keptCard(c)}`;
   return page(c, account.title, body);
 }
@@ -83,9 +82,9 @@ function keptCard(c: PageContext): Html {
 }
 
 /** The live sessions of the user. */
-async function sessionsPage(c: PageContext): Promise<Response> {
+async function sessionsCard(c: PageContext): Promise<Html> {
   const { format, session } = c.var;
-  const { account, frame, sessions: words } = format.words;
+  const { frame, sessions: words } = format.words;
   const sessions = await read(c, (sql) => listSessions(sql, session.user.user_id, session.digest));
   const named = (browser: string | null) => {
     const known = browser === null ? null : partsOfBrowser(browser);
@@ -106,27 +105,24 @@ async function sessionsPage(c: PageContext): Promise<Response> {
         ? muted(words.above)
         : html`<form method="post" action="/account/sessions/${id}/sign-out" class="inline">${csrfInput(c)}<button class="quiet">${words.end}<span class="sr">${words.endOf(named(browser))}</span></button></form>`,
   };
-  const body = html`<h1>${words.title}</h1>
-<p class="lead">${words.lead}</p>
+  return html`<section class="card"><h2>${words.where}</h2><p>${words.lead}</p>
 ${table(words.caption, sessions, { cells }, true)}
 ${
   sessions.length > 1
     ? html`<form method="post" action="/account/sessions/sign-out-others" class="actions">${csrfInput(c)}<button class="danger">${words.others}</button></form>`
     : ''
-}
-<p><a href="/account">${account.title}</a></p>`;
-  return page(c, words.title, body);
+}</section>`;
 }
 
 async function endOne(c: PageContext): Promise<Response> {
   await change(c, (sql) => endSessions(sql, c.var.session.user.user_id, { only: param(c, 'session') }));
-  return c.redirect('/account/sessions?done=session-ended', 303);
+  return c.redirect('/account?done=session-ended', 303);
 }
 
 async function endOthers(c: PageContext): Promise<Response> {
   const { user, digest } = c.var.session;
   await change(c, (sql) => endSessions(sql, user.user_id, { keep: digest }));
-  return c.redirect('/account/sessions?done=sessions-ended', 303);
+  return c.redirect('/account?done=sessions-ended', 303);
 }
 
 async function setPassword(c: PageContext, form: Form): Promise<Response> {
@@ -170,7 +166,7 @@ async function hashIfRight(c: PageContext, email: string, password: string): Pro
 }
 
 async function signOut(c: PageContext): Promise<Response> {
-  await c.var.services.sessions.end(c, c.var.session);
+  await closeSession(c);
   c.header('clear-site-data', '"cache"'); // answers to forms, which browsers keep for Back and Forward
   return c.redirect('/sign-in?done=signed-out', 303);
 }

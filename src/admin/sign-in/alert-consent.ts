@@ -6,7 +6,7 @@ import { findAsked, findOutsider } from '../../store/users/alert-receiver.ts';
 import { UUID_IN_PATH } from '../api/serve.ts';
 import type { PageContext, PageEnv } from '../page/context.ts';
 import { html } from '../page/html.ts';
-import { plainPage } from '../page/layout.ts';
+import { emptyForm, goOnPage } from './go-on.ts';
 import { byLink, sayPage } from './link.ts';
 
 const WRITE_MS = 5000;
@@ -52,11 +52,13 @@ function named({ email, company_name: company }: Receiver) {
 
 function confirmPage(c: PageContext, receiver: Receiver): Promise<Response> {
   const { alerts } = c.var.format.words;
-  const body = html`<div class="narrow"><h1>${alerts.of(receiver.company_name)}</h1>
-<p>${alerts.wants(named(receiver))}</p>
-<form method="post" action="${c.req.path}" class="card"><button class="primary">${alerts.agree}</button></form>
-<p class="hint">${alerts.agreeHint}</p></div>`;
-  return plainPage(c, alerts.title, body);
+  return goOnPage(c, emptyForm(c), {
+    title: alerts.title,
+    heading: alerts.of(receiver.company_name),
+    lead: html`<p>${alerts.wants(named(receiver))}</p>`,
+    button: alerts.agree,
+    below: html`<p class="hint">${alerts.agreeHint}</p>`,
+  });
 }
 
 async function agree(c: PageContext, receiver: Receiver): Promise<Response> {
@@ -69,10 +71,8 @@ async function agree(c: PageContext, receiver: Receiver): Promise<Response> {
 
 function stopPage(c: PageContext, receiver: Receiver): Promise<Response> {
   const { alerts } = c.var.format.words;
-  const body = html`<div class="narrow"><h1>${alerts.noMore}</h1>
-<p>${alerts.gets(named(receiver))}</p>
-<form method="post" action="${c.req.path}" class="card"><button class="primary">${alerts.stop}</button></form></div>`;
-  return plainPage(c, alerts.noMore, body);
+  const lead = html`<p>${alerts.gets(named(receiver))}</p>`;
+  return goOnPage(c, emptyForm(c), { title: alerts.noMore, lead, button: alerts.stop });
 }
 
 async function stopAlerts(c: PageContext, receiver: Receiver): Promise<Response> {

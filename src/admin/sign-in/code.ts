@@ -3,16 +3,15 @@ import type { Words } from '../../domain/language/en.ts';
 import { type Lack, lackOf, takeCode } from '../../operations/second-factor.ts';
 import { actingAs } from '../../store/connection/acting-person.ts';
 import { tellOfAccount } from '../company/mail.ts';
-import { clientOf, type PageContext } from '../page/context.ts';
+import { clientOf, type PageContext, type Session } from '../page/context.ts';
 import { type FormState, field } from '../page/field.ts';
-import { Form, readForm } from '../page/form.ts';
+import { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
-import type { Session } from '../page/session.ts';
+import { liveSession, replaceSession } from '../page/session.ts';
 import { waitText } from '../process/throttle.ts';
-import { goOnPage, leadingTo, nextField, refuseGoingOn } from './go-on.ts';
-import { localAddress } from './local-address.ts';
+import { goOnPage, leadingTo, localAddress, nextField, readSmallForm, refuseGoingOn } from './go-on.ts';
+import type { NotLetIn } from './sign-in-attempt.ts';
 
-const MAX_FORM_BYTES = 8192;
 const CODE_MS = 5000;
 const CODE = 'sign-in.code';
 const RECOVERY = 'sign-in.recovery';
@@ -42,14 +41,8 @@ export function codeFields(state: FormState, words: Words['secondFactor']): Html
 ${field(state, { name: RECOVERY, label: words.recovery, secret: true, hint: words.recoveryHint })}</details>`;
 }
 
-/** Why a code was not taken. */
-interface CodeRefused {
-  readonly status: ContentfulStatusCode;
-  readonly message: string;
-}
-
 /** Takes the code in a form, for whoever is half or wholly signed in. Attempts are limited, whoever makes them. */
-async function tryCode(c: PageContext, { user }: Session, form: Form): Promise<CodeRefused | null> {
+async function tryCode(c: PageContext, { user }: Session, form: Form): Promise<NotLetIn | null> {
   const { attempts, clock, db, log, secondFactor } = c.var.services;
   const { words } = form;
   const code = form.values.get(CODE) ?? '';
@@ -86,16 +79,16 @@ export async function checkCode(c: PageContext, form: Form): Promise<void> {
 }
 
 /** Takes the code of a session that lacks it. @returns the session, under a new token */
-export async function giveCode(c: PageContext, session: Session, form: Form): Promise<Session | CodeRefused> {
+export async function giveCode(c: PageContext, session: Session, form: Form): Promise<Session | NotLetIn> {
   const refused = await tryCode(c, session, form);
   if (refused !== null) return refused;
-  const raised = await c.var.services.sessions.raise(c, session);
+  const raised = await replaceSession(c, session);
   return raised ?? { status: 401, message: form.words.secondFactor.ended };
 }
 
 /** The page that asks for the code after the password. */
 export async function openCode(c: PageContext): Promise<Response> {
-  const session = await c.var.services.sessions.find(c);
+  const session = await liveSession(c);
   const next = c.req.query('next') ?? '';
   if (session === null) return c.redirect(leadingTo('/sign-in', next), 303);
   if (lackOfSession(c, session) !== 'code') return c.redirect(localAddress(next), 303);
@@ -103,9 +96,9 @@ export async function openCode(c: PageContext): Promise<Response> {
 }
 
 export async function codeSent(c: PageContext): Promise<Response> {
-  const form = readForm(c, MAX_FORM_BYTES);
+  const form = readSmallForm(c);
   const next = form.values.get('next') ?? '';
-  const session = await c.var.services.sessions.find(c);
+  const session = await liveSession(c);
   if (session === null) return c.redirect('/sign-in?done=ended', 303);
   if (lackOfSession(c, session) === 'code') {
     const result = await giveCode(c, session, form);

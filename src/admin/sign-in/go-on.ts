@@ -9,6 +9,8 @@ import { plainPage } from '../page/layout.ts';
 /** The pages before somebody is let in. Each has a form, behind which the person goes on to the page that was asked for. */
 export interface GoOnPage {
   readonly title: string;
+  /** Default: the title. */
+  readonly heading?: string;
   /** Where the form is sent; default: to the address of the page. */
   readonly path?: string;
   /** Above the form. */
@@ -16,7 +18,7 @@ export interface GoOnPage {
   /** Further attributes of the form. */
   readonly type?: Html | string;
   /** In the form, with the button on which is `button`. */
-  fields(state: FormState): Html;
+  fields?(state: FormState): Html;
   readonly button: string;
   /** In the form and below it. */
   readonly other?: Html | string;
@@ -26,14 +28,14 @@ export interface GoOnPage {
 export function goOnPage(
   c: PageContext,
   form: Form,
-  { title, path = c.req.path, lead = '', type = '', fields, button, other = '', below = '' }: GoOnPage,
+  { title, heading = title, path = c.req.path, lead = '', type = '', fields, button, other = '', below = '' }: GoOnPage,
   status?: ContentfulStatusCode,
 ): Promise<Response> {
   const state = formState(form, path);
-  const body = html`<div class="narrow"><h1>${title}</h1>
+  const body = html`<div class="narrow"><h1>${heading}</h1>
 ${lead}
 ${state.summary}
-<form method="post" action="${path}"${type} class="card stack">${fields(state)}
+<form method="post" action="${path}"${type} class="card stack">${fields?.(state) ?? ''}
 <button class="primary">${button}</button>${other}</form>
 ${below}</div>`;
   return plainPage(c, title, body, status);
@@ -45,7 +47,10 @@ export function refuseGoingOn(c: PageContext, form: Form, message: string): void
   c.set('isRefused', true);
 }
 
-const MAX_FORM_BYTES = 8192;
+/** The form of somebody who may be a stranger: up to 8 KiB. */
+export function readSmallForm(c: PageContext): Form {
+  return readForm(c, 8192);
+}
 
 export function emptyForm(c: PageContext): Form {
   return new Form(undefined, null, c.var.format.language);
@@ -57,7 +62,7 @@ export async function orAgain(
   page: (c: PageContext, form: Form, status: 422) => Promise<Response>,
   work: (c: PageContext, form: Form) => Promise<Response>,
 ): Promise<Response> {
-  const form = readForm(c, MAX_FORM_BYTES);
+  const form = readSmallForm(c);
   try {
     return await work(c, form);
   } catch (error) {
@@ -84,9 +89,19 @@ export function passwordFields(state: FormState, words: Words['signIn'], prefix 
 ${field(state, { name: `${prefix}password`, label: words.password, type: 'password', required: true, autocomplete: 'current-password' })}`;
 }
 
+/** The other way in: by the identity provider. */
+export function providerLink(href: string, { or, withOrganisation }: Words['signIn']): Html {
+  return html`<p class="or">${or}</p><p><a class="button wide" href="${href}">${withOrganisation}</a></p>`;
+}
+
 /** The field that keeps the page that was asked for. */
 export function nextField(state: FormState): Html {
   return html`<input type="hidden" name="next" value="${state.value('next', '')}">`;
+}
+
+/** An address of a page of this site, with its query; the start page in place of anything else, such as another site. */
+export function localAddress(address: string | null | undefined): string {
+  return /^\/[\w-][\w/.~%?&=+:,@!*'()-]{0,2000}$/.test(address ?? '') ? (address as string) : '/';
 }
 
 const MAX_ADDRESS = 2000; // characters

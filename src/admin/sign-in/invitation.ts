@@ -8,12 +8,12 @@ import { findInvitation } from '../../store/users/invitation.ts';
 import type { SecondFactor } from '../../store/users/session.ts';
 import type { UserRow } from '../../store/users/user.ts';
 import type { PageContext, PageEnv } from '../page/context.ts';
-import { formState } from '../page/field.ts';
+import type { FormState } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { html } from '../page/html.ts';
-import { plainPage } from '../page/layout.ts';
 import { pageLanguage } from '../page/locale.ts';
-import { newPasswordField } from './go-on.ts';
+import { openSession } from '../page/session.ts';
+import { goOnPage, newPasswordField, providerLink } from './go-on.ts';
 import { rememberBrowser } from './known-browser.ts';
 import { formBehindLink, sayPage, tokenOf } from './link.ts';
 
@@ -46,18 +46,16 @@ function ended(c: PageContext): Promise<Response> {
 function invitationPage(c: PageContext, form: Form, invitation: Invitation, status?: 422) {
   const { oidc } = c.var.services;
   const { email, role, company_name } = invitation;
-  const state = formState(form, c.req.path);
   const { invitation: words, signIn, roles } = c.var.format.words;
-  const body = html`<div class="narrow"><h1>${words.join(company_name)}</h1>
-<p class="lead">${words.lead({ role: roles[role], email: html`<strong>${email}</strong>` })}</p>
-${state.summary}
-<form method="post" action="${c.req.path}" class="card stack">
-${newPasswordField(state, signIn)}
-<button class="primary">${words.button}</button>
-</form>
-${oidc !== null ? html`<p class="or">${signIn.or}</p><p><a class="button wide" href="/sign-in/oidc?invitation=${tokenOf(c)}">${signIn.withOrganisation}</a></p>` : ''}
-</div>`;
-  return plainPage(c, words.title, body, status);
+  const page = {
+    title: words.title,
+    heading: words.join(company_name),
+    lead: html`<p class="lead">${words.lead({ role: roles[role], email: html`<strong>${email}</strong>` })}</p>`,
+    fields: (state: FormState) => newPasswordField(state, signIn),
+    button: words.button,
+    below: oidc === null ? '' : providerLink(`/sign-in/oidc?invitation=${tokenOf(c)}`, signIn),
+  };
+  return goOnPage(c, form, page, status);
 }
 
 async function accept(c: PageContext, form: Form, invitation: Invitation): Promise<Response> {
@@ -77,7 +75,7 @@ export async function joined(
   user: UserRow,
   secondFactor: SecondFactor | null = null,
 ): Promise<Response> {
-  await c.var.services.sessions.begin(c, user.id, { language: pageLanguage(c.var.format.language), secondFactor });
+  await openSession(c, user.id, { language: pageLanguage(c.var.format.language), secondFactor });
   const canMakeKeys = may(user, 'key.write', user.company_id);
   return c.redirect(canMakeKeys ? `/companies/${user.company_id}/keys?done=joined` : '/', 303);
 }

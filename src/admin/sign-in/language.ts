@@ -2,11 +2,10 @@ import { type Context, Hono } from 'hono';
 import { getCookie, setCookie } from 'hono/cookie';
 import { asLanguage, ENGLISH, type Language } from '../../domain/languages.ts';
 import { changeLanguage } from '../../operations/user.ts';
-import type { PageEnv } from '../page/context.ts';
-import { readForm } from '../page/form.ts';
+import type { PageEnv, Session } from '../page/context.ts';
 import { languageOf, preferredLanguage, readerOf } from '../page/locale.ts';
-import { cookieOptions, type Session } from '../page/session.ts';
-import { localAddress } from './local-address.ts';
+import { cookieOptions, liveSession } from '../page/session.ts';
+import { localAddress, readSmallForm } from './go-on.ts';
 
 /**
  * Which language a page is in: what the person chose, else what the company chose, else what the browser asks for, else
@@ -14,7 +13,6 @@ import { localAddress } from './local-address.ts';
  * are in English.
  */
 
-const MAX_FORM_BYTES = 8192;
 const WRITE_MS = 2000;
 const COOKIE = 'tollgate-language';
 const YEAR_SECONDS = 31_536_000;
@@ -45,11 +43,11 @@ export function languageRoute(): Hono<PageEnv> {
   const app = new Hono<PageEnv>();
   app.post('/language', async (c) => {
     const { services } = c.var;
-    const { values } = readForm(c, MAX_FORM_BYTES);
+    const { values } = readSmallForm(c);
     const language = asLanguage(values.get('language'));
     if (language !== null) {
       rememberLanguage(c, language, services.isSecure);
-      const session = await services.sessions.find(c);
+      const session = await liveSession(c);
       if (session !== null) {
         await services.db.run(WRITE_MS, (sql) => changeLanguage(sql, session.user.user_id, language));
       }

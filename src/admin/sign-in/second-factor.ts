@@ -17,6 +17,7 @@ import { csrfInput, type FormState, field, formState } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html, raw } from '../page/html.ts';
 import { copyable, page } from '../page/layout.ts';
+import { replaceSession } from '../page/session.ts';
 import { gonePage, neverCompressed, redirectToSecret, secretOf, shownPage } from '../page/shown-once.ts';
 import { checkPassword } from './account.ts';
 import { checkCode, codeField, codeFields } from './code.ts';
@@ -174,7 +175,7 @@ async function renew(c: PageContext, form: Form): Promise<Response> {
 /** Redirects to the only page that shows recovery codes. Under a new token: the session has given a code. */
 async function showCodes(c: PageContext, codes: readonly string[]): Promise<Response> {
   const { services, session } = c.var;
-  const raised = await services.sessions.raise(c, session);
+  const raised = await replaceSession(c, session);
   if (raised === null) return c.redirect('/sign-in?done=ended', 303);
   c.set('session', raised);
   return redirectToSecret(c, `${PATH}/shown`, codes.join('\n'), new Date(services.clock()));

@@ -2,17 +2,17 @@ import type { ContentfulStatusCode } from 'hono/utils/http-status';
 import { verifyPassword } from '../../domain/password.ts';
 import { emailSpelling } from '../../domain/visible-text.ts';
 import { findUser } from '../../store/users/user.ts';
-import { clientOf, type PageContext } from '../page/context.ts';
+import { clientOf, type PageContext, type Session } from '../page/context.ts';
 import { pageLanguage } from '../page/locale.ts';
-import type { Session } from '../page/session.ts';
+import { openSession } from '../page/session.ts';
 import { Busy } from '../process/semaphore.ts';
 import { blockOf, waitText } from '../process/throttle.ts';
 import { knownBrowser, rememberBrowser } from './known-browser.ts';
 
 const READ_MS = 2000;
 
-/** Why nobody was signed in. */
-interface NotSignedIn {
+/** Why nobody was signed in, or a code was not taken. */
+export interface NotLetIn {
   readonly status: ContentfulStatusCode;
   readonly message: string;
 }
@@ -21,7 +21,7 @@ interface NotSignedIn {
  * Signing in with a password. Neither the answer nor its time tells whether an e-mail address has an account: every
  * attempt that is not throttled costs one password hash.
  */
-export async function passwordSignIn(c: PageContext, typed: string, password: string): Promise<Session | NotSignedIn> {
+export async function passwordSignIn(c: PageContext, typed: string, password: string): Promise<Session | NotLetIn> {
   const email = emailSpelling(typed.trim().slice(0, 254));
   const { words } = c.var.format;
   const browser = await knownBrowser(c, email);
@@ -35,7 +35,7 @@ export async function passwordSignIn(c: PageContext, typed: string, password: st
   try {
     const user = await findByPassword(c, email, password, browser);
     const by = { hash: user?.password_hash ?? null, language: pageLanguage(c.var.format.language) };
-    const session = user && (await c.var.services.sessions.begin(c, user.id, by));
+    const session = user && (await openSession(c, user.id, by));
     if (session === null) return { status: 401, message: words.signIn.wrong };
     attempt.forgive();
     if (user?.password_hash) rememberBrowser(c, user.password_hash);

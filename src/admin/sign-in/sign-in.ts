@@ -13,19 +13,27 @@ import { findInvitation } from '../../store/users/invitation.ts';
 import { findUser, hasOperator } from '../../store/users/user.ts';
 import type { PageContext, PageEnv, PageServices } from '../page/context.ts';
 import type { FormState } from '../page/field.ts';
-import { Form, readForm } from '../page/form.ts';
+import { Form } from '../page/form.ts';
 import { html } from '../page/html.ts';
 import { plainPage } from '../page/layout.ts';
 import { pageLanguage } from '../page/locale.ts';
+import { liveSession, openSession } from '../page/session.ts';
 import { codeSent, openCode } from './code.ts';
-import { goOnPage, leadingTo, nextField, passwordFields, refuseGoingOn } from './go-on.ts';
+import {
+  goOnPage,
+  leadingTo,
+  localAddress,
+  nextField,
+  passwordFields,
+  providerLink,
+  readSmallForm,
+  refuseGoingOn,
+} from './go-on.ts';
 import { joined } from './invitation.ts';
-import { localAddress } from './local-address.ts';
 import { FORGOT_PATH } from './new-password.ts';
 import { failureOf, NoAttempt, Oidc } from './oidc.ts';
 import { passwordSignIn } from './sign-in-attempt.ts';
 
-const MAX_FORM_BYTES = 8192;
 const READ_MS = 2000;
 const WRITE_MS = 5000;
 
@@ -50,7 +58,7 @@ export function signInRoutes(services: PageServices): Hono<PageEnv> {
 }
 
 async function passwordSent(c: PageContext): Promise<Response> {
-  const form = readForm(c, MAX_FORM_BYTES);
+  const form = readSmallForm(c);
   const { values } = form;
   const result = await passwordSignIn(c, values.get('email') ?? '', values.get('password') ?? '');
   if ('message' in result) return refuse(c, result.status, result.message, form);
@@ -68,7 +76,7 @@ async function beginOidc(c: PageContext, oidc: Oidc): Promise<Response> {
 }
 
 async function finishOidc(c: PageContext, oidc: Oidc): Promise<Response> {
-  const { db, log, sessions } = c.var.services;
+  const { db, log } = c.var.services;
   const { words } = c.var.format;
   const { signIn } = words;
   const form = new Form(new URLSearchParams(), '/sign-in', c.var.format.language);
@@ -76,8 +84,7 @@ async function finishOidc(c: PageContext, oidc: Oidc): Promise<Response> {
   try {
     found = await oidc.finish(c);
   } catch (error) {
-    if (error instanceof NoAttempt && (await sessions.find(c)) !== null)
-      return c.redirect(localAddress(error.next), 303);
+    if (error instanceof NoAttempt && (await liveSession(c)) !== null) return c.redirect(localAddress(error.next), 303);
     log.warn({ reason: await failureOf(error) }, 'admin: single sign-on failed');
     return refuse(c, 401, signIn.failed, form);
   }
@@ -95,7 +102,7 @@ async function finishOidc(c: PageContext, oidc: Oidc): Promise<Response> {
   try {
     const signedIn = await actingAs(db, email, WRITE_MS, (sql) => signInByProvider(sql, email, groups));
     if (signedIn.user === null) return nobody(signedIn.reason, signedIn.told.in(words.refusals));
-    await sessions.begin(c, signedIn.user.id, {
+    await openSession(c, signedIn.user.id, {
       language: pageLanguage(c.var.format.language),
       secondFactor: 'provider',
     });
@@ -152,7 +159,7 @@ async function signInPage(c: PageContext, form: Form, status?: ContentfulStatusC
       : html`<p class="notice">${NO_OPERATOR.text} Make one with the command <code>${NO_OPERATOR.command}</code></p>`,
     fields: (state: FormState) => html`${nextField(state)}${passwordFields(state, signIn)}`,
     button: signIn.button,
-    below: html`${oidc === null ? '' : html`<p class="or">${signIn.or}</p><p><a class="button wide" href="${toOidc}">${signIn.withOrganisation}</a></p>`}
+    below: html`${oidc === null ? '' : providerLink(toOidc, signIn)}
 <p><a href="${FORGOT_PATH}">${signIn.forgot}</a></p>`,
   };
   return goOnPage(c, form, page, status);

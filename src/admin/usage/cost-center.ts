@@ -1,6 +1,5 @@
 import { mayHaveBudget, OTHERS, readBudgetedCostCenter } from '../../domain/request/cost-center.ts';
 import { COST_CENTER, COST_CENTER_OR_NONE, type CostCenterColumns } from '../../domain/settings/cost-center.ts';
-import { labelsOf } from '../../domain/settings/setting.ts';
 import { costCenterPage } from '../../domain/wording/alert.ts';
 import { removeCostCenterBudget, setCostCenterBudget } from '../../operations/cost-center.ts';
 import { may } from '../../operations/permission.ts';
@@ -48,7 +47,7 @@ function budgetForm(c: PageContext, form: Form, name: string, budget: CostCenter
   if (!mayNow(c, 'cost-center.write')) return html`<p class="muted">${words.eur}: ${settings.byOwners}</p>`;
   const state = formState(form, path);
   return html`<section class="card"><h2>${words.budget}</h2>${state.summary}
-<form method="post" action="${path}" class="stack">${csrfInput(c)}${lockInput<object>(state, budget ?? {}, labelsOf(COST_CENTER, form.words))}<input type="hidden" name="name" value="${name}">
+<form method="post" action="${path}" class="stack">${csrfInput(c)}${lockInput(state, budget ?? {}, COST_CENTER)}<input type="hidden" name="name" value="${name}">
 ${settingFields(state, COST_CENTER_OR_NONE, budget)}
 ${may(c.var.session.user, 'alert.read', company) ? html`<p class="hint">${words.who((link) => html`<a href="/companies/${company}/alerts">${link}</a>`)}</p>` : ''}
 <div class="actions"><button class="primary">${words.save}</button></div></form></section>`;
@@ -63,11 +62,11 @@ export async function saveCostCenter(c: PageContext, form: Form): Promise<Respon
   const isNone = Object.values(settings).includes(null);
   await change(c, async (sql) => {
     const present = await costCenterBudgetOf(sql, company, name);
-    await lockEdited<object>(c, sql, form, {
+    await lockEdited(c, sql, form, {
       table: 'cost_center_budgets',
       id: present?.id ?? NIL_ID,
       company,
-      labels: labelsOf(COST_CENTER, form.words),
+      settings: COST_CENTER,
       changes: settings,
       find: async () => (await costCenterBudgetOf(sql, company, name)) ?? { name },
       page: back,

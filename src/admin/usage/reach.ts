@@ -9,11 +9,11 @@ import { companyOf, type PageContext } from '../page/context.ts';
  * both read are at other addresses for members, below "own".
  */
 
-/** The lists of keys as routes have them, each with the permission to change a key of it. */
+/** The lists of keys as routes have them, each with the permissions to change a key of it and to see one. */
 export const KEY_LISTS = [
-  ['/companies/:company/keys', 'key.write'],
-  ['/companies/:company/own/keys', 'own-key.write'],
-] as const satisfies readonly (readonly [string, Action])[];
+  ['/companies/:company/keys', 'key.write', 'key.read'],
+  ['/companies/:company/own/keys', 'own-key.write', 'own-key.read'],
+] as const satisfies readonly (readonly [string, Action, Action])[];
 
 /** Whether the reader sees own keys and calls alone. @param company null: pages of all companies, which operators read */
 export function seesOwnAlone(c: PageContext, company: string | null): boolean {

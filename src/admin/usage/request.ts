@@ -29,7 +29,7 @@ export async function requestPage(c: PageContext): Promise<Response> {
   const list = company === null ? '/requests' : requestsPath(c, company);
   if (request === null) c.status(404);
   const { requests: words } = c.var.format.words;
-  const body = html`${heading === null ? '' : companyHeading(c, heading)}<h1>${words.request}</h1>
+  const body = html`${companyHeading(c, heading)}<h1>${words.request}</h1>
 ${copyable(c, 'request-id', 'x-request-id', id)}
 ${request === null ? emptyText(words.nothingKnown(retentionText(c))) : shown(c, request, company)}
 <p><a href="${list}">${words.allRequests}</a></p>`;

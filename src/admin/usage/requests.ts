@@ -63,7 +63,7 @@ export async function requestsPage(c: PageContext): Promise<Response> {
   const isOwn = seesOwnAlone(c, company);
   const title = isOwn ? format.words.memberTabs['own/requests'] : words.title;
   const isNewest = isRight && query.before === null && query.to === null;
-  const body = html`${heading === null ? '' : companyHeading(c, heading)}
+  const body = html`${companyHeading(c, heading)}
 <h1>${title}</h1>
 <p class="lead">${words.lead(retentionText(c))}</p>
 ${filters(c, form, query, path, names)}

@@ -2,7 +2,7 @@ import { readName } from '../../domain/field.ts';
 import { MOST_VIEWS, removeView, saveView } from '../../operations/user.ts';
 import type { Group } from '../../store/usage/usage-table.ts';
 import { listViews } from '../../store/users/user.ts';
-import { changeAsOperator, type PageContext } from '../page/context.ts';
+import { changeAsOperator, isCompanyClosed, type PageContext } from '../page/context.ts';
 import { csrfInput, field, formState } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html, raw } from '../page/html.ts';
@@ -30,7 +30,7 @@ export async function savedViews(
   const views = all.filter(({ address }) => address.startsWith(`${path}?`));
   const address = path + queryOf(query);
   const state = formState(form, path);
-  const isClosed = c.var.closedAt !== null;
+  const isClosed = isCompanyClosed(c);
   const view = ({ name, address: its }: (typeof views)[number]) =>
     html`<li><a class="chip" href="${its}"${its === address ? raw(' aria-current="page"') : ''}>${name}</a>${isClosed ? '' : html` <form method="post" action="${address}">${csrfInput(c)}<input type="hidden" name="removed" value="${name}"><button class="quiet" aria-label="${words.remove(name)}">×</button></form>`}</li>`;
   const saved = html`<details class="fold"${state.isSent ? raw(' open') : ''}><summary>${words.title}${views.length === 0 ? '' : ` (${format.count(views.length)})`}</summary>

@@ -52,7 +52,7 @@ const ROWS = rowsIn<CompanyRow>({
   missing: (id) => `There is no company ${id}.`,
 });
 
-export const { find: findCompany, columns: companyColumns } = ROWS;
+export const { find: findCompany, read: companyIfAny, columns: companyColumns } = ROWS;
 
 export function insertCompany(sql: Sql, company: NewCompany): Promise<CompanyRow> {
   return ROWS.insert(sql, given(sql, company, ['id', ...SETTINGS]), null);
@@ -151,14 +151,6 @@ export function paused(sql: Sql, reason: string | null) {
 /** Pauses a company, or ends its pause. One that is paused keeps its time. @param reason null: it ends @throws RefusedChange not_found */
 export function updateCompanyPause(sql: Sql, id: string, reason: string | null): Promise<CompanyRow> {
   return ROWS.update(sql, paused(sql, reason), id);
-}
-
-export type Standing = Pick<CompanyRow, 'closed_at' | 'paused_at' | 'pause_reason'>;
-
-/** Whether a company is closed or paused; as if neither where there is none. */
-export async function readStanding(sql: Sql, id: string): Promise<Standing> {
-  const [row] = await sql<Standing[]>`select closed_at, paused_at, pause_reason from companies where id = ${id}`;
-  return row ?? { closed_at: null, paused_at: null, pause_reason: null };
 }
 
 /** Rows of a company, or of all. @throws RefusedChange not_found when there are none because there is no such company */

@@ -68,7 +68,7 @@ t.test('a verified address that is known signs in', async (t) => {
 
 t.test('each tab ends the sign-in that it began, in any order, and reloads where it ended', async (t) => {
   claims = { email: office.people.owner, email_verified: true };
-  const [first, second] = ['/account/sessions', '/account'] as const;
+  const [first, second] = ['/account/erasure', '/account'] as const;
   for (const order of [
     [0, 1],
     [1, 0],
@@ -145,7 +145,7 @@ t.test('the provider is the second factor of who signs in by it; with the passwo
   const person = new Person(office.adminUrl);
   await through(person);
   t.equal((await person.get('/account')).status, 200);
-  t.match((await person.get('/account/sessions')).text, 'your organisation');
+  t.match((await person.get('/account')).text, 'your organisation');
   const [session] =
     await office.sql`select second_factor from sessions where user_id = ${id} order by created_at desc limit 1`;
   t.equal(session?.second_factor, 'provider');

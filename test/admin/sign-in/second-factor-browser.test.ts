@@ -107,7 +107,7 @@ t.test('somebody sets a second factor up with a phone, and signs in with it', as
   await tab.page.getByRole('button', { name: 'Go on' }).click();
   await tab.page.getByRole('link', { name: people.owner }).waitFor();
 
-  await tab.page.goto('/account/sessions');
+  await tab.page.goto('/account');
   await tab.page.getByText('Chrome on Linux').first().waitFor();
   t.same(await look(tab.page, 'sessions'), []);
 

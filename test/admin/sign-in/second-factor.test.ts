@@ -99,7 +99,7 @@ t.test('after the password nothing is let in but the code; it is led to what was
   t.equal(to(first), page);
   const asked = `/sign-in/code?${new URLSearchParams({ next: page })}`;
   t.equal(to(await person.get(page)), asked);
-  for (const path of ['/', '/account', PATH, `${PATH}/shown`, '/account/sessions', '/nowhere']) {
+  for (const path of ['/', '/account', PATH, `${PATH}/shown`, '/account/erasure', '/nowhere']) {
     const answer = await person.get(path);
     t.ok(answer.status === 404 || to(answer)?.startsWith('/sign-in/code'), `${path}: ${answer.status}`);
   }

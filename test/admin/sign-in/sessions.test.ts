@@ -24,7 +24,7 @@ t.test('it tells browsers in plain words, when each began and was used, and whic
   const phone = await signIn(owner, IPHONE);
   await signIn(administrator, 'curl/8.0');
   await sql`update sessions set last_seen_at = now() - interval '40 minutes' where browser like 'Safari%'`;
-  const text = textOf(await desk.get('/account/sessions'));
+  const text = textOf(await desk.get('/account'));
   t.match(text, /Firefox on Windows this one .*Safari on iPhone /);
   t.match(text, /40 minutes ago/);
   t.notMatch(text, /a browser that is not known/i, 'nobody else’s');
@@ -48,14 +48,14 @@ t.test('one is ended, or all others, and never those of somebody else', async (t
   await desk.post(`/account/sessions/${await idOf('Firefox on Windows', administrator)}/sign-out`);
   t.ok(await isLive(other));
   const ended = await desk.post(`/account/sessions/${await idOf('Safari on iPhone', owner)}/sign-out`);
-  t.equal(ended.headers.get('location'), '/account/sessions?done=session-ended');
+  t.equal(ended.headers.get('location'), '/account?done=session-ended');
   t.notOk(await isLive(phone));
   t.ok(await isLive(tablet));
   t.equal((await desk.post('/account/sessions/sign-out-others')).status, 303);
   t.notOk(await isLive(tablet));
   t.ok(await isLive(desk));
   t.ok(await isLive(other));
-  t.notMatch((await desk.get('/account/sessions')).text, 'Sign out of all others');
+  t.notMatch((await desk.get('/account')).text, 'Sign out of all others');
 });
 
 t.test('names of browsers are those that people know', async (t) => {
