@@ -1,7 +1,6 @@
 import {
   type AssistantChanges,
   type AssistantRow,
-  deleteAssistant,
   findAssistant,
   insertAssistant,
   type NewAssistant,
@@ -50,7 +49,4 @@ export async function changeAssistant(
   return updateAssistant(sql, id, changes, company);
 }
 
-/** @param company if given, assistants of other companies count as not found @throws RefusedChange not_found */
-export function removeAssistant(sql: Sql, id: string, company: string | null): Promise<AssistantRow> {
-  return deleteAssistant(sql, id, company);
-}
+export { deleteAssistant as removeAssistant } from '../store/company/assistant.ts';

@@ -4,7 +4,6 @@ import {
   type CostCenterBudgetRow,
   costCenterBudgetOf,
   countCostCenterBudgets,
-  deleteCostCenterBudget,
   insertCostCenterBudget,
   updateCostCenterBudget,
 } from '../store/company/cost-center.ts';
@@ -38,7 +37,5 @@ export async function setCostCenterBudget(
     : updateCostCenterBudget(sql, present.id, asked);
 }
 
-/** Removes the budget of a cost centre; what it spent stays. @returns what it was; null: there is none */
-export function removeCostCenterBudget(sql: Sql, company: string, name: string): Promise<CostCenterBudgetRow | null> {
-  return deleteCostCenterBudget(sql, company, name);
-}
+/** Removes the budget of a cost centre; what it spent stays. */
+export { deleteCostCenterBudget as removeCostCenterBudget } from '../store/company/cost-center.ts';

@@ -28,14 +28,8 @@ export async function erasePersonOf(
   return erasePerson(sql, person.email, email === null, isOperator ? null : company);
 }
 
-/**
- * Erases a person everywhere, for the operator of the database.
- * @param email in lower case
- * @throws RefusedChange not_found where the address is stored nowhere
- */
-export function eraseAnyPerson(sql: Sql, email: string, dryRun: boolean): Promise<Erased> {
-  return erasePerson(sql, email, dryRun);
-}
+/** Erases a person everywhere, for the operator of the database. */
+export { erasePerson as eraseAnyPerson } from '../store/company/erasure.ts';
 
 /**
  * A person asks to be erased, or takes that back. Nothing is erased by it: the company decides, whose log of changes

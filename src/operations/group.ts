@@ -3,7 +3,6 @@ import { type CompanyRole, companyMistake, ROLES } from '../domain/user.ts';
 import { lockName } from '../store/company/idempotent-form.ts';
 import type { Sql } from '../store/connection/pool.ts';
 import {
-  deleteGroup,
   deleteUserByGroup,
   findGroup,
   type GivenByGroup,
@@ -42,9 +41,7 @@ export async function changeGroup(sql: Sql, id: string, role: CompanyRole): Prom
 }
 
 /** Removes a group, and the users who have their role by it, even the last owner or operator: the provider decides. */
-export function removeGroup(sql: Sql, id: string): Promise<GroupRow> {
-  return deleteGroup(sql, id);
-}
+export { deleteGroup as removeGroup } from '../store/users/group.ts';
 
 /** The groups that the identity provider tells of a person. */
 export interface ToldGroups {

@@ -24,7 +24,6 @@ import {
   replaceKey,
   updateKey,
   updateKeyPause,
-  updateKeyText,
 } from '../store/company/key.ts';
 import { type Claim, makeKeyOnce, type RevealedKey } from '../store/company/key-reveal.ts';
 import { lockRow } from '../store/company/last-change.ts';
@@ -169,10 +168,8 @@ export async function giveKeyTexts<T extends KeyText>(sql: Sql, texts: readonly 
   }
 }
 
-/** Gives a key another text: the old one stops working at once. @returns whether it is another one @throws RefusedChange */
-export function changeKeyText(sql: Sql, id: string, key: string): Promise<boolean> {
-  return updateKeyText(sql, id, key);
-}
+/** Gives a key another text: the old one stops working at once. */
+export { updateKeyText as changeKeyText } from '../store/company/key.ts';
 
 /**
  * Rotates a key. A member may do so at once always; an overlap may begin while the member has no more active keys than

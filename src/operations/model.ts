@@ -3,7 +3,6 @@ import { generates } from '../domain/model.ts';
 import { refusal } from '../domain/refusal.ts';
 import { pricesOf } from '../domain/settings/model.ts';
 import {
-  deleteModel,
   insertModel,
   type ModelChanges,
   type ModelName,
@@ -35,10 +34,8 @@ export async function changeModel(
   return row;
 }
 
-/** Its ledger rows and the history of its prices stay. @throws RefusedChange not_found */
-export function removeModel(sql: Sql, name: ModelName): Promise<ModelRow> {
-  return deleteModel(sql, name);
-}
+/** Ledger rows of a model that is removed, and the history of its prices, stay. */
+export { deleteModel as removeModel } from '../store/company/model.ts';
 
 /** The rule of a price of 0, which may have been forgotten: a command warns of it. */
 function free(model: ModelRow): Mistake[] {

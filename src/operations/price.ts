@@ -42,15 +42,13 @@ export async function schedulePrice(sql: Sql, caller: Pick<Caller, 'judge'>, pri
   return row;
 }
 
-/** Withdraws a price that has not begun. @throws RefusedChange not_found, or conflict when it has begun */
-export function withdrawPrice(sql: Sql, id: string): Promise<PriceRow> {
-  return deletePrice(sql, id);
-}
+/** Withdraws a price that has not begun. */
+export { deletePrice as withdrawPrice } from '../store/company/price.ts';
 
-/** Withdraws the price that would begin at a date. @throws as `withdrawPrice` */
+/** Withdraws the price that would begin at a date. @throws as `deletePrice` */
 export async function withdrawPriceFrom(sql: Sql, model: ModelName, from: Moment): Promise<PriceRow> {
   const { price } = await datedPrice(sql, model, from);
-  return withdrawPrice(sql, price?.id ?? noComingPrice());
+  return deletePrice(sql, price?.id ?? noComingPrice());
 }
 
 /**
@@ -121,7 +119,7 @@ export function priceChange(
   wanted: NewPrices | null,
 ): PriceChange | null {
   if (isSame(now, wanted)) return null;
-  if (wanted === null) return { now, make: () => withdrawPrice(sql, now?.id as string) };
+  if (wanted === null) return { now, make: () => deletePrice(sql, now?.id as string) };
   return { now, make: () => schedulePrice(sql, caller, { ...since, ...wanted }) };
 }
 

@@ -12,7 +12,8 @@ import {
 } from '../store/statement/close.ts';
 import type { StatementBound } from '../store/statement/statement.ts';
 
-/** Notes once that an owner has seen a statement. No rule is about it. */
+export { insertSummaries as mailStatements } from '../store/events/event.ts';
+/** Notes once that an owner has seen a statement. */
 export { updateOpened as markOpened } from '../store/statement/month.ts';
 
 /** How a face runs one transaction: each company is closed in one of its own, which reads all rows of its month. */
@@ -31,16 +32,6 @@ interface Closing {
 }
 
 /**
- * Has the statements of a closed month sent by e-mail, to each person who wants them once.
- * @param month its first day
- * @param company null: of all companies
- * @returns how many e-mails are new
- */
-export function mailStatements(sql: Sql, month: string, company: string | null): Promise<number> {
-  return insertSummaries(sql, month, company);
-}
-
-/**
  * Closes a month of one company. One that is closed already stays as it is; its statement is sent to whom it was not.
  * @throws RefusedChange not_found; conflict as `beginClosing` and `insertStatement`
  */
@@ -48,7 +39,7 @@ export async function closeMonth(transact: Transact, company: string, closing: C
   const already = await transact(async (sql) => {
     await ledgerName(sql, company);
     const isOver = await isClosed(sql, company, closing.month);
-    if (isOver && closing.mail) await mailStatements(sql, closing.month, company);
+    if (isOver && closing.mail) await insertSummaries(sql, closing.month, company);
     return isOver;
   });
   if (already) return;
@@ -84,7 +75,7 @@ async function beginClosing(transact: Transact, { month, anyway, mail, bound }: 
   return (company: string) =>
     transact(async (sql) => {
       const made = await insertStatement(sql, { company, month, seals, ...(bound !== undefined && { bound }) });
-      if (mail) await mailStatements(sql, month, company);
+      if (mail) await insertSummaries(sql, month, company);
       return made;
     });
 }

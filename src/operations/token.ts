@@ -1,7 +1,7 @@
 import { refusal, throwConflict } from '../domain/refusal.ts';
 import { createOnce } from '../store/company/idempotent-form.ts';
 import type { Sql } from '../store/connection/pool.ts';
-import { endToken, insertToken, type NewToken, type TokenRow } from '../store/users/token.ts';
+import { insertToken, type NewToken, type TokenRow } from '../store/users/token.ts';
 import type { Caller } from './caller.ts';
 
 /**
@@ -22,11 +22,5 @@ export async function createToken(
   );
 }
 
-/**
- * Revokes a token for good; one that was revoked keeps its time.
- * @param company if given, tokens of others count as not found
- * @throws RefusedChange not_found
- */
-export function revokeToken(sql: Sql, id: string, company: string | null): Promise<TokenRow> {
-  return endToken(sql, id, company);
-}
+/** Revokes a token for good; one that was revoked keeps its time. */
+export { endToken as revokeToken } from '../store/users/token.ts';

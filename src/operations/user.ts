@@ -1,16 +1,8 @@
 import { randomBytes } from 'node:crypto';
-import type { Language } from '../domain/languages.ts';
 import { type CompanyRole, companyMistake } from '../domain/user.ts';
 import { emailSpelling } from '../domain/visible-text.ts';
 import type { Sql } from '../store/connection/pool.ts';
-import {
-  deleteSession,
-  deleteSessionsOf,
-  type EndingSessions,
-  insertSession,
-  type NewSession,
-  updateSession,
-} from '../store/users/session.ts';
+import { deleteSession, deleteSessionsOf, insertSession, type NewSession } from '../store/users/session.ts';
 import {
   deleteUser,
   findCompanyUser,
@@ -20,18 +12,25 @@ import {
   type NewUser,
   type Reader,
   type UserRow,
-  updateLanguage,
   updatePassword,
   updatePasswordByLink,
   updateReset,
   updateRole,
-  updateSummary,
   updateView,
 } from '../store/users/user.ts';
 import type { Caller } from './caller.ts';
 import { wrongAt } from './problem.ts';
 
 /** Users: who may sign in, and with which role. */
+
+/** Sessions end, all of a user by default, and get another token once the user gave a code: the old one is void. */
+export {
+  deleteSession as signOut,
+  deleteSessionsOf as endSessions,
+  updateSession as raiseSession,
+} from '../store/users/session.ts';
+/** The language of pages and e-mails, and whether a person gets the summaries of months. */
+export { updateLanguage as changeLanguage, updateSummary as chooseSummary } from '../store/users/user.ts';
 
 /** Views that one person keeps at most. */
 export const MOST_VIEWS = 30;
@@ -123,29 +122,4 @@ export async function resetPassword(sql: Sql, token: string, hash: string): Prom
 export async function beginSession(sql: Sql, session: NewSession, former: Buffer | null): Promise<void> {
   if (former !== null) await deleteSession(sql, former);
   await insertSession(sql, session);
-}
-
-/** Gives a session another token once its user gave a code: the old one is void. @param digest of the new token */
-export function raiseSession(sql: Sql, former: Buffer, digest: Buffer): Promise<void> {
-  return updateSession(sql, former, digest);
-}
-
-/** Ends the session of a token. */
-export function signOut(sql: Sql, digest: Buffer): Promise<void> {
-  return deleteSession(sql, digest);
-}
-
-/** Ends sessions of a user, all by default; one that has ended already is no mistake. */
-export function endSessions(sql: Sql, user: string, which?: EndingSessions): Promise<void> {
-  return deleteSessionsOf(sql, user, which);
-}
-
-/** The language in which a user reads pages and e-mails. */
-export function changeLanguage(sql: Sql, user: string, language: Language): Promise<void> {
-  return updateLanguage(sql, user, language);
-}
-
-/** Whether a person gets the summaries of the company's months by e-mail. */
-export function chooseSummary(sql: Sql, user: string, wants: boolean): Promise<void> {
-  return updateSummary(sql, user, wants);
 }

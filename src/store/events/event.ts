@@ -216,7 +216,13 @@ async function withSummary(sql: Sql, delivery: Delivery): Promise<Delivery> {
   return { ...delivery, event: { ...event, ...summary } };
 }
 
-/** As `mailStatements`: to the company's owners, but those who want no summaries, and to its administrators who want them. */
+/**
+ * Has the statements of a closed month sent by e-mail, to each person once: owners, but those who want no summaries, and
+ * administrators who want them.
+ * @param month its first day
+ * @param company null: of all companies
+ * @returns how many e-mails are new
+ */
 export async function insertSummaries(sql: Sql, month: string, company: string | null): Promise<number> {
   const { count } = await sql`
     insert into event_deliveries (event_id, channel, recipient)
