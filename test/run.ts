@@ -9,7 +9,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { changedFiles, reachedBy } from './support/changed.ts';
-import { spentBy, spentIn } from './support/cpu.ts';
+import { spentBelow } from './support/cpu.ts';
 
 /**
  * Runs test files, some of a folder in one process: those named in the arguments, those below test/ROOM for --room=ROOM,
@@ -32,11 +32,11 @@ const BOTH_WAYS = /\btest\/(spec|edge|sdk)\//;
 /** Where a change may behave in one of the two ways alone. */
 const FAST_PATH =
   /^(src\/(http|upstream|runtime|gateway|sse|workers)\/|test\/(spec|edge|sdk|support)\/|package-lock\.json)/;
-/** Where a change may be seen on a page, or change how pages are tested. */
-const PAGES = /^(src\/(admin|domain)\/|test\/(admin|support)\/|test\/run\.ts|package-lock\.json)/;
+/** Where a change may be what axe-core judges, or change how it does. */
+const PAGES = /^(src\/admin\/|test\/admin\/(browser|accessible)|package-lock\.json)/;
 /** What V8 compiled is kept for the next file and process: without it each spends 0.3 to 0.5 s of CPU on that. */
 const COMPILE_CACHE = fileURLToPath(new URL('../.tap/compile-cache', import.meta.url));
-const BEFORE = new URL('support/no-async-hooks.ts', import.meta.url).href;
+const BEFORE = new URL('support/before.ts', import.meta.url).href;
 const JOBS = 6; // at once; on two cores: a process computes for a third of its time and waits for the rest
 /** Most that run beside these while cores are idle: the six may all be waiting for a timeout or for a database. */
 const MORE_JOBS = 6;
@@ -45,8 +45,8 @@ const IDLE_SHARE = 0.25; // of all cores, from which on one more process is star
 /** Seconds that each run took when all were run last: the longest go first, so that none runs on alone at the end. */
 const TIMES = fileURLToPath(new URL('../.tap/times.json', import.meta.url));
 const UNKNOWN_S = 8; // the first time
-/** Seconds of files that share a process, one after the other: the start of one, and loading what is tried, costs 0.2 to 0.7 s of CPU. */
-const GROUP_S = 40;
+/** Seconds of files that share a process, one after the other: the start of one, and loading what is tried, costs 0.2 to 0.7 s of CPU, with a browser and an office 2 s. */
+const GROUP_S = 80;
 const TOGETHER = fileURLToPath(new URL('support/together.ts', import.meta.url));
 /** Files that have a process each: they are the longest, start processes themselves or look at their own. */
 const ALONE = /^test\/(?:faults|fleet)\/|^test\/[^/]+$|\/pages-process\.test/;
@@ -76,7 +76,7 @@ const reached = values.changed && changed !== null ? reachedBy(changed, found) :
 const files = positionals.length > 0 ? positionals : reached;
 const bothWays = values.all === true || FAULTS !== undefined || touches(FAST_PATH);
 const pagesUnchanged = values.all !== true && positionals.length === 0 && !touches(PAGES);
-/** CPU seconds of each run, with those of the processes that it started and waited for; empty where the system does not tell. */
+/** CPU seconds of each run, with those of the processes that it started; empty where the system does not tell. */
 const cpu: Record<string, number> = {};
 const groups = together(files.flatMap(ways));
 const totals = { pass: 0, fail: 0, skip: 0, todo: 0 };
@@ -189,8 +189,6 @@ async function runGroup(group: readonly Run[]): Promise<void> {
     if (line.startsWith('# Subtest: ')) lines = [];
     lines.push(line);
     counted = /^# \{ (total: .*) \}$/.exec(line)?.[1] ?? counted;
-    if (line.startsWith('# unseen: ')) addRest(group, Number(line.slice(10)));
-    if (line.startsWith('# stat: ')) addRest(group, spentIn(line).seconds - spent);
     const [run] = waiting;
     if (run === undefined || !/^(not )?ok \d/.test(line) || !line.includes(` - ${run.file}`)) continue;
     waiting.shift();
@@ -199,11 +197,12 @@ async function runGroup(group: readonly Run[]): Promise<void> {
     const seconds = (performance.now() - began) / 1000;
     began = performance.now();
     times[name] = seconds;
-    const total = spentBy(child.pid)?.seconds;
-    if (total !== undefined) cpu[name] = total - spent;
-    spent = total ?? spent;
+    const total = spentBelow(child.pid as number);
+    if (total > spent) cpu[name] = total - spent;
+    spent = total;
     const good = line.startsWith('ok');
-    console.log(`${good ? 'ok    ' : 'FAILED'} ${name} (${seconds.toFixed(1)} s)`);
+    const ofCpu = name in cpu ? `, ${cpu[name]?.toFixed(1)} s of CPU` : '';
+    console.log(`${good ? 'ok    ' : 'FAILED'} ${name} (${seconds.toFixed(1)} s${ofCpu})`);
     if (!good) console.log(failures(lines).join('\n'));
   }
   const [code, signal] = await exit;
@@ -219,14 +218,6 @@ async function runGroup(group: readonly Run[]): Promise<void> {
     console.log([...failures(lines), `ended with ${signal ?? `exit code ${code}`}`].join('\n'));
   }
   if (waiting.length > 0) await runGroup(waiting); // what ended the process was none of theirs
-}
-
-/** What a process waited for at its end alone, such as a browser, is of all its files: none of them is dearer for it. */
-function addRest(group: readonly Run[], seconds: number): void {
-  if (seconds < 0.1) return;
-  const [room] = (group[0] as Run).file.split('/').slice(1, -1);
-  const name = `${room === undefined ? 'test' : `test/${room}`}/, browsers and the like`;
-  cpu[name] = (cpu[name] ?? 0) + seconds;
 }
 
 /** Without the Postgres that all share. */

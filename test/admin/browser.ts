@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync, writeSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -15,7 +15,6 @@ import {
 } from 'playwright-core';
 import type { Test } from 'tap';
 import { atEnd } from '../support/at-end.ts';
-import { spentByGrandchildren } from '../support/cpu.ts';
 import { HAS_MEMORY_DIR } from '../support/postgres.ts';
 import { until } from '../support/until.ts';
 import { PASSWORD, Person } from './people.ts';
@@ -61,7 +60,6 @@ async function launchBrowser(t: Test): Promise<Browser> {
       });
   const browser = (await until(launch, 'the browser is unpacked')) as Browser;
   atEnd(t, () => {
-    if (process.platform === 'linux') writeSync(1, `# unseen: ${spentByGrandchildren(process.pid, 'chromium')}\n`);
     rmSync(join(tmpdir(), `tollgate-fonts-${process.pid}`), { recursive: true, force: true });
     return browser.close();
   });

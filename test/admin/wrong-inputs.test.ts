@@ -1,7 +1,7 @@
 import t from 'tap';
 import { ALL } from './browser.ts';
 import { paint, paintOthers } from './paint.ts';
-import { type Page, type Person, signedIn, startOffice } from './people.ts';
+import { inTurn, type Page, type Person, startOffice } from './people.ts';
 
 /** Every field of every form that pages link to, with wrong inputs: none is an error of the program, and nothing typed is lost. */
 
@@ -48,8 +48,8 @@ interface FormOnPage {
 
 for (const role of ['operator', 'owner'] as const) {
   t.test(`forms of an ${role}`, async (t) => {
-    const person = await signedIn(office, role);
-    const forms = await formsOf(person, role === 'operator' ? ['/', `/companies/${company}`] : ['/']);
+    const next = await inTurn(office, role);
+    const forms = await formsOf(next, role === 'operator' ? ['/', `/companies/${company}`] : ['/']);
     t.ok(forms.length > 10, `${forms.length} forms`);
     let sent = 0;
     let turn = 0;
@@ -58,7 +58,7 @@ for (const role of ['operator', 'owner'] as const) {
         for (const [at, wrong] of WRONG.entries()) {
           if ((at + turn) % EVERY !== 0) continue;
           sent++;
-          const answer = await person.post(action, { ...fields, [name]: wrong });
+          const answer = await next().post(action, { ...fields, [name]: wrong });
           const label = `${name} of ${action.replaceAll(UUID, ':id')} is ${JSON.stringify(wrong.slice(0, 40))}`;
           if (answer.status >= 500) t.fail(`${label}: ${answer.status}`);
           else if (answer.status === 422 && !holds(answer, wrong))
@@ -78,7 +78,7 @@ function holds({ text }: Page, typed: string): boolean {
 }
 
 /** The forms of the pages that are reached by links, each page of a kind once. */
-async function formsOf(person: Person, from: readonly string[]): Promise<FormOnPage[]> {
+async function formsOf(next: () => Person, from: readonly string[]): Promise<FormOnPage[]> {
   const kindOf = (path: string) => path.replaceAll(UUID, ':id').replace(/\?.*/, '');
   const seen = new Set<string>();
   const forms = new Map<string, FormOnPage>();
@@ -86,7 +86,7 @@ async function formsOf(person: Person, from: readonly string[]): Promise<FormOnP
   for (const path of queue) {
     if (seen.has(kindOf(path)) || /\.(csv|json|tar\.gz)|sign-out/.test(path)) continue;
     seen.add(kindOf(path));
-    const answer = await person.get(path);
+    const answer = await next().get(path);
     const location = answer.headers.get('location');
     if (location !== null) queue.push(location);
     if (answer.status !== 200) continue;
@@ -110,7 +110,7 @@ function fieldsIn(form: string): Pick<FormOnPage, 'fields' | 'typed'> {
     const attribute = (name: string) => new RegExp(` ${name}="([^"]*)"`).exec(tag)?.[1];
     const name = attribute('name');
     const type = attribute('type') ?? 'text';
-    if (name === undefined || type === 'file' || type === 'password') continue;
+    if (name === undefined || name === 'csrf' || type === 'file' || type === 'password') continue;
     const isBox = type === 'checkbox' || type === 'radio';
     if (!isBox || / checked/.test(tag)) fields[name] = unescaped(attribute('value') ?? inside);
     if (!isBox && type !== 'hidden' && kind !== 'select' && !/ (readonly|disabled)/.test(tag)) typed.push(name);

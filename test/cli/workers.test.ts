@@ -1,4 +1,4 @@
-import { execFileSync, spawn, spawnSync } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { connect as connectTcp, type Socket } from 'node:net';
 import { join } from 'node:path';
@@ -7,6 +7,7 @@ import { connect, type TLSSocket } from 'node:tls';
 import t, { type Test } from 'tap';
 import { Person } from '../admin/people.ts';
 import { faultWorld } from '../faults/world.ts';
+import { makeCertificate, NO_OPENSSL } from '../support/certificate.ts';
 import { newFolder } from '../support/child.ts';
 import { WAYS } from '../support/gateway.ts';
 import { testDatabase } from '../support/postgres.ts';
@@ -158,25 +159,10 @@ t.test('a stop with a delay still takes connections, and clients of calls that i
   t.equal(await gateway.exited, 0);
 });
 
-const noOpenssl = spawnSync('openssl', ['version']).status !== 0 && 'no openssl to make a certificate';
 for (const FAST_HTTP of WAYS) {
   const name = `workers speak TLS, and each resumes the sessions of the other, FAST_HTTP=${FAST_HTTP}`;
-  t.test(name, { skip: noOpenssl }, async (t) => {
-    const folder = newFolder(t);
-    const [cert, key] = [join(folder, 'cert.pem'), join(folder, 'key.pem')];
-    const made = [
-      '-x509',
-      '-newkey',
-      'ec',
-      '-pkeyopt',
-      'ec_paramgen_curve:P-256',
-      '-nodes',
-      '-days',
-      '2',
-      '-subj',
-      '/CN=here',
-    ];
-    execFileSync('openssl', ['req', ...made, '-out', cert, '-keyout', key], { stdio: 'ignore' });
+  t.test(name, { skip: NO_OPENSSL }, async (t) => {
+    const { cert, key } = makeCertificate(newFolder(t));
     process.env.NODE_TLS_REJECT_UNAUTHORIZED = '0'; // of the admin listener
     const gateway = await serve(t, { TLS_CERT: cert, TLS_KEY: key, FAST_HTTP });
     const { port } = new URL(gateway.base_url);

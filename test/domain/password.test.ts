@@ -2,6 +2,8 @@ import { scryptSync } from 'node:crypto';
 import t from 'tap';
 import { hashPassword, readPassword, verifyPassword } from '../../src/domain/password.ts';
 
+process.env.SLOW_HASHES = '1';
+
 t.test('a hash describes itself and verifies its password, with letters composed or decomposed', async (t) => {
   const [composed, decomposed] = ['p\u00e4sswort-123', 'pa\u0308sswort-123'];
   const stored = await hashPassword(composed);
@@ -11,6 +13,9 @@ t.test('a hash describes itself and verifies its password, with letters composed
   const other = await hashPassword(decomposed);
   t.equal(await verifyPassword(composed, other), true);
   t.not(other, stored, 'every hash has its own salt');
+  const [salt = '', key] = stored.split('$').slice(-2);
+  const again = scryptSync(composed, Buffer.from(salt, 'base64'), 32, { N: 2 ** 17, r: 8, p: 1, maxmem: 2 ** 28 });
+  t.equal(again.toString('base64').replace('=', ''), key, 'it costs what it says');
 });
 
 t.test('hashes of another cost verify their password and no other: the cost may rise later', async (t) => {

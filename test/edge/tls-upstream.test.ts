@@ -1,9 +1,9 @@
-import { execFileSync, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { type AddressInfo, connect } from 'node:net';
 import { createServer, setDefaultCACertificates, type TLSSocket } from 'node:tls';
 import t, { type Test } from 'tap';
+import { makeCertificate, NO_OPENSSL } from '../support/certificate.ts';
 import { chunksOf, dataOf, open } from '../support/client.ts';
 import { until } from '../support/until.ts';
 import { demoUpstream, type TestUpstream } from '../support/upstream.ts';
@@ -21,16 +21,12 @@ interface TlsWay {
 
 /** TLS in front of an upstream, with a certificate that nobody else trusts. */
 async function tlsBefore(t: Test, { url }: TestUpstream): Promise<TlsWay> {
-  const folder = t.testdir();
-  const names = ['-subj', '/CN=localhost', '-addext', 'subjectAltName=DNS:localhost'];
-  const files = ['-keyout', `${folder}/key.pem`, '-out', `${folder}/cert.pem`];
-  const options = ['-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-days', '2'];
-  execFileSync('openssl', ['req', ...options, ...files, ...names], { stdio: 'ignore' });
-  const cert = readFileSync(`${folder}/cert.pem`, 'utf8');
+  const made = makeCertificate(t.testdir());
+  const cert = readFileSync(made.cert, 'utf8');
   const { hostname, port } = new URL(url);
   const open = new Set<TLSSocket>();
   const versions: string[] = [];
-  const server = createServer({ key: readFileSync(`${folder}/key.pem`), cert }, (client) => {
+  const server = createServer({ key: readFileSync(made.key), cert }, (client) => {
     open.add(client);
     versions.push(client.getProtocol() ?? '');
     const plain = connect(Number(port), hostname);
@@ -52,9 +48,7 @@ async function tlsBefore(t: Test, { url }: TestUpstream): Promise<TlsWay> {
   return { url: `https://localhost:${(server.address() as AddressInfo).port}/v1`, cert, open, versions };
 }
 
-const skip = spawnSync('openssl', ['version']).status !== 0 && 'no openssl to make a certificate';
-
-t.test('an upstream over TLS', { skip }, async (t) => {
+t.test('an upstream over TLS', { skip: NO_OPENSSL }, async (t) => {
   const demo = await demoUpstream(t);
   const way = await tlsBefore(t, demo);
   const stranger = await startWorld(t, {}, { ...demo, url: way.url });

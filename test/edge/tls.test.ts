@@ -9,7 +9,8 @@ import { connect } from 'node:tls';
 import t from 'tap';
 import { TlsFiles } from '../../src/runtime/tls-files.ts';
 import { cheapHash, PASSWORD, Person } from '../admin/people.ts';
-import { has, newFolder } from '../support/child.ts';
+import { makeCertificate, NO_OPENSSL } from '../support/certificate.ts';
+import { newFolder } from '../support/child.ts';
 import { ask } from '../support/client.ts';
 import { startCollector } from '../support/collector.ts';
 import { startGateway } from '../support/gateway.ts';
@@ -17,7 +18,6 @@ import { until } from '../support/until.ts';
 import { scriptedUpstream } from '../support/upstream.ts';
 
 process.env.NODE_TLS_REJECT_UNAUTHORIZED = '0'; // the certificates are made here
-const skip = has('openssl', 'version') ? false : 'no openssl to make a certificate';
 const upstream = await scriptedUpstream(t);
 const answerAtOnce = (res: ServerResponse): void => {
   res.writeHead(200, { 'content-type': 'text/event-stream' });
@@ -26,25 +26,6 @@ const answerAtOnce = (res: ServerResponse): void => {
   );
 };
 upstream.answer(answerAtOnce);
-
-/** A certificate of its own for a name. */
-function makeCertificate(folder: string, name: string): { cert: string; key: string } {
-  const [cert, key] = [join(folder, `${name}.pem`), join(folder, `${name}.key`)];
-  const subject = [
-    '-subj',
-    `/CN=${name}`,
-    '-days',
-    '2',
-    '-nodes',
-    '-x509',
-    '-newkey',
-    'ec',
-    '-pkeyopt',
-    'ec_paramgen_curve:P-256',
-  ];
-  execFileSync('openssl', ['req', ...subject, '-out', cert, '-keyout', key], { stdio: 'ignore' });
-  return { cert, key };
-}
 
 async function serve() {
   const folder = newFolder(t);
@@ -79,9 +60,9 @@ function chat(url: string, key: string, agent: Agent): Promise<{ status: number;
   });
 }
 
-const served = skip ? null : await serve();
+const served = NO_OPENSSL ? null : await serve();
 
-t.test('the API speaks TLS 1.2 and newer, on connections that are used again', { skip }, async (t) => {
+t.test('the API speaks TLS 1.2 and newer, on connections that are used again', { skip: NO_OPENSSL }, async (t) => {
   const { gateway, collector, apiKey } = served as Served;
   t.match(gateway.url, /^https:/);
   const agent = new Agent({ rejectUnauthorized: false, keepAlive: true, maxSockets: 1 });
@@ -110,7 +91,7 @@ t.test('the API speaks TLS 1.2 and newer, on connections that are used again', {
 
 t.test(
   'a client that closes its sending side is answered over TLS, one that leaves is noticed',
-  { skip },
+  { skip: NO_OPENSSL },
   async (t) => {
     const { gateway, apiKey } = served as Served;
     const { hostname, port } = new URL(gateway.url);
@@ -144,7 +125,7 @@ t.test(
   },
 );
 
-t.test('a new certificate is used without a restart, a broken one is not', { skip }, async (t) => {
+t.test('a new certificate is used without a restart, a broken one is not', { skip: NO_OPENSSL }, async (t) => {
   const { gateway, apiKey, folder, cert, key } = served as Served;
   const fresh = (): Agent => new Agent({ rejectUnauthorized: false });
   t.equal((await chat(gateway.url, apiKey, fresh())).name, 'first');
@@ -165,7 +146,7 @@ t.test('a new certificate is used without a restart, a broken one is not', { ski
   files.close();
 });
 
-t.test('a named pipe in place of a certificate is told of, and stops no request', { skip }, async (t) => {
+t.test('a named pipe in place of a certificate is told of, and stops no request', { skip: NO_OPENSSL }, async (t) => {
   const folder = newFolder(t);
   const { cert, key } = makeCertificate(folder, 'piped');
   const gateway = await startGateway(t, upstream.url, { TLS_CERT: cert, TLS_KEY: key });
@@ -204,7 +185,7 @@ t.test('a named pipe in place of a certificate is told of, and stops no request'
   await until(name, 'the new certificate', (name) => name === 'second');
 });
 
-t.test('a start refuses what is no regular file', { skip }, async (t) => {
+t.test('a start refuses what is no regular file', { skip: NO_OPENSSL }, async (t) => {
   const { cert, key } = makeCertificate(newFolder(t), 'no');
   const pipe = `${cert}.pipe`;
   execFileSync('mkfifo', [pipe]);
@@ -216,7 +197,7 @@ t.test('a start refuses what is no regular file', { skip }, async (t) => {
   await t.rejects(start({ TLS_KEY: '/dev/zero' }), { message: /"\/dev\/zero" cannot be read: it is a device/ });
 });
 
-t.test('a certificate that ends soon, or has ended, is told of once', { skip }, async (t) => {
+t.test('a certificate that ends soon, or has ended, is told of once', { skip: NO_OPENSSL }, async (t) => {
   const folder = newFolder(t);
   const { cert, key } = makeCertificate(folder, 'ending');
   const told: boolean[] = [];
@@ -235,7 +216,7 @@ t.test('a certificate that ends soon, or has ended, is told of once', { skip }, 
   t.same(told, [false, true, false], 'a new one is looked at anew');
 });
 
-t.test('a gateway that starts with a certificate that has ended says so', { skip }, async (t) => {
+t.test('a gateway that starts with a certificate that has ended says so', { skip: NO_OPENSSL }, async (t) => {
   const { cert: fresh, key } = makeCertificate(newFolder(t), 'over');
   const cert = `${fresh}.over`;
   execFileSync('openssl', ['x509', '-in', fresh, '-signkey', key, '-days', '0', '-out', cert], { stdio: 'ignore' });
@@ -243,40 +224,44 @@ t.test('a gateway that starts with a certificate that has ended says so', { skip
   t.ok(gateway.logged.some((line) => JSON.parse(line).level === 50 && line.includes('TLS_CERT has ended')));
 });
 
-t.test('handshakes that nobody goes on with are given up, the oldest of those who begin most', { skip }, async (t) => {
-  const { gateway, apiKey } = served as Served;
-  const closed: number[] = [];
-  const open = (url: string, n: number, localAddress: string): Socket => {
-    const socket = connectTcp({ host: '127.0.0.1', port: Number(new URL(url).port), localAddress });
-    t.teardown(() => socket.destroy());
-    return socket.on('error', () => {}).on('close', () => closed.push(n));
-  };
-  const slow = open(gateway.url, -1, '127.0.0.1');
-  await once(slow, 'connect');
-  for (let n = 0; n < 1020; n++) open(gateway.url, n, '127.0.0.2').resume();
-  await until(() => closed.length >= 21, 'more than 1000 are too many');
-  const given = closed.slice(0, 21).sort((a, b) => a - b);
-  t.same(
-    given,
-    Array.from({ length: 21 }, (_, n) => n),
-  );
-  const agent = new Agent({ rejectUnauthorized: false });
-  agent.createConnection = () => connect({ socket: slow, rejectUnauthorized: false });
-  t.equal((await chat(gateway.url, apiKey, agent)).status, 200, 'the handshake of somebody else goes on');
+t.test(
+  'handshakes that nobody goes on with are given up, the oldest of those who begin most',
+  { skip: NO_OPENSSL },
+  async (t) => {
+    const { gateway, apiKey } = served as Served;
+    const closed: number[] = [];
+    const open = (url: string, n: number, localAddress: string): Socket => {
+      const socket = connectTcp({ host: '127.0.0.1', port: Number(new URL(url).port), localAddress });
+      t.teardown(() => socket.destroy());
+      return socket.on('error', () => {}).on('close', () => closed.push(n));
+    };
+    const slow = open(gateway.url, -1, '127.0.0.1');
+    await once(slow, 'connect');
+    for (let n = 0; n < 1020; n++) open(gateway.url, n, '127.0.0.2').resume();
+    await until(() => closed.length >= 21, 'more than 1000 are too many');
+    const given = closed.slice(0, 21).sort((a, b) => a - b);
+    t.same(
+      given,
+      Array.from({ length: 21 }, (_, n) => n),
+    );
+    const agent = new Agent({ rejectUnauthorized: false });
+    agent.createConnection = () => connect({ socket: slow, rejectUnauthorized: false });
+    t.equal((await chat(gateway.url, apiKey, agent)).status, 200, 'the handshake of somebody else goes on');
 
-  const { cert, key } = makeCertificate(newFolder(t), 'hasty');
-  const hasty = await startGateway(t, upstream.url, { TLS_CERT: cert, TLS_KEY: key, HEADER_SECONDS: '1' });
-  open(hasty.url, -2, '127.0.0.1').resume();
-  await until(() => closed.includes(-2), 'each has the time of HEADER_SECONDS');
-});
+    const { cert, key } = makeCertificate(newFolder(t), 'hasty');
+    const hasty = await startGateway(t, upstream.url, { TLS_CERT: cert, TLS_KEY: key, HEADER_SECONDS: '1' });
+    open(hasty.url, -2, '127.0.0.1').resume();
+    await until(() => closed.includes(-2), 'each has the time of HEADER_SECONDS');
+  },
+);
 
-t.test('the admin listener speaks TLS too, health as well as pages', { skip }, async (t) => {
+t.test('the admin listener speaks TLS too, health as well as pages', { skip: NO_OPENSSL }, async (t) => {
   const { gateway } = served as Served;
   t.match(gateway.adminUrl, /^https:/);
   for (const path of ['/livez', '/sign-in']) t.equal((await fetch(gateway.adminUrl + path)).status, 200, path);
 });
 
-t.test('an assistant runs over TLS, in the API and in the trial of the pages', { skip }, async (t) => {
+t.test('an assistant runs over TLS, in the API and in the trial of the pages', { skip: NO_OPENSSL }, async (t) => {
   const { gateway } = served as Served;
   const company = await gateway.company();
   const key = await gateway.key(company);
@@ -309,7 +294,7 @@ t.test('an assistant runs over TLS, in the API and in the trial of the pages', {
   t.equal((await gateway.ledger(company, 2)).length, 2, 'both runs are booked');
 });
 
-t.test('files that cannot be used stop the start, and say which', { skip }, async (t) => {
+t.test('files that cannot be used stop the start, and say which', { skip: NO_OPENSSL }, async (t) => {
   const { cert } = makeCertificate(newFolder(t), 'alone');
   await t.rejects(
     startGateway(t, upstream.url, { TLS_CERT: cert, TLS_KEY: '/no/such/file' }),

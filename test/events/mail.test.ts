@@ -1,4 +1,3 @@
-import { execFileSync, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
@@ -7,12 +6,12 @@ import { setDefaultCACertificates } from 'node:tls';
 import { SMTPServer, type SMTPServerOptions } from 'smtp-server';
 import t, { type Test } from 'tap';
 import { mailer } from '../../src/events/mail.ts';
+import { makeCertificate, NO_OPENSSL } from '../support/certificate.ts';
 
 /** How an e-mail reaches its server: RFC 8314, section 3. */
 
 const USER = 'tollgate:pa%3Ass@';
 const MAIL = { to: 'own@acme.example', subject: 'Invitation', text: 'https://gate.example/invitation#secret-link' };
-const skip = spawnSync('openssl', ['version']).status !== 0 && 'no openssl to make a certificate';
 
 /** A server, and what a listener before it reads: the bytes that an e-mail sends over the network. */
 async function serve(t: Test, options: SMTPServerOptions) {
@@ -49,14 +48,10 @@ async function serve(t: Test, options: SMTPServerOptions) {
 
 const PLAIN = { disabledCommands: ['STARTTLS'] };
 
-t.test('a password, or a message to another machine, is sent by TLS alone', { skip }, async (t) => {
-  const files = ['-keyout', `${t.testdir()}/key.pem`, '-out', `${t.testdirName}/cert.pem`];
-  const names = ['-subj', '/CN=localhost', '-addext', 'subjectAltName=DNS:localhost'];
-  const options = ['-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-days', '2'];
-  execFileSync('openssl', ['req', ...options, ...files, ...names], { stdio: 'ignore' });
-  const [key, cert] = ['key', 'cert'].map((name) => readFileSync(`${t.testdirName}/${name}.pem`, 'utf8'));
-  setDefaultCACertificates([cert as string]);
-  const own = { key: key as string, cert: cert as string };
+t.test('a password, or a message to another machine, is sent by TLS alone', { skip: NO_OPENSSL }, async (t) => {
+  const made = makeCertificate(t.testdir());
+  const own = { key: readFileSync(made.key, 'utf8'), cert: readFileSync(made.cert, 'utf8') };
+  setDefaultCACertificates([own.cert]);
   const cases = [
     { name: 'STARTTLS', options: own, url: `smtp://${USER}localhost`, arrives: true },
     {

@@ -19,7 +19,7 @@ export interface GatewayProcess {
 
 /** FAULTS_MAIN names the program of another version, to be compared with this one. */
 export const MAIN = process.env.FAULTS_MAIN ?? fileURLToPath(new URL('../../src/main.ts', import.meta.url));
-const START_MS = 30_000;
+const START_MS = 120_000; // as `until`: longer than it takes on a busy machine
 
 /**
  * Starts `tollgate serve`; resolves once it listens, rejects with its last words when it does not.

@@ -20,6 +20,9 @@ export function changedFiles(): string[] | null {
   }
 }
 
+/** What any change may break: imports, names, tables in documents, the package. */
+const WHOLE_TREE = /^test\/(docs|floors|house|package|readme)\.test\.ts$/;
+
 /**
  * The tests that a change reaches: those of the rooms of changed files, those that import a changed file, by themselves
  * or by what tests share, and those of the whole tree.
@@ -29,10 +32,10 @@ export function reachedBy(changed: readonly string[], tests: readonly string[]):
   const rooms = new Set(
     changed.map((name) => (name.startsWith('sql/') ? 'test/store/schema' : dirname(name).replace(/^src\b/, 'test'))),
   );
-  return tests.filter((test) => {
-    const room = dirname(test);
-    return room === 'test' || rooms.has(room) || importsOf(test).some((name) => changed.includes(name));
-  });
+  return tests.filter(
+    (test) =>
+      WHOLE_TREE.test(test) || rooms.has(dirname(test)) || importsOf(test).some((name) => changed.includes(name)),
+  );
 }
 
 /** What a test imports, and what files of tests that it imports do. */

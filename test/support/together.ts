@@ -2,7 +2,6 @@
  * Runs the files of TEST_FILES one after the other in this process (run.ts). What a file imports as tap is a subtest,
  * so its tests, its timeout and what it gives `teardown` are its own, and so is its environment.
  */
-import { readFileSync, writeSync } from 'node:fs';
 import { registerHooks } from 'node:module';
 import { pathToFileURL } from 'node:url';
 import t, { type Test } from 'tap';
@@ -27,13 +26,6 @@ registerHooks({
     const source = `import { subtestOf } from ${JSON.stringify(import.meta.url)};\nexport default subtestOf(${of});`;
     return { format: 'module', source, shortCircuit: true };
   },
-});
-
-// by now it has waited for whatever it started, such as a browser
-process.on('exit', () => {
-  try {
-    writeSync(1, `# stat: ${readFileSync('/proc/self/stat', 'utf8')}`);
-  } catch {} // this system does not tell
 });
 
 t.setTimeout(0);

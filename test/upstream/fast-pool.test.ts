@@ -1,4 +1,3 @@
-import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { createServer as createHttpsServer } from 'node:https';
@@ -13,7 +12,7 @@ import type { FastConnection } from '../../src/upstream/fast-connection.ts';
 import { FastPool } from '../../src/upstream/fast-pool.ts';
 import { RestOfRequest } from '../../src/upstream/request-writer.ts';
 import { Stopped, type UpstreamOptions } from '../../src/upstream/upstream.ts';
-import { has } from '../support/child.ts';
+import { makeCertificate, NO_OPENSSL } from '../support/certificate.ts';
 import { until } from '../support/until.ts';
 import { Call, post, send, serve as serveWith } from './calls.ts';
 
@@ -253,29 +252,10 @@ t.test('when the gateway stops, whoever waits is told so', async (t) => {
   t.ok((await call.ended.catch((error: unknown) => error)) instanceof Stopped);
 });
 
-t.test('over TLS', { skip: !has('openssl', 'version') && 'no openssl to make a certificate' }, async (t) => {
-  const dir = t.testdir();
-  const files = ['-keyout', `${dir}/key.pem`, '-out', `${dir}/cert.pem`];
-  execFileSync(
-    'openssl',
-    [
-      'req',
-      '-x509',
-      '-newkey',
-      'ec',
-      '-pkeyopt',
-      'ec_paramgen_curve:P-256',
-      '-nodes',
-      ...files,
-      '-days',
-      '2',
-      '-subj',
-      '/CN=localhost',
-    ].concat(['-addext', 'subjectAltName=DNS:localhost']),
-    { stdio: 'ignore' },
-  );
-  const cert = readFileSync(`${dir}/cert.pem`, 'utf8');
-  const server = createHttpsServer({ key: readFileSync(`${dir}/key.pem`), cert }, async (req, res) => {
+t.test('over TLS', { skip: NO_OPENSSL }, async (t) => {
+  const made = makeCertificate(t.testdir());
+  const cert = readFileSync(made.cert, 'utf8');
+  const server = createHttpsServer({ key: readFileSync(made.key), cert }, async (req, res) => {
     let size = 0;
     for await (const chunk of req) size += chunk.length;
     res.end(`${size} ${'z'.repeat(100_000)}`);

@@ -1,4 +1,4 @@
-import { execFileSync, spawnSync } from 'node:child_process';
+import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -8,21 +8,17 @@ import { TLSSocket, type TLSSocketOptions } from 'node:tls';
 import t from 'tap';
 import { parseDatabaseUrl, type Target } from '../../../src/store/connection/address.ts';
 import { openDatabase } from '../../../src/store/connection/pool.ts';
+import { makeCertificate, NO_OPENSSL } from '../../support/certificate.ts';
 import { testDatabase } from '../../support/postgres.ts';
 import { startProxy } from '../../support/proxy.ts';
 
 const MS = 10_000;
 const { url } = await testDatabase(t);
 const plain = (await startProxy(t, url)).url;
-const skip = spawnSync('openssl', ['version']).status !== 0 && 'no openssl to make a certificate';
 
 /** Speaks TLS in front of the database, with a certificate for 127.0.0.1. @param more options of the server's side */
 async function startTls(more: (cert: Buffer) => TLSSocketOptions = () => ({}), isDirect = false) {
-  const folder = t.testdir();
-  const [cert, key] = [join(folder, 'cert.pem'), join(folder, 'key.pem')];
-  const made = ['-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-days', '2'];
-  const names = ['-subj', '/CN=postgres', '-addext', 'subjectAltName=IP:127.0.0.1'];
-  execFileSync('openssl', ['req', ...made, ...names, '-out', cert, '-keyout', key], { stdio: 'ignore' });
+  const { cert, key } = makeCertificate(t.testdir(), 'postgres', 'IP:127.0.0.1');
   const pem = readFileSync(cert);
   const secure = { isServer: true, cert: pem, key: readFileSync(key), ...more(pem) };
   const server = createServer((socket) => {
@@ -71,7 +67,7 @@ t.test('a server without TLS', async (t) => {
   t.equal(await answerOf(`${plain}?sslmode=require`), 'NO_TLS');
 });
 
-t.test('a server with TLS', { skip }, async (t) => {
+t.test('a server with TLS', { skip: NO_OPENSSL }, async (t) => {
   const { port, cert } = await startTls();
   const at = (host: string, query: string) => {
     const { pathname } = new URL(plain);
@@ -91,7 +87,7 @@ t.test('a server with TLS', { skip }, async (t) => {
   t.equal(await answerOf(at('127.0.0.1', 'sslmode=verify-full')), 'DEPTH_ZERO_SELF_SIGNED_CERT');
 });
 
-t.test('a server that asks for a certificate of the client', { skip }, async (t) => {
+t.test('a server that asks for a certificate of the client', { skip: NO_OPENSSL }, async (t) => {
   const { port, cert, key } = await startTls((pem) => ({ requestCert: true, rejectUnauthorized: true, ca: pem }));
   const at = (query: string) => `postgres://tollgate@127.0.0.1:${port}${new URL(plain).pathname}?${query}`;
   for (const mode of ['require', `verify-full&sslrootcert=${cert}`]) {
@@ -100,33 +96,37 @@ t.test('a server that asks for a certificate of the client', { skip }, async (t)
   t.not(await answerOf(at('sslmode=require')), BYTES, 'without');
 });
 
-t.test('how TLS begins, in which versions, and whether the server is told its name', { skip }, async (t) => {
-  const names: (string | undefined)[] = [];
-  const named = (): TLSSocketOptions => ({
-    maxVersion: 'TLSv1.2',
-    SNICallback: (name, done) => {
-      names.push(name);
-      done(null);
-    },
-  });
-  const { port } = await startTls(named);
-  const { port: direct, cert } = await startTls(() => ({ ALPNProtocols: ['postgresql'] }), true);
-  const at = (to: number, query: string) =>
-    `postgres://tollgate@localhost:${to}${new URL(plain).pathname}?hostaddr=127.0.0.1&${query}`;
-  t.equal(await answerOf(at(port, 'sslmode=require')), BYTES);
-  t.same(names.splice(0), ['localhost']);
-  t.equal(await answerOf(at(port, 'sslmode=require&sslsni=0')), BYTES);
-  t.same(names, []);
-  for (const mode of ['require', 'prefer']) {
-    t.equal(await answerOf(at(port, `sslmode=${mode}&ssl_min_protocol_version=TLSv1.2`)), BYTES);
-    t.match(await answerOf(at(port, `sslmode=${mode}&ssl_min_protocol_version=TLSv1.3`)), /^ERR_SSL/);
-  }
-  t.equal(await answerOf(at(direct, 'sslmode=require&sslnegotiation=direct')), BYTES);
-  const local = at(direct, `sslmode=verify-ca&sslnegotiation=direct&sslrootcert=${cert}`);
-  t.equal(await answerOf(local), BYTES, 'verified');
-});
+t.test(
+  'how TLS begins, in which versions, and whether the server is told its name',
+  { skip: NO_OPENSSL },
+  async (t) => {
+    const names: (string | undefined)[] = [];
+    const named = (): TLSSocketOptions => ({
+      maxVersion: 'TLSv1.2',
+      SNICallback: (name, done) => {
+        names.push(name);
+        done(null);
+      },
+    });
+    const { port } = await startTls(named);
+    const { port: direct, cert } = await startTls(() => ({ ALPNProtocols: ['postgresql'] }), true);
+    const at = (to: number, query: string) =>
+      `postgres://tollgate@localhost:${to}${new URL(plain).pathname}?hostaddr=127.0.0.1&${query}`;
+    t.equal(await answerOf(at(port, 'sslmode=require')), BYTES);
+    t.same(names.splice(0), ['localhost']);
+    t.equal(await answerOf(at(port, 'sslmode=require&sslsni=0')), BYTES);
+    t.same(names, []);
+    for (const mode of ['require', 'prefer']) {
+      t.equal(await answerOf(at(port, `sslmode=${mode}&ssl_min_protocol_version=TLSv1.2`)), BYTES);
+      t.match(await answerOf(at(port, `sslmode=${mode}&ssl_min_protocol_version=TLSv1.3`)), /^ERR_SSL/);
+    }
+    t.equal(await answerOf(at(direct, 'sslmode=require&sslnegotiation=direct')), BYTES);
+    const local = at(direct, `sslmode=verify-ca&sslnegotiation=direct&sslrootcert=${cert}`);
+    t.equal(await answerOf(local), BYTES, 'verified');
+  },
+);
 
-t.test('a revoked certificate, and a key with a passphrase', { skip }, async (t) => {
+t.test('a revoked certificate, and a key with a passphrase', { skip: NO_OPENSSL }, async (t) => {
   const folder = t.testdir({ 'index.txt': '', number: '01\n' });
   const { port, cert, key } = await startTls((pem) => ({ requestCert: true, rejectUnauthorized: true, ca: pem }));
   const openssl = (...args: string[]) => execFileSync('openssl', args, { cwd: folder, stdio: 'ignore' });
