@@ -1,5 +1,5 @@
 import { parseEur } from '../../domain/money.ts';
-import { addMonths, type DayRange, daysIn, wholeMonth } from '../../domain/reports/day-range.ts';
+import { addMonths, daysIn, wholeMonth } from '../../domain/reports/day-range.ts';
 import type { RequestDay } from '../../domain/reports/overview.ts';
 import {
   type AllChange,
@@ -8,24 +8,25 @@ import {
   readAllChange,
   readAllUsage,
 } from '../../store/usage/all-usage.ts';
+import type { Quality } from '../../store/usage/quality.ts';
 import { readRequestDays } from '../../store/usage/request-days.ts';
 import { ALL_GROUPS, readAllTable } from '../../store/usage/usage-table.ts';
-import { chart, chartTiles } from '../page/chart.ts';
+import { type Chart, chart, chartTiles } from '../page/chart.ts';
 import { type PageContext, type Route, read } from '../page/context.ts';
 import type { Form } from '../page/form.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
-import { companyLink, emptyText, exactSwitch, page, table } from '../page/layout.ts';
+import { companyLink, emptyText, exactSwitch, page } from '../page/layout.ts';
 import { readPickedCompany } from '../page/picker.ts';
-import { reasonCells } from '../page/reason.ts';
 import { firstTable, MAX_LINES } from '../usage/first-lines.ts';
 import { groupsDrawn, isTyped, toUsage, usageCard } from '../usage/usage.ts';
 import { usageBar } from '../usage/usage-bar.ts';
-import { sumCards } from '../usage/usage-cards.ts';
+import { answerCards, sumCards } from '../usage/usage-cards.ts';
 import { comparisonOf, modelTable, moversTable } from '../usage/usage-change.ts';
-import { type Drawn, drawnByGroups } from '../usage/usage-chart.ts';
+import { drawnByGroups, drawnByModel } from '../usage/usage-chart.ts';
 import { tableQuery, wholeGrid } from '../usage/usage-grid.ts';
 import { queryOf, rangeText, readUsageQuery, timesOf, today, type UsageQuery } from '../usage/usage-query.ts';
+import { reasonsTable, sumCells } from '../usage/usage-tables.ts';
 import { changeViews, savedViews } from '../usage/usage-views.ts';
 import { answeredChart, latencyChart, unansweredChart } from './overview-pictures.ts';
 
@@ -71,7 +72,7 @@ async function usagePage(c: PageContext, form: Form): Promise<Response> {
   const times = timesOf(c, query);
   const isPlain = times === null && and === null;
   const isShown = (group: string) => isPlain && as !== 'chart' && (by === null || by === group);
-  const hasRequests = isPlain && by === null && daysIn(range) <= MOST_DAYS;
+  const hasRequests = isPlain && by === null && filters.model === null && daysIn(range) <= MOST_DAYS;
   // costs alone are known by day
   const drawn = groupsDrawn(query, query.figure !== 'cost_eur');
   const [usage, days, change, table] = await Promise.all([
@@ -82,18 +83,20 @@ async function usagePage(c: PageContext, form: Form): Promise<Response> {
   ]);
   const when = rangeText(range, format);
   const months = Array.from({ length: MONTHS }, (_, back) => wholeMonth(addMonths(today(c), -back)).from);
-  const known = { model: usage.by_model.map(({ model }) => [model, model] as const) };
   const none = emptyText(
     html`No API calls ${when}. Choose other days above; <a href="/requests">Requests</a> shows each call as it ends.`,
   );
-  const stacked = table && drawn ? drawnByGroups(table, ...drawn, format) : drawnCosts(usage);
+  const models = usage.by_model.map(({ model }) => model);
+  const stacked =
+    table && drawn ? drawnByGroups(table, ...drawn, format) : drawnByModel(usage.by_time, models, query.figure);
+  const quality = qualityOf(days);
   const isDrawn = (isPlain || and !== null) && as !== 'table' && daysIn(range) > 1;
   const body = html`<div class="title-row"><h1>Usage of all companies ${when}</h1></div>
-${usageBar(c, query, groups, known, months)}
+${usageBar(c, query, groups, { model: models.map((model) => [model, model] as const) }, months)}
 ${await savedViews(c, query, groups, form)}
 ${chartTiles()}
 ${change === null || times === null ? '' : comparisonOf(c, change, times, query, changeTables(c, change, query))}
-<div class="figures">${sumCards(usage, usage.cost_eur, 'API calls, without in-app chat', format)}</div>
+<div class="figures">${sumCards(usage, usage.cost_eur, 'API calls, without in-app chat', format)}${answerCards(quality, format)}</div>
 ${
   usage.requests === 0
     ? none
@@ -101,16 +104,11 @@ ${
 ${isShown('model') ? modelsTable(c, usage, query) : ''}${companiesTable(c, usage, query)}
 ${table && and && as !== 'chart' ? wholeGrid(c, query, table, FILTERS) : ''}`
 }
-${isPlain && by === null ? requestsSection(days, range, hasRequests, format) : ''}
+${quality.all !== null && days.length > 1 ? requestPictures(days, format) : ''}
+${reasonsTable({ format, query, quality })}
 <p class="muted foot">Figures are exact sums of the ledger. Requests are those of the hours that begin on these days; up to ${MOST_DAYS} days at once. ${exactSwitch(c)}</p>`;
   if (query.form.messages.size > 0) c.status(422);
   return page(c, 'Usage of all companies', body);
-}
-
-/** The costs by model. */
-function drawnCosts({ by_model, by_time }: AllUsage): Drawn {
-  const parts = by_time.map(({ at, model, cost_eur }) => ({ at, name: model, value: cost_eur }));
-  return { names: by_model.map(({ model }) => model), parts };
 }
 
 /** The companies that changed most, and the parts of each model. */
@@ -129,9 +127,7 @@ function modelsTable(c: PageContext, { by_model, cost_eur }: AllUsage, query: Us
     Model: ({ model }: Line) => html`<a href="${queryOf({ ...query, by: null }, { model })}"><code>${model}</code></a>`,
     Cost: (line: Line) => format.amount(line.cost_eur),
     Share: (line: Line) => shareText(line.cost_eur, cost_eur, format),
-    Requests: ({ requests }: Line) => format.count(requests),
-    'Prompt tokens': ({ prompt_tokens }: Line) => format.count(prompt_tokens),
-    'Completion tokens': ({ completion_tokens }: Line) => format.count(completion_tokens),
+    ...sumCells(format),
   };
   return firstTable(c, 'model', 'By model', by_model, cells);
 }
@@ -154,36 +150,23 @@ function shareText(part: string, all: string, format: Format): string {
 }
 
 /** What became of the requests of these days. */
-function requestsSection(days: readonly RequestDay[], range: DayRange, isDrawn: boolean, format: Format): Html {
+function qualityOf(days: readonly RequestDay[]): Quality {
   const sum = (of: 'requests' | 'refused' | 'failed') => days.reduce((all, day) => all + day[of], 0);
-  const requests = sum('requests');
-  const title = 'Requests';
-  if (requests === 0) {
-    const why = isDrawn ? 'No requests of these days are known.' : `Requests are shown for up to ${MOST_DAYS} days.`;
-    return html`<section id="requests"><h2>${title}</h2>${emptyText(why)}</section>`;
-  }
-  const reasons = new Map<string, number>();
+  const [requests, refused, failed] = [sum('requests'), sum('refused'), sum('failed')];
+  const counts = new Map<string, number>();
   for (const [code, count] of days.flatMap((day) => Object.entries(day.reasons)))
-    reasons.set(code, (reasons.get(code) ?? 0) + count);
-  const lines = [...reasons]
-    .map(([code, count]) => ({ code, requests: count }))
-    .sort((a, b) => b.requests - a.requests);
-  const [begins, ends] = [days[0]?.begins as string, days.at(-1)?.ends as string];
-  const hrefOf = (code: string) => `/requests?${new URLSearchParams({ code, from: begins, to: ends })}`;
-  const drawn =
-    daysIn(range) === 1
-      ? ''
-      : html`<div class="pictures">
-<section class="card"><h3>Refused and failed</h3>${chart({ ...unansweredChart(days, format), half: true }, format.words.chart)}</section>
-<section class="card"><h3>Answered</h3>${chart({ ...answeredChart(days, format), half: true }, format.words.chart)}</section>
-<section class="card"><h3>Latency</h3>${chart({ ...latencyChart(days, format), half: true }, format.words.chart)}</section></div>`;
-  const [p50, p95] = [days[0]?.p50 ?? null, days[0]?.p95 ?? null];
-  const latency =
-    daysIn(range) > 1 || p50 === null || p95 === null
-      ? ''
-      : ` Half of them took less than ${format.duration(p50)}, 95% less than ${format.duration(p95)}.`;
-  return html`<section id="requests"><h2>${title}</h2>
-<p>${format.count(sum('refused'))} of <a href="/requests?${new URLSearchParams({ from: begins, to: ends })}">${format.count(requests)} requests</a> were refused, and ${format.count(sum('failed'))} failed.${latency}</p>
-${drawn}
-${lines.length === 0 ? '' : table('Refused and failed requests', lines, { cells: reasonCells(requests, format, hrefOf), figures: ['Requests', 'Share'] })}</section>`;
+    counts.set(code, (counts.get(code) ?? 0) + count);
+  const reasons = [...counts].map(([code, requests]) => ({ code, requests })).sort((a, b) => b.requests - a.requests);
+  const { p50, p95 } = days.length === 1 ? (days[0] as RequestDay) : { p50: null, p95: null };
+  const all = requests === 0 ? null : { requests, refused, failed, error_rate: failed / requests, p50, p95 };
+  const none = new Map();
+  return { all, reasons, hasTrail: true, isTooMuch: false, by_model: none, by_key: none, by_endpoint: none };
+}
+
+function requestPictures(days: readonly RequestDay[], format: Format): Html {
+  const picture = (title: string, spec: Chart) =>
+    html`<section class="card"><h3>${title}</h3>${chart({ ...spec, half: true }, format.words.chart)}</section>`;
+  return html`<div class="pictures">${picture('Refused and failed', unansweredChart(days, format))}
+${picture('Answered', answeredChart(days, format))}
+${picture('Latency', latencyChart(days, format))}</div>`;
 }

@@ -132,7 +132,7 @@ function ofDays(
   valuesOf: (day: RequestDay) => readonly (number | null)[],
 ): Pick<Chart, 'axis' | 'period' | 'bars'> {
   const bars = days.map((day) => ({
-    ...dayBar(day.day, format, '#requests'),
+    ...dayBar(day.day, format, '#reasons'),
     values: valuesOf(day).map((value) => (value === null ? null : BigInt(Math.round(value)))),
   }));
   return { axis: 'Day', period: 'Day', bars };

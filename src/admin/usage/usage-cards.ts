@@ -41,16 +41,24 @@ ${figureCard(words.tokens, format.count(prompt_tokens + completion_tokens), inAn
 }
 
 /** What the figures of the ledger do not tell: requests without an answer, and how long answers took. Nothing where no request is known. */
-function answerCards({ all }: Quality, format: Format): Html | string {
+export function answerCards({ all }: Quality, format: Format): Html | string {
   if (all === null) return '';
   const { usage: words, tables } = format.words;
   const share = (count: number) =>
     words.shareOf({ share: format.percent((count / all.requests) * 100), all: format.count(all.requests) });
   const why = (count: number) => (count === 0 ? '' : html` · <a href="#reasons">${words.why}</a>`);
-  const time = (ms: number | null) => (ms === null ? '–' : format.duration(ms));
+  const { p50, p95 } = all;
+  const latency =
+    p50 === null || p95 === null
+      ? ''
+      : figureCard(
+          words.latency,
+          html`${format.duration(p50)} <span class="of">p50</span>`,
+          `p95: ${format.duration(p95)}`,
+        );
   return html`${figureCard(tables.refused, format.count(all.refused), html`${share(all.refused)}${why(all.refused)}`)}
 ${figureCard(tables.failed, format.count(all.failed), html`${share(all.failed)}${why(all.failed)}`)}
-${figureCard(words.latency, html`${time(all.p50)} <span class="of">p50</span>`, `p95: ${time(all.p95)}`)}`;
+${latency}`;
 }
 
 /** One figure in large digits. */

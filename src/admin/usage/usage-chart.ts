@@ -1,7 +1,7 @@
 import type { Words } from '../../domain/language/en.ts';
 import { formatEur, parseEur } from '../../domain/money.ts';
 import { type DayRange, type Interval, intervalOf, intervalsIn, wholeMonth } from '../../domain/reports/day-range.ts';
-import { restOf } from '../../domain/usage.ts';
+import { restOf, type UsageSums } from '../../domain/usage.ts';
 import type { TimeCost } from '../../store/usage/change.ts';
 import type { CompanyUsage } from '../../store/usage/company-usage.ts';
 import type { Times } from '../../store/usage/cube.ts';
@@ -22,10 +22,13 @@ export interface Drawn {
   readonly hours?: CompanyUsage['hours'];
 }
 
-/** By model, as the usage of a company has it. */
-export function drawnByModel(usage: CompanyUsage, figure: Metric): Drawn {
-  const parts = usage.by_time.map(({ at, model: name, ...sums }) => ({ at, name, value: String(sums[figure]) }));
-  return { names: usage.by_model.lines.map(({ name }) => name), parts, hours: usage.hours };
+/** By model, of sums that have the figure. @param names of the models, the dearest first */
+export function drawnByModel(
+  sums: readonly ({ readonly at: string; readonly model: string } & Partial<UsageSums>)[],
+  names: readonly string[],
+  figure: Metric,
+): Drawn {
+  return { names, parts: sums.map((sum) => ({ at: sum.at, name: sum.model, value: String(sum[figure]) })) };
 }
 
 /** Of a table whose rows or columns are days or months, or which has its largest fields over time. */

@@ -181,7 +181,7 @@ function endings({ by_ending }: CompanyUsage, format: Format): Html | string {
 }
 
 /** Why requests were refused or failed; nothing where none is known. They cost nothing, and are not in the ledger. */
-export function reasonsTable({ format, query, quality }: Surroundings): Html | string {
+export function reasonsTable({ format, query, quality }: Omit<Surroundings, 'c'>): Html | string {
   if (quality.all === null) return '';
   const { requests, refused, failed } = quality.all;
   const leads = quality.hasTrail && query.filters.cost_center === null;

@@ -128,7 +128,11 @@ export async function usagePage(c: PageContext, form: Form): Promise<Response> {
     );
   }
   const around = { c, format, query, quality };
-  const drawn = table && groups ? drawnByGroups(table, ...groups, format) : drawnByModel(usage, query.figure);
+  const models = usage.by_model.lines.map(({ name }) => name);
+  const drawn =
+    table && groups
+      ? drawnByGroups(table, ...groups, format)
+      : { ...drawnByModel(usage.by_time, models, query.figure), hours: usage.hours };
   const tables = html`${usageTables(usage, around)}
 ${by === null ? reasonsTable(around) : ''}
 ${detailsTable(c, details)}`;

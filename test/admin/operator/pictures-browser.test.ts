@@ -65,8 +65,8 @@ for (const javaScriptEnabled of [true, false]) {
       await page.goto('/');
       const refused = page.locator('.pictures .card').nth(1);
       await refused.getByRole('link', { name: /: 8$/ }).focus();
-      await Promise.all([page.waitForURL(`**/usage?from=${day}&to=${day}#requests`), page.keyboard.press('Enter')]);
-      const requests = page.locator('#requests');
+      await Promise.all([page.waitForURL(`**/usage?from=${day}&to=${day}#reasons`), page.keyboard.press('Enter')]);
+      const requests = page.locator('#reasons');
       t.match(await requests.innerText(), `7 of ${all} requests were refused, and 1 failed.`);
       await requests.getByRole('link', { name: /7 requests: Budget reached/ }).click();
       t.equal(
