@@ -63,7 +63,7 @@ function keptPage(
   status: ContentfulStatusCode,
 ): Promise<Response> {
   const told = form.messages.size > 0 ? '' : html`<p class="notice warn-notice" role="status">${notice}</p>`;
-  const kept = (state: FormState) => html`${hiddenInputs(form)}${fields?.(state) ?? ''}`;
+  const kept = (state: FormState) => html`${hiddenInputs(form.kept)}${fields?.(state) ?? ''}`;
   return goOnPage(c, form, { ...page, type: typeOf(c), lead: html`${told}${lead}`, fields: kept }, status);
 }
 
@@ -108,7 +108,7 @@ function setupFirstPage(c: PageContext, form: Form): Promise<Response> {
 export async function sendFormAgain(c: PageContext): Promise<Html | string> {
   const form = c.req.method === 'POST' ? await readSent(c).catch(() => null) : null;
   if (!form?.values.has('user')) return ''; // not from a page of ours
-  return html`<form method="post" action="${c.req.path}"${typeOf(c)}><input type="hidden" name="csrf" value="${form.values.get('csrf') ?? ''}">${hiddenInputs(form)}
+  return html`<form method="post" action="${c.req.path}"${typeOf(c)}><input type="hidden" name="csrf" value="${form.values.get('csrf') ?? ''}">${hiddenInputs(form.kept)}
 <p>${form.words.errors.kept}</p><p><button class="primary">${form.words.errors.sendAgain}</button></p></form>`;
 }
 

@@ -33,7 +33,7 @@ export class ConfirmationNeeded extends Error {
 export function confirmationPage(c: PageContext, form: Form, { asked }: ConfirmationNeeded): Promise<Response> {
   const { answer, title, text, button, link } = asked;
   const body = html`<h1>${title}</h1><section class="card"><div role="alert" tabindex="-1" autofocus>${text}</div>
-<form method="post" action="${c.req.path}" class="actions"><input type="hidden" name="csrf" value="${c.var.session.formToken}">${hiddenInputs(form)}
+<form method="post" action="${c.req.path}" class="actions"><input type="hidden" name="csrf" value="${c.var.session.formToken}">${hiddenInputs(form.kept)}
 <button class="primary" name="confirmed" value="${answer}">${button}</button>
 <button class="quiet" name="step" value="show">${c.var.format.words.form.change}</button>${
     link === undefined ? '' : html` <a class="button quiet" href="${link.href}">${link.text}</a>`

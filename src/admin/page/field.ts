@@ -61,9 +61,9 @@ export function csrfInput(c: PageContext): Html {
   return html`<input type="hidden" name="csrf" value="${session.formToken}"><input type="hidden" name="user" value="${session.user.user_id}"><input type="hidden" name="language" value="${format.language}">`;
 }
 
-/** Hidden fields with the same values as those that were sent, but for passwords and keys. */
-export function hiddenInputs(form: Form): Html[] {
-  return form.kept.map(([name, value]) => html`<input type="hidden" name="${name}" value="${value}">`);
+/** Hidden fields by their names: those of a form that was sent are `form.kept`. */
+export function hiddenInputs(fields: Iterable<readonly [name: string, value: string]>): Html[] {
+  return Array.from(fields, ([name, value]) => html`<input type="hidden" name="${name}" value="${value}">`);
 }
 
 interface Control {

@@ -1,7 +1,7 @@
 import { type ListPage, type ListQuery, PAGE_ROWS } from '../../store/lists/page.ts';
 import { MAX_SEARCH } from '../../store/lists/search-pattern.ts';
 import type { PageContext } from './context.ts';
-import { options } from './field.ts';
+import { hiddenInputs, options } from './field.ts';
 import type { Form } from './form.ts';
 import { type Html, html } from './html.ts';
 import { type Columns, emptyText, table } from './layout.ts';
@@ -113,9 +113,7 @@ function searchBar<T>(
   const hidden = { ...kept, ...(isSortedByHeading && { sort: sortOf(query) }) };
   const choice = (name: string, label: string, choices: Filter['choices'], value: string) =>
     html`<label class="sr" for="list-${name}">${label}</label><select id="list-${name}" name="${name}">${options(choices, value)}</select>`;
-  return html`<form method="get" action="${path}" class="search" role="search">${Object.entries(hidden).map(
-    ([name, value]) => html`<input type="hidden" name="${name}" value="${value}">`,
-  )}
+  return html`<form method="get" action="${path}" class="search" role="search">${hiddenInputs(Object.entries(hidden))}
 <label class="sr" for="list-q">${words.search}</label><input id="list-q" name="q" type="search" maxlength="${MAX_SEARCH}" placeholder="${words.search}" value="${query.search}">
 ${filter === undefined ? '' : choice(filter.name, filter.label, filter.choices, filter.value)}${
   isSortedByHeading ? '' : choice('sort', words.sortBy, Object.entries(sorts), sortOf(query))

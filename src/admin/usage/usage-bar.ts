@@ -1,7 +1,7 @@
 import { isMonth, namedRange, RANGE_NAMES } from '../../domain/reports/day-range.ts';
 import { type Group, METRICS } from '../../store/usage/usage-table.ts';
 import type { PageContext } from '../page/context.ts';
-import { type Choices, field, formState, options, select } from '../page/field.ts';
+import { type Choices, field, formState, hiddenInputs, options, select } from '../page/field.ts';
 import { Form } from '../page/form.ts';
 import { type Html, html, raw } from '../page/html.ts';
 import { usageAddress } from './reach.ts';
@@ -49,9 +49,7 @@ ${filterChips(c, query, known)}</div>`;
 
 /** The parameters of a question as hidden fields, but for some. */
 function hidden(query: UsageQuery, left: readonly string[]): Html[] {
-  return [...questionParams(query)]
-    .filter(([name]) => !left.includes(name))
-    .map(([name, value]) => html`<input type="hidden" name="${name}" value="${value}">`);
+  return hiddenInputs([...questionParams(query)].filter(([name]) => !left.includes(name)));
 }
 
 /** The choice of a month. @param shown its first day; null: other days are shown @param known the months that have calls */

@@ -11,11 +11,11 @@ import { type Quality, type QualityGroup, readQuality } from '../../store/usage/
 import { isTime } from '../../store/usage/usage-table.ts';
 import { companyOf, type PageContext, param, read } from '../page/context.ts';
 import { CSV, downloadRead, nameFile } from '../page/download.ts';
-import { options } from '../page/field.ts';
+import { hiddenInputs, options } from '../page/field.ts';
 import { type Html, html } from '../page/html.ts';
 import { spreadsheetOf, spreadsheetSelect } from '../page/spreadsheet.ts';
 import { keysInReach, usagePath } from './reach.ts';
-import { FILTERS, inQuery, readUsageQuery, type UsageQuery } from './usage-query.ts';
+import { daysOf, readUsageQuery, type UsageQuery } from './usage-query.ts';
 
 /** The data of the usage page as CSV: each of its tables, and the ledger rows behind them. */
 
@@ -98,13 +98,9 @@ function measuredBy<T>(groups: ReadonlyMap<string, QualityGroup>, nameOf: (row: 
 export function exportCard(c: PageContext, company: string, { range, filters, by }: UsageQuery): Html {
   const sums = `${usagePath(c, company)}.csv`;
   const { exports: words } = c.var.format.words;
-  const set = FILTERS.filter((name) => filters[name] !== null);
-  const kept = { ...range, ...Object.fromEntries(set.map((name) => [name, inQuery(filters[name] as string)])) };
   const choices = TABLE_NAMES.map((name) => [name, words.tables[name]] as const);
   return html`<section class="card" id="export"><h2>${words.title}</h2>
-<form method="get" action="${sums}" class="filters">${Object.entries(kept).map(
-    ([name, value]) => html`<input type="hidden" name="${name}" value="${value}">`,
-  )}
+<form method="get" action="${sums}" class="filters">${hiddenInputs(daysOf({ ...range }, filters))}
 <div class="field"><label for="by">${words.sumsBy}</label><select id="by" name="by">${options(choices, by === 'outcome' ? 'ending' : isTime(by) ? 'time' : (by ?? 'model'))}</select></div>
 ${spreadsheetSelect(c)}
 <button>${words.sums}</button><button formaction="${sums.replace(/usage\.csv$/, 'ledger.csv')}">${words.rows}</button></form>

@@ -182,7 +182,7 @@ function readLabel(text: string): string {
 type Other = Partial<DayRange & UsageFilters & Pick<UsageQuery, 'name' | 'by' | 'and' | 'figure' | 'against' | 'as'>>;
 
 /** Days and filters as an address has them; a filter that is null is left out. */
-function daysOf(days: Readonly<Record<string, string>>, filters: UsageFilters): URLSearchParams {
+export function daysOf(days: Readonly<Record<string, string>>, filters: UsageFilters): URLSearchParams {
   const query = new URLSearchParams(days);
   for (const name of FILTERS) {
     const value = filters[name];
