@@ -102,15 +102,22 @@ export class Form {
     if (this.#messages.size > 0) throw new FormRefused([...this.#messages.values()].join(' '));
   }
 
-  #read<T>(name: string, text: string, read: Read<T>): T | undefined {
+  /** What several fields say together. A mistake is noted at one of them, and the result undefined. */
+  attempt<T>(name: string, make: () => T): T | undefined {
     try {
-      if (text.includes('\0')) throw new FieldError(refusal('nul')); // the database stores none
-      return read(text.replaceAll('\r\n', '\n')); // browsers send line ends as CRLF
+      return make();
     } catch (error) {
       if (!(error instanceof FieldError)) throw error;
       this.refuse(name, `${fieldText(this.words, error)}.`);
       return undefined;
     }
+  }
+
+  #read<T>(name: string, text: string, read: Read<T>): T | undefined {
+    return this.attempt(name, () => {
+      if (text.includes('\0')) throw new FieldError(refusal('nul')); // the database stores none
+      return read(text.replaceAll('\r\n', '\n')); // browsers send line ends as CRLF
+    });
   }
 }
 

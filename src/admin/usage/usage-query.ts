@@ -1,6 +1,5 @@
-import { FieldError, oneOf, type Read, readDay, readMonth, readSlug, readUuid, refuse } from '../../domain/field.ts';
+import { oneOf, type Read, readDay, readMonth, readSlug, readUuid, refuse } from '../../domain/field.ts';
 import type { Words } from '../../domain/language/en.ts';
-import { fieldText } from '../../domain/language/refusal-text.ts';
 import { refusal } from '../../domain/refusal.ts';
 import {
   addDays,
@@ -103,9 +102,11 @@ function readDays(c: PageContext, form: Form): Pick<UsageQuery, 'range' | 'name'
   if (form.messages.size > 0 || (from === null && to === null)) return named;
   const last = to ?? day;
   const first = from ?? wholeMonth(last).from;
-  const range = rangeAt(form, 'to', first, to === null && last < first ? first : last);
+  const range = form.attempt('to', () => readRange(first, to === null && last < first ? first : last));
   // the form of the page sends both
-  return range === null || (form.values.has('range') && isSame(range, named.range)) ? named : { range, name: null };
+  return range === undefined || (form.values.has('range') && isSame(range, named.range))
+    ? named
+    : { range, name: null };
 }
 
 /** The groups that can be together; one by time has a second one. */
@@ -115,14 +116,11 @@ function readGroups(form: Form, groups: readonly Group[], range: DayRange): Pick
   const other = groups.find((group) => group !== (asked ?? second)) ?? null;
   const and = second ?? (isTime(asked ?? null) ? other : null);
   const by = asked ?? (and === null ? null : other);
-  try {
+  const checked = form.attempt('and', () => {
     if (by !== null && and !== null) checkGroups({ rows: by, columns: and, range });
-  } catch (error) {
-    if (!(error instanceof FieldError)) throw error;
-    form.refuse('and', `${fieldText(form.words, error)}.`);
-    return { by: null, and: null };
-  }
-  return { by, and };
+    return { by, and };
+  });
+  return checked ?? { by: null, and: null };
 }
 
 /** @param usual the time before, where other days are asked for and not told */
@@ -131,18 +129,7 @@ function readAgainst(form: Form, usual: DayRange): UsageQuery['against'] {
   const asked = form.optional('against', oneOf('before', 'days'));
   if (asked === 'before') return asked;
   if (from === null && to === null) return asked === null ? null : usual;
-  return rangeAt(form, 'before_to', from ?? (to as string), to ?? (from as string)) ?? usual;
-}
-
-/** null after a mistake, which is noted. */
-function rangeAt(form: Form, name: string, from: string, to: string): DayRange | null {
-  try {
-    return readRange(from, to);
-  } catch (error) {
-    if (!(error instanceof FieldError)) throw error;
-    form.refuse(name, `${fieldText(form.words, error)}.`);
-    return null;
-  }
+  return form.attempt('before_to', () => readRange(from ?? (to as string), to ?? (from as string))) ?? usual;
 }
 
 export function isSame(a: DayRange, b: DayRange): boolean {
