@@ -951,7 +951,6 @@ export const de: Words = {
     noCall: 'Noch ist kein Aufruf gekommen. Er erscheint hier kurz nach seinem Ende.',
     again: 'Erneut nachsehen',
     toRequest: 'Zu dieser Anfrage',
-    toList: 'Zurück zu den ersten Schritten',
     colleague: 'Eine zweite Person',
     colleagueText: (link) => parts`${link('Laden Sie eine zweite Person ein')}, die helfen kann, wenn Sie nicht da sind.`,
   },

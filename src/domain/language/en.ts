@@ -899,7 +899,6 @@ export const en = {
     noCall: 'No call has come yet. It is shown here a moment after it ends.',
     again: 'Look again',
     toRequest: 'This request',
-    toList: 'Back to the first steps',
     colleague: 'A colleague',
     colleagueText: (link: Mark) => parts`${link('Invite somebody')} who can help where you are away.`,
   },
