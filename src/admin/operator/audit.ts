@@ -6,9 +6,8 @@ import { KEY } from '../../domain/settings/key.ts';
 import { MODEL_SETTINGS } from '../../domain/settings/model.ts';
 import type { Settings } from '../../domain/settings/setting.ts';
 import { columnWords, endOf, nameIn, nounOf } from '../../domain/wording/change-text.ts';
-import { findCompany } from '../../store/company/company.ts';
 import { AUDIT_WINDOW, type AuditRow, asOwnersSee, pageOfAudit } from '../../store/lists/audit.ts';
-import { companyOf, type PageContext, type Route, read } from '../page/context.ts';
+import { companyOf, type PageContext, presentCompany, type Route, read } from '../page/context.ts';
 import { field, formState, select } from '../page/field.ts';
 import { Form } from '../page/form.ts';
 import type { Format } from '../page/format.ts';
@@ -35,9 +34,9 @@ ${await log(c, '/audit')}`;
 }
 
 async function companyAuditPage(c: PageContext): Promise<Response> {
-  const company = await read(c, (sql) => findCompany(sql, companyOf(c) as string));
+  const company = presentCompany(c);
   const { audit: words } = c.var.format.words;
-  const body = html`${companyHeading(c, company)}<h1>${words.title}</h1>
+  const body = html`${companyHeading(c)}<h1>${words.title}</h1>
 <p class="lead">${words.lead}</p>
 ${await log(c, `/companies/${company.id}/audit`)}`;
   return page(c, words.of(company.name), body);

@@ -2,7 +2,7 @@ import type { PageContext, Route } from './context.ts';
 import { formState, hiddenInputs } from './field.ts';
 import type { Form } from './form.ts';
 import { type Html, html } from './html.ts';
-import { confirmation, page } from './layout.ts';
+import { companyHeading, confirmation, page } from './layout.ts';
 
 export interface Confirmation {
   /**
@@ -44,8 +44,6 @@ export function confirmationPage(c: PageContext, form: Form, { asked }: Confirma
 
 /** What a page asks before something is done that cannot be undone. */
 interface Question extends Omit<Parameters<typeof confirmation>[1], 'action'> {
-  /** Of the company. */
-  readonly heading?: Html;
   readonly title: string;
 }
 
@@ -57,10 +55,10 @@ export function askedFirst(
   handle: Route['handle'],
 ): Route[] {
   const show = async (c: PageContext, form: Form): Promise<Response> => {
-    const { heading = '', title, ...question } = await ask(c);
+    const { title, ...question } = await ask(c);
     const { summary } = formState(form, c.req.path);
     const card = confirmation(c, { ...question, action: c.req.path });
-    return page(c, title, html`${heading}<h1>${title}</h1>${summary}${card}`);
+    return page(c, title, html`${companyHeading(c)}<h1>${title}</h1>${summary}${card}`);
   };
   return [
     { method: 'GET', path, action, handle: show },

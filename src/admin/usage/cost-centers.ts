@@ -42,7 +42,7 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
   }));
   const path = `/companies/${company.id}/cost-centers`;
   const shown = format.month(month);
-  const body = html`${companyHeading(c, company)}
+  const body = html`${companyHeading(c)}
 <div class="title-row"><h1>${words.title(shown)}</h1>${monthForm(c, path, month, months)}</div>
 <p class="lead">${words.lead}</p>
 ${budgetTiles()}

@@ -40,7 +40,7 @@ async function listPage(c: PageContext): Promise<Response> {
     format,
   );
   const { count, end_users } = people;
-  const body = html`${companyHeading(c, company)}
+  const body = html`${companyHeading(c)}
 <div class="title-row"><h1>${words.title(shown)}</h1>${monthForm(c, path, month, months)}</div>
 <p class="lead">${words.lead}</p>
 ${count === 0 ? emptyText(words.empty(shown)) : table(words.title(shown), end_users, columns, true)}
@@ -70,7 +70,7 @@ async function personPage(c: PageContext): Promise<Response> {
   const isHeld = month === presentMonth(c) && used.by_key.some((key) => key.end_user_budget_eur !== null);
   const budget = { [usage.budget]: (key: KeyOfUser & UsageSums) => budgetCell(key, format) };
   const seen = words.seen({ first: format.instant(row.first_seen), last: format.instant(row.last_seen) });
-  const body = html`${companyHeading(c, company)}
+  const body = html`${companyHeading(c)}
 <div class="title-row"><h1>${nameOf(row, format)}</h1>
 <p class="actions">${
     row.name !== null && mayNow(c, 'end-user.erase')
@@ -125,7 +125,7 @@ async function askErasure(c: PageContext) {
   const [company, row] = await readOfCompany(c, (sql, id) => findEndUser(sql, param(c, 'person'), id));
   const back = `/companies/${company.id}/end-users/${row.id}`;
   const text = html`<p><strong>${nameOf(row, c.var.format)}</strong></p><p>${words.eraseText}</p>`;
-  return { heading: companyHeading(c, company), title: words.eraseTitle, button: words.erase, back, text };
+  return { title: words.eraseTitle, button: words.erase, back, text };
 }
 
 async function erase(c: PageContext): Promise<Response> {

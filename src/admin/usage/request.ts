@@ -1,7 +1,6 @@
 import type { Words } from '../../domain/language/en.ts';
 import { explainRequest } from '../../domain/reports/request-explanation.ts';
 import { endpointText } from '../../domain/wording/endpoint.ts';
-import { findCompany } from '../../store/company/company.ts';
 import { findRequest, type RequestDetail } from '../../store/usage/request.ts';
 import { companyOf, type PageContext, param, type Route, read } from '../page/context.ts';
 import type { Format } from '../page/format.ts';
@@ -22,14 +21,13 @@ export const requestRoutes: readonly Route[] = [
 export async function requestPage(c: PageContext): Promise<Response> {
   const company = companyOf(c);
   const id = param(c, 'request');
-  const { heading, request } = await read(c, async (sql) => ({
-    heading: company === null ? null : await findCompany(sql, company),
-    request: within(await findRequest(sql, id, company), await keysInReach(c, sql, company)),
-  }));
+  const request = await read(c, async (sql) =>
+    within(await findRequest(sql, id, company), await keysInReach(c, sql, company)),
+  );
   const list = company === null ? '/requests' : requestsPath(c, company);
   if (request === null) c.status(404);
   const { requests: words } = c.var.format.words;
-  const body = html`${companyHeading(c, heading)}<h1>${words.request}</h1>
+  const body = html`${companyHeading(c)}<h1>${words.request}</h1>
 ${copyable(c, 'request-id', 'x-request-id', id)}
 ${request === null ? emptyText(words.nothingKnown(retentionText(c))) : shown(c, request, company)}
 <p><a href="${list}">${words.allRequests}</a></p>`;

@@ -4,7 +4,6 @@ import { refusal } from '../../domain/refusal.ts';
 import { explainRequest, RESULTS, type Result, reasonOfCode } from '../../domain/reports/request-explanation.ts';
 import { ENDPOINTS, endpointText } from '../../domain/wording/endpoint.ts';
 import { requestIdTime } from '../../runtime/request-id.ts';
-import { findCompany } from '../../store/company/company.ts';
 import { type KeyRow, keyNames, keysWithCompany } from '../../store/company/key.ts';
 import {
   pageOfRequests,
@@ -13,7 +12,7 @@ import {
   type RequestsPage,
   type RequestsQuery,
 } from '../../store/usage/request.ts';
-import { companyOf, type PageContext, read } from '../page/context.ts';
+import { companyOf, type PageContext, presentCompany, read } from '../page/context.ts';
 import { field, formState, select } from '../page/field.ts';
 import { Form } from '../page/form.ts';
 import type { Format } from '../page/format.ts';
@@ -50,11 +49,10 @@ export async function requestsPage(c: PageContext): Promise<Response> {
   if (id !== null) return c.redirect(`${path}/${id}`, 303);
   const query = readQuery(form, company, c.var.services.calendar.timeZone);
   const isRight = form.messages.size === 0;
-  const { heading, keys, names, found } = await read(c, async (sql) => {
+  const { keys, names, found } = await read(c, async (sql) => {
     const within = await keysInReach(c, sql, company);
     const isKnown = query.key !== null && (within === null || within.includes(query.key));
     return {
-      heading: company === null ? null : await findCompany(sql, company),
       keys: isKnown ? await keysWithCompany(sql, [query.key as string], company) : [],
       names: company === null ? [] : await keyNames(sql, company, within),
       found: isRight ? await pageOfRequests(sql, { ...query, keys: within }) : NOTHING,
@@ -63,7 +61,7 @@ export async function requestsPage(c: PageContext): Promise<Response> {
   const isOwn = seesOwnAlone(c, company);
   const title = isOwn ? format.words.memberTabs['own/requests'] : words.title;
   const isNewest = isRight && query.before === null && query.to === null;
-  const body = html`${companyHeading(c, heading)}
+  const body = html`${companyHeading(c)}
 <h1>${title}</h1>
 <p class="lead">${words.lead(retentionText(c))}</p>
 ${filters(c, form, query, path, names)}
@@ -76,7 +74,7 @@ ${query.code == null ? '' : html`<p>${words.withError({ text: reasonOfCode(query
       : ''
   }</p>
 <div id="live-rows"${isNewest ? raw(' data-live') : ''}>${isRight ? rowsOf(c, found, path, form, query) : ''}</div>`;
-  return page(c, heading === null || isOwn ? title : words.of(heading.name), body);
+  return page(c, company === null || isOwn ? title : words.of(presentCompany(c).name), body);
 }
 
 /** @param id of a key that may be deleted */

@@ -87,7 +87,7 @@ async function listPage(c: PageContext): Promise<Response> {
   };
   const figures = [words.requests, words.month, words.corrections, words.total];
   const isCloser = may(c.var.session.user, 'statement.close', company.id);
-  const body = html`${companyHeading(c, company)}<div class="title-row"><h1>${words.title}</h1>${isCloser ? html`<a class="button quiet" href="/month-end">${words.allCompanies}</a>` : ''}</div>
+  const body = html`${companyHeading(c)}<div class="title-row"><h1>${words.title}</h1>${isCloser ? html`<a class="button quiet" href="/month-end">${words.allCompanies}</a>` : ''}</div>
 ${statements.length === 0 ? emptyText(html`${words.noMonth((text) => html`<a href="usage">${text}</a>`)}`) : table(words.title, statements, { cells, figures }, true)}
 ${open.length === 0 ? '' : openCard(c, base, open, isCloser)}
 <p class="muted foot">${words.foot} ${exactSwitch(c)}</p>`;
@@ -155,7 +155,7 @@ async function monthPage(c: PageContext, form: Form): Promise<Response> {
     stored === null
       ? ''
       : html`<a class="button quiet" href="${url}.json?month=${month}" download>JSON</a>${csvLink(c, `${url}.csv?month=${month}`)}`;
-  const body = html`${letterhead(c)}${companyHeading(c, company)}<div class="title-row"><h1>${title}</h1>
+  const body = html`${letterhead(c)}${companyHeading(c)}<div class="title-row"><h1>${title}</h1>
 <span class="row-actions"><a class="button quiet" href="/companies/${company.id}/usage?month=${month}">${words.usage}</a>${actions}${focusLink(`${url}/focus.csv?month=${month}`)}</span></div>
 ${stored === null ? html`<p class="problem">${words.notClosed((text) => html`<strong>${text}</strong>`)}</p>` : ''}
 ${formState(form, c.req.path).summary}${parties(c, company, statement, stored)}${figures(c, statement)}

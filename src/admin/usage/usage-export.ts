@@ -2,14 +2,13 @@ import { type CsvColumns, type CsvForm, csvFile, decimal } from '../../domain/do
 import { FieldError, oneOf } from '../../domain/field.ts';
 import { type DayRange, intervalOf, isMonth } from '../../domain/reports/day-range.ts';
 import { TOKEN_DETAILS, type UsageSums } from '../../domain/usage.ts';
-import { findCompany } from '../../store/company/company.ts';
 import { type CompanyUsage, readCompanyUsage, type UsageGroup } from '../../store/usage/company-usage.ts';
 import { readTokenDetails, type TokenDetails } from '../../store/usage/details.ts';
 import { copyLedger } from '../../store/usage/export.ts';
 import { copyFocus } from '../../store/usage/focus.ts';
 import { type Quality, type QualityGroup, readQuality } from '../../store/usage/quality.ts';
 import { isTime } from '../../store/usage/usage-table.ts';
-import { companyOf, type PageContext, param, read } from '../page/context.ts';
+import { companyOf, type PageContext, param, presentCompany, read } from '../page/context.ts';
 import { CSV, downloadRead, nameFile } from '../page/download.ts';
 import { hiddenInputs, options } from '../page/field.ts';
 import { type Html, html } from '../page/html.ts';
@@ -131,10 +130,8 @@ export async function downloadLedger(c: PageContext): Promise<Response> {
   const companyId = param(c, 'company');
   const { range, filters } = usageQueryOf(c);
   const internal = c.var.session.user.role === 'operator';
-  const [{ name: company }, keys] = await read(
-    c,
-    async (sql) => [await findCompany(sql, companyId), await keysInReach(c, sql, companyId)] as const,
-  );
+  const { name: company } = presentCompany(c);
+  const keys = await read(c, (sql) => keysInReach(c, sql, companyId));
   const asked = { companyId, range, filters: { ...filters, keys }, internal, form: spreadsheetOf(c) };
   const file = { name: `ledger-${nameOf(range)}.csv`, company, type: CSV };
   return downloadRead(c, file, (sql, write) => copyLedger(sql, asked, write));
@@ -143,9 +140,12 @@ export async function downloadLedger(c: PageContext): Promise<Response> {
 /** The charges of a month, closed or not, for FinOps programs: of the company of the path, or of all. @param month its first day */
 export async function downloadFocus(c: PageContext, month: string): Promise<Response> {
   const company = companyOf(c);
-  const found = company === null ? null : await read(c, (sql) => findCompany(sql, company));
   const asked = { brand: c.var.services.brand, month, company, role: c.var.session.user.role };
-  const file = { name: `focus-${month.slice(0, 7)}.csv`, ...(found && { company: found.name }), type: CSV };
+  const file = {
+    name: `focus-${month.slice(0, 7)}.csv`,
+    ...(company !== null && { company: presentCompany(c).name }),
+    type: CSV,
+  };
   return downloadRead(c, file, (sql, write) => copyFocus(sql, asked, write));
 }
 

@@ -107,7 +107,7 @@ export async function usagePage(c: PageContext, form: Form): Promise<Response> {
   const name = isOwn ? ownUsage.name : words.of(usage.company_name);
   const month = isMonth(range) ? `?month=${range.from.slice(0, 7)}` : '';
   const when = rangeText(range, format);
-  const heading = html`${companyHeading(c, { id, name: usage.company_name })}
+  const heading = html`${companyHeading(c)}
 <div class="title-row"><h1>${center === null ? (isOwn ? ownUsage : words).title(when) : costCenterTitle(center, when, format)}</h1>${
     keys?.length === 0
       ? ''
@@ -124,7 +124,7 @@ export async function usagePage(c: PageContext, form: Form): Promise<Response> {
     return page(
       c,
       name,
-      html`${companyHeading(c, { id, name: usage.company_name })}<h1>${words.title(rangeText(range, format))}</h1>${(await ownerSteps(c, id)) || noCalls(c, query)}`,
+      html`${companyHeading(c)}<h1>${words.title(rangeText(range, format))}</h1>${(await ownerSteps(c, id)) || noCalls(c, query)}`,
     );
   }
   const around = { c, format, query, quality };
