@@ -2,7 +2,7 @@ import { UUID } from '../domain/field.ts';
 import { idsOfDigests, keysWithCompany } from '../store/company/key.ts';
 import type { Database, Sql } from '../store/connection/pool.ts';
 import { within } from '../store/connection/tenant-role.ts';
-import { type Finding, type Found, KINDS, type Kind, search } from '../store/lists/search.ts';
+import { type Finding, type Found, foundOf, KINDS, type Kind, search } from '../store/lists/search.ts';
 import { findCostCenters } from '../store/usage/cost-center.ts';
 import { findRequest } from '../store/usage/request.ts';
 import type { UserRow } from '../store/users/user.ts';
@@ -79,6 +79,5 @@ async function requestOf(sql: Sql, text: string, company: string | null): Promis
   const row = UUID.test(text.toLowerCase()) ? await findRequest(sql, text.toLowerCase(), company) : null;
   if (row === null) return [];
   const { request_id: id, company_id, company_name, status } = row;
-  const finding = { kind: 'request', id, name: id, detail: String(status ?? ''), company_id, company_name } as const;
-  return [{ kind: 'request', rows: [finding], hasMore: false }];
+  return foundOf('request', [{ id, name: id, detail: String(status ?? ''), company_id, company_name }]);
 }

@@ -63,8 +63,6 @@ export interface ComparedModel {
   readonly cache?: { readonly before: CacheTokens; readonly after: CacheTokens };
 }
 
-export const NO_USAGE: UsageSums = { requests: 0, prompt_tokens: 0, completion_tokens: 0, cost_eur: '0' };
-
 /** The parts in their order on pages and in commands. */
 export const PARTS = [
   'more_calls_eur',

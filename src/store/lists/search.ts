@@ -99,15 +99,19 @@ export async function search(
   const found: Found[] = [];
   for (const kind of KINDS) {
     if (kind === 'request' || kind === 'cost_center' || !kinds.includes(kind)) continue;
-    const rows = await rowsOfKind(sql, kind, text, company);
-    if (rows.length === 0) continue;
-    const shown = rows.slice(0, MOST_OF_KIND).map((row) => ({ kind, ...row }));
-    found.push({ kind, rows: shown, hasMore: rows.length > MOST_OF_KIND });
+    found.push(...foundOf(kind, await rowsOfKind(sql, kind, text, company)));
   }
   return found;
 }
 
 type Row = Omit<Finding, 'kind'>;
+
+/** What was found of a kind: nothing where there is no row. @param rows one more than is shown tells that there is more */
+export function foundOf(kind: Kind, rows: readonly Row[]): Found[] {
+  if (rows.length === 0) return [];
+  const shown = rows.slice(0, MOST_OF_KIND).map((row) => ({ kind, ...row }));
+  return [{ kind, rows: shown, hasMore: rows.length > MOST_OF_KIND }];
+}
 
 async function rowsOfKind(
   sql: Sql,

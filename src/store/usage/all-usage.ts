@@ -15,11 +15,10 @@ import {
   moversJson,
   readCached,
   type TimeCost,
-  textSums,
   timesJson,
 } from './change.ts';
 import { type Groups, upToNow } from './company-usage.ts';
-import { NO_FILTERS, readCube, readMoves, SUMMED, type Times } from './cube.ts';
+import { NO_FILTERS, readCube, readMoves, SUMMED, type Times, usageSums } from './cube.ts';
 
 /** Usage of all companies together, in a range of days of the billing time zone. API calls alone; EUR is exact decimal text. */
 
@@ -67,7 +66,7 @@ export async function readAllUsage(
       'requests', coalesce(sum(requests), 0), 'prompt_tokens', coalesce(sum(prompt_tokens), 0),
       'completion_tokens', coalesce(sum(completion_tokens), 0), 'cost_eur', trim_scale(coalesce(sum(cost_eur), 0))::text,
       'by_model', (select coalesce(jsonb_agg(m order by cost desc, model), '[]') from (
-        select model_slug as model, sum(cost_eur) as cost, ${textSums(sql)} from cells group by 1) m),
+        select model_slug as model, sum(cost_eur) as cost, ${usageSums(sql)} from cells group by 1) m),
       'by_company', case when ${isRanked} then jsonb_build_object('count', (select count(*) from costs), 'lines', (
         select coalesce(jsonb_agg(jsonb_build_object('id', company_id, 'name', name, 'cost_eur', trim_scale(cost)::text) order by cost desc, company_id), '[]')
         from dearest left join companies c on c.id = company_id)) end,
@@ -132,16 +131,12 @@ export async function readAllChange(
     )
     select ${timesJson(sql, sql.unsafe(at), sql`whole`)} as by_time,
       coalesce(jsonb_agg(m), '[]') as models from (
-      select time, null::uuid as company_id, '1' as factor, model_slug as model, ${textSums(sql)}, ${cachedSums(sql)}
+      select time, null::uuid as company_id, '1' as factor, model_slug as model, ${usageSums(sql)}, ${cachedSums(sql)}
       from shared left join shared_cached using (time, model_slug) group by 1, 4 having sum(requests) > 0
-      union all select time, case when ${isOwn} then company_id end, case when ${isOwn} then '1' else factor end, model_slug, ${textSums(sql)},
+      union all select time, case when ${isOwn} then company_id end, case when ${isOwn} then '1' else factor end, model_slug, ${usageSums(sql)},
         ${sql.unsafe(summed)}
       from own left join own_cached using (time, company_id, model_slug) left join factored using (company_id) group by 1, 2, 3, 4) m`;
-  const lines = await compared(sql, models, ({ company_id: company, factor }) => ({
-    company,
-    factor,
-    until: before.to,
-  }));
+  const lines = await compared(sql, models, before.to);
   const by_company = model === null ? await readMovers(sql, { before, after }, most) : null;
   return { ...explained(lines), by_time, by_company };
 }

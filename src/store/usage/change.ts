@@ -9,15 +9,23 @@ import {
   DIFFERENCE,
   type ExplainedChange,
   explainChange,
-  NO_USAGE,
 } from '../../domain/reports/usage-change.ts';
 import { PRICE_NAMES } from '../../domain/settings/model.ts';
 import * as schema from '../../domain/settings/schema.ts';
-import type { UsageSums } from '../../domain/usage.ts';
+import { sumUsage, type UsageSums } from '../../domain/usage.ts';
 import { asksForCached } from '../company/price.ts';
 import { dayBegins } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
-import { type Cube, type Fragment, readCube, readMoves, SUMMED, type Times, type UsageFilters } from './cube.ts';
+import {
+  type Cube,
+  type Fragment,
+  readCube,
+  readMoves,
+  SUMMED,
+  type Times,
+  type UsageFilters,
+  usageSums,
+} from './cube.ts';
 
 /** The cost of a day, or of a month where one of the ranges is longer than 62 days; of a month its first day. */
 const timeCost = schema.object({ time: schema.oneOf(['before', 'after']), at: schema.day, cost_eur: schema.sum });
@@ -56,12 +64,12 @@ export interface Movers<T> {
   readonly lines: readonly (Mover & T)[];
 }
 
-/** A sum of one model: of the time before (0) or after (1), and of a company with a price of its own. */
+/** A sum of one model: of the time before (0) or after (1), and of a company whose price is the reference; null: the shared one. */
 interface ModelSums extends UsageSums {
   readonly time: 0 | 1;
   readonly model: string;
   readonly company_id: string | null;
-  /** Of companies with a factor on the shared price; absent: 1, or the company is named. */
+  /** Of companies that are not named, on the shared price; absent: 1. */
   readonly factor?: string;
   /** Absent where no price asks for them; null: not told. */
   readonly cached_tokens?: number | null;
@@ -97,7 +105,7 @@ export async function readUsageChange(
     centers as materialized (select * from costs where before <> after)
     select name as company_name,
       (select coalesce(jsonb_agg(m), '[]') from (
-        select time, model_slug as model, null as company_id, ${textSums(sql)}, ${cachedSums(sql)}
+        select time, model_slug as model, ${companyId}::uuid as company_id, ${usageSums(sql)}, ${cachedSums(sql)}
         from cells left join cached using (time, model_slug) group by 1, 2) m) as models,
       ${timesJson(sql, sql.unsafe(at), sql`cells`)} as by_time,
       ${moversJson(
@@ -113,15 +121,8 @@ export async function readUsageChange(
     from companies c where id = ${companyId}`;
   if (row === undefined) unknownCompany(companyId);
   const { models, ...change } = row;
-  const asked = { company: companyId, until: before.to };
-  const lines = await compared(sql, models, () => asked);
+  const lines = await compared(sql, models, before.to);
   return { ...change, ...explained(lines) };
-}
-
-/** The same as columns of UsageSums: a number of JSON would be rounded. */
-export function textSums(sql: Sql) {
-  return sql`sum(requests) as requests, sum(prompt_tokens) as prompt_tokens, sum(completion_tokens) as completion_tokens,
-    trim_scale(sum(cost_eur))::text as cost_eur`;
 }
 
 /** The tokens of the cache at both times. @param asks from `asksForCached`; without it nothing is read */
@@ -172,65 +173,44 @@ export function moversJson(
     from (select * from ${table} order by abs(after - before) desc, ${group} limit ${most}) x ${joined})`;
 }
 
-/** Whose price is the reference of a model. */
-interface Asked {
-  readonly company: string | null;
-  /** Of companies that are not named, on the shared price. */
-  readonly factor?: string | undefined;
-  /** The price at the end of this day, or the first one after it. */
-  readonly until: string;
-}
-
 export type Compared = ComparedModel & { readonly model: string };
 
-/** Puts the sums of both times beside each other, with the reference price. */
-export async function compared(
-  sql: Sql,
-  models: readonly ModelSums[],
-  askedOf: (model: ModelSums) => Asked,
-): Promise<Compared[]> {
+/** Puts the sums of both times beside each other, with the reference price. @param until as for `referencePrices` */
+export async function compared(sql: Sql, models: readonly ModelSums[], until: string): Promise<Compared[]> {
   const groups = [
     ...Map.groupBy(models, ({ model, company_id, factor }) => `${model} ${company_id} ${factor}`).values(),
-  ];
+  ] as [ModelSums, ModelSums?][];
   const prices = await referencePrices(
     sql,
-    groups.map(([first]) => ({ ...askedOf(first as ModelSums), model: (first as ModelSums).model })),
+    groups.map(([first]) => first),
+    until,
   );
   return groups.map((group, at) => {
-    const of = (time: 0 | 1) => group.find((each) => each.time === time);
+    const of = (time: 0 | 1) => group.flatMap((each) => (each?.time === time ? each : []));
     return {
-      model: (group[0] as ModelSums).model,
-      before: plain(of(0)),
-      after: plain(of(1)),
+      model: group[0].model,
+      before: sumUsage(of(0)),
+      after: sumUsage(of(1)),
       reference: prices[at] as Prices | null,
       cache: { before: cacheOf(of(0)), after: cacheOf(of(1)) },
     };
   });
 }
 
-function plain(sums: ModelSums | undefined): UsageSums {
-  if (sums === undefined) return NO_USAGE;
-  const { requests, prompt_tokens, completion_tokens, cost_eur } = sums;
-  return { requests, prompt_tokens, completion_tokens, cost_eur };
-}
-
-function cacheOf(sums: ModelSums | undefined): CacheTokens {
+function cacheOf([sums]: readonly ModelSums[]): CacheTokens {
   return { cached: sums?.cached_tokens ?? null, cacheWrite: sums?.cache_write_tokens ?? null };
 }
 
-/** The price of each model; null where none is known. */
-async function referencePrices(
-  sql: Sql,
-  asked: readonly (Asked & { readonly model: string })[],
-): Promise<(Prices | null)[]> {
+/** The price of each model at the end of a day, or the first one after it; null where none is known. */
+async function referencePrices(sql: Sql, models: readonly ModelSums[], until: string): Promise<(Prices | null)[]> {
   type Row = { input: string | null; output: string | null; cache_read: string | null; cache_write: string | null };
   const rows = await sql<Row[]>`
     select ${PRICE_NAMES.map((name, at) => sql`${at === 0 ? sql`` : sql`, `}trim_scale(a.factor * case when p.input is null then n.${sql(name)} * f.factor else p.${sql(name)} end)::text as ${sql(name)}`)}
     from (
       select *, ${sql.unsafe(lastInstantOf('until'))} as at
-      from unnest(${asked.map(({ model }) => model)}::text[], ${asked.map(({ company }) => company)}::uuid[],
-        ${asked.map(({ until }) => until)}::date[], ${asked.map(({ factor = '1' }) => factor)}::numeric[])
-        with ordinality as a (model, company, until, factor, place)) a
+      from (select ${until}::date as until) as asked, unnest(${models.map(({ model }) => model)}::text[],
+        ${models.map(({ company_id }) => company_id)}::uuid[], ${models.map(({ factor = '1' }) => factor)}::numeric[])
+        with ordinality as m (model, company, factor, place)) a
     left join lateral model_price(a.model, a.company, a.at) p on true
     left join lateral (
       select m.valid_from, ${sql(PRICE_NAMES)} from model_prices m

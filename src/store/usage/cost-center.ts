@@ -3,7 +3,7 @@ import { budgetColumns, type CostCenterBudgetRow } from '../company/cost-center.
 import { matching } from '../connection/columns.ts';
 import type { Sql } from '../connection/pool.ts';
 import { forecast, presentMonth } from '../connection/present-month.ts';
-import { type Finding, type Found, MOST_OF_KIND } from '../lists/search.ts';
+import { type Finding, type Found, foundOf, MOST_OF_KIND } from '../lists/search.ts';
 import { searchPattern } from '../lists/search-pattern.ts';
 import { type BudgetState, readPresentMonth } from './company-usage.ts';
 import { NO_FILTERS, readCube } from './cube.ts';
@@ -83,7 +83,5 @@ export async function findCostCenters(sql: Sql, text: string, company: string | 
     select n.name as id, n.name, '' as detail, company_id, c.name as company_name
     from named n join companies c on c.id = company_id
     order by lower(n.name) = ${text.toLowerCase()} desc, n.name, c.name, company_id limit ${MOST_OF_KIND + 1}`;
-  if (rows.length === 0) return [];
-  const shown = rows.slice(0, MOST_OF_KIND).map((row) => ({ kind: 'cost_center' as const, ...row }));
-  return [{ kind: 'cost_center', rows: shown, hasMore: rows.length > MOST_OF_KIND }];
+  return foundOf('cost_center', rows);
 }

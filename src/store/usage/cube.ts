@@ -138,6 +138,12 @@ export function sumsOf(sql: Sql) {
   return sql.unsafe(SUMMED.map((name) => `sum(${name}) as ${name}`).join(', '));
 }
 
+/** The members of UsageSums, over the same rows: the cost as text, as a number of JSON would be rounded. */
+export function usageSums(sql: Sql) {
+  return sql`sum(requests)::float8 as requests, sum(prompt_tokens)::float8 as prompt_tokens,
+    sum(completion_tokens)::float8 as completion_tokens, trim_scale(sum(cost_eur))::text as cost_eur`;
+}
+
 /** Rows of a table that a range consists of. */
 interface Source {
   readonly table: Sums;

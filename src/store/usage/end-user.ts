@@ -1,7 +1,7 @@
-import type { UsageSums } from '../../domain/usage.ts';
+import { sumUsage, type UsageSums } from '../../domain/usage.ts';
 import { type EndUserRow, endUsersById } from '../company/end-user.ts';
 import type { Sql } from '../connection/pool.ts';
-import { grouped, SUMMED } from './cube.ts';
+import { grouped, SUMMED, usageSums } from './cube.ts';
 
 /** What the people behind keys cost in a billing month. Sums and names may be on different servers: each is read by itself. */
 
@@ -26,7 +26,7 @@ export async function readUsageByEndUser(
   most: number | null,
 ): Promise<EndUsersUsage> {
   const rows = await sql<(UsageSums & { readonly id: string; readonly count: number })[]>`
-    select end_user_id as id, ${figures(sql)}, count(*) over ()::integer as count
+    select end_user_id as id, ${usageSums(sql)}, count(*) over ()::integer as count
     from usage_end_user_days where company_id = ${company} and billing_month = ${month}::date
     group by end_user_id order by sum(cost_eur) desc, end_user_id limit ${most}`;
   const people = await endUsersById(
@@ -61,29 +61,20 @@ export async function readEndUserMonth(sql: Sql, company: string, id: string, mo
     where company_id = ${company} and billing_month = ${month}::date and end_user_id = ${id}) d`;
   const rows = await sql<(UsageSums & { of: number; day: string; model_slug: string; api_key_id: string })[]>`
     select of, day::text as day, model_slug, api_key_id, ${sql.unsafe(SUMMED.join(', '))}
-    from (${grouped(sql, ways, figures(sql), calls)}) g where requests > 0
+    from (${grouped(sql, ways, usageSums(sql), calls)}) g where requests > 0
     order by of, day, cost_eur::numeric desc, model_slug, api_key_id`;
   const keys = await sql<KeyOfUser[]>`
     select id, name, case when end_users <> 'off' then trim_scale(nullif(end_user_budget_eur, 0))::text end as end_user_budget_eur
     from api_keys where id = any(${rows.flatMap(({ api_key_id }) => api_key_id ?? [])}::uuid[])`;
   const known = new Map(keys.map((key) => [key.id, key]));
-  const sums = ({ requests, prompt_tokens, completion_tokens, cost_eur }: UsageSums): UsageSums => {
-    return { requests, prompt_tokens, completion_tokens, cost_eur };
-  };
   const group = (of: number) => rows.filter((row) => row.of === of);
   return {
-    ...sums(group(0)[0] ?? { requests: 0, prompt_tokens: 0, completion_tokens: 0, cost_eur: '0' }),
-    by_day: group(1).map((row) => ({ day: row.day, ...sums(row) })),
-    by_model: group(2).map((row) => ({ model_slug: row.model_slug, ...sums(row) })),
+    ...sumUsage(group(0)),
+    by_day: group(1).map((row) => ({ day: row.day, ...sumUsage([row]) })),
+    by_model: group(2).map((row) => ({ model_slug: row.model_slug, ...sumUsage([row]) })),
     by_key: group(3).map(({ api_key_id: id, ...row }) => ({
       ...(known.get(id) ?? { id, name: null, end_user_budget_eur: null }),
-      ...sums(row),
+      ...sumUsage([row]),
     })),
   };
-}
-
-/** The members of UsageSums over rows of sums. */
-function figures(sql: Sql) {
-  return sql`sum(requests)::float8 as requests, sum(prompt_tokens)::float8 as prompt_tokens,
-    sum(completion_tokens)::float8 as completion_tokens, trim_scale(sum(cost_eur))::text as cost_eur`;
 }

@@ -1,5 +1,5 @@
 import { wholeMonth } from '../../domain/reports/day-range.ts';
-import type { UsageSums } from '../../domain/usage.ts';
+import { sumUsage } from '../../domain/usage.ts';
 import type { Sql } from '../connection/pool.ts';
 import { type CompanyUsage, readCompanyUsage, readPresentMonth } from './company-usage.ts';
 import { NO_FILTERS } from './cube.ts';
@@ -36,13 +36,12 @@ export function summaryOf(companyId: string, usage: CompanyUsage, month: string,
     ...(usage.budget.day != null && { day: usage.budget.day }),
     /** null: no upstream told any. */
     token_details: details?.total ?? null,
-    by_model: usage.by_model.lines.map(({ name, ...group }) => ({ model_slug: name, ...sumsOf(group) })),
-    by_endpoint: usage.by_endpoint.lines.map(({ name, ...group }) => ({ endpoint: name, ...sumsOf(group) })),
+    by_model: usage.by_model.lines.map(({ name, ...group }) => ({ model_slug: name, ...sumUsage([group]) })),
+    by_endpoint: usage.by_endpoint.lines.map(({ name, ...group }) => ({ endpoint: name, ...sumUsage([group]) })),
     /** Empty: calls that name none. */
-    by_cost_center: usage.by_cost_center.lines.map(({ name, ...group }) => ({ cost_center: name, ...sumsOf(group) })),
+    by_cost_center: usage.by_cost_center.lines.map(({ name, ...group }) => ({
+      cost_center: name,
+      ...sumUsage([group]),
+    })),
   };
-}
-
-function sumsOf({ requests, prompt_tokens, completion_tokens, cost_eur }: UsageSums): UsageSums {
-  return { requests, prompt_tokens, completion_tokens, cost_eur };
 }

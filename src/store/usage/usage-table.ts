@@ -78,7 +78,7 @@ export async function readUsageTable(
   if (company === undefined) unknownCompany(companyId);
   return {
     company_name: company.name,
-    ...(await readTable(sql, query, { company: companyId, filters }, 'key')),
+    ...(await readTable(sql, query, { company: companyId, filters })),
   };
 }
 
@@ -86,7 +86,7 @@ export async function readUsageTable(
 export async function readAllTable(sql: Sql, query: TableQuery, model: string | null = null): Promise<UsageTable> {
   checkGroups(query);
   const of = { company: null, filters: { ...NO_FILTERS, model } };
-  return readTable(sql, query, of, 'company');
+  return readTable(sql, query, of);
 }
 
 /** Refuses groups that cannot be together. @throws FieldError about the columns */
@@ -108,18 +108,16 @@ interface Ranked extends Heading {
   readonly count: number;
 }
 
-/**
- * @param of whose calls
- * @param many the group with too many values to read all of their rows: those that cost most are found first
- */
+/** @param of whose calls */
 async function readTable(
   sql: Sql,
   { rows, columns, metric, range, most, over }: TableQuery,
   of: Pick<Cube, 'company' | 'filters'>,
-  many: Group,
 ): Promise<UsageTable> {
   await sql`select set_config('work_mem', '32MB', true)`;
   const mostOf = (group: Group, given: number) => (isTime(group) ? Number.MAX_SAFE_INTEGER : given);
+  // too many values to read all of their rows: those that cost most are found first
+  const many = of.company === null ? 'company' : 'key';
   const long = rows === many || columns === many ? many : null;
   const mostShown = long === rows ? most.rows : most.columns;
   const measures = [...new Set([metric, 'cost_eur' as const])];

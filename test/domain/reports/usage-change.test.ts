@@ -4,11 +4,10 @@ import {
   type ChangeParts,
   type ComparedModel,
   explainChange,
-  NO_USAGE,
   PARTS,
   partsAmong,
 } from '../../../src/domain/reports/usage-change.ts';
-import type { UsageSums } from '../../../src/domain/usage.ts';
+import { sumUsage, type UsageSums } from '../../../src/domain/usage.ts';
 import { fuzzRuns } from '../../support/fuzz.ts';
 
 /** Why two costs differ: the parts add up to the last digit, and each is what it is called. */
@@ -25,6 +24,8 @@ function numbersFrom(seed: number): (most: number) => number {
     return Number(((state >> 33n) * BigInt(most + 1)) >> 31n);
   };
 }
+
+const NO_USAGE = sumUsage([]);
 
 const costOf = ({ input, output }: Prices, prompt: number, completion: number): string =>
   formatEur((BigInt(prompt) * input + BigInt(completion) * output) / 1000n);
