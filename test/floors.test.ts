@@ -39,7 +39,7 @@ const FLOORS: readonly (readonly string[])[] = [
   ['admin/page'],
   ['admin/usage'],
   ['admin/company'],
-  ['admin/operator', 'admin/member', 'admin/api'],
+  ['admin/operator', 'admin/api'],
   ['admin/sign-in'],
   ['admin'],
   ['app.ts'],

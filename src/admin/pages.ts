@@ -26,13 +26,12 @@ import { companyModelRoutes } from './company/company-model.ts';
 import { keyRoutes } from './company/key.ts';
 import { keyEditRoutes } from './company/key-edit.ts';
 import { findRoutes } from './company/key-find.ts';
+import { ownKeyRoutes } from './company/own-key.ts';
 import { playgroundRoutes } from './company/playground.ts';
 import { settingsRoutes } from './company/settings.ts';
 import { tokenRoutes } from './company/token.ts';
 import { companyUserRoutes } from './company/user.ts';
 import { compressPages } from './compression.ts';
-import { ownKeyRoutes } from './member/key.ts';
-import { ownUsageRoutes } from './member/usage.ts';
 import { allUsageRoutes } from './operator/all-usage.ts';
 import { auditRoutes } from './operator/audit.ts';
 import { demoRoutes } from './operator/demo.ts';
@@ -109,7 +108,6 @@ export const ROUTES: readonly Route[] = [
   ...keyEditRoutes,
   ...findRoutes,
   ...ownKeyRoutes,
-  ...ownUsageRoutes,
   ...companyModelRoutes,
   ...modelRoutes,
   ...modelOfferRoutes,

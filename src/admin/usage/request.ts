@@ -9,16 +9,20 @@ import { companyHeading, companyLink, copyable, emptyText, muted, page } from '.
 import { keysInReach, requestsPath, seesOwnAlone } from './reach.ts';
 import { durationText, requestsPage, resultBadge, retentionText } from './requests.ts';
 
-/** Pages of requests: of one company, and for operators of all. */
-export const requestRoutes: readonly Route[] = [
-  { method: 'GET', path: '/requests', action: 'request.all', handle: requestsPage },
-  { method: 'GET', path: '/requests/:request', action: 'request.all', handle: requestPage },
-  { method: 'GET', path: '/companies/:company/requests', action: 'request.read', handle: requestsPage },
-  { method: 'GET', path: '/companies/:company/requests/:request', action: 'request.read', handle: requestPage },
-];
+/** Where requests are listed, with the permission to see them: of all companies, of one, or of the reader's own keys. */
+const LISTS = [
+  ['/requests', 'request.all'],
+  ['/companies/:company/requests', 'request.read'],
+  ['/companies/:company/own/requests', 'own-usage.read'],
+] as const;
+
+export const requestRoutes: readonly Route[] = LISTS.flatMap(([path, action]): Route[] => [
+  { method: 'GET', path, action, handle: requestsPage },
+  { method: 'GET', path: `${path}/:request`, action, handle: requestPage },
+]);
 
 /** One request. What the upstream said is on the operators' page alone: the company's page is made under the tenant role. */
-export async function requestPage(c: PageContext): Promise<Response> {
+async function requestPage(c: PageContext): Promise<Response> {
   const company = companyOf(c);
   const id = param(c, 'request');
   const request = await read(c, async (sql) =>

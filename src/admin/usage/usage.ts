@@ -39,22 +39,29 @@ import { detailsTable, endingsText, reasonsTable, usageTables } from './usage-ta
 import { changeViews, savedViews } from './usage-views.ts';
 
 const BUDGET = '/companies/:company/cost-center';
+/** Where the usage is that a reader sees, with the permissions to read it and to keep a question of it: of all keys, or of the own. */
+const REACHES = [
+  ['/companies/:company', 'usage.read', 'usage.keep'],
+  ['/companies/:company/own', 'own-usage.read', 'own-usage.keep'],
+] as const;
 
 /**
  * A company's usage: any days and calls, by one or two groups, compared with other days; drawn, as tables, and as CSV (spec
  * section 5, rule 6).
  */
 export const usageRoutes: readonly Route[] = [
-  { method: 'GET', path: '/companies/:company/usage', action: 'usage.read', handle: usagePage },
-  { method: 'POST', path: '/companies/:company/usage', action: 'usage.keep', handle: keepView, page: usagePage },
+  ...REACHES.flatMap(([base, action, keep]): Route[] => [
+    { method: 'GET', path: `${base}/usage`, action, handle: usagePage },
+    { method: 'POST', path: `${base}/usage`, action: keep, handle: keepView, page: usagePage },
+    { method: 'GET', path: `${base}/usage.csv`, action, handle: downloadSums },
+    { method: 'GET', path: `${base}/ledger.csv`, action, handle: downloadLedger },
+  ]),
   { method: 'GET', path: '/companies/:company/usage/change', action: 'usage.read', handle: toUsage },
   { method: 'GET', path: '/companies/:company/usage/table', action: 'usage.read', handle: toUsage },
   { method: 'POST', path: BUDGET, action: 'cost-center.write', handle: saveCostCenter, page: usagePage },
-  { method: 'GET', path: '/companies/:company/usage.csv', action: 'usage.read', handle: downloadSums },
-  { method: 'GET', path: '/companies/:company/ledger.csv', action: 'usage.read', handle: downloadLedger },
 ];
 
-export function keepView(c: PageContext, form: Form): Promise<Response> {
+function keepView(c: PageContext, form: Form): Promise<Response> {
   return changeViews(c, form, COMPANY_GROUPS);
 }
 
@@ -72,7 +79,7 @@ export function toUsage(c: PageContext): Response {
   return c.redirect(`${path}?${new URLSearchParams({ ...days, ...rest, ...asked } as Record<string, string>)}`, 302);
 }
 
-export async function usagePage(c: PageContext, form: Form): Promise<Response> {
+async function usagePage(c: PageContext, form: Form): Promise<Response> {
   const { format } = c.var;
   const id = param(c, 'company');
   const isBudget = form.path?.endsWith('/cost-center') === true; // refused, and shown again

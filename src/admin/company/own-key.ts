@@ -2,7 +2,6 @@ import type { Company } from '../../domain/company.ts';
 import { type OwnKeyAllowance, readAllowance } from '../../store/company/own-key.ts';
 import { readCompany } from '../../store/gateway/directory.ts';
 import { countKeys, type KeyLife, type KeySort, pageOfKeys } from '../../store/lists/page.ts';
-import { create, keyList, keyViews, newKeyFields, sortsOf } from '../company/key.ts';
 import { holderOf } from '../page/caller.ts';
 import { mayNow, type PageContext, param, type Route, read } from '../page/context.ts';
 import { createCard, type FormState, formState } from '../page/field.ts';
@@ -11,6 +10,7 @@ import { type Html, html } from '../page/html.ts';
 import { companyHeading, emptyText, page } from '../page/layout.ts';
 import { list, listQuery } from '../page/list.ts';
 import { keysPath } from '../usage/reach.ts';
+import { create, keyList, keyViews, newKeyFields, sortsOf } from './key.ts';
 
 const BASE = '/companies/:company/own/keys';
 
