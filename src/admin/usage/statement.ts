@@ -10,10 +10,9 @@ import {
   sumsBy,
 } from '../../domain/documents/statement.ts';
 import { readMonth } from '../../domain/field.ts';
-import type { CostPart } from '../../domain/money.ts';
 import { priceIn } from '../../domain/price.ts';
 import { wholeMonth } from '../../domain/reports/day-range.ts';
-import { sumUsage, type UsageSums } from '../../domain/usage.ts';
+import { sumUsage } from '../../domain/usage.ts';
 import { may } from '../../operations/permission.ts';
 import { markOpened } from '../../operations/statement.ts';
 import type { CompanyRow } from '../../store/company/company.ts';
@@ -39,7 +38,7 @@ import { closeCard, closeOne } from './statement-close.ts';
 import { figureCard } from './usage-cards.ts';
 import { downloadFocus } from './usage-export.ts';
 import { monthAsked, presentMonth } from './usage-query.ts';
-import { othersText, sumCells } from './usage-tables.ts';
+import { othersText } from './usage-tables.ts';
 
 const BASE = '/companies/:company/statements';
 const action = 'statement.read';
@@ -271,19 +270,19 @@ function lookOf(rows: readonly { readonly part: unknown }[]): 'sums' | null {
   return rows.some(({ part }) => part !== null) ? 'sums' : null;
 }
 
-/** The columns of sums and, below them, of the parts of a cost. */
+/** The columns of sums and, below them, of the parts of a cost, of which neither the calls nor the other tokens count. */
 function cellsOf<N>(c: PageContext, heading: string, shown: (name: N) => Html | string) {
-  const { parts } = c.var.format.words.statements;
-  // of a part neither the calls nor the other count
-  const hidden = (part: CostPart | null) => (part === null ? [] : [0, part === 'output' ? 1 : 2]);
-  const sums = Object.entries(sumCells(c.var.format)).map(([name, cell], at) => {
-    return [
-      name,
-      (row: StatementTableRow<N>) => (hidden(row.part).includes(at) ? '' : cell(row as UsageSums)),
-    ] as const;
-  });
-  const named = ({ name, part }: StatementTableRow<N>) => (part === null ? shown(name) : muted(parts[part]));
-  return { [heading]: named, ...Object.fromEntries(sums) };
+  const { format } = c.var;
+  const { statements, tables: words } = format.words;
+  type Row = StatementTableRow<N>;
+  return {
+    [heading]: ({ name, part }: Row) => (part === null ? shown(name) : muted(statements.parts[part])),
+    [words.requests]: ({ requests }: Row) => (requests === null ? '' : format.count(requests)),
+    [words.promptTokens]: ({ part, prompt_tokens }: Row) => (part === 'output' ? '' : format.count(prompt_tokens)),
+    [words.completionTokens]: ({ part, completion_tokens }: Row) =>
+      part === null || part === 'output' ? format.count(completion_tokens) : '',
+    [words.cost]: ({ cost_eur }: Row) => format.amount(cost_eur),
+  };
 }
 
 function keyName(c: PageContext, company: string, id: string, names: ReadonlyMap<string, KeyName>): Html {
