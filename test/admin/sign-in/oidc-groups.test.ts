@@ -1,25 +1,13 @@
-import { OAuth2Server } from 'oauth2-mock-server';
 import t from 'tap';
 import { insertInvitation } from '../../../src/store/users/invitation.ts';
 import { freePort } from '../../support/port.ts';
 import { until } from '../../support/until.ts';
 import { type Page, Person, signedIn, startOffice, textOf } from '../people.ts';
+import { startOidcOffice } from './provider.ts';
 
 /** Groups of the identity provider give roles at sign-in, and take them away. The provider is in this process. */
 
-const provider = new OAuth2Server();
-await provider.issuer.keys.generate('RS256');
-await provider.start(0, '127.0.0.1');
-t.teardown(() => provider.stop());
-const port = await freePort();
-const issuer = `http://127.0.0.1:${provider.address().port}`;
-provider.issuer.url = issuer;
-const office = await startOffice(t, {
-  ADMIN_PORT: String(port),
-  ADMIN_URL: `http://127.0.0.1:${port}`,
-  OIDC_ISSUER: issuer,
-  OIDC_CLIENT_ID: 'tollgate',
-  OIDC_CLIENT_SECRET: 'not so secret',
+const { provider, issuer, office } = await startOidcOffice(t, {
   OIDC_SCOPE: 'openid email groups',
   OIDC_GROUPS_CLAIM: 'groups',
 });

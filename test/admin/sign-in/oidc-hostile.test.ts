@@ -1,24 +1,11 @@
 import { OAuth2Server } from 'oauth2-mock-server';
 import t from 'tap';
-import { freePort } from '../../support/port.ts';
-import { Person, startOffice } from '../people.ts';
+import { Person } from '../people.ts';
+import { startOidcOffice } from './provider.ts';
 
 /** OpenID Connect against an issuer, or somebody in between, that lies. Nobody is signed in. */
 
-const provider = new OAuth2Server();
-await provider.issuer.keys.generate('RS256');
-await provider.start(0, '127.0.0.1');
-t.teardown(() => provider.stop());
-const port = await freePort();
-const issuer = `http://127.0.0.1:${provider.address().port}`;
-provider.issuer.url = issuer;
-const office = await startOffice(t, {
-  ADMIN_PORT: String(port),
-  ADMIN_URL: `http://127.0.0.1:${port}`,
-  OIDC_ISSUER: issuer,
-  OIDC_CLIENT_ID: 'tollgate',
-  OIDC_CLIENT_SECRET: 'not so secret',
-});
+const { provider, issuer, office } = await startOidcOffice(t);
 const HONEST = { email: office.people.owner, email_verified: true };
 let claims: Record<string, unknown> = HONEST;
 let tokenRequests = 0;

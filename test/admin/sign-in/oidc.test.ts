@@ -4,23 +4,11 @@ import { insertInvitation } from '../../../src/store/users/invitation.ts';
 import { freePort } from '../../support/port.ts';
 import { until } from '../../support/until.ts';
 import { Person, startOffice } from '../people.ts';
+import { startOidcOffice } from './provider.ts';
 
 /** Signing in with OpenID Connect, against a provider in this process. */
 
-const provider = new OAuth2Server();
-await provider.issuer.keys.generate('RS256');
-await provider.start(0, '127.0.0.1');
-t.teardown(() => provider.stop());
-const port = await freePort();
-const issuer = `http://127.0.0.1:${provider.address().port}`;
-provider.issuer.url = issuer;
-const office = await startOffice(t, {
-  ADMIN_PORT: String(port),
-  ADMIN_URL: `http://127.0.0.1:${port}`,
-  OIDC_ISSUER: issuer,
-  OIDC_CLIENT_ID: 'tollgate',
-  OIDC_CLIENT_SECRET: 'not so secret',
-});
+const { provider, issuer, office } = await startOidcOffice(t);
 let claims: Record<string, unknown> = {};
 provider.service.on('beforeTokenSigning', (token) => Object.assign(token.payload, claims));
 
@@ -46,7 +34,7 @@ t.test('the provider is asked with PKCE, state and nonce', async (t) => {
   t.match(Object.fromEntries(searchParams), {
     response_type: 'code',
     client_id: 'tollgate',
-    redirect_uri: `http://127.0.0.1:${port}/sign-in/oidc/callback`,
+    redirect_uri: `${office.adminUrl}/sign-in/oidc/callback`,
     code_challenge_method: 'S256',
     scope: 'openid email',
   });
