@@ -19,6 +19,7 @@ import { csvLink, focusLink, spreadsheetOf } from '../page/spreadsheet.ts';
 import { type Step, stepsList } from '../usage/first-steps.ts';
 import { askIfOnItsWay, closeForm, closing, onItsWay } from '../usage/statement-close.ts';
 import { figureCard } from '../usage/usage-cards.ts';
+import { signed } from '../usage/usage-change.ts';
 import { downloadFocus } from '../usage/usage-export.ts';
 import { presentMonth } from '../usage/usage-query.ts';
 
@@ -89,15 +90,10 @@ function figures(c: PageContext, month: string, { sums, before_eur }: MonthEnd):
   const { format } = c.var;
   const { companies, closed, opened, total_eur, requests, corrections } = sums;
   const before = format.month(addMonths(month, -1));
-  const change = before_eur === null ? null : parseEur(total_eur) - parseEur(before_eur);
-  const percent =
-    change === null || parseEur(before_eur as string) <= 0n
-      ? ''
-      : ` (${format.percent(Number((change * 1000n) / parseEur(before_eur as string)) / 10)})`;
+  const change = before_eur === null ? null : formatEur(parseEur(total_eur) - parseEur(before_eur));
+  const share = Number(before_eur) > 0 ? ` (${format.percent((Number(change) / Number(before_eur)) * 100)})` : '';
   const changeText =
-    change === null
-      ? `No calls in ${before}`
-      : html`${change < 0n ? '' : '+'}${format.amount(formatEur(change))}${percent} against ${before}`;
+    change === null ? `No calls in ${before}` : html`${signed(change, format)}${share} against ${before}`;
   const late =
     corrections === 0 ? 'no late calls' : `and ${format.count(corrections)} of earlier months that came late`;
   return html`<div class="figures">

@@ -191,7 +191,7 @@ t.test(
     await add({ ...row, company: one as string, month: '2025-10-01', input: '0.01' });
     const before = await operator.get(`${ALL}?month=${month}&exact=1`);
     t.match(textOf(before), /Total€0\.005000005000007/);
-    t.match(textOf(before), /-€0\.004999994999993 \(-49\.9%\) against October 2025/);
+    t.match(textOf(before), /-€0\.004999994999993 \(-50%\) against October 2025/);
     t.match(textOf(before), /Still open: October 2025 \(one company\)/);
     t.match(textOf(before), /Calls of gift had tokens and cost nothing/);
     t.equal((await operator.post(ALL, { month: '2025-10' })).status, 303);
