@@ -1,7 +1,7 @@
 import { SchemaRefused } from '../connection/errors.ts';
 import type { ConnectionSql, Sql } from '../connection/pool.ts';
 import { isDistributed } from './distribution.ts';
-import { appliedMigrations, MigrationRefused, ownTables } from './migrate.ts';
+import { appliedMigrations, isKnownMigration, MigrationRefused, ownTables } from './migrate.ts';
 
 /**
  * A copy of all tables of Tollgate as text, whatever version of Postgres wrote it and will read it:
@@ -56,9 +56,6 @@ const TRANSIENT = ['sessions', 'changes', 'spend_changes', 'budget_reservations'
 /** Gateways that are gone with records: no month is closed without those (sql/schema/gateways.sql). */
 const GONE = `where backlog > 0 and last_seen_at < now() - interval '1 minute'`;
 
-/** A database that has nothing to copy, or cannot be copied into one file. */
-export class BackupRefused extends SchemaRefused {}
-
 export const END_OF_ROWS = '\\.\n';
 /** The form of instants and bytes must not depend on settings of the server. */
 export const TEXT_SETTINGS =
@@ -68,7 +65,7 @@ export const TEXT_SETTINGS =
  * Writes a backup: one snapshot, while others go on writing. Takes little memory, however many rows there are.
  * @param sql a connection of its own, outside a transaction
  * @throws MigrationRefused when a newer program migrated the database
- * @throws BackupRefused when it has no tables, or its ledger is on several servers
+ * @throws SchemaRefused when it has no tables, or its ledger is on several servers
  */
 export async function* backupOf(
   sql: ConnectionSql,
@@ -87,14 +84,15 @@ export async function* backupOf(
 }
 
 async function* piecesOf(sql: ConnectionSql, onProgress: (progress: BackupProgress) => void): AsyncGenerator<Buffer> {
-  const { applied, unknown } = await appliedMigrations(sql);
+  const applied = await appliedMigrations(sql);
   const newest = applied.at(-1);
-  if (newest === undefined) throw new BackupRefused('the database has no tables of Tollgate: is DATABASE_URL right?');
-  if (unknown.length > 0) {
-    throw new MigrationRefused(`the database is newer than this program (${unknown[0]}); run the newer version`);
+  if (newest === undefined) throw new SchemaRefused('the database has no tables of Tollgate: is DATABASE_URL right?');
+  const unknown = applied.find((name) => !isKnownMigration(name));
+  if (unknown !== undefined) {
+    throw new MigrationRefused(`the database is newer than this program (${unknown}); run the newer version`);
   }
   if (await isDistributed(sql)) {
-    throw new BackupRefused(
+    throw new SchemaRefused(
       'the ledger of this database is spread over several servers, and a copy of this one would lack it: back up the coordinator and every worker with pg_basebackup or with snapshots of your provider (sql/growth.md, "A ledger on several servers")',
     );
   }

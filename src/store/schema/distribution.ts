@@ -26,9 +26,6 @@ export const SPREAD = [
 /** Tables of sums of all companies, with their unique keys. They are spread too: each shard has the sums of its companies. */
 export const BESIDE: Readonly<Record<string, string>> = { usage_model_days: 'billing_month, day, model_slug, part' };
 
-/** This database cannot be spread over several servers yet. The message says what is missing. */
-export class DistributionRefused extends SchemaRefused {}
-
 interface DistributeOptions {
   /** Parts that the companies are divided into; more than there will ever be workers. Fixed once tables are spread. */
   readonly shards: number;
@@ -49,7 +46,7 @@ const DISTRIBUTE_MS = 12 * 3_600_000;
 /**
  * Spreads the tables over the workers of Citus, in one transaction: all or nothing. Gateways may run meanwhile; their
  * records wait in the spools. A second call does the rest.
- * @throws DistributionRefused, DatabaseUnavailable, DatabaseRefused
+ * @throws SchemaRefused, DatabaseUnavailable, DatabaseRefused
  */
 export async function distribute(db: Database, { shards, dryRun }: DistributeOptions): Promise<Distribution> {
   return db.transaction(DISTRIBUTE_MS, async (sql) => {
@@ -93,13 +90,13 @@ async function run(sql: Sql, statements: readonly string[]): Promise<void> {
   for (const statement of statements) await sql.unsafe(statement);
 }
 
-/** @throws DistributionRefused */
+/** @throws SchemaRefused */
 async function workersOf(sql: Sql): Promise<string[]> {
   const [{ extension, loaded }] = await sql<[{ extension: boolean; loaded: boolean }]>`
     select exists (select 1 from pg_extension where extname = 'citus') as extension,
       current_setting('citus.shard_count', true) is not null as loaded`; // not everybody may read shared_preload_libraries
   if (!extension || !loaded) {
-    throw new DistributionRefused(
+    throw new SchemaRefused(
       'this database has no Citus: load it on every server (shared_preload_libraries = citus) and run "create extension citus" in this database on each',
     );
   }
@@ -108,18 +105,18 @@ async function workersOf(sql: Sql): Promise<string[]> {
       shouldhaveshards as rows
     from pg_dist_node where noderole = 'primary' order by groupid`;
   const [{ own }] = await sql<[{ own: number }]>`select groupid as own from pg_dist_local_group`;
-  if (own !== 0) throw new DistributionRefused('this server is a worker: give the address of the coordinator');
+  if (own !== 0) throw new SchemaRefused('this server is a worker: give the address of the coordinator');
   if (!nodes.some(({ group }) => group === 0)) {
-    throw new DistributionRefused(
+    throw new SchemaRefused(
       'the workers do not know the coordinator: run "select citus_set_coordinator_host(\'HOST\', PORT)" with an address that they reach',
     );
   }
   const workers = nodes.filter(({ rows }) => rows);
   if (workers.length === 0) {
-    throw new DistributionRefused('there is no worker: run "select citus_add_node(\'HOST\', PORT)" for each');
+    throw new SchemaRefused('there is no worker: run "select citus_add_node(\'HOST\', PORT)" for each');
   }
   const away = nodes.filter(({ active }) => !active).map(({ address }) => address);
-  if (away.length > 0) throw new DistributionRefused(`not active: ${away.join(', ')}`);
+  if (away.length > 0) throw new SchemaRefused(`not active: ${away.join(', ')}`);
   return workers.map(({ address }) => address);
 }
 

@@ -219,11 +219,9 @@ export function isKnownMigration(name: string): boolean {
   return readMigrations(SQL_DIRECTORY).some((migration) => migration.name === name);
 }
 
-/** The files that a database has, in their order, and those of them that this program does not know. */
-export async function appliedMigrations(sql: Sql): Promise<{ applied: string[]; unknown: string[] }> {
-  const known = readMigrations(SQL_DIRECTORY).map(({ name }) => name);
-  const applied = (await readApplied(sql)).map(({ name }) => name);
-  return { applied, unknown: applied.filter((name) => !known.includes(name)) };
+/** The files that a database has, in their order. */
+export async function appliedMigrations(sql: Sql): Promise<string[]> {
+  return (await readApplied(sql)).map(({ name }) => name);
 }
 
 interface Applied {

@@ -16,12 +16,6 @@ import {
 import { BackupDamaged, type BackupReader } from './backup-reader.ts';
 import { appliedMigrations, isKnownMigration, migrate, ownTables } from './migrate.ts';
 
-/** A backup that cannot be restored here; the message is for the operator. Nothing was changed. */
-export class RestoreRefused extends SchemaRefused {}
-
-/** All rows were loaded, but the database could not be brought to this version; the message is for the operator. */
-export class RestoreUnfinished extends SchemaRefused {}
-
 const FOREVER = Number.POSITIVE_INFINITY;
 /** Tables into which migrations put rows. */
 const MADE_WITH_ROWS = ['settings', 'tenant_grants', 'alert_lease', 'changes', 'personal_data'];
@@ -31,8 +25,8 @@ const MADE_WITH_ROWS = ['settings', 'tenant_grants', 'alert_lease', 'changes', '
  * transaction with their triggers off, and migrates on to this program's version.
  * @param onMigration takes what lasts long of a migration, in words
  * @returns rows by table
- * @throws RestoreRefused, BackupDamaged, MigrationRefused, DatabaseUnavailable, DatabaseRefused; no row was loaded then
- * @throws RestoreUnfinished
+ * @throws SchemaRefused when it cannot be restored here, BackupDamaged, DatabaseUnavailable, DatabaseRefused; no row was
+ * loaded then. SchemaRefused also when all rows are loaded, and the rest of the migrations fails: the message says which
  */
 export async function restore(
   db: Database,
@@ -44,7 +38,7 @@ export async function restore(
   const head = readHead(await reader.line());
   const { billing_timezone: zone, migration } = head;
   if (zone !== billingTimezone) {
-    throw new RestoreRefused(
+    throw new SchemaRefused(
       `the backup counts months in ${zone}, but BILLING_TIMEZONE is ${billingTimezone}: set BILLING_TIMEZONE=${zone}`,
     );
   }
@@ -56,34 +50,33 @@ export async function restore(
     await migrate(db, options);
     await db.run(FOREVER, (sql) => sql`analyze`);
   } catch (error) {
-    throw new RestoreUnfinished(`all rows are loaded, but then: ${reasonOf(error)}; go on with "tollgate migrate"`);
+    throw new SchemaRefused(`all rows are loaded, but then: ${reasonOf(error)}; go on with "tollgate migrate"`);
   }
   return rows;
 }
 
-/** @throws BackupDamaged, RestoreRefused */
+/** @throws BackupDamaged, SchemaRefused */
 function readHead(line: unknown): BackupHead {
   const head = line as BackupHead;
   if (head?.tollgate_backup === undefined) throw new BackupDamaged('this file is not a backup of Tollgate');
   if (head.tollgate_backup !== 1 || !isKnownMigration(head.migration)) {
-    throw new RestoreRefused(`a newer version made the backup (${head.migration}): restore it with that one`);
+    throw new SchemaRefused(`a newer version made the backup (${head.migration}): restore it with that one`);
   }
   return head;
 }
 
-/** @throws RestoreRefused */
+/** @throws SchemaRefused */
 async function requireEmpty(sql: Sql, migration: string): Promise<void> {
-  const { applied } = await appliedMigrations(sql);
-  const newest = applied.at(-1);
+  const newest = (await appliedMigrations(sql)).at(-1);
   if (newest === undefined) return;
   if (newest !== migration) {
-    throw new RestoreRefused(
+    throw new SchemaRefused(
       `the database was migrated to ${newest}, the backup to ${migration}: restore into a new database`,
     );
   }
   for (const table of (await ownTables(sql)).filter((name) => !MADE_WITH_ROWS.includes(name))) {
     const { count } = await sql`select from ${sql(table)} limit 1`;
-    if (count > 0) throw new RestoreRefused(`the database is not empty (${table} has rows): restore into a new one`);
+    if (count > 0) throw new SchemaRefused(`the database is not empty (${table} has rows): restore into a new one`);
   }
 }
 
@@ -156,11 +149,11 @@ function write(stream: Writable, piece: Buffer): Promise<void> {
   });
 }
 
-/** The ledger's function gives partitions their triggers. @throws RestoreRefused */
+/** The ledger's function gives partitions their triggers. @throws SchemaRefused */
 async function makePartition(sql: Sql, { parent, name, bound }: Partition, known: readonly string[]): Promise<void> {
   const [, from] = /^FOR VALUES FROM \('([\d: +-]+)'\) TO \('[\d: +-]+'\)$/.exec(bound) ?? [];
   if (from === undefined || !known.includes(parent) || !/^\w+$/.test(name)) {
-    throw new RestoreRefused(`the backup has a partition that is not one of Tollgate's: ${name}`);
+    throw new SchemaRefused(`the backup has a partition that is not one of Tollgate's: ${name}`);
   }
   if (parent === 'api_usage') await sql`select ensure_api_usage_partitions(${from}::date, 1)`;
   else await sql.unsafe(`create table if not exists "${name}" partition of "${parent}" ${bound}`);
@@ -175,14 +168,14 @@ async function setTriggers(sql: Sql, tables: readonly string[], how: 'disable' |
   for (const { name } of all) await sql.unsafe(`alter table ${name} ${how} trigger user`);
 }
 
-/** @throws RestoreRefused */
+/** @throws SchemaRefused */
 async function requireColumns(sql: Sql, { table, columns }: BackupTable, tables: readonly string[]): Promise<void> {
   if (!tables.includes(table))
-    throw new RestoreRefused(`the backup has a table that is not one of Tollgate's: ${table}`);
+    throw new SchemaRefused(`the backup has a table that is not one of Tollgate's: ${table}`);
   const known = await savedColumns(sql, table);
   const other = columns.find((name) => !known.includes(name));
   if (other !== undefined) {
-    throw new RestoreRefused(
+    throw new SchemaRefused(
       `${table} has a column ${other} in the backup, which is not one of Tollgate's: use pg_dump for such a database`,
     );
   }

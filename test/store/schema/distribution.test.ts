@@ -1,6 +1,7 @@
 import t from 'tap';
+import { SchemaRefused } from '../../../src/store/connection/errors.ts';
 import { openDatabase } from '../../../src/store/connection/pool.ts';
-import { BESIDE, DistributionRefused, distribute, SPREAD } from '../../../src/store/schema/distribution.ts';
+import { BESIDE, distribute, SPREAD } from '../../../src/store/schema/distribution.ts';
 import { tollgate } from '../../support/cli.ts';
 import { testDatabase } from '../../support/postgres.ts';
 
@@ -88,10 +89,10 @@ t.test('what is spread by company has the company in every unique key, and refer
 
 t.test('a server without Citus is refused in words, and nothing is changed', async (t) => {
   const { db, url } = await testDatabase(t);
-  await t.rejects(distribute(db, { shards: 8, dryRun: false }), new DistributionRefused(REFUSED));
+  await t.rejects(distribute(db, { shards: 8, dryRun: false }), new SchemaRefused(REFUSED));
   const plain = openDatabase({ url: `${url}&role=tollgate_tenant`, maxConnections: 1 }); // reads no settings of superusers
   t.teardown(() => plain.close());
-  await t.rejects(distribute(plain, { shards: 8, dryRun: false }), new DistributionRefused(REFUSED));
+  await t.rejects(distribute(plain, { shards: 8, dryRun: false }), new SchemaRefused(REFUSED));
   const { code, err } = await tollgate(['database', 'distribute', '--dry-run'], { env: { DATABASE_URL: url } });
   t.equal(code, 1);
   t.equal(err, `tollgate: ${REFUSED}\n`);
