@@ -1,5 +1,4 @@
 import type { End, Moment } from '../../domain/price.ts';
-import { literal } from './identity.ts';
 import type { Sql } from './pool.ts';
 
 /** Parts of SQL that several statements have. Texts go into a tagged statement by `sql.unsafe`. */
@@ -51,6 +50,26 @@ export function startOf(sql: Sql, moment: Moment): Promise<Date> {
 /** The instant at which something ends: of a day, which is its last one, the end in the billing time zone. */
 export function endOf(sql: Sql, end: End): Promise<Date> {
   return beginningOf(sql, end, 1);
+}
+
+/**
+ * SQL for a text that identifies a database and its history. A changed text means a failover,
+ * a crash, or a restored database: transactions seen before may be lost, their ids used again.
+ */
+export const SERVER_IDENTITY = `concat(extract(epoch from pg_postmaster_start_time()), '/',
+  (select oid from pg_database where datname = current_database()))`;
+
+/** The database's clock, in seconds. */
+export const CLOCK = 'extract(epoch from now())::float8';
+
+/**
+ * A number or a snapshot from the server, as a literal for the text of a statement. Without parameters a
+ * statement takes one round trip instead of two, which halves the cost of frequent polls.
+ * @throws TypeError for any other text
+ */
+export function literal(value: string | null): string {
+  if (value !== null && !/^[\d:,]+$/.test(value)) throw new TypeError('neither a number nor a snapshot');
+  return value === null ? 'null' : `'${value}'`;
 }
 
 /** SQL of a text that tells which changes of spend are visible: the cursor of `spentSince`. */

@@ -26,25 +26,26 @@ export function rowsIn<R extends { readonly id: string }>({ table, noun, columns
   type Values = ReturnType<typeof given> | Fragment;
   const isThat = (sql: Sql, id: string, company: string | null) =>
     sql`id = ${id} ${matching(sql, { company_id: company })}`;
-  const orNotFound = (row: R | undefined, id: string, company: string | null): R =>
+  const orNotFound = (row: R | null | undefined, id: string, company: string | null): R =>
     row ?? throwNotFound(noun, missing?.(id, company));
 
   /** @param tail "where … order by …" */
   async function list(sql: Sql, tail: Fragment): Promise<R[]> {
     return sql<R[]>`select ${columns(sql)} from ${sql(table)} ${tail}`;
   }
+
+  /** null: there is none. */
+  async function read(sql: Sql, id: string, company: string | null = null): Promise<R | null> {
+    const [row] = await list(sql, sql`where ${isThat(sql, id, company)}`);
+    return row ?? null;
+  }
   return {
     columns,
     list,
-    /** null: there is none. */
-    async read(sql: Sql, id: string, company: string | null = null): Promise<R | null> {
-      const [row] = await list(sql, sql`where ${isThat(sql, id, company)}`);
-      return row ?? null;
-    },
+    read,
     /** @throws RefusedChange not_found */
     async find(sql: Sql, id: string, company: string | null = null): Promise<R> {
-      const [row] = await list(sql, sql`where ${isThat(sql, id, company)}`);
-      return orNotFound(row, id, company);
+      return orNotFound(await read(sql, id, company), id, company);
     },
     /**
      * @param values of `given` @param company whose row it is; null: of none

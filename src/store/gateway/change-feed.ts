@@ -1,6 +1,5 @@
 import { type Logger, reasonOf } from '../../log.ts';
-import { SPEND_CURSOR, spentSince } from '../connection/expressions.ts';
-import { CLOCK, literal, SERVER_IDENTITY } from '../connection/identity.ts';
+import { CLOCK, literal, SERVER_IDENTITY, SPEND_CURSOR, spentSince } from '../connection/expressions.ts';
 import type { Database, Listening, Sql } from '../connection/pool.ts';
 
 /** Whatever the change feed keeps up to date. Its methods never throw and never wait. */

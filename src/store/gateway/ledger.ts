@@ -2,8 +2,7 @@ import { formatEur } from '../../domain/money.ts';
 import { isOfDay, isOfPerson } from '../../domain/month.ts';
 import type { LedgerStore, MonthSum, RefusedRecord, Reservation } from '../../domain/ports.ts';
 import { type BookedCall, TOKEN_DETAILS } from '../../domain/usage.ts';
-import { SPEND_CURSOR, spentSince } from '../connection/expressions.ts';
-import { CLOCK, SERVER_IDENTITY } from '../connection/identity.ts';
+import { CLOCK, SERVER_IDENTITY, SPEND_CURSOR, spentSince } from '../connection/expressions.ts';
 import type { Database, Sql } from '../connection/pool.ts';
 import { KEPT_SECONDS } from './change-feed.ts';
 
