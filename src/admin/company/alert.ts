@@ -63,9 +63,11 @@ function receiverTable(c: PageContext, base: string, rows: readonly (AlertReceiv
       [words.toldAt]: (row) => toldText(words, row ?? STANDARD),
       [words.state]: (row) => stateOf(c, row),
       [frame.actions]: (row) =>
-        !mayWrite || row === null
-          ? muted(row === null ? words.addLine : frame.none)
-          : html`<span class="row-actions"><a class="button quiet" href="${base}/${row.id}">${words.change}<span class="sr">${words.changeOf(row.email ?? words.team)}</span></a>
+        !mayWrite
+          ? muted(frame.none)
+          : row === null
+            ? html`<a href="#create">${words.addLine}</a>`
+            : html`<span class="row-actions"><a class="button quiet" href="${base}/${row.id}">${words.change}<span class="sr">${words.changeOf(row.email ?? words.team)}</span></a>
 ${isWaiting(row) ? askButton(c, base, row) : ''}<a class="button danger" href="${base}/${row.id}/remove">${words.remove}<span class="sr"> ${row.email ?? words.teamLine}</span></a></span>`,
     },
   });

@@ -51,7 +51,7 @@ export type Format = ReturnType<typeof formatFor>;
 // Each of these makes its formatters once: making one takes as long as 50 uses of it.
 
 function amounts(locale: string, isExact: boolean) {
-  const { shown, exact, exactParts } = eurIn(locale);
+  const { shown, exact, exactParts, exactColumn } = eurIn(locale);
   const prices = euro(locale, 2, 12);
   const digits = new Intl.NumberFormat(locale, { maximumFractionDigits: ALL_DIGITS });
   const cents = new Intl.NumberFormat(locale, { minimumFractionDigits: 2, maximumFractionDigits: 2 });
@@ -77,6 +77,9 @@ function amounts(locale: string, isExact: boolean) {
 
     /** An exact EUR amount as plain text: a setting that somebody typed, and the tooltip of a rounded amount. */
     eurText: exact,
+
+    /** The same for a column of amounts, with as many decimals in each line. */
+    eurColumn: exactColumn,
 
     /** A rounded amount, for axes. */
     eurAxis(amount: number, decimals: number): string {

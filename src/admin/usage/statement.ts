@@ -211,12 +211,13 @@ function charges(c: PageContext, rows: readonly PricedTokens[]): Html | string {
   if (rows.length === 0) return '';
   const { format } = c.var;
   const { statements: words, tables, usage } = format.words;
+  const exact = format.eurColumn(rows.map(({ cost_eur }) => cost_eur));
   const cells = {
     [tables.model]: ({ model }: PricedTokens) => html`<code>${model}</code>`,
     [words.part]: ({ part }: PricedTokens) => words.charged[part],
     [usage.tokens]: ({ tokens }: PricedTokens) => format.count(tokens),
     [words.unitPrice]: ({ price }: PricedTokens) => format.price(priceIn('1M', price)),
-    [words.amount]: ({ cost_eur }: PricedTokens) => format.eurText(cost_eur),
+    [words.amount]: ({ cost_eur }: PricedTokens) => exact(cost_eur),
   };
   return table(words.byPrice, rows, { cells, figures: Object.keys(cells).slice(2) });
 }

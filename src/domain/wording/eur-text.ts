@@ -28,6 +28,13 @@ export function eurIn(locale: string) {
     /** An amount with all its digits, as parts and as text. */
     exactParts: exact,
     exact: (amount: string): string => joinedParts(exact(amount)),
+
+    /** Writes the exact amounts of a column with as many decimals each, so that their decimal marks stand below each other. */
+    exactColumn(amounts: readonly string[]): (amount: string) => string {
+      const decimals = amounts.map((amount) => amount.split('.')[1]?.length ?? 0);
+      const aligned = euro(locale, Math.max(CENTS, ...decimals), ALL_DIGITS);
+      return (amount) => joinedParts(aligned(amount));
+    },
   };
 }
 

@@ -49,6 +49,13 @@ t.test('an amount is shown with two decimals, and its exact text where digits ar
   t.equal(german.duration(61_000), '61 s');
 });
 
+t.test('the exact amounts of a column have as many decimals each, and no digit less', async (t) => {
+  const column = (...amounts: string[]) => amounts.map(german.eurColumn(amounts)).map(plain);
+  t.same(column('19.370232', '-26.36754', '3'), ['€19,370232', '-€26,367540', '€3,000000']);
+  t.same(column('3', '4.5'), ['€3,00', '€4,50']);
+  t.same(column(), []);
+});
+
 t.test('the cost of a single call is exact; digits after the cents are smaller', async (t) => {
   t.equal(plain(String(german.eur('1234.56789'))), '<span class="eur">€1.234,56<small>789</small></span>');
   t.equal(plain(String(german.eur('1234.5'))), '<span class="eur">€1.234,50</span>');
