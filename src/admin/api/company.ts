@@ -18,6 +18,7 @@ import {
 } from '../../operations/company.ts';
 import { companiesAfter, findCompany } from '../../store/company/company.ts';
 import { type ModelRow, modelsAfter } from '../../store/company/model.ts';
+import { DATED_FACTOR } from '../../store/company/price-factor.ts';
 import { readCompany } from '../../store/gateway/directory.ts';
 import { noun } from './frame/noun.ts';
 import { type ApiOperation, get, getList, pageOfAll, post, remove } from './frame/operation.ts';
@@ -50,15 +51,6 @@ const model = schema.object({
   ),
 });
 
-const priceFactor = schema.object({
-  id: schema.id,
-  company_id: schema.id,
-  valid_from: schema.instant,
-  factor: schema.priceFactor,
-  changed_by: schema.string,
-  created_at: schema.instant,
-  begun: { type: 'boolean', description: 'false: it can be withdrawn' },
-});
 const FACTORS = `${companies.one}/price-factors`;
 
 export const companyOperations: readonly ApiOperation[] = [
@@ -114,7 +106,7 @@ export const companyOperations: readonly ApiOperation[] = [
     summary:
       'The factors on the prices of a company: those to come, the present one and those before, the latest first. None: always 1',
     action: 'model.read',
-    row: priceFactor,
+    row: DATED_FACTOR,
     read: async (sql, _call, range, id) => pageOfAll(range, await priceFactors(sql, id)),
   }),
   post('addPriceFactor', FACTORS, {
@@ -122,7 +114,7 @@ export const companyOperations: readonly ApiOperation[] = [
       'Let a factor on the prices of a company begin at a date, five seconds from now or later, in place of one that was to begin then',
     action: 'company.limit',
     body: schema.object({ valid_from: schema.moment, factor: schema.priceFactor }),
-    answer: priceFactor,
+    answer: DATED_FACTOR,
     status: 201,
     run: (sql, call) =>
       schedulePriceFactor(sql, call, call.params.company as string, call.body.factor, readMoment(call.body.valid_from)),

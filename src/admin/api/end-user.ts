@@ -2,16 +2,12 @@ import { SUMS } from '../../domain/reports/usage-change.ts';
 import * as schema from '../../domain/settings/schema.ts';
 import { eraseEndUser } from '../../operations/end-user.ts';
 import { findCompany } from '../../store/company/company.ts';
-import { findEndUser, pageOfEndUsers } from '../../store/company/end-user.ts';
+import { findEndUser, PERSON, pageOfEndUsers } from '../../store/company/end-user.ts';
 import { readEndUserMonth, readUsageByEndUser } from '../../store/usage/end-user.ts';
 import { noun } from './frame/noun.ts';
 import { type ApiCall, get } from './frame/operation.ts';
 
-const person = {
-  id: schema.id,
-  name: { ...schema.textOrNull, description: 'as calls give it; null: erased' },
-  erased_at: schema.orNull(schema.instant),
-};
+const { company_id: _, first_seen: __, last_seen: ___, ...person } = PERSON.properties;
 const { properties: sums } = SUMS;
 const MOST = 1000;
 const month = { ...schema.month, description: 'a month such as 2026-11; default: the present one' };
@@ -24,7 +20,7 @@ const endUsers = noun({
   path: '/companies/{company}/end-users',
   param: 'end_user',
   table: 'end_users',
-  answer: schema.object({ ...person, company_id: schema.id, first_seen: schema.instant, last_seen: schema.instant }),
+  answer: PERSON,
   reads: 'end-user.read',
   writes: 'end-user.erase',
   find: (sql, company, id) => findEndUser(sql, id, company),

@@ -1,17 +1,8 @@
 import * as schema from '../../domain/settings/schema.ts';
 import { COMPANY_ROLES } from '../../domain/user.ts';
 import { changeGroup, createGroup, removeGroup } from '../../operations/group.ts';
-import { findGroup, groupsAfter } from '../../store/users/group.ts';
+import { findGroup, GROUP, groupsAfter } from '../../store/users/group.ts';
 import { noun } from './frame/noun.ts';
-import * as resource from './frame/resources.ts';
-
-const group = schema.object({
-  id: schema.id,
-  name: schema.string,
-  company_id: { ...schema.orNull(schema.id), description: 'null: the group makes operators' },
-  role: resource.role,
-  created_at: schema.instant,
-});
 
 /** A program makes no operators by a group: the command and the file name that role. */
 const role = schema.oneOf(COMPANY_ROLES);
@@ -21,7 +12,7 @@ const groups = noun({
   path: '/groups',
   param: 'group',
   table: 'oidc_groups',
-  answer: group,
+  answer: GROUP,
   reads: 'group.read',
   writes: 'group.write',
   async find(sql, _owner, id) {

@@ -1,46 +1,32 @@
 import * as schema from '../../domain/settings/schema.ts';
-import { COMPANY_ROLES } from '../../domain/user.ts';
 import { createInvitation, renewInvitation, withdrawInvitation, withLink } from '../../operations/invitation.ts';
-import { invitationsAfter } from '../../store/users/invitation.ts';
+import { INVITATION, invitationsAfter } from '../../store/users/invitation.ts';
 import { type ApiOperation, getList, post, remove } from './frame/operation.ts';
-import * as resource from './frame/resources.ts';
-
-const role = schema.oneOf(COMPANY_ROLES);
-
-const invitation = schema.object({
-  id: schema.id,
-  company_id: schema.id,
-  email: schema.email,
-  role,
-  created_at: schema.instant,
-  created_by: resource.createdBy,
-  expires_at: schema.instant,
-});
 
 /** An invitation with its link. */
 export const made = schema.object({
-  ...invitation.properties,
+  ...INVITATION.properties,
   link: {
     type: ['string', 'null'],
     description: 'works once, for seven days, for whoever has it; null in a repeated answer after a minute',
   },
 });
 
-const INVITATIONS = '/companies/{company}/invitations';
+const LIST = '/companies/{company}/invitations';
 
-const INVITATION = `${INVITATIONS}/{invitation}`;
+const ONE = `${LIST}/{invitation}`;
 
 export const invitationOperations: readonly ApiOperation[] = [
-  getList('listInvitations', INVITATIONS, {
+  getList('listInvitations', LIST, {
     summary: 'List invitations that were not used, ordered by id',
     action: 'company-user.read',
-    row: invitation,
+    row: INVITATION,
     read: (sql, _call, range, company) => invitationsAfter(sql, company, range),
   }),
-  post('createInvitation', INVITATIONS, {
+  post('createInvitation', LIST, {
     summary: 'Invite somebody to a company. No e-mail is sent: the program passes the link on',
     action: 'company-user.write',
-    body: schema.object({ email: schema.email, role }),
+    body: schema.object({ email: schema.email, role: INVITATION.properties.role }),
     answer: made,
     status: 201,
     secret: 'link',
@@ -49,7 +35,7 @@ export const invitationOperations: readonly ApiOperation[] = [
       return withLink(call.origin, await createInvitation(sql, call, asked));
     },
   }),
-  post('renewInvitation', `${INVITATION}/renew`, {
+  post('renewInvitation', `${ONE}/renew`, {
     summary: 'Give an invitation a new link and its whole time again; the old link ends',
     action: 'company-user.write',
     answer: made,
@@ -59,9 +45,9 @@ export const invitationOperations: readonly ApiOperation[] = [
       return withLink(call.origin, await renewInvitation(sql, call, company, invitation));
     },
   }),
-  remove('withdrawInvitation', INVITATION, {
+  remove('withdrawInvitation', ONE, {
     summary: 'Withdraw an invitation: its link does not work any more',
     action: 'company-user.write',
-    run: (sql, { params }) => withdrawInvitation(sql, params.company as string, params.invitation as string),
+    run: (sql, { params }) => withdrawInvitation(sql, params.invitation as string, params.company as string),
   }),
 ];

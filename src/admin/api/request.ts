@@ -7,7 +7,7 @@ import { requestIdTime } from '../../runtime/request-id.ts';
 import type { Range } from '../../store/connection/cursor.ts';
 import type { Sql } from '../../store/connection/pool.ts';
 import { findRequest, pageOfRequests, type RequestCursor } from '../../store/usage/request.ts';
-import { type HoursGroup, readRequestHours } from '../../store/usage/request-hours.ts';
+import { HOURS_GROUPS, REQUEST_SUMS, readRequestHours } from '../../store/usage/request-hours.ts';
 import { type ApiCall, type ApiOperation, get, getList } from './frame/operation.ts';
 
 const filters = {
@@ -72,26 +72,6 @@ const LIST = { filters, row: schema.object(members), read: requests } as const;
 
 const NOTE = 'Where little matches, a page may be short or empty while next_cursor is not null';
 
-const GROUPS = ['all', 'hour', 'day', 'model', 'key', 'endpoint'] as const satisfies readonly HoursGroup[];
-
-const number = { type: 'number', minimum: 0 };
-
-const times = schema.orNull(schema.object({ mean: number, p50: number, p95: number, p99: number }));
-
-const sums = schema.object({
-  group: {
-    type: ['string', 'null'],
-    description: 'an hour, a day, a slug, an id or an endpoint; null: not known, or all',
-  },
-  requests: schema.count,
-  refused: schema.count,
-  failed: schema.count,
-  upstream_failed: schema.count,
-  error_rate: { type: 'number', description: 'failed of all, from 0 to 1' },
-  duration_ms: { ...times, description: 'of requests that were not refused' },
-  added_us: { ...times, description: 'what the gateway added to them' },
-});
-
 /** What became of requests: single ones of the last days, and sums. */
 export const requestOperations: readonly ApiOperation[] = [
   getList('listRequests', '/requests', {
@@ -119,8 +99,8 @@ export const requestOperations: readonly ApiOperation[] = [
   get('sumRequests', '/companies/{company}/requests/sums', {
     summary: 'How many requests were answered, refused and failed in a range of hours, and how fast',
     action: 'request.read',
-    query: schema.object({ from: schema.instant, to: schema.instant, by: schema.oneOf(GROUPS) }, ['from', 'to']),
-    answer: schema.object({ data: schema.array(sums) }),
+    query: schema.object({ from: schema.instant, to: schema.instant, by: schema.oneOf(HOURS_GROUPS) }, ['from', 'to']),
+    answer: schema.object({ data: schema.array(REQUEST_SUMS) }),
     async run(sql, { params, query: { from, to, by = 'all' } }) {
       const range = { company: params.company as string, from: new Date(from), to: new Date(to) };
       return { data: await readRequestHours(sql, range, by) };

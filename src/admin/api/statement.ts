@@ -10,34 +10,15 @@ import {
   listStatements,
   openMonths,
   SHARED_BOUND,
+  STATEMENT,
   type StoredStatement,
   statementOf,
 } from '../../store/statement/statement.ts';
 import { type ApiOperation, get, post } from './frame/operation.ts';
 import * as resource from './frame/resources.ts';
 
-const digest = schema.written('^[0-9a-f]{64}$', 'SHA-256 in hex');
-
-const row = {
-  company_id: schema.id,
-  number: { type: 'integer', minimum: 1, description: 'without a gap for each company' },
-  month: schema.month,
-  closed_at: schema.instant,
-  requests: schema.count,
-  cost_eur: schema.sum,
-  corrections: { ...schema.count, description: 'late calls of earlier months' },
-  total_eur: { ...schema.sum, description: 'EUR of the month and its corrections' },
-  digest,
-  opened_at: { ...schema.orNull(schema.instant), description: 'when an owner first opened or downloaded it' },
-  opened_by: { type: ['string', 'null'], description: 'which owner' },
-  later: schema.array(
-    schema.object({ statement: { type: ['integer', 'null'] }, requests: schema.count, cost_eur: schema.sum }),
-    'calls of this month that came after it was closed; statement null: they will be on the next one',
-  ),
-};
-
 const statement = schema.object({
-  ...row,
+  ...STATEMENT.properties,
   document: {
     type: 'object',
     description: 'the sealed document: as one line of JSON with a line feed behind it, its SHA-256 is the digest',
@@ -52,7 +33,7 @@ export const statementOperations: readonly ApiOperation[] = [
     action: 'statement.read',
     query: resource.listQuery({}, resource.numberCursor),
     answer: schema.object({
-      ...resource.pageOf(schema.object(row)).properties,
+      ...resource.pageOf(STATEMENT).properties,
       open_months: {
         ...schema.array(schema.month),
         description: 'months that are over, have calls and are not closed, whatever the page',

@@ -1,16 +1,15 @@
 import * as schema from '../../domain/settings/schema.ts';
 import { COMPANY_ROLES } from '../../domain/user.ts';
 import { changeRole, createUser, removeUser, removeUserOf } from '../../operations/user.ts';
-import { companyUsersAfter, findCompanyUser, findUserById, usersAfter } from '../../store/users/user.ts';
+import { companyUsersAfter, findCompanyUser, findUserById, USER, usersAfter } from '../../store/users/user.ts';
 import { noun } from './frame/noun.ts';
-import * as resource from './frame/resources.ts';
 
 const company_id = { ...schema.orNull(schema.id), description: 'null: for an operator, and for nobody else' };
 
 const role = schema.oneOf(COMPANY_ROLES);
 
 const companyUser = schema.object({
-  ...resource.user.properties,
+  ...USER.properties,
   role,
   last_sign_in_at: { ...schema.orNull(schema.instant), description: 'null: never, or not known' },
 });
@@ -20,7 +19,7 @@ const users = noun({
   path: '/users',
   param: 'user',
   table: 'users',
-  answer: resource.user,
+  answer: USER,
   reads: 'user.read',
   writes: 'user.write',
   async find(sql, _owner, id) {
@@ -49,7 +48,7 @@ export const userOperations = [
   }),
   users.create({
     summary: 'Create a user without a password, who signs in by OpenID Connect or gets a password later',
-    body: schema.object({ email: schema.email, role: resource.role, company_id }, ['email', 'role']),
+    body: schema.object({ email: schema.email, role: USER.properties.role, company_id }, ['email', 'role']),
     run: (sql, { body: { company_id = null, ...user } }) => createUser(sql, { ...user, company_id }, null),
   }),
   users.get('Read a user'),

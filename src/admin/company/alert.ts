@@ -204,7 +204,7 @@ ${confirmation(c, { action: `${base}/${receiver.id}/remove`, button: words.remov
 
 async function remove(c: PageContext): Promise<Response> {
   const company = param(c, 'company');
-  await removal(c, (sql) => removeReceiver(sql, company, param(c, 'receiver')));
+  await removal(c, (sql) => removeReceiver(sql, param(c, 'receiver'), company));
   return c.redirect(`/companies/${company}/alerts?done=removed`, 303);
 }
 

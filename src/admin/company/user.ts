@@ -154,7 +154,7 @@ async function renew(c: PageContext, form: Form): Promise<Response> {
 
 async function withdraw(c: PageContext): Promise<Response> {
   const company = param(c, 'company');
-  await removal(c, (sql) => withdrawInvitation(sql, company, param(c, 'invitation')));
+  await removal(c, (sql) => withdrawInvitation(sql, param(c, 'invitation'), company));
   return c.redirect(`/companies/${company}/users?done=withdrawn`, 303);
 }
 

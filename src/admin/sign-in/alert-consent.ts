@@ -78,6 +78,6 @@ function stopPage(c: PageContext, receiver: Receiver): Promise<Response> {
 async function stopAlerts(c: PageContext, receiver: Receiver): Promise<Response> {
   const { alerts } = c.var.format.words;
   const { id, email, company_id } = receiver;
-  await actingAs(c.var.services.db, email as string, WRITE_MS, (sql) => removeReceiver(sql, company_id, id));
+  await actingAs(c.var.services.db, email as string, WRITE_MS, (sql) => removeReceiver(sql, id, company_id));
   return sayPage(c, alerts.stopped, alerts.stops(named(receiver)));
 }

@@ -96,7 +96,7 @@ export const userCommands = [
       if (withdraw) {
         const open = await transact(async (sql) => {
           const open = await invitationOf(sql, company, email);
-          await withdrawInvitation(sql, company, open.id);
+          await withdrawInvitation(sql, open.id, company);
           return open;
         });
         return { json: open, text: card(WITHDRAWN, { email, role: open.role }) };

@@ -1,17 +1,18 @@
+import * as schema from '../../domain/settings/schema.ts';
 import type { Sql } from '../connection/pool.ts';
 import { rowsIn } from '../connection/rows.ts';
 
 /** A person whom calls of a key named. Members are columns of end_users. */
-export interface EndUserRow {
-  readonly id: string;
-  readonly company_id: string;
-  /** As calls give it; null: erased. */
-  readonly name: string | null;
-  readonly first_seen: Date;
-  /** To the hour. */
-  readonly last_seen: Date;
-  readonly erased_at: Date | null;
-}
+export const PERSON = schema.object({
+  id: schema.id,
+  name: schema.described(schema.textOrNull, 'as calls give it; null: erased'),
+  erased_at: schema.orNull(schema.time),
+  company_id: schema.id,
+  first_seen: schema.time,
+  // to the hour
+  last_seen: schema.time,
+});
+export type EndUserRow = schema.Value<typeof PERSON>;
 
 const ROWS = rowsIn<EndUserRow>({
   table: 'end_users',

@@ -1,22 +1,22 @@
 import type { Moment } from '../../domain/price.ts';
 import { throwNotFound, unknownCompany } from '../../domain/refusal.ts';
+import * as schema from '../../domain/settings/schema.ts';
 import { explaining } from '../connection/errors.ts';
 import type { Sql } from '../connection/pool.ts';
 import { rowsIn } from '../connection/rows.ts';
 import { type DatedPrice, instantOf, throwBegun } from './price.ts';
 
 /** A factor on the prices of a company since an instant. The tenant role may not read all of it. */
-export interface PriceFactorRow {
-  readonly id: string;
-  readonly company_id: string;
-  readonly valid_from: Date;
-  /** Exact decimal text. */
-  readonly factor: string;
-  readonly changed_by: string;
-  readonly created_at: Date;
-  /** Whether it has begun; one that has not can be withdrawn. */
-  readonly begun: boolean;
-}
+export const DATED_FACTOR = schema.object({
+  id: schema.id,
+  company_id: schema.id,
+  valid_from: schema.time,
+  factor: schema.priceFactor,
+  changed_by: schema.string,
+  created_at: schema.time,
+  begun: schema.described(schema.boolean, 'false: it can be withdrawn'),
+});
+export type PriceFactorRow = schema.Value<typeof DATED_FACTOR>;
 
 const ROWS = rowsIn<PriceFactorRow>({
   table: 'company_price_factors',

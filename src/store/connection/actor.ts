@@ -1,3 +1,5 @@
+import { described, textOrNull } from '../../domain/settings/schema.ts';
+
 /** The actors of changes, as rows show them. People of a company do not learn which person of the operator it was. */
 
 /** The company that the transaction entered; null: none, so that an operator reads. */
@@ -24,6 +26,10 @@ export const IS_OPERATORS = 'is_operator()';
 
 /** The creator of a row, for whoever reads. */
 export const CREATED_BY = `case when ${IS_OPERATORS} then created_by else ${shownActor('created_by')} end`;
+export const createdBy = described(
+  textOrNull,
+  'to an administration token of a company: “operator” for whoever never was one of its users or administration tokens',
+);
 
 /** Who paused, for whoever reads: a pause of the operator keeps no name for others. @param isOperators an expression: whether it is one */
 export function pausedBy(isOperators: string): string {

@@ -7,41 +7,36 @@ import {
 } from '../../domain/documents/statement.ts';
 import { COST_PARTS } from '../../domain/money.ts';
 import { throwConflict } from '../../domain/refusal.ts';
+import * as schema from '../../domain/settings/schema.ts';
 import { ledgerName } from '../company/company.ts';
 import { utcMicrosecond } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
 import { CHARGED, HAS_CACHE_PRICE, PART_SUMS } from './cost.ts';
 
-/** Calls of a closed month that came later, and their cost. EUR is exact decimal text. */
-export interface LaterCalls {
-  /** The statement whose correction they are; null: they will be one of the next statement. */
-  readonly statement: number | null;
-  readonly requests: number;
-  readonly cost_eur: string;
-}
-
 /** A statement in a list. */
-export interface StatementRow {
-  readonly company_id: string;
-  readonly number: number;
-  /** "2026-10". */
-  readonly month: string;
-  /** ISO 8601 in UTC. */
-  readonly closed_at: string;
-  /** Calls of the month. */
-  readonly requests: number;
-  readonly cost_eur: string;
-  /** Late calls of earlier months. */
-  readonly corrections: number;
-  readonly total_eur: string;
-  /** In hex. */
-  readonly digest: string;
-  /** When an owner first opened or downloaded it, ISO 8601 in UTC, and who; null: nobody did. */
-  readonly opened_at: string | null;
-  readonly opened_by: string | null;
-  /** The calls of this month that came after it was closed. */
-  readonly later: readonly LaterCalls[];
-}
+export const STATEMENT = schema.object({
+  company_id: schema.id,
+  number: { type: 'integer', minimum: 1, description: 'without a gap for each company' } as schema.Schema<number>,
+  month: schema.month,
+  closed_at: schema.instant,
+  requests: schema.count,
+  cost_eur: schema.sum,
+  corrections: schema.described(schema.count, 'late calls of earlier months'),
+  total_eur: schema.described(schema.sum, 'EUR of the month and its corrections'),
+  digest: schema.written('^[0-9a-f]{64}$', 'SHA-256 in hex'),
+  opened_at: schema.described(schema.orNull(schema.instant), 'when an owner first opened or downloaded it'),
+  opened_by: schema.described(schema.textOrNull, 'which owner'),
+  later: schema.array(
+    schema.object({
+      statement: schema.orNull<number>({ type: 'integer' }),
+      requests: schema.count,
+      cost_eur: schema.sum,
+    }),
+    'calls of this month that came after it was closed; statement null: they will be on the next one',
+  ),
+});
+export type StatementRow = schema.Value<typeof STATEMENT>;
+export type LaterCalls = StatementRow['later'][number];
 
 /** A statement and its document. */
 export interface StoredStatement extends StatementRow {

@@ -1,4 +1,5 @@
 import { ADDED_BOUNDS_US, DURATION_BOUNDS_MS, percentileOf } from '../../domain/reports/histogram.ts';
+import * as schema from '../../domain/settings/schema.ts';
 import { BILLING_ZONE, bucketSums, NIL_ID, utcSecond } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
 
@@ -12,36 +13,29 @@ interface HoursRange {
   readonly to: Date;
 }
 
-export type HoursGroup = 'all' | 'hour' | 'day' | 'model' | 'key' | 'endpoint';
+export const HOURS_GROUPS = ['all', 'hour', 'day', 'model', 'key', 'endpoint'] as const;
+export type HoursGroup = (typeof HOURS_GROUPS)[number];
+
+const number: schema.Schema<number> = { type: 'number', minimum: 0 };
 
 /** Estimates from a histogram; null where no request was served. */
-interface Percentiles {
-  readonly mean: number;
-  readonly p50: number;
-  readonly p95: number;
-  readonly p99: number;
-}
+const times = schema.orNull(schema.object({ mean: number, p50: number, p95: number, p99: number }));
 
-interface RequestSums {
-  /**
-   * The name of the group: an hour ("2026-11-22T10:00:00Z"), a day of the billing time zone ("2026-11-22"), a slug, an
-   * id or an endpoint. null: without a model or key that is known; and the only group of 'all'.
-   */
-  readonly group: string | null;
-  readonly requests: number;
-  /** Answered with 4xx. */
-  readonly refused: number;
-  /** Answered with 5xx, or with a stream that broke. */
-  readonly failed: number;
-  /** Failures of the upstream, whatever the client was told. */
-  readonly upstream_failed: number;
-  /** failed / requests, from 0 to 1. */
-  readonly error_rate: number;
-  /** Milliseconds of served requests, which are those that were not refused. */
-  readonly duration_ms: Percentiles | null;
-  /** Microseconds that the gateway added to them. */
-  readonly added_us: Percentiles | null;
-}
+/** Refused are those with 4xx, failed those with 5xx or with a stream that broke; the upstream's failures count whatever the client was told. */
+export const REQUEST_SUMS = schema.object({
+  group: schema.described(schema.textOrNull, 'an hour, a day, a slug, an id or an endpoint; null: not known, or all'),
+  requests: schema.count,
+  refused: schema.count,
+  failed: schema.count,
+  upstream_failed: schema.count,
+  error_rate: schema.described<number>({ type: 'number' }, 'failed of all, from 0 to 1'),
+  // in milliseconds
+  duration_ms: schema.described(times, 'of requests that were not refused'),
+  // in microseconds
+  added_us: schema.described(times, 'what the gateway added to them'),
+});
+type RequestSums = schema.Value<typeof REQUEST_SUMS>;
+type Percentiles = NonNullable<RequestSums['duration_ms']>;
 
 interface HoursRow extends Omit<RequestSums, 'error_rate' | 'duration_ms' | 'added_us'> {
   readonly duration_ms: number;

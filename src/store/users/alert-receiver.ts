@@ -1,36 +1,45 @@
 import { randomBytes } from 'node:crypto';
+import { MOST_PERCENTS } from '../../domain/field.ts';
 import { digestBytes } from '../../domain/key.ts';
+import { LANGUAGES } from '../../domain/languages.ts';
 import { refusal, throwConflict } from '../../domain/refusal.ts';
-import { CREATED_BY } from '../connection/actor.ts';
+import * as schema from '../../domain/settings/schema.ts';
+import { CREATED_BY, createdBy } from '../connection/actor.ts';
 import type { Sql } from '../connection/pool.ts';
 import { rowsIn } from '../connection/rows.ts';
 
 /** How long the link works by which an address outside the company confirms. */
 export const CONFIRM_DAYS = 7;
 
-/** What somebody is told of budgets. */
-export interface AlertChoice {
-  /** Whole percents of the budget from 1 to 100, in their order. */
-  readonly percents: readonly number[];
-  readonly forecast: boolean;
-}
+const percents: schema.Schema<readonly number[]> = {
+  type: 'array',
+  items: { type: 'integer', minimum: 1, maximum: 100 },
+  maxItems: MOST_PERCENTS,
+  description: 'parts of a monthly budget at which the receiver is told, in percent',
+};
+/** What somebody is told of budgets; percents in their order. */
+export const CHOICE = schema.object({
+  percents,
+  forecast: schema.described(schema.boolean, 'told too when the month will pass the budget at its pace'),
+});
+export type AlertChoice = schema.Value<typeof CHOICE>;
 
 /** Members are columns of the table, without the digest. */
-export interface AlertReceiverRow extends AlertChoice {
-  readonly id: string;
-  readonly company_id: string;
-  /** null: owners and administrators without a line of their own. */
-  readonly email: string | null;
-  readonly created_at: Date;
-  readonly created_by: string | null;
-  /** When the link ends that was sent to an address outside the company; null: none was. */
-  readonly expires_at: Date | null;
-  readonly confirmed_at: Date | null;
-  /** Of who added the address, for its e-mails as long as it is none of the company's people; null: that of the company. */
-  readonly language: string | null;
-  /** Whether the address is of one of the company's people: they confirm nothing. */
-  readonly is_person: boolean;
-}
+export const RECEIVER = schema.object({
+  id: schema.id,
+  company_id: schema.id,
+  email: schema.described(schema.orNull(schema.email), 'null: owners and administrators without a line of their own'),
+  ...CHOICE.properties,
+  is_person: schema.described(schema.boolean, 'a user of the company, who confirms nothing; true with null'),
+  created_at: schema.time,
+  created_by: createdBy,
+  expires_at: schema.orNull(schema.described(schema.time, 'when the link to confirm ends; null: none was sent')),
+  confirmed_at: schema.orNull(schema.time),
+  language: schema.orNull(
+    schema.oneOf<string>(LANGUAGES, 'of e-mails to an address outside the company; null: that of the company'),
+  ),
+});
+export type AlertReceiverRow = schema.Value<typeof RECEIVER>;
 
 /** A receiver and the company that tells it. */
 type Named = AlertReceiverRow & { readonly company_name: string };

@@ -1,23 +1,22 @@
 import { refusal, throwConflict, throwNotFound } from '../../domain/refusal.ts';
-import type { CompanyRole, Role } from '../../domain/user.ts';
+import * as schema from '../../domain/settings/schema.ts';
+import type { CompanyRole } from '../../domain/user.ts';
 import { matching } from '../connection/columns.ts';
 import type { Sql } from '../connection/pool.ts';
 import { rowsIn } from '../connection/rows.ts';
-import { USERS, type UserRow, userColumns } from './user.ts';
+import { USER, USERS, type UserRow, userColumns } from './user.ts';
 
-/** What a group of the identity provider gives: a role in a company; an operator has none. */
-export interface GivenByGroup {
-  /** As the provider's claim has it. */
-  readonly name: string;
-  readonly company_id: string | null;
-  readonly role: Role;
-}
-
-/** A group of the identity provider and what it gives. Members are columns of `oidc_groups`. */
-export interface GroupRow extends GivenByGroup {
-  readonly id: string;
-  readonly created_at: Date;
-}
+/** A group of the identity provider and what it gives: a role in a company; an operator has none. Members are columns of `oidc_groups`. */
+export const GROUP = schema.object({
+  id: schema.id,
+  // as the provider's claim has it
+  name: schema.string,
+  company_id: schema.described(schema.orNull(schema.id), 'null: the group makes operators'),
+  role: USER.properties.role,
+  created_at: schema.time,
+});
+export type GroupRow = schema.Value<typeof GROUP>;
+export type GivenByGroup = Pick<GroupRow, 'name' | 'company_id' | 'role'>;
 
 /** A group with the name of its company, null for operators, and how many users have their role by it. */
 export type ListedGroup = GroupRow & { readonly company_name: string | null; readonly users: number };

@@ -1,8 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import { digestBytes } from '../../domain/key.ts';
 import { refusal, throwConflict, throwNotFound } from '../../domain/refusal.ts';
-import type { CompanyRole } from '../../domain/user.ts';
-import { CREATED_BY } from '../connection/actor.ts';
+import * as schema from '../../domain/settings/schema.ts';
+import { COMPANY_ROLES } from '../../domain/user.ts';
+import { CREATED_BY, createdBy } from '../connection/actor.ts';
 import { matching } from '../connection/columns.ts';
 import type { Sql } from '../connection/pool.ts';
 import { rowsIn } from '../connection/rows.ts';
@@ -11,16 +12,16 @@ import { rowsIn } from '../connection/rows.ts';
 const DAYS = 7;
 
 /** Members are columns of the table, without the digest. */
-export interface InvitationRow {
-  readonly id: string;
-  readonly company_id: string;
-  readonly email: string;
-  readonly role: CompanyRole;
-  readonly created_at: Date;
-  /** E-mail address of the person who invited, or "cli". */
-  readonly created_by: string | null;
-  readonly expires_at: Date;
-}
+export const INVITATION = schema.object({
+  id: schema.id,
+  company_id: schema.id,
+  email: schema.email,
+  role: schema.oneOf(COMPANY_ROLES),
+  created_at: schema.time,
+  created_by: createdBy,
+  expires_at: schema.time,
+});
+export type InvitationRow = schema.Value<typeof INVITATION>;
 
 /** An invitation with the random part of its link, which is known only now. */
 export type MadeInvitation = InvitationRow & { readonly token: string };

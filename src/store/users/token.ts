@@ -1,8 +1,9 @@
 import { digestBytes, mintKey } from '../../domain/key.ts';
 import type { End } from '../../domain/price.ts';
 import { throwConflict } from '../../domain/refusal.ts';
+import * as schema from '../../domain/settings/schema.ts';
 import { nameSpelling } from '../../domain/visible-text.ts';
-import { CREATED_BY } from '../connection/actor.ts';
+import { CREATED_BY, createdBy } from '../connection/actor.ts';
 import { matching } from '../connection/columns.ts';
 import type { Range } from '../connection/cursor.ts';
 import { endOf, IS_ACTIVE, STATE } from '../connection/expressions.ts';
@@ -13,24 +14,23 @@ import { rowsIn } from '../connection/rows.ts';
 const TOKEN_PREFIX = 'tga-';
 const FORM = /^tga-[a-z2-7]{32}$/;
 
-/** The access of a token: to read, or also to change things. */
-export type Access = 'read' | 'write';
-
 /** The part of a token that may be shown after its creation. Members are columns of `admin_tokens`. */
-export interface TokenRow {
-  readonly id: string;
-  readonly name: string;
-  /** The company for which it acts like an administrator; null: it acts like an operator. */
-  readonly company_id: string | null;
-  readonly access: Access;
-  readonly created_at: Date;
-  readonly created_by: string | null;
-  readonly expires_at: Date | null;
-  readonly last_used_at: Date | null;
-  readonly revoked_at: Date | null;
-  /** By the clock of the database. */
-  readonly state: 'active' | 'expired' | 'revoked';
-}
+export const TOKEN = schema.object({
+  id: schema.id,
+  name: schema.string,
+  company_id: schema.described(schema.orNull(schema.id), 'whose owner it acts like; null: like an operator'),
+  // to read, or also to change things
+  access: schema.oneOf(['read', 'write']),
+  created_at: schema.time,
+  created_by: createdBy,
+  expires_at: schema.orNull(schema.time),
+  last_used_at: schema.orNull(schema.time),
+  revoked_at: schema.orNull(schema.time),
+  // by the clock of the database
+  state: schema.oneOf(['active', 'expired', 'revoked']),
+});
+export type TokenRow = schema.Value<typeof TOKEN>;
+export type Access = TokenRow['access'];
 
 export type ListedToken = TokenRow & { readonly company_name: string | null };
 

@@ -1,6 +1,7 @@
 import { digestBytes } from '../../domain/key.ts';
 import { refusal, throwConflict, throwNotFound } from '../../domain/refusal.ts';
-import type { CompanyRole, Role } from '../../domain/user.ts';
+import * as schema from '../../domain/settings/schema.ts';
+import { type CompanyRole, ROLES } from '../../domain/user.ts';
 import { matching } from '../connection/columns.ts';
 import { explaining } from '../connection/errors.ts';
 import type { Sql } from '../connection/pool.ts';
@@ -9,19 +10,26 @@ import { rowsIn } from '../connection/rows.ts';
 const BY_GROUP = 'This user has the role by a group of the identity provider';
 
 /** Members are columns of the table, without the hash of the password. */
-export interface UserRow {
-  readonly id: string;
-  readonly email: string;
-  readonly company_id: string | null;
-  readonly role: Role;
-  readonly created_at: Date;
-  /** The group of the identity provider that gives the role; null: it was given by hand. */
-  readonly oidc_group: string | null;
-  /** Since when signing in with the password asks for a code too; null: it does not. */
-  readonly second_factor_since: Date | null;
-  /** When the person asked to be erased; null: that did not happen. */
-  readonly erasure_asked_at: Date | null;
-}
+export const USER = schema.object({
+  id: schema.id,
+  email: schema.email,
+  company_id: schema.orNull(schema.id),
+  role: schema.oneOf(ROLES),
+  created_at: schema.time,
+  oidc_group: schema.described(
+    schema.textOrNull,
+    'the group of the identity provider that gives the role; null: given by hand',
+  ),
+  second_factor_since: schema.described(
+    schema.orNull(schema.time),
+    'since when the password asks for a code too; null: it does not',
+  ),
+  erasure_asked_at: schema.described(
+    schema.orNull(schema.time),
+    'when the user asked to be erased; null: that did not happen',
+  ),
+});
+export type UserRow = schema.Value<typeof USER>;
 
 /** The address is in lower case; operators, and nobody else, have no company. */
 export type NewUser = Pick<UserRow, 'email' | 'role' | 'company_id'>;

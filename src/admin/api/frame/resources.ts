@@ -6,7 +6,6 @@ import { MODEL } from '../../../domain/settings/model.ts';
 import {
   array,
   count,
-  email,
   eur,
   id,
   instant,
@@ -22,15 +21,9 @@ import {
   textOrNull,
 } from '../../../domain/settings/schema.ts';
 import { neededOf, schemasOf } from '../../../domain/settings/setting.ts';
-import { ROLES } from '../../../domain/user.ts';
+import { createdBy } from '../../../store/connection/actor.ts';
 
 /** Schemas of the things that administration over HTTP reads and writes: `domain/settings` has those of their settings. */
-
-export const createdBy = {
-  ...textOrNull,
-  description:
-    'to an administration token of a company: “operator” for whoever never was one of its users or administration tokens',
-};
 
 /** The members of a pause. */
 const pauseOf = (what: string) => ({
@@ -122,26 +115,6 @@ export const mintedKey = object({
 export const assistantSettings = schemasOf(ASSISTANT);
 export const assistant = object({ id, company_id: id, ...assistantSettings, created_at: instant });
 
-export const role = oneOf(ROLES);
-export const user = object({
-  id,
-  email,
-  company_id: orNull(id),
-  role,
-  created_at: instant,
-  oidc_group: {
-    ...textOrNull,
-    description: 'the group of the identity provider that gives the role; null: given by hand',
-  },
-  second_factor_since: orNull({
-    ...instant,
-    description: 'since when the password asks for a code too; null: it does not',
-  }),
-  erasure_asked_at: orNull({
-    ...instant,
-    description: 'when the user asked to be erased; null: that did not happen',
-  }),
-});
 /** What an erasure reached, or would reach. */
 export const erased = object({
   persons: { ...count, description: 'people whose addresses are replaced by pseudonyms' },
