@@ -2,7 +2,7 @@
  * Runs the files of TEST_FILES one after the other in this process (run.ts). What a file imports as tap is a subtest,
  * so its tests, its timeout and what it gives `teardown` are its own, and so is its environment.
  */
-import { registerHooks } from 'node:module';
+import { flushCompileCache, registerHooks } from 'node:module';
 import { pathToFileURL } from 'node:url';
 import t, { type Test } from 'tap';
 
@@ -40,5 +40,6 @@ for (const file of TEST_FILES.split(' ')) {
     });
     subtests.set(href, subtest);
     await import(href);
+    flushCompileCache(); // else only the end of this process leaves it to others
   });
 }
