@@ -27,11 +27,7 @@ export interface MonthEnd {
 export function companyMonths(sql: Sql, month: string) {
   // the ledger is read only for calls that came late, and apart from sums: it may be on other servers
   return sql`
-    with booked as materialized (
-      select company_id, requests, api_cost_eur from monthly_spend
-      where billing_month = ${month}::date and statement is null and requests > 0
-    ),
-    waiting as materialized (
+    with waiting as materialized (
       select company_id, count(*) as calls, sum(cost_eur) as eur
       from late_usage join api_usage using (company_id, billing_month, request_id)
       where billing_month < ${month}::date and company_id <> all (array(
@@ -44,7 +40,10 @@ export function companyMonths(sql: Sql, month: string) {
       union all
       select company_id, null, null, null, null, null, coalesce(requests, 0), coalesce(api_cost_eur, 0), coalesce(calls, 0),
         coalesce(api_cost_eur, 0) + coalesce(eur, 0)
-      from booked full join waiting using (company_id)) m
+      from (
+        select company_id, requests, api_cost_eur from monthly_spend
+        where billing_month = ${month}::date and statement is null and requests > 0) booked
+      full join waiting using (company_id)) m
     left join companies c on c.id = company_id`;
 }
 
