@@ -5,7 +5,6 @@ import {
   type AlertChoice,
   type AlertReceiverRow,
   askReceiver,
-  deleteReceiver,
   findReceiver,
   insertReceiver,
   listReceivers,
@@ -63,13 +62,8 @@ export async function askAgain(sql: Sql, company: string, id: string) {
   return { receiver, token: await askReceiver(sql, id) };
 }
 
-/** The reader of an address agrees, by the link that was sent there. */
-export { updateConfirmed as confirmReceiver } from '../store/users/alert-receiver.ts';
-
-/** @throws RefusedChange not_found */
-export function removeReceiver(sql: Sql, company: string, id: string): Promise<AlertReceiverRow> {
-  return deleteReceiver(sql, id, company);
-}
+/** The reader of an address agrees, by the link that was sent there; a line is removed. */
+export { deleteReceiver as removeReceiver, updateConfirmed as confirmReceiver } from '../store/users/alert-receiver.ts';
 
 /** People of the company may be told nothing; a line for anybody else would then be of no use. */
 function checkTold({ percents, forecast }: AlertChoice): void {

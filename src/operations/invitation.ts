@@ -2,7 +2,6 @@ import { emailSpelling } from '../domain/visible-text.ts';
 import { INVITATION_PATH } from '../domain/wording/person-mail.ts';
 import type { Sql } from '../store/connection/pool.ts';
 import {
-  deleteInvitation,
   type InvitationRow,
   insertInvitation,
   type MadeInvitation,
@@ -34,10 +33,7 @@ export function renewInvitation(
   return updateInvitation(sql, company, id, actor);
 }
 
-/** @throws RefusedChange not_found */
-export function withdrawInvitation(sql: Sql, company: string, id: string): Promise<InvitationRow> {
-  return deleteInvitation(sql, id, company);
-}
+export { deleteInvitation as withdrawInvitation } from '../store/users/invitation.ts';
 
 /**
  * Makes the account that an invitation offers. To be run in a transaction, which also removes the invitation.
