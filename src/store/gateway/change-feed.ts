@@ -40,7 +40,7 @@ interface Snapshot {
   readonly snapshot: string;
   /** The cursor of `spentSince`. */
   readonly spend: string;
-  /** Which server and database (server.ts). */
+  /** Which server and database (SERVER_IDENTITY). */
   readonly server: string;
   /** The database's clock, seconds. */
   readonly at: number;
