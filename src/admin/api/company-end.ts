@@ -1,6 +1,6 @@
 import * as schema from '../../domain/settings/schema.ts';
 import { closeCompany, eraseCompany, reopenCompany } from '../../operations/company-end.ts';
-import { findCompany } from '../../store/company/company.ts';
+import { COMPANY_ROW, findCompany } from '../../store/company/company.ts';
 import { snapshot } from '../../store/connection/tenant-role.ts';
 import { archiveCompany } from '../../store/usage/archive.ts';
 import { EXPORT_MS } from '../page/download.ts';
@@ -14,13 +14,13 @@ export const companyEndOperations: readonly ApiOperation[] = [
   post('closeCompany', `${PATH}/close`, {
     summary: 'Close a company: every gateway refuses its keys within a second, and nothing of it can be changed',
     action: 'company.close',
-    answer: resource.company,
+    answer: COMPANY_ROW,
     run: async (sql, { params }) => (await closeCompany(sql, params.company as string)).company,
   }),
   post('reopenCompany', `${PATH}/reopen`, {
     summary: 'Open a closed company again, with the keys that were active',
     action: 'company.close',
-    answer: resource.company,
+    answer: COMPANY_ROW,
     run: async (sql, { params }) => (await reopenCompany(sql, params.company as string)).company,
   }),
   get('exportCompany', `${PATH}/export`, {

@@ -16,7 +16,7 @@ import {
   schedulePriceFactor,
   withdrawPriceFactor,
 } from '../../operations/company.ts';
-import { companiesAfter, findCompany } from '../../store/company/company.ts';
+import { COMPANY_ROW, companiesAfter, findCompany } from '../../store/company/company.ts';
 import { type ModelRow, modelsAfter } from '../../store/company/model.ts';
 import { DATED_FACTOR } from '../../store/company/price-factor.ts';
 import { readCompany } from '../../store/gateway/directory.ts';
@@ -29,7 +29,7 @@ const companies = noun({
   path: '/companies',
   param: 'company',
   table: 'companies',
-  answer: resource.company,
+  answer: COMPANY_ROW,
   reads: 'company.read',
   writes: 'company.set',
   find: (sql, _owner, id) => findCompany(sql, id),
@@ -82,13 +82,13 @@ export const companyOperations: readonly ApiOperation[] = [
       'Pause a company: every gateway refuses its keys with 403 within a second. Its users may still sign in, read why and change its settings',
     action: 'company.pause',
     body: resource.pause,
-    answer: resource.company,
+    answer: COMPANY_ROW,
     run: (sql, { params, body }) => pauseCompany(sql, params.company as string, body.reason),
   }),
   post('resumeCompany', `${companies.one}/resume`, {
     summary: 'End the pause of a company; keys that are paused themselves stay so',
     action: 'company.pause',
-    answer: resource.company,
+    answer: COMPANY_ROW,
     run: (sql, { params }) => resumeCompany(sql, params.company as string),
   }),
   getList('listModelsOfCompany', `${companies.one}/models`, {

@@ -2,7 +2,7 @@ import { KEY_STATES, MOST_OVERLAP } from '../../domain/key.ts';
 import * as schema from '../../domain/settings/schema.ts';
 import { changeKey, createKey, digestsIn, pauseKey, resumeKey, revokeKey, rotateKey } from '../../operations/key.ts';
 import { readAt } from '../../operations/problem.ts';
-import { findKey, idsOfDigests, keysAfter, keysWithCompany } from '../../store/company/key.ts';
+import { findKey, idsOfDigests, KEY_ROW, keysAfter, keysWithCompany } from '../../store/company/key.ts';
 import type { Sql } from '../../store/connection/pool.ts';
 import { enterCompany, leaveCompany } from '../../store/connection/tenant-role.ts';
 import { noun } from './frame/noun.ts';
@@ -16,7 +16,7 @@ const keys = noun({
   path: LIST,
   param: 'key',
   table: 'api_keys',
-  answer: resource.key,
+  answer: KEY_ROW,
   reads: 'key.read',
   writes: 'key.write',
   find: (sql, company, id) => findKey(sql, id, company),
@@ -29,7 +29,7 @@ const FIND = {
   }),
   answer: schema.object({
     looked_up: { type: 'integer', description: 'how many parts of the text may be keys' },
-    data: schema.array(schema.object({ ...resource.key.properties, company_name: schema.string })),
+    data: schema.array(schema.object({ ...KEY_ROW.properties, company_name: schema.string })),
   }),
 } as const;
 
@@ -75,13 +75,13 @@ export const keyOperations: readonly ApiOperation[] = [
       'Pause a key: every gateway refuses it with 403 within a second. One that an operator paused is resumed by operators alone',
     action: 'key.write',
     body: resource.pause,
-    answer: resource.key,
+    answer: KEY_ROW,
     run: (sql, call) => pauseKey(sql, call, call.params.key as string, call.params.company as string, call.body.reason),
   }),
   post('resumeKey', `${keys.one}/resume`, {
     summary: 'End the pause of a key; one that is not paused stays as it is',
     action: 'key.write',
-    answer: resource.key,
+    answer: KEY_ROW,
     run: (sql, call) => resumeKey(sql, call, call.params.key as string, call.params.company as string),
   }),
   post('findKeys', '/keys/find', {

@@ -3,6 +3,7 @@ import * as schema from '../../domain/settings/schema.ts';
 import { schemasOf } from '../../domain/settings/setting.ts';
 import { withLink } from '../../operations/invitation.ts';
 import { onboardCompany } from '../../operations/onboarding.ts';
+import { COMPANY_ROW } from '../../store/company/company.ts';
 import { type ApiOperation, post } from './frame/operation.ts';
 import * as resource from './frame/resources.ts';
 import { made } from './invitation.ts';
@@ -31,7 +32,7 @@ export const onboardingOperations: readonly ApiOperation[] = [
       ['name'],
     ),
     answer: schema.object({
-      ...resource.company.properties,
+      ...COMPANY_ROW.properties,
       invitation: schema.orNull(made),
       key: schema.orNull(resource.mintedKey),
     }),

@@ -2,10 +2,11 @@ import { readMoment } from '../../domain/price.ts';
 import { RefusedChange } from '../../domain/refusal.ts';
 import { PRICES } from '../../domain/settings/model.ts';
 import * as schema from '../../domain/settings/schema.ts';
-import { eachSetting, neededOf, schemasOf } from '../../domain/settings/setting.ts';
+import { neededOf, schemasOf } from '../../domain/settings/setting.ts';
 import { costsOf, removeCostPrice, schedulePrice, setCostPrice, withdrawPrice } from '../../operations/price.ts';
+import { COST_PRICE } from '../../store/company/cost-price.ts';
 import { findModelById, type ModelRow } from '../../store/company/model.ts';
-import { findPrice, pricesOfModel, pricesOn } from '../../store/company/price.ts';
+import { findPrice, PRICE_ANSWER, PRICE_ROW, pricesOfModel, pricesOn } from '../../store/company/price.ts';
 import { readPage } from '../../store/connection/cursor.ts';
 import type { Sql } from '../../store/connection/pool.ts';
 import { noun } from './frame/noun.ts';
@@ -21,44 +22,6 @@ import {
 } from './frame/operation.ts';
 
 const amounts = schemasOf(PRICES);
-const orNone = eachSetting(PRICES, (each) => (each.isNullable ? each.schema : schema.orNull(each.schema)));
-
-const price = schema.object({
-  id: schema.id,
-  slug: schema.slug,
-  company_id: schema.orNull(schema.id),
-  company_name: schema.textOrNull,
-  valid_from: schema.instant,
-  ...orNone,
-  input: schema.described(orNone.input, 'EUR per 1000 tokens; null: from then on there was no such model'),
-  changed_by: schema.string,
-  created_at: schema.instant,
-  begun: { type: 'boolean', description: 'false: it can be withdrawn' },
-});
-
-const costPrice = schema.object({
-  id: schema.id,
-  slug: schema.slug,
-  company_id: schema.orNull(schema.id),
-  company_name: schema.textOrNull,
-  valid_from: schema.day,
-  ...amounts,
-  changed_by: schema.string,
-});
-
-const answered = schema.object({
-  from: { ...schema.instant, description: 'since when within the day, or the instant that was asked for' },
-  valid_from: { ...schema.orNull(schema.instant), description: 'when this price began; null: there was no such model' },
-  company_id: {
-    ...schema.orNull(schema.id),
-    description: 'the company whose own model it was; null: the shared model',
-  },
-  ...orNone,
-  factor: {
-    ...schema.orNull(schema.priceFactor),
-    description: 'the factor of the company, which is in these prices; null: there was no such model',
-  },
-});
 
 const PATH = '/models/{model}/prices';
 
@@ -69,7 +32,7 @@ const prices = noun({
   path: PATH,
   param: 'price',
   table: 'model_prices',
-  answer: price,
+  answer: PRICE_ROW,
   reads: 'model.read',
   writes: 'model.write',
   find: async (sql, model, id) => findPrice(sql, await findModelById(sql, model), id),
@@ -115,7 +78,7 @@ export const priceOperations: readonly ApiOperation[] = [
       },
       ['at'],
     ),
-    answer: schema.object({ data: schema.array(answered) }),
+    answer: schema.object({ data: schema.array(PRICE_ANSWER) }),
     async run(sql, call) {
       const { slug, company_id: own } = await modelOf(sql, call);
       const { at, company_id = own } = call.query;
@@ -125,7 +88,7 @@ export const priceOperations: readonly ApiOperation[] = [
   getList('listCostPrices', COSTS, {
     summary: 'What the operator pays for a model, the latest first',
     action: 'cost.read',
-    row: costPrice,
+    row: COST_PRICE,
     read: async (sql, call, range) => pageOfAll(range, await costsOf(sql, await modelOf(sql, call))),
   }),
   post('setCostPrice', COSTS, {
@@ -133,7 +96,7 @@ export const priceOperations: readonly ApiOperation[] = [
       'Set what the operator pays for a model from a day on, past or to come; default: today. Companies never see it',
     action: 'cost.write',
     body: schema.object({ valid_from: schema.day, ...amounts }, neededOf(PRICES)),
-    answer: costPrice,
+    answer: COST_PRICE,
     status: 201,
     async run(sql, call) {
       const { slug, company_id } = await modelOf(sql, call);

@@ -1,8 +1,19 @@
 import { DISABLED_MODELS } from '../../domain/gate.ts';
 import { unknownCompany } from '../../domain/refusal.ts';
-import { COMPANY, PRICE_FACTOR, TOLD_TO_OWNERS } from '../../domain/settings/company.ts';
-import { namesOf } from '../../domain/settings/schema.ts';
-import type { Values } from '../../domain/settings/setting.ts';
+import { COMPANY, DISABLED, PRICE_FACTOR, TOLD_TO_OWNERS } from '../../domain/settings/company.ts';
+import {
+  described,
+  eur,
+  id,
+  instant,
+  namesOf,
+  object,
+  orNull,
+  textOrNull,
+  time,
+  type Value,
+} from '../../domain/settings/schema.ts';
+import { schemasOf, type Values } from '../../domain/settings/setting.ts';
 import { nameSpelling } from '../../domain/visible-text.ts';
 import { IS_OPERATORS, pausedBy } from '../connection/actor.ts';
 import { given, settingColumns, unpackedBytes } from '../connection/columns.ts';
@@ -10,24 +21,33 @@ import type { Range } from '../connection/cursor.ts';
 import type { Sql } from '../connection/pool.ts';
 import { rowsIn } from '../connection/rows.ts';
 
-/** Members are the columns of the table (contract section 3): those that people set, and these. */
-export interface CompanyRow extends Values<typeof COMPANY> {
-  readonly id: string;
-  /** Sorted. */
-  readonly disabled_model_slugs: string[];
-  /** The lower of budget and credit limit; null: unlimited. */
-  readonly effective_budget_eur: string | null;
-  readonly created_at: Date;
-  /** Since when its keys get 401 and nothing of it can be changed; null: it is open. */
-  readonly closed_at: Date | null;
-  /** Since when its keys get 403; null: it is not paused. */
-  readonly paused_at: Date | null;
-  readonly paused_by: string | null;
-  /** Why, as its owners read it. */
-  readonly pause_reason: string | null;
-  /** When the names and addresses of its people were erased; it stays closed then. */
-  readonly erased_at: Date | null;
-}
+/** What rows tell of a pause. */
+export const pauseOf = (what: string) => ({
+  paused_at: orNull(described(time, `${instant.description}; null: the ${what} is not paused`)),
+  paused_by: described(textOrNull, 'as created_by'),
+  pause_reason: described(textOrNull, 'why, which callers are not told'),
+});
+
+const settings = schemasOf(COMPANY);
+/** A company, as it is told. Members are the columns of the table (contract section 3): those that people set, and others. */
+export const COMPANY_ROW = object({
+  id,
+  ...settings,
+  price_factor: orNull(
+    described(settings.price_factor, `${settings.price_factor.description}; null: only the operator is told`),
+  ),
+  effective_budget_eur: orNull(described(eur, 'what holds of budget and credit limit; null: unlimited')),
+  ...schemasOf(DISABLED),
+  created_at: time,
+  closed_at: orNull(described(time, `${instant.description}; null: it is open`)),
+  ...pauseOf('company'),
+  erased_at: orNull(described(time, `${instant.description}; null: its people were not erased`)),
+});
+/** The disabled slugs are sorted. */
+export type CompanyRow = Stored<typeof COMPANY_ROW, typeof COMPANY & typeof DISABLED>;
+
+/** A row with the settings of its noun as they are stored, where its schema has them as they are given. */
+export type Stored<R, S> = Omit<Value<R>, keyof S> & Values<S>;
 
 /** Absent members stay unchanged. */
 export type Changes<T> = { readonly [K in keyof T]?: T[K] | undefined };

@@ -1,4 +1,6 @@
-import { type NewPrices, PRICE_NAMES, PRICES, type PriceTexts } from '../../domain/settings/model.ts';
+import { type NewPrices, PRICE_NAMES, PRICES } from '../../domain/settings/model.ts';
+import * as schema from '../../domain/settings/schema.ts';
+import { schemasOf } from '../../domain/settings/setting.ts';
 import { settingColumns } from '../connection/columns.ts';
 import { nilId, TODAY } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
@@ -7,13 +9,16 @@ import type { ModelName } from './model.ts';
 /** Cost prices of the operator. For operators only: no tenant may read this table. */
 
 /** EUR per 1000 tokens that the operator pays, since a day of the billing time zone; exact decimal text. */
-export interface CostPriceRow extends ModelName, PriceTexts {
-  readonly id: string;
-  readonly company_name: string | null;
-  /** "2026-11-01". */
-  readonly valid_from: string;
-  readonly changed_by: string;
-}
+export const COST_PRICE = schema.object({
+  id: schema.id,
+  slug: schema.slug,
+  company_id: schema.orNull(schema.id),
+  company_name: schema.textOrNull,
+  valid_from: schema.day,
+  ...schemasOf(PRICES),
+  changed_by: schema.string,
+});
+export type CostPriceRow = schema.Value<typeof COST_PRICE>;
 
 /** Cost prices of slugs, the latest first, of shared models and companies' own. */
 export async function costPrices(sql: Sql, slugs: readonly string[]): Promise<CostPriceRow[]> {

@@ -1,41 +1,44 @@
-import { digestBytes, digestOf, type KEY_STATES, mintKey } from '../../domain/key.ts';
+import { digestBytes, digestOf, KEY_STATES, mintKey } from '../../domain/key.ts';
 import { refusal, throwConflict } from '../../domain/refusal.ts';
 import { KEY } from '../../domain/settings/key.ts';
-import { namesOf } from '../../domain/settings/schema.ts';
-import type { Given, New, Values } from '../../domain/settings/setting.ts';
+import * as schema from '../../domain/settings/schema.ts';
+import { type Given, type New, schemasOf } from '../../domain/settings/setting.ts';
 import { nameSpelling } from '../../domain/visible-text.ts';
-import { CREATED_BY, pausedBy } from '../connection/actor.ts';
+import { CREATED_BY, createdBy, pausedBy } from '../connection/actor.ts';
 import { given, matching, PAGE_BYTES, settingColumns, unpackedBytes } from '../connection/columns.ts';
 import type { Range } from '../connection/cursor.ts';
 import { explaining } from '../connection/errors.ts';
 import { endOf, IS_ACTIVE, KEY_STATE } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
 import { rowsIn } from '../connection/rows.ts';
-import { type Changes, paused, rowsOf } from './company.ts';
+import { type Changes, paused, pauseOf, rowsOf, type Stored } from './company.ts';
 
-/** The part of a key that may be shown after its creation (spec section 2.7). Members are columns of the table. */
-export interface KeyRow extends Values<typeof KEY> {
-  readonly id: string;
-  readonly company_id: string;
-  /** The first 8 characters. */
-  readonly prefix: string;
-  readonly created_at: Date;
-  readonly created_by: string | null;
-  readonly last_used_at: Date | null;
-  readonly revoked_at: Date | null;
-  /** Since when its calls get 403; null: it is not paused. */
-  readonly paused_at: Date | null;
-  readonly paused_by: string | null;
-  readonly pause_reason: string | null;
-  /** Null for a program's key; playground: the playground key of the person in `created_by`. */
-  readonly purpose: 'playground' | null;
-  /** The person whose key it is; null: the company's, or of a playground. */
-  readonly user_id: string | null;
-  /** The e-mail address of that person; null: nobody, or a person who was removed. */
-  readonly person: string | null;
-  /** By the clock of the database. */
-  readonly state: (typeof KEY_STATES)[number];
-}
+/** The part of a key that may be shown after its creation (spec section 2.7), as it is told. Members are columns of the table. */
+export const KEY_ROW = schema.object({
+  id: schema.id,
+  company_id: schema.id,
+  ...schemasOf(KEY),
+  expires_at: schema.orNull(schema.described(schema.instant, `${schema.instant.description}; null: never`)),
+  prefix: schema.described(schema.string, 'the first 8 characters'),
+  created_at: schema.time,
+  created_by: createdBy,
+  last_used_at: schema.orNull(schema.time),
+  revoked_at: schema.orNull(schema.time),
+  ...pauseOf('key'),
+  user_id: schema.orNull(
+    schema.described(schema.id, 'the user whose key it is; null: of the company, or of a playground'),
+  ),
+  person: schema.described(
+    schema.textOrNull,
+    'the e-mail address of that user; null: nobody, or somebody who is not there any more',
+  ),
+  purpose: schema.orNull(
+    schema.oneOf(['playground'], 'null: for programs; playground: of a user who tries models on the pages'),
+  ),
+  // by the clock of the database
+  state: schema.oneOf(KEY_STATES),
+});
+export type KeyRow = Stored<typeof KEY_ROW, typeof KEY>;
 
 export type KeyChanges = Changes<Given<typeof KEY>>;
 
@@ -56,7 +59,7 @@ export interface NewKey extends New<typeof KEY> {
 /** A key's row with the key in plaintext. */
 export type MintedKey = KeyRow & { readonly key: string };
 
-const SETTINGS = namesOf(KEY);
+const SETTINGS = schema.namesOf(KEY);
 
 const ROWS = rowsIn<KeyRow>({
   table: 'api_keys',

@@ -1,6 +1,7 @@
 import type { Moment } from '../../domain/price.ts';
 import { throwConflict, throwNotFound } from '../../domain/refusal.ts';
-import { PRICE_NAMES, PRICES, type PriceName, type PriceTexts } from '../../domain/settings/model.ts';
+import { eachPrice, PRICE_NAMES, PRICES, type PriceName, type PriceTexts } from '../../domain/settings/model.ts';
+import * as schema from '../../domain/settings/schema.ts';
 import { settingColumns } from '../connection/columns.ts';
 import type { Range } from '../connection/cursor.ts';
 import { explaining } from '../connection/errors.ts';
@@ -10,31 +11,37 @@ import { rowsIn } from '../connection/rows.ts';
 import { type ModelName, unknownModel } from './model.ts';
 
 /** Prices; null, all of them: there was no such model; null, those of the cache: the input price. */
-type PricesOrNone = { readonly [K in PriceName]: string | null };
+const orNone = eachPrice(
+  (_, each): schema.Schema<string | null> => (each.isNullable ? each.schema : schema.orNull(each.schema)),
+);
 
-/** A price of a model since an instant; without prices: from then on there was no such model. */
-export interface PriceRow extends ModelName, PricesOrNone {
-  readonly id: string;
-  /** null for the shared model, and for a company that is gone. */
-  readonly company_name: string | null;
-  readonly valid_from: Date;
-  readonly changed_by: string;
-  readonly created_at: Date;
-  /** Whether it has begun; one that has not can be withdrawn. */
-  readonly begun: boolean;
-}
+/** A price of a model since an instant. The name is null for the shared model, and for a company that is gone. */
+export const PRICE_ROW = schema.object({
+  id: schema.id,
+  slug: schema.slug,
+  company_id: schema.orNull(schema.id),
+  company_name: schema.textOrNull,
+  valid_from: schema.time,
+  ...orNone,
+  input: schema.described(orNone.input, 'EUR per 1000 tokens; null: from then on there was no such model'),
+  changed_by: schema.string,
+  created_at: schema.time,
+  begun: schema.described(schema.boolean, 'false: it can be withdrawn'),
+});
+export type PriceRow = schema.Value<typeof PRICE_ROW>;
 
 /** A price during a part of a day. */
-export interface PriceAnswer extends PricesOrNone {
-  /** The beginning of the part within the day asked for, or the instant. */
-  readonly from: Date;
-  /** When this price began; null where there was no such model. */
-  readonly valid_from: Date | null;
-  /** The company whose own model it was; null: the shared model. */
-  readonly company_id: string | null;
-  /** The factor of the company that is in the prices; null where there was no such model. */
-  readonly factor: string | null;
-}
+export const PRICE_ANSWER = schema.object({
+  from: schema.described(schema.time, 'since when within the day, or the instant that was asked for'),
+  valid_from: schema.described(schema.orNull(schema.time), 'when this price began; null: there was no such model'),
+  company_id: schema.described(schema.orNull(schema.id), 'the company whose own model it was; null: the shared model'),
+  ...orNone,
+  factor: schema.described(
+    schema.orNull(schema.priceFactor),
+    'the factor of the company, which is in these prices; null: there was no such model',
+  ),
+});
+export type PriceAnswer = schema.Value<typeof PRICE_ANSWER>;
 
 /** A price that begins at a date. One that is absent is as before. */
 export type NewPrice = ModelName & { readonly from: Moment } & {

@@ -1,4 +1,3 @@
-import { KEY_STATES } from '../../../domain/key.ts';
 import { ASSISTANT } from '../../../domain/settings/assistant.ts';
 import { COMPANY, DISABLED } from '../../../domain/settings/company.ts';
 import { KEY } from '../../../domain/settings/key.ts';
@@ -6,14 +5,12 @@ import { MODEL } from '../../../domain/settings/model.ts';
 import {
   array,
   count,
-  eur,
   id,
   instant,
   type Members,
   name,
   type ObjectSchema,
   object,
-  oneOf,
   orNull,
   type Properties,
   type Schema,
@@ -21,16 +18,10 @@ import {
   textOrNull,
 } from '../../../domain/settings/schema.ts';
 import { neededOf, schemasOf } from '../../../domain/settings/setting.ts';
-import { createdBy } from '../../../store/connection/actor.ts';
+import { KEY_ROW } from '../../../store/company/key.ts';
 
 /** Schemas of the things that administration over HTTP reads and writes: `domain/settings` has those of their settings. */
 
-/** The members of a pause. */
-const pauseOf = (what: string) => ({
-  paused_at: orNull({ ...instant, description: `${instant.description}; null: the ${what} is not paused` }),
-  paused_by: { ...textOrNull, description: 'as created_by' },
-  pause_reason: { ...textOrNull, description: 'why, which callers are not told' },
-});
 /** The body that pauses. */
 export const pause = object({
   reason: { ...name, description: `${name.description}: owners of the company read it, callers do not` },
@@ -56,24 +47,8 @@ export function listQuery<P extends Properties = Record<never, never>>(
 /** Which rows a call asks for. `cursor` is the `next_cursor` of the page before. */
 export type ListQuery<P extends Properties> = { readonly limit?: number; readonly cursor?: string } & Members<P, never>;
 
-const companySettings = schemasOf(COMPANY);
-const disabled = schemasOf(DISABLED);
 /** Members of a company that is created. */
-export const newCompany = { ...companySettings, ...disabled };
-export const company = object({
-  id,
-  ...companySettings,
-  price_factor: orNull({
-    ...companySettings.price_factor,
-    description: `${companySettings.price_factor.description}; null: only the operator is told`,
-  }),
-  effective_budget_eur: orNull({ ...eur, description: 'what holds of budget and credit limit; null: unlimited' }),
-  ...disabled,
-  created_at: instant,
-  closed_at: orNull({ ...instant, description: `${instant.description}; null: it is open` }),
-  ...pauseOf('company'),
-  erased_at: orNull({ ...instant, description: `${instant.description}; null: its people were not erased` }),
-});
+export const newCompany = schemasOf({ ...COMPANY, ...DISABLED });
 
 /** Members of a model that can be changed. */
 export const modelSettings = schemasOf(MODEL);
@@ -84,27 +59,8 @@ export const model = object({ id, slug, company_id: modelOwner, ...modelSettings
 export const keySettings = schemasOf(KEY);
 /** Members of a key that is created. */
 export const newKey = object(keySettings, neededOf(KEY));
-export const key = object({
-  id,
-  company_id: id,
-  ...keySettings,
-  expires_at: orNull({ ...instant, description: `${instant.description}; null: never` }),
-  prefix: { type: 'string', description: 'the first 8 characters' },
-  created_at: instant,
-  created_by: createdBy,
-  last_used_at: orNull(instant),
-  revoked_at: orNull(instant),
-  ...pauseOf('key'),
-  user_id: orNull({ ...id, description: 'the user whose key it is; null: of the company, or of a playground' }),
-  person: {
-    ...textOrNull,
-    description: 'the e-mail address of that user; null: nobody, or somebody who is not there any more',
-  },
-  purpose: orNull(oneOf(['playground'], 'null: for programs; playground: of a user who tries models on the pages')),
-  state: oneOf(KEY_STATES),
-});
 export const mintedKey = object({
-  ...key.properties,
+  ...KEY_ROW.properties,
   key: {
     type: ['string', 'null'],
     description: 'the key itself, shown once; null in a repeated answer after a minute',
