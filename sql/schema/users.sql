@@ -46,6 +46,7 @@ comment on column users.reset_digest is 'SHA-256 of the random part of the link 
 comment on column users.reset_asked_at is 'when the link was asked for, by whoever knows the address; null: not since the password was set';
 comment on column users.monthly_summary is 'whether the person gets the summary of each closed month by e-mail; null: owners do';
 comment on column users.oidc_group is 'the group of the identity provider that gives the role; null: somebody gave it by hand';
+create index users_company on users (company_id);
 create index users_oidc_group on users (oidc_group) where oidc_group is not null;
 
 -- What a group gives is changed for the people who have it, at once. Who had a role in another company signs in again.
