@@ -192,6 +192,8 @@ export function brokenWords(page: Page): Promise<string[]> {
 
 /** Whether pages are looked at in every width, colour scheme and language: otherwise in one, and narrow.test.ts has the narrowest. */
 export const ALL = process.env.ALL !== undefined;
+/** Whether script runs, where a test tries a page both ways: without it with ALL, and in tests that try nothing else. */
+export const SCRIPTS: readonly boolean[] = ALL ? [true, false] : [true];
 /** Set by run.ts where no change touches the pages. */
 const UNCHANGED = process.env.PAGES_UNCHANGED !== undefined;
 

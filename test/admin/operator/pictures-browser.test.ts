@@ -5,7 +5,7 @@ import { trailStore } from '../../../src/store/gateway/request-trail.ts';
 import { addRequests } from '../../support/requests.ts';
 import { until } from '../../support/until.ts';
 import { addUsage } from '../../support/usage.ts';
-import { accessibility, glance, signedInTab } from '../browser.ts';
+import { accessibility, glance, SCRIPTS, signedInTab } from '../browser.ts';
 import { startOffice } from '../people.ts';
 
 /** The pictures of the first page in a browser: what a bar shows is what it leads to. */
@@ -46,7 +46,7 @@ await sql`select sum_request_hours(interval '10 days')`;
 const [{ all }] = await sql<[{ all: number }]>`
   select count(*)::integer as all from request_trail where (occurred_at at time zone 'UTC')::date = ${day}::date`;
 
-for (const javaScriptEnabled of [true, false]) {
+for (const javaScriptEnabled of SCRIPTS) {
   t.test(
     `each picture leads to the day that it counted, ${javaScriptEnabled ? 'with' : 'without'} a script`,
     async (t) => {

@@ -1,6 +1,6 @@
 import t from 'tap';
 import { addUsage } from '../../support/usage.ts';
-import { glance, signedInTab } from '../browser.ts';
+import { glance, SCRIPTS, signedInTab } from '../browser.ts';
 import { paint } from '../paint.ts';
 import { sendsNothing, startOffice } from '../people.ts';
 
@@ -46,7 +46,7 @@ await addUsage(
   ),
 );
 
-for (const javaScriptEnabled of [true, false]) {
+for (const javaScriptEnabled of SCRIPTS) {
   t.test(`a budget is set, changed and removed ${javaScriptEnabled ? 'with' : 'without'} a script`, async (t) => {
     await sql`delete from cost_center_budgets`;
     const options = { locale: 'en-IE', javaScriptEnabled };

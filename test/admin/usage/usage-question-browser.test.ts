@@ -3,7 +3,7 @@ import t from 'tap';
 import { formatEur, parseEur } from '../../../src/domain/money.ts';
 import { addDays, monthSoFar } from '../../../src/domain/reports/day-range.ts';
 import { addUsage } from '../../support/usage.ts';
-import { glance, signedInTab } from '../browser.ts';
+import { glance, SCRIPTS, signedInTab } from '../browser.ts';
 import { signedIn, startOffice } from '../people.ts';
 
 /** The one page of usage in a browser, with and without a script: groups, comparison and pictures of one question. */
@@ -58,7 +58,7 @@ const cells = (table: Locator): Promise<string[]> =>
 
 const apply = (page: Page) => page.getByRole('button', { name: 'Apply' }).click();
 
-for (const javaScriptEnabled of [true, false]) {
+for (const javaScriptEnabled of SCRIPTS) {
   t.test(
     `the difference and its parts, by model and key, ${javaScriptEnabled ? 'with' : 'without'} a script`,
     async (t) => {
@@ -125,7 +125,7 @@ t.test('a mistake in the days is told, and nothing typed is lost', async (t) => 
   t.equal(await page.getByLabel('Before: last day').inputValue(), '2026-11-01');
 });
 
-for (const javaScriptEnabled of [true, false]) {
+for (const javaScriptEnabled of SCRIPTS) {
   t.test(
     `a figure by two groups, as a table and drawn, all of it in the address, ${javaScriptEnabled ? 'with' : 'without'} a script`,
     async (t) => {
@@ -238,7 +238,7 @@ t.test(
   },
 );
 
-for (const javaScriptEnabled of [true, false]) {
+for (const javaScriptEnabled of SCRIPTS) {
   t.test(
     `a question is kept under a name by whoever asks it, ${javaScriptEnabled ? 'with' : 'without'} a script`,
     async (t) => {
