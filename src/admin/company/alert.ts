@@ -11,11 +11,12 @@ import {
   findReceiver,
   listReceivers,
 } from '../../store/users/alert-receiver.ts';
+import { askedFirst } from '../page/confirmation.ts';
 import { change, mayNow, type PageContext, param, presentCompany, type Route, read, removal } from '../page/context.ts';
 import { checkbox, createCard, csrfInput, type FormState, field, formState } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
-import { badge, companyHeading, confirmation, muted, page, table } from '../page/layout.ts';
+import { badge, companyHeading, muted, page, table } from '../page/layout.ts';
 import { countInvitation } from './invite.ts';
 import { languageForOutsider, sendMail, wordsFor } from './mail.ts';
 
@@ -30,8 +31,7 @@ export const alertRoutes: readonly Route[] = [
   { method: 'GET', path: ONE, ...WRITE, handle: editPage },
   { method: 'POST', path: ONE, ...WRITE, handle: save, page: editPage },
   { method: 'POST', path: `${ONE}/ask`, ...WRITE, permits: 'mails', handle: again, page: listPage },
-  { method: 'GET', path: `${ONE}/remove`, ...WRITE, handle: removePage },
-  { method: 'POST', path: `${ONE}/remove`, ...WRITE, handle: remove },
+  ...askedFirst(`${ONE}/remove`, WRITE.action, askRemoval, remove),
 ];
 
 const STANDARD: AlertChoice = { percents: STANDARD_PERCENTS, forecast: true };
@@ -191,15 +191,12 @@ async function save(c: PageContext, form: Form): Promise<Response> {
   return c.redirect(`/companies/${company}/alerts?done=saved`, 303);
 }
 
-async function removePage(c: PageContext): Promise<Response> {
-  const receiver = await find(c);
+async function askRemoval(c: PageContext) {
+  const { email, is_person, company_id } = await find(c);
   const { alerts: words } = c.var.format.words;
-  const base = `/companies/${receiver.company_id}/alerts`;
-  const name = receiver.email ?? words.teamLine;
-  const text = receiver.is_person ? words.removePerson : words.removeOutsider(receiver.email as string);
-  const body = html`${companyHeading(c)}<h1>${words.removeHeading(name)}</h1>
-${confirmation(c, { action: `${base}/${receiver.id}/remove`, button: words.remove, back: base, text: html`<p>${text}</p>` })}`;
-  return page(c, words.removeTitle(name), body);
+  const name = email ?? words.teamLine;
+  const text = html`<p>${is_person ? words.removePerson : words.removeOutsider(name)}</p>`;
+  return { title: words.removeHeading(name), text, button: words.remove, back: `/companies/${company_id}/alerts` };
 }
 
 async function remove(c: PageContext): Promise<Response> {

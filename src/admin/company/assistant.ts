@@ -11,13 +11,14 @@ import { listModels } from '../../store/company/model.ts';
 import { readCompany } from '../../store/gateway/directory.ts';
 import { type AssistantSort, pageOfAssistants } from '../../store/lists/page.ts';
 import { callerOf } from '../page/caller.ts';
+import { askedFirst } from '../page/confirmation.ts';
 import { change, mayNow, type PageContext, param, type Route, read, readOfCompany, removal } from '../page/context.ts';
 import { csrfInput, field, formState } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
 import { idempotencyInput, idempotentId } from '../page/idempotent-form.ts';
-import { badge, companyHeading, confirmation, muted, page } from '../page/layout.ts';
+import { badge, companyHeading, muted, page } from '../page/layout.ts';
 import { list, listQuery } from '../page/list.ts';
 import { lockEdited, lockInput } from '../page/optimistic-lock.ts';
 import { readSettings, settingFields } from '../page/setting.ts';
@@ -37,8 +38,7 @@ export const assistantRoutes: readonly Route[] = [
   { method: 'POST', path: `${BASE}/:assistant`, action: 'assistant.write', long: true, handle: edit, page: formPage },
   { method: 'GET', path: RUN, action: 'assistant.run', handle: runPage },
   { method: 'POST', path: RUN, action: 'assistant.run', ...MODEL_CALL, handle: run, page: runPage },
-  { method: 'GET', path: `${BASE}/:assistant/remove`, action: 'assistant.write', handle: removePage },
-  { method: 'POST', path: `${BASE}/:assistant/remove`, action: 'assistant.write', handle: remove },
+  ...askedFirst(`${BASE}/:assistant/remove`, 'assistant.write', askRemoval, remove),
 ];
 
 async function listPage(c: PageContext): Promise<Response> {
@@ -148,15 +148,12 @@ async function edit(c: PageContext, form: Form): Promise<Response> {
   return c.redirect(`${base}?done=saved`, 303);
 }
 
-async function removePage(c: PageContext): Promise<Response> {
-  const { id, company_id, name } = await read(c, (sql) =>
-    findAssistant(sql, param(c, 'assistant'), param(c, 'company')),
-  );
-  const base = `/companies/${company_id}/assistants`;
-  const words = c.var.format.words.assistants;
-  const body = html`${companyHeading(c)}<h1>${words.removeHeading(name)}</h1>
-${confirmation(c, { action: `${base}/${id}/remove`, button: words.removeButton, back: base, text: html`<p>${words.removeText}</p>` })}`;
-  return page(c, words.removeTitle(name), body);
+async function askRemoval(c: PageContext) {
+  const company = param(c, 'company');
+  const { name } = await read(c, (sql) => findAssistant(sql, param(c, 'assistant'), company));
+  const { removeHeading, removeText, removeButton } = c.var.format.words.assistants;
+  const text = html`<p>${removeText}</p>`;
+  return { title: removeHeading(name), text, button: removeButton, back: `/companies/${company}/assistants` };
 }
 
 async function remove(c: PageContext): Promise<Response> {

@@ -12,12 +12,13 @@ import { readCompany } from '../../store/gateway/directory.ts';
 import { readKeyBudgets } from '../../store/usage/company-usage.ts';
 import { type LastRefused, lastRefused } from '../../store/usage/request.ts';
 import { callerOf, readerOf } from '../page/caller.ts';
+import { askedFirst } from '../page/confirmation.ts';
 import { change, mayNow, type PageContext, param, type Route, read } from '../page/context.ts';
 import { csrfInput, type FormState, formState, select } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
-import { companyHeading, confirmation, page } from '../page/layout.ts';
+import { companyHeading, page } from '../page/layout.ts';
 import { lockEdited, lockInput } from '../page/optimistic-lock.ts';
 import { readSettings, settingFields } from '../page/setting.ts';
 import { KEY_LISTS, keysPath, requestsPath, seesOwnAlone, usagePath } from '../usage/reach.ts';
@@ -49,8 +50,7 @@ export const keyEditRoutes: readonly Route[] = [
     { method: 'POST', path: `${list}/:key`, action, long: true, handle: edit, page: keyPage },
     { method: 'GET', path: `${list}/:key/rotate`, action, handle: rotatePage },
     { method: 'POST', path: `${list}/:key/rotate`, action, handle: rotate, page: rotatePage },
-    { method: 'GET', path: `${list}/:key/revoke`, action, handle: revokePage },
-    { method: 'POST', path: `${list}/:key/revoke`, action, handle: revoke },
+    ...askedFirst(`${list}/:key/revoke`, action, askRevocation, revoke),
   ]),
 ];
 
@@ -151,15 +151,12 @@ async function edit(c: PageContext, form: Form): Promise<Response> {
   return c.redirect(`${base}?done=saved`, 303);
 }
 
-async function revokePage(c: PageContext): Promise<Response> {
-  const { company_id, id, name, prefix, last_used_at: used } = await read(c, (sql) => keyInReach(c, sql));
-  const base = keysPath(c, company_id);
+async function askRevocation(c: PageContext) {
+  const { company_id, name, prefix, last_used_at: used } = await read(c, (sql) => keyInReach(c, sql));
   const { revoke: words } = c.var.format.words.key;
   const text = html`<p><strong>${name}</strong> <code>${prefix}…</code></p>
 <p>${words.text} ${used === null ? words.neverUsed : words.used(c.var.format.instant(used))}</p>`;
-  const body = html`${companyHeading(c)}<h1>${words.heading}</h1>
-${confirmation(c, { action: `${base}/${id}/revoke`, button: words.button, back: base, text })}`;
-  return page(c, words.title, body);
+  return { title: words.heading, text, button: words.button, back: keysPath(c, company_id) };
 }
 
 async function revoke(c: PageContext): Promise<Response> {

@@ -6,6 +6,7 @@ import { readPage } from '../../store/connection/cursor.ts';
 import { PAGE_ROWS } from '../../store/lists/page.ts';
 import { findTokenById, listTokens, type TokenRow } from '../../store/users/token.ts';
 import { readerOf } from '../page/caller.ts';
+import { askedFirst } from '../page/confirmation.ts';
 import { change, companyOf, mayNow, type PageContext, param, type Route, read } from '../page/context.ts';
 import { createCard, type FormState, field, select } from '../page/field.ts';
 import { Form } from '../page/form.ts';
@@ -15,7 +16,6 @@ import {
   badge,
   companyHeading,
   companyLink,
-  confirmation,
   copyable,
   emptyText,
   muted,
@@ -40,8 +40,7 @@ export const tokenRoutes: readonly Route[] = [OPERATORS, COMPANYS].flatMap((base
     { method: 'GET', path: base, action: reads, handle: listPage },
     { method: 'POST', path: base, action: writes, handle: create, page: listPage },
     { method: 'GET', path: `${base}/:token/shown`, action: writes, whileClosed: true, handle: createdPage },
-    { method: 'GET', path: `${base}/:token/revoke`, action: writes, whileClosed: true, handle: revokePage },
-    { method: 'POST', path: `${base}/:token/revoke`, action: writes, whileClosed: true, handle: revoke },
+    ...askedFirst(`${base}/:token/revoke`, writes, askRevocation, revoke, { whileClosed: true }),
   ];
 });
 
@@ -121,19 +120,11 @@ ${copyable(c, 'curl', words.curl, `curl ${services.adminUrl ?? new URL(c.req.url
   });
 }
 
-async function revokePage(c: PageContext): Promise<Response> {
+async function askRevocation(c: PageContext) {
   const { base, company } = placeOf(c);
-  const id = param(c, 'token');
-  const { name } = await read(c, (sql) => findTokenById(sql, id, company));
-  const { tokens: words } = c.var.format.words;
-  const body = html`${companyHeading(c)}<h1>${words.revokeHeading}</h1>
-${confirmation(c, {
-  action: `${base}/${id}/revoke`,
-  button: words.revokeButton,
-  back: base,
-  text: html`<p><strong>${name}</strong></p><p>${words.revokeText}</p>`,
-})}`;
-  return page(c, words.revokeTitle, body);
+  const { name } = await read(c, (sql) => findTokenById(sql, param(c, 'token'), company));
+  const { revokeHeading: title, revokeText, revokeButton: button } = c.var.format.words.tokens;
+  return { title, text: html`<p><strong>${name}</strong></p><p>${revokeText}</p>`, button, back: base };
 }
 
 async function revoke(c: PageContext): Promise<Response> {

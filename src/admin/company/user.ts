@@ -10,6 +10,7 @@ import { type CompanyUserSort, type ListedCompanyUser, PAGE_ROWS, pageOfCompanyU
 import { type InvitationRow, listInvitations } from '../../store/users/invitation.ts';
 import { type CompanyUserRow, findCompanyUser, findReader, type UserRow } from '../../store/users/user.ts';
 import { readerOf } from '../page/caller.ts';
+import { askedFirst } from '../page/confirmation.ts';
 import {
   change,
   changeAsOperator,
@@ -24,7 +25,7 @@ import {
 import { csrfInput, field, formState, select } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
-import { badge, companyHeading, confirmation, muted, page, table } from '../page/layout.ts';
+import { badge, companyHeading, muted, page, table } from '../page/layout.ts';
 import { list, listQuery } from '../page/list.ts';
 import { countInvitation, invitedRoute, redirectToInvitation } from './invite.ts';
 import { sendMail, wordsFor } from './mail.ts';
@@ -42,8 +43,7 @@ export const companyUserRoutes: readonly Route[] = [
   { method: 'POST', path: BASE, ...WRITE, permits: 'mails', handle: invite, page: listPage },
   { method: 'GET', path: PERSON, ...WRITE, handle: rolePage },
   { method: 'POST', path: PERSON, ...WRITE, handle: saveRole, page: rolePage },
-  { method: 'GET', path: `${PERSON}/remove`, ...WRITE, handle: removePage },
-  { method: 'POST', path: `${PERSON}/remove`, ...WRITE, handle: remove, page: removePage },
+  ...askedFirst(`${PERSON}/remove`, WRITE.action, askRemoval, remove),
   { method: 'GET', path: `${PERSON}/erase`, ...WRITE, permits: 'slow', handle: erasePage },
   { method: 'POST', path: `${PERSON}/erase`, ...WRITE, permits: 'slow', handle: erase, page: erasePage },
   { method: 'POST', path: `${INVITATION}/renew`, ...WRITE, permits: 'mails', handle: renew, page: listPage },
@@ -185,21 +185,17 @@ async function saveRole(c: PageContext, form: Form): Promise<Response> {
   return c.redirect(`/companies/${company}/users?done=saved`, 303);
 }
 
-async function removePage(c: PageContext, form: Form): Promise<Response> {
+async function askRemoval(c: PageContext) {
   const person = await find(c);
-  const base = `/companies/${param(c, 'company')}/users`;
-  const action = `${base}/${person.id}/remove`;
-  const { members: words, roles } = form.words;
-  const body = html`${companyHeading(c)}<h1>${words.removeHeading(person.email)}</h1>
-${formState(form, action).summary}
-${confirmation(c, {
-  action,
-  button: words.removeTitle(person.email),
-  back: base,
-  text: html`<p>${words.removeText({ email: person.email, role: roles[person.role], company: presentCompany(c).name, comesBack: comesBack(person, form.words) })}</p>`,
-})}
-<p>${form.words.erasure.toErase((text) => html`<a href="${base}/${person.id}/erase">${text}</a>`)}</p>`;
-  return page(c, words.removeTitle(person.email), body);
+  const { email, role } = person;
+  const { id, name: company } = presentCompany(c);
+  const { words } = c.var.format;
+  const { members, roles, erasure } = words;
+  const back = `/companies/${id}/users`;
+  const facts = { email, role: roles[role], company, comesBack: comesBack(person, words) };
+  const text = html`<p>${members.removeText(facts)}</p>
+<p>${erasure.toErase((link) => html`<a href="${back}/${person.id}/erase">${link}</a>`)}</p>`;
+  return { title: members.removeHeading(email), text, button: members.removeTitle(email), back };
 }
 
 async function remove(c: PageContext, form: Form): Promise<Response> {

@@ -47,12 +47,13 @@ interface Question extends Omit<Parameters<typeof confirmation>[1], 'action'> {
   readonly title: string;
 }
 
-/** The page that asks, and its form, which has the same address. */
+/** The page that asks, below the heading of the company of the path, and its form, which has the same address. */
 export function askedFirst(
   path: string,
   action: Route['action'],
   ask: (c: PageContext) => Promise<Question>,
   handle: Route['handle'],
+  more: Pick<Route, 'whileClosed'> = {},
 ): Route[] {
   const show = async (c: PageContext, form: Form): Promise<Response> => {
     const { title, ...question } = await ask(c);
@@ -61,7 +62,7 @@ export function askedFirst(
     return page(c, title, html`${companyHeading(c)}<h1>${title}</h1>${summary}${card}`);
   };
   return [
-    { method: 'GET', path, action, handle: show },
-    { method: 'POST', path, action, handle, page: show },
+    { method: 'GET', path, action, ...more, handle: show },
+    { method: 'POST', path, action, ...more, handle, page: show },
   ];
 }

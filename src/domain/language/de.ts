@@ -386,9 +386,7 @@ export const de: Words = {
   },
 
   sessions: {
-    title: 'Ihre Sitzungen',
     where: 'Wo Sie angemeldet sind',
-    text: 'Die Browser, in denen Sie gerade angemeldet sind, und wie Sie sich dort abmelden.',
     lead: 'Eine Sitzung endet nach zwei Stunden ohne Nutzung und nach zwölf Stunden. Die Adresse Ihres Computers wird nicht gespeichert.',
     caption: 'Sitzungen',
     browser: 'Browser',
@@ -550,7 +548,6 @@ export const de: Words = {
     save: 'Speichern',
     teamLine: 'Eintrag für Inhaber und Administratoren',
     removeHeading: (name) => `${name} entfernen?`,
-    removeTitle: (name) => `${name} entfernen`,
     removePerson: 'Inhaber und Administratoren ohne eigenen Eintrag werden nach dem gemeinsamen Eintrag benachrichtigt, Mitglieder gar nicht. Fehlt auch dieser, geschieht es bei 50, 80 und 100 % sowie laut Prognose.',
     removeOutsider: (email) => `${email} wird nicht mehr benachrichtigt. Dafür muss der Empfänger später erneut zustimmen.`,
     wants: ({ company, email }) => parts`${company} möchte ${email} benachrichtigen, wenn ein Teil eines Budgets verbraucht ist. Jede Nachricht enthält einen Link zum Abbestellen.`,
@@ -865,7 +862,6 @@ export const de: Words = {
     attempt: (when) => parts`Jemand verwendet diesen Schlüssel noch: Er wurde zuletzt ${when} abgewiesen.`,
     attempts: 'Alle abgewiesenen Versuche',
     revoke: {
-      title: 'Schlüssel widerrufen',
       heading: 'Diesen Schlüssel widerrufen?',
       button: 'Schlüssel widerrufen',
       text: 'Anfragen mit ihm werden innerhalb einer Sekunde mit 401 abgewiesen. Das lässt sich nicht rückgängig machen.',
@@ -1045,7 +1041,6 @@ export const de: Words = {
     save: 'Assistent speichern',
     remove: 'Entfernen …',
     removeHeading: (name) => `${name} entfernen?`,
-    removeTitle: (name) => `${name} entfernen`,
     removeText: 'Aufrufe erhalten innerhalb einer Sekunde 404. Das lässt sich nicht rückgängig machen; im Änderungsprotokoll bleiben seine Einstellungen erhalten.',
     removeButton: 'Assistent entfernen',
     tryTitle: (name) => `${name} testen`,
@@ -1162,7 +1157,6 @@ export const de: Words = {
     lastDay: 'Letzter Tag',
     lastDayHint: 'Optional. Das Verwaltungstoken funktioniert bis zum Ende dieses Tages.',
     revoke: 'Widerrufen',
-    revokeTitle: 'Verwaltungstoken widerrufen',
     revokeHeading: 'Dieses Verwaltungstoken widerrufen?',
     revokeButton: 'Verwaltungstoken widerrufen',
     revokeText: 'Programme, die es verwenden, erhalten sofort 401. Das lässt sich nicht rückgängig machen.',

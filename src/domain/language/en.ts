@@ -335,9 +335,7 @@ export const en = {
   },
 
   sessions: {
-    title: 'Your sessions',
     where: 'Where you are signed in',
-    text: 'The browsers in which you are signed in now, and how to sign out of them.',
     lead: 'A session ends after two hours without use, and after twelve hours. The address of your computer is not kept.',
     caption: 'Sessions',
     browser: 'Browser',
@@ -499,7 +497,6 @@ export const en = {
     save: 'Save',
     teamLine: 'the rule for owners and administrators',
     removeHeading: (name: string) => `Remove ${name}?`,
-    removeTitle: (name: string) => `Remove ${name}`,
     removePerson: 'Owners and administrators without a rule of their own are notified by their common rule, members not at all. Where there is none either, they are notified at 50, 80 and 100 %, and when the forecast passes the budget.',
     removeOutsider: (email: string) => `${email} is notified no more. To be notified again, its reader has to agree again.`,
     wants: ({ company, email }: { company: string; email: unknown }) => parts`${company} wants to notify ${email} by e-mail when a part of a budget is used. Each message has a link to unsubscribe.`,
@@ -813,7 +810,6 @@ export const en = {
     attempt: (when: unknown) => parts`Somebody still uses this key: it was refused last ${when}.`,
     attempts: 'All refused attempts',
     revoke: {
-      title: 'Revoke a key',
       heading: 'Revoke this key?',
       button: 'Revoke key',
       text: 'Requests with it are refused with 401 within a second. This cannot be undone.',
@@ -994,7 +990,6 @@ export const en = {
     save: 'Save assistant',
     remove: 'Remove…',
     removeHeading: (name: string) => `Remove ${name}?`,
-    removeTitle: (name: string) => `Remove ${name}`,
     removeText: 'Runs of it get 404 within a second. This cannot be undone; the audit log keeps its settings.',
     removeButton: 'Remove assistant',
     tryTitle: (name: string) => `Try ${name}`,
@@ -1108,7 +1103,6 @@ export const en = {
     lastDay: 'Last day',
     lastDayHint: 'Optional. The administration token works until the end of this day.',
     revoke: 'Revoke',
-    revokeTitle: 'Revoke an administration token',
     revokeHeading: 'Revoke this administration token?',
     revokeButton: 'Revoke token',
     revokeText: 'Programs that use it get 401 at once. This cannot be undone.',
