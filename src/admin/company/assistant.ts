@@ -13,11 +13,10 @@ import { type AssistantSort, pageOfAssistants } from '../../store/lists/page.ts'
 import { callerOf } from '../page/caller.ts';
 import { askedFirst } from '../page/confirmation.ts';
 import { change, mayNow, type PageContext, param, type Route, read, readOfCompany, removal } from '../page/context.ts';
-import { csrfInput, field, formState } from '../page/field.ts';
+import { csrfInput, field, formState, idempotencyInput, idempotentId } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
-import { idempotencyInput, idempotentId } from '../page/idempotent-form.ts';
 import { badge, companyHeading, muted, page } from '../page/layout.ts';
 import { list, listQuery } from '../page/list.ts';
 import { lockEdited, lockInput } from '../page/optimistic-lock.ts';

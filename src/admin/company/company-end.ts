@@ -1,5 +1,6 @@
-import { FieldError } from '../../domain/field.ts';
+import { FieldError, readName } from '../../domain/field.ts';
 import { type KeptEntry, keptEntries } from '../../domain/settings/kept.ts';
+import { pauseCompany, resumeCompany } from '../../operations/company.ts';
 import { closeCompany, reopenCompany } from '../../operations/company-end.ts';
 import { may } from '../../operations/permission.ts';
 import type { CompanyRow } from '../../store/company/company.ts';
@@ -23,7 +24,7 @@ import { companyHeading, page, table } from '../page/layout.ts';
 
 const BASE = '/companies/:company';
 
-/** What is kept about a company and its people, for everybody of it; exporting all of that, closing it, opening it again. */
+/** What is kept about a company and its people, for everybody of it; exporting all of that, pausing the company, closing it. */
 export const companyEndRoutes: readonly Route[] = [
   { method: 'GET', path: `${BASE}/kept`, action: 'company.kept', handle: keptPage },
   { method: 'GET', path: `${BASE}/export.tar.gz`, action: 'company.export', handle: archive },
@@ -110,4 +111,37 @@ ${
     : ''
 }</section>`;
   return page(c, kept.title, body);
+}
+
+/** For operators: the form that pauses a company, or resumes it. */
+export function companyPauseCard(c: PageContext, company: CompanyRow, form: Form): Html | string {
+  if (!mayNow(c, 'company.pause')) return '';
+  const { format } = c.var;
+  const { paused_at: at, paused_by: by } = company;
+  const base = `/companies/${company.id}`;
+  if (at !== null) {
+    return html`<section class="card" id="pause"><h2>Resume the company</h2>
+<p>Paused ${format.instant(at)} by ${format.person(by)}. Resumed, its keys work again within a second; keys that are paused themselves stay so.</p>
+<form method="post" action="${base}/resume" class="actions">${csrfInput(c)}<button>Resume company</button></form></section>`;
+  }
+  const state = formState(form, `${base}/pause`);
+  return html`<section class="card" id="pause"><h2>Pause the company</h2>${state.summary}
+<p>Within a second all its keys are refused with 403; calls in flight end and are charged. Its people can still sign in, change its settings and see its statements.</p>
+<form method="post" action="${base}/pause" class="stack">${csrfInput(c)}
+${field(state, { name: 'reason', label: 'Reason', required: true, hint: 'One line, which owners of the company read. Callers do not see it.' })}
+<div class="actions"><button class="danger">Pause company</button></div></form></section>`;
+}
+
+export async function pauseCompanyForm(c: PageContext, form: Form): Promise<Response> {
+  const id = param(c, 'company');
+  const reason = form.required('reason', readName);
+  form.check();
+  await changeAsOperator(c, (sql) => pauseCompany(sql, id, reason));
+  return c.redirect(`/companies/${id}/settings?done=company-paused`, 303);
+}
+
+export async function resumeCompanyForm(c: PageContext): Promise<Response> {
+  const id = param(c, 'company');
+  await changeAsOperator(c, (sql) => resumeCompany(sql, id));
+  return c.redirect(`/companies/${id}/settings?done=company-resumed`, 303);
 }

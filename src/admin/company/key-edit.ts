@@ -1,12 +1,13 @@
 import type { Company } from '../../domain/company.ts';
-import { oneOf } from '../../domain/field.ts';
+import { oneOf, readName } from '../../domain/field.ts';
 import { isOver } from '../../domain/key.ts';
 import type { Words } from '../../domain/language/en.ts';
 import { EDITED, KEY, PURPOSE } from '../../domain/settings/key.ts';
 import { restrictionTexts } from '../../domain/settings/limit-text.ts';
 import { namesOf } from '../../domain/settings/schema.ts';
 import type { Settings } from '../../domain/settings/setting.ts';
-import { changeKey, revokeKey, rotateKey } from '../../operations/key.ts';
+import { changeKey, isLocked, pauseKey, resumeKey, revokeKey, rotateKey } from '../../operations/key.ts';
+import { may } from '../../operations/permission.ts';
 import type { KeyChanges, KeyRow } from '../../store/company/key.ts';
 import { readCompany } from '../../store/gateway/directory.ts';
 import { readKeyBudgets } from '../../store/usage/company-usage.ts';
@@ -14,20 +15,18 @@ import { type LastRefused, lastRefused } from '../../store/usage/request.ts';
 import { callerOf, readerOf } from '../page/caller.ts';
 import { askedFirst } from '../page/confirmation.ts';
 import { change, mayNow, type PageContext, param, type Route, read } from '../page/context.ts';
-import { csrfInput, type FormState, formState, select } from '../page/field.ts';
+import { csrfInput, type FormState, field, formState, select } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
-import { companyHeading, page } from '../page/layout.ts';
+import { companyHeading, page, supportLink } from '../page/layout.ts';
 import { lockEdited, lockInput } from '../page/optimistic-lock.ts';
 import { readSettings, settingFields } from '../page/setting.ts';
 import { KEY_LISTS, keysPath, requestsPath, seesOwnAlone, usagePath } from '../usage/reach.ts';
 import { retentionText } from '../usage/requests.ts';
 import { budgetLine } from '../usage/usage-cards.ts';
-import { keyActions, keyState, scopeTexts } from './key.ts';
+import { keyActions, keyState, restrictionFields, scopeTexts } from './key.ts';
 import { idempotencyInputs, keyInReach, readIdempotencyInputs, redirectToKey, replaceForm } from './key-reveal.ts';
-import { keyPauseCard, pausedKey, pauseKeyForm, resumeKeyForm } from './pause.ts';
-import { restrictionFields } from './restriction.ts';
 
 const PATH = '/companies/:company/keys/:key';
 /** What a member changes of an own key. */
@@ -194,4 +193,44 @@ async function rotate(c: PageContext, form: Form): Promise<Response> {
   const asked = { id: param(c, 'key'), overlap, new_id };
   const created = await change(c, (sql) => rotateKey(sql, readerOf(c), param(c, 'company'), asked, claim));
   return redirectToKey(c, created, asked.id);
+}
+
+/** Says that a key is paused, since when and by whom; to those who manage keys, why, with the form that resumes it. */
+function pausedKey(c: PageContext, key: KeyRow): Html | string {
+  const { paused_at: at, paused_by: by, pause_reason: reason, company_id, id } = key;
+  if (at === null || key.state === 'revoked') return '';
+  const { format, session } = c.var;
+  const { pause: words } = format.words;
+  const path = `/companies/${company_id}/keys/${id}/resume`;
+  const locked = isLocked(session.user.role, by);
+  const resuming = html`<form method="post" action="${path}" class="actions">${csrfInput(c)}<button>${words.resume}</button></form>`;
+  const text = html`<strong>${locked ? words.byOperator(format.instant(at)) : words.key({ at: format.instant(at), by: format.person(by) })}</strong> ${words.keyText}${
+    reason !== null && may(session.user, 'key.read', company_id) ? html` ${words.reason(reason)}` : ''
+  }${locked ? html` ${supportLink(c)}` : ''}`;
+  return html`<div class="notice warn-notice">${!locked && mayNow(c, 'key.write') ? html`<p>${text}</p>${resuming}` : text}</div>`;
+}
+
+/** The form that pauses a key which works. */
+function keyPauseCard(c: PageContext, key: KeyRow, form: Form): Html | string {
+  if (key.state !== 'active' || !mayNow(c, 'key.write')) return '';
+  const { pause: words } = form.words;
+  const action = `/companies/${key.company_id}/keys/${key.id}/pause`;
+  const state = formState(form, action);
+  return html`<section class="card"><h2>${words.title}</h2>${state.summary}
+<p>${words.text}</p>
+<form method="post" action="${action}" class="stack">${csrfInput(c)}
+${field(state, { name: 'reason', label: words.label, required: true, hint: words.hint })}
+<div class="actions"><button>${words.title}</button></div></form></section>`;
+}
+
+async function pauseKeyForm(c: PageContext, form: Form): Promise<Response> {
+  const reason = form.required('reason', readName);
+  form.check();
+  await change(c, (sql) => pauseKey(sql, readerOf(c), param(c, 'key'), param(c, 'company'), reason));
+  return c.redirect(`/companies/${param(c, 'company')}/keys/${param(c, 'key')}?done=key-paused`, 303);
+}
+
+async function resumeKeyForm(c: PageContext): Promise<Response> {
+  await change(c, (sql) => resumeKey(sql, readerOf(c), param(c, 'key'), param(c, 'company')));
+  return c.redirect(`/companies/${param(c, 'company')}/keys/${param(c, 'key')}?done=key-resumed`, 303);
 }

@@ -1,7 +1,21 @@
 import type { Company } from '../../domain/company.ts';
+import { ALLOWED_MODELS, type Catalogue, listModels } from '../../domain/gate.ts';
 import { isOver } from '../../domain/key.ts';
 import type { Words } from '../../domain/language/en.ts';
-import { EDITED, KEY, NEW_KEY, PURPOSE, scopesOf } from '../../domain/settings/key.ts';
+import { LIMIT_SETTINGS } from '../../domain/settings/company.ts';
+import {
+  EDITED,
+  END_USER,
+  KEY,
+  KEY_DAY_BUDGET,
+  KEY_MODELS,
+  KEY_MONTH_BUDGET,
+  NETWORKS,
+  NEW_KEY,
+  PURPOSE,
+  RESTRICTIONS,
+  scopesOf,
+} from '../../domain/settings/key.ts';
 import { restrictionTexts } from '../../domain/settings/limit-text.ts';
 import { createKey } from '../../operations/key.ts';
 import type { KeyRow } from '../../store/company/key.ts';
@@ -21,10 +35,10 @@ import { readSettings, settingFields } from '../page/setting.ts';
 import { seesOwnAlone } from '../usage/reach.ts';
 import { usageCards } from '../usage/usage-cards.ts';
 import { idempotencyInputs, readIdempotencyInputs, redirectToKey, revealRoutes } from './key-reveal.ts';
-import { foldedRestrictionFields } from './restriction.ts';
 
 const BASE = '/companies/:company/keys';
 const { expires_at } = KEY;
+const MAX_CHECKBOXES = 100; // more models are typed: a page stays small
 
 /** The keys of a company, which the specification calls its access section (sections 2.7 and 5), and a summary of its month. */
 export const keyRoutes: readonly Route[] = [
@@ -193,4 +207,33 @@ export function keyState({ state, expires_at }: KeyRow, now: number, { words }: 
   if (state !== 'active') return badge(isOver(state) ? 'bad' : 'warn', states[state]);
   const soon = expires_at !== null && expires_at.getTime() - now < 7 * 86_400_000;
   return soon ? badge('warn', states.endsSoon) : badge('good', states.active);
+}
+
+/** @param key null: a new one @param mostBudget the most that its budget may be, in words; empty: any */
+export function restrictionFields(state: FormState, company: Catalogue, key: KeyRow | null, mostBudget = ''): Html {
+  const { restrictions } = state.words;
+  const hint = mostBudget === '' ? restrictions.budgetHint : restrictions.mostBudgetHint(mostBudget);
+  return html`<p class="muted">${restrictions.lead}</p>
+<div class="pair">${settingFields(state, LIMIT_SETTINGS, key)}${settingFields(state, KEY_MONTH_BUDGET, key, { hint })}
+${settingFields(state, KEY_DAY_BUDGET, key)}</div>
+${modelField(state, company, key)}
+${settingFields(state, NETWORKS, key)}${settingFields(state, END_USER, key ?? NEW_KEY)}`;
+}
+
+/** The fields of the restrictions, folded until something is in one. */
+function foldedRestrictionFields(state: FormState, company: Catalogue, mostBudget = ''): Html {
+  const isOpen = Object.values(RESTRICTIONS).some(({ field }) => state.value(field.name, '') !== '');
+  return html`<details class="fold"${isOpen ? raw(' open') : ''}><summary>${state.words.restrictions.title}</summary>
+${restrictionFields(state, company, null, mostBudget)}</details>`;
+}
+
+/** The models that the company may use now, and those already chosen. */
+function modelField(state: FormState, company: Catalogue, key: KeyRow | null): Html {
+  const listed = listModels(company).map(({ slug }) => slug);
+  const slugs = [...new Set([...listed, ...(key?.[ALLOWED_MODELS] ?? [])])].sort();
+  if (slugs.length > MAX_CHECKBOXES) return settingFields(state, KEY_MODELS, key);
+  if (slugs.length === 0) return html``;
+  const { checkedHint: hint, notListed } = state.words.restrictions;
+  const choices = slugs.map((slug) => [slug, listed.includes(slug) ? slug : notListed(slug)] as const);
+  return settingFields(state, KEY_MODELS, key, { hint, choices });
 }

@@ -20,8 +20,7 @@ import { type Html, html } from '../page/html.ts';
 import { companyHeading, page } from '../page/layout.ts';
 import { readSettings, settingFields } from '../page/setting.ts';
 import { type SettingCard, saveCompany, settingCard } from './company-edit.ts';
-import { endCards } from './company-end.ts';
-import { companyPauseCard, pauseCompanyForm, resumeCompanyForm } from './pause.ts';
+import { companyPauseCard, endCards, pauseCompanyForm, resumeCompanyForm } from './company-end.ts';
 import { priceFactorCard, priceFactorRoutes } from './price-factor.ts';
 
 const BASE = '/companies/:company';

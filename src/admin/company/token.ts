@@ -8,10 +8,9 @@ import { findTokenById, listTokens, type TokenRow } from '../../store/users/toke
 import { readerOf } from '../page/caller.ts';
 import { askedFirst } from '../page/confirmation.ts';
 import { change, companyOf, mayNow, type PageContext, param, type Route, read } from '../page/context.ts';
-import { createCard, type FormState, field, select } from '../page/field.ts';
+import { createCard, type FormState, field, idempotencyInput, idempotentId, select } from '../page/field.ts';
 import { Form } from '../page/form.ts';
 import { html } from '../page/html.ts';
-import { idempotencyInput, idempotentId } from '../page/idempotent-form.ts';
 import {
   badge,
   companyHeading,

@@ -1,3 +1,4 @@
+import { hash, randomUUID } from 'node:crypto';
 import type { PageContext } from './context.ts';
 import type { Form } from './form.ts';
 import { type Html, html, raw } from './html.ts';
@@ -64,6 +65,24 @@ export function csrfInput(c: PageContext): Html {
 /** Hidden fields by their names: those of a form that was sent are `form.kept`. */
 export function hiddenInputs(fields: Iterable<readonly [name: string, value: string]>): Html[] {
   return Array.from(fields, ([name, value]) => html`<input type="hidden" name="${name}" value="${value}">`);
+}
+
+// A form that creates something does so once, however often it is sent: by a double click, or a reload of its answer.
+
+/** A hidden field by which a repetition is known. */
+export function idempotencyInput(): Html {
+  return html`<input type="hidden" name="id" value="${randomUUID()}">`;
+}
+
+/**
+ * The id of the row that a form creates, for `createOnce`: the same when the same form is sent again, and another one
+ * when somebody went back and changed a field. Random for scripts, which send no such field.
+ * @param what which of the things that the form creates, where it creates several
+ */
+export function idempotentId(form: Form, what = ''): string {
+  if (!form.values.has('id')) return randomUUID();
+  const digest = hash('sha256', what + JSON.stringify(form.kept), 'hex');
+  return digest.replace(/^(.{8})(.{4}).(.{3}).(.{3})(.{12}).*$/, '$1-$2-8$3-8$4-$5'); // RFC 9562, version 8
 }
 
 interface Control {

@@ -68,7 +68,7 @@ export function blockOf(address: string): string {
 /**
  * Failed attempts to sign in or to open an invitation are counted per address and account, per block and account, per
  * address, and per account. The last limit is high, so that few strangers lock nobody out. Those of a browser that is
- * known are counted for it alone (known-browser.ts).
+ * known are counted for it alone (sign-in-attempt.ts).
  */
 export function attemptThrottles(clock: Clock) {
   const failures = (most: number) => new Throttle({ most, windowMs: WINDOW_MS }, clock);

@@ -11,7 +11,7 @@ import { type Html, html } from '../page/html.ts';
 import { badge, muted, page, table } from '../page/layout.ts';
 import { closeSession } from '../page/session.ts';
 import { waitText } from '../process/throttle.ts';
-import { knownBrowser, rememberBrowser } from './known-browser.ts';
+import { knownBrowser, rememberBrowser } from './sign-in-attempt.ts';
 
 /** For every user who may sign in: the own account, signing out. */
 export const accountRoutes: readonly Route[] = [

@@ -14,8 +14,8 @@ import { html } from '../page/html.ts';
 import { pageLanguage } from '../page/locale.ts';
 import { openSession } from '../page/session.ts';
 import { goOnPage, newPasswordField, providerLink } from './go-on.ts';
-import { rememberBrowser } from './known-browser.ts';
 import { formBehindLink, sayPage, tokenOf } from './link.ts';
+import { rememberBrowser } from './sign-in-attempt.ts';
 
 const WRITE_MS = 5000;
 
