@@ -78,15 +78,8 @@ async function createOperator(sql: Sql): Promise<Login | null> {
 }
 
 async function createDemoModels(sql: Sql): Promise<void> {
-  const models = [
-    ['demo-chat', 'chat', true, '0.00015', '0.0006'],
-    ['demo-chat-us', 'chat', false, '0.0001', '0.0004'],
-    ['demo-embedding', 'embedding', true, '0.00002', '0'],
-    ['demo-rerank', 'rerank', true, '0.00002', '0'],
-  ] as const;
-  for (const [slug, kind, eu_hosted, cost_eur_per_1k_input, cost_eur_per_1k_output] of models) {
-    const upstream_model = DEMO_MODELS[slug] as string;
-    const prices = { cost_eur_per_1k_input, cost_eur_per_1k_output };
+  for (const [slug, [upstream_model, kind, eu_hosted, input, output]] of Object.entries(DEMO_MODELS)) {
+    const prices = { cost_eur_per_1k_input: input, cost_eur_per_1k_output: output };
     await insertModel(sql, { slug, company_id: null, upstream_model, kind, eu_hosted, ...prices });
   }
 }

@@ -1,4 +1,4 @@
-import { DEMO_CHAT_MODEL, DEMO_EMBEDDING_MODEL, DEMO_RERANK_MODEL } from '../domain/wording/demo.ts';
+import { DEMO_MODELS } from '../domain/wording/demo.ts';
 import { type Answer, answerTo } from './answer.ts';
 import { chat, chatError } from './chat.ts';
 import { completions } from './completions.ts';
@@ -64,7 +64,8 @@ function converse(dialect: Dialect): (call: DemoCall) => DemoReply {
 
 function listModels(): DemoReply {
   const entry = (id: string) => ({ id, object: 'model', created: 1_767_225_600, owned_by: 'demo' });
-  const data = [DEMO_CHAT_MODEL, DEMO_EMBEDDING_MODEL, DEMO_RERANK_MODEL].map(entry); // it answers under any other name too
+  // it answers under any other name too
+  const data = Object.values(DEMO_MODELS).flatMap(([name, , isInEu]) => (isInEu ? entry(name) : []));
   return { status: 200, body: { object: 'list', data } };
 }
 

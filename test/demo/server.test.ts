@@ -1,7 +1,10 @@
 import t from 'tap';
 import { startDemo } from '../../src/demo/server.ts';
-import { DEMO_CHAT_MODEL, DEMO_EMBEDDING_MODEL } from '../../src/domain/wording/demo.ts';
+import { DEMO_MODELS } from '../../src/domain/wording/demo.ts';
 import { ask, chunksOf, dataOf } from '../support/client.ts';
+
+const [DEMO_CHAT_MODEL] = DEMO_MODELS['demo-chat'];
+const [DEMO_EMBEDDING_MODEL] = DEMO_MODELS['demo-embedding'];
 
 const demo = await startDemo({ port: 0 });
 t.teardown(() => demo.close());

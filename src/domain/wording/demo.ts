@@ -4,14 +4,10 @@ export const DEMO_COMPANY = 'Demo company';
 export const DEMO_ACTOR = 'make run';
 export const DEMO_ASSISTANT = 'Summariser';
 
-/** Names of the models of the demo upstream. */
-export const DEMO_CHAT_MODEL = 'internal-demo-chat';
-export const DEMO_EMBEDDING_MODEL = 'internal-demo-embedding';
-export const DEMO_RERANK_MODEL = 'internal-demo-rerank';
-/** Internal names of the models by their slugs. */
-export const DEMO_MODELS: Readonly<Record<string, string>> = {
-  'demo-chat': DEMO_CHAT_MODEL,
-  'demo-chat-us': `${DEMO_CHAT_MODEL}-us`,
-  'demo-embedding': DEMO_EMBEDDING_MODEL,
-  'demo-rerank': DEMO_RERANK_MODEL,
-};
+/** Models by their slugs: internal name, kind, whether in the EU, EUR per 1000 tokens of prompt and of completion. */
+export const DEMO_MODELS = {
+  'demo-chat': ['internal-demo-chat', 'chat', true, '0.00015', '0.0006'],
+  'demo-chat-us': ['internal-demo-chat-us', 'chat', false, '0.0001', '0.0004'],
+  'demo-embedding': ['internal-demo-embedding', 'embedding', true, '0.00002', '0'],
+  'demo-rerank': ['internal-demo-rerank', 'rerank', true, '0.00002', '0'],
+} as const;

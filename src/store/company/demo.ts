@@ -19,7 +19,7 @@ export async function hasDemo(sql: Sql): Promise<boolean> {
 
 function isDemoModel(sql: Sql) {
   return sql`company_id is null and (slug, upstream_model) in (
-    select * from unnest(${Object.keys(DEMO_MODELS)}::text[], ${Object.values(DEMO_MODELS)}::text[]))`;
+    select * from unnest(${Object.keys(DEMO_MODELS)}::text[], ${Object.values(DEMO_MODELS).map(([name]) => name)}::text[]))`;
 }
 
 /** The company and the models that the first start created, by the audit log, and the other users of these models. */
