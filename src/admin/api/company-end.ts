@@ -15,13 +15,13 @@ export const companyEndOperations: readonly ApiOperation[] = [
     summary: 'Close a company: every gateway refuses its keys within a second, and nothing of it can be changed',
     action: 'company.close',
     answer: COMPANY_ROW,
-    run: async (sql, { params }) => (await closeCompany(sql, params.company as string)).company,
+    run: async (sql, { company }) => (await closeCompany(sql, company)).company,
   }),
   post('reopenCompany', `${PATH}/reopen`, {
     summary: 'Open a closed company again, with the keys that were active',
     action: 'company.close',
     answer: COMPANY_ROW,
-    run: async (sql, { params }) => (await reopenCompany(sql, params.company as string)).company,
+    run: async (sql, { company }) => (await reopenCompany(sql, company)).company,
   }),
   get('exportCompany', `${PATH}/export`, {
     summary: 'All that is stored about a company, as of one instant: JSON Lines and manifest.json in a .tar.gz',
@@ -29,21 +29,21 @@ export const companyEndOperations: readonly ApiOperation[] = [
     file: {
       type: 'application/gzip',
       name: ({ params }) => `company-${params.company}.tar.gz`,
-      write(db, { params }, write) {
-        return snapshot(db, params.company as string, EXPORT_MS, async (sql) => {
-          const { id, name } = await findCompany(sql, params.company as string);
+      write(db, { company }, write) {
+        return snapshot(db, company, EXPORT_MS, async (sql) => {
+          const { id, name } = await findCompany(sql, company);
           return archiveCompany(sql, { company: { id, name }, internal: false }, write);
         });
       },
     },
-    run: (sql, { params }) => findCompany(sql, params.company as string),
+    run: (sql, { company }) => findCompany(sql, company),
   }),
   get('countErasure', `${PATH}/erasure`, {
     summary: 'What an erasure of a closed company would reach; nothing is changed',
     action: 'company.erase',
     answer: resource.erased,
     isLong: true,
-    run: (sql, { params }) => eraseCompany(sql, params.company as string, null),
+    run: (sql, { company }) => eraseCompany(sql, company, null),
   }),
   post('eraseCompany', `${PATH}/erase`, {
     summary:
@@ -54,6 +54,6 @@ export const companyEndOperations: readonly ApiOperation[] = [
     }),
     answer: resource.erased,
     isLong: true,
-    run: (sql, { params, body }) => eraseCompany(sql, params.company as string, body.name),
+    run: (sql, { company, body }) => eraseCompany(sql, company, body.name),
   }),
 ];

@@ -83,13 +83,13 @@ export const companyOperations: readonly ApiOperation[] = [
     action: 'company.pause',
     body: resource.pause,
     answer: COMPANY_ROW,
-    run: (sql, { params, body }) => pauseCompany(sql, params.company as string, body.reason),
+    run: (sql, { company, body }) => pauseCompany(sql, company, body.reason),
   }),
   post('resumeCompany', `${companies.one}/resume`, {
     summary: 'End the pause of a company; keys that are paused themselves stay so',
     action: 'company.pause',
     answer: COMPANY_ROW,
-    run: (sql, { params }) => resumeCompany(sql, params.company as string),
+    run: (sql, { company }) => resumeCompany(sql, company),
   }),
   getList('listModelsOfCompany', `${companies.one}/models`, {
     summary:
@@ -117,19 +117,19 @@ export const companyOperations: readonly ApiOperation[] = [
     answer: DATED_FACTOR,
     status: 201,
     run: (sql, call) =>
-      schedulePriceFactor(sql, call, call.params.company as string, call.body.factor, readMoment(call.body.valid_from)),
+      schedulePriceFactor(sql, call, call.company, call.body.factor, readMoment(call.body.valid_from)),
   }),
   get('previewPriceFactor', `${FACTORS}/preview`, {
     summary: 'What the API calls of the last month would have cost a company with another factor on its prices',
     action: 'model.read',
     query: schema.object({ factor: schema.priceFactor }),
     answer: schema.object({ month: schema.month, cost_eur: schema.sum, with_factor_eur: schema.sum }),
-    run: (sql, call) => previewPriceFactor(sql, call.params.company as string, call.query.factor),
+    run: (sql, call) => previewPriceFactor(sql, call.company, call.query.factor),
   }),
   remove('withdrawPriceFactor', `${FACTORS}/{factor}`, {
     summary: 'Withdraw a price factor that has not begun',
     action: 'company.limit',
-    run: (sql, { params }) => withdrawPriceFactor(sql, params.company as string, { id: params.factor as string }),
+    run: (sql, { company, params }) => withdrawPriceFactor(sql, company, { id: params.factor as string }),
   }),
 ];
 

@@ -48,7 +48,7 @@ export const endUserOperations = [
     }),
     async run(sql, call) {
       const first = monthOf(call);
-      const { id } = await findCompany(sql, call.params.company as string);
+      const { id } = await findCompany(sql, call.company);
       return { month: first.slice(0, 7), ...(await readUsageByEndUser(sql, id, first, MOST)) };
     },
   }),

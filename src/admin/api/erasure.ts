@@ -11,7 +11,7 @@ export const erasureOperations: readonly ApiOperation[] = [
     action: 'company-user.write',
     answer: resource.erased,
     isLong: true,
-    run: (sql, call) => erasePersonOf(sql, call, call.params.company as string, call.params.user as string, null),
+    run: (sql, call) => erasePersonOf(sql, call, call.company, call.params.user as string, null),
   }),
   post('erasePerson', '/companies/{company}/users/{user}/erase', {
     summary:

@@ -31,7 +31,7 @@ export const invitationOperations: readonly ApiOperation[] = [
     status: 201,
     secret: 'link',
     async run(sql, call) {
-      const asked = { company_id: call.params.company as string, ...call.body };
+      const asked = { company_id: call.company, ...call.body };
       return withLink(call.origin, await createInvitation(sql, call, asked));
     },
   }),
@@ -48,6 +48,6 @@ export const invitationOperations: readonly ApiOperation[] = [
   remove('withdrawInvitation', ONE, {
     summary: 'Withdraw an invitation: its link does not work any more',
     action: 'company-user.write',
-    run: (sql, { params }) => withdrawInvitation(sql, params.invitation as string, params.company as string),
+    run: (sql, { company, params }) => withdrawInvitation(sql, params.invitation as string, company),
   }),
 ];

@@ -76,13 +76,13 @@ export const keyOperations: readonly ApiOperation[] = [
     action: 'key.write',
     body: resource.pause,
     answer: KEY_ROW,
-    run: (sql, call) => pauseKey(sql, call, call.params.key as string, call.params.company as string, call.body.reason),
+    run: (sql, call) => pauseKey(sql, call, call.params.key as string, call.company, call.body.reason),
   }),
   post('resumeKey', `${keys.one}/resume`, {
     summary: 'End the pause of a key; one that is not paused stays as it is',
     action: 'key.write',
     answer: KEY_ROW,
-    run: (sql, call) => resumeKey(sql, call, call.params.key as string, call.params.company as string),
+    run: (sql, call) => resumeKey(sql, call, call.params.key as string, call.company),
   }),
   post('findKeys', '/keys/find', {
     ...FIND,

@@ -101,8 +101,8 @@ export const requestOperations: readonly ApiOperation[] = [
     action: 'request.read',
     query: schema.object({ from: schema.instant, to: schema.instant, by: schema.oneOf(HOURS_GROUPS) }, ['from', 'to']),
     answer: schema.object({ data: schema.array(REQUEST_SUMS) }),
-    async run(sql, { params, query: { from, to, by = 'all' } }) {
-      const range = { company: params.company as string, from: new Date(from), to: new Date(to) };
+    async run(sql, { company, query: { from, to, by = 'all' } }) {
+      const range = { company, from: new Date(from), to: new Date(to) };
       return { data: await readRequestHours(sql, range, by) };
     },
   }),

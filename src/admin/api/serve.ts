@@ -100,6 +100,7 @@ async function handle(services: PageServices, operation: ApiOperation, c: ApiCon
     actor: `token ${token.name}`,
     role: holder.role,
     judge: refuse,
+    company: company ?? '',
     params,
     query: checkQuery(operation, c.req.queries()),
     body,

@@ -39,8 +39,7 @@ export const statementOperations: readonly ApiOperation[] = [
         description: 'months that are over, have calls and are not closed, whatever the page',
       },
     }),
-    async run(sql, { params, query: { limit = PAGE_ROWS, cursor } }) {
-      const company = params.company as string;
+    async run(sql, { company, query: { limit = PAGE_ROWS, cursor } }) {
       await findCompany(sql, company);
       const before = cursor === undefined ? null : Number(cursor);
       const found = await listStatements(sql, company, { before, limit: limit + 1 });
@@ -53,10 +52,10 @@ export const statementOperations: readonly ApiOperation[] = [
     action: 'statement.read',
     query: schema.object({ month: schema.month }),
     answer: statement,
-    async run(sql, { params, query }) {
-      const stored = await statementOf(sql, params.company as string, `${query.month}-01`, SHARED_BOUND);
+    async run(sql, { company, query }) {
+      const stored = await statementOf(sql, company, `${query.month}-01`, SHARED_BOUND);
       if (stored !== null) return told(stored);
-      await findCompany(sql, params.company as string);
+      await findCompany(sql, company);
       throwNotFound('statement', `${query.month} of the company is not closed.`);
     },
   }),
@@ -75,9 +74,8 @@ export const statementOperations: readonly ApiOperation[] = [
     ),
     answer: statement,
     status: 201,
-    async run(sql, { params, body }) {
+    async run(sql, { company, body }) {
       await leaveCompany(sql); // operators alone get here, and the tenant role may not write statements
-      const company = params.company as string;
       const { anyway = false, mail = false } = body;
       const closing = { month: `${body.month}-01`, anyway, mail, bound: SHARED_BOUND };
       await closeMonth((work) => work(sql), company, closing);

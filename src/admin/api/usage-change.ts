@@ -75,7 +75,7 @@ export const usageChangeOperations: readonly ApiOperation[] = [
     }),
     async run(sql, call) {
       const asked = timesOf(call);
-      const company_id = call.params.company as string;
+      const { company: company_id } = call;
       return {
         company_id,
         ...asked,
@@ -89,7 +89,7 @@ export const usageChangeOperations: readonly ApiOperation[] = [
     query: schema.object({ ...gridQuery(COMPANY_GROUPS), ...usageFilters }, []),
     answer: schema.object({ company_id: schema.id, company_name, ...grid }),
     async run(sql, call) {
-      const company_id = call.params.company as string;
+      const { company: company_id } = call;
       const asked = gridOf(call, { rows: 'model', columns: 'key' });
       return { company_id, ...asked.range, ...(await readUsageTable(sql, company_id, filtersOf(call.query), asked)) };
     },

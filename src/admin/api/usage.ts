@@ -136,7 +136,7 @@ export const usageOperations: readonly ApiOperation[] = [
     query,
     answer,
     async run(sql, call) {
-      const company = call.params.company as string;
+      const { company } = call;
       const range = rangeOf(call);
       const usage = await readCompanyUsage(sql, company, range, filtersOf(call.query), MOST_LINES);
       const details = await readTokenDetails(sql, company, range, filtersOf(call.query));
@@ -157,7 +157,7 @@ export const usageOperations: readonly ApiOperation[] = [
       type: 'text/csv; charset=utf-8',
       name: (call) => `ledger-${rangeOf(call).from}-to-${rangeOf(call).to}.csv`,
       write(db, call, write) {
-        const companyId = call.params.company as string;
+        const { company: companyId } = call;
         const { spreadsheet } = call.query;
         const form = spreadsheet === undefined ? PLAIN_CSV : SPREADSHEETS[spreadsheet];
         const internal = call.role === 'operator';
@@ -167,7 +167,7 @@ export const usageOperations: readonly ApiOperation[] = [
     },
     async run(sql: Sql, call) {
       rangeOf(call);
-      return findCompany(sql, call.params.company as string);
+      return findCompany(sql, call.company);
     },
   }),
   get('exportFocus', '/companies/{company}/focus', {
@@ -177,10 +177,9 @@ export const usageOperations: readonly ApiOperation[] = [
     file: {
       type: 'text/csv; charset=utf-8',
       name: ({ query }) => `focus-${query.month}.csv`,
-      write: (db, call, write) =>
-        snapshot(db, call.params.company as string, EXPORT_MS, (sql) => copyFocus(sql, focusOf(call), write)),
+      write: (db, call, write) => snapshot(db, call.company, EXPORT_MS, (sql) => copyFocus(sql, focusOf(call), write)),
     },
-    run: (sql, { params }) => findCompany(sql, params.company as string),
+    run: (sql, { company }) => findCompany(sql, company),
   }),
   get('exportAllFocus', '/focus', {
     summary: `${FOCUS} of all companies`,

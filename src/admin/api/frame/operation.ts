@@ -16,6 +16,8 @@ export interface ApiCall<B = unknown, Q = unknown> extends Caller {
   readonly origin: string;
   /** The role that the token has. */
   readonly role: Extract<Role, 'operator' | 'owner'>;
+  /** The company of the path; '' where it names none. */
+  readonly company: string;
   /** Identifiers of the path, in lower case. */
   readonly params: Readonly<Record<string, string>>;
   readonly query: Q;
@@ -156,7 +158,7 @@ export function getList<P extends Properties = Record<never, never>>(
     answer: pageOf(row),
     async run(sql, call) {
       const { limit = PAGE_ROWS, cursor: after = null } = call.query;
-      const { company = '' } = call.params;
+      const { company } = call;
       const { rows, next } = await read(sql, call, { after, limit }, company);
       if (rows.length === 0 && company !== '') await findCompany(sql, company);
       return { data: rows, next_cursor: next === null ? null : String(next) };
