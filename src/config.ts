@@ -97,7 +97,7 @@ const TABLE = {
     'currency in which that proxy reports the cost of a call'),
   upstreamRate: optional('UPSTREAM_RATE', 'none', decimal(1e6),
     'EUR for one unit of UPSTREAM_CURRENCY, for the margin report; the ledger keeps what was reported'),
-  ownedBy: variable('OWNED_BY', 'tollgate', asText, 'owned_by of every model'),
+  ownedBy: optional('OWNED_BY', 'BRAND_NAME in lower case', asText, 'owned_by of every model'),
   keyPrefix: variable('KEY_PREFIX', 'svc_', shortName, 'prefix of new keys'),
   billingTimezone: variable('BILLING_TIMEZONE', 'UTC', timeZone,
     'IANA time zone of the billing month and of the date an assistant is told'),
@@ -257,6 +257,7 @@ function combine(values: Values) {
   return {
     ...rest,
     spoolDir: rest.spoolDir === null ? `${rest.dataDir}/spool` : rest.spoolDir || null,
+    ownedBy: rest.ownedBy ?? `${name}`.toLowerCase(),
     refusedParameters: rest.refusedParameters ?? '',
     upstreamHeaders: rest.upstreamHeaders ?? {},
     otlpHeaders: rest.otlpHeaders ?? {},

@@ -22,6 +22,13 @@ t.test('a deployment that sets nothing is called Tollgate and has no links', asy
   t.same(readConfig({}).brand, { name: 'Tollgate', logo: null, color: null, ...links });
 });
 
+t.test('clients read the name of the brand as the owner of every model, unless OWNED_BY has another', async (t) => {
+  t.equal(readConfig({}).ownedBy, 'tollgate');
+  t.equal(readConfig({ BRAND_NAME: 'Modellwerk Süd' }).ownedBy, 'modellwerk süd');
+  t.equal(readConfig({ BRAND_NAME: 'Modellwerk Süd', OWNED_BY: 'MW' }).ownedBy, 'MW');
+  t.match(wrong({ BRAND_NAME: 'a\nb' }), /^BRAND_NAME: /);
+});
+
 t.test('names, colours and links', async (t) => {
   const { brand } = readConfig({
     BRAND_NAME: 'Modellwerk Süd',
