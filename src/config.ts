@@ -51,7 +51,6 @@ const logLevel = matching(
 );
 
 /** Calls that are awaited though their clients left. */
-const MAX_ABANDONED = 1000;
 /** The longest path of a Unix socket. */
 const SOCKET_PATH_BYTES = process.platform === 'linux' ? 107 : 103;
 
@@ -264,7 +263,7 @@ function combine(values: Values) {
     /** Whose service it is. The links are null where there are none. */
     brand: { name, logo, color, support, imprint, privacy, seller },
     /** The most calls that are awaited though their clients left. */
-    maxAbandoned: MAX_ABANDONED,
+    maxAbandoned: 1000,
     /** null: people sign in with passwords only. */
     oidc: issuer === null || clientId === null ? null : { issuer, clientId, clientSecret, scope, groupsClaim },
     /** Where events are posted to; null: nowhere. */
