@@ -50,7 +50,6 @@ const logLevel = matching(
   'one of fatal, error, warn, info, debug, trace, silent',
 );
 
-/** Calls that are awaited though their clients left. */
 /** The longest path of a Unix socket. */
 const SOCKET_PATH_BYTES = process.platform === 'linux' ? 107 : 103;
 
