@@ -155,7 +155,8 @@ class Application implements Run {
     } = wanted;
     const lists = { assistants, keys, users, oidc_groups, cost_centers };
     const caller = this.callerAt(at);
-    const factors = await wantedFactors(this.sql, caller, present?.id ?? null, price_factors, at, this.mistake);
+    const places = `${at}/price_factors`;
+    const factors = await wantedFactors(this.sql, caller, present?.id ?? null, price_factors, places, this.mistake);
     const more = factors.steps.map(({ change }) => change);
     const { factor } = factors.present ?? {};
     const { [DISABLED_MODELS]: slugs, ...settings } = {

@@ -72,7 +72,7 @@ export async function wantedPrices(
   return { present, steps };
 }
 
-/** Compares the dates of the factors of a company with those that are there. @param company null: it is to be created */
+/** Compares the dates of the factors of a company with those that are there. @param company null: it is to be created @param at of the list */
 export async function wantedFactors(
   sql: Sql,
   caller: Pick<Caller, 'judge'>,
