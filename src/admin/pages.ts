@@ -201,7 +201,6 @@ export function startPages(given: Given): RequestListener {
   app.route('/', invitationRoutes());
   app.route('/', alertConsentRoutes());
   app.use(requireSession(pages, formats));
-  const pagesOfForms = new Set(ROUTES.filter(({ method }) => method === 'GET').map(({ path }) => path));
   for (const route of ROUTES) {
     const path = route.path.replaceAll(/:\w+/g, `$&{${UUID_IN_PATH}}`);
     const semaphore = route.permits === undefined ? pages : services[route.permits];
@@ -210,19 +209,27 @@ export function startPages(given: Given): RequestListener {
         semaphore.run(sharerOf(c), () => route.handle(c, new Form(undefined, null, c.var.format.language))),
       );
     } else {
+      const steps = stepsToPage(route.path.split('/'));
       app.post(path, guard(route, pages), async (c) => {
         if (!isReading(route.action) && route.savesNothing !== true) countChange(c);
         const form = route.upload
           ? await readUpload(c, MAX_LONG_FORM_BYTES)
           : readForm(c, route.long ? MAX_LONG_FORM_BYTES : MAX_FORM_BYTES);
         c.set('format', formats.memo(form.language));
-        const page = pagesOfForms.has(route.path) ? c.req.path : c.req.path.replace(/\/[^/]*$/, '') || '/';
+        const page = c.req.path.split('/').slice(0, steps).join('/') || '/';
         c.set('pageAddress', page);
         return semaphore.run(sharerOf(c), () => submit(route, c, form, page));
       });
     }
   }
   return getRequestListener(app.fetch, { overrideGlobalObjects: false });
+}
+
+/** How many parts of the address of a form make that of its page: the same, or the nearest above it. */
+function stepsToPage(parts: readonly string[]): number {
+  const page = parts.join('/') || '/';
+  const isPage = ROUTES.some(({ method, path }) => method === 'GET' && path === page);
+  return isPage ? parts.length : stepsToPage(parts.slice(0, -1));
 }
 
 /** Scripts, styles and forms of this site only, and no frames. */

@@ -297,6 +297,21 @@ t.test('a form of the same user’s former session is shown again, that of anoth
   t.equal((await operator.post(action, { ...fields, budget: '4321' })).status, 403);
 });
 
+t.test('a button of the same user’s former session leads to the page that has it, or to the nearest one', async (t) => {
+  const { user = '' } = await fieldsOf(operator, '/account', '/account/password');
+  const pages = ROUTES.filter(({ method }) => method === 'GET').map(({ path }) => path);
+  const isThere = (address: string) =>
+    pages.some((path) => new URLPattern({ pathname: path }).test(address, 'http://x'));
+  const buttons = ROUTES.filter(({ method, page, path }) => method === 'POST' && !page && !path.includes('/own/'));
+  t.ok(buttons.length > 10);
+  for (const { path } of buttons) {
+    const action = path.replace(':company', company).replaceAll(/:\w+/g, company);
+    const led = await operator.post(action, { csrf: 'of a former session', user });
+    t.equal(led.status, 303, path);
+    t.ok(isThere(led.headers.get('location') as string), `${path}: ${led.headers.get('location')}`);
+  }
+});
+
 t.test('a budget of 0 is told to be unlimited where it is typed: it stops nothing', async (t) => {
   const action = `${base}/keys/create`;
   const fields = await fieldsOf(owner, `${base}/keys`, action);

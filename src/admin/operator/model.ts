@@ -8,7 +8,6 @@ import {
   pricesAmong,
   pricesOf,
 } from '../../domain/settings/model.ts';
-
 import { changeModel, removeModel } from '../../operations/model.ts';
 import { companyNames } from '../../store/company/company.ts';
 import { hasDemo } from '../../store/company/demo.ts';

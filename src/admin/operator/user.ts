@@ -6,10 +6,8 @@ import { changePassword, createUser, removeUser } from '../../operations/user.ts
 import { pageOfUsers, type UserSort } from '../../store/lists/page.ts';
 import { findUserById, type UserRow } from '../../store/users/user.ts';
 import { tellOfAccount } from '../company/mail.ts';
-
 import { comesBack, roleCell } from '../company/user.ts';
 import { askedFirst } from '../page/confirmation.ts';
-
 import { change, type PageContext, param, type Route, read, removal, sharerOf } from '../page/context.ts';
 import { createCard, csrfInput, type FormState, field, formState, select } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
