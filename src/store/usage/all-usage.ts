@@ -116,7 +116,7 @@ export async function readAllChange(
     factored as materialized (
       select company_id, trim_scale(factor)::text as factor from (
         select distinct company_id, ${sql.unsafe(lastInstantOf('asked'))} as at from company_price_factors, (select ${before.to}::date as asked) as day) c,
-        price_factor(company_id, at)),
+        price_factor(company_id, at) where factor <> 1),
     own as materialized (${readCube(sql, { ...all, where: ofOwn, by: ['company_id', 'model_slug'] })}),
     whole as materialized (${readCube(sql, { ...all, by: [at, 'model_slug'] })}),
     shared as (

@@ -221,6 +221,31 @@ t.test(
   },
 );
 
+t.test('companies whose factor is yet to come are with those that have none, their cached tokens too', async (t) => {
+  const [plain, later] = [await newCompany('At the list price'), await newCompany('Later at another')];
+  await db.transaction(60_000, async (sql) => {
+    await sql`set local session_replication_role = replica`;
+    await sql`insert into model_prices (slug, valid_from, input, output, cache_read, applied)
+      values ('cached', '2026-01-01'::timestamp at time zone ${ZONE}, 0.01, 0.01, 0.001, true)`;
+    await sql`insert into company_price_factors (company_id, valid_from, factor, applied)
+      values (${later}, '2026-06-01'::timestamp at time zone ${ZONE}, 0.9, true)`;
+  });
+  const call = (of: string, day: string, cached: number) => ({
+    ...{ company: of, month: '2026-05-01', at: `${day}T10:00:00Z`, model: 'cached' },
+    ...{ prompt: 1000, cached, input: '0.01', cacheRead: '0.001' },
+  });
+  const [first, second] = ['2026-05-02', '2026-05-09'];
+  await run((sql) =>
+    addUsage(sql, [call(plain, first, 0), call(later, first, 0), call(plain, second, 0), call(later, second, 1000)]),
+  );
+  const times = { before: { from: '2026-05-01', to: '2026-05-07' }, after: { from: '2026-05-08', to: '2026-05-14' } };
+  const { total } = await run((sql) => readAllChange(sql, times, 'cached'));
+  t.match(total, {
+    ...{ before: { requests: 2, cost_eur: '0.02' }, after: { requests: 2, cost_eur: '0.011' } },
+    ...{ more_cached_eur: '-0.009', changed_prices_eur: '0', difference_eur: '-0.009' },
+  });
+});
+
 t.test('a company that is not there is not found', async (t) => {
   const times = { before: randomRange(), after: randomRange() };
   await t.rejects(
