@@ -63,17 +63,30 @@ create table api_usage_set_aside (
 );
 create unique index api_usage_set_aside_once on api_usage_set_aside (md5(record));
 
--- What identifies a row to the last digit; 16 bytes. An instant as seconds: its text would depend on the session's time zone.
+-- What identifies a row to the last digit; 16 bytes. An instant as seconds: its text would depend on the session's time
+-- zone. Rows without a cost centre, prices of cached input or an end user keep the digests that they had before there were any.
 -- From columns, because servers that hold the rows compute it too, where the type of the table is another.
 create function usage_digest(billing_month date, request_id uuid, company_id uuid, api_key_id uuid, model_slug text,
   upstream_model text, endpoint text, prompt_tokens bigint, completion_tokens bigint, cost_eur numeric, price_input numeric,
   price_output numeric, usage_source text, outcome text, occurred_at timestamptz, cost_center text, price_cache_read numeric,
   price_cache_write numeric, cached_tokens bigint, cache_write_tokens bigint, end_user_id uuid)
 returns bytea language sql stable as $$
-  select substr(sha256(convert_to(json_build_array(
+  select substr(sha256(convert_to(case
+  when end_user_id is not null then json_build_array(
     billing_month, request_id, company_id, api_key_id, model_slug, upstream_model, endpoint, prompt_tokens, completion_tokens,
     cost_eur, price_input, price_output, usage_source, outcome, extract(epoch from occurred_at), cost_center,
-    price_cache_read, price_cache_write, cached_tokens, cache_write_tokens, end_user_id)::text, 'UTF8')), 1, 16)
+    price_cache_read, price_cache_write, cached_tokens, cache_write_tokens, end_user_id)
+  when price_cache_read is not null or price_cache_write is not null then json_build_array(
+    billing_month, request_id, company_id, api_key_id, model_slug, upstream_model, endpoint, prompt_tokens, completion_tokens,
+    cost_eur, price_input, price_output, usage_source, outcome, extract(epoch from occurred_at), cost_center,
+    price_cache_read, price_cache_write, cached_tokens, cache_write_tokens)
+  when cost_center = '' then json_build_array(
+    billing_month, request_id, company_id, api_key_id, model_slug, upstream_model, endpoint, prompt_tokens, completion_tokens,
+    cost_eur, price_input, price_output, usage_source, outcome, extract(epoch from occurred_at))
+  else json_build_array(
+    billing_month, request_id, company_id, api_key_id, model_slug, upstream_model, endpoint, prompt_tokens, completion_tokens,
+    cost_eur, price_input, price_output, usage_source, outcome, extract(epoch from occurred_at), cost_center)
+  end::text, 'UTF8')), 1, 16)
 $$;
 
 -- Creates the partitions of the months [from_month, from_month + months). Safe to run by many at once; a month whose rows
