@@ -105,7 +105,7 @@ const forms: Record<string, readonly [path: string, fields: Record<string, strin
   '/tokens/:token/shown': ['/tokens', { name: 'Terraform', access: 'write' }],
   '/companies/:company/tokens/:token/shown': [`${base}/tokens`, { name: 'Billing', access: 'read' }],
 };
-/** Pages that a code of an app leads to, and those of members: second-factor-browser.test.ts and member/key-browser.test.ts judge them. */
+/** Pages that a code of an app leads to, and those of members: second-factor-browser.test.ts and own-key-browser.test.ts judge them. */
 const ELSEWHERE = /^\/account\/second-factor\/shown$|^\/companies\/:company\/own\//;
 /** What is no page: files, what leads to another page, and a text that a script asks for. */
 const NO_PAGES =

@@ -33,7 +33,7 @@ export const usageFilters = {
   cost_center: schema.written(`^[^${schema.CONTROL}]{0,128}$`, 'empty: calls that name none'),
 };
 
-export type AskedFilters = schema.Members<typeof usageFilters, never>;
+type AskedFilters = schema.Members<typeof usageFilters, never>;
 
 const query = schema.object(
   {
