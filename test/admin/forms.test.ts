@@ -297,18 +297,35 @@ t.test('a form of the same user’s former session is shown again, that of anoth
   t.equal((await operator.post(action, { ...fields, budget: '4321' })).status, 403);
 });
 
+/** The page that an address is of; undefined: there is none. */
+const pageAt = (address: URL) =>
+  ROUTES.find(
+    ({ method, path }) =>
+      method === 'GET' && new URLPattern({ pathname: path }).test(address.origin + address.pathname),
+  );
+
 t.test('a button of the same user’s former session leads to the page that has it, or to the nearest one', async (t) => {
   const { user = '' } = await fieldsOf(operator, '/account', '/account/password');
-  const pages = ROUTES.filter(({ method }) => method === 'GET').map(({ path }) => path);
-  const isThere = (address: string) =>
-    pages.some((path) => new URLPattern({ pathname: path }).test(address, 'http://x'));
   const buttons = ROUTES.filter(({ method, page, path }) => method === 'POST' && !page && !path.includes('/own/'));
   t.ok(buttons.length > 10);
   for (const { path } of buttons) {
-    const action = path.replace(':company', company).replaceAll(/:\w+/g, company);
-    const led = await operator.post(action, { csrf: 'of a former session', user });
-    t.equal(led.status, 303, path);
-    t.ok(isThere(led.headers.get('location') as string), `${path}: ${led.headers.get('location')}`);
+    const { status, headers } = await operator.post(path.replaceAll(/:\w+/g, company), { csrf: 'former', user });
+    t.equal(status, 303, path);
+    t.ok(pageAt(new URL(headers.get('location') as string, office.adminUrl)), path);
+  }
+});
+
+t.test('links of a page that is shown again, from the address of its form, lead to pages', async (t) => {
+  const [ids] = await office.sql`
+    select (select id from api_keys where company_id = ${company} and revoked_at is null limit 1) as key,
+      (select id from models where company_id is null limit 1) as model, (select id from users where role = 'member') as user`;
+  const forms = ROUTES.filter(({ method, page, path }) => method === 'POST' && page && !path.includes('/own/'));
+  for (const { path } of forms) {
+    const action = path.replaceAll(/:(\w+)/g, (_, name) => ids?.[name] ?? company);
+    const { text } = await operator.post(action, { step: 'show', name: 'Marketing' });
+    const relative = [...text.matchAll(/<a [^>]*href="([?\w-][^":]*)"/g)].map(([, href]) => href as string);
+    const lost = relative.filter((href) => !pageAt(new URL(href, office.adminUrl + action)));
+    t.same(lost, [], path);
   }
 });
 

@@ -58,6 +58,7 @@ export const usageRoutes: readonly Route[] = [
   ]),
   { method: 'GET', path: '/companies/:company/usage/change', action: 'usage.read', handle: toUsage },
   { method: 'GET', path: '/companies/:company/usage/table', action: 'usage.read', handle: toUsage },
+  { method: 'GET', path: BUDGET, action: 'usage.read', handle: fromBudget },
   { method: 'POST', path: BUDGET, action: 'cost-center.write', handle: saveCostCenter, page: usagePage },
 ];
 
@@ -77,6 +78,11 @@ export function toUsage(c: PageContext): Response {
       : { ...(!rest.before_from && !rest.before_to && { against: 'before' }) };
   const days = page === 'change' && !rest.month && !rest.from && !rest.to ? { range: '7d' } : {};
   return c.redirect(`${path}?${new URLSearchParams({ ...days, ...rest, ...asked } as Record<string, string>)}`, 302);
+}
+
+/** From links of the page that is shown again after its form for a budget: they have the question alone. */
+function fromBudget(c: PageContext): Response {
+  return c.redirect(`/companies/${param(c, 'company')}/usage${new URL(c.req.url).search}`, 302);
 }
 
 async function usagePage(c: PageContext, form: Form): Promise<Response> {
