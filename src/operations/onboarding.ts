@@ -64,7 +64,7 @@ export async function onboardCompany(
 
 /**
  * As `onboardCompany`, once, however often the form is sent: a repetition gets what the first one made. It gets the
- * key's text as `insertKeyOnce` says, and the link of an invitation that is still open.
+ * key's text as `makeKeyOnce` says, and the link of an invitation that is still open.
  */
 export async function onboardOnce(sql: Sql, caller: KeyMaker, asked: Onboarding, form: Repeatable): Promise<Onboarded> {
   const created = await createOnce(sql, 'companies', form.id, () => onboardCompany(sql, caller, asked, form));

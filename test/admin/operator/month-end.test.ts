@@ -195,6 +195,10 @@ t.test(
     t.match(textOf(before), /Still open: October 2025 \(one company\)/);
     t.match(textOf(before), /Calls of gift had tokens and cost nothing/);
     t.equal((await operator.post(ALL, { month: '2025-10' })).status, 303);
+    t.equal((await operator.post(`/companies/${other}/statements/month`, { month })).status, 303);
+    const inOrder = async (sort: string) => textOf(await operator.get(`${ALL}?month=${month}&sort=${sort}`));
+    t.match(await inOrder('name'), /=Cent\/Co.*Ähre/s);
+    t.match(await inOrder('open'), /Ähre.*=Cent\/Co/s);
     t.equal((await operator.post(ALL, { month })).status, 303);
     const [statement] =
       await office.sql`select total_eur::text as total from statements where company_id = ${one as string} and number = 2`;
