@@ -85,7 +85,7 @@ function gatewaySection(
   if (!problems.some(({ path }) => path === '/#gateways')) {
     const names =
       gateways.length === 1 ? `Gateway ${gateways[0]?.name} runs` : `${format.count(gateways.length)} gateways run`;
-    return html`<p id="gateways">${badge('good', 'running')} ${names}, version ${gateways[0]?.version}: requests in flight: ${sum('requests_in_flight')}, records waiting: ${sum('backlog')}.</p>`;
+    return html`<p id="gateways">${badge('good', 'running')} ${names}, version ${gateways[0]?.version}. Requests in flight: ${sum('requests_in_flight')}, records waiting: ${sum('backlog')}.</p>`;
   }
   const cells = {
     Gateway: ({ name }: GatewayRow) => name,

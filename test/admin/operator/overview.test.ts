@@ -35,7 +35,7 @@ t.test('an operator sees that all is well, figures of today, and whose budget en
   t.match(text, /1 budget has reached 80% or will be passed at this pace\. Used up: 1\./);
   t.match(html, `<a href="/companies/${company}/settings">Change`, 'and leads to where it is changed');
   t.match(text, /Spent today €[\d.]+ .*yesterday at this time €0\.00 · \w+ \d{4} €/);
-  t.match(text, /running Gateway \S+ runs, version 0\.1\.0: requests in flight: \d+, records waiting: \d+\./);
+  t.match(text, /running Gateway \S+ runs, version 0\.1\.0\. Requests in flight: \d+, records waiting: \d+\./);
   t.notMatch(text, 'In flight', 'one line while all is well');
   const run = await status();
   t.match(run, { code: 0, out: /^All is well with .*\n\nAPI CALLS +EUR +REQUESTS +TOKENS\ntoday, / });
