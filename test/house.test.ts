@@ -9,12 +9,12 @@ import t, { type Test } from 'tap';
  * feature: lower it where a change made room.
  */
 const CEILINGS = {
-  'lines of src': 79_945,
+  'lines of src': 78_718,
   'files that spell a setting, at most': 7,
-  'files that spell monthly_budget_eur': 20,
+  'files that spell monthly_budget_eur': 19,
   'writes of the store that pages, commands and HTTP import': 0,
   'names exported by several files': 32,
-  'words of Markdown': 67_221,
+  'words of Markdown': 67_219,
 };
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));

@@ -28,11 +28,14 @@ const MODEL = {
 } as const;
 const SERVICES = { steering: new SteeringFilter(STEERING), settings: {} } as Services;
 
-/** What some router somewhere takes for another model, host, key or answer. Written down apart from our list. */
-// biome-ignore format: a table
-/** Whether a member asks for something: null and an empty list do not. */
-const asks = (value: Value | undefined) => value !== undefined && !/^(null|\[\s*\])$/.test(JSON.stringify(plain(value)));
+/** Of random bodies few are accepted, and only those show what runs. */
+const RUNS = 800;
 
+/** Whether a member asks for something: null and an empty list do not. */
+const asks = (value: Value | undefined) =>
+  value !== undefined && !/^(null|\[\s*\])$/.test(JSON.stringify(plain(value)));
+
+/** What some router somewhere takes for another model, host, key or answer. Written down apart from our list. */
 const DANGEROUS = [
   'models',
   'fallbacks',
@@ -207,6 +210,7 @@ t.test('whatever reader an upstream has, it runs the gated model and nothing cho
       }
       return true;
     }),
+    RUNS,
   );
   t.ok(accepted > runs / 20, `${accepted} of ${runs} bodies were accepted`);
 });
@@ -264,6 +268,7 @@ for (const [operation, name, own] of [
         }
         return true;
       }),
+      RUNS,
     );
     t.ok(accepted > runs / 50, `${accepted} of ${runs} bodies were accepted`);
   });

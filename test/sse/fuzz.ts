@@ -3,14 +3,15 @@ import type { Test } from 'tap';
 import { fuzzRuns } from '../support/fuzz.ts';
 
 /**
- * Checks a property 200 times with ALL, else 50 times, from one seed, so that a change is judged by what it changes.
+ * Checks a property from one seed, so that a change is judged by what it changes.
  * `FUZZ_RUNS` asks for more, from a seed of chance that is printed; `FUZZ_SEED` sets it, to
  * see a failure again.
+ * @param runs with ALL; a quarter of them else
  */
-export function fuzz<Ts extends [unknown, ...unknown[]]>(t: Test, property: fc.IProperty<Ts>): void {
+export function fuzz<Ts extends [unknown, ...unknown[]]>(t: Test, property: fc.IProperty<Ts>, runs = 200): void {
   const { FUZZ_RUNS, FUZZ_SEED } = process.env;
   const seed = Number(FUZZ_SEED ?? (FUZZ_RUNS === undefined ? 1 : Date.now() & 0x7fffffff));
-  const numRuns = fuzzRuns(200);
+  const numRuns = fuzzRuns(runs);
   t.comment(`FUZZ_SEED=${seed} FUZZ_RUNS=${numRuns}`);
   const { failed, errorInstance, counterexample } = fc.check(property, { seed, numRuns });
   t.notOk(failed, 'holds', { counterexample: shown(counterexample), error: String(errorInstance) });
