@@ -51,14 +51,14 @@ export function pictures({ today, month, spend, request_days: days }: Overview, 
   const spent = html`yesterday at this time ${format.amount(before.cost_eur)} · ${format.month(month.begins)} ${format.amount(month.cost_eur)}`;
   const last = days.at(-1);
   const time = (ms: number | null) => (ms === null ? '–' : format.duration(ms));
-  const ofRequests = ({ requests, refused, failed }: RequestDay) => [
+  const ofRequests = ({ requests, refused, failed, p50, p95 }: RequestDay) => [
     html`${card('Refused and failed today', format.count(refused + failed), `${format.count(refused)} refused, ${format.count(failed)} failed of ${format.count(requests)}`, unansweredChart(days, format))}`,
     html`${card('Answered today', format.count(requests - refused - failed), `of ${format.count(requests)} requests`, answeredChart(days, format))}`,
+    html`${card('Response time today', time(p50), p50 === null ? '' : `half take less; 95 % take less than ${time(p95)}`, latencyChart(days, format))}`,
   ];
   return html`${chartTiles()}<div class="pictures">
 ${card('Spent today', format.amount(today.cost_eur), spent, spendChart(spend, range, format))}
 ${last === undefined ? '' : ofRequests(last)}
-${last === undefined ? '' : card('Response time today', time(last.p50), `half take less; 95 % take less than ${time(last.p95)}`, latencyChart(days, format))}
 </div>`;
 }
 
