@@ -52,11 +52,15 @@ const FLOORS: readonly (readonly string[])[] = [
 ];
 /** Files that a reader still takes in at one look. */
 const MOST_FILES = 25;
+/** Lists of one noun each: they have as many files as there are nouns. */
+const LISTS_OF_NOUNS = ['operations', 'cli/nouns', 'store/company', 'domain/settings', 'admin/api'];
 /** What the gateway needs of the store. It stands without the administration. */
 const ENGINE_STORE = ['store/connection', 'store/schema', 'store/gateway', 'store/events'];
 
 const SRC = new URL('../src/', import.meta.url).pathname;
-const FILES = readdirSync(SRC, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.ts'));
+const FILES = readdirSync(SRC, { recursive: true, encoding: 'utf8' }).filter((name) =>
+  name.endsWith('.ts'),
+);
 
 function importsOf(file: string): string[] {
   const text = readFileSync(join(SRC, file), 'utf8');
@@ -67,7 +71,8 @@ function importsOf(file: string): string[] {
 
 const folder = (file: string): string => (file.includes('/') ? dirname(file) : file);
 const room = (file: string): string => file.split('/')[0] as string;
-const floor = (file: string): number => FLOORS.findIndex((folders) => folders.includes(folder(file)));
+const floor = (file: string): number =>
+  FLOORS.findIndex((folders) => folders.includes(folder(file)));
 
 t.test('every folder stands on a floor, and every floor has folders', async (t) => {
   const found = [...new Set(FILES.map(folder))].sort();
@@ -83,9 +88,9 @@ t.test('imports point down, or within the same folder', async (t) => {
   t.same(wrong, []);
 });
 
-t.test(`no folder has more than ${MOST_FILES} files`, async (t) => {
+t.test(`no folder has more than ${MOST_FILES} files, but for lists of one noun each`, async (t) => {
   const counts = Map.groupBy(
-    FILES.filter((file) => file.includes('/')),
+    FILES.filter((file) => file.includes('/') && !LISTS_OF_NOUNS.includes(folder(file))),
     folder,
   );
   const wide = [...counts].filter(([, files]) => files.length > MOST_FILES);
@@ -114,21 +119,24 @@ t.test(
   },
 );
 
-t.test('the gateway loads no words of pages: e-mails have them where they are set up', async (t) => {
-  const seen = new Set<string>();
-  const visit = (file: string): void => {
-    if (seen.has(file)) return;
-    seen.add(file);
-    const text = readFileSync(join(SRC, file), 'utf8');
-    const loaded = text.matchAll(/^(?:import|export)(?! type)[^';]*from\s*'(\.[^']+)'/gm); // types and import() load nothing
-    for (const [, path] of loaded) visit(relative(SRC, join(SRC, dirname(file), path as string)));
-  };
-  for (const file of ['engine.ts', 'app.ts', 'cli/serve.ts']) visit(file);
-  t.same(
-    [...seen].filter((file) => folder(file) === 'domain/language'),
-    [],
-  );
-});
+t.test(
+  'the gateway loads no words of pages: e-mails have them where they are set up',
+  async (t) => {
+    const seen = new Set<string>();
+    const visit = (file: string): void => {
+      if (seen.has(file)) return;
+      seen.add(file);
+      const text = readFileSync(join(SRC, file), 'utf8');
+      const loaded = text.matchAll(/^(?:import|export)(?! type)[^';]*from\s*'(\.[^']+)'/gm); // types and import() load nothing
+      for (const [, path] of loaded) visit(relative(SRC, join(SRC, dirname(file), path as string)));
+    };
+    for (const file of ['engine.ts', 'app.ts', 'cli/serve.ts']) visit(file);
+    t.same(
+      [...seen].filter((file) => folder(file) === 'domain/language'),
+      [],
+    );
+  },
+);
 
 t.test('there is no import cycle', async (t) => {
   const done = new Set<string>();
@@ -148,27 +156,35 @@ t.test('there is no import cycle', async (t) => {
 
 /** The files outside of some rooms in which a pattern occurs. */
 function occurrences(pattern: RegExp, allowed: readonly string[]): string[] {
-  return FILES.filter((file) => !allowed.includes(room(file)) && pattern.test(readFileSync(join(SRC, file), 'utf8')));
+  return FILES.filter(
+    (file) => !allowed.includes(room(file)) && pattern.test(readFileSync(join(SRC, file), 'utf8')),
+  );
 }
 
 t.test('json, sse and domain hold no socket, no database, no file and no clock', async (t) => {
-  const impure = FILES.filter((file) => ['json', 'sse', 'domain'].includes(room(file))).flatMap((file) => {
-    const text = readFileSync(join(SRC, file), 'utf8');
-    return [
-      /'node:(net|http|https|fs|tls|dns|child_process)[^']*'/,
-      /'(postgres|undici)'/,
-      /\bDate\.now\b/,
-      /\bperformance\.now\b/,
-    ]
-      .filter((pattern) => pattern.test(text))
-      .map((pattern) => `${file}: ${pattern.source}`);
-  });
+  const impure = FILES.filter((file) => ['json', 'sse', 'domain'].includes(room(file))).flatMap(
+    (file) => {
+      const text = readFileSync(join(SRC, file), 'utf8');
+      return [
+        /'node:(net|http|https|fs|tls|dns|child_process)[^']*'/,
+        /'(postgres|undici)'/,
+        /\bDate\.now\b/,
+        /\bperformance\.now\b/,
+      ]
+        .filter((pattern) => pattern.test(text))
+        .map((pattern) => `${file}: ${pattern.source}`);
+    },
+  );
   t.same(impure, []);
 });
 
 t.test('what leaks and what steers is listed in domain alone', async (t) => {
-  const names = [...LEAKING_MEMBERS, ...STEERING].filter((name) => name.includes('_') && !name.includes('*'));
-  const elsewhere = FILES.filter((file) => ['json', 'sse', 'http', 'upstream', 'gateway'].includes(room(file)));
+  const names = [...LEAKING_MEMBERS, ...STEERING].filter(
+    (name) => name.includes('_') && !name.includes('*'),
+  );
+  const elsewhere = FILES.filter((file) =>
+    ['json', 'sse', 'http', 'upstream', 'gateway'].includes(room(file)),
+  );
   const found = elsewhere.flatMap((file) => {
     const text = readFileSync(join(SRC, file), 'utf8');
     return names.filter((name) => text.includes(`'${name}'`)).map((name) => `${file}: ${name}`);
@@ -181,14 +197,24 @@ t.test("Node's underscore fields are used in http alone", async (t) => {
 });
 
 t.test("a socket's method is replaced in one file of store alone", async (t) => {
-  t.same(occurrences(/\bsocket\.\w+ = \w*(send|write)/i, ['http']), ['store/connection/large-parameter.ts']);
+  t.same(occurrences(/\bsocket\.\w+ = \w*(send|write)/i, ['http']), [
+    'store/connection/large-parameter.ts',
+  ]);
 });
 
-t.test('connections without a socket, the parser of a socket and bindings are used in http alone', async (t) => {
-  const sent = /\.send\([^;]*as (never|any)|'message', (async )?\([^)]*,/; // of IPC, with a handle
-  t.same(occurrences(sent, ['http']), []);
-  t.same(occurrences(/\bsocket\??\.parser\b|\bonconnection\b|process\.binding|internalBinding/, ['http']), []);
-});
+t.test(
+  'connections without a socket, the parser of a socket and bindings are used in http alone',
+  async (t) => {
+    const sent = /\.send\([^;]*as (never|any)|'message', (async )?\([^)]*,/; // of IPC, with a handle
+    t.same(occurrences(sent, ['http']), []);
+    t.same(
+      occurrences(/\bsocket\??\.parser\b|\bonconnection\b|process\.binding|internalBinding/, [
+        'http',
+      ]),
+      [],
+    );
+  },
+);
 
 t.test('symbols by which a library hides its state are used nowhere', async (t) => {
   t.same(occurrences(/\bpino\.symbols|getOwnPropertySymbols|\bsymbols\.\w+Sym\b/, []), []);
@@ -196,7 +222,10 @@ t.test('symbols by which a library hides its state are used nowhere', async (t) 
 
 t.test("V8's flags, its collector and its figures are used in runtime alone", async (t) => {
   t.same(
-    occurrences(/setFlagsFromString|runInNewContext|--expose-gc|\bgc\(|'node:(v8|vm|async_hooks)'/, ['runtime']),
+    occurrences(
+      /setFlagsFromString|runInNewContext|--expose-gc|\bgc\(|'node:(v8|vm|async_hooks)'/,
+      ['runtime'],
+    ),
     [],
   );
 });
@@ -205,6 +234,9 @@ t.test('an internal file of a library is imported in upstream alone', async (t) 
   t.same(occurrences(/'[a-z@][\w@/-]*\/(lib|dist|src|internal)\/[^']*'/, ['upstream']), []);
 });
 
-t.test('node:http is imported for its types alone: as a value it loads all of fetch and HTTP/2', async (t) => {
-  t.same(occurrences(/^import (?!type ).*'node:http2?'/m, []), []);
-});
+t.test(
+  'node:http is imported for its types alone: as a value it loads all of fetch and HTTP/2',
+  async (t) => {
+    t.same(occurrences(/^import (?!type ).*'node:http2?'/m, []), []);
+  },
+);

@@ -4,6 +4,7 @@ import { type CompanyRow, findCompany } from '../store/company/company.ts';
 import { createOnce } from '../store/company/idempotent-form.ts';
 import type { Claim, RevealedKey } from '../store/company/key-reveal.ts';
 import type { Sql } from '../store/connection/pool.ts';
+import { dismissFirstSteps } from '../store/usage/first-steps.ts';
 import { findInvitation, type MadeInvitation } from '../store/users/invitation.ts';
 import { type CompanySettings, createCompany } from './company.ts';
 import { createInvitation } from './invitation.ts';
@@ -51,12 +52,19 @@ export async function onboardCompany(
   const mistakes: Mistake[] = [];
   const collector = (member = '') => ({
     ...caller,
-    judge: (found: readonly Mistake[]) => void mistakes.push(...found.map((each) => below(member, each))),
+    judge: (found: readonly Mistake[]) =>
+      void mistakes.push(...found.map((each) => below(member, each))),
   });
-  const company = await createCompany(sql, collector(), { ...settings, id: form?.id ?? settings.id });
+  const company = await createCompany(sql, collector(), {
+    ...settings,
+    id: form?.id ?? settings.id,
+  });
   mistakes.push(...(await createOwnPrices(sql, company.id, own_prices)));
-  const invitation = owner && (await part(mistakes, 'owner', () => invite(sql, caller, company.id, owner.email, form)));
-  const minted = key && (await part(mistakes, 'key', () => mint(sql, collector('/key'), company.id, key, form)));
+  const invitation =
+    owner &&
+    (await part(mistakes, 'owner', () => invite(sql, caller, company.id, owner.email, form)));
+  const minted =
+    key && (await part(mistakes, 'key', () => mint(sql, collector('/key'), company.id, key, form)));
   refuse(mistakes);
   caller.judge(mistakes.filter(({ severity }) => severity === 'ask'));
   return { company, invitation: invitation ?? null, key: minted ?? null, already: false };
@@ -66,8 +74,15 @@ export async function onboardCompany(
  * As `onboardCompany`, once, however often the form is sent: a repetition gets what the first one made. It gets the
  * key's text as `makeKeyOnce` says, and the link of an invitation that is still open.
  */
-export async function onboardOnce(sql: Sql, caller: KeyMaker, asked: Onboarding, form: Repeatable): Promise<Onboarded> {
-  const created = await createOnce(sql, 'companies', form.id, () => onboardCompany(sql, caller, asked, form));
+export async function onboardOnce(
+  sql: Sql,
+  caller: KeyMaker,
+  asked: Onboarding,
+  form: Repeatable,
+): Promise<Onboarded> {
+  const created = await createOnce(sql, 'companies', form.id, () =>
+    onboardCompany(sql, caller, asked, form),
+  );
   if (created !== null) return created;
   const token = tokenOf(form);
   const invitation = await findInvitation(sql, token);
@@ -79,7 +94,13 @@ export async function onboardOnce(sql: Sql, caller: KeyMaker, asked: Onboarding,
   };
 }
 
-function invite(sql: Sql, caller: KeyMaker, company_id: string, email: string, form: Repeatable | null) {
+function invite(
+  sql: Sql,
+  caller: KeyMaker,
+  company_id: string,
+  email: string,
+  form: Repeatable | null,
+) {
   const asked = { company_id, email, role: 'owner' } as const;
   return createInvitation(sql, caller, form === null ? asked : { ...asked, token: tokenOf(form) });
 }
@@ -112,7 +133,11 @@ function below(member: string, mistake: Mistake): Mistake {
 }
 
 /** Makes a part of the whole; what a rule has against it is noted below its member. */
-async function part<T>(mistakes: Mistake[], member: string, make: () => Promise<T>): Promise<T | null> {
+async function part<T>(
+  mistakes: Mistake[],
+  member: string,
+  make: () => Promise<T>,
+): Promise<T | null> {
   try {
     return await make();
   } catch (error) {
@@ -122,3 +147,6 @@ async function part<T>(mistakes: Mistake[], member: string, make: () => Promise<
     return null;
   }
 }
+
+/** Hides the list of first steps of the operators' first page, for all operators. */
+export const putFirstStepsAway = (sql: Sql): Promise<void> => dismissFirstSteps(sql);

@@ -2,17 +2,26 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 
-/** Files that the changes are in that are not yet in the upstream branch, or else those of the last commit; null: no history. */
-export function changedFiles(): string[] | null {
-  const git = (...args: string[]) =>
-    execFileSync('git', args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }).trim();
+const git = (...args: string[]) =>
+  execFileSync('git', args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }).trim();
+
+/**
+ * The commit that a change is compared with: where it left the upstream branch, or else the last
+ * commit but one. Throws where there is no history.
+ */
+export function baseOfChange(): string {
+  const head = git('rev-parse', 'HEAD');
+  let base = head;
   try {
-    const head = git('rev-parse', 'HEAD');
-    let base = head;
-    try {
-      base = git('merge-base', 'HEAD', '@{upstream}');
-    } catch {} // there is none
-    if (base === head) base = git('rev-parse', 'HEAD~1');
+    base = git('merge-base', 'HEAD', '@{upstream}');
+  } catch {} // there is none
+  return base === head ? git('rev-parse', 'HEAD~1') : base;
+}
+
+/** Files that the changes are in since `baseOfChange`, new ones included; null: no history. */
+export function changedFiles(): string[] | null {
+  try {
+    const base = baseOfChange();
     const names = `${git('diff', '--name-only', base)}\n${git('ls-files', '--others', '--exclude-standard')}`;
     return names.split('\n').filter((name) => name !== '');
   } catch {
@@ -30,11 +39,15 @@ const WHOLE_TREE = /^test\/(docs|floors|house|package|readme)\.test\.ts$/;
  */
 export function reachedBy(changed: readonly string[], tests: readonly string[]): string[] {
   const rooms = new Set(
-    changed.map((name) => (name.startsWith('sql/') ? 'test/store/schema' : dirname(name).replace(/^src\b/, 'test'))),
+    changed.map((name) =>
+      name.startsWith('sql/') ? 'test/store/schema' : dirname(name).replace(/^src\b/, 'test'),
+    ),
   );
   return tests.filter(
     (test) =>
-      WHOLE_TREE.test(test) || rooms.has(dirname(test)) || importsOf(test).some((name) => changed.includes(name)),
+      WHOLE_TREE.test(test) ||
+      rooms.has(dirname(test)) ||
+      importsOf(test).some((name) => changed.includes(name)),
   );
 }
 
@@ -44,5 +57,8 @@ function importsOf(file: string, seen = new Set<string>()): string[] {
   seen.add(file);
   const paths = readFileSync(file, 'utf8').matchAll(/(?:from|import)\s*\(?\s*'(\.[^']+)'/g);
   const imported = [...paths].map(([, path]) => join(dirname(file), path as string));
-  return [...imported, ...imported.filter((name) => name.startsWith('test/')).flatMap((name) => importsOf(name, seen))];
+  return [
+    ...imported,
+    ...imported.filter((name) => name.startsWith('test/')).flatMap((name) => importsOf(name, seen)),
+  ];
 }

@@ -1,4 +1,5 @@
-import { companyToCall, dismissFirstSteps, type FirstSteps, newestCompany } from '../../store/usage/first-steps.ts';
+import { putFirstStepsAway } from '../../operations/onboarding.ts';
+import { companyToCall, type FirstSteps, newestCompany } from '../../store/usage/first-steps.ts';
 import type { RouterAnswer } from '../../upstream/router-models.ts';
 import { changeAsOperator, type PageContext, type Route, read } from '../page/context.ts';
 import { csrfInput } from '../page/field.ts';
@@ -15,28 +16,46 @@ export async function operatorSteps(c: PageContext, facts: FirstSteps): Promise<
   const { isDismissed, model, company, owner, key, call } = facts;
   if (isDismissed || (!isWatched(c) && model && company && owner && key && call)) return '';
   const { router } = c.var.services;
-  const [answer, newest] = await Promise.all([router.ask(), read(c, call ? newestCompany : companyToCall)]);
+  const [answer, newest] = await Promise.all([
+    router.ask(),
+    read(c, call ? newestCompany : companyToCall),
+  ]);
   const at = newest === null ? '' : `/companies/${newest.id}`;
   const link = (path: string, text: string): Html => html`<a href="${path}">${text}</a>`;
   const ofCompany = (path: string, text: string, rest: string): Html | string =>
-    newest === null ? 'It needs a company.' : html`${link(at + path, text)} of ${newest.name}${rest}`;
+    newest === null
+      ? 'It needs a company.'
+      : html`${link(at + path, text)} of ${newest.name}${rest}`;
   const paragraph = (isDone: boolean, text: Html | string) => (isDone ? '' : html`<p>${text}</p>`);
   const steps = [
-    { title: 'The model router answers', isDone: answer.isReachable, text: routerText(answer, router.address.isDemo) },
+    {
+      title: 'The model router answers',
+      isDone: answer.isReachable,
+      text: routerText(answer, router.address.isDemo),
+    },
     {
       title: 'A model, with its prices',
       isDone: model,
-      text: paragraph(model, html`${link('/models/new', 'Offer a model')}: chosen from what the router has.`),
+      text: paragraph(
+        model,
+        html`${link('/models/new', 'Offer a model')}: chosen from what the router has.`,
+      ),
     },
     {
       title: 'A company',
       isDone: company,
-      text: paragraph(company, html`${link('/companies/new', 'Create a company')} with its owner and its first key.`),
+      text: paragraph(
+        company,
+        html`${link('/companies/new', 'Create a company')} with its owner and its first key.`,
+      ),
     },
     {
       title: 'Its owner',
       isDone: owner,
-      text: paragraph(owner, ofCompany('/users', 'Invite the owner', ': who gets a link to join with.')),
+      text: paragraph(
+        owner,
+        ofCompany('/users', 'Invite the owner', ': who gets a link to join with.'),
+      ),
     },
     {
       title: 'A key',
@@ -46,7 +65,12 @@ export async function operatorSteps(c: PageContext, facts: FirstSteps): Promise<
     {
       title: c.var.format.words.firstSteps.call,
       isDone: call,
-      text: await callStep(c, { company: newest?.id ?? '', key: newest?.key ?? null, isBooked: call, ofAll: true }),
+      text: await callStep(c, {
+        company: newest?.id ?? '',
+        key: newest?.key ?? null,
+        isBooked: call,
+        ofAll: true,
+      }),
     },
   ];
   const foot = html`<form method="post" action="/first-call/dismiss" class="actions">${csrfInput(c)}<button class="quiet">Hide checklist</button></form>`;
@@ -54,13 +78,14 @@ export async function operatorSteps(c: PageContext, facts: FirstSteps): Promise<
 }
 
 function routerText({ reason, names, isReachable }: RouterAnswer, isDemo: boolean): Html | string {
-  if (isDemo) return html`<p>The demo answers in its place. Set <code>UPSTREAM_URL</code> to use your own.</p>`;
+  if (isDemo)
+    return html`<p>The demo answers in its place. Set <code>UPSTREAM_URL</code> to use your own.</p>`;
   if (reason === null)
     return html`<p class="muted">It offers ${names.length === 1 ? 'one model' : `${names.length} models`}.</p>`;
   return html`<p class="${isReachable ? 'muted' : 'wrong'}">${reason}</p>`;
 }
 
 async function dismiss(c: PageContext): Promise<Response> {
-  await changeAsOperator(c, dismissFirstSteps);
+  await changeAsOperator(c, putFirstStepsAway);
   return c.redirect('/', 303);
 }
