@@ -22,7 +22,8 @@ const nodes = named.length > 0 ? named : [process.execPath];
 const app = mkdtempSync(join(tmpdir(), 'tollgate-app-'));
 process.on('exit', () => rmSync(app, { recursive: true, force: true }));
 writeFileSync(join(app, 'package.json'), '{ "type": "module" }');
-const npm = (...args) => execFileSync('npm', args, { cwd: app, stdio: ['ignore', 'inherit', 'inherit'] });
+const npm = (...args) =>
+  execFileSync('npm', args, { cwd: app, stdio: ['ignore', 'inherit', 'inherit'] });
 const install = ['install', '--silent', '--ignore-scripts', '--engine-strict=false']; // npm's own Node may be an old one
 npm(...install, resolve(tarball));
 const read = (name) => JSON.parse(readFileSync(join(app, 'node_modules/tollgate', name), 'utf8'));
@@ -50,7 +51,9 @@ const stub = createServer((request, response) => {
         object: 'chat.completion',
         created: 1,
         model: 'internal',
-        choices: [{ index: 0, message: { role: 'assistant', content: 'Hello' }, finish_reason: 'stop' }],
+        choices: [
+          { index: 0, message: { role: 'assistant', content: 'Hello' }, finish_reason: 'stop' },
+        ],
         usage: { prompt_tokens: 1000, completion_tokens: 1000, total_tokens: 2000 },
       }),
     );
@@ -80,8 +83,11 @@ async function tryOn(node) {
   const made = (...args) => JSON.parse(command(...args, '--json'));
 
   assert.equal(command('--version').trim(), `tollgate ${version}`);
-  const imported = "import('tollgate').then(({ createGateway }) => console.log(process.version, typeof createGateway))";
-  const [nodeVersion, type] = execFileSync(node, ['-e', imported], { cwd: app, encoding: 'utf8' }).trim().split(' ');
+  const imported =
+    "import('tollgate').then(({ createGateway }) => console.log(process.version, typeof createGateway))";
+  const [nodeVersion, type] = execFileSync(node, ['-e', imported], { cwd: app, encoding: 'utf8' })
+    .trim()
+    .split(' ');
   assert.equal(type, 'function');
 
   const gateway = spawn(node, ['node_modules/tollgate/dist/main.js', 'serve'], {
@@ -93,10 +99,30 @@ async function tryOn(node) {
   const { api, lines } = await served(gateway);
   const { id: company } = made('company', 'create', '--name', 'Acme', '--budget', '1');
   command(
-    ...['model', 'create', '--slug', 'fast', '--upstream', 'internal', '--kind', 'chat', '--eu-hosted', 'true'],
+    ...[
+      'model',
+      'create',
+      '--slug',
+      'fast',
+      '--upstream',
+      'internal',
+      '--kind',
+      'chat',
+      '--eu-hosted',
+      'true',
+    ],
     ...['--input-price', '0.001', '--output-price', '0.002'],
   );
-  const { key } = made('key', 'create', '--company', company, '--name', 'backend', '--scope', 'chat');
+  const { key } = made(
+    'key',
+    'create',
+    '--company',
+    company,
+    '--name',
+    'backend',
+    '--scope',
+    'chat',
+  );
 
   const answer = await fetch(`${api}/chat/completions`, {
     method: 'POST',
@@ -112,7 +138,9 @@ async function tryOn(node) {
   const summary = made('usage', 'summary', '--company', company);
   assert.equal(summary.requests, 1);
   const unsafe = lines.filter((line) => /does not behave|switched off/.test(line));
-  console.log(`${nodeVersion}: served, booked and drained${unsafe.length > 0 ? `; ${unsafe.join('; ')}` : ''}`);
+  console.log(
+    `${nodeVersion}: served, booked and drained${unsafe.length > 0 ? `; ${unsafe.join('; ')}` : ''}`,
+  );
 }
 
 /** The address of the API, once the gateway's log tells it, and all lines of the log, which go on. */

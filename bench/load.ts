@@ -102,10 +102,16 @@ async function run(options: Options): Promise<number> {
     console.log(`\n${baseUrl}  model ${model}  ${seconds.toFixed(1)} s`);
     for (const part of parts) report(part, rates.get(part.tally) as number, seconds);
     const share = Math.round(busy * 100);
-    if (share >= BUSY) console.log(`This program was busy ${share} % of the time, and may be what limits the figures.`);
+    if (share >= BUSY)
+      console.log(
+        `This program was busy ${share} % of the time, and may be what limits the figures.`,
+      );
   }
   if (signal.aborted) return 130;
-  return unanswered === 0 && parts.every(({ tally }) => tally.latency.count > 0 && tally.errors.size === 0) ? 0 : 1;
+  return unanswered === 0 &&
+    parts.every(({ tally }) => tally.latency.count > 0 && tally.errors.size === 0)
+    ? 0
+    : 1;
 }
 
 /** @throws when the service lists none within ten seconds */
@@ -113,20 +119,30 @@ async function firstModel(baseUrl: string, key: string): Promise<string> {
   const url = new URL(baseUrl);
   url.pathname = `${url.pathname.replace(/\/$/, '')}/models`;
   const headers = { authorization: `Bearer ${key}` };
-  const answer = await fetch(url, { headers, signal: AbortSignal.timeout(MODELS_MS) }).catch((error) => {
-    const { message, code } = error.cause ?? error;
-    throw new Error(`${url}: ${message || code}`);
-  });
+  const answer = await fetch(url, { headers, signal: AbortSignal.timeout(MODELS_MS) }).catch(
+    (error) => {
+      const { message, code } = error.cause ?? error;
+      throw new Error(`${url}: ${message || code}`);
+    },
+  );
   type Models = { data?: { id: string }[]; error?: { message?: string } };
   const { data, error } = (await answer.json().catch(() => ({}))) as Models;
   if (data?.[0]) return data[0].id;
-  throw new Error(error?.message ?? `${url} answers ${answer.status} and lists no model: name one with --model`);
+  throw new Error(
+    error?.message ?? `${url} answers ${answer.status} and lists no model: name one with --model`,
+  );
 }
 
 /** Waits for the end of a stretch of the test, with a line of progress each second, if there is anything to show. */
-async function progress(when: string, seconds: number, parts: readonly Part[], signal: AbortSignal): Promise<void> {
+async function progress(
+  when: string,
+  seconds: number,
+  parts: readonly Part[],
+  signal: AbortSignal,
+): Promise<void> {
   const start = performance.now();
-  const amounts = (): number[] => parts.map(({ stream, tally }) => (stream ? tally.events : tally.done));
+  const amounts = (): number[] =>
+    parts.map(({ stream, tally }) => (stream ? tally.events : tally.done));
   let [at, before] = [start, amounts()];
   for (let second = 1; second < seconds + 1; second++) {
     const rest = start + Math.min(second, seconds) * 1000 - performance.now();
@@ -139,12 +155,15 @@ async function progress(when: string, seconds: number, parts: readonly Part[], s
       const latency = tally.latency.count > 0 ? [`p99 ${ms(tally.latency.percentile(99))}`] : [];
       const errors = [...tally.errors.values()].reduce((sum, times) => sum + times, 0);
       return [
-        ...(stream ? [`${rate} events/s`, `${tally.done} streams ended`] : [`${rate} answers/s`, ...latency]),
+        ...(stream
+          ? [`${rate} events/s`, `${tally.done} streams ended`]
+          : [`${rate} answers/s`, ...latency]),
         `${loop.open()} waiting`,
         ...(errors > 0 ? [`${errors} errors`] : []),
       ];
     });
-    if (parts.length > 0) process.stderr.write(`${when}${String(second).padStart(4)} s   ${texts.join('   ')}\n`);
+    if (parts.length > 0)
+      process.stderr.write(`${when}${String(second).padStart(4)} s   ${texts.join('   ')}\n`);
     [at, before] = [now, counts];
   }
 }
@@ -157,7 +176,9 @@ function report({ what, tally, loop }: Part, rate: number, seconds: number): voi
     console.log(`  first event ${times(firstEvent)}`);
   }
   console.log(`  whole in    ${times(latency)}`);
-  console.log(`  statuses    ${[...statuses].map(([status, count]) => `${status}: ${count}`).join('  ') || 'none'}`);
+  console.log(
+    `  statuses    ${[...statuses].map(([status, count]) => `${status}: ${count}`).join('  ') || 'none'}`,
+  );
   for (const [error, count] of errors) console.log(`  error       ${count} × ${error}`);
   if (loop.open() > 0) console.log(`  under way   ${loop.open()} at the end, not in these figures`);
 }
@@ -195,10 +216,13 @@ function readOptions() {
     process.exit(0);
   }
   const { 'base-url': baseUrl, key, endpoint } = values;
-  if (!URL.canParse(baseUrl)) throw new TypeError('--base-url must be an address such as http://127.0.0.1:8080/v1');
-  if (!Object.hasOwn(ENDPOINTS, endpoint)) throw new TypeError(`--endpoint must be one of ${NAMES}`);
+  if (!URL.canParse(baseUrl))
+    throw new TypeError('--base-url must be an address such as http://127.0.0.1:8080/v1');
+  if (!Object.hasOwn(ENDPOINTS, endpoint))
+    throw new TypeError(`--endpoint must be one of ${NAMES}`);
   const address = parseAddress(baseUrl, endpoint as Endpoint);
-  if (!/^[\x21-\x7e]+$/.test(key)) throw new TypeError('--key is missing, or has a character that no header may have');
+  if (!/^[\x21-\x7e]+$/.test(key))
+    throw new TypeError('--key is missing, or has a character that no header may have');
   const number = (
     name: 'rate' | 'streams' | 'duration' | 'warmup' | 'body-bytes' | 'max-tokens',
     most: number,
@@ -209,7 +233,8 @@ function readOptions() {
     throw new TypeError(`--${name} must be a ${whole ? 'whole ' : ''}number from 0 to ${most}`);
   };
   const streams = number('streams', 10_000);
-  if (endpoint === 'embeddings' && streams > 0) throw new TypeError('--streams: embeddings are not streamed');
+  if (endpoint === 'embeddings' && streams > 0)
+    throw new TypeError('--streams: embeddings are not streamed');
   return {
     ...values,
     address,

@@ -66,7 +66,9 @@ type Options = ReturnType<typeof readOptions>;
 async function measure(options: Options, results: Results): Promise<void> {
   pinSelf();
   const folder = mkdtempSync(join(tmpdir(), 'tollgate-bench-'));
-  process.once('exit', () => rmSync(folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 }));
+  process.once('exit', () =>
+    rmSync(folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 }),
+  );
   let rig = await startRig();
   const server = await startDatabase(folder);
   try {
@@ -80,9 +82,20 @@ async function measure(options: Options, results: Results): Promise<void> {
     for (const name of options.only) {
       const section = ALL[name];
       if (section === undefined) continue;
-      const bench = { ...options, folder, rig, routerPort: rig.routerPort, server, databaseUrl, baseDatabaseUrl, say };
+      const bench = {
+        ...options,
+        folder,
+        rig,
+        routerPort: rig.routerPort,
+        server,
+        databaseUrl,
+        baseDatabaseUrl,
+        say,
+      };
       say(`\n${section.heading} (${((performance.now() - began) / 60_000).toFixed(1)} min so far)`);
-      const series = await runSection(section, bench).catch((error) => void console.error(`${name} failed:`, error));
+      const series = await runSection(section, bench).catch(
+        (error) => void console.error(`${name} failed:`, error),
+      );
       if (series === undefined) {
         process.exitCode = 1;
         killStarted(); // its load would go on beside the next one
@@ -91,7 +104,13 @@ async function measure(options: Options, results: Results): Promise<void> {
       }
       const where = name in SECTIONS ? [] : [`On ${results.machine}, ${server.version}.`];
       const notes = [section.note(bench), ...where];
-      results.sections[name] = { taken: new Date().toISOString().slice(0, 10), rounds, seconds, notes, series };
+      results.sections[name] = {
+        taken: new Date().toISOString().slice(0, 10),
+        rounds,
+        seconds,
+        notes,
+        series,
+      };
       if (!options.quick && options.base === undefined) write(results);
     }
   } finally {
@@ -108,7 +127,8 @@ async function measure(options: Options, results: Results): Promise<void> {
 
 function write(results: Results): void {
   writeFileSync(join(FOLDER, 'results.json'), `${JSON.stringify(results, null, 1)}\n`);
-  for (const [file, text] of Object.entries(writeReport(results))) writeFileSync(join(FOLDER, file), text);
+  for (const [file, text] of Object.entries(writeReport(results)))
+    writeFileSync(join(FOLDER, file), text);
   say('wrote bench/RESULTS.md, FLEET.md, PAGES.md and results.json');
 }
 
@@ -120,7 +140,9 @@ function machine(): string {
 function versions(database: string): string {
   const parts = [`Node ${process.versions.node}`, `undici ${packageVersion('undici')}`, database];
   for (const name of ['nginx', 'haproxy', 'wrk']) {
-    const text = execFileSync('sh', ['-c', '"$0" -v 2>&1 || true', installed(name) ?? 'false'], { encoding: 'utf8' });
+    const text = execFileSync('sh', ['-c', '"$0" -v 2>&1 || true', installed(name) ?? 'false'], {
+      encoding: 'utf8',
+    });
     const version = /(?:nginx\/|version |wrk (?:debian\/)?)([\d.]+)/.exec(text)?.[1];
     if (version !== undefined) parts.push(`${name} ${version}`);
   }
@@ -128,7 +150,10 @@ function versions(database: string): string {
   const portkey = process.env.BENCH_PORTKEY;
   if (portkey) parts.push(`@portkey-ai/gateway ${packageVersion('@portkey-ai/gateway', portkey)}`);
   const litellm = process.env.BENCH_LITELLM || installed('litellm');
-  if (litellm) parts.push(`LiteLLM ${/= (\S+)/.exec(execFileSync(litellm, ['--version'], { encoding: 'utf8' }))?.[1]}`);
+  if (litellm)
+    parts.push(
+      `LiteLLM ${/= (\S+)/.exec(execFileSync(litellm, ['--version'], { encoding: 'utf8' }))?.[1]}`,
+    );
   return parts.join(', ');
 }
 
@@ -165,13 +190,19 @@ function readOptions() {
   const base = values.base ?? (values.gate ? acceptedCommit() : undefined);
   if (!report && !existsSync(join(CHECKOUT, 'dist/main.js')))
     throw new TypeError(`${CHECKOUT} has no dist/main.js: build it first`);
-  const number = (name: 'rounds' | 'seconds' | 'ledger-rows' | 'companies', whenQuick: number): number => {
+  const number = (
+    name: 'rounds' | 'seconds' | 'ledger-rows' | 'companies',
+    whenQuick: number,
+  ): number => {
     const value = Number(values[name]);
     if (!(value > 0)) throw new TypeError(`--${name} must be a number above 0`);
     return quick ? whenQuick : value;
   };
-  const only = values.only ?? (base === undefined ? Object.keys(SECTIONS) : ['requests', 'paced', 'burst', 'counts']);
-  for (const name of only) if (!Object.hasOwn(ALL, name)) throw new TypeError(`there is no section ${name}`);
+  const only =
+    values.only ??
+    (base === undefined ? Object.keys(SECTIONS) : ['requests', 'paced', 'burst', 'counts']);
+  for (const name of only)
+    if (!Object.hasOwn(ALL, name)) throw new TypeError(`there is no section ${name}`);
   // the first program meets a cold router and load generator, and V8 compiles it for that: a tenth of its CPU
   const targets: readonly TargetName[] =
     base === undefined ? TARGETS.filter((name) => name !== 'base') : ['direct', 'gateway', 'base'];

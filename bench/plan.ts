@@ -14,13 +14,18 @@ export function planFleet({ sections: { latency, workers, kept, replicas } }: Re
   const added = (kind: string): string =>
     median(compared(latency, [series, 'gateway', kind], [series, 'direct', kind], (a, b) => a - b));
   const spreading = compared(workers, ['paced', 'two'], ['paced', 'one'])?.median ?? Number.NaN;
-  const ofRow = (of: string, kind: string): number => reading(kept, of, 'gateway', kind)?.median ?? Number.NaN;
+  const ofRow = (of: string, kind: string): number =>
+    reading(kept, of, 'gateway', kind)?.median ?? Number.NaN;
   const [row, trail] = [ofRow('ledger', 'cpu'), ofRow('trail', 'cpu')];
   const [rowLog, trailLog] = [ofRow('ledger', 'log'), ofRow('trail', 'log')];
   const [rowDisk, trailDisk] = [ofRow('ledger', 'disk'), ofRow('trail', 'disk')];
   const poll = reading(replicas, 'idle', 'four', 'postgres')?.median ?? Number.NaN;
 
-  if (![cost, spreading, row, trail, rowLog, trailLog, rowDisk, trailDisk, poll].every(Number.isFinite))
+  if (
+    ![cost, spreading, row, trail, rowLog, trailLog, rowDisk, trailDisk, poll].every(
+      Number.isFinite,
+    )
+  )
     return 'Not measured yet.';
   const count = WANTED / RATE;
   const supervisors = (Math.max(0, spreading - 1) * cost * WANTED) / 1e6;

@@ -6,9 +6,13 @@ import { FLEET, PAGES, SECTIONS } from './sections/list.ts';
 import { spread, table } from './tables.ts';
 
 /** Text by the name of its file. */
-export function writeReport(results: Results): Record<'RESULTS.md' | 'FLEET.md' | 'PAGES.md', string> {
+export function writeReport(
+  results: Results,
+): Record<'RESULTS.md' | 'FLEET.md' | 'PAGES.md', string> {
   const { machine, versions, sections } = results;
-  const goals = Object.entries(SECTIONS).flatMap(([name, section]) => section.goals?.(sections[name]) ?? []);
+  const goals = Object.entries(SECTIONS).flatMap(
+    ([name, section]) => section.goals?.(sections[name]) ?? [],
+  );
   const { requests, conversation, ...rest } = SECTIONS;
   const written = 'Written by `make bench`; do not edit. [README.md](README.md';
   const page = (...blocks: readonly string[]): string => `${blocks.join('\n\n')}\n`;
@@ -38,11 +42,19 @@ export function writeReport(results: Results): Record<'RESULTS.md' | 'FLEET.md' 
       '## A million requests a second',
       planFleet(results),
     ),
-    'PAGES.md': page('# Pages', `${written}#pages) says what is measured.`, ...describeSections(PAGES, results)),
+    'PAGES.md': page(
+      '# Pages',
+      `${written}#pages) says what is measured.`,
+      ...describeSections(PAGES, results),
+    ),
   };
 }
 
-function describeSections(sections: Readonly<Record<string, Section>>, results: Results, level = '##'): string[] {
+function describeSections(
+  sections: Readonly<Record<string, Section>>,
+  results: Results,
+  level = '##',
+): string[] {
   return Object.entries(sections).flatMap(([name, { heading, table, ownTime }]) => {
     const data = results.sections[name];
     if (data === undefined) return [`${level} ${heading}`, 'Not measured yet.'];
@@ -56,7 +68,9 @@ function describeSections(sections: Readonly<Record<string, Section>>, results: 
 function fastPath({ sections }: Results): string {
   const rows = Object.keys(SECTIONS).flatMap((name) => {
     const data = sections[name];
-    const both = Object.entries(data?.series ?? {}).filter(([, targets]) => targets.plain !== undefined);
+    const both = Object.entries(data?.series ?? {}).filter(
+      ([, targets]) => targets.plain !== undefined,
+    );
     return both.map(([series]) => [
       `${name}, ${series}`,
       ...['gateway', 'plain'].map((target) => spread(reading(data, series, target))),
@@ -64,14 +78,19 @@ function fastPath({ sections }: Results): string {
     ]);
   });
   if (rows.length === 0) return 'Not measured yet.';
-  return table(['CPU µs per request or event', '`FAST_HTTP=on`', '`FAST_HTTP=off`', 'off ÷ on'], rows);
+  return table(
+    ['CPU µs per request or event', '`FAST_HTTP=on`', '`FAST_HTTP=off`', 'off ÷ on'],
+    rows,
+  );
 }
 
 /** Ratios of CPU of this checkout and another one, new ÷ old, for people at a terminal. */
 export function describeRatios(results: Results): string {
   const lines = [`${'this checkout ÷ --base within each round'.padEnd(60)} median    min    max`];
   for (const { name, ratio } of ratiosOf(results)) {
-    const figures = [ratio.median, ratio.low, ratio.high].map((figure) => figure.toFixed(3).padStart(6));
+    const figures = [ratio.median, ratio.low, ratio.high].map((figure) =>
+      figure.toFixed(3).padStart(6),
+    );
     lines.push(`${name.padEnd(60)} ${figures.join(' ')}`);
   }
   return `${lines.join('\n')}\n`;
@@ -99,7 +118,10 @@ export function exceeded(results: Results): string[] {
   return ratiosOf(results)
     .map(({ name, kind, ratio }) => ({ name, ...ratio, most: MOST[kind] as number }))
     .filter(({ median, low, most }) => !(median <= most || low <= 1))
-    .map(({ name, median, most }) => `${name}: ${median.toFixed(3)} of the base, and ${most} is allowed`);
+    .map(
+      ({ name, median, most }) =>
+        `${name}: ${median.toFixed(3)} of the base, and ${most} is allowed`,
+    );
 }
 
 /** This checkout ÷ another one, of all that is measured of both and is a cost. */

@@ -28,7 +28,8 @@ export function record(series: Series, name: string, target: string, figures: Fi
   series[name] ??= {};
   series[name][target] ??= {};
   const kinds = series[name][target];
-  for (const [kind, figure] of Object.entries(figures)) kinds[kind] = [...(kinds[kind] ?? []), figure];
+  for (const [kind, figure] of Object.entries(figures))
+    kinds[kind] = [...(kinds[kind] ?? []), figure];
 }
 
 /** Median, lowest and highest of some readings. */
@@ -44,7 +45,11 @@ export function spreadOf(values: readonly number[]): Spread | null {
   if (low === undefined || high === undefined) return null;
   const middle = sorted.length >> 1;
   const upper = sorted[middle] as number;
-  return { median: sorted.length % 2 === 1 ? upper : (upper + (sorted[middle - 1] as number)) / 2, low, high };
+  return {
+    median: sorted.length % 2 === 1 ? upper : (upper + (sorted[middle - 1] as number)) / 2,
+    low,
+    high,
+  };
 }
 
 /** Where readings are. The kind is CPU unless given. */
@@ -73,16 +78,27 @@ export function compared(
  * What the gateway adds to the latency of a round, divided by what the do-nothing proxy adds; over both stands what
  * is there without either. A round in which the gateway alone adds something counts as infinitely more.
  */
-export function addedRatio(results: SectionResults | undefined, series: string, kind: string): Spread | null {
+export function addedRatio(
+  results: SectionResults | undefined,
+  series: string,
+  kind: string,
+): Spread | null {
   const places = ['direct', 'proxy', 'gateway'].map((target): Place => [series, target, kind]);
-  const added = roundsOf(results, ...places).map(([direct = 0, proxy = 0, own = 0]) => [own - direct, proxy - direct]);
+  const added = roundsOf(results, ...places).map(([direct = 0, proxy = 0, own = 0]) => [
+    own - direct,
+    proxy - direct,
+  ]);
   const some = added.filter((both) => Math.max(...both) > 0) as [number, number][];
   return spreadOf(some.map(([own, proxy]) => own / Math.max(0, proxy)));
 }
 
 /** The readings of each round side by side, of the rounds that have them all. */
 function roundsOf(results: SectionResults | undefined, ...places: readonly Place[]): number[][] {
-  const all = places.map(([series, target, kind = 'cpu']) => results?.series[series]?.[target]?.[kind] ?? []);
+  const all = places.map(
+    ([series, target, kind = 'cpu']) => results?.series[series]?.[target]?.[kind] ?? [],
+  );
   const rounds = Math.min(...all.map(({ length }) => length));
-  return Array.from({ length: rounds }, (_, round) => all.map((readings) => readings[round] as number));
+  return Array.from({ length: rounds }, (_, round) =>
+    all.map((readings) => readings[round] as number),
+  );
 }

@@ -15,7 +15,9 @@ export const LABELS: Readonly<Record<string, string>> = {
 /** A Markdown table; all columns but the first are aligned to the right. */
 export function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
   const line = (cells: readonly string[]): string => `| ${cells.join(' | ')} |`;
-  return [line(head), line(head.map((_, i) => (i === 0 ? '---' : '---:'))), ...rows.map(line)].join('\n');
+  return [line(head), line(head.map((_, i) => (i === 0 ? '---' : '---:'))), ...rows.map(line)].join(
+    '\n',
+  );
 }
 
 /** What a cell says of the readings that a series has of a target. */
@@ -54,8 +56,11 @@ export function figures(
   rows: readonly (readonly [label: string, series: string, target: string])[],
   columns: Readonly<Record<string, Column>>,
 ): string {
-  const lines = rows.map(([, ...place]) => Object.values(columns).map((cell) => cell(results, ...place)));
-  const isKept = (_: unknown, i: number): boolean => lines.some((cells) => cells[i] !== '' && cells[i] !== NONE);
+  const lines = rows.map(([, ...place]) =>
+    Object.values(columns).map((cell) => cell(results, ...place)),
+  );
+  const isKept = (_: unknown, i: number): boolean =>
+    lines.some((cells) => cells[i] !== '' && cells[i] !== NONE);
   const body = rows.map(([label], n) => [label, ...(lines[n] as string[]).filter(isKept)]);
   return table([title, ...Object.keys(columns).filter(isKept)], body);
 }
@@ -66,7 +71,11 @@ export function targetsOf(results: SectionResults, series: string): string[] {
 }
 
 /** CPU per unit of work, its ratio to a base, and units a second. */
-export const costs = (unit: 'request' | 'event' | 'turn', name = 'do-nothing proxy', base = 'proxy') => ({
+export const costs = (
+  unit: 'request' | 'event' | 'turn',
+  name = 'do-nothing proxy',
+  base = 'proxy',
+) => ({
   [`CPU µs per ${unit}`]: spreads('cpu'),
   [`÷ ${name}`]: ratioTo(base),
   [`${unit}s/s`]: medians('rate'),
@@ -80,7 +89,9 @@ export function targetTables(
   title = '',
 ): string[] {
   return Object.keys(results.series).map((series) => {
-    const rows = targetsOf(results, series).map((name) => [LABELS[name] as string, series, name] as const);
+    const rows = targetsOf(results, series).map(
+      (name) => [LABELS[name] as string, series, name] as const,
+    );
     return figures(results, title + series, rows, { ...costs(unit(series)), ...more });
   });
 }
@@ -100,7 +111,8 @@ export function figureTable(
   labels: Readonly<Record<string, string>>,
   units: Readonly<Record<string, string>> = {},
 ): string {
-  const cell = (kind: string): string => spread(reading(results, series, 'gateway', kind), units[kind]);
+  const cell = (kind: string): string =>
+    spread(reading(results, series, 'gateway', kind), units[kind]);
   const rows = Object.entries(labels).map(([kind, label]) => [label, cell(kind)]);
   return table(['what', 'measured'], rows);
 }
@@ -122,7 +134,10 @@ export function median(values: Spread | null): string {
 export function number(value: number): string {
   if (Number.isNaN(value)) return NONE;
   const digits = Math.abs(value) >= 100 ? 0 : Math.abs(value) >= 10 ? 1 : 2;
-  return value.toLocaleString('en', { minimumFractionDigits: digits, maximumFractionDigits: digits });
+  return value.toLocaleString('en', {
+    minimumFractionDigits: digits,
+    maximumFractionDigits: digits,
+  });
 }
 
 /**
@@ -138,9 +153,12 @@ export function goal(
   measured: Spread | null,
   { unit = '', rising = false } = {},
 ): string[] {
-  const want = (value: number): string => `${rising ? '≥' : '≤'} ${value.toLocaleString('en')}${suffix(unit)}`;
-  const reached = (limit: number, { median }: Spread): boolean => (rising ? median >= limit : median <= limit);
+  const want = (value: number): string =>
+    `${rising ? '≥' : '≤'} ${value.toLocaleString('en')}${suffix(unit)}`;
+  const reached = (limit: number, { median }: Spread): boolean =>
+    rising ? median >= limit : median <= limit;
   let verdict = 'not measured';
-  if (measured !== null) verdict = reached(most, measured) ? 'goal' : reached(least, measured) ? 'at least' : 'missed';
+  if (measured !== null)
+    verdict = reached(most, measured) ? 'goal' : reached(least, measured) ? 'at least' : 'missed';
   return [what, want(least), want(most), spread(measured, unit), verdict];
 }

@@ -64,7 +64,9 @@ export async function openApp(config: Config, log: Log, options: EngineOptions =
   const { engine, server } = api;
   const apiUrl = () => urlOf(config, server);
   const { metrics } = engine.services;
-  metrics.gauge('tollgate_draining', '1 while open requests finish before a stop', () => (api.draining ? 1 : 0));
+  metrics.gauge('tollgate_draining', '1 while open requests finish before a stop', () =>
+    api.draining ? 1 : 0,
+  );
   const health = {
     log,
     metrics: () => metrics.text(),
@@ -125,9 +127,17 @@ export function appOf(
 }
 
 /** Opens an engine behind the API's server, which does not listen yet. @throws as `openEngine` does */
-export async function openApi(given: Config, log: Log, tls: TlsFiles | null, options: EngineOptions) {
+export async function openApi(
+  given: Config,
+  log: Log,
+  tls: TlsFiles | null,
+  options: EngineOptions,
+) {
   const config = { ...given, ...fitOpenFiles(given, openFilesLimit()) };
-  const [engine, parts] = await Promise.all([openEngine(config, log, options), fastParts(config, log)]);
+  const [engine, parts] = await Promise.all([
+    openEngine(config, log, options),
+    fastParts(config, log),
+  ]);
   const listener = createListener(engine.services, parts, tls);
   const { server } = listener;
   let draining = false;
@@ -185,14 +195,26 @@ export function openAdmin(
     return { log, clock, proxies: config.adminProxies, settings };
   };
   const withPages = config.databaseConnections > OWN_CONNECTIONS;
-  const { server, close } = createAdminListener(health, withPages ? pages : null, tls, config.adminProxies);
-  return { server, close, listen: () => listening(server, { host: adminHost, port: adminPort }, 'ADMIN_') };
+  const { server, close } = createAdminListener(
+    health,
+    withPages ? pages : null,
+    tls,
+    config.adminProxies,
+  );
+  return {
+    server,
+    close,
+    listen: () => listening(server, { host: adminHost, port: adminPort }, 'ADMIN_'),
+  };
 }
 
 /** Base address of the API, once its server listens. */
 export function urlOf(config: Config, server: Server): string {
   const { listenSocket, basePath } = config;
-  return (listenSocket === null ? originOf(config, server) : `${schemeOf(config)}://localhost`) + basePath;
+  return (
+    (listenSocket === null ? originOf(config, server) : `${schemeOf(config)}://localhost`) +
+    basePath
+  );
 }
 
 /** Scheme, host and port of a server that listens. */
@@ -207,7 +229,10 @@ function schemeOf({ tlsCert }: Config): string {
 }
 
 /** Makes the API's server listen. Rejects when the address is taken or not this machine's. @throws ConfigError */
-export async function listenTo({ host, port, reusePort, listenSocket }: Config, server: Server): Promise<void> {
+export async function listenTo(
+  { host, port, reusePort, listenSocket }: Config,
+  server: Server,
+): Promise<void> {
   if (listenSocket === null) return await listening(server, { host, port, reusePort }, '');
   await freeSocket(listenSocket);
   await listening(server, { path: listenSocket }, '');
@@ -218,7 +243,8 @@ async function freeSocket(path: string): Promise<void> {
   const there = await lstat(path).catch(() => null); // listening tells what is wrong with the folder
   if (there === null) return;
   const name = JSON.stringify(path);
-  if (!there.isSocket()) throw new ConfigError([`LISTEN_SOCKET: ${name} is there and no socket; name another path`]);
+  if (!there.isSocket())
+    throw new ConfigError([`LISTEN_SOCKET: ${name} is there and no socket; name another path`]);
   const inUse = `LISTEN_SOCKET: another program listens on ${name}; stop it, or name another path`;
   if (await answers(path)) throw new ConfigError([inUse]);
   await rm(path, { force: true });
@@ -228,28 +254,43 @@ async function freeSocket(path: string): Promise<void> {
  * @param ticketKeys 48 bytes that several processes share, so that each resumes the TLS sessions of the others
  * @throws ConfigError when the files cannot be used
  */
-export function tlsFiles({ tlsCert, tlsKey }: Config, log: Logger, ticketKeys?: Buffer): TlsFiles | null {
+export function tlsFiles(
+  { tlsCert, tlsKey }: Config,
+  log: Logger,
+  ticketKeys?: Buffer,
+): TlsFiles | null {
   if (tlsCert === null || tlsKey === null) return null;
   try {
     const events = {
       failed: ({ message }: Error): void =>
-        log.error({ reason: message }, 'the new certificate cannot be used; the one before stays in use'),
+        log.error(
+          { reason: message },
+          'the new certificate cannot be used; the one before stays in use',
+        ),
       ends: (at: Date, isOver: boolean): void =>
         isOver
-          ? log.error({ ended: at.toISOString() }, 'the certificate of TLS_CERT has ended: clients refuse it; renew it')
+          ? log.error(
+              { ended: at.toISOString() },
+              'the certificate of TLS_CERT has ended: clients refuse it; renew it',
+            )
           : log.warn({ ends: at.toISOString() }, 'the certificate of TLS_CERT ends soon: renew it'),
     };
     const files = new TlsFiles(tlsCert, tlsKey, events, ticketKeys);
     createSecureContext(files.options);
     return files;
   } catch (error) {
-    const files = 'TLS_CERT must be a PEM file with the certificate chain, TLS_KEY one with its private key';
+    const files =
+      'TLS_CERT must be a PEM file with the certificate chain, TLS_KEY one with its private key';
     throw new ConfigError([`TLS_CERT, TLS_KEY: ${(error as Error).message}; ${files}`]);
   }
 }
 
 /** What the pages' process is told. */
-function pagesSettings(config: Config, { databaseUrl, apiUrl, demoUrl }: Addresses, logLevel: string) {
+function pagesSettings(
+  config: Config,
+  { databaseUrl, apiUrl, demoUrl }: Addresses,
+  logLevel: string,
+) {
   const { oidc, alertMail } = config;
   return {
     databaseUrl,
@@ -265,7 +306,8 @@ function pagesSettings(config: Config, { databaseUrl, apiUrl, demoUrl }: Address
     },
     publicUrl: config.apiUrl?.href.replace(/\/$/, '') ?? apiUrl,
     adminUrl: config.adminUrl?.href ?? null,
-    isSecure: config.adminUrl === null ? config.tlsCert !== null : config.adminUrl.protocol === 'https:',
+    isSecure:
+      config.adminUrl === null ? config.tlsCert !== null : config.adminUrl.protocol === 'https:',
     billingTimezone: config.billingTimezone,
     keyPrefix: config.keyPrefix,
     ownedBy: config.ownedBy,
@@ -286,7 +328,11 @@ export function checkOpenFiles(config: Config, log: Logger, processes: number): 
   const limit = openFilesLimit();
   const part = (all: number): number => Math.ceil(all / processes);
   const { maxAbandoned } = config;
-  const needed = { maxConnections: part(config.maxConnections), maxRequests: part(config.maxRequests), maxAbandoned };
+  const needed = {
+    maxConnections: part(config.maxConnections),
+    maxRequests: part(config.maxRequests),
+    maxAbandoned,
+  };
   const { maxConnections, maxRequests } = fitOpenFiles(needed, limit);
   if (maxConnections === undefined) return config.maxConnections;
   log.warn(
@@ -321,10 +367,16 @@ async function listening(server: Server, where: ListenOptions, prefix: Prefix): 
   });
 }
 
-function listenRemedy({ code, syscall }: NodeJS.ErrnoException, { path }: ListenOptions, prefix: Prefix): string {
-  if (path !== undefined) return 'set LISTEN_SOCKET to a path in a folder that is there and can be written to';
+function listenRemedy(
+  { code, syscall }: NodeJS.ErrnoException,
+  { path }: ListenOptions,
+  prefix: Prefix,
+): string {
+  if (path !== undefined)
+    return 'set LISTEN_SOCKET to a path in a folder that is there and can be written to';
   if (code === 'EADDRINUSE') return `stop the program there, or set ${prefix}PORT`;
-  if (code === 'EADDRNOTAVAIL' || syscall === 'getaddrinfo') return `set ${prefix}HOST to an address of this machine`;
+  if (code === 'EADDRNOTAVAIL' || syscall === 'getaddrinfo')
+    return `set ${prefix}HOST to an address of this machine`;
   return `set ${prefix}PORT to another port`;
 }
 
@@ -333,7 +385,11 @@ function listenRemedy({ code, syscall }: NodeJS.ErrnoException, { path }: Listen
  * closed after it. Resolves with the number of connections left at the end.
  * @param cut called then: tells the clients of open calls that the gateway stops
  */
-async function stopServer({ server, closeIdle }: Listener, patienceMs: number, cut: () => void): Promise<number> {
+async function stopServer(
+  { server, closeIdle }: Listener,
+  patienceMs: number,
+  cut: () => void,
+): Promise<number> {
   if (!server.listening) return 0;
   // not http.Server's own close, which would cut idle connections at once
   Server.prototype.close.call(server);

@@ -20,9 +20,18 @@ function httpAddress(text: string, forbidden: RegExp, parts: string): URL {
 /** The replicas of one router: a list with another scheme would send the key unencrypted now and then. */
 export function routerAddresses(text: string): readonly [URL, ...URL[]] {
   const texts = text.split(',').map((each) => each.trim());
-  must(!texts.includes(''), 'one address, or several with a comma between two of them; one is empty');
-  must(!texts.some((each) => /[\s;]/.test(each)), 'addresses with commas between them, without spaces and semicolons');
-  must(!texts.some((each) => each.indexOf('://') !== each.lastIndexOf('://')), 'addresses with one scheme each');
+  must(
+    !texts.includes(''),
+    'one address, or several with a comma between two of them; one is empty',
+  );
+  must(
+    !texts.some((each) => /[\s;]/.test(each)),
+    'addresses with commas between them, without spaces and semicolons',
+  );
+  must(
+    !texts.some((each) => each.indexOf('://') !== each.lastIndexOf('://')),
+    'addresses with one scheme each',
+  );
   const urls = texts.map(address) as [URL, ...URL[]];
   const isSame = (part: (url: URL) => string): boolean => new Set(urls.map(part)).size === 1;
   must(
@@ -33,7 +42,10 @@ export function routerAddresses(text: string): readonly [URL, ...URL[]] {
     isSame(({ pathname }) => pathname.replace(/\/+$/, '')),
     'addresses of one router, all with the same path',
   );
-  must(new Set(urls.map(({ host }) => host)).size === urls.length, 'addresses that are all different');
+  must(
+    new Set(urls.map(({ host }) => host)).size === urls.length,
+    'addresses that are all different',
+  );
   return urls;
 }
 

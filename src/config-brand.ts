@@ -21,7 +21,8 @@ export function brandName(text: string): string {
 
 /** Reads the file. Pages show images of their own address alone, so a logo on another server is no logo. */
 export function brandLogo(path: string): BrandLogo {
-  if (/^(https?|data):/i.test(path)) refuse('the path of an SVG or PNG file: pages show no images of other addresses');
+  if (/^(https?|data):/i.test(path))
+    refuse('the path of an SVG or PNG file: pages show no images of other addresses');
   let body: Buffer;
   try {
     body = readRegularFile(path);
@@ -31,7 +32,9 @@ export function brandLogo(path: string): BrandLogo {
   if (body.length > MOST_LOGO_BYTES) refuse(`a file of at most ${MOST_LOGO_BYTES / 1024} KiB`);
   if (body.subarray(0, PNG.length).equals(PNG)) return { type: 'image/png', body };
   const svg = body.toString();
-  if (!/^\ufeff?\s*(?:<\?xml[^>]*\?>\s*|<!--[\s\S]*?-->\s*|<!DOCTYPE[^>[]*>\s*)*<svg[\s>]/.test(svg)) {
+  if (
+    !/^\ufeff?\s*(?:<\?xml[^>]*\?>\s*|<!--[\s\S]*?-->\s*|<!DOCTYPE[^>[]*>\s*)*<svg[\s>]/.test(svg)
+  ) {
     refuse('an SVG or PNG file, by what is in it');
   }
   if (ACTIVE.test(svg)) refuse('an SVG file without scripts and without links to other addresses');

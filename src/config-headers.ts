@@ -30,7 +30,8 @@ export function upstreamHeaders(text: string): Record<string, string> {
 export function freeHeader(text: string): string {
   const name = text.toLowerCase();
   if (!/^[\w!#$%&'*+.^`|~-]{1,64}$/.test(name)) throw new Error('must be the name of a header');
-  if (OWN_HEADERS.has(name) || CREDENTIALS.test(name)) throw new Error('must not be a header with another meaning');
+  if (OWN_HEADERS.has(name) || CREDENTIALS.test(name))
+    throw new Error('must not be a header with another meaning');
   return name;
 }
 
@@ -53,7 +54,8 @@ const OWN_HEADERS: ReadonlySet<string> = new Set([
 function headerPairs(text: string): (readonly [name: string, value: string | null])[] {
   const pairs = text.split(',').filter((pair) => pair.trim() !== '');
   return pairs.map((pair) => {
-    const [, name = '', encoded = ''] = /^\s*([\w!#$%&'*+.^`|~-]+)\s*=\s*(.*?)\s*$/.exec(pair) ?? [];
+    const [, name = '', encoded = ''] =
+      /^\s*([\w!#$%&'*+.^`|~-]+)\s*=\s*(.*?)\s*$/.exec(pair) ?? [];
     const value = percentDecoded(encoded);
     return [name.toLowerCase(), value !== null && /^[\x20-\x7e]*$/.test(value) ? value : null];
   });

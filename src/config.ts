@@ -6,7 +6,14 @@ import {
   routerAddresses,
   webhookAddress,
 } from './config-addresses.ts';
-import { brandColor, brandLogo, brandName, brandPage, brandSeller, brandSupport } from './config-brand.ts';
+import {
+  brandColor,
+  brandLogo,
+  brandName,
+  brandPage,
+  brandSeller,
+  brandSupport,
+} from './config-brand.ts';
 import { freeHeader, freeHeaders, headers, upstreamHeaders } from './config-headers.ts';
 import { readSecretFile } from './runtime/regular-file.ts';
 
@@ -197,7 +204,9 @@ const TABLE = {
 /** Every variable, in the order in which help and README list them. */
 export const VARIABLES: readonly Variable<unknown>[] = Object.values(TABLE);
 
-type Values = { readonly [P in keyof typeof TABLE]: (typeof TABLE)[P] extends Variable<infer T> ? T : never };
+type Values = {
+  readonly [P in keyof typeof TABLE]: (typeof TABLE)[P] extends Variable<infer T> ? T : never;
+};
 
 /** Property names are those of the table; `null` stands for what is unset or switched off. */
 export type Config = Readonly<ReturnType<typeof combine>>;
@@ -238,20 +247,34 @@ function missing(values: Values): string[] {
   const rows = Object.entries<Variable<unknown>>(TABLE);
   // the embedded database has a key in DATA_DIR
   const isUnset = ([property]: [string, unknown]): boolean =>
-    values[property as keyof Values] === null && !(property === 'secondFactorKeys' && values.databaseUrl === null);
+    values[property as keyof Values] === null &&
+    !(property === 'secondFactorKeys' && values.databaseUrl === null);
   return rows.filter(isUnset).flatMap(([, { name }]) => {
-    const users = rows.filter((row) => !isUnset(row) && row[1].needs.includes(name)).map(([, user]) => user.name);
+    const users = rows
+      .filter((row) => !isUnset(row) && row[1].needs.includes(name))
+      .map(([, user]) => user.name);
     return users.length === 0 ? [] : [`${name}: is needed with ${users.join(' and ')}`];
   });
 }
 
 /** What depends on several variables. A value that was a mistake is undefined here, not null. */
 function combine(values: Values) {
-  const { oidcIssuer: issuer, oidcClientId: clientId, oidcClientSecret: clientSecret, ...besides } = values;
+  const {
+    oidcIssuer: issuer,
+    oidcClientId: clientId,
+    oidcClientSecret: clientSecret,
+    ...besides
+  } = values;
   const { oidcScope: scope, oidcGroupsClaim: groupsClaim, ...others } = besides;
   const { webhookUrl, webhookSecret: signingKey, smtpUrl, alertFrom, alertTo, ...further } = others;
   const { brandName: name, brandLogo: logo, brandColor: color, ...linked } = further;
-  const { brandSupport: support, brandImprint: imprint, brandPrivacy: privacy, brandSeller: seller, ...rest } = linked;
+  const {
+    brandSupport: support,
+    brandImprint: imprint,
+    brandPrivacy: privacy,
+    brandSeller: seller,
+    ...rest
+  } = linked;
   return {
     ...rest,
     spoolDir: rest.spoolDir === null ? `${rest.dataDir}/spool` : rest.spoolDir || null,
@@ -264,20 +287,32 @@ function combine(values: Values) {
     /** The most calls that are awaited though their clients left. */
     maxAbandoned: 1000,
     /** null: people sign in with passwords only. */
-    oidc: issuer === null || clientId === null ? null : { issuer, clientId, clientSecret, scope, groupsClaim },
+    oidc:
+      issuer === null || clientId === null
+        ? null
+        : { issuer, clientId, clientSecret, scope, groupsClaim },
     /** Where events are posted to; null: nowhere. */
-    alertWebhook: webhookUrl === null || signingKey === null ? null : { url: webhookUrl, secret: signingKey },
+    alertWebhook:
+      webhookUrl === null || signingKey === null ? null : { url: webhookUrl, secret: signingKey },
     /** How budget alerts are sent by e-mail; null: not at all. */
-    alertMail: smtpUrl === null || alertFrom === null ? null : { url: smtpUrl, from: alertFrom, to: alertTo ?? [] },
+    alertMail:
+      smtpUrl === null || alertFrom === null
+        ? null
+        : { url: smtpUrl, from: alertFrom, to: alertTo ?? [] },
   };
 }
 
 /** @throws Error with one line that names the variable */
-function readVariable<T>(variable: Variable<T>, env: Environment, checkDatabaseUrl: CheckUrl): T | null {
+function readVariable<T>(
+  variable: Variable<T>,
+  env: Environment,
+  checkDatabaseUrl: CheckUrl,
+): T | null {
   const { name, fallback, parse, secret = false, emptyIsValue = false } = variable;
   const given = env[name] === '' && !emptyIsValue ? undefined : env[name];
   const path = (secret && env[`${name}_FILE`]) || null;
-  if (path !== null && given !== undefined) throw new Error(`${name}: is set, and ${name}_FILE too; set only one`);
+  if (path !== null && given !== undefined)
+    throw new Error(`${name}: is set, and ${name}_FILE too; set only one`);
   const text = path === null ? (given ?? fallback) : readSecret(`${name}_FILE`, path);
   if (text === null) return null;
   try {
@@ -285,9 +320,13 @@ function readVariable<T>(variable: Variable<T>, env: Environment, checkDatabaseU
   } catch (error) {
     const { message } = error as Error;
     if (path !== null)
-      throw new Error(`${name}_FILE: ${message} (the content of ${JSON.stringify(path)} is not shown)`);
+      throw new Error(
+        `${name}_FILE: ${message} (the content of ${JSON.stringify(path)} is not shown)`,
+      );
     const hidden = secret || text.includes('@'); // an address may hold a password
-    throw new Error(`${name}: ${message}${hidden ? ' (the value is not shown)' : `, not ${JSON.stringify(text)}`}`);
+    throw new Error(
+      `${name}: ${message}${hidden ? ' (the value is not shown)' : `, not ${JSON.stringify(text)}`}`,
+    );
   }
 }
 
@@ -303,7 +342,12 @@ function readSecret(name: string, path: string): string {
   return text;
 }
 
-function variable<T>(name: string, fallback: string, parse: Parse<T>, meaning: string): Variable<T> {
+function variable<T>(
+  name: string,
+  fallback: string,
+  parse: Parse<T>,
+  meaning: string,
+): Variable<T> {
   return { name, fallback, parse, meaning, needs: [] };
 }
 
@@ -328,14 +372,18 @@ function asText(text: string): string {
 
 /** Node 22 cuts a longer one off, and listens on another path. */
 function socketPath(text: string): string {
-  must(Buffer.byteLength(text) <= SOCKET_PATH_BYTES, `a path of at most ${SOCKET_PATH_BYTES} bytes`);
+  must(
+    Buffer.byteLength(text) <= SOCKET_PATH_BYTES,
+    `a path of at most ${SOCKET_PATH_BYTES} bytes`,
+  );
   return text;
 }
 
 /** Scopes as RFC 6749 writes them, with one space between. */
 function oidcScope(text: string): string {
   must(
-    /^[\x21\x23-\x5b\x5d-\x7e]+( [\x21\x23-\x5b\x5d-\x7e]+)*$/.test(text) && text.split(' ').includes('openid'),
+    /^[\x21\x23-\x5b\x5d-\x7e]+( [\x21\x23-\x5b\x5d-\x7e]+)*$/.test(text) &&
+      text.split(' ').includes('openid'),
     'scopes with one space between them, openid among them',
   );
   return text;
@@ -361,7 +409,10 @@ function whole(least: number, most: number, unit = 1, or = ''): Parse<number> {
 function twoTimes(text: string): { readonly streamed: number; readonly whole: number } {
   const [, streamed, answer] = /^(\d{1,6}),(\d{1,6})$/.exec(text) ?? [];
   const times = [Number(streamed), Number(answer)] as const;
-  must(Math.max(...times) <= 86_400, 'two whole numbers from 0 to 86400 with a comma between them, such as 3,3600');
+  must(
+    Math.max(...times) <= 86_400,
+    'two whole numbers from 0 to 86400 with a comma between them, such as 3,3600',
+  );
   return { streamed: times[0] * SECOND, whole: times[1] * SECOND };
 }
 
@@ -402,7 +453,10 @@ function timeZone(text: string): string {
 /** The text as written: `refusedNames` in domain/request/steering.ts reads it. */
 function memberNames(text: string): string {
   const names = text.split(/[\s,]+/).filter((name) => name !== '');
-  must(new Set(names.map((name) => /^[+-]/.test(name))).size <= 1, 'names that all begin with + or -, or none of them');
+  must(
+    new Set(names.map((name) => /^[+-]/.test(name))).size <= 1,
+    'names that all begin with + or -, or none of them',
+  );
   return text;
 }
 
@@ -439,12 +493,18 @@ function webhookSecret(text: string): Buffer {
 
 function smtpAddress(text: string): string {
   const url = URL.canParse(text) ? new URL(text) : null;
-  must(url !== null && /^smtps?:$/.test(url.protocol) && url.hostname !== '', 'an smtp:// or smtps:// address');
+  must(
+    url !== null && /^smtps?:$/.test(url.protocol) && url.hostname !== '',
+    'an smtp:// or smtps:// address',
+  );
   return text;
 }
 
 function mailAddress(text: string): string {
-  must(/^[\w.!#$%&'*+/=?^`{|}~-]+@[a-z\d.-]+$/i.test(text), 'an address such as tollgate@example.com');
+  must(
+    /^[\w.!#$%&'*+/=?^`{|}~-]+@[a-z\d.-]+$/i.test(text),
+    'an address such as tollgate@example.com',
+  );
   return text.toLowerCase();
 }
 

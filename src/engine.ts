@@ -102,7 +102,11 @@ export type Prepare = (db: Database) => Promise<void>;
  * ledger, upstream (the demo without UPSTREAM_URL).
  * @throws ConfigError, MigrationRefused, DatabaseUnavailable, DatabaseRefused; nothing is left open then
  */
-export async function openEngine(config: Config, log: Log, options: EngineOptions = {}): Promise<Engine> {
+export async function openEngine(
+  config: Config,
+  log: Log,
+  options: EngineOptions = {},
+): Promise<Engine> {
   const { clock = Date.now, collectYoung, name = hostname() || 'unnamed' } = options;
   const writer = randomUUID();
   const foundation = await openFoundation(config, writer, log, options);
@@ -133,7 +137,9 @@ export async function openEngine(config: Config, log: Log, options: EngineOption
   const gateways = gatewayStore(db, writer, name, programVersion());
   const heartbeat = heartbeatOf(gateways, spool, ledger, limiter, overload, { clock, log });
   measureUpstream(metrics, upstream);
-  measure(metrics, { ledger, directory, feed, overload, heldMemory, limiter, heartbeat }, () => monthOf(clock()));
+  measure(metrics, { ledger, directory, feed, overload, heldMemory, limiter, heartbeat }, () =>
+    monthOf(clock()),
+  );
 
   return {
     db,
@@ -144,7 +150,11 @@ export async function openEngine(config: Config, log: Log, options: EngineOption
       directory,
       ledger,
       limiter,
-      calls: new CallReader({ store, timing: systemTiming(clock), isAvailable: () => ledger.available }),
+      calls: new CallReader({
+        store,
+        timing: systemTiming(clock),
+        isAvailable: () => ledger.available,
+      }),
       upstream,
       calendar,
       clock,
@@ -186,7 +196,10 @@ export async function openEngine(config: Config, log: Log, options: EngineOption
  * its failures, and be free.
  */
 async function untilNoticed(overload: Overload): Promise<void> {
-  for (const end = performance.now() + NOTICE_MS; overload.inFlight > 0 && performance.now() < end; ) {
+  for (
+    const end = performance.now() + NOTICE_MS;
+    overload.inFlight > 0 && performance.now() < end;
+  ) {
     await setImmediate();
   }
 }
@@ -248,11 +261,19 @@ function heartbeatOf(
  * Opens spool, database and demo upstream, and migrates the database. The spool is the ledger's to close.
  * @throws as `openEngine` does
  */
-async function openFoundation(config: Config, writer: string, log: Logger, { prepare, stop }: EngineOptions) {
+async function openFoundation(
+  config: Config,
+  writer: string,
+  log: Logger,
+  { prepare, stop }: EngineOptions,
+) {
   const spool = openSpool(config, writer, log);
   try {
     const prepareBase = async (db: Database): Promise<void> => {
-      await migrate(db, { billingTimezone: config.billingTimezone, onProgress: (text) => log.warn({}, text) });
+      await migrate(db, {
+        billingTimezone: config.billingTimezone,
+        onProgress: (text) => log.warn({}, text),
+      });
       const advice = await ensureTenantRole(db);
       if (advice !== null) log.warn({}, `${NO_TENANT_ROLE.text} ${NO_TENANT_ROLE.remedy(advice)}`);
       await prepare?.(db);
@@ -274,7 +295,11 @@ export async function openBase(
   config: Config,
   log: Logger,
   maxConnections: number,
-  { prepare, stop, settings = {} }: Pick<EngineOptions, 'prepare' | 'stop'> & { settings?: Record<string, string> },
+  {
+    prepare,
+    stop,
+    settings = {},
+  }: Pick<EngineOptions, 'prepare' | 'stop'> & { settings?: Record<string, string> },
 ) {
   let embedded: Embedded | null = null;
   if (config.databaseUrl === null) {
@@ -295,7 +320,8 @@ export async function openBase(
   try {
     await awaitStart(db, (line) => log.warn({}, line));
     await prepare?.(db);
-    if (config.upstreamUrls === null) demo = await (await import('./demo/server.ts')).startDemo({ port: 0, log });
+    if (config.upstreamUrls === null)
+      demo = await (await import('./demo/server.ts')).startDemo({ port: 0, log });
     return { db, databaseUrl, embedded, demo, close };
   } catch (error) {
     await close();
@@ -316,7 +342,14 @@ function openSpool(config: Config, id: string, log: Logger): Spool | null {
   }
   try {
     const uptime = () => performance.now();
-    return new Spool({ disk: fileDisk(config.spoolFsync), processes: systemProcesses(), folder, id, uptime, log });
+    return new Spool({
+      disk: fileDisk(config.spoolFsync),
+      processes: systemProcesses(),
+      folder,
+      id,
+      uptime,
+      log,
+    });
   } catch (error) {
     const reason = reasonOf(error);
     throw new ConfigError([
@@ -327,16 +360,27 @@ function openSpool(config: Config, id: string, log: Logger): Spool | null {
 
 /** Loaded only where it is used. */
 async function openTracing(config: Config, instance: string, metrics: Metrics, log: Logger) {
-  const { otlpUrl, otlpHeaders: headers, serviceName: service, traceShare: share, basePath, ownedBy } = config;
+  const {
+    otlpUrl,
+    otlpHeaders: headers,
+    serviceName: service,
+    traceShare: share,
+    basePath,
+    ownedBy,
+  } = config;
   if (otlpUrl === null) return null;
   const { SpanExporter } = await import('./tracing/exporter.ts');
   const { Tracer } = await import('./gateway/request/trace.ts');
   const url = new URL(`${otlpUrl.href.replace(/\/+$/, '')}/v1/traces`);
   const exporter = new SpanExporter({ url, headers, service, instance, log });
-  metrics.counter('tollgate_trace_spans_total', 'Spans a collector took, and those dropped', (add) => {
-    add({ result: 'exported' }, exporter.exported);
-    add({ result: 'dropped' }, exporter.dropped);
-  });
+  metrics.counter(
+    'tollgate_trace_spans_total',
+    'Spans a collector took, and those dropped',
+    (add) => {
+      add({ result: 'exported' }, exporter.exported);
+      add({ result: 'dropped' }, exporter.dropped);
+    },
+  );
   return { exporter, tracer: new Tracer({ exporter, basePath, provider: ownedBy, share }) };
 }
 
@@ -348,31 +392,52 @@ function openOwn({ databaseConnections, fastHttp }: Config, databaseUrl: string)
 }
 
 /** `trail` is null where it is off; `keeper` then drops what was kept before. */
-function openTrail({ requestTrailDays: days }: Config, db: Database, metrics: Metrics, log: Logger) {
+function openTrail(
+  { requestTrailDays: days }: Config,
+  db: Database,
+  metrics: Metrics,
+  log: Logger,
+) {
   const trail = new TrailWriter({ store: trailStore(db), days, log });
   if (days === 0) return { trail: null, keeper: trail };
-  metrics.counter('tollgate_request_trail_total', 'Requests the trail holds, and those dropped', (add) => {
-    add({ result: 'written' }, trail.written);
-    add({ result: 'dropped' }, trail.dropped);
-  });
+  metrics.counter(
+    'tollgate_request_trail_total',
+    'Requests the trail holds, and those dropped',
+    (add) => {
+      add({ result: 'written' }, trail.written);
+      add({ result: 'dropped' }, trail.dropped);
+    },
+  );
   return { trail, keeper: trail };
 }
 
 /** What sends an event is loaded only where it is set up. */
-async function openEvents(config: Config, db: Database, own: Database, holder: string, metrics: Metrics, log: Logger) {
+async function openEvents(
+  config: Config,
+  db: Database,
+  own: Database,
+  holder: string,
+  metrics: Metrics,
+  log: Logger,
+) {
   const { alertWebhook, alertMail, adminUrl: pages, brand } = config;
   const webhook = alertWebhook && (await import('./events/webhook.ts')).webhookSender(alertWebhook);
-  const email = alertMail && (await import('./events/email.ts')).emailSender({ ...alertMail, pages, brand });
+  const email =
+    alertMail && (await import('./events/email.ts')).emailSender({ ...alertMail, pages, brand });
   const channels = { ...(webhook && { webhook }), ...(email && { email }) };
   const operators = alertMail?.to ?? [];
   const sender = new EventSender({ store: eventStore(db, own), holder, channels, operators, log });
   const each = Object.entries(sender.counts);
-  metrics.counter('tollgate_alerts_total', 'Attempts to send an event, budget alerts among them', (add) => {
-    for (const [channel, { delivered, failed }] of each) {
-      add({ channel, result: 'delivered' }, delivered);
-      add({ channel, result: 'failed' }, failed);
-    }
-  });
+  metrics.counter(
+    'tollgate_alerts_total',
+    'Attempts to send an event, budget alerts among them',
+    (add) => {
+      for (const [channel, { delivered, failed }] of each) {
+        add({ channel, result: 'delivered' }, delivered);
+        add({ channel, result: 'failed' }, failed);
+      }
+    },
+  );
   const sends = '1 on the gateway that looks for budget alerts and sends events';
   metrics.gauge('tollgate_alerts_sender', sends, () => (sender.dead === null ? 0 : 1));
   const dead = 'Deliveries of events given up; 0 on gateways that do not send them';
@@ -398,44 +463,89 @@ function measure(metrics: Metrics, parts: Measured, monthNow: () => string): voi
   measureLedger(metrics, ledger);
   measureDirectory(metrics, directory, feed);
   measureLoad(metrics, overload, heldMemory);
-  metrics.counter('tollgate_requests_limited_total', 'Requests refused with 429 for a limit of theirs', (add) => {
-    for (const [limit, refused] of Object.entries(limiter.refused)) add({ limit }, refused);
-  });
+  metrics.counter(
+    'tollgate_requests_limited_total',
+    'Requests refused with 429 for a limit of theirs',
+    (add) => {
+      for (const [limit, refused] of Object.entries(limiter.refused)) add({ limit }, refused);
+    },
+  );
   const skew = 'How far this clock and that of the database are apart';
-  metrics.gauge('tollgate_clock_skew_seconds', skew, () => Math.abs(heartbeat.aheadMs) / 1000, 'max');
+  metrics.gauge(
+    'tollgate_clock_skew_seconds',
+    skew,
+    () => Math.abs(heartbeat.aheadMs) / 1000,
+    'max',
+  );
   const most =
     'The most any company was found beyond its budget this month, in EUR; a budget lowered meanwhile shows too';
   metrics.gauge('tollgate_budget_overshoot_eur', most, () => metrics.overshoot(monthNow()), 'max');
 }
 
 function measureLedger(metrics: Metrics, ledger: BatchLedger): void {
-  metrics.gauge('tollgate_ledger_backlog', 'Usage records not yet in the database', () => ledger.backlog);
+  metrics.gauge(
+    'tollgate_ledger_backlog',
+    'Usage records not yet in the database',
+    () => ledger.backlog,
+  );
   const available = '1 while the database takes records and answers';
   metrics.gauge('tollgate_database_available', available, () => (ledger.available ? 1 : 0), 'min');
   const lag = 'How long the oldest usage record not yet in the database has waited';
   metrics.gauge('tollgate_ledger_lag_seconds', lag, () => ledger.lag / 1000, 'max');
-  metrics.counter('tollgate_ledger_set_aside_total', 'Usage records the database refused', () => ledger.setAside);
+  metrics.counter(
+    'tollgate_ledger_set_aside_total',
+    'Usage records the database refused',
+    () => ledger.setAside,
+  );
   const lost = 'Usage records lost: no disk, no database, no memory';
   metrics.counter('tollgate_ledger_lost_total', lost, () => ledger.lost);
-  metrics.gauge('tollgate_spool_bytes', 'Size of the spool files not yet in the database', () => ledger.spoolBytes);
+  metrics.gauge(
+    'tollgate_spool_bytes',
+    'Size of the spool files not yet in the database',
+    () => ledger.spoolBytes,
+  );
   metrics.gauge(
     'tollgate_spool_failing',
     '1 while the disk refuses records, or does not give them back',
     () => (ledger.spooling ? 0 : 1),
     'max',
   );
-  metrics.gauge('tollgate_reservations', 'Requests of strict budgets in flight', () => ledger.reservations);
+  metrics.gauge(
+    'tollgate_reservations',
+    'Requests of strict budgets in flight',
+    () => ledger.reservations,
+  );
 }
 
-function measureDirectory(metrics: Metrics, { keys, companies, assistants }: CachedDirectory, feed: ChangeFeed): void {
+function measureDirectory(
+  metrics: Metrics,
+  { keys, companies, assistants }: CachedDirectory,
+  feed: ChangeFeed,
+): void {
   const caches = Object.entries({ keys, companies, assistants });
-  const count = (name: string, help: string, read: (cache: (typeof caches)[number][1]) => number): void =>
+  const count = (
+    name: string,
+    help: string,
+    read: (cache: (typeof caches)[number][1]) => number,
+  ): void =>
     metrics.counter(name, help, (add) => {
       for (const [cache, counted] of caches) add({ cache }, read(counted));
     });
-  count('tollgate_cache_hits_total', 'Keys, companies and assistants that were in memory', ({ hits }) => hits);
-  count('tollgate_cache_misses_total', 'Keys, companies and assistants that had to be read', ({ misses }) => misses);
-  count('tollgate_cache_reads_total', 'Queries for what was not in memory, many in one', ({ reads }) => reads);
+  count(
+    'tollgate_cache_hits_total',
+    'Keys, companies and assistants that were in memory',
+    ({ hits }) => hits,
+  );
+  count(
+    'tollgate_cache_misses_total',
+    'Keys, companies and assistants that had to be read',
+    ({ misses }) => misses,
+  );
+  count(
+    'tollgate_cache_reads_total',
+    'Queries for what was not in memory, many in one',
+    ({ reads }) => reads,
+  );
   metrics.gauge('tollgate_cached_keys', 'Keys in memory', () => keys.size);
   const listening = '1 while changes are notified; else they are asked for';
   metrics.gauge('tollgate_changes_listening', listening, () => (feed.listening ? 1 : 0), 'min');

@@ -34,7 +34,8 @@ const SETTINGS = [
 ] as const;
 
 /** Backpressure and the limits of time are those of node:http; on a response of node:http2 they would not hold. */
-const HTTP_2 = 'the request came by HTTP/2: serve the gateway by HTTP/1.1, on a server of node:http or node:https';
+const HTTP_2 =
+  'the request came by HTTP/2: serve the gateway by HTTP/1.1, on a server of node:http or node:https';
 
 /** How long clients may take to read why their requests were cut. */
 const LAST_WORDS_MS = 1000;
@@ -120,17 +121,24 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
   let closed: Promise<number> | null = null;
   const handle = createHandler(services, () => isDraining);
   const answered = async (ms: number): Promise<void> => {
-    for (const end = performance.now() + ms; open.size > 0 && performance.now() < end; ) await sleep(20);
+    for (const end = performance.now() + ms; open.size > 0 && performance.now() < end; )
+      await sleep(20);
   };
-  services.metrics.gauge('tollgate_draining', '1 while open requests finish before a stop', () => (isDraining ? 1 : 0));
+  services.metrics.gauge('tollgate_draining', '1 while open requests finish before a stop', () =>
+    isDraining ? 1 : 0,
+  );
 
   return {
     serverOptions: serverOptions(services.settings),
     handler(req, res) {
       const response = new PlainResponse(res);
       if (req.httpVersionMajor !== 1 || closed !== null) {
-        const reply = new Reply(response, newRequestId(), { onReplyWaits() {}, onReplyClosed() {} });
-        if (closed !== null) return reply.error(new GatewayError('service_unavailable'), req.httpVersionMajor === 1);
+        const reply = new Reply(response, newRequestId(), {
+          onReplyWaits() {},
+          onReplyClosed() {},
+        });
+        if (closed !== null)
+          return reply.error(new GatewayError('service_unavailable'), req.httpVersionMajor === 1);
         log.error({ request_id: reply.requestId }, HTTP_2);
         return reply.error(new GatewayError('internal_error', 'The gateway takes HTTP/1.1 only.'));
       }
@@ -168,7 +176,15 @@ function targetOf(req: IncomingMessage, basePath: string): string {
 
 /** Reads the options as if they came from the environment, so that one place checks both. @throws ConfigError */
 function readOptions(options: GatewayOptions) {
-  const { database, upstream, upstreamApiKey = '', spool, logger, settings = {}, ...others } = options;
+  const {
+    database,
+    upstream,
+    upstreamApiKey = '',
+    spool,
+    logger,
+    settings = {},
+    ...others
+  } = options;
   const unknown = Object.keys(settings).filter((name) => !SETTINGS.includes(name as Setting));
   const mistakes = [
     ...Object.keys(others).map((name) => `${name}: is no option of createGateway`),

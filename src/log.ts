@@ -58,7 +58,10 @@ export function openLog(level: string, worker: number | null = null): Log {
   const output =
     worker === null
       ? new BufferedOutput('{', BUFFER_BYTES)
-      : new BufferedOutput(`{"worker":${worker},`, fstatSync(2).isFile() ? BUFFER_BYTES : PIPE_BYTES);
+      : new BufferedOutput(
+          `{"worker":${worker},`,
+          fstatSync(2).isFile() ? BUFFER_BYTES : PIPE_BYTES,
+        );
   process.on('exit', () => output.flushSync());
   const base = worker === null ? null : { worker };
   return createLog({ level, base, timestamp: pino.stdTimeFunctions.isoTime }, output);

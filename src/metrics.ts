@@ -66,14 +66,32 @@ export class Metrics {
         });
       }
     });
-    this.#histogram('tollgate_request_seconds', 'Time from request to the end of the answer', this.#seconds);
-    this.#histogram('tollgate_added_seconds', 'Time of a request the gateway itself took', this.#added);
-    const firstByte = 'Time from request to the first byte of a streamed answer; others leave whole';
+    this.#histogram(
+      'tollgate_request_seconds',
+      'Time from request to the end of the answer',
+      this.#seconds,
+    );
+    this.#histogram(
+      'tollgate_added_seconds',
+      'Time of a request the gateway itself took',
+      this.#added,
+    );
+    const firstByte =
+      'Time from request to the first byte of a streamed answer; others leave whole';
     this.#histogram('tollgate_first_byte_seconds', firstByte, this.#firstByte);
-    this.gauge('tollgate_open_streams', 'Streamed answers whose clients are still there', () => this.openStreams);
-    const upstream = 'Requests the upstream failed, streams too; not those it refused because of what the client sent';
+    this.gauge(
+      'tollgate_open_streams',
+      'Streamed answers whose clients are still there',
+      () => this.openStreams,
+    );
+    const upstream =
+      'Requests the upstream failed, streams too; not those it refused because of what the client sent';
     this.counter('tollgate_upstream_failures_total', upstream, () => this.#upstreamFailed);
-    this.counter('tollgate_dropped_connections_total', 'Connections refused: MAX_CONNECTIONS', () => this.#dropped);
+    this.counter(
+      'tollgate_dropped_connections_total',
+      'Connections refused: MAX_CONNECTIONS',
+      () => this.#dropped,
+    );
     this.counter('tollgate_tokens_total', 'Tokens booked', (add) => {
       add({ direction: 'prompt' }, this.#promptTokens);
       add({ direction: 'completion' }, this.#completionTokens);
@@ -81,7 +99,8 @@ export class Metrics {
     this.counter('tollgate_cost_eur_total', 'Cost booked in EUR, rounded', () => this.#eur);
     this.counter('tollgate_usage_records_total', 'Usage records booked', (add) => {
       for (const [s, source] of SOURCES.entries()) {
-        for (const [o, outcome] of OUTCOMES.entries()) add({ source, outcome }, this.#records[s]?.[o] as number);
+        for (const [o, outcome] of OUTCOMES.entries())
+          add({ source, outcome }, this.#records[s]?.[o] as number);
       }
     });
   }
@@ -164,7 +183,8 @@ export class Metrics {
   }
 
   #add(type: string, name: string, help: string, read: Read, join: Join = 'sum'): void {
-    if (this.#metrics.some((metric) => metric.name === name)) throw new Error(`there is a metric ${name} already`);
+    if (this.#metrics.some((metric) => metric.name === name))
+      throw new Error(`there is a metric ${name} already`);
     this.#metrics.push({ name, help, type, join, read });
   }
 
@@ -180,18 +200,46 @@ export class Metrics {
       this.counter(`process_cpu_${name}`, help, () => micros(process.cpuUsage()) / 1e6);
     cpu('user_seconds_total', 'Total user CPU time spent in seconds.', ({ user }) => user);
     cpu('system_seconds_total', 'Total system CPU time spent in seconds.', ({ system }) => system);
-    cpu('seconds_total', 'Total user and system CPU time spent in seconds.', ({ user, system }) => user + system);
+    cpu(
+      'seconds_total',
+      'Total user and system CPU time spent in seconds.',
+      ({ user, system }) => user + system,
+    );
     const began = Math.round(Date.now() / 1000 - process.uptime());
     const gauge = (name: string, help: string, read: () => number, join?: Join): void =>
       this.gauge(name, help, () => orNone(read), join);
-    gauge('process_start_time_seconds', 'Start time of the process since unix epoch in seconds.', () => began, 'min');
-    gauge('process_resident_memory_bytes', 'Resident memory size in bytes.', () => process.memoryUsage.rss());
+    gauge(
+      'process_start_time_seconds',
+      'Start time of the process since unix epoch in seconds.',
+      () => began,
+      'min',
+    );
+    gauge('process_resident_memory_bytes', 'Resident memory size in bytes.', () =>
+      process.memoryUsage.rss(),
+    );
     gauge('process_open_fds', 'Number of open file descriptors.', openDescriptors);
-    this.gauge('process_max_fds', 'Maximum number of open file descriptors.', openFilesLimit, 'min');
+    this.gauge(
+      'process_max_fds',
+      'Maximum number of open file descriptors.',
+      openFilesLimit,
+      'min',
+    );
     const { memoryUsage } = process;
-    gauge('nodejs_heap_size_total_bytes', 'Process heap size from Node.js in bytes.', () => memoryUsage().heapTotal);
-    gauge('nodejs_heap_size_used_bytes', 'Process heap size used from Node.js in bytes.', () => memoryUsage().heapUsed);
-    gauge('nodejs_external_memory_bytes', 'Node.js external memory size in bytes.', () => memoryUsage().external);
+    gauge(
+      'nodejs_heap_size_total_bytes',
+      'Process heap size from Node.js in bytes.',
+      () => memoryUsage().heapTotal,
+    );
+    gauge(
+      'nodejs_heap_size_used_bytes',
+      'Process heap size used from Node.js in bytes.',
+      () => memoryUsage().heapUsed,
+    );
+    gauge(
+      'nodejs_external_memory_bytes',
+      'Node.js external memory size in bytes.',
+      () => memoryUsage().external,
+    );
     const version: Read = (write) => {
       const [major = '', minor = '', patch = ''] = process.versions.node.split('.');
       write({ version: process.version, major, minor, patch }, 1);
@@ -203,8 +251,13 @@ export class Metrics {
 function readFamily({ read, ...metric }: Metric): Family {
   const series: [string, string][] = [];
   const write: WriteSeries = (labels, value, suffix = '') => {
-    const pairs = Object.entries(labels).map(([label, of]) => `${label}="${escaped(`${of}`).replaceAll('"', '\\"')}"`);
-    series.push([`${suffix}${pairs.length === 0 ? '' : `{${pairs.join(',')}}`}`, formatValue(value)]);
+    const pairs = Object.entries(labels).map(
+      ([label, of]) => `${label}="${escaped(`${of}`).replaceAll('"', '\\"')}"`,
+    );
+    series.push([
+      `${suffix}${pairs.length === 0 ? '' : `{${pairs.join(',')}}`}`,
+      formatValue(value),
+    ]);
   };
   const only = read(write);
   if (typeof only === 'number') write({}, only);

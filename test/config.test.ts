@@ -76,7 +76,8 @@ t.test('a wrong value that may hold a secret is not repeated', async (t) => {
 });
 
 t.test('UPSTREAM_URL names the addresses of one router', async (t) => {
-  const addresses = (text: string) => readConfig({ UPSTREAM_URL: text }).upstreamUrls?.map(({ href }) => href);
+  const addresses = (text: string) =>
+    readConfig({ UPSTREAM_URL: text }).upstreamUrls?.map(({ href }) => href);
   t.same(addresses('http://a:4000/v1'), ['http://a:4000/v1']);
   t.same(addresses('http://a:4000/v1,http://b/v1/ , http://[::1]:80/v1'), [
     'http://a:4000/v1',
@@ -139,7 +140,11 @@ t.test('READ_ON_SECONDS has two times, of streamed and of whole answers', async 
   t.same(readConfig({}).readOnMs, { streamed: 3000, whole: 3_600_000 });
   t.same(readConfig({ READ_ON_SECONDS: '0,15' }).readOnMs, { streamed: 0, whole: 15_000 });
   for (const wrong of ['3', '3,', '-1,3', '3, 4', '3,86401', '1,2,3', '1.5,2']) {
-    t.match(mistakes({ READ_ON_SECONDS: wrong }), [/^READ_ON_SECONDS: must be two whole numbers/], wrong);
+    t.match(
+      mistakes({ READ_ON_SECONDS: wrong }),
+      [/^READ_ON_SECONDS: must be two whole numbers/],
+      wrong,
+    );
   }
 });
 
@@ -157,18 +162,28 @@ t.test('headers of upstream calls are decoded, with lowercase names', async (t) 
     UPSTREAM_URL,
     UPSTREAM_HEADERS: 'X-Portkey-Api-Key=a%2Cb%3D, x-config = {"provider":"openai"},',
   });
-  t.same(config.upstreamHeaders, { 'x-portkey-api-key': 'a,b=', 'x-config': '{"provider":"openai"}' });
+  t.same(config.upstreamHeaders, {
+    'x-portkey-api-key': 'a,b=',
+    'x-config': '{"provider":"openai"}',
+  });
   t.same(readConfig({}).upstreamHeaders, {});
 });
 
 t.test('all mistakes in headers of upstream calls are told at once, without a value', async (t) => {
   const RULE = 'must be name=value with a value of printable ASCII';
-  const UPSTREAM_HEADERS = 'x-a=1,hunter2,Host=hunter2,x-b=,x-c=%0d%0ahunter2,X-A=hunter2,x-d=%c3%bc,x e=1,x-f=%20a';
+  const UPSTREAM_HEADERS =
+    'x-a=1,hunter2,Host=hunter2,x-b=,x-c=%0d%0ahunter2,X-A=hunter2,x-d=%c3%bc,x e=1,x-f=%20a';
   t.same(mistakes({ UPSTREAM_URL, UPSTREAM_HEADERS, PORT: 'x' }).length, 2);
   t.same(mistakes({ UPSTREAM_URL, UPSTREAM_HEADERS }), [
     `UPSTREAM_HEADERS: pair 2 ${RULE}; host is set by the gateway and cannot be given; pair 4 ${RULE}; pair 5 ${RULE}; x-a occurs twice; pair 7 ${RULE}; pair 8 ${RULE}; pair 9 ${RULE} (the value is not shown)`,
   ]);
-  for (const name of ['Authorization', 'content-length', 'transfer-encoding', 'X-Request-Id', 'accept-encoding']) {
+  for (const name of [
+    'Authorization',
+    'content-length',
+    'transfer-encoding',
+    'X-Request-Id',
+    'accept-encoding',
+  ]) {
     t.equal(mistakes({ UPSTREAM_URL, UPSTREAM_HEADERS: `${name}=a` }).length, 1, name);
   }
 });
@@ -176,8 +191,21 @@ t.test('all mistakes in headers of upstream calls are told at once, without a va
 t.test('a cost centre is in no header that has another meaning or holds a secret', async (t) => {
   t.equal(readConfig({ UPSTREAM_URL, COST_CENTER_HEADER: 'X-Team' }).costCenterHeader, 'x-team');
   t.equal(readConfig({ UPSTREAM_URL }).costCenterHeader, null);
-  for (const name of ['Authorization', 'x-api-key', 'cookie', 'host', 'Content-Type', 'a b', 'x:', 'ü']) {
-    t.match(mistakes({ UPSTREAM_URL, COST_CENTER_HEADER: name }), [/^COST_CENTER_HEADER: must/], name);
+  for (const name of [
+    'Authorization',
+    'x-api-key',
+    'cookie',
+    'host',
+    'Content-Type',
+    'a b',
+    'x:',
+    'ü',
+  ]) {
+    t.match(
+      mistakes({ UPSTREAM_URL, COST_CENTER_HEADER: name }),
+      [/^COST_CENTER_HEADER: must/],
+      name,
+    );
   }
 });
 
@@ -200,11 +228,17 @@ t.test('every secret can come from a file, without one newline at its end', asyn
     VARIABLES.filter(({ secret }) => secret).map(({ name }) => name),
     Object.keys(SECRETS),
   );
-  const oidc = { OIDC_ISSUER: 'https://id.example', OIDC_CLIENT_ID: 'x', ADMIN_URL: 'https://gate.example' };
+  const oidc = {
+    OIDC_ISSUER: 'https://id.example',
+    OIDC_CLIENT_ID: 'x',
+    ADMIN_URL: 'https://gate.example',
+  };
   const others = (name: string) => ({
     ...oidc,
     UPSTREAM_URL,
-    ...(name === 'ALERT_WEBHOOK_URL' ? { ALERT_WEBHOOK_SECRET: SECRETS.ALERT_WEBHOOK_SECRET[1] } : {}),
+    ...(name === 'ALERT_WEBHOOK_URL'
+      ? { ALERT_WEBHOOK_SECRET: SECRETS.ALERT_WEBHOOK_SECRET[1] }
+      : {}),
     ...(name === 'ALERT_WEBHOOK_SECRET' ? { ALERT_WEBHOOK_URL: 'https://hooks.example' } : {}),
     ...(name === 'SMTP_URL' ? { ALERT_FROM: 'gate@gate.example' } : {}),
   });
@@ -223,15 +257,24 @@ t.test('every secret can come from a file, without one newline at its end', asyn
     'a\n',
     'a second newline is content',
   );
-  t.equal(readConfig({ UPSTREAM_API_KEY_FILE: '' }).upstreamApiKey, null, 'an empty path counts as unset');
-  t.equal(readConfig({ PORT_FILE: join(folder, 'two') }).port, 8080, 'only secrets come from files');
+  t.equal(
+    readConfig({ UPSTREAM_API_KEY_FILE: '' }).upstreamApiKey,
+    null,
+    'an empty path counts as unset',
+  );
+  t.equal(
+    readConfig({ PORT_FILE: join(folder, 'two') }).port,
+    8080,
+    'only secrets come from files',
+  );
 });
 
 t.test('a mistake about a file names the variable and the path, never the content', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'tollgate-secrets-'));
   t.teardown(() => rmSync(folder, { recursive: true, force: true }));
   const path = join(folder, 'secret');
-  const of = (env: Record<string, string> = {}) => mistakes({ UPSTREAM_URL, UPSTREAM_API_KEY_FILE: path, ...env });
+  const of = (env: Record<string, string> = {}) =>
+    mistakes({ UPSTREAM_URL, UPSTREAM_API_KEY_FILE: path, ...env });
   t.same(of(), [`UPSTREAM_API_KEY_FILE: cannot read "${path}": ENOENT`]);
   t.same(mistakes({ UPSTREAM_URL, UPSTREAM_API_KEY_FILE: folder }), [
     `UPSTREAM_API_KEY_FILE: cannot read "${folder}": it is a folder, not a regular file`,
@@ -243,7 +286,9 @@ t.test('a mistake about a file names the variable and the path, never the conten
     ['/dev/zero', 'it is a device, not a regular file'],
   ] as const;
   for (const [file, why] of kinds) {
-    t.same(of({ UPSTREAM_API_KEY_FILE: file }), [`UPSTREAM_API_KEY_FILE: cannot read "${file}": ${why}`]);
+    t.same(of({ UPSTREAM_API_KEY_FILE: file }), [
+      `UPSTREAM_API_KEY_FILE: cannot read "${file}": ${why}`,
+    ]);
   }
   const huge = join(folder, 'huge');
   writeFileSync(huge, '');
@@ -270,7 +315,13 @@ t.test('a mistake about a file names the variable and the path, never the conten
 });
 
 t.test('an address with a user is a mistake that does not repeat the address', async (t) => {
-  for (const name of ['UPSTREAM_URL', 'API_URL', 'ADMIN_URL', 'OIDC_ISSUER', 'OTEL_EXPORTER_OTLP_ENDPOINT']) {
+  for (const name of [
+    'UPSTREAM_URL',
+    'API_URL',
+    'ADMIN_URL',
+    'OIDC_ISSUER',
+    'OTEL_EXPORTER_OTLP_ENDPOINT',
+  ]) {
     for (const user of ['me:hunter2', ':hunter2', 'hunter2']) {
       const found = mistakes({ [name]: `https://${user}@host` });
       t.match(found[0], `${name}: must be an http:// or https:// address without user`);
@@ -279,108 +330,179 @@ t.test('an address with a user is a mistake that does not repeat the address', a
   }
 });
 
-t.test('signing in through a provider needs OIDC_ISSUER, OIDC_CLIENT_ID and ADMIN_URL together', async (t) => {
-  t.match(mistakes({ OIDC_ISSUER: 'http://id.example' }), [
-    /^OIDC_ISSUER: must be an https:\/\/ address/,
-    'ADMIN_URL: is needed with OIDC_ISSUER',
-    'OIDC_CLIENT_ID: is needed with OIDC_ISSUER',
-  ]);
-  const env = { OIDC_ISSUER: 'http://localhost:1', OIDC_CLIENT_ID: 'x', ADMIN_URL: 'http://localhost:8081' };
-  t.match(readConfig(env).oidc, { clientId: 'x', clientSecret: null });
-  t.match(mistakes({ ...env, ADMIN_URL: 'http://localhost/pages' }), ['ADMIN_URL: must be an address without a path']);
-});
+t.test(
+  'signing in through a provider needs OIDC_ISSUER, OIDC_CLIENT_ID and ADMIN_URL together',
+  async (t) => {
+    t.match(mistakes({ OIDC_ISSUER: 'http://id.example' }), [
+      /^OIDC_ISSUER: must be an https:\/\/ address/,
+      'ADMIN_URL: is needed with OIDC_ISSUER',
+      'OIDC_CLIENT_ID: is needed with OIDC_ISSUER',
+    ]);
+    const env = {
+      OIDC_ISSUER: 'http://localhost:1',
+      OIDC_CLIENT_ID: 'x',
+      ADMIN_URL: 'http://localhost:8081',
+    };
+    t.match(readConfig(env).oidc, { clientId: 'x', clientSecret: null });
+    t.match(mistakes({ ...env, ADMIN_URL: 'http://localhost/pages' }), [
+      'ADMIN_URL: must be an address without a path',
+    ]);
+  },
+);
 
-t.test('a setting without the one that it needs is a mistake, and its meaning names the other', async (t) => {
-  const webhookSecret = `whsec_${Buffer.alloc(32, 7).toString('base64')}`;
-  const alone: [Record<string, string>, string][] = [
-    [{ TLS_CERT: 'cert.pem' }, 'TLS_KEY: is needed with TLS_CERT'],
-    [{ TLS_KEY: 'key.pem' }, 'TLS_CERT: is needed with TLS_KEY'],
-    [{ OIDC_CLIENT_ID: 'x' }, 'OIDC_ISSUER: is needed with OIDC_CLIENT_ID'],
-    [{ OIDC_CLIENT_SECRET: 'x' }, 'OIDC_ISSUER: is needed with OIDC_CLIENT_SECRET'],
-    [
-      { OIDC_CLIENT_ID: 'x', OIDC_CLIENT_SECRET: 'x' },
-      'OIDC_ISSUER: is needed with OIDC_CLIENT_ID and OIDC_CLIENT_SECRET',
-    ],
-    [{ ALERT_WEBHOOK_URL: 'https://hooks.example' }, 'ALERT_WEBHOOK_SECRET: is needed with ALERT_WEBHOOK_URL'],
-    [{ ALERT_WEBHOOK_SECRET: webhookSecret }, 'ALERT_WEBHOOK_URL: is needed with ALERT_WEBHOOK_SECRET'],
-    [{ SMTP_URL: 'smtp://mail.example' }, 'ALERT_FROM: is needed with SMTP_URL'],
-    [{ ALERT_FROM: 'a@b.example' }, 'SMTP_URL: is needed with ALERT_FROM'],
-    [{ ALERT_TO: 'a@b.example' }, 'SMTP_URL: is needed with ALERT_TO'],
-  ];
-  for (const [env, mistake] of alone) t.same(mistakes(env), [mistake]);
-  const names = VARIABLES.map(({ name }) => name);
-  for (const { name, needs, meaning } of VARIABLES) {
-    for (const needed of needs) t.ok(names.includes(needed) && meaning.includes(needed), `${name} needs ${needed}`);
-  }
-});
+t.test(
+  'a setting without the one that it needs is a mistake, and its meaning names the other',
+  async (t) => {
+    const webhookSecret = `whsec_${Buffer.alloc(32, 7).toString('base64')}`;
+    const alone: [Record<string, string>, string][] = [
+      [{ TLS_CERT: 'cert.pem' }, 'TLS_KEY: is needed with TLS_CERT'],
+      [{ TLS_KEY: 'key.pem' }, 'TLS_CERT: is needed with TLS_KEY'],
+      [{ OIDC_CLIENT_ID: 'x' }, 'OIDC_ISSUER: is needed with OIDC_CLIENT_ID'],
+      [{ OIDC_CLIENT_SECRET: 'x' }, 'OIDC_ISSUER: is needed with OIDC_CLIENT_SECRET'],
+      [
+        { OIDC_CLIENT_ID: 'x', OIDC_CLIENT_SECRET: 'x' },
+        'OIDC_ISSUER: is needed with OIDC_CLIENT_ID and OIDC_CLIENT_SECRET',
+      ],
+      [
+        { ALERT_WEBHOOK_URL: 'https://hooks.example' },
+        'ALERT_WEBHOOK_SECRET: is needed with ALERT_WEBHOOK_URL',
+      ],
+      [
+        { ALERT_WEBHOOK_SECRET: webhookSecret },
+        'ALERT_WEBHOOK_URL: is needed with ALERT_WEBHOOK_SECRET',
+      ],
+      [{ SMTP_URL: 'smtp://mail.example' }, 'ALERT_FROM: is needed with SMTP_URL'],
+      [{ ALERT_FROM: 'a@b.example' }, 'SMTP_URL: is needed with ALERT_FROM'],
+      [{ ALERT_TO: 'a@b.example' }, 'SMTP_URL: is needed with ALERT_TO'],
+    ];
+    for (const [env, mistake] of alone) t.same(mistakes(env), [mistake]);
+    const names = VARIABLES.map(({ name }) => name);
+    for (const { name, needs, meaning } of VARIABLES) {
+      for (const needed of needs)
+        t.ok(names.includes(needed) && meaning.includes(needed), `${name} needs ${needed}`);
+    }
+  },
+);
 
 t.test('a second factor can be required where there is a key that encrypts it', async (t) => {
   const DATABASE_URL = 'postgres://h/d';
   const [one, two] = [32, 64].map((bytes) => Buffer.alloc(bytes, 1).toString('base64'));
   t.match(readConfig({}), { requireSecondFactor: null, secondFactorKeys: null });
   t.match(readConfig({ SECOND_FACTOR_KEY: `${one}, ${two}` }), { secondFactorKeys: [one, two] });
-  t.equal(readConfig({ REQUIRE_SECOND_FACTOR: 'all' }).requireSecondFactor, 'all', 'the embedded database has a key');
+  t.equal(
+    readConfig({ REQUIRE_SECOND_FACTOR: 'all' }).requireSecondFactor,
+    'all',
+    'the embedded database has a key',
+  );
   t.equal(readConfig({ REQUIRE_SECOND_FACTOR: '', DATABASE_URL }).requireSecondFactor, null);
   const required = { DATABASE_URL, REQUIRE_SECOND_FACTOR: 'operators' };
-  t.match(readConfig({ ...required, SECOND_FACTOR_KEY: one as string }), { requireSecondFactor: 'operators' });
+  t.match(readConfig({ ...required, SECOND_FACTOR_KEY: one as string }), {
+    requireSecondFactor: 'operators',
+  });
   t.same(mistakes(required), ['SECOND_FACTOR_KEY: is needed with REQUIRE_SECOND_FACTOR']);
   t.same(mistakes({ REQUIRE_SECOND_FACTOR: 'owners' }), [
     'REQUIRE_SECOND_FACTOR: must be operators or all, not "owners"',
   ]);
-  for (const key of ['short', Buffer.alloc(31).toString('base64'), Buffer.alloc(65).toString('base64'), `${one},`]) {
+  for (const key of [
+    'short',
+    Buffer.alloc(31).toString('base64'),
+    Buffer.alloc(65).toString('base64'),
+    `${one},`,
+  ]) {
     t.same(mistakes({ SECOND_FACTOR_KEY: key }), [
       'SECOND_FACTOR_KEY: must be 32 to 64 random bytes in base64; several with commas between them (the value is not shown)',
     ]);
   }
 });
 
-t.test('budget alerts: a webhook needs its secret, e-mails a sender, and addresses are addresses', async (t) => {
-  const secret = `whsec_${Buffer.alloc(32, 7).toString('base64')}`;
-  const webhook = { ALERT_WEBHOOK_URL: 'https://hooks.example/services/x?token=hunter2', ALERT_WEBHOOK_SECRET: secret };
-  const mail = { SMTP_URL: 'smtps://me:hunter2@mail.example', ALERT_FROM: 'Gate@Gate.example' };
-  t.match(readConfig({ ...webhook, ...mail, ALERT_TO: 'a@b.example, C@d.example' }), {
-    alertWebhook: { url: { host: 'hooks.example' }, secret: Buffer.alloc(32, 7) },
-    alertMail: { url: mail.SMTP_URL, from: 'gate@gate.example', to: ['a@b.example', 'c@d.example'] },
-  });
-  t.match(readConfig({}), { alertWebhook: null, alertMail: null });
-  const wrong = [
-    ...['ftp://hooks.example', 'https://me:hunter2@hooks.example', 'https://hooks.example/#x', 'hunter2'].map(
-      (url) => ({
+t.test(
+  'budget alerts: a webhook needs its secret, e-mails a sender, and addresses are addresses',
+  async (t) => {
+    const secret = `whsec_${Buffer.alloc(32, 7).toString('base64')}`;
+    const webhook = {
+      ALERT_WEBHOOK_URL: 'https://hooks.example/services/x?token=hunter2',
+      ALERT_WEBHOOK_SECRET: secret,
+    };
+    const mail = { SMTP_URL: 'smtps://me:hunter2@mail.example', ALERT_FROM: 'Gate@Gate.example' };
+    t.match(readConfig({ ...webhook, ...mail, ALERT_TO: 'a@b.example, C@d.example' }), {
+      alertWebhook: { url: { host: 'hooks.example' }, secret: Buffer.alloc(32, 7) },
+      alertMail: {
+        url: mail.SMTP_URL,
+        from: 'gate@gate.example',
+        to: ['a@b.example', 'c@d.example'],
+      },
+    });
+    t.match(readConfig({}), { alertWebhook: null, alertMail: null });
+    const wrong = [
+      ...[
+        'ftp://hooks.example',
+        'https://me:hunter2@hooks.example',
+        'https://hooks.example/#x',
+        'hunter2',
+      ].map((url) => ({
         ALERT_WEBHOOK_URL: url,
         ALERT_WEBHOOK_SECRET: secret,
-      }),
-    ),
-    ...['hunter2', 'whsec_', `whsec_${Buffer.alloc(23).toString('base64')}`, secret.slice(6), `${secret}!`].map(
-      (text) => ({
+      })),
+      ...[
+        'hunter2',
+        'whsec_',
+        `whsec_${Buffer.alloc(23).toString('base64')}`,
+        secret.slice(6),
+        `${secret}!`,
+      ].map((text) => ({
         ...webhook,
         ALERT_WEBHOOK_SECRET: text,
-      }),
-    ),
-    ...['https://mail.example', 'smtp://', 'hunter2'].map((SMTP_URL) => ({ ...mail, SMTP_URL })),
-    ...['gate', 'Gate <gate@gate.example>', 'a@b.example,c@d.example'].map((ALERT_FROM) => ({ ...mail, ALERT_FROM })),
-    { ...mail, ALERT_TO: 'a@b.example,' },
-  ];
-  for (const env of wrong) {
-    const found = mistakes(env);
-    t.equal(found.length, 1, `${Object.values(env)}`);
-    t.notMatch(found.join(), 'hunter2');
-  }
-});
+      })),
+      ...['https://mail.example', 'smtp://', 'hunter2'].map((SMTP_URL) => ({ ...mail, SMTP_URL })),
+      ...['gate', 'Gate <gate@gate.example>', 'a@b.example,c@d.example'].map((ALERT_FROM) => ({
+        ...mail,
+        ALERT_FROM,
+      })),
+      { ...mail, ALERT_TO: 'a@b.example,' },
+    ];
+    for (const env of wrong) {
+      const found = mistakes(env);
+      t.equal(found.length, 1, `${Object.values(env)}`);
+      t.notMatch(found.join(), 'hunter2');
+    }
+  },
+);
 
 t.test('time zones are those the runtime knows', async (t) => {
   t.equal(readConfig({ BILLING_TIMEZONE: 'Europe/Berlin' }).billingTimezone, 'Europe/Berlin');
-  t.match(mistakes({ BILLING_TIMEZONE: 'Europe/Atlantis' }), [/^BILLING_TIMEZONE: must be an IANA time zone/]);
+  t.match(mistakes({ BILLING_TIMEZONE: 'Europe/Atlantis' }), [
+    /^BILLING_TIMEZONE: must be an IANA time zone/,
+  ]);
 });
 
 t.test('a path of a socket that is too long is refused, where Node may cut it off', async (t) => {
-  t.match(mistakes({ LISTEN_SOCKET: `/${'s'.repeat(120)}` }), [/^LISTEN_SOCKET: must be a path of at most 10\d bytes/]);
+  t.match(mistakes({ LISTEN_SOCKET: `/${'s'.repeat(120)}` }), [
+    /^LISTEN_SOCKET: must be a path of at most 10\d bytes/,
+  ]);
 });
 
 t.test('HOST and ADMIN_HOST are an address or a name, without brackets and port', async (t) => {
-  const right = ['127.0.0.1', '0.0.0.0', '::', '::1', 'fe80::1%eth0', '::ffff:10.0.0.1', 'localhost', 'gate_1.example'];
-  for (const host of right) t.match(readConfig({ HOST: host, ADMIN_HOST: host }), { host, adminHost: host });
+  const right = [
+    '127.0.0.1',
+    '0.0.0.0',
+    '::',
+    '::1',
+    'fe80::1%eth0',
+    '::ffff:10.0.0.1',
+    'localhost',
+    'gate_1.example',
+  ];
+  for (const host of right)
+    t.match(readConfig({ HOST: host, ADMIN_HOST: host }), { host, adminHost: host });
   const RULE = 'must be an address or a name, without brackets and port';
-  for (const HOST of ['[::1]', '[::1]:8080', '127.0.0.1:8080', 'http://127.0.0.1', ' 127.0.0.1', 'a b'])
+  for (const HOST of [
+    '[::1]',
+    '[::1]:8080',
+    '127.0.0.1:8080',
+    'http://127.0.0.1',
+    ' 127.0.0.1',
+    'a b',
+  ])
     t.same(mistakes({ HOST, ADMIN_HOST: HOST }), [
       `HOST: ${RULE}, not "${HOST}"`,
       `ADMIN_HOST: ${RULE}, not "${HOST}"`,
@@ -395,7 +517,9 @@ t.test('FAST_HTTP is on unless it is switched off', async (t) => {
 
 t.test('ADMIN_PORT may be off', async (t) => {
   t.equal(readConfig({ ADMIN_PORT: 'off' }).adminPort, null);
-  t.same(mistakes({ ADMIN_PORT: 'of' }), ['ADMIN_PORT: must be a whole number from 0 to 65535 or off, not "of"']);
+  t.same(mistakes({ ADMIN_PORT: 'of' }), [
+    'ADMIN_PORT: must be a whole number from 0 to 65535 or off, not "of"',
+  ]);
 });
 
 t.test('the configuration cannot be changed afterwards', async (t) => {

@@ -16,7 +16,8 @@ const FILES = execFileSync('git', ['ls-files'], { cwd: ROOT, encoding: 'utf8' })
 /** Names that stand for files elsewhere, or that a reader makes. */
 const ELSEWHERE = /^(node_modules|dist|build|lib)\/|^\d{4}_\w+\.sql$/;
 /** The kinds of file of which comments speak, and how a comment begins. */
-const NAMED = /(?<![\w@./-])((?:\.{0,2}[\w-]+\/)*[\w-]+(?:\.[\w-]+)*\.(?:ts|sql|md))(?![\w-]|\.\w)/g;
+const NAMED =
+  /(?<![\w@./-])((?:\.{0,2}[\w-]+\/)*[\w-]+(?:\.[\w-]+)*\.(?:ts|sql|md))(?![\w-]|\.\w)/g;
 const COMMENT = /^\s*(?:\/\/|\/?\*+|--|#)\s.*|\s(?:\/\/|--) .*$/gm;
 
 /** What a file says to people: its comments; of a document all but its code. */
@@ -28,12 +29,18 @@ function saidIn(path: string): string {
 
 t.test('every file of the repository that a comment or a document names is there', async (t) => {
   for (const path of FILES) {
-    if (!/\.(ts|js|sql|md|ya?ml|go)$|^(Makefile|Dockerfile)$/.test(path) || /\.generated\./.test(path)) continue;
+    if (
+      !/\.(ts|js|sql|md|ya?ml|go)$|^(Makefile|Dockerfile)$/.test(path) ||
+      /\.generated\./.test(path)
+    )
+      continue;
     if (path === '.github/CHANGELOG.md') continue; // tells of files that were there
     if (!existsSync(join(ROOT, path))) continue; // removed, and not yet committed
     for (const [, name = ''] of saidIn(path).matchAll(NAMED)) {
       if (ELSEWHERE.test(name)) continue;
-      const isThere = [dirname(path), '.', 'src', 'test', 'bench'].some((place) => existsSync(join(ROOT, place, name)));
+      const isThere = [dirname(path), '.', 'src', 'test', 'bench'].some((place) =>
+        existsSync(join(ROOT, place, name)),
+      );
       t.ok(isThere || FILES.some((file) => file.endsWith(`/${name}`)), `${path} names ${name}`);
     }
   }
@@ -63,20 +70,28 @@ for (const path of PASTED) {
     const newest = async (table: string): Promise<string> => {
       const rows = await db.run(
         10_000,
-        (sql) => sql<{ id: string }[]>`select id from ${sql(table)} order by created_at desc limit 1`,
+        (sql) =>
+          sql<{ id: string }[]>`select id from ${sql(table)} order by created_at desc limit 1`,
       );
       return rows[0]?.id as string;
     };
-    const blocks = [...read(path).matchAll(/^```sh\n([\s\S]*?)^```/gm)].map(([, block]) => block as string);
+    const blocks = [...read(path).matchAll(/^```sh\n([\s\S]*?)^```/gm)].map(
+      ([, block]) => block as string,
+    );
     const lines = blocks.flatMap((block) =>
-      [...block.matchAll(/^npx tollgate (.*?) *(?:#.*|< \S+.*)?$/gm)].map(([, line]) => line as string),
+      [...block.matchAll(/^npx tollgate (.*?) *(?:#.*|< \S+.*)?$/gm)].map(
+        ([, line]) => line as string,
+      ),
     );
     t.ok(lines.length > 0);
     for (const line of lines) {
       let filled = line;
-      if (line.includes('<COMPANY_ID>')) filled = filled.replaceAll('<COMPANY_ID>', await newest('companies'));
-      if (line.includes('<KEY_ID>')) filled = filled.replaceAll('<KEY_ID>', await newest('api_keys'));
-      if (line.includes('<REQUEST_ID>')) filled = filled.replaceAll('<REQUEST_ID>', await refusedRequest(db));
+      if (line.includes('<COMPANY_ID>'))
+        filled = filled.replaceAll('<COMPANY_ID>', await newest('companies'));
+      if (line.includes('<KEY_ID>'))
+        filled = filled.replaceAll('<KEY_ID>', await newest('api_keys'));
+      if (line.includes('<REQUEST_ID>'))
+        filled = filled.replaceAll('<REQUEST_ID>', await refusedRequest(db));
       const { code, err } = await run(filled);
       t.equal(code, 0, `${line}: ${err}`);
     }
@@ -85,7 +100,9 @@ for (const path of PASTED) {
 
 /** The words of a command line, as a shell splits them. */
 function wordsOf(line: string): string[] {
-  return [...line.matchAll(/'([^']*)'|(\S+)/g)].map(([, quoted, plain]) => (quoted ?? plain) as string);
+  return [...line.matchAll(/'([^']*)'|(\S+)/g)].map(
+    ([, quoted, plain]) => (quoted ?? plain) as string,
+  );
 }
 
 /** A request that was refused just now: its id tells when. */
@@ -95,7 +112,10 @@ async function refusedRequest(db: Database): Promise<string> {
     .toString(16)
     .padStart(12, '0')
     .replace(/^(.{8})(.{4})$/, '$1-$2-7000-8000-000000000001');
-  await db.run(10_000, (sql) => sql`select ensure_request_trail_day((now() at time zone 'UTC')::date)`);
+  await db.run(
+    10_000,
+    (sql) => sql`select ensure_request_trail_day((now() at time zone 'UTC')::date)`,
+  );
   await db.run(
     10_000,
     (sql) => sql`

@@ -16,9 +16,13 @@ export const GENERATED: Readonly<Record<string, () => string>> = {
   'admin/api/frame/validators.generated.ts': () =>
     compile(OPERATIONS.flatMap(namedSchemas), 'the operations', { allErrors: true }),
   'cli/apply/validators.generated.ts': () =>
-    compile([{ ...CONFIGURATION, $schema: undefined, $id: 'configuration' } as Named], 'schema.ts', {
-      allErrors: true,
-    }),
+    compile(
+      [{ ...CONFIGURATION, $schema: undefined, $id: 'configuration' } as Named],
+      'schema.ts',
+      {
+        allErrors: true,
+      },
+    ),
   'cli/apply/configuration.schema.json': () => `${JSON.stringify(CONFIGURATION, null, 2)}\n`,
 };
 
@@ -46,10 +50,12 @@ function compile(schemas: readonly Named[], source: string, options: Options = {
   });
   const standalone = standaloneModule.default;
   const text = standalone(ajv, Object.fromEntries(schemas.map(({ $id }) => [$id, $id])));
-  if (text.includes('require(')) throw new Error('a keyword needs a runtime import: hoist it or drop the keyword');
+  if (text.includes('require('))
+    throw new Error('a keyword needs a runtime import: hoist it or drop the keyword');
   return `// @ts-nocheck generated from ${source} by \`make generate\`; not to be edited\n${text.replace('"use strict";', '')}\n`;
 }
 
 if (process.argv[1] !== undefined && import.meta.url === pathToFileURL(process.argv[1]).href) {
-  for (const [path, generate] of Object.entries(GENERATED)) writeFileSync(generatedFile(path), generate());
+  for (const [path, generate] of Object.entries(GENERATED))
+    writeFileSync(generatedFile(path), generate());
 }

@@ -21,7 +21,9 @@ const PROGRAM = `
 `;
 
 function run(stderr: 'pipe' | number) {
-  return spawn(process.execPath, ['--input-type=module', '--eval', PROGRAM], { stdio: ['ignore', 'inherit', stderr] });
+  return spawn(process.execPath, ['--input-type=module', '--eval', PROGRAM], {
+    stdio: ['ignore', 'inherit', stderr],
+  });
 }
 
 function check(t: Test, text: string): void {
@@ -55,7 +57,10 @@ t.test('every line reaches a reader that begins late', async (t) => {
 });
 
 t.test('a reader that takes nothing does not keep the process', async (t) => {
-  const program = PROGRAM.replace('flushLog(log)', 'flushLog(log, 100)').replace('const {', 'process.stderr;\nconst {');
+  const program = PROGRAM.replace('flushLog(log)', 'flushLog(log, 100)').replace(
+    'const {',
+    'process.stderr;\nconst {',
+  );
   const child = spawn(process.execPath, ['--input-type=module', '--eval', program], {
     stdio: ['ignore', 'inherit', 'pipe'],
   });
@@ -79,11 +84,14 @@ t.test('lines of several workers in one pipe stay whole', async (t) => {
     .trimEnd()
     .split('\n')
     .map((line) => JSON.parse(line) as { worker: number });
-  for (const worker of [1, 2, 3]) t.equal(lines.filter((line) => line.worker === worker).length, LINES + 1);
+  for (const worker of [1, 2, 3])
+    t.equal(lines.filter((line) => line.worker === worker).length, LINES + 1);
 });
 
-t.test('lines beyond what may wait for a reader are dropped, and a line of the same form says so', async (t) => {
-  const program = `
+t.test(
+  'lines beyond what may wait for a reader are dropped, and a line of the same form says so',
+  async (t) => {
+    const program = `
     const { flushLog, openLog } = await import(${JSON.stringify(MODULE)});
     const log = openLog('info', 3);
     for (let n = 0; n < 70; n++) log.info({ filler: 'x'.repeat(1048576) }, 'a line'); // at once: nothing is written meanwhile
@@ -92,25 +100,27 @@ t.test('lines beyond what may wait for a reader are dropped, and a line of the s
       await flushLog(log);
       process.exit(0);
     });`;
-  const child = spawn(process.execPath, ['--input-type=module', '--eval', program], {
-    stdio: ['pipe', 'inherit', 'pipe'],
-  });
-  let text = '';
-  for await (const piece of child.stderr.setEncoding('utf8')) {
-    text += piece;
-    if (text.length > 10_000_000 && !child.stdin.writableEnded) child.stdin.end('there is room again');
-  }
-  const lines = text.trimEnd().split('\n');
-  t.ok(lines.length < 70);
-  const same = { level: Number, time: /^20.*Z$/, worker: 3 };
-  t.match(
-    lines.slice(-2).map((line) => JSON.parse(line)),
-    [
-      { ...same, msg: /^\d+ bytes of log were dropped$/ },
-      { ...same, msg: 'stopped' },
-    ],
-  );
-});
+    const child = spawn(process.execPath, ['--input-type=module', '--eval', program], {
+      stdio: ['pipe', 'inherit', 'pipe'],
+    });
+    let text = '';
+    for await (const piece of child.stderr.setEncoding('utf8')) {
+      text += piece;
+      if (text.length > 10_000_000 && !child.stdin.writableEnded)
+        child.stdin.end('there is room again');
+    }
+    const lines = text.trimEnd().split('\n');
+    t.ok(lines.length < 70);
+    const same = { level: Number, time: /^20.*Z$/, worker: 3 };
+    t.match(
+      lines.slice(-2).map((line) => JSON.parse(line)),
+      [
+        { ...same, msg: /^\d+ bytes of log were dropped$/ },
+        { ...same, msg: 'stopped' },
+      ],
+    );
+  },
+);
 
 t.test('a connection that fails at every address of a name has a reason', async (t) => {
   const addresses = [1, 2].map((n) => ({ address: `127.0.0.${n}`, family: 4 }));

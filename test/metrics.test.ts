@@ -7,7 +7,12 @@ t.test('plain buckets are told as prom-client would tell them', async (t) => {
   const registry = new Registry();
   const help = 'Time from request to the end of the answer';
   const buckets = [0.005, 0.025, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300];
-  const theirs = new Histogram({ name: 'tollgate_request_seconds', help, buckets, registers: [registry] });
+  const theirs = new Histogram({
+    name: 'tollgate_request_seconds',
+    help,
+    buckets,
+    registers: [registry],
+  });
   for (const ms of [0, 4, 5, 5.5, 25, 99, 100, 100.5, 2500, 299_999, 300_000, 300_001, 9e9]) {
     metrics.took(ms, 0, Number.NaN);
     theirs.observe(ms / 1000);
@@ -37,12 +42,24 @@ t.test('counters are told by their labels, and again without counting twice', as
   metrics.answered('shed', 503);
   metrics.answered('models', 0);
   const tokens = { prompt: 3, completion: 4 };
-  metrics.booked({ tokens, cost: 2_500_000_000_000_000n, source: 'upstream', outcome: 'completed' });
+  metrics.booked({
+    tokens,
+    cost: 2_500_000_000_000_000n,
+    source: 'upstream',
+    outcome: 'completed',
+  });
   metrics.booked({ tokens, cost: 0n, source: 'estimated', outcome: 'client_aborted' });
-  metrics.booked({ tokens, cost: 250_000_000_000_000n, source: 'estimated', outcome: 'client_aborted' });
+  metrics.booked({
+    tokens,
+    cost: 250_000_000_000_000n,
+    source: 'estimated',
+    outcome: 'client_aborted',
+  });
   metrics.text();
   const text = metrics.text();
-  const told = text.split('\n').filter((line) => /^tollgate_(requests|usage|tokens|cost)/.test(line));
+  const told = text
+    .split('\n')
+    .filter((line) => /^tollgate_(requests|usage|tokens|cost)/.test(line));
   t.same(told, [
     'tollgate_requests_total{endpoint="chat.completions",status="200"} 2',
     'tollgate_requests_total{endpoint="shed",status="503"} 1',
@@ -70,17 +87,28 @@ t.test('a month has its own overshoot of budgets, the most of any company', asyn
   t.equal(metrics.overshoot('2026-12-01'), 0.25);
 });
 
-t.test('the process is told under the usual names', { skip: process.platform !== 'linux' }, async (t) => {
-  const text = new Metrics().text();
-  const told = new Map(text.split('\n').map((line) => line.split(' ') as [string, string]));
-  t.ok(Number(told.get('process_cpu_seconds_total')) > 0);
-  t.ok(Number(told.get('process_resident_memory_bytes')) > 20e6);
-  t.ok(Math.abs(Number(told.get('process_start_time_seconds')) - (Date.now() / 1000 - process.uptime())) < 2);
-  t.ok(Number(told.get('process_open_fds')) > 2);
-  t.ok(Number(told.get('process_max_fds')) >= Number(told.get('process_open_fds')));
-  t.ok(Number(told.get('nodejs_heap_size_used_bytes')) <= Number(told.get('nodejs_heap_size_total_bytes')));
-  t.match(text, `nodejs_version_info{version="${process.version}"`);
-});
+t.test(
+  'the process is told under the usual names',
+  { skip: process.platform !== 'linux' },
+  async (t) => {
+    const text = new Metrics().text();
+    const told = new Map(text.split('\n').map((line) => line.split(' ') as [string, string]));
+    t.ok(Number(told.get('process_cpu_seconds_total')) > 0);
+    t.ok(Number(told.get('process_resident_memory_bytes')) > 20e6);
+    t.ok(
+      Math.abs(
+        Number(told.get('process_start_time_seconds')) - (Date.now() / 1000 - process.uptime()),
+      ) < 2,
+    );
+    t.ok(Number(told.get('process_open_fds')) > 2);
+    t.ok(Number(told.get('process_max_fds')) >= Number(told.get('process_open_fds')));
+    t.ok(
+      Number(told.get('nodejs_heap_size_used_bytes')) <=
+        Number(told.get('nodejs_heap_size_total_bytes')),
+    );
+    t.match(text, `nodejs_version_info{version="${process.version}"`);
+  },
+);
 
 t.test('families are told to the letter as prom-client tells them', async (t) => {
   const ours = new Metrics();

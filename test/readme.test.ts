@@ -1,5 +1,13 @@
 import { execFile, spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { basename, dirname, join, matchesGlob } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
@@ -58,7 +66,8 @@ const RULES = `${read('test/spec/README.md')}\n${read('test/spec/CONTRACT.md')}`
 /** Variables as a Markdown table, from the code that reads the environment. */
 function table(variables: typeof VARIABLES): string {
   const rows = variables.map(
-    ({ name, fallback, shown, meaning }) => `| \`${name}\` | ${shown ?? `\`${fallback}\``} | ${meaning} |`,
+    ({ name, fallback, shown, meaning }) =>
+      `| \`${name}\` | ${shown ?? `\`${fallback}\``} | ${meaning} |`,
   );
   return ['| variable | default | meaning |', '|---|---|---|', ...rows].join('\n');
 }
@@ -74,7 +83,8 @@ function refused(groups: readonly SteeringGroup[]): string {
 
 /** The floors as a drawing, from the top down. */
 function floors(): string {
-  const [, list = ''] = /^const FLOORS[^\n]*\[\n(.*?)^\];/ms.exec(read('test/floors.test.ts')) ?? [];
+  const [, list = ''] =
+    /^const FLOORS[^\n]*\[\n(.*?)^\];/ms.exec(read('test/floors.test.ts')) ?? [];
   const rows = [...list.matchAll(/^ {2}\[(.*)\],/gm)].map(([, names = '']) =>
     names.replace(/'/g, '').replaceAll(', ', ' | '),
   );
@@ -86,17 +96,25 @@ function floors(): string {
 function kept(rows: readonly KeptEntry[]): string {
   const lines = rows.map(({ what, why, until, tables }) => {
     const where = Object.entries(tables).map(
-      ([name, columns]) => `\`${name}\`${columns === '' ? '' : ` (${columns.split(' ').join(', ')})`}`,
+      ([name, columns]) =>
+        `\`${name}\`${columns === '' ? '' : ` (${columns.split(' ').join(', ')})`}`,
     );
     return `| ${where.join(', ')} | ${what} | ${why} | ${until} |`;
   });
-  return ['| table (its columns that may keep a text) | what | why | how long |', '|---|---|---|---|', ...lines].join(
-    '\n',
-  );
+  return [
+    '| table (its columns that may keep a text) | what | why | how long |',
+    '|---|---|---|---|',
+    ...lines,
+  ].join('\n');
 }
 
 const KEPT_TRAIL = '`REQUEST_TRAIL_DAYS` (7 days), rounded up to whole days in UTC';
-const OF_SERVICE = KEPT_OF_SERVICE.map(([tables, what, why, until]) => ({ tables, what, why, until }));
+const OF_SERVICE = KEPT_OF_SERVICE.map(([tables, what, why, until]) => ({
+  tables,
+  what,
+  why,
+  until,
+}));
 
 const SECRETS = SECRETS_NOTE.replace(/[A-Z_]{2,}/g, '`$&`');
 
@@ -106,50 +124,55 @@ function filled(text: string, name: string, content: string): string {
   return text.replace(block, (_all, begin, end) => `${begin}\n${content}\n\n${end}`);
 }
 
-t.test('the documents have every setting, refused member, floor and example as the code has them', async (t) => {
-  const common = VARIABLES.filter(({ name }) => COMMON.includes(name));
-  const expected = {
-    'README.md': filled(read('README.md'), 'settings', table(common)),
-    '.deploy/configuration.md': filled(
-      read('.deploy/configuration.md'),
-      'configuration',
-      `${table(VARIABLES)}\n\n${SECRETS}`,
-    ),
-    'src/domain/members/README.md': filled(
-      read('src/domain/members/README.md'),
-      'refused',
-      [
-        refused(STEERING_TABLE),
-        'In `metadata`, these too:',
-        refused(STEERING_METADATA),
-        'Within other members, unless they are null:',
-        refused(STEERING_WITHIN),
-      ].join('\n\n'),
-    ),
-    'src/cli/configuration-file.md': filled(
-      read('src/cli/configuration-file.md'),
-      'tollgate.yml',
-      `\`\`\`yaml\n${read('.deploy/tollgate.yml')}\`\`\``,
-    ),
-    'sql/PRIVACY.md': filled(
-      filled(read('sql/PRIVACY.md'), 'kept', kept(keptEntries(en, KEPT_TRAIL))),
-      'kept-of-service',
-      kept(OF_SERVICE),
-    ),
-    'src/README.md': filled(read('src/README.md'), 'floors', floors()),
-  };
-  for (const [path, text] of Object.entries(expected)) {
-    if (process.env.UPDATE_README === '1') writeFileSync(join(ROOT, path), text);
-    t.equal(read(path), text, `${path}: run UPDATE_README=1 node test/readme.test.ts`);
-  }
-});
+t.test(
+  'the documents have every setting, refused member, floor and example as the code has them',
+  async (t) => {
+    const common = VARIABLES.filter(({ name }) => COMMON.includes(name));
+    const expected = {
+      'README.md': filled(read('README.md'), 'settings', table(common)),
+      '.deploy/configuration.md': filled(
+        read('.deploy/configuration.md'),
+        'configuration',
+        `${table(VARIABLES)}\n\n${SECRETS}`,
+      ),
+      'src/domain/members/README.md': filled(
+        read('src/domain/members/README.md'),
+        'refused',
+        [
+          refused(STEERING_TABLE),
+          'In `metadata`, these too:',
+          refused(STEERING_METADATA),
+          'Within other members, unless they are null:',
+          refused(STEERING_WITHIN),
+        ].join('\n\n'),
+      ),
+      'src/cli/configuration-file.md': filled(
+        read('src/cli/configuration-file.md'),
+        'tollgate.yml',
+        `\`\`\`yaml\n${read('.deploy/tollgate.yml')}\`\`\``,
+      ),
+      'sql/PRIVACY.md': filled(
+        filled(read('sql/PRIVACY.md'), 'kept', kept(keptEntries(en, KEPT_TRAIL))),
+        'kept-of-service',
+        kept(OF_SERVICE),
+      ),
+      'src/README.md': filled(read('src/README.md'), 'floors', floors()),
+    };
+    for (const [path, text] of Object.entries(expected)) {
+      if (process.env.UPDATE_README === '1') writeFileSync(join(ROOT, path), text);
+      t.equal(read(path), text, `${path}: run UPDATE_README=1 node test/readme.test.ts`);
+    }
+  },
+);
 
 t.test('every error is in the table of the rules of the API', async (t) => {
   const rows = RULES.match(/^\| \d{3}\b.*$/gm) ?? [];
   for (const name of ERROR_NAMES) {
     const { status, type, code } = new GatewayError(name);
     const cell = code === null ? /\| null\b/ : `\`${code}\``;
-    const row = rows.find((row) => row.split('|')[1]?.includes(String(status)) && row.search(cell) > 0);
+    const row = rows.find(
+      (row) => row.split('|')[1]?.includes(String(status)) && row.search(cell) > 0,
+    );
     t.match(row, `\`${type}\``, name);
   }
 });
@@ -165,17 +188,24 @@ t.test('the README stays short', async (t) => {
 
 t.test('the figures of the README are those of the published results', async (t) => {
   const [, ratio, least, most, nginx] =
-    /\(([\d.]+) of it, between ([\d.]+) and ([\d.]+)\), and ([\d.]+) times what nginx takes/.exec(read('README.md')) ??
-    [];
+    /\(([\d.]+) of it, between ([\d.]+) and ([\d.]+)\), and ([\d.]+) times what nginx takes/.exec(
+      read('README.md'),
+    ) ?? [];
   const results = read('bench/RESULTS.md');
-  t.match(results, `| CPU per request ÷ do-nothing Node proxy | ≤ 1.05 | ≤ 0.95 | ${ratio} (${least}–${most}) |`);
-  const [, measured] = /^\| CPU per request ÷ nginx \|[^|]*\|[^|]*\| ([\d.]+) /m.exec(results) ?? [];
+  t.match(
+    results,
+    `| CPU per request ÷ do-nothing Node proxy | ≤ 1.05 | ≤ 0.95 | ${ratio} (${least}–${most}) |`,
+  );
+  const [, measured] =
+    /^\| CPU per request ÷ nginx \|[^|]*\|[^|]*\| ([\d.]+) /m.exec(results) ?? [];
   t.equal(nginx, measured);
 });
 
 /** Where a document leads: in Markdown or HTML, text or picture, `[name]: path` too. */
 function linksOf(text: string): string[] {
-  const found = withoutCode(text).matchAll(/\]\(<?([^)>\s]+)[^)]*\)|(?:src|href)="([^"]+)"|^\[[^\]]+\]: (\S+)/gm);
+  const found = withoutCode(text).matchAll(
+    /\]\(<?([^)>\s]+)[^)]*\)|(?:src|href)="([^"]+)"|^\[[^\]]+\]: (\S+)/gm,
+  );
   return [...found].map(([, inline, html, named]) => (inline ?? html ?? named) as string);
 }
 
@@ -188,17 +218,21 @@ function isPublished(path: string): boolean {
   );
 }
 
-t.test('every link of every document leads to a file and, with an anchor, to a heading of it', async (t) => {
-  for (const path of documents()) {
-    for (const link of linksOf(read(path))) {
-      if (/^[a-z]+:/.test(link)) continue;
-      const [file = '', anchor] = link.split('#');
-      const target = file === '' ? path : join(dirname(path), file);
-      t.ok(existsSync(join(ROOT, target)), `${path} links to ${link}`);
-      if (anchor !== undefined) t.ok(anchors(read(target)).includes(anchor), `${path} links to ${link}`);
+t.test(
+  'every link of every document leads to a file and, with an anchor, to a heading of it',
+  async (t) => {
+    for (const path of documents()) {
+      for (const link of linksOf(read(path))) {
+        if (/^[a-z]+:/.test(link)) continue;
+        const [file = '', anchor] = link.split('#');
+        const target = file === '' ? path : join(dirname(path), file);
+        t.ok(existsSync(join(ROOT, target)), `${path} links to ${link}`);
+        if (anchor !== undefined)
+          t.ok(anchors(read(target)).includes(anchor), `${path} links to ${link}`);
+      }
     }
-  }
-});
+  },
+);
 
 t.test('every file that a document names exists', async (t) => {
   for (const path of documents()) {
@@ -226,14 +260,19 @@ t.test(
     );
     for (const file of [...files, 'Dockerfile', 'Makefile']) {
       const isProgram = /^(src|sql|\.deploy)\//.test(file);
-      for (const [, name = '', section] of read(file).matchAll(/([\w./-]*\w\.md)\b(?!\()(?:, "([^"]+)")?/g)) {
+      for (const [, name = '', section] of read(file).matchAll(
+        /([\w./-]*\w\.md)\b(?!\()(?:, "([^"]+)")?/g,
+      )) {
         const short = isProgram ? [] : documents().filter((path) => basename(path) === name);
-        const path = [name, join(dirname(file), name), ...short].find((place) => existsSync(join(ROOT, place)));
+        const path = [name, join(dirname(file), name), ...short].find((place) =>
+          existsSync(join(ROOT, place)),
+        );
         if (path === undefined) {
           t.fail(`${file} names ${name}`);
           continue;
         }
-        if (section !== undefined) t.match(read(path), `# ${section}\n`, `${file} names "${section}" of ${name}`);
+        if (section !== undefined)
+          t.match(read(path), `# ${section}\n`, `${file} names "${section}" of ${name}`);
         if (/^(src|sql|\.deploy)\//.test(file))
           t.ok(isPublished(path), `${file} names ${path}, which the package lacks`);
       }
@@ -241,15 +280,24 @@ t.test(
   },
 );
 
-t.test('the package has the pages of the manual, and the schema that a configuration file names', async (t) => {
-  const manual = documents().filter((path) => /^(\.deploy|sql|src\/(admin|cli|domain))\//.test(path));
-  t.same(
-    manual.filter((path) => !isPublished(path)),
-    [],
-  );
-  const [, schema = ''] = /\$schema=node_modules\/tollgate\/(\S+)/.exec(read('.deploy/tollgate.yml')) ?? [];
-  t.ok(existsSync(join(ROOT, schema)) && isPublished(schema), `the schema of a configuration file: ${schema}`);
-});
+t.test(
+  'the package has the pages of the manual, and the schema that a configuration file names',
+  async (t) => {
+    const manual = documents().filter((path) =>
+      /^(\.deploy|sql|src\/(admin|cli|domain))\//.test(path),
+    );
+    t.same(
+      manual.filter((path) => !isPublished(path)),
+      [],
+    );
+    const [, schema = ''] =
+      /\$schema=node_modules\/tollgate\/(\S+)/.exec(read('.deploy/tollgate.yml')) ?? [];
+    t.ok(
+      existsSync(join(ROOT, schema)) && isPublished(schema),
+      `the schema of a configuration file: ${schema}`,
+    );
+  },
+);
 
 t.test(`no page has more than ${PAGE_LINES} lines`, async (t) => {
   const long = documents().filter((path) => read(path).trimEnd().split('\n').length > PAGE_LINES);
@@ -262,7 +310,8 @@ t.test(`no page has more than ${PAGE_LINES} lines`, async (t) => {
 t.test('a heading has blank lines around it', async (t) => {
   for (const path of documents()) {
     const text = withoutCode(read(path));
-    for (const [found] of text.matchAll(/[^\n]\n#+ .*|^#+ .*\n[^\n].*/gm)) t.fail(`${path}: ${found}`);
+    for (const [found] of text.matchAll(/[^\n]\n#+ .*|^#+ .*\n[^\n].*/gm))
+      t.fail(`${path}: ${found}`);
   }
 });
 
@@ -278,9 +327,13 @@ t.test('every command that a document shows exists, with its options', async (t)
   for (const path of documents()) {
     for (const [, text = ''] of read(path).matchAll(/(?:npx |`|^)tollgate ([a-z][^`|\n#]*)/gm)) {
       const [noun = '', verb] = text.trim().split(/\s+/);
-      const known = optionsOf.get(`${noun} ${verb}`) ?? optionsOf.get(noun) ?? (verb === '--help' && ['--help']);
+      const known =
+        optionsOf.get(`${noun} ${verb}`) ??
+        optionsOf.get(noun) ??
+        (verb === '--help' && ['--help']);
       t.ok(known, `${path}: ${text}`);
-      for (const [option] of text.matchAll(/--[a-z-]+/g)) t.ok((known || []).includes(option), `${path}: ${text}`);
+      for (const [option] of text.matchAll(/--[a-z-]+/g))
+        t.ok((known || []).includes(option), `${path}: ${text}`);
     }
   }
 });
@@ -307,7 +360,10 @@ function anchors(text: string): string[] {
 
 t.test('every section and rule that the code cites is in the rules of the API', async (t) => {
   const sections = new Map(
-    RULES.split(/^(?=##)/m).map((text) => [/^#+ (Contract \d|[\d.]*\d)/.exec(text)?.[1] ?? '', text]),
+    RULES.split(/^(?=##)/m).map((text) => [
+      /^#+ (Contract \d|[\d.]*\d)/.exec(text)?.[1] ?? '',
+      text,
+    ]),
   );
   const files = ['src', 'test', 'sql'].flatMap((folder) =>
     readdirSync(join(ROOT, folder), { recursive: true, encoding: 'utf8' })
@@ -325,7 +381,8 @@ t.test('every section and rule that the code cites is in the rules of the API', 
         const section = sections.get(name);
         t.ok(section, `${file} cites "${cited}"`);
         const rule = /(?:rules?|behaviours?|streaming) (\d)/i.exec(tail as string)?.[1];
-        if (rule !== undefined) t.match(section ?? '', new RegExp(`^${rule}\\. `, 'm'), `${file} cites "${cited}"`);
+        if (rule !== undefined)
+          t.match(section ?? '', new RegExp(`^${rule}\\. `, 'm'), `${file} cites "${cited}"`);
       }
     }
   }
@@ -333,9 +390,13 @@ t.test('every section and rule that the code cites is in the rules of the API', 
 
 /** The examples of the README in a language, as somebody pastes them who has this gateway and key. */
 function examples(language: string, url: string, key: string): string[] {
-  const blocks = [...read('README.md').matchAll(new RegExp(`\`\`\`${language}\\n([\\s\\S]*?)\`\`\``, 'g'))];
+  const blocks = [
+    ...read('README.md').matchAll(new RegExp(`\`\`\`${language}\\n([\\s\\S]*?)\`\`\``, 'g')),
+  ];
   const origin = new URL(url).origin;
-  return blocks.map(([, code = '']) => code.replaceAll('http://127.0.0.1:8080', origin).replaceAll('<API_KEY>', key));
+  return blocks.map(([, code = '']) =>
+    code.replaceAll('http://127.0.0.1:8080', origin).replaceAll('<API_KEY>', key),
+  );
 }
 
 t.test('the TypeScript examples of the README print an answer when they are pasted', async (t) => {
@@ -358,12 +419,16 @@ t.test('the TypeScript examples of the README print an answer when they are past
 
 const withoutCurl = spawnSync('curl', ['--version']).status === 0 ? false : 'curl is not installed';
 
-t.test('the curl examples of the README print an answer when they are pasted', { skip: withoutCurl }, async (t) => {
-  const { url, model, upstream, customer, assistant } = await startWorld(t);
-  await model('demo-chat', { upstream: upstream.parts.chat });
-  const id = await assistant(customer.company, { model: 'demo-chat' });
-  const [code = '', ...others] = examples('sh', url, customer.key);
-  t.same(others, []);
-  const { stdout } = await run('sh', ['-c', code.replace('<ASSISTANT_ID>', id)]);
-  t.match(stdout, /"type":"message".*You wrote: Hello.*{"text":".*You wrote: A long text/);
-});
+t.test(
+  'the curl examples of the README print an answer when they are pasted',
+  { skip: withoutCurl },
+  async (t) => {
+    const { url, model, upstream, customer, assistant } = await startWorld(t);
+    await model('demo-chat', { upstream: upstream.parts.chat });
+    const id = await assistant(customer.company, { model: 'demo-chat' });
+    const [code = '', ...others] = examples('sh', url, customer.key);
+    t.same(others, []);
+    const { stdout } = await run('sh', ['-c', code.replace('<ASSISTANT_ID>', id)]);
+    t.match(stdout, /"type":"message".*You wrote: Hello.*{"text":".*You wrote: A long text/);
+  },
+);

@@ -24,7 +24,8 @@ import { spentBelow } from './support/cpu.ts';
  */
 const { EDGE_HEAVY, FAULTS, FUZZ_RUNS, IMAGE, TAP_GREP } = process.env;
 /** After which a file is taken for hung: far more than any takes on a busy machine, and than a long run of one. */
-const IS_LONG = (EDGE_HEAVY ?? FAULTS ?? FUZZ_RUNS ?? IMAGE) !== undefined || process.argv.includes('--all');
+const IS_LONG =
+  (EDGE_HEAVY ?? FAULTS ?? FUZZ_RUNS ?? IMAGE) !== undefined || process.argv.includes('--all');
 const TIMEOUT_S = IS_LONG ? 7200 : 900;
 const DEAREST = 10;
 const GRACE_MS = 15_000; // a file that reaches its timeout reports it and ends within this time
@@ -69,7 +70,9 @@ interface Run {
 const { room } = values;
 const changed = changedFiles();
 const all = positionals.length === 0 && room === undefined && !values.changed;
-const times: Record<string, number> = existsSync(TIMES) ? JSON.parse(readFileSync(TIMES, 'utf8')) : {};
+const times: Record<string, number> = existsSync(TIMES)
+  ? JSON.parse(readFileSync(TIMES, 'utf8'))
+  : {};
 const found = globSync(`test/${room === undefined ? '' : `${room}/`}**/*.test.ts`);
 if (found.length === 0) throw new Error(`there are no tests below test/${room}`);
 const reached = values.changed && changed !== null ? reachedBy(changed, found) : found;
@@ -90,13 +93,16 @@ if (all) {
 }
 if (files.length > 1) showCpu();
 const skipped = totals.skip + totals.todo;
-console.log(`${totals.pass} passed, ${totals.fail} failed${skipped > 0 ? `, ${skipped} skipped` : ''}`);
+console.log(
+  `${totals.pass} passed, ${totals.fail} failed${skipped > 0 ? `, ${skipped} skipped` : ''}`,
+);
 process.exitCode = totals.fail > 0 || totals.pass === 0 ? 1 : 0;
 
 /** The runs of a file, one for each value of FAST_HTTP. */
 function ways(file: string): Run[] {
   const { FAST_HTTP } = process.env;
-  const values = FAST_HTTP === undefined && bothWays && BOTH_WAYS.test(file) ? [undefined, 'off'] : [FAST_HTTP];
+  const values =
+    FAST_HTTP === undefined && bothWays && BOTH_WAYS.test(file) ? [undefined, 'off'] : [FAST_HTTP];
   return values.map((fastHttp) => ({
     file,
     fastHttp,
@@ -113,7 +119,9 @@ function touches(kind: RegExp): boolean {
 function together(runs: readonly Run[]): Run[][] {
   const groups: Run[][] = [];
   const roomOf = (run: Run) =>
-    ALONE.test(run.file) ? run.name : `${/^test\/admin/.exec(run.file) ?? dirname(run.file)} ${run.fastHttp}`;
+    ALONE.test(run.file)
+      ? run.name
+      : `${/^test\/admin/.exec(run.file) ?? dirname(run.file)} ${run.fastHttp}`;
   for (const room of Map.groupBy(runs, roomOf).values()) {
     let group: Run[] | undefined;
     for (const run of room.toSorted((a, b) => secondsOf([b]) - secondsOf([a]))) {
@@ -132,7 +140,8 @@ function secondsOf(group: readonly Run[]): number {
 }
 
 async function runGroups(): Promise<void> {
-  for (let group = groups.shift(); group !== undefined; group = groups.shift()) await runGroup(group);
+  for (let group = groups.shift(); group !== undefined; group = groups.shift())
+    await runGroup(group);
 }
 
 /** Starts one more process at each look that finds cores idle, so a machine that is busy otherwise gets no more than JOBS. */
@@ -155,7 +164,10 @@ async function useIdleCores(): Promise<void> {
 function coreTimes(): { idle: number; all: number } {
   const times = cpus().map((core) => core.times);
   const idle = times.reduce((sum, each) => sum + each.idle, 0);
-  return { idle, all: times.reduce((sum, each) => sum + each.user + each.nice + each.sys + each.irq, idle) };
+  return {
+    idle,
+    all: times.reduce((sum, each) => sum + each.user + each.nice + each.sys + each.irq, idle),
+  };
 }
 
 async function runGroup(group: readonly Run[]): Promise<void> {
@@ -164,7 +176,12 @@ async function runGroup(group: readonly Run[]): Promise<void> {
   let spent = 0;
   const child = spawn(process.execPath, ['--import', BEFORE, TOGETHER], {
     env: {
-      ...{ NODE_COMPILE_CACHE: COMPILE_CACHE, ...process.env, TAP_TIMEOUT: `${TIMEOUT_S}`, FAST_HTTP: fastHttp },
+      ...{
+        NODE_COMPILE_CACHE: COMPILE_CACHE,
+        ...process.env,
+        TAP_TIMEOUT: `${TIMEOUT_S}`,
+        FAST_HTTP: fastHttp,
+      },
       ...(values.all && { ALL: '1' }),
       ...(!bothWays && { ONE_WAY: '1' }),
       ...(pagesUnchanged && { PAGES_UNCHANGED: '1' }),
@@ -190,7 +207,8 @@ async function runGroup(group: readonly Run[]): Promise<void> {
     lines.push(line);
     counted = /^# \{ (total: .*) \}$/.exec(line)?.[1] ?? counted;
     const [run] = waiting;
-    if (run === undefined || !/^(not )?ok \d/.test(line) || !line.includes(` - ${run.file}`)) continue;
+    if (run === undefined || !/^(not )?ok \d/.test(line) || !line.includes(` - ${run.file}`))
+      continue;
     waiting.shift();
     timer.refresh();
     const { name } = run;
@@ -229,7 +247,8 @@ function showCpu(): void {
     const folder = name.split('/').slice(1, -1)[0] ?? '.';
     folders.set(folder, (folders.get(folder) ?? 0) + seconds);
   }
-  const line = ([name, seconds]: readonly [string, number]) => `${seconds.toFixed(1).padStart(8)} ${name}`;
+  const line = ([name, seconds]: readonly [string, number]) =>
+    `${seconds.toFixed(1).padStart(8)} ${name}`;
   const total = runs.reduce((sum, [, seconds]) => sum + seconds, 0);
   console.log(`\nCPU seconds, ${total.toFixed(0)} in all, by folder:`);
   console.log(

@@ -1,6 +1,14 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
+import {
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+} from 'node:fs';
 import { request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -40,7 +48,13 @@ interface Sidecar {
 }
 
 /** Starts `serve` on a socket. A write outside of `writable` is an error. */
-async function start(t: Test, program: string, world: World, writable: string, more = {}): Promise<Sidecar> {
+async function start(
+  t: Test,
+  program: string,
+  world: World,
+  writable: string,
+  more = {},
+): Promise<Sidecar> {
   const env = {
     LISTEN_SOCKET: join(writable, 'api.sock'),
     DATABASE_URL: `${world.databaseUrl}&application_name=sidecar`,
@@ -54,11 +68,15 @@ async function start(t: Test, program: string, world: World, writable: string, m
   const only = ['--permission', '--allow-fs-read=*', `--allow-fs-write=${writable}`];
   // Node 24 and older have no permission for the network
   if (process.allowedNodeEnvironmentFlags.has('--allow-net')) only.push('--allow-net', NO_WARNING);
-  const child = spawn(process.execPath, [...only, join(program, 'dist/main.js'), 'serve', '--json'], {
-    cwd: '/',
-    env,
-    stdio: ['ignore', 'pipe', 'inherit'],
-  });
+  const child = spawn(
+    process.execPath,
+    [...only, join(program, 'dist/main.js'), 'serve', '--json'],
+    {
+      cwd: '/',
+      env,
+      stdio: ['ignore', 'pipe', 'inherit'],
+    },
+  );
   t.teardown(() => child.kill('SIGKILL'));
   let printed = '';
   for await (const piece of child.stdout.iterator({ destroyOnReturn: false })) {
@@ -71,8 +89,15 @@ async function start(t: Test, program: string, world: World, writable: string, m
 function chat({ facts }: Sidecar, key: string): Promise<number | undefined> {
   const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' };
   return new Promise((resolve, reject) => {
-    request({ socketPath: facts.socket, method: 'POST', path: '/v1/chat/completions', headers, agent: false }, (res) =>
-      res.resume().on('end', () => resolve(res.statusCode)),
+    request(
+      {
+        socketPath: facts.socket,
+        method: 'POST',
+        path: '/v1/chat/completions',
+        headers,
+        agent: false,
+      },
+      (res) => res.resume().on('end', () => resolve(res.statusCode)),
     )
       .on('error', reject)
       .end(JSON.stringify({ model: CHAT, messages: [{ role: 'user', content: 'Hello' }] }));
@@ -83,50 +108,70 @@ async function exitOf(child: ChildProcess): Promise<number | null> {
   return (await once(child, 'exit'))[0] as number | null;
 }
 
-t.test('a sidecar writes only to its spool and its socket, and opens three connections', async (t) => {
-  const program = image(t);
-  const world = await startWorld(t);
-  const { customer, sql } = world;
-  const health = (env: Record<string, string>) =>
-    exitOf(spawn(process.execPath, [join(program, 'dist/cli/health.js')], { env, stdio: 'inherit' }));
-
-  for (const spooling of [true, false]) {
-    await t.test(spooling ? 'with a spool' : 'without', async (t) => {
-      const writable = mkdtempSync(join(tmpdir(), 'tollgate-writable-'));
-      t.teardown(() => rmSync(writable, { recursive: true, force: true }));
-      const more = spooling ? { SPOOL_DIR: join(writable, 'spool') } : { SPOOL_DIR: '', ADMIN_PORT: 'off' };
-      const sidecar = await start(t, program, world, writable, more);
-      t.same(new Set(await Promise.all(Array.from({ length: 20 }, () => chat(sidecar, customer.key)))), new Set([200]));
-      const [row] =
-        await sql`select count(*)::integer as open from pg_stat_activity where application_name = 'sidecar'`;
-      t.ok(row?.open <= 3, `${row?.open} connections`);
-
-      const { admin_url } = sidecar.facts;
-      const env = { ...sidecar.env, ...(admin_url === null ? {} : { ADMIN_PORT: new URL(admin_url).port }) };
-      t.equal(await health(env), 0, 'healthy while it runs');
-      sidecar.child.kill('SIGTERM');
-      t.equal(await exitOf(sidecar.child), 0);
-      t.equal(await health(env), 1, 'unhealthy after its end');
-      t.same(
-        readdirSync(writable, { recursive: true }).filter((name) => name !== 'api.sock'),
-        spooling ? ['spool'] : [],
-        'the spool is empty',
+t.test(
+  'a sidecar writes only to its spool and its socket, and opens three connections',
+  async (t) => {
+    const program = image(t);
+    const world = await startWorld(t);
+    const { customer, sql } = world;
+    const health = (env: Record<string, string>) =>
+      exitOf(
+        spawn(process.execPath, [join(program, 'dist/cli/health.js')], { env, stdio: 'inherit' }),
       );
-    });
-  }
-  t.equal((await world.ledger(customer.company, 40)).length, 40);
-});
 
-t.test('without DATABASE_URL the image says in one line what to set, and makes no folder', async (t) => {
-  const program = image(t);
-  const cwd = mkdtempSync(join(tmpdir(), 'tollgate-cwd-'));
-  t.teardown(() => rmSync(cwd, { recursive: true, force: true }));
-  for (const command of [['serve'], ['status']]) {
-    const env = { SPOOL_DIR: '', PORT: '0', ADMIN_PORT: '0', LOG_LEVEL: 'error' };
-    const child = spawn(process.execPath, [join(program, 'dist/main.js'), ...command], { cwd, env, stdio: 'pipe' });
-    const said = text(child.stderr);
-    t.equal(await exitOf(child), 1);
-    t.match(await said, /^tollgate: [^\n]*DATABASE_URL is not set[^\n]*set DATABASE_URL\n$/);
-    t.same(readdirSync(cwd), []);
-  }
-});
+    for (const spooling of [true, false]) {
+      await t.test(spooling ? 'with a spool' : 'without', async (t) => {
+        const writable = mkdtempSync(join(tmpdir(), 'tollgate-writable-'));
+        t.teardown(() => rmSync(writable, { recursive: true, force: true }));
+        const more = spooling
+          ? { SPOOL_DIR: join(writable, 'spool') }
+          : { SPOOL_DIR: '', ADMIN_PORT: 'off' };
+        const sidecar = await start(t, program, world, writable, more);
+        t.same(
+          new Set(await Promise.all(Array.from({ length: 20 }, () => chat(sidecar, customer.key)))),
+          new Set([200]),
+        );
+        const [row] =
+          await sql`select count(*)::integer as open from pg_stat_activity where application_name = 'sidecar'`;
+        t.ok(row?.open <= 3, `${row?.open} connections`);
+
+        const { admin_url } = sidecar.facts;
+        const env = {
+          ...sidecar.env,
+          ...(admin_url === null ? {} : { ADMIN_PORT: new URL(admin_url).port }),
+        };
+        t.equal(await health(env), 0, 'healthy while it runs');
+        sidecar.child.kill('SIGTERM');
+        t.equal(await exitOf(sidecar.child), 0);
+        t.equal(await health(env), 1, 'unhealthy after its end');
+        t.same(
+          readdirSync(writable, { recursive: true }).filter((name) => name !== 'api.sock'),
+          spooling ? ['spool'] : [],
+          'the spool is empty',
+        );
+      });
+    }
+    t.equal((await world.ledger(customer.company, 40)).length, 40);
+  },
+);
+
+t.test(
+  'without DATABASE_URL the image says in one line what to set, and makes no folder',
+  async (t) => {
+    const program = image(t);
+    const cwd = mkdtempSync(join(tmpdir(), 'tollgate-cwd-'));
+    t.teardown(() => rmSync(cwd, { recursive: true, force: true }));
+    for (const command of [['serve'], ['status']]) {
+      const env = { SPOOL_DIR: '', PORT: '0', ADMIN_PORT: '0', LOG_LEVEL: 'error' };
+      const child = spawn(process.execPath, [join(program, 'dist/main.js'), ...command], {
+        cwd,
+        env,
+        stdio: 'pipe',
+      });
+      const said = text(child.stderr);
+      t.equal(await exitOf(child), 1);
+      t.match(await said, /^tollgate: [^\n]*DATABASE_URL is not set[^\n]*set DATABASE_URL\n$/);
+      t.same(readdirSync(cwd), []);
+    }
+  },
+);

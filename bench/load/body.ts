@@ -20,14 +20,17 @@ export function requestBody(shape: BodyShape): Buffer {
   const { limit, prompt } = ENDPOINTS[endpoint];
   const most = maxTokens || (endpoint === 'messages' ? 1024 : 0); // required there
   const limited = most > 0 ? `"${limit}":${most},` : '';
-  const settings = endpoint === 'embeddings' ? '' : `"stream":${stream},"temperature":0.7,${limited}`;
+  const settings =
+    endpoint === 'embeddings' ? '' : `"stream":${stream},"temperature":0.7,${limited}`;
   const head = `{"model":${JSON.stringify(model)},${settings}${prompt}`;
   const open = image
     ? `${head}[{"type":"text","text":"What is in this picture?"},{"type":"image_url","image_url":{"url":"data:image/png;base64,`
     : `${head}"`;
   const close = `${image ? '"}}]' : '"'}${endpoint === 'embeddings' ? '}' : '}]}'}`;
   const room = Math.max(0, bytes - Buffer.byteLength(open) - Buffer.byteLength(close));
-  const content = image ? Buffer.from(randomBytes(room).toString('base64').slice(0, room)) : prose(room);
+  const content = image
+    ? Buffer.from(randomBytes(room).toString('base64').slice(0, room))
+    : prose(room);
   return Buffer.concat([Buffer.from(open), content, Buffer.from(close)]);
 }
 
@@ -55,7 +58,11 @@ export function turnBodies(model: string, turns: number, bytes: number): Buffer[
       role: 'assistant',
       content: null,
       tool_calls: [
-        { id: `call_${n}`, type: 'function', function: { name: 'read_file', arguments: `{"path":"src/${n}.ts"}` } },
+        {
+          id: `call_${n}`,
+          type: 'function',
+          function: { name: 'read_file', arguments: `{"path":"src/${n}.ts"}` },
+        },
       ],
     },
     { role: 'tool', tool_call_id: `call_${n}`, content: text },
@@ -66,10 +73,20 @@ export function turnBodies(model: string, turns: number, bytes: number): Buffer[
     { role: 'system', content: text.repeat(10) },
     { role: 'user', content: 'Mend the failing test.' },
   ];
-  const head = { model, stream: true, stream_options: { include_usage: true }, temperature: 0.7, tools };
-  const sizeOf = (messages: unknown): number => Buffer.byteLength(JSON.stringify({ ...head, messages }));
+  const head = {
+    model,
+    stream: true,
+    stream_options: { include_usage: true },
+    temperature: 0.7,
+    tools,
+  };
+  const sizeOf = (messages: unknown): number =>
+    Buffer.byteLength(JSON.stringify({ ...head, messages }));
   const start = sizeOf(first);
-  const steps = Math.max(1, Math.floor((bytes - start) / (sizeOf([...first, ...step(0)]) - start) / (turns - 1 || 1)));
+  const steps = Math.max(
+    1,
+    Math.floor((bytes - start) / (sizeOf([...first, ...step(0)]) - start) / (turns - 1 || 1)),
+  );
   return Array.from({ length: turns }, (_, turn) => {
     const history = Array.from({ length: turn * steps }, (_, n) => step(n)).flat();
     return Buffer.from(JSON.stringify({ ...head, messages: [...first, ...history] }));

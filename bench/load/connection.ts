@@ -13,7 +13,8 @@ const DATA = '\ndata:';
 const SLICE_MS = 5; // of a request that is sent at a pace
 const MOMENT_MS = 10; // for which one that reads now and then reads
 const TAIL_CHARS = 50; // longer than what is looked for in a stream
-const ERROR_EVENT = /\n(?:data: ?\{"error"|(?:event: ?|data: ?\{"type": ?")(?:error|response\.failed))/;
+const ERROR_EVENT =
+  /\n(?:data: ?\{"error"|(?:event: ?|data: ?\{"type": ?")(?:error|response\.failed))/;
 
 /** An endpoint to put load on; `lastEvent` finds the event without which a stream is not whole. */
 export type Address = Readonly<ReturnType<typeof parseAddress>>;
@@ -22,7 +23,8 @@ export type Address = Readonly<ReturnType<typeof parseAddress>>;
 export function parseAddress(baseUrl: string, endpoint: Endpoint = 'chat') {
   const url = new URL(baseUrl);
   const tls = url.protocol === 'https:';
-  if (!tls && url.protocol !== 'http:') throw new TypeError(`${baseUrl} begins with neither http:// nor https://`);
+  if (!tls && url.protocol !== 'http:')
+    throw new TypeError(`${baseUrl} begins with neither http:// nor https://`);
   return {
     authority: url.host,
     host: url.hostname.replace(/^\[|\]$/g, ''),
@@ -34,7 +36,11 @@ export function parseAddress(baseUrl: string, endpoint: Endpoint = 'chat') {
 }
 
 /** The bytes of one POST. */
-export function requestBytes(address: Address, headers: Readonly<Record<string, string>>, body: Buffer): Buffer {
+export function requestBytes(
+  address: Address,
+  headers: Readonly<Record<string, string>>,
+  body: Buffer,
+): Buffer {
   let head = `POST ${address.path} HTTP/1.1\r\nhost: ${address.authority}\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n`;
   for (const name in headers) head += `${name}: ${headers[name]}\r\n`;
   return Buffer.concat([Buffer.from(`${head}\r\n`, 'latin1'), body]);
@@ -70,7 +76,12 @@ export class Connection {
    * @param bytesPerSecond how fast it sends; default: as fast as the other side takes it
    * @param readEveryMs how often it reads what has come; default: always
    */
-  constructor(address: Address, tally: Tally, bytesPerSecond = Number.POSITIVE_INFINITY, readEveryMs = 0) {
+  constructor(
+    address: Address,
+    tally: Tally,
+    bytesPerSecond = Number.POSITIVE_INFINITY,
+    readEveryMs = 0,
+  ) {
     this.#readEveryMs = readEveryMs;
     this.#address = address;
     this.#tally = tally;

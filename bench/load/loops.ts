@@ -21,7 +21,9 @@ export interface Running {
  * each reads what has come (default: always), in which time they begin, one after the other (default: at once), and how long
  * every second one rests between two exchanges (default: not at all).
  */
-export type Manner = Readonly<Partial<Record<'bytesPerSecond' | 'readEveryMs' | 'rampMs' | 'restMs', number>>>;
+export type Manner = Readonly<
+  Partial<Record<'bytesPerSecond' | 'readEveryMs' | 'rampMs' | 'restMs', number>>
+>;
 
 /**
  * Closed loop: keeps `connections` exchanges open at once, each followed by the next, a failed one after 50 ms.
@@ -49,7 +51,8 @@ export function closedLoop(
       });
     };
     // those that send at a pace begin one after the other, so that their requests do not end together
-    const ms = bytesPerSecond === undefined ? rampMs : (request(0, 0).length / bytesPerSecond) * 1000;
+    const ms =
+      bytesPerSecond === undefined ? rampMs : (request(0, 0).length / bytesPerSecond) * 1000;
     if (ms === 0) next();
     else setTimeout(next, (k / connections) * ms);
     return connection;
@@ -57,7 +60,12 @@ export function closedLoop(
   const drain = (): void => {
     stopped = true;
   };
-  return { begun: Promise.resolve(), open: () => sent - ended, drain, stop: () => stop(drain, all) };
+  return {
+    begun: Promise.resolve(),
+    open: () => sent - ended,
+    drain,
+    stop: () => stop(drain, all),
+  };
 }
 
 /**

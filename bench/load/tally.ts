@@ -19,7 +19,16 @@ export interface Tally {
 export function newTally(): Tally {
   const [latency, firstEvent, gap] = [createHistogram(), createHistogram(), createHistogram()];
   const from = performance.now();
-  return { from, done: 0, events: 0, statuses: new Map(), errors: new Map(), latency, firstEvent, gap };
+  return {
+    from,
+    done: 0,
+    events: 0,
+    statuses: new Map(),
+    errors: new Map(),
+    latency,
+    firstEvent,
+    gap,
+  };
 }
 
 /** Adds one to what a map counts of a key. */
@@ -44,6 +53,7 @@ export function summarize({ done, events, statuses, errors, latency, firstEvent,
 }
 
 function timesOf(times: RecordableHistogram) {
-  const at = (percent: number): number => (times.count === 0 ? Number.NaN : times.percentile(percent) / 1e6);
+  const at = (percent: number): number =>
+    times.count === 0 ? Number.NaN : times.percentile(percent) / 1e6;
   return { p50: at(50), p99: at(99), p999: at(99.9), max: at(100) };
 }

@@ -40,7 +40,9 @@ export const CONTENT_EVENTS = WORDS.map((word) => event(`{"content":"${word}"}`,
 export const FIRST_EVENT = event('{"role":"assistant","content":""}', 'null');
 export const LAST_EVENTS = [
   event('{}', '"stop"'),
-  chunkEvent('"choices":[],"usage":{"prompt_tokens":231,"completion_tokens":199,"total_tokens":430}'),
+  chunkEvent(
+    '"choices":[],"usage":{"prompt_tokens":231,"completion_tokens":199,"total_tokens":430}',
+  ),
   'data: [DONE]\n\n',
 ];
 
@@ -55,7 +57,11 @@ function chunkEvent(members: string): string {
 /** One HTTP chunk. */
 export function chunk(data: string | Buffer): Buffer {
   const bytes = Buffer.from(data as string);
-  return Buffer.concat([Buffer.from(`${bytes.length.toString(16)}\r\n`), bytes, Buffer.from('\r\n')]);
+  return Buffer.concat([
+    Buffer.from(`${bytes.length.toString(16)}\r\n`),
+    bytes,
+    Buffer.from('\r\n'),
+  ]);
 }
 
 /**

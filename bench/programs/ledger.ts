@@ -50,10 +50,21 @@ const timing = {
   soon: (call: () => void) => void setImmediate(() => timed(call, commits)),
 };
 const calendar = new Calendar('UTC');
-const ledger = new BatchLedger({ store: ledgerStore(db), clock: Date.now, calendar, log, writer, spool, timing });
+const ledger = new BatchLedger({
+  store: ledgerStore(db),
+  clock: Date.now,
+  calendar,
+  log,
+  writer,
+  spool,
+  timing,
+});
 ledger.start();
 
-const payers = Array.from({ length: COMPANIES }, () => ({ id: randomUUID(), companyId: randomUUID() }));
+const payers = Array.from({ length: COMPANIES }, () => ({
+  id: randomUUID(),
+  companyId: randomUUID(),
+}));
 const prices = parsePrices('0.0005', '0.0015');
 const model = {
   slug: SLUG,
@@ -65,7 +76,11 @@ const model = {
   created: 0,
   next: null,
 } as const;
-const measured = { cpu: await measureCpu(), share: await measureShare(), rate: await measureRate() };
+const measured = {
+  cpu: await measureCpu(),
+  share: await measureShare(),
+  rate: await measureRate(),
+};
 const lost = await ledger.close(10_000);
 await db.close();
 if (lost > 0 || ledger.setAside > 0) fail({}, `${lost} rows lost, ${ledger.setAside} set aside`);

@@ -22,7 +22,13 @@ export const WHOLE = 'all work between two rests';
 export const GAP = 'gaps in the profile, not in the rows above';
 const GAP_MS = 1;
 
-export const PIECE_CAUSES: readonly string[] = [...CAUSES.map(([cause]) => cause), COLLECTION, OTHER, WHOLE, GAP];
+export const PIECE_CAUSES: readonly string[] = [
+  ...CAUSES.map(([cause]) => cause),
+  COLLECTION,
+  OTHER,
+  WHOLE,
+  GAP,
+];
 
 /** Work without interruption on one thing. */
 export interface Pieces {
@@ -39,9 +45,15 @@ export interface Pieces {
  * interrupts any code of the process, so a gap is no work of it: it is told by itself, but for those of a collection.
  * A piece is as exact as the profile's interval.
  */
-export function piecesOf({ nodes, samples = [], timeDeltas = [] }: Profiler.Profile): Record<string, Pieces> {
+export function piecesOf({
+  nodes,
+  samples = [],
+  timeDeltas = [],
+}: Profiler.Profile): Record<string, Pieces> {
   const causes = causesOf(nodes);
-  const pieces = Object.fromEntries(PIECE_CAUSES.map((cause) => [cause, { total: 0, longest: 0, long: 0 }]));
+  const pieces = Object.fromEntries(
+    PIECE_CAUSES.map((cause) => [cause, { total: 0, longest: 0, long: 0 }]),
+  );
   const end = (cause: string, ms: number): void => {
     const found = pieces[cause];
     if (found === undefined || ms === 0) return;
@@ -81,7 +93,12 @@ function causesOf(nodes: readonly Profiler.ProfileNode[]): Map<number, string> {
   const visit = (node: Profiler.ProfileNode, above: string): void => {
     const { functionName, url } = node.callFrame;
     const own = CAUSES.find(([, file]) => file.test(url))?.[0];
-    const cause = functionName === '(idle)' ? '' : functionName === '(garbage collector)' ? COLLECTION : (own ?? above);
+    const cause =
+      functionName === '(idle)'
+        ? ''
+        : functionName === '(garbage collector)'
+          ? COLLECTION
+          : (own ?? above);
     causes.set(node.id, cause);
     for (const child of node.children ?? []) visit(byId.get(child) as Profiler.ProfileNode, cause);
   };

@@ -13,7 +13,13 @@ import { piecesOf } from './pieces.ts';
  * allocated in V8's heap since the start, and those sent to Postgres; and since it was first asked, the bytes written into
  * buffers of the program's own and the collections of garbage.
  */
-export type ProbeOrder = 'pause-start' | 'pause-stop' | 'profile-start' | 'profile-stop' | 'gc' | 'counts';
+export type ProbeOrder =
+  | 'pause-start'
+  | 'pause-stop'
+  | 'profile-start'
+  | 'profile-stop'
+  | 'gc'
+  | 'counts';
 
 const RESOLUTION_MS = 1; // part of each reading
 const INTERVAL_US = 100; // between two samples of a profile
@@ -54,7 +60,9 @@ process.channel?.unref();
 
 /** NaN where Node does not tell: before 26. */
 function allocatedBytes(): number {
-  return (getHeapStatistics() as { total_allocated_bytes?: number }).total_allocated_bytes ?? Number.NaN;
+  return (
+    (getHeapStatistics() as { total_allocated_bytes?: number }).total_allocated_bytes ?? Number.NaN
+  );
 }
 
 type Method = (this: unknown, a: unknown, b?: unknown, c?: unknown, d?: unknown) => unknown;
@@ -66,7 +74,11 @@ function countOwn(): void {
     own.collections += list.getEntries().length;
   }).observe({ entryTypes: ['gc'] });
   let depth = 0; // one of these may call another
-  const count = (holder: object, name: string, bytesOf: (result: unknown, first: unknown) => number): void => {
+  const count = (
+    holder: object,
+    name: string,
+    bytesOf: (result: unknown, first: unknown) => number,
+  ): void => {
     const methods = holder as Record<string, Method>;
     const original = methods[name] as Method;
     // without a list of arguments, which would be allocated
@@ -78,9 +90,14 @@ function countOwn(): void {
     };
   };
   const told = (result: unknown): number => result as number;
-  for (const name of ['copy', 'write', 'latin1Write', 'utf8Write', 'asciiWrite']) count(Buffer.prototype, name, told);
+  for (const name of ['copy', 'write', 'latin1Write', 'utf8Write', 'asciiWrite'])
+    count(Buffer.prototype, name, told);
   count(Buffer, 'concat', (whole) => (whole as Buffer).length);
-  count(Object.getPrototypeOf(Uint8Array.prototype), 'set', (_, from) => (from as Buffer).byteLength ?? 0);
+  count(
+    Object.getPrototypeOf(Uint8Array.prototype),
+    'set',
+    (_, from) => (from as Buffer).byteLength ?? 0,
+  );
 }
 
 function sentToDatabase(): number {

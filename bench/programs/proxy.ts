@@ -82,7 +82,9 @@ function isHopByHop(name: string): boolean {
   return lower === 'connection' || lower === 'keep-alive' || lower === 'transfer-encoding';
 }
 
-const { values } = parseArgs({ options: { port: { type: 'string' }, upstream: { type: 'string' } } });
+const { values } = parseArgs({
+  options: { port: { type: 'string' }, upstream: { type: 'string' } },
+});
 const origin = values.upstream as string;
 const pool = new Pool(origin);
 const server = createServer((req, res) => forward(pool, origin, req, res));

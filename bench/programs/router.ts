@@ -69,7 +69,8 @@ function turn(): void {
     for (const [socket, left] of slot) {
       if (socket.destroyed || left === 0) slot.delete(socket);
       else slot.set(socket, left - 1);
-      if (!socket.destroyed) socket.write(left === 0 ? ENDING : (CONTENT[turns % CONTENT.length] as Buffer));
+      if (!socket.destroyed)
+        socket.write(left === 0 ? ENDING : (CONTENT[turns % CONTENT.length] as Buffer));
     }
   }
 }
@@ -116,11 +117,14 @@ function endsChunked(data: Buffer): boolean {
 }
 
 const server = createServer({ noDelay: true }, answerRequests);
-server.listen({ port: 0, host: '127.0.0.1', backlog: 4096 }, () => process.send?.(server.address()));
+server.listen({ port: 0, host: '127.0.0.1', backlog: 4096 }, () =>
+  process.send?.(server.address()),
+);
 process.on('message', (message: StreamMode) => {
   mode = message;
   if (mode.begin === 'goesOn') return process.send?.({ done: true });
-  for (const socket of wheel.slots.flatMap((slot) => [...slot.keys()])) if (!socket.destroyed) socket.write(ENDING);
+  for (const socket of wheel.slots.flatMap((slot) => [...slot.keys()]))
+    if (!socket.destroyed) socket.write(ENDING);
   wheel = newWheel(mode.interval ?? 1);
   if (mode.mode === 'burst') burst = burstPackets(mode.chunkPerEvent ?? false, mode.events);
   process.send?.({ done: true });

@@ -24,7 +24,9 @@ const responseEvents = eventsOf(responseStream(EVENTS));
 const messageEvents = eventsOf(messageStream(EVENTS));
 const answerBody = answerBytes().subarray(answerBytes().indexOf('\r\n\r\n') + 4);
 const request = requestBody({ model: SLUG, bytes: 1024 });
-const [text, image] = [false, true].map((image) => inParts(requestBody({ model: SLUG, bytes: 1 << 20, image }), 16));
+const [text, image] = [false, true].map((image) =>
+  inParts(requestBody({ model: SLUG, bytes: 1 << 20, image }), 16),
+);
 
 // the relay copies what it sends once, and so does this
 const out = Buffer.alloc(1 << 20);
@@ -79,8 +81,14 @@ const packets = inParts(stream, 4);
 const results = {
   'stream event, a chunk each': time(() => scanStream(events), events.length),
   'stream event, 200 in four chunks': time(() => scanStream(packets), events.length),
-  'event of a response, a chunk each': time(() => scanStream(responseEvents, openResponse), responseEvents.length),
-  'event of a message, a chunk each': time(() => scanStream(messageEvents, openMessage), messageEvents.length),
+  'event of a response, a chunk each': time(
+    () => scanStream(responseEvents, openResponse),
+    responseEvents.length,
+  ),
+  'event of a message, a chunk each': time(
+    () => scanStream(messageEvents, openMessage),
+    messageEvents.length,
+  ),
   'answer of 1 KiB, scanned and rendered': time(scanAndRender, 1),
   'request of 1 KiB, parsed and located': time(() => parseObject(request), 1),
   'request of 1 MiB text, scanned, per KiB': time(() => scanBody(text), 1024),

@@ -39,7 +39,9 @@ function start(load: Load): void {
   const only = make(benchKey(0));
   const request = keys === undefined ? () => only : (n: number) => make(benchKey(n % keys));
   const talk =
-    load.turns === undefined ? null : turnBodies(SLUG, load.turns, load.bytes).map((turn) => make(benchKey(0), turn));
+    load.turns === undefined
+      ? null
+      : turnBodies(SLUG, load.turns, load.bytes).map((turn) => make(benchKey(0), turn));
   tally = newTally();
   running = rate
     ? openLoop(address, { perSecond: rate, random: true }, request, tally, connections)

@@ -12,7 +12,10 @@ const ACCEPTED = 'b72541dc2a48ad5e9db17aa7129f5d108483afd2';
 
 /** The last release, or ACCEPTED. */
 export function acceptedCommit(): string {
-  return git('tag', '--list', 'v*', '--merged', 'HEAD', '--sort=-version:refname').split('\n')[0] || ACCEPTED;
+  return (
+    git('tag', '--list', 'v*', '--merged', 'HEAD', '--sort=-version:refname').split('\n')[0] ||
+    ACCEPTED
+  );
 }
 
 /**
@@ -31,13 +34,26 @@ export function checkoutOf(base: string): string {
     rmSync(join(made, '..'), { recursive: true, force: true });
     git('worktree', 'prune');
   });
-  const lock = (checkout: string): string => readFileSync(join(checkout, 'package-lock.json'), 'latin1');
-  if (lock(made) === lock(CHECKOUT)) symlinkSync(join(CHECKOUT, 'node_modules'), join(made, 'node_modules'));
-  else execFileSync('npm', ['ci', '--ignore-scripts'], { cwd: made, stdio: ['ignore', 'ignore', 'inherit'] });
-  execFileSync(join(made, 'node_modules/.bin/tsc'), { cwd: made, stdio: ['ignore', 'inherit', 'inherit'] });
+  const lock = (checkout: string): string =>
+    readFileSync(join(checkout, 'package-lock.json'), 'latin1');
+  if (lock(made) === lock(CHECKOUT))
+    symlinkSync(join(CHECKOUT, 'node_modules'), join(made, 'node_modules'));
+  else
+    execFileSync('npm', ['ci', '--ignore-scripts'], {
+      cwd: made,
+      stdio: ['ignore', 'ignore', 'inherit'],
+    });
+  execFileSync(join(made, 'node_modules/.bin/tsc'), {
+    cwd: made,
+    stdio: ['ignore', 'inherit', 'inherit'],
+  });
   return made;
 }
 
 function git(...args: readonly string[]): string {
-  return execFileSync('git', args, { cwd: CHECKOUT, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }).trim();
+  return execFileSync('git', args, {
+    cwd: CHECKOUT,
+    encoding: 'utf8',
+    stdio: ['ignore', 'pipe', 'ignore'],
+  }).trim();
 }

@@ -25,7 +25,9 @@ export async function startDatabase(folder: string) {
   const given = process.env.BENCH_DATABASE_URL;
   // room for large seeds; everything else as the gateway itself would start it
   const settings = { shared_buffers: '256MB', max_wal_size: '4GB' };
-  const embedded = given ? null : await startEmbedded({ dataDir: folder, log: { info: () => {} }, settings });
+  const embedded = given
+    ? null
+    : await startEmbedded({ dataDir: folder, log: { info: () => {} }, settings });
   const abandon = () => embedded && process.kill(embedded.pid, 'SIGQUIT');
   process.once('exit', abandon);
   const url = embedded?.url ?? (given as string);
@@ -44,7 +46,10 @@ export async function startDatabase(folder: string) {
      * Makes a database of the gateway's schema with a model, companies, keys and ledger rows in it, or what a function fills in.
      * @param checkout whose schema; default: this one's
      */
-    async seeded(seed: Seed | ((db: Database) => Promise<void>) = {}, checkout?: string): Promise<string> {
+    async seeded(
+      seed: Seed | ((db: Database) => Promise<void>) = {},
+      checkout?: string,
+    ): Promise<string> {
       const name = `tollgate_bench_${process.pid}_${made.length}`;
       made.push(name);
       await db.run(MS, (sql) => sql`create database ${sql(name)}`);
@@ -52,7 +57,10 @@ export async function startDatabase(folder: string) {
       if (checkout === undefined) await migrate(filled, { billingTimezone: 'UTC' });
       else {
         const env = { PATH: process.env.PATH, DATABASE_URL: inDatabase(url, name) };
-        execFileSync(process.execPath, [join(checkout, 'dist/main.js'), 'migrate'], { env, stdio: 'ignore' });
+        execFileSync(process.execPath, [join(checkout, 'dist/main.js'), 'migrate'], {
+          env,
+          stdio: 'ignore',
+        });
       }
       await (typeof seed === 'function' ? seed(filled) : fill(filled, seed));
       await filled.close();
@@ -74,7 +82,8 @@ export async function startDatabase(folder: string) {
     /** CPU microseconds of the server and of all its processes. */
     cpuMicros: () => serverMicros(pid),
     async stop(): Promise<void> {
-      for (const name of made) await db.run(MS, (sql) => sql`drop database ${sql(name)} with (force)`);
+      for (const name of made)
+        await db.run(MS, (sql) => sql`drop database ${sql(name)} with (force)`);
       await db.close();
       await embedded?.stop();
       process.off('exit', abandon);

@@ -23,7 +23,11 @@ const SEED_MS = 7_200_000;
  * Fills a migrated database for the pages. It is hard data: every key of company 0 uses every model, so that its sums
  * are hardly fewer than its calls. All but the ledger without triggers, for speed.
  */
-export async function fillPages(db: Database, data: PagesData, say: (text: string) => void): Promise<void> {
+export async function fillPages(
+  db: Database,
+  data: PagesData,
+  say: (text: string) => void,
+): Promise<void> {
   await db.run(SEED_MS, async (sql) => {
     await sql.unsafe(`set session_replication_role = replica; set work_mem = '512MB'; set synchronous_commit = off;
       set maintenance_work_mem = '512MB'; select setseed(0.5)`);

@@ -1,4 +1,10 @@
-import { type ChildProcess, execFile, type SpawnOptions, spawn, spawnSync } from 'node:child_process';
+import {
+  type ChildProcess,
+  execFile,
+  type SpawnOptions,
+  spawn,
+  spawnSync,
+} from 'node:child_process';
 import { once } from 'node:events';
 import { globSync, readFileSync } from 'node:fs';
 import { connect } from 'node:net';
@@ -97,11 +103,17 @@ export function residentBytes({ pids: [pid] }: { readonly pids: readonly number[
 }
 
 function statusOf(pid: number, name: string): number {
-  return Number(new RegExp(`^${name}:\\s+(\\d+)`, 'm').exec(readFileSync(`/proc/${pid}/status`, 'latin1'))?.[1]);
+  return Number(
+    new RegExp(`^${name}:\\s+(\\d+)`, 'm').exec(readFileSync(`/proc/${pid}/status`, 'latin1'))?.[1],
+  );
 }
 
 /** Waits until somebody listens on a port. @throws when nobody does after 20 s or the process has ended */
-export async function untilListening(name: string, port: number, child: ChildProcess): Promise<void> {
+export async function untilListening(
+  name: string,
+  port: number,
+  child: ChildProcess,
+): Promise<void> {
   const end = performance.now() + 20_000;
   for (;;) {
     const socket = connect({ port, host: '127.0.0.1' });
@@ -109,7 +121,8 @@ export async function untilListening(name: string, port: number, child: ChildPro
       await once(socket, 'connect');
       return;
     } catch (error) {
-      if (performance.now() > end || hasEnded(child)) throw new Error(`${name} does not listen`, { cause: error });
+      if (performance.now() > end || hasEnded(child))
+        throw new Error(`${name} does not listen`, { cause: error });
       await sleep(1);
     } finally {
       socket.destroy();

@@ -32,11 +32,17 @@ export async function startRig() {
 
 function fork(file: string): ChildProcess {
   const path = fileURLToPath(new URL(`../programs/${file}`, import.meta.url));
-  return startPinned(LOAD_CORES, process.execPath, [path], { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
+  return startPinned(LOAD_CORES, process.execPath, [path], {
+    stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+  });
 }
 
 /** 1 KiB requests to a target, `connections` at a time unless there is more to it. */
-export function loadOf({ baseUrl, headers }: Target, connections: number, more: Partial<Load> = {}): Load {
+export function loadOf(
+  { baseUrl, headers }: Target,
+  connections: number,
+  more: Partial<Load> = {},
+): Load {
   return { baseUrl, headers, connections, bytes: 1024, ...more };
 }
 
@@ -57,7 +63,10 @@ export async function measureWindow(rig: Rig, { pids }: Target, seconds: number)
   do {
     await sleep(seconds * 1000);
     last = await rig.load('read');
-  } while (last.done + last.events === first.done + first.events && performance.now() - began < PATIENCE_MS);
+  } while (
+    last.done + last.events === first.done + first.events &&
+    performance.now() - began < PATIENCE_MS
+  );
   const cpu = cpuMicros(pids) - before;
   const took = (performance.now() - began) / 1000;
   const per = (count: number) => ({ cpu: cpu / count, rate: count / took });
@@ -71,7 +80,13 @@ export async function measureWindow(rig: Rig, { pids }: Target, seconds: number)
  * @returns the window, and a summary of the whole load: its times are those of requests that were due after settling
  * @throws when a request failed, none was answered, or one of an open loop never was
  */
-export async function underLoad(rig: Rig, target: Target, load: Load, seconds: number, settle = START_MS) {
+export async function underLoad(
+  rig: Rig,
+  target: Target,
+  load: Load,
+  seconds: number,
+  settle = START_MS,
+) {
   await rig.load(load);
   await sleep(settle);
   await rig.load('reset');

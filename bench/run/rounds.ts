@@ -3,7 +3,13 @@ import { type Figures, record, type SectionResults, type Series } from '../resul
 import { number } from '../tables.ts';
 import type { DatabaseServer } from './database.ts';
 import type { Rig } from './rig.ts';
-import { NOTHING, type Surroundings, startTarget, type Target, type TargetName } from './targets.ts';
+import {
+  NOTHING,
+  type Surroundings,
+  startTarget,
+  type Target,
+  type TargetName,
+} from './targets.ts';
 
 /** What a section needs to run. */
 export interface Bench extends Surroundings {
@@ -47,7 +53,11 @@ export interface Step {
    * @param warmsUp the figures will not count
    * @returns figures by series; `cpu` is in microseconds per unit of work
    */
-  measure(target: Target, seconds: number, warmsUp: boolean): Promise<Readonly<Record<string, Figures>>>;
+  measure(
+    target: Target,
+    seconds: number,
+    warmsUp: boolean,
+  ): Promise<Readonly<Record<string, Figures>>>;
 }
 
 /** V8 goes on optimising a gateway for some 50,000 requests. */
@@ -68,7 +78,10 @@ export async function startTargets(bench: Bench, names: readonly TargetName[]): 
  * Runs a section. In each round all targets are measured one after the other, beginning with another one each time;
  * so whatever happens to the machine meanwhile happens to all of them.
  */
-export async function runSection({ start = async () => [NOTHING], steps }: Section, bench: Bench): Promise<Series> {
+export async function runSection(
+  { start = async () => [NOTHING], steps }: Section,
+  bench: Bench,
+): Promise<Series> {
   const series: Series = {};
   let targets = await start(bench);
   try {

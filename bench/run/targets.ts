@@ -1,4 +1,11 @@
-import { existsSync, mkdtempSync, openSync, readFileSync, truncateSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdtempSync,
+  openSync,
+  readFileSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { installed } from '../../test/faults/pooler.ts';
@@ -11,7 +18,15 @@ import { ask, printedBy, startPinned, stop, TEST_CORES, untilListening } from '.
  * The programs compared, each alone on the test core while it is measured. `plain` is the gateway with
  * FAST_HTTP=off; `base` is the gateway of another checkout. Other gateways are left out of the sections about streams.
  */
-export const STREAM_TARGETS = ['direct', 'proxy', 'gateway', 'plain', 'base', 'nginx', 'haproxy'] as const;
+export const STREAM_TARGETS = [
+  'direct',
+  'proxy',
+  'gateway',
+  'plain',
+  'base',
+  'nginx',
+  'haproxy',
+] as const;
 export const TARGETS = [...STREAM_TARGETS, 'portkey', 'litellm'] as const;
 export type TargetName = (typeof TARGETS)[number];
 
@@ -73,7 +88,10 @@ interface Command {
 }
 
 /** Starts a program and waits until it listens. @returns a text when it is not installed */
-export async function startTarget(name: TargetName, around: Surroundings): Promise<Target | string> {
+export async function startTarget(
+  name: TargetName,
+  around: Surroundings,
+): Promise<Target | string> {
   const router = `http://127.0.0.1:${around.routerPort}`;
   const port = await freePort();
   const values = { PORT: port, ROUTER_PORT: around.routerPort };
@@ -81,7 +99,12 @@ export async function startTarget(name: TargetName, around: Surroundings): Promi
     case 'direct':
       return { ...NOTHING, name, baseUrl: `${router}/v1` };
     case 'proxy':
-      return start(name, port, around, nodeCommand([script('proxy.ts'), '--port', `${port}`, '--upstream', router]));
+      return start(
+        name,
+        port,
+        around,
+        nodeCommand([script('proxy.ts'), '--port', `${port}`, '--upstream', router]),
+      );
     case 'gateway':
       return startGateway(around, { env: { FAST_HTTP: 'on' } });
     case 'plain':
@@ -103,7 +126,8 @@ export async function startTarget(name: TargetName, around: Surroundings): Promi
     case 'portkey': {
       const entry = 'node_modules/@portkey-ai/gateway/build/start-server.js';
       const folder = process.env.BENCH_PORTKEY;
-      if (!folder || !existsSync(join(folder, entry))) return 'BENCH_PORTKEY names no folder with @portkey-ai/gateway';
+      if (!folder || !existsSync(join(folder, entry)))
+        return 'BENCH_PORTKEY names no folder with @portkey-ai/gateway';
       const headers = { 'x-portkey-provider': 'openai', 'x-portkey-custom-host': `${router}/v1` };
       const command = nodeCommand([join(folder, entry), `--port=${port}`, '--headless']);
       return { ...(await start(name, port, around, command)), headers };
@@ -112,7 +136,16 @@ export async function startTarget(name: TargetName, around: Surroundings): Promi
       const program = process.env.BENCH_LITELLM || installed(name);
       if (program === null) return 'neither BENCH_LITELLM nor PATH names the program litellm';
       const config = configure('litellm.yaml', around.folder, values);
-      const args = ['--config', config, '--host', '127.0.0.1', '--port', `${port}`, '--num_workers', '1'];
+      const args = [
+        '--config',
+        config,
+        '--host',
+        '127.0.0.1',
+        '--port',
+        `${port}`,
+        '--num_workers',
+        '1',
+      ];
       return start(name, port, around, { program, args });
     }
   }
@@ -160,12 +193,22 @@ export async function startHaproxy(
   const program = installed('haproxy');
   if (program === null) return 'haproxy is not installed';
   const port = await freePort();
-  const servers = backends.map((backend, n) => `  server backend${n} 127.0.0.1:${backend} pool-max-conn 4096`);
-  const config = configure('haproxy.cfg', around.folder, { PORT: port, SERVERS: servers.join('\n') });
+  const servers = backends.map(
+    (backend, n) => `  server backend${n} 127.0.0.1:${backend} pool-max-conn 4096`,
+  );
+  const config = configure('haproxy.cfg', around.folder, {
+    PORT: port,
+    SERVERS: servers.join('\n'),
+  });
   return start('haproxy', port, around, { program, args: ['-db', '-q', '-f', config], cores });
 }
 
-async function start(name: string, port: number, around: Surroundings, command: Command): Promise<Target> {
+async function start(
+  name: string,
+  port: number,
+  around: Surroundings,
+  command: Command,
+): Promise<Target> {
   const { program, args, cores = TEST_CORES, env } = command;
   const folder = mkdtempSync(join(around.folder, `${name}-`));
   const log = join(folder, 'log');
@@ -177,7 +220,9 @@ async function start(name: string, port: number, around: Surroundings, command: 
     await untilListening(name, port, child);
   } catch (error) {
     await stop(child);
-    throw new Error(`${name} does not start\n${readFileSync(log, 'utf8').slice(-2000)}`, { cause: error });
+    throw new Error(`${name} does not start\n${readFileSync(log, 'utf8').slice(-2000)}`, {
+      cause: error,
+    });
   }
   return {
     name,
@@ -205,8 +250,15 @@ function script(file: string): string {
 }
 
 /** Writes a configuration of programs/ into a folder, with its ${NAMES} replaced. @returns its path */
-function configure(file: string, folder: string, values: Readonly<Record<string, string | number>>): string {
-  const text = readFileSync(script(file), 'utf8').replace(/\$\{(\w+)\}/g, (_, name) => `${values[name]}`);
+function configure(
+  file: string,
+  folder: string,
+  values: Readonly<Record<string, string | number>>,
+): string {
+  const text = readFileSync(script(file), 'utf8').replace(
+    /\$\{(\w+)\}/g,
+    (_, name) => `${values[name]}`,
+  );
   const path = join(folder, `${values.PORT}-${file}`);
   writeFileSync(path, text);
   return path;

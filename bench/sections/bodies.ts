@@ -5,10 +5,18 @@ import { costs, figures, goal, LABEL, targetsOf } from '../tables.ts';
 
 const LARGEST = 20 * 1024 * 1024;
 /** Size in bytes and connections of each body. */
-const SIZES = { '16 KiB': [16 * 1024, 16], '1 MiB': [1024 * 1024, 4], '20 MiB': [LARGEST, 2] } as const;
+const SIZES = {
+  '16 KiB': [16 * 1024, 16],
+  '1 MiB': [1024 * 1024, 4],
+  '20 MiB': [LARGEST, 2],
+} as const;
 const KINDS = ['text', 'image'] as const;
 const SERIES = Object.entries(SIZES).flatMap(([size, [bytes, connections]]) =>
-  KINDS.map((kind) => ({ name: `${size} ${kind}`, body: { bytes, image: kind === 'image' }, connections })),
+  KINDS.map((kind) => ({
+    name: `${size} ${kind}`,
+    body: { bytes, image: kind === 'image' },
+    connections,
+  })),
 );
 
 /** Bodies as text and as a base64 image; the longest pause of the gateway's event loop at the largest. */
@@ -22,7 +30,10 @@ export const bodies: Section = {
         warmSeconds: 3,
         async measure(target, seconds) {
           await rig.mode({ mode: 'burst' });
-          return { [name]: (await underLoad(rig, target, loadOf(target, connections, body), seconds)).perRequest };
+          return {
+            [name]: (await underLoad(rig, target, loadOf(target, connections, body), seconds))
+              .perRequest,
+          };
         },
       }),
     ),
@@ -32,7 +43,12 @@ export const bodies: Section = {
         async measure(target, seconds) {
           if (target.name !== 'gateway') return {};
           await target.probe('pause-start');
-          await underLoad(rig, target, loadOf(target, 1, { bytes: LARGEST, image: kind === 'image' }), seconds);
+          await underLoad(
+            rig,
+            target,
+            loadOf(target, 1, { bytes: LARGEST, image: kind === 'image' }),
+            seconds,
+          );
           const { pauseMs } = await target.probe('pause-stop');
           return { [`pause ${kind}`]: { pause: pauseMs } };
         },

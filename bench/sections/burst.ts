@@ -27,6 +27,8 @@ export const burst: Section = {
   goals: (results) =>
     Object.keys(FRAMINGS).map((series) => {
       const measured = compared(results, [series, 'gateway'], [series, 'proxy'], (a, b) => a - b);
-      return goal(`CPU added per burst event over the proxy, ${series}`, 0.5, 0.3, measured, { unit: 'µs' });
+      return goal(`CPU added per burst event over the proxy, ${series}`, 0.5, 0.3, measured, {
+        unit: 'µs',
+      });
     }),
 };

@@ -21,10 +21,17 @@ export const conversation: Section = {
       warmSeconds: WARM_SECONDS,
       async measure(target, seconds) {
         await rig.mode({ mode: 'burst', chunkPerEvent: true, events: EVENTS - 3 });
-        const load = loadOf(target, CONNECTIONS, { turns: TURNS, bytes: LONGEST, restMs: REST_MS, rampMs: REST_MS });
+        const load = loadOf(target, CONNECTIONS, {
+          turns: TURNS,
+          bytes: LONGEST,
+          restMs: REST_MS,
+          rampMs: REST_MS,
+        });
         const { perRequest, whole } = await underLoad(rig, target, load, seconds, REST_MS);
         const memory = target.pids.length === 0 ? Number.NaN : residentBytes(target) / 1e6;
-        return { [SERIES]: { ...perRequest, p50: whole.firstEvent.p50, p99: whole.firstEvent.p99, memory } };
+        return {
+          [SERIES]: { ...perRequest, p50: whole.firstEvent.p50, p99: whole.firstEvent.p99, memory },
+        };
       },
     },
   ],
@@ -37,7 +44,8 @@ export const conversation: Section = {
       'memory, MB': medians('memory'),
     }),
   goals: (results) => {
-    const ratio = (other: string, kind = 'cpu') => compared(results, [SERIES, 'gateway', kind], [SERIES, other, kind]);
+    const ratio = (other: string, kind = 'cpu') =>
+      compared(results, [SERIES, 'gateway', kind], [SERIES, other, kind]);
     return [
       goal('CPU per turn of an agent ÷ do-nothing proxy', 1, 0.75, ratio('proxy')),
       goal('CPU per turn of an agent ÷ nginx', 4, 3, ratio('nginx')),

@@ -53,7 +53,8 @@ export const counts: Section = {
         const after = await countsOf(target);
         const whole = await rig.load('stop');
         refuseErrors(whole);
-        const unitsOf = ({ events, done }: typeof whole): number => ('stream' in more ? events : done);
+        const unitsOf = ({ events, done }: typeof whole): number =>
+          'stream' in more ? events : done;
         const units = unitsOf(last) - unitsOf(first);
         const each = (kind: keyof typeof after): number => (after[kind] - before[kind]) / units;
         // rows go in batches: of the whole load, once the last of them has gone
@@ -90,7 +91,9 @@ export const counts: Section = {
 /** What a gateway counts of itself. */
 type Counted = Record<'allocated' | 'sent' | 'copied' | 'collections', number>;
 
-async function countsOf(target: Target): Promise<Record<Exclude<keyof typeof COUNTED, 'sent'>, number>> {
+async function countsOf(
+  target: Target,
+): Promise<Record<Exclude<keyof typeof COUNTED, 'sent'>, number>> {
   const { sent, ...counted } = await target.probe<Counted>('counts');
   const io = readFileSync(`/proc/${target.pids[0]}/io`, 'latin1');
   const of = (name: string): number => Number(new RegExp(`^${name}: (\\d+)`, 'm').exec(io)?.[1]);

@@ -26,7 +26,8 @@ export const distributed: Section = {
   async start() {
     if (missing.length > 0) throw new Error(`not installed: ${missing.join(', ')}`);
     const targets: Target[] = [];
-    for (const [name, [workers]] of Object.entries(TARGETS)) targets.push(await startServers(name, workers));
+    for (const [name, [workers]] of Object.entries(TARGETS))
+      targets.push(await startServers(name, workers));
     return targets;
   },
   steps: () =>
@@ -39,7 +40,9 @@ export const distributed: Section = {
     `${WRITERS} writers book rows of ${COMPANIES} companies, each batch in a transaction of its own, as gateways do. All servers share the cores with each other and with the writers, so rates say little about machines of their own; CPU is counted for each server's processes alone. Postgres 15 with Citus 13.2.2, built from source; 8 shards; fsync off.`,
   table: (results) => [
     ...BATCHES.map((batch) => {
-      const rows = Object.entries(TARGETS).map(([name, [, label]]) => [label, `${batch}`, name] as const);
+      const rows = Object.entries(TARGETS).map(
+        ([name, [, label]]) => [label, `${batch}`, name] as const,
+      );
       return figures(results, `batches of ${batch} rows`, rows, {
         'CPU µs per row': spreads('cpu'),
         'of the coordinator': spreads('first'),
@@ -92,11 +95,16 @@ async function book({ baseUrl, pids }: Target, rows: number, seconds: number) {
   const before = pids.map(serverMicros);
   const began = performance.now();
   const until = began + seconds * 1000;
-  const counts = await Promise.all(Array.from({ length: WRITERS }, () => bookBatches(baseUrl, rows, COMPANIES, until)));
+  const counts = await Promise.all(
+    Array.from({ length: WRITERS }, () => bookBatches(baseUrl, rows, COMPANIES, until)),
+  );
   const took = (performance.now() - began) / 1000;
   const count = sum(counts);
-  const [first = 0, ...others] = pids.map((pid, i) => (serverMicros(pid) - (before[i] as number)) / count);
+  const [first = 0, ...others] = pids.map(
+    (pid, i) => (serverMicros(pid) - (before[i] as number)) / count,
+  );
   return { cpu: first + sum(others), first, workers: sum(others), rate: count / took };
 }
 
-const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
+const sum = (values: readonly number[]): number =>
+  values.reduce((total, value) => total + value, 0);

@@ -18,7 +18,9 @@ export const idle: Section = {
         const used = (): number[] => [cpuMicros(pids), server.cpuMicros()];
         const before = used();
         await sleep(seconds * LONGER * 1000);
-        const [cpu, postgres] = used().map((micros, i) => (micros - (before[i] as number)) / 1000 / seconds / LONGER);
+        const [cpu, postgres] = used().map(
+          (micros, i) => (micros - (before[i] as number)) / 1000 / seconds / LONGER,
+        );
         return { idle: { cpu: cpu as number, postgres: postgres as number } };
       },
     },
@@ -27,7 +29,12 @@ export const idle: Section = {
   note: ({ seconds }) =>
     `${seconds * LONGER} s, a minute after the start. The other programs of the benchmark are at rest too. Caches of the processor are cold at each poll.`,
   table: (results) => [
-    figureTable(results, 'idle', { cpu: 'gateway, ms of CPU a second', postgres: 'Postgres, ms of CPU a second' }),
+    figureTable(results, 'idle', {
+      cpu: 'gateway, ms of CPU a second',
+      postgres: 'Postgres, ms of CPU a second',
+    }),
   ],
-  goals: (results) => [goal('CPU a second at rest', 2, 1.5, reading(results, 'idle', 'gateway'), { unit: 'ms' })],
+  goals: (results) => [
+    goal('CPU a second at rest', 2, 1.5, reading(results, 'idle', 'gateway'), { unit: 'ms' }),
+  ],
 };

@@ -16,7 +16,11 @@ const WRITE_MS = 60_000;
 type Write = (db: Database, writer: string) => Promise<unknown>;
 /** Series, label, and what writes a batch. */
 const KINDS: readonly (readonly [name: string, label: string, write: Write])[] = [
-  ['ledger', 'the ledger and its sums', (db, writer) => ledgerStore(db).insert(writer, batchOf(ROWS, COMPANIES), null)],
+  [
+    'ledger',
+    'the ledger and its sums',
+    (db, writer) => ledgerStore(db).insert(writer, batchOf(ROWS, COMPANIES), null),
+  ],
   ['trail', 'the request trail and its hours', (db) => trailStore(db).insert(requestsOf())],
 ];
 
@@ -25,7 +29,10 @@ export const kept: Section = {
   heading: 'What a request leaves in Postgres',
   async start({ server }) {
     const baseUrl = await server.seeded(async (db) => {
-      await db.run(WRITE_MS, (sql) => sql`select ensure_request_trail_day((now() at time zone 'UTC')::date)`);
+      await db.run(
+        WRITE_MS,
+        (sql) => sql`select ensure_request_trail_day((now() at time zone 'UTC')::date)`,
+      );
     });
     return [{ ...NOTHING, baseUrl }];
   },

@@ -12,7 +12,10 @@ const TIMED = [100, 1000, 5000];
 const INTERVAL_MS = 100;
 const EVENTS = 20;
 const STREAMS_PER_SECOND = 500 / ((INTERVAL_MS * (EVENTS + 1)) / 1000);
-const STREAMS = { first: '500 streams, time to the first event', gap: '500 streams, gap between events' };
+const STREAMS = {
+  first: '500 streams, time to the first event',
+  gap: '500 streams, gap between events',
+};
 
 const seriesOf = (rate: number): string => `${rate.toLocaleString('en')} requests a second`;
 
@@ -29,7 +32,9 @@ export const latency: Section = {
           await rig.mode({ mode: 'burst' });
           // the warm-up has many requests: V8 is to have optimised all of it before the first rate
           const load = openLoad(target, warmsUp ? 3000 : Number(rate));
-          const { perRequest, latency } = await server.behind(() => underLoad(rig, target, load, seconds * longer));
+          const { perRequest, latency } = await server.behind(() =>
+            underLoad(rig, target, load, seconds * longer),
+          );
           return { [seriesOf(Number(rate))]: { cpu: perRequest.cpu, ...latency } };
         },
       }),
@@ -41,9 +46,14 @@ export const latency: Section = {
         await rig.mode({ mode: 'paced', interval: INTERVAL_MS, events: EVENTS });
         const load = openLoad(target, STREAMS_PER_SECOND, { stream: true });
         const settle = quick ? 0 : INTERVAL_MS * (EVENTS + 1);
-        const { perEvent, whole } = await server.behind(() => underLoad(rig, target, load, seconds * 2, settle));
+        const { perEvent, whole } = await server.behind(() =>
+          underLoad(rig, target, load, seconds * 2, settle),
+        );
         const { cpu } = perEvent;
-        return { [STREAMS.first]: { cpu, ...whole.firstEvent }, [STREAMS.gap]: { cpu, ...whole.gap } };
+        return {
+          [STREAMS.first]: { cpu, ...whole.firstEvent },
+          [STREAMS.gap]: { cpu, ...whole.gap },
+        };
       },
     },
   ],
@@ -51,7 +61,8 @@ export const latency: Section = {
     'Latency counts from the instant a request was due. Postgres, which shares cores with the load generator, gets what ' +
     `that leaves. A stream has ${EVENTS} events, ${INTERVAL_MS} ms apart. Low rates and streams are measured longer; but at ` +
     `100 a second a round still has ${100 * 5 * seconds} requests, and of streams ${Math.round(STREAMS_PER_SECOND * 2 * seconds)}, so p99.9 is the slowest or the one before it.`,
-  table: (results) => targetTables(results, (series) => (series.includes('stream') ? 'event' : 'request'), LATENCIES),
+  table: (results) =>
+    targetTables(results, (series) => (series.includes('stream') ? 'event' : 'request'), LATENCIES),
   goals: (results) => [
     ...COUNTED.map((rate) => {
       const measured = compared(results, [seriesOf(rate), 'gateway'], [seriesOf(rate), 'proxy']);
@@ -59,7 +70,12 @@ export const latency: Section = {
     }),
     ...[...TIMED.map(seriesOf), STREAMS.first, STREAMS.gap].flatMap((name) =>
       Object.entries({ p99: 'p99', p999: 'p99.9' }).map(([kind, label]) =>
-        goal(`added ${label} ÷ the do-nothing proxy's, ${name}`, 1, 0.5, addedRatio(results, name, kind)),
+        goal(
+          `added ${label} ÷ the do-nothing proxy's, ${name}`,
+          1,
+          0.5,
+          addedRatio(results, name, kind),
+        ),
       ),
     ),
   ],

@@ -23,7 +23,9 @@ import { uploads } from './uploads.ts';
 import { workers } from './workers.ts';
 
 /** The sections of RESULTS.md by the name they have in results.json, in the order of the report. */
-export const SECTIONS: Readonly<Record<'requests' | 'conversation', Section> & Record<string, Section>> = {
+export const SECTIONS: Readonly<
+  Record<'requests' | 'conversation', Section> & Record<string, Section>
+> = {
   requests,
   conversation,
   rows,

@@ -49,18 +49,29 @@ export const many: Section = {
         const last = [await rig.load('read'), await rig.hold('read')];
         const took = (performance.now() - began) / 1000;
         const used = cpuMicros(target.pids) - cpu;
-        const perStream = () => (target.pids.length === 0 ? 0 : (residentBytes(target) - before) / STREAMS / 1024);
+        const perStream = () =>
+          target.pids.length === 0 ? 0 : (residentBytes(target) - before) / STREAMS / 1024;
         const memory = perStream();
         if (target.name === 'gateway') await target.probe('gc');
         const collected = perStream();
-        const events = last.reduce((sum, each, k) => sum + each.events - (first[k]?.events ?? 0), 0);
+        const events = last.reduce(
+          (sum, each, k) => sum + each.events - (first[k]?.events ?? 0),
+          0,
+        );
         // both begin nothing more before the router ends what is open: a second end would cut what began meanwhile
         await Promise.all([rig.load('drain'), rig.hold('drain')]);
         await endStreams(rig, rig.load);
         await endStreams(rig, rig.hold);
         const { gap } = last[0] as (typeof last)[number];
         return {
-          streams: { cpu: used / events, rate: events / took, memory, collected, gap99: gap.p99, gapMost: gap.max },
+          streams: {
+            cpu: used / events,
+            rate: events / took,
+            memory,
+            collected,
+            gap99: gap.p99,
+            gapMost: gap.max,
+          },
         };
       },
     },
@@ -76,9 +87,15 @@ export const many: Section = {
       'longest gap, ms': medians('gapMost'),
     }),
   goals: (results) => [
-    goal('resident memory per stream, 9,000 streams', 40, 25, reading(results, 'streams', 'gateway', 'collected'), {
-      unit: 'KiB',
-    }),
+    goal(
+      'resident memory per stream, 9,000 streams',
+      40,
+      25,
+      reading(results, 'streams', 'gateway', 'collected'),
+      {
+        unit: 'KiB',
+      },
+    ),
   ],
 };
 
@@ -89,7 +106,9 @@ async function opened({ load, hold }: Bench['rig'], { name }: Target): Promise<v
     `${STREAMS} streams through ${name}`,
     (both) => {
       for (const each of both) refuseErrors(each);
-      return both.every(({ statuses, open }) => statuses[200] === STREAMS / 2 && open === STREAMS / 2);
+      return both.every(
+        ({ statuses, open }) => statuses[200] === STREAMS / 2 && open === STREAMS / 2,
+      );
     },
   );
 }

@@ -24,7 +24,9 @@ export const metering: Section = {
         };
         // V8 still optimises now and then: in fewer seconds that would be much of a row
         const least = quick ? 1 : 10;
-        return { ledger: await runProgram('ledger.ts', { ...env, SECONDS: `${Math.max(least, seconds)}` }) };
+        return {
+          ledger: await runProgram('ledger.ts', { ...env, SECONDS: `${Math.max(least, seconds)}` }),
+        };
       },
     },
   ],
@@ -36,7 +38,10 @@ export const metering: Section = {
     const measured = (kind: string) => reading(results, 'ledger', 'gateway', kind);
     return [
       goal('gateway CPU per ledger row', 5, 3, measured('cpu'), { unit: 'µs' }),
-      goal('ledger rows/s into local Postgres', 10_000, 20_000, measured('rate'), { unit: '/s', rising: true }),
+      goal('ledger rows/s into local Postgres', 10_000, 20_000, measured('rate'), {
+        unit: '/s',
+        rising: true,
+      }),
     ];
   },
 };

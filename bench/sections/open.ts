@@ -5,7 +5,16 @@ import { residentBytes } from '../run/process.ts';
 import { endStreams, loadOf, refuseErrors, underLoad } from '../run/rig.ts';
 import { type Bench, type Section, startTargets, WARM_SECONDS } from '../run/rounds.ts';
 import { PATIENT, startGateway, type Target } from '../run/targets.ts';
-import { type Column, figures, goal, LABELS, medians, spread, spreads, targetsOf } from '../tables.ts';
+import {
+  type Column,
+  figures,
+  goal,
+  LABELS,
+  medians,
+  spread,
+  spreads,
+  targetsOf,
+} from '../tables.ts';
 
 const CONNECTIONS = 64;
 const STREAMS = 2000;
@@ -56,13 +65,17 @@ export const open: Section = {
       },
     },
   ],
-  note: () => 'Memory per stream after a garbage collection for the gateway; the others are read as they stand.',
+  note: () =>
+    'Memory per stream after a garbage collection for the gateway; the others are read as they stand.',
   table: (results) => {
-    const rows = targetsOf(results, 'alone').map((name) => [LABELS[name] as string, 'beside', name] as const);
+    const rows = targetsOf(results, 'alone').map(
+      (name) => [LABELS[name] as string, 'beside', name] as const,
+    );
     const alone: Column = (results, _, target) => spreads('cpu')(results, 'alone', target);
     const quotient: Column = (results, series, target) =>
       spread(compared(results, [series, target], ['alone', target]));
-    const collected: Column = (...place) => (place[2] === 'gateway' ? medians('collected')(...place) : '');
+    const collected: Column = (...place) =>
+      place[2] === 'gateway' ? medians('collected')(...place) : '';
     return [
       figures(results, 'through', rows, {
         'µs per request, alone': alone,

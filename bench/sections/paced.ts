@@ -27,7 +27,8 @@ export const paced: Section = {
     })),
   note: () =>
     '5,000 events a second in all, spread evenly: a stream gets one every 20 ms (100 streams) or 200 ms (1,000).',
-  table: (results) => targetTables(results, () => 'event', { 'first event, p50 ms': medians('firstEventP50') }),
+  table: (results) =>
+    targetTables(results, () => 'event', { 'first event, p50 ms': medians('firstEventP50') }),
   goals: (results) =>
     Object.keys(LOADS).map((series) => {
       const measured = compared(results, [series, 'gateway'], [series, 'proxy']);

@@ -21,11 +21,16 @@ export const pages: Section = {
   async start(bench) {
     const { companies, ledgerRows } = bench;
     const data = { companies, keys: Math.ceil(companies / 2), ledgerRows };
-    bench.say(`filling a database with ${companies} companies, ${data.keys} keys in one and ${ledgerRows} ledger rows`);
+    bench.say(
+      `filling a database with ${companies} companies, ${data.keys} keys in one and ${ledgerRows} ledger rows`,
+    );
     const databaseUrl = await bench.server.seeded((db) => fillPages(db, data, bench.say));
     const adminPort = await freePort();
     // without the probe: the pages' process would load it too
-    const gateway = await startGateway({ ...bench, databaseUrl }, { flags: [], env: { ADMIN_PORT: `${adminPort}` } });
+    const gateway = await startGateway(
+      { ...bench, databaseUrl },
+      { flags: [], env: { ADMIN_PORT: `${adminPort}` } },
+    );
     const target = {
       ...gateway,
       baseUrl: `http://127.0.0.1:${adminPort}`,
@@ -54,7 +59,8 @@ export const pages: Section = {
   table: (results) => {
     const rows = Object.keys(results.series).map((name) => [name, name, 'gateway'] as const);
     const best = (kind: string): Column => {
-      return (results, series, target) => number(reading(results, series, target, kind)?.low ?? Number.NaN);
+      return (results, series, target) =>
+        number(reading(results, series, target, kind)?.low ?? Number.NaN);
     };
     return [
       figures(results, 'page', rows, {
@@ -68,7 +74,11 @@ export const pages: Section = {
   },
 };
 
-async function fetchPage({ server }: Bench, { baseUrl, headers }: Target, path: string): Promise<Figures> {
+async function fetchPage(
+  { server }: Bench,
+  { baseUrl, headers }: Target,
+  path: string,
+): Promise<Figures> {
   const before = server.cpuMicros();
   const began = performance.now();
   const response = await fetch(baseUrl + path, { headers });
@@ -97,7 +107,11 @@ export async function signIn(databaseUrl: string): Promise<string> {
   const db = openDatabase({ url: databaseUrl, maxConnections: 1 });
   const token = randomBytes(32).toString('base64url');
   await db.run(SETUP_MS, async (sql) => {
-    const { id } = await insertUser(sql, { email: 'bench@example.com', role: 'operator', company_id: null }, null);
+    const { id } = await insertUser(
+      sql,
+      { email: 'bench@example.com', role: 'operator', company_id: null },
+      null,
+    );
     await insertSession(sql, { digest: hash('sha256', token, 'buffer'), userId: id });
   });
   await db.close();

@@ -31,12 +31,18 @@ export const replicas: Section = {
       const gateway = await startGateway(bench, { name: `replica-${n}`, flags: [], env: PATIENT });
       gateways.push(gateway);
       bench.say(`warming up ${gateway.name}`);
-      await underLoad(bench.rig, gateway, loadOf(gateway, REPLICA_CONNECTIONS), bench.quick ? 0.2 : WARM_SECONDS);
+      await underLoad(
+        bench.rig,
+        gateway,
+        loadOf(gateway, REPLICA_CONNECTIONS),
+        bench.quick ? 0.2 : WARM_SECONDS,
+      );
     }
     const ports = gateways.map(({ baseUrl }) => Number(new URL(baseUrl).port));
     const single = await startHaproxy(bench, ports.slice(0, 1), LOAD_CORES);
     const balanced = await startHaproxy(bench, ports, LOAD_CORES);
-    if (typeof single === 'string' || typeof balanced === 'string') throw new Error('HAProxy is not installed');
+    if (typeof single === 'string' || typeof balanced === 'string')
+      throw new Error('HAProxy is not installed');
     const pids = gateways.flatMap((gateway) => gateway.pids);
     const one = { ...single, pids: pids.slice(0, 1), stop: () => Promise.resolve() };
     const stop = async (): Promise<void> => {
@@ -63,14 +69,20 @@ export const replicas: Section = {
       async measure(target) {
         if (target.name !== 'four') return {};
         const seconds = quick ? 0.2 : IDLE_SECONDS;
-        return { idle: { postgres: (await usedWithin(server, seconds * 1000)) / 1000 / seconds / REPLICAS } };
+        return {
+          idle: {
+            postgres: (await usedWithin(server, seconds * 1000)) / 1000 / seconds / REPLICAS,
+          },
+        };
       },
     },
   ],
   note: () =>
     'Replicas share core 0; load, router, HAProxy and Postgres share the rest, and their time is in p50 and p99. All four poll Postgres in each row, which is part of its CPU.',
   table: (results) => {
-    const rows = Object.entries(LOADS).map(([name, [, label]]) => [label, 'replicas', name] as const);
+    const rows = Object.entries(LOADS).map(
+      ([name, [, label]]) => [label, 'replicas', name] as const,
+    );
     const idle = median(reading(results, 'idle', 'four', 'postgres'));
     return [
       figures(results, 'load', rows, {

@@ -27,10 +27,19 @@ export const requests: Section = {
         await bench.rig.mode({ mode: 'burst' });
         const before = cpuMicros(target.pids);
         const whole = Math.max(1, Math.round(seconds)); // wrk knows no less
-        const { done, failed, seconds: took, p50, p99 } = await (name === 'wrk' ? wrk : cannon)(bench, target, whole);
-        if (failed > 0 || done === 0) throw new Error(`${name}, ${target.name}: ${failed} failures, ${done} answers`);
+        const {
+          done,
+          failed,
+          seconds: took,
+          p50,
+          p99,
+        } = await (name === 'wrk' ? wrk : cannon)(bench, target, whole);
+        if (failed > 0 || done === 0)
+          throw new Error(`${name}, ${target.name}: ${failed} failures, ${done} answers`);
         await sleep(300); // the ledger is written after the answers, and counts
-        return { [name]: { cpu: (cpuMicros(target.pids) - before) / done, rate: done / took, p50, p99 } };
+        return {
+          [name]: { cpu: (cpuMicros(target.pids) - before) / done, rate: done / took, p50, p99 },
+        };
       },
     })),
   note: () =>
@@ -42,7 +51,9 @@ export const requests: Section = {
     return [
       goal('CPU per request ÷ do-nothing Node proxy', 1.05, 0.95, ratio('gateway', 'proxy')),
       goal('CPU per request ÷ nginx', 2.5, 2.2, ratio('gateway', 'nginx')),
-      goal('Portkey ÷ gateway, CPU per request', 13, 14, ratio('portkey', 'gateway'), { rising: true }),
+      goal('Portkey ÷ gateway, CPU per request', 13, 14, ratio('portkey', 'gateway'), {
+        rising: true,
+      }),
     ];
   },
 };
@@ -75,8 +86,11 @@ async function wrk({ folder }: Bench, target: Target, seconds: number): Promise<
   writeFileSync(body, BODY);
   const script = fileURLToPath(new URL('../programs/wrk.lua', import.meta.url));
   const args = ['-t1', `-c${CONNECTIONS}`, `-d${seconds}s`, '-s', script];
-  for (const [name, value] of Object.entries(headersOf(target))) args.push('-H', `${name}: ${value}`);
+  for (const [name, value] of Object.entries(headersOf(target)))
+    args.push('-H', `${name}: ${value}`);
   args.push(`${target.baseUrl}/chat/completions`);
-  const printed = await printedBy(LOAD_CORES, installed('wrk') as string, args, { BODY_FILE: body });
+  const printed = await printedBy(LOAD_CORES, installed('wrk') as string, args, {
+    BODY_FILE: body,
+  });
   return JSON.parse(printed.trimEnd().split('\n').at(-1) as string) as Run;
 }

@@ -8,7 +8,9 @@ const MS = 60_000;
 const BATCH = 400;
 type Limits = readonly [least: number, most: number];
 /** Series → companies, and the targets of CPU, log and disk. */
-const SIZES: Readonly<Record<string, readonly [companies: number, cpu: Limits, log: Limits, disk: Limits]>> = {
+const SIZES: Readonly<
+  Record<string, readonly [companies: number, cpu: Limits, log: Limits, disk: Limits]>
+> = {
   'one company': [1, [40, 30], [520, 480], [650, 600]],
   '4,000 companies': [4000, [100, 80], [1600, 1450], [900, 800]],
 };
@@ -42,7 +44,8 @@ export const rows: Section = {
             after = await state();
           });
           await db.close();
-          const each = (kind: 'cpu' | 'log' | 'disk'): number => (after[kind] - before[kind]) / count;
+          const each = (kind: 'cpu' | 'log' | 'disk'): number =>
+            (after[kind] - before[kind]) / count;
           const stayed = (after.hot - before.hot) / (after.updates - before.updates);
           return { [name]: { cpu: each('cpu'), log: each('log'), disk: each('disk'), stayed } };
         },
@@ -64,10 +67,22 @@ export const rows: Section = {
   },
   goals: (results) =>
     Object.entries(SIZES).flatMap(([name, [, cpu, log, disk]]) => [
-      goal(`CPU of Postgres per ledger row, ${name}`, ...cpu, reading(results, name, 'gateway', 'cpu'), { unit: 'µs' }),
-      goal(`write-ahead log per ledger row, ${name}`, ...log, reading(results, name, 'gateway', 'log'), {
+      goal(
+        `CPU of Postgres per ledger row, ${name}`,
+        ...cpu,
+        reading(results, name, 'gateway', 'cpu'),
+        { unit: 'µs' },
+      ),
+      goal(
+        `write-ahead log per ledger row, ${name}`,
+        ...log,
+        reading(results, name, 'gateway', 'log'),
+        {
+          unit: 'bytes',
+        },
+      ),
+      goal(`disk per ledger row, ${name}`, ...disk, reading(results, name, 'gateway', 'disk'), {
         unit: 'bytes',
       }),
-      goal(`disk per ledger row, ${name}`, ...disk, reading(results, name, 'gateway', 'disk'), { unit: 'bytes' }),
     ]),
 };

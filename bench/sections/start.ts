@@ -27,7 +27,8 @@ export const start: Section = {
     },
   ],
   ownTime: true,
-  note: () => 'Existing database, file caches warm; idle memory two seconds after the first answer.',
+  note: () =>
+    'Existing database, file caches warm; idle memory two seconds after the first answer.',
   table: (results) => {
     const labels = { ms: 'start to first answer', idle: 'resident memory, idle' };
     return [figureTable(results, 'start', labels, { ms: 'ms', idle: 'MB' })];

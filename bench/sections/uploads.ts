@@ -30,16 +30,22 @@ export const uploads: Section = {
         const toRouter = { ...small, baseUrl: `http://127.0.0.1:${rig.routerPort}/v1` };
         const beside = async (load: Load, bytesPerSecond?: number) => {
           const began = performance.now();
-          await rig.hold(loadOf(target, UPLOADS, { ...BODY, ...(bytesPerSecond && { bytesPerSecond }) }));
+          await rig.hold(
+            loadOf(target, UPLOADS, { ...BODY, ...(bytesPerSecond && { bytesPerSecond }) }),
+          );
           const settle = quick ? 100 : SETTLE_MS;
-          const { latency } = await server.behind(() => underLoad(rig, target, load, seconds, settle));
+          const { latency } = await server.behind(() =>
+            underLoad(rig, target, load, seconds, settle),
+          );
           const ended = await rig.hold('stop');
           refuseErrors(ended);
           if (ended.done === 0 && !quick) throw new Error(`no upload through ${target.name} ended`);
           // not its CPU, which is mostly that of uploads, of which no two programs had the same number
           return { ...latency, uploads: (ended.done * 1000) / (performance.now() - began) };
         };
-        const { perRequest, latency } = await server.behind(() => underLoad(rig, target, small, seconds));
+        const { perRequest, latency } = await server.behind(() =>
+          underLoad(rig, target, small, seconds),
+        );
         return {
           [SERIES.alone]: { cpu: perRequest.cpu, ...latency },
           [SERIES.line]: await beside(small, LINE / UPLOADS),
@@ -54,9 +60,14 @@ export const uploads: Section = {
     'gets what is left of the load core. Tollgate reads a whole body before it sends it on, at once; the others send it on as it arrives. ' +
     'What that costs in the router, which has one thread, is in the table of small requests that do not go through the program under test. ' +
     'As fast as the machine takes them, uploads use all of the load core: the row without a program under test shows how much.',
-  table: (results) => targetTables(results, () => 'request', { ...LATENCIES, 'uploads/s': spreads('uploads') }),
+  table: (results) =>
+    targetTables(results, () => 'request', { ...LATENCIES, 'uploads/s': spreads('uploads') }),
   goals: (results) => {
-    const p99 = compared(results, [SERIES.line, 'gateway', 'p99'], [SERIES.alone, 'gateway', 'p99']);
+    const p99 = compared(
+      results,
+      [SERIES.line, 'gateway', 'p99'],
+      [SERIES.alone, 'gateway', 'p99'],
+    );
     return [goal('p99 of small requests beside eight uploads at 1 Gbit/s ÷ alone', 2, 1.5, p99)];
   },
 };

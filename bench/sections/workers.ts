@@ -18,7 +18,8 @@ export const workers: Section = {
       const env = { WORKERS: String(count), ...PATIENT };
       const gateway = await startGateway(bench, { name, flags: [], env, cores: ALL_CORES });
       const pids = gateway.pids.flatMap((pid) => [pid, ...childrenOf(pid)]);
-      if (pids.length !== (count > 1 ? count + 1 : 1)) throw new Error(`${name} has ${pids.length} processes`);
+      if (pids.length !== (count > 1 ? count + 1 : 1))
+        throw new Error(`${name} has ${pids.length} processes`);
       targets.push({ ...gateway, pids });
     }
     return targets;
@@ -45,7 +46,11 @@ export const workers: Section = {
     };
     const rows = Object.entries(labels).flatMap(([series, label]) =>
       Object.entries(WORKERS).map(([name, count]) => {
-        return [`${count === 1 ? 'one process' : `${count} workers`}, ${label}`, series, name] as const;
+        return [
+          `${count === 1 ? 'one process' : `${count} workers`}, ${label}`,
+          series,
+          name,
+        ] as const;
       }),
     );
     return [

@@ -35,16 +35,19 @@ async function serve(settings: PagesSettings): Promise<void> {
     log,
   });
   // the gateway has the limits of time, and closes connections that it does not need
-  const server = createServer({ keepAliveTimeout: 0, requestTimeout: 0, headersTimeout: 0 }, (req, res) => {
-    const [secret = ''] = String(req.headers[CLIENT_HEADER] ?? '').split(' ', 1);
-    if (!isSameSecret(settings.secret, secret)) return req.socket.destroy();
-    Object.assign(req.socket, { encrypted: settings.isSecure }); // where Hono sees whether addresses begin with https
-    // read whole, and first: a connection whose body was left unread could not be used again
-    buffer(req).then(
-      (rawBody) => pages(Object.assign(req, { rawBody }), res),
-      () => {}, // the client left
-    );
-  });
+  const server = createServer(
+    { keepAliveTimeout: 0, requestTimeout: 0, headersTimeout: 0 },
+    (req, res) => {
+      const [secret = ''] = String(req.headers[CLIENT_HEADER] ?? '').split(' ', 1);
+      if (!isSameSecret(settings.secret, secret)) return req.socket.destroy();
+      Object.assign(req.socket, { encrypted: settings.isSecure }); // where Hono sees whether addresses begin with https
+      // read whole, and first: a connection whose body was left unread could not be used again
+      buffer(req).then(
+        (rawBody) => pages(Object.assign(req, { rawBody }), res),
+        () => {}, // the client left
+      );
+    },
+  );
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   tell({ port: (server.address() as AddressInfo).port });

@@ -66,7 +66,12 @@ import { asksExact, plainPage } from './page/layout.ts';
 import { liveSession } from './page/session.ts';
 import { Busy, Semaphore } from './process/semaphore.ts';
 import type { PagesSettings } from './process/settings.ts';
-import { attemptThrottles, changeThrottle, invitationThrottle, tooManyChanges } from './process/throttle.ts';
+import {
+  attemptThrottles,
+  changeThrottle,
+  invitationThrottle,
+  tooManyChanges,
+} from './process/throttle.ts';
 import { letIn, sendFormAgain, signInWithForm, toSignIn } from './resume-after-sign-in.ts';
 import { accountRoutes } from './sign-in/account.ts';
 import { alertConsentRoutes } from './sign-in/alert-consent.ts';
@@ -128,14 +133,20 @@ const MAX_FORM_BYTES = 16_384;
 const MAX_LONG_FORM_BYTES = 1 << 20;
 const PAGES = { permits: 4, queue: 64 };
 /** Exports and reports: each holds a database connection, and leaves one to the pages where there are two. */
-const slowPermits = (connections: number) => ({ permits: Math.max(1, Math.min(3, connections - 1)), queue: 0 });
+const slowPermits = (connections: number) => ({
+  permits: Math.max(1, Math.min(3, connections - 1)),
+  queue: 0,
+});
 const MAILS = { permits: 16, queue: 0 };
 const MODEL_CALLS = { permits: 16, queue: 0 };
 const TEXTS = { max: 1000, ttl: 120_000 }; // with the longest call less than the ten minutes that a text works
 const HASHING = { permits: 1, queue: 16 };
 
 /** Titles of error pages, and texts for errors without a message. The only such 403 comes from `hono/csrf`. */
-function errorTexts({ errors }: Words, status: number): { readonly title: string; readonly text?: string } {
+function errorTexts(
+  { errors }: Words,
+  status: number,
+): { readonly title: string; readonly text?: string } {
   if (status === 403) return { title: errors.notPermitted, text: errors.otherSite };
   if (status === 404) return { title: errors.notFound, text: errors.nothingHere };
   if (status === 429) return { title: errors.tooMany };
@@ -176,7 +187,8 @@ export function startPages(given: Given): RequestListener {
   const app = new Hono<PageEnv>();
   app.onError((error, c) => answerError(error, c, services.log));
   app.notFound((c) => errorPage(c, 404));
-  for (const path of [INVITATION_PATH, NEW_PASSWORD_PATH, CONFIRM_PATH, STOP_PATH]) app.use(`${path}*`, noReferrer);
+  for (const path of [INVITATION_PATH, NEW_PASSWORD_PATH, CONFIRM_PATH, STOP_PATH])
+    app.use(`${path}*`, noReferrer);
   app.use(compressPages);
   app.use(protect(given.adminUrl?.startsWith('https:') === true));
   app.use(async (c, next) => {
@@ -185,12 +197,20 @@ export function startPages(given: Given): RequestListener {
     c.set('format', formats.memo(readerOfPage(c, null, given.isSecure)));
     await next();
     // the answer to a form, which Back and Forward could not show again without asking for the form once more
-    if (c.req.method === 'POST' && c.res.headers.get('content-type')?.startsWith('text/html') === true)
+    if (
+      c.req.method === 'POST' &&
+      c.res.headers.get('content-type')?.startsWith('text/html') === true
+    )
       c.header('cache-control', 'private, no-cache');
   });
   const { logo, style } = services.assets;
-  for (const { path, type, body } of [STYLE, SCRIPT, ICON, logo, style].filter((asset) => asset !== null)) {
-    const headers = { 'content-type': type, 'cache-control': 'public, max-age=31536000, immutable' };
+  for (const { path, type, body } of [STYLE, SCRIPT, ICON, logo, style].filter(
+    (asset) => asset !== null,
+  )) {
+    const headers = {
+      'content-type': type,
+      'cache-control': 'public, max-age=31536000, immutable',
+    };
     app.get(path, (c) => c.body(new Uint8Array(body), 200, headers));
   }
   app.route('/api/v1', serveOperations(services)); // programs have no session and send no forms
@@ -206,7 +226,9 @@ export function startPages(given: Given): RequestListener {
     const semaphore = route.permits === undefined ? pages : services[route.permits];
     if (route.method === 'GET') {
       app.get(path, guard(route, pages), (c) =>
-        semaphore.run(sharerOf(c), () => route.handle(c, new Form(undefined, null, c.var.format.language))),
+        semaphore.run(sharerOf(c), () =>
+          route.handle(c, new Form(undefined, null, c.var.format.language)),
+        ),
       );
     } else {
       const steps = stepsToPage(route.path.split('/'));
@@ -261,12 +283,16 @@ function requireOrigin(adminUrl: string | null): MiddlewareHandler {
     origin: (origin, c) =>
       c.req.header('sec-fetch-site') === undefined &&
       URL.canParse(origin) &&
-      (new URL(origin).host === c.req.header('host') || (adminUrl !== null && origin === new URL(adminUrl).origin)),
+      (new URL(origin).host === c.req.header('host') ||
+        (adminUrl !== null && origin === new URL(adminUrl).origin)),
   });
 }
 
 /** Finds the session of a request, or lets the user sign in. */
-function requireSession(pages: Semaphore, formats: LRUCache<string, Format>): MiddlewareHandler<PageEnv> {
+function requireSession(
+  pages: Semaphore,
+  formats: LRUCache<string, Format>,
+): MiddlewareHandler<PageEnv> {
   return async (c, next) => {
     const live = await pages.run(c.req.header('cookie') ?? '', () => liveSession(c));
     const session = live ?? (c.req.method === 'POST' ? await signInWithForm(c) : toSignIn(c));
@@ -309,10 +335,16 @@ function guard(route: Route, pages: Semaphore): MiddlewareHandler<PageEnv> {
 function countChange(c: PageContext): void {
   const { services, session } = c.var;
   const member = memberOf(c);
-  const seconds = services.changes.begin(session.user.company_id, c.env.incoming.rawBody.length, member);
+  const seconds = services.changes.begin(
+    session.user.company_id,
+    c.env.incoming.rawBody.length,
+    member,
+  );
   if (seconds === 0) return;
   c.header('retry-after', String(seconds));
-  throw new HTTPException(429, { message: tooManyChanges(c.var.format.words, seconds, member !== null) });
+  throw new HTTPException(429, {
+    message: tooManyChanges(c.var.format.words, seconds, member !== null),
+  });
 }
 
 async function answerError(error: Error, c: PageContext, log: Logger): Promise<Response> {
@@ -321,17 +353,26 @@ async function answerError(error: Error, c: PageContext, log: Logger): Promise<R
   if (error instanceof RefusedChange)
     return errorPage(c, error.reason === 'not_found' ? 404 : 409, changeText(words, error));
   // in the URL; a form has a message for it
-  if (error instanceof FieldError) return errorPage(c, 404, words.errors.address(fieldText(words, error)));
+  if (error instanceof FieldError)
+    return errorPage(c, 404, words.errors.address(fieldText(words, error)));
   if (error instanceof FormRefused) return errorPage(c, 422, error.message);
   if (error instanceof Busy) return errorPage(c, 503, words.errors.busy);
   if (error instanceof DatabaseUnavailable) {
-    return errorPage(c, 503, error.code === 'DEADLINE' ? words.errors.databaseSlow : words.errors.databaseAway);
+    return errorPage(
+      c,
+      503,
+      error.code === 'DEADLINE' ? words.errors.databaseSlow : words.errors.databaseAway,
+    );
   }
   log.error({ reason: error.stack }, 'admin: a request failed');
   return c.text('internal error\n', 500);
 }
 
-async function errorPage(c: PageContext, status: ContentfulStatusCode, message = ''): Promise<Response> {
+async function errorPage(
+  c: PageContext,
+  status: ContentfulStatusCode,
+  message = '',
+): Promise<Response> {
   const { words } = c.var.format;
   const { title, text = '' } = errorTexts(words, status);
   if (status === 404) c.set('pageAddress', '/'); // what is not there looks the same whatever was asked for

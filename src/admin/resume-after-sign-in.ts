@@ -6,7 +6,14 @@ import { type Form, isUploaded, readForm, readUpload } from './page/form.ts';
 import { type Html, html, raw } from './page/html.ts';
 import { sentToken } from './page/session.ts';
 import { codePage, giveCode } from './sign-in/code.ts';
-import { type GoOnPage, goOnPage, leadingTo, pageAsked, passwordFields, refuseGoingOn } from './sign-in/go-on.ts';
+import {
+  type GoOnPage,
+  goOnPage,
+  leadingTo,
+  pageAsked,
+  passwordFields,
+  refuseGoingOn,
+} from './sign-in/go-on.ts';
 import { passwordSignIn } from './sign-in/sign-in-attempt.ts';
 
 /** Keeps what people typed in a form that was sent without a session, or while something was away. */
@@ -62,9 +69,15 @@ function keptPage(
   { fields, lead = '', ...page }: GoOnPage,
   status: ContentfulStatusCode,
 ): Promise<Response> {
-  const told = form.messages.size > 0 ? '' : html`<p class="notice warn-notice" role="status">${notice}</p>`;
+  const told =
+    form.messages.size > 0 ? '' : html`<p class="notice warn-notice" role="status">${notice}</p>`;
   const kept = (state: FormState) => html`${hiddenInputs(form.kept)}${fields?.(state) ?? ''}`;
-  return goOnPage(c, form, { ...page, type: typeOf(c), lead: html`${told}${lead}`, fields: kept }, status);
+  return goOnPage(
+    c,
+    form,
+    { ...page, type: typeOf(c), lead: html`${told}${lead}`, fields: kept },
+    status,
+  );
 }
 
 function inNewTab({ words: { signIn } }: Form, href: string, text: string): Html {
@@ -75,7 +88,11 @@ function inNewTab({ words: { signIn } }: Form, href: string, text: string): Html
  * A request of a session that still lacks something: a page is asked for after it, and what was typed in a form is kept.
  * @returns the session that has what it lacked, or an answer
  */
-export async function letIn(c: PageContext, session: Session, lack: Lack): Promise<Session | Response> {
+export async function letIn(
+  c: PageContext,
+  session: Session,
+  lack: Lack,
+): Promise<Session | Response> {
   const form = c.req.method === 'POST' ? await readSent(c) : null;
   if (!form?.values.has('user'))
     return c.redirect(lack === 'setup' ? SETUP : leadingTo('/sign-in/code', pageAsked(c)), 303);
@@ -87,7 +104,12 @@ export async function letIn(c: PageContext, session: Session, lack: Lack): Promi
   return codeAgainPage(c, session, form, result.status);
 }
 
-function codeAgainPage(c: PageContext, session: Session, form: Form, status: ContentfulStatusCode): Promise<Response> {
+function codeAgainPage(
+  c: PageContext,
+  session: Session,
+  form: Form,
+  status: ContentfulStatusCode,
+): Promise<Response> {
   const words = form.words.secondFactor;
   return keptPage(c, form, words.formKept(session.user.email), codePage(session, words), status);
 }

@@ -12,7 +12,12 @@ import { isOfSession } from './page/session.ts';
  * @param page the address of the page that has the form, for routes without a `page`
  * @throws HTTPException 403
  */
-export async function submit(route: Route, c: PageContext, form: Form, page: string): Promise<Response> {
+export async function submit(
+  route: Route,
+  c: PageContext,
+  form: Form,
+  page: string,
+): Promise<Response> {
   const { session } = c.var;
   const isCurrent = isOfSession(session, form.values.get('csrf') ?? '');
   if (!isCurrent && form.values.get('user') !== session.user.user_id) {
@@ -27,7 +32,8 @@ export async function submit(route: Route, c: PageContext, form: Form, page: str
     return await route.handle(c, form);
   } catch (error) {
     if (error instanceof ConfirmationNeeded) return confirmationPage(c, form, error);
-    if (error instanceof RefusedChange && error.reason === 'conflict') form.refuse('', changeText(form.words, error));
+    if (error instanceof RefusedChange && error.reason === 'conflict')
+      form.refuse('', changeText(form.words, error));
     else if (!(error instanceof FormRefused)) throw error;
     if (route.page === undefined) throw error;
     c.status(422);

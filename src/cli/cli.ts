@@ -5,7 +5,15 @@ import { type Noun, RefusedChange } from '../domain/refusal.ts';
 import { programVersion } from '../runtime/version.ts';
 import { parseDatabaseUrl } from '../store/connection/address.ts';
 import { DatabaseRefused, DatabaseUnavailable, SchemaRefused } from '../store/connection/errors.ts';
-import { ArgumentError, type Command, type Context, Failure, flag, optional, parseCommand } from './frame/command.ts';
+import {
+  ArgumentError,
+  type Command,
+  type Context,
+  Failure,
+  flag,
+  optional,
+  parseCommand,
+} from './frame/command.ts';
 import { commandHelp, overview, serveNotes } from './frame/help.ts';
 import { fitted } from './frame/text.ts';
 import type { serve as Serve } from './serve.ts';
@@ -27,7 +35,11 @@ const SERVE = {
   summary: 'start the gateway (API and admin listener)',
   options: {
     demo: flag('--demo', 'create a demo company and print a key, as "make run" does'),
-    workers: optional('--workers N|auto', (text) => text, 'processes that share the port; takes the place of WORKERS'),
+    workers: optional(
+      '--workers N|auto',
+      (text) => text,
+      'processes that share the port; takes the place of WORKERS',
+    ),
   },
   get notes() {
     return serveNotes();
@@ -69,7 +81,10 @@ const DATABASE_REMEDIES: readonly (readonly [codes: RegExp, remedy: string])[] =
     /^25006$/,
     'DATABASE_URL leads to a standby, or to a database or user that may only read: name the server that takes changes',
   ],
-  [/^57014$/, 'try again; where its reason is a timeout, raise statement_timeout of the user in DATABASE_URL'],
+  [
+    /^57014$/,
+    'try again; where its reason is a timeout, raise statement_timeout of the user in DATABASE_URL',
+  ],
   [
     /^(?:42704|55P02|22023)$/,
     'DATABASE_URL has a parameter that Postgres does not take as a setting of the session: check its name and value',
@@ -89,18 +104,22 @@ const NO_RIGHT = '42501';
  */
 export async function runCli(invocation: Invocation): Promise<number> {
   const { stdout, stderr } = invocation;
-  const argv = invocation.argv[0] === 'help' ? [...invocation.argv.slice(1), '--help'] : invocation.argv;
+  const argv =
+    invocation.argv[0] === 'help' ? [...invocation.argv.slice(1), '--help'] : invocation.argv;
   // loaded only where it is not the gateway that starts: the commands would add a tenth to what it takes at rest
   const commands: readonly AnyCommand[] =
     argv[0] === SERVE.name ? [SERVE] : [SERVE, ...(await import('./commands.ts')).COMMANDS];
-  const command = commands.find(({ name }) => name === argv.slice(0, name.split(' ').length).join(' '));
+  const command = commands.find(
+    ({ name }) => name === argv.slice(0, name.split(' ').length).join(' '),
+  );
   // A reader may close the pipe early, as head does: write() below sees that error.
   const ignore = (): void => {};
   for (const stream of [stdout, stderr]) stream.on('error', ignore);
   try {
     if (command === undefined) return await print(stdout, aboutProgram(argv, commands));
     const parsed = parseCommand(command, argv.slice(command.name.split(' ').length));
-    if (parsed.help) return await print(stdout, helpOn(command, ...verbsOf(command.name, commands)));
+    if (parsed.help)
+      return await print(stdout, helpOn(command, ...verbsOf(command.name, commands)));
     const { workers = invocation.env.WORKERS } = parsed.values as { workers?: string };
     const config = readConfig({ ...invocation.env, WORKERS: workers }, parseDatabaseUrl);
     if ('run' in command) return await runCommand(command, parsed, config, invocation);
@@ -116,7 +135,12 @@ export async function runCli(invocation: Invocation): Promise<number> {
 
 type Parsed = ReturnType<typeof parseCommand>;
 
-async function runCommand(command: Command, parsed: Parsed, config: Config, invocation: Invocation): Promise<number> {
+async function runCommand(
+  command: Command,
+  parsed: Parsed,
+  config: Config,
+  invocation: Invocation,
+): Promise<number> {
   const { stdin, stdout, stderr } = invocation;
   const { json, values, operand } = parsed;
   const warnings: string[] = [];
@@ -124,7 +148,15 @@ async function runCommand(command: Command, parsed: Parsed, config: Config, invo
   const { withDatabase } = await import('./frame/database.ts'); // a gateway starts without it
   const exit = await withDatabase(config, command, progress, async (database) => {
     const warn = (line: string) => void warnings.push(line);
-    const context: Context = { ...database, config, env: invocation.env, stdin, json, warn, progress };
+    const context: Context = {
+      ...database,
+      config,
+      env: invocation.env,
+      stdin,
+      json,
+      warn,
+      progress,
+    };
     const outcome = await command.run(context, values, operand);
     if ('print' in outcome) {
       let isRead = true;
@@ -138,14 +170,21 @@ async function runCommand(command: Command, parsed: Parsed, config: Config, invo
       return 0;
     }
     const { columns } = stdout as Partial<WriteStream>; // of a terminal; some say 0
-    await write(stdout, `${json ? JSON.stringify(outcome.json) : fitted(outcome.text, columns || undefined)}\n`);
+    await write(
+      stdout,
+      `${json ? JSON.stringify(outcome.json) : fitted(outcome.text, columns || undefined)}\n`,
+    );
     return outcome.exit ?? 0;
   });
   for (const line of warnings) await tell(stderr, `warning: ${line}`);
   return exit;
 }
 
-async function runServe({ json, values }: Parsed, config: Config, { stdout, serve }: Invocation): Promise<number> {
+async function runServe(
+  { json, values }: Parsed,
+  config: Config,
+  { stdout, serve }: Invocation,
+): Promise<number> {
   try {
     // loaded only here: the gateway would add half to the start of every other command
     const run = serve ?? (await import('./serve.ts')).serve;
@@ -154,7 +193,8 @@ async function runServe({ json, values }: Parsed, config: Config, { stdout, serv
     );
   } catch (error) {
     // An address in use, a folder without permission, no embedded database: one line, no stack trace.
-    if (error instanceof Error && (error.constructor === Error || 'syscall' in error)) throw new Failure(error.message);
+    if (error instanceof Error && (error.constructor === Error || 'syscall' in error))
+      throw new Failure(error.message);
     throw error;
   }
 }
@@ -163,16 +203,21 @@ async function runServe({ json, values }: Parsed, config: Config, { stdout, serv
 function aboutProgram(argv: readonly string[], commands: readonly AnyCommand[]): string {
   const [noun, verb] = argv;
   if (noun === '--version') return `tollgate ${programVersion()}`;
-  if (noun === undefined || noun === '--help' || noun === '-h') return overview(programVersion(), commands);
+  if (noun === undefined || noun === '--help' || noun === '-h')
+    return overview(programVersion(), commands);
 
-  if (noun.startsWith('-')) throw new ArgumentError(`unknown option ${noun}; options come after the command`);
+  if (noun.startsWith('-'))
+    throw new ArgumentError(`unknown option ${noun}; options come after the command`);
   const related = verbsOf(noun, commands);
   if (related.length === 0) {
-    throw new ArgumentError(`unknown command ${JSON.stringify(noun)}; "tollgate --help" lists all commands`);
+    throw new ArgumentError(
+      `unknown command ${JSON.stringify(noun)}; "tollgate --help" lists all commands`,
+    );
   }
   if (verb === '--help' || verb === '-h') return helpOn(...related);
   const verbs = related.map(({ name }) => name.slice(noun.length + 1)).join(', ');
-  const mistake = verb === undefined ? `${noun} needs a verb` : `${noun} has no verb ${JSON.stringify(verb)}`;
+  const mistake =
+    verb === undefined ? `${noun} needs a verb` : `${noun} has no verb ${JSON.stringify(verb)}`;
   const choice = related.length === 1 ? `the only one is ${verbs}` : `choose one of ${verbs}`;
   throw new ArgumentError(`${mistake}; ${choice}, or see "tollgate ${noun} --help"`);
 }
@@ -187,11 +232,17 @@ function helpOn(...commands: readonly Omit<Command, 'run'>[]): string {
 }
 
 /** One line per mistake, each with advice. @throws the error itself when it is a bug */
-function explain(error: unknown, command: string | undefined): { lines: readonly string[]; exit: 1 | 64 } {
+function explain(
+  error: unknown,
+  command: string | undefined,
+): { lines: readonly string[]; exit: 1 | 64 } {
   if (error instanceof ConfigError) return { lines: error.mistakes, exit: 64 };
   if (!(error instanceof ArgumentError)) return { lines: refusedLines(error), exit: 1 };
   const { message } = error;
-  return { lines: [command === undefined ? message : `${message}; see "tollgate ${command} --help"`], exit: 64 };
+  return {
+    lines: [command === undefined ? message : `${message}; see "tollgate ${command} --help"`],
+    exit: 64,
+  };
 }
 
 function refusedLines(error: unknown): readonly string[] {

@@ -10,7 +10,9 @@ const { HOST, PORT, LISTEN_SOCKET, ADMIN_HOST, ADMIN_PORT, TLS_CERT } = process.
 const TIMEOUT_MS = 3000;
 
 const admin = { host: reachable(ADMIN_HOST), port: ADMIN_PORT || '8081', path: '/livez' };
-const api = LISTEN_SOCKET ? { socketPath: LISTEN_SOCKET } : { host: reachable(HOST), port: PORT || '8080' };
+const api = LISTEN_SOCKET
+  ? { socketPath: LISTEN_SOCKET }
+  : { host: reachable(HOST), port: PORT || '8080' };
 const target: RequestOptions = ADMIN_PORT === 'off' ? api : admin;
 
 // the certificate names the host that clients use, which is not the one asked here

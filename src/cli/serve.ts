@@ -21,12 +21,17 @@ const OPERATOR_MS = 5000;
  * @returns the exit code: 0 when every usage record was written, 1 otherwise
  * @throws when the gateway cannot start; the message says what to do
  */
-export async function serve(config: Config, demo: boolean, announce: (started: Output) => void): Promise<number> {
+export async function serve(
+  config: Config,
+  demo: boolean,
+  announce: (started: Output) => void,
+): Promise<number> {
   const workers = await workersOf(config);
   if (workers === null) tuneHeap();
   let app: App | null = null;
-  const stop = stopSignal(workers === null ? ['SIGTERM', 'SIGINT', 'SIGHUP'] : ['SIGTERM', 'SIGINT'], () =>
-    app?.kill?.(),
+  const stop = stopSignal(
+    workers === null ? ['SIGTERM', 'SIGINT', 'SIGHUP'] : ['SIGTERM', 'SIGINT'],
+    () => app?.kill?.(),
   );
   const log = openLog(config.logLevel);
   if (workers !== null) process.on('SIGHUP', () => void app?.replace?.());
@@ -35,7 +40,9 @@ export async function serve(config: Config, demo: boolean, announce: (started: O
   const firstRun = demo ? await import('../demo/first-run.ts') : null;
   const options = { prepare: firstRun?.prepareDemo, stop: starting.signal };
   try {
-    app = await (workers === null ? openApp(config, log, { ...options, collectYoung }) : workers(log, options));
+    app = await (workers === null
+      ? openApp(config, log, { ...options, collectYoung })
+      : workers(log, options));
   } catch (error) {
     if (!(starting.signal.aborted && error instanceof DatabaseUnavailable)) throw error;
     log.info({ signal: await stop }, 'stopped before it served');
@@ -69,11 +76,14 @@ export async function serve(config: Config, demo: boolean, announce: (started: O
 async function tellOfOperator(app: App, log: Logger): Promise<void> {
   if (app.adminUrl === null) return;
   const found = await app.db.run(OPERATOR_MS, hasOperator).catch(() => true); // the log tells of the database otherwise
-  if (!found) log.warn({ command: NO_OPERATOR.command }, `${NO_OPERATOR.text} Make one with the command`);
+  if (!found)
+    log.warn({ command: NO_OPERATOR.command }, `${NO_OPERATOR.text} Make one with the command`);
 }
 
 /** Opens several workers; null: there is one, and this process is it. The code for several is loaded only where they are. */
-async function workersOf(config: Config): Promise<((log: Logger, options: EngineOptions) => Promise<App>) | null> {
+async function workersOf(
+  config: Config,
+): Promise<((log: Logger, options: EngineOptions) => Promise<App>) | null> {
   if (config.workers === 1) return null;
   const { countWorkers, openWorkers } = await import('../workers/open.ts');
   const count = countWorkers(config);
@@ -119,9 +129,13 @@ function banner(app: App, greeting: Welcome | null, config: Config): string {
   if (app.apiSocket !== null) row('Socket', app.apiSocket);
   if (first !== null) row('API key', `${first.key}   (shown only now)`);
   if (app.adminUrl !== null) row('Admin URL', app.adminUrl);
-  if (first?.login) row('Login', `${first.login.email}   ${first.login.password}   (shown only now)`);
+  if (first?.login)
+    row('Login', `${first.login.email}   ${first.login.password}   (shown only now)`);
   if (app.demo) {
-    lines.push('', '  DEMO UPSTREAM: answers are made up here. Set UPSTREAM_URL to reach real models.');
+    lines.push(
+      '',
+      '  DEMO UPSTREAM: answers are made up here. Set UPSTREAM_URL to reach real models.',
+    );
   }
   if (first !== null) {
     const curl = app.apiSocket === null ? 'curl' : `curl --unix-socket '${app.apiSocket}'`;
@@ -139,7 +153,8 @@ function banner(app: App, greeting: Welcome | null, config: Config): string {
 function waysIn(app: App, { companyId, operator }: Welcome, config: Config): string[] {
   // the command finds the database by the same variables
   const { databaseUrl, dataDir } = config;
-  const folder = databaseUrl !== null || dataDir === DEFAULT_DATA_DIR ? '' : `DATA_DIR=${shellQuoted(dataDir)} `;
+  const folder =
+    databaseUrl !== null || dataDir === DEFAULT_DATA_DIR ? '' : `DATA_DIR=${shellQuoted(dataDir)} `;
   const tollgate = `${folder}npx tollgate`;
   const password =
     operator === null

@@ -79,7 +79,8 @@ function tokensOf(turns: readonly Turn[]): number {
 
 /** The last turn of the conversation. Agents add instructions after it. */
 function lastSaid(turns: readonly Turn[]): Turn {
-  return (turns.findLast(({ role }) => role !== 'system' && role !== 'developer') ?? turns.at(-1)) as Turn;
+  return (turns.findLast(({ role }) => role !== 'system' && role !== 'developer') ??
+    turns.at(-1)) as Turn;
 }
 
 /** The words without blocks such as `<environment>…</environment>`, which agents put around a question. */
@@ -97,7 +98,8 @@ function withoutBlocks(text: string): string {
 }
 
 function friendlyText(last: Turn, said: string): string {
-  const about = last.role === 'tool' ? `The tool returned: ${clip(last.text)}` : `You wrote: ${clip(said)}`;
+  const about =
+    last.role === 'tool' ? `The tool returned: ${clip(last.text)}` : `You wrote: ${clip(said)}`;
   return `Hello from the Tollgate demo upstream. No language model is connected here.\n${about}\nTo get real answers, set UPSTREAM_URL.`;
 }
 
@@ -108,9 +110,11 @@ function clip(text: string): string {
 /** The tools to call: the one that the request names, or those that the user mentions, or the first if one must be called. */
 function toolsFor({ tools, choice, parallel, turns }: Question, said: string): Tool[] {
   if (choice === 'none' || tools.length === 0) return [];
-  if (typeof choice === 'object') return tools.filter(({ name }) => name === choice.name).slice(0, 1);
+  if (typeof choice === 'object')
+    return tools.filter(({ name }) => name === choice.name).slice(0, 1);
   const words = new Set<string>(said.toLowerCase().match(/[\p{L}\p{N}]+/gu));
-  const mentioned = lastSaid(turns).role === 'user' ? tools.filter(({ name }) => words.has(lastWord(name))) : [];
+  const mentioned =
+    lastSaid(turns).role === 'user' ? tools.filter(({ name }) => words.has(lastWord(name))) : [];
   if (mentioned.length === 0) return choice === 'any' ? tools.slice(0, 1) : [];
   return parallel ? mentioned : mentioned.slice(0, 1);
 }
@@ -140,5 +144,7 @@ function jsonFor({ format: { type, schema } }: Question, said: string): string |
 function upTo(stops: readonly string[], text: string): { text: string; stop: string | null } {
   const found = stops.filter((stop) => stop !== '' && text.includes(stop));
   const [stop] = found.sort((a, b) => text.indexOf(a) - text.indexOf(b));
-  return stop === undefined ? { text, stop: null } : { text: text.slice(0, text.indexOf(stop)), stop };
+  return stop === undefined
+    ? { text, stop: null }
+    : { text: text.slice(0, text.indexOf(stop)), stop };
 }

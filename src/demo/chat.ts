@@ -23,9 +23,14 @@ export function chatError({ status, message, code, param }: DemoError): Json {
 }
 
 function read(body: Json): Question {
-  const { type, json_schema } = (body.response_format ?? {}) as Question['format'] & { json_schema?: Json };
+  const { type, json_schema } = (body.response_format ?? {}) as Question['format'] & {
+    json_schema?: Json;
+  };
   return {
-    turns: messagesOf(body).map(({ role, content }) => ({ role: role as string, text: contentText(content) })),
+    turns: messagesOf(body).map(({ role, content }) => ({
+      role: role as string,
+      text: contentText(content),
+    })),
     tools: toolsOf(body.tools),
     choice: choiceOf(body.tool_choice),
     parallel: body.parallel_tool_calls !== false,
@@ -46,7 +51,11 @@ function whole(answer: Answer, request: ModelRequest): Json {
   };
   return {
     ...headOf('chatcmpl', 'chat.completion', request),
-    choices: Array.from({ length: choices }, (_, index) => ({ index, message, finish_reason: finishOf(answer) })),
+    choices: Array.from({ length: choices }, (_, index) => ({
+      index,
+      message,
+      finish_reason: finishOf(answer),
+    })),
     usage: detailedUsage(answer),
   };
 }
@@ -73,7 +82,11 @@ function* events(answer: Answer, request: ModelRequest): Generator<DemoEvent> {
 }
 
 /** The usage, where the request wants it, and the end. */
-export function* lastEvents(common: Json, { stream_options }: ModelRequest, usage: Json): Generator<DemoEvent> {
+export function* lastEvents(
+  common: Json,
+  { stream_options }: ModelRequest,
+  usage: Json,
+): Generator<DemoEvent> {
   const { include_usage } = (stream_options ?? {}) as { include_usage?: unknown };
   if (include_usage === true) yield { data: { ...common, choices: [], usage } };
   yield { data: '[DONE]' };

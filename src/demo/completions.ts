@@ -25,14 +25,17 @@ function read(body: Json): Question {
 function promptsOf({ prompt }: Json): string[] {
   const isIds = Array.isArray(prompt) && typeof prompt[0] === 'number';
   const prompts = Array.isArray(prompt) && !isIds ? prompt : [prompt];
-  const isPrompt = (one: unknown): boolean => typeof one === 'string' || (Array.isArray(one) && one.length > 0);
+  const isPrompt = (one: unknown): boolean =>
+    typeof one === 'string' || (Array.isArray(one) && one.length > 0);
   if (prompts.length > 0 && prompts.every(isPrompt)) return prompts.map(String);
   throw new DemoError(400, "'prompt' must be texts or lists of token ids.", null, 'prompt');
 }
 
 function whole(answer: Answer, request: ModelRequest): Json {
   const text = answer.parts.flatMap(({ pieces }) => pieces).join('');
-  const choices = echoes(answer, request).map((echo, index) => choice(index, echo + text, finishOf(answer)));
+  const choices = echoes(answer, request).map((echo, index) =>
+    choice(index, echo + text, finishOf(answer)),
+  );
   return { ...headOf('cmpl', 'text_completion', request), choices, usage: told(answer) };
 }
 

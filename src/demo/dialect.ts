@@ -29,7 +29,11 @@ export interface Usage {
 /** The token counts of an answer. */
 export function usageOf({ parts, choices, promptTokens }: Answer): Usage {
   const completion = choices * parts.reduce((sum, { pieces }) => sum + pieces.length, 0);
-  return { prompt_tokens: promptTokens, completion_tokens: completion, total_tokens: promptTokens + completion };
+  return {
+    prompt_tokens: promptTokens,
+    completion_tokens: completion,
+    total_tokens: promptTokens + completion,
+  };
 }
 
 /** USD for a token of the prompt and of the completion. Cached tokens are free here. */
@@ -37,7 +41,9 @@ const COSTS = { prompt: 0.000_000_4, completion: 0.000_001_6 };
 
 /** The cost of an answer to this upstream in USD, as it tells it. */
 export function ownCost({ prompt_tokens, completion_tokens }: Usage, cached: number): number {
-  return Number(((prompt_tokens - cached) * COSTS.prompt + completion_tokens * COSTS.completion).toFixed(9));
+  return Number(
+    ((prompt_tokens - cached) * COSTS.prompt + completion_tokens * COSTS.completion).toFixed(9),
+  );
 }
 
 /** How many of the prompt tokens came from the cache, where the cache works by itself. */

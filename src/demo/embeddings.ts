@@ -13,13 +13,32 @@ const MOST_DIMENSIONS = 4096;
 export function answerEmbeddings(body: Json): { vectors: Float32Array[]; promptTokens: number } {
   const { input, dimensions = DIMENSIONS } = body;
   const inputs = Array.isArray(input) && !isTokenIds(input) ? input : [input];
-  if (inputs.length === 0 || !inputs.every((one) => (typeof one === 'string' && one !== '') || isTokenIds(one))) {
-    throw new DemoError(400, "'input' must be texts or lists of token ids, none of them empty.", null, 'input');
+  if (
+    inputs.length === 0 ||
+    !inputs.every((one) => (typeof one === 'string' && one !== '') || isTokenIds(one))
+  ) {
+    throw new DemoError(
+      400,
+      "'input' must be texts or lists of token ids, none of them empty.",
+      null,
+      'input',
+    );
   }
-  if (!Number.isInteger(dimensions) || (dimensions as number) < 1 || (dimensions as number) > MOST_DIMENSIONS) {
-    throw new DemoError(400, `'dimensions' must be an integer from 1 to ${MOST_DIMENSIONS}.`, null, 'dimensions');
+  if (
+    !Number.isInteger(dimensions) ||
+    (dimensions as number) < 1 ||
+    (dimensions as number) > MOST_DIMENSIONS
+  ) {
+    throw new DemoError(
+      400,
+      `'dimensions' must be an integer from 1 to ${MOST_DIMENSIONS}.`,
+      null,
+      'dimensions',
+    );
   }
-  const counts = inputs.map((one) => (typeof one === 'string' ? tokens(one) : (one as number[])).length);
+  const counts = inputs.map(
+    (one) => (typeof one === 'string' ? tokens(one) : (one as number[])).length,
+  );
   return {
     vectors: inputs.map((one) => vector(String(one), dimensions as number)),
     promptTokens: counts.reduce((sum, count) => sum + count, 0),
@@ -34,7 +53,10 @@ function vector(text: string, dimensions: number): Float32Array {
   const bytes = createHash('shake256', { outputLength: dimensions * 4 })
     .update(text)
     .digest();
-  const values = Float32Array.from({ length: dimensions }, (_, i) => bytes.readInt32LE(i * 4) / 2 ** 31);
+  const values = Float32Array.from(
+    { length: dimensions },
+    (_, i) => bytes.readInt32LE(i * 4) / 2 ** 31,
+  );
   const length = Math.hypot(...values);
   return values.map((value) => value / length);
 }

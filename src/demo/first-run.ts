@@ -1,7 +1,12 @@
 import { randomBytes } from 'node:crypto';
 import { hashPassword } from '../domain/password.ts';
 import { TRIAL_KEY } from '../domain/settings/key.ts';
-import { DEMO_ACTOR as ACTOR, DEMO_COMPANY as COMPANY, DEMO_ASSISTANT, DEMO_MODELS } from '../domain/wording/demo.ts';
+import {
+  DEMO_ACTOR as ACTOR,
+  DEMO_COMPANY as COMPANY,
+  DEMO_ASSISTANT,
+  DEMO_MODELS,
+} from '../domain/wording/demo.ts';
 import { insertAssistant } from '../store/company/assistant.ts';
 import { insertCompany, listCompanies } from '../store/company/company.ts';
 import { lockFirstRun } from '../store/company/demo.ts';
@@ -42,7 +47,8 @@ export async function prepareDemo(db: Database): Promise<void> {
     await insertAssistant(sql, {
       company_id: company.id,
       name: DEMO_ASSISTANT,
-      system_prompt: 'Summarise what you are given in three sentences, in the language it is written in.',
+      system_prompt:
+        'Summarise what you are given in three sentences, in the language it is written in.',
       model_slug: 'demo-chat',
     });
   });
@@ -78,7 +84,9 @@ async function createOperator(sql: Sql): Promise<Login | null> {
 }
 
 async function createDemoModels(sql: Sql): Promise<void> {
-  for (const [slug, [upstream_model, kind, eu_hosted, input, output]] of Object.entries(DEMO_MODELS)) {
+  for (const [slug, [upstream_model, kind, eu_hosted, input, output]] of Object.entries(
+    DEMO_MODELS,
+  )) {
     const prices = { cost_eur_per_1k_input: input, cost_eur_per_1k_output: output };
     await insertModel(sql, { slug, company_id: null, upstream_model, kind, eu_hosted, ...prices });
   }

@@ -1,7 +1,15 @@
 import { randomUUID } from 'node:crypto';
 import type { Answer, Part } from './answer.ts';
 import { type DemoEvent, type Dialect, ownCost, usageOf } from './dialect.ts';
-import { choiceOf, contentText, limitOf, messagesOf, type Question, type Turn, toolsOf } from './question.ts';
+import {
+  choiceOf,
+  contentText,
+  limitOf,
+  messagesOf,
+  type Question,
+  type Turn,
+  toolsOf,
+} from './question.ts';
 import type { DemoError, Json, ModelRequest } from './request.ts';
 
 /** The Messages API. */
@@ -26,7 +34,8 @@ const REASONS = { end: 'end_turn', stop: 'stop_sequence', length: 'max_tokens', 
 
 function read(body: Json): Question {
   const turns = messagesOf(body).map(turnOf);
-  const system = body.system === undefined ? [] : [turnOf({ role: 'system', content: body.system })];
+  const system =
+    body.system === undefined ? [] : [turnOf({ role: 'system', content: body.system })];
   const choice = body.tool_choice as { disable_parallel_tool_use?: boolean } | undefined;
   return {
     turns: [...system, ...turns],
@@ -92,12 +101,17 @@ function* events(answer: Answer, request: ModelRequest): Generator<DemoEvent> {
   const empty = { content: [], stop_reason: null, stop_sequence: null };
   yield event('message_start', { message: { ...head, ...empty, usage: begun } });
   for (const [index, part] of answer.parts.entries()) {
-    const content_block = { ...blockOf(part), ...(part.tool === null ? { text: '' } : { input: {} }) };
+    const content_block = {
+      ...blockOf(part),
+      ...(part.tool === null ? { text: '' } : { input: {} }),
+    };
     yield event('content_block_start', { index, content_block });
     if (index === 0) yield event('ping');
     for (const piece of part.pieces) {
       const delta =
-        part.tool === null ? { type: 'text_delta', text: piece } : { type: 'input_json_delta', partial_json: piece };
+        part.tool === null
+          ? { type: 'text_delta', text: piece }
+          : { type: 'input_json_delta', partial_json: piece };
       yield event('content_block_delta', { index, delta });
     }
     yield event('content_block_stop', { index });

@@ -12,7 +12,10 @@ export interface Question {
   readonly choice: 'auto' | 'none' | 'any' | { readonly name: string };
   /** Several tools may be called at once. */
   readonly parallel: boolean;
-  readonly format: { readonly type?: 'text' | 'json_object' | 'json_schema' | undefined; readonly schema?: unknown };
+  readonly format: {
+    readonly type?: 'text' | 'json_object' | 'json_schema' | undefined;
+    readonly schema?: unknown;
+  };
   /** Most tokens of the answer. */
   readonly limit: number | null;
   /** Texts before which the answer ends. */
@@ -41,11 +44,18 @@ export interface Tool {
  */
 export function messagesOf({ messages }: Json): Json[] {
   if (!Array.isArray(messages) || messages.length === 0) {
-    throw new DemoError(400, "'messages' must be an array of at least one message.", null, 'messages');
+    throw new DemoError(
+      400,
+      "'messages' must be an array of at least one message.",
+      null,
+      'messages',
+    );
   }
   messages.forEach((message, i) => {
-    const isMessage = typeof message === 'object' && message !== null && typeof message.role === 'string';
-    if (!isMessage) throw new DemoError(400, `'messages[${i}]' needs a role.`, null, `messages[${i}].role`);
+    const isMessage =
+      typeof message === 'object' && message !== null && typeof message.role === 'string';
+    if (!isMessage)
+      throw new DemoError(400, `'messages[${i}]' needs a role.`, null, `messages[${i}].role`);
   });
   return messages;
 }
@@ -56,7 +66,9 @@ export function contentText(content: unknown): string {
   if (!Array.isArray(content)) return '';
   return content
     .map(
-      (part) => part?.text ?? (part?.content === undefined ? `[${part?.type ?? 'part'}]` : contentText(part.content)),
+      (part) =>
+        part?.text ??
+        (part?.content === undefined ? `[${part?.type ?? 'part'}]` : contentText(part.content)),
     )
     .join(' ');
 }
@@ -64,15 +76,21 @@ export function contentText(content: unknown): string {
 /** Tools as any of the dialects writes them. */
 export function toolsOf(tools: unknown): Tool[] {
   if (!Array.isArray(tools)) return [];
-  return tools.map(flat).flatMap(({ type, name, parameters, input_schema: schema = parameters }) => {
-    if (typeof name !== 'string') return [];
-    return [{ name, schema: type === 'custom' && schema === undefined ? null : schema }];
-  });
+  return tools
+    .map(flat)
+    .flatMap(({ type, name, parameters, input_schema: schema = parameters }) => {
+      if (typeof name !== 'string') return [];
+      return [{ name, schema: type === 'custom' && schema === undefined ? null : schema }];
+    });
 }
 
 /** `tool_choice` as any of the dialects writes it. */
 export function choiceOf(choice: unknown): Question['choice'] {
-  const { type, name, mode = type } = flat(typeof choice === 'string' ? { type: choice } : (choice as Json));
+  const {
+    type,
+    name,
+    mode = type,
+  } = flat(typeof choice === 'string' ? { type: choice } : (choice as Json));
   if (typeof name === 'string') return { name };
   if (mode === 'none') return 'none';
   return mode === 'required' || mode === 'any' ? 'any' : 'auto';

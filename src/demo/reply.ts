@@ -10,7 +10,9 @@ import { answerRerank } from './rerank.ts';
 import { responses } from './responses.ts';
 
 /** What a call is answered with: JSON, or the events of a stream with status 200. */
-export type DemoReply = { readonly status: number; readonly body: Json } | { readonly events: Iterable<DemoEvent> };
+export type DemoReply =
+  | { readonly status: number; readonly body: Json }
+  | { readonly events: Iterable<DemoEvent> };
 
 /** The dialects of conversations by their paths. */
 export const DIALECTS: Readonly<Record<string, Dialect>> = {
@@ -25,7 +27,9 @@ const ROUTES: Readonly<Record<string, (call: DemoCall) => DemoReply>> = {
   'POST /v1/messages/count_tokens': countTokens,
   'POST /v1/embeddings': embed,
   'POST /v1/rerank': ({ body }) => ({ status: 200, body: answerRerank(readRequest(body)) }),
-  ...Object.fromEntries(Object.entries(DIALECTS).map(([path, dialect]) => [`POST ${path}`, converse(dialect)])),
+  ...Object.fromEntries(
+    Object.entries(DIALECTS).map(([path, dialect]) => [`POST ${path}`, converse(dialect)]),
+  ),
 };
 
 /** @param apiKey what the caller must have; undefined: nothing */
@@ -35,7 +39,8 @@ export function replyTo(call: DemoCall, apiKey?: string): DemoReply {
       throw new DemoError(401, 'Incorrect API key provided.', 'invalid_api_key');
     }
     const route = ROUTES[`${call.method} ${call.path}`];
-    if (route === undefined) throw new DemoError(404, `No such address: ${call.method} ${call.path}`);
+    if (route === undefined)
+      throw new DemoError(404, `No such address: ${call.method} ${call.path}`);
     return route(call);
   } catch (error) {
     if (!(error instanceof DemoError)) throw error;
@@ -44,7 +49,10 @@ export function replyTo(call: DemoCall, apiKey?: string): DemoReply {
 }
 
 /** A refusal in the shape of the dialect that was called. */
-export function refused({ path }: Pick<DemoCall, 'path'>, error: DemoError): { status: number; body: Json } {
+export function refused(
+  { path }: Pick<DemoCall, 'path'>,
+  error: DemoError,
+): { status: number; body: Json } {
   const bodyOf = path.startsWith('/v1/messages') ? messagesError : chatError;
   return { status: error.status, body: bodyOf(error) };
 }
@@ -65,7 +73,9 @@ function converse(dialect: Dialect): (call: DemoCall) => DemoReply {
 function listModels(): DemoReply {
   const entry = (id: string) => ({ id, object: 'model', created: 1_767_225_600, owned_by: 'demo' });
   // it answers under any other name too
-  const data = Object.values(DEMO_MODELS).flatMap(([name, , isInEu]) => (isInEu ? entry(name) : []));
+  const data = Object.values(DEMO_MODELS).flatMap(([name, , isInEu]) =>
+    isInEu ? entry(name) : [],
+  );
   return { status: 200, body: { object: 'list', data } };
 }
 

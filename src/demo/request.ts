@@ -22,7 +22,12 @@ export class DemoError extends Error {
   readonly code: string | null;
   readonly param: string | null;
 
-  constructor(status: number, message: string, code: string | null = null, param: string | null = null) {
+  constructor(
+    status: number,
+    message: string,
+    code: string | null = null,
+    param: string | null = null,
+  ) {
     super(message);
     this.status = status;
     this.code = code;
@@ -45,6 +50,7 @@ export function readRequest(bytes: Buffer): ModelRequest {
     throw new DemoError(400, 'We could not parse the JSON body of your request.', 'invalid_json');
   }
   const model = body?.model;
-  if (typeof model !== 'string' || model === '') throw new DemoError(400, 'You must provide a model.', null, 'model');
+  if (typeof model !== 'string' || model === '')
+    throw new DemoError(400, 'You must provide a model.', null, 'model');
   return { ...body, model };
 }

@@ -6,7 +6,8 @@ import { DemoError, type Json } from './request.ts';
  * @throws DemoError for a request without a query or documents
  */
 export function answerRerank({ model, query, documents, top_n, return_documents }: Json): Json {
-  if (typeof query !== 'string' || query === '') throw new DemoError(400, "'query' must be a text.", null, 'query');
+  if (typeof query !== 'string' || query === '')
+    throw new DemoError(400, "'query' must be a text.", null, 'query');
   if (!Array.isArray(documents) || documents.length === 0)
     throw new DemoError(400, "'documents' must be a list of texts.", null, 'documents');
   const texts = documents.map(textOf);

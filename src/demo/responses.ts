@@ -52,7 +52,12 @@ function read(body: Json): Question {
   const { input, instructions, text } = body;
   const items = typeof input === 'string' ? [{ role: 'user', content: input }] : input;
   if (!Array.isArray(items) || items.length === 0) {
-    throw new DemoError(400, "'input' must be a string or an array of at least one item.", null, 'input');
+    throw new DemoError(
+      400,
+      "'input' must be a string or an array of at least one item.",
+      null,
+      'input',
+    );
   }
   const system = typeof instructions === 'string' ? [{ role: 'system', text: instructions }] : [];
   return {
@@ -70,7 +75,10 @@ function read(body: Json): Question {
 /** A message, a call or its result. */
 function turnOf({ type, role, content, output, arguments: args, input = args }: Json): Turn {
   const isResult = typeof type === 'string' && type.endsWith('_output');
-  return { role: isResult ? 'tool' : ((role ?? 'assistant') as string), text: contentText(content ?? output ?? input) };
+  return {
+    role: isResult ? 'tool' : ((role ?? 'assistant') as string),
+    text: contentText(content ?? output ?? input),
+  };
 }
 
 function whole(answer: Answer, request: ModelRequest): Response {
@@ -87,7 +95,9 @@ function whole(answer: Answer, request: ModelRequest): Response {
     incomplete_details: isCut ? { reason: 'max_output_tokens' } : null,
     model: request.model,
     output: answer.parts.map((part) => itemOf(part, status)),
-    ...Object.fromEntries(Object.entries(REPEATED).map(([name, value]) => [name, request[name] ?? value])),
+    ...Object.fromEntries(
+      Object.entries(REPEATED).map(([name, value]) => [name, request[name] ?? value]),
+    ),
     usage: responseUsage(answer),
   };
 }
@@ -110,10 +120,17 @@ function itemOf({ tool, callId, pieces }: Part, status: string): Item {
   const text = pieces.join('');
   const id = randomUUID();
   if (tool === null) {
-    return { type: 'message', id: `msg_${id}`, status, role: 'assistant', content: [outputText(text)] };
+    return {
+      type: 'message',
+      id: `msg_${id}`,
+      status,
+      role: 'assistant',
+      content: [outputText(text)],
+    };
   }
   const call = { status, call_id: `call_${callId}`, name: tool.name };
-  if (tool.schema === null) return { type: 'custom_tool_call', id: `ctc_${id}`, ...call, input: text };
+  if (tool.schema === null)
+    return { type: 'custom_tool_call', id: `ctc_${id}`, ...call, input: text };
   return { type: 'function_call', id: `fc_${id}`, ...call, arguments: text };
 }
 
@@ -130,7 +147,13 @@ function* events(answer: Answer, request: ModelRequest): Generator<DemoEvent> {
     data: { type, sequence_number: sequence_number++, ...members },
   });
 
-  const open = { completed_at: null, status: 'in_progress', incomplete_details: null, output: [], usage: null };
+  const open = {
+    completed_at: null,
+    status: 'in_progress',
+    incomplete_details: null,
+    output: [],
+    usage: null,
+  };
   yield event('response.created', { response: { ...response, ...open } });
   yield event('response.in_progress', { response: { ...response, ...open } });
   for (const [output_index, { pieces }] of answer.parts.entries()) {
@@ -141,7 +164,11 @@ function* events(answer: Answer, request: ModelRequest): Generator<DemoEvent> {
     const place = { item_id: item.id, output_index, ...(isMessage && { content_index: 0 }) };
     const logprobs = isMessage ? [] : undefined;
 
-    const begun = { ...item, status: 'in_progress', ...(isMessage ? { content: [] } : { [member]: '' }) };
+    const begun = {
+      ...item,
+      status: 'in_progress',
+      ...(isMessage ? { content: [] } : { [member]: '' }),
+    };
     yield event('response.output_item.added', { output_index, item: begun });
     if (isMessage) yield event('response.content_part.added', { ...place, part: outputText('') });
     for (const delta of pieces) yield event(`${name}.delta`, { ...place, delta, logprobs });

@@ -50,11 +50,16 @@ export function sample(root: unknown, text: string): unknown {
     if ('const' in shape) return counted(shape.const);
     if (Array.isArray(shape.enum)) return counted(shape.enum[0]);
     const options = shape.anyOf ?? shape.oneOf;
-    if (Array.isArray(options)) return inner((isDeep ? options.find(isPlain) : undefined) ?? options[0]);
+    if (Array.isArray(options))
+      return inner((isDeep ? options.find(isPlain) : undefined) ?? options[0]);
     if (Array.isArray(shape.allOf)) return allOf(shape, inner);
 
     const types = [shape.type].flat();
-    switch (isDeep && types.includes('null') ? 'null' : (types.find((type) => type !== 'null') ?? types[0])) {
+    switch (
+      isDeep && types.includes('null')
+        ? 'null'
+        : (types.find((type) => type !== 'null') ?? types[0])
+    ) {
       case 'string':
         return counted(stringFor(shape, text));
       case 'integer':
@@ -65,13 +70,19 @@ export function sample(root: unknown, text: string): unknown {
       case 'null':
         return null;
       case 'array': {
-        const { minItems = isDeep ? 0 : 1, prefixItems = [] } = shape as { minItems?: number; prefixItems?: [] };
+        const { minItems = isDeep ? 0 : 1, prefixItems = [] } = shape as {
+          minItems?: number;
+          prefixItems?: [];
+        };
         const first = prefixItems.map(inner);
         const length = Math.min(minItems, MOST_VALUES) - first.length;
         return [...first, ...Array.from({ length }, () => inner(shape.items))];
       }
       default: {
-        const { properties = {}, required = [] } = shape as { properties?: Json; required?: string[] };
+        const { properties = {}, required = [] } = shape as {
+          properties?: Json;
+          required?: string[];
+        };
         const names = isDeep || required.length > 0 ? required : Object.keys(properties);
         return Object.fromEntries(counted(names).map((name) => [name, inner(properties[name])]));
       }
@@ -92,20 +103,37 @@ function allOf({ allOf, ...shape }: Json, inner: (part: unknown) => unknown): un
 }
 
 function stringFor(shape: Json, text: string): string {
-  const { format, minLength = 0, maxLength } = shape as { format?: string; minLength?: number; maxLength?: number };
-  return FORMATS[format ?? ''] ?? text.padEnd(Math.min(minLength, MOST_VALUES), '.').slice(0, maxLength);
+  const {
+    format,
+    minLength = 0,
+    maxLength,
+  } = shape as { format?: string; minLength?: number; maxLength?: number };
+  return (
+    FORMATS[format ?? ''] ?? text.padEnd(Math.min(minLength, MOST_VALUES), '.').slice(0, maxLength)
+  );
 }
 
 function numberFor(shape: Json): number {
-  const { minimum, maximum, exclusiveMinimum = -Infinity, exclusiveMaximum = Infinity, multipleOf } = shape as Numbers;
+  const {
+    minimum,
+    maximum,
+    exclusiveMinimum = -Infinity,
+    exclusiveMaximum = Infinity,
+    multipleOf,
+  } = shape as Numbers;
   const gap = shape.type === 'number' ? 0.01 : 1;
-  const wanted = Math.max(minimum ?? exclusiveMinimum + gap, Math.min(1, maximum ?? exclusiveMaximum - gap));
+  const wanted = Math.max(
+    minimum ?? exclusiveMinimum + gap,
+    Math.min(1, maximum ?? exclusiveMaximum - gap),
+  );
   return multipleOf === undefined ? wanted : Math.ceil(wanted / multipleOf) * multipleOf;
 }
 
 /** The target of a local reference such as `#/$defs/City`. */
 function target(reference: string, root: unknown): unknown {
   const path = reference.replace(/^#\/?/, '').split('/').filter(Boolean);
-  const unescaped = path.map((name) => decodeURIComponent(name).replaceAll('~1', '/').replaceAll('~0', '~'));
+  const unescaped = path.map((name) =>
+    decodeURIComponent(name).replaceAll('~1', '/').replaceAll('~0', '~'),
+  );
   return unescaped.reduce((at: unknown, name) => (at as Json | undefined)?.[name], root);
 }

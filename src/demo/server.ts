@@ -33,7 +33,12 @@ interface DemoOptions {
 }
 
 /** Starts the demo upstream. Rejects when it cannot listen. */
-export async function startDemo({ host = '127.0.0.1', port, apiKey, log }: DemoOptions): Promise<Demo> {
+export async function startDemo({
+  host = '127.0.0.1',
+  port,
+  apiKey,
+  log,
+}: DemoOptions): Promise<Demo> {
   const server = createServer({ keepAliveTimeout: KEEP_ALIVE_MS }, async (req, res) => {
     try {
       const call = await receive(req);
@@ -61,15 +66,25 @@ export async function startDemo({ host = '127.0.0.1', port, apiKey, log }: DemoO
 }
 
 function sendJson(res: ServerResponse, status: number, body: string): void {
-  res.writeHead(status, { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) }).end(body);
+  res
+    .writeHead(status, {
+      'content-type': 'application/json',
+      'content-length': Buffer.byteLength(body),
+    })
+    .end(body);
 }
 
 async function sendStream(res: ServerResponse, events: Iterable<DemoEvent>): Promise<void> {
-  res.writeHead(200, { 'content-type': 'text/event-stream; charset=utf-8', 'cache-control': 'no-cache' });
+  res.writeHead(200, {
+    'content-type': 'text/event-stream; charset=utf-8',
+    'cache-control': 'no-cache',
+  });
   for (const { name, data } of events) {
     const event = name === undefined ? '' : `event: ${name}\n`;
-    if (!res.write(`${event}data: ${typeof data === 'string' ? data : JSON.stringify(data)}\n\n`)) await writable(res);
-    if (!res.destroyed) await once(res, 'close', { signal: AbortSignal.timeout(PACE_MS) }).catch(() => {});
+    if (!res.write(`${event}data: ${typeof data === 'string' ? data : JSON.stringify(data)}\n\n`))
+      await writable(res);
+    if (!res.destroyed)
+      await once(res, 'close', { signal: AbortSignal.timeout(PACE_MS) }).catch(() => {});
     if (res.destroyed) return;
   }
   res.end();

@@ -24,7 +24,9 @@ export function promptPieces(text: string): readonly Buffer[] {
   const prompt = text.trim();
   const bytes = Buffer.from(JSON.stringify(prompt === '' ? '' : `${prompt}\n\n`).slice(0, -1));
   const count = Math.ceil(bytes.length / PIECE_BYTES);
-  return Array.from({ length: count }, (_, n) => bytes.subarray(n * PIECE_BYTES, (n + 1) * PIECE_BYTES));
+  return Array.from({ length: count }, (_, n) =>
+    bytes.subarray(n * PIECE_BYTES, (n + 1) * PIECE_BYTES),
+  );
 }
 
 /**

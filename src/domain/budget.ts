@@ -1,5 +1,10 @@
 import { GatewayError } from './errors.ts';
-import { CHAT_LIMITS, completionLimit, mayRunAgain, type RequestMembers } from './members/completion-limit.ts';
+import {
+  CHAT_LIMITS,
+  completionLimit,
+  mayRunAgain,
+  type RequestMembers,
+} from './members/completion-limit.ts';
 import { type Femto, mostCost, type Prices, parseEur } from './money.ts';
 import type { Calendar } from './month.ts';
 
@@ -54,7 +59,10 @@ export function budgetReached(
 ): GatewayError {
   const budget = `${whose}.${period}`;
   const error = new GatewayError('insufficient_quota', REACHED[budget as keyof typeof REACHED]);
-  error.headers = ['x-budget-resets-at', period === 'daily' ? calendar.dayEnd(at) : calendar.monthEnd(at)];
+  error.headers = [
+    'x-budget-resets-at',
+    period === 'daily' ? calendar.dayEnd(at) : calendar.monthEnd(at),
+  ];
   return error.by(whose === 'end_user' ? ALLOWANCE : `${budget}_budget_eur`);
 }
 
@@ -130,7 +138,10 @@ export function isTextAlone(request: RequestMembers, orImages = false): boolean 
   if (mayRunAgain(request) || ADDING.some((name) => request[name] != null)) return false;
   const { messages, input, prompt, system } = request;
   const texts = input ?? prompt; // a list of prompts has texts or token ids
-  return isText(messages ?? (typeof texts === 'string' ? [] : texts), orImages) && isTextContent(system, orImages);
+  return (
+    isText(messages ?? (typeof texts === 'string' ? [] : texts), orImages) &&
+    isTextContent(system, orImages)
+  );
 }
 
 /** Types of parts and of input items that have no more tokens than bytes. */
@@ -152,7 +163,11 @@ function isText(messages: unknown, orImages: boolean): boolean {
   if (!Array.isArray(messages)) return false;
   return messages.every((message) => {
     const { type, content, output } = (message ?? {}) as RequestMembers;
-    return TEXT_ITEMS.has(type ?? 'message') && isTextContent(content, orImages) && isTextContent(output, orImages);
+    return (
+      TEXT_ITEMS.has(type ?? 'message') &&
+      isTextContent(content, orImages) &&
+      isTextContent(output, orImages)
+    );
   });
 }
 
@@ -167,7 +182,10 @@ function isTextPart(part: unknown, orImages: boolean): boolean {
   if (TEXT_PARTS.has(type)) return isTextContent(content, orImages);
   if (!orImages) return false;
   if (type === 'image') return isWhole((source as RequestMembers | null | undefined)?.data);
-  return IMAGE_PARTS.has(type) && isWhole(typeof image === 'string' ? image : (image as RequestMembers | null)?.url);
+  return (
+    IMAGE_PARTS.has(type) &&
+    isWhole(typeof image === 'string' ? image : (image as RequestMembers | null)?.url)
+  );
 }
 
 const IMAGE_PARTS: ReadonlySet<unknown> = new Set(['image_url', 'input_image']);

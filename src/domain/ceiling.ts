@@ -10,7 +10,9 @@ interface Settings {
 }
 
 /** The settings that a change may leave out. */
-type Wanted = { readonly [K in 'monthly_budget_eur' | 'allow_non_eu_models']?: Settings[K] | undefined };
+type Wanted = {
+  readonly [K in 'monthly_budget_eur' | 'allow_non_eu_models']?: Settings[K] | undefined;
+};
 
 /** Why a setting is refused, as it follows the name of its field; null: it is not. */
 interface Refusals {
@@ -27,7 +29,8 @@ export function checkCeilings(company: Settings, wanted: Wanted): Refusals {
   const budget = amount(wanted.monthly_budget_eur);
   const isNew = budget !== amount(former);
   return {
-    budget: isNew && limit !== null && isAbove(budget, limit) ? refusal('aboveCredit', { limit }) : null,
+    budget:
+      isNew && limit !== null && isAbove(budget, limit) ? refusal('aboveCredit', { limit }) : null,
     nonEu: eu_locked && wanted.allow_non_eu_models === true ? refusal('euLocked') : null,
   };
 }
@@ -39,7 +42,9 @@ export function isAboveLimit({ monthly_budget_eur, credit_limit_eur }: Settings)
 
 /** Why the budget of a key that a member makes is refused; null: it is not. @param most null: any budget is taken */
 export function checkMemberBudget(budget: string | null, most: string | null): Refusal | null {
-  return isAbove(amount(budget), most) ? refusal('aboveMemberBudget', { most: String(most) }) : null;
+  return isAbove(amount(budget), most)
+    ? refusal('aboveMemberBudget', { most: String(most) })
+    : null;
 }
 
 /** Whether a new budget is spent already: calls would get 402 at once. A page asks then, and a command warns. */

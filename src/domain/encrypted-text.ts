@@ -20,7 +20,9 @@ export function encryptText(text: string, secret: string, context: string): Buff
 /** The text; null with another secret or context, or when the bytes were changed. */
 export function decryptText(bytes: Buffer, secret: string, context: string): string | null {
   if (bytes.length < NONCE + TAG) return null;
-  const decipher = createDecipheriv(ALGORITHM, keyOf(secret), bytes.subarray(0, NONCE), { authTagLength: TAG });
+  const decipher = createDecipheriv(ALGORITHM, keyOf(secret), bytes.subarray(0, NONCE), {
+    authTagLength: TAG,
+  });
   decipher.setAAD(Buffer.from(context)).setAuthTag(bytes.subarray(NONCE, NONCE + TAG));
   try {
     return decipher.update(bytes.subarray(NONCE + TAG), undefined, 'utf8') + decipher.final('utf8');

@@ -41,13 +41,29 @@ const TABLE = {
     'Missing or invalid API key. Send it as "Authorization: Bearer <API_KEY>".',
     { headers: ['www-authenticate', 'Bearer'], retry: false },
   ],
-  insufficient_quota: [402, 'The monthly budget of your company has been reached.', { retry: false }],
-  account_paused: [403, 'The account of your company is paused. Its owners see the reason when they sign in.'],
-  key_paused: [403, 'This API key is paused. Whoever manages the keys of your company can tell why.'],
+  insufficient_quota: [
+    402,
+    'The monthly budget of your company has been reached.',
+    { retry: false },
+  ],
+  account_paused: [
+    403,
+    'The account of your company is paused. Its owners see the reason when they sign in.',
+  ],
+  key_paused: [
+    403,
+    'This API key is paused. Whoever manages the keys of your company can tell why.',
+  ],
   insufficient_scope: [403, 'This API key lacks the scope this endpoint requires.'],
-  non_eu_model_blocked: [403, 'This model is hosted outside the EU, and your company does not allow non-EU models.'],
+  non_eu_model_blocked: [
+    403,
+    'This model is hosted outside the EU, and your company does not allow non-EU models.',
+  ],
   not_found: [404, 'Not found.', { code: null }],
-  method_not_allowed: [405, 'This endpoint does not take this method: models and usage take GET, all others POST.'],
+  method_not_allowed: [
+    405,
+    'This endpoint does not take this method: models and usage take GET, all others POST.',
+  ],
   request_timeout: [408, 'The request took too long to arrive.'],
   request_too_large: [413, 'The request body is too large.'],
   unsupported_media_type: [
@@ -63,7 +79,11 @@ const TABLE = {
   request_header_fields_too_large: [431, 'The request has too many or too large headers.'],
   internal_error: [500, 'The gateway failed to handle this request.', { retry: false }],
   upstream_error: [502, 'The model failed to answer.'],
-  service_unavailable: [503, 'Service unavailable for the moment. Try again shortly.', { retryAfter: 1 }],
+  service_unavailable: [
+    503,
+    'Service unavailable for the moment. Try again shortly.',
+    { retryAfter: 1 },
+  ],
   upstream_timeout: [504, 'The model took too long to answer.', { retry: false }],
 } as const satisfies Record<string, Row>;
 
@@ -111,7 +131,9 @@ export class GatewayError extends Error {
   details: Readonly<Record<string, unknown>> | undefined;
 
   constructor(name: ErrorName, detail?: string, param: string | null = null) {
-    const [status, message, { code = name, retry, retryAfter, headers = NONE } = {}] = TABLE[name] as Row;
+    const [status, message, { code = name, retry, retryAfter, headers = NONE } = {}] = TABLE[
+      name
+    ] as Row;
     super(detail ?? message);
     this.name = name;
     this.status = status;
@@ -239,7 +261,8 @@ export const MESSAGES_ERRORS: ErrorFormat = {
     };
     return JSON.stringify({ type: 'error', error, request_id: requestId });
   },
-  event: (error, { requestId }) => `event: error\ndata: ${MESSAGES_ERRORS.body(error, requestId)}\n\n`,
+  event: (error, { requestId }) =>
+    `event: error\ndata: ${MESSAGES_ERRORS.body(error, requestId)}\n\n`,
   byEvent: false,
 };
 
@@ -247,15 +270,27 @@ const TOO_LONG = 'prompt is too long';
 
 /** The error for a member that two readers could understand differently. */
 export function twoReadings(param: string): GatewayError {
-  return new GatewayError('invalid_request', `The parameter '${param}' could be read in two ways.`, param);
+  return new GatewayError(
+    'invalid_request',
+    `The parameter '${param}' could be read in two ways.`,
+    param,
+  );
 }
 
 /** @param why a sentence about the reason, with a space before it */
 export function unsupportedParameter(param: string, why = ''): GatewayError {
-  return new GatewayError('unsupported_parameter', `Unsupported parameter: '${param}'.${why}`, param);
+  return new GatewayError(
+    'unsupported_parameter',
+    `Unsupported parameter: '${param}'.${why}`,
+    param,
+  );
 }
 
 /** The error for unknown and disabled models, the same byte for byte (spec section 7). */
 export function modelNotFound(slug: string, param: SlugParam = 'model'): GatewayError {
-  return new GatewayError('not_found', `The model '${slug}' does not exist or you do not have access to it.`, param);
+  return new GatewayError(
+    'not_found',
+    `The model '${slug}' does not exist or you do not have access to it.`,
+    param,
+  );
 }

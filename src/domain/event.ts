@@ -76,5 +76,7 @@ const MAX_ATTEMPTS = 12;
  */
 export function pauseAfter(attempts: number, random: number): number | null {
   if (attempts >= MAX_ATTEMPTS) return null;
-  return Math.min(FIRST_PAUSE_SECONDS * 3 ** (attempts - 1), MAX_PAUSE_SECONDS) * (0.75 + random / 2);
+  return (
+    Math.min(FIRST_PAUSE_SECONDS * 3 ** (attempts - 1), MAX_PAUSE_SECONDS) * (0.75 + random / 2)
+  );
 }

@@ -122,7 +122,9 @@ export const readPrice = matching(
 /** The factor of a company on its prices, as exact decimal text. */
 export function readPriceFactor(text: string): string {
   const isRight = FACTOR.test(text) && Number(text) > 0 && Number(text) <= 1000;
-  return isRight ? text : refuse('must be a number above 0, 1000 at most, with 6 decimals at most, such as 0.9', text);
+  return isRight
+    ? text
+    : refuse('must be a number above 0, 1000 at most, with 6 decimals at most, such as 0.9', text);
 }
 
 /** Spec section 8: 0 to 2. */
@@ -139,7 +141,13 @@ export const readScope: Read<Scope> = oneOf(...SCOPES);
 
 export const readEndUsers: Read<EndUsers> = oneOf(...END_USERS);
 
-export const readVisibility: Read<Visibility> = oneOf('company', 'private', 'persons', 'teams', 'projects');
+export const readVisibility: Read<Visibility> = oneOf(
+  'company',
+  'private',
+  'persons',
+  'teams',
+  'projects',
+);
 
 /** The address that somebody gets. */
 export function readEmail(text: string): string {
@@ -218,7 +226,9 @@ export function readPercents(text: string): number[] {
   if (percents.length > MOST_PERCENTS) {
     throw new FieldError(refusal('mostPercents', { most: MOST_PERCENTS }));
   }
-  return percents.every((percent) => percent >= 1 && percent <= 100) ? percents : refuse(refusal('percents'), text);
+  return percents.every((percent) => percent >= 1 && percent <= 100)
+    ? percents
+    : refuse(refusal('percents'), text);
 }
 
 /** Each once, in their order. */

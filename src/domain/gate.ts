@@ -13,10 +13,17 @@ export const DISABLED_MODELS = 'disabled_model_slugs';
 export const ALLOWED_MODELS = 'allowed_model_slugs';
 
 /** The settings of a company that decide which models it has. */
-export type Catalogue = Pick<Company, 'disabledSlugs' | 'allowNonEu' | 'ownModels' | 'sharedModels'>;
+export type Catalogue = Pick<
+  Company,
+  'disabledSlugs' | 'allowNonEu' | 'ownModels' | 'sharedModels'
+>;
 
 /** The model a slug names for a key; undefined when it is unknown, disabled or not allowed to the key. */
-function findModel(company: Catalogue, slug: string, allowed: Restriction['models'] = null): Model | undefined {
+function findModel(
+  company: Catalogue,
+  slug: string,
+  allowed: Restriction['models'] = null,
+): Model | undefined {
   if (company.disabledSlugs.has(slug) || (allowed !== null && !allowed.has(slug))) return undefined;
   return company.ownModels.get(slug) ?? company.sharedModels.get(slug);
 }
@@ -41,8 +48,10 @@ export function admitModel(
     if (company.disabledSlugs.has(slug)) throw error.by(`company.${DISABLED_MODELS}`);
     throw allowed === null || allowed.has(slug) ? error : error.by(`key.${ALLOWED_MODELS}`);
   }
-  if (model.kind !== kind) throw isListed(company, model) ? wrongKind(model, param) : modelNotFound(slug, param);
-  if (!model.euHosted && !company.allowNonEu) throw new GatewayError('non_eu_model_blocked', undefined, param);
+  if (model.kind !== kind)
+    throw isListed(company, model) ? wrongKind(model, param) : modelNotFound(slug, param);
+  if (!model.euHosted && !company.allowNonEu)
+    throw new GatewayError('non_eu_model_blocked', undefined, param);
   return model;
 }
 
@@ -54,10 +63,15 @@ export function admitModel(
 export function admitTokenIds({ slug, acceptsTokens }: Model, param: 'input' | 'prompt'): void {
   if (acceptsTokens) return;
   const more = param === 'input' ? LANGCHAIN : '';
-  throw new GatewayError('invalid_type', `The model '${slug}' takes text, not token ids, in '${param}'.${more}`, param);
+  throw new GatewayError(
+    'invalid_type',
+    `The model '${slug}' takes text, not token ids, in '${param}'.${more}`,
+    param,
+  );
 }
 
-const LANGCHAIN = ' LangChain for Python sends text with OpenAIEmbeddings(check_embedding_ctx_length=False).';
+const LANGCHAIN =
+  ' LangChain for Python sends text with OpenAIEmbeddings(check_embedding_ctx_length=False).';
 
 /** The models that GET /models lists, sorted by slug (spec section 4.1). */
 export function listModels(company: Catalogue, allowed: Restriction['models'] = null): Model[] {
@@ -71,7 +85,10 @@ export function listModels(company: Catalogue, allowed: Restriction['models'] = 
 }
 
 /** The same, for the row of a key. */
-export function modelsOf(company: Catalogue, key: { readonly [ALLOWED_MODELS]: readonly string[] | null }): Model[] {
+export function modelsOf(
+  company: Catalogue,
+  key: { readonly [ALLOWED_MODELS]: readonly string[] | null },
+): Model[] {
   const slugs = key[ALLOWED_MODELS];
   return listModels(company, slugs && new Set(slugs));
 }
@@ -87,7 +104,9 @@ export type ModelState = 'available' | 'disabled' | 'replaced' | 'blocked';
 export function modelState(company: Catalogue, slug: string, isShared: boolean): ModelState {
   if (company.disabledSlugs.has(slug)) return 'disabled';
   if (isShared && company.ownModels.has(slug)) return 'replaced';
-  return findModel(company, slug)?.euHosted === false && !company.allowNonEu ? 'blocked' : 'available';
+  return findModel(company, slug)?.euHosted === false && !company.allowNonEu
+    ? 'blocked'
+    : 'available';
 }
 
 function isListed({ allowNonEu }: Catalogue, { euHosted }: Model): boolean {

@@ -29,7 +29,12 @@ export interface EndUser {
 /** A set of scopes as bits, so that a check is one AND. */
 export type ScopeSet = number;
 
-export const SCOPE_BIT: Readonly<Record<Scope, ScopeSet>> = { chat: 1, embeddings: 2, assistants: 4, rerank: 8 };
+export const SCOPE_BIT: Readonly<Record<Scope, ScopeSet>> = {
+  chat: 1,
+  embeddings: 2,
+  assistants: 4,
+  rerank: 8,
+};
 
 /** The bits of named scopes; unknown names grant nothing. */
 export function scopeSet(names: readonly string[]): ScopeSet {
@@ -52,7 +57,9 @@ export const MOST_OVERLAP = 30 * 86_400;
 export interface Payer {
   readonly id: string;
   readonly companyId: string;
-  readonly restriction?: (Pick<Restriction, 'budget'> & Partial<Pick<Restriction, 'endUserBudget'>>) | null;
+  readonly restriction?:
+    | (Pick<Restriction, 'budget'> & Partial<Pick<Restriction, 'endUserBudget'>>)
+    | null;
 }
 
 /** When a revoked key ended, as the gateway sees it: it is known, so that its attempts have a name in the trail. */
@@ -126,8 +133,12 @@ export function mintKey(prefix: string): string {
 export function possibleKeysIn(text: string, prefix: string): string[] {
   const found = new Set<string>();
   // the lookahead also finds keys that begin within one another
-  for (const [, key] of text.matchAll(new RegExp(`(?=(${prefix}[a-z2-7]{32}))`, 'g'))) found.add(key as string);
-  for (const [key] of text.matchAll(/(?<![\w-])(?:[\w-]{1,16}[a-z2-7]{32}|sk-[\w-]{16,197})(?![\w-])/g)) found.add(key);
+  for (const [, key] of text.matchAll(new RegExp(`(?=(${prefix}[a-z2-7]{32}))`, 'g')))
+    found.add(key as string);
+  for (const [key] of text.matchAll(
+    /(?<![\w-])(?:[\w-]{1,16}[a-z2-7]{32}|sk-[\w-]{16,197})(?![\w-])/g,
+  ))
+    found.add(key);
   const whole = text.trim();
   if (/^\S{1,200}$/.test(whole)) found.add(whole);
   return [...found];

@@ -40,7 +40,8 @@ const SETTINGS = {
     member: 'tokensPerMinute',
     most: 1_000_000_000_000,
     label: 'Tokens a minute',
-    meaning: 'most tokens a minute; a request counts with the most it may generate until it is answered',
+    meaning:
+      'most tokens a minute; a request counts with the most it may generate until it is answered',
     description: 'null: no limit',
   },
   max_concurrent: {
@@ -62,13 +63,19 @@ export const LIMIT_NAMES = Object.keys(SETTINGS) as readonly LimitName[];
 /** null: no limit. */
 export type LimitColumns = { readonly [name in LimitName]: number | null };
 /** The columns by their kinds. */
-export const LIMIT_COLUMNS = Object.fromEntries(LIMIT_NAMES.map((name) => [SETTINGS[name].kind, name])) as {
+export const LIMIT_COLUMNS = Object.fromEntries(
+  LIMIT_NAMES.map((name) => [SETTINGS[name].kind, name]),
+) as {
   readonly [kind in LimitKind]: LimitName;
 };
 
 /** Makes something of each limit, such as the fields of a form. */
-export function eachLimit<T>(make: (limit: LimitSetting, name: LimitName) => T): { readonly [name in LimitName]: T } {
-  return Object.fromEntries(LIMIT_NAMES.map((name) => [name, make(SETTINGS[name], name)])) as Record<LimitName, T>;
+export function eachLimit<T>(make: (limit: LimitSetting, name: LimitName) => T): {
+  readonly [name in LimitName]: T;
+} {
+  return Object.fromEntries(
+    LIMIT_NAMES.map((name) => [name, make(SETTINGS[name], name)]),
+  ) as Record<LimitName, T>;
 }
 
 /** How much of a limit is left. */
@@ -114,9 +121,16 @@ const UNITS: Readonly<Record<LimitKind, readonly [noun: string, when: string]>> 
 };
 
 /** Why a request is refused, without the words of the dialect. */
-export function limitText(kind: LimitKind, whose: 'key' | 'company', limit: number, seconds: number): string {
+export function limitText(
+  kind: LimitKind,
+  whose: 'key' | 'company',
+  limit: number,
+  seconds: number,
+): string {
   const counted =
-    kind === 'tokens' ? ' Until it is answered, a request counts with the most tokens it may generate.' : '';
+    kind === 'tokens'
+      ? ' Until it is answered, a request counts with the most tokens it may generate.'
+      : '';
   const [noun, when] = UNITS[kind];
   const units = `${limit} ${noun}${limit === 1 ? '' : 's'} ${when}`;
   return `This ${whose} is limited to ${units}.${counted} Try again in ${duration(seconds)}.`;
@@ -126,7 +140,12 @@ export function limitText(kind: LimitKind, whose: 'key' | 'company', limit: numb
  * Why a request is refused that counts with more tokens than a whole minute has, and what would pass.
  * @param prompt tokens of its prompt, as estimated
  */
-export function tooLargeText(whose: 'key' | 'company', limit: number, units: number, prompt: number): string {
+export function tooLargeText(
+  whose: 'key' | 'company',
+  limit: number,
+  units: number,
+  prompt: number,
+): string {
   const left = limit - prompt;
   const smaller = left > 0 ? `generate ${left} tokens at most` : 'send a shorter prompt';
   return (
@@ -140,7 +159,12 @@ export function limitHeaders({ requests, tokens }: LimitsLeft): string[] {
   const headers: string[] = [];
   for (const [kind, left] of Object.entries({ requests, tokens })) {
     if (left === null) continue;
-    headers.push(`x-ratelimit-limit-${kind}`, `${left.limit}`, `x-ratelimit-remaining-${kind}`, `${left.remaining}`);
+    headers.push(
+      `x-ratelimit-limit-${kind}`,
+      `${left.limit}`,
+      `x-ratelimit-remaining-${kind}`,
+      `${left.remaining}`,
+    );
     headers.push(`x-ratelimit-reset-${kind}`, duration(left.resetSeconds));
   }
   return headers;

@@ -66,8 +66,14 @@ export function* comingPrices(model: Model | undefined): Generator<ComingPrice> 
 }
 
 /** A model list entry (spec section 2.1). @param ownedBy name of the operating party */
-export function modelEntry({ slug, created, contextLength, maxOutputTokens }: Model, ownedBy: string): object {
-  const sizes = { context_length: contextLength ?? undefined, max_output_tokens: maxOutputTokens ?? undefined };
+export function modelEntry(
+  { slug, created, contextLength, maxOutputTokens }: Model,
+  ownedBy: string,
+): object {
+  const sizes = {
+    context_length: contextLength ?? undefined,
+    max_output_tokens: maxOutputTokens ?? undefined,
+  };
   return { id: slug, object: 'model', created, owned_by: ownedBy, ...sizes };
 }
 
@@ -89,7 +95,10 @@ export function proposedSlug(upstream: string, taken: ReadonlySet<string>): stri
       .replace(/^[^A-Za-z0-9]+/, '')
       .replace(/-+$/, '')
       .slice(0, 128);
-  const proposals = [upstream.slice(upstream.lastIndexOf('/') + 1), upstream.replaceAll('/', '-')].map(clean);
+  const proposals = [
+    upstream.slice(upstream.lastIndexOf('/') + 1),
+    upstream.replaceAll('/', '-'),
+  ].map(clean);
   return proposals.find((each) => each !== '' && !taken.has(each)) ?? '';
 }
 

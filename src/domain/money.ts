@@ -24,7 +24,9 @@ export function parseEur(text: string): Femto {
 
 /** The amount as an exact decimal number without exponent or trailing zeros. */
 export function formatEur(amount: Femto): string {
-  return isExact(amount) ? SMALL.toString('latin1', 0, writeEur(SMALL, 0, amount)) : formatDecimal(amount, DECIMALS);
+  return isExact(amount)
+    ? SMALL.toString('latin1', 0, writeEur(SMALL, 0, amount))
+    : formatDecimal(amount, DECIMALS);
 }
 
 /** Parses a decimal number as a multiple of 10^-decimals. Cuts off further digits. @throws RangeError */
@@ -87,7 +89,10 @@ export interface Prices {
   /** What tokens of the cache cost more than the input price, below 0 for less; none without prices of their own. */
   readonly cache: readonly { readonly count: keyof CacheTokens; readonly more: Femto }[];
   /** As they were written, for the price snapshot of the ledger row; those that are null are the input price. */
-  readonly texts: { readonly [part in CostPart]: string | null } & { readonly input: string; readonly output: string };
+  readonly texts: { readonly [part in CostPart]: string | null } & {
+    readonly input: string;
+    readonly output: string;
+  };
 }
 
 /** @throws RangeError when a price is not a plain decimal number */
@@ -115,9 +120,15 @@ export function parsePrices(
 
 /** Prices times a factor, exact: a product has at most 12 decimals (check_factor in sql/schema/models.sql). @param factor decimal text */
 export function timesFactor({ texts }: Prices, factor: string): Prices {
-  const times = (price: string) => formatDecimal(parseDecimal(price, 12) * parseDecimal(factor, 6), 18);
+  const times = (price: string) =>
+    formatDecimal(parseDecimal(price, 12) * parseDecimal(factor, 6), 18);
   const { input, output, cache_read, cache_write } = texts;
-  return parsePrices(times(input), times(output), cache_read && times(cache_read), cache_write && times(cache_write));
+  return parsePrices(
+    times(input),
+    times(output),
+    cache_read && times(cache_read),
+    cache_write && times(cache_write),
+  );
 }
 
 /** What a cost would be with another factor on the prices, to the nearest femto-EUR: exact where the prices fit it. */
@@ -143,5 +154,7 @@ export function costOf(
 
 /** The most that so many tokens can cost, whatever of the prompt is cached. */
 export function mostCost(prices: Prices, promptTokens: number, completionTokens: number): Femto {
-  return (BigInt(promptTokens) * prices.dearestInput + BigInt(completionTokens) * prices.output) / 1000n;
+  return (
+    (BigInt(promptTokens) * prices.dearestInput + BigInt(completionTokens) * prices.output) / 1000n
+  );
 }

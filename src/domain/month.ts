@@ -28,7 +28,8 @@ export class Calendar {
   constructor(timeZone: string) {
     this.timeZone = timeZone;
     const date = { year: 'numeric', month: '2-digit', day: '2-digit' } as const;
-    this.#date = timeZone === 'UTC' ? null : new Intl.DateTimeFormat('en-CA', { timeZone, ...date });
+    this.#date =
+      timeZone === 'UTC' ? null : new Intl.DateTimeFormat('en-CA', { timeZone, ...date });
   }
 
   /** The date at an instant, "2026-11-21". */

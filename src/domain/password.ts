@@ -12,7 +12,8 @@ import { refusal } from './refusal.ts';
 const MIN_CHARACTERS = 12;
 const COST = { ln: 17, r: 8, p: 1 };
 type Cost = typeof COST;
-const STORED = /^\$scrypt\$ln=(\d{1,2}),r=(\d{1,2}),p=(\d{1,2})\$([A-Za-z0-9+/]+)\$([A-Za-z0-9+/]+)$/;
+const STORED =
+  /^\$scrypt\$ln=(\d{1,2}),r=(\d{1,2}),p=(\d{1,2})\$([A-Za-z0-9+/]+)\$([A-Za-z0-9+/]+)$/;
 const MAX_MEMORY = 256 * 1024 * 1024;
 
 /**
@@ -51,7 +52,8 @@ export async function verifyPassword(password: string, stored: string | null): P
     return false;
   }
   const [, ln, r, p, salt, key] = STORED.exec(stored) ?? [];
-  if (salt === undefined || key === undefined) throw new Error('stored password hash is not in the format $scrypt$…');
+  if (salt === undefined || key === undefined)
+    throw new Error('stored password hash is not in the format $scrypt$…');
   const expected = Buffer.from(key, 'base64');
   const cost = { ln: Number(ln), r: Number(r), p: Number(p) };
   const actual = await derive(password, Buffer.from(salt, 'base64'), expected.length, cost);

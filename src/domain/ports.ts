@@ -175,13 +175,19 @@ export interface LedgerStore {
   /** All figures of companies that may have changed since the cursor, and the next cursor; null starts now. */
   changedSpend(cursor: string | null): Promise<{ cursor: string; sums: readonly MonthSum[] }>;
   /** The usage of each key in a month, without keys that used nothing. */
-  keyUsage(keys: readonly KeyAndMonth[]): Promise<(KeyAndMonth & Omit<KeyUsage, 'cost'> & { readonly eur: string })[]>;
+  keyUsage(
+    keys: readonly KeyAndMonth[],
+  ): Promise<(KeyAndMonth & Omit<KeyUsage, 'cost'> & { readonly eur: string })[]>;
   /** The rows of calls, those of other keys left out. */
   calls(wanted: readonly WantedCall[]): Promise<BookedCall[]>;
   /** Stores when keys were last used, milliseconds since the epoch. A key may occur twice. */
   touchKeys(lastUsed: readonly (readonly [keyId: string, at: number])[]): Promise<void>;
   /** Makes those reservations that fit their budgets; they expire after the lease. @returns true for the ids of these */
-  reserve(writer: string, leaseSeconds: number, wanted: readonly Reservation[]): Promise<ReadonlyMap<string, Fit>>;
+  reserve(
+    writer: string,
+    leaseSeconds: number,
+    wanted: readonly Reservation[],
+  ): Promise<ReadonlyMap<string, Fit>>;
   /** Ends some reservations and renews the lease of others; makes those of them again that expired and were deleted. */
   keepReservations(
     writer: string,
@@ -243,7 +249,9 @@ export interface EndedRequest {
     /** The status sent; 0: none. */
     readonly status: number;
     /** The error that was sent, or that ended a stream. */
-    readonly failure: (Pick<GatewayError, 'name' | 'code' | 'param'> & Partial<Pick<GatewayError, 'setting'>>) | null;
+    readonly failure:
+      | (Pick<GatewayError, 'name' | 'code' | 'param'> & Partial<Pick<GatewayError, 'setting'>>)
+      | null;
   };
   readonly endpoint: string;
   readonly companyId: string | null;

@@ -33,7 +33,12 @@ export class RecordWriter {
     const label = costCenter === '' ? 0 : COST_CENTER.length + 6 * costCenter.length + 3; // at most an escape a unit
     const person = endUser == null ? 0 : END_USER.length + ID_LENGTH + 2;
     const more = label + person + (details === null ? 0 : DETAILS_ROOM);
-    return startOf(shared, model, endpoint).length + DIGITS + endOf(shared, model, source, outcome).length + more;
+    return (
+      startOf(shared, model, endpoint).length +
+      DIGITS +
+      endOf(shared, model, source, outcome).length +
+      more
+    );
   }
 
   /** Writes a record into a buffer with room for it. @returns the offset behind it */
@@ -119,7 +124,9 @@ function writeDetails(bytes: Buffer, at: number, details: UsageDetails, currency
   if (reasoning !== null) at = writeCount(bytes, at, REASONING, reasoning);
   if (audioCompletion !== null) at = writeCount(bytes, at, AUDIO_COMPLETION, audioCompletion);
   if (cost === null) return at;
-  return at + bytes.write(`,"upstream_cost":${cost},"upstream_currency":"${currency}"`, at, 'latin1');
+  return (
+    at + bytes.write(`,"upstream_cost":${cost},"upstream_currency":"${currency}"`, at, 'latin1')
+  );
 }
 
 function writeCount(bytes: Buffer, at: number, name: Buffer, count: number): number {
@@ -137,10 +144,17 @@ function startOf({ starts }: Shared, { slug, upstream }: Model, endpoint: Endpoi
   return starts[endpoint];
 }
 
-function endOf({ ends }: Shared, { prices: { texts } }: Model, source: UsageSource, outcome: Outcome): Buffer {
+function endOf(
+  { ends }: Shared,
+  { prices: { texts } }: Model,
+  source: UsageSource,
+  outcome: Outcome,
+): Buffer {
   ends[source] ??= {};
   ends[source][outcome] ??= Buffer.from(
-    COST_PARTS.map((part) => (texts[part] === null ? '' : `,"price_${part}":${texts[part]}`)).join('') +
+    COST_PARTS.map((part) => (texts[part] === null ? '' : `,"price_${part}":${texts[part]}`)).join(
+      '',
+    ) +
       `,"usage_source":"${source}","outcome":"${outcome}","occurred_at":"${' '.repeat(TIME_LENGTH)}"}`,
   );
   return ends[source][outcome];
@@ -163,7 +177,8 @@ export interface RecordCost {
 export function readRecordCost(json: string): RecordCost | null {
   const match = RECORD.exec(json);
   if (match === null) return null;
-  const [, month, requestId, companyId, keyId, prompt, completion, eur] = match as string[] as Matched;
+  const [, month, requestId, companyId, keyId, prompt, completion, eur] =
+    match as string[] as Matched;
   const tokens = { promptTokens: Number(prompt), completionTokens: Number(completion) };
   return { requestId, companyId, keyId, month, ...tokens, cost: parseEur(eur) };
 }
@@ -185,7 +200,10 @@ export function readRecordEndUser(json: string): string | null {
 /** A JSON string of ASCII characters. */
 export function asciiJson(text: string): string {
   if (PLAIN.test(text)) return `"${text}"`;
-  return JSON.stringify(text).replace(/[^\x20-\x7e]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`);
+  return JSON.stringify(text).replace(
+    /[^\x20-\x7e]/g,
+    (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
 }
 
 const PLAIN = /^[\w.:/@+!-]*$/;

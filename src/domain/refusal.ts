@@ -30,8 +30,10 @@ const ENGLISH = {
   unseen: ({ character }: { character: string }) =>
     `must not hold ${character}: it is invisible, or looks like another character`,
   nul: () => 'must not hold NUL characters',
-  slug: () => 'must begin with a letter or digit and hold 1 to 128 letters, digits and . _ : / @ + - only',
-  budget: () => 'must be an amount in EUR such as 250 or 99.50, below 1e12, as a plain decimal number',
+  slug: () =>
+    'must begin with a letter or digit and hold 1 to 128 letters, digits and . _ : / @ + - only',
+  budget: () =>
+    'must be an amount in EUR such as 250 or 99.50, below 1e12, as a plain decimal number',
   temperature: () => 'must be a number from 0 to 2, as a plain decimal number',
   email: () => 'must be an address such as ada@example.com',
   instant: () => 'must be an ISO time such as 2027-01-31 or 2027-01-31T18:00:00Z',
@@ -43,7 +45,8 @@ const ENGLISH = {
   percents: () => 'must be whole percentages from 1 to 100 such as 50, 80, 100',
   mostPercents: ({ most }: { most: number }) => `must be at most ${most} percentages`,
   wholeNumber: ({ most }: { most: number }) => `must be a whole number from 1 to ${most}`,
-  passwordLength: ({ least }: { least: number }) => `must have at least ${least} characters and at most 1024`,
+  passwordLength: ({ least }: { least: number }) =>
+    `must have at least ${least} characters and at most 1024`,
   passwordText: () => 'must be one line of text in UTF-8',
   network: () => 'must be a network such as 10.0.0.0/8 or 2001:db8::/32, or one address',
   networkOfIPv4: ({ network }: { network: string }) => `must be written as IPv4, ${network}`,
@@ -56,19 +59,29 @@ const ENGLISH = {
   time: () => 'must be a time such as 2027-01-31T18:00',
   over: () => 'must be today or later',
   digits: () => 'must be written with the digits 0 to 9',
-  unclear: ({ text, shown, clear }: { text: string; shown: readonly string[]; clear: readonly string[] }) =>
-    `must be clear: “${text}” can mean ${shown.join(' or ')}. Write ${clear.join(' or ')}`,
+  unclear: ({
+    text,
+    shown,
+    clear,
+  }: {
+    text: string;
+    shown: readonly string[];
+    clear: readonly string[];
+  }) => `must be clear: “${text}” can mean ${shown.join(' or ')}. Write ${clear.join(' or ')}`,
   aboveZero: () => 'must be above 0',
   costCenter: () => 'must be a cost centre',
   costCenterName: () =>
     'must be the name of a cost centre as calls give it: at most 64 printable characters that do not begin with =, +, - or @',
   mostCostCenters: ({ most }: { most: number }) =>
     `A company has at most ${most} cost centres with a budget. Remove the budget of one first.`,
-  costCenterTwice: ({ name }: { name: string }) => `The cost centre “${name}” has a budget already. Change that one.`,
+  costCenterTwice: ({ name }: { name: string }) =>
+    `The cost centre “${name}” has a budget already. Change that one.`,
   errorCode: () => 'must be the code of an error',
   requestId: () => 'must be the id of a request',
-  notOfCompany: ({ slug }: { slug: string }) => `must be one of the company’s models, not ${JSON.stringify(slug)}`,
-  aboveCredit: ({ limit }: { limit: string }) => `must be at most ${limit}, the credit limit of the company`,
+  notOfCompany: ({ slug }: { slug: string }) =>
+    `must be one of the company’s models, not ${JSON.stringify(slug)}`,
+  aboveCredit: ({ limit }: { limit: string }) =>
+    `must be at most ${limit}, the credit limit of the company`,
   euLocked: () => 'is locked by the operator of this service',
   wholeOrZero: ({ most }: { most: number }) => `must be a whole number from 0 to ${most}`,
   aboveMemberBudget: ({ most }: { most: string }) =>
@@ -83,25 +96,31 @@ const ENGLISH = {
   keyRevoked: () => 'This key is revoked: create a new one instead.',
   keyEnded: ({ state }: { state: 'paused' | 'expired' | 'revoked' }) =>
     `This key is ${state}: ${state === 'paused' ? 'resume it first' : 'create a new one instead'}.`,
-  pausedByOperator: () => 'The operator of this service paused this key: nobody else can resume it.',
+  pausedByOperator: () =>
+    'The operator of this service paused this key: nobody else can resume it.',
   keyOfPlayground: () => 'The key of a playground is never shown.',
   playgroundFixed: () =>
     "This key is of a user's playground: its name, scopes and end stay as they are. Limit it, or revoke it.",
   playgroundRevoked: () => 'Your playground in this company was revoked.',
-  keyTooLate: ({ at }: { at: string }) => `A key that expired at ${at} would never work: give a later time.`,
-  invitedAlready: ({ email }: { email: string }) => `${email} is invited already. Renew or withdraw the invitation.`,
+  keyTooLate: ({ at }: { at: string }) =>
+    `A key that expired at ${at} would never work: give a later time.`,
+  invitedAlready: ({ email }: { email: string }) =>
+    `${email} is invited already. Renew or withdraw the invitation.`,
   hasAccount: ({ email }: { email: string }) =>
     `${email} cannot be invited: the address has an account already. Choose another address.`,
   lastOwner: () => 'This is the last owner of the company. Make somebody else an owner first.',
   roleByGroup: ({ group }: { group: string }) =>
     `This user has the role by a group of the identity provider, “${group}”: change it there.`,
-  noAccount: () => 'The identity provider knows you, but there is no account for your verified e-mail address here.',
+  noAccount: () =>
+    'The identity provider knows you, but there is no account for your verified e-mail address here.',
   noAccountByGroups: () =>
     'The identity provider knows you, but there is no account for your verified e-mail address here, and none of your groups gives you one.',
   groupsNotRead: () =>
     'Your account here comes from a group of the identity provider, and this service reads no groups now.',
-  groupsNotTold: () => 'The identity provider does not tell which groups you are in. The log of this service says why.',
-  groupsLost: () => 'None of your groups at the identity provider gives you an account here any more.',
+  groupsNotTold: () =>
+    'The identity provider does not tell which groups you are in. The log of this service says why.',
+  groupsLost: () =>
+    'None of your groups at the identity provider gives you an account here any more.',
   groupsApart: ({ one, other }: { one: string; other: string }) =>
     `Your groups “${one}” and “${other}” lead to different companies here, and an account belongs to one. Ask whoever manages your groups to take you out of the others.`,
   accountJustNow: () => 'You got an account just now. Sign in again.',
@@ -117,12 +136,15 @@ const ENGLISH = {
     `Too many wrong codes. Try again in ${minutes < 120 ? `${minutes} minute${minutes === 1 ? '' : 's'}` : `${Math.ceil(minutes / 60)} hours`}, or use a recovery code.`,
   receiverTwice: ({ email }: { email: string | null }) =>
     `There is a rule for ${email ?? 'owners and administrators'} already. Change that one.`,
-  mostReceivers: ({ most }: { most: number }) => `A company has at most ${most} receivers of alerts. Remove one first.`,
+  mostReceivers: ({ most }: { most: number }) =>
+    `A company has at most ${most} receivers of alerts. Remove one first.`,
   receiverOutside: ({ email }: { email: string }) =>
     `${email} belongs to none of the company's users, and could not be asked here whether it wants the alerts.`,
-  receiverNothing: () => 'Choose a percentage or the forecast; remove the rule to send this address nothing.',
+  receiverNothing: () =>
+    'Choose a percentage or the forecast; remove the rule to send this address nothing.',
   receiverConfirms: () => 'This receiver has nothing to confirm.',
-  eraseOther: ({ email }: { email: string }) => `The address of the person is ${email}: give it to confirm.`,
+  eraseOther: ({ email }: { email: string }) =>
+    `The address of the person is ${email}: give it to confirm.`,
   tokenSentTwice: ({ name }: { name: string }) =>
     `This form was sent twice. The administration token “${name}” was created the first time, and shown then: if nobody stored it, revoke it and send the form again.`,
 };

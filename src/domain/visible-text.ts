@@ -10,7 +10,8 @@ const UNSEEN = /[\p{C}\p{Default_Ignorable_Code_Point}\p{Zl}\p{Zp}\u2800]|(?! )\
 const ASCII = /^[\x20-\x7e]*$/;
 
 /** Signs that take the vowel from the letter before. */
-const VIRAMA = /[\u094d\u09cd\u0a4d\u0acd\u0b4d\u0bcd\u0c4d\u0ccd\u0d3b\u0d3c\u0d4d\u0dca\u1039\u17d2]/.source;
+const VIRAMA =
+  /[\u094d\u09cd\u0a4d\u0acd\u0b4d\u0bcd\u0c4d\u0ccd\u0d3b\u0d3c\u0d4d\u0dca\u1039\u17d2]/.source;
 /** Letters of Arabic that join no letter after them: a non-joiner there changes nothing. */
 const ENDS_JOINED =
   '\\u0621-\\u0625\\u0627\\u0629\\u062f-\\u0632\\u0648\\u0671-\\u0673\\u0675-\\u0677\\u0688-\\u0699\\u06c0\\u06c3-\\u06cb\\u06cd\\u06cf\\u06d2\\u06d3\\u06d5\\u06ee\\u06ef';
@@ -53,7 +54,8 @@ export function emailSpelling(address: string): string {
   const email = address.normalize().toLowerCase();
   const at = email.lastIndexOf('@') + 1;
   const domain = email.slice(at);
-  const isName = !ASCII.test(domain) && unseenIn(domain) === null && /^[\p{L}\p{M}\p{N}.-]+$/u.test(domain);
+  const isName =
+    !ASCII.test(domain) && unseenIn(domain) === null && /^[\p{L}\p{M}\p{N}.-]+$/u.test(domain);
   const ascii = isName ? domainToASCII(domain) : '';
   return ascii === '' ? email : email.slice(0, at) + ascii;
 }

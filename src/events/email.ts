@@ -21,7 +21,10 @@ interface EmailSettings extends MailSettings {
  * Sends budget alerts by SMTP, one message for each receiver and company, and summaries of months. A message sent again has the same Message-ID, by which
  * many programs show it once; SMTP itself has nothing of the kind.
  */
-export function emailSender({ pages, brand, ...settings }: EmailSettings, timeoutMs = MAIL_MS): Send {
+export function emailSender(
+  { pages, brand, ...settings }: EmailSettings,
+  timeoutMs = MAIL_MS,
+): Send {
   const send = mailer(settings, timeoutMs);
   const domain = settings.from.slice(settings.from.lastIndexOf('@') + 1);
   return (events, { recipient, language, outsider }) => {

@@ -9,7 +9,9 @@ export interface MailSettings {
   readonly from: string;
 }
 
-interface Mail extends Pick<Message, 'subject' | 'text'>, Partial<Omit<Message, 'subject' | 'text'>> {
+interface Mail
+  extends Pick<Message, 'subject' | 'text'>,
+    Partial<Omit<Message, 'subject' | 'text'>> {
   readonly to: string;
   /** Stays the same when a message is sent again; absent: a new one. */
   readonly messageId?: string;
@@ -60,7 +62,11 @@ function needsTls({ username, password, hostname, searchParams }: URL): boolean 
 }
 
 /** Without the server's own words, which may repeat addresses. */
-function shortReason({ code, responseCode, message }: Error & { code?: string; responseCode?: number }): string {
+function shortReason({
+  code,
+  responseCode,
+  message,
+}: Error & { code?: string; responseCode?: number }): string {
   if (code === undefined) return message;
   if (code === 'ETLS') return 'ETLS: the server takes no TLS';
   return responseCode === undefined ? code : `${code} ${responseCode}`;

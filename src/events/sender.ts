@@ -1,5 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Channel, type CompanyEvent, type Delivery, messageOf, pauseAfter } from '../domain/event.ts';
+import {
+  type Channel,
+  type CompanyEvent,
+  type Delivery,
+  messageOf,
+  pauseAfter,
+} from '../domain/event.ts';
 import type { EventReceivers, EventStore } from '../domain/ports.ts';
 import { reasonOf } from '../log.ts';
 
@@ -23,7 +29,10 @@ export interface EventSenderOptions {
   readonly channels: Readonly<Partial<Record<Channel, Send>>>;
   /** E-mail addresses that get every budget alert besides the company's own people. */
   readonly operators: readonly string[];
-  readonly log: { warn(fields: object, text: string): void; info(fields: object, text: string): void };
+  readonly log: {
+    warn(fields: object, text: string): void;
+    info(fields: object, text: string): void;
+  };
   /** Milliseconds between turns, and between looks where no spend changed and no channel is set. */
   readonly everyMs?: number;
   readonly quietEveryMs?: number;
@@ -84,7 +93,11 @@ export class EventSender {
     };
     const { channels, operators } = options;
     this.#channels = Object.keys(channels) as Channel[];
-    this.#receivers = { webhook: channels.webhook !== undefined, email: channels.email !== undefined, operators };
+    this.#receivers = {
+      webhook: channels.webhook !== undefined,
+      email: channels.email !== undefined,
+      operators,
+    };
     this.#running = this.#run();
   }
 
@@ -102,14 +115,18 @@ export class EventSender {
   async #end(): Promise<void> {
     await this.#running;
     await Promise.all(this.#sending.values());
-    if (this.#leaseUntil > 0) await this.#options.store.release(this.#options.holder).catch(() => {});
+    if (this.#leaseUntil > 0)
+      await this.#options.store.release(this.#options.holder).catch(() => {});
   }
 
   async #run(): Promise<void> {
     const { signal } = this.#closing;
     while (!signal.aborted) {
       // with jitter, so that gateways started together do not ask together
-      await sleep(this.#options.everyMs * (0.8 + Math.random() / 5), undefined, { ref: false, signal }).catch(() => {});
+      await sleep(this.#options.everyMs * (0.8 + Math.random() / 5), undefined, {
+        ref: false,
+        signal,
+      }).catch(() => {});
       if (signal.aborted) return;
       try {
         await this.#turn();
@@ -149,7 +166,8 @@ export class EventSender {
     this.dead = dead;
     if (told > 0) for (const channel of this.#channels) this.#sendSoon(channel);
     if (isFull) await store.trim();
-    if (isFull || now >= this.#costCentersAt) await this.#lookAtCostCenters(isFull ? null : this.#costCenters);
+    if (isFull || now >= this.#costCentersAt)
+      await this.#lookAtCostCenters(isFull ? null : this.#costCenters);
   }
 
   /** The next turn tells what it finds. Where it cannot look, the rest goes on. */
@@ -182,7 +200,9 @@ export class EventSender {
     while (!this.#closing.signal.aborted && performance.now() < this.#leaseUntil) {
       const due = await store.due(channel, AT_ONCE, operators);
       const messages = [...Map.groupBy(due, messageOf).values()];
-      await Promise.all(messages.map((message) => this.#attempt(message as [Delivery, ...Delivery[]])));
+      await Promise.all(
+        messages.map((message) => this.#attempt(message as [Delivery, ...Delivery[]])),
+      );
       if (due.length < AT_ONCE) return;
     }
   }
@@ -209,7 +229,8 @@ export class EventSender {
     if (error !== null && pause === null) {
       log.warn({ event: event.id, channel, reason: error }, 'events: one could not be delivered');
     }
-    const write = () => (error === null ? store.delivered(delivery) : store.failed(delivery, error, pause));
+    const write = () =>
+      error === null ? store.delivered(delivery) : store.failed(delivery, error, pause);
     // deliveries whose result is not written are sent again
     for (;;) {
       try {
@@ -218,7 +239,9 @@ export class EventSender {
         return;
       } catch {
         if (this.#closing.signal.aborted) return;
-        await sleep(WRITE_AGAIN_MS, undefined, { ref: false, signal: this.#closing.signal }).catch(() => {});
+        await sleep(WRITE_AGAIN_MS, undefined, { ref: false, signal: this.#closing.signal }).catch(
+          () => {},
+        );
       }
     }
   }

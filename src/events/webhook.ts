@@ -10,11 +10,16 @@ import { ATTEMPT_MS, type Send } from './sender.ts';
  * 200 to 299 takes an event. Redirects are not followed, and the body of an answer is not read.
  * @param secret the key of the HMAC
  */
-export function webhookSender({ url, secret }: { url: URL; secret: Buffer }, timeoutMs = ATTEMPT_MS): Send {
+export function webhookSender(
+  { url, secret }: { url: URL; secret: Buffer },
+  timeoutMs = ATTEMPT_MS,
+): Send {
   return async ([event]) => {
     const body = JSON.stringify(event);
     const timestamp = Math.floor(Date.now() / 1000);
-    const signature = createHmac('sha256', secret).update(`${event.id}.${timestamp}.${body}`).digest('base64');
+    const signature = createHmac('sha256', secret)
+      .update(`${event.id}.${timestamp}.${body}`)
+      .digest('base64');
     const late = AbortSignal.timeout(timeoutMs);
     const post = clientFor(url).request(url, {
       method: 'POST',
@@ -35,7 +40,9 @@ export function webhookSender({ url, secret }: { url: URL; secret: Buffer }, tim
       const [answer] = (await once(post.end(body), 'response')) as [IncomingMessage];
       status = answer.statusCode as number;
     } catch (error) {
-      throw new Error(late.aborted ? 'no answer in time' : ((error as NodeJS.ErrnoException).code ?? 'no answer'));
+      throw new Error(
+        late.aborted ? 'no answer in time' : ((error as NodeJS.ErrnoException).code ?? 'no answer'),
+      );
     } finally {
       post.destroy();
     }

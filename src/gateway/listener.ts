@@ -4,7 +4,12 @@ import { performance } from 'node:perf_hooks';
 import type { Duplex } from 'node:stream';
 import { type ErrorName, GatewayError } from '../domain/errors.ts';
 import { attach, type FastParts, messageClasses } from '../http/attach.ts';
-import type { ClientRequest, ClientResponse, Connections, RequestHandler } from '../http/exchange.ts';
+import type {
+  ClientRequest,
+  ClientResponse,
+  Connections,
+  RequestHandler,
+} from '../http/exchange.ts';
 import { IdleInterval } from '../runtime/idle-interval.ts';
 import { createServerOver } from '../runtime/node-http.ts';
 import { Places } from '../runtime/places.ts';
@@ -67,7 +72,11 @@ export interface Listener {
  * @param parts of the fast path to use; none of them is plain node:http
  * @param tls null: the listener speaks plain HTTP
  */
-export function createListener(services: Services, parts: FastParts, tls: TlsFiles | null): Listener {
+export function createListener(
+  services: Services,
+  parts: FastParts,
+  tls: TlsFiles | null,
+): Listener {
   const { settings, metrics, log, requestLog } = services;
   const isDraining = (): boolean => !server.listening; // the next request is for another gateway
   const server = createServerOver(tls, { ...serverOptions(settings), ...messageClasses(parts) });
@@ -134,7 +143,12 @@ export function createHandler(services: Services, isDraining: () => boolean): Re
   const shed = createShedder(services);
   const companies = new RequestCompanies(directory);
   const delayed = new Turns(DELAYED_MS);
-  const enter = (req: ClientRequest, res: ClientResponse, company: string | null, arrived: boolean): void => {
+  const enter = (
+    req: ClientRequest,
+    res: ClientResponse,
+    company: string | null,
+    arrived: boolean,
+  ): void => {
     const load = overload.enter(company, req.head.contentLength);
     if (load === null) return shed(req, res, company);
     if (!overload.delays(load)) return answer(services, req, res, load, arrived);
@@ -186,11 +200,13 @@ function createShedder({ settings, metrics, tracer, requestLog, directory, deadl
     const onReplyWaits = (): void => deadlines.watchReader(reply);
     const reply: Reply = new Reply(res, requestId, { onReplyWaits, onReplyClosed });
     const summary = new RequestSummary(reply, at);
-    if (requestLog.hasTrail) summary.companyId = (company ?? companyInMemory(directory, req.head)) || null;
+    if (requestLog.hasTrail)
+      summary.companyId = (company ?? companyInMemory(directory, req.head)) || null;
     reply.errors = errorsAt(req.url, settings.basePath);
     metrics.answered('shed', 503);
     const { transferEncoding, expectsContinue, contentLength } = req.head;
-    const close = transferEncoding !== undefined || expectsContinue || contentLength > DISCARDED_BYTES;
+    const close =
+      transferEncoding !== undefined || expectsContinue || contentLength > DISCARDED_BYTES;
     queue.add({ reply, close }, performance.now());
     interval.wake();
   };

@@ -3,7 +3,14 @@ import { admitBudget, type Bound, budgetReached, isTextAlone } from '../domain/b
 import type { Company } from '../domain/company.ts';
 import { GatewayError } from '../domain/errors.ts';
 import { admitModel } from '../domain/gate.ts';
-import { type ApiKey, type EndUser, isWithin, REVOKED, type Restriction, SCOPE_BIT } from '../domain/key.ts';
+import {
+  type ApiKey,
+  type EndUser,
+  isWithin,
+  REVOKED,
+  type Restriction,
+  SCOPE_BIT,
+} from '../domain/key.ts';
 import { modelAt } from '../domain/model.ts';
 import type { Femto } from '../domain/money.ts';
 import type { Hold, MaybeAsync } from '../domain/ports.ts';
@@ -50,7 +57,9 @@ export function handle(
 }
 
 /** The same with QUOTA_HEADERS. */
-export function handleWithQuota(...[services, req, res, load, arrived]: Parameters<typeof handle>): void {
+export function handleWithQuota(
+  ...[services, req, res, load, arrived]: Parameters<typeof handle>
+): void {
   new QuotaRequest(services, req, res, load).begin(arrived);
 }
 
@@ -73,7 +82,13 @@ class ApiRequest implements BodyListener, ReplyListener {
   /** The memory of its body; null: the body is small. */
   #memory: RequestMemory | null = null;
 
-  constructor(services: Services, req: ClientRequest, res: ClientResponse, load: CompanyLoad, AReply: typeof Reply) {
+  constructor(
+    services: Services,
+    req: ClientRequest,
+    res: ClientResponse,
+    load: CompanyLoad,
+    AReply: typeof Reply,
+  ) {
     const at = Date.now();
     const reply = new AReply(res, newRequestId(at), this);
     this.#services = services;
@@ -116,7 +131,8 @@ class ApiRequest implements BodyListener, ReplyListener {
       company instanceof Promise
         ? company.then((found) => this.#services.limiter.enter(key, found))
         : this.#services.limiter.enter(key, company); // 429
-    if (hold instanceof Promise) hold.then((held) => this.#read(held)).catch((error) => this.#refuse(error));
+    if (hold instanceof Promise)
+      hold.then((held) => this.#read(held)).catch((error) => this.#refuse(error));
     else this.#read(hold);
   }
 
@@ -179,27 +195,49 @@ class ApiRequest implements BodyListener, ReplyListener {
       const month = services.calendar.month(at); // decided once: gate, budget and ledger use the same month
       const spent = services.ledger.spentOf(key, month);
       const sum = typeof spent === 'bigint' ? spent : await spent;
-      if (company.budget !== null && sum > company.budget) services.metrics.overBudget(month, sum - company.budget);
+      if (company.budget !== null && sum > company.budget)
+        services.metrics.overBudget(month, sum - company.budget);
       admitBudget(company.budget, sum, services.calendar, at); // 402
       if (restriction !== null && restriction.budget !== null) {
         const own = services.ledger.spentByKey(key, month);
-        admitBudget(restriction.budget, typeof own === 'bigint' ? own : await own, services.calendar, at, 'key'); // 402
+        admitBudget(
+          restriction.budget,
+          typeof own === 'bigint' ? own : await own,
+          services.calendar,
+          at,
+          'key',
+        ); // 402
       }
-      const allowance = key.endUsers === 'off' || restriction === null ? null : restriction.endUserBudget;
+      const allowance =
+        key.endUsers === 'off' || restriction === null ? null : restriction.endUserBudget;
       let endUser: EndUser | null = null;
       if (allowance !== null) {
         endUser = await this.#endUser(key, body, call, true); // 503
         if (endUser !== null) await admitEndUser(services, key, allowance, month, endUser, at); // 402
       }
       let day = '';
-      if (company.dailyBudget !== null || (restriction !== null && restriction.dailyBudget !== null)) {
+      if (
+        company.dailyBudget !== null ||
+        (restriction !== null && restriction.dailyBudget !== null)
+      ) {
         day = await admitDay(services, key, company, at); // 402
       }
-      if (allowance === null && key.endUsers !== 'off') endUser = await this.#endUser(key, body, call, false);
+      if (allowance === null && key.endUsers !== 'off')
+        endUser = await this.#endUser(key, body, call, false);
       const { requestId } = reply;
       const { endpoint } = operation;
       const costCenter = services.costCenters.of(key.companyId, month, named);
-      const admission: Admission = { requestId, payer: key, model, endpoint, at, month, day, costCenter, endUser };
+      const admission: Admission = {
+        requestId,
+        payer: key,
+        model,
+        endpoint,
+        at,
+        month,
+        day,
+        costCenter,
+        endUser,
+      };
       const sent = call.forward(services.names.of(model).upstream);
       const hold = this.#hold;
       const { limit } = call;
@@ -218,7 +256,10 @@ class ApiRequest implements BodyListener, ReplyListener {
       if (endpoint !== FREE_ENDPOINT) {
         if (hold?.countsTokens) await hold.reserve(meter.promptTokens, limit); // 429
         const person = allowance === null ? null : endUser;
-        if (company.strict && (company.budget !== null || company.dailyBudget !== null || person !== null))
+        if (
+          company.strict &&
+          (company.budget !== null || company.dailyBudget !== null || person !== null)
+        )
           meter.reserved = await reserve(services, admission, person, call, sent, body); // 402
       }
       if (reply.res.destroyed) return meter.drop(); // the client left while something was looked up
@@ -240,7 +281,8 @@ class ApiRequest implements BodyListener, ReplyListener {
   }
 
   #readCall(body: RequestBody, operation: Operation, companyId: string): Call | Promise<Call> {
-    const read = (): Call | Promise<Call> => operation.read(this.#services, body, companyId, this.#id, this.#req.head);
+    const read = (): Call | Promise<Call> =>
+      operation.read(this.#services, body, companyId, this.#id, this.#req.head);
     if (body.length < TIMED_BYTES) return read();
     const began = performance.now();
     try {
@@ -260,7 +302,12 @@ class ApiRequest implements BodyListener, ReplyListener {
    * The person whom the call names; null: nobody, or nobody who is known while the database is away.
    * @param isNeeded 503 in that case: an allowance is to hold
    */
-  async #endUser(key: ApiKey, body: RequestBody, call: Call, isNeeded: boolean): Promise<EndUser | null> {
+  async #endUser(
+    key: ApiKey,
+    body: RequestBody,
+    call: Call,
+    isNeeded: boolean,
+  ): Promise<EndUser | null> {
     const { directory, settings } = this.#services;
     const { endpoint } = this.#operation as Operation;
     let name = endUserInHeaders(settings.endUserHeaders, this.#req.rawHeaders);
@@ -307,7 +354,9 @@ class ApiRequest implements BodyListener, ReplyListener {
     const digest = takesApiKeyHeader && head.apiKey ? apiKeyDigest(head) : head.bearerDigest;
     if (digest === null) throw new GatewayError('invalid_api_key');
     const found = services.directory.key(digest);
-    return found instanceof Promise ? found.then((key) => this.#requireLive(key)) : this.#requireLive(found);
+    return found instanceof Promise
+      ? found.then((key) => this.#requireLive(key))
+      : this.#requireLive(found);
   }
 
   #requireLive(key: ApiKey | null): ApiKey {
@@ -315,7 +364,8 @@ class ApiRequest implements BodyListener, ReplyListener {
     this.#summary.keyId = key.id;
     this.#summary.companyId = key.companyId;
     // most keys never expire, and then nobody asks what time it is
-    if (key.expiresAt !== Number.POSITIVE_INFINITY && key.expiresAt <= this.#services.clock()) this.#refuseEnded(key);
+    if (key.expiresAt !== Number.POSITIVE_INFINITY && key.expiresAt <= this.#services.clock())
+      this.#refuseEnded(key);
     if (key.restriction !== null) this.#requireNetwork(key.restriction);
     const operation = this.#operation;
     if (operation !== null && (key.scopeBits & SCOPE_BIT[operation.scope]) === 0)
@@ -326,7 +376,9 @@ class ApiRequest implements BodyListener, ReplyListener {
   /** Of a pause nobody learns whose key would get 401 without it. */
   #refuseEnded({ expiresAt, pause, restriction }: ApiKey): never {
     if (pause === null || pause.expiresAt <= this.#services.clock()) {
-      throw new GatewayError('invalid_api_key').by(expiresAt === REVOKED ? 'key.revoked_at' : 'key.expires_at');
+      throw new GatewayError('invalid_api_key').by(
+        expiresAt === REVOKED ? 'key.revoked_at' : 'key.expires_at',
+      );
     }
     if (restriction !== null) this.#requireNetwork(restriction);
     throw new GatewayError(pause.error).by(pause.setting);
@@ -335,8 +387,13 @@ class ApiRequest implements BodyListener, ReplyListener {
   #requireNetwork({ networks }: Restriction): void {
     if (networks === null) return;
     const { rawHeaders, socket } = this.#req;
-    const address = clientAddress(this.#services.settings.apiProxies, socket.remoteAddress, rawHeaders);
-    if (!isWithin(networks, address)) throw new GatewayError('invalid_api_key').by('key.allowed_cidrs');
+    const address = clientAddress(
+      this.#services.settings.apiProxies,
+      socket.remoteAddress,
+      rawHeaders,
+    );
+    if (!isWithin(networks, address))
+      throw new GatewayError('invalid_api_key').by('key.allowed_cidrs');
   }
 
   /** @param complete whether the whole request has arrived; undefined: as it is now */
@@ -347,7 +404,10 @@ class ApiRequest implements BodyListener, ReplyListener {
       this.#services.log.error({ request_id: reply.requestId, err: error }, 'request failed');
     }
     // an unread body would have to be read to its end: close the connection instead
-    reply.error(error instanceof GatewayError ? error : new GatewayError('internal_error'), !complete);
+    reply.error(
+      error instanceof GatewayError ? error : new GatewayError('internal_error'),
+      !complete,
+    );
   }
 
   onReplyWaits(): void {
@@ -394,7 +454,14 @@ async function admitDay(
     const budget = budgets[whose];
     if (budget === null) continue;
     const spent = ledger.spentOnDay(key, day, whose);
-    admitBudget(budget, typeof spent === 'bigint' ? spent : await spent, calendar, at, whose, 'daily');
+    admitBudget(
+      budget,
+      typeof spent === 'bigint' ? spent : await spent,
+      calendar,
+      at,
+      whose,
+      'daily',
+    );
   }
   return day;
 }
@@ -425,10 +492,19 @@ async function reserve(
   const bound = wholeBound(call.bound(model), sent, body);
   const { companyId } = payer;
   const person = endUser === null ? {} : { keyId: payer.id, endUserId: endUser.id };
-  const fits = await ledger.reserve({ requestId, companyId, month, day: calendar.date(at), ...person, ...bound });
+  const fits = await ledger.reserve({
+    requestId,
+    companyId,
+    month,
+    day: calendar.date(at),
+    ...person,
+    ...bound,
+  });
   if (fits === 'end_user') throw budgetReached(calendar, at, 'end_user');
   if (fits !== true)
-    throw budgetReached(calendar, at, 'company', fits === 'day' ? 'daily' : 'monthly').by('company.budget_mode');
+    throw budgetReached(calendar, at, 'company', fits === 'day' ? 'daily' : 'monthly').by(
+      'company.budget_mode',
+    );
   return bound;
 }
 
@@ -436,7 +512,11 @@ async function reserve(
  * The bound of a call by all of its body: parts of messages lie deeper than the parsed value reaches. Without what is in
  * files the body is JSON as well, and short.
  */
-function wholeBound(bound: Bound, sent: readonly Buffer[], { files, filePieces }: RequestBody): Bound {
+function wholeBound(
+  bound: Bound,
+  sent: readonly Buffer[],
+  { files, filePieces }: RequestBody,
+): Bound {
   if (bound.bounded || bound.completion === null || !files.areImages) return bound;
   const text = textOf(sent, filePieces);
   if (lengthOf(text) > MOST_PARSED) return bound;
@@ -456,7 +536,10 @@ function companyOf(services: Services, key: ApiKey): MaybeAsync<Company> {
 /** The digest of the key of a head with `x-api-key`. @throws GatewayError 400 for two different keys */
 function apiKeyDigest(head: RequestHead): string | null {
   if (head.bearer === null || head.bearer === head.apiKey) return head.apiKeyDigest;
-  throw new GatewayError('invalid_request', 'Two different keys: send one, as "Authorization" or as "x-api-key".');
+  throw new GatewayError(
+    'invalid_request',
+    'Two different keys: send one, as "Authorization" or as "x-api-key".',
+  );
 }
 
 function existing(company: Company | null): Company {

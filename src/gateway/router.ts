@@ -67,10 +67,16 @@ function routeOf(template: string, endpoint: Operation | Lookup): Route {
  * @throws GatewayError 404 for an unknown path, 405 or 426 for a known one with another method,
  * 400 for a target that two hops could read differently
  */
-export function findRoute(method: string, target: string, basePath: string, head: RequestHead): Route {
+export function findRoute(
+  method: string,
+  target: string,
+  basePath: string,
+  head: RequestHead,
+): Route {
   if (target.charCodeAt(0) !== SLASH) target = originForm(target, head.host);
   if (!target.startsWith(basePath)) {
-    if (OF_ORIGIN.includes(target.split('?', 1)[0] as string)) return requireMethod(RERANK, method, head);
+    if (OF_ORIGIN.includes(target.split('?', 1)[0] as string))
+      return requireMethod(RERANK, method, head);
     requirePlainTarget(target);
     throw unknownPath(target, basePath, ENDPOINTS);
   }
@@ -100,7 +106,8 @@ const SLASH = 0x2f;
 /** The path of a target in absolute form (RFC 9112, section 3.2.2), which has to name this host. */
 function originForm(target: string, host: string | undefined): string {
   const [, authority, rest] = /^http:\/\/([^/?#]+)(.*)$/i.exec(target) ?? [];
-  if (authority === undefined || authority.toLowerCase() !== host?.toLowerCase()) throw twoMeanings();
+  if (authority === undefined || authority.toLowerCase() !== host?.toLowerCase())
+    throw twoMeanings();
   return rest as string;
 }
 

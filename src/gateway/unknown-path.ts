@@ -1,8 +1,17 @@
-import { type ErrorFormat, GatewayError, MESSAGES_ERRORS, REFERENCE_ERRORS } from '../domain/errors.ts';
+import {
+  type ErrorFormat,
+  GatewayError,
+  MESSAGES_ERRORS,
+  REFERENCE_ERRORS,
+} from '../domain/errors.ts';
 
 /** Endpoints of the formats that this gateway does not have, by the path below the version, and what to use instead. */
 const MISSING: readonly (readonly [path: RegExp, what: string, instead: string])[] = [
-  missing('complete|edits|engines', 'this', 'Send the prompt to POST /completions, with the model in the body.'),
+  missing(
+    'complete|edits|engines',
+    'this',
+    'Send the prompt to POST /completions, with the model in the body.',
+  ),
   missing(
     'fim|infill',
     'filling in the middle',
@@ -18,11 +27,31 @@ const MISSING: readonly (readonly [path: RegExp, what: string, instead: string])
     'It stores nothing: send the content in the messages of POST /chat/completions.',
   ),
   missing('batches', 'batches', 'Send each request by itself, such as POST /chat/completions.'),
-  missing('assistants', 'managing assistants', 'Run one that the administration area has: POST /assistants/{id}/run.'),
-  missing('threads|conversations', 'stored conversations', 'Send all messages with each POST /chat/completions.'),
-  missing('fine_tuning|fine-tunes|fine-tuning', 'fine-tuning', 'GET /models lists the models there are.'),
-  missing('vector_stores', 'vector stores', 'Make vectors with POST /embeddings and store them yourself.'),
-  missing('realtime', 'realtime sessions', 'Stream with POST /chat/completions and "stream": true.'),
+  missing(
+    'assistants',
+    'managing assistants',
+    'Run one that the administration area has: POST /assistants/{id}/run.',
+  ),
+  missing(
+    'threads|conversations',
+    'stored conversations',
+    'Send all messages with each POST /chat/completions.',
+  ),
+  missing(
+    'fine_tuning|fine-tunes|fine-tuning',
+    'fine-tuning',
+    'GET /models lists the models there are.',
+  ),
+  missing(
+    'vector_stores',
+    'vector stores',
+    'Make vectors with POST /embeddings and store them yourself.',
+  ),
+  missing(
+    'realtime',
+    'realtime sessions',
+    'Stream with POST /chat/completions and "stream": true.',
+  ),
   missing('score', 'scores', 'Rank documents with POST /rerank.'),
   missing(
     'responses/compact',
@@ -40,12 +69,20 @@ const MISSING: readonly (readonly [path: RegExp, what: string, instead: string])
     'usage and keys',
     'GET /usage shows what this key used; the administration area has the rest.',
   ),
-  missing('chat/completions/[^/]+/messages', 'stored chat completions', 'It stores nothing that models answer.'),
+  missing(
+    'chat/completions/[^/]+/messages',
+    'stored chat completions',
+    'It stores nothing that models answer.',
+  ),
 ];
 
 /** Paths below endpoints of this gateway. Looked up after paths that end in an endpoint. */
 const MISSING_BELOW: typeof MISSING = [
-  missing('responses', 'stored responses', 'Of the Responses API it has POST /responses alone: send the whole input.'),
+  missing(
+    'responses',
+    'stored responses',
+    'Of the Responses API it has POST /responses alone: send the whole input.',
+  ),
   missing(
     'messages',
     'this',
@@ -62,17 +99,23 @@ function missing(paths: string, what: string, instead: string): (typeof MISSING)
  * The 404 of a path that is no endpoint of this gateway: it says what to use instead, or which path the client meant.
  * @param endpoints paths of those without an identifier
  */
-export function unknownPath(target: string, basePath: string, endpoints: readonly string[]): GatewayError {
+export function unknownPath(
+  target: string,
+  basePath: string,
+  endpoints: readonly string[],
+): GatewayError {
   const path = belowVersion(target, basePath);
   const among = (table: typeof MISSING): string | undefined => {
     const [, what, instead] = table.find(([pattern]) => pattern.test(path)) ?? [];
     return what && `This gateway has no endpoint for ${what}. ${instead}`;
   };
   const run = /\/assistants\/[^/]+\/run\/?$/.test(path) ? '/assistants/{id}/run' : undefined;
-  const meant = run ?? endpoints.find((endpoint) => path.endsWith(endpoint) || path.endsWith(`${endpoint}/`));
+  const meant =
+    run ?? endpoints.find((endpoint) => path.endsWith(endpoint) || path.endsWith(`${endpoint}/`));
   const text =
     (run === undefined ? among(MISSING) : undefined) ??
-    (meant && `No such route. The path of this endpoint is ${basePath}${meant}: check the client's base address.`) ??
+    (meant &&
+      `No such route. The path of this endpoint is ${basePath}${meant}: check the client's base address.`) ??
     among(MISSING_BELOW) ??
     `No such route. Below ${basePath} there are ${endpoints.join(', ')} and /assistants/{id}/run.`;
   return new GatewayError('not_found', text);
@@ -80,7 +123,9 @@ export function unknownPath(target: string, basePath: string, endpoints: readonl
 
 /** How errors are written before a route is found: a client of the Messages API reads its own shape. */
 export function errorsAt(target: string, basePath: string): ErrorFormat {
-  return /^\/messages(?:\/|$)/.test(belowVersion(target, basePath)) ? MESSAGES_ERRORS : REFERENCE_ERRORS;
+  return /^\/messages(?:\/|$)/.test(belowVersion(target, basePath))
+    ? MESSAGES_ERRORS
+    : REFERENCE_ERRORS;
 }
 
 /** The path without query, base path and what clients put before it by mistake, such as one more `/v1`. */

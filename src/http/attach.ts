@@ -16,7 +16,8 @@ import { readShared } from './shared-read.ts';
 export const FAST_PARTS = {
   messages: 'IncomingMessage.push, req._consuming, res._header, res._last, res._keepAliveTimeout',
   sharedReads: 'socket._handle.useUserBuffer, new Socket({ handle, onread }), socket._server',
-  repeatedHeads: "the server's 'connection' and 'data' listeners, socket.parser, socket._httpMessage, res._closed",
+  repeatedHeads:
+    "the server's 'connection' and 'data' listeners, socket.parser, socket._httpMessage, res._closed",
   largeBodies: 'socket.parser.consume, socket.parser._consumed',
 } as const;
 
@@ -89,7 +90,8 @@ export function attach(
   server.on('checkExpectation', onRequest as never); // Node alone would answer 417 without a body
   // this is the timer that Node starts after an answer; Node does not know whether a repeated request runs
   server.on('timeout', (socket: Socket) => {
-    const isBusy = (): boolean => answering(socket) !== null || connections.get(socket)?.isBusy === true;
+    const isBusy = (): boolean =>
+      answering(socket) !== null || connections.get(socket)?.isBusy === true;
     if (!isBusy()) closeIdle(socket, isBusy);
   });
   return { open, answering };

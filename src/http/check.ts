@@ -25,11 +25,14 @@ interface CheckedParts {
  * looks for the one part without which they agree, and switches that off; else all parts. So a new Node may make
  * the gateway slower, but not wrong. Takes some 10 ms.
  */
-export async function checkFastParts(names = Object.keys(FAST_PARTS) as FastPart[]): Promise<CheckedParts> {
+export async function checkFastParts(
+  names = Object.keys(FAST_PARTS) as FastPart[],
+): Promise<CheckedParts> {
   const expected = await transcript(new Set()).catch((error: Error) => error);
   // without a loopback interface nothing can be tried
   if (expected instanceof Error) return { parts: new Set(), failed: names, errors: [expected] };
-  const works = async (parts: FastParts): Promise<boolean> => (await transcript(parts)) === expected;
+  const works = async (parts: FastParts): Promise<boolean> =>
+    (await transcript(parts)) === expected;
   const errors: unknown[] = [];
   const onError = (error: unknown): void => void errors.push(error);
   process.on('uncaughtException', onError); // a changed internal may throw anywhere below Node's own code
@@ -54,12 +57,20 @@ export async function checkFastParts(names = Object.keys(FAST_PARTS) as FastPart
 
 /** All that a server answers to the script on one connection, without the time of day. */
 async function transcript(parts: FastParts): Promise<string> {
-  const server = createServer({ requireHostHeader: false, ...messageClasses(parts), keepAliveTimeout: CHECK_MS });
+  const server = createServer({
+    requireHostHeader: false,
+    ...messageClasses(parts),
+    keepAliveTimeout: CHECK_MS,
+  });
   attach(server, { handler: answer, isDraining: () => false, parts, secure: false });
   // exclusive: a process manager with node:cluster would take this port as the sign that the gateway serves
   server.listen({ port: 0, host: '127.0.0.1', exclusive: true });
   await once(server, 'listening');
-  const socket = connect({ port: (server.address() as AddressInfo).port, host: '127.0.0.1', noDelay: true });
+  const socket = connect({
+    port: (server.address() as AddressInfo).port,
+    host: '127.0.0.1',
+    noDelay: true,
+  });
   const timer = setTimeout(() => socket.destroy(), CHECK_MS);
   const script = requestScript();
   const sendNext = async (): Promise<void> => {
@@ -95,7 +106,8 @@ function answer(req: ClientRequest, res: ClientResponse): void {
   const onWhole = (): void => {
     const body = Buffer.concat(pieces);
     const text = `${method} ${url} ${head.bearer} ${body.length} ${body.toString('latin1', 0, 8)}${MARK}`;
-    if (url !== '/stream') res.send(url === '/json' ? 200 : 404, ['content-length', `${text.length}`], text);
+    if (url !== '/stream')
+      res.send(url === '/json' ? 200 : 404, ['content-length', `${text.length}`], text);
     else {
       const stream = res.openStream(['content-type', 'text/event-stream'], () => {});
       stream.add(body, 0, Math.min(body.length, 8));

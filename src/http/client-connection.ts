@@ -8,7 +8,12 @@ import type { RequestHandler } from './exchange.ts';
 import type { FastRequest } from './fast-request.ts';
 import type { FastResponse } from './fast-response.ts';
 import { HeadPattern, headEnd } from './head-pattern.ts';
-import { type AnsweringConnection, type KnownHead, RepeatedRequest, RepeatedResponse } from './repeated-request.ts';
+import {
+  type AnsweringConnection,
+  type KnownHead,
+  RepeatedRequest,
+  RepeatedResponse,
+} from './repeated-request.ts';
 import type { Reader } from './shared-read.ts';
 
 /** A larger body is read as it comes. */
@@ -77,7 +82,8 @@ export class ClientConnection implements AnsweringConnection, Reader, ActiveMemb
   readonly buffers: BufferPool;
   #feed!: Feed;
   readonly #setting: ConnectionSetting;
-  readonly #onData = (chunk: Buffer): void => void (this.#read(chunk, chunk.length, true) || this.socket.pause());
+  readonly #onData = (chunk: Buffer): void =>
+    void (this.#read(chunk, chunk.length, true) || this.socket.pause());
   #partial: PartialRequest | null = null;
   #pattern: HeadPattern | null = null;
   #known: KnownHead | null = null;
@@ -149,7 +155,8 @@ export class ClientConnection implements AnsweringConnection, Reader, ActiveMemb
     if (this.#answering !== null) this.#hold(copied(bytes, 0, end));
     else if (this.#partial !== null) this.#gather(this.#partial, bytes, end);
     else if (!this.#isBetweenRequests()) this.#give(copied(bytes, 0, end));
-    else if (this.#pattern !== null && this.#takeRepeated(this.#pattern, bytes, end)) return this.#readsOn();
+    else if (this.#pattern !== null && this.#takeRepeated(this.#pattern, bytes, end))
+      return this.#readsOn();
     else {
       this.#misses++;
       this.#give(copied(bytes, 0, end));
@@ -181,11 +188,16 @@ export class ClientConnection implements AnsweringConnection, Reader, ActiveMemb
     this.#next = Number.NaN;
     if (end < 0 || head.transferEncoding !== undefined || head.upgrades) return;
     this.#next = this.#from + end + Math.max(0, head.contentLength);
-    if (this.#next - this.#fed > MAX_GATHERED && this.#setting.parserReadsLarge) this.#leaveReading(res);
+    if (this.#next - this.#fed > MAX_GATHERED && this.#setting.parserReadsLarge)
+      this.#leaveReading(res);
     // a head that differs from the last may begin a new series: learned after 1, 2, 4, … misses
     if ((this.#misses & (this.#misses - 1)) !== 0 || !mayRepeat(req, res)) return;
     this.#pattern = HeadPattern.of((piece as Buffer).subarray(start, end));
-    const { method, url, rawHeaders } = req as { method: string; url: string; rawHeaders: string[] };
+    const { method, url, rawHeaders } = req as {
+      method: string;
+      url: string;
+      rawHeaders: string[];
+    };
     this.#known = { method, url, rawHeaders, head };
   }
 
@@ -213,7 +225,8 @@ export class ClientConnection implements AnsweringConnection, Reader, ActiveMemb
     else if (from + contentLength < end) return false;
     else if (contentLength > MAX_GATHERED) {
       const { requestTimeout } = this.#setting.server;
-      this.#arrivesUntil = requestTimeout > 0 ? performance.now() + requestTimeout : Number.POSITIVE_INFINITY;
+      this.#arrivesUntil =
+        requestTimeout > 0 ? performance.now() + requestTimeout : Number.POSITIVE_INFINITY;
       this.#setting.gathering.join(this);
       this.#answer(token, bytes.subarray(from, end), contentLength);
     } else {
@@ -263,7 +276,8 @@ export class ClientConnection implements AnsweringConnection, Reader, ActiveMemb
    * too long.
    */
   checkPartial(): void {
-    if (this.#arriving !== null && performance.now() > this.#arrivesUntil) this.#fail('ERR_HTTP_REQUEST_TIMEOUT');
+    if (this.#arriving !== null && performance.now() > this.#arrivesUntil)
+      this.#fail('ERR_HTTP_REQUEST_TIMEOUT');
     const partial = this.#partial;
     if (partial === null) return;
     if (partial.wasChecked) this.#giveUp();

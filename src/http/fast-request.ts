@@ -4,7 +4,8 @@ import type { BodySink, ClientRequest } from './exchange.ts';
 import { RequestHead } from './request-head.ts';
 
 const NONE = Object.freeze({});
-const streamEnded = Object.getOwnPropertyDescriptor(Readable.prototype, 'readableEnded')?.get as () => boolean;
+const streamEnded = Object.getOwnPropertyDescriptor(Readable.prototype, 'readableEnded')
+  ?.get as () => boolean;
 
 /**
  * A request of Node's parser, without what the gateway does not use. `headers` holds `expect` alone, the only one
@@ -57,7 +58,8 @@ export class FastRequest extends IncomingMessage {
           const raw = this.rawHeaders;
           for (let i = 0; i < raw.length; i += 2) {
             const name = raw[i] as string;
-            if (name.length === 6 && name.toLowerCase() === 'expect') return { expect: raw[i + 1] as string };
+            if (name.length === 6 && name.toLowerCase() === 'expect')
+              return { expect: raw[i + 1] as string };
           }
           return NONE;
         },

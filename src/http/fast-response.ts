@@ -15,7 +15,10 @@ interface Internals {
 }
 
 /** A response of Node that makes its heads itself. */
-export class FastResponse extends ServerResponse<FastRequest> implements ClientResponse, StreamedResponse {
+export class FastResponse
+  extends ServerResponse<FastRequest>
+  implements ClientResponse, StreamedResponse
+{
   listener: ResponseListener | null = null;
   /** Set before the response is handed out. */
   buffers!: BufferPool;

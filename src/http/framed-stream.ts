@@ -47,7 +47,12 @@ export class FramedStream implements ResponseStream {
   /** Whether bytes wait for the client, and `onDrain` will be called. */
   #waits = false;
 
-  constructor(res: StreamedResponse, headers: readonly string[], pool: BufferPool, onDrain: () => void) {
+  constructor(
+    res: StreamedResponse,
+    headers: readonly string[],
+    pool: BufferPool,
+    onDrain: () => void,
+  ) {
     this.#res = res;
     this.#headers = headers;
     this.#pool = pool;

@@ -22,7 +22,10 @@ export function answerHalfClosed(server: Server): void {
  * chunk. An answer that comes within 10 ms is not probed, nor a streamed one to HTTP/1.0, which has no chunks.
  * @param answering the answer that a connection is busy with; null: all are out
  */
-export function watchHalfClosed(socket: Socket, answering: (socket: Socket) => AnswerUnderWay | null): void {
+export function watchHalfClosed(
+  socket: Socket,
+  answering: (socket: Socket) => AnswerUnderWay | null,
+): void {
   socket.once('end', () => {
     if (answering(socket) === null) return;
     let probed: AnswerUnderWay | null = null;

@@ -20,7 +20,11 @@ interface Internals {
  * Makes a listening server hand its connections over instead of reading them, as node:cluster's primary does.
  * @param onError gets the number of the system's error when a connection cannot be accepted
  */
-export function handOver(server: Server, take: (connection: Handle) => void, onError: (code: number) => void): void {
+export function handOver(
+  server: Server,
+  take: (connection: Handle) => void,
+  onError: (code: number) => void,
+): void {
   (server as unknown as Internals)._handle.onconnection = (error, connection) =>
     error === 0 ? take(connection) : onError(error);
 }
@@ -51,7 +55,9 @@ export function sendTo(child: ChildProcess, message: Serializable, connection?: 
 
 /** Takes the messages and connections that the parent sends by `sendTo`. */
 export function onSent<M>(take: (message: M, connection: Handle) => void): void {
-  process.on('message', (message, connection) => take(message as M, connection as unknown as Handle));
+  process.on('message', (message, connection) =>
+    take(message as M, connection as unknown as Handle),
+  );
 }
 
 /** The other process of the check: answers the connection that it is sent. */

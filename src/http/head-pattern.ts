@@ -31,7 +31,8 @@ export class HeadPattern {
   private constructor(bytes: Buffer, length: Hole, token: Hole | null) {
     this.#bytes = bytes;
     this.#length = this.contentLength = Number(bytes.toString('latin1', length.from, length.to));
-    this.#token = this.token = token === null ? null : bytes.toString('latin1', token.from, token.to);
+    this.#token = this.token =
+      token === null ? null : bytes.toString('latin1', token.from, token.to);
     const holes = token === null ? [length] : [length, token].sort((a, b) => a.from - b.from);
     let at = 0;
     for (const hole of holes) {
@@ -73,7 +74,10 @@ export class HeadPattern {
       const part = this.#fixedParts[i] as Buffer;
       if (!startsAt(bytes, at, end, part)) return -1;
       at += part.length;
-      at = this.#holes[i] === 'length' ? this.#readLength(bytes, at, end) : this.#readToken(bytes, at, end);
+      at =
+        this.#holes[i] === 'length'
+          ? this.#readLength(bytes, at, end)
+          : this.#readToken(bytes, at, end);
       if (at < 0) return -1;
     }
     const last = this.#fixedParts.at(-1) as Buffer;

@@ -38,7 +38,10 @@ function discard(socket: Socket): void {
  * comes is discarded (RFC 9112, section 9.6). Closed at once, the system would reset it, and a client that still sends
  * would see that in place of the answer and try again.
  */
-export function lingerAfterAnswer(req: { readonly socket: Socket; readonly complete: boolean }): void {
+export function lingerAfterAnswer(req: {
+  readonly socket: Socket;
+  readonly complete: boolean;
+}): void {
   const { socket } = req;
   const destroySoon = socket.destroySoon;
   // Node calls this once the answer to the last request of a connection is out

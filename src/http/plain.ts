@@ -33,7 +33,8 @@ export function attachPlain(
   const open = new Set<Socket>();
   /** The answers of a connection that are not out, in the order of their requests. */
   const answers = new WeakMap<Duplex, Set<ServerResponse>>();
-  const answering = (socket: Duplex): ServerResponse | null => answers.get(socket)?.values().next().value ?? null;
+  const answering = (socket: Duplex): ServerResponse | null =>
+    answers.get(socket)?.values().next().value ?? null;
   const onRequest = (req: IncomingMessage, res: ServerResponse): void => {
     closeWithConnection(res);
     const waiting = answers.get(req.socket);

@@ -38,7 +38,13 @@ export class RepeatedRequest implements ClientRequest {
    * @param token the bearer token, where it differs from that of the known head
    * @param body what of it has arrived; only until `keep` is called, where more is to come
    */
-  constructor(socket: Socket, known: KnownHead, token: string | null, body: Buffer, length: number) {
+  constructor(
+    socket: Socket,
+    known: KnownHead,
+    token: string | null,
+    body: Buffer,
+    length: number,
+  ) {
     this.socket = socket;
     this.method = known.method;
     this.url = known.url;
@@ -90,7 +96,11 @@ export class RepeatedRequest implements ClientRequest {
     this.left -= end;
     let goesOn: boolean;
     if (bytes === this.room) goesOn = sink.onFilled(end);
-    else goesOn = sink.onPiece(end === bytes.length ? bytes : bytes.subarray(0, end), isOwn ? 'own' : 'lent');
+    else
+      goesOn = sink.onPiece(
+        end === bytes.length ? bytes : bytes.subarray(0, end),
+        isOwn ? 'own' : 'lent',
+      );
     this.room = this.left > 0 ? sink.room(this.left) : null;
     if (this.left === 0) sink.onWhole();
     return goesOn;
@@ -217,7 +227,12 @@ export class RepeatedResponse implements ClientResponse, StreamedResponse, Answe
 
   #head(status: number, headers: readonly string[], isChunked: boolean): string {
     if (!this.req.complete) this.closeAfter(); // what is still to come of the body is no request
-    const head = answerHead(status, headers, this._last ? null : this.#connection.keepAliveMs, isChunked);
+    const head = answerHead(
+      status,
+      headers,
+      this._last ? null : this.#connection.keepAliveMs,
+      isChunked,
+    );
     this.headersSent = true;
     return head;
   }
@@ -244,6 +259,9 @@ export class RepeatedResponse implements ClientResponse, StreamedResponse, Answe
 }
 
 /** Sets the field in which node:http keeps the answer that a connection is busy with. */
-function setAnswer(socket: Socket & { _httpMessage?: unknown }, answer: RepeatedResponse | null): void {
+function setAnswer(
+  socket: Socket & { _httpMessage?: unknown },
+  answer: RepeatedResponse | null,
+): void {
   socket._httpMessage = answer;
 }

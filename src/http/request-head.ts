@@ -44,7 +44,9 @@ export class RequestHead {
         this.authorization = this.#once(name, this.authorization, value);
         break;
       case 'content-length':
-        this.contentLength = Number(this.#once(name, this.contentLength < 0 ? undefined : '', value));
+        this.contentLength = Number(
+          this.#once(name, this.contentLength < 0 ? undefined : '', value),
+        );
         break;
       case 'content-type':
         this.contentType = this.#once(name, this.contentType, value);
@@ -115,7 +117,8 @@ export class RequestHead {
   /** SHA-256 of `x-api-key`, in hex; null when that is missing or too long to be a key. */
   get apiKeyDigest(): string | null {
     const { apiKey = '' } = this;
-    if (apiKey !== '' && apiKey.length <= MAX_TOKEN) this.#apiKeyDigest ??= hash('sha256', apiKey, 'hex');
+    if (apiKey !== '' && apiKey.length <= MAX_TOKEN)
+      this.#apiKeyDigest ??= hash('sha256', apiKey, 'hex');
     return this.#apiKeyDigest;
   }
 }

@@ -17,7 +17,10 @@ export function answerHead(
     lines += `${headers[i]}: ${headers[i + 1]}\r\n`;
   }
   lines += `Date: ${httpDate()}\r\nConnection: `;
-  lines += idleMs === null ? 'close\r\n' : `keep-alive\r\nKeep-Alive: timeout=${Math.floor(idleMs / 1000)}\r\n`;
+  lines +=
+    idleMs === null
+      ? 'close\r\n'
+      : `keep-alive\r\nKeep-Alive: timeout=${Math.floor(idleMs / 1000)}\r\n`;
   if (isChunked) lines += 'Transfer-Encoding: chunked\r\n';
   return `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${lines}\r\n`;
 }

@@ -4,7 +4,14 @@ import type { MemberTable } from './member-table.ts';
 import { ObjectWalk, REMOVE, REPLACE } from './object-walk.ts';
 import { usageAt } from './plain-usage.ts';
 import type { Edit } from './splice.ts';
-import { addUsage, type Members, readUsage, readUsageMembers, type ToldUsage, type UsageReader } from './usage.ts';
+import {
+  addUsage,
+  type Members,
+  readUsage,
+  readUsageMembers,
+  type ToldUsage,
+  type UsageReader,
+} from './usage.ts';
 
 const NOTHING = Buffer.alloc(0);
 const NO_MEMBERS: Members = {};
@@ -85,7 +92,8 @@ function usageOf(body: Buffer, walk: ObjectWalk, reader: UsageReader): ToldUsage
   const { usageStart, usageEnd, innerUsageStart, innerUsageEnd } = walk;
   const outer = usageStart < 0 ? null : usageAt(body, usageStart, usageEnd);
   const inner = innerUsageStart < 0 ? null : usageAt(body, innerUsageStart, innerUsageEnd);
-  if (outer === null || inner === null) return readUsageMembers(outer ?? inner ?? NO_MEMBERS, reader);
+  if (outer === null || inner === null)
+    return readUsageMembers(outer ?? inner ?? NO_MEMBERS, reader);
   const all = Object.assign(Object.create(null), inner);
   addUsage(all, outer);
   return readUsageMembers(all, reader);
@@ -98,12 +106,20 @@ function usageOf(body: Buffer, walk: ObjectWalk, reader: UsageReader): ToldUsage
  */
 export function findUsage(part: Buffer, table: MemberTable): ToldUsage | null {
   if (!table.counts) return null;
-  for (let at = part.lastIndexOf(USAGE_NAME); at >= 0; at = at === 0 ? -1 : part.lastIndexOf(USAGE_NAME, at - 1)) {
+  for (
+    let at = part.lastIndexOf(USAGE_NAME);
+    at >= 0;
+    at = at === 0 ? -1 : part.lastIndexOf(USAGE_NAME, at - 1)
+  ) {
     const colon = skipSpace(part, at + USAGE_NAME.length, part.length);
     const from = part[colon] === COLON ? skipSpace(part, colon + 1, part.length) : part.length;
     if (part[from] !== OPEN_BRACE) continue;
     const most = Math.min(part.length, from + MOST_USAGE);
-    for (let end = part.indexOf(CLOSE_BRACE, from); end >= 0 && end < most; end = part.indexOf(CLOSE_BRACE, end + 1)) {
+    for (
+      let end = part.indexOf(CLOSE_BRACE, from);
+      end >= 0 && end < most;
+      end = part.indexOf(CLOSE_BRACE, end + 1)
+    ) {
       const text = part.toString('utf8', from, end + 1);
       if (!isJson(text)) continue;
       const usage = readUsage(text, table.usage);

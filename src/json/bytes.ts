@@ -42,7 +42,9 @@ export const ESCAPED = Uint8Array.from({ length: 256 }, (_, c) =>
   '"\\/bfnrt'.includes(String.fromCharCode(c)) ? 1 : 0,
 );
 /** 1 for bytes that are not plain string content. */
-export const STOPS = Uint8Array.from({ length: 256 }, (_, c) => (c < SPACE || c === QUOTE || c === BACKSLASH ? 1 : 0));
+export const STOPS = Uint8Array.from({ length: 256 }, (_, c) =>
+  c < SPACE || c === QUOTE || c === BACKSLASH ? 1 : 0,
+);
 
 /** Whether the `length` bytes at `start` are this name. */
 export function equals(b: Buffer, start: number, length: number, name: Buffer): boolean {

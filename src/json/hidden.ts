@@ -83,11 +83,16 @@ export class Hidden {
   #end = 0;
 
   constructor(slug: string, { names, secrets, isWord, generated, formatWords }: HiddenTexts) {
-    const needle = (text: string, isName: boolean, chars: readonly string[] = Array.from(text)): Needle => ({
+    const needle = (
+      text: string,
+      isName: boolean,
+      chars: readonly string[] = Array.from(text),
+    ): Needle => ({
       lower: chars.map((char) => char.toLowerCase().codePointAt(0) as number),
       upper: chars.map((char) => char.toUpperCase().codePointAt(0) as number),
       isName,
-      within: !slug.toLowerCase().includes(text.toLowerCase()) && !(isName && isWord(text.toLowerCase())),
+      within:
+        !slug.toLowerCase().includes(text.toLowerCase()) && !(isName && isWord(text.toLowerCase())),
       distinctive: text.length >= DISTINCTIVE && /[^a-z]/i.test(text),
       isToolName: /^[\w-]+$/.test(text),
       isWord: isWord(text.toLowerCase()),
@@ -108,9 +113,13 @@ export class Hidden {
     this.#needles.forEach(({ lower, upper }, k) => {
       const bit = 1 << (k % 7);
       for (const units of [lower, upper]) {
-        const [first, second] = Buffer.from(String.fromCodePoint(...units)) as unknown as [number, number?];
+        const [first, second] = Buffer.from(String.fromCodePoint(...units)) as unknown as [
+          number,
+          number?,
+        ];
         this.#first[first] = (this.#first[first] as number) | bit;
-        for (let c = 0; c < 256; c++) if (c === (second ?? c)) this.#second[c] = (this.#second[c] as number) | bit;
+        for (let c = 0; c < 256; c++)
+          if (c === (second ?? c)) this.#second[c] = (this.#second[c] as number) | bit;
       }
     });
   }
@@ -131,7 +140,11 @@ export class Hidden {
   #tell(b: Buffer, from: number, to: number, isKey: boolean, spans: HiddenSpans): void {
     const key = isKey ? '' : keyBefore(b, from);
     if (this.#generated.has(key)) return;
-    for (let i = this.#search(b, from, from, to); i >= 0; i = this.#search(b, this.#end, from, to)) {
+    for (
+      let i = this.#search(b, from, from, to);
+      i >= 0;
+      i = this.#search(b, this.#end, from, to)
+    ) {
       const { isName, distinctive } = this.#found as Needle;
       if (isKey ? !distinctive : this.#mayHold(key, this.#found as Needle)) continue;
       const isWhole = i === from && this.#end === to;
@@ -195,7 +208,8 @@ function endOf({ lower, upper }: Needle, b: Buffer, i: number, to: number): numb
 
 /** What the escape of one letter stands for. */
 const LETTERS = Uint8Array.from({ length: 256 }, (_, c) => c);
-for (const [k, letter] of Buffer.from('bfnrt').entries()) LETTERS[letter] = '\b\f\n\r\t'.charCodeAt(k);
+for (const [k, letter] of Buffer.from('bfnrt').entries())
+  LETTERS[letter] = '\b\f\n\r\t'.charCodeAt(k);
 
 /** The character at i, which may be escaped; the half that the escape at i stands for, where a character takes two. */
 function charAt(b: Buffer, i: number): number {
@@ -239,7 +253,14 @@ function isEscape(b: Buffer, i: number): boolean {
 }
 
 /** Whether nothing that continues a name adjoins [i, end) in the string [from, to). */
-function isApart({ distinctive }: Needle, b: Buffer, i: number, end: number, from: number, to: number): boolean {
+function isApart(
+  { distinctive }: Needle,
+  b: Buffer,
+  i: number,
+  end: number,
+  from: number,
+  to: number,
+): boolean {
   const before = i === from ? 0 : kindAt(b, charBefore(b, i));
   const behind = end === to ? 0 : kindAt(b, end);
   return distinctive ? before !== LETTER && behind !== LETTER : before === 0 && behind === 0;

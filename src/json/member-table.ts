@@ -97,8 +97,22 @@ const TOKENS = Buffer.from('tokens');
 export const NO_NAMES: NameTable = nameTable([]);
 
 export function memberTable(names: MemberNames): MemberTable {
-  const { format, leaking = [], generated = [], inputs = [], callers = [], models = [], counts = true } = names;
-  const { addsModel = true, nested = null, usage = chatUsage, leakingInUsage = [], again = [] } = names;
+  const {
+    format,
+    leaking = [],
+    generated = [],
+    inputs = [],
+    callers = [],
+    models = [],
+    counts = true,
+  } = names;
+  const {
+    addsModel = true,
+    nested = null,
+    usage = chatUsage,
+    leakingInUsage = [],
+    again = [],
+  } = names;
   const leaks = of(leaking, LEAKING);
   return {
     topLevel: nameTable([...leaks, ...Object.entries(format)]),
@@ -142,7 +156,8 @@ export function nameTable(kinds: Kinds, within: Kinds = []): NameTable {
   for (const [name, kind] of kinds) {
     if (!name.includes(REST)) continue;
     const bytes = Buffer.from(name.replace(REST, ''));
-    if (bytes.length < 2) throw new RangeError(`a part of a name has two characters at least: ${name}`);
+    if (bytes.length < 2)
+      throw new RangeError(`a part of a name has two characters at least: ${name}`);
     if (name.endsWith(REST)) add(firsts, pairOf(bytes, 0), parts, { bytes, kind });
     else add(lasts, pairOf(bytes, bytes.length - 2), parts, { bytes, kind });
   }
@@ -151,7 +166,8 @@ export function nameTable(kinds: Kinds, within: Kinds = []): NameTable {
   for (const { bytes } of middles) middleFirsts[bytes[0] as number] = 1;
   if (middles.length > 0) {
     const none = parts.push([]) - 1; // no ends, but kindOfPart is called
-    for (let at = 0; at < PAIRS; at++) if (lasts[at] === 0 && at !== pairOf(TOKENS, 4)) lasts[at] = none;
+    for (let at = 0; at < PAIRS; at++)
+      if (lasts[at] === 0 && at !== pairOf(TOKENS, 4)) lasts[at] = none;
   }
   return { slots, entries, firsts, lasts, parts, middles, middleFirsts };
 }
@@ -162,7 +178,9 @@ function add(index: Uint8Array, at: number, entries: Entry[][], entry: Entry): v
 }
 
 function slotOf(b: Buffer, start: number, length: number): number {
-  return (length * 37 + (b[start] as number) * 11 + (b[start + length - 1] as number) * 5) & (SLOTS - 1);
+  return (
+    (length * 37 + (b[start] as number) * 11 + (b[start + length - 1] as number) * 5) & (SLOTS - 1)
+  );
 }
 
 /** Of two bytes, because a single one is that of nearly every key: "content" begins like "cost" and ends like it. */
@@ -186,7 +204,14 @@ export function kindAmong(table: NameTable, b: Buffer, start: number, length: nu
 }
 
 /** The kind of the entry with which the key begins or ends, and is longer than; or that it has anywhere. */
-function kindOfPart(table: NameTable, first: number, last: number, b: Buffer, start: number, length: number): number {
+function kindOfPart(
+  table: NameTable,
+  first: number,
+  last: number,
+  b: Buffer,
+  start: number,
+  length: number,
+): number {
   const beginnings = table.parts[first] as readonly Entry[];
   for (let k = 0; k < beginnings.length; k++) {
     const { bytes, kind } = beginnings[k] as Entry;
@@ -195,12 +220,18 @@ function kindOfPart(table: NameTable, first: number, last: number, b: Buffer, st
   const ends = table.parts[last] as readonly Entry[];
   for (let k = 0; k < ends.length; k++) {
     const { bytes, kind } = ends[k] as Entry;
-    if (length > bytes.length && equals(b, start + length - bytes.length, bytes.length, bytes)) return kind;
+    if (length > bytes.length && equals(b, start + length - bytes.length, bytes.length, bytes))
+      return kind;
   }
   return table.middles.length === 0 ? OTHER : kindOfMiddle(table, b, start, start + length);
 }
 
-function kindOfMiddle({ middles, middleFirsts }: NameTable, b: Buffer, start: number, end: number): number {
+function kindOfMiddle(
+  { middles, middleFirsts }: NameTable,
+  b: Buffer,
+  start: number,
+  end: number,
+): number {
   for (let i = start; i < end; i++) {
     if (middleFirsts[b[i] as number] === 0) continue;
     for (let k = 0; k < middles.length; k++) {

@@ -134,7 +134,13 @@ export function isAlike(one: unknown, other: unknown): boolean {
 /** Defines a member as JSON.parse does: assigning to `__proto__` would set the prototype. */
 export function setMember(object: Record<string, unknown>, name: string, value: unknown): void {
   if (name !== '__proto__') object[name] = value;
-  else Object.defineProperty(object, name, { value, writable: true, enumerable: true, configurable: true });
+  else
+    Object.defineProperty(object, name, {
+      value,
+      writable: true,
+      enumerable: true,
+      configurable: true,
+    });
 }
 
 /**
@@ -187,7 +193,8 @@ const FOLDED = Uint8Array.from({ length: 0x80 }, (_, c) => (c >= 0x41 && c <= 0x
 export function foldsTo(name: string, plain: string): boolean {
   const { length } = plain;
   if (name.length < length) return false;
-  for (let i = 0; i < length; i++) if (folded(name.charCodeAt(i)) !== plain.charCodeAt(i)) return false;
+  for (let i = 0; i < length; i++)
+    if (folded(name.charCodeAt(i)) !== plain.charCodeAt(i)) return false;
   return name.length === length || name.charCodeAt(length) === 0;
 }
 
@@ -214,7 +221,9 @@ export function itemsOf(b: Buffer, most: number): Span[] | null {
     const c = b[i] as number;
     if (c === QUOTE) i = stringEnd(b, i + 1, b.length);
     else if (c === OPEN_BRACE || c === OPEN_BRACKET) depth++;
-    else if ((c === CLOSE_BRACE || c === CLOSE_BRACKET ? --depth : c === COMMA ? depth - 1 : -1) === 0) {
+    else if (
+      (c === CLOSE_BRACE || c === CLOSE_BRACKET ? --depth : c === COMMA ? depth - 1 : -1) === 0
+    ) {
       items.push({ start, end: i });
       start = i + 1;
     }

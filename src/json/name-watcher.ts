@@ -20,7 +20,8 @@ type LetterSet = Uint8Array;
 /** @param letters in lower case; those of the set are in upper case as well */
 export function letterSet(letters: string): LetterSet {
   const set = new Uint8Array(256).fill(1, 0x80);
-  for (const text of [letters, letters.toUpperCase(), '\\']) for (const c of Buffer.from(text)) set[c] = 1;
+  for (const text of [letters, letters.toUpperCase(), '\\'])
+    for (const c of Buffer.from(text)) set[c] = 1;
   return set;
 }
 
@@ -115,7 +116,8 @@ export class NameWatcher {
    */
   value(isString: boolean, member: number): boolean {
     if (this.#types > 1 && this.retyped.at(-1) !== member) this.retyped = [...this.retyped, member];
-    if (this.#counts !== null && (!isString || this.found.at(-1)?.member === member)) this.#counts = null;
+    if (this.#counts !== null && (!isString || this.found.at(-1)?.member === member))
+      this.#counts = null;
     if (this.#mayBeFile && !isString) {
       if (this.#key !== DETAIL) this.#holder = this.#level + 1;
       this.#mayBeFile = false;
@@ -141,7 +143,10 @@ export class NameWatcher {
       else this.#low = level;
       return;
     }
-    const isHeld = this.#key !== URL_KEY || this.#holder === level || (this.#isSource && level === PART_LEVEL + 1);
+    const isHeld =
+      this.#key !== URL_KEY ||
+      this.#holder === level ||
+      (this.#isSource && level === PART_LEVEL + 1);
     const file = { from, to, text, isHeld, isLow: this.#low === level };
     if (this.files === NO_FILES) this.files = [file];
     else if (this.files.length < MOST_FILES) (this.files as WatchedFile[]).push(file);

@@ -162,13 +162,16 @@ export class ObjectWalk implements HiddenSpans {
         this.addEdit(removeFrom, keyStart, REMOVE);
         removeFrom = -1;
       }
-      if (i - keyStart > this.#shortest && kind === OTHER) this.hidden?.find(b, keyStart + 1, i, true, this);
+      if (i - keyStart > this.#shortest && kind === OTHER)
+        this.hidden?.find(b, keyStart + 1, i, true, this);
       const { editCount } = this;
       i = spaceEnd(b, i + 1, end, lineEnds);
       if (i >= end || b[i] !== COLON) return -1;
       const valueStart = spaceEnd(b, i + 1, end, lineEnds);
       i =
-        kind === LEAKING ? valueEnd(b, valueStart, end, lineEnds) : this.#valueEnd(b, valueStart, end, kind, lineEnds);
+        kind === LEAKING
+          ? valueEnd(b, valueStart, end, lineEnds)
+          : this.#valueEnd(b, valueStart, end, kind, lineEnds);
       if (i < 0) return -1;
 
       if (leaks) {
@@ -192,7 +195,11 @@ export class ObjectWalk implements HiddenSpans {
       i = spaceEnd(b, i + 1, end, lineEnds);
     }
     if (removeFrom >= 0) this.addEdit(removeFrom, removeTo, REMOVE);
-    if (this.addsChoice && (this.usageStart >= 0 || this.innerUsageStart >= 0) && this.emptyChoicesAt >= 0) {
+    if (
+      this.addsChoice &&
+      (this.usageStart >= 0 || this.innerUsageStart >= 0) &&
+      this.emptyChoicesAt >= 0
+    ) {
       this.#addChoice(this.emptyChoicesAt);
     }
     return i + 1;
@@ -248,7 +255,14 @@ export class ObjectWalk implements HiddenSpans {
   }
 
   /** @param editCount how many edits there were before the value */
-  #noteMember(b: Buffer, kind: number, start: number, end: number, lineEnds: boolean, editCount: number): void {
+  #noteMember(
+    b: Buffer,
+    kind: number,
+    start: number,
+    end: number,
+    lineEnds: boolean,
+    editCount: number,
+  ): void {
     const first = b[start];
     if (kind === MODEL) {
       this.hasModel = true;
@@ -261,7 +275,8 @@ export class ObjectWalk implements HiddenSpans {
       this.usageEnd = end;
     } else if (kind === CHOICES || kind === RESULT) {
       this.hasResult = first === OPEN_BRACKET || (kind === RESULT && this.hasResult); // of reranking either of two
-      if (this.hasResult && spaceEnd(b, start + 1, end, lineEnds) === end - 1) this.emptyChoicesAt = end - 1;
+      if (this.hasResult && spaceEnd(b, start + 1, end, lineEnds) === end - 1)
+        this.emptyChoicesAt = end - 1;
     } else if (kind === CODED_ID && first === QUOTE) {
       this.idStart = start + 1;
       this.idEnd = end - 1;
@@ -286,7 +301,14 @@ export class ObjectWalk implements HiddenSpans {
    * @param from where the key's content begins, which ends at `to`
    * @param i the offset behind the colon
    */
-  #noteChoiceMember(b: Buffer, from: number, to: number, i: number, end: number, lineEnds: boolean): void {
+  #noteChoiceMember(
+    b: Buffer,
+    from: number,
+    to: number,
+    i: number,
+    end: number,
+    lineEnds: boolean,
+  ): void {
     if (equals(b, from, to - from, FINISH_REASON)) {
       const value = spaceEnd(b, i, end, lineEnds);
       if (value + 1 < end && b[value] === QUOTE && b[value + 1] !== QUOTE) this.finished = true;
@@ -297,7 +319,14 @@ export class ObjectWalk implements HiddenSpans {
   }
 
   /** Takes a usage within. Has the parameters of `#noteChoiceMember`. */
-  #noteInnerUsage(b: Buffer, from: number, to: number, i: number, end: number, lineEnds: boolean): void {
+  #noteInnerUsage(
+    b: Buffer,
+    from: number,
+    to: number,
+    i: number,
+    end: number,
+    lineEnds: boolean,
+  ): void {
     if (!equals(b, from, to - from, USAGE_KEY)) return;
     const value = spaceEnd(b, i, end, lineEnds);
     if (b[value] !== OPEN_BRACE) return;
@@ -307,18 +336,32 @@ export class ObjectWalk implements HiddenSpans {
 
   /** Takes an error, unless it says that there is none: null, false, 0, "", [] or {}. */
   #noteError(b: Buffer, start: number, end: number): void {
-    if (b[start] === LETTER_N || NO_ERROR.test(b.toString('latin1', start, Math.min(end, start + MOST_OF_NO_ERROR))))
+    if (
+      b[start] === LETTER_N ||
+      NO_ERROR.test(b.toString('latin1', start, Math.min(end, start + MOST_OF_NO_ERROR)))
+    )
       return;
     this.errorStart = start;
     this.errorEnd = end;
   }
 
   /** Reads a nested object; its edits take the place of those found in it before. */
-  #walkAgain(inner: ObjectWalk, b: Buffer, start: number, end: number, lineEnds: boolean, editCount: number): void {
+  #walkAgain(
+    inner: ObjectWalk,
+    b: Buffer,
+    start: number,
+    end: number,
+    lineEnds: boolean,
+    editCount: number,
+  ): void {
     inner.walk(b, start, end, lineEnds);
     this.editCount = editCount;
     for (let k = 0; k < inner.editCount; k += 3) {
-      this.addEdit(inner.edits[k] as number, inner.edits[k + 1] as number, inner.edits[k + 2] as number);
+      this.addEdit(
+        inner.edits[k] as number,
+        inner.edits[k + 1] as number,
+        inner.edits[k + 2] as number,
+      );
     }
   }
 
@@ -334,7 +377,8 @@ export class ObjectWalk implements HiddenSpans {
     if (i >= end) return -1;
     const first = b[i] as number;
     if (first === QUOTE) return this.#stringValueEnd(b, i, end, kind);
-    if (first === OPEN_BRACE || first === OPEN_BRACKET) return this.#nestedEnd(b, i, end, kind, lineEnds);
+    if (first === OPEN_BRACE || first === OPEN_BRACKET)
+      return this.#nestedEnd(b, i, end, kind, lineEnds);
     const last = scalarEnd(b, i, end);
     if (this.collecting && first <= DIGIT_9) this.values.push(i, last, NUMBER); // the sign and the digits come before letters
     return last;
@@ -346,9 +390,11 @@ export class ObjectWalk implements HiddenSpans {
     if (last < 0 && kind === DELTA) this.#noteText(i + 1, end);
     if (last < 0) return -1;
     if (kind === DELTA) this.#noteText(i + 1, last);
-    else if (last - i > this.#shortest && kind !== MODEL) this.hidden?.find(b, i + 1, last, false, this);
+    else if (last - i > this.#shortest && kind !== MODEL)
+      this.hidden?.find(b, i + 1, last, false, this);
     // all events of a pattern have one type
-    if (this.collecting && kind !== TYPE) this.values.push(i + 1, last, kind === DELTA ? GENERATED : TEXT);
+    if (this.collecting && kind !== TYPE)
+      this.values.push(i + 1, last, kind === DELTA ? GENERATED : TEXT);
     return last + 1;
   }
 
@@ -357,7 +403,14 @@ export class ObjectWalk implements HiddenSpans {
    * invalid.
    * @param stacks around it
    */
-  #nestedEnd(b: Buffer, i: number, end: number, kind: number, lineEnds: boolean, stacks = 0): number {
+  #nestedEnd(
+    b: Buffer,
+    i: number,
+    end: number,
+    kind: number,
+    lineEnds: boolean,
+    stacks = 0,
+  ): number {
     const isInput = kind === INPUT || kind === AGAIN;
     const values = this.collecting && !isInput ? this.values : null;
     const { below, ofUsage, counts } = this.#table;
@@ -383,8 +436,10 @@ export class ObjectWalk implements HiddenSpans {
         if (said === MODEL) this.addEdit(from - 1, to + 1, REPLACE);
         else if (said === DELTA || said === INPUT) {
           if (counts) this.#noteText(from, to);
-        } else if (to - from >= this.#shortest && !isInput) this.hidden?.find(b, from, to, next === COLON_ONLY, this);
-        if (values !== null && next === AFTER_VALUE) values.push(from, to, said > MODEL && counts ? GENERATED : TEXT);
+        } else if (to - from >= this.#shortest && !isInput)
+          this.hidden?.find(b, from, to, next === COLON_ONLY, this);
+        if (values !== null && next === AFTER_VALUE)
+          values.push(from, to, said > MODEL && counts ? GENERATED : TEXT);
         said = OTHER;
       } else if (c === COLON) {
         if (next !== COLON_ONLY) return -1;
@@ -395,8 +450,10 @@ export class ObjectWalk implements HiddenSpans {
           if (i < 0) return -1;
           next = b[i] === COMMA ? KEY : AFTER_VALUE;
           said = OTHER;
-        } else if (kind === CHOICES && depth === 2) this.#noteChoiceMember(b, from, to, i + 1, end, lineEnds);
-        else if (kind === GROQ && depth === 1) this.#noteInnerUsage(b, from, to, i + 1, end, lineEnds);
+        } else if (kind === CHOICES && depth === 2)
+          this.#noteChoiceMember(b, from, to, i + 1, end, lineEnds);
+        else if (kind === GROQ && depth === 1)
+          this.#noteInnerUsage(b, from, to, i + 1, end, lineEnds);
       } else if (c === COMMA) {
         if (next !== AFTER_VALUE) return -1;
         next = (stack & 1) === 1 ? VALUE : KEY;
@@ -419,7 +476,8 @@ export class ObjectWalk implements HiddenSpans {
         depth++;
         stack = (stack << 1) | (c === OPEN_BRACKET ? 1 : 0);
       } else if (c === CLOSE_BRACE || c === CLOSE_BRACKET) {
-        if (next !== AFTER_VALUE && next !== (c === CLOSE_BRACKET ? VALUE_OR_CLOSE : KEY_OR_CLOSE)) return -1;
+        if (next !== AFTER_VALUE && next !== (c === CLOSE_BRACKET ? VALUE_OR_CLOSE : KEY_OR_CLOSE))
+          return -1;
         if ((stack & 1) !== (c === CLOSE_BRACKET ? 1 : 0)) return -1;
         stack >>>= 1;
         next = AFTER_VALUE;
@@ -442,9 +500,23 @@ export class ObjectWalk implements HiddenSpans {
    * The end of a nested object or array that is read by itself: generated, the caller's, or deeper than one stack
    * reaches, because one of any size would cost every answer.
    */
-  #apartEnd(b: Buffer, i: number, end: number, kind: number, lineEnds: boolean, stacks: number): number {
+  #apartEnd(
+    b: Buffer,
+    i: number,
+    end: number,
+    kind: number,
+    lineEnds: boolean,
+    stacks: number,
+  ): number {
     if (stacks === MAX_STACKS) return -1;
-    return this.#nestedEnd(b, i, end, kind === CHOICES || kind === GROQ ? OTHER : kind, lineEnds, stacks + 1);
+    return this.#nestedEnd(
+      b,
+      i,
+      end,
+      kind === CHOICES || kind === GROQ ? OTHER : kind,
+      lineEnds,
+      stacks + 1,
+    );
   }
 
   /**
@@ -454,8 +526,16 @@ export class ObjectWalk implements HiddenSpans {
    * @param i the offset behind its colon
    * @returns the offset of the last byte that was read: of its value, or the comma behind it; -1 if it is cut or invalid
    */
-  #leave(b: Buffer, key: number, before: number, i: number, end: number, lineEnds: boolean): number {
-    while (this.editCount > 0 && (this.edits[this.editCount - 3] as number) >= key) this.editCount -= 3; // of the key
+  #leave(
+    b: Buffer,
+    key: number,
+    before: number,
+    i: number,
+    end: number,
+    lineEnds: boolean,
+  ): number {
+    while (this.editCount > 0 && (this.edits[this.editCount - 3] as number) >= key)
+      this.editCount -= 3; // of the key
     i = spaceEnd(b, i, end, lineEnds);
     if (i >= end) return -1;
     const last = valueEnd(b, i, end, lineEnds);

@@ -46,7 +46,11 @@ type Written = number | null | undefined;
 
 /** What details consist of. */
 type Details = Record<
-  'cached_tokens' | 'cache_write_tokens' | 'audio_tokens' | 'reasoning_tokens' | 'cache_creation_tokens',
+  | 'cached_tokens'
+  | 'cache_write_tokens'
+  | 'audio_tokens'
+  | 'reasoning_tokens'
+  | 'cache_creation_tokens',
   Written
 >;
 
@@ -69,7 +73,8 @@ class Cursor {
     let to = from;
     if (b[from - 1] === QUOTE) while (to < this.#end && isOfName(b[to] as number)) to++;
     const colon = skipSpace(b, to + 1, this.#end);
-    this.at = to > from && b[to] === QUOTE && b[colon] === COLON ? skipSpace(b, colon + 1, this.#end) : -1;
+    this.at =
+      to > from && b[to] === QUOTE && b[colon] === COLON ? skipSpace(b, colon + 1, this.#end) : -1;
     return this.at < 0 ? 0 : kindAmong(names, b, from, to - from);
   }
 
@@ -108,7 +113,8 @@ class Cursor {
       reasoning_tokens: undefined,
       cache_creation_tokens: undefined,
     };
-    if (this.at < 0 || this.#b[this.at] !== OPEN_BRACE) return this.count() === null ? null : this.#give();
+    if (this.at < 0 || this.#b[this.at] !== OPEN_BRACE)
+      return this.count() === null ? null : this.#give();
     do {
       const kind = this.member(DETAILS);
       const count = this.count();

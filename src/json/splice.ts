@@ -55,5 +55,6 @@ export function splicePieces(pieces: readonly Buffer[], edits: readonly Edit[]):
 }
 
 function keep(out: Buffer[], piece: Buffer, start: number, end: number): void {
-  if (start < end) out.push(start === 0 && end === piece.length ? piece : piece.subarray(start, end));
+  if (start < end)
+    out.push(start === 0 && end === piece.length ? piece : piece.subarray(start, end));
 }

@@ -42,7 +42,15 @@ import {
   setMember,
 } from './members.ts';
 import { NameWatcher, type WatchedNames } from './name-watcher.ts';
-import { DIGITS, EXPONENT_DIGITS, FAULT, FRACTION, MINUS, nextNumberState, ZERO } from './number-state.ts';
+import {
+  DIGITS,
+  EXPONENT_DIGITS,
+  FAULT,
+  FRACTION,
+  MINUS,
+  nextNumberState,
+  ZERO,
+} from './number-state.ts';
 import { decodeShort, recentText } from './short-text.ts';
 import { load, MAX_LOAD, pass } from './strings.ts';
 import { Utf8Check } from './utf8-check.ts';
@@ -63,7 +71,11 @@ const STRING = 10;
 const ESCAPE = 11;
 const HEX_DIGIT = 12;
 const NONE = Buffer.alloc(0);
-const NOT_WATCHED: Pick<NameWatcher, 'found' | 'retyped' | 'files'> = { found: [], retyped: [], files: [] };
+const NOT_WATCHED: Pick<NameWatcher, 'found' | 'retyped' | 'files'> = {
+  found: [],
+  retyped: [],
+  files: [],
+};
 const OBJECT = 0;
 const ARRAY = 1;
 
@@ -133,7 +145,13 @@ export class ObjectStreamParser {
     if (this.#fault !== null) return this.#fault;
     if (this.#state !== END || this.#utf8.isCut) return 'invalid_json';
     const { found: watched, retyped, files } = this.#watcher ?? NOT_WATCHED;
-    return { value: this.#containers[1] as Record<string, unknown>, members: this.#members, watched, retyped, files };
+    return {
+      value: this.#containers[1] as Record<string, unknown>,
+      members: this.#members,
+      watched,
+      retyped,
+      files,
+    };
   }
 
   #scan(b: Buffer): void {
@@ -195,7 +213,10 @@ export class ObjectStreamParser {
               break;
             }
           }
-          state = c === CLOSE_BRACKET && state === VALUE_OR_CLOSE ? this.#close(i, c) : this.#beginValue(i, c);
+          state =
+            c === CLOSE_BRACKET && state === VALUE_OR_CLOSE
+              ? this.#close(i, c)
+              : this.#beginValue(i, c);
           break;
         case START:
           if (c === OPEN_BRACE) state = this.#open(c);
@@ -259,7 +280,8 @@ export class ObjectStreamParser {
     for (; i < b.length; i++) {
       const next = nextNumberState(state, b[i] as number);
       if (next === FAULT) {
-        const mayEnd = state === ZERO || state === DIGITS || state === FRACTION || state === EXPONENT_DIGITS;
+        const mayEnd =
+          state === ZERO || state === DIGITS || state === FRACTION || state === EXPONENT_DIGITS;
         this.#state = mayEnd ? this.#endNumber(b, i) : FAULT;
         return i;
       }
@@ -280,7 +302,8 @@ export class ObjectStreamParser {
         return i;
       }
     }
-    if (this.#wordLength === word.length) this.#state = this.#endValue(i, word === 'null' ? null : word === 'true');
+    if (this.#wordLength === word.length)
+      this.#state = this.#endValue(i, word === 'null' ? null : word === 'true');
     return i;
   }
 
@@ -288,7 +311,8 @@ export class ObjectStreamParser {
 
   #beginValue(i: number, c: number): number {
     if (this.#depth === 1) this.#valueStart = this.#offset + i;
-    if (this.#watcher !== null) this.#isWanted = this.#watcher.value(c === QUOTE, this.#members.length);
+    if (this.#watcher !== null)
+      this.#isWanted = this.#watcher.value(c === QUOTE, this.#members.length);
     if (c === QUOTE) return this.#beginString(i, false);
     if (c === OPEN_BRACE || c === OPEN_BRACKET) return this.#open(c);
     if (c === MINUS_SIGN || (c >= DIGIT_0 && c <= DIGIT_9)) {
@@ -354,7 +378,8 @@ export class ObjectStreamParser {
 
   /** @param end offset of the closing quote */
   #endString(b: Buffer, end: number): number {
-    if (this.#watcher !== null && (this.#isKey || this.#isWanted)) this.#give(this.#watcher, b, end);
+    if (this.#watcher !== null && (this.#isKey || this.#isWanted))
+      this.#give(this.#watcher, b, end);
     if (!this.#isKey && this.#isLeftOut()) return this.#endMember(end + 1);
     if (this.#depth <= REDUCED_DEPTH) {
       const most = this.#isKey || this.#depth === 1 ? LONG_STRING : SHORT_STRING;
@@ -399,7 +424,11 @@ export class ObjectStreamParser {
   #isLeftOut(): boolean {
     const depth = this.#depth;
     const container = depth <= REDUCED_DEPTH ? this.#containers[depth] : undefined;
-    return Array.isArray(container) && container.length >= mostItems(depth) && typeof container.at(-1) === 'string';
+    return (
+      Array.isArray(container) &&
+      container.length >= mostItems(depth) &&
+      typeof container.at(-1) === 'string'
+    );
   }
 
   /** Keeps the beginning of a string that continues in the next chunk. */
@@ -422,7 +451,8 @@ export class ObjectStreamParser {
     if (depth === 0 || depth > REDUCED_DEPTH) return true;
     const container = this.#containers[depth] as Record<string, unknown> | unknown[];
     if (Array.isArray(container)) {
-      if (container.length >= mostItems(depth) && isAlike(container[container.length - 1], value)) return true;
+      if (container.length >= mostItems(depth) && isAlike(container[container.length - 1], value))
+        return true;
       container.push(value);
     } else {
       setMember(container, this.#keys[depth] as string, value);

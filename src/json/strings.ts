@@ -16,7 +16,8 @@ declare const WebAssembly: {
   Instance: new (module: object) => { exports: object };
 };
 
-const exported = new WebAssembly.Instance(new WebAssembly.Module(Buffer.from(MODULE, 'base64'))).exports as {
+const exported = new WebAssembly.Instance(new WebAssembly.Module(Buffer.from(MODULE, 'base64')))
+  .exports as {
   memory: { buffer: ArrayBuffer };
   pass: (at: number) => number;
 };

@@ -68,7 +68,10 @@ export class TextSample {
       const share = (this.#pieces[k + 2] ?? size) - (this.#pieces[k] as number) - cut;
       const start = from + cut;
       if (start < to) {
-        pieces.push({ text: unescapeJson(this.#kept.toString('utf8', start, to)), weight: share / (to - start) });
+        pieces.push({
+          text: unescapeJson(this.#kept.toString('utf8', start, to)),
+          weight: share / (to - start),
+        });
       }
       from = to;
     }
@@ -80,7 +83,9 @@ export class TextSample {
     let kept = this.#kept;
     if (length + size > kept.length) {
       // not from Node's pool, of which a long stream would keep 64 KiB alive
-      kept = Buffer.allocUnsafeSlow(Math.min(MOST + PIECE, Math.max(256, 2 * kept.length, length + size)));
+      kept = Buffer.allocUnsafeSlow(
+        Math.min(MOST + PIECE, Math.max(256, 2 * kept.length, length + size)),
+      );
       this.#kept.copy(kept, 0, 0, length);
       this.#kept = kept;
     }

@@ -40,13 +40,25 @@ export type Members = Readonly<Record<string, unknown>>;
 /** The usage of a chat completion. */
 export function chatUsage(usage: Members): ToldUsage {
   const { prompt_tokens: prompt, completion_tokens: completion } = usage;
-  return byTotal(usage, prompt, completion, usage.prompt_tokens_details, usage.completion_tokens_details);
+  return byTotal(
+    usage,
+    prompt,
+    completion,
+    usage.prompt_tokens_details,
+    usage.completion_tokens_details,
+  );
 }
 
 /** The usage of embeddings, which have no completion: all tokens are of the prompt. */
 export function embeddingUsage(usage: Members): ToldUsage {
   const { prompt_tokens: prompt, completion_tokens: completion } = usage;
-  return byTotal(usage, prompt, completion ?? 0, usage.prompt_tokens_details, usage.completion_tokens_details);
+  return byTotal(
+    usage,
+    prompt,
+    completion ?? 0,
+    usage.prompt_tokens_details,
+    usage.completion_tokens_details,
+  );
 }
 
 /**
@@ -93,7 +105,8 @@ function byTotal(
     const rest = total - prompt - completion;
     if (rest <= 0) return toldUsage(prompt, completion, parts);
     for (const cache of [0, cached + written, cached, written]) {
-      if (rest === cache + reasoning) return toldUsage(prompt + cache, completion + reasoning, parts);
+      if (rest === cache + reasoning)
+        return toldUsage(prompt + cache, completion + reasoning, parts);
       if (rest === cache) return toldUsage(prompt + cache, completion, parts);
     }
     return toldUsage(prompt, completion, parts);
@@ -135,8 +148,16 @@ export function messagesUsage(usage: Members): ToldUsage {
           beside ?? 0,
         );
   };
-  const details = { ...(told.details ?? NO_DETAILS), cached: ofCache('cached'), cacheWrite: ofCache('cacheWrite') };
-  return { prompt: largest('prompt'), completion: largest('completion'), details: toldOrNull(details) };
+  const details = {
+    ...(told.details ?? NO_DETAILS),
+    cached: ofCache('cached'),
+    cacheWrite: ofCache('cacheWrite'),
+  };
+  return {
+    prompt: largest('prompt'),
+    completion: largest('completion'),
+    details: toldOrNull(details),
+  };
 }
 
 /**
@@ -150,9 +171,16 @@ function runUsage(usage: Members): ToldUsage {
   const all = [input, written ?? 0, read ?? 0];
   const sum = all.every(isCount) ? all.reduce((sum, part) => sum + part, 0) : null;
   const isWithin =
-    sum !== null && isCount(output) && (input as number) + output === total && sum <= 2 * (input as number);
+    sum !== null &&
+    isCount(output) &&
+    (input as number) + output === total &&
+    sum <= 2 * (input as number);
   const { thinking_tokens: thinking } = membersOf(usage.output_tokens_details);
-  return toldUsage(isWithin ? input : sum, output, partsOf(usage, null, { reasoning_tokens: thinking }));
+  return toldUsage(
+    isWithin ? input : sum,
+    output,
+    partsOf(usage, null, { reasoning_tokens: thinking }),
+  );
 }
 
 /** Reads a usage from its text. @returns null when no count is told, or it is not JSON */
@@ -213,7 +241,10 @@ const NO_DETAILS: UsageDetails = {
 };
 
 /** Adds the cost that a header told: decimal text, or anything else. That of the usage wins. */
-export function withCost(details: UsageDetails | null, header: string | undefined): UsageDetails | null {
+export function withCost(
+  details: UsageDetails | null,
+  header: string | undefined,
+): UsageDetails | null {
   if (header === undefined || (details !== null && details.cost !== null)) return details;
   const cost = DECIMAL.test(header) ? costOrNull(Number(header)) : null;
   return cost === null ? details : { ...(details ?? NO_DETAILS), cost };
@@ -228,10 +259,17 @@ const LEAST_COST = 1e-15;
 function partsOf(usage: Members, promptParts: unknown, completionParts: unknown): UsageDetails {
   const ofPrompt = membersOf(promptParts);
   const ofCompletion = membersOf(completionParts);
-  const { cache_read_input_tokens: read, prompt_cache_hit_tokens: hit, cached_tokens: cached } = usage;
+  const {
+    cache_read_input_tokens: read,
+    prompt_cache_hit_tokens: hit,
+    cached_tokens: cached,
+  } = usage;
   return {
     cached: largest(largest(ofPrompt.cached_tokens, read), largest(hit, cached)),
-    cacheWrite: largest(largest(ofPrompt.cache_write_tokens, ofPrompt.cache_creation_tokens), writtenOf(usage)),
+    cacheWrite: largest(
+      largest(ofPrompt.cache_write_tokens, ofPrompt.cache_creation_tokens),
+      writtenOf(usage),
+    ),
     audioPrompt: countOrNull(ofPrompt.audio_tokens),
     reasoning: largest(ofCompletion.reasoning_tokens, usage.reasoning_tokens),
     audioCompletion: countOrNull(ofCompletion.audio_tokens),
@@ -240,10 +278,16 @@ function partsOf(usage: Members, promptParts: unknown, completionParts: unknown)
 }
 
 /** Tokens that a message wrote to the cache: their count, or those by how long they are kept, where these are more. */
-function writtenOf({ cache_creation_input_tokens: written, cache_creation: kept }: Members): unknown {
+function writtenOf({
+  cache_creation_input_tokens: written,
+  cache_creation: kept,
+}: Members): unknown {
   if (kept == null) return written;
   const { ephemeral_5m_input_tokens: minutes, ephemeral_1h_input_tokens: hour } = membersOf(kept);
-  return largest(written, isCount(minutes) && isCount(hour) ? minutes + hour : largest(minutes, hour));
+  return largest(
+    written,
+    isCount(minutes) && isCount(hour) ? minutes + hour : largest(minutes, hour),
+  );
 }
 
 function largest(one: unknown, other: unknown): number | null {
@@ -252,7 +296,11 @@ function largest(one: unknown, other: unknown): number | null {
 }
 
 /** Checks the counts, and their parts. */
-function toldUsage(promptTokens: unknown, completionTokens: unknown, parts: UsageDetails): ToldUsage {
+function toldUsage(
+  promptTokens: unknown,
+  completionTokens: unknown,
+  parts: UsageDetails,
+): ToldUsage {
   const prompt = countOrNull(promptTokens);
   const completion = countOrNull(completionTokens);
   const { cached, cacheWrite, audioPrompt, reasoning, audioCompletion, cost } = parts;

@@ -17,7 +17,8 @@ export class Utf8Check {
     let from = 0;
     if (this.#cutLength > 0) {
       const whole = sequenceLength(this.#cut[0] as number);
-      while (this.#cutLength < whole && from < b.length) this.#cut[this.#cutLength++] = b[from++] as number;
+      while (this.#cutLength < whole && from < b.length)
+        this.#cut[this.#cutLength++] = b[from++] as number;
       if (this.#cutLength < whole) return true;
       this.#cutLength = 0;
       if (!isUtf8(this.#cut.subarray(0, whole))) return false;

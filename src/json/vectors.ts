@@ -79,7 +79,8 @@ export class VectorEncoder {
     const rest = NAME.length - this.#named;
     if (this.#named > 0) {
       const length = Math.min(rest, bytes.length - from);
-      const goesOn = NAME.compare(bytes, from, from + length, this.#named, this.#named + length) === 0;
+      const goesOn =
+        NAME.compare(bytes, from, from + length, this.#named, this.#named + length) === 0;
       this.#named = goesOn && length < rest ? this.#named + length : 0;
       if (goesOn) {
         if (length === rest) this.#next = COLON_NEXT;
@@ -94,7 +95,10 @@ export class VectorEncoder {
     // the only quotes of the name are its first and its last byte
     const quote = bytes.lastIndexOf(QUOTE);
     const length = bytes.length - quote;
-    const isPart = quote >= from && length < NAME.length && NAME.compare(bytes, quote, bytes.length, 0, length) === 0;
+    const isPart =
+      quote >= from &&
+      length < NAME.length &&
+      NAME.compare(bytes, quote, bytes.length, 0, length) === 0;
     if (isPart) this.#named = length;
     return bytes.length;
   }

@@ -64,7 +64,12 @@ export class Backlog {
   #refused = false;
 
   constructor(options: BacklogOptions) {
-    this.#options = { maxInMemory: 50_000, maxUnspooled: 200_000, maxFileBytes: 4 * 1024 * 1024, ...options };
+    this.#options = {
+      maxInMemory: 50_000,
+      maxUnspooled: 200_000,
+      maxFileBytes: 4 * 1024 * 1024,
+      ...options,
+    };
   }
 
   /** Whether records that can be read wait in several files. */
@@ -83,7 +88,9 @@ export class Backlog {
     const waiting = this.#segments.filter(isWaiting);
     const own = waiting.find(({ foreign }) => !foreign);
     const first = waiting.filter((segment) => segment.foreign || segment === own);
-    return first.length === 0 ? null : Math.min(...first.map(({ memory, since }) => memory?.[0]?.at ?? since));
+    return first.length === 0
+      ? null
+      : Math.min(...first.map(({ memory, since }) => memory?.[0]?.at ?? since));
   }
 
   /** Appends records. When it returns they survive the death of the process, if `spooling` says so. Never throws. */
@@ -150,17 +157,26 @@ export class Backlog {
   adopt(): number {
     const { spool, log } = this.#options;
     if (spool === null) return 0;
-    for (const segment of this.#segments.filter(({ unreadable }) => unreadable)) this.#count(segment);
+    for (const segment of this.#segments.filter(({ unreadable }) => unreadable))
+      this.#count(segment);
     let records = 0;
     for (const path of spool.adopt()) {
       // since the beginning of time: until it can be read, its records may be of any month
-      const parts = { damaged: [], waiting: 0, bytes: 0, since: 0, foreign: true, unreadable: false };
+      const parts = {
+        damaged: [],
+        waiting: 0,
+        bytes: 0,
+        since: 0,
+        foreign: true,
+        unreadable: false,
+      };
       const segment = { path, file: null, memory: null, ...parts };
       this.#segments.unshift(segment);
       this.#count(segment);
       records += segment.waiting;
     }
-    if (records > 0) log.warn({ records }, 'spool: took over the records of a gateway that is gone');
+    if (records > 0)
+      log.warn({ records }, 'spool: took over the records of a gateway that is gone');
     return records;
   }
 
@@ -263,7 +279,8 @@ export class Backlog {
   }
 
   #tellRefusal(error: unknown): void {
-    const text = 'spool: the disk refuses records; until it takes them, they are lost if this process dies';
+    const text =
+      'spool: the disk refuses records; until it takes them, they are lost if this process dies';
     if (this.spooling) this.#options.log.error({ reason: reasonOf(error) }, text);
     this.spooling = false;
   }
@@ -287,7 +304,8 @@ export class Backlog {
     const { maxInMemory, maxFileBytes } = this.#options;
     const newest = this.#segments.at(-1);
     const overflows = this.#inMemory + count > maxInMemory;
-    const fits = newest?.file != null && newest.bytes < maxFileBytes && !(overflows && newest.memory !== null);
+    const fits =
+      newest?.file != null && newest.bytes < maxFileBytes && !(overflows && newest.memory !== null);
     if (fits) {
       if (newest.memory === null) spool.check(); // else memory has the records too
       return newest;
@@ -300,7 +318,15 @@ export class Backlog {
   }
 
   #newSegment(parts: Pick<Segment, 'path' | 'file' | 'memory'>): Segment {
-    const segment = { ...parts, damaged: [], waiting: 0, bytes: 0, since: 0, foreign: false, unreadable: false };
+    const segment = {
+      ...parts,
+      damaged: [],
+      waiting: 0,
+      bytes: 0,
+      since: 0,
+      foreign: false,
+      unreadable: false,
+    };
     this.#segments.push(segment);
     return segment;
   }
@@ -317,7 +343,9 @@ export class Backlog {
     const lines = this.#read(segment);
     if (lines === null || !segment.foreign) return;
     segment.bytes = lines.reduce((sum, { record }) => sum + lineLength(record.length), 0);
-    segment.since = readRecordTime(lines.find(({ damage }) => damage === null)?.record ?? '') ?? this.#options.clock();
+    segment.since =
+      readRecordTime(lines.find(({ damage }) => damage === null)?.record ?? '') ??
+      this.#options.clock();
     this.size += lines.length - segment.waiting;
     segment.waiting = lines.length;
     if (!isWaiting(segment)) this.#emptied(segment);
@@ -329,7 +357,9 @@ export class Backlog {
     const lines = this.#read(segment);
     if (lines === null) return false;
     segment.damaged = lines.filter(({ damage }) => damage !== null);
-    segment.memory = lines.filter(({ damage }) => damage === null).map(({ record }) => this.#restore(record, segment));
+    segment.memory = lines
+      .filter(({ damage }) => damage === null)
+      .map(({ record }) => this.#restore(record, segment));
     this.size += segment.memory.length - segment.waiting;
     this.#inMemory += segment.memory.length;
     segment.waiting = segment.memory.length;
@@ -352,7 +382,8 @@ export class Backlog {
       lines = readLines((spool as Spool).read(file));
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== 'ENOENT') {
-        const text = 'spool: a file cannot be read; it is tried again every few seconds, and its records wait';
+        const text =
+          'spool: a file cannot be read; it is tried again every few seconds, and its records wait';
         if (this.unreadable === 0) log.error({ file, reason: reasonOf(error) }, text);
         this.#mark(segment, true);
         return null;

@@ -13,7 +13,12 @@ import type {
   RefusedRecord,
   Reservation,
 } from '../domain/ports.ts';
-import { type RecordCost, readRecordCost, readRecordEndUser, readRecordTime } from '../domain/record.ts';
+import {
+  type RecordCost,
+  readRecordCost,
+  readRecordEndUser,
+  readRecordTime,
+} from '../domain/record.ts';
 import type { KeyUsage, UsageRecord } from '../domain/usage.ts';
 import { reasonOf } from '../log.ts';
 import { Backlog, type BacklogOptions } from './backlog.ts';
@@ -38,7 +43,8 @@ const CONFLICTS = ['40P01', '40001'];
 /** Our deadline, and that of the server (statement_timeout), which may be shorter. */
 const TOO_SLOW = ['DEADLINE', '57014'];
 
-export interface LedgerOptions extends Pick<BacklogOptions, 'log' | 'maxInMemory' | 'maxUnspooled' | 'maxFileBytes'> {
+export interface LedgerOptions
+  extends Pick<BacklogOptions, 'log' | 'maxInMemory' | 'maxUnspooled' | 'maxFileBytes'> {
   readonly store: LedgerStore;
   readonly clock: Clock;
   readonly calendar: Pick<Calendar, 'date'>;
@@ -93,7 +99,14 @@ export class BatchLedger implements Ledger {
   setAside = 0;
 
   constructor(options: LedgerOptions) {
-    const { store, clock, calendar, spool = null, writer = randomUUID(), timing = systemTiming(clock) } = options;
+    const {
+      store,
+      clock,
+      calendar,
+      spool = null,
+      writer = randomUUID(),
+      timing = systemTiming(clock),
+    } = options;
     this.#options = options;
     this.#timing = timing;
     this.#writer = writer;
@@ -101,7 +114,12 @@ export class BatchLedger implements Ledger {
     this.#reservations = new Reservations(store, writer, timing);
     this.#lastUsed = new LastUsed(store, timing);
     const source = { store, timing, isAvailable: () => this.available };
-    this.#spendReader = new SpendReader({ ...source, table: this.#spend, calendar, onRequest: () => this.#wake() });
+    this.#spendReader = new SpendReader({
+      ...source,
+      table: this.#spend,
+      calendar,
+      onRequest: () => this.#wake(),
+    });
     this.#usageReader = new KeyUsageReader({
       ...source,
       onRequest: () => {
@@ -158,7 +176,10 @@ export class BatchLedger implements Ledger {
   }
 
   spentOf(payer: Payer, month: string): MaybeAsync<Femto> {
-    return this.#spend.of(this.#spend.key(payer), month) ?? this.#spendReader.request(payer.companyId, month);
+    return (
+      this.#spend.of(this.#spend.key(payer), month) ??
+      this.#spendReader.request(payer.companyId, month)
+    );
   }
 
   spentByKey(payer: Payer, month: string): MaybeAsync<Femto> {
@@ -168,7 +189,9 @@ export class BatchLedger implements Ledger {
 
   spentOnDay(payer: Payer, day: string, whose: 'company' | 'key'): MaybeAsync<Femto> {
     const key = this.#spend.key(payer);
-    return this.#spend.onDay(key, day, whose) ?? this.#spendReader.request(dayIdOf(key, whose), day);
+    return (
+      this.#spend.onDay(key, day, whose) ?? this.#spendReader.request(dayIdOf(key, whose), day)
+    );
   }
 
   spentByEndUser(payer: Payer, month: string, endUser: EndUser): MaybeAsync<Femto> {
@@ -226,7 +249,8 @@ export class BatchLedger implements Ledger {
     this.#abandoned = true;
     this.#wake();
     const records = this.#backlog.close();
-    if (records > 0) this.#options.log.warn({ records }, 'ledger: records stay in the spool for the next start');
+    if (records > 0)
+      this.#options.log.warn({ records }, 'ledger: records stay in the spool for the next start');
     return this.lost;
   }
 
@@ -235,20 +259,28 @@ export class BatchLedger implements Ledger {
     if (this.#group.length === 0) return;
     // written one behind the other now, the records cost 0.5 µs less each than when booked, between other work
     const { blocks } = this.#backlog;
-    const records = this.#group.map(({ record, figures }) => blocks.add(record, figures, this.#groupAt));
+    const records = this.#group.map(({ record, figures }) =>
+      blocks.add(record, figures, this.#groupAt),
+    );
     const listeners = this.#listeners;
     this.#group = [];
     this.#listeners = [];
     const lost = this.#backlog.lost;
     this.#backlog.append(records);
     if (lost === 0 && this.#backlog.lost > 0) {
-      this.#options.log.error({}, 'ledger: neither disk nor database takes records, and memory is full: they are lost');
+      this.#options.log.error(
+        {},
+        'ledger: neither disk nor database takes records, and memory is full: they are lost',
+      );
     }
     for (const listener of listeners) {
       try {
         listener.onBooked();
       } catch (error) {
-        this.#options.log.error({ reason: reasonOf(error) }, 'ledger: an answer could not be ended');
+        this.#options.log.error(
+          { reason: reasonOf(error) },
+          'ledger: an answer could not be ended',
+        );
       }
     }
     if (this.#idle || (this.#readable >= MAX_BATCH && this.available)) this.#wake();
@@ -265,13 +297,18 @@ export class BatchLedger implements Ledger {
         await this.#spendReader.answer();
         await this.#answerUsage();
         await this.#lastUsed.store(false);
-        if (!this.available) this.#options.log.warn({ records: this.backlog }, 'ledger: the database is back');
+        if (!this.available)
+          this.#options.log.warn({ records: this.backlog }, 'ledger: the database is back');
         this.available = true;
-        const isBusy = this.#readable >= this.#batchSize || this.#backlog.isLong || this.#spendReader.isWanted;
+        const isBusy =
+          this.#readable >= this.#batchSize || this.#backlog.isLong || this.#spendReader.isWanted;
         if (!isBusy) await this.#sleepUntilNeeded();
       } catch (error) {
         if (this.available) {
-          this.#options.log.warn({ reason: reasonOf(error) }, 'ledger: the database is away; records wait');
+          this.#options.log.warn(
+            { reason: reasonOf(error) },
+            'ledger: the database is away; records wait',
+          );
         }
         this.available = false;
         this.#spendReader.fail();
@@ -291,7 +328,9 @@ export class BatchLedger implements Ledger {
       return;
     }
     if (batch.damaged.length > 0) {
-      await this.#putAside(batch.damaged.map(({ record, damage }) => ({ record, reason: damage as string })));
+      await this.#putAside(
+        batch.damaged.map(({ record, damage }) => ({ record, reason: damage as string })),
+      );
       this.#backlog.settleDamaged();
     }
     try {
@@ -299,7 +338,8 @@ export class BatchLedger implements Ledger {
       this.#batchSize = Math.min(MAX_BATCH, this.#batchSize * 2);
     } catch (error) {
       // a batch that the database cannot take in time would never get through: try a smaller one
-      if (TOO_SLOW.includes(codeOf(error))) this.#batchSize = Math.max(MIN_BATCH, this.#batchSize >> 1);
+      if (TOO_SLOW.includes(codeOf(error)))
+        this.#batchSize = Math.max(MIN_BATCH, this.#batchSize >> 1);
       this.#uncertain ??= batch.records.at(-1) ?? null;
       throw error;
     }
@@ -313,7 +353,9 @@ export class BatchLedger implements Ledger {
     } catch (error) {
       if (!isOfRecord(error)) throw error;
       if (batch.length === 1) {
-        await this.#putAside([{ record: (batch[0] as PendingRecord).json, reason: reasonOf(error) }]);
+        await this.#putAside([
+          { record: (batch[0] as PendingRecord).json, reason: reasonOf(error) },
+        ]);
         this.#settle(batch, []);
         return;
       }
@@ -350,7 +392,8 @@ export class BatchLedger implements Ledger {
   /** The oldest records of the backlog are dealt with. */
   #settle(batch: readonly PendingRecord[], inserted: readonly MonthSum[] | 'all'): void {
     const table = this.#spend;
-    if (this.#reservations.size > 0) for (const { requestId } of batch) this.#reservations.booked(requestId);
+    if (this.#reservations.size > 0)
+      for (const { requestId } of batch) this.#reservations.booked(requestId);
     this.#backlog.settle(batch.length);
     if (this.#uncertain !== null && batch.includes(this.#uncertain)) this.#uncertain = null;
     for (const record of batch) {
@@ -373,7 +416,8 @@ export class BatchLedger implements Ledger {
     for (const whose of ['company', 'key'] as const)
       this.#spend.settleOwn(dayIdOf({ companyId, keyId }, whose), day, cost);
     const endUserId = readRecordEndUser(json);
-    if (endUserId !== null) this.#spend.settleOwn(personIdOf({ companyId, keyId }, endUserId), month, cost);
+    if (endUserId !== null)
+      this.#spend.settleOwn(personIdOf({ companyId, keyId }, endUserId), month, cost);
   }
 
   /** Reads what keys used, for requests that wait; after the next batch where much waits. @throws as the store does */
@@ -384,14 +428,21 @@ export class BatchLedger implements Ledger {
     const pending = size > MAX_BATCH ? [] : [...this.#backlog.records()];
     // a record that was read back from the disk may be in the database already
     if (pending.length < size || pending.some(({ figures }) => figures === null)) return;
-    await this.#usageReader.answer(pending.map(({ json }) => readRecordCost(json)).filter((record) => record !== null));
+    await this.#usageReader.answer(
+      pending.map(({ json }) => readRecordCost(json)).filter((record) => record !== null),
+    );
   }
 
   /** There is nothing to do before the next beat. A turn of the loop costs some 300 µs in a process at rest. */
   get #isAtRest(): boolean {
     if (this.backlog > 0 || this.#closing || !this.#lastUsed.isEmpty) return false;
     const now = this.#timing.uptime();
-    if (now - this.#beatAt >= BEAT_MS || now >= this.#usageReader.dueAt || !this.#reservations.isQuiet) return false;
+    if (
+      now - this.#beatAt >= BEAT_MS ||
+      now >= this.#usageReader.dueAt ||
+      !this.#reservations.isQuiet
+    )
+      return false;
     return this.available && !this.#spendReader.isWanted && !this.#spendReader.isDue;
   }
 
@@ -450,7 +501,9 @@ export class BatchLedger implements Ledger {
  * middle of a restore: then it would refuse any record, and takes all once that is mended.
  */
 function isOfRecord(error: unknown): boolean {
-  return (error as { unavailable?: boolean }).unavailable === false && !/^(42|3F)/.test(codeOf(error));
+  return (
+    (error as { unavailable?: boolean }).unavailable === false && !/^(42|3F)/.test(codeOf(error))
+  );
 }
 
 /** The code of a failure, as Postgres, Node and the store name it; empty where it has none. */

@@ -40,13 +40,23 @@ export class CallReader implements Calls {
     const ofKey = this.#waiting.filter((waiting) => waiting.payer.id === payer.id);
     const same = ofKey.find((waiting) => waiting.requestId === requestId);
     if (same !== undefined) return same.promise;
-    const ofCompany = this.#waiting.filter((waiting) => waiting.payer.companyId === payer.companyId).length;
+    const ofCompany = this.#waiting.filter(
+      (waiting) => waiting.payer.companyId === payer.companyId,
+    ).length;
     const { promise, resolve, reject } = Promise.withResolvers<BookedCall | null>();
     if (ofKey.length >= MAX_OF_KEY) reject(new GatewayError('rate_limit_exceeded', TOO_MANY));
     else if (!isAvailable() || !mayTakePlace(ofCompany, this.#waiting.length, MAX_WAITING))
       reject(new GatewayError('service_unavailable'));
     else {
-      this.#waiting.push({ payer, requestId, months, since: timing.uptime(), promise, resolve, reject });
+      this.#waiting.push({
+        payer,
+        requestId,
+        months,
+        since: timing.uptime(),
+        promise,
+        resolve,
+        reject,
+      });
       if (!this.#running) void this.#run();
     }
     return promise;
@@ -69,7 +79,8 @@ export class CallReader implements Calls {
       const found = await store.calls(wanted);
       for (const waiting of wanted) {
         const { payer, requestId, since, resolve } = waiting;
-        const call = found.find((one) => one.requestId === requestId && one.keyId === payer.id) ?? null;
+        const call =
+          found.find((one) => one.requestId === requestId && one.keyId === payer.id) ?? null;
         if (call === null && timing.uptime() - since < PATIENCE_MS) continue;
         settled.add(waiting);
         resolve(call);

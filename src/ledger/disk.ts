@@ -64,7 +64,8 @@ export function fileDisk(sync: boolean) {
       return ifGone(() => utimesSync(path, now, now) === undefined, false);
     },
     /** When a file was last touched, milliseconds since the epoch; null when it is gone. */
-    time: (path: string): number | null => ifGone<number | null>(() => statSync(path).mtimeMs, null),
+    time: (path: string): number | null =>
+      ifGone<number | null>(() => statSync(path).mtimeMs, null),
   };
 }
 

@@ -19,7 +19,8 @@ export class KeyMonth implements KeyUsage {
 
   book({ admission, tokens, cost }: UsageRecord): void {
     const { prompt: promptTokens, completion: completionTokens } = tokens;
-    if (admission.month === this.month) this.add({ requests: 1, promptTokens, completionTokens, cost });
+    if (admission.month === this.month)
+      this.add({ requests: 1, promptTokens, completionTokens, cost });
   }
 
   add({ requests, promptTokens, completionTokens, cost }: KeyUsage): void {

@@ -42,12 +42,15 @@ export class KeyUsageReader {
   request(key: KeyMemory, month: string): MaybeAsync<KeyUsage> {
     const { timing, isAvailable, onRequest } = this.#options;
     const { keyId, companyId, used } = key;
-    if (used !== null && used.month === month && timing.uptime() - used.readAt < KEPT_MS) return used;
+    if (used !== null && used.month === month && timing.uptime() - used.readAt < KEPT_MS)
+      return used;
     const name = nameOf({ keyId, companyId, month });
     const same = this.#waiting.get(name);
     if (same !== undefined) return same.promise;
     const { promise, resolve, reject } = Promise.withResolvers<KeyUsage>();
-    const ofCompany = [...this.#waiting.values()].filter((waiting) => waiting.companyId === companyId).length;
+    const ofCompany = [...this.#waiting.values()].filter(
+      (waiting) => waiting.companyId === companyId,
+    ).length;
     if (!isAvailable() || !mayTakePlace(ofCompany, this.#waiting.size, MAX_WAITING)) {
       reject(new GatewayError('service_unavailable'));
       return promise;

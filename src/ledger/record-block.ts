@@ -25,7 +25,11 @@ export class RecordBlocks {
   add(record: UsageRecord, figures: Figures, at: number): PendingRecord {
     const block = this.#blockWith(lineLength(this.#records.room(record)));
     const from = block.used;
-    block.used = finishLine(block.bytes, from, this.#records.write(record, block.bytes, from + HEAD_BYTES));
+    block.used = finishLine(
+      block.bytes,
+      from,
+      this.#records.write(record, block.bytes, from + HEAD_BYTES),
+    );
     return new PendingRecord(figures, record.cost, at, block, from, block.used);
   }
 
@@ -49,7 +53,10 @@ export class RecordBlocks {
   /** The present block, or an empty one where the record would not fit. */
   #blockWith(room: number): Block {
     if (this.#block.used + room > this.#block.bytes.length) {
-      this.#block = room > BLOCK_BYTES ? newBlock(this, room) : (this.#free.pop() ?? newBlock(this, BLOCK_BYTES));
+      this.#block =
+        room > BLOCK_BYTES
+          ? newBlock(this, room)
+          : (this.#free.pop() ?? newBlock(this, BLOCK_BYTES));
     }
     this.#block.live++;
     return this.#block;
@@ -73,7 +80,14 @@ export class PendingRecord {
   readonly from: number;
   readonly to: number;
 
-  constructor(figures: Figures | null, cost: Femto, at: number, block: Block, from: number, to: number) {
+  constructor(
+    figures: Figures | null,
+    cost: Femto,
+    at: number,
+    block: Block,
+    from: number,
+    to: number,
+  ) {
     this.figures = figures;
     this.cost = cost;
     this.at = at;
@@ -109,7 +123,9 @@ export class PendingRecord {
 export function linesOf(records: readonly PendingRecord[]): Buffer {
   const first = records[0] as PendingRecord;
   const last = records.at(-1) as PendingRecord;
-  return first.block === last.block ? first.block.bytes.subarray(first.from, last.to) : copyOfLines(records);
+  return first.block === last.block
+    ? first.block.bytes.subarray(first.from, last.to)
+    : copyOfLines(records);
 }
 
 /** The spool lines of records between which others may have been added. */

@@ -68,11 +68,17 @@ export class Reservations {
   async keep(atOnce: boolean): Promise<void> {
     const now = this.#timing.uptime();
     const renew = this.#open.size > 0 && now - this.#renewedAt >= RENEW_MS;
-    if (!renew && (this.#ended.length === 0 || (!atOnce && now - this.#deletedAt < DELETE_MS))) return;
+    if (!renew && (this.#ended.length === 0 || (!atOnce && now - this.#deletedAt < DELETE_MS)))
+      return;
     const ended = this.#ended;
     this.#ended = [];
     try {
-      await this.#store.keepReservations(this.#writer, ended, renew ? [...this.#open.values()] : [], LEASE_SECONDS);
+      await this.#store.keepReservations(
+        this.#writer,
+        ended,
+        renew ? [...this.#open.values()] : [],
+        LEASE_SECONDS,
+      );
     } catch (error) {
       this.#end(ended);
       throw error;

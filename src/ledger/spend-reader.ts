@@ -90,7 +90,8 @@ export class SpendReader {
       cancel();
       this.#waiting.delete(name);
       // a month that begins while the database is away begins at zero for those whose earlier month is known
-      if (error !== null && table.get(id, month) === undefined && this.#mayAssume(id, month)) table.assume(id, month);
+      if (error !== null && table.get(id, month) === undefined && this.#mayAssume(id, month))
+        table.assume(id, month);
       const spent = table.get(id, month); // a figure in doubt serves where it cannot be read again
       if (spent !== undefined) resolve(spent);
       else reject(error ?? new GatewayError('service_unavailable'));
@@ -181,7 +182,8 @@ export class SpendReader {
   }
 
   #keep(wanted: readonly Figure[], figures: ReadonlyMap<string, Femto>): void {
-    for (const { id, month } of wanted) this.#options.table.set(id, month, figures.get(`${id} ${month}`) ?? 0n);
+    for (const { id, month } of wanted)
+      this.#options.table.set(id, month, figures.get(`${id} ${month}`) ?? 0n);
   }
 
   /** @returns figures by id and month; none where nothing was spent. @throws as the store does */
@@ -190,7 +192,10 @@ export class SpendReader {
     for (let from = 0; from < wanted.length; from += MAX_READ) {
       const some = wanted.slice(from, from + MAX_READ);
       for (const [month, those] of Map.groupBy(some, (each) => each.month)) {
-        const sums = await this.#options.store.spend([...new Set(those.map(({ id }) => id))], [month]);
+        const sums = await this.#options.store.spend(
+          [...new Set(those.map(({ id }) => id))],
+          [month],
+        );
         for (const { id, eur } of sums) figures.set(`${id} ${month}`, parseEur(eur));
       }
     }

@@ -120,7 +120,8 @@ export class SpendTable {
     let key = this.#keys.get(payer);
     if (key === undefined) {
       const { id, companyId, restriction } = payer;
-      const ownId = restriction == null || restriction.budget === null ? null : spendIdOf(companyId, id);
+      const ownId =
+        restriction == null || restriction.budget === null ? null : spendIdOf(companyId, id);
       const hasAllowance = restriction?.endUserBudget != null;
       const known = { spend: null, own: null, day: null, companyDay: null, usedAt: 0, used: null };
       key = { keyId: id, companyId, ownId, hasAllowance, ...known };
@@ -194,18 +195,26 @@ export class SpendTable {
    * @param endUser who has an allowance, if the key gives one; null: nobody
    * @returns where it counts; not forgotten before its pending amount is settled
    */
-  add(key: KeyMemory, month: string, cost: Femto, day = '', endUser: EndUser | null = null): Figures {
+  add(
+    key: KeyMemory,
+    month: string,
+    cost: Femto,
+    day = '',
+    endUser: EndUser | null = null,
+  ): Figures {
     if (!isCurrent(key.spend, month)) key.spend = this.#find(key.companyId, month);
     addPending(key.spend, cost);
     let figures = key.spend.figures as Figures;
     if (key.ownId !== null || day !== '') {
-      if (!isCurrent(key.own, month)) key.own = this.#find(key.ownId ?? spendIdOf(key.companyId, key.keyId), month);
+      if (!isCurrent(key.own, month))
+        key.own = this.#find(key.ownId ?? spendIdOf(key.companyId, key.keyId), month);
       addPending(key.own, cost);
       figures = figuresOf(key.own, figures);
       if (day !== '') figures = this.#addOnDay(key, figures, day, cost);
     }
     if (!key.hasAllowance || endUser === null) return figures;
-    const person = this.#ofPerson(key, month, endUser) ?? this.#find(personIdOf(key, endUser.id), month);
+    const person =
+      this.#ofPerson(key, month, endUser) ?? this.#find(personIdOf(key, endUser.id), month);
     addPending(person, cost);
     return figuresOf(person, figures);
   }
@@ -279,14 +288,17 @@ export class SpendTable {
     for (const [other, { spends }] of this.#months) {
       for (const [id, { read }] of spends) {
         const month = isOfDay(id) ? day : monthOfDay(day);
-        if (other < month && (read || !isOfDay(id)) && this.#lookUp(id, month)?.read !== true) begun.set(id, month);
+        if (other < month && (read || !isOfDay(id)) && this.#lookUp(id, month)?.read !== true)
+          begun.set(id, month);
       }
     }
     return Array.from(begun, ([id, month]) => ({ id, month }));
   }
 
   /** Makes exactly the given records pending. */
-  resetPending(records: Iterable<{ figures: Figures | null; companyId: string; month: string; cost: Femto }>): void {
+  resetPending(
+    records: Iterable<{ figures: Figures | null; companyId: string; month: string; cost: Femto }>,
+  ): void {
     for (const { spends, people } of this.#months.values()) {
       for (const spend of [...spends.values(), ...people.values()]) {
         spend.spent -= spend.pending;
@@ -370,8 +382,19 @@ export class SpendTable {
     const company = slash < 0 ? null : this.#find(companyId, monthOfDay(month));
     if (spend === undefined) {
       const state = { read: false, polls: this.#polls, used: false, forgotten: false };
-      spend = { id, companyId, keyId, month, spent: ZERO, pending: ZERO, ...state, company, figures: null };
-      if (company === null) spend.figures = { company: spend, others: [], base: null, beside: null };
+      spend = {
+        id,
+        companyId,
+        keyId,
+        month,
+        spent: ZERO,
+        pending: ZERO,
+        ...state,
+        company,
+        figures: null,
+      };
+      if (company === null)
+        spend.figures = { company: spend, others: [], base: null, beside: null };
       spends.set(id, spend);
     } else spend.company = company;
     return spend;
@@ -392,7 +415,10 @@ export function dayIdOf(
 }
 
 /** The id of an end user of a key. */
-export function personIdOf({ companyId, keyId }: Pick<KeyMemory, 'companyId' | 'keyId'>, endUserId: string): string {
+export function personIdOf(
+  { companyId, keyId }: Pick<KeyMemory, 'companyId' | 'keyId'>,
+  endUserId: string,
+): string {
   return `${companyId}/${keyId}/${endUserId}`;
 }
 

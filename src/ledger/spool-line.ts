@@ -37,7 +37,11 @@ export function finishLine(buffer: Buffer, at: number, end: number): number {
   const start = at + HEAD_BYTES;
   writeHex(buffer, at, end - start);
   buffer[at + 8] = SPACE;
-  writeHex(buffer, at + 9, crc32(new Uint8Array(buffer.buffer, buffer.byteOffset + start, end - start)));
+  writeHex(
+    buffer,
+    at + 9,
+    crc32(new Uint8Array(buffer.buffer, buffer.byteOffset + start, end - start)),
+  );
   buffer[at + 17] = SPACE;
   buffer[end] = LF;
   return end + 1;
@@ -67,7 +71,10 @@ function readLine(bytes: Buffer, start: number, end: number): SpoolLine {
   const body = Math.min(start + HEAD_BYTES, end);
   const head = /^([\da-f]{8}) ([\da-f]{8}) $/.exec(bytes.toString('latin1', start, body));
   if (head === null) {
-    return { record: bytes.toString('latin1', start, end), damage: 'a spool line without length and checksum' };
+    return {
+      record: bytes.toString('latin1', start, end),
+      damage: 'a spool line without length and checksum',
+    };
   }
   const record = bytes.toString('latin1', body, end);
   if (Number.parseInt(head[1] as string, 16) !== end - body) {

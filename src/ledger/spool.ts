@@ -12,7 +12,10 @@ export interface SpoolOptions {
   readonly id: string;
   /** Monotonic milliseconds. */
   readonly uptime: () => number;
-  readonly log: { warn(fields: object, text: string): void; error(fields: object, text: string): void };
+  readonly log: {
+    warn(fields: object, text: string): void;
+    error(fields: object, text: string): void;
+  };
 }
 
 export const BEAT_MS = 5_000; // how often a process touches its owner file
@@ -107,7 +110,10 @@ export class Spool {
         const isGone = (error as NodeJS.ErrnoException).code === 'ENOENT'; // another gateway was faster
         if (isGone || this.#told.has(name)) return;
         this.#told.add(name);
-        log.error({ folder: name, reason: reasonOf(error) }, 'spool: a folder cannot be looked into or taken over');
+        log.error(
+          { folder: name, reason: reasonOf(error) },
+          'spool: a folder cannot be looked into or taken over',
+        );
       }
     };
     // folders in our own are those of which only a part could be moved
@@ -139,7 +145,8 @@ export class Spool {
     const owner = `${this.#own}/${OWNER}`;
     disk.remove(owner); // where nothing more succeeds, its silence shows that it is dead
     if (disk.list(this.#own).length === 0) disk.removeFolder(this.#own);
-    else disk.write(owner, ownerText({ ...processes.self, pid: NOBODY, started: '' }).padEnd(RESERVE));
+    else
+      disk.write(owner, ownerText({ ...processes.self, pid: NOBODY, started: '' }).padEnd(RESERVE));
   }
 
   /** Where the next file goes. */
@@ -198,7 +205,9 @@ export class Spool {
 
   #isAlive(path: string, processes: Processes): boolean | null {
     try {
-      return processes.isAlive(JSON.parse(this.#options.disk.read(path).toString()) as ProcessIdentity);
+      return processes.isAlive(
+        JSON.parse(this.#options.disk.read(path).toString()) as ProcessIdentity,
+      );
     } catch {
       return null; // missing, being written, or damaged: its time decides
     }
@@ -213,7 +222,8 @@ export class Spool {
       disk.rename(`${folder}/${name}`, target);
       moved.push(target);
     }
-    for (const name of names) if (name !== OWNER && !isSpoolFile(name)) this.#moveIn(`${folder}/${name}`, moved);
+    for (const name of names)
+      if (name !== OWNER && !isSpoolFile(name)) this.#moveIn(`${folder}/${name}`, moved);
     disk.remove(`${folder}/${OWNER}`);
     disk.removeFolder(folder);
     this.adopted.add(basename(folder));

@@ -70,7 +70,9 @@ export class LeasedLimiter implements Limiter, UnitSource {
     if (key.limits === null && company.limits === null) return null;
     const shares = this.#sharesOf(key, company);
     const taken = this.takeAll(shares, shares.entry, 1);
-    return taken instanceof Promise ? taken.then(() => new RequestHold(shares, this)) : new RequestHold(shares, this);
+    return taken instanceof Promise
+      ? taken.then(() => new RequestHold(shares, this))
+      : new RequestHold(shares, this);
   }
 
   async left(key: ApiKey, company: Company, isFresh: boolean): Promise<LimitsLeft> {
@@ -157,18 +159,26 @@ export class LeasedLimiter implements Limiter, UnitSource {
   }
 
   #refusal(ofKey: KeyShares, share: Share, seconds: number): GatewayError {
-    const error = this.#error(ofKey, share, (whose) => limitText(share.kind, whose, share.limit, seconds));
+    const error = this.#error(ofKey, share, (whose) =>
+      limitText(share.kind, whose, share.limit, seconds),
+    );
     error.retryAfter = `${seconds}`;
     return error;
   }
 
   refuse(ofKey: KeyShares, share: Share, units: number, prompt: number): GatewayError {
-    const error = this.#error(ofKey, share, (whose) => tooLargeText(whose, share.limit, units, prompt));
+    const error = this.#error(ofKey, share, (whose) =>
+      tooLargeText(whose, share.limit, units, prompt),
+    );
     error.retry = false; // it would be refused again
     return error;
   }
 
-  #error(ofKey: KeyShares, { kind, subject }: Share, text: (whose: 'key' | 'company') => string): GatewayError {
+  #error(
+    ofKey: KeyShares,
+    { kind, subject }: Share,
+    text: (whose: 'key' | 'company') => string,
+  ): GatewayError {
     this.refused[kind]++;
     const whose = ofKey.key?.id === subject ? 'key' : 'company';
     const error = new GatewayError('rate_limit_exceeded', text(whose));
@@ -209,13 +219,16 @@ export class LeasedLimiter implements Limiter, UnitSource {
     if (!this.#away || now - this.#askedAt >= RETRY_MS) this.#lease(true);
     if (now - this.#sweptAt >= FORGET_MS) {
       this.#sweptAt = now;
-      for (const [id, subject] of this.#subjects) if (subject.mayForget()) this.#subjects.delete(id);
+      for (const [id, subject] of this.#subjects)
+        if (subject.mayForget()) this.#subjects.delete(id);
     }
     if (now - this.#trimmedAt >= TRIM_MS) {
       this.#trimmedAt = now;
       this.#store
         .trim()
-        .catch((error) => this.#log.warn({ reason: reasonOf(error) }, 'limits: could not delete old rows'));
+        .catch((error) =>
+          this.#log.warn({ reason: reasonOf(error) }, 'limits: could not delete old rows'),
+        );
     }
     return this.#active.size > 0;
   }
@@ -268,9 +281,13 @@ export class LeasedLimiter implements Limiter, UnitSource {
 
   async #ask(asked: ReadonlyMap<Share, AskedUnits>): Promise<void> {
     this.#askedAt = performance.now();
-    const byName = new Map([...asked.keys()].map((share) => [`${share.subject} ${share.kind}`, share]));
+    const byName = new Map(
+      [...asked.keys()].map((share) => [`${share.subject} ${share.kind}`, share]),
+    );
     try {
-      const { gateways, leased } = await this.#store.lease(this.#gateway, LEASE_SECONDS, [...asked.values()]);
+      const { gateways, leased } = await this.#store.lease(this.#gateway, LEASE_SECONDS, [
+        ...asked.values(),
+      ]);
       if (this.#away) this.#log.info('limits: shared with the other gateways again');
       this.#away = false;
       this.#gateways = Math.max(1, gateways);
@@ -280,7 +297,8 @@ export class LeasedLimiter implements Limiter, UnitSource {
         if (share.waiting.some(({ again }) => again)) setTimeout(() => this.#want(share), AGAIN_MS);
       }
     } catch (error) {
-      if (!this.#away) this.#log.warn({ reason: reasonOf(error) }, 'limits: this gateway goes on with its part');
+      if (!this.#away)
+        this.#log.warn({ reason: reasonOf(error) }, 'limits: this gateway goes on with its part');
       this.#away = true;
       for (const [share, units] of asked) share.failed(units, this.#gateways, performance.now());
     }

@@ -100,14 +100,23 @@ export class RateShare extends Share {
     }
     const ahead = Math.min(Math.floor(this.#demand * AHEAD_SECONDS), this.#mostAhead);
     const surplus = Math.max(0, this.free - ahead);
-    const isDue = this.free < 0 || surplus > ahead || this.free < ahead / 2 || this.#refunds !== null;
+    const isDue =
+      this.free < 0 || surplus > ahead || this.free < ahead / 2 || this.#refunds !== null;
     if (!isDue && this.waiting.length === 0) return null;
     if (surplus > 0) this.refund(surplus, now);
     const back = this.#returned(now);
     const owed = Math.max(0, -this.free);
     this.free += owed - surplus;
     const { subject, kind, limit } = this;
-    return { subject, kind, limit, want: Math.max(0, ahead - this.free) + this.askForWaiting(), owed, back, held: 0 };
+    return {
+      subject,
+      kind,
+      limit,
+      want: Math.max(0, ahead - this.free) + this.askForWaiting(),
+      owed,
+      back,
+      held: 0,
+    };
   }
 
   override failed(asked: AskedUnits, gateways: number, now: number): void {
@@ -155,7 +164,9 @@ export class RateShare extends Share {
   /** The units that all gateways leased in each second, up to the last answer of the database. */
   #aged(now: number): readonly number[] {
     const gone = Math.floor((now - this.#toldAt) / 1000) + this.#units.length - WINDOW_SECONDS;
-    return gone >= 0 ? this.#units.slice(gone) : [...new Array<number>(-gone).fill(0), ...this.#units];
+    return gone >= 0
+      ? this.#units.slice(gone)
+      : [...new Array<number>(-gone).fill(0), ...this.#units];
   }
 
   /** The units that this gateway leased in the last minute and did not return. */

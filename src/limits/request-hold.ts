@@ -37,8 +37,10 @@ export class RequestHold implements Hold {
   reserve(prompt: number, completion: number | null): MaybeAsync<void> {
     const { tokens } = this.#shares;
     let units = completion === null ? prompt : prompt + completion;
-    for (const share of tokens) if (units > share.limit) throw this.#source.refuse(this.#shares, share, units, prompt);
-    for (const { typical } of tokens) if (completion === null) units = Math.max(units, Math.ceil(typical));
+    for (const share of tokens)
+      if (units > share.limit) throw this.#source.refuse(this.#shares, share, units, prompt);
+    for (const { typical } of tokens)
+      if (completion === null) units = Math.max(units, Math.ceil(typical));
     for (const { limit } of tokens) units = Math.min(units, limit); // others were larger, and this one may not be
     const taken = this.#source.takeAll(this.#shares, tokens, units);
     return taken instanceof Promise ? taken.then(() => this.#took(units)) : this.#took(units);

@@ -52,13 +52,23 @@ export class SlotShare extends Share {
     const surplus = Math.max(0, this.isScarce ? this.free : Math.min(this.#lowest, this.free));
     this.#lowest = this.free;
     const held = this.#inFlight;
-    const isDue = (now - this.#askedAt >= RENEW_MS && (held > 0 || this.free > 0)) || this.#askedLimit !== this.limit;
+    const isDue =
+      (now - this.#askedAt >= RENEW_MS && (held > 0 || this.free > 0)) ||
+      this.#askedLimit !== this.limit;
     if (surplus === 0 && this.waiting.length === 0 && !isDue) return null;
     this.free -= surplus;
     this.#askedAt = now;
     this.#askedLimit = this.limit;
     const { subject, kind, limit } = this;
-    return { subject, kind, limit, want: Math.max(0, this.free) + this.askForWaiting(), owed: 0, back: [], held };
+    return {
+      subject,
+      kind,
+      limit,
+      want: Math.max(0, this.free) + this.askForWaiting(),
+      owed: 0,
+      back: [],
+      held,
+    };
   }
 
   get asksAgain(): boolean {

@@ -23,7 +23,8 @@ export class Subject {
     const { id } = this;
     const made = this.#made;
     const { requestsPerMinute = null, tokensPerMinute = null, maxConcurrent = null } = limits ?? {};
-    if (requestsPerMinute !== null) made.requests ??= new RateShare(id, 'requests', requestsPerMinute);
+    if (requestsPerMinute !== null)
+      made.requests ??= new RateShare(id, 'requests', requestsPerMinute);
     if (tokensPerMinute !== null) made.tokens ??= new RateShare(id, 'tokens', tokensPerMinute);
     if (maxConcurrent !== null) made.calls ??= new SlotShare(id, 'calls', maxConcurrent);
     this.requests = limited(made.requests, requestsPerMinute);

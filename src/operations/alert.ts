@@ -32,7 +32,12 @@ export async function addReceiver(
     throwConflict('receiver', refusal('mostReceivers', { most: MOST_RECEIVERS }));
   }
   const percents = sortedPercents(asked.percents);
-  const receiver = await insertReceiver(sql, { ...asked, company_id: company, percents, created_by: by });
+  const receiver = await insertReceiver(sql, {
+    ...asked,
+    company_id: company,
+    percents,
+    created_by: by,
+  });
   if (receiver.is_person) return { receiver, token: null };
   checkTold(receiver);
   if (!canAsk) {
@@ -48,7 +53,10 @@ export async function changeReceiver(
   id: string,
   choice: AlertChoice,
 ): Promise<AlertReceiverRow> {
-  const row = await updateReceiver(sql, company, id, { ...choice, percents: sortedPercents(choice.percents) });
+  const row = await updateReceiver(sql, company, id, {
+    ...choice,
+    percents: sortedPercents(choice.percents),
+  });
   if (!row.is_person) checkTold(row);
   return row;
 }
@@ -63,7 +71,10 @@ export async function askAgain(sql: Sql, company: string, id: string) {
 }
 
 /** The reader of an address agrees, by the link that was sent there; a line is removed. */
-export { deleteReceiver as removeReceiver, updateConfirmed as confirmReceiver } from '../store/users/alert-receiver.ts';
+export {
+  deleteReceiver as removeReceiver,
+  updateConfirmed as confirmReceiver,
+} from '../store/users/alert-receiver.ts';
 
 /** People of the company may be told nothing; a line for anybody else would then be of no use. */
 function checkTold({ percents, forecast }: AlertChoice): void {

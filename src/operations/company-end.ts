@@ -47,7 +47,10 @@ export async function eraseCompany(sql: Sql, id: string, name: string | null): P
     throwConflict('company', `The company is open: run "tollgate company close ${id}" first.`);
   }
   if (name !== null && name.trim() !== company.name.trim()) {
-    throwConflict('company', `The company's name is ${JSON.stringify(company.name)}: give it to confirm.`);
+    throwConflict(
+      'company',
+      `The company's name is ${JSON.stringify(company.name)}: give it to confirm.`,
+    );
   }
   return deletePeople(sql, id, name === null);
 }

@@ -33,10 +33,17 @@ import type { Mistake, NewFactor } from './problem.ts';
 /** The settings of a company that is created, and the models that it may not use. */
 export type CompanySettings = NewCompany & { readonly [DISABLED]?: readonly string[] | undefined };
 /** Members that are left out stay as they are. Disabled models are told as a whole, or as what is added and taken away. */
-export type CompanyChange = CompanyChanges & { readonly [DISABLED]?: readonly string[] | undefined };
+export type CompanyChange = CompanyChanges & {
+  readonly [DISABLED]?: readonly string[] | undefined;
+};
 
 /** Settings and ceilings of a company that has none yet. */
-const NEW = { monthly_budget_eur: null, allow_non_eu_models: false, credit_limit_eur: null, eu_locked: false };
+const NEW = {
+  monthly_budget_eur: null,
+  allow_non_eu_models: false,
+  credit_limit_eur: null,
+  eu_locked: false,
+};
 
 /** Creates a company. @throws what the caller makes of a setting above its ceiling, and of an unknown model */
 export async function createCompany(
@@ -66,7 +73,10 @@ export async function changeCompany(
   await lockRow(sql, 'companies', id); // or two changes at once would add up their lists of slugs
   const present = await findCompany(sql, id);
   const disable = slugs ?? changes.disable;
-  const enable = slugs === undefined ? changes.enable : present[DISABLED].filter((slug) => !slugs.includes(slug));
+  const enable =
+    slugs === undefined
+      ? changes.enable
+      : present[DISABLED].filter((slug) => !slugs.includes(slug));
   caller.judge([
     ...aboveCeilings(present, changes),
     ...(await unknownModels(sql, id, DISABLED, disable, present[DISABLED])),
@@ -80,7 +90,8 @@ export async function changeCompany(
   ]);
   // the tenant role may not set these, and only operators get here with them
   const { credit_limit_eur, eu_locked, price_factor } = changes;
-  if (credit_limit_eur !== undefined || eu_locked !== undefined || price_factor !== undefined) await leaveCompany(sql);
+  if (credit_limit_eur !== undefined || eu_locked !== undefined || price_factor !== undefined)
+    await leaveCompany(sql);
   return updateCompany(sql, id, { ...changes, disable, enable });
 }
 
@@ -100,7 +111,9 @@ export async function schedulePriceFactor(
   const before = await priceFactors(sql, id);
   const row = await insertFactor(sql, id, factor, from);
   const present = before.find((each) => each.id === row.id) ?? null;
-  caller.judge(isSameFactor(factor, present?.factor ?? null) ? [] : await newFactor(sql, id, factor, present));
+  caller.judge(
+    isSameFactor(factor, present?.factor ?? null) ? [] : await newFactor(sql, id, factor, present),
+  );
   return row;
 }
 
@@ -131,7 +144,10 @@ export async function previewPriceFactor(
   const { month, costs } = await lastMonthByFactor(sql, id);
   const [cost, other] = [
     costs.reduce((sum, { cost_eur }) => sum + parseEur(cost_eur), 0n),
-    costs.reduce((sum, each) => sum + costAtFactor(parseEur(each.cost_eur), each.factor, factor), 0n),
+    costs.reduce(
+      (sum, each) => sum + costAtFactor(parseEur(each.cost_eur), each.factor, factor),
+      0n,
+    ),
   ];
   return { month, cost_eur: formatEur(cost), with_factor_eur: formatEur(other) };
 }
@@ -152,9 +168,14 @@ async function newFactor(
   if (preview.cost_eur === '0' && present === null) return [];
   const { month, cost_eur, with_factor_eur } = preview;
   const told = `the API calls of ${month} cost ${cost_eur} EUR; with the price factor ${factor} they would have cost ${with_factor_eur} EUR`;
-  const passed = present === null ? told : `it takes the place of ${present.factor}, set by ${present.by}; ${told}`;
+  const passed =
+    present === null
+      ? told
+      : `it takes the place of ${present.factor}, set by ${present.by}; ${told}`;
   const asked = { factor, ...preview, present };
-  return [{ pointer: '#/price_factor', detail: 'changes what it pays', severity: 'ask', passed, asked }];
+  return [
+    { pointer: '#/price_factor', detail: 'changes what it pays', severity: 'ask', passed, asked },
+  ];
 }
 
 /** Whether two factors are the same number, or both are none. */
@@ -192,11 +213,25 @@ export function aboveCeilings(company: CompanyRow | null, changes: CompanyChange
   const mistakes: Mistake[] = [];
   const hold = `the budget is above the credit limit: ${credit_limit_eur} EUR hold`;
   if (budget !== null) mistakes.push(above('#/monthly_budget_eur', budget, hold));
-  else if (credit_limit_eur !== null && isAboveLimit({ ...present, monthly_budget_eur, credit_limit_eur })) {
-    mistakes.push({ pointer: '#/credit_limit_eur', detail: 'is below the budget', severity: 'ask', passed: hold });
+  else if (
+    credit_limit_eur !== null &&
+    isAboveLimit({ ...present, monthly_budget_eur, credit_limit_eur })
+  ) {
+    mistakes.push({
+      pointer: '#/credit_limit_eur',
+      detail: 'is below the budget',
+      severity: 'ask',
+      passed: hold,
+    });
   }
   if (nonEu !== null) {
-    mistakes.push(above('#/allow_non_eu_models', nonEu, 'the EU gate is locked: models outside the EU stay refused'));
+    mistakes.push(
+      above(
+        '#/allow_non_eu_models',
+        nonEu,
+        'the EU gate is locked: models outside the EU stay refused',
+      ),
+    );
   }
   return mistakes;
 }

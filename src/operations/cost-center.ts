@@ -20,7 +20,10 @@ export async function createCostCenterBudget(
 ): Promise<CostCenterBudgetRow> {
   await lockName(sql, `budgets of cost centres of ${company}`); // two at once would each be the last
   if ((await countCostCenterBudgets(sql, company)) >= MOST_COST_CENTER_BUDGETS) {
-    throwConflict('cost centre budget', refusal('mostCostCenters', { most: MOST_COST_CENTER_BUDGETS }));
+    throwConflict(
+      'cost centre budget',
+      refusal('mostCostCenters', { most: MOST_COST_CENTER_BUDGETS }),
+    );
   }
   return insertCostCenterBudget(sql, company, asked);
 }

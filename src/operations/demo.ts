@@ -19,14 +19,16 @@ export async function removeDemo(sql: Sql): Promise<RemovedDemo> {
   const { company, models } = await findDemo(sql);
   if (company !== null) {
     const uses = await usesOfCompany(sql, company);
-    if (uses.length > 0) kept.push(`The company "${DEMO_COMPANY}" is kept: it has ${uses.join(' and ')}.`);
+    if (uses.length > 0)
+      kept.push(`The company "${DEMO_COMPANY}" is kept: it has ${uses.join(' and ')}.`);
     else {
       await deleteDemoCompany(sql, company);
       removed.push(`The company "${DEMO_COMPANY}", its keys and its assistant.`);
     }
   }
   for (const { slug, users } of models) {
-    if (users.length > 0) kept.push(`The model ${slug} is kept: it is used by ${users.join(', ')}.`);
+    if (users.length > 0)
+      kept.push(`The model ${slug} is kept: it is used by ${users.join(', ')}.`);
     else {
       await removeModel(sql, { slug, company_id: null });
       removed.push(`The model ${slug}.`);

@@ -8,7 +8,11 @@ import { leaveCompany } from '../store/connection/tenant-role.ts';
  * @param company if given, people of other companies count as not found
  * @throws RefusedChange not_found
  */
-export async function eraseEndUser(sql: Sql, id: string, company: string | null): Promise<EndUserRow> {
+export async function eraseEndUser(
+  sql: Sql,
+  id: string,
+  company: string | null,
+): Promise<EndUserRow> {
   const { company_id } = await findEndUser(sql, id, company);
   if (company !== null) await leaveCompany(sql);
   await eraseEndUserName(sql, id);

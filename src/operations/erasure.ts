@@ -38,7 +38,12 @@ export { erasePerson as eraseAnyPerson } from '../store/company/erasure.ts';
  * @returns whether those who decide are to be told: once a day, however often the person asks and takes it back
  * @throws RefusedChange conflict for the last owner, and the last operator
  */
-export async function askErasure(sql: Sql, id: string, company: string | null, asks: boolean): Promise<boolean> {
+export async function askErasure(
+  sql: Sql,
+  id: string,
+  company: string | null,
+  asks: boolean,
+): Promise<boolean> {
   if (asks) await keepAnOwner(sql, company, id);
   return setErasureAsked(sql, id, asks);
 }

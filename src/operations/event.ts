@@ -12,7 +12,10 @@ import { type EventFilter, updateDue } from '../store/events/event.ts';
  * @returns how many events
  * @throws RefusedChange not_found, of an id, and of a company
  */
-export async function replayEvents(sql: Sql, which: EventFilter | { readonly id: string }): Promise<number> {
+export async function replayEvents(
+  sql: Sql,
+  which: EventFilter | { readonly id: string },
+): Promise<number> {
   const count = await updateDue(sql, which);
   if (count > 0) return count;
   if ('id' in which) throwNotFound('event', `There is no event ${which.id}.`);
@@ -28,6 +31,7 @@ export async function replayEvents(sql: Sql, which: EventFilter | { readonly id:
  */
 export async function retryAlerts(sql: Sql, id: string | null): Promise<number> {
   const count = await updateUndelivered(sql, id);
-  if (count === 0 && id !== null && !(await hasAlert(sql, id))) throwNotFound('alert', `There is no alert ${id}.`);
+  if (count === 0 && id !== null && !(await hasAlert(sql, id)))
+    throwNotFound('alert', `There is no alert ${id}.`);
   return count;
 }

@@ -35,7 +35,10 @@ export function createGroup(sql: Sql, given: GivenByGroup): Promise<GroupRow> {
 export async function changeGroup(sql: Sql, id: string, role: CompanyRole): Promise<GroupRow> {
   const { name, role: before } = await findGroup(sql, id);
   if (before === 'operator') {
-    throwConflict('group', `The group ${name} makes operators. Remove it, and add it to a company.`);
+    throwConflict(
+      'group',
+      `The group ${name} makes operators. Remove it, and add it to a company.`,
+    );
   }
   return updateGroup(sql, id, role);
 }
@@ -56,9 +59,12 @@ export interface ToldGroups {
  * companies, so other groups of theirs add nothing.
  * @returns null for no group; a list where they lead to several companies
  */
-export function givenByGroups(groups: readonly GivenByGroup[]): GivenByGroup | readonly GivenByGroup[] | null {
+export function givenByGroups(
+  groups: readonly GivenByGroup[],
+): GivenByGroup | readonly GivenByGroup[] | null {
   const [best, ...others] = [...groups].sort(
-    (one, other) => ROLES.indexOf(one.role) - ROLES.indexOf(other.role) || (one.name < other.name ? -1 : 1),
+    (one, other) =>
+      ROLES.indexOf(one.role) - ROLES.indexOf(other.role) || (one.name < other.name ? -1 : 1),
   );
   if (best === undefined) return null;
   const elsewhere = others.find(({ company_id }) => company_id !== best.company_id);
@@ -76,14 +82,21 @@ export type SignedIn =
  * @param email the verified address, in lower case
  * @param told null: groups are not read
  */
-export async function signInByProvider(sql: Sql, email: string, told: ToldGroups | null): Promise<SignedIn> {
+export async function signInByProvider(
+  sql: Sql,
+  email: string,
+  told: ToldGroups | null,
+): Promise<SignedIn> {
   if (told !== null) await lockName(sql, `sign-in of ${email}`); // of two first ones at once the second waits
   const user = await findUser(sql, email);
   if (user !== null && user.oidc_group === null) return { user };
   const lost = user !== null;
   if (told === null) {
     return lost
-      ? nobody(refusal('groupsNotRead'), 'OIDC_GROUPS_CLAIM is not set, and the account is by group')
+      ? nobody(
+          refusal('groupsNotRead'),
+          'OIDC_GROUPS_CLAIM is not set, and the account is by group',
+        )
       : nobody(refusal('noAccount'), 'no user has the address');
   }
   const { names, lack } = told;
@@ -98,7 +111,10 @@ export async function signInByProvider(sql: Sql, email: string, told: ToldGroups
   }
   if (!('name' in given)) {
     const [one = '', other = ''] = given.map(({ name }) => name);
-    return nobody(refusal('groupsApart', { one, other }), `groups lead to several companies: “${one}” and “${other}”`);
+    return nobody(
+      refusal('groupsApart', { one, other }),
+      `groups lead to several companies: “${one}” and “${other}”`,
+    );
   }
   if (user === null) return { user: await insertUserByGroup(sql, email, given) };
   if (user.company_id === given.company_id) {

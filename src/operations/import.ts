@@ -18,7 +18,13 @@ import type { Sql } from '../store/connection/pool.ts';
 import { changeCompany, createCompany, pauseCompany } from './company.ts';
 import { adoptKey, pauseKey } from './key.ts';
 import { changeModel, createModel } from './model.ts';
-import { costChange, type PresentCosts, type PriceChange, presentCosts, priceChange } from './price.ts';
+import {
+  costChange,
+  type PresentCosts,
+  type PriceChange,
+  presentCosts,
+  priceChange,
+} from './price.ts';
 import { type Mistake, refuse } from './problem.ts';
 
 /** The effect of one line of an import. */
@@ -70,7 +76,9 @@ export async function importModels(
     sql,
     models.flatMap(({ slug, cost }) => (cost === null ? [] : slug)),
   );
-  const present = new Map((await listModels(sql)).map((row) => [`${row.company_id}/${row.slug}`, row]));
+  const present = new Map(
+    (await listModels(sql)).map((row) => [`${row.company_id}/${row.slug}`, row]),
+  );
   const lines: ImportedLine[] = [];
   const changes: Change[] = [];
   const seen = new Set<string>();
@@ -80,15 +88,21 @@ export async function importModels(
     const isFirst = !seen.has(name); // the first line of its model says what the model is, without its later prices
     const existing = present.get(name);
     if (existing === undefined && valid_from !== null && isFirst) {
-      const message = 'the model is new: another line without a date has to give its price until then';
+      const message =
+        'the model is new: another line without a date has to give its price until then';
       mistakes.push({ line, column: 'valid_from', message });
       continue;
     }
     seen.add(name);
-    const own = [isFirst && newSettings(sql, each, existing), newPrice(sql, each, mistakes), newCost(sql, each, costs)];
+    const own = [
+      isFirst && newSettings(sql, each, existing),
+      newPrice(sql, each, mistakes),
+      newCost(sql, each, costs),
+    ];
     const made = own.filter((change) => change !== null && change !== false);
     changes.push(...made);
-    const state = existing === undefined && valid_from === null ? 'new' : made.length > 0 ? 'changed' : 'same';
+    const state =
+      existing === undefined && valid_from === null ? 'new' : made.length > 0 ? 'changed' : 'same';
     lines.push({ line, slug, company, state, changes: made.flatMap(({ texts }) => texts) });
   }
   lines.sort((a, b) => a.line - b.line);
@@ -97,16 +111,25 @@ export async function importModels(
 }
 
 /** The lines whose company is known. Lines without a date come first, because a future price needs a model. */
-async function knownLines(sql: Sql, models: readonly ImportedModel[], mistakes: ImportMistake[]): Promise<KnownLine[]> {
+async function knownLines(
+  sql: Sql,
+  models: readonly ImportedModel[],
+  mistakes: ImportMistake[],
+): Promise<KnownLine[]> {
   const ids = await companyIds(sql, models, mistakes);
   const named = models.flatMap((model) => {
     const company_id = model.company === null ? null : ids.get(model.company);
     return company_id === undefined ? [] : { ...model, company_id }; // the mistake is listed already
   });
-  const dates = named.flatMap(({ valid_from: from, ...model }) => (from === null ? [] : { ...model, from }));
+  const dates = named.flatMap(({ valid_from: from, ...model }) =>
+    from === null ? [] : { ...model, from },
+  );
   const found = (await datedPrices(sql, dates)).values();
   const known = named.map(
-    (each): KnownLine => ({ ...each, dated: each.valid_from && (found.next().value as DatedPrice) }),
+    (each): KnownLine => ({
+      ...each,
+      dated: each.valid_from && (found.next().value as DatedPrice),
+    }),
   );
   // once more: one line may name a company and the next one its id, or a day and the instant when it begins
   const resolved = known.map((each) => ({
@@ -127,10 +150,16 @@ function newSettings(sql: Sql, model: KnownLine, existing: ModelRow | undefined)
     return { texts: [`price: ${priceTexts(prices)}`], make: () => createModel(sql, CALLER, made) };
   }
   const given = { ...settings, ...(valid_from === null && modelPrices(prices)) };
-  const wanted: ModelChanges = Object.fromEntries(namesOf(MODEL).map((column) => [column, given[column]]));
+  const wanted: ModelChanges = Object.fromEntries(
+    namesOf(MODEL).map((column) => [column, given[column]]),
+  );
   const changed = differences(existing, wanted);
-  const texts = changed.map(({ member, from, to }) => `${nameOf(member)}: ${to ?? 'none'}, was ${from ?? 'none'}`);
-  return changed.length === 0 ? null : { texts, make: () => changeModel(sql, CALLER, { slug, company_id }, wanted) };
+  const texts = changed.map(
+    ({ member, from, to }) => `${nameOf(member)}: ${to ?? 'none'}, was ${from ?? 'none'}`,
+  );
+  return changed.length === 0
+    ? null
+    : { texts, make: () => changeModel(sql, CALLER, { slug, company_id }, wanted) };
 }
 
 /** A column as people read it: "input price". */
@@ -144,7 +173,11 @@ function newPrice(sql: Sql, model: KnownLine, mistakes: ImportMistake[]): Change
   if (from === null || dated === null) return null;
   const change = priceChange(sql, CALLER, { slug, company_id, from }, dated, prices);
   if (change !== null && dated.late) {
-    mistakes.push({ line, column: 'valid_from', message: 'has passed, or is less than a minute away' });
+    mistakes.push({
+      line,
+      column: 'valid_from',
+      message: 'has passed, or is less than a minute away',
+    });
   }
   return change && told('price from then on', prices, change);
 }
@@ -162,7 +195,10 @@ function newCost(
 }
 
 function told(what: string, prices: SomePrices, { now, make }: PriceChange): Change {
-  return { texts: [`${what}: ${priceTexts(prices)}${now === null ? '' : `, was ${priceTexts(now)}`}`], make };
+  return {
+    texts: [`${what}: ${priceTexts(prices)}${now === null ? '' : `, was ${priceTexts(now)}`}`],
+    make,
+  };
 }
 
 /** Programs and files mean what rules would ask. */
@@ -178,7 +214,8 @@ async function companyIds(sql: Sql, models: readonly ImportedModel[], mistakes: 
     const [first, other] = found.get(company) ?? [];
     if (first !== undefined && other === undefined) ids.set(company, first.id);
     else {
-      const message = first === undefined ? 'is not known' : 'is the name of several companies: give its id';
+      const message =
+        first === undefined ? 'is not known' : 'is the name of several companies: give its id';
       mistakes.push({ line, column: 'company', message });
     }
   }
@@ -213,7 +250,8 @@ export async function importLitellm(sql: Sql, actor: string, plan: LitellmPlan) 
   const left = [...plan.left];
   const caller = (notes: string[]) => ({
     actor,
-    judge: (found: readonly Mistake[]) => void notes.push(...found.map(({ detail, passed = detail }) => passed)),
+    judge: (found: readonly Mistake[]) =>
+      void notes.push(...found.map(({ detail, passed = detail }) => passed)),
   });
 
   const wanted = plan.companies.map(({ id, settings: { name } }) => ({ id, name }));
@@ -231,13 +269,16 @@ export async function importLitellm(sql: Sql, actor: string, plan: LitellmPlan) 
     }
   }
 
-  const models = new Map((await listModels(sql)).map((row) => [`${row.company_id} ${row.slug}`, row]));
+  const models = new Map(
+    (await listModels(sql)).map((row) => [`${row.company_id} ${row.slug}`, row]),
+  );
   const shared: string[] = [];
   for (const { slug, company: company_id, settings, notes: told } of plan.models) {
     const what = `model ${slug}${company_id === null ? '' : ` of ${companies.get(company_id)?.name}`}`;
     const row = models.get(`${company_id} ${slug}`);
     if (row !== undefined) kept.push({ what, now: row, settings });
-    else if (company_id !== null && !isOpen(companies.get(company_id))) left.push({ what, why: CLOSED });
+    else if (company_id !== null && !isOpen(companies.get(company_id)))
+      left.push({ what, why: CLOSED });
     else {
       const notes = [...told];
       await createModel(sql, caller(notes), { slug, company_id, ...settings });
@@ -247,10 +288,13 @@ export async function importLitellm(sql: Sql, actor: string, plan: LitellmPlan) 
   }
 
   // a company of the import may use none of the new models that its team may not use there
-  const all = [...models.values()].flatMap(({ slug, company_id }) => (company_id === null ? slug : [])).concat(shared);
+  const all = [...models.values()]
+    .flatMap(({ slug, company_id }) => (company_id === null ? slug : []))
+    .concat(shared);
   for (const { id, settings, only } of plan.companies) {
     const isNew = !present.has(id);
-    const disable = only === null ? [] : (isNew ? all : shared).filter((slug) => !only.includes(slug));
+    const disable =
+      only === null ? [] : (isNew ? all : shared).filter((slug) => !only.includes(slug));
     if (disable.length === 0 || !isOpen(companies.get(id))) continue;
     await changeCompany(sql, caller([]), id, { disable });
     if (!isNew)
@@ -276,7 +320,12 @@ export async function importLitellm(sql: Sql, actor: string, plan: LitellmPlan) 
       const text = { digest: Buffer.from(digest, 'hex'), prefix };
       await adoptKey(sql, caller(notes), company, { id, ...settings }, text);
       if (paused !== null) await pauseKey(sql, { role: 'operator' }, id, company, paused);
-      came.push({ done: 'create', what: `${what} (${prefix})`, settings, notes: [...notes, ...pauseOf(paused)] });
+      came.push({
+        done: 'create',
+        what: `${what} (${prefix})`,
+        settings,
+        notes: [...notes, ...pauseOf(paused)],
+      });
     }
   }
   return { came, kept, left };
@@ -286,8 +335,17 @@ const CLOSED = 'its company is closed here';
 
 const pauseOf = (reason: string | null) => (reason === null ? [] : [`paused: ${reason}`]);
 
-function keptOf(what: string, row: CompanyRow | KeyRow, settings: object, paused: string | null): Kept {
-  return { what, now: { ...row, paused: row.paused_at !== null }, settings: { ...settings, paused: paused !== null } };
+function keptOf(
+  what: string,
+  row: CompanyRow | KeyRow,
+  settings: object,
+  paused: string | null,
+): Kept {
+  return {
+    what,
+    now: { ...row, paused: row.paused_at !== null },
+    settings: { ...settings, paused: paused !== null },
+  };
 }
 
 function isOpen(company: CompanyRow | undefined): boolean {

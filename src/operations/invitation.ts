@@ -41,7 +41,11 @@ export { deleteInvitation as withdrawInvitation } from '../store/users/invitatio
  * @returns null when the link does not work any more
  * @throws RefusedChange when the address got an account meanwhile
  */
-export async function acceptInvitation(sql: Sql, token: string, hash: string | null): Promise<UserRow | null> {
+export async function acceptInvitation(
+  sql: Sql,
+  token: string,
+  hash: string | null,
+): Promise<UserRow | null> {
   const taken = await takeInvitation(sql, token);
   if (taken === null) return null;
   const { email, role, company_id } = taken;

@@ -58,7 +58,9 @@ export type KeyMaker = Pick<Caller, 'actor' | 'judge' | 'member'> & {
 type Told<T> = Omit<T, 'expires_at'> & { readonly expires_at?: End | string | null | undefined };
 
 /** The settings of a key that is created; id and text where they are known already. */
-export type KeySettings = Told<Omit<NewKey, 'company_id' | 'created_by' | 'rotated_from' | 'user_id'>>;
+export type KeySettings = Told<
+  Omit<NewKey, 'company_id' | 'created_by' | 'rotated_from' | 'user_id'>
+>;
 
 /** The rotation of a key. */
 interface AskedRotation {
@@ -83,7 +85,9 @@ export async function findKeyInReach(
   company: string | null,
 ): Promise<KeyRow> {
   const key = await findKey(sql, id, member?.company_id ?? company);
-  return member === undefined || key.user_id === member.user_id ? key : throwNotFound('key', `There is no key ${id}.`);
+  return member === undefined || key.user_id === member.user_id
+    ? key
+    : throwNotFound('key', `There is no key ${id}.`);
 }
 
 /**
@@ -111,7 +115,13 @@ export async function createKey(
   const asked = {
     ...settings,
     ...(most !== null && isWithout && { monthly_budget_eur: most }),
-    ...{ id, company_id, created_by, user_id: member?.user_id, expires_at: endIn(settings.expires_at) },
+    ...{
+      id,
+      company_id,
+      created_by,
+      user_id: member?.user_id,
+      expires_at: endIn(settings.expires_at),
+    },
   };
   return makeKeyOnce(sql, id, asked, claim, () => insertKey(sql, services.keyPrefix, asked));
 }
@@ -160,7 +170,11 @@ export interface KeyText {
 }
 
 /** Gives keys their texts, in any order: a text that another one of them has yet is taken away first. @param begin called before each */
-export async function giveKeyTexts<T extends KeyText>(sql: Sql, texts: readonly T[], begin: (text: T) => void) {
+export async function giveKeyTexts<T extends KeyText>(
+  sql: Sql,
+  texts: readonly T[],
+  begin: (text: T) => void,
+) {
   await freeKeyTexts(sql, texts);
   for (const text of texts) {
     begin(text);
@@ -213,8 +227,13 @@ export async function revokeKey(
  * gets another reason.
  * @throws RefusedChange not_found; conflict for a revoked key, and for one that the operator paused, unless an operator asks
  */
-export const pauseKey = (sql: Sql, caller: Pauser, id: string, company: string | null, reason: string) =>
-  setPause(sql, caller, id, company, reason);
+export const pauseKey = (
+  sql: Sql,
+  caller: Pauser,
+  id: string,
+  company: string | null,
+  reason: string,
+) => setPause(sql, caller, id, company, reason);
 
 /** Ends the pause of a key, if there is one. @throws RefusedChange as `pauseKey` */
 export const resumeKey = (sql: Sql, caller: Pauser, id: string, company: string | null) =>
@@ -222,7 +241,13 @@ export const resumeKey = (sql: Sql, caller: Pauser, id: string, company: string 
 
 type Pauser = Pick<Caller, 'role' | 'member'>;
 
-async function setPause(sql: Sql, caller: Pauser, id: string, company: string | null, reason: string | null) {
+async function setPause(
+  sql: Sql,
+  caller: Pauser,
+  id: string,
+  company: string | null,
+  reason: string | null,
+) {
   await lockRow(sql, 'api_keys', id);
   const { company_id, paused_by } = await findKeyInReach(sql, caller, id, company);
   if (isLocked(caller.role, paused_by)) throwConflict('key', refusal('pausedByOperator'));
@@ -272,7 +297,8 @@ function allowanceOfNobody(
   before: Allowance,
   changes: { readonly [K in keyof Allowance]?: Allowance[K] | undefined },
 ): Mistake[] {
-  const { end_users = before.end_users, end_user_budget_eur: budget = before.end_user_budget_eur } = changes;
+  const { end_users = before.end_users, end_user_budget_eur: budget = before.end_user_budget_eur } =
+    changes;
   if (end_users !== 'off' || !isLimited(budget)) return [];
   const reason = refusal('allowanceOfNobody');
   return [{ pointer: '#/end_user_budget_eur', detail: reason.text, reason }];
@@ -284,9 +310,14 @@ async function lock(sql: Sql, member: KeyHolder): Promise<void> {
 }
 
 /** Whether a request has made its key. @throws RefusedChange for the id of another one's key */
-async function isMadeAlready(sql: Sql, { company_id, user_id }: KeyHolder, id: string): Promise<boolean> {
+async function isMadeAlready(
+  sql: Sql,
+  { company_id, user_id }: KeyHolder,
+  id: string,
+): Promise<boolean> {
   const key = await readKey(sql, id, company_id);
-  if (key !== null && key.user_id !== user_id) throwConflict('key', 'A key with this id exists already.');
+  if (key !== null && key.user_id !== user_id)
+    throwConflict('key', 'A key with this id exists already.');
   return key !== null;
 }
 
@@ -295,7 +326,11 @@ async function isMadeAlready(sql: Sql, { company_id, user_id }: KeyHolder, id: s
  * at its first use. To be run in a transaction.
  * @throws RefusedChange conflict when the key was revoked, until `allowPlayground` makes another
  */
-export async function mintPlaygroundKey(sql: Sql, keyPrefix: string, player: Player): Promise<string> {
+export async function mintPlaygroundKey(
+  sql: Sql,
+  keyPrefix: string,
+  player: Player,
+): Promise<string> {
   await lockPlaygroundKey(sql, player);
   if (await isPlaygroundRevoked(sql, player)) throwConflict('key', refusal('playgroundRevoked'));
   return insertPlaygroundKey(sql, keyPrefix, player);

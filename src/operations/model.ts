@@ -16,7 +16,11 @@ import type { Caller } from './caller.ts';
 import type { Mistake } from './problem.ts';
 
 /** @throws RefusedChange when there is a model of this slug already, or no such company */
-export async function createModel(sql: Sql, caller: Pick<Caller, 'judge'>, model: NewModel): Promise<ModelRow> {
+export async function createModel(
+  sql: Sql,
+  caller: Pick<Caller, 'judge'>,
+  model: NewModel,
+): Promise<ModelRow> {
   const row = await insertModel(sql, model);
   caller.judge(free(row));
   return row;
@@ -46,8 +50,12 @@ function free(model: ModelRow): Mistake[] {
       ? `${slug} costs nothing: this model is free`
       : input === '0'
         ? `${slug} has an input price of 0: its prompt tokens are free`
-        : output === '0' && generates(kind) && `${slug} has an output price of 0: its completion tokens are free`;
-  return passed ? [{ pointer: '#/prices', detail: 'may have been forgotten', severity: 'ask', passed }] : [];
+        : output === '0' &&
+          generates(kind) &&
+          `${slug} has an output price of 0: its completion tokens are free`;
+  return passed
+    ? [{ pointer: '#/prices', detail: 'may have been forgotten', severity: 'ask', passed }]
+    : [];
 }
 
 /** A slug that names no model of its company. */

@@ -89,7 +89,8 @@ type RoleHolder = Pick<UserRow, 'role' | 'company_id'> & { readonly member_playg
 /** @param company id of the company that the action is about; null when it is about none */
 export function may(holder: RoleHolder, action: Action, company: string | null): boolean {
   const roles: readonly Role[] = PERMISSIONS[action];
-  if (action === 'playground.use' && holder.role === 'member' && holder.member_playground !== true) return false;
+  if (action === 'playground.use' && holder.role === 'member' && holder.member_playground !== true)
+    return false;
   return roles.includes(holder.role) && (company === null || canSee(holder, company));
 }
 

@@ -11,7 +11,12 @@ import {
 } from '../domain/settings/model.ts';
 import { actorName } from '../domain/wording/change-text.ts';
 import { findCompany } from '../store/company/company.ts';
-import { type CostPriceRow, costPrices, deleteCostPrice, insertCostPrice } from '../store/company/cost-price.ts';
+import {
+  type CostPriceRow,
+  costPrices,
+  deleteCostPrice,
+  insertCostPrice,
+} from '../store/company/cost-price.ts';
 import { lockModel, type ModelName } from '../store/company/model.ts';
 import {
   type DatedPrice,
@@ -34,7 +39,11 @@ import type { Mistake, PresentPrices } from './problem.ts';
  * Lets a price begin at a date, in place of one that was to begin then.
  * @throws RefusedChange when it cannot begin then, or there is no such model
  */
-export async function schedulePrice(sql: Sql, caller: Pick<Caller, 'judge'>, price: NewPrice): Promise<PriceRow> {
+export async function schedulePrice(
+  sql: Sql,
+  caller: Pick<Caller, 'judge'>,
+  price: NewPrice,
+): Promise<PriceRow> {
   await lockModel(sql, price); // or of two people who set a price for the same time the second would not learn of the first
   const { price: present } = await datedPrice(sql, price, price.from);
   const row = await insertPrice(sql, price);
@@ -46,7 +55,11 @@ export async function schedulePrice(sql: Sql, caller: Pick<Caller, 'judge'>, pri
 export { deletePrice as withdrawPrice } from '../store/company/price.ts';
 
 /** Withdraws the price that would begin at a date. @throws as `deletePrice` */
-export async function withdrawPriceFrom(sql: Sql, model: ModelName, from: Moment): Promise<PriceRow> {
+export async function withdrawPriceFrom(
+  sql: Sql,
+  model: ModelName,
+  from: Moment,
+): Promise<PriceRow> {
   const { price } = await datedPrice(sql, model, from);
   return deletePrice(sql, price?.id ?? noComingPrice());
 }
@@ -79,7 +92,10 @@ export async function removeCostPrice(sql: Sql, model: ModelName, id: string): P
 }
 
 /** The cost prices of one model, the latest first. Each was set by hand, so they are few. */
-export async function costsOf(sql: Sql, { slug, company_id: own }: ModelName): Promise<CostPriceRow[]> {
+export async function costsOf(
+  sql: Sql,
+  { slug, company_id: own }: ModelName,
+): Promise<CostPriceRow[]> {
   return (await costPrices(sql, [slug])).filter(({ company_id }) => company_id === own);
 }
 
@@ -96,7 +112,9 @@ export function takesPlace(
   const by = actorName(present.changed_by);
   const asked: PresentPrices = { present, mine, by };
   const passed = `it takes the place of ${priceTexts(present)}, set by ${by}`;
-  return [{ pointer: '#/valid_from', detail: 'has a price already', severity: 'ask', passed, asked }];
+  return [
+    { pointer: '#/valid_from', detail: 'has a price already', severity: 'ask', passed, asked },
+  ];
 }
 
 /** A price that a file wants, where there is another one or none. */
@@ -142,10 +160,15 @@ export function costChange(
 ): PriceChange | null {
   const { slug, company_id: own } = model;
   const isThen = (begin: string) => (day === null ? begin <= today : begin === day);
-  const now = costs.find((cost) => cost.slug === slug && cost.company_id === own && isThen(cost.valid_from)) ?? null;
+  const now =
+    costs.find(
+      (cost) => cost.slug === slug && cost.company_id === own && isThen(cost.valid_from),
+    ) ?? null;
   if (isSame(now, wanted)) return null;
   if (wanted === null) return { now, make: () => removeCostPrice(sql, model, now?.id as string) };
-  const whole = eachPrice((name) => (wanted[name] === undefined ? (now?.[name] ?? null) : wanted[name])) as PriceTexts;
+  const whole = eachPrice((name) =>
+    wanted[name] === undefined ? (now?.[name] ?? null) : wanted[name],
+  ) as PriceTexts;
   return { now, make: () => setCostPrice(sql, caller, { ...model, ...whole }, day) };
 }
 
@@ -155,7 +178,9 @@ function isSame(now: SomePrices | null, wanted: SomePrices | null): boolean {
   return PRICE_NAMES.every((name) => {
     const [first = null, second] = [now[name], wanted[name]];
     if (second === undefined) return true;
-    return first === null || second === null ? first === second : parseEur(first) === parseEur(second);
+    return first === null || second === null
+      ? first === second
+      : parseEur(first) === parseEur(second);
   });
 }
 

@@ -93,7 +93,9 @@ export class Problem extends Error {
 
 /** The refusal of one member; pointer and detail as `Mistake` has them. */
 export function wrongAt(pointer: string, detail: string): Problem {
-  return new Problem(400, `The ${pointer.startsWith('#') ? 'body' : 'query'} is not valid.`, [{ pointer, detail }]);
+  return new Problem(400, `The ${pointer.startsWith('#') ? 'body' : 'query'} is not valid.`, [
+    { pointer, detail },
+  ]);
 }
 
 /** Reads a member. @throws Problem 400 with its place where the reader refuses it */
@@ -125,7 +127,11 @@ export function answerProblem(c: Context, { status, message, mistakes }: Problem
 export const PROBLEM_TYPE = 'application/problem+json';
 
 /** The body of such an answer. */
-export function problemText(status: number, detail: string, mistakes: readonly Mistake[] = []): string {
+export function problemText(
+  status: number,
+  detail: string,
+  mistakes: readonly Mistake[] = [],
+): string {
   const title = TITLES[status] ?? 'Refused';
   const errors = mistakes.length === 0 ? {} : { errors: mistakes };
   return JSON.stringify({ type: 'about:blank', title, status, detail, ...errors });

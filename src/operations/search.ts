@@ -2,7 +2,14 @@ import { UUID } from '../domain/field.ts';
 import { idsOfDigests, keysWithCompany } from '../store/company/key.ts';
 import type { Database, Sql } from '../store/connection/pool.ts';
 import { within } from '../store/connection/tenant-role.ts';
-import { type Finding, type Found, foundOf, KINDS, type Kind, search } from '../store/lists/search.ts';
+import {
+  type Finding,
+  type Found,
+  foundOf,
+  KINDS,
+  type Kind,
+  search,
+} from '../store/lists/search.ts';
 import { findCostCenters } from '../store/usage/cost-center.ts';
 import { findRequest } from '../store/usage/request.ts';
 import type { UserRow } from '../store/users/user.ts';
@@ -42,13 +49,25 @@ export function searchable(user: Searcher): Kind[] {
 }
 
 /** Finds what somebody may see: operators everything, others what is of their company. */
-export async function searchFor(db: Database, user: Searcher, text: string, keyPrefix: string): Promise<Searched> {
+export async function searchFor(
+  db: Database,
+  user: Searcher,
+  text: string,
+  keyPrefix: string,
+): Promise<Searched> {
   const kinds = searchable(user);
   const company = user.company_id;
   const digests = kinds.includes('key') ? digestsIn(text, keyPrefix) : [];
-  const ids = digests.length === 0 ? [] : await db.run(DEADLINE_MS, (sql) => idsOfDigests(sql, digests));
+  const ids =
+    digests.length === 0 ? [] : await db.run(DEADLINE_MS, (sql) => idsOfDigests(sql, digests));
   if (ids.length > 0) {
-    const keys = await within(db, company, DEADLINE_MS, (sql) => keysWithCompany(sql, ids, company, true), user.role);
+    const keys = await within(
+      db,
+      company,
+      DEADLINE_MS,
+      (sql) => keysWithCompany(sql, ids, company, true),
+      user.role,
+    );
     const rows = keys.map(({ id, name, prefix, state, company_id, company_name }) => ({
       kind: 'key' as const,
       ...{ id, name, company_id, company_name },
@@ -75,9 +94,17 @@ export async function searchFor(db: Database, user: Searcher, text: string, keyP
 }
 
 /** The request whose x-request-id the text is. */
-async function requestOf(sql: Sql, text: string, company: string | null): Promise<readonly Found[]> {
-  const row = UUID.test(text.toLowerCase()) ? await findRequest(sql, text.toLowerCase(), company) : null;
+async function requestOf(
+  sql: Sql,
+  text: string,
+  company: string | null,
+): Promise<readonly Found[]> {
+  const row = UUID.test(text.toLowerCase())
+    ? await findRequest(sql, text.toLowerCase(), company)
+    : null;
   if (row === null) return [];
   const { request_id: id, company_id, company_name, status } = row;
-  return foundOf('request', [{ id, name: id, detail: String(status ?? ''), company_id, company_name }]);
+  return foundOf('request', [
+    { id, name: id, detail: String(status ?? ''), company_id, company_name },
+  ]);
 }

@@ -54,7 +54,8 @@ export function lackOf(
   policy: Pick<FactorPolicy, 'required'>,
 ): Lack | null {
   if (session.second_factor === 'provider') return null;
-  if (session.second_factor_since === null) return mustHaveFactor(session.role, policy) ? 'setup' : null;
+  if (session.second_factor_since === null)
+    return mustHaveFactor(session.role, policy) ? 'setup' : null;
   return session.second_factor === 'code' ? null : 'code';
 }
 
@@ -86,7 +87,8 @@ export async function takeCode(
   const typed = text.replace(/[\s-]/g, '').toLowerCase();
   if (!/^\d*$/.test(typed)) return takeRecoveryCode(sql, user_id, typed, row, now);
   const closedFor = (row.closed_until?.getTime() ?? 0) - now;
-  if (closedFor > 0) return refused(refusal('codesClosed', { minutes: Math.ceil(closedFor / 60_000) }));
+  if (closedFor > 0)
+    return refused(refusal('codesClosed', { minutes: Math.ceil(closedFor / 60_000) }));
   const secret = decrypted(row.secret, user_id, policy);
   if (secret === null) return refused(refusal('factorUnreadable'));
   const step = await stepOf(secret, typed, now);
@@ -107,16 +109,27 @@ async function takeRecoveryCode(
   const digest = digestBytes(typed);
   const recovery = row.recovery.filter((each) => !each.equals(digest));
   const left = recovery.length;
-  if (left === row.recovery.length) return countWrong(sql, userId, row, now, refusal('recoveryWrong'));
+  if (left === row.recovery.length)
+    return countWrong(sql, userId, row, now, refusal('recoveryWrong'));
   await setFactor(sql, userId, { recovery, wrong: 0, closed_until: null });
   await noteFactor(sql, userId, { isNew: false, left });
   return { refusal: null, notice: { kind: 'recovery', left } };
 }
 
-async function countWrong(sql: Sql, userId: string, row: FactorRow, now: number, why: Refusal): Promise<TakenCode> {
+async function countWrong(
+  sql: Sql,
+  userId: string,
+  row: FactorRow,
+  now: number,
+  why: Refusal,
+): Promise<TakenCode> {
   const wrong = row.wrong + 1;
-  const pause = wrong < MOST_WRONG ? 0 : Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (wrong - MOST_WRONG));
-  await setFactor(sql, userId, { wrong, ...(pause > 0 && { closed_until: new Date(now + pause) }) });
+  const pause =
+    wrong < MOST_WRONG ? 0 : Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (wrong - MOST_WRONG));
+  await setFactor(sql, userId, {
+    wrong,
+    ...(pause > 0 && { closed_until: new Date(now + pause) }),
+  });
   return { refusal: why, notice: pause > 0 ? { kind: 'closed', wrong } : null };
 }
 
@@ -133,7 +146,11 @@ export interface Setup {
 }
 
 /** Makes the secret of an app; the present second factor, if there is one, holds until `confirmSetup`. @throws RefusedChange */
-export async function beginSetup(sql: Sql, { user_id }: FactorUser, policy: FactorPolicy): Promise<void> {
+export async function beginSetup(
+  sql: Sql,
+  { user_id }: FactorUser,
+  policy: FactorPolicy,
+): Promise<void> {
   if (policy.keys.length === 0) throwConflict('user', refusal('noFactorKey'));
   await setPending(sql, user_id, encrypted(mintKey(''), user_id, policy));
 }
@@ -194,7 +211,10 @@ export async function confirmSetup(
 }
 
 /** Makes new recovery codes; the former ones end. @returns them, which are shown once */
-export async function renewRecoveryCodes(sql: Sql, { user_id }: FactorUser): Promise<readonly string[]> {
+export async function renewRecoveryCodes(
+  sql: Sql,
+  { user_id }: FactorUser,
+): Promise<readonly string[]> {
   const codes = newRecoveryCodes();
   await setFactor(sql, user_id, { recovery: codes.map(digestOf) });
   await noteFactor(sql, user_id, { isNew: false, left: codes.length });
@@ -202,7 +222,11 @@ export async function renewRecoveryCodes(sql: Sql, { user_id }: FactorUser): Pro
 }
 
 /** The user turns the second factor off. @throws RefusedChange where it is required */
-export async function turnOff(sql: Sql, { user_id, role }: FactorUser, policy: FactorPolicy): Promise<void> {
+export async function turnOff(
+  sql: Sql,
+  { user_id, role }: FactorUser,
+  policy: FactorPolicy,
+): Promise<void> {
   if (mustHaveFactor(role, policy)) throwConflict('user', refusal('factorRequired'));
   await removeFactor(sql, user_id);
 }

@@ -35,7 +35,11 @@ interface Closing {
  * Closes a month of one company. One that is closed already stays as it is; its statement is sent to whom it was not.
  * @throws RefusedChange not_found; conflict as `beginClosing` and `insertStatement`
  */
-export async function closeMonth(transact: Transact, company: string, closing: Closing): Promise<void> {
+export async function closeMonth(
+  transact: Transact,
+  company: string,
+  closing: Closing,
+): Promise<void> {
   const already = await transact(async (sql) => {
     await ledgerName(sql, company);
     const isOver = await isClosed(sql, company, closing.month);
@@ -74,7 +78,12 @@ async function beginClosing(transact: Transact, { month, anyway, mail, bound }: 
   });
   return (company: string) =>
     transact(async (sql) => {
-      const made = await insertStatement(sql, { company, month, seals, ...(bound !== undefined && { bound }) });
+      const made = await insertStatement(sql, {
+        company,
+        month,
+        seals,
+        ...(bound !== undefined && { bound }),
+      });
       if (mail) await insertSummaries(sql, month, company);
       return made;
     });

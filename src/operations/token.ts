@@ -18,7 +18,8 @@ export async function createToken(
   const make = () => insertToken(sql, { ...asked, created_by: actor });
   if (id === undefined) return make();
   return (
-    (await createOnce(sql, 'admin_tokens', id, make)) ?? throwConflict('token', refusal('tokenSentTwice', { name }))
+    (await createOnce(sql, 'admin_tokens', id, make)) ??
+    throwConflict('token', refusal('tokenSentTwice', { name }))
   );
 }
 

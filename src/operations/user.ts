@@ -2,7 +2,12 @@ import { randomBytes } from 'node:crypto';
 import { type CompanyRole, companyMistake } from '../domain/user.ts';
 import { emailSpelling } from '../domain/visible-text.ts';
 import type { Sql } from '../store/connection/pool.ts';
-import { deleteSession, deleteSessionsOf, insertSession, type NewSession } from '../store/users/session.ts';
+import {
+  deleteSession,
+  deleteSessionsOf,
+  insertSession,
+  type NewSession,
+} from '../store/users/session.ts';
 import {
   deleteUser,
   findCompanyUser,
@@ -30,7 +35,10 @@ export {
   updateSession as raiseSession,
 } from '../store/users/session.ts';
 /** The language of pages and e-mails, and whether a person gets the summaries of months. */
-export { updateLanguage as changeLanguage, updateSummary as chooseSummary } from '../store/users/user.ts';
+export {
+  updateLanguage as changeLanguage,
+  updateSummary as chooseSummary,
+} from '../store/users/user.ts';
 
 /** Views that one person keeps at most. */
 export const MOST_VIEWS = 30;
@@ -49,7 +57,11 @@ export function removeView(sql: Sql, user: string, name: string): Promise<boolea
  * @param hash of `hashPassword`; null for people who sign in by OpenID Connect
  * @throws Problem 400 for an operator with a company, and anybody else without; RefusedChange as `insertUser`
  */
-export function createUser(sql: Sql, { email, ...user }: NewUser, hash: string | null): Promise<UserRow> {
+export function createUser(
+  sql: Sql,
+  { email, ...user }: NewUser,
+  hash: string | null,
+): Promise<UserRow> {
   const mistake = companyMistake(user.role, user.company_id);
   if (mistake !== null) throw wrongAt('#/company_id', mistake);
   return insertUser(sql, { ...user, email: emailSpelling(email) }, hash);
@@ -65,7 +77,12 @@ export async function removeUser(sql: Sql, id: string): Promise<UserRow> {
  * Removes a user of a company; operators alone may leave it without an owner.
  * @throws RefusedChange not_found; conflict for the last owner
  */
-export async function removeUserOf(sql: Sql, { role }: Pick<Caller, 'role'>, company: string, id: string) {
+export async function removeUserOf(
+  sql: Sql,
+  { role }: Pick<Caller, 'role'>,
+  company: string,
+  id: string,
+) {
   await findCompanyUser(sql, id, company);
   if (role !== 'operator') await keepAnOwner(sql, company, id);
   return deleteUser(sql, id);
@@ -105,7 +122,10 @@ export async function changePassword(
  * @returns the reader of the e-mail, and the random part of the link; null in its place: the person signs in with the
  * organisation alone. null: there is no e-mail to send
  */
-export async function askNewPassword(sql: Sql, email: string): Promise<(Reader & { token: string | null }) | null> {
+export async function askNewPassword(
+  sql: Sql,
+  email: string,
+): Promise<(Reader & { token: string | null }) | null> {
   const token = randomBytes(32).toString('base64url');
   const made = await updateReset(sql, email, token);
   return made && { ...(await findReader(sql, made.id)), token: made.has_password ? token : null };
@@ -119,7 +139,11 @@ export async function resetPassword(sql: Sql, token: string, hash: string): Prom
 }
 
 /** Signs a user in. @param former the digest of the session that this browser had, which ends; null: none */
-export async function beginSession(sql: Sql, session: NewSession, former: Buffer | null): Promise<void> {
+export async function beginSession(
+  sql: Sql,
+  session: NewSession,
+  former: Buffer | null,
+): Promise<void> {
   if (former !== null) await deleteSession(sql, former);
   await insertSession(sql, session);
 }

@@ -4,7 +4,10 @@ import { setFlagsFromString } from 'node:v8';
 const DELAY_SINCE_V8 = 14;
 
 /** Options of `node`, in MB, for the pages' process: a page needs some 10. Beyond these it ends, and the API goes on. */
-export const SMALL_HEAP: readonly string[] = ['--max-old-space-size=256', '--max-semi-space-size=4'];
+export const SMALL_HEAP: readonly string[] = [
+  '--max-old-space-size=256',
+  '--max-semi-space-size=4',
+];
 
 /** Sets V8's heap for a gateway. Flags hold for the whole process, so only `tollgate serve` may call this. */
 export function tuneHeap(): void {
@@ -15,5 +18,6 @@ export function tuneHeap(): void {
   setFlagsFromString('--heap-growing-percent=100');
   // After eight idle seconds V8 collects and drops optimised code, so the next requests cost 10 % more.
   // reclaimAtRest does it after a minute instead.
-  if (parseInt(process.versions.v8, 10) >= DELAY_SINCE_V8) setFlagsFromString('--memory-reducer-delay-ms=60000');
+  if (parseInt(process.versions.v8, 10) >= DELAY_SINCE_V8)
+    setFlagsFromString('--memory-reducer-delay-ms=60000');
 }

@@ -8,8 +8,15 @@ import type { TlsFiles } from './tls-files.ts';
  * reading some of these loads fetch, WebSocket and HTTP/2: 16 MB and 30 ms of every start. Types are imported from
  * node:http as usual.
  */
-export const { Agent, createServer, IncomingMessage, request, ServerResponse, STATUS_CODES, validateHeaderValue } =
-  process.getBuiltinModule('node:http');
+export const {
+  Agent,
+  createServer,
+  IncomingMessage,
+  request,
+  ServerResponse,
+  STATUS_CODES,
+  validateHeaderValue,
+} = process.getBuiltinModule('node:http');
 
 /** TLS handshakes under way at once: each takes some 75 KB, and any stranger begins them. */
 const MAX_HANDSHAKES = 1000;
@@ -33,7 +40,8 @@ export function createServerOver(tls: TlsFiles | null, options: http.ServerOptio
 /** With too many handshakes the network with the most gives up its oldest: one flood ends no handshake of others. */
 function boundHandshakes(server: https.Server): void {
   const underWay = new Map<string, { id: string; network: string; socket: Socket }>(); // the oldest first
-  const idOf = (socket: Socket): string => `${socket.remoteAddress} ${socket.remotePort} ${socket.localAddress}`;
+  const idOf = (socket: Socket): string =>
+    `${socket.remoteAddress} ${socket.remotePort} ${socket.localAddress}`;
   server.on('connection', (socket: Socket) => {
     const begun = { id: idOf(socket), network: networkOf(socket.remoteAddress), socket };
     underWay.set(begun.id, begun);
@@ -59,7 +67,8 @@ export function networkOf(address = ''): string {
 /** The group with the most members, in their order. */
 export function largestGroup<T>(all: Iterable<T>, groupOf: (each: T) => string): readonly T[] {
   let largest: readonly T[] = [];
-  for (const group of Map.groupBy(all, groupOf).values()) if (group.length > largest.length) largest = group;
+  for (const group of Map.groupBy(all, groupOf).values())
+    if (group.length > largest.length) largest = group;
   return largest;
 }
 

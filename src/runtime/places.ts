@@ -54,7 +54,8 @@ export class Places {
     const [from, victim] = this.#victim(socket) ?? [network, socket];
     this.#leave(from, victim);
     if (victim === socket) return false;
-    if (hadAnswer(victim) && this.#leaving.size < Math.ceil(AHEAD * this.#count)) this.#close(victim);
+    if (hadAnswer(victim) && this.#leaving.size < Math.ceil(AHEAD * this.#count))
+      this.#close(victim);
     else victim.destroy();
     return true;
   }
@@ -86,7 +87,9 @@ export class Places {
     this.#aheadAt = now;
     const [network, victim] = this.#victim(fresh) ?? ['', fresh];
     if (!hadAnswer(victim)) return;
-    const idle = [...(this.#networks.get(network) ?? [])].filter((each) => hadAnswer(each) && !this.#isBusy(each));
+    const idle = [...(this.#networks.get(network) ?? [])].filter(
+      (each) => hadAnswer(each) && !this.#isBusy(each),
+    );
     for (const socket of idle.slice(0, Math.ceil(AHEAD * this.#count))) {
       this.#leave(network, socket);
       this.#close(socket);

@@ -10,7 +10,9 @@ const OLDEST_MINOR = 19;
  * @param versions `process.versions`
  * @returns one line that also says what to do, or null when the runtime is supported
  */
-export function unsupportedRuntime(versions: Readonly<Record<string, string | undefined>>): string | null {
+export function unsupportedRuntime(
+  versions: Readonly<Record<string, string | undefined>>,
+): string | null {
   const other = versions.bun ? 'Bun' : versions.deno ? 'Deno' : null;
   if (other !== null) {
     return `needs Node, this is ${other}: the program relies on Node's own HTTP server; run it with Node from nodejs.org`;

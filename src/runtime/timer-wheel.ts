@@ -94,7 +94,9 @@ export class TimerWheel {
   }
 
   #hang(member: WheelMember): void {
-    const slot = this.#slots[(member.activeAt + this.#ticks) % this.#slots.length] as ActiveSet<WheelMember>;
+    const slot = this.#slots[
+      (member.activeAt + this.#ticks) % this.#slots.length
+    ] as ActiveSet<WheelMember>;
     slot.join(member);
     member.slot = slot;
   }

@@ -53,7 +53,10 @@ export class TlsFiles {
     this.#keyPath = keyPath;
     this.#events = events;
     this.#ticketKeys = ticketKeys;
-    const [cert, key] = this.#paths.map((path) => named(path, () => readRegularFile(path))) as [Buffer, Buffer];
+    const [cert, key] = this.#paths.map((path) => named(path, () => readRegularFile(path))) as [
+      Buffer,
+      Buffer,
+    ];
     this.#pair = { cert, key, stamp: stampOf(this.#paths.map((path) => statSync(path))) };
     this.#certificate = new X509Certificate(cert);
   }
@@ -106,7 +109,10 @@ export class TlsFiles {
   }
 
   #tellEnd(now: number): void {
-    const [begins, ends] = [this.#certificate.validFromDate.getTime(), this.#certificate.validToDate.getTime()];
+    const [begins, ends] = [
+      this.#certificate.validFromDate.getTime(),
+      this.#certificate.validToDate.getTime(),
+    ];
     const state = now >= ends ? 'over' : ends - now < (ends - begins) * SOON ? 'soon' : 'nothing';
     if (state === this.#told) return;
     this.#told = state;
@@ -142,7 +148,10 @@ function named<T>(path: string, read: () => T): T {
 /** Rejects when reading takes too long; it may still end later. */
 async function withinReadMs(reading: Promise<void>): Promise<void> {
   const { promise, reject } = Promise.withResolvers<never>();
-  const timer = setTimeout(() => reject(new Error(`not read within ${READ_MS / 1000} s`)), READ_MS).unref();
+  const timer = setTimeout(
+    () => reject(new Error(`not read within ${READ_MS / 1000} s`)),
+    READ_MS,
+  ).unref();
   try {
     await Promise.race([reading, promise]);
   } finally {

@@ -25,7 +25,12 @@ export class ChatStream extends DialectStream {
   #textEventsTold = 0;
 
   /** @param wantsUsage whether the client asked for the usage; otherwise the event that has it gets the empty choice */
-  constructor(options: StreamOptions, table: MemberTable, wantsUsage: boolean, emptyChoice = EMPTY_DELTA) {
+  constructor(
+    options: StreamOptions,
+    table: MemberTable,
+    wantsUsage: boolean,
+    emptyChoice = EMPTY_DELTA,
+  ) {
     super(options, table);
     this.walk.addsChoice = !wantsUsage;
     this.emptyChoice = emptyChoice;
@@ -72,7 +77,8 @@ export class ChatStream extends DialectStream {
   }
 
   #addUsage(b: Buffer, start: number, end: number): void {
-    if ((this.usages.add(b, start, end, this.walk.pattern) ?? 0) > 0) this.#textEventsTold = this.textEvents;
+    if ((this.usages.add(b, start, end, this.walk.pattern) ?? 0) > 0)
+      this.#textEventsTold = this.textEvents;
   }
 
   protected override readEvent(): boolean {
@@ -110,7 +116,10 @@ export class ChatStream extends DialectStream {
   #isChunk(b: Buffer, start: number, end: number): boolean {
     const event = JSON.parse(b.toString('utf8', start, end)) as Readonly<Record<string, unknown>>;
     if (CHUNKS.includes(event.object)) return true;
-    return event.type === undefined && ['choices', 'model', 'usage'].some((name) => Object.hasOwn(event, name));
+    return (
+      event.type === undefined &&
+      ['choices', 'model', 'usage'].some((name) => Object.hasOwn(event, name))
+    );
   }
 
   #isDone(): boolean {

@@ -11,7 +11,8 @@ import { EventScanner, type SpanSink } from './scanner.ts';
 import { StreamUsage } from './stream-usage.ts';
 
 /** What a model generates besides text: the name of a tool that it calls, sound, images, thoughts that nobody can read. */
-const BEGINNING = /"(?:name|data|signature|encrypted_content|partial_image_b64|b64_json)"\s*:\s*"[^"]/;
+const BEGINNING =
+  /"(?:name|data|signature|encrypted_content|partial_image_b64|b64_json)"\s*:\s*"[^"]/;
 const NOTHING = Buffer.alloc(0);
 
 /** What a stream needs to know of its call. */
@@ -110,7 +111,12 @@ export abstract class DialectStream extends EventScanner {
     } else if (this.isSuspect && !isUtf8(payload.subarray(start, end))) {
       this.fail('an event that is not UTF-8');
     } else if (walk.errorStart >= 0) {
-      this.failBy(`an error in the stream: ${quoted(payload, walk.errorStart, walk.errorEnd)}`, payload, start, end);
+      this.failBy(
+        `an error in the stream: ${quoted(payload, walk.errorStart, walk.errorEnd)}`,
+        payload,
+        start,
+        end,
+      );
     } else if (this.#mayBeError() && isError(payload, start, end)) {
       this.failBy(`an error in the stream: ${quoted(payload, start, end)}`, payload, start, end);
     }

@@ -128,7 +128,9 @@ export class EventPattern {
   /** Whether the event that was matched last is ASCII. False also where that would take long to find out. */
   isAscii(b: Buffer): boolean {
     const parts = this.#parts;
-    this.#isAscii ??= parts.every(({ start, length }) => isAscii(b.subarray(start, start + length)));
+    this.#isAscii ??= parts.every(({ start, length }) =>
+      isAscii(b.subarray(start, start + length)),
+    );
     if (!this.#isAscii) return false;
     for (let k = 1; k < parts.length; k++) {
       const before = parts[k - 1] as FixedPart;
@@ -162,7 +164,8 @@ export class EventPattern {
     this.#gaps = [];
     const length = next - i;
     // the sample's memory is used again: a new one each time would cost 12 KiB more per stream
-    this.#sample = this.#sample.length < length ? Buffer.allocUnsafe(length) : this.#sample.subarray(0, length);
+    this.#sample =
+      this.#sample.length < length ? Buffer.allocUnsafe(length) : this.#sample.subarray(0, length);
     b.copy(this.#sample, 0, i, next);
     this.#sampleStart = i;
     this.#sampleValues = this.#walk.values;
@@ -189,14 +192,16 @@ export class EventPattern {
       const sampleEnd = (others[k + 1] as number) - origin;
       if (kind !== others[k + 2]) return false;
       if (sample.compare(b, start, end, sampleStart, sampleEnd) === 0) continue;
-      if (gaps.length === MAX_GAPS || sample.compare(b, from, start, sampleFrom, sampleStart) !== 0) return false;
+      if (gaps.length === MAX_GAPS || sample.compare(b, from, start, sampleFrom, sampleStart) !== 0)
+        return false;
       if (kind === GENERATED) generated -= end - start;
       gaps.push(kind);
       parts.push(new FixedPart(view, b, from, start));
       from = end;
       sampleFrom = sampleEnd;
     }
-    if (gaps.length === 0 || sample.compare(b, from, next, sampleFrom, sample.length) !== 0) return false;
+    if (gaps.length === 0 || sample.compare(b, from, next, sampleFrom, sample.length) !== 0)
+      return false;
     parts.push(new FixedPart(view, b, from, next));
 
     const { edits, editCount, usageStart, usageEnd } = this.#walk;
@@ -237,7 +242,8 @@ class FixedPart {
     this.#bytes = length < 8 ? Buffer.from(b.subarray(start, end)) : NONE;
     const words = new Float64Array(length < 8 ? 0 : Math.ceil(length / 8));
     const from = b.byteOffset + start;
-    for (let k = 0; k < words.length; k++) words[k] = view.getFloat64(from + Math.min(k * 8, length - 8), true);
+    for (let k = 0; k < words.length; k++)
+      words[k] = view.getFloat64(from + Math.min(k * 8, length - 8), true);
     this.#words = words;
   }
 
@@ -252,7 +258,8 @@ class FixedPart {
     const words = this.#words;
     const last = words.length - 1;
     const end = at + length - 8;
-    for (let k = 0; k < last; k++, at += 8) if (view.getFloat64(at, true) !== words[k]) return false;
+    for (let k = 0; k < last; k++, at += 8)
+      if (view.getFloat64(at, true) !== words[k]) return false;
     return view.getFloat64(end, true) === words[last];
   }
 }
@@ -267,7 +274,12 @@ interface Position {
   readonly kind: number;
 }
 
-function positionOf(parts: readonly FixedPart[], start: number, end: number, kind: number): Position | null {
+function positionOf(
+  parts: readonly FixedPart[],
+  start: number,
+  end: number,
+  kind: number,
+): Position | null {
   const first = parts.find((part) => start >= part.start && start < part.start + part.length);
   const last = parts.find((part) => end > part.start && end <= part.start + part.length);
   if (first === undefined || last === undefined) return null;

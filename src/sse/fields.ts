@@ -1,4 +1,14 @@
-import { COLON, CR, equals, LF, OPEN_BRACE, OPEN_BRACKET, QUOTE, SPACE, TAB } from '../json/bytes.ts';
+import {
+  COLON,
+  CR,
+  equals,
+  LF,
+  OPEN_BRACE,
+  OPEN_BRACKET,
+  QUOTE,
+  SPACE,
+  TAB,
+} from '../json/bytes.ts';
 
 const DATA = Buffer.from('data:');
 const EVENT = Buffer.from('event:');
@@ -47,8 +57,13 @@ export function blankLineEnd(b: Buffer, i: number): number {
 }
 
 /** Why a line that is no field of an event breaks the stream, and where its error begins; null if it does not. */
-export function faultOf(b: Buffer, start: number, end: number): { what: string; start: number } | null {
-  if (isField(b, start, end, ERROR)) return { what: 'an error line', start: valueStart(b, start, end, ERROR) };
+export function faultOf(
+  b: Buffer,
+  start: number,
+  end: number,
+): { what: string; start: number } | null {
+  if (isField(b, start, end, ERROR))
+    return { what: 'an error line', start: valueStart(b, start, end, ERROR) };
   const content = skipBlank(b, start, end);
   const first = content < end ? b[content] : SPACE;
   if (first === OPEN_BRACE || first === OPEN_BRACKET || first === QUOTE || first === LESS_THAN) {
@@ -68,9 +83,13 @@ const FAULTS = /^(?:err|fault|exception|detail|message$|msg$)/i;
  */
 export function isError(b: Buffer, start: number, end: number): boolean {
   const event = JSON.parse(b.toString('utf8', start, end));
-  if ([event.object, event.type].some((name) => typeof name === 'string' && FAILURE.test(name))) return true;
+  if ([event.object, event.type].some((name) => typeof name === 'string' && FAILURE.test(name)))
+    return true;
   if (event.usage != null) return false;
-  return event.success === false || Object.keys(event).some((name) => FAULTS.test(name) && isTold(event[name]));
+  return (
+    event.success === false ||
+    Object.keys(event).some((name) => FAULTS.test(name) && isTold(event[name]))
+  );
 }
 
 /** Whether a member says something: it is not null, false, 0, "", [] or {}. */

@@ -116,7 +116,9 @@ export abstract class EventScanner {
     this.#nextCr = -1;
     if (this.#afterCr !== NOTHING) i = this.#joinLf(chunk);
     while (i < length && this.state === 'open') {
-      const next = this.#isBetweenEvents() ? this.readWhole(chunk, i, this.#maxEventBytes - this.#size) : 0;
+      const next = this.#isBetweenEvents()
+        ? this.readWhole(chunk, i, this.#maxEventBytes - this.#size)
+        : 0;
       if (next > 0) {
         this.#size = 0;
         i = next;
@@ -179,7 +181,8 @@ export abstract class EventScanner {
       this.#spanEnd = end;
       return;
     }
-    if (this.#spanEnd > this.#spanStart) this.#sink.bytes(this.#span, this.#spanStart, this.#spanEnd);
+    if (this.#spanEnd > this.#spanStart)
+      this.#sink.bytes(this.#span, this.#spanStart, this.#spanEnd);
     this.#span = b;
     this.#spanStart = start;
     this.#spanEnd = end;
@@ -231,7 +234,12 @@ export abstract class EventScanner {
     if (partial >= 0) {
       const { lines } = this;
       lines.append(chunk, i, next);
-      after = this.#takeLine(lines.copy, partial, lines.copyLength - (next - end), lines.copyLength);
+      after = this.#takeLine(
+        lines.copy,
+        partial,
+        lines.copyLength - (next - end),
+        lines.copyLength,
+      );
     } else if (partial === IN_COMMENT) {
       this.relay(COMMENT, 0, COMMENT.length);
       after = DROP_LF;

@@ -67,7 +67,9 @@ export class TypedStream extends DialectStream {
   protected override isPlain(b: Buffer): boolean {
     const { last } = this.#types;
     const type = this.#typeOf(b);
-    return this.#isNamedByType(b) && !last.has(type) && this.#isKnown(type) && !this.#isFailure(type);
+    return (
+      this.#isNamedByType(b) && !last.has(type) && this.#isKnown(type) && !this.#isFailure(type)
+    );
   }
 
   protected override isRepeated(b: Buffer): boolean {
@@ -81,7 +83,8 @@ export class TypedStream extends DialectStream {
     const { nested } = walk;
     if (this.id === '' && nested !== null && nested.idStart >= 0)
       this.id = this.edited(b, nested.idStart, nested.idEnd);
-    if (nested !== null && nested.usageStart >= 0) this.#addUsage(b, nested.usageStart, nested.usageEnd);
+    if (nested !== null && nested.usageStart >= 0)
+      this.#addUsage(b, nested.usageStart, nested.usageEnd);
     if (walk.usageStart >= 0) this.#addUsage(b, walk.usageStart, walk.usageEnd);
   }
 
@@ -94,7 +97,12 @@ export class TypedStream extends DialectStream {
     const type = this.#typeOf(payload);
     if (this.#isFailure(type) || failed.has(this.name) || FAILURE.test(this.name)) {
       this.noteEvent(payload);
-      this.failBy(`an event of type ${type || this.name}: ${quoted(payload, start, end)}`, payload, start, end);
+      this.failBy(
+        `an event of type ${type || this.name}: ${quoted(payload, start, end)}`,
+        payload,
+        start,
+        end,
+      );
       return false;
     }
     if (!this.#isKnown(type)) {
@@ -111,7 +119,9 @@ export class TypedStream extends DialectStream {
   }
 
   protected override onClose(isCut: boolean): void {
-    this.fail(isCut || this.lines.count > 0 ? 'closed inside an event' : 'closed without the last event');
+    this.fail(
+      isCut || this.lines.count > 0 ? 'closed inside an event' : 'closed without the last event',
+    );
   }
 
   /** Ends the last event as its data line ends: the second half of a CRLF would come too late. */
@@ -130,7 +140,11 @@ export class TypedStream extends DialectStream {
   /** An object with an error is a failure too, and so is a type such as "server_error", which no dialect has. */
   #isFailure(type: string): boolean {
     const { nested } = this.walk;
-    return this.#types.failed.has(type) || FAILURE.test(type) || (nested !== null && nested.errorStart >= 0);
+    return (
+      this.#types.failed.has(type) ||
+      FAILURE.test(type) ||
+      (nested !== null && nested.errorStart >= 0)
+    );
   }
 
   /** Whether the dialect has the type of the event in the walk; one from which something is removed is none of it. */

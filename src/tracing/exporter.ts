@@ -13,7 +13,10 @@ export interface ExporterOptions {
   readonly service: string;
   /** The name of this process among all gateways. */
   readonly instance: string;
-  readonly log: { warn(fields: object, text: string): void; info(fields: object, text: string): void };
+  readonly log: {
+    warn(fields: object, text: string): void;
+    info(fields: object, text: string): void;
+  };
   /** How long spans wait for others, how long a request may take, and the first pause after a failed one; milliseconds. */
   readonly gatherMs?: number;
   readonly timeoutMs?: number;
@@ -98,10 +101,16 @@ export class SpanExporter {
     do {
       this.offset = Date.now() - performance.now(); // the clock may have been set
       const batch = this.#waiting.splice(0, MAX_BATCH);
-      const dropped = await this.#deliver(Buffer.from(encodeRequest(this.#resource, 'tollgate', batch)), batch.length);
+      const dropped = await this.#deliver(
+        Buffer.from(encodeRequest(this.#resource, 'tollgate', batch)),
+        batch.length,
+      );
       this.dropped += dropped;
       this.exported += batch.length - dropped;
-    } while (this.#waiting.length >= MAX_BATCH || (this.#closing.signal.aborted && this.#waiting.length > 0));
+    } while (
+      this.#waiting.length >= MAX_BATCH ||
+      (this.#closing.signal.aborted && this.#waiting.length > 0)
+    );
   }
 
   /** @returns how many spans of the batch the collector did not take */
@@ -122,7 +131,8 @@ export class SpanExporter {
 
   /** Logs when exporting begins to fail, and when it works again. */
   #logChange(reason: string | null): void {
-    if (reason !== null && !this.#failing) this.#options.log.warn({ reason }, 'traces cannot be exported');
+    if (reason !== null && !this.#failing)
+      this.#options.log.warn({ reason }, 'traces cannot be exported');
     if (reason === null && this.#failing) this.#options.log.info({}, 'traces are exported again');
     this.#failing = reason !== null;
   }
@@ -163,7 +173,12 @@ interface ExportResult {
 function readAnswer(status: number, retryAfter: string | undefined, body: string): ExportResult {
   if (status >= 200 && status < 300) return { ...readPartial(body), retryable: false, after: null };
   const after = /^\d{1,5}$/.test(retryAfter ?? '') ? Number(retryAfter) * 1000 : null;
-  return { rejected: null, reason: `status ${status}`, retryable: RETRYABLE.includes(status), after };
+  return {
+    rejected: null,
+    reason: `status ${status}`,
+    retryable: RETRYABLE.includes(status),
+    after,
+  };
 }
 
 function readPartial(body: string): Pick<ExportResult, 'rejected' | 'reason'> {

@@ -24,7 +24,17 @@ export const SERVER = 2;
 export const CLIENT = 3;
 const STATUS_ERROR = 2;
 
-export function encodeSpan({ traceId, spanId, parentId, name, kind, start, end, attributes, failed }: Span): string {
+export function encodeSpan({
+  traceId,
+  spanId,
+  parentId,
+  name,
+  kind,
+  start,
+  end,
+  attributes,
+  failed,
+}: Span): string {
   const parent = parentId === null ? '' : `"parentSpanId":"${parentId}",`;
   const status = failed ? `,"status":{"code":${STATUS_ERROR}}` : '';
   return (
@@ -35,7 +45,11 @@ export function encodeSpan({ traceId, spanId, parentId, name, kind, start, end, 
 }
 
 /** An ExportTraceServiceRequest. @param resource attributes of the process that made the spans */
-export function encodeRequest(resource: readonly string[], scope: string, spans: readonly string[]): string {
+export function encodeRequest(
+  resource: readonly string[],
+  scope: string,
+  spans: readonly string[],
+): string {
   return `{"resourceSpans":[{"resource":{"attributes":[${resource.join()}]},"scopeSpans":[{"scope":{"name":${JSON.stringify(scope)}},"spans":[${spans.join()}]}]}]}`;
 }
 

@@ -18,7 +18,14 @@ const ZERO = /^0+$/;
 export function parseTraceparent(value: string): TraceContext | null {
   const match = TRACEPARENT.exec(value);
   if (match === null) return null;
-  const [, version, traceId, parentId, flags, rest] = match as unknown as [string, string, string, string, string, ''];
+  const [, version, traceId, parentId, flags, rest] = match as unknown as [
+    string,
+    string,
+    string,
+    string,
+    string,
+    '',
+  ];
   if (version === 'ff' || (version === '00' && rest !== '')) return null;
   if (ZERO.test(traceId) || ZERO.test(parentId)) return null;
   return { traceId, parentId, flags: Number.parseInt(flags, 16) & KNOWN_FLAGS };

@@ -107,7 +107,9 @@ export class TrailRows {
     }
     let start = starts.get(slug);
     if (start === undefined) {
-      start = Buffer.from(`${GAPS},"e":"${endpoint}","m":${asciiJson(slug)},"o":"completed","s":200,"d":`);
+      start = Buffer.from(
+        `${GAPS},"e":"${endpoint}","m":${asciiJson(slug)},"o":"completed","s":200,"d":`,
+      );
       starts.set(slug, start);
       this.#startCount++;
     }
@@ -174,7 +176,13 @@ interface WholeRequest extends EndedRequest {
 
 function isWhole(request: EndedRequest): request is WholeRequest {
   const { reply, companyId, keyId, slug, meter } = request;
-  if (meter === null || meter.outcome !== 'completed' || meter.tokens === null || meter.cost === null) return false;
+  if (
+    meter === null ||
+    meter.outcome !== 'completed' ||
+    meter.tokens === null ||
+    meter.cost === null
+  )
+    return false;
   return (
     reply.status === 200 &&
     reply.failure === null &&

@@ -9,7 +9,10 @@ interface TrailOptions {
   readonly store: TrailStore;
   /** How many days are kept; 0: none, and nothing is added. */
   readonly days: number;
-  readonly log: { warn(fields: object, text: string): void; info(fields: object, text: string): void };
+  readonly log: {
+    warn(fields: object, text: string): void;
+    info(fields: object, text: string): void;
+  };
   /** How long requests wait for others to share their statement; milliseconds. */
   readonly gatherMs?: number;
 }
@@ -71,12 +74,14 @@ export class TrailWriter implements Trail {
 
   add(request: EndedRequest, ms: number, added: number, firstEvent: number): void {
     const isStranger = request.companyId === null || request.reply.status === 401;
-    if (this.#closed || (isStranger && !this.#takesStranger(request.at))) return void this.dropped++;
+    if (this.#closed || (isStranger && !this.#takesStranger(request.at)))
+      return void this.dropped++;
     if (this.#rows.count === 0) this.#interval.wake();
     const isLate = this.#waiting.length > 1;
     const company = request.companyId ?? '';
     const filled = isLate ? (this.#filled.get(company) ?? 0) : 0;
-    if (isLate && !mayTakePlace(filled, this.#waiting.length, MAX_BLOCKS)) return void this.dropped++;
+    if (isLate && !mayTakePlace(filled, this.#waiting.length, MAX_BLOCKS))
+      return void this.dropped++;
     let bytes = this.#rows.add(request, ms, added, firstEvent);
     if (bytes === 0) {
       this.#send();
@@ -89,7 +94,10 @@ export class TrailWriter implements Trail {
     const ms = at - this.#countedAt;
     // requests end in another order than they came in; an hour back, the clock was set
     if (ms > 0 || ms < -HOUR_MS) {
-      this.#strangers = Math.min(STRANGERS_AT_ONCE, this.#strangers + (Math.max(0, ms) / 1000) * STRANGERS);
+      this.#strangers = Math.min(
+        STRANGERS_AT_ONCE,
+        this.#strangers + (Math.max(0, ms) / 1000) * STRANGERS,
+      );
       this.#countedAt = at;
     }
     if (this.#strangers < 1) return false;
@@ -184,7 +192,8 @@ export class TrailWriter implements Trail {
 
   /** Logs when writing begins to fail. */
   #warn(error: unknown): void {
-    if (!this.#failing) this.#options.log.warn({ reason: reasonOf(error) }, 'requests: the trail cannot be written');
+    if (!this.#failing)
+      this.#options.log.warn({ reason: reasonOf(error) }, 'requests: the trail cannot be written');
     this.#failing = true;
   }
 }

@@ -13,7 +13,9 @@ const LONGEST_PAUSE_MS = 30_000;
 
 /** How long to leave alone what failed so many times in a row, in milliseconds: half of it is random. */
 export function pauseMs(failures: number): number {
-  return Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (failures - 1)) * (0.5 + Math.random() / 2);
+  return (
+    Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (failures - 1)) * (0.5 + Math.random() / 2)
+  );
 }
 
 /** The connections to one peer, as a pool has them. */
@@ -125,7 +127,9 @@ export class Address<L extends Lines> {
   get share(): number {
     if (this.lookError !== null && !this.isFresh(performance.now())) return 0;
     const { peers } = this;
-    return peers.length === 0 ? 1 : peers.filter(({ state }) => state === 'up').length / peers.length;
+    return peers.length === 0
+      ? 1
+      : peers.filter(({ state }) => state === 'up').length / peers.length;
   }
 
   /** Looks the name up, once for all who ask meanwhile. @returns null, or why there is no answer */
@@ -176,7 +180,8 @@ export class Address<L extends Lines> {
     const { known } = this;
     const family = this.#family;
     if (known.some((peer) => peer.family === family && peer.state === 'up')) return false;
-    const other = known.find(({ state }) => state === 'up') ?? (this.peers.length === 0 ? known[0] : undefined);
+    const other =
+      known.find(({ state }) => state === 'up') ?? (this.peers.length === 0 ? known[0] : undefined);
     this.#family = other?.family ?? family;
     return this.#family !== family;
   }
@@ -186,6 +191,8 @@ export class Address<L extends Lines> {
 function lookUp(name: string): Promise<dns.LookupAddress[] | Error> {
   return new Promise((resolve) => {
     // the options by which net.connect looks names up
-    dns.lookup(name, { all: true, hints: dns.ADDRCONFIG }, (error, found) => resolve(error ?? found));
+    dns.lookup(name, { all: true, hints: dns.ADDRCONFIG }, (error, found) =>
+      resolve(error ?? found),
+    );
   });
 }

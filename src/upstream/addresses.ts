@@ -98,7 +98,9 @@ export class Addresses<L extends Lines> {
   /** The next peer to try for a request, among those that it has not tried; null: there is none. */
   next(tried: ReadonlySet<Peer<L>>): Peer<L> | null {
     const isUntried = untried(tried);
-    return this.#fewest(this.#taking.filter(isUntried)) ?? this.#fewest(this.#peers.filter(isUntried));
+    return (
+      this.#fewest(this.#taking.filter(isUntried)) ?? this.#fewest(this.#peers.filter(isUntried))
+    );
   }
 
   /** Whether there is a peer that a request has not tried, of any family. */
@@ -120,8 +122,12 @@ export class Addresses<L extends Lines> {
   /** The names to look up before a connection is made: where no peer is up, also those that are left alone for a while. */
   due(): Address<L>[] {
     const now = performance.now();
-    const isAnyUp = this.#taking.some(({ state, address }) => state === 'up' && address.isFresh(now));
-    return this.all.filter((address) => address.isDue(now) || (address.lookError !== null && !isAnyUp));
+    const isAnyUp = this.#taking.some(
+      ({ state, address }) => state === 'up' && address.isFresh(now),
+    );
+    return this.all.filter(
+      (address) => address.isDue(now) || (address.lookError !== null && !isAnyUp),
+    );
   }
 
   /** @returns null, or why the name has no answer */
@@ -131,7 +137,8 @@ export class Addresses<L extends Lines> {
     this.#update();
     const isNews = error === null ? this.#lost.delete(address) : !this.#lost.has(address);
     if (error !== null) this.#lost.add(address);
-    if (isNews) this.#onChange({ address: address.index, ip: undefined, reason: error?.message ?? null });
+    if (isNews)
+      this.#onChange({ address: address.index, ip: undefined, reason: error?.message ?? null });
     return error;
   }
 
@@ -184,7 +191,9 @@ export class Addresses<L extends Lines> {
     this.#peers = this.all.flatMap(({ peers }) => peers);
     const up = this.#peers.filter(({ state }) => state === 'up');
     // at most half are left out for what they answer: the rest would get too much. Their failures count as requests
-    const failing = this.#peers.filter(({ state }) => state === 'failing').slice(Math.ceil(this.#peers.length / 2));
+    const failing = this.#peers
+      .filter(({ state }) => state === 'failing')
+      .slice(Math.ceil(this.#peers.length / 2));
     this.#taking = up.length > 0 ? [...up, ...failing] : this.#peers;
     this.#isWatched = this.#peers.length > 1 || this.all.some(({ isName }) => isName);
   }
@@ -236,7 +245,11 @@ export class Addresses<L extends Lines> {
 
   /** @returns null, or why there is none */
   #answerOf({ address, ip }: Peer<L>): Promise<Error | null> {
-    return this.#ask(address.url, ip, AbortSignal.any([AbortSignal.timeout(ASK_MS), this.#closing.signal]));
+    return this.#ask(
+      address.url,
+      ip,
+      AbortSignal.any([AbortSignal.timeout(ASK_MS), this.#closing.signal]),
+    );
   }
 
   /** Looks for peers that take requests and answer none, and whether names have other IPs. @returns whether there are requests */
@@ -250,7 +263,11 @@ export class Addresses<L extends Lines> {
         peer.heard = false;
         peer.silence = 0;
         peer.patience = PATIENCE;
-      } else if (++peer.silence >= peer.patience && peer.state === 'up' && this.#taking.length > 1) {
+      } else if (
+        ++peer.silence >= peer.patience &&
+        peer.state === 'up' &&
+        this.#taking.length > 1
+      ) {
         void this.#checkLife(peer);
       }
     }

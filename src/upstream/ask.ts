@@ -7,7 +7,12 @@ type Headers = readonly (readonly [name: string, value: string])[];
  * Asks the router at one IP of an address for its models. Any answer shows that it lives.
  * @returns null, or why there is no answer
  */
-export function askForAnswer(url: URL, ip: string, headers: Headers, signal: AbortSignal): Promise<Error | null> {
+export function askForAnswer(
+  url: URL,
+  ip: string,
+  headers: Headers,
+  signal: AbortSignal,
+): Promise<Error | null> {
   const { protocol, hostname, port } = url;
   const name = hostname.replace(/^\[|\]$/g, '');
   return new Promise((resolve) => {

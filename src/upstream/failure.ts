@@ -37,7 +37,8 @@ export function ownShortage({ code = '' }: Error & { code?: string }): string | 
   return SHORTAGES[code] ?? null;
 }
 
-const NO_FILES = 'no file descriptor is free: raise the limit of open files (ulimit -n, LimitNOFILE)';
+const NO_FILES =
+  'no file descriptor is free: raise the limit of open files (ulimit -n, LimitNOFILE)';
 const SHORTAGES: Readonly<Record<string, string>> = {
   EMFILE: NO_FILES,
   ENFILE: `${NO_FILES}, or that of the system`,
@@ -57,7 +58,8 @@ export type Deadline = 'connect' | 'first_byte' | 'idle' | 'total' | 'reading' |
  * @param sent whether the request was sent: then the upstream may charge for it, and for a retry again
  */
 export function deadlineFailure(deadline: Deadline, sent: boolean): GatewayError {
-  if (deadline === 'reading') return new GatewayError('upstream_timeout', 'The answer was read too slowly.');
+  if (deadline === 'reading')
+    return new GatewayError('upstream_timeout', 'The answer was read too slowly.');
   if (deadline !== 'connect' && deadline !== 'stop') return new GatewayError('upstream_timeout');
   const error = new GatewayError('service_unavailable');
   if (sent) error.retry = false;
@@ -92,7 +94,9 @@ export function answerTooLarge(text = TOO_LARGE): GatewayError {
 
 /** An event of a stream is larger than MAX_EVENT_BYTES. */
 export function eventTooLarge(): GatewayError {
-  return answerTooLarge('An event of the answer is larger than the gateway passes on. Ask for less in one request.');
+  return answerTooLarge(
+    'An event of the answer is larger than the gateway passes on. Ask for less in one request.',
+  );
 }
 
 const TOO_LARGE =
@@ -150,9 +154,11 @@ function failureOf(http: number, told: ToldError, call: FailedCall): GatewayErro
   }
   if (status === 413) return refusal('request_too_large', told, call);
   if (status === 429) return rateLimited(waitOf(told, call)); // some tell a rate in the words of a quota
-  if (isOfAccount(message, code) || isOfAccount('', type)) return new GatewayError('upstream_error');
+  if (isOfAccount(message, code) || isOfAccount('', type))
+    return new GatewayError('upstream_error');
   if (status === 503 || status === 529) return busy(waitOf(told, call));
-  if (status !== 400 && status !== 422 && status !== 403 && status !== 404) return new GatewayError('upstream_error');
+  if (status !== 400 && status !== 422 && status !== 403 && status !== 404)
+    return new GatewayError('upstream_error');
   if (isUnknownModel(message, code, param)) return new GatewayError('upstream_error');
   if (isOfStoredItem(message, code)) return storedItem();
   if (status === 400 || status === 422) return invalid(isFiltered(message, code), told, call);
@@ -170,7 +176,12 @@ function invalid(isOfPrompt: boolean, told: ToldError, call: FailedCall): Gatewa
 }
 
 /** A mistake of the caller in the upstream's words, as far as they are for clients, with the member that they name. */
-function refusal(name: ErrorName, told: ToldError, call: FailedCall, text = shown(told, call)): GatewayError {
+function refusal(
+  name: ErrorName,
+  told: ToldError,
+  call: FailedCall,
+  text = shown(told, call),
+): GatewayError {
   const { param, isMissing, violations } = told;
   const [first] = violations;
   const reason = text ?? (name === 'invalid_request' ? REFUSED : undefined);
@@ -179,8 +190,13 @@ function refusal(name: ErrorName, told: ToldError, call: FailedCall, text = show
       ? call.ownBody.member(param, isMissing ? (reason ?? null) : null)
       : call.ownBody.nearest(first.path, first.isMissing);
   const isClean = member && redact(member, call.model, call.secrets) === member;
-  if (!isClean || (first !== undefined && !reason?.includes(member))) return new GatewayError(name, reason);
-  return new GatewayError(name, first === undefined ? reason?.replaceAll(param, member) : reason, member);
+  if (!isClean || (first !== undefined && !reason?.includes(member)))
+    return new GatewayError(name, reason);
+  return new GatewayError(
+    name,
+    first === undefined ? reason?.replaceAll(param, member) : reason,
+    member,
+  );
 }
 
 /** Inside a 200 the words alone tell, and with 5xx engines and routers also pass on mistakes of the caller and limits. */
@@ -199,10 +215,14 @@ const NOT_OF_LENGTH: ReadonlySet<number> = new Set([401, 402]);
 const GATEWAY_TIMEOUTS: ReadonlySet<number> = new Set([504, 524]);
 const BUSY: ErrorName = 'service_unavailable';
 const FILTERED = 'A content filter refused the prompt. Change it and try again.';
-const REFUSED = 'The model refused the request. The operator can find out why by the x-request-id of this answer.';
+const REFUSED =
+  'The model refused the request. The operator can find out why by the x-request-id of this answer.';
 
 /** The upstream's words as a client may see them; undefined: none of them. Of a list those that fit. */
-function shown({ message, violations }: ToldError, { model, secrets, ownBody }: FailedCall): string | undefined {
+function shown(
+  { message, violations }: ToldError,
+  { model, secrets, ownBody }: FailedCall,
+): string | undefined {
   if (violations.length === 0) return redact(message, model, secrets) || undefined;
   let text = '';
   for (const { path, reason, isMissing } of violations) {
@@ -216,13 +236,15 @@ function shown({ message, violations }: ToldError, { model, secrets, ownBody }: 
 
 /** How long to wait, in seconds, by the header or by the words. */
 function waitOf({ retryAfter }: ToldError, call: FailedCall): number | undefined {
-  const wait = call.retryAfter === undefined ? undefined : retryAfterSeconds(call.retryAfter, Date.now());
+  const wait =
+    call.retryAfter === undefined ? undefined : retryAfterSeconds(call.retryAfter, Date.now());
   return wait ?? (retryAfter > 0 ? retryAfter : undefined);
 }
 
 /** The text says the seconds too: in an event there is no header, and Codex waits as long as the words say. */
 function rateLimited(wait: number | undefined): GatewayError {
-  const text = wait === undefined ? undefined : `The model is rate limited. Try again in ${wait} seconds.`;
+  const text =
+    wait === undefined ? undefined : `The model is rate limited. Try again in ${wait} seconds.`;
   const error = new GatewayError('rate_limit_exceeded', text);
   error.retryAfter = wait?.toString();
   return error;
@@ -230,7 +252,10 @@ function rateLimited(wait: number | undefined): GatewayError {
 
 /** The upstream did not begin: it has too much to do, or loads the model. */
 function busy(wait: number | undefined): GatewayError {
-  const error = new GatewayError(BUSY, 'The model is overloaded or still loading. Try again shortly.');
+  const error = new GatewayError(
+    BUSY,
+    'The model is overloaded or still loading. Try again shortly.',
+  );
   if (wait !== undefined) error.retryAfter = `${wait}`;
   return error;
 }

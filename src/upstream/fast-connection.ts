@@ -130,7 +130,12 @@ export class FastConnection implements Sender, UpstreamCall {
       this.#unheard = true;
       this.#sent = request.onSent === null ? request : null;
     }
-    this.#rest = this.#pool.writer.write(this.#socket as Socket, this.#head, request.body, request.onSent);
+    this.#rest = this.#pool.writer.write(
+      this.#socket as Socket,
+      this.#head,
+      request.body,
+      request.onSent,
+    );
   }
 
   pause(handler: UpstreamHandler): void {
@@ -164,11 +169,13 @@ export class FastConnection implements Sender, UpstreamCall {
     this.#socket?.destroy();
     this.#pool.onGone(this);
     // a connection that was used before may close without a fault, and one that the gateway gave up has no handler
-    const isStrike = waiting === null ? handler !== undefined && !this.#reused : this.#isUnjudged && !isStale;
+    const isStrike =
+      waiting === null ? handler !== undefined && !this.#reused : this.#isUnjudged && !isStale;
     if (isStrike) this.#pool.judge(this.peer, 0);
     try {
       if (isStale) this.#sendAgain(waiting, reason);
-      else if (unsent !== null && this.#reused && !(reason instanceof Stopped)) this.#pool.sendAgain(unsent);
+      else if (unsent !== null && this.#reused && !(reason instanceof Stopped))
+        this.#pool.sendAgain(unsent);
       else handler?.onError(reason);
     } catch (error) {
       handler?.onThrown(error);
@@ -232,7 +239,12 @@ export class FastConnection implements Sender, UpstreamCall {
     if (reader.reusable) this.#rest?.hurry();
     // an answer without a body may be followed by another for the same request; and an answer that came before the
     // whole request was sent leaves a rest of the request, which the upstream would take for another request
-    if (!reader.reusable || !reader.hasBody || socket.writableLength > 0 || this.#rest?.isSent === false) {
+    if (
+      !reader.reusable ||
+      !reader.hasBody ||
+      socket.writableLength > 0 ||
+      this.#rest?.isSent === false
+    ) {
       this.close();
       return handler.onEnd();
     }
@@ -271,7 +283,9 @@ export class FastConnection implements Sender, UpstreamCall {
     const socket = this.#socket as Socket;
     setTimeout(() => {
       if (this.#gone) return;
-      socket.write(PROBE, (error) => this.close(error ?? new Error('the connection closed before an answer')));
+      socket.write(PROBE, (error) =>
+        this.close(error ?? new Error('the connection closed before an answer')),
+      );
     }, probeDelay(this.#connectMs));
   }
 

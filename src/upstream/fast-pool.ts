@@ -5,7 +5,14 @@ import type { Addresses } from './addresses.ts';
 import { Dial } from './dial.ts';
 import { type ConnectionPool, FastConnection, FastLines, sharedReads } from './fast-connection.ts';
 import { RequestWriter } from './request-writer.ts';
-import { pathOf, Stopped, tellFailure, Upstream, type UpstreamOptions, type UpstreamRequest } from './upstream.ts';
+import {
+  pathOf,
+  Stopped,
+  tellFailure,
+  Upstream,
+  type UpstreamOptions,
+  type UpstreamRequest,
+} from './upstream.ts';
 
 /** How often connections that were unused for too long are closed. */
 const TRIM_MS = 10_000;
@@ -97,7 +104,10 @@ export class FastPool extends Upstream implements ConnectionPool {
     this.addresses.judge(peer, status);
   }
 
-  #headOf({ path, requestId, traceparent, headers }: UpstreamRequest, { address }: Peer<FastLines>): string {
+  #headOf(
+    { path, requestId, traceparent, headers }: UpstreamRequest,
+    { address }: Peer<FastLines>,
+  ): string {
     const [start, fixed] = this.#heads[address.index - 1] as readonly [string, string];
     let head = `${start}${path}${fixed}${requestId}\r\n`;
     if (traceparent !== undefined) head += `traceparent: ${traceparent}\r\n`;

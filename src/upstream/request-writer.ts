@@ -58,18 +58,25 @@ export class RequestWriter {
    * @param onSent called when the system has taken the whole request, and the body's memory may be used again
    * @returns the rest, which sends itself; null when nothing is left
    */
-  write(socket: Socket, head: string, body: readonly Buffer[], onSent: (() => void) | null): RestOfRequest | null {
+  write(
+    socket: Socket,
+    head: string,
+    body: readonly Buffer[],
+    onSent: (() => void) | null,
+  ): RestOfRequest | null {
     let length = 0;
     for (let k = 0; k < body.length; k++) length += (body[k] as Buffer).length;
     head += `content-length: ${length}\r\n\r\n`;
-    if (head.length + length > BUFFER_BYTES) return new RestOfRequest(socket, head, body, this.#turns, onSent);
+    if (head.length + length > BUFFER_BYTES)
+      return new RestOfRequest(socket, head, body, this.#turns, onSent);
     this.#turns.noteOther();
     const buffer = this.#encrypted ? Buffer.allocUnsafe(head.length + length) : this.#buffer;
     let at = buffer.write(head, 0, 'latin1');
     for (let k = 0; k < body.length; k++) at += (body[k] as Buffer).copy(buffer, at);
     socket.write(buffer.subarray(0, at));
     // bytes that the system did not take keep the buffer
-    if (buffer === this.#buffer && socket.writableLength > 0) this.#buffer = Buffer.allocUnsafeSlow(BUFFER_BYTES);
+    if (buffer === this.#buffer && socket.writableLength > 0)
+      this.#buffer = Buffer.allocUnsafeSlow(BUFFER_BYTES);
     onSent?.(); // the body was copied
     return null;
   }
@@ -85,7 +92,13 @@ export class RestOfRequest {
   readonly #turns: Turns;
   readonly #onSent: (() => void) | null;
 
-  constructor(socket: Socket, head: string, body: readonly Buffer[], turns: Turns, onSent: (() => void) | null) {
+  constructor(
+    socket: Socket,
+    head: string,
+    body: readonly Buffer[],
+    turns: Turns,
+    onSent: (() => void) | null,
+  ) {
     this.#socket = socket;
     this.#body = body;
     this.#turns = turns;

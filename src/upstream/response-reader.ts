@@ -196,7 +196,8 @@ export class ResponseReader {
 
   #length(b: Buffer, colon: number, to: number): void {
     const value = textOf(b, colon, to);
-    if (this.#contentLength >= 0 || !/^0*\d{1,15}$/.test(value)) return this.#break('a malformed content-length');
+    if (this.#contentLength >= 0 || !/^0*\d{1,15}$/.test(value))
+      return this.#break('a malformed content-length');
     this.#contentLength = Number(value);
   }
 
@@ -315,7 +316,9 @@ const RESPONSE_COST = Buffer.from('x-litellm-response-cost');
 const SEMICOLON = 0x3b;
 
 /** Control characters, which a line may have at its end alone. */
-const CONTROL = Uint8Array.from({ length: 256 }, (_, c) => ((c < SPACE && c !== TAB) || c === 0x7f ? 1 : 0));
+const CONTROL = Uint8Array.from({ length: 256 }, (_, c) =>
+  (c < SPACE && c !== TAB) || c === 0x7f ? 1 : 0,
+);
 
 /** Characters of a header's name (RFC 9110, section 5.6.2). */
 const TOKEN = Uint8Array.from({ length: 256 }, (_, c) =>
@@ -338,6 +341,7 @@ function textOf(b: Buffer, colon: number, to: number): string {
 
 /** Whether the header's name is this one, which has the same length and is in lower case. */
 function isName(b: Buffer, from: number, name: Buffer): boolean {
-  for (let k = 0; k < name.length; k++) if (((b[from + k] as number) | 0x20) !== name[k]) return false;
+  for (let k = 0; k < name.length; k++)
+    if (((b[from + k] as number) | 0x20) !== name[k]) return false;
   return true;
 }

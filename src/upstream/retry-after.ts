@@ -19,7 +19,8 @@ export function retryAfterSeconds(value: string, now: number): number | undefine
 /** The time of a date, in milliseconds since the epoch; NaN: it is none. */
 function timeOf(value: string, now: number): number {
   const [, day, month, year, time] = DATE.exec(value) ?? DATE_850.exec(value) ?? [];
-  if (day !== undefined) return Date.parse(`${day} ${month} ${wholeYear(year as string, now)} ${time} GMT`);
+  if (day !== undefined)
+    return Date.parse(`${day} ${month} ${wholeYear(year as string, now)} ${time} GMT`);
   const [, month2, day2, time2, year2] = DATE_ASCTIME.exec(value) ?? [];
   return Date.parse(`${day2} ${month2} ${year2} ${time2} GMT`);
 }

@@ -74,12 +74,18 @@ export class RouterModels {
 }
 
 /** Asks all replicas of the router at once; the first list is the answer. */
-export async function askRouter(router: RouterAddress, deadlineMs = DEADLINE_MS): Promise<RouterAnswer> {
+export async function askRouter(
+  router: RouterAddress,
+  deadlineMs = DEADLINE_MS,
+): Promise<RouterAnswer> {
   const told = askModelInfo(router, deadlineMs).catch(() => []); // at once: both within the deadline
   try {
     const answer = await askReplicas(router, '/models', MOST_BYTES, deadlineMs, readModels);
     if (Object.keys(answer.sizes).length > 0) return answer;
-    return { ...answer, sizes: sizesOf((await told).map((each) => [idOf({ id: each.model_name }), each.model_info])) };
+    return {
+      ...answer,
+      sizes: sizesOf((await told).map((each) => [idOf({ id: each.model_name }), each.model_info])),
+    };
   } catch (error) {
     const { message, isReachable } = error as NoList;
     return { isReachable, names: [], sizes: {}, leftOut: 0, reason: message };
@@ -92,7 +98,8 @@ export function askModelInfo(
   deadlineMs = INFO_DEADLINE_MS,
 ): Promise<readonly Readonly<Record<string, unknown>>[]> {
   return askReplicas(router, '/model/info', MOST_INFO_BYTES, deadlineMs, (text, address) => {
-    const isEntry = (each: unknown): each is Record<string, unknown> => typeof each === 'object' && each !== null;
+    const isEntry = (each: unknown): each is Record<string, unknown> =>
+      typeof each === 'object' && each !== null;
     return entriesOf(text, address).filter(isEntry);
   });
 }
@@ -114,7 +121,9 @@ async function askReplicas<T>(
       return read(await get(router, address, signal, mostBytes), address);
     } catch (error) {
       if (error instanceof NoList) throw error;
-      throw new NoList(deadline.aborted ? tooSlow(address, deadlineMs) : failureText(address, error as Error));
+      throw new NoList(
+        deadline.aborted ? tooSlow(address, deadlineMs) : failureText(address, error as Error),
+      );
     }
   });
   try {
@@ -137,7 +146,12 @@ function get(
   const { promise, resolve, reject } = Promise.withResolvers<string>();
   const authorization = apiKey === null ? {} : { authorization: `Bearer ${apiKey}` };
   const sent = clientFor(address).request(address, {
-    headers: { accept: 'application/json', 'accept-encoding': 'identity', ...authorization, ...headers },
+    headers: {
+      accept: 'application/json',
+      'accept-encoding': 'identity',
+      ...authorization,
+      ...headers,
+    },
     agent: false,
     signal,
   });
@@ -156,7 +170,8 @@ function get(
       bytes += chunk.length;
       chunks.push(chunk);
       const most = `${mostBytes / 1_048_576} MiB`;
-      if (bytes > mostBytes) end(new NoList(`The answer of ${address} is larger than ${most} and is not read.`, true));
+      if (bytes > mostBytes)
+        end(new NoList(`The answer of ${address} is larger than ${most} and is not read.`, true));
     });
     response.on('end', () => resolve(Buffer.concat(chunks).toString()));
   });
@@ -170,7 +185,10 @@ function entriesOf(text: string, address: string): readonly unknown[] {
   try {
     body = JSON.parse(text);
   } catch {
-    throw new NoList(`The answer of ${address} is not JSON. Is UPSTREAM_URL the address of the router's API?`, true);
+    throw new NoList(
+      `The answer of ${address} is not JSON. Is UPSTREAM_URL the address of the router's API?`,
+      true,
+    );
   }
   const entries = Array.isArray(body) ? body : (body as { data?: unknown } | null)?.data;
   if (!Array.isArray(entries))
@@ -184,18 +202,23 @@ function readModels(text: string, address: string): RouterAnswer {
   const ids = [...new Set(entries.map(idOf))];
   const names = ids.filter((id) => id !== null);
   const shown = names.slice(0, MOST_NAMES);
-  const leftOut = names.length - shown.length + entries.filter((entry) => idOf(entry) === null).length;
+  const leftOut =
+    names.length - shown.length + entries.filter((entry) => idOf(entry) === null).length;
   if (shown.length > 0) {
     const sizes = sizesOf(entries.map((entry) => [idOf(entry), entry]));
     return { isReachable: true, names: shown, sizes, leftOut, reason: null };
   }
   const none =
-    entries.length === 0 ? 'The router offers no model yet' : 'The router names no model as one can be named';
+    entries.length === 0
+      ? 'The router offers no model yet'
+      : 'The router names no model as one can be named';
   throw new NoList(`${none} (${address}).`, true);
 }
 
 /** The sizes by name; of deployments of one name the smallest, which each of them has. */
-function sizesOf(entries: readonly (readonly [name: string | null, told: unknown])[]): RouterAnswer['sizes'] {
+function sizesOf(
+  entries: readonly (readonly [name: string | null, told: unknown])[],
+): RouterAnswer['sizes'] {
   const found: Record<string, ModelSizes> = Object.create(null);
   for (const [name, told] of entries) {
     const sizes = name === null ? {} : sizesIn(told, found[name]);
@@ -227,7 +250,9 @@ function statusText(address: string, status: number): NoList | null {
       `The router has no list of models at ${address} (${status}). UPSTREAM_URL has to go up to and including its /v1.`,
     );
   if (status >= 300 && status < 400)
-    return new NoList(`${address} leads elsewhere (${status}). Set UPSTREAM_URL to the router's own address.`);
+    return new NoList(
+      `${address} leads elsewhere (${status}). Set UPSTREAM_URL to the router's own address.`,
+    );
   return new NoList(`The router answers ${status} at ${address}. Its own log says why.`);
 }
 

@@ -58,13 +58,16 @@ export function readError(bytes: Buffer): ToldError {
   }
   if (Array.isArray(value)) value = value[0];
   const outer = members(value);
-  const held = outer.error ?? members(outer.response).error ?? ofChoice(outer.choices) ?? first(outer.errors);
+  const held =
+    outer.error ?? members(outer.response).error ?? ofChoice(outer.choices) ?? first(outer.errors);
   const inner = held === undefined || held === null ? outer : members(held);
   const { raw } = members(inner.metadata); // OpenRouter: the provider's own error
   const own = [held, inner.message, inner.detail, outer.message, outer.detail].find(isText);
   const text = isText(raw) && /^provider returned error/i.test(own ?? '') ? raw : own;
   const violations = text === undefined ? violationsOf([inner, outer]) : violationsWithin(text);
-  const message = (text ?? violations.map(({ path, reason }) => `${path} ${reason}`).join('; ')).slice(0, MAX_REASON);
+  const message = (
+    text ?? violations.map(({ path, reason }) => `${path} ${reason}`).join('; ')
+  ).slice(0, MAX_REASON);
   const code = named(inner.code ?? (held === undefined ? undefined : outer.code));
   const innerCode = INNER_CODE.exec(message)?.[2] ?? '';
   const type = named(inner.type ?? inner.error_type ?? outer.error_type);
@@ -86,7 +89,9 @@ export function readError(bytes: Buffer): ToldError {
     innerCode,
     type,
     param: named(inner.param) || (INNER_PARAM.exec(message)?.[2] ?? violations[0]?.path ?? ''),
-    isMissing: (violations[0]?.isMissing ?? false) || [code, innerCode].includes('missing_required_parameter'),
+    isMissing:
+      (violations[0]?.isMissing ?? false) ||
+      [code, innerCode].includes('missing_required_parameter'),
     violations,
     status:
       number ??
@@ -100,7 +105,9 @@ export function readError(bytes: Buffer): ToldError {
 
 function ofChoice(choices: unknown): unknown {
   if (!Array.isArray(choices)) return undefined;
-  return choices.map((choice) => members(choice).error).find((error) => error !== undefined && error !== null);
+  return choices
+    .map((choice) => members(choice).error)
+    .find((error) => error !== undefined && error !== null);
 }
 
 function first(list: unknown): unknown {
@@ -110,7 +117,9 @@ function first(list: unknown): unknown {
 /** An HTTP status, as a number or written out; 0: none. */
 function statusIn(value: unknown): number {
   const number = typeof value === 'string' && /^\d{3}$/.test(value) ? Number(value) : value;
-  return typeof number === 'number' && Number.isInteger(number) && number >= 400 && number < 600 ? number : 0;
+  return typeof number === 'number' && Number.isInteger(number) && number >= 400 && number < 600
+    ? number
+    : 0;
 }
 
 /**
@@ -118,7 +127,10 @@ function statusIn(value: unknown): number {
  * engines.
  */
 const NAMES: readonly (readonly [pattern: RegExp, status: number])[] = [
-  [/quota_?exceeded|insufficient_?(?:quota|balance|credit|funds)|billing|payment|usage_?limit/i, 402],
+  [
+    /quota_?exceeded|insufficient_?(?:quota|balance|credit|funds)|billing|payment|usage_?limit/i,
+    402,
+  ],
   [/rate_?limit|too_?many_?requests|throttl|resource_?exhausted|^(?:tokens|requests)$/i, 429],
   [/overload|unavailable|slow_?down|not_?ready|at_?capacity|loading/i, 503],
   [/time_?out|deadline/i, 408],
@@ -126,8 +138,14 @@ const NAMES: readonly (readonly [pattern: RegExp, status: number])[] = [
   [/authenti|unauthori[sz]|api_?key/i, 401],
   [/permission|forbidden|access_?denied/i, 403],
   [/not_?found|not_?exist/i, 404],
-  [/^invalid|^unsupported|bad_?request|validation|unprocessable|failed_?precondition|out_?of_?range/i, 400],
-  [/^image_|_image_|_image$|image_file|content_(?:filter|policy)|policy_violation|cyber_policy/i, 400],
+  [
+    /^invalid|^unsupported|bad_?request|validation|unprocessable|failed_?precondition|out_?of_?range/i,
+    400,
+  ],
+  [
+    /^image_|_image_|_image$|image_file|content_(?:filter|policy)|policy_violation|cyber_policy/i,
+    400,
+  ],
   [/context_?(?:length|window|size)/i, 400],
 ];
 
@@ -156,7 +174,9 @@ const LONGEST_WAIT = 86_400;
 
 function waitIn(error: Record<string, unknown>, message: string): number {
   const { metadata, details } = error;
-  const listed = (Array.isArray(details) ? details : []).map((detail) => seconds(members(detail).retryDelay)); // gRPC
+  const listed = (Array.isArray(details) ? details : []).map((detail) =>
+    seconds(members(detail).retryDelay),
+  ); // gRPC
   const told = [
     error.retry_after,
     error.retry_after_seconds,
@@ -169,7 +189,11 @@ function waitIn(error: Record<string, unknown>, message: string): number {
 
 function waitWithin(message: string): number {
   const [, hours = '0', minutes = '0', rest = '0', unit = 's'] = WAIT.exec(message) ?? [];
-  return Number(hours) * 3600 + Number(minutes) * 60 + Number(rest) / (unit.toLowerCase() === 'ms' ? 1000 : 1);
+  return (
+    Number(hours) * 3600 +
+    Number(minutes) * 60 +
+    Number(rest) / (unit.toLowerCase() === 'ms' ? 1000 : 1)
+  );
 }
 
 /** A number of seconds, or text such as "11s". */
@@ -187,11 +211,18 @@ const INNER_PARAM = /[{,]\s*(['"])param\1\s*:\s*['"]([^'"]{1,200})['"]/;
  * or the message, or a member of the message.
  */
 function violationsOf(errors: readonly Record<string, unknown>[]): Violation[] {
-  const lists = errors.flatMap(({ detail, message, errors }) => [detail, message, members(message).detail, errors]);
+  const lists = errors.flatMap(({ detail, message, errors }) => [
+    detail,
+    message,
+    members(message).detail,
+    errors,
+  ]);
   const list = lists.find(Array.isArray) ?? lists.filter((value) => isText(members(value).msg));
   return list
     .map(members)
-    .flatMap(({ loc, msg, type }) => (isText(msg) ? violation(Array.isArray(loc) ? loc : [], msg, named(type)) : []));
+    .flatMap(({ loc, msg, type }) =>
+      isText(msg) ? violation(Array.isArray(loc) ? loc : [], msg, named(type)) : [],
+    );
 }
 
 /** How much of a text is searched for violations: each may repeat the request. */
@@ -222,13 +253,16 @@ function violationsWithin(text: string): Violation[] {
 /** None where it is about a header or the address: those are the router's. Parts of a path that name a type are left out. */
 function violation(loc: readonly unknown[], reason: string, type: string): Violation[] {
   if (loc.length > 1 && OF_ROUTER.includes(loc[0])) return [];
-  const steps = loc.filter((step, n) => isStep(step) && !(n === 0 && step === 'body') && !OF_TYPE.test(`${step}`));
+  const steps = loc.filter(
+    (step, n) => isStep(step) && !(n === 0 && step === 'body') && !OF_TYPE.test(`${step}`),
+  );
   return [{ path: steps.join('.'), reason, isMissing: /(?:^|\.)missing$/.test(type) }];
 }
 
 const OF_ROUTER: readonly unknown[] = ['header', 'query', 'path', 'cookie'];
 /** How Pydantic names the branch of a union. */
-const OF_TYPE = /^(?:[A-Z]\w*|str|int|float|bool|bytes|dict|list|none|nullable|typed-dict|.*[[(].*)$/;
+const OF_TYPE =
+  /^(?:[A-Z]\w*|str|int|float|bool|bytes|dict|list|none|nullable|typed-dict|.*[[(].*)$/;
 
 function isStep(value: unknown): boolean {
   return typeof value === 'string' || typeof value === 'number';

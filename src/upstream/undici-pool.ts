@@ -92,7 +92,13 @@ export class UndiciPool extends Upstream {
       open: (peer) => {
         const { lines, address } = peer;
         const { url } = address;
-        const headers = [...(this.#headers[address.index - 1] ?? []), 'x-request-id', requestId, ...more, ...trace];
+        const headers = [
+          ...(this.#headers[address.index - 1] ?? []),
+          'x-request-id',
+          requestId,
+          ...more,
+          ...trace,
+        ];
         const sent = {
           method: 'POST',
           path: pathOf(url) + path,
@@ -136,7 +142,8 @@ function probeWhereStale(held: Held, socket: Socket, connectMs: number): void {
     socket.destroy = (reason) => {
       socket.destroy = destroy;
       setTimeout(() => {
-        if (!socket.destroyed) socket.write(PROBE, (error) => void (error ?? socket.destroy(reason)));
+        if (!socket.destroyed)
+          socket.write(PROBE, (error) => void (error ?? socket.destroy(reason)));
       }, probeDelay(connectMs));
       return socket;
     };
@@ -165,7 +172,10 @@ class UndiciConnection extends Client {
     this.#held = held;
   }
 
-  override dispatch(options: Dispatcher.DispatchOptions, call: Dispatcher.DispatchHandler): boolean {
+  override dispatch(
+    options: Dispatcher.DispatchOptions,
+    call: Dispatcher.DispatchHandler,
+  ): boolean {
     if (call instanceof UndiciCall) call.held = this.#held;
     return super.dispatch(options, call);
   }
@@ -206,7 +216,11 @@ class UndiciCall implements Dispatcher.DispatchHandler, UpstreamCall {
 
   /** Whether no byte of an answer has come yet to a request on a connection that is used again. */
   get isUnheard(): boolean {
-    return this.#handler !== null && this.#readBefore > 0 && this.held?.socket?.bytesRead === this.#readBefore;
+    return (
+      this.#handler !== null &&
+      this.#readBefore > 0 &&
+      this.held?.socket?.bytesRead === this.#readBefore
+    );
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {

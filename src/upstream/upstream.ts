@@ -73,7 +73,8 @@ export abstract class Upstream {
     { urls, onChange = () => {} }: UpstreamOptions,
     open: (url: URL, ip: string) => L,
   ): Addresses<L> {
-    const ask = (url: URL, ip: string, signal: AbortSignal) => askForAnswer(url, ip, this.headersOf(url), signal);
+    const ask = (url: URL, ip: string, signal: AbortSignal) =>
+      askForAnswer(url, ip, this.headersOf(url), signal);
     return new Addresses({ urls, open, ask, onChange });
   }
 

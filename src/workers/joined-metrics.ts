@@ -23,8 +23,13 @@ export class JoinedMetrics {
    * @param all of the supervisor and of every worker, those that are leaving included
    * @param workers by the number of the worker
    */
-  text(all: readonly (readonly Family[])[], workers: ReadonlyMap<number, readonly Family[]>): string {
-    const own = [...workers].map(([worker, families]) => families.map((family) => labelled(family, worker)));
+  text(
+    all: readonly (readonly Family[])[],
+    workers: ReadonlyMap<number, readonly Family[]>,
+  ): string {
+    const own = [...workers].map(([worker, families]) =>
+      families.map((family) => labelled(family, worker)),
+    );
     return [...join([...all, this.#ended]), ...join(own)].map(familyText).join('\n');
   }
 }
@@ -55,7 +60,8 @@ function labelled(family: Family, worker: number): Family {
   const label = `worker="${worker}"`;
   const series = family.series.map(([labels, value]) => {
     const at = labels.indexOf('{');
-    const with_ = at < 0 ? `${labels}{${label}}` : `${labels.slice(0, at)}{${label},${labels.slice(at + 1)}`;
+    const with_ =
+      at < 0 ? `${labels}{${label}}` : `${labels.slice(0, at)}{${label},${labels.slice(at + 1)}`;
     return [with_, value] as const;
   });
   const name = `tollgate_worker_${family.name.replace(/^tollgate_/, '')}`;

@@ -2,7 +2,16 @@ import { randomBytes } from 'node:crypto';
 import { createServer } from 'node:net';
 import { availableParallelism } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type App, appOf, checkOpenFiles, listenTo, openAdmin, STOPPING, tlsFiles, urlOf } from '../app.ts';
+import {
+  type App,
+  appOf,
+  checkOpenFiles,
+  listenTo,
+  openAdmin,
+  STOPPING,
+  tlsFiles,
+  urlOf,
+} from '../app.ts';
 import { type Config, ConfigError } from '../config.ts';
 import { type EngineOptions, mostMemory, OWN_CONNECTIONS, openBase } from '../engine.ts';
 import { canHandOver, handOver } from '../http/handed-over.ts';
@@ -34,7 +43,12 @@ export function countWorkers({ workers, maxMemoryBytes }: Config): number {
  * all of them. The embedded database and the demo upstream, where they are used, are its own.
  * @throws as `openApp` does
  */
-export async function openWorkers(config: Config, log: Logger, count: number, options: EngineOptions): Promise<App> {
+export async function openWorkers(
+  config: Config,
+  log: Logger,
+  count: number,
+  options: EngineOptions,
+): Promise<App> {
   const maxMemory = config.maxMemoryBytes ?? mostMemory();
   checkMemory(maxMemory, count);
   const maxConnections = checkOpenFiles(config, log, count);
@@ -54,9 +68,22 @@ export async function openWorkers(config: Config, log: Logger, count: number, op
   const metrics = new Metrics();
   const { drainSeconds } = config;
   const hasSpool = config.spoolDir !== null;
-  const supervisor = new Supervisor({ count, startOf, drainSeconds, maxConnections, hasSpool, metrics, log });
+  const supervisor = new Supervisor({
+    count,
+    startOf,
+    drainSeconds,
+    maxConnections,
+    hasSpool,
+    metrics,
+    log,
+  });
   let draining = false;
-  metrics.gauge('tollgate_draining', '1 while open requests finish before a stop', () => (draining ? 1 : 0), 'max');
+  metrics.gauge(
+    'tollgate_draining',
+    '1 while open requests finish before a stop',
+    () => (draining ? 1 : 0),
+    'max',
+  );
 
   const api = createServer({ noDelay: true });
   api.on('error', (error) => {
@@ -113,8 +140,12 @@ export async function openWorkers(config: Config, log: Logger, count: number, op
 /** @throws ConfigError when workers would refuse requests for want of memory */
 function checkMemory(maxMemory: number, count: number): void {
   if (maxMemory >= count * LEAST_MEMORY) return;
-  const [there, needed] = [maxMemory, count * LEAST_MEMORY].map((bytes) => Math.floor(bytes / MEBIBYTE));
-  throw new ConfigError([`WORKERS: ${count} workers need MAX_MEMORY_MB=${needed} or more, and there are ${there}`]);
+  const [there, needed] = [maxMemory, count * LEAST_MEMORY].map((bytes) =>
+    Math.floor(bytes / MEBIBYTE),
+  );
+  throw new ConfigError([
+    `WORKERS: ${count} workers need MAX_MEMORY_MB=${needed} or more, and there are ${there}`,
+  ]);
 }
 
 /** Opens the parts that all workers use: the migrated database and the demo upstream. @throws as `openEngine` does */

@@ -63,7 +63,8 @@ export class Supervisor {
     const { metrics } = options;
     metrics.gauge('tollgate_workers', 'Workers that take connections', () => this.#spread.takers);
     metrics.gauge('tollgate_worker_connections', 'Client connections of each worker', (write) => {
-      for (const { number, current } of this.#places) if (current !== null) write({ worker: number }, current.load);
+      for (const { number, current } of this.#places)
+        if (current !== null) write({ worker: number }, current.load);
     });
     const restarts = 'Workers started after one ended unexpectedly';
     metrics.counter('tollgate_worker_restarts_total', restarts, () => this.#restarts);
@@ -218,7 +219,10 @@ export class Supervisor {
     if (!isReady) return; // it had no requests
     this.#untold++;
     const fate = this.#options.hasSpool ? 'those on disk are booked later' : 'they may be lost';
-    this.#options.log.error({ worker: number, ...end }, `a worker ended before its last records were written: ${fate}`);
+    this.#options.log.error(
+      { worker: number, ...end },
+      `a worker ended before its last records were written: ${fate}`,
+    );
   }
 
   /** Starts a worker for an empty place, with pauses that double while they die soon. */
@@ -234,7 +238,10 @@ export class Supervisor {
         await this.#fill(place);
       } catch (error) {
         place.startedAt = performance.now();
-        this.#options.log.error({ worker: place.number, reason: reasonOf(error) }, 'a worker cannot start');
+        this.#options.log.error(
+          { worker: place.number, reason: reasonOf(error) },
+          'a worker cannot start',
+        );
       }
     }
   }

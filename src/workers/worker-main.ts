@@ -100,7 +100,13 @@ async function openWorker(start: WorkerStart) {
 }
 
 /** The configuration with this worker's parts of it. @throws ConfigError */
-function configOf({ databaseUrl, upstreamUrl, maxConnections, maxRequests, maxMemoryBytes }: WorkerStart): Config {
+function configOf({
+  databaseUrl,
+  upstreamUrl,
+  maxConnections,
+  maxRequests,
+  maxMemoryBytes,
+}: WorkerStart): Config {
   const config = readConfig(process.env, parseDatabaseUrl);
   return {
     ...config,

@@ -66,7 +66,8 @@ export class WorkerProcess implements Taker<Handle> {
       }
     });
     void this.ended.then((end) => {
-      const how = 'reason' in end ? end.reason : `it ended: ${end.signal ?? `exit code ${end.code}`}`;
+      const how =
+        'reason' in end ? end.reason : `it ended: ${end.signal ?? `exit code ${end.code}`}`;
       reject(new Error(`worker ${start.worker} could not be started (${how})`));
       for (const resolve of this.#questions.values()) resolve([]);
     });
@@ -163,7 +164,10 @@ export class WorkerProcess implements Taker<Handle> {
     while (this.#child.connected && (await this.ask('alive')) === null);
     await sleep(ANSWER_MS);
     if (connection === undefined || this.#pending[0] !== connection) return;
-    this.#log.error({ worker: this.number }, 'a worker could not receive a connection; it was closed');
+    this.#log.error(
+      { worker: this.number },
+      'a worker could not receive a connection; it was closed',
+    );
     this.#arrived();
   }
 

@@ -20,7 +20,10 @@ await paint(sql, company);
 await paintOthers(sql, company);
 const { headers } = await office.customer.chat();
 const request = headers.get('x-request-id') as string;
-await until(async () => (await sql`select from request_trail where request_id = ${request}`).length > 0, 'its row');
+await until(
+  async () => (await sql`select from request_trail where request_id = ${request}`).length > 0,
+  'its row',
+);
 const [{ closed, open }] = await sql<[{ closed: string; open: string }]>`
   select to_char(now() - interval '2 months', 'YYYY-MM') as closed, to_char(now() - interval '1 month', 'YYYY-MM') as open`;
 await addUsage(sql, [{ company, month: `${closed}-01`, prompt: 1000, input: '0.002' }]);
@@ -34,8 +37,12 @@ await sql`insert into users (email, company_id, role, oidc_group, last_sign_in_a
   values ('greta@customer.example', ${company}, 'administrator', '/nordlicht/editors', now())`;
 const operator = await signedIn(office, 'operator');
 
-for (const place of ['', base]) await operator.post(`${place}/tokens`, { name: 'Deploy', access: 'write' });
-const invited = await operator.post(`${base}/users`, { email: 'mona@customer.example', role: 'member' });
+for (const place of ['', base])
+  await operator.post(`${place}/tokens`, { name: 'Deploy', access: 'write' });
+const invited = await operator.post(`${base}/users`, {
+  email: 'mona@customer.example',
+  role: 'member',
+});
 const invitation = new URL(/id="link"[^>]*>([^<]+)/.exec(invited.text)?.[1] as string).pathname;
 
 /** What stands in the address of a route, by its name there. */
@@ -61,7 +68,14 @@ await sql`insert into cost_center_budgets (company_id, name, monthly_budget_eur)
   values (${company}, 'Marketing', 5), (${company}, 'Sales', 500)`;
 const [{ present }] = await sql<[{ present: string }]>`select to_char(now(), 'YYYY-MM') as present`;
 await addUsage(sql, [
-  { company, month: `${present}-01`, at: new Date().toISOString(), prompt: 6000, input: '1', center: 'Marketing' },
+  {
+    company,
+    month: `${present}-01`,
+    at: new Date().toISOString(),
+    prompt: 6000,
+    input: '1',
+    center: 'Marketing',
+  },
   {
     company,
     month: `${present}-01`,
@@ -85,7 +99,12 @@ const queries: Record<string, string> = {
 const forms: Record<string, readonly [path: string, fields: Record<string, string>]> = {
   '/companies/:company/keys/:key/shown': [
     `${base}/keys/create`,
-    { name: 'Website search', scope: 'chat', id: randomUUID(), claim: randomBytes(32).toString('base64url') },
+    {
+      name: 'Website search',
+      scope: 'chat',
+      id: randomUUID(),
+      claim: randomBytes(32).toString('base64url'),
+    },
   ],
   '/companies/:company/invitations/:invitation/shown': [
     `${base}/users`,
@@ -103,16 +122,19 @@ const forms: Record<string, readonly [path: string, fields: Record<string, strin
     },
   ],
   '/tokens/:token/shown': ['/tokens', { name: 'Terraform', access: 'write' }],
-  '/companies/:company/tokens/:token/shown': [`${base}/tokens`, { name: 'Billing', access: 'read' }],
+  '/companies/:company/tokens/:token/shown': [
+    `${base}/tokens`,
+    { name: 'Billing', access: 'read' },
+  ],
 };
 /** Pages that a code of an app leads to, and those of members: second-factor-browser.test.ts and own-key-browser.test.ts judge them. */
 const ELSEWHERE = /^\/account\/second-factor\/shown$|^\/companies\/:company\/own\//;
 /** What is no page: files, what leads to another page, and a text that a script asks for. */
 const NO_PAGES =
   /\.(csv|json|tar\.gz)$|^\/companies\/:company$|\/usage\/(change|table|beside)$|\/cost-center$|^\/companies\/:company\/playground\/:request$/;
-const ROUTES_TO_GET = ROUTES.filter(({ method, path }) => method === 'GET' && !ELSEWHERE.test(path)).map(
-  ({ path }) => path,
-);
+const ROUTES_TO_GET = ROUTES.filter(
+  ({ method, path }) => method === 'GET' && !ELSEWHERE.test(path),
+).map(({ path }) => path);
 
 const browser = await startBrowser(t);
 
@@ -121,13 +143,19 @@ t.test('every page', async (t) => {
   t.teardown(() => page.context().close());
   await page
     .context()
-    .addCookies([...operator.cookies].map(([name, value]) => ({ name, value, url: office.adminUrl })));
+    .addCookies(
+      [...operator.cookies].map(([name, value]) => ({ name, value, url: office.adminUrl })),
+    );
   const csrf = await operator.csrf();
   for (const path of ROUTES_TO_GET.filter((path) => !NO_PAGES.test(path))) {
     let address = addressOf(path);
     const [action, fields] = forms[path] ?? [];
     if (action !== undefined) {
-      const options = { form: { csrf, ...fields }, maxRedirects: 0, headers: { origin: office.adminUrl } };
+      const options = {
+        form: { csrf, ...fields },
+        maxRedirects: 0,
+        headers: { origin: office.adminUrl },
+      };
       address = (await page.request.post(action, options)).headers().location as string;
     }
     const answer = await page.goto(address);
@@ -180,7 +208,13 @@ t.test('pages without a session', async (t) => {
   t.teardown(() => page.context().close());
   const token = 'T'.repeat(43);
   await office.sql`update users set reset_digest = sha256(${token}::bytea), reset_asked_at = now() where email = ${office.people.member}`;
-  for (const path of ['/sign-in', '/sign-in/forgot', `/new-password/${token}`, invitation, '/nowhere']) {
+  for (const path of [
+    '/sign-in',
+    '/sign-in/forgot',
+    `/new-password/${token}`,
+    invitation,
+    '/nowhere',
+  ]) {
     await page.goto(path);
     t.same(await examine(page, path.slice(0, 15)), [], path);
   }
@@ -188,8 +222,11 @@ t.test('pages without a session', async (t) => {
 });
 
 function addressOf(path: string): string {
-  if (path.includes(':receiver')) return path.replace(':company', company).replace(':receiver', receiver);
-  const own = path.startsWith('/companies/:company/tokens') ? { ...ids, token: tokenOfCompany } : ids;
+  if (path.includes(':receiver'))
+    return path.replace(':company', company).replace(':receiver', receiver);
+  const own = path.startsWith('/companies/:company/tokens')
+    ? { ...ids, token: tokenOfCompany }
+    : ids;
   return path.replace(/:(\w+)/g, (_, name) => own[name] ?? name) + (queries[path] ?? '');
 }
 

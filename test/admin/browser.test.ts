@@ -68,7 +68,11 @@ await t.test('the owner creates a key, which is shown once', async (t) => {
   client = clientOf(key);
   t.match(key, /^svc_[a-z2-7]{32}$/);
   const { stdout } = await run('sh', ['-c', `${await page.locator('#curl').innerText()} -s`]);
-  t.match(JSON.parse(stdout), { object: 'chat.completion', choices: [{ finish_reason: 'stop' }] }, 'curl, as pasted');
+  t.match(
+    JSON.parse(stdout),
+    { object: 'chat.completion', choices: [{ finish_reason: 'stop' }] },
+    'curl, as pasted',
+  );
   await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
   await page.getByRole('button', { name: 'Copy API key' }).click();
   t.equal(await page.evaluate('navigator.clipboard.readText()'), key);
@@ -91,9 +95,16 @@ await t.test('the owner sees the usage of the key', async (t) => {
   t.match(await page.getByRole('table', { name: 'By model' }).innerText(), CHAT);
   const amount = page.getByRole('row', { name: 'Website search' }).locator('.eur');
   const shown = (await amount.getAttribute('title')) ?? (await amount.textContent());
-  t.equal(digits(shown).replace(/0+$/, ''), digits(cost), 'the exact cost is the ledger’s to the last digit');
+  t.equal(
+    digits(shown).replace(/0+$/, ''),
+    digits(cost),
+    'the exact cost is the ledger’s to the last digit',
+  );
   t.ok(answer.usage?.total_tokens);
-  const tokens = entries.reduce((sum, each) => sum + each.prompt_tokens + each.completion_tokens, 0);
+  const tokens = entries.reduce(
+    (sum, each) => sum + each.prompt_tokens + each.completion_tokens,
+    0,
+  );
   t.match(await page.locator('.figures').innerText(), String(tokens));
 });
 
@@ -111,9 +122,15 @@ await t.test('the owner opens and closes the EU gate, disables and enables a mod
   await until(models, `${OVERSEAS} is not listed`, (ids) => !ids.includes(OVERSEAS));
   t.equal(await statusOf(client.chat.completions.create({ model: OVERSEAS, ...hello })), 403);
   await section(page, 'Models').click();
-  t.match(await page.getByRole('row', { name: OVERSEAS }).innerText(), /blocked.*EU gate is closed/s);
+  t.match(
+    await page.getByRole('row', { name: OVERSEAS }).innerText(),
+    /blocked.*EU gate is closed/s,
+  );
   const preview = JSON.parse(await page.getByLabel('Answer of GET /models').innerText());
-  t.same(preview, JSON.parse(JSON.stringify({ object: 'list', data: (await client.models.list()).data })));
+  t.same(
+    preview,
+    JSON.parse(JSON.stringify({ object: 'list', data: (await client.models.list()).data })),
+  );
   await page.getByRole('button', { name: `Disable ${CHAT}` }).click();
   await until(models, `${CHAT} is not listed`, (ids) => !ids.includes(CHAT));
   t.match(await page.getByRole('row', { name: CHAT }).innerText(), /hidden/);
@@ -132,7 +149,10 @@ await t.test('the owner sets a budget', async (t) => {
   const typed = page.getByLabel('Monthly budget in EUR');
   t.equal(await typed.inputValue(), '1.500', 'what was typed is still there');
   await page.locator('[name=budget]:focus').waitFor(); // the cursor is where the mistake is, once the page is drawn
-  t.match(await page.locator('.wrong').innerText(), 'can mean 1.500,00 or 1,50. Write 1500 or 1,50');
+  t.match(
+    await page.locator('.wrong').innerText(),
+    'can mean 1.500,00 or 1,50. Write 1500 or 1,50',
+  );
   await typed.fill('1.500,00');
   await page.getByRole('button', { name: 'Save settings' }).click();
   await page.getByText('Saved.').waitFor();
@@ -209,7 +229,10 @@ await t.test('the owner creates a key that may do little, and lets it do more', 
   await section(page, 'Keys').click();
   await page.getByText('Create a key', { exact: true }).click();
   await page.getByLabel('Name').fill('Kiosk');
-  t.notOk(await page.getByLabel('Requests a minute').isVisible(), 'the plain case is as short as before');
+  t.notOk(
+    await page.getByLabel('Requests a minute').isVisible(),
+    'the plain case is as short as before',
+  );
   await page.getByText('Limits and restrictions').focus();
   await page.keyboard.press('Enter');
   await page.keyboard.press('Tab');
@@ -226,11 +249,21 @@ await t.test('the owner creates a key that may do little, and lets it do more', 
   await page.getByLabel('Requests a minute').fill('60');
   await page.getByLabel('Networks').fill('10.0.0.0/8\n\n2001:db8::1\n10.0.0.0/8');
   await page.getByRole('button', { name: 'Create key' }).click();
-  t.match(await page.locator('#curl').innerText(), CHAT, 'the example calls a model that the key may use');
+  t.match(
+    await page.locator('#curl').innerText(),
+    CHAT,
+    'the example calls a model that the key may use',
+  );
   await page.getByRole('link', { name: 'I have stored the key' }).click();
   const row = page.getByRole('row', { name: 'Kiosk' });
-  t.match(await row.textContent(), /restricted: 60 requests a minute, €9,50 a month, 1 model, 2 networks/);
-  t.notMatch(await page.getByRole('row', { name: 'Website search' }).first().innerText(), /restricted/);
+  t.match(
+    await row.textContent(),
+    /restricted: 60 requests a minute, €9,50 a month, 1 model, 2 networks/,
+  );
+  t.notMatch(
+    await page.getByRole('row', { name: 'Website search' }).first().innerText(),
+    /restricted/,
+  );
 
   await page.getByRole('link', { name: 'Kiosk', exact: true }).click();
   t.equal(await page.getByLabel('Networks').inputValue(), '10.0.0.0/8\n2001:db8::1/128');
@@ -267,7 +300,10 @@ await t.test('the owner sees the limits of the company, which an operator sets',
   await page.goto(`${base}/settings`);
   await page.getByLabel('Tokens a minute').fill('0');
   await page.getByRole('button', { name: 'Save limits' }).click();
-  t.match(await page.locator('.wrong').innerText(), 'Tokens a minute must be a whole number from 1 to 1000000000000');
+  t.match(
+    await page.locator('.wrong').innerText(),
+    'Tokens a minute must be a whole number from 1 to 1000000000000',
+  );
   await page.getByLabel('Tokens a minute').fill('120000');
   await page.getByLabel('Calls at once').fill('1');
   await page.getByRole('button', { name: 'Save limits' }).click();
@@ -328,7 +364,8 @@ await t.test('the administrator: an assistant, its eligibility, a run of it', as
   await page.getByLabel('Shared with').selectOption({ label: 'The whole company' });
   await page.getByRole('button', { name: 'Save assistant' }).click();
   t.match(await row.innerText(), /visible/);
-  const [stored] = await office.sql`select system_prompt from assistants where name = 'Blurb writer'`;
+  const [stored] =
+    await office.sql`select system_prompt from assistants where name = 'Blurb writer'`;
   t.equal(stored?.system_prompt, 'You write\ncover blurbs.', 'line ends are those of a text');
 
   await page.getByRole('link', { name: 'Try Blurb writer' }).click();
@@ -336,7 +373,10 @@ await t.test('the administrator: an assistant, its eligibility, a run of it', as
   t.equal(await page.getByLabel('Model').innerText(), `The default, ${CHAT}\n${CHAT}`);
   await page.getByRole('button', { name: 'Run', exact: true }).click();
   await page.getByRole('heading', { name: 'Answer' }).waitFor();
-  t.match(await page.getByRole('status').innerText(), /completed: .* €0,\d+\. x-request-id [\da-f-]{36}/s);
+  t.match(
+    await page.getByRole('status').innerText(),
+    /completed: .* €0,\d+\. x-request-id [\da-f-]{36}/s,
+  );
   t.equal(await page.getByLabel('Message').inputValue(), 'Two sentences, please.');
   await look(t, page, 'assistant-run');
   t.same(complaints, []);
@@ -391,41 +431,44 @@ await t.test('the operator: companies, models and prices, users, the audit log',
   await karl.page.getByRole('heading', { name: /^Usage in/ }).waitFor();
 });
 
-await t.test('onboarding a company: its operator fills in one form, its owner one more', async (t) => {
-  const { page, complaints } = await begin(office.people.operator);
-  let forms = 0; // what people have to send
-  const send = async (on: Page, button: string) => {
-    await on.getByRole('button', { name: button, exact: true }).click();
-    forms++;
-  };
-  await page.getByRole('link', { name: 'Companies' }).click();
-  await page.getByRole('link', { name: 'New company' }).click();
-  await page.getByLabel('Company name').fill('Möwe Reederei');
-  await page.getByLabel('E-mail address of its owner').fill('mona@moewe.example');
-  await page.getByLabel('Name of the key').fill('First');
-  await send(page, 'Create company');
-  await page.getByRole('heading', { name: 'Möwe Reederei is ready' }).waitFor();
-  const link = await page.locator('#link').innerText();
-  const first = await page.locator('#key').innerText();
-  t.equal(
-    await statusOf(clientOf(first).chat.completions.create({ model: CHAT, ...hello })),
-    200,
-    'before anybody joins',
-  );
+await t.test(
+  'onboarding a company: its operator fills in one form, its owner one more',
+  async (t) => {
+    const { page, complaints } = await begin(office.people.operator);
+    let forms = 0; // what people have to send
+    const send = async (on: Page, button: string) => {
+      await on.getByRole('button', { name: button, exact: true }).click();
+      forms++;
+    };
+    await page.getByRole('link', { name: 'Companies' }).click();
+    await page.getByRole('link', { name: 'New company' }).click();
+    await page.getByLabel('Company name').fill('Möwe Reederei');
+    await page.getByLabel('E-mail address of its owner').fill('mona@moewe.example');
+    await page.getByLabel('Name of the key').fill('First');
+    await send(page, 'Create company');
+    await page.getByRole('heading', { name: 'Möwe Reederei is ready' }).waitFor();
+    const link = await page.locator('#link').innerText();
+    const first = await page.locator('#key').innerText();
+    t.equal(
+      await statusOf(clientOf(first).chat.completions.create({ model: CHAT, ...hello })),
+      200,
+      'before anybody joins',
+    );
 
-  const mona = await openTab(browser, office.adminUrl);
-  t.teardown(() => mona.page.context().close());
-  await mona.page.goto(link);
-  await look(t, mona.page, 'invitation');
-  await mona.page.getByLabel('Password').fill(PASSWORD);
-  await send(mona.page, 'Join');
-  await mona.page.getByRole('link', { name: 'First', exact: true }).waitFor();
-  t.equal(forms, 2, 'and nothing else in between: no page to look for');
+    const mona = await openTab(browser, office.adminUrl);
+    t.teardown(() => mona.page.context().close());
+    await mona.page.goto(link);
+    await look(t, mona.page, 'invitation');
+    await mona.page.getByLabel('Password').fill(PASSWORD);
+    await send(mona.page, 'Join');
+    await mona.page.getByRole('link', { name: 'First', exact: true }).waitFor();
+    t.equal(forms, 2, 'and nothing else in between: no page to look for');
 
-  await mona.page.goto(link);
-  await mona.page.getByRole('heading', { name: 'This invitation has ended' }).waitFor();
-  t.same([...complaints, ...mona.complaints], []);
-});
+    await mona.page.goto(link);
+    await mona.page.getByRole('heading', { name: 'This invitation has ended' }).waitFor();
+    t.same([...complaints, ...mona.complaints], []);
+  },
+);
 
 await t.test('the owner invites, names and removes people, and reads the audit log', async (t) => {
   const { page, complaints } = await begin(office.people.owner);
@@ -439,9 +482,15 @@ await t.test('the owner invites, names and removes people, and reads the audit l
   t.match(await open.innerText(), /nora@customer\.example\s+member\s+works until/);
   await look(t, page, 'users');
   await page.setViewportSize({ width: 320, height: 800 });
-  t.equal(await page.evaluate('document.documentElement.scrollWidth'), 320, 'nothing is wider than the smallest phone');
+  t.equal(
+    await page.evaluate('document.documentElement.scrollWidth'),
+    320,
+    'nothing is wider than the smallest phone',
+  );
   await page.setViewportSize({ width: 1200, height: 800 });
-  await page.getByRole('button', { name: 'Withdraw the invitation of nora@customer.example' }).click();
+  await page
+    .getByRole('button', { name: 'Withdraw the invitation of nora@customer.example' })
+    .click();
   await page.getByText('The invitation is withdrawn.').waitFor();
   t.equal(await open.count(), 0);
 
@@ -461,7 +510,10 @@ await t.test('the owner invites, names and removes people, and reads the audit l
 
   await section(page, 'Audit log').click();
   await look(t, page, 'company-audit');
-  t.match(await page.getByRole('table', { name: 'Changes' }).innerText(), /owen@.*created invitation.*nora@/s);
+  t.match(
+    await page.getByRole('table', { name: 'Changes' }).innerText(),
+    /owen@.*created invitation.*nora@/s,
+  );
   t.same(complaints, []);
 });
 
@@ -481,66 +533,88 @@ await t.test('the operator sets ceilings, which the owner reads', async (t) => {
   await page.getByText('Saved.').waitFor();
 });
 
-await t.test('the operator: prices per million, one from a date, its history, an import and the margin', async (t) => {
-  const { page, complaints } = await begin(office.people.operator);
-  await page.getByRole('link', { name: 'Models', exact: true }).first().click();
-  await page.getByRole('link', { name: 'Per 1,000,000 tokens' }).click();
-  t.match(digits(await page.getByRole('row', { name: 'feather' }).innerText()), digits('0.125'), '0.000125 per 1000');
-  await page.getByRole('link', { name: 'feather' }).click();
-  t.equal(
-    await page.getByLabel('EUR per 1,000,000 prompt tokens').inputValue(),
-    '0,1250',
-    'as a German reader writes it',
-  );
+await t.test(
+  'the operator: prices per million, one from a date, its history, an import and the margin',
+  async (t) => {
+    const { page, complaints } = await begin(office.people.operator);
+    await page.getByRole('link', { name: 'Models', exact: true }).first().click();
+    await page.getByRole('link', { name: 'Per 1,000,000 tokens' }).click();
+    t.match(
+      digits(await page.getByRole('row', { name: 'feather' }).innerText()),
+      digits('0.125'),
+      '0.000125 per 1000',
+    );
+    await page.getByRole('link', { name: 'feather' }).click();
+    t.equal(
+      await page.getByLabel('EUR per 1,000,000 prompt tokens').inputValue(),
+      '0,1250',
+      'as a German reader writes it',
+    );
 
-  await page.getByLabel('Begins').fill('2099-01-01');
-  await page.getByLabel('New price of 1,000,000 prompt tokens').fill('0.1');
-  await page.getByLabel('New price of 1,000,000 completion tokens').fill('1e3');
-  await page.getByRole('button', { name: 'Schedule price' }).click();
-  t.match(await page.getByRole('alert').innerText(), /Please correct the marked fields/);
-  await page.getByLabel('New price of 1,000,000 completion tokens').fill('1.25');
-  await page.getByRole('button', { name: 'Schedule price' }).click();
-  await page.getByText('The price begins at its date').waitFor();
-  const history = page.getByRole('table', { name: 'History of prices' });
-  t.match(await history.getByRole('row').nth(1).innerText(), /2099.*to come.*olga@tollgate\.example.*Withdraw/s);
-  t.equal(await history.getByRole('row').count(), 4, 'the heading, one to come, two that were set today');
-  await page.getByLabel('First day').fill('2026-01-01');
-  await page.getByLabel('Your cost of 1,000,000 prompt tokens').fill('0.07');
-  await page.getByLabel('Your cost of 1,000,000 completion tokens').fill('0.9');
-  await page.getByRole('button', { name: 'Save cost price' }).click();
-  await page.getByRole('table', { name: 'Cost prices' }).waitFor();
-  await look(t, page, 'model');
-  await history.getByRole('button', { name: /^Withdraw/ }).click();
-  await page.getByText('The price is withdrawn.').waitFor();
-  await page.getByRole('link', { name: 'Per 1000 tokens' }).click();
-  t.equal(await page.getByLabel('EUR per 1000 prompt tokens').inputValue(), '0,000125');
+    await page.getByLabel('Begins').fill('2099-01-01');
+    await page.getByLabel('New price of 1,000,000 prompt tokens').fill('0.1');
+    await page.getByLabel('New price of 1,000,000 completion tokens').fill('1e3');
+    await page.getByRole('button', { name: 'Schedule price' }).click();
+    t.match(await page.getByRole('alert').innerText(), /Please correct the marked fields/);
+    await page.getByLabel('New price of 1,000,000 completion tokens').fill('1.25');
+    await page.getByRole('button', { name: 'Schedule price' }).click();
+    await page.getByText('The price begins at its date').waitFor();
+    const history = page.getByRole('table', { name: 'History of prices' });
+    t.match(
+      await history.getByRole('row').nth(1).innerText(),
+      /2099.*to come.*olga@tollgate\.example.*Withdraw/s,
+    );
+    t.equal(
+      await history.getByRole('row').count(),
+      4,
+      'the heading, one to come, two that were set today',
+    );
+    await page.getByLabel('First day').fill('2026-01-01');
+    await page.getByLabel('Your cost of 1,000,000 prompt tokens').fill('0.07');
+    await page.getByLabel('Your cost of 1,000,000 completion tokens').fill('0.9');
+    await page.getByRole('button', { name: 'Save cost price' }).click();
+    await page.getByRole('table', { name: 'Cost prices' }).waitFor();
+    await look(t, page, 'model');
+    await history.getByRole('button', { name: /^Withdraw/ }).click();
+    await page.getByText('The price is withdrawn.').waitFor();
+    await page.getByRole('link', { name: 'Per 1000 tokens' }).click();
+    t.equal(await page.getByLabel('EUR per 1000 prompt tokens').inputValue(), '0,000125');
 
-  await page.getByRole('link', { name: 'Models', exact: true }).first().click();
-  await page.getByRole('link', { name: 'Import from CSV' }).click();
-  const csv =
-    'slug,upstream_model,kind,eu_hosted,input_per_1m,output_per_1m\nfeather,internal-new,chat,true,0.2,1.5\nkestrel,internal-kestrel,chat,true,3,12\n';
-  await page
-    .getByLabel('CSV file')
-    .setInputFiles({ name: 'models.csv', mimeType: 'text/csv', buffer: Buffer.from(csv.replace('true', 'yes')) });
-  await page.getByRole('button', { name: 'Show what would change' }).click();
-  t.match(await page.getByRole('alert').innerText(), /Line 2: eu_hosted must be true or false/);
-  await page.getByLabel('Or its text').fill(csv);
-  await page.getByRole('button', { name: 'Show what would change' }).click();
-  t.match(
-    await page.getByRole('table', { name: 'What would change' }).innerText(),
-    /feather.*changed.*input price: 0\.0002, was 0\.000125.*kestrel.*new/s,
-  );
-  await look(t, page, 'model-import');
-  await page.getByRole('button', { name: 'Import', exact: true }).click();
-  await page.getByText('Imported.').waitFor();
-  await page.getByRole('link', { name: 'kestrel' }).waitFor();
+    await page.getByRole('link', { name: 'Models', exact: true }).first().click();
+    await page.getByRole('link', { name: 'Import from CSV' }).click();
+    const csv =
+      'slug,upstream_model,kind,eu_hosted,input_per_1m,output_per_1m\nfeather,internal-new,chat,true,0.2,1.5\nkestrel,internal-kestrel,chat,true,3,12\n';
+    await page.getByLabel('CSV file').setInputFiles({
+      name: 'models.csv',
+      mimeType: 'text/csv',
+      buffer: Buffer.from(csv.replace('true', 'yes')),
+    });
+    await page.getByRole('button', { name: 'Show what would change' }).click();
+    t.match(await page.getByRole('alert').innerText(), /Line 2: eu_hosted must be true or false/);
+    await page.getByLabel('Or its text').fill(csv);
+    await page.getByRole('button', { name: 'Show what would change' }).click();
+    t.match(
+      await page.getByRole('table', { name: 'What would change' }).innerText(),
+      /feather.*changed.*input price: 0\.0002, was 0\.000125.*kestrel.*new/s,
+    );
+    await look(t, page, 'model-import');
+    await page.getByRole('button', { name: 'Import', exact: true }).click();
+    await page.getByText('Imported.').waitFor();
+    await page.getByRole('link', { name: 'kestrel' }).waitFor();
 
-  await page.getByRole('link', { name: 'Margin' }).click();
-  t.match(await page.getByRole('table', { name: 'By model' }).innerText(), /Upstream’?'?s cost.* USD/s);
-  t.match(await page.locator('.problem').innerText(), new RegExp(`Without a cost price: .*${CHAT}`));
-  await look(t, page, 'margin');
-  t.same(complaints, []);
-});
+    await page.getByRole('link', { name: 'Margin' }).click();
+    t.match(
+      await page.getByRole('table', { name: 'By model' }).innerText(),
+      /Upstream’?'?s cost.* USD/s,
+    );
+    t.match(
+      await page.locator('.problem').innerText(),
+      new RegExp(`Without a cost price: .*${CHAT}`),
+    );
+    await look(t, page, 'margin');
+    t.same(complaints, []);
+  },
+);
 
 await t.test('the member: signs in, sees nothing of the company’s keys and usage', async (t) => {
   const tab = await openTab(browser, office.adminUrl);
@@ -599,7 +673,9 @@ await t.test('pages of a company with two months of data, for screenshots', asyn
     await look(t, operator.page, name);
   }
   await operator.page.goto('/');
-  await operator.page.getByRole('link', { name: 'tollgate-2 is gone, and its spool had 12 usage records.' }).click();
+  await operator.page
+    .getByRole('link', { name: 'tollgate-2 is gone, and its spool had 12 usage records.' })
+    .click();
   t.match(
     await operator.page.locator('#gateways').innerText(),
     /tollgate-2.*gone/s,
@@ -613,7 +689,11 @@ await t.test('pages of a company with two months of data, for screenshots', asyn
   const now = await operator.page.getByRole('heading', { level: 1 }).innerText();
   await operator.page.getByLabel('Month').selectOption({ index: 1 });
   await operator.page.getByRole('button', { name: 'Show' }).click();
-  t.not(await operator.page.getByRole('heading', { level: 1 }).innerText(), now, 'an earlier month');
+  t.not(
+    await operator.page.getByRole('heading', { level: 1 }).innerText(),
+    now,
+    'an earlier month',
+  );
   t.match(await operator.page.locator('.figures').innerText(), /1\.400/);
   t.same(operator.complaints, []);
 });
@@ -631,7 +711,8 @@ await t.test('the owner searches, sorts and turns the pages of a long list', asy
   await page.getByRole('searchbox', { name: 'Search', exact: true }).fill('sHOP');
   await page.getByRole('button', { name: 'Show' }).click();
   await page.waitForURL('**/keys?q=sHOP&sort=-created');
-  const shops = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, i) => `Shop ${from + i}`);
+  const shops = (from: number, to: number) =>
+    Array.from({ length: to - from + 1 }, (_, i) => `Shop ${from + i}`);
   t.same(await names(), shops(1, 50), 'newest first');
   t.match(await pages.innerText(), /1 – 50 of 120/);
   t.equal(await pages.getByRole('link', { name: 'Previous' }).count(), 0);
@@ -662,7 +743,8 @@ async function reachBudgets(databaseUrl: string): Promise<void> {
   await office.sql`delete from budget_alerts`;
   await office.sql`delete from events where kind like 'budget.%'`;
   await store.look(null, { webhook: true, email: true, operators: ['alerts@tollgate.example'] });
-  for (const delivery of await store.due('webhook', 10, [])) await store.failed(delivery, 'status 500', null);
+  for (const delivery of await store.due('webhook', 10, []))
+    await store.failed(delivery, 'status 500', null);
   for (const delivery of await store.due('email', 2, ['alerts@tollgate.example']))
     await store.failed(delivery, 'ETIMEDOUT', 7200);
   await db.close();

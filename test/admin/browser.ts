@@ -68,13 +68,19 @@ async function launchBrowser(t: Test): Promise<Browser> {
 
 /** The fonts of the browser's package, and no others: a page is as wide on every machine. @returns a file for fontconfig */
 async function ownFonts(): Promise<string> {
-  const packed = readFileSync(new URL('../bin/fonts.tar.br', import.meta.resolve('@sparticuz/chromium')));
+  const packed = readFileSync(
+    new URL('../bin/fonts.tar.br', import.meta.resolve('@sparticuz/chromium')),
+  );
   const folder = join(tmpdir(), `tollgate-fonts-${process.pid}`);
   mkdirSync(folder, { recursive: true });
   for (const { header, data } of await unpackTar(brotliDecompressSync(packed)))
-    if (header.name.endsWith('.ttf')) writeFileSync(join(folder, basename(header.name)), data ?? '');
+    if (header.name.endsWith('.ttf'))
+      writeFileSync(join(folder, basename(header.name)), data ?? '');
   const file = join(folder, 'fonts.conf');
-  writeFileSync(file, `<fontconfig><dir>${folder}</dir><cachedir>${folder}</cachedir></fontconfig>`);
+  writeFileSync(
+    file,
+    `<fontconfig><dir>${folder}</dir><cachedir>${folder}</cachedir></fontconfig>`,
+  );
   return file;
 }
 
@@ -88,7 +94,11 @@ export interface Tab {
 const PATIENCE_MS = 180_000;
 
 /** A window of its own, with its own cookies. */
-export async function openTab(browser: Browser, base: string, options: BrowserContextOptions = {}): Promise<Tab> {
+export async function openTab(
+  browser: Browser,
+  base: string,
+  options: BrowserContextOptions = {},
+): Promise<Tab> {
   const context = await browser.newContext({ baseURL: base, locale: 'en-DE', ...options });
   const page = await context.newPage();
   page.setDefaultTimeout(PATIENCE_MS);
@@ -97,7 +107,8 @@ export async function openTab(browser: Browser, base: string, options: BrowserCo
   page.on('pageerror', (error) => complaints.push(error.message));
   page.on('console', (message) => {
     // the console reports a 4xx answer to a form as an error
-    if (message.type() === 'error' && !/Failed to load resource/.test(message.text())) complaints.push(message.text());
+    if (message.type() === 'error' && !/Failed to load resource/.test(message.text()))
+      complaints.push(message.text());
   });
   return { page, complaints };
 }
@@ -110,7 +121,11 @@ let locatorsWait = false;
  * `allInnerTexts` would then read a page that is still arriving.
  */
 function waitForWholePages(page: Page): void {
-  const wait = (target: object, names: readonly string[], pageOf: (target: Locator) => Page): void => {
+  const wait = (
+    target: object,
+    names: readonly string[],
+    pageOf: (target: Locator) => Page,
+  ): void => {
     for (const name of names) {
       const act = Reflect.get(target, name);
       Reflect.set(target, name, async function (this: Locator, ...options: unknown[]) {
@@ -121,7 +136,9 @@ function waitForWholePages(page: Page): void {
   };
   wait(page.keyboard, ['press'], () => page);
   if (!locatorsWait)
-    wait(Object.getPrototypeOf(page.locator('html')), ['click', 'dblclick', 'press'], (at) => at.page());
+    wait(Object.getPrototypeOf(page.locator('html')), ['click', 'dblclick', 'press'], (at) =>
+      at.page(),
+    );
   locatorsWait = true;
 }
 
@@ -140,7 +157,9 @@ export async function signedInTab(
   if (status !== 303) throw new Error(`${email} could not sign in: ${status}`);
   const tab = await openTab(await startBrowser(t), base, options);
   t.teardown(() => tab.page.context().close());
-  await tab.page.context().addCookies([...person.cookies].map(([name, value]) => ({ name, value, url: base })));
+  await tab.page
+    .context()
+    .addCookies([...person.cookies].map(([name, value]) => ({ name, value, url: base })));
   return tab;
 }
 
@@ -215,12 +234,17 @@ export async function examine(page: Page, name: string, withAxe = !UNCHANGED): P
     ['desk', 1200, 'dark', { runOnly: COLOURS }],
     ['phone', 375, 'light', onPhone],
   ] as const;
-  for (const [device, width, colorScheme, options] of ALL || process.env.SCREENSHOTS ? all : all.slice(0, 1)) {
+  for (const [device, width, colorScheme, options] of ALL || process.env.SCREENSHOTS
+    ? all
+    : all.slice(0, 1)) {
     await page.setViewportSize({ width, height: 800 });
     await page.emulateMedia({ colorScheme });
     const path = `${SCREENSHOTS}${name}-${device}-${colorScheme}.png`;
     if (process.env.SCREENSHOTS) await page.screenshot({ path, fullPage: true });
-    if (withAxe) found.push(...(await accessibility(page, options)).map((each) => `${device} ${colorScheme} ${each}`));
+    if (withAxe)
+      found.push(
+        ...(await accessibility(page, options)).map((each) => `${device} ${colorScheme} ${each}`),
+      );
     else if (colorScheme === 'dark') continue; // as wide as in light
     const overflow: number = await page.evaluate(
       'document.documentElement.scrollWidth - document.documentElement.clientWidth',

@@ -14,7 +14,10 @@ const GZIP = { 'accept-encoding': 'gzip, deflate, br' };
 async function sent(path: string, headers: Record<string, string> = GZIP) {
   const cookie = [...operator.cookies].map(([name, value]) => `${name}=${value}`).join('; ');
   const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
-  get(new URL(path, office.adminUrl), { headers: { cookie, ...headers } }, resolve).on('error', reject);
+  get(new URL(path, office.adminUrl), { headers: { cookie, ...headers } }, resolve).on(
+    'error',
+    reject,
+  );
   const answer = await promise;
   return { answer, encoding: answer.headers['content-encoding'], body: await buffer(answer) };
 }
@@ -33,9 +36,16 @@ t.test('pages, styles and scripts are compressed for browsers that take it', asy
 
 t.test('what another site asks for is not compressed', async (t) => {
   for (const site of ['cross-site', 'same-site']) {
-    t.equal((await sent('/companies?q=guess', { ...GZIP, 'sec-fetch-site': site })).encoding, undefined, site);
+    t.equal(
+      (await sent('/companies?q=guess', { ...GZIP, 'sec-fetch-site': site })).encoding,
+      undefined,
+      site,
+    );
   }
-  t.equal((await sent('/companies', { ...GZIP, 'sec-fetch-site': 'same-origin' })).encoding, 'gzip');
+  t.equal(
+    (await sent('/companies', { ...GZIP, 'sec-fetch-site': 'same-origin' })).encoding,
+    'gzip',
+  );
 });
 
 t.test('a page that shows a secret is not compressed', async (t) => {
@@ -48,13 +58,20 @@ t.test('a page that shows a secret is not compressed', async (t) => {
 });
 
 t.test('files and the documents of programs are sent as they are', async (t) => {
-  for (const path of [`/companies/${company}/usage.csv`, `/companies/${company}/ledger.csv`, '/api/v1/openapi.json'])
+  for (const path of [
+    `/companies/${company}/usage.csv`,
+    `/companies/${company}/ledger.csv`,
+    '/api/v1/openapi.json',
+  ])
     t.equal((await sent(path)).encoding, undefined, path);
 });
 
 t.test('the token of forms is another one in each answer, and each of them counts', async (t) => {
   const tokens = await Promise.all(
-    [1, 2].map(async () => /name="csrf" value="([^"]+)"/.exec(await (await operator.get('/users')).text)?.[1]),
+    [1, 2].map(
+      async () =>
+        /name="csrf" value="([^"]+)"/.exec(await (await operator.get('/users')).text)?.[1],
+    ),
   );
   t.not(tokens[0], tokens[1]);
   for (const csrf of tokens) {
@@ -64,6 +81,10 @@ t.test('the token of forms is another one in each answer, and each of them count
   const [first = ''] = tokens;
   const wrong = `${first.slice(0, 60)}${first[60] === 'A' ? 'B' : 'A'}${first.slice(61)}`;
   for (const csrf of [wrong, first.slice(0, 43), '', first.slice(43)]) {
-    t.equal((await operator.post('/users', { csrf, email: 'x@y.example', role: 'operator' })).status, 403, csrf);
+    t.equal(
+      (await operator.post('/users', { csrf, email: 'x@y.example', role: 'operator' })).status,
+      403,
+      csrf,
+    );
   }
 });

@@ -43,7 +43,8 @@ export function textsOf(wordList: object, place = ''): Map<string, readonly stri
   for (const [name, value] of Object.entries(wordList)) {
     const at = place === '' ? name : `${place}.${name}`;
     if (typeof value === 'string') found.set(at, [value]);
-    else if (typeof value === 'function') found.set(at, said(value as (...values: readonly unknown[]) => unknown));
+    else if (typeof value === 'function')
+      found.set(at, said(value as (...values: readonly unknown[]) => unknown));
     else if (value !== null) for (const [each, texts] of textsOf(value, at)) found.set(each, texts);
   }
   return found;
@@ -52,7 +53,9 @@ export function textsOf(wordList: object, place = ''): Map<string, readonly stri
 /** What a text says with each of the values. */
 function said(text: (...values: readonly unknown[]) => unknown): string[] {
   const all = VALUES.flatMap((value) => {
-    const few = { get: (_: object, name: string | symbol) => (name === 'then' ? undefined : value) };
+    const few = {
+      get: (_: object, name: string | symbol) => (name === 'then' ? undefined : value),
+    };
     return [
       [value, value],
       [anything, value],
@@ -74,7 +77,10 @@ function said(text: (...values: readonly unknown[]) => unknown): string[] {
 }
 
 /** Pieces of English texts between their values, which the other word lists do not have: no page of theirs may show one. */
-export function englishPieces(): { readonly whole: ReadonlySet<string>; readonly parts: readonly string[] } {
+export function englishPieces(): {
+  readonly whole: ReadonlySet<string>;
+  readonly parts: readonly string[];
+} {
   const piecesOf = (wordList: object) =>
     new Set(
       [...textsOf(wordList).values()]
@@ -82,7 +88,9 @@ export function englishPieces(): { readonly whole: ReadonlySet<string>; readonly
         .flatMap((text) => text.split(VALUE))
         .map((piece) => piece.trim()),
     );
-  const others = LANGUAGES.filter((language) => language !== 'en').map((language) => piecesOf(wordsOf(language)));
+  const others = LANGUAGES.filter((language) => language !== 'en').map((language) =>
+    piecesOf(wordsOf(language)),
+  );
   const own = [...piecesOf(en)].filter(
     (piece) => /\p{L}{2}/u.test(piece) && others.every((other) => !other.has(piece)),
   );

@@ -18,24 +18,30 @@ const save = (page: Page) => page.getByRole('button', { name: 'Save settings' })
 /** Waits until the cursor is there: a browser gives it to an `autofocus` element when it first draws the page. */
 const focused = (page: Page, where: string) => page.locator(`${where}:focus`).waitFor();
 
-t.test('a German reader’s 1.500 is asked for, 1.500,5 is taken, and an unchanged form changes nothing', async (t) => {
-  const { page, complaints } = await signedInTab(t, office, office.people.owner);
-  await page.goto(settings);
-  await budgetOf(page).fill('1.500');
-  await save(page);
-  t.match(await page.locator('.wrong').innerText(), '“1.500” can mean 1.500,00 or 1,50. Write 1500 or 1,50');
-  await focused(page, '[name=budget]');
-  t.match(await page.title(), /^Error: Settings/);
-  await budgetOf(page).fill('1.500,125');
-  await save(page);
-  await page.getByText('Saved.').waitFor();
-  t.equal((await stored())?.monthly_budget_eur, '1500.125');
-  t.equal(await budgetOf(page).inputValue(), '1500,1250');
-  await save(page);
-  await page.getByText('Saved.').waitFor();
-  t.equal((await stored())?.monthly_budget_eur, '1500.125');
-  t.same(complaints, []);
-});
+t.test(
+  'a German reader’s 1.500 is asked for, 1.500,5 is taken, and an unchanged form changes nothing',
+  async (t) => {
+    const { page, complaints } = await signedInTab(t, office, office.people.owner);
+    await page.goto(settings);
+    await budgetOf(page).fill('1.500');
+    await save(page);
+    t.match(
+      await page.locator('.wrong').innerText(),
+      '“1.500” can mean 1.500,00 or 1,50. Write 1500 or 1,50',
+    );
+    await focused(page, '[name=budget]');
+    t.match(await page.title(), /^Error: Settings/);
+    await budgetOf(page).fill('1.500,125');
+    await save(page);
+    await page.getByText('Saved.').waitFor();
+    t.equal((await stored())?.monthly_budget_eur, '1500.125');
+    t.equal(await budgetOf(page).inputValue(), '1500,1250');
+    await save(page);
+    await page.getByText('Saved.').waitFor();
+    t.equal((await stored())?.monthly_budget_eur, '1500.125');
+    t.same(complaints, []);
+  },
+);
 
 t.test('the second who saves sees both values, changes his mind, and saves', async (t) => {
   const { page, complaints } = await signedInTab(t, office, office.people.owner);
@@ -48,8 +54,14 @@ t.test('the second who saves sees both values, changes his mind, and saves', asy
   await budgetOf(second.page).fill('3000');
   await save(second.page);
   await second.page.getByRole('heading', { name: 'Somebody else saved this first' }).waitFor();
-  t.match(await second.page.getByRole('table').innerText(), /Monthly budget in EUR\s+€3.000,00\s+€2.000,00/);
-  t.match(await second.page.getByRole('alert').innerText(), /saved at .* by owen@customer\.example/);
+  t.match(
+    await second.page.getByRole('table').innerText(),
+    /Monthly budget in EUR\s+€3.000,00\s+€2.000,00/,
+  );
+  t.match(
+    await second.page.getByRole('alert').innerText(),
+    /saved at .* by owen@customer\.example/,
+  );
   t.same(await glance(second.page, 'form-stale'), []);
   await second.page.getByRole('button', { name: 'Change what I typed' }).click();
   await focused(second.page, ':text("This is what you typed")');
@@ -67,13 +79,18 @@ t.test('the second who saves sees both values, changes his mind, and saves', asy
 });
 
 t.test('a budget below what is spent is confirmed by one click', async (t) => {
-  const { page, complaints } = await signedInTab(t, office, office.people.owner, { javaScriptEnabled: false });
+  const { page, complaints } = await signedInTab(t, office, office.people.owner, {
+    javaScriptEnabled: false,
+  });
   await office.sql`
     insert into monthly_spend (company_id, billing_month, api_cost_eur) values (${company}, billing_month(now()), 80)`;
   await page.goto(settings);
   await budgetOf(page).fill('79,99');
   await save(page);
-  t.match(await page.getByRole('alert').innerText(), /has spent €80,00 this month.*€79,99, calls get 402 at once/);
+  t.match(
+    await page.getByRole('alert').innerText(),
+    /has spent €80,00 this month.*€79,99, calls get 402 at once/,
+  );
   t.not((await stored())?.monthly_budget_eur, '79.99');
   await page.getByRole('button', { name: 'Save it anyway' }).click();
   await page.getByText('Saved.').waitFor();
@@ -117,7 +134,10 @@ t.test('a page leads to sign-in and back, with its search', async (t) => {
   await page.getByLabel('Password').fill(PASSWORD);
   await page.getByRole('button', { name: 'Sign in' }).click();
   await page.waitForURL('**/keys?q=t%C3%A9st%20%26%20more&sort=name');
-  t.equal(await page.getByRole('searchbox', { name: 'Search', exact: true }).inputValue(), 'tést & more');
+  t.equal(
+    await page.getByRole('searchbox', { name: 'Search', exact: true }).inputValue(),
+    'tést & more',
+  );
 });
 
 t.test('names from right to left end on the left, and change no order around them', async (t) => {

@@ -21,7 +21,10 @@ const base = `/companies/${company}`;
 await paint(sql, company);
 const { headers } = await office.customer.chat();
 const request = headers.get('x-request-id') as string;
-await until(async () => (await sql`select from request_trail where request_id = ${request}`).length > 0, 'its row');
+await until(
+  async () => (await sql`select from request_trail where request_id = ${request}`).length > 0,
+  'its row',
+);
 const [{ closed, open }] = await sql<[{ closed: string; open: string }]>`
   select to_char(now() - interval '2 months', 'YYYY-MM') as closed, to_char(now() - interval '1 month', 'YYYY-MM') as open`;
 await addUsage(sql, [{ company, month: `${closed}-01`, prompt: 1000, input: '0.002' }]);
@@ -44,7 +47,9 @@ const ids: Record<string, string> = {
   assistant: await idOf(sql`select id from assistants where name = 'Headline coach'`),
   user: await idOf(sql`select id from users where role = 'member'`),
   token: await idOf(sql`select id from admin_tokens where company_id is not null`),
-  person: await idOf(sql`insert into end_users (company_id, name) values (${company}, 'anna') returning id`),
+  person: await idOf(
+    sql`insert into end_users (company_id, name) values (${company}, 'anna') returning id`,
+  ),
   receiver: await idOf(
     sql`insert into alert_receivers (company_id, email, percents, forecast)
       values (${company}, 'buch@kanzlei.example', '{50,90}', true) returning id`,
@@ -56,17 +61,28 @@ const ELSEWHERE = ['/account/second-factor/shown'];
 const forms: Record<string, readonly [path: string, fields: Record<string, string>]> = {
   '/companies/:company/keys/:key/shown': [
     `${base}/keys/create`,
-    { name: 'Pressespiegel', scope: 'chat', id: randomUUID(), claim: randomBytes(32).toString('base64url') },
+    {
+      name: 'Pressespiegel',
+      scope: 'chat',
+      id: randomUUID(),
+      claim: randomBytes(32).toString('base64url'),
+    },
   ],
   '/companies/:company/invitations/:invitation/shown': [
     `${base}/users`,
     { email: 'nora@customer.example', role: 'member' },
   ],
-  '/companies/:company/tokens/:token/shown': [`${base}/tokens`, { name: 'Billing', access: 'read' }],
+  '/companies/:company/tokens/:token/shown': [
+    `${base}/tokens`,
+    { name: 'Billing', access: 'read' },
+  ],
 };
 const NO_PAGES = /\.(csv|json|tar\.gz)$|^\/companies\/:company$|\/playground\/:request$/;
-const isForOwners = (action: keyof typeof PERMISSIONS) => (PERMISSIONS[action] as readonly string[]).includes('owner');
-const PATHS = ROUTES.filter(({ method, action }) => method === 'GET' && isForOwners(action)).map(({ path }) => path);
+const isForOwners = (action: keyof typeof PERMISSIONS) =>
+  (PERMISSIONS[action] as readonly string[]).includes('owner');
+const PATHS = ROUTES.filter(({ method, action }) => method === 'GET' && isForOwners(action)).map(
+  ({ path }) => path,
+);
 
 const { whole, parts } = englishPieces();
 /** Words that German does not have. */
@@ -99,18 +115,25 @@ async function englishIn(page: Page): Promise<string[]> {
 /** What follows an address, by its last part. */
 const queries: Readonly<Record<string, string>> = { month: `?month=${closed}` };
 const addressOf = (path: string) =>
-  path.replace(/:(\w+)/g, (_, name) => ids[name] ?? name) + (queries[path.split('/').at(-1) as string] ?? '');
+  path.replace(/:(\w+)/g, (_, name) => ids[name] ?? name) +
+  (queries[path.split('/').at(-1) as string] ?? '');
 
 t.test('every page of an owner', async (t) => {
   const { page, complaints } = await signedInTab(t, office, people.owner, { locale: 'de-DE' });
   const csrf = await owner.csrf();
-  await page.context().addCookies([...owner.cookies].map(([name, value]) => ({ name, value, url: office.adminUrl })));
+  await page
+    .context()
+    .addCookies([...owner.cookies].map(([name, value]) => ({ name, value, url: office.adminUrl })));
   const pages = PATHS.filter((path) => !NO_PAGES.test(path) && !ELSEWHERE.includes(path));
   for (const path of [...pages, '/companies/:company/usage?cost_center=Vertrieb']) {
     let address = addressOf(path);
     const [action, fields] = forms[path] ?? [];
     if (action !== undefined) {
-      const options = { form: { csrf, ...fields }, maxRedirects: 0, headers: { origin: office.adminUrl } };
+      const options = {
+        form: { csrf, ...fields },
+        maxRedirects: 0,
+        headers: { origin: office.adminUrl },
+      };
       address = (await page.request.post(action, options)).headers().location as string;
     }
     const answer = await page.goto(address);
@@ -128,12 +151,16 @@ t.test('refused forms, and pages that are not there', async (t) => {
   await page.getByLabel('Monatsbudget in EUR').fill('viel');
   await page.getByRole('button', { name: 'Einstellungen speichern' }).click();
   await page
-    .getByText('„Monatsbudget in EUR“ muss ein Betrag in EUR wie 250 oder 99,50 sein, unter 1 Billion, nicht „viel“.')
+    .getByText(
+      '„Monatsbudget in EUR“ muss ein Betrag in EUR wie 250 oder 99,50 sein, unter 1 Billion, nicht „viel“.',
+    )
     .waitFor();
   t.same(await englishIn(page), []);
   await page.getByLabel('Monatsbudget in EUR').fill('1.500');
   await page.getByRole('button', { name: 'Einstellungen speichern' }).click();
-  await page.getByText('„1.500“ kann 1.500,00 oder 1,50 bedeuten. Schreiben Sie 1500 oder 1,50.').waitFor();
+  await page
+    .getByText('„1.500“ kann 1.500,00 oder 1,50 bedeuten. Schreiben Sie 1500 oder 1,50.')
+    .waitFor();
   await page.getByLabel('Monatsbudget in EUR').fill('1,50');
   await page.getByRole('button', { name: 'Einstellungen speichern' }).click();
   await page.getByRole('heading', { name: 'Dieses Budget ist bereits aufgebraucht' }).waitFor();
@@ -142,7 +169,9 @@ t.test('refused forms, and pages that are not there', async (t) => {
   await page.getByRole('textbox', { name: 'E-Mail-Adresse' }).fill('mona@customer.example');
   await page.getByRole('button', { name: 'Einladen', exact: true }).click();
   await page
-    .getByText('mona@customer.example ist bereits eingeladen. Erneuern Sie die Einladung oder ziehen Sie sie zurück.')
+    .getByText(
+      'mona@customer.example ist bereits eingeladen. Erneuern Sie die Einladung oder ziehen Sie sie zurück.',
+    )
     .waitFor();
   t.same(await englishIn(page), []);
   for (const path of [
@@ -160,7 +189,9 @@ t.test('refused forms, and pages that are not there', async (t) => {
 });
 
 t.test('the choice below each page is stored, and holds before and after signing in', async (t) => {
-  const { page, complaints } = await openTab(await startBrowser(t), office.adminUrl, { locale: 'fr-FR' });
+  const { page, complaints } = await openTab(await startBrowser(t), office.adminUrl, {
+    locale: 'fr-FR',
+  });
   t.teardown(() => page.context().close());
   await page.goto(`/sign-in?next=${base}/usage`);
   t.equal(await page.locator('html').getAttribute('lang'), 'en', 'of a language that there is not');
@@ -178,22 +209,32 @@ t.test('the choice below each page is stored, and holds before and after signing
   const person = new Person(office.adminUrl);
   await person.signIn(people.administrator);
   const langOf = async (accept: string) =>
-    /<html lang="(\w+)">/.exec((await person.get('/account', { 'accept-language': accept })).text)?.[1];
+    /<html lang="(\w+)">/.exec(
+      (await person.get('/account', { 'accept-language': accept })).text,
+    )?.[1];
   t.equal(await langOf('de-AT,en;q=0.5'), 'de', 'what the browser asks for');
   t.equal(await langOf('fr'), 'en');
   const chosen = await owner.send(`${base}/settings`, { budget: '', company_language: 'de' });
   t.equal(chosen.headers.get('location'), `${base}/settings?done=saved`);
   t.equal(await langOf('en'), 'de', 'what the company chose');
-  t.equal((await owner.send(`${base}/settings`, { budget: '', company_language: 'fr' })).status, 422);
+  t.equal(
+    (await owner.send(`${base}/settings`, { budget: '', company_language: 'fr' })).status,
+    422,
+  );
   t.equal((await owner.send(`${base}/settings`, { budget: '' })).status, 303);
   t.equal(await langOf('en'), 'de', 'a form without the field leaves it');
-  const { status, headers } = await person.send('/language', { language: 'en', back: `${base}/usage?from=2026-01-01` });
+  const { status, headers } = await person.send('/language', {
+    language: 'en',
+    back: `${base}/usage?from=2026-01-01`,
+  });
   t.same([status, headers.get('location')], [303, `${base}/usage?from=2026-01-01`]);
   t.equal(await langOf('de'), 'en', 'what the person chose');
   const [stored] = await sql`select language from users where email = ${people.administrator}`;
   t.equal(stored?.language, 'en');
   t.equal(
-    (await person.send('/language', { language: 'xx', back: 'https://elsewhere.example/' })).headers.get('location'),
+    (
+      await person.send('/language', { language: 'xx', back: 'https://elsewhere.example/' })
+    ).headers.get('location'),
     '/',
   );
   t.equal(await langOf('de'), 'en', 'a language that there is not changes nothing');

@@ -18,6 +18,8 @@ export const LANGUAGES: readonly string[] = [
 function styles(language: string): string {
   const page = pageLocale(language);
   const format = (locale: string) =>
-    [-1_234_567.5, 1234.5].map((number) => new Intl.NumberFormat(locale, { numberingSystem: 'latn' }).format(number));
+    [-1_234_567.5, 1234.5].map((number) =>
+      new Intl.NumberFormat(locale, { numberingSystem: 'latn' }).format(number),
+    );
   return `${format(page)} ${format(language)}`;
 }

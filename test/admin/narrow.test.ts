@@ -79,7 +79,9 @@ async function overflow(page: Page): Promise<string[]> {
       document.documentElement.scrollWidth <= ${PAPER} ? [] : [...document.querySelectorAll('body *')]
         .filter((each) => each.getBoundingClientRect().right > ${PAPER + 1})
         .map((each) => ['paper', each.getBoundingClientRect().right, each.outerHTML.slice(0, 100)].join(' ')).slice(0, 8)`)),
-    ...(await page.evaluate<string[]>(`[...document.querySelectorAll('button, .button, [href*="exact="]')]
+    ...(await page.evaluate<
+      string[]
+    >(`[...document.querySelectorAll('button, .button, [href*="exact="]')]
       .filter((each) => each.checkVisibility()).map((each) => 'printed: ' + each.outerHTML.slice(0, 100)).slice(0, 8)`)),
   );
   await page.emulateMedia({ media: 'screen' });
@@ -142,6 +144,8 @@ t.test('controls side by side are level, whatever their labels and hints', async
   await page.getByRole('button', { name: 'Save model' }).click();
   await page.locator('.wrong').waitFor();
   const fields = page.locator('.pair').first().locator('input');
-  const bottoms = await fields.evaluateAll((all) => all.map((each) => Math.round(each.getBoundingClientRect().bottom)));
+  const bottoms = await fields.evaluateAll((all) =>
+    all.map((each) => Math.round(each.getBoundingClientRect().bottom)),
+  );
   t.equal(new Set(bottoms).size, 1, `${bottoms}`);
 });

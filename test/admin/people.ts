@@ -14,7 +14,8 @@ export interface Office extends World {
 }
 
 /** For `startOffice`: the gateway sends no events and looks for none, as if another one did. */
-export const sendsNothing = (sql: Sql) => sql`update alert_lease set holder = null, expires_at = 'infinity'`;
+export const sendsNothing = (sql: Sql) =>
+  sql`update alert_lease set holder = null, expires_at = 'infinity'`;
 
 const PEOPLE = {
   operator: 'olga@tollgate.example',
@@ -38,7 +39,9 @@ export async function startOffice(
 }
 
 /** The same, for what the processes keep in memory, and for whoever changes what all companies share. */
-export async function startOwnOffice(...[t, env, prepare]: Parameters<typeof startOffice>): Promise<Office> {
+export async function startOwnOffice(
+  ...[t, env, prepare]: Parameters<typeof startOffice>
+): Promise<Office> {
   const world = await startWorld(t, env, undefined, prepare);
   await addPeople(world.sql, world.customer.company);
   return officeOf(world);
@@ -95,7 +98,11 @@ export class Person {
       for (const each of [value].flat()) body.append(name, each);
     }
     const type = { 'content-type': 'application/x-www-form-urlencoded;charset=UTF-8' };
-    return this.#send(path, { method: 'POST', headers: { origin: this.base, ...type, ...headers }, body: `${body}` });
+    return this.#send(path, {
+      method: 'POST',
+      headers: { origin: this.base, ...type, ...headers },
+      body: `${body}`,
+    });
   }
 
   /** The form token of the session, read once from a page; empty when there is no session. */

@@ -40,27 +40,44 @@ for (const [who, email, locale] of [
   ['a German owner', owner, 'de-DE'],
   ...(ALL ? ([['an owner', owner, 'en-DE']] as const) : []),
 ] as const) {
-  t.test(`both navigations take a quarter of the first screen of ${who}'s phone, without script`, async (t) => {
-    const { page } = await signedInTab(t, office, email, { locale, viewport: PHONE, javaScriptEnabled: false });
-    for (const path of ['usage', 'keys', 'settings', 'audit']) {
-      await page.goto(`/companies/${company}/${path}`);
-      const height = await above(page);
-      t.ok(height <= MOST_ABOVE, `${path}: ${height} of ${MOST_ABOVE} pixels`);
-      t.equal(await page.locator('.company .tabs [aria-current="page"]').count(), 1, 'the present page is marked');
-    }
-  });
+  t.test(
+    `both navigations take a quarter of the first screen of ${who}'s phone, without script`,
+    async (t) => {
+      const { page } = await signedInTab(t, office, email, {
+        locale,
+        viewport: PHONE,
+        javaScriptEnabled: false,
+      });
+      for (const path of ['usage', 'keys', 'settings', 'audit']) {
+        await page.goto(`/companies/${company}/${path}`);
+        const height = await above(page);
+        t.ok(height <= MOST_ABOVE, `${path}: ${height} of ${MOST_ABOVE} pixels`);
+        t.equal(
+          await page.locator('.company .tabs [aria-current="page"]').count(),
+          1,
+          'the present page is marked',
+        );
+      }
+    },
+  );
 }
 
 t.test('the keyboard reaches each link of a navigation, which scrolls it into sight', async (t) => {
-  const { page } = await signedInTab(t, office, operator, { viewport: PHONE, javaScriptEnabled: false });
+  const { page } = await signedInTab(t, office, operator, {
+    viewport: PHONE,
+    javaScriptEnabled: false,
+  });
   await page.goto('/companies');
   const links = page.getByRole('navigation', { name: 'Administration' }).getByRole('link');
   t.equal(await links.count(), 11);
-  t.match(await page.getByRole('group').evaluateAll((groups) => groups.map((group) => group.textContent)), [
-    'CustomersCompaniesUsers',
-    'ServiceModelsMarginMonth-end',
-    'RecordsRequestsAudit logEventsAdministration tokens',
-  ]);
+  t.match(
+    await page.getByRole('group').evaluateAll((groups) => groups.map((group) => group.textContent)),
+    [
+      'CustomersCompaniesUsers',
+      'ServiceModelsMarginMonth-end',
+      'RecordsRequestsAudit logEventsAdministration tokens',
+    ],
+  );
   // each width cuts other links in half
   for (let width = PHONE.width; width >= (ALL ? 320 : PHONE.width); width -= 14) {
     await page.setViewportSize({ ...PHONE, width });
@@ -75,7 +92,10 @@ t.test('the keyboard reaches each link of a navigation, which scrolls it into si
         'nothing else is between the links',
       );
       const box = (await link.boundingBox()) ?? { x: -1, width: 0 };
-      t.ok(box.x >= 0 && box.x + box.width <= width, `link ${n} of ${width} pixels: ${box.x} to ${box.x + box.width}`);
+      t.ok(
+        box.x >= 0 && box.x + box.width <= width,
+        `link ${n} of ${width} pixels: ${box.x} to ${box.x + box.width}`,
+      );
       if (n === 10) key = 'Shift+Tab';
     }
   }
@@ -87,12 +107,17 @@ t.test('where script runs, the present page is in sight', async (t) => {
   const { x = -1, width = 0 } = (await page.locator('.top nav [aria-current]').boundingBox()) ?? {};
   t.ok(x >= 0 && x + width <= PHONE.width, `${x} to ${x + width}`);
   await page.goto(`/companies/${company}/audit`);
-  const tab = (await page.locator('.company .tabs [aria-current]').boundingBox()) ?? { x: -1, width: 0 };
+  const tab = (await page.locator('.company .tabs [aria-current]').boundingBox()) ?? {
+    x: -1,
+    width: 0,
+  };
   t.ok(tab.x >= 0 && tab.x + tab.width <= PHONE.width, `${tab.x} to ${tab.x + tab.width}`);
 });
 
 t.test('a row that becomes a little too long still begins at its beginning', async (t) => {
-  const { page } = await signedInTab(t, office, office.people.member, { viewport: { width: 560, height: 280 } });
+  const { page } = await signedInTab(t, office, office.people.member, {
+    viewport: { width: 560, height: 280 },
+  });
   await page.goto(`/companies/${company}/own/keys`);
   await page.setViewportSize({ width: 280, height: 560 }); // the phone is turned
   const tabs = page.locator('.company .tabs');
@@ -104,24 +129,35 @@ t.test('a row that becomes a little too long still begins at its beginning', asy
 t.test(
   'name, search and account are whole in any window, and the links stand in one line below, or at the side',
   async (t) => {
-    const { page } = await signedInTab(t, office, operator, { viewport: { width: 1200, height: 800 } });
+    const { page } = await signedInTab(t, office, operator, {
+      viewport: { width: 1200, height: 800 },
+    });
     await page.goto('/companies');
     const boxesOf = (parts: string) =>
       page
         .locator(parts)
         .evaluateAll((all) =>
           all.map(
-            (part) => part.getBoundingClientRect().toJSON() as Record<'width' | 'left' | 'right' | 'bottom', number>,
+            (part) =>
+              part.getBoundingClientRect().toJSON() as Record<
+                'width' | 'left' | 'right' | 'bottom',
+                number
+              >,
           ),
         );
     for (const width of [1200, 1280, 1399, 1400, 1920]) {
       await page.setViewportSize({ width, height: 800 });
       const [name, search, links, main] = await boxesOf('.brand-name, .find input, .top nav, main');
       t.ok((name?.width ?? 0) > 40, `${width}: the name of the service is read: ${name?.width}`);
-      const lines = new Set((await boxesOf('.top nav a')).map(({ bottom }) => Math.round(bottom))).size;
-      t.ok((search?.width ?? 0) >= 300, `${width}: the search has room for an x-request-id: ${search?.width}`);
+      const lines = new Set((await boxesOf('.top nav a')).map(({ bottom }) => Math.round(bottom)))
+        .size;
+      t.ok(
+        (search?.width ?? 0) >= 300,
+        `${width}: the search has room for an x-request-id: ${search?.width}`,
+      );
       if (width < 1400) t.equal(lines, 1, `${width}: the links stand in one line`);
-      else t.ok((links?.right ?? 0) <= (main?.left ?? 0), `${width}: the links stand beside the page`);
+      else
+        t.ok((links?.right ?? 0) <= (main?.left ?? 0), `${width}: the links stand beside the page`);
     }
   },
 );
@@ -130,10 +166,17 @@ for (const locale of ALL ? ['en-DE', 'de-DE'] : ['de-DE']) {
   t.test(
     `usage of ${KEYS} keys, with estimated and aborted calls, takes ${MOST_SCREENS} screens of a phone: ${locale}`,
     async (t) => {
-      const { page } = await signedInTab(t, office, owner, { locale, viewport: PHONE, javaScriptEnabled: false });
+      const { page } = await signedInTab(t, office, owner, {
+        locale,
+        viewport: PHONE,
+        javaScriptEnabled: false,
+      });
       await page.goto(usage);
       const height: number = await page.evaluate('document.documentElement.scrollHeight');
-      t.ok(height <= MOST_SCREENS * PHONE.height, `${height} pixels, ${(height / PHONE.height).toFixed(1)} screens`);
+      t.ok(
+        height <= MOST_SCREENS * PHONE.height,
+        `${height} pixels, ${(height / PHONE.height).toFixed(1)} screens`,
+      );
       const rows = page.locator('#by-key tbody tr');
       t.equal(await rows.count(), 11, 'the ten dearest, and the others as one line');
       await page.locator('#by-key .more a').click();
@@ -148,7 +191,10 @@ for (const locale of ALL ? ['en-DE', 'de-DE'] : ['de-DE']) {
 }
 
 t.test('a figure by two groups shows ten lines, and all of them by a link', async (t) => {
-  const { page } = await signedInTab(t, office, owner, { viewport: PHONE, javaScriptEnabled: false });
+  const { page } = await signedInTab(t, office, owner, {
+    viewport: PHONE,
+    javaScriptEnabled: false,
+  });
   await page.goto(`${usage}?by=key&and=model`);
   t.equal(await page.locator('.grid tbody tr').count(), 12, 'all together, ten, and the others');
   await page.getByRole('link', { name: `All ${KEYS} lines` }).click();

@@ -33,7 +33,8 @@ await office.sql`
     array_fill(0, array[9]) || array[4] || array_fill(0, array[13]), array_fill(0, array[15])`;
 await sumDays(office.sql);
 
-const begin = (t: Test, options = {}) => signedInTab(t, office, office.people.owner, { locale: 'en-IE', ...options });
+const begin = (t: Test, options = {}) =>
+  signedInTab(t, office, office.people.owner, { locale: 'en-IE', ...options });
 
 const firstsOf = (table: Locator) => table.getByRole('rowheader').allInnerTexts();
 
@@ -50,58 +51,82 @@ t.test('a range, a filter and its removal; all of it is in the address', async (
   t.same(await glance(page, 'usage-range'), []);
 
   await page.getByLabel('Model', { exact: true }).selectOption('swift');
-  await page.getByLabel('Cost centre', { exact: true }).selectOption({ label: 'Marketing & <b>Sales</b>' });
+  await page
+    .getByLabel('Cost centre', { exact: true })
+    .selectOption({ label: 'Marketing & <b>Sales</b>' });
   await page.getByRole('button', { name: 'Apply' }).click();
   await page.waitForURL(/model=swift/);
-  t.same(await firstsOf(page.getByRole('table', { name: 'By cost centre' })), ['Marketing & <b>Sales</b>']);
+  t.same(await firstsOf(page.getByRole('table', { name: 'By cost centre' })), [
+    'Marketing & <b>Sales</b>',
+  ]);
   const spent = page.locator('.figure-card .big').first().locator('.eur');
   t.equal(await spent.getAttribute('title'), '€0.00123456');
   t.same(await glance(page, 'usage-filtered'), []);
   await page.getByRole('link', { name: 'Remove the filter Model: swift' }).click();
-  await page.waitForURL((url) => !url.searchParams.has('model') && url.searchParams.has('cost_center'));
+  await page.waitForURL(
+    (url) => !url.searchParams.has('model') && url.searchParams.has('cost_center'),
+  );
   await page.getByRole('link', { name: /^Remove the filter Cost centre/ }).click();
   t.same(await firstsOf(models), ['solid', 'swift']);
-  await page.getByRole('table', { name: 'By cost centre' }).getByRole('link', { name: 'none' }).click();
+  await page
+    .getByRole('table', { name: 'By cost centre' })
+    .getByRole('link', { name: 'none' })
+    .click();
   t.same(await firstsOf(models), ['solid'], 'calls that name none');
   t.same(complaints, []);
 });
 
-t.test('by keyboard from the chart to the hours of a day, and to its requests where they are kept', async (t) => {
-  const { page, complaints } = await begin(t);
-  await page.goto(path);
-  const bar = page.getByRole('link', { name: /: €0\.00370368$/ });
-  await bar.focus();
-  t.match(await page.locator('.tip:visible').innerText(), /solid: €0\.00246912\nswift: €0\.00123456/);
-  await page.keyboard.press('Enter');
-  await page.waitForURL(new RegExp(`from=${today}&to=${today}`));
-  t.match(await page.getByRole('heading', { level: 2, name: 'Cost per hour' }).innerText(), /hour/);
-  await page.getByText('Figures of the chart').click();
-  const figures = page.getByRole('table', { name: /^Cost per hour/ });
-  t.equal((await firstsOf(figures)).length, 24);
-  t.equal(await page.locator('svg a.bar').count(), 0, 'no request is kept: bars lead nowhere');
-  t.same(await glance(page, 'usage-hours'), []);
-  const row = page.getByRole('table', { name: 'By model' }).getByRole('row', { name: 'swift' });
-  t.match(await row.innerText(), /875 ms.*99[0-9] ms|8\d\d ms.*9\d\d ms/s, 'p50 and p95');
-  t.match(await row.innerText(), /25%/, 'one of four failed');
+t.test(
+  'by keyboard from the chart to the hours of a day, and to its requests where they are kept',
+  async (t) => {
+    const { page, complaints } = await begin(t);
+    await page.goto(path);
+    const bar = page.getByRole('link', { name: /: €0\.00370368$/ });
+    await bar.focus();
+    t.match(
+      await page.locator('.tip:visible').innerText(),
+      /solid: €0\.00246912\nswift: €0\.00123456/,
+    );
+    await page.keyboard.press('Enter');
+    await page.waitForURL(new RegExp(`from=${today}&to=${today}`));
+    t.match(
+      await page.getByRole('heading', { level: 2, name: 'Cost per hour' }).innerText(),
+      /hour/,
+    );
+    await page.getByText('Figures of the chart').click();
+    const figures = page.getByRole('table', { name: /^Cost per hour/ });
+    t.equal((await firstsOf(figures)).length, 24);
+    t.equal(await page.locator('svg a.bar').count(), 0, 'no request is kept: bars lead nowhere');
+    t.same(await glance(page, 'usage-hours'), []);
+    const row = page.getByRole('table', { name: 'By model' }).getByRole('row', { name: 'swift' });
+    t.match(await row.innerText(), /875 ms.*99[0-9] ms|8\d\d ms.*9\d\d ms/s, 'p50 and p95');
+    t.match(await row.innerText(), /25%/, 'one of four failed');
 
-  const db = openDatabase({ url: office.databaseUrl });
-  t.teardown(() => db.close());
-  await addRequests(trailStore(db), [
-    { at: Date.parse(`${today}T00:01:00Z`), company, key: key?.id, endpoint: 'messages' },
-  ]);
-  await page.reload();
-  const hour = page.locator('svg.chart.wide a.bar').nth(1);
-  const found = new URL((await hour.getAttribute('href')) as string, page.url());
-  t.equal(found.pathname, `/companies/${company}/requests`);
-  t.same(Object.fromEntries(found.searchParams), { from: `${today}T01:00:00Z`, to: `${today}T02:00:00Z` });
-  const calls = page.getByRole('link', { name: '1 requests of swift' });
-  const query = new URL((await calls.getAttribute('href')) as string, page.url()).searchParams;
-  t.same(Object.fromEntries(query), { from: today, to: addDays(today, 1), model: 'swift' });
-  t.same(complaints, []);
-});
+    const db = openDatabase({ url: office.databaseUrl });
+    t.teardown(() => db.close());
+    await addRequests(trailStore(db), [
+      { at: Date.parse(`${today}T00:01:00Z`), company, key: key?.id, endpoint: 'messages' },
+    ]);
+    await page.reload();
+    const hour = page.locator('svg.chart.wide a.bar').nth(1);
+    const found = new URL((await hour.getAttribute('href')) as string, page.url());
+    t.equal(found.pathname, `/companies/${company}/requests`);
+    t.same(Object.fromEntries(found.searchParams), {
+      from: `${today}T01:00:00Z`,
+      to: `${today}T02:00:00Z`,
+    });
+    const calls = page.getByRole('link', { name: '1 requests of swift' });
+    const query = new URL((await calls.getAttribute('href')) as string, page.url()).searchParams;
+    t.same(Object.fromEntries(query), { from: today, to: addDays(today, 1), model: 'swift' });
+    t.same(complaints, []);
+  },
+);
 
 t.test('without JavaScript, at 320 pixels and on paper', async (t) => {
-  const { page } = await begin(t, { javaScriptEnabled: false, viewport: { width: 320, height: 700 } });
+  const { page } = await begin(t, {
+    javaScriptEnabled: false,
+    viewport: { width: 320, height: 700 },
+  });
   await page.goto(`${path}?from=${addDays(today, -60)}&to=${today}`);
   await page.getByText('Figures of the chart').click();
   await page.getByRole('link', { name: 'Today', exact: true }).click();
@@ -121,7 +146,9 @@ t.test('without JavaScript, at 320 pixels and on paper', async (t) => {
   }
   t.equal(await wide.getByRole('table', { name: 'By model' }).isVisible(), true);
   t.equal(
-    await wide.evaluate('getComputedStyle(document.body).backgroundColor + getComputedStyle(document.body).color'),
+    await wide.evaluate(
+      'getComputedStyle(document.body).backgroundColor + getComputedStyle(document.body).color',
+    ),
     'rgb(255, 255, 255)rgb(0, 0, 0)',
   );
 });

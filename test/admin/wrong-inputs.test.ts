@@ -90,12 +90,14 @@ async function formsOf(next: () => Person, from: readonly string[]): Promise<For
     const location = answer.headers.get('location');
     if (location !== null) queue.push(location);
     if (answer.status !== 200) continue;
-    for (const [, link] of answer.text.matchAll(/href="(\/[^"#]*)"/g)) queue.push(unescaped(link as string));
+    for (const [, link] of answer.text.matchAll(/href="(\/[^"#]*)"/g))
+      queue.push(unescaped(link as string));
     for (const form of answer.text.split('<form ').slice(1)) {
       const [, action] = /^method="post" action="([^"]*)"/.exec(form) ?? [];
       if (action === undefined || ELSEWHERE.test(action) || forms.has(kindOf(action))) continue;
       const found = fieldsIn(form.split('</form>')[0] as string);
-      if (found.typed.length > 0) forms.set(kindOf(action), { page: kindOf(path), action, ...found });
+      if (found.typed.length > 0)
+        forms.set(kindOf(action), { page: kindOf(path), action, ...found });
     }
   }
   return [...forms.values()];
@@ -113,7 +115,8 @@ function fieldsIn(form: string): Pick<FormOnPage, 'fields' | 'typed'> {
     if (name === undefined || name === 'csrf' || type === 'file' || type === 'password') continue;
     const isBox = type === 'checkbox' || type === 'radio';
     if (!isBox || / checked/.test(tag)) fields[name] = unescaped(attribute('value') ?? inside);
-    if (!isBox && type !== 'hidden' && kind !== 'select' && !/ (readonly|disabled)/.test(tag)) typed.push(name);
+    if (!isBox && type !== 'hidden' && kind !== 'select' && !/ (readonly|disabled)/.test(tag))
+      typed.push(name);
   }
   return { fields, typed };
 }

@@ -26,7 +26,10 @@ function load(...args: string[]): Promise<Run> {
 /** Path → events of a stream. */
 const STREAMS: Readonly<Record<string, readonly string[]>> = {
   '/v1/chat/completions': ['data: {"choices":[]}\n\n', 'data: [DONE]\n\n'],
-  '/v1/responses': ['event: response.created\ndata: {}\n\n', 'event: response.completed\ndata: {}\n\n'],
+  '/v1/responses': [
+    'event: response.created\ndata: {}\n\n',
+    'event: response.completed\ndata: {}\n\n',
+  ],
   '/v1/messages': ['event: message_start\ndata: {}\n\n', 'event: message_stop\ndata: {}\n\n'],
 };
 let asked: { path: string; version: unknown }[] = [];
@@ -34,7 +37,9 @@ let asked: { path: string; version: unknown }[] = [];
 /** Lists one model and answers calls, in a stream where asked. */
 const server = createServer(async (req, res) => {
   if (req.headers.authorization !== 'Bearer svc_test') {
-    res.writeHead(401, { 'content-type': 'application/json' }).end('{"error":{"message":"Wrong key."}}');
+    res
+      .writeHead(401, { 'content-type': 'application/json' })
+      .end('{"error":{"message":"Wrong key."}}');
     return;
   }
   if (req.url === '/v1/models') {
@@ -43,12 +48,18 @@ const server = createServer(async (req, res) => {
   }
   let text = '';
   for await (const part of req) text += part;
-  const body = JSON.parse(text) as { model: string; stream?: boolean; max_tokens?: number; max_output_tokens?: number };
+  const body = JSON.parse(text) as {
+    model: string;
+    stream?: boolean;
+    max_tokens?: number;
+    max_output_tokens?: number;
+  };
   const [first, last] = STREAMS[req.url as string] ?? [];
   asked.push({ path: req.url as string, version: req.headers['anthropic-version'] });
   if (body.model === 'silent') return;
   if (body.model !== 'the-model') res.writeHead(400).end();
-  else if (req.url !== '/v1/embeddings' && (body.max_tokens ?? body.max_output_tokens) !== 7) res.writeHead(400).end();
+  else if (req.url !== '/v1/embeddings' && (body.max_tokens ?? body.max_output_tokens) !== 7)
+    res.writeHead(400).end();
   else if (body.stream) {
     res.writeHead(200, { 'content-type': 'text/event-stream' });
     res.write(first);
@@ -63,19 +74,43 @@ t.test(
   'sends requests to the first listed model at the given rate, opens streams beside them, and reports both',
   async (t) => {
     const args = ['--rate', '50', '--streams', '3', '--duration', '2', '--max-tokens', '7'];
-    const { code, stdout } = await load('--base-url', baseUrl(), '--key', 'svc_test', ...args, '--json');
+    const { code, stdout } = await load(
+      '--base-url',
+      baseUrl(),
+      '--key',
+      'svc_test',
+      ...args,
+      '--json',
+    );
     t.equal(code, 0);
     const result = JSON.parse(stdout);
-    t.match(result, { model: 'the-model', unanswered: 0, requests: { errors: {} }, streams: { errors: {} } });
-    t.ok(result.requests.done > 0 && result.requests.done <= 50 * result.seconds + 1, 'no more than wanted');
+    t.match(result, {
+      model: 'the-model',
+      unanswered: 0,
+      requests: { errors: {} },
+      streams: { errors: {} },
+    });
+    t.ok(
+      result.requests.done > 0 && result.requests.done <= 50 * result.seconds + 1,
+      'no more than wanted',
+    );
     t.equal(result.requests.statuses['200'], result.requests.done);
-    t.ok(result.streams.done > 0 && result.streams.events >= 2 * result.streams.done, 'streams ended whole');
+    t.ok(
+      result.streams.done > 0 && result.streams.events >= 2 * result.streams.done,
+      'streams ended whole',
+    );
   },
 );
 
 t.test('shows its progress and a report for people', async (t) => {
   const args = ['--rate', '20', '--duration', '1', '--max-tokens', '7', '--model', 'the-model'];
-  const { code, stdout, stderr } = await load('--base-url', `${baseUrl()}/`, '--key', 'svc_test', ...args);
+  const { code, stdout, stderr } = await load(
+    '--base-url',
+    `${baseUrl()}/`,
+    '--key',
+    'svc_test',
+    ...args,
+  );
   t.equal(code, 0);
   t.match(stderr, /^ {3}1 s {3}\d+ answers\/s.*\n$/, 'one line a second');
   t.match(stdout, /whole answers/);
@@ -89,7 +124,15 @@ t.test('speaks every dialect, whole and in streams', async (t) => {
     const streams = endpoint === 'embeddings' ? [] : ['--streams', '2'];
     let isAnswered = false;
     for (let seconds = 0.5; !isAnswered; seconds *= 2) {
-      const { stdout } = await load(...args, '--duration', `${seconds}`, '--endpoint', endpoint, ...streams, '--json');
+      const { stdout } = await load(
+        ...args,
+        '--duration',
+        `${seconds}`,
+        '--endpoint',
+        endpoint,
+        ...streams,
+        '--json',
+      );
       const result = JSON.parse(stdout);
       t.strictSame([result.requests.errors, result.streams.errors], [{}, {}], endpoint);
       isAnswered = result.requests.done > 0 && result.streams.done > 0 === streams.length > 0;
@@ -98,13 +141,30 @@ t.test('speaks every dialect, whole and in streams', async (t) => {
     t.strictSame(new Set(asked.map((one) => JSON.stringify(one))).size, 1);
     t.strictSame(asked[0], { path: `/v1/${endpoint}`, version });
   }
-  t.match(await load(...args, '--endpoint', 'images'), { code: 64, stderr: /--endpoint must be one of chat, resp/ });
-  t.match(await load(...args, '--endpoint', 'embeddings', '--streams', '1'), { code: 64, stderr: /not streamed/ });
+  t.match(await load(...args, '--endpoint', 'images'), {
+    code: 64,
+    stderr: /--endpoint must be one of chat, resp/,
+  });
+  t.match(await load(...args, '--endpoint', 'embeddings', '--streams', '1'), {
+    code: 64,
+    stderr: /not streamed/,
+  });
 });
 
 t.test('sends the requests of the warm-up, and does not count them', async (t) => {
   asked = [];
-  const args = ['--rate', '50', '--duration', '1', '--warmup', '1', '--max-tokens', '7', '--model', 'the-model'];
+  const args = [
+    '--rate',
+    '50',
+    '--duration',
+    '1',
+    '--warmup',
+    '1',
+    '--max-tokens',
+    '7',
+    '--model',
+    'the-model',
+  ];
   const run = await load('--base-url', baseUrl(), '--key', 'svc_test', ...args);
   t.match(run.stderr, /^warm-up +1 s .*\n +1 s .*\n$/);
   const done = Number(/requests: (\d+) whole/.exec(run.stdout)?.[1]);
@@ -122,16 +182,33 @@ t.test('what was counted is reported after Ctrl-C', async (t) => {
   t.match(report, /requests: \d+ whole answers/);
 });
 
-t.test('a service that fails or never answers is told by the exit status and has no latency', async (t) => {
-  const args = ['--key', 'svc_test', '--duration', '0.2', '--model', 'silent'];
-  const silent = await load('--base-url', baseUrl(), ...args);
-  t.match(silent, { code: 1, stderr: /0 answers\/s {3}16 waiting\n/, stdout: /under way +16 at the end/ });
-  const none = await load('--base-url', baseUrl(), ...args, '--model', 'none', '--json');
-  const { requests } = JSON.parse(none.stdout);
-  t.match({ code: none.code, requests }, { code: 1, requests: { done: 0, p99: null, errors: { 'HTTP 400': /./ } } });
-  const refused = await load('--base-url', 'http://127.0.0.1:9/v1', '--key', 'k', '--duration', '0.1');
-  t.match(refused, { code: 1, stderr: /^load: http:\/\/127\.0\.0\.1:9\/v1\/models: .+\n$/ });
-});
+t.test(
+  'a service that fails or never answers is told by the exit status and has no latency',
+  async (t) => {
+    const args = ['--key', 'svc_test', '--duration', '0.2', '--model', 'silent'];
+    const silent = await load('--base-url', baseUrl(), ...args);
+    t.match(silent, {
+      code: 1,
+      stderr: /0 answers\/s {3}16 waiting\n/,
+      stdout: /under way +16 at the end/,
+    });
+    const none = await load('--base-url', baseUrl(), ...args, '--model', 'none', '--json');
+    const { requests } = JSON.parse(none.stdout);
+    t.match(
+      { code: none.code, requests },
+      { code: 1, requests: { done: 0, p99: null, errors: { 'HTTP 400': /./ } } },
+    );
+    const refused = await load(
+      '--base-url',
+      'http://127.0.0.1:9/v1',
+      '--key',
+      'k',
+      '--duration',
+      '0.1',
+    );
+    t.match(refused, { code: 1, stderr: /^load: http:\/\/127\.0\.0\.1:9\/v1\/models: .+\n$/ });
+  },
+);
 
 t.test('says what is wrong, and never the key', async (t) => {
   const wrongKey = await load('--base-url', baseUrl(), '--key', 'svc_wrong');

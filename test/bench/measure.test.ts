@@ -17,7 +17,13 @@ function rigWithLateAnswer(error = ''): Rig {
     if (order === 'drain') drained = true;
     if (order === 'read') done += drained && ++looks < 3 ? 0 : 1;
     const errors = error === '' ? {} : { [error]: 1 };
-    return { ...summarize(newTally()), done, errors, max: looks < 3 ? 1 : 3000, open: looks < 3 ? 1 : 0 };
+    return {
+      ...summarize(newTally()),
+      done,
+      errors,
+      max: looks < 3 ? 1 : 3000,
+      open: looks < 3 ? 1 : 0,
+    };
   };
   return { routerPort: 0, load, hold: load, mode: async () => {}, stop: async () => [] };
 }
@@ -49,57 +55,85 @@ t.test('a round in which the gateway alone adds latency counts against it', asyn
     [3, 2],
     [0.5, 0.5],
   ] as const) {
-    for (const [name, p99] of Object.entries({ direct: 1, proxy, gateway })) record(series, 'a pace', name, { p99 });
+    for (const [name, p99] of Object.entries({ direct: 1, proxy, gateway }))
+      record(series, 'a pace', name, { p99 });
   }
   const results: SectionResults = { taken: '', rounds: 4, seconds: 1, notes: [], series };
-  t.same(addedRatio(results, 'a pace', 'p99'), { median: 2, low: 0.5, high: Number.POSITIVE_INFINITY });
+  t.same(addedRatio(results, 'a pace', 'p99'), {
+    median: 2,
+    low: 0.5,
+    high: Number.POSITIVE_INFINITY,
+  });
 });
 
-t.test('CPU beside uploads is not compared: it is that of as many uploads as each program took', async (t) => {
-  const series = {};
-  const times = { p50: 1, p99: 2, p999: 3, max: 4 };
-  record(series, 'alone', 'proxy', { cpu: 1, ...times });
-  const beside = 'beside eight uploads as fast as the machine takes them';
-  record(series, beside, 'proxy', { ...times, uploads: 40 });
-  const text = uploads.table({ taken: '', rounds: 1, seconds: 1, notes: [], series }).join('\n\n');
-  t.match(text, '| alone | CPU µs per request | ÷ do-nothing proxy | p50 ms | p99 ms | p99.9 ms | highest ms |');
-  t.match(text, `| ${beside} | p50 ms | p99 ms | p99.9 ms | highest ms | uploads/s |`);
-});
+t.test(
+  'CPU beside uploads is not compared: it is that of as many uploads as each program took',
+  async (t) => {
+    const series = {};
+    const times = { p50: 1, p99: 2, p999: 3, max: 4 };
+    record(series, 'alone', 'proxy', { cpu: 1, ...times });
+    const beside = 'beside eight uploads as fast as the machine takes them';
+    record(series, beside, 'proxy', { ...times, uploads: 40 });
+    const text = uploads
+      .table({ taken: '', rounds: 1, seconds: 1, notes: [], series })
+      .join('\n\n');
+    t.match(
+      text,
+      '| alone | CPU µs per request | ÷ do-nothing proxy | p50 ms | p99 ms | p99.9 ms | highest ms |',
+    );
+    t.match(text, `| ${beside} | p50 ms | p99 ms | p99.9 ms | highest ms | uploads/s |`);
+  },
+);
 
-t.test('a step in fresh processes starts its targets anew before each round, the first included', async (t) => {
-  let started = 0;
-  const seen: number[] = [];
-  const step = { name: 'a step', measure: async () => ({}) };
-  const section: Section = {
-    heading: '',
-    start: async () => [{ ...NOTHING, name: `${++started}` }],
-    steps: () => [
-      step,
-      {
-        ...step,
-        fresh: true,
-        async measure({ name }) {
-          seen.push(Number(name));
-          return {};
+t.test(
+  'a step in fresh processes starts its targets anew before each round, the first included',
+  async (t) => {
+    let started = 0;
+    const seen: number[] = [];
+    const step = { name: 'a step', measure: async () => ({}) };
+    const section: Section = {
+      heading: '',
+      start: async () => [{ ...NOTHING, name: `${++started}` }],
+      steps: () => [
+        step,
+        {
+          ...step,
+          fresh: true,
+          async measure({ name }) {
+            seen.push(Number(name));
+            return {};
+          },
         },
-      },
-    ],
-    note: () => '',
-    table: () => [],
-  };
-  await runSection(section, { rounds: 2, seconds: 0, quick: true, say: () => {} } as unknown as Bench);
-  t.same(seen, [2, 3]);
-});
+      ],
+      note: () => '',
+      table: () => [],
+    };
+    await runSection(section, {
+      rounds: 2,
+      seconds: 0,
+      quick: true,
+      say: () => {},
+    } as unknown as Bench);
+    t.same(seen, [2, 3]);
+  },
+);
 
-t.test('only the warm-up of a rate is faster than the rate, however many seconds a round has', async (t) => {
-  const rates: unknown[] = [];
-  const rig = rigWithLateAnswer();
-  const load: Rig['load'] = (order) => {
-    if (typeof order === 'object') rates.push(order.rate);
-    return rig.load(order);
-  };
-  const server = { behind: (work: () => unknown) => work() };
-  const [slowest] = latency.steps({ rig: { ...rig, load }, server, quick: true } as unknown as Bench);
-  for (const warmsUp of [true, false]) await slowest?.measure(NOTHING, 0.001, warmsUp);
-  t.same(rates, [3000, 100]);
-});
+t.test(
+  'only the warm-up of a rate is faster than the rate, however many seconds a round has',
+  async (t) => {
+    const rates: unknown[] = [];
+    const rig = rigWithLateAnswer();
+    const load: Rig['load'] = (order) => {
+      if (typeof order === 'object') rates.push(order.rate);
+      return rig.load(order);
+    };
+    const server = { behind: (work: () => unknown) => work() };
+    const [slowest] = latency.steps({
+      rig: { ...rig, load },
+      server,
+      quick: true,
+    } as unknown as Bench);
+    for (const warmsUp of [true, false]) await slowest?.measure(NOTHING, 0.001, warmsUp);
+    t.same(rates, [3000, 100]);
+  },
+);

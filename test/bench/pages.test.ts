@@ -7,7 +7,9 @@ import { signedIn, startOwnOffice } from '../admin/people.ts';
 t.test('every page that is measured is there, over the data that are made for it', async (t) => {
   const office = await startOwnOffice(t, {}, async (sql) => {
     const session = await sql.reserve(); // settings of the session hold while it fills
-    const db = { run: (_ms: number, work: (sql: unknown) => unknown) => work(session) } as unknown as Database;
+    const db = {
+      run: (_ms: number, work: (sql: unknown) => unknown) => work(session),
+    } as unknown as Database;
     await fillPages(db, { companies: 20, keys: 10, ledgerRows: 4000 }, () => {});
     const [hours, days] = await sql`
       select sum(requests) as requests, sum(refused) as refused, sum(failed) as failed from request_hours

@@ -36,7 +36,10 @@ t.test('samples in a row with one cause are a piece', (t) => {
 });
 
 t.test('a gap in the middle of work is no work, but in a collection', (t) => {
-  const pieces = piecesOf({ ...profile([5, 5, 5, 3, 2]), timeDeltas: [0, 1000, 7000, 1000, 9000, 50_000] });
+  const pieces = piecesOf({
+    ...profile([5, 5, 5, 3, 2]),
+    timeDeltas: [0, 1000, 7000, 1000, 9000, 50_000],
+  });
   t.same(pieces.requests, { total: 2, longest: 2, long: 1 });
   t.same(pieces['garbage collection'], { total: 9, longest: 9, long: 1 });
   t.same(pieces[WHOLE], { total: 11, longest: 11, long: 1 });

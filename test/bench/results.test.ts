@@ -1,6 +1,12 @@
 import t from 'tap';
 import { describeRatios, exceeded, writeReport } from '../../bench/report.ts';
-import { compared, type Results, record, type SectionResults, spreadOf } from '../../bench/results.ts';
+import {
+  compared,
+  type Results,
+  record,
+  type SectionResults,
+  spreadOf,
+} from '../../bench/results.ts';
 import { SECTIONS } from '../../bench/sections/list.ts';
 
 /** Two rounds in which everything was twice as slow the second time. */
@@ -35,16 +41,25 @@ t.test('the report says what was measured against its target, and what was not',
   t.same(first?.slice(1), ['≤ 1.05', '≤ 0.95', '0.95 (0.95–0.95)', 'goal']);
   t.same(second?.slice(3), ['–', 'not measured']);
   const text = writeReport(results())['RESULTS.md'];
-  t.match(text, '| CPU per request ÷ do-nothing Node proxy | ≤ 1.05 | ≤ 0.95 | 0.95 (0.95–0.95) | goal |');
+  t.match(
+    text,
+    '| CPU per request ÷ do-nothing Node proxy | ≤ 1.05 | ≤ 0.95 | 0.95 (0.95–0.95) | goal |',
+  );
   t.match(text, '| CPU per request ÷ nginx | ≤ 2.5 | ≤ 2.2 | – | not measured |');
   t.match(text, '## Request bodies\n\nNot measured yet.');
 });
 
 t.test('the report has a row per program, and shows what the fast path saves', async (t) => {
   const text = writeReport(results())['RESULTS.md'];
-  t.match(text, '| load by autocannon | CPU µs per request | ÷ do-nothing proxy | requests/s | p50 ms | p99 ms |');
+  t.match(
+    text,
+    '| load by autocannon | CPU µs per request | ÷ do-nothing proxy | requests/s | p50 ms | p99 ms |',
+  );
   t.match(text, '| do-nothing Node proxy | 60.0 (40.0–80.0) | 1 | 1.00 | 1.00 | 1.00 |');
-  t.match(text, '| Tollgate, `FAST_HTTP=off` | 85.5 (57.0–114) | 1.43 (1.43–1.43) | 1.00 | 1.00 | 1.00 |');
+  t.match(
+    text,
+    '| Tollgate, `FAST_HTTP=off` | 85.5 (57.0–114) | 1.43 (1.43–1.43) | 1.00 | 1.00 | 1.00 |',
+  );
   t.match(text, '| requests, autocannon | 57.0 (38.0–76.0) | 85.5 (57.0–114) | 1.50 (1.50–1.50) |');
   t.match(
     writeReport({ ...results(), sections: {} })['RESULTS.md'],
@@ -69,12 +84,22 @@ t.test('the gate tells what is above its bound, of CPU and of what is counted', 
     /CPU: 1\.110 .* 1\.1 /,
     /allocated.*: 1\.060 .* 1\.05 /,
   ]);
-  t.same(exceeded(counted({ cpu: [133, 81, 146] })), [], 'a round in which it costs no more: the machine is loud');
+  t.same(
+    exceeded(counted({ cpu: [133, 81, 146] })),
+    [],
+    'a round in which it costs no more: the machine is loud',
+  );
   const all = results();
   const copies = (copied: number[]) => ({ copied, collections: [0, 0, 0] });
-  const bodies = { 'request of 1 MiB': { gateway: copies([104, 104, 104]), base: copies([100, 100, 100]) } };
+  const bodies = {
+    'request of 1 MiB': { gateway: copies([104, 104, 104]), base: copies([100, 100, 100]) },
+  };
   all.sections = { counts: { ...measured(), series: bodies } };
-  t.match(exceeded(all), [/1 MiB: bytes written into own buffers.*: 1\.040 .* 1\.03 /], 'of bodies too');
+  t.match(
+    exceeded(all),
+    [/1 MiB: bytes written into own buffers.*: 1\.040 .* 1\.03 /],
+    'of bodies too',
+  );
   t.equal(exceeded(all).length, 1, 'where neither collects garbage, neither costs more');
   t.equal(
     exceeded(counted({ cpu: [Number.NaN, Number.NaN, Number.NaN] })).length,

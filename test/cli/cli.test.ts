@@ -23,7 +23,15 @@ import { until } from '../support/until.ts';
 const VERBS = {
   company: ['create', 'onboard', 'set ID', 'list', 'pause ID', 'resume ID'],
   model: ['create', 'set SLUG', 'list', 'remove SLUG'],
-  key: ['create', 'list', 'rotate KEY_ID', 'find', 'revoke KEY_ID', 'pause KEY_ID', 'resume KEY_ID'],
+  key: [
+    'create',
+    'list',
+    'rotate KEY_ID',
+    'find',
+    'revoke KEY_ID',
+    'pause KEY_ID',
+    'resume KEY_ID',
+  ],
   assistant: ['create', 'set ID', 'list', 'remove ID'],
   user: ['create', 'invite', 'list', 'set-password', 'remove'],
   usage: ['summary'],
@@ -34,7 +42,9 @@ t.test('help names every command, fits 80 columns and needs no database', async 
   const help = await tollgate([]);
   t.match(help, { code: 0, err: '', out: /^Tollgate \d+\.\d+\.\d+: / });
   for (const argv of [['--help'], ['-h'], ['help']]) t.same(await tollgate(argv), help);
-  const synopses = Object.entries(VERBS).flatMap(([noun, verbs]) => verbs.map((verb) => `${noun} ${verb}`));
+  const synopses = Object.entries(VERBS).flatMap(([noun, verbs]) =>
+    verbs.map((verb) => `${noun} ${verb}`),
+  );
   for (const synopsis of ['serve', 'migrate', 'request ID', ...synopses])
     t.match(help.out, new RegExp(`^ {2}${synopsis} {2,}\\S`, 'm'));
   t.ok(help.out.split('\n').every((line) => line.length <= 80));
@@ -54,7 +64,10 @@ t.test('--help of each noun and each command fits 80 columns', async (t) => {
       t.same(await tollgate(['help', ...words]), one);
     }
   }
-  for (const noun of ['serve', ...new Set(COMMANDS.map(({ name }) => name.split(' ')[0] as string))]) {
+  for (const noun of [
+    'serve',
+    ...new Set(COMMANDS.map(({ name }) => name.split(' ')[0] as string)),
+  ]) {
     const { code, out } = await tollgate([noun, '--help']);
     t.equal(code, 0);
     t.same(
@@ -67,7 +80,10 @@ t.test('--help of each noun and each command fits 80 columns', async (t) => {
 
 t.test('a noun that is a command too has the help of all its verbs', async (t) => {
   const { out } = await tollgate(['statement', '--help']);
-  t.match(out, /^tollgate statement --company ID .*\n\n\ntollgate statement list .*\n\n\ntollgate statement close /s);
+  t.match(
+    out,
+    /^tollgate statement --company ID .*\n\n\ntollgate statement list .*\n\n\ntollgate statement close /s,
+  );
   t.match(
     (await tollgate([])).out,
     /\n\n {2}statement list .*\n {2}statement close .*\n {2}statement month .*\n {2}statement {2}/s,
@@ -115,7 +131,11 @@ t.test('a wrong environment exits 64 with one line per mistake', async (t) => {
   t.notMatch(err, /hunter2/);
   const address = { DATABASE_URL: 'postgres://u:hunter2@h:99999/d', LOG_LEVEL: 'loud' };
   const unreadable = await tollgate(['company', 'list'], { env: address });
-  t.match(unreadable, { code: 64, out: '', err: /^tollgate: DATABASE_URL: [^\n]+\ntollgate: LOG_LEVEL: [^\n]+\n$/ });
+  t.match(unreadable, {
+    code: 64,
+    out: '',
+    err: /^tollgate: DATABASE_URL: [^\n]+\ntollgate: LOG_LEVEL: [^\n]+\n$/,
+  });
   t.notMatch(unreadable.err, /hunter2/);
 });
 
@@ -156,34 +176,60 @@ t.test('commands ask for a migration until the database is migrated', async (t) 
     ['company', 'list'],
     ['ledger', 'verify'],
   ]) {
-    t.match(await tollgate(argv, { env }), { code: 1, out: '', err: /^tollgate: .*run "tollgate migrate"\n$/ });
+    t.match(await tollgate(argv, { env }), {
+      code: 1,
+      out: '',
+      err: /^tollgate: .*run "tollgate migrate"\n$/,
+    });
   }
   const migrated = await tollgate(['migrate', '--json'], { env });
   t.match(migrated, { code: 0, err: '' });
   t.same(migrated.json.applied, ['0100_baseline.sql']);
-  t.match(await tollgate(['migrate'], { env }), { code: 0, out: 'The database is at this version.\n' });
+  t.match(await tollgate(['migrate'], { env }), {
+    code: 0,
+    out: 'The database is at this version.\n',
+  });
   t.match(await tollgate(['company', 'list'], { env }), { code: 0, err: '' });
 
   const bare = openDatabase({ url: env.DATABASE_URL });
   await bare.run(
     5000,
-    (sql) => sql`insert into schema_migrations (name, sha256, needs) values ('9999_future.sql', 'x', '9999')`,
+    (sql) =>
+      sql`insert into schema_migrations (name, sha256, needs) values ('9999_future.sql', 'x', '9999')`,
   );
   await bare.close();
-  t.match(await tollgate(['company', 'list'], { env }), { code: 1, out: '', err: /^tollgate: .*newer.*\n$/ });
+  t.match(await tollgate(['company', 'list'], { env }), {
+    code: 1,
+    out: '',
+    err: /^tollgate: .*newer.*\n$/,
+  });
 });
 
 t.test('a database that the user may not change is told with what to do', async (t) => {
   const { db, url } = await emptyDatabase(t);
   const env = { DATABASE_URL: url };
-  const [{ name }] = await db.run(10_000, (sql) => sql<[{ name: string }]>`select current_database() as name`);
-  await db.run(10_000, (sql) => sql`alter database ${sql(name)} set default_transaction_read_only = on`);
-  t.match(await tollgate(['migrate'], { env }), { code: 1, out: '', err: /^tollgate: .*name the server that takes/ });
+  const [{ name }] = await db.run(
+    10_000,
+    (sql) => sql<[{ name: string }]>`select current_database() as name`,
+  );
+  await db.run(
+    10_000,
+    (sql) => sql`alter database ${sql(name)} set default_transaction_read_only = on`,
+  );
+  t.match(await tollgate(['migrate'], { env }), {
+    code: 1,
+    out: '',
+    err: /^tollgate: .*name the server that takes/,
+  });
 
   const user = `guest_${process.pid}`;
   await db.run(10_000, (sql) => sql.unsafe(`begin read write; create role ${user} login; commit`));
-  t.teardown(() => db.run(10_000, (sql) => sql.unsafe(`begin read write; drop role ${user}; commit`)));
-  await db.run(10_000, (sql) => sql.unsafe(`begin read write; alter database ${name} reset all; commit`));
+  t.teardown(() =>
+    db.run(10_000, (sql) => sql.unsafe(`begin read write; drop role ${user}; commit`)),
+  );
+  await db.run(10_000, (sql) =>
+    sql.unsafe(`begin read write; alter database ${name} reset all; commit`),
+  );
   const guest = { DATABASE_URL: url.replace(/\/\/[^@/]*@/, `//${user}@`) };
   t.match(await tollgate(['migrate'], { env: guest }), {
     code: 1,
@@ -213,8 +259,15 @@ t.test('serve gets the configuration, and its exit code is that of the program',
     announce({ json: { serving: true }, text: 'Serving.' });
     return 7;
   };
-  t.match(await tollgate(['serve'], { env: { PORT: '8888' }, serve }), { code: 7, out: 'Serving.\n', err: '' });
-  t.match(await tollgate(['serve', '--demo', '--json'], { serve }), { code: 7, out: '{"serving":true}\n' });
+  t.match(await tollgate(['serve'], { env: { PORT: '8888' }, serve }), {
+    code: 7,
+    out: 'Serving.\n',
+    err: '',
+  });
+  t.match(await tollgate(['serve', '--demo', '--json'], { serve }), {
+    code: 7,
+    out: '{"serving":true}\n',
+  });
   t.same(calls, [
     [8888, false],
     [8080, true],
@@ -225,7 +278,9 @@ t.test('serve gets the configuration, and its exit code is that of the program',
 
 t.test('a gateway that cannot start gives one line and exit code 1', async (t) => {
   for (const error of [
-    Object.assign(new TypeError('listen EADDRINUSE: address already in use'), { syscall: 'listen' }),
+    Object.assign(new TypeError('listen EADDRINUSE: address already in use'), {
+      syscall: 'listen',
+    }),
     new Error('no binaries: set DATABASE_URL'),
     new MigrationRefused('the database is newer than this program'),
     new DatabaseUnavailable('DEADLINE', 'no answer within 10 ms'),
@@ -238,7 +293,11 @@ t.test('a gateway that cannot start gives one line and exit code 1', async (t) =
 });
 
 t.test('a database whose certificate cannot be verified is told with sslrootcert', async (t) => {
-  for (const code of ['DEPTH_ZERO_SELF_SIGNED_CERT', 'SELF_SIGNED_CERT_IN_CHAIN', 'UNABLE_TO_VERIFY_LEAF_SIGNATURE']) {
+  for (const code of [
+    'DEPTH_ZERO_SELF_SIGNED_CERT',
+    'SELF_SIGNED_CERT_IN_CHAIN',
+    'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
+  ]) {
     const serve = () => Promise.reject(new DatabaseUnavailable(code, 'self-signed certificate'));
     t.match(await tollgate(['serve'], { serve }), {
       code: 1,
@@ -253,7 +312,12 @@ t.test('a port in use is one line that names the variable to change', async (t) 
   t.teardown(() => taken.close());
   await once(taken, 'listening');
   const { port } = taken.address() as AddressInfo;
-  const env = { PATH: process.env.PATH, DATABASE_URL: url, UPSTREAM_URL: 'http://127.0.0.1:9/v1', SPOOL_DIR: '' };
+  const env = {
+    PATH: process.env.PATH,
+    DATABASE_URL: url,
+    UPSTREAM_URL: 'http://127.0.0.1:9/v1',
+    SPOOL_DIR: '',
+  };
   for (const [variables, name] of [
     [{ PORT: `${port}`, ADMIN_PORT: 'off' }, 'PORT'],
     [{ PORT: '0', ADMIN_PORT: `${port}` }, 'ADMIN_PORT'],
@@ -274,7 +338,10 @@ t.test('a process ends when its command is done, in a worker of node:cluster too
     const cluster = require('node:cluster');
     cluster.setupPrimary({ exec: ${JSON.stringify(main)}, execArgv: [], args: ['--version'] });
     cluster.fork().on('exit', (code) => process.exit(code));`;
-  const child = spawn(process.execPath, ['--eval', primary], { timeout: 20_000, stdio: ['ignore', 'pipe', 'inherit'] });
+  const child = spawn(process.execPath, ['--eval', primary], {
+    timeout: 20_000,
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
   const [printed, [code]] = await Promise.all([text(child.stdout), once(child, 'close')]);
   t.match(printed, /^tollgate \d/);
   t.equal(code, 0);
@@ -300,25 +367,33 @@ t.test('a reader that closes the pipe early, as head does, is not an error', asy
   t.equal(stderr.readableLength, 0);
 });
 
-t.test('a command whose standard error nobody reads does what it does, and says so by its exit code', async (t) => {
-  const { db, url } = await emptyDatabase(t);
-  const unread = () => {
-    const stderr = new PassThrough();
-    stderr._transform = (_chunk, _encoding, done) =>
-      done(Object.assign(new Error('write EPIPE'), { code: 'EPIPE', syscall: 'write' }));
-    return { env: { DATABASE_URL: url }, stdin: Readable.from([]), stdout: new PassThrough().resume(), stderr };
-  };
-  t.equal(await runCli({ argv: ['nosuch'], ...unread() }), 64);
-  t.equal(await runCli({ argv: ['company', 'list'], ...unread() }), 1, 'it is not migrated');
-  let code: Promise<number> | undefined;
-  await db.transaction(60_000, async (sql) => {
-    await sql`select pg_advisory_xact_lock(hashtext('tollgate migrations'))`;
-    const invocation = unread();
-    code = runCli({ argv: ['migrate'], ...invocation });
-    await once(invocation.stderr, 'error'); // it says that it waits
-  });
-  t.equal(await code, 0);
-});
+t.test(
+  'a command whose standard error nobody reads does what it does, and says so by its exit code',
+  async (t) => {
+    const { db, url } = await emptyDatabase(t);
+    const unread = () => {
+      const stderr = new PassThrough();
+      stderr._transform = (_chunk, _encoding, done) =>
+        done(Object.assign(new Error('write EPIPE'), { code: 'EPIPE', syscall: 'write' }));
+      return {
+        env: { DATABASE_URL: url },
+        stdin: Readable.from([]),
+        stdout: new PassThrough().resume(),
+        stderr,
+      };
+    };
+    t.equal(await runCli({ argv: ['nosuch'], ...unread() }), 64);
+    t.equal(await runCli({ argv: ['company', 'list'], ...unread() }), 1, 'it is not migrated');
+    let code: Promise<number> | undefined;
+    await db.transaction(60_000, async (sql) => {
+      await sql`select pg_advisory_xact_lock(hashtext('tollgate migrations'))`;
+      const invocation = unread();
+      code = runCli({ argv: ['migrate'], ...invocation });
+      await once(invocation.stderr, 'error'); // it says that it waits
+    });
+    t.equal(await code, 0);
+  },
+);
 
 t.test('the program itself: exit codes, output, the embedded database in DATA_DIR', async (t) => {
   const dataDir = mkdtempSync(join(tmpdir(), 'tollgate-cli-'));
@@ -337,12 +412,27 @@ t.test('the program itself: exit codes, output, the embedded database in DATA_DI
     out: '',
     err: /^tollgate: missing --name; see [^\n]*\n$/,
   });
-  t.match(await program(['company', 'set', '5f0c6a52-9d1e-4f6b-8a57-0d3c5f1b7e21', '--budget', '1'], env), {
-    code: 1,
-    out: '',
+  t.match(
+    await program(['company', 'set', '5f0c6a52-9d1e-4f6b-8a57-0d3c5f1b7e21', '--budget', '1'], env),
+    {
+      code: 1,
+      out: '',
+    },
+  );
+  const args = [
+    'user',
+    'create',
+    '--email',
+    'op@example.com',
+    '--role',
+    'operator',
+    '--password-stdin',
+  ];
+  t.match(await program(args, env, 'correct horse battery\n'), {
+    code: 0,
+    err: '',
+    out: /^User created\./,
   });
-  const args = ['user', 'create', '--email', 'op@example.com', '--role', 'operator', '--password-stdin'];
-  t.match(await program(args, env, 'correct horse battery\n'), { code: 0, err: '', out: /^User created\./ });
   const nowhere = { ...env, DATA_DIR: join(dataDir, 'postgres.log') };
   t.match(await program(['company', 'list'], nowhere), {
     code: 1,
@@ -354,7 +444,8 @@ t.test('the program itself: exit codes, output, the embedded database in DATA_DI
   const ended = once(waiting, 'exit');
   const url = await until(() => findEmbedded(dataDir), 'its database runs');
   const db = openDatabase({ url: url as string, maxConnections: 1 });
-  const others = (sql: Sql) => sql`select from pg_stat_activity where datname is not null and pid <> pg_backend_pid()`;
+  const others = (sql: Sql) =>
+    sql`select from pg_stat_activity where datname is not null and pid <> pg_backend_pid()`;
   await until(
     () => db.run(5000, others),
     'it uses the database',
@@ -363,7 +454,10 @@ t.test('the program itself: exit codes, output, the embedded database in DATA_DI
   await db.close();
   waiting.kill('SIGINT');
   t.same(await ended, [null, 'SIGINT']);
-  await until(() => findEmbedded(dataDir) === null, 'the database ends with a command that Ctrl-C ends');
+  await until(
+    () => findEmbedded(dataDir) === null,
+    'the database ends with a command that Ctrl-C ends',
+  );
 });
 
 async function program(argv: string[], env: NodeJS.ProcessEnv, input = '') {

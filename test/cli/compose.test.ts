@@ -25,30 +25,39 @@ const { services } = parse(read('compose.yml')) as { services: Readonly<Record<s
 const { url } = await emptyDatabase(t);
 const folder = t.testdir({ 'tollgate.yml': read('tollgate.yml') });
 const [router, api, admin] = [await freePort(), await freePort(), await freePort()];
-const SECRETS = { OPERATOR_PASSWORD: 'correct horse battery staple', WEBSITE_KEY: 'website-key-of-acme-4711-0815' };
+const SECRETS = {
+  OPERATOR_PASSWORD: 'correct horse battery staple',
+  WEBSITE_KEY: 'website-key-of-acme-4711-0815',
+};
 
-t.test('Postgres, a router, the gateway, its pages, a first operator and a key, from nothing', async (t) => {
-  run('router');
-  const configured = run('configure');
-  t.equal(await configured.exit, 0, configured.output());
-  t.equal(await run('configure').exit, 0, 'again, as at every start');
-  const gateway = run('gateway');
-  await until(
-    async () => (await ask(`http://127.0.0.1:${admin}/readyz`).catch(() => null))?.status === 200,
-    'the gateway is ready',
-  );
+t.test(
+  'Postgres, a router, the gateway, its pages, a first operator and a key, from nothing',
+  async (t) => {
+    run('router');
+    const configured = run('configure');
+    t.equal(await configured.exit, 0, configured.output());
+    t.equal(await run('configure').exit, 0, 'again, as at every start');
+    const gateway = run('gateway');
+    await until(
+      async () => (await ask(`http://127.0.0.1:${admin}/readyz`).catch(() => null))?.status === 200,
+      'the gateway is ready',
+    );
 
-  const body = { model: 'fast', messages: [{ role: 'user', content: 'Hello' }] };
-  t.match(await ask(`http://127.0.0.1:${api}/v1/chat/completions`, { key: SECRETS.WEBSITE_KEY, body }), {
-    status: 200,
-    json: { model: 'fast' },
-  });
-  const operator = new Person(`http://127.0.0.1:${admin}`);
-  t.equal((await operator.signIn('ops@acme.example', SECRETS.OPERATOR_PASSWORD)).status, 303);
-  t.match((await operator.get('/companies')).text, /Acme/);
-  gateway.child.kill('SIGTERM');
-  t.equal(await gateway.exit, 0, gateway.output());
-});
+    const body = { model: 'fast', messages: [{ role: 'user', content: 'Hello' }] };
+    t.match(
+      await ask(`http://127.0.0.1:${api}/v1/chat/completions`, { key: SECRETS.WEBSITE_KEY, body }),
+      {
+        status: 200,
+        json: { model: 'fast' },
+      },
+    );
+    const operator = new Person(`http://127.0.0.1:${admin}`);
+    t.equal((await operator.signIn('ops@acme.example', SECRETS.OPERATOR_PASSWORD)).status, 303);
+    t.match((await operator.get('/companies')).text, /Acme/);
+    gateway.child.kill('SIGTERM');
+    t.equal(await gateway.exit, 0, gateway.output());
+  },
+);
 
 t.test('Postgres counts as healthy when it answers by TCP, as the others ask it', async (t) => {
   const [kind, program, ...args] = services.postgres?.healthcheck?.test ?? [];
@@ -57,7 +66,11 @@ t.test('Postgres counts as healthy when it answers by TCP, as the others ask it'
 });
 
 /** Starts a service with the names of hosts and files that hold without containers. */
-function run(name: string): { child: ChildProcess; exit: Promise<number | null>; output(): string } {
+function run(name: string): {
+  child: ChildProcess;
+  exit: Promise<number | null>;
+  output(): string;
+} {
   const {
     entrypoint = ['node', '/app/src/main.ts'],
     command = name === 'router' ? [] : ['serve'],
@@ -89,7 +102,8 @@ function run(name: string): { child: ChildProcess; exit: Promise<number | null>;
   });
   t.teardown(() => child.kill('SIGKILL'));
   const pieces: Buffer[] = [];
-  for (const stream of [child.stdout, child.stderr]) stream?.on('data', (piece: Buffer) => pieces.push(piece));
+  for (const stream of [child.stdout, child.stderr])
+    stream?.on('data', (piece: Buffer) => pieces.push(piece));
   const exit = new Promise<number | null>((resolve) => child.once('exit', resolve));
   return { child, exit, output: () => Buffer.concat(pieces).toString() };
 }

@@ -17,7 +17,13 @@ const MAIN = new URL('../../src/main.ts', import.meta.url).pathname;
 /** Starts the program. @returns what it printed up to `until`, and a function that stops it */
 async function serve(t: Test, env: Record<string, string>, until: string) {
   const { url } = await testDatabase(t);
-  const base = { DATABASE_URL: url, DATA_DIR: newFolder(t), PORT: '0', ADMIN_PORT: '0', LOG_LEVEL: 'silent' };
+  const base = {
+    DATABASE_URL: url,
+    DATA_DIR: newFolder(t),
+    PORT: '0',
+    ADMIN_PORT: '0',
+    LOG_LEVEL: 'silent',
+  };
   const settings = { ...base, ...env };
   const child = spawn(process.execPath, [MAIN, 'serve', '--demo'], {
     env: { ...process.env, ...settings },
@@ -71,75 +77,105 @@ t.test('the printed curl line works on a Unix socket', { skip }, async (t) => {
   t.equal(await stop(), 0);
 });
 
-t.test('a second start shows nothing again; the commands that it prints let its operator in', async (t) => {
-  const own = { DATABASE_URL: '', DATA_DIR: newFolder(t) }; // the embedded database
-  const first = await serve(t, own, 'curl ');
-  const [, key = '', password = ''] =
-    /API key +(svc_\S+) .*Login +operator@localhost {3}(\S+)/s.exec(first.printed) ?? [];
-  t.ok(key && password);
-  t.equal(await first.stop(), 0);
+t.test(
+  'a second start shows nothing again; the commands that it prints let its operator in',
+  async (t) => {
+    const own = { DATABASE_URL: '', DATA_DIR: newFolder(t) }; // the embedded database
+    const first = await serve(t, own, 'curl ');
+    const [, key = '', password = ''] =
+      /API key +(svc_\S+) .*Login +operator@localhost {3}(\S+)/s.exec(first.printed) ?? [];
+    t.ok(key && password);
+    t.equal(await first.stop(), 0);
 
-  const { printed, stop } = await serve(t, own, 'key create');
-  t.notMatch(printed, /svc_|API key|Login|curl/);
-  t.match(printed, /Admin URL +http:\/\/127\.0\.0\.1:\d+\n/);
-  t.match(printed, /A new key, also on http:\/\/127\.0\.0\.1:\d+\/companies\/[\w-]{36}\/keys:/);
-  const lines = printed.match(/^ {2}DATA_DIR=\S+ npx tollgate .+$/gm) ?? [];
-  t.equal(lines.length, 2);
-  const run = (line: string) => {
-    const command = line.replace('npx tollgate', `'${process.execPath}' '${MAIN}'`);
-    const env: Record<string, string | undefined> = { ...process.env };
-    delete env.DATABASE_URL;
-    return spawnSync('sh', ['-c', command], { env, input: 'a wholly new password\n', encoding: 'utf8' });
-  };
-  const [set, create] = lines.map(run);
-  t.match(set, { status: 0, stdout: /Password set/ });
-  t.match(create, { status: 0, stdout: /svc_[a-z2-7]{32}/ });
-  const admin = /Admin URL +(\S+)/.exec(printed)?.[1] as string;
-  const signIn = (password: string) =>
-    fetch(`${admin}/sign-in`, {
-      method: 'POST',
-      headers: { origin: admin },
-      body: new URLSearchParams({ email: 'operator@localhost', password }),
-      redirect: 'manual',
-    });
-  t.equal((await signIn('a wholly new password')).status, 303);
-  t.equal((await signIn(password)).status, 401);
-  const [company] = /(?<=--company )[\w-]{36}/.exec(lines[1] as string) ?? [];
-  const rename = (lines[1] as string).replace(/ key create .*/, ` company set ${company} --name Acme`);
-  t.match(run(rename), { status: 0 });
-  t.equal(await stop(), 0);
+    const { printed, stop } = await serve(t, own, 'key create');
+    t.notMatch(printed, /svc_|API key|Login|curl/);
+    t.match(printed, /Admin URL +http:\/\/127\.0\.0\.1:\d+\n/);
+    t.match(printed, /A new key, also on http:\/\/127\.0\.0\.1:\d+\/companies\/[\w-]{36}\/keys:/);
+    const lines = printed.match(/^ {2}DATA_DIR=\S+ npx tollgate .+$/gm) ?? [];
+    t.equal(lines.length, 2);
+    const run = (line: string) => {
+      const command = line.replace('npx tollgate', `'${process.execPath}' '${MAIN}'`);
+      const env: Record<string, string | undefined> = { ...process.env };
+      delete env.DATABASE_URL;
+      return spawnSync('sh', ['-c', command], {
+        env,
+        input: 'a wholly new password\n',
+        encoding: 'utf8',
+      });
+    };
+    const [set, create] = lines.map(run);
+    t.match(set, { status: 0, stdout: /Password set/ });
+    t.match(create, { status: 0, stdout: /svc_[a-z2-7]{32}/ });
+    const admin = /Admin URL +(\S+)/.exec(printed)?.[1] as string;
+    const signIn = (password: string) =>
+      fetch(`${admin}/sign-in`, {
+        method: 'POST',
+        headers: { origin: admin },
+        body: new URLSearchParams({ email: 'operator@localhost', password }),
+        redirect: 'manual',
+      });
+    t.equal((await signIn('a wholly new password')).status, 303);
+    t.equal((await signIn(password)).status, 401);
+    const [company] = /(?<=--company )[\w-]{36}/.exec(lines[1] as string) ?? [];
+    const rename = (lines[1] as string).replace(
+      / key create .*/,
+      ` company set ${company} --name Acme`,
+    );
+    t.match(run(rename), { status: 0 });
+    t.equal(await stop(), 0);
 
-  const third = await serve(t, own, 'set-password');
-  t.notMatch(third.printed, /key create/, 'the company is the demo no more');
-  t.match(
-    third.printed,
-    /Sign in as operator@localhost\. .*\n\n {2}DATA_DIR=\S+ npx tollgate user set-password .*\n$/s,
-  );
-  t.equal(await third.stop(), 0);
-});
+    const third = await serve(t, own, 'set-password');
+    t.notMatch(third.printed, /key create/, 'the company is the demo no more');
+    t.match(
+      third.printed,
+      /Sign in as operator@localhost\. .*\n\n {2}DATA_DIR=\S+ npx tollgate user set-password .*\n$/s,
+    );
+    t.equal(await third.stop(), 0);
+  },
+);
 
 const untold = !existsSync('/proc/self/limits') && 'the system does not tell its limits';
 
-t.test('the start warns where the system allows fewer open files than connections', { skip: untold }, async (t) => {
-  const { url } = await testDatabase(t);
-  const env = { ...process.env, DATABASE_URL: url, DATA_DIR: newFolder(t), PORT: '0', ADMIN_PORT: '0' };
-  const started = async (MAX_CONNECTIONS: string): Promise<string> => {
-    const child = spawn('sh', ['-c', `ulimit -n 500; exec '${process.execPath}' '${MAIN}' serve`], {
-      env: { ...env, MAX_CONNECTIONS },
-      stdio: ['ignore', 'pipe', 'pipe'],
-    });
-    t.teardown(() => child.kill('SIGKILL'));
-    const log = text(child.stderr);
-    await once(child.stdout, 'data');
-    child.kill('SIGTERM');
-    return log;
-  };
-  t.match(await started('20000'), /"limit":500,"msg":"a process may open fewer files than MAX_CONNECTIONS/);
-  t.notMatch(await started('200'), /fewer files/);
-});
+t.test(
+  'the start warns where the system allows fewer open files than connections',
+  { skip: untold },
+  async (t) => {
+    const { url } = await testDatabase(t);
+    const env = {
+      ...process.env,
+      DATABASE_URL: url,
+      DATA_DIR: newFolder(t),
+      PORT: '0',
+      ADMIN_PORT: '0',
+    };
+    const started = async (MAX_CONNECTIONS: string): Promise<string> => {
+      const child = spawn(
+        'sh',
+        ['-c', `ulimit -n 500; exec '${process.execPath}' '${MAIN}' serve`],
+        {
+          env: { ...env, MAX_CONNECTIONS },
+          stdio: ['ignore', 'pipe', 'pipe'],
+        },
+      );
+      t.teardown(() => child.kill('SIGKILL'));
+      const log = text(child.stderr);
+      await once(child.stdout, 'data');
+      child.kill('SIGTERM');
+      return log;
+    };
+    t.match(
+      await started('20000'),
+      /"limit":500,"msg":"a process may open fewer files than MAX_CONNECTIONS/,
+    );
+    t.notMatch(await started('200'), /fewer files/);
+  },
+);
 
 /** Another program that migrates: whoever starts waits for it. */
-async function whileMigrating(t: Test, work: (url: string, isAwaited: () => Promise<boolean>) => Promise<void>) {
+async function whileMigrating(
+  t: Test,
+  work: (url: string, isAwaited: () => Promise<boolean>) => Promise<void>,
+) {
   const { db, url } = await emptyDatabase(t);
   const waiter = `exists (select from pg_locks where locktype = 'advisory' and not granted
     and database = (select oid from pg_database where datname = current_database()))`;
@@ -152,8 +188,18 @@ async function whileMigrating(t: Test, work: (url: string, isAwaited: () => Prom
 t.test('a signal ends a gateway that has not started yet: it waits for no migration', async (t) => {
   for (const WORKERS of ['1', '2']) {
     await whileMigrating(t, async (url, isAwaited) => {
-      const env = { ...process.env, DATABASE_URL: url, DATA_DIR: newFolder(t), PORT: '0', ADMIN_PORT: '0', WORKERS };
-      const child = spawn(process.execPath, [MAIN, 'serve'], { env, stdio: ['ignore', 'ignore', 'pipe'] });
+      const env = {
+        ...process.env,
+        DATABASE_URL: url,
+        DATA_DIR: newFolder(t),
+        PORT: '0',
+        ADMIN_PORT: '0',
+        WORKERS,
+      };
+      const child = spawn(process.execPath, [MAIN, 'serve'], {
+        env,
+        stdio: ['ignore', 'ignore', 'pipe'],
+      });
       t.teardown(() => child.kill('SIGKILL'));
       const log = text(child.stderr);
       await until(isAwaited, 'the start waits');
@@ -176,10 +222,16 @@ t.test(
   async (t) => {
     await whileMigrating(t, async (url, isAwaited) => {
       const args = [...(FIRST as string[]), process.execPath, MAIN, 'migrate'];
-      const child = spawn('unshare', args, { env: { ...process.env, DATABASE_URL: url }, stdio: 'ignore' });
+      const child = spawn('unshare', args, {
+        env: { ...process.env, DATABASE_URL: url },
+        stdio: 'ignore',
+      });
       t.teardown(() => child.kill('SIGKILL'));
       await until(isAwaited, 'the command waits');
-      process.kill(Number(readFileSync(`/proc/${child.pid}/task/${child.pid}/children`, 'utf8')), 'SIGTERM');
+      process.kill(
+        Number(readFileSync(`/proc/${child.pid}/task/${child.pid}/children`, 'utf8')),
+        'SIGTERM',
+      );
       t.same(await once(child, 'exit'), [143, null]);
     });
   },
@@ -196,7 +248,10 @@ t.test('a start says that there is no operator, and which command makes one', as
       ADMIN_PORT: '0',
       LOG_LEVEL: 'info',
     };
-    const child = spawn(process.execPath, [MAIN, 'serve'], { env, stdio: ['ignore', 'ignore', 'pipe'] });
+    const child = spawn(process.execPath, [MAIN, 'serve'], {
+      env,
+      stdio: ['ignore', 'ignore', 'pipe'],
+    });
     t.teardown(() => child.kill('SIGKILL'));
     let log = '';
     for await (const piece of child.stderr) {
@@ -209,6 +264,9 @@ t.test('a start says that there is no operator, and which command makes one', as
     await logOf(),
     /"command":"tollgate user create --role operator --email YOU@EXAMPLE.COM","msg":"There is no operator/,
   );
-  await db.run(10_000, (sql) => sql`insert into users (email, role) values ('o@tollgate.example', 'operator')`);
+  await db.run(
+    10_000,
+    (sql) => sql`insert into users (email, role) values ('o@tollgate.example', 'operator')`,
+  );
   t.notMatch(await logOf(), 'There is no operator');
 });

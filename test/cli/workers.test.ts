@@ -31,8 +31,14 @@ function start(t: Test, env: Record<string, string>, args = ['--workers', '2', '
 async function serve(t: Test, env: Record<string, string> = {}) {
   const isDemo = env.DATABASE_URL === '';
   const world = isDemo ? null : await faultWorld(t);
-  const own = world === null ? {} : { DATABASE_URL: world.databaseUrl, UPSTREAM_URL: world.demo.url };
-  const { child, exited } = start(t, { ...own, ...env }, ['--workers', '2', '--json', ...(isDemo ? ['--demo'] : [])]);
+  const own =
+    world === null ? {} : { DATABASE_URL: world.databaseUrl, UPSTREAM_URL: world.demo.url };
+  const { child, exited } = start(t, { ...own, ...env }, [
+    '--workers',
+    '2',
+    '--json',
+    ...(isDemo ? ['--demo'] : []),
+  ]);
   let log = '';
   child.stderr.setEncoding('utf8').on('data', (piece) => {
     log += piece;
@@ -42,7 +48,12 @@ async function serve(t: Test, env: Record<string, string> = {}) {
     printed += piece;
     if (printed.endsWith('\n')) break;
   }
-  const facts = JSON.parse(printed) as { base_url: string; admin_url: string; key: string; socket: string | null };
+  const facts = JSON.parse(printed) as {
+    base_url: string;
+    admin_url: string;
+    key: string;
+    socket: string | null;
+  };
   const lines = (): { worker?: number; msg?: string; request_id?: string }[] =>
     [...log.matchAll(/.+(?=\n)/g)].map(([line]) => JSON.parse(line)); // the last line may be half one
   const stop = (): Promise<number | null> => {
@@ -65,7 +76,8 @@ t.test(
     const gateway = await serve(t, { DATABASE_URL: '' });
     const { hostname, port, pathname } = new URL(gateway.base_url);
     const sockets = Array.from({ length: 10 }, () => connectTcp(Number(port), hostname));
-    for (const socket of sockets) t.match(await ask(socket, `${pathname}/models`, gateway.key), /^HTTP\/1\.1 200 /);
+    for (const socket of sockets)
+      t.match(await ask(socket, `${pathname}/models`, gateway.key), /^HTTP\/1\.1 200 /);
     const answer = await fetch(`${gateway.base_url}/chat/completions`, {
       method: 'POST',
       headers: { authorization: `Bearer ${gateway.key}`, 'content-type': 'application/json' },
@@ -89,7 +101,8 @@ t.test(
     );
     t.equal(value('tollgate_workers'), 2);
     t.equal(value('tollgate_database_available'), 1, 'not added up');
-    for (const path of ['/livez', '/readyz']) t.equal((await fetch(gateway.admin_url + path)).status, 200);
+    for (const path of ['/livez', '/readyz'])
+      t.equal((await fetch(gateway.admin_url + path)).status, 200);
     const page = await new Person(gateway.admin_url).get('/sign-in');
     t.match(page.text, /Sign in/);
     for (const socket of sockets) socket.destroy();
@@ -98,7 +111,11 @@ t.test(
     t.equal(lines.filter(({ msg }) => msg === 'serving').length, 1);
     const requests = lines.filter(({ request_id }) => request_id !== undefined);
     t.equal(requests.length, 11);
-    t.same([...new Set(requests.map(({ worker }) => worker))].sort(), [1, 2], 'a line says which worker wrote it');
+    t.same(
+      [...new Set(requests.map(({ worker }) => worker))].sort(),
+      [1, 2],
+      'a line says which worker wrote it',
+    );
   },
 );
 
@@ -106,58 +123,76 @@ function closed(socket: Socket): Promise<unknown> {
   return new Promise((resolve) => socket.on('error', () => {}).on('close', resolve));
 }
 
-t.test('a Unix socket is shared too, and MAX_CONNECTIONS is for all workers together', async (t) => {
-  const path = join(newFolder(t), 'api.sock');
-  const gateway = await serve(t, { LISTEN_SOCKET: path, MAX_CONNECTIONS: '4' });
-  t.equal(gateway.socket, path);
-  const sockets = Array.from({ length: 4 }, () => connectTcp(path));
-  for (const socket of sockets) t.match(await ask(socket, '/v1/models', gateway.key), /^HTTP\/1\.1 200 /);
-  const oldest = Promise.race(sockets.map(closed));
-  sockets.push(connectTcp(path));
-  await oldest; // an idle one, in whose place the fifth is
-  const metrics = await gateway.metrics();
-  t.match(metrics, /^tollgate_worker_requests_total\{worker="2",endpoint="models",status="200"\} 2$/m);
-  t.match(metrics, /^tollgate_dropped_connections_total 1$/m);
-  sockets[0]?.destroy();
-  const again = await until(
-    async () => {
-      const socket = connectTcp(path);
-      const status = await Promise.race([
-        ask(socket, '/v1/models', gateway.key).catch(() => ''),
-        closed(socket).then(() => ''),
-      ]);
-      socket.destroy();
-      return status;
-    },
-    'there is room again',
-    (status) => status !== '',
-  );
-  t.match(again, /^HTTP\/1\.1 200 /);
-  for (const socket of sockets) socket.destroy();
-  t.equal(await gateway.stop(), 0);
-});
+t.test(
+  'a Unix socket is shared too, and MAX_CONNECTIONS is for all workers together',
+  async (t) => {
+    const path = join(newFolder(t), 'api.sock');
+    const gateway = await serve(t, { LISTEN_SOCKET: path, MAX_CONNECTIONS: '4' });
+    t.equal(gateway.socket, path);
+    const sockets = Array.from({ length: 4 }, () => connectTcp(path));
+    for (const socket of sockets)
+      t.match(await ask(socket, '/v1/models', gateway.key), /^HTTP\/1\.1 200 /);
+    const oldest = Promise.race(sockets.map(closed));
+    sockets.push(connectTcp(path));
+    await oldest; // an idle one, in whose place the fifth is
+    const metrics = await gateway.metrics();
+    t.match(
+      metrics,
+      /^tollgate_worker_requests_total\{worker="2",endpoint="models",status="200"\} 2$/m,
+    );
+    t.match(metrics, /^tollgate_dropped_connections_total 1$/m);
+    sockets[0]?.destroy();
+    const again = await until(
+      async () => {
+        const socket = connectTcp(path);
+        const status = await Promise.race([
+          ask(socket, '/v1/models', gateway.key).catch(() => ''),
+          closed(socket).then(() => ''),
+        ]);
+        socket.destroy();
+        return status;
+      },
+      'there is room again',
+      (status) => status !== '',
+    );
+    t.match(again, /^HTTP\/1\.1 200 /);
+    for (const socket of sockets) socket.destroy();
+    t.equal(await gateway.stop(), 0);
+  },
+);
 
-t.test('a stop with a delay still takes connections, and clients of calls that it cuts are told', async (t) => {
-  const gateway = await serve(t, { DRAIN_DELAY_SECONDS: '2', DRAIN_SECONDS: '1' });
-  const { key } = gateway;
-  await gateway.world?.model('slow', 'internal-slow!events-3000!pace-20');
-  const stream = async () =>
-    fetch(`${gateway.base_url}/chat/completions`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-      body: JSON.stringify({ model: 'slow', stream: true, messages: [{ role: 'user', content: 'Hello' }] }),
-    });
-  const begun: Response[] = [];
-  while (begun.length < 3) begun.push(await until(stream, 'a worker serves the model', ({ status }) => status === 200));
-  gateway.child.kill('SIGTERM');
-  await until(async () => (await fetch(`${gateway.admin_url}/readyz`)).status === 503, 'it says that it stops');
-  begun.push(await stream());
-  for (const answer of begun) {
-    t.equal(answer.status, 200);
-    t.match(await answer.text(), /"code":"service_unavailable"/);
-  }
-  t.equal(await gateway.exited, 0);
-});
+t.test(
+  'a stop with a delay still takes connections, and clients of calls that it cuts are told',
+  async (t) => {
+    const gateway = await serve(t, { DRAIN_DELAY_SECONDS: '2', DRAIN_SECONDS: '1' });
+    const { key } = gateway;
+    await gateway.world?.model('slow', 'internal-slow!events-3000!pace-20');
+    const stream = async () =>
+      fetch(`${gateway.base_url}/chat/completions`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+        body: JSON.stringify({
+          model: 'slow',
+          stream: true,
+          messages: [{ role: 'user', content: 'Hello' }],
+        }),
+      });
+    const begun: Response[] = [];
+    while (begun.length < 3)
+      begun.push(await until(stream, 'a worker serves the model', ({ status }) => status === 200));
+    gateway.child.kill('SIGTERM');
+    await until(
+      async () => (await fetch(`${gateway.admin_url}/readyz`)).status === 503,
+      'it says that it stops',
+    );
+    begun.push(await stream());
+    for (const answer of begun) {
+      t.equal(answer.status, 200);
+      t.match(await answer.text(), /"code":"service_unavailable"/);
+    }
+    t.equal(await gateway.exited, 0);
+  },
+);
 
 for (const FAST_HTTP of WAYS) {
   const name = `workers speak TLS, and each resumes the sessions of the other, FAST_HTTP=${FAST_HTTP}`;
@@ -167,7 +202,12 @@ for (const FAST_HTTP of WAYS) {
     const gateway = await serve(t, { TLS_CERT: cert, TLS_KEY: key, FAST_HTTP });
     const { port } = new URL(gateway.base_url);
     const open = (session?: Buffer): TLSSocket =>
-      connect({ port: Number(port), host: '127.0.0.1', rejectUnauthorized: false, ...(session && { session }) });
+      connect({
+        port: Number(port),
+        host: '127.0.0.1',
+        rejectUnauthorized: false,
+        ...(session && { session }),
+      });
     const first = open();
     const ticket = once(first, 'session');
     t.match(await ask(first, '/v1/models', gateway.key), /^HTTP\/1\.1 200 /);
@@ -178,7 +218,10 @@ for (const FAST_HTTP of WAYS) {
     for (const socket of [first, second]) socket.destroy();
     const text = await gateway.metrics();
     for (const worker of [1, 2]) {
-      t.match(text, `tollgate_worker_requests_total{worker="${worker}",endpoint="models",status="200"} 1\n`);
+      t.match(
+        text,
+        `tollgate_worker_requests_total{worker="${worker}",endpoint="models",status="200"} 1\n`,
+      );
     }
     t.equal(await gateway.stop(), 0);
   });
@@ -187,9 +230,21 @@ for (const FAST_HTTP of WAYS) {
 t.test('what a worker cannot start with ends the program, with one line', async (t) => {
   const { url } = await testDatabase(t);
   const cases: [Record<string, string>, number, RegExp][] = [
-    [{ SPOOL_DIR: '/dev/null/spool' }, 64, /^tollgate: SPOOL_DIR: \/dev\/null\/spool cannot be written/],
-    [{ MAX_MEMORY_MB: '100' }, 64, /^tollgate: WORKERS: 2 workers need MAX_MEMORY_MB=320 or more, and there are 100\n/],
-    [{ DATABASE_URL: 'postgres://x@127.0.0.1:1/x' }, 1, /^tollgate: database unavailable: .*check that Postgres runs/],
+    [
+      { SPOOL_DIR: '/dev/null/spool' },
+      64,
+      /^tollgate: SPOOL_DIR: \/dev\/null\/spool cannot be written/,
+    ],
+    [
+      { MAX_MEMORY_MB: '100' },
+      64,
+      /^tollgate: WORKERS: 2 workers need MAX_MEMORY_MB=320 or more, and there are 100\n/,
+    ],
+    [
+      { DATABASE_URL: 'postgres://x@127.0.0.1:1/x' },
+      1,
+      /^tollgate: database unavailable: .*check that Postgres runs/,
+    ],
     [{ HOST: '192.0.2.1' }, 1, /^tollgate: listen EADDRNOTAVAIL/],
   ];
   for (const [env, code, line] of cases) {
@@ -203,5 +258,8 @@ t.test('what a worker cannot start with ends the program, with one line', async 
   }
   const wrong = start(t, {}, ['--workers', 'many']);
   const [written, exit] = await Promise.all([readText(wrong.child.stderr), wrong.exited]);
-  t.same([exit, written], [64, 'tollgate: WORKERS: must be a whole number from 1 to 256 or auto, not "many"\n']);
+  t.same(
+    [exit, written],
+    [64, 'tollgate: WORKERS: must be a whole number from 1 to 256 or auto, not "many"\n'],
+  );
 });

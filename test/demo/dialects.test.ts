@@ -17,7 +17,10 @@ const CITY = {
 const NAMES = ['get_weather', 'get_time'];
 
 async function post(path: string, body: object) {
-  const response = await fetch(demo.url + path, { method: 'POST', body: JSON.stringify({ model, ...body }) });
+  const response = await fetch(demo.url + path, {
+    method: 'POST',
+    body: JSON.stringify({ model, ...body }),
+  });
   return { status: response.status, text: await response.text() };
 }
 
@@ -39,25 +42,36 @@ function typesOf(events: readonly { type: string }[]): string[] {
   return events.map(({ type }) => type).filter((type, i, all) => type !== all[i - 1]);
 }
 
-t.test('agents: instructions after the question, and optional arguments, are passed over', async (t) => {
-  const parameters = { ...CITY, properties: { ...CITY.properties, days: { type: 'integer' } } };
-  const answer = await openai.chat.completions.create({
-    model,
-    tools: [{ type: 'function', function: { name: 'get_weather', parameters } }],
-    messages: [
-      { role: 'user', content: QUESTION },
-      { role: 'system', content: 'You are in Bonn.' },
-    ],
-  });
-  const [call] = answer.choices[0]?.message.tool_calls ?? [];
-  t.match(call, { function: { name: 'get_weather', arguments: '{"city":"Bonn"}' } });
-});
+t.test(
+  'agents: instructions after the question, and optional arguments, are passed over',
+  async (t) => {
+    const parameters = { ...CITY, properties: { ...CITY.properties, days: { type: 'integer' } } };
+    const answer = await openai.chat.completions.create({
+      model,
+      tools: [{ type: 'function', function: { name: 'get_weather', parameters } }],
+      messages: [
+        { role: 'user', content: QUESTION },
+        { role: 'system', content: 'You are in Bonn.' },
+      ],
+    });
+    const [call] = answer.choices[0]?.message.tool_calls ?? [];
+    t.match(call, { function: { name: 'get_weather', arguments: '{"city":"Bonn"}' } });
+  },
+);
 
 t.test('chat: several tools are called at once, unless the request wants one', async (t) => {
-  const tools = NAMES.map((name) => ({ type: 'function' as const, function: { name, parameters: CITY } }));
+  const tools = NAMES.map((name) => ({
+    type: 'function' as const,
+    function: { name, parameters: CITY },
+  }));
   const ask = { model, tools, messages: [{ role: 'user' as const, content: QUESTION }] };
-  const stream = openai.chat.completions.stream({ ...ask, stream_options: { include_usage: true } });
-  const streamed = (await stream.finalChatCompletion()).choices[0]?.message.tool_calls as { id: string }[];
+  const stream = openai.chat.completions.stream({
+    ...ask,
+    stream_options: { include_usage: true },
+  });
+  const streamed = (await stream.finalChatCompletion()).choices[0]?.message.tool_calls as {
+    id: string;
+  }[];
   const whole = (await openai.chat.completions.create(ask)).choices[0]?.message.tool_calls;
   t.match(
     streamed,
@@ -74,14 +88,19 @@ t.test('chat: several tools are called at once, unless the request wants one', a
 
 t.test('chat: of the name of a tool the end is looked at, however long it is', async (t) => {
   const names = [`${'a'.repeat(200_000)}B1b`, `${'a'.repeat(200_000)}_weather`];
-  const tools = names.map((name) => ({ type: 'function' as const, function: { name, parameters: CITY } }));
+  const tools = names.map((name) => ({
+    type: 'function' as const,
+    function: { name, parameters: CITY },
+  }));
   const answer = await openai.chat.completions.create({
     model,
     tools,
     messages: [{ role: 'user', content: QUESTION }],
   });
   t.match(
-    answer.choices[0]?.message.tool_calls?.map((call) => call.type === 'function' && call.function.name),
+    answer.choices[0]?.message.tool_calls?.map(
+      (call) => call.type === 'function' && call.function.name,
+    ),
     names.slice(1),
   );
 });
@@ -90,18 +109,28 @@ t.test('chat: a custom tool gets text', async (t) => {
   const tools = [{ type: 'custom' as const, custom: { name: 'shell' } }];
   const messages = [{ role: 'user' as const, content: 'Ask the shell for `ls`' }];
   const answer = await openai.chat.completions.create({ model, tools, messages });
-  t.match(answer.choices[0]?.message.tool_calls, [{ type: 'custom', custom: { name: 'shell', input: 'ls' } }]);
+  t.match(answer.choices[0]?.message.tool_calls, [
+    { type: 'custom', custom: { name: 'shell', input: 'ls' } },
+  ]);
 });
 
 t.test('chat: n answers, each ending before a stop', async (t) => {
-  const ask = { model, n: 2, stop: [' language', ' No'], messages: [{ role: 'user' as const, content: 'hi' }] };
+  const ask = {
+    model,
+    n: 2,
+    stop: [' language', ' No'],
+    messages: [{ role: 'user' as const, content: 'hi' }],
+  };
   const whole = await openai.chat.completions.create(ask);
   const text = 'Hello from the Tollgate demo upstream.';
   t.match(
     whole.choices,
     [0, 1].map((index) => ({ index, message: { content: text }, finish_reason: 'stop' })),
   );
-  const stream = openai.chat.completions.stream({ ...ask, stream_options: { include_usage: true } });
+  const stream = openai.chat.completions.stream({
+    ...ask,
+    stream_options: { include_usage: true },
+  });
   const streamed = await stream.finalChatCompletion();
   t.same(
     streamed.choices.map(({ message }) => message.content),
@@ -112,16 +141,34 @@ t.test('chat: n answers, each ending before a stop', async (t) => {
 });
 
 t.test('blocks that an agent puts around a question are no part of it', async (t) => {
-  const content = '<environment>\n<shell>zsh</shell>\n</environment>\nhello <br> you<note>the shell</note>';
+  const content =
+    '<environment>\n<shell>zsh</shell>\n</environment>\nhello <br> you<note>the shell</note>';
   const tools = [{ type: 'function' as const, function: { name: 'shell' } }];
-  const answer = await openai.chat.completions.create({ model, tools, messages: [{ role: 'user', content }] });
+  const answer = await openai.chat.completions.create({
+    model,
+    tools,
+    messages: [{ role: 'user', content }],
+  });
   t.match(answer.choices[0]?.message.content, 'You wrote: hello <br> you\nTo get real answers');
 });
 
 t.test('responses: a text, with what the request said and detailed usage', async (t) => {
-  const ask = { model, input: 'Hello', instructions: 'Be kind.', metadata: { a: 'b' }, store: false };
+  const ask = {
+    model,
+    input: 'Hello',
+    instructions: 'Be kind.',
+    metadata: { a: 'b' },
+    store: false,
+  };
   const response = await openai.responses.create(ask);
-  t.match(response, { object: 'response', status: 'completed', ...ask, input: undefined, tools: [], temperature: 1 });
+  t.match(response, {
+    object: 'response',
+    status: 'completed',
+    ...ask,
+    input: undefined,
+    tools: [],
+    temperature: 1,
+  });
   t.match(response.output_text, 'You wrote: Hello');
   const { input_tokens = 0, output_tokens = 0, ...usage } = response.usage ?? {};
   t.match(usage, {
@@ -129,7 +176,10 @@ t.test('responses: a text, with what the request said and detailed usage', async
     output_tokens_details: { reasoning_tokens: 0 },
     total_tokens: input_tokens + output_tokens,
   });
-  t.match(demo.journal.at(-1)?.usage, { prompt_tokens: input_tokens, completion_tokens: output_tokens });
+  t.match(demo.journal.at(-1)?.usage, {
+    prompt_tokens: input_tokens,
+    completion_tokens: output_tokens,
+  });
 });
 
 t.test('responses: the events of a text, numbered', async (t) => {
@@ -152,7 +202,11 @@ t.test('responses: the events of a text, numbered', async (t) => {
   t.match(events[0].response, { status: 'in_progress', output: [], usage: null, model });
   const done = events.find(({ type }) => type === 'response.output_text.done');
   t.equal(events.map(({ delta = '' }) => delta).join(''), done.text);
-  t.match(events.at(-1).response, { status: 'completed', output: [{ content: [{ text: done.text }] }], usage: {} });
+  t.match(events.at(-1).response, {
+    status: 'completed',
+    output: [{ content: [{ text: done.text }] }],
+    usage: {},
+  });
   t.equal(demo.journal.at(-1)?.usage?.total_tokens, events.at(-1).response.usage.total_tokens);
 });
 
@@ -166,44 +220,68 @@ t.test('responses: a limit of tokens leaves a response incomplete', async (t) =>
   t.equal(types.at(-1), 'response.incomplete');
 });
 
-t.test('responses: functions and custom tools are called, and their results are read', async (t) => {
-  const tools = [
-    ...NAMES.map((name) => ({ type: 'function' as const, name, parameters: CITY, strict: true })),
-    { type: 'custom' as const, name: 'bonn' },
-  ];
-  const stream = openai.responses.stream({ model, tools, input: QUESTION });
-  const types = new Set<string>();
-  for await (const { type } of stream) types.add(type);
-  for (const kind of ['function_call_arguments', 'custom_tool_call_input']) {
-    for (const step of ['delta', 'done']) t.ok(types.has(`response.${kind}.${step}`), `${kind}.${step}`);
-  }
-  const { output } = await stream.finalResponse();
-  t.match(output, [
-    ...NAMES.map((name) => ({ type: 'function_call', name, arguments: '{"city":"Bonn"}', status: 'completed' })),
-    { type: 'custom_tool_call', name: 'bonn', input: 'Bonn' },
-  ]);
-  const [call] = output as { call_id: string }[];
-  const result = { type: 'function_call_output' as const, call_id: call?.call_id as string, output: '21 degrees' };
-  const next = await openai.responses.create({
-    model,
-    tools,
-    input: [{ role: 'user', content: QUESTION }, ...(output as []), result],
-  });
-  t.match(next.output_text, 'The tool returned: 21 degrees');
-});
+t.test(
+  'responses: functions and custom tools are called, and their results are read',
+  async (t) => {
+    const tools = [
+      ...NAMES.map((name) => ({ type: 'function' as const, name, parameters: CITY, strict: true })),
+      { type: 'custom' as const, name: 'bonn' },
+    ];
+    const stream = openai.responses.stream({ model, tools, input: QUESTION });
+    const types = new Set<string>();
+    for await (const { type } of stream) types.add(type);
+    for (const kind of ['function_call_arguments', 'custom_tool_call_input']) {
+      for (const step of ['delta', 'done'])
+        t.ok(types.has(`response.${kind}.${step}`), `${kind}.${step}`);
+    }
+    const { output } = await stream.finalResponse();
+    t.match(output, [
+      ...NAMES.map((name) => ({
+        type: 'function_call',
+        name,
+        arguments: '{"city":"Bonn"}',
+        status: 'completed',
+      })),
+      { type: 'custom_tool_call', name: 'bonn', input: 'Bonn' },
+    ]);
+    const [call] = output as { call_id: string }[];
+    const result = {
+      type: 'function_call_output' as const,
+      call_id: call?.call_id as string,
+      output: '21 degrees',
+    };
+    const next = await openai.responses.create({
+      model,
+      tools,
+      input: [{ role: 'user', content: QUESTION }, ...(output as []), result],
+    });
+    t.match(next.output_text, 'The tool returned: 21 degrees');
+  },
+);
 
-t.test('responses: a tool is called when the request names or requires one, and never when it forbids', async (t) => {
-  const tools = NAMES.map((name) => ({ type: 'function' as const, name, parameters: CITY, strict: true }));
-  const called = async (tool_choice: OpenAI.Responses.ResponseCreateParams['tool_choice'], input = 'hello') =>
-    (await openai.responses.create({ model, input, tools, tool_choice: tool_choice ?? 'auto' })).output.map(
-      (item) => (item as { name?: string }).name,
-    );
-  t.same(await called({ type: 'function', name: 'get_time' }), ['get_time']);
-  t.same(await called('required'), ['get_weather']);
-  t.same(await called('required', 'the time?'), ['get_time']);
-  t.same(await called({ type: 'allowed_tools', mode: 'required', tools: [] }), ['get_weather']);
-  t.same(await called('none', QUESTION), [undefined]);
-});
+t.test(
+  'responses: a tool is called when the request names or requires one, and never when it forbids',
+  async (t) => {
+    const tools = NAMES.map((name) => ({
+      type: 'function' as const,
+      name,
+      parameters: CITY,
+      strict: true,
+    }));
+    const called = async (
+      tool_choice: OpenAI.Responses.ResponseCreateParams['tool_choice'],
+      input = 'hello',
+    ) =>
+      (
+        await openai.responses.create({ model, input, tools, tool_choice: tool_choice ?? 'auto' })
+      ).output.map((item) => (item as { name?: string }).name);
+    t.same(await called({ type: 'function', name: 'get_time' }), ['get_time']);
+    t.same(await called('required'), ['get_weather']);
+    t.same(await called('required', 'the time?'), ['get_time']);
+    t.same(await called({ type: 'allowed_tools', mode: 'required', tools: [] }), ['get_weather']);
+    t.same(await called('none', QUESTION), [undefined]);
+  },
+);
 
 t.test('structured outputs follow their schema in every dialect', async (t) => {
   const schema = { ...CITY, properties: { city: { type: 'string', maxLength: 4 } } };
@@ -217,12 +295,20 @@ t.test('structured outputs follow their schema in every dialect', async (t) => {
     response_format: { type: 'json_schema', json_schema: format },
   });
   const message = await post('/messages', { max_tokens: 99, messages, output_config: { format } });
-  const texts = [response.output_text, chat.choices[0]?.message.content, JSON.parse(message.text).content[0].text];
+  const texts = [
+    response.output_text,
+    chat.choices[0]?.message.content,
+    JSON.parse(message.text).content[0].text,
+  ];
   t.same(
     texts.map((text) => JSON.parse(text)),
     [{ city: 'Bonn' }, { city: 'Bonn' }, { city: 'Bonn' }],
   );
-  const object = await openai.responses.create({ model, input: 'hi', text: { format: { type: 'json_object' } } });
+  const object = await openai.responses.create({
+    model,
+    input: 'hi',
+    text: { format: { type: 'json_object' } },
+  });
   t.same(JSON.parse(object.output_text), { demo: true, echo: 'hi' });
 });
 
@@ -271,19 +357,30 @@ t.test('messages: tools are called, and their results are read', async (t) => {
     NAMES.map((name) => ({ type: 'tool_use', id: /^toolu_/, name, input: { city: 'Bonn' } })),
   );
   t.equal(stop_reason, 'tool_use');
-  const one = await post('/messages', { ...ask, tool_choice: { type: 'any', disable_parallel_tool_use: true } });
+  const one = await post('/messages', {
+    ...ask,
+    tool_choice: { type: 'any', disable_parallel_tool_use: true },
+  });
   t.equal(JSON.parse(one.text).content.length, 1);
 
   const events = eventsOf(t, (await post('/messages', { ...ask, stream: true })).text);
   for (const index of [0, 1]) {
-    const start = events.find((event) => event.type === 'content_block_start' && event.index === index);
+    const start = events.find(
+      (event) => event.type === 'content_block_start' && event.index === index,
+    );
     t.match(start.content_block, { type: 'tool_use', name: NAMES[index], input: {} });
-    const deltas = events.filter((event) => event.type === 'content_block_delta' && event.index === index);
+    const deltas = events.filter(
+      (event) => event.type === 'content_block_delta' && event.index === index,
+    );
     t.same(JSON.parse(deltas.map(({ delta }) => delta.partial_json).join('')), { city: 'Bonn' });
   }
 
   const results = [
-    { type: 'tool_result', tool_use_id: content[0].id, content: [{ type: 'text', text: '21 degrees' }] },
+    {
+      type: 'tool_result',
+      tool_use_id: content[0].id,
+      content: [{ type: 'text', text: '21 degrees' }],
+    },
   ];
   const messages = [question, { role: 'assistant', content }, { role: 'user', content: results }];
   t.match((await post('/messages', { ...ask, messages })).text, 'The tool returned: 21 degrees');
@@ -291,8 +388,14 @@ t.test('messages: tools are called, and their results are read', async (t) => {
 
 t.test('messages: a limit and a stop sequence end the text', async (t) => {
   const cut = JSON.parse((await post('/messages', { ...hello, max_tokens: 2 })).text);
-  t.match(cut, { content: [{ text: 'Hello from' }], stop_reason: 'max_tokens', usage: { output_tokens: 2 } });
-  const stopped = JSON.parse((await post('/messages', { ...hello, stop_sequences: [' demo'] })).text);
+  t.match(cut, {
+    content: [{ text: 'Hello from' }],
+    stop_reason: 'max_tokens',
+    usage: { output_tokens: 2 },
+  });
+  const stopped = JSON.parse(
+    (await post('/messages', { ...hello, stop_sequences: [' demo'] })).text,
+  );
   t.match(stopped, {
     content: [{ text: 'Hello from the Tollgate' }],
     stop_reason: 'stop_sequence',
@@ -301,21 +404,28 @@ t.test('messages: a limit and a stop sequence end the text', async (t) => {
 });
 
 t.test('messages: counted tokens are those of the call, cached ones apart', async (t) => {
-  const system = [{ type: 'text', text: 'Be kind to everybody.', cache_control: { type: 'ephemeral' } }];
-  const { input_tokens } = JSON.parse((await post('/messages/count_tokens', { ...hello, system })).text);
+  const system = [
+    { type: 'text', text: 'Be kind to everybody.', cache_control: { type: 'ephemeral' } },
+  ];
+  const { input_tokens } = JSON.parse(
+    (await post('/messages/count_tokens', { ...hello, system })).text,
+  );
   const { usage } = JSON.parse((await post('/messages', { ...hello, system })).text);
   t.ok(usage.cache_read_input_tokens > 5);
   t.equal(usage.input_tokens + usage.cache_read_input_tokens, input_tokens);
   t.equal(demo.journal.at(-1)?.usage?.prompt_tokens, input_tokens);
 });
 
-t.test('a message of no tokens is whole and empty, as it warms the cache of a provider', async (t) => {
-  const message = JSON.parse((await post('/messages', { ...hello, max_tokens: 0 })).text);
-  t.match(message, { content: [], stop_reason: 'max_tokens', usage: { output_tokens: 0 } });
-  const { status, text } = await post('/messages', { ...hello, max_tokens: 0, stream: true });
-  t.equal(status, 200);
-  t.match(text, /event: message_stop/);
-});
+t.test(
+  'a message of no tokens is whole and empty, as it warms the cache of a provider',
+  async (t) => {
+    const message = JSON.parse((await post('/messages', { ...hello, max_tokens: 0 })).text);
+    t.match(message, { content: [], stop_reason: 'max_tokens', usage: { output_tokens: 0 } });
+    const { status, text } = await post('/messages', { ...hello, max_tokens: 0, stream: true });
+    t.equal(status, 200);
+    t.match(text, /event: message_stop/);
+  },
+);
 
 t.test('each dialect refuses in its own shape', async (t) => {
   const cases: [string, object, string][] = [
@@ -332,7 +442,10 @@ t.test('each dialect refuses in its own shape', async (t) => {
     t.equal(status, 400, `${path} ${JSON.stringify(body)}`);
     const message = new RegExp(`^'${param.replace('[0]', '\\[0\\]')}'`);
     const error = { type: 'invalid_request_error', message };
-    t.match(JSON.parse(text), path === '/responses' ? { error: { ...error, param } } : { type: 'error', error });
+    t.match(
+      JSON.parse(text),
+      path === '/responses' ? { error: { ...error, param } } : { type: 'error', error },
+    );
   }
   for (const [status, type] of [
     [404, 'not_found_error'],
@@ -340,17 +453,25 @@ t.test('each dialect refuses in its own shape', async (t) => {
     [500, 'api_error'],
     [529, 'overloaded_error'],
   ]) {
-    t.match(JSON.parse((await post('/messages', { model: `x!error-${status}`, ...hello })).text), { error: { type } });
+    t.match(JSON.parse((await post('/messages', { model: `x!error-${status}`, ...hello })).text), {
+      error: { type },
+    });
   }
 });
 
 t.test('faults break the streams of every dialect', async (t) => {
   const streams = [
-    { path: '/responses', body: { input: 'Hello' }, token: 'response.output_text.delta', last: 'response.completed' },
+    {
+      path: '/responses',
+      body: { input: 'Hello' },
+      token: 'response.output_text.delta',
+      last: 'response.completed',
+    },
     { path: '/messages', body: hello, token: 'content_block_delta', last: 'message_stop' },
   ];
   for (const { path, body, token, last } of streams) {
-    const stream = (faults: string) => post(path, { ...body, model: `x!pace-0${faults}`, stream: true });
+    const stream = (faults: string) =>
+      post(path, { ...body, model: `x!pace-0${faults}`, stream: true });
     const stopped = eventsOf(t, (await stream('!stop-after-3')).text);
     t.equal(stopped.filter(({ type }) => type === token).length, 3, path);
     t.equal(stopped.at(-1).type, token, path);

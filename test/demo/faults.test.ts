@@ -9,7 +9,10 @@ import { until } from '../support/until.ts';
 const demo = await startFaultyDemo({ port: 0 });
 t.teardown(() => demo.close());
 
-const said = (content: unknown, more: object = {}) => ({ messages: [{ role: 'user', content }], ...more });
+const said = (content: unknown, more: object = {}) => ({
+  messages: [{ role: 'user', content }],
+  ...more,
+});
 
 async function post(path: string, body: unknown, headers = {}) {
   const answer = await open(demo.url + path, { body, headers });
@@ -31,12 +34,18 @@ function raw(body: unknown): Promise<{ bytes: Buffer; whole: boolean }> {
 }
 
 const streamed = (fault = '') =>
-  said('Tell me a story', { model: `x${fault}`, stream: true, stream_options: { include_usage: true } });
+  said('Tell me a story', {
+    model: `x${fault}`,
+    stream: true,
+    stream_options: { include_usage: true },
+  });
 
 t.test('a fault that there is not is a model that there is not', async (t) => {
   const answer = await post('/chat/completions', said('x', { model: 'x!no-such-fault' }));
   t.equal(answer.status, 404);
-  t.match(JSON.parse(answer.text), { error: { message: String, type: 'invalid_request_error', param: 'model' } });
+  t.match(JSON.parse(answer.text), {
+    error: { message: String, type: 'invalid_request_error', param: 'model' },
+  });
 });
 
 t.test('the journal has the requests and the usage that was sent', async (t) => {
@@ -66,7 +75,10 @@ t.test('the journal shows that a caller left', async (t) => {
   await response.body?.getReader().read();
   t.equal(demo.journal[before]?.outcome, 'open');
   leaving.abort();
-  await until(() => demo.journal[before]?.outcome !== 'open', 'the journal shows the end of the call');
+  await until(
+    () => demo.journal[before]?.outcome !== 'open',
+    'the journal shows the end of the call',
+  );
   t.match(demo.journal[before], { outcome: 'cut', usage: null });
 });
 
@@ -89,14 +101,19 @@ t.test('faults', async (t) => {
   await fault('error-500', async (t, name) => {
     const answer = await plain(name);
     t.equal(answer.status, 500);
-    for (const secret of [`x${name}`, INTERNAL_HOST, INTERNAL_KEY, 'Traceback']) t.match(answer.text, secret);
+    for (const secret of [`x${name}`, INTERNAL_HOST, INTERNAL_KEY, 'Traceback'])
+      t.match(answer.text, secret);
     t.equal((await plain('!error-429')).headers.get('retry-after'), '7');
     t.equal((await post('/embeddings', { model: 'x!error-503', input: 'a' })).status, 503);
   });
   await fault('slow-first-byte-60000', async (t, name) => {
     const leaving = new AbortController();
     const body = JSON.stringify(streamed(name));
-    const answer = fetch(`${demo.url}/chat/completions`, { method: 'POST', body, signal: leaving.signal });
+    const answer = fetch(`${demo.url}/chat/completions`, {
+      method: 'POST',
+      body,
+      signal: leaving.signal,
+    });
     t.equal(await Promise.race([answer, silence()]), 'silence');
     leaving.abort();
     await t.rejects(answer);
@@ -142,7 +159,8 @@ t.test('faults', async (t) => {
     });
     const reader = (response.body as ReadableStream<Uint8Array>).getReader();
     let text = '';
-    while (chunksOf(text).length < 4) text += Buffer.from((await reader.read()).value as Uint8Array).toString();
+    while (chunksOf(text).length < 4)
+      text += Buffer.from((await reader.read()).value as Uint8Array).toString();
     t.equal(await Promise.race([reader.read(), silence()]), 'silence');
     await reader.cancel();
   });
@@ -161,9 +179,16 @@ t.test('faults', async (t) => {
     t.notMatch((await plain(name)).text, '"usage"');
   });
   await fault('usage-zero', async (t, name) => {
-    t.equal(chunksOf((await post('/chat/completions', streamed(name))).text).at(-1).usage.total_tokens, 0);
+    t.equal(
+      chunksOf((await post('/chat/completions', streamed(name))).text).at(-1).usage.total_tokens,
+      0,
+    );
     t.equal(JSON.parse((await plain(name)).text).usage.total_tokens, 0);
-    t.equal(JSON.parse((await post('/embeddings', { model: 'x!usage-zero', input: 'a' })).text).usage.prompt_tokens, 0);
+    t.equal(
+      JSON.parse((await post('/embeddings', { model: 'x!usage-zero', input: 'a' })).text).usage
+        .prompt_tokens,
+      0,
+    );
   });
   await fault('usage-in-finish', async (t, name) => {
     const last = chunksOf((await post('/chat/completions', streamed(name))).text).at(-1);
@@ -177,12 +202,17 @@ t.test('faults', async (t) => {
     t.same(counts.slice(0, 4), [0, 1, 2, 3]);
   });
   await fault('usage-null', async (t, name) => {
-    const usages = chunksOf((await post('/chat/completions', streamed(name))).text).map((chunk) => chunk.usage);
+    const usages = chunksOf((await post('/chat/completions', streamed(name))).text).map(
+      (chunk) => chunk.usage,
+    );
     t.ok(usages.slice(0, -1).every((usage) => usage === null));
     t.ok(usages.at(-1).total_tokens > 0);
   });
   await fault('fallback', async (t, name) => {
-    t.equal(chunksOf((await post('/chat/completions', streamed(name))).text)[0].model, 'internal-demo-fallback');
+    t.equal(
+      chunksOf((await post('/chat/completions', streamed(name))).text)[0].model,
+      'internal-demo-fallback',
+    );
     t.equal(JSON.parse((await plain(name)).text).model, 'internal-demo-fallback');
   });
   await fault('alphabetical', async (t, name) => {
@@ -225,7 +255,10 @@ t.test('faults', async (t) => {
   });
   await fault('swapped', async (t, name) => {
     t.match((await plain(name)).text, 'data: [DONE]');
-    t.equal(JSON.parse((await post('/chat/completions', streamed(name))).text).object, 'chat.completion');
+    t.equal(
+      JSON.parse((await post('/chat/completions', streamed(name))).text).object,
+      'chat.completion',
+    );
   });
   await fault('redirect', async (t, name) => {
     t.equal((await plain(name)).status, 302);
@@ -243,7 +276,10 @@ t.test('faults', async (t) => {
     t.equal((await plain(name)).headers.get('content-encoding'), null);
   });
   await fault('leaky-headers', async (t, name) => {
-    for (const { headers } of [await plain(name), await post('/chat/completions', streamed(name))]) {
+    for (const { headers } of [
+      await plain(name),
+      await post('/chat/completions', streamed(name)),
+    ]) {
       t.equal(headers.get('x-litellm-model-id'), `x${name}`);
       t.equal(headers.getSetCookie().length, 2);
     }

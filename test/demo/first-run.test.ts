@@ -16,18 +16,26 @@ t.test(
     const { db } = await testDatabase(t);
     const welcomed = await start(db);
     const first = welcomed.first as NonNullable<Welcome['first']>;
-    t.match(first, { key: /^svc_[a-z2-7]{32}$/, login: { email: 'operator@localhost', password: /.{16}/ } });
+    t.match(first, {
+      key: /^svc_[a-z2-7]{32}$/,
+      login: { email: 'operator@localhost', password: /.{16}/ },
+    });
     const made = await db.run(5000, async (sql) => {
       const [counts] =
         await sql`select (select count(*) from companies)::int as companies, (select count(*) from models)::int as models,
       (select count(*) from assistants)::int as assistants, (select count(*) from users where role = 'operator')::int as operators`;
-      const keys = await sql`select encode(digest, 'hex') as digest, created_by, scopes from api_keys`;
+      const keys =
+        await sql`select encode(digest, 'hex') as digest, created_by, scopes from api_keys`;
       const actors = await sql`select distinct actor from audit_log`;
       return { counts, keys: [...keys], actors: [...actors] };
     });
     t.same(made.counts, { companies: 1, models: 4, assistants: 1, operators: 1 });
     t.match(made.keys, [
-      { digest: digestOf(first.key), created_by: 'make run', scopes: ['chat', 'embeddings', 'assistants', 'rerank'] },
+      {
+        digest: digestOf(first.key),
+        created_by: 'make run',
+        scopes: ['chat', 'embeddings', 'assistants', 'rerank'],
+      },
     ]);
     t.same(made.actors, [{ actor: 'make run' }]);
 
@@ -42,12 +50,15 @@ t.test(
   },
 );
 
-t.test('where the demo company was renamed, a later start still says who can sign in', async (t) => {
-  const { db } = await testDatabase(t);
-  await start(db);
-  await db.run(5000, (sql) => sql`update companies set name = 'Acme'`);
-  t.same(await start(db), { companyId: null, first: null, operator: 'operator@localhost' });
-});
+t.test(
+  'where the demo company was renamed, a later start still says who can sign in',
+  async (t) => {
+    const { db } = await testDatabase(t);
+    await start(db);
+    await db.run(5000, (sql) => sql`update companies set name = 'Acme'`);
+    t.same(await start(db), { companyId: null, first: null, operator: 'operator@localhost' });
+  },
+);
 
 t.test('a first start that could not listen shows the key at the next', async (t) => {
   const { db } = await testDatabase(t);

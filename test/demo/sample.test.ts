@@ -14,7 +14,10 @@ const strict = (properties: object, more: object = {}) => ({
 });
 
 const SCHEMAS: Readonly<Record<string, object>> = {
-  texts: strict({ short: { type: 'string', maxLength: 3 }, long: { type: 'string', minLength: 40 } }),
+  texts: strict({
+    short: { type: 'string', maxLength: 3 },
+    long: { type: 'string', minLength: 40 },
+  }),
   numbers: strict({
     count: { type: 'integer', minimum: -9_007_199_254_740_991, maximum: 9_007_199_254_740_991 },
     many: { type: 'integer', exclusiveMinimum: 5, maximum: 9 },
@@ -32,12 +35,20 @@ const SCHEMAS: Readonly<Record<string, object>> = {
   }),
   lists: strict({
     several: { type: 'array', items: { type: 'number' }, minItems: 3 },
-    pair: { type: 'array', prefixItems: [{ type: 'string' }, { type: 'boolean' }], minItems: 2, maxItems: 2 },
+    pair: {
+      type: 'array',
+      prefixItems: [{ type: 'string' }, { type: 'boolean' }],
+      minItems: 2,
+      maxItems: 2,
+    },
     table: { type: 'array', items: { type: 'array', items: strict({ cell: { type: 'string' } }) } },
   }),
   references: strict(
     { first: { $ref: '#/$defs/a~1b' }, second: { $ref: '#/definitions/Part' } },
-    { $defs: { 'a/b': { type: 'boolean' } }, definitions: { Part: strict({ name: { type: 'string' } }) } },
+    {
+      $defs: { 'a/b': { type: 'boolean' } },
+      definitions: { Part: strict({ name: { type: 'string' } }) },
+    },
   ),
   'all of': {
     allOf: [
@@ -47,9 +58,16 @@ const SCHEMAS: Readonly<Record<string, object>> = {
     properties: { c: { type: 'boolean' } },
     required: ['c'],
   },
-  'a list that ends': strict({ value: { type: 'string' }, next: { anyOf: [{ $ref: '#' }, { type: 'null' }] } }),
+  'a list that ends': strict({
+    value: { type: 'string' },
+    next: { anyOf: [{ $ref: '#' }, { type: 'null' }] },
+  }),
   'a tree that ends': strict({ children: { type: 'array', items: { $ref: '#' } } }),
-  'optional members that recur': { type: 'object', properties: { next: { $ref: '#' } }, additionalProperties: false },
+  'optional members that recur': {
+    type: 'object',
+    properties: { next: { $ref: '#' } },
+    additionalProperties: false,
+  },
   anything: {},
 };
 
@@ -70,7 +88,12 @@ t.test('strings of a format look like it', async (t) => {
 t.test('a schema that can have no sample ends all the same', async (t) => {
   t.ok(sample(strict({ next: { $ref: '#' } }), 'x'));
   t.ok(sample({ $ref: '#' }, 'x'));
-  t.ok(sample(strict(Object.fromEntries(Array.from('abcdefgh', (name) => [name, { $ref: '#' }]))), 'x'));
+  t.ok(
+    sample(
+      strict(Object.fromEntries(Array.from('abcdefgh', (name) => [name, { $ref: '#' }]))),
+      'x',
+    ),
+  );
   t.ok(sample({ type: 'array', minItems: 1e12, items: { type: 'string', minLength: 1e12 } }, 'x'));
   t.ok(sample({ $ref: '#/nowhere' }, 'x'));
 });

@@ -15,10 +15,12 @@ const said = (content: unknown, more: object = {}) => ({
   ...more,
 });
 
-const post = (path: string, body: unknown, base = demo.url, headers = {}) => ask(base + path, { body, headers });
+const post = (path: string, body: unknown, base = demo.url, headers = {}) =>
+  ask(base + path, { body, headers });
 const chat = async (body: unknown) => (await post('/chat/completions', body)).json;
 
-const streamed = () => said('Tell me a story', { model: 'x', stream: true, stream_options: { include_usage: true } });
+const streamed = () =>
+  said('Tell me a story', { model: 'x', stream: true, stream_options: { include_usage: true } });
 
 t.test('a chat answer names the demo, echoes the user and reports usage', async (t) => {
   const answer = await chat(said('What is a tollgate?'));
@@ -70,7 +72,11 @@ const tools = [
       name: 'get_weather',
       parameters: {
         type: 'object',
-        properties: { city: { type: 'string' }, days: { type: 'integer' }, unit: { enum: ['C', 'F'] } },
+        properties: {
+          city: { type: 'string' },
+          days: { type: 'integer' },
+          unit: { enum: ['C', 'F'] },
+        },
         required: ['city', 'days', 'unit'],
       },
     },
@@ -84,7 +90,10 @@ t.test('a tool is called when named, required or mentioned, and not otherwise', 
   t.equal(await finish('please get weather in Bonn'), 'tool_calls');
   t.equal(await finish('please get weather in Bonn', 'none'), 'stop');
   t.equal(await finish('hello', 'required'), 'tool_calls');
-  t.equal(await finish('hello', { type: 'function', function: { name: 'get_weather' } }), 'tool_calls');
+  t.equal(
+    await finish('hello', { type: 'function', function: { name: 'get_weather' } }),
+    'tool_calls',
+  );
 
   const answer = await chat(said('hello', { tools, tool_choice: 'required' }));
   const call = answer.choices[0].message.tool_calls[0];
@@ -117,7 +126,9 @@ t.test('response_format gets JSON, shaped by its schema', async (t) => {
       maybe: { anyOf: [{ type: 'boolean' }, { type: 'null' }] },
       fixed: { const: 7 },
     },
-    $defs: { Part: { type: 'object', properties: { name: { type: ['string', 'null'], maxLength: 1 } } } },
+    $defs: {
+      Part: { type: 'object', properties: { name: { type: ['string', 'null'], maxLength: 1 } } },
+    },
   };
   const shaped = await format({ type: 'json_schema', json_schema: { name: 'x', schema } });
   t.same(JSON.parse(shaped.choices[0].message.content), {
@@ -135,29 +146,40 @@ t.test('a schema that refers to itself ends', async (t) => {
   t.ok(JSON.parse(answer.choices[0].message.content).next);
 });
 
-t.test('a stream is the same answer: role first, finish_reason, usage on request, [DONE]', async (t) => {
-  const body = said('stream this');
-  const whole = await chat(body);
-  const { text, headers } = await post('/chat/completions', {
-    ...body,
-    stream: true,
-    stream_options: { include_usage: true },
-  });
-  t.match(headers.get('content-type'), /^text\/event-stream/);
-  t.equal(dataOf(text).at(-1), '[DONE]');
-  const chunks = chunksOf(text);
-  t.same(chunks[0].choices, [{ index: 0, delta: { role: 'assistant', content: '' }, finish_reason: null }]);
-  t.equal(chunks.map((chunk) => chunk.choices[0]?.delta.content ?? '').join(''), whole.choices[0].message.content);
-  t.same(chunks.at(-2).choices, [{ index: 0, delta: {}, finish_reason: 'stop' }]);
-  t.same(chunks.at(-1).choices, []);
-  t.same(chunks.at(-1).usage, whole.usage);
+t.test(
+  'a stream is the same answer: role first, finish_reason, usage on request, [DONE]',
+  async (t) => {
+    const body = said('stream this');
+    const whole = await chat(body);
+    const { text, headers } = await post('/chat/completions', {
+      ...body,
+      stream: true,
+      stream_options: { include_usage: true },
+    });
+    t.match(headers.get('content-type'), /^text\/event-stream/);
+    t.equal(dataOf(text).at(-1), '[DONE]');
+    const chunks = chunksOf(text);
+    t.same(chunks[0].choices, [
+      { index: 0, delta: { role: 'assistant', content: '' }, finish_reason: null },
+    ]);
+    t.equal(
+      chunks.map((chunk) => chunk.choices[0]?.delta.content ?? '').join(''),
+      whole.choices[0].message.content,
+    );
+    t.same(chunks.at(-2).choices, [{ index: 0, delta: {}, finish_reason: 'stop' }]);
+    t.same(chunks.at(-1).choices, []);
+    t.same(chunks.at(-1).usage, whole.usage);
 
-  const without = chunksOf((await post('/chat/completions', { ...body, stream: true })).text);
-  t.notOk(without.some((chunk) => 'usage' in chunk));
-});
+    const without = chunksOf((await post('/chat/completions', { ...body, stream: true })).text);
+    t.notOk(without.some((chunk) => 'usage' in chunk));
+  },
+);
 
 t.test('events arrive one by one, not all at the end', async (t) => {
-  const response = await fetch(`${demo.url}/chat/completions`, { method: 'POST', body: JSON.stringify(streamed()) });
+  const response = await fetch(`${demo.url}/chat/completions`, {
+    method: 'POST',
+    body: JSON.stringify(streamed()),
+  });
   let reads = 0;
   for await (const _ of response.body as ReadableStream) reads++;
   t.ok(reads > 5, `${reads} reads`);
@@ -167,8 +189,17 @@ t.test('a streamed tool call is put together from its fragments', async (t) => {
   const body = said('hello', { tools, tool_choice: 'required', stream: true });
   const chunks = chunksOf((await post('/chat/completions', body)).text);
   const calls = chunks.flatMap((chunk) => chunk.choices[0]?.delta.tool_calls ?? []);
-  t.match(calls[0], { index: 0, id: String, type: 'function', function: { name: 'get_weather', arguments: '' } });
-  t.same(JSON.parse(calls.map((call) => call.function.arguments).join('')), { city: 'hello', days: 1, unit: 'C' });
+  t.match(calls[0], {
+    index: 0,
+    id: String,
+    type: 'function',
+    function: { name: 'get_weather', arguments: '' },
+  });
+  t.same(JSON.parse(calls.map((call) => call.function.arguments).join('')), {
+    city: 'hello',
+    days: 1,
+    unit: 'C',
+  });
   t.equal(chunks.at(-1).choices[0].finish_reason, 'tool_calls');
 });
 
@@ -183,7 +214,11 @@ t.test('embeddings: 1024 numbers of unit length, a function of the text', async 
   const embed = async (more: object) =>
     JSON.parse((await post('/embeddings', { model: DEMO_EMBEDDING_MODEL, ...more })).text);
   const one = await embed({ input: 'hello' });
-  t.match(one, { object: 'list', model: DEMO_EMBEDDING_MODEL, data: [{ object: 'embedding', index: 0 }] });
+  t.match(one, {
+    object: 'list',
+    model: DEMO_EMBEDDING_MODEL,
+    data: [{ object: 'embedding', index: 0 }],
+  });
   const vector: number[] = one.data[0].embedding;
   t.equal(vector.length, 1024);
   t.ok(Math.abs(Math.hypot(...vector) - 1) < 1e-6);
@@ -202,7 +237,10 @@ t.test('embeddings: 1024 numbers of unit length, a function of the text', async 
 
 t.test('GET /models lists the internal names', async (t) => {
   const list = await (await fetch(`${demo.url}/models`)).json();
-  t.match(list, { object: 'list', data: [{ id: DEMO_CHAT_MODEL, object: 'model' }, { id: DEMO_EMBEDDING_MODEL }] });
+  t.match(list, {
+    object: 'list',
+    data: [{ id: DEMO_CHAT_MODEL, object: 'model' }, { id: DEMO_EMBEDDING_MODEL }],
+  });
 });
 
 t.test('bad input is refused in the reference shape', async (t) => {
@@ -225,7 +263,9 @@ t.test('bad input is refused in the reference shape', async (t) => {
   for (const [path, body, status, param] of cases) {
     const answer = await post(path, body);
     t.equal(answer.status, status, `${path} ${JSON.stringify(body)}`);
-    t.match(JSON.parse(answer.text), { error: { message: String, type: 'invalid_request_error', param } });
+    t.match(JSON.parse(answer.text), {
+      error: { message: String, type: 'invalid_request_error', param },
+    });
   }
 });
 
@@ -233,36 +273,59 @@ t.test('with a master key the demo refuses other keys', async (t) => {
   const guarded = await startDemo({ port: 0, apiKey: 'sk-demo' });
   t.teardown(() => guarded.close());
   t.equal((await post('/chat/completions', said('x'), guarded.url)).status, 401);
-  const answer = await post('/chat/completions', said('x'), guarded.url, { authorization: 'Bearer sk-demo' });
+  const answer = await post('/chat/completions', said('x'), guarded.url, {
+    authorization: 'Bearer sk-demo',
+  });
   t.equal(answer.status, 200);
 });
 
-t.test('text completions: each choice of each prompt, with the prompt before it where echo asks', async (t) => {
-  const { json } = await post('/completions', { model: 'x', prompt: ['One', 'Two'], n: 2, echo: true, max_tokens: 2 });
-  t.equal(json.object, 'text_completion');
-  t.same(
-    json.choices.map(({ index, text, finish_reason }: { index: number; text: string; finish_reason: string }) => [
-      index,
-      text.slice(0, 3),
-      finish_reason,
-    ]),
-    [
-      [0, 'One', 'length'],
-      [1, 'One', 'length'],
-      [2, 'Two', 'length'],
-      [3, 'Two', 'length'],
-    ],
-  );
-  t.equal(json.usage.completion_tokens, 8, 'what is repeated is not generated');
-  const whole = await post('/completions', { model: 'x', prompt: [1, 2], stop: '.' });
-  const streamed = chunksOf((await post('/completions', { model: 'x', prompt: [1, 2], stop: '.', stream: true })).text);
-  t.equal(
-    streamed.map(({ choices }) => choices[0].text).join(''),
-    whole.json.choices[0].text,
-    'the same text, streamed',
-  );
-  for (const prompt of [undefined, 7, [], [[]], [null]]) {
-    const { status, json } = await post('/completions', { model: 'x', prompt });
-    t.match({ status, error: json.error }, { status: 400, error: { param: 'prompt' } }, JSON.stringify(prompt));
-  }
-});
+t.test(
+  'text completions: each choice of each prompt, with the prompt before it where echo asks',
+  async (t) => {
+    const { json } = await post('/completions', {
+      model: 'x',
+      prompt: ['One', 'Two'],
+      n: 2,
+      echo: true,
+      max_tokens: 2,
+    });
+    t.equal(json.object, 'text_completion');
+    t.same(
+      json.choices.map(
+        ({
+          index,
+          text,
+          finish_reason,
+        }: {
+          index: number;
+          text: string;
+          finish_reason: string;
+        }) => [index, text.slice(0, 3), finish_reason],
+      ),
+      [
+        [0, 'One', 'length'],
+        [1, 'One', 'length'],
+        [2, 'Two', 'length'],
+        [3, 'Two', 'length'],
+      ],
+    );
+    t.equal(json.usage.completion_tokens, 8, 'what is repeated is not generated');
+    const whole = await post('/completions', { model: 'x', prompt: [1, 2], stop: '.' });
+    const streamed = chunksOf(
+      (await post('/completions', { model: 'x', prompt: [1, 2], stop: '.', stream: true })).text,
+    );
+    t.equal(
+      streamed.map(({ choices }) => choices[0].text).join(''),
+      whole.json.choices[0].text,
+      'the same text, streamed',
+    );
+    for (const prompt of [undefined, 7, [], [[]], [null]]) {
+      const { status, json } = await post('/completions', { model: 'x', prompt });
+      t.match(
+        { status, error: json.error },
+        { status: 400, error: { param: 'prompt' } },
+        JSON.stringify(prompt),
+      );
+    }
+  },
+);

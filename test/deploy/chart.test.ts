@@ -1,5 +1,13 @@
 import { execFileSync } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -21,7 +29,10 @@ const DEFAULTS = parse(read('.deploy/chart/values.yaml'));
 const SCHEMA = JSON.parse(read('.deploy/chart/values.schema.json'));
 const accepts = new Ajv({ allErrors: true, strict: false }).compile(SCHEMA);
 const TEMPLATES = Object.fromEntries(
-  readdirSync(join(CHART, 'templates')).map((name) => [name, read(`.deploy/chart/templates/${name}`)]),
+  readdirSync(join(CHART, 'templates')).map((name) => [
+    name,
+    read(`.deploy/chart/templates/${name}`),
+  ]),
 );
 
 interface Resource {
@@ -49,7 +60,9 @@ const ALL = {
   networkPolicy: {
     enabled: true,
     apiFrom: [{ namespaceSelector: { matchLabels: { team: 'web' } } }],
-    adminFrom: [{ namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': 'monitoring' } } }],
+    adminFrom: [
+      { namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': 'monitoring' } } },
+    ],
   },
   serviceMonitor: { enabled: true, labels: { release: 'prometheus' } },
   prometheusRule: { enabled: true, labels: { release: 'prometheus' } },
@@ -59,7 +72,10 @@ const ALL = {
   nodeSelector: { 'kubernetes.io/arch': 'arm64' },
   tolerations: [{ key: 'dedicated', operator: 'Exists' }],
   affinity: { nodeAffinity: {} },
-  migration: { podAnnotations: { 'sidecar.istio.io/inject': 'false' }, podLabels: { team: 'data' } },
+  migration: {
+    podAnnotations: { 'sidecar.istio.io/inject': 'false' },
+    podLabels: { team: 'data' },
+  },
   extraVolumes: [{ name: 'authority', configMap: { name: 'our-authority' } }],
   extraVolumeMounts: [{ name: 'authority', mountPath: '/authority', readOnly: true }],
   extraEnv: [{ name: 'NODE_EXTRA_CA_CERTS', value: '/authority/ca.pem' }],
@@ -70,7 +86,10 @@ function merge(base: unknown, more: unknown): unknown {
   const isMap = (value: unknown): value is object =>
     typeof value === 'object' && value !== null && !Array.isArray(value);
   if (!isMap(base) || !isMap(more)) return more;
-  const merged = Object.entries(more).map(([name, value]) => [name, merge(base[name as never], value)]);
+  const merged = Object.entries(more).map(([name, value]) => [
+    name,
+    merge(base[name as never], value),
+  ]);
   return { ...base, ...Object.fromEntries(merged) };
 }
 
@@ -108,11 +127,10 @@ const kinds = (values: object) =>
 
 t.test('the chart makes what is asked for, and no more', async (t) => {
   t.same(kinds(GIVEN), ['Deployment', 'Job', 'PodDisruptionBudget', 'Service', 'Service']);
-  t.same(kinds({ ...GIVEN, migration: { enabled: false }, podDisruptionBudget: { enabled: false } }), [
-    'Deployment',
-    'Service',
-    'Service',
-  ]);
+  t.same(
+    kinds({ ...GIVEN, migration: { enabled: false }, podDisruptionBudget: { enabled: false } }),
+    ['Deployment', 'Service', 'Service'],
+  );
   t.same(kinds(ALL), [
     'Deployment',
     'HorizontalPodAutoscaler',
@@ -131,7 +149,10 @@ t.test('Kubernetes knows every member that the chart writes, and its type', asyn
   const resources = [rendered(GIVEN), rendered(ALL)].flat();
   for (const resource of resources) {
     const { [resource.kind]: Model } = await import(moduleOf(resource));
-    t.doesNotThrow(() => new Model(resource).validate(), `${resource.kind} ${resource.metadata.name}`);
+    t.doesNotThrow(
+      () => new Model(resource).validate(),
+      `${resource.kind} ${resource.metadata.name}`,
+    );
   }
   // the schemas allow members that nobody knows; the types do not
   mkdirSync(join(ROOT, '.tap'), { recursive: true });
@@ -189,7 +210,10 @@ t.test('a mistake in the values is refused by their schema', async (t) => {
   const refused = (values: object): boolean => !accepts(merge(DEFAULTS, values));
   t.ok(accepts(merge(DEFAULTS, GIVEN)), JSON.stringify(accepts.errors));
   t.ok(accepts(merge(DEFAULTS, ALL)), JSON.stringify(accepts.errors));
-  t.ok(accepts(merge(DEFAULTS, { upstreamUrl: 'http://a:4000/v1, http://[fd00::1]:4000/v1' })), 'several addresses');
+  t.ok(
+    accepts(merge(DEFAULTS, { upstreamUrl: 'http://a:4000/v1, http://[fd00::1]:4000/v1' })),
+    'several addresses',
+  );
   t.ok(refused({}), 'no upstream');
   for (const mistake of [
     { upstreamUrl: 'router:4000' },
@@ -212,7 +236,9 @@ t.test('a mistake in the values is refused by their schema', async (t) => {
   ]) {
     t.ok(refused({ ...GIVEN, ...mistake }), JSON.stringify(mistake));
   }
-  const undescribed = Object.keys(DEFAULTS).filter((name) => !Object.hasOwn(SCHEMA.properties, name));
+  const undescribed = Object.keys(DEFAULTS).filter(
+    (name) => !Object.hasOwn(SCHEMA.properties, name),
+  );
   t.same(undescribed, [], 'each value is described');
 });
 
@@ -242,21 +268,30 @@ t.test('secrets are references only, and every variable is one of the program', 
       values.filter(({ name }: { name: string }) => secrets.includes(name)),
       [],
     );
-    const texts = Object.fromEntries(values.map((each: { name: string; value: string }) => [each.name, each.value]));
+    const texts = Object.fromEntries(
+      values.map((each: { name: string; value: string }) => [each.name, each.value]),
+    );
     t.doesNotThrow(() => readConfig(texts), 'the program takes the values');
   }
 });
 
 t.test('pods have the time to drain, and leave the Service first', async (t) => {
-  const drains = [DEFAULTS.drain, { delaySeconds: 40, seconds: 600 }, { delaySeconds: 0, seconds: 0 }];
+  const drains = [
+    DEFAULTS.drain,
+    { delaySeconds: 40, seconds: 600 },
+    { delaySeconds: 0, seconds: 0 },
+  ];
   for (const drain of drains) {
     const { spec } = find(rendered({ ...GIVEN, drain }), 'Deployment').spec.template;
     t.ok(spec.terminationGracePeriodSeconds > drain.delaySeconds + drain.seconds + 10);
     const env = spec.containers[0].env;
-    t.same(env.find((each: { name: string }) => each.name === 'DRAIN_SECONDS').value, String(drain.seconds));
+    t.same(
+      env.find((each: { name: string }) => each.name === 'DRAIN_SECONDS').value,
+      String(drain.seconds),
+    );
   }
-  const { periodSeconds, failureThreshold } = find(rendered(GIVEN), 'Deployment').spec.template.spec.containers[0]
-    .readinessProbe;
+  const { periodSeconds, failureThreshold } = find(rendered(GIVEN), 'Deployment').spec.template.spec
+    .containers[0].readinessProbe;
   t.ok(DEFAULTS.drain.delaySeconds > periodSeconds * failureThreshold);
 });
 
@@ -265,15 +300,21 @@ t.test('the migration runs before the pods of a new version', async (t) => {
   t.equal(job.metadata.annotations['helm.sh/hook'], 'pre-install,pre-upgrade');
   const [container] = job.spec.template.spec.containers;
   t.same(container.args, ['migrate']);
-  t.equal(container.image, find(rendered(GIVEN), 'Deployment').spec.template.spec.containers[0].image);
-  t.not(job.spec.template.metadata.labels['app.kubernetes.io/component'], 'gateway', 'no Service sends to it');
+  t.equal(
+    container.image,
+    find(rendered(GIVEN), 'Deployment').spec.template.spec.containers[0].image,
+  );
+  t.not(
+    job.spec.template.metadata.labels['app.kubernetes.io/component'],
+    'gateway',
+    'no Service sends to it',
+  );
 });
 
 t.test('the migration takes what the pods take', async (t) => {
-  const [pods, job] = ['Deployment', 'Job'].map((kind) => find(rendered(ALL), kind).spec.template) as [
-    Resource,
-    Resource,
-  ];
+  const [pods, job] = ['Deployment', 'Job'].map(
+    (kind) => find(rendered(ALL), kind).spec.template,
+  ) as [Resource, Resource];
   const ofBoth = [
     'serviceAccountName',
     'imagePullSecrets',
@@ -301,8 +342,14 @@ t.test('the migration takes what the pods take', async (t) => {
 });
 
 t.test('every label is one that Kubernetes takes, whatever the version', async (t) => {
-  for (const version of ['0.1.0+build.5', `0.1.0-rc.1+${'a'.repeat(49)}-bcd`, `1.0.0+${'b'.repeat(80)}`]) {
-    const resources = resourcesOf(render(TEMPLATES, rootOf(ALL, { ...CHART_YAML, version, appVersion: version })));
+  for (const version of [
+    '0.1.0+build.5',
+    `0.1.0-rc.1+${'a'.repeat(49)}-bcd`,
+    `1.0.0+${'b'.repeat(80)}`,
+  ]) {
+    const resources = resourcesOf(
+      render(TEMPLATES, rootOf(ALL, { ...CHART_YAML, version, appVersion: version })),
+    );
     const labels = resources.flatMap(({ metadata, spec }) =>
       Object.entries({ ...metadata.labels, ...spec.template?.metadata.labels }),
     );
@@ -315,13 +362,17 @@ t.test('every label is one that Kubernetes takes, whatever the version', async (
 
 t.test('the rules of each release are about its own gateways', async (t) => {
   const rulesOf = (Name: string, Namespace: string) =>
-    find(resourcesOf(render(TEMPLATES, rootOf(ALL, CHART_YAML, { Name, Namespace }))), 'PrometheusRule').spec.groups[0]
-      .rules;
+    find(
+      resourcesOf(render(TEMPLATES, rootOf(ALL, CHART_YAML, { Name, Namespace }))),
+      'PrometheusRule',
+    ).spec.groups[0].rules;
   for (const { expr } of rulesOf('busy-test', 'staging') as { expr: string }[]) {
     const series = expr.match(/\b(?:up|tollgate_\w+)\b[^)\s]*/g) as string[];
     t.ok(series.length > 0);
-    for (const each of series) t.match(each, /^\w+\{namespace="staging",job="busy-test-admin"[,}]/, expr);
-    if (!expr.startsWith('up{')) t.match(expr, / by \(namespace, job(, \w+)?\) /, 'and the alert says whose it is');
+    for (const each of series)
+      t.match(each, /^\w+\{namespace="staging",job="busy-test-admin"[,}]/, expr);
+    if (!expr.startsWith('up{'))
+      t.match(expr, / by \(namespace, job(, \w+)?\) /, 'and the alert says whose it is');
   }
 });
 
@@ -362,14 +413,20 @@ t.test('chart, image and package agree', async (t) => {
   t.match(dockerfile, `ARG VERSION=${version}\n`);
   const { spec } = find(rendered(GIVEN), 'Deployment').spec.template;
   const [container] = spec.containers;
-  t.match(dockerfile, `USER ${spec.securityContext.runAsUser}:${spec.securityContext.runAsGroup}\n`);
+  t.match(
+    dockerfile,
+    `USER ${spec.securityContext.runAsUser}:${spec.securityContext.runAsGroup}\n`,
+  );
   t.match(
     dockerfile,
     `EXPOSE ${container.ports.map(({ containerPort }: { containerPort: number }) => containerPort).join(' ')}\n`,
   );
   t.match(dockerfile, `VOLUME ${container.volumeMounts[0].mountPath}\n`);
   t.equal(container.image, `tollgate:${version}`);
-  t.match(find(rendered(ALL), 'Deployment').spec.template.spec.containers[0].image, /^tollgate@sha256:a{64}$/);
+  t.match(
+    find(rendered(ALL), 'Deployment').spec.template.spec.containers[0].image,
+    /^tollgate@sha256:a{64}$/,
+  );
 });
 
 t.test('the rules are the alerts of the manual', async (t) => {
@@ -379,17 +436,21 @@ t.test('the rules are the alerts of the manual', async (t) => {
   ).spec.groups[0].rules;
   const manual = ['src', '.deploy', 'sql']
     .flatMap((folder) =>
-      readdirSync(join(ROOT, folder), { recursive: true, encoding: 'utf8' }).map((f) => join(folder, f)),
+      readdirSync(join(ROOT, folder), { recursive: true, encoding: 'utf8' }).map((f) =>
+        join(folder, f),
+      ),
     )
     .filter((path) => path.endsWith('.md'))
     .map(read)
     .find((text) => /^#+ What to alert on$/m.test(text)) as string;
   const table = manual.split(/^#+ What to alert on$/m)[1]?.split(/^#/m)[0] as string;
-  const rows = [...table.matchAll(/^\| ([^|`]+) \| `(.*?)`( for a minute)? \|/gm)].map(([, name, expr, minute]) => ({
-    name,
-    expr,
-    for: minute === undefined ? undefined : '1m',
-  }));
+  const rows = [...table.matchAll(/^\| ([^|`]+) \| `(.*?)`( for a minute)? \|/gm)].map(
+    ([, name, expr, minute]) => ({
+      name,
+      expr,
+      for: minute === undefined ? undefined : '1m',
+    }),
+  );
   t.same(
     rules.map((rule) => ({
       name: rule.annotations.summary,
@@ -407,8 +468,18 @@ t.test('the rules are the alerts of the manual', async (t) => {
 
 t.test('the YAML in the manual of the chart is what the chart makes', async (t) => {
   const written = readFileSync(README, 'utf8');
-  const yaml = stringify(find(rendered(GIVEN), 'Deployment'), { lineWidth: 0, aliasDuplicateObjects: false });
-  const right = written.replace(/(<!-- rendered[^\n]*-->\n\n)[\s\S]*?```\n/, `$1\`\`\`yaml\n${yaml}\`\`\`\n`);
+  const yaml = stringify(find(rendered(GIVEN), 'Deployment'), {
+    lineWidth: 0,
+    aliasDuplicateObjects: false,
+  });
+  const right = written.replace(
+    /(<!-- rendered[^\n]*-->\n\n)[\s\S]*?```\n/,
+    `$1\`\`\`yaml\n${yaml}\`\`\`\n`,
+  );
   if (process.env.UPDATE_README === '1') writeFileSync(README, right);
-  t.equal(readFileSync(README, 'utf8'), right, 'UPDATE_README=1 node test/deploy/chart.test.ts writes it again');
+  t.equal(
+    readFileSync(README, 'utf8'),
+    right,
+    'UPDATE_README=1 node test/deploy/chart.test.ts writes it again',
+  );
 });

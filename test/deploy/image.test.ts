@@ -48,10 +48,15 @@ const skip =
     ? 'IMAGE=1 builds and runs the image'
     : process.getuid?.() !== 0
       ? 'needs root'
-      : missing.length > 0 && `needs ${missing.join(' and ')}: apt-get install buildah runc debootstrap`;
+      : missing.length > 0 &&
+        `needs ${missing.join(' and ')}: apt-get install buildah runc debootstrap`;
 
 const run = (command: string, ...args: string[]): string =>
-  execFileSync(command, args, { cwd: ROOT, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] }).trim();
+  execFileSync(command, args, {
+    cwd: ROOT,
+    encoding: 'utf8',
+    stdio: ['ignore', 'pipe', 'pipe'],
+  }).trim();
 
 /** Debian with the pinned Node and npm, in place of Node's image, which needs a registry. */
 function makeBase(t: Test): void {
@@ -90,7 +95,18 @@ function buildImage(t: Test): void {
   };
   const options = Object.entries(volumes).flatMap(([from, to]) => ['--volume', `${from}:${to}`]);
   options.push('--ulimit', `nofile=${files}:${files}`, '--build-arg', `NODE_IMAGE=${BASE}`);
-  run('buildah', 'build', '--isolation', 'chroot', '--network', 'host', ...options, '--tag', IMAGE, '.');
+  run(
+    'buildah',
+    'build',
+    '--isolation',
+    'chroot',
+    '--network',
+    'host',
+    ...options,
+    '--tag',
+    IMAGE,
+    '.',
+  );
 }
 
 interface ImageConfig {
@@ -134,7 +150,9 @@ function start(t: Test, root: string, config: ImageConfig, env: Record<string, s
   };
   writeFileSync(join(bundle, 'config.json'), JSON.stringify(specification));
   const id = `tollgate-test-${process.pid}-${Math.trunc(performance.now())}`;
-  const child = spawn('runc', ['run', '--bundle', bundle, id], { stdio: ['ignore', 'pipe', 'pipe'] });
+  const child = spawn('runc', ['run', '--bundle', bundle, id], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
   t.teardown(() => {
     try {
       execFileSync('runc', ['delete', '--force', id], { stdio: 'ignore' });
@@ -197,7 +215,9 @@ t.test(
       const bytes = Number(run('du', '-sb', join(root, 'app')).split('\t')[0]);
       t.comment(`${(bytes / 1e6).toFixed(1)} MB`);
       t.ok(bytes < MOST_BYTES, `${bytes} bytes`);
-      const { name, version, dependencies } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
+      const { name, version, dependencies } = JSON.parse(
+        readFileSync(join(ROOT, 'package.json'), 'utf8'),
+      );
       t.match(config.Labels, {
         'org.opencontainers.image.title': 'Tollgate',
         'org.opencontainers.image.version': version,
@@ -225,42 +245,47 @@ t.test(
       t.match(await said, /^tollgate: [^\n]*set DATABASE_URL\n$/);
     });
 
-    await t.test('with one it serves, is healthy, drains at SIGTERM and leaves nothing behind', async (t) => {
-      const world = await startWorld(t);
-      const [port, adminPort] = [18_080, 18_081].map((each) => String(each + (process.pid % 1000) * 2)) as [
-        string,
-        string,
-      ];
-      const env = {
-        HOST: '127.0.0.1',
-        PORT: port,
-        ADMIN_HOST: '127.0.0.1',
-        ADMIN_PORT: adminPort,
-        DATABASE_URL: await reachable(t, world.databaseUrl),
-        UPSTREAM_URL: world.upstream.url,
-        UPSTREAM_API_KEY: MASTER_KEY,
-        LOG_LEVEL: 'error',
-      };
-      const { child, spool, execute, end } = start(t, root, config, env);
-      child.stderr.pipe(process.stderr);
-      const ready = () =>
-        fetch(`http://127.0.0.1:${adminPort}/readyz`).then(
-          ({ status }) => status === 200,
-          () => false,
+    await t.test(
+      'with one it serves, is healthy, drains at SIGTERM and leaves nothing behind',
+      async (t) => {
+        const world = await startWorld(t);
+        const [port, adminPort] = [18_080, 18_081].map((each) =>
+          String(each + (process.pid % 1000) * 2),
+        ) as [string, string];
+        const env = {
+          HOST: '127.0.0.1',
+          PORT: port,
+          ADMIN_HOST: '127.0.0.1',
+          ADMIN_PORT: adminPort,
+          DATABASE_URL: await reachable(t, world.databaseUrl),
+          UPSTREAM_URL: world.upstream.url,
+          UPSTREAM_API_KEY: MASTER_KEY,
+          LOG_LEVEL: 'error',
+        };
+        const { child, spool, execute, end } = start(t, root, config, env);
+        child.stderr.pipe(process.stderr);
+        const ready = () =>
+          fetch(`http://127.0.0.1:${adminPort}/readyz`).then(
+            ({ status }) => status === 200,
+            () => false,
+          );
+        await until(() => child.exitCode !== null || ready(), 'the image is ready');
+        t.equal(child.exitCode, null, 'it runs');
+        t.doesNotThrow(() => execute('node', '/app/dist/cli/health.js'), 'its health check');
+        t.match(execute('tollgate', '--version'), /^tollgate \d/, 'the command is in PATH');
+        t.throws(
+          () => execute('node', '-e', "require('fs').writeFileSync('/app/x', '')"),
+          /EROFS|read-only/i,
         );
-      await until(() => child.exitCode !== null || ready(), 'the image is ready');
-      t.equal(child.exitCode, null, 'it runs');
-      t.doesNotThrow(() => execute('node', '/app/dist/cli/health.js'), 'its health check');
-      t.match(execute('tollgate', '--version'), /^tollgate \d/, 'the command is in PATH');
-      t.throws(() => execute('node', '-e', "require('fs').writeFileSync('/app/x', '')"), /EROFS|read-only/i);
-      const { key, company } = world.customer;
-      const body = { model: CHAT, messages: [{ role: 'user', content: 'Hello' }] };
-      const answer = await ask(`http://127.0.0.1:${port}/v1/chat/completions`, { key, body });
-      t.equal(answer.status, 200);
-      end();
-      t.equal(await exitOf(child), 0);
-      t.equal((await world.ledger(company, 1)).length, 1);
-      t.same(readdirSync(spool), [], 'the spool is empty');
-    });
+        const { key, company } = world.customer;
+        const body = { model: CHAT, messages: [{ role: 'user', content: 'Hello' }] };
+        const answer = await ask(`http://127.0.0.1:${port}/v1/chat/completions`, { key, body });
+        t.equal(answer.status, 200);
+        end();
+        t.equal(await exitOf(child), 0);
+        t.equal((await world.ledger(company, 1)).length, 1);
+        t.same(readdirSync(spool), [], 'the spool is empty');
+      },
+    );
   },
 );

@@ -27,26 +27,35 @@ const FUNCTIONS: Readonly<Record<string, (...values: never[]) => unknown>> = {
   merge: (first: object, second: object) => ({ ...second, ...first }),
   replace: (old: string, by: string, text: string) => text.replaceAll(old, by),
   trunc: (length: number, text: string) => text.slice(0, length),
-  trimSuffix: (suffix: string, text: string) => (text.endsWith(suffix) ? text.slice(0, -suffix.length) : text),
+  trimSuffix: (suffix: string, text: string) =>
+    text.endsWith(suffix) ? text.slice(0, -suffix.length) : text,
   add: (...values: number[]) => values.reduce((sum, value) => sum + value),
   quote: (value: unknown) => JSON.stringify(String(value)),
   toYaml: (value: unknown) => stringify(value, { lineWidth: 0 }).trimEnd(),
   nindent: (spaces: number, text: string) => `\n${text.replace(/^(?=.)/gm, ' '.repeat(spaces))}`,
-  printf: (format: string, ...values: unknown[]) => format.replace(/%s/g, () => String(values.shift())),
+  printf: (format: string, ...values: unknown[]) =>
+    format.replace(/%s/g, () => String(values.shift())),
 };
 
 /** @param files texts of templates, by name. @returns the text of each file that is no list of definitions */
-export function render(files: Readonly<Record<string, string>>, root: object): Record<string, string> {
+export function render(
+  files: Readonly<Record<string, string>>,
+  root: object,
+): Record<string, string> {
   const definitions = new Map<string, Piece[]>();
   const scope: Scope = { dot: root, variables: new Map([['$', root]]) };
-  const parsed = Object.entries(files).map(([name, text]) => [name, parse(text, definitions)] as const);
+  const parsed = Object.entries(files).map(
+    ([name, text]) => [name, parse(text, definitions)] as const,
+  );
   const include = (name: string, dot: unknown): string => {
     const pieces = definitions.get(name);
     if (pieces === undefined) throw new Error(`nothing defines ${name}`);
     return write(pieces, { dot, variables: new Map([['$', dot]]) }, include);
   };
   return Object.fromEntries(
-    parsed.filter(([name]) => name.endsWith('.yaml')).map(([name, pieces]) => [name, write(pieces, scope, include)]),
+    parsed
+      .filter(([name]) => name.endsWith('.yaml'))
+      .map(([name, pieces]) => [name, write(pieces, scope, include)]),
   );
 }
 
@@ -67,7 +76,8 @@ function parse(text: string, definitions: Map<string, Piece[]>): Piece[] {
     addText(match.index, before === '-');
     from = match.index + whole.length;
     trims = after === '-';
-    const [, word = '', code = ''] = /^(if|with|range|define|else|end)?\s*([\s\S]*)$/.exec(action) ?? [];
+    const [, word = '', code = ''] =
+      /^(if|with|range|define|else|end)?\s*([\s\S]*)$/.exec(action) ?? [];
     if (word === '') here().pieces.push({ kind: 'print', code });
     else if (word === 'end') {
       const { block } = open.pop() as (typeof open)[number];
@@ -87,7 +97,11 @@ function parse(text: string, definitions: Map<string, Piece[]>): Piece[] {
   return top;
 }
 
-function write(pieces: readonly Piece[], scope: Scope, include: (name: string, dot: unknown) => string): string {
+function write(
+  pieces: readonly Piece[],
+  scope: Scope,
+  include: (name: string, dot: unknown) => string,
+): string {
   const { dot, variables } = scope;
   return pieces
     .map((piece) => {
@@ -96,10 +110,16 @@ function write(pieces: readonly Piece[], scope: Scope, include: (name: string, d
       const { word, code, body, otherwise } = piece;
       if (word === 'range') {
         const [, key = '', name = '', list = ''] = /^(\$\w+), (\$\w+) := (.*)$/.exec(code) ?? [];
-        const entries = Object.entries(evaluate(list, scope, include) as object).sort(([a], [b]) => (a < b ? -1 : 1));
+        const entries = Object.entries(evaluate(list, scope, include) as object).sort(([a], [b]) =>
+          a < b ? -1 : 1,
+        );
         return entries
           .map(([k, value]) =>
-            write(body, { dot: value, variables: new Map([...variables, [key, k], [name, value]]) }, include),
+            write(
+              body,
+              { dot: value, variables: new Map([...variables, [key, k], [name, value]]) },
+              include,
+            ),
           )
           .join('');
       }
@@ -110,7 +130,11 @@ function write(pieces: readonly Piece[], scope: Scope, include: (name: string, d
     .join('');
 }
 
-function evaluate(code: string, scope: Scope, include: (name: string, dot: unknown) => string): unknown {
+function evaluate(
+  code: string,
+  scope: Scope,
+  include: (name: string, dot: unknown) => string,
+): unknown {
   if (code.replace(TOKEN, '').trim() !== '') throw new Error(`not understood: ${code}`);
   let piped: unknown[] = [];
   for (const part of code.split(/\|(?=(?:[^"]*"[^"]*")*[^"]*$)/)) {

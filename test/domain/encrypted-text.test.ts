@@ -12,7 +12,11 @@ t.test('a text is read with the same secret and context, and with no others', as
     t.equal(decryptText(bytes, `${secret}x`, 'session a'), null);
     t.equal(bytes.indexOf(text.slice(0, 7) || secret), -1);
   }
-  t.notSame(encryptText('a', secret, ''), encryptText('a', secret, ''), 'equal texts do not look equal');
+  t.notSame(
+    encryptText('a', secret, ''),
+    encryptText('a', secret, ''),
+    'equal texts do not look equal',
+  );
 });
 
 t.test('changed or shortened bytes are no text', async (t) => {

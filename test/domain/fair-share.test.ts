@@ -10,17 +10,24 @@ function random(): number {
 
 const sum = (values: Iterable<number>) => [...values].reduce((all, value) => all + value, 0);
 
-t.test('the level divides a capacity: all of it is used, and who needs less than the level gets it', async (t) => {
-  for (let round = 0; round < 2000; round++) {
-    const uses = Array.from({ length: 1 + Math.floor(random() * 20) }, () => random() ** 4 * 1000);
-    const capacity = random() * sum(uses);
-    const level = fairLevel(Float64Array.from(uses), capacity);
-    const admitted = uses.map((use) => Math.min(use, level));
-    if (Math.abs(sum(admitted) - capacity) > 1e-6) t.fail(`${sum(admitted)} of ${capacity} for ${uses}`);
-    if (level < capacity / uses.length - 1e-9) t.fail(`less than an equal part for ${uses}`);
-  }
-  t.pass('2000 random loads');
-});
+t.test(
+  'the level divides a capacity: all of it is used, and who needs less than the level gets it',
+  async (t) => {
+    for (let round = 0; round < 2000; round++) {
+      const uses = Array.from(
+        { length: 1 + Math.floor(random() * 20) },
+        () => random() ** 4 * 1000,
+      );
+      const capacity = random() * sum(uses);
+      const level = fairLevel(Float64Array.from(uses), capacity);
+      const admitted = uses.map((use) => Math.min(use, level));
+      if (Math.abs(sum(admitted) - capacity) > 1e-6)
+        t.fail(`${sum(admitted)} of ${capacity} for ${uses}`);
+      if (level < capacity / uses.length - 1e-9) t.fail(`less than an equal part for ${uses}`);
+    }
+    t.pass('2000 random loads');
+  },
+);
 
 t.test('where all fit, there is no level; who is alone gets everything', async (t) => {
   t.equal(fairLevel(Float64Array.of(3, 1, 2), 6), Number.POSITIVE_INFINITY);
@@ -49,8 +56,14 @@ t.test(
         }
       }
       const free = places - taken;
-      t.ok(free >= Math.floor(places / (7 * companies + 1)), `${companies} companies leave ${free} free`);
-      t.ok(Math.max(...held) - Math.min(...held) <= 8 * companies, `${Math.min(...held)} to ${Math.max(...held)}`);
+      t.ok(
+        free >= Math.floor(places / (7 * companies + 1)),
+        `${companies} companies leave ${free} free`,
+      );
+      t.ok(
+        Math.max(...held) - Math.min(...held) <= 8 * companies,
+        `${Math.min(...held)} to ${Math.max(...held)}`,
+      );
       t.ok(taken >= (places * 7) / 8, `${taken} are taken`);
       t.ok(mayTakePlace(0, taken, places), 'another company finds room');
     }

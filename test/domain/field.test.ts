@@ -23,7 +23,20 @@ import { readCidr } from '../../src/domain/request/cidr.ts';
 
 const ID = '5f0c6a52-9d1e-4f6b-8a57-0d3c5f1b7e21';
 
-const NO_LIMITS = ['', '0', '-1', '1e30', 'NaN', 'Infinity', '1.5', 'ten', ' 1', '1 000', '٣', '9'.repeat(400)];
+const NO_LIMITS = [
+  '',
+  '0',
+  '-1',
+  '1e30',
+  'NaN',
+  'Infinity',
+  '1.5',
+  'ten',
+  ' 1',
+  '1 000',
+  '٣',
+  '9'.repeat(400),
+];
 
 /** Each reader with texts it takes, the value they give, and texts it refuses. */
 const CASES: [string, Read<unknown>, [string, unknown][], string[]][] = [
@@ -54,7 +67,12 @@ const CASES: [string, Read<unknown>, [string, unknown][], string[]][] = [
     ],
     ['nul\0'],
   ],
-  ['a slug', readSlug, [['acme/chat-1.5:eu', 'acme/chat-1.5:eu']], ['', '-x', 'a b', 'ä', 'x'.repeat(129)]],
+  [
+    'a slug',
+    readSlug,
+    [['acme/chat-1.5:eu', 'acme/chat-1.5:eu']],
+    ['', '-x', 'a b', 'ä', 'x'.repeat(129)],
+  ],
   [
     'a switch',
     readBoolean,
@@ -134,7 +152,17 @@ const CASES: [string, Read<unknown>, [string, unknown][], string[]][] = [
     'an address',
     readEmail,
     [['Ada@Example.com', 'ada@example.com']],
-    ['', 'ada', 'ada@', '@example.com', 'a b@example.com', 'a@b@c', '"a"@b', 'a\0b@example.com', 'a@exa\u0007mple.com'],
+    [
+      '',
+      'ada',
+      'ada@',
+      '@example.com',
+      'a b@example.com',
+      'a@b@c',
+      '"a"@b',
+      'a\0b@example.com',
+      'a@exa\u0007mple.com',
+    ],
   ],
   [
     'an instant',
@@ -224,7 +252,8 @@ const CASES: [string, Read<unknown>, [string, unknown][], string[]][] = [
 for (const [what, read, taken, refused] of CASES) {
   t.test(`${what} is read`, async (t) => {
     for (const [text, value] of taken) t.same(read(text), value, JSON.stringify(text));
-    for (const text of refused) t.throws(() => read(text), { name: 'FieldError' }, JSON.stringify(text));
+    for (const text of refused)
+      t.throws(() => read(text), { name: 'FieldError' }, JSON.stringify(text));
   });
 }
 

@@ -7,7 +7,10 @@ import type { Model, ModelKind } from '../../src/domain/model.ts';
 import { parseEur, parsePrices } from '../../src/domain/money.ts';
 import { Calendar } from '../../src/domain/month.ts';
 
-function model(slug: string, more: { kind?: ModelKind; euHosted?: boolean; upstream?: string } = {}): Model {
+function model(
+  slug: string,
+  more: { kind?: ModelKind; euHosted?: boolean; upstream?: string } = {},
+): Model {
   const { kind = 'chat', euHosted = true, upstream = `internal/${slug}` } = more;
   return {
     slug,
@@ -23,10 +26,11 @@ function model(slug: string, more: { kind?: ModelKind; euHosted?: boolean; upstr
 
 function company(more: Partial<Company> = {}): Company {
   const sharedModels = new Map(
-    [model('plain'), model('abroad', { euHosted: false }), model('vectors', { kind: 'embedding' })].map((m) => [
-      m.slug,
-      m,
-    ]),
+    [
+      model('plain'),
+      model('abroad', { euHosted: false }),
+      model('vectors', { kind: 'embedding' }),
+    ].map((m) => [m.slug, m]),
   );
   const ownModels = new Map();
   return {
@@ -65,14 +69,20 @@ function refusal(run: () => unknown): GatewayError {
 }
 
 t.test('a disabled model is refused exactly as an unknown one', async (t) => {
-  const disabled = refusal(() => admitModel(company({ disabledSlugs: new Set(['plain']) }), 'plain', 'chat'));
+  const disabled = refusal(() =>
+    admitModel(company({ disabledSlugs: new Set(['plain']) }), 'plain', 'chat'),
+  );
   const unknown = refusal(() => admitModel(company({ sharedModels: new Map() }), 'plain', 'chat'));
   t.equal(disabled.status, 404);
   t.equal(disabled.body, unknown.body);
 });
 
 t.test('a disabled model outside the EU is 404, not 403', async (t) => {
-  t.equal(refusal(() => admitModel(company({ disabledSlugs: new Set(['abroad']) }), 'abroad', 'chat')).status, 404);
+  t.equal(
+    refusal(() => admitModel(company({ disabledSlugs: new Set(['abroad']) }), 'abroad', 'chat'))
+      .status,
+    404,
+  );
 });
 
 t.test('a model outside the EU needs the company to allow it', async (t) => {
@@ -82,22 +92,47 @@ t.test('a model outside the EU needs the company to allow it', async (t) => {
 
 t.test('a model of the other kind is not found, in words that name its endpoint', async (t) => {
   const vectors = refusal(() => admitModel(company(), 'vectors', 'chat', 'model_slug'));
-  t.match(vectors, { status: 404, type: 'not_found_error', code: null, param: 'model_slug', message: /\/embeddings/ });
+  t.match(vectors, {
+    status: 404,
+    type: 'not_found_error',
+    code: null,
+    param: 'model_slug',
+    message: /\/embeddings/,
+  });
   const plain = refusal(() => admitModel(company(), 'plain', 'embedding'));
-  t.match(plain, { status: 404, type: 'not_found_error', code: null, param: 'model', message: /\/chat\/completions/ });
+  t.match(plain, {
+    status: 404,
+    type: 'not_found_error',
+    code: null,
+    param: 'model',
+    message: /\/chat\/completions/,
+  });
 });
 
-t.test('a model of the other kind that the company may not list is refused exactly as an unknown one', async (t) => {
-  const unknown = (slug: string) => refusal(() => admitModel(company({ sharedModels: new Map() }), slug, 'embedding'));
-  const disabled = company({ disabledSlugs: new Set(['plain']) });
-  t.equal(refusal(() => admitModel(disabled, 'plain', 'embedding')).body, unknown('plain').body);
-  t.equal(refusal(() => admitModel(company(), 'abroad', 'embedding')).body, unknown('abroad').body);
-  t.match(refusal(() => admitModel(company({ allowNonEu: true }), 'abroad', 'embedding')).message, 'is a chat model');
-});
+t.test(
+  'a model of the other kind that the company may not list is refused exactly as an unknown one',
+  async (t) => {
+    const unknown = (slug: string) =>
+      refusal(() => admitModel(company({ sharedModels: new Map() }), slug, 'embedding'));
+    const disabled = company({ disabledSlugs: new Set(['plain']) });
+    t.equal(refusal(() => admitModel(disabled, 'plain', 'embedding')).body, unknown('plain').body);
+    t.equal(
+      refusal(() => admitModel(company(), 'abroad', 'embedding')).body,
+      unknown('abroad').body,
+    );
+    t.match(
+      refusal(() => admitModel(company({ allowNonEu: true }), 'abroad', 'embedding')).message,
+      'is a chat model',
+    );
+  },
+);
 
 t.test("a company's own model wins over a shared one of the same slug", async (t) => {
   const own = model('plain', { upstream: 'own' });
-  t.equal(admitModel(company({ ownModels: new Map([['plain', own]]) }), 'plain', 'chat').upstream, 'own');
+  t.equal(
+    admitModel(company({ ownModels: new Map([['plain', own]]) }), 'plain', 'chat').upstream,
+    'own',
+  );
 });
 
 t.test('the list shows what may be used, sorted', async (t) => {
@@ -107,47 +142,66 @@ t.test('the list shows what may be used, sorted', async (t) => {
   t.same(slugs(company({ disabledSlugs: new Set(['plain']) })), ['vectors']);
 });
 
-t.test('a model that the key is not allowed is refused exactly as an unknown one, whatever it is', async (t) => {
-  const allowed = new Set(['plain', 'gone']);
-  for (const [slug, kind] of [
-    ['vectors', 'embedding'],
-    ['vectors', 'chat'], // without a word about its endpoint
-    ['abroad', 'chat'], // 404 comes before the 403 of the EU gate
-    ['abroad', 'embedding'],
-  ] as const) {
-    const unknown = refusal(() => admitModel(company({ sharedModels: new Map() }), slug, kind));
-    t.equal(refusal(() => admitModel(company(), slug, kind, 'model', allowed)).body, unknown.body);
-  }
-  t.equal(admitModel(company(), 'plain', 'chat', 'model', allowed).slug, 'plain');
-  t.match(refusal(() => admitModel(company(), 'plain', 'embedding', 'model', allowed)).message, 'is a chat model');
-});
-
-t.test('a key only narrows: what it lists and calls is what its company may, and it is allowed', async (t) => {
-  const slugs = ['plain', 'abroad', 'vectors', 'own', 'unknown'];
-  const subsets = Array.from({ length: 2 ** slugs.length }, (_, bits) => slugs.filter((_, n) => bits & (1 << n)));
-  const ownModels = new Map([['own', model('own')]]);
-  const calls = (c: Company, allowed: ReadonlySet<string> | null): string[] =>
-    slugs.flatMap((slug) =>
-      (['chat', 'embedding'] as const)
-        .filter((kind) => attempt(() => admitModel(c, slug, kind, 'model', allowed)))
-        .map((kind) => `${kind} ${slug}`),
+t.test(
+  'a model that the key is not allowed is refused exactly as an unknown one, whatever it is',
+  async (t) => {
+    const allowed = new Set(['plain', 'gone']);
+    for (const [slug, kind] of [
+      ['vectors', 'embedding'],
+      ['vectors', 'chat'], // without a word about its endpoint
+      ['abroad', 'chat'], // 404 comes before the 403 of the EU gate
+      ['abroad', 'embedding'],
+    ] as const) {
+      const unknown = refusal(() => admitModel(company({ sharedModels: new Map() }), slug, kind));
+      t.equal(
+        refusal(() => admitModel(company(), slug, kind, 'model', allowed)).body,
+        unknown.body,
+      );
+    }
+    t.equal(admitModel(company(), 'plain', 'chat', 'model', allowed).slug, 'plain');
+    t.match(
+      refusal(() => admitModel(company(), 'plain', 'embedding', 'model', allowed)).message,
+      'is a chat model',
     );
-  for (const disabled of subsets) {
-    for (const allowNonEu of [false, true]) {
-      const owner = company({ disabledSlugs: new Set(disabled), allowNonEu, ownModels });
-      const plain = { list: listModels(owner).map(({ slug }) => slug), calls: calls(owner, null) };
-      for (const allowed of subsets) {
-        const names = new Set(allowed);
-        const listed = listModels(owner, names).map(({ slug }) => slug);
-        const called = calls(owner, names);
-        const isAllowed = (slug: string): boolean => names.has(slug.split(' ').at(-1) as string);
-        const right =
-          `${listed}` === `${plain.list.filter(isAllowed)}` && `${called}` === `${plain.calls.filter(isAllowed)}`;
-        if (!right) t.fail(`disabled ${disabled}, allowed ${allowed}: lists ${listed}, calls ${called}`);
+  },
+);
+
+t.test(
+  'a key only narrows: what it lists and calls is what its company may, and it is allowed',
+  async (t) => {
+    const slugs = ['plain', 'abroad', 'vectors', 'own', 'unknown'];
+    const subsets = Array.from({ length: 2 ** slugs.length }, (_, bits) =>
+      slugs.filter((_, n) => bits & (1 << n)),
+    );
+    const ownModels = new Map([['own', model('own')]]);
+    const calls = (c: Company, allowed: ReadonlySet<string> | null): string[] =>
+      slugs.flatMap((slug) =>
+        (['chat', 'embedding'] as const)
+          .filter((kind) => attempt(() => admitModel(c, slug, kind, 'model', allowed)))
+          .map((kind) => `${kind} ${slug}`),
+      );
+    for (const disabled of subsets) {
+      for (const allowNonEu of [false, true]) {
+        const owner = company({ disabledSlugs: new Set(disabled), allowNonEu, ownModels });
+        const plain = {
+          list: listModels(owner).map(({ slug }) => slug),
+          calls: calls(owner, null),
+        };
+        for (const allowed of subsets) {
+          const names = new Set(allowed);
+          const listed = listModels(owner, names).map(({ slug }) => slug);
+          const called = calls(owner, names);
+          const isAllowed = (slug: string): boolean => names.has(slug.split(' ').at(-1) as string);
+          const right =
+            `${listed}` === `${plain.list.filter(isAllowed)}` &&
+            `${called}` === `${plain.calls.filter(isAllowed)}`;
+          if (!right)
+            t.fail(`disabled ${disabled}, allowed ${allowed}: lists ${listed}, calls ${called}`);
+        }
       }
     }
-  }
-});
+  },
+);
 
 t.test('a budget refuses from the very femto-euro at which it is reached', async (t) => {
   const calendar = new Calendar('UTC');
@@ -159,5 +213,9 @@ t.test('a budget refuses from the very femto-euro at which it is reached', async
   const expected = { status: 402, code: 'insufficient_quota', retry: false };
   const headers = ['x-budget-resets-at', '2026-12-01T00:00:00Z'];
   t.match(refusal(admit('10', '10')), { ...expected, message: /your company/, headers });
-  t.match(refusal(admit('10', '10', 'key')), { ...expected, message: /^This key has reached/, headers });
+  t.match(refusal(admit('10', '10', 'key')), {
+    ...expected,
+    message: /^This key has reached/,
+    headers,
+  });
 });

@@ -24,7 +24,11 @@ t.test('keys are found wherever they are in a text', async (t) => {
 
 t.test('keys of other prefixes are found as words, and any text that is one word', async (t) => {
   t.same(found(`export KEY=${foreign}`), [foreign]);
-  t.same(found(`in xx${foreign}.`, 'k'), [`xx${foreign}`], 'a word with a longer beginning is another key');
+  t.same(
+    found(`in xx${foreign}.`, 'k'),
+    [`xx${foreign}`],
+    'a word with a longer beginning is another key',
+  );
   t.same(found(' some:other.format '), ['some:other.format']);
 });
 
@@ -35,7 +39,10 @@ t.test('keys that came from LiteLLM are found as words', async (t) => {
 });
 
 t.test('words of another form are not looked up', async (t) => {
-  t.same(found('the quick brown fox, svc_, svc_short and SVC_ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'), []);
+  t.same(
+    found('the quick brown fox, svc_, svc_short and SVC_ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'),
+    [],
+  );
   t.same(found(''), []);
   t.same(found('x'.repeat(300)), []);
   t.same(found(`${'a'.repeat(49)} b`), [], 'too long for a prefix and 32 characters');

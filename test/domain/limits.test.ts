@@ -11,7 +11,8 @@ import {
 } from '../../src/domain/limits.ts';
 
 /** Leased so many seconds ago, in a window of ten. */
-const window = (ago: Readonly<Record<number, number>>) => Array.from({ length: 10 }, (_, n) => ago[9 - n] ?? 0);
+const window = (ago: Readonly<Record<number, number>>) =>
+  Array.from({ length: 10 }, (_, n) => ago[9 - n] ?? 0);
 
 t.test('the wait is until enough units are free', async (t) => {
   const units = window({ 8: 3, 5: 2, 0: 5 });
@@ -25,7 +26,11 @@ t.test('the wait is until enough units are free', async (t) => {
 
 t.test('what is left, and when all of it is', async (t) => {
   t.same(leftOf(window({ 8: 3, 5: 2 }), 10, 0), { limit: 10, remaining: 5, resetSeconds: 5 });
-  t.same(leftOf(window({ 8: 3, 5: 2 }), 10, 2), { limit: 10, remaining: 7, resetSeconds: 5 }, 'leased, but not used');
+  t.same(
+    leftOf(window({ 8: 3, 5: 2 }), 10, 2),
+    { limit: 10, remaining: 7, resetSeconds: 5 },
+    'leased, but not used',
+  );
   t.same(leftOf(window({ 8: 3 }), 10, 3), { limit: 10, remaining: 10, resetSeconds: 0 });
   t.same(leftOf(window({ 8: 30 }), 10, 0), { limit: 10, remaining: 0, resetSeconds: 2 });
 });
@@ -49,7 +54,11 @@ t.test('a refusal counts one request in the singular', async (t) => {
 });
 
 t.test('the tighter of two limits', async (t) => {
-  const [wide, narrow] = [10, 3].map((remaining) => ({ limit: 20, remaining, resetSeconds: 1 })) as [object, object];
+  const [wide, narrow] = [10, 3].map((remaining) => ({
+    limit: 20,
+    remaining,
+    resetSeconds: 1,
+  })) as [object, object];
   t.equal(tighter(wide as never, narrow as never), narrow);
   t.equal(tighter(narrow as never, null), narrow);
   t.equal(tighter(null, null), null);
@@ -57,7 +66,11 @@ t.test('the tighter of two limits', async (t) => {
 
 t.test('each limit has one row, in the order of answers and forms', async (t) => {
   t.same(LIMIT_NAMES, ['requests_per_minute', 'tokens_per_minute', 'max_concurrent']);
-  t.same(LIMIT_COLUMNS, { requests: 'requests_per_minute', tokens: 'tokens_per_minute', calls: 'max_concurrent' });
+  t.same(LIMIT_COLUMNS, {
+    requests: 'requests_per_minute',
+    tokens: 'tokens_per_minute',
+    calls: 'max_concurrent',
+  });
   t.same(
     eachLimit(({ most, member }) => [member, most]),
     {

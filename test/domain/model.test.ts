@@ -41,7 +41,8 @@ t.test('the kind is guessed from the name', async (t) => {
     t.equal(likelyKind(name), 'embedding', name);
   for (const name of ['BAAI/bge-reranker-v2-m3', 'rerank-v3.5', 'Qwen3-Reranker-0.6B'])
     t.equal(likelyKind(name), 'rerank', name);
-  for (const name of ['gpt-4o', 'llama-3.1-8b', 'phi-e52', 'command-r']) t.equal(likelyKind(name), 'chat', name);
+  for (const name of ['gpt-4o', 'llama-3.1-8b', 'phi-e52', 'command-r'])
+    t.equal(likelyKind(name), 'chat', name);
 });
 
 t.test(
@@ -49,19 +50,30 @@ t.test(
   async () => {
     const price = fc.bigInt(0n, 10n ** 15n).map((nano) => formatDecimal(nano, 9));
     const prices = fc.tuple(price, price, fc.option(price), fc.option(price));
-    const factor = fc.integer({ min: 1, max: 1_000_000 }).map((thousandths) => formatDecimal(BigInt(thousandths), 3));
+    const factor = fc
+      .integer({ min: 1, max: 1_000_000 })
+      .map((thousandths) => formatDecimal(BigInt(thousandths), 3));
     const at = fc.integer({ min: 1, max: 12 });
     const timeline = <T>(values: fc.Arbitrary<T>) =>
       fc
-        .tuple(values, fc.uniqueArray(fc.tuple(at, values), { selector: ([from]) => from, maxLength: 6 }))
-        .map(([first, coming]) => [[0, first] as const, ...coming.toSorted(([one], [other]) => one - other)]);
+        .tuple(
+          values,
+          fc.uniqueArray(fc.tuple(at, values), { selector: ([from]) => from, maxLength: 6 }),
+        )
+        .map(([first, coming]) => [
+          [0, first] as const,
+          ...coming.toSorted(([one], [other]) => one - other),
+        ]);
     fc.assert(
       fc.property(timeline(prices), timeline(factor), (listed, factors) => {
         const of = ([from, texts]: (typeof listed)[number], next: Model['next']) =>
           ({ slug: 'm', prices: parsePrices(...texts), next, from }) as unknown as Model;
         let model: Model | undefined;
         for (let n = listed.length - 1; n >= 0; n--) {
-          const next = model === undefined ? null : { from: (listed[n + 1] as (typeof listed)[number])[0], model };
+          const next =
+            model === undefined
+              ? null
+              : { from: (listed[n + 1] as (typeof listed)[number])[0], model };
           model = of(listed[n] as (typeof listed)[number], next);
         }
         const known: PriceFactors = factors.map(([from, factor]) => ({ from, factor }));
@@ -70,11 +82,13 @@ t.test(
           const list = modelAt(model as Model, now).prices;
           const holding = known.findLast(({ from }) => from <= now)?.factor as string;
           const { texts } = modelAt(factored, now).prices;
-          if (JSON.stringify(texts) !== JSON.stringify(timesFactor(list, holding).texts)) return false;
+          if (JSON.stringify(texts) !== JSON.stringify(timesFactor(list, holding).texts))
+            return false;
           const product = (text: string | null) =>
             text && (BigInt(digits(text)) * BigInt(digits(holding, 3))).toString();
           for (const part of ['input', 'output', 'cache_read', 'cache_write'] as const)
-            if ((texts[part] && digits(texts[part], 12)) !== product(list.texts[part])) return false;
+            if ((texts[part] && digits(texts[part], 12)) !== product(list.texts[part]))
+              return false;
         }
         return true;
       }),

@@ -48,14 +48,30 @@ t.test('a moment is a day or an instant', async (t) => {
   t.same(readMoment('2027-01-31T00:00:00+01:00'), { at: new Date('2027-01-30T23:00:00Z') });
   t.throws(() => readMoment('2027-02-30'), /must be/);
   t.equal(readDay('2027-01-31'), '2027-01-31');
-  for (const text of ['2027-02-30', 'today', '2027-01-31T00:00:00Z']) t.throws(() => readDay(text), /must be a date/);
+  for (const text of ['2027-02-30', 'today', '2027-01-31T00:00:00Z'])
+    t.throws(() => readDay(text), /must be a date/);
 });
 
 t.test('of several prices to come the one of the instant is taken', async (t) => {
-  const base = { slug: 'm', upstream: 'u', kind: 'chat', euHosted: true, acceptsTokens: false, created: 0 } as const;
+  const base = {
+    slug: 'm',
+    upstream: 'u',
+    kind: 'chat',
+    euHosted: true,
+    acceptsTokens: false,
+    created: 0,
+  } as const;
   const third: Model = { ...base, prices: parsePrices('3', '3'), next: null };
-  const second: Model = { ...base, prices: parsePrices('2', '2'), next: { from: 2000.5, model: third } };
-  const first: Model = { ...base, prices: parsePrices('1', '1'), next: { from: 1000, model: second } };
+  const second: Model = {
+    ...base,
+    prices: parsePrices('2', '2'),
+    next: { from: 2000.5, model: third },
+  };
+  const first: Model = {
+    ...base,
+    prices: parsePrices('1', '1'),
+    next: { from: 1000, model: second },
+  };
   t.same(
     [0, 999, 1000, 2000, 2001, 1e15].map((at) => modelAt(first, at).prices.texts.input),
     ['1', '1', '2', '2', '3', '3'],

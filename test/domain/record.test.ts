@@ -6,7 +6,10 @@ import { formatEur, parsePrices } from '../../src/domain/money.ts';
 import { RecordWriter, readRecordCost } from '../../src/domain/record.ts';
 import { type UsageRecord, usageRecord } from '../../src/domain/usage.ts';
 
-const name = fc.oneof(fc.constantFrom('demo-chat', 'a/b:c@1'), fc.string({ unit: 'grapheme', minLength: 1 }));
+const name = fc.oneof(
+  fc.constantFrom('demo-chat', 'a/b:c@1'),
+  fc.string({ unit: 'grapheme', minLength: 1 }),
+);
 const price = fc
   .tuple(fc.bigInt(0n, 10n ** 9n), fc.bigInt(0n, 10n ** 12n - 1n))
   .map(([whole, decimals]) => `${whole}.${`${decimals}`.padStart(12, '0')}`);
@@ -48,19 +51,47 @@ const record = fc
         cost: fc.option(fc.double({ min: 1e-15, max: 1e6, noNaN: true }).map(String)),
       }),
     ),
-    costCenter: fc.oneof(fc.constant(''), fc.constant('Marketing'), fc.string({ unit: 'grapheme', maxLength: 64 })),
+    costCenter: fc.oneof(
+      fc.constant(''),
+      fc.constant('Marketing'),
+      fc.string({ unit: 'grapheme', maxLength: 64 }),
+    ),
     endUser: fc.option(fc.record({ id: fc.uuid() })),
   })
-  .map(({ model, endpoint, at, prompt, completion, source, outcome, costCenter, endUser, details }) => {
-    const payer = { id: randomUUID(), companyId: randomUUID() };
-    const named = { costCenter, endUser };
-    const admission = { requestId: randomUUID(), payer, model, endpoint, at, month: '2026-11-01', ...named } as const;
-    // as a charge does
-    const cached = details && Math.min(details.cached ?? 0, prompt);
-    const cache = { cached, cacheWrite: details && Math.min(details.cacheWrite ?? 0, prompt - (cached ?? 0)) };
-    const charged = details && model.prices.cache.length > 0 ? { ...details, ...cache } : details;
-    return usageRecord(admission, { prompt, completion }, source, outcome, charged, 'USD');
-  });
+  .map(
+    ({
+      model,
+      endpoint,
+      at,
+      prompt,
+      completion,
+      source,
+      outcome,
+      costCenter,
+      endUser,
+      details,
+    }) => {
+      const payer = { id: randomUUID(), companyId: randomUUID() };
+      const named = { costCenter, endUser };
+      const admission = {
+        requestId: randomUUID(),
+        payer,
+        model,
+        endpoint,
+        at,
+        month: '2026-11-01',
+        ...named,
+      } as const;
+      // as a charge does
+      const cached = details && Math.min(details.cached ?? 0, prompt);
+      const cache = {
+        cached,
+        cacheWrite: details && Math.min(details.cacheWrite ?? 0, prompt - (cached ?? 0)),
+      };
+      const charged = details && model.prices.cache.length > 0 ? { ...details, ...cache } : details;
+      return usageRecord(admission, { prompt, completion }, source, outcome, charged, 'USD');
+    },
+  );
 
 /** The text of a record, put together another way. */
 function expected({ admission, tokens, cost, source, outcome, details }: UsageRecord): string {
@@ -84,8 +115,12 @@ function expected({ admission, tokens, cost, source, outcome, details }: UsageRe
     ['outcome', `"${outcome}"`],
     ['occurred_at', `"${new Date(admission.at).toISOString()}"`],
     ...toldMembers(details),
-    ...(admission.costCenter === '' ? [] : [['cost_center', asciiOnly(admission.costCenter)] as [string, string]]),
-    ...(admission.endUser == null ? [] : [['end_user_id', `"${admission.endUser.id}"`] as [string, string]]),
+    ...(admission.costCenter === ''
+      ? []
+      : [['cost_center', asciiOnly(admission.costCenter)] as [string, string]]),
+    ...(admission.endUser == null
+      ? []
+      : [['end_user_id', `"${admission.endUser.id}"`] as [string, string]]),
   ];
   return `{${members.map(([column, value]) => `"${column}":${value}`)}}`;
 }
@@ -106,13 +141,17 @@ function toldMembers(details: UsageRecord['details']): [column: string, value: s
     ['upstream_cost', cost],
     ['upstream_currency', cost === null ? null : '"USD"'],
   ];
-  return members.flatMap(([column, value]) => (value === null ? [] : [[column, `${value}`] as [string, string]]));
+  return members.flatMap(([column, value]) =>
+    value === null ? [] : [[column, `${value}`] as [string, string]],
+  );
 }
 
 function asciiOnly(text: string): string {
   const codes = Array.from({ length: text.length }, (_, i) => text.charCodeAt(i));
   const escaped = codes.map((code) =>
-    code > 0x7e ? `\\u${code.toString(16).padStart(4, '0')}` : JSON.stringify(String.fromCharCode(code)).slice(1, -1),
+    code > 0x7e
+      ? `\\u${code.toString(16).padStart(4, '0')}`
+      : JSON.stringify(String.fromCharCode(code)).slice(1, -1),
   );
   return `"${escaped.join('')}"`;
 }
@@ -122,7 +161,8 @@ t.test('a record is a JSON object of ASCII in one line, to the byte', async () =
   const models = fc.sample(model, 3);
   fc.assert(
     fc.property(record, fc.option(fc.constantFrom(...models)), (made, again) => {
-      const record = again === null ? made : { ...made, admission: { ...made.admission, model: again } };
+      const record =
+        again === null ? made : { ...made, admission: { ...made.admission, model: again } };
       const room = writer.room(record);
       const bytes = Buffer.alloc(room + 20, '.');
       const end = writer.write(record, bytes, 10);
@@ -161,16 +201,19 @@ t.test('a record read back tells whose it is and what it costs', async () => {
   assert.equal(readRecordCost('{}'), null);
 });
 
-t.test('an id that is none becomes a record that no database takes, and no other member suffers', async (t) => {
-  const [made] = fc.sample(record, 1) as [UsageRecord];
-  for (const id of ['', 'short', 'x'.repeat(100)]) {
-    const record = { ...made, admission: { ...made.admission, requestId: id } };
-    const writer = new RecordWriter();
-    const bytes = Buffer.alloc(writer.room(record));
-    const text = bytes.toString('latin1', 0, writer.write(record, bytes, 0));
-    const { request_id, ...others } = JSON.parse(text) as Record<string, unknown>;
-    t.equal(request_id, id.slice(0, 36).padEnd(36));
-    const { request_id: _, ...same } = JSON.parse(expected(made)) as Record<string, unknown>;
-    t.same(others, same);
-  }
-});
+t.test(
+  'an id that is none becomes a record that no database takes, and no other member suffers',
+  async (t) => {
+    const [made] = fc.sample(record, 1) as [UsageRecord];
+    for (const id of ['', 'short', 'x'.repeat(100)]) {
+      const record = { ...made, admission: { ...made.admission, requestId: id } };
+      const writer = new RecordWriter();
+      const bytes = Buffer.alloc(writer.room(record));
+      const text = bytes.toString('latin1', 0, writer.write(record, bytes, 0));
+      const { request_id, ...others } = JSON.parse(text) as Record<string, unknown>;
+      t.equal(request_id, id.slice(0, 36).padEnd(36));
+      const { request_id: _, ...same } = JSON.parse(expected(made)) as Record<string, unknown>;
+      t.same(others, same);
+    }
+  },
+);

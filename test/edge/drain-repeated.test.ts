@@ -29,8 +29,11 @@ t.test('what was begun is answered, booked and traced', async (t) => {
   t.equal(verdict.rows, verdict.complete, 'a call that no client saw answered did not run');
   const spans = collector.spans();
   const traces = new Map<string, number[]>();
-  for (const { traceId, kind } of spans) traces.set(traceId, [...(traces.get(traceId) ?? []), kind]);
-  const kinds = answered.map(({ requestId }) => (traces.get(String(requestId).replaceAll('-', '')) ?? []).sort());
+  for (const { traceId, kind } of spans)
+    traces.set(traceId, [...(traces.get(traceId) ?? []), kind]);
+  const kinds = answered.map(({ requestId }) =>
+    (traces.get(String(requestId).replaceAll('-', '')) ?? []).sort(),
+  );
   t.same(
     kinds.filter(([server, client, ...more]) => server !== 2 || client !== 3 || more.length > 0),
     [],
@@ -61,7 +64,10 @@ t.test('requests that wait behind an answer in the same connection', async (t) =
     return { heard, socket };
   });
   const answers = (text: string): number => text.match(/HTTP\/1\.1 200/g)?.length ?? 0;
-  await until(() => heard.every(({ heard }) => answers(heard.text) === 1), 'each head was seen once');
+  await until(
+    () => heard.every(({ heard }) => answers(heard.text) === 1),
+    'each head was seen once',
+  );
   for (const { socket } of heard) socket.write(request.repeat(3));
   await until(() => world.demo.journal.length >= 24, 'the second request of each has begun');
   gateway.signal('SIGTERM');
@@ -70,11 +76,16 @@ t.test('requests that wait behind an answer in the same connection', async (t) =
   for (const {
     heard: { text },
   } of heard) {
-    const heads = [...text.matchAll(/HTTP\/1\.1 (\d+)[\s\S]*?content-length: (\d+)[\s\S]*?\r\n\r\n/gi)];
+    const heads = [
+      ...text.matchAll(/HTTP\/1\.1 (\d+)[\s\S]*?content-length: (\d+)[\s\S]*?\r\n\r\n/gi),
+    ];
     const last = heads.at(-1);
     const rest = text.length - ((last?.index ?? 0) + (last?.[0].length ?? 0));
     t.equal(rest, Number(last?.[2]), 'the last answer is whole');
-    t.ok(heads.length === 4 && heads.every(([, status]) => status === '200'), `${heads.length} answers`);
+    t.ok(
+      heads.length === 4 && heads.every(([, status]) => status === '200'),
+      `${heads.length} answers`,
+    );
   }
   const [row] = await world.sql`select count(*)::integer as rows from api_usage`;
   t.equal(

@@ -17,7 +17,10 @@ import { demoUpstream } from '../support/upstream.ts';
 const upstream = await demoUpstream(t);
 const collector = await startCollector(t);
 const spool = mkdtempSync(join(tmpdir(), 'tollgate-end-users-'));
-const gateway = await startGateway(t, upstream.url, { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, SPOOL_DIR: spool });
+const gateway = await startGateway(t, upstream.url, {
+  OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
+  SPOOL_DIR: spool,
+});
 const { sql } = gateway;
 const other = await startGateway(t, upstream.url, { DATABASE_URL: gateway.databaseUrl });
 await gateway.model('fast', { upstream: upstream.parts.chat, input: '0.01', output: '0.02' });
@@ -37,14 +40,23 @@ async function front(endUsers: string) {
     assistant: [`/assistants/${assistant}/run`, { messages: HELLO }],
     response: ['/responses', { model: 'fast', input: 'hello' }],
     message: ['/messages', { model: 'fast', max_tokens: 9, messages: HELLO }],
-    'message stream': ['/messages', { model: 'fast', max_tokens: 9, messages: HELLO, stream: true }],
+    'message stream': [
+      '/messages',
+      { model: 'fast', max_tokens: 9, messages: HELLO, stream: true },
+    ],
   };
   return {
     company,
     key,
     calls,
     /** @returns the id of the request, which was answered */
-    async call(t: Test, name: string, headers: Record<string, string>, more: object = {}, url = gateway.url) {
+    async call(
+      t: Test,
+      name: string,
+      headers: Record<string, string>,
+      more: object = {},
+      url = gateway.url,
+    ) {
       const [path, body] = calls[name] as [string, object];
       const answer = await ask(url + path, { key, headers, body: { ...body, ...more } });
       t.equal(answer.status, 200, `${name}: ${answer.text}`);
@@ -70,7 +82,8 @@ async function tablesWith(text: string): Promise<string[]> {
     select c.relname as name from pg_class c where c.relnamespace = 'public'::regnamespace and c.relkind = 'r'`;
   const found: string[] = [];
   for (const { name } of tables) {
-    const [row] = await sql`select exists (select from ${sql(name)} x where strpos(x::text, ${text}) > 0) as has`;
+    const [row] =
+      await sql`select exists (select from ${sql(name)} x where strpos(x::text, ${text}) > 0) as has`;
     if (row?.has) found.push(name);
   }
   return found;
@@ -89,20 +102,36 @@ t.test('a header names the person of a call of any format', async (t) => {
     await call(t, 'chat', { 'x-librechat-user-id': 'a', 'x-openwebui-user-email': 'b%40c' }),
   );
   t.equal(name, 'b@c', 'the first of the setting');
-  t.same(await booked(await call(t, 'chat', {}, { user: 'ann' })), { id: null, name: null }, 'not in the body');
-  t.same(await booked(await call(t, 'chat', { 'x-end-user-id': 'n'.repeat(300) })), { id: null, name: null });
+  t.same(
+    await booked(await call(t, 'chat', {}, { user: 'ann' })),
+    { id: null, name: null },
+    'not in the body',
+  );
+  t.same(await booked(await call(t, 'chat', { 'x-end-user-id': 'n'.repeat(300) })), {
+    id: null,
+    name: null,
+  });
 });
 
-t.test('the member of a format names the person where the key says so, and no header does', async (t) => {
-  const { call, booked } = await front('body');
-  t.equal((await booked(await call(t, 'chat', {}, { user: 'ann' }))).name, 'ann');
-  t.equal((await booked(await call(t, 'stream', {}, { safety_identifier: 'bob' }))).name, 'bob');
-  t.equal((await booked(await call(t, 'embeddings', {}, { user: 'ann' }))).name, 'ann');
-  t.equal((await booked(await call(t, 'response', {}, { safety_identifier: 'cy' }))).name, 'cy');
-  t.equal((await booked(await call(t, 'message', {}, { metadata: { user_id: 'di' } }))).name, 'di');
-  t.equal((await booked(await call(t, 'chat', { 'x-end-user-id': 'eve' }, { user: 'ann' }))).name, 'eve');
-  t.equal((await booked(await call(t, 'assistant', { 'x-end-user-id': 'eve' }))).name, 'eve');
-});
+t.test(
+  'the member of a format names the person where the key says so, and no header does',
+  async (t) => {
+    const { call, booked } = await front('body');
+    t.equal((await booked(await call(t, 'chat', {}, { user: 'ann' }))).name, 'ann');
+    t.equal((await booked(await call(t, 'stream', {}, { safety_identifier: 'bob' }))).name, 'bob');
+    t.equal((await booked(await call(t, 'embeddings', {}, { user: 'ann' }))).name, 'ann');
+    t.equal((await booked(await call(t, 'response', {}, { safety_identifier: 'cy' }))).name, 'cy');
+    t.equal(
+      (await booked(await call(t, 'message', {}, { metadata: { user_id: 'di' } }))).name,
+      'di',
+    );
+    t.equal(
+      (await booked(await call(t, 'chat', { 'x-end-user-id': 'eve' }, { user: 'ann' }))).name,
+      'eve',
+    );
+    t.equal((await booked(await call(t, 'assistant', { 'x-end-user-id': 'eve' }))).name, 'eve');
+  },
+);
 
 t.test('a key that takes no names has none', async (t) => {
   const { company, call, booked } = await front('off');
@@ -131,8 +160,11 @@ t.test('the name stands in one table, and leaves by no header, log, metric or tr
   t.notMatch([...gateway.logged, ...other.logged].join(), secret);
   await until(async () => (await sql`select from request_trail`).length > 0, 'the trail has rows');
   t.same(await tablesWith(secret), ['end_users']);
-  const files = readdirSync(spool, { recursive: true, withFileTypes: true }).filter((file) => file.isFile());
-  for (const file of files) t.notMatch(readFileSync(join(file.parentPath, file.name), 'latin1'), secret, file.name);
+  const files = readdirSync(spool, { recursive: true, withFileTypes: true }).filter((file) =>
+    file.isFile(),
+  );
+  for (const file of files)
+    t.notMatch(readFileSync(join(file.parentPath, file.name), 'latin1'), secret, file.name);
   for (const path of ['/usage', ...requests.map((request) => `/usage/${request}`)]) {
     const { status, text } = await ask(gateway.url + path, { key });
     t.equal(status, 200);
@@ -146,7 +178,8 @@ t.test('two gateways know a person by the same id, from the first call on', asyn
   const requests = await Promise.all(
     people.flatMap((name) =>
       [gateway, other].map(
-        async ({ url }) => [name, await call(t, 'chat', { 'x-end-user-id': name }, {}, url)] as const,
+        async ({ url }) =>
+          [name, await call(t, 'chat', { 'x-end-user-id': name }, {}, url)] as const,
       ),
     ),
   );
@@ -163,43 +196,60 @@ t.test('two gateways know a person by the same id, from the first call on', asyn
   t.equal((await sql`select from end_users where company_id = ${company}`).length, people.length);
 });
 
-t.test('an erased person is nobody, and the same name again is somebody new, on every gateway', async (t) => {
-  const { company, call, booked } = await front('header');
-  const [ann, bob] = ['ann', 'bob'].map((name) => `${name}-${randomUUID()}`) as [string, string];
-  const named = async (name: string, url: string) => booked(await call(t, 'chat', { 'x-end-user-id': name }, {}, url));
-  const first = await named(ann, gateway.url);
-  t.same(await named(ann, other.url), first);
-  const beside = await named(bob, gateway.url);
-  const digests = () => sql`select * from ledger_seals order by writer, number`;
-  const seals = await digests();
+t.test(
+  'an erased person is nobody, and the same name again is somebody new, on every gateway',
+  async (t) => {
+    const { company, call, booked } = await front('header');
+    const [ann, bob] = ['ann', 'bob'].map((name) => `${name}-${randomUUID()}`) as [string, string];
+    const named = async (name: string, url: string) =>
+      booked(await call(t, 'chat', { 'x-end-user-id': name }, {}, url));
+    const first = await named(ann, gateway.url);
+    t.same(await named(ann, other.url), first);
+    const beside = await named(bob, gateway.url);
+    const digests = () => sql`select * from ledger_seals order by writer, number`;
+    const seals = await digests();
 
-  await sql`select erase_end_user(${first.id})`;
-  t.same(await tablesWith(ann), [], 'the name is nowhere');
-  const [row] = await sql`select name, erased_at is not null as erased from end_users where id = ${first.id}`;
-  t.same(row, { name: null, erased: true });
-  t.equal((await sql`select from api_usage where end_user_id = ${first.id}`).length, 2, 'what was booked stays');
-  t.same((await digests()).slice(0, seals.length), seals);
+    await sql`select erase_end_user(${first.id})`;
+    t.same(await tablesWith(ann), [], 'the name is nowhere');
+    const [row] =
+      await sql`select name, erased_at is not null as erased from end_users where id = ${first.id}`;
+    t.same(row, { name: null, erased: true });
+    t.equal(
+      (await sql`select from api_usage where end_user_id = ${first.id}`).length,
+      2,
+      'what was booked stays',
+    );
+    t.same((await digests()).slice(0, seals.length), seals);
 
-  const again = await until(
-    () => named(ann, gateway.url),
-    'a gateway forgets',
-    ({ id }) => id !== first.id,
-  );
-  t.same(
-    await until(
-      () => named(ann, other.url),
-      'so does the other',
+    const again = await until(
+      () => named(ann, gateway.url),
+      'a gateway forgets',
       ({ id }) => id !== first.id,
-    ),
-    again,
-  );
-  t.same(await named(bob, other.url), beside, 'others stay who they are');
-  const [entry] = await sql`
+    );
+    t.same(
+      await until(
+        () => named(ann, other.url),
+        'so does the other',
+        ({ id }) => id !== first.id,
+      ),
+      again,
+    );
+    t.same(await named(bob, other.url), beside, 'others stay who they are');
+    const [entry] = await sql`
     select action, subject, subject_id, after from audit_log where company_id = ${company} and action = 'erase'`;
-  t.match(entry, { subject: 'end_users', subject_id: first.id, after: { rows: { end_users: 1 } } });
-  await sql`select erase_end_user(${first.id})`;
-  t.equal((await sql`select from audit_log where company_id = ${company} and action = 'erase'`).length, 1, 'once');
-});
+    t.match(entry, {
+      subject: 'end_users',
+      subject_id: first.id,
+      after: { rows: { end_users: 1 } },
+    });
+    await sql`select erase_end_user(${first.id})`;
+    t.equal(
+      (await sql`select from audit_log where company_id = ${company} and action = 'erase'`).length,
+      1,
+      'once',
+    );
+  },
+);
 
 t.test('a company that ends takes the names of its people along', async (t) => {
   const { company, call, booked } = await front('header');
@@ -207,7 +257,11 @@ t.test('a company that ends takes the names of its people along', async (t) => {
   const { id } = await booked(await call(t, 'chat', { 'x-end-user-id': name }));
   await sql`update companies set closed_at = now() where id = ${company}`;
   await t.rejects(sql`update end_users set name = 'x' where id = ${id}`, /was closed/);
-  t.same([...(await sql`select from end_user_ids(${sql.array([company])}::uuid[], '{"new"}')`)], [], 'nobody is added');
+  t.same(
+    [...(await sql`select from end_user_ids(${sql.array([company])}::uuid[], '{"new"}')`)],
+    [],
+    'nobody is added',
+  );
   await sql`select erase_company(${company}, false)`;
   t.same(await tablesWith(name), []);
   t.equal((await sql`select from end_users where id = ${id} and erased_at is not null`).length, 1);

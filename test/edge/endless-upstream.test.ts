@@ -12,7 +12,9 @@ import { chunk, httpAnswer, rawUpstream, STREAM_HEAD } from './raw.ts';
 const upstream = await rawUpstream(t);
 const TOTAL_SECONDS = 2; // for so long each of three floods lasts
 const SECONDS = { FIRST_BYTE_SECONDS: '1', IDLE_SECONDS: '1', TOTAL_SECONDS: `${TOTAL_SECONDS}` };
-const customer = await customerOf(await startGateway(t, upstream.url, { ...SECONDS, MAX_EVENT_BYTES: '1000000' }));
+const customer = await customerOf(
+  await startGateway(t, upstream.url, { ...SECONDS, MAX_EVENT_BYTES: '1000000' }),
+);
 
 async function customerOf(gateway: TestGateway): Promise<Customer> {
   const company = await gateway.company();
@@ -31,9 +33,12 @@ const COMPLETION = JSON.stringify({
 });
 const event = (more: object) =>
   `data: ${JSON.stringify({ id: 'c', object: 'chat.completion.chunk', model: 'internal-chat', ...more })}\n\n`;
-const TOKEN = event({ choices: [{ index: 0, delta: { role: 'assistant', content: 'Hel' }, finish_reason: null }] });
+const TOKEN = event({
+  choices: [{ index: 0, delta: { role: 'assistant', content: 'Hel' }, finish_reason: null }],
+});
 const STREAM = `${TOKEN}${event({ choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] })}${event({ choices: [], usage })}data: [DONE]\n\n`;
-const JSON_HEAD = 'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n';
+const JSON_HEAD =
+  'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n';
 
 /** Sends as fast as the gateway reads up to `most` bytes, then slowly, until it closes the connection. */
 function flood(first: string, more: string, most: number) {
@@ -61,39 +66,62 @@ function flood(first: string, more: string, most: number) {
   return flood;
 }
 
-t.test('a coding nobody asked for is a broken answer, whole or streamed; identity is none', async (t) => {
-  const codings = { gzip: gzipSync, deflate: deflateSync, br: brotliCompressSync, zstd: zstdCompressSync };
-  for (const [coding, compress] of Object.entries(codings)) {
-    for (const stream of [false, true]) {
-      const [type, text] = stream ? ['text/event-stream', STREAM] : ['application/json', COMPLETION];
-      upstream.answer(
-        (socket) =>
-          void socket.write(httpAnswer(200, type as string, compress(text as string), [`content-encoding: ${coding}`])),
-      );
-      t.match(
-        await customer.chat({ stream }),
-        { status: 502, json: { error: { code: 'upstream_error' } } },
-        `${coding} ${stream}`,
-      );
+t.test(
+  'a coding nobody asked for is a broken answer, whole or streamed; identity is none',
+  async (t) => {
+    const codings = {
+      gzip: gzipSync,
+      deflate: deflateSync,
+      br: brotliCompressSync,
+      zstd: zstdCompressSync,
+    };
+    for (const [coding, compress] of Object.entries(codings)) {
+      for (const stream of [false, true]) {
+        const [type, text] = stream
+          ? ['text/event-stream', STREAM]
+          : ['application/json', COMPLETION];
+        upstream.answer(
+          (socket) =>
+            void socket.write(
+              httpAnswer(200, type as string, compress(text as string), [
+                `content-encoding: ${coding}`,
+              ]),
+            ),
+        );
+        t.match(
+          await customer.chat({ stream }),
+          { status: 502, json: { error: { code: 'upstream_error' } } },
+          `${coding} ${stream}`,
+        );
+      }
     }
-  }
-  upstream.answer(
-    (socket) => void socket.write(httpAnswer(200, 'application/json', COMPLETION, ['content-encoding: identity'])),
-  );
-  t.equal((await customer.chat()).status, 200);
-  upstream.answer(
-    (socket) => void socket.write(httpAnswer(200, 'text/event-stream', STREAM, ['content-encoding: identity'])),
-  );
-  t.match((await customer.chat({ stream: true })).text, /\[DONE\]/);
-  t.ok(
-    upstream.received.every((request) => /accept-encoding: identity/i.test(request)),
-    'none was asked for',
-  );
-});
+    upstream.answer(
+      (socket) =>
+        void socket.write(
+          httpAnswer(200, 'application/json', COMPLETION, ['content-encoding: identity']),
+        ),
+    );
+    t.equal((await customer.chat()).status, 200);
+    upstream.answer(
+      (socket) =>
+        void socket.write(
+          httpAnswer(200, 'text/event-stream', STREAM, ['content-encoding: identity']),
+        ),
+    );
+    t.match((await customer.chat({ stream: true })).text, /\[DONE\]/);
+    t.ok(
+      upstream.received.every((request) => /accept-encoding: identity/i.test(request)),
+      'none was asked for',
+    );
+  },
+);
 
 t.test('a small compressed body that would be large is not unpacked', async (t) => {
   const bomb = Buffer.concat(Array<Buffer>(200).fill(gzipSync(Buffer.alloc(1_000_000, ' '))));
-  upstream.answer((socket) => void socket.write(httpAnswer(200, 'application/json', bomb, ['content-encoding: gzip'])));
+  upstream.answer(
+    (socket) =>
+      void socket.write(httpAnswer(200, 'application/json', bomb, ['content-encoding: gzip'])),
+  );
   const before = process.memoryUsage.rss();
   t.equal((await customer.chat()).status, 502);
   t.ok(process.memoryUsage.rss() - before < 100_000_000);
@@ -106,7 +134,10 @@ t.test('a JSON answer without end is given up, and so is its connection', async 
   const patient = await customerOf(await startGateway(t, upstream.url, small)); // a busy machine reads long at so much
   t.match(await patient.chat(), { status: 502, json: { error: { code: 'upstream_error' } } });
   await until(() => endless.over, 'the connection is closed');
-  t.ok(endless.sent < 300_000_000, `${endless.sent} bytes were taken, to find the usage behind what is held`);
+  t.ok(
+    endless.sent < 300_000_000,
+    `${endless.sent} bytes were taken, to find the usage behind what is held`,
+  );
 });
 
 t.test(
@@ -119,7 +150,10 @@ t.test(
         400e6,
       );
       upstream.answer(endless.play);
-      t.match(await customer.chat({ stream }), { status: 400, json: { error: { type: 'invalid_request_error' } } });
+      t.match(await customer.chat({ stream }), {
+        status: 400,
+        json: { error: { type: 'invalid_request_error' } },
+      });
       await until(() => endless.over, 'the connection is closed');
       t.ok(endless.sent < 20_000_000, `${endless.sent} bytes were taken`);
     }

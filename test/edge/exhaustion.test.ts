@@ -19,7 +19,9 @@ const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 const upstream = await scriptedUpstream(t);
 const answerAtOnce: Script = (res) => {
   res.setHeader('content-type', 'application/json');
-  res.end('{"choices":[{"message":{"content":"hi"}}],"usage":{"prompt_tokens":1,"completion_tokens":1}}');
+  res.end(
+    '{"choices":[{"message":{"content":"hi"}}],"usage":{"prompt_tokens":1,"completion_tokens":1}}',
+  );
 };
 upstream.answer(answerAtOnce);
 
@@ -58,10 +60,17 @@ async function serve(t: Test, shell: string, args: readonly string[], env: Recor
   (child.stderr as NodeJS.ReadableStream).on('data', (chunk) => {
     log += chunk;
   });
-  const [line] = await once(createInterface({ input: child.stdout as NodeJS.ReadableStream }), 'line');
-  const { base_url: url, admin_url: adminUrl } = JSON.parse(line) as { base_url: string; admin_url: string };
+  const [line] = await once(
+    createInterface({ input: child.stdout as NodeJS.ReadableStream }),
+    'line',
+  );
+  const { base_url: url, admin_url: adminUrl } = JSON.parse(line) as {
+    base_url: string;
+    admin_url: string;
+  };
   const customer = customerWith(url, company, key);
-  const failing = async () => /^tollgate_spool_failing (\d)$/m.exec((await ask(`${adminUrl}/metrics`)).text)?.[1];
+  const failing = async () =>
+    /^tollgate_spool_failing (\d)$/m.exec((await ask(`${adminUrl}/metrics`)).text)?.[1];
   const rows = (count: number) => other.ledger(company, count);
   return { child, url, customer, failing, rows, log: () => log };
 }
@@ -76,7 +85,8 @@ async function calls(customer: Customer, count: number): Promise<number[]> {
   return statuses;
 }
 
-const namespaces = spawnSync('unshare', ['-m', 'mount', '-t', 'tmpfs', 'tmpfs', '/mnt']).status === 0;
+const namespaces =
+  spawnSync('unshare', ['-m', 'mount', '-t', 'tmpfs', 'tmpfs', '/mnt']).status === 0;
 
 t.test(
   'a full disk: every call is answered and booked, and spooling resumes once there is room',
@@ -87,7 +97,9 @@ t.test(
     mkdirSync(join(folder, 'spool'));
     const spool = join(folder, 'spool');
     const shell = `mount -t tmpfs -o size=256k tmpfs '${spool}' && exec "$0" "$@"`;
-    const { child, customer, failing, rows, log } = await serve(t, shell, ['unshare', '-m'], { SPOOL_DIR: spool });
+    const { child, customer, failing, rows, log } = await serve(t, shell, ['unshare', '-m'], {
+      SPOOL_DIR: spool,
+    });
     t.same(new Set(await calls(customer, 20)), new Set([200]));
     t.equal(await failing(), '0');
 
@@ -111,7 +123,11 @@ t.test(
     during.push(...(await calls(customer, 50)));
     t.same(new Set(during), new Set([200]), 'requests go on');
     await until(() => log().includes('spool'), 'the log tells the operator');
-    t.equal((await rows(20 + during.length)).length, 20 + during.length, 'and every call is in the ledger');
+    t.equal(
+      (await rows(20 + during.length)).length,
+      20 + during.length,
+      'and every call is in the ledger',
+    );
 
     rmSync(filler);
     const after: number[] = [];
@@ -127,7 +143,12 @@ t.test(
 t.test(
   'no descriptors left: answered, refused with 503 or not connected, and as before once there are some',
   async (t) => {
-    const { child, url, customer, rows } = await serve(t, 'ulimit -n 100; exec "$0" "$@"', ['env'], { SPOOL_DIR: '' });
+    const { child, url, customer, rows } = await serve(
+      t,
+      'ulimit -n 100; exec "$0" "$@"',
+      ['env'],
+      { SPOOL_DIR: '' },
+    );
     t.same(new Set(await calls(customer, 5)), new Set([200]));
     const { hostname, port } = new URL(url);
     const idle: Socket[] = [];
@@ -138,7 +159,10 @@ t.test(
           .resume(),
       );
     t.teardown(() => idle.forEach((socket) => void socket.destroy()));
-    await until(() => idle.some(({ destroyed }) => destroyed), 'a connection is closed for lack of descriptors');
+    await until(
+      () => idle.some(({ destroyed }) => destroyed),
+      'a connection is closed for lack of descriptors',
+    );
     const during = await calls(customer, 20);
     t.ok(
       during.every((status) => status === 200 || status === 503 || status === 0),
@@ -154,7 +178,11 @@ t.test(
     after.push(...(await calls(customer, 20)));
     t.same(new Set(after.slice(-20)), new Set([200]), 'it recovers by itself');
     const answered = 5 + [...during, ...after].filter((status) => status === 200).length;
-    t.equal((await rows(answered)).length, answered, 'what was answered is in the ledger, and nothing else');
+    t.equal(
+      (await rows(answered)).length,
+      answered,
+      'what was answered is in the ledger, and nothing else',
+    );
   },
 );
 
@@ -162,50 +190,70 @@ for (const [files, streams] of [
   [256, 400],
   [1024, 1200],
 ] as const) {
-  t.test(`${streams} streams at once where ${files} files may be open: those that get in are served`, async (t) => {
-    const ends: (() => void)[] = [];
-    upstream.answer((res) => {
-      res.writeHead(200, { 'content-type': 'text/event-stream' });
-      res.write('data: {"choices":[{"index":0,"delta":{"content":"hi"}}]}\n\n');
-      ends.push(() => void res.end('data: {"choices":[{"index":0,"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'));
-    });
-    t.teardown(() => upstream.answer(answerAtOnce));
-    const { url, customer, log } = await serve(t, `ulimit -n ${files}; exec "$0" "$@"`, ['env'], { SPOOL_DIR: '' });
-    const body = { model: 'quick', messages: [{ role: 'user', content: 'x' }], stream: true };
-    const open = (): Promise<{ status: number; text: string }> =>
-      ask(`${url}/chat/completions`, { key: customer.key, body }).catch(() => ({ status: 0, text: '' }));
-    let over = 0;
-    const all = Array.from({ length: streams }, () => open().finally(() => over++));
-    await until(() => ends.length + over === streams, 'each is served or refused');
-    const served = ends.length;
-    for (const end of ends) end();
-    const answers = await Promise.all(all);
-    t.ok(served > files / 4, `${served} were served`);
-    t.same(
-      answers.filter(({ status, text }) => status === 200 && !text.includes('[DONE]')),
-      [],
-    );
-    t.equal(answers.filter(({ status }) => status === 200).length, served);
-    t.same(
-      [...new Set(answers.map(({ status }) => status))].filter((status) => ![0, 200, 503].includes(status)),
-      [],
-    );
-    await until(
-      () => /one of the network that has the most is closed/.test(log()),
-      'the log says that connections were closed',
-    );
-    t.match(log(), `"limit":${files},`);
-    t.notMatch(log(), /upstream failed|could not be sent/);
-  });
+  t.test(
+    `${streams} streams at once where ${files} files may be open: those that get in are served`,
+    async (t) => {
+      const ends: (() => void)[] = [];
+      upstream.answer((res) => {
+        res.writeHead(200, { 'content-type': 'text/event-stream' });
+        res.write('data: {"choices":[{"index":0,"delta":{"content":"hi"}}]}\n\n');
+        ends.push(
+          () =>
+            void res.end(
+              'data: {"choices":[{"index":0,"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n',
+            ),
+        );
+      });
+      t.teardown(() => upstream.answer(answerAtOnce));
+      const { url, customer, log } = await serve(t, `ulimit -n ${files}; exec "$0" "$@"`, ['env'], {
+        SPOOL_DIR: '',
+      });
+      const body = { model: 'quick', messages: [{ role: 'user', content: 'x' }], stream: true };
+      const open = (): Promise<{ status: number; text: string }> =>
+        ask(`${url}/chat/completions`, { key: customer.key, body }).catch(() => ({
+          status: 0,
+          text: '',
+        }));
+      let over = 0;
+      const all = Array.from({ length: streams }, () => open().finally(() => over++));
+      await until(() => ends.length + over === streams, 'each is served or refused');
+      const served = ends.length;
+      for (const end of ends) end();
+      const answers = await Promise.all(all);
+      t.ok(served > files / 4, `${served} were served`);
+      t.same(
+        answers.filter(({ status, text }) => status === 200 && !text.includes('[DONE]')),
+        [],
+      );
+      t.equal(answers.filter(({ status }) => status === 200).length, served);
+      t.same(
+        [...new Set(answers.map(({ status }) => status))].filter(
+          (status) => ![0, 200, 503].includes(status),
+        ),
+        [],
+      );
+      await until(
+        () => /one of the network that has the most is closed/.test(log()),
+        'the log says that connections were closed',
+      );
+      t.match(log(), `"limit":${files},`);
+      t.notMatch(log(), /upstream failed|could not be sent/);
+    },
+  );
 }
 
 t.test(
   'an event loop that lags: some calls are refused, the others answered; afterwards all are answered',
   async (t) => {
-    const { customer, rows } = await serve(t, 'exec "$0" "$@"', ['env'], { SPOOL_DIR: '', MAX_DELAY_MS: '1' });
+    const { customer, rows } = await serve(t, 'exec "$0" "$@"', ['env'], {
+      SPOOL_DIR: '',
+      MAX_DELAY_MS: '1',
+    });
     const statuses: number[] = [];
     await until(async () => {
-      statuses.push(...(await Promise.all(Array.from({ length: 100 }, () => calls(customer, 5)))).flat());
+      statuses.push(
+        ...(await Promise.all(Array.from({ length: 100 }, () => calls(customer, 5)))).flat(),
+      );
       return statuses.includes(503) && statuses.includes(200);
     }, 'some calls are refused and some are answered');
     t.same([...new Set(statuses)].sort(), [200, 503]);

@@ -49,37 +49,65 @@ for (const [dialect, [path, body, end]] of Object.entries(CALLS)) {
       const customer = await world.newCustomer();
       const model = await world.part(customer, 'slow', SLOW);
       for (const inChunks of [false, true]) {
-        const text = await halfClose(request(customer.key, path, { model, stream, ...body }, inChunks));
+        const text = await halfClose(
+          request(customer.key, path, { model, stream, ...body }, inChunks),
+        );
         t.match(text, /^HTTP\/1\.1 200 OK\r\n/);
         t.match(text, stream ? end : /\}$/);
       }
-      const two = await halfClose(request(customer.key, path, { model, stream, ...body }).repeat(2));
+      const two = await halfClose(
+        request(customer.key, path, { model, stream, ...body }).repeat(2),
+      );
       t.equal(two.match(/HTTP\/1\.1 200 OK/g)?.length, 2, 'two requests at once');
       const rows = await world.ledger(customer.company, 4);
-      t.ok(rows.every(({ outcome, usage_source }) => outcome === 'completed' && usage_source === 'upstream'));
+      t.ok(
+        rows.every(
+          ({ outcome, usage_source }) => outcome === 'completed' && usage_source === 'upstream',
+        ),
+      );
     });
 
-    t.test(`${dialect}, ${stream ? 'streamed' : 'whole'}: a client that leaves is noticed and booked`, async (t) => {
-      const customer = await world.newCustomer();
-      const model = await world.part(customer, 'silent', stream ? 'internal-x!stall-after-1' : SILENT);
-      const { hostname, port } = new URL(world.url);
-      const socket = connect(Number(port), hostname);
-      const calls = world.upstream.received().length;
-      socket.write(request(customer.key, path, { model, stream, ...body }));
-      if (stream) await once(socket, 'data');
-      else await until(() => world.upstream.received().length > calls, 'the upstream has it');
-      socket.destroy(); // sends FIN, as a half-close does
-      t.match(await world.ledger(customer.company, 1), [{ outcome: 'client_aborted' }]);
-    });
+    t.test(
+      `${dialect}, ${stream ? 'streamed' : 'whole'}: a client that leaves is noticed and booked`,
+      async (t) => {
+        const customer = await world.newCustomer();
+        const model = await world.part(
+          customer,
+          'silent',
+          stream ? 'internal-x!stall-after-1' : SILENT,
+        );
+        const { hostname, port } = new URL(world.url);
+        const socket = connect(Number(port), hostname);
+        const calls = world.upstream.received().length;
+        socket.write(request(customer.key, path, { model, stream, ...body }));
+        if (stream) await once(socket, 'data');
+        else await until(() => world.upstream.received().length > calls, 'the upstream has it');
+        socket.destroy(); // sends FIN, as a half-close does
+        t.match(await world.ledger(customer.company, 1), [{ outcome: 'client_aborted' }]);
+      },
+    );
   }
 }
 
 t.test('embeddings, lookups and errors are answered', async (t) => {
   const { key } = world.customer;
-  t.match(await halfClose(request(key, '/embeddings', { model: EMBED, input: 'Hello' })), /^HTTP\/1\.1 200 OK/);
-  t.match(await halfClose(`GET /v1/models HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${key}\r\n\r\n`), CHAT);
-  t.match(await halfClose(request('svc_wrong', '/embeddings', { model: EMBED, input: 'Hello' })), /^HTTP\/1\.1 401 /);
-  t.match(await halfClose(request(key, '/embeddings', {}).slice(0, -1)), /^HTTP\/1\.1 400 /, 'half a body');
+  t.match(
+    await halfClose(request(key, '/embeddings', { model: EMBED, input: 'Hello' })),
+    /^HTTP\/1\.1 200 OK/,
+  );
+  t.match(
+    await halfClose(`GET /v1/models HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${key}\r\n\r\n`),
+    CHAT,
+  );
+  t.match(
+    await halfClose(request('svc_wrong', '/embeddings', { model: EMBED, input: 'Hello' })),
+    /^HTTP\/1\.1 401 /,
+  );
+  t.match(
+    await halfClose(request(key, '/embeddings', {}).slice(0, -1)),
+    /^HTTP\/1\.1 400 /,
+    'half a body',
+  );
 });
 
 t.test('one that reads nothing is disconnected', async (t) => {
@@ -88,7 +116,9 @@ t.test('one that reads nothing is disconnected', async (t) => {
   const { hostname, port } = new URL(world.url);
   const socket = connect({ port: Number(port), host: hostname, allowHalfOpen: true }).pause();
   socket.on('error', () => {});
-  socket.end(request(customer.key, '/chat/completions', { model, stream: true, messages: MESSAGES }));
+  socket.end(
+    request(customer.key, '/chat/completions', { model, stream: true, messages: MESSAGES }),
+  );
   t.match(await world.ledger(customer.company, 1), [{ outcome: 'client_aborted' }]);
   const { text } = await ask(`${world.adminUrl}/metrics`);
   t.match(text, /^tollgate_requests_in_flight 0$/m);

@@ -28,10 +28,14 @@ interface Child {
 
 function start(t: Test, args: readonly string[], env: NodeJS.ProcessEnv = process.env): Child {
   // with as many descriptors as the system permits
-  const child = spawn('sh', ['-c', 'ulimit -n "$(ulimit -Hn)"; exec "$0" "$@"', process.execPath, ...args], {
-    env,
-    stdio: ['pipe', 'pipe', 'inherit'],
-  });
+  const child = spawn(
+    'sh',
+    ['-c', 'ulimit -n "$(ulimit -Hn)"; exec "$0" "$@"', process.execPath, ...args],
+    {
+      env,
+      stdio: ['pipe', 'pipe', 'inherit'],
+    },
+  );
   const lines = createInterface({ input: child.stdout as NodeJS.ReadableStream });
   t.teardown(async () => {
     if (child.exitCode !== null) return;
@@ -64,11 +68,17 @@ async function serve(t: Test, streamBytes: number, env: Record<string, string> =
     FAST_HTTP,
     ...env,
   });
-  const { base_url: url, admin_url: adminUrl } = (await gateway.line()) as { base_url: string; admin_url: string };
+  const { base_url: url, admin_url: adminUrl } = (await gateway.line()) as {
+    base_url: string;
+    admin_url: string;
+  };
   const customer = customerWith(url, company, key);
   await customer.chat({ model: 'quick' });
   const pid = gateway.process.pid as number;
-  const cpu = () => ({ gateway: cpuTicks(pid), upstream: cpuTicks(upstream.process.pid as number) });
+  const cpu = () => ({
+    gateway: cpuTicks(pid),
+    upstream: cpuTicks(upstream.process.pid as number),
+  });
   return { customer, url, adminUrl, key, rss: () => residentKiB(pid), cpu };
 }
 
@@ -122,7 +132,11 @@ t.test(
     );
     const { text } = await ask(`${adminUrl}/metrics`);
     const mebibytes = [...text.matchAll(/^nodejs_(heap_size_\w+|external_memory)_bytes (\d+)$/gm)];
-    t.comment(mebibytes.map(([, name, bytes]) => `${name} ${(Number(bytes) / 1048576).toFixed(0)} MiB`).join(', '));
+    t.comment(
+      mebibytes
+        .map(([, name, bytes]) => `${name} ${(Number(bytes) / 1048576).toFixed(0)} MiB`)
+        .join(', '),
+    );
     t.ok(each <= 64, `${each.toFixed(1)} KiB per stream`);
     t.ok(later < first * 1.1, 'flat');
   },
@@ -141,7 +155,9 @@ t.test(
      * Answers and refusals per second; each connection asks again at once. `work` is the gateway's CPU time
      * divided by the upstream's, which sees answered requests only: it tells what refusals cost.
      */
-    const load = async (connections: number): Promise<{ good: number; refused: number; work: number }> => {
+    const load = async (
+      connections: number,
+    ): Promise<{ good: number; refused: number; work: number }> => {
       const tally = newTally();
       const all = Array.from({ length: connections }, () => new Connection(target, tally));
       for (const connection of all) {
@@ -164,13 +180,18 @@ t.test(
     for (let round = 0; round < 5; round++) {
       const [before, during, after] = [await load(taken), await load(5 * taken), await load(taken)];
       ratios.push((before.work + after.work) / 2 / during.work);
-      const [one, five, again] = [before, during, after].map(({ good }) => `${good.toFixed(0)} answers/s`);
+      const [one, five, again] = [before, during, after].map(
+        ({ good }) => `${good.toFixed(0)} answers/s`,
+      );
       t.comment(
         `${one}; with five times the connections ${five}, ${during.refused.toFixed(0)} refusals/s; then ${again}`,
       );
     }
     const median = ratios.sort((a, b) => a - b)[2] as number;
-    t.ok(median >= 0.85, `${(median * 100).toFixed(1)} % of the gateway's work still goes into answers`);
+    t.ok(
+      median >= 0.85,
+      `${(median * 100).toFixed(1)} % of the gateway's work still goes into answers`,
+    );
     t.equal((await customer.chat({ model: 'quick' })).status, 200);
   },
 );

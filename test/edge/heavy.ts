@@ -21,7 +21,8 @@ function upstream(bytes: number): void {
       'data: {"choices":[{"index":0,"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1}}\n\ndata: [DONE]\n\n',
     ),
   ]); // one buffer, shared by all answers
-  const quick = '{"choices":[{"message":{"content":"hi"}}],"usage":{"prompt_tokens":1,"completion_tokens":1}}';
+  const quick =
+    '{"choices":[{"message":{"content":"hi"}}],"usage":{"prompt_tokens":1,"completion_tokens":1}}';
   const server = createServer((req, res) => {
     let text = '';
     req.on('data', (chunk) => {
@@ -38,13 +39,19 @@ function upstream(bytes: number): void {
     });
   });
   server.listen({ port: 0, host: '127.0.0.1', backlog: 8192 }, () =>
-    console.log(JSON.stringify({ url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1` })),
+    console.log(
+      JSON.stringify({ url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1` }),
+    ),
   );
 }
 
 function clients(url: string, key: string, count: number, kind: string): void {
   const { hostname, port } = new URL(url);
-  const body = JSON.stringify({ model: 'slow', messages: [{ role: 'user', content: 'x' }], stream: true });
+  const body = JSON.stringify({
+    model: 'slow',
+    messages: [{ role: 'user', content: 'x' }],
+    stream: true,
+  });
   const text = `POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${key}\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`;
   let connected = 0;
   let started = 0;
@@ -55,7 +62,8 @@ function clients(url: string, key: string, count: number, kind: string): void {
       socket.on('error', () => {});
       socket.on('close', () => closed++);
       socket.on('connect', () => {
-        if (++connected === count) setTimeout(() => console.log(JSON.stringify({ connected, closed })), 3000); // the server may still refuse some
+        if (++connected === count)
+          setTimeout(() => console.log(JSON.stringify({ connected, closed })), 3000); // the server may still refuse some
         if (kind === 'slow') {
           socket.pause(); // for ever
           socket.write(text);

@@ -18,7 +18,11 @@ const SYSTEM = 'You guard the treasure of the hidden valley and must never tell 
 const upstream = await rawUpstream(t);
 // "localhost" is a secret as well: the name of the upstream's host
 const url = upstream.url.replace('127.0.0.1', 'localhost');
-const gateway = await startGateway(t, url, { FIRST_BYTE_SECONDS: '1', IDLE_SECONDS: '1', CONNECT_SECONDS: '1' });
+const gateway = await startGateway(t, url, {
+  FIRST_BYTE_SECONDS: '1',
+  IDLE_SECONDS: '1',
+  CONNECT_SECONDS: '1',
+});
 const company = await gateway.company();
 await gateway.model('brand-chat', { upstream: MODEL, company });
 await gateway.model('brand-embed', { upstream: MODEL, kind: 'embedding', company });
@@ -33,7 +37,10 @@ const CALLS: Record<string, readonly [path: string, body: object]> = {
   text: ['/completions', { model: 'brand-chat', prompt: PROMPT }],
   'text stream': ['/completions', { model: 'brand-chat', prompt: PROMPT, stream: true }],
   embeddings: ['/embeddings', { model: 'brand-embed', input: PROMPT }],
-  rerank: ['/rerank', { model: 'brand-rerank', query: PROMPT, documents: [PROMPT, { text: PROMPT }] }],
+  rerank: [
+    '/rerank',
+    { model: 'brand-rerank', query: PROMPT, documents: [PROMPT, { text: PROMPT }] },
+  ],
   assistant: [`/assistants/${assistant}/run`, { messages }],
   response: ['/responses', { model: 'brand-chat', input: PROMPT }],
   'response stream': ['/responses', { model: 'brand-chat', input: PROMPT, stream: true }],
@@ -98,7 +105,14 @@ const reference = {
   output: [{ type: 'message', content: [{ type: 'output_text', text: 'Hello' }] }],
   content: [{ type: 'text', text: 'Hello' }],
   input_tokens: 1,
-  usage: { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2, input_tokens: 1, output_tokens: 1, ...OTHERS },
+  usage: {
+    prompt_tokens: 1,
+    completion_tokens: 1,
+    total_tokens: 2,
+    input_tokens: 1,
+    output_tokens: 1,
+    ...OTHERS,
+  },
 };
 const SPOKEN = {
   provider: 'canary',
@@ -109,7 +123,11 @@ const SPOKEN = {
   deployment: 'canary',
   openrouter_metadata: { endpoints: [{ model: 'canary' }] },
   debug: { echo_upstream_body: 'canary' },
-  extra_fields: { provider: 'canary', model_deployment: 'canary-large', raw_response: { model: 'canary' } },
+  extra_fields: {
+    provider: 'canary',
+    model_deployment: 'canary-large',
+    raw_response: { model: 'canary' },
+  },
   hook_results: { before_request_hooks: [{ id: 'canary' }] },
   perf_metrics: { deployment: 'canary' },
   vertex_ai_grounding_metadata: ['canary'],
@@ -117,11 +135,22 @@ const SPOKEN = {
 };
 /** Values that tell it, in members that no list knows. */
 const NESTED = {
-  meta: { warnings: [`${MODEL} is slow`, `localhost:${new URL(url).port} too`], api_version: { model: MODEL } },
-  by: { model: MODEL, via: `https://localhost:${new URL(url).port}/v1`, [MODEL]: 1, list: [`${MODEL}-2024-08-06`] },
+  meta: {
+    warnings: [`${MODEL} is slow`, `localhost:${new URL(url).port} too`],
+    api_version: { model: MODEL },
+  },
+  by: {
+    model: MODEL,
+    via: `https://localhost:${new URL(url).port}/v1`,
+    [MODEL]: 1,
+    list: [`${MODEL}-2024-08-06`],
+  },
 };
 /** What a router adds where the format has members of its own. */
-const CHOICE = { model: MODEL, provider_specific_fields: { deployment: 'canary-model-7b', key: MASTER_KEY } };
+const CHOICE = {
+  model: MODEL,
+  provider_specific_fields: { deployment: 'canary-model-7b', key: MASTER_KEY },
+};
 /** Members that are removed wherever they are, with values that no other rule would find. */
 const DEEP = {
   provider_specific_fields: { api_base: CANARY },
@@ -134,7 +163,14 @@ const DEEP = {
   kept: { region: CANARY, list: [{ host: CANARY }, [{ total_cost: CANARY }]] },
 };
 const DEEP_ANSWER = {
-  choices: [{ index: 0, message: { role: 'assistant', content: 'Hello', ...DEEP }, finish_reason: 'stop', ...DEEP }],
+  choices: [
+    {
+      index: 0,
+      message: { role: 'assistant', content: 'Hello', ...DEEP },
+      finish_reason: 'stop',
+      ...DEEP,
+    },
+  ],
   data: [{ object: 'embedding', index: 0, embedding: [0.5], ...DEEP }],
   results: [{ index: 0, relevance_score: 0.5, document: { text: 'Hello' }, ...DEEP }],
   meta: {
@@ -143,7 +179,9 @@ const DEEP_ANSWER = {
     tokens: { input_tokens: 1 },
     ...DEEP,
   },
-  output: [{ type: 'message', content: [{ type: 'output_text', text: 'Hello', ...DEEP }], ...DEEP }],
+  output: [
+    { type: 'message', content: [{ type: 'output_text', text: 'Hello', ...DEEP }], ...DEEP },
+  ],
   content: [{ type: 'text', text: 'Hello', ...DEEP }],
   usage: {
     prompt_tokens: 1,
@@ -151,11 +189,25 @@ const DEEP_ANSWER = {
     total_tokens: 2,
     input_tokens: 1,
     output_tokens: 1,
-    iterations: [{ type: 'message', input_tokens: 1, output_tokens: 1, cost: CANARY, details: [{ a_cost: CANARY }] }],
+    iterations: [
+      {
+        type: 'message',
+        input_tokens: 1,
+        output_tokens: 1,
+        cost: CANARY,
+        details: [{ a_cost: CANARY }],
+      },
+    ],
   },
 };
 /** Events that providers put between those of the format. */
-const FOREIGN = ['codex.response.metadata', 'codex.rate_limits', 'response.metadata', 'canary', 'keepalive'];
+const FOREIGN = [
+  'codex.response.metadata',
+  'codex.rate_limits',
+  'response.metadata',
+  'canary',
+  'keepalive',
+];
 /** The upstream's key and host where the format, or the caller, has words. */
 const HOST = `localhost:${new URL(url).port}`;
 const WORDS = {
@@ -191,12 +243,32 @@ const DELTA = {
 };
 /** The streams of responses and of messages. */
 function typedStreams(last: string, delta: string, holder: string): Record<string, string> {
-  const begun = typed(holder === 'response' ? 'response.created' : 'message_start', { ...SPOKEN, [holder]: HELD });
-  const deltas = Array.from({ length: 6 }, (_, i) => typed(delta, { sequence_number: i, ...DELTA }));
-  const end = typed(last, { ...NESTED, ...SPOKEN, model: 'canary-fallback', [holder]: HELD, usage: HELD.usage });
-  const failure = { code: 'canary', message: TEXTS[0], error: { type: 'canary', message: TEXTS[1] } };
+  const begun = typed(holder === 'response' ? 'response.created' : 'message_start', {
+    ...SPOKEN,
+    [holder]: HELD,
+  });
+  const deltas = Array.from({ length: 6 }, (_, i) =>
+    typed(delta, { sequence_number: i, ...DELTA }),
+  );
+  const end = typed(last, {
+    ...NESTED,
+    ...SPOKEN,
+    model: 'canary-fallback',
+    [holder]: HELD,
+    usage: HELD.usage,
+  });
+  const failure = {
+    code: 'canary',
+    message: TEXTS[0],
+    error: { type: 'canary', message: TEXTS[1] },
+  };
   return {
-    [`${holder}: a stream`]: stream(begun, ...deltas, 'event: canary\n\n: canary\n\n', end + data({ after: 'canary' })),
+    [`${holder}: a stream`]: stream(
+      begun,
+      ...deltas,
+      'event: canary\n\n: canary\n\n',
+      end + data({ after: 'canary' }),
+    ),
     [`${holder}: names of events`]: stream(
       begun,
       `event: canary\nid: canary\n${data({ type: delta, delta: 'Hi' })}`.repeat(5),
@@ -211,7 +283,9 @@ function typedStreams(last: string, delta: string, holder: string): Record<strin
       end,
     ),
     [`${holder}: members at any depth`]: stream(
-      typed(holder === 'response' ? 'response.created' : 'message_start', { [holder]: { ...DEEP_ANSWER, ...DEEP } }),
+      typed(holder === 'response' ? 'response.created' : 'message_start', {
+        [holder]: { ...DEEP_ANSWER, ...DEEP },
+      }),
       ...Array.from({ length: 6 }, (_, i) =>
         typed(delta, { ...DELTA, ...DEEP, index: i, delta: { text: 'Hi', ...DEEP } }),
       ),
@@ -220,13 +294,21 @@ function typedStreams(last: string, delta: string, holder: string): Record<strin
         part: DEEP,
         content_block: { ...DEEP, ...WORDS },
       }),
-      typed(last, { [holder]: { ...DEEP_ANSWER, ...DEEP, by: WORDS }, usage: { ...DEEP_ANSWER.usage, ...DEEP } }),
+      typed(last, {
+        [holder]: { ...DEEP_ANSWER, ...DEEP, by: WORDS },
+        usage: { ...DEEP_ANSWER.usage, ...DEEP },
+      }),
     ),
-    [`${holder}: in pieces`]: stream(...((begun + deltas.join('') + end).match(/[\s\S]{1,7}/g) ?? [])),
+    [`${holder}: in pieces`]: stream(
+      ...((begun + deltas.join('') + end).match(/[\s\S]{1,7}/g) ?? []),
+    ),
     [`${holder}: an error`]: stream(begun, ...deltas, typed('error', failure)),
     [`${holder}: an error by name`]: stream(begun, `event: error\n${data({ message: TEXTS[2] })}`),
     [`${holder}: an error at once`]: stream(typed('error', { code: 'canary', message: TEXTS[3] })),
-    [`${holder}: a failure`]: stream(begun, typed('response.failed', { [holder]: { ...HELD, error: failure } })),
+    [`${holder}: a failure`]: stream(
+      begun,
+      typed('response.failed', { [holder]: { ...HELD, error: failure } }),
+    ),
     [`${holder}: no end`]: stream(begun, ...deltas),
   };
 }
@@ -258,7 +340,9 @@ const plays: Record<string, string | Buffer | null | ((asked: string) => Buffer)
   'a stream with members at any depth': stream(
     ...Array.from({ length: 6 }, (_, i) =>
       data({
-        choices: [{ index: 0, delta: { content: `Hi ${i}`, ...DEEP }, finish_reason: null, ...DEEP }],
+        choices: [
+          { index: 0, delta: { content: `Hi ${i}`, ...DEEP }, finish_reason: null, ...DEEP },
+        ],
         by: WORDS,
       }),
     ),
@@ -292,7 +376,12 @@ const plays: Record<string, string | Buffer | null | ((asked: string) => Buffer)
         model: MODEL,
         choices: [{ index: 0, delta: { content: `Hi ${i}` }, finish_reason: null, ...CHOICE }],
         ...NESTED,
-        usage: { prompt_tokens: 1, completion_tokens: i, cost: 'canary', cost_details: { canary: 1 } },
+        usage: {
+          prompt_tokens: 1,
+          completion_tokens: i,
+          cost: 'canary',
+          cost_details: { canary: 1 },
+        },
       }),
     ),
     DONE,
@@ -306,7 +395,10 @@ const plays: Record<string, string | Buffer | null | ((asked: string) => Buffer)
     data({ model: MODEL, ...TOKEN }),
     data({ error: { message: TEXTS[0], type: 'canary', code: 'canary' } }),
   ),
-  'a stream that ends in no JSON': stream(data({ model: MODEL, ...TOKEN }), `data: ${TEXTS[3]}\n\n`),
+  'a stream that ends in no JSON': stream(
+    data({ model: MODEL, ...TOKEN }),
+    `data: ${TEXTS[3]}\n\n`,
+  ),
   'a named error': stream(
     data({ model: MODEL, ...TOKEN }),
     `event: error\ndata: ${JSON.stringify({ canary: TEXTS[4] })}\n\n`,
@@ -315,12 +407,23 @@ const plays: Record<string, string | Buffer | null | ((asked: string) => Buffer)
     data({ model: MODEL, ...TOKEN }),
     `${JSON.stringify({ error: { message: TEXTS[1] } })}\n\n`,
   ),
-  'a field line error': stream(data({ model: MODEL, ...TOKEN }), `error: ${JSON.stringify({ message: TEXTS[2] })}\n\n`),
-  'a stream that stops': stream(data({ model: MODEL, ...TOKEN })).replace(/0\r\nx-canary[\s\S]*$/, ''),
+  'a field line error': stream(
+    data({ model: MODEL, ...TOKEN }),
+    `error: ${JSON.stringify({ message: TEXTS[2] })}\n\n`,
+  ),
+  'a stream that stops': stream(data({ model: MODEL, ...TOKEN })).replace(
+    /0\r\nx-canary[\s\S]*$/,
+    '',
+  ),
   'an HTML page': httpAnswer(200, 'text/html', '<h1>canary</h1>', HEADERS),
   'a redirect': httpAnswer(302, 'text/html', 'canary', HEADERS),
   'a wrong answer': httpAnswer(200, 'application/json', '{"canary":"canary"}', HEADERS),
-  'an error in a 200': httpAnswer(200, 'application/json', JSON.stringify({ error: TEXTS[0] }), HEADERS),
+  'an error in a 200': httpAnswer(
+    200,
+    'application/json',
+    JSON.stringify({ error: TEXTS[0] }),
+    HEADERS,
+  ),
   'no HTTP': 'canary canary\r\n\r\n',
   silence: null,
   ...typedStreams('response.completed', 'response.output_text.delta', 'response'),
@@ -331,25 +434,59 @@ for (const status of [400, 401, 403, 404, 408, 413, 418, 422, 429, 451, 500, 502
   const texts = [400, 413, 422].includes(status) ? TEXTS : TEXTS.slice(0, 4);
   texts.forEach((message, i) => {
     const shapes = [
-      { error: { message, type: 'canary', code: 'canary', param: 'canary', provider_specific_fields: 'canary' } },
+      {
+        error: {
+          message,
+          type: 'canary',
+          code: 'canary',
+          param: 'canary',
+          provider_specific_fields: 'canary',
+        },
+      },
       { error: message, canary: 'canary' },
       { detail: message },
       { message, request_id: 'canary' },
     ];
     const text = JSON.stringify(shapes[i % 4]);
     plays[`status ${status}, text ${i}`] = (asked) =>
-      httpAnswer(status, 'application/json', text.replaceAll('ECHO', JSON.stringify(asked).slice(1, -1)), HEADERS);
+      httpAnswer(
+        status,
+        'application/json',
+        text.replaceAll('ECHO', JSON.stringify(asked).slice(1, -1)),
+        HEADERS,
+      );
   });
   const listed = [
-    { type: 'canary', loc: ['body', 'canary', 'canary-model-7b'], msg: 'Field required', input: 'canary' },
+    {
+      type: 'canary',
+      loc: ['body', 'canary', 'canary-model-7b'],
+      msg: 'Field required',
+      input: 'canary',
+    },
   ];
   const wrapped = `Error code: 400 - {'error': {'message': 'bad', 'param': 'canary', 'code': 'canary'}}`;
   for (const [i, body] of [
     { detail: listed },
-    { error: { message: `litellm.BadRequestError: ${JSON.stringify(listed)}`, param: 'messages[0].canary' } },
-    { error: { message: wrapped, param: 'messages[0].content.canary', code: 'invalid_value canary' } },
+    {
+      error: {
+        message: `litellm.BadRequestError: ${JSON.stringify(listed)}`,
+        param: 'messages[0].canary',
+      },
+    },
+    {
+      error: {
+        message: wrapped,
+        param: 'messages[0].content.canary',
+        code: 'invalid_value canary',
+      },
+    },
   ].entries()) {
-    plays[`status ${status}, members ${i}`] = httpAnswer(status, 'application/json', JSON.stringify(body), HEADERS);
+    plays[`status ${status}, members ${i}`] = httpAnswer(
+      status,
+      'application/json',
+      JSON.stringify(body),
+      HEADERS,
+    );
   }
   plays[`status ${status}, plain`] = httpAnswer(status, 'text/plain', 'canary down', HEADERS);
 }
@@ -389,7 +526,11 @@ t.test('no byte of what stands behind reaches a client', async (t) => {
 });
 
 t.test('an unreachable upstream is not named either', async (t) => {
-  for (const address of ['http://canary.invalid/v1', 'http://localhost:1/v1', 'https://localhost:1/v1']) {
+  for (const address of [
+    'http://canary.invalid/v1',
+    'http://localhost:1/v1',
+    'https://localhost:1/v1',
+  ]) {
     const other = await startGateway(t, address, { CONNECT_SECONDS: '1' });
     const company = await other.company();
     await other.model('brand-chat', { upstream: MODEL, company });
@@ -417,7 +558,14 @@ t.test('keys and prompts are in no log line of any level', async (t) => {
   t.notOk(log.includes(MASTER_KEY), 'master key');
   t.notOk(log.includes(key), 'company key');
   t.notOk(log.includes(key.slice(8)), 'the secret part of it');
-  for (const words of ['secret diary', 'fourth of July', 'unicorn', 'treasure', 'hidden valley', 'where it lies']) {
+  for (const words of [
+    'secret diary',
+    'fourth of July',
+    'unicorn',
+    'treasure',
+    'hidden valley',
+    'where it lies',
+  ]) {
     t.notOk(log.includes(words), `prompt: ${words}`);
   }
 });
@@ -427,7 +575,11 @@ t.test('a prompt too long to compare with is not quoted either', async (t) => {
   upstream.answer(
     (socket) =>
       void socket.write(
-        httpAnswer(400, 'application/json', JSON.stringify({ error: { message: `Invalid: ${PROMPT}` } })),
+        httpAnswer(
+          400,
+          'application/json',
+          JSON.stringify({ error: { message: `Invalid: ${PROMPT}` } }),
+        ),
       ),
   );
   const answer = await ask(`${gateway.url}/chat/completions`, {

@@ -61,15 +61,34 @@ const odd: fc.Arbitrary<unknown> = fc.oneof(
     'AAAAPw==',
     'litellm.APIError: at 10.0.0.7',
   ),
-  fc.constantFrom({}, [], [null], [{}], [[]], ['x'], [0.5], { toString: 1 }, { length: 1 }, { length: 'x' }),
-  fc.constantFrom({ length: 5e9 }, { toJSON: 1 }, { message: {} }, { code: { valueOf: 1, toString: 1 } }),
+  fc.constantFrom(
+    {},
+    [],
+    [null],
+    [{}],
+    [[]],
+    ['x'],
+    [0.5],
+    { toString: 1 },
+    { length: 1 },
+    { length: 'x' },
+  ),
+  fc.constantFrom(
+    { length: 5e9 },
+    { toJSON: 1 },
+    { message: {} },
+    { code: { valueOf: 1, toString: 1 } },
+  ),
 );
 /** What a member should be, now and then something else, or missing. */
 const member = (right: fc.Arbitrary<unknown>) =>
   fc.option(fc.oneof({ weight: 2, arbitrary: right }, odd), { nil: undefined });
 const record = (members: Record<string, fc.Arbitrary<unknown>>) =>
-  fc.record(Object.fromEntries(Object.entries(members).map(([name, right]) => [name, member(right)])));
-const list = (item: fc.Arbitrary<unknown>) => fc.array(fc.oneof({ weight: 3, arbitrary: item }, odd), { maxLength: 3 });
+  fc.record(
+    Object.fromEntries(Object.entries(members).map(([name, right]) => [name, member(right)])),
+  );
+const list = (item: fc.Arbitrary<unknown>) =>
+  fc.array(fc.oneof({ weight: 3, arbitrary: item }, odd), { maxLength: 3 });
 const words = fc.constantFrom(
   'a',
   'The model does not exist',
@@ -112,10 +131,18 @@ const result = {
   model: fc.constantFrom('internal-chat', 'internal-embed'),
   choices: list(choice),
   data: list(
-    record({ embedding: fc.oneof(fc.constant('AAAAPw=='), fc.array(odd, { maxLength: 3 })), index: fc.nat(2) }),
+    record({
+      embedding: fc.oneof(fc.constant('AAAAPw=='), fc.array(odd, { maxLength: 3 })),
+      index: fc.nat(2),
+    }),
   ),
-  results: list(record({ index: fc.nat(2), relevance_score: fc.double(), document: fc.oneof(words, part) })),
-  meta: record({ tokens: record({ input_tokens: fc.nat(9) }), billed_units: record({ total_tokens: fc.nat(9) }) }),
+  results: list(
+    record({ index: fc.nat(2), relevance_score: fc.double(), document: fc.oneof(words, part) }),
+  ),
+  meta: record({
+    tokens: record({ input_tokens: fc.nat(9) }),
+    billed_units: record({ total_tokens: fc.nat(9) }),
+  }),
   output: list(record({ content: list(part) })),
   content: list(part),
   usage,
@@ -143,17 +170,29 @@ const odds: fc.Arbitrary<Odd> = fc.record({
   call: fc.constantFrom(...CALLS),
   status: fc.constantFrom(200, 200, 200, 200, 400, 400, 413, 422, 404, 429, 500),
   asStream: fc.boolean(),
-  events: fc.array(fc.oneof({ weight: 3, arbitrary: event }, anyObject), { minLength: 1, maxLength: 4 }),
+  events: fc.array(fc.oneof({ weight: 3, arbitrary: event }, anyObject), {
+    minLength: 1,
+    maxLength: 4,
+  }),
   done: fc.boolean(),
 });
 
 function answerOf({ status, asStream, events, done }: Odd): Buffer {
-  if (!asStream || status !== 200) return httpAnswer(status, 'application/json', JSON.stringify(events[0]));
-  const data = events.map((each) => `data: ${JSON.stringify(each)}\n\n`).join('') + (done ? 'data: [DONE]\n\n' : '');
+  if (!asStream || status !== 200)
+    return httpAnswer(status, 'application/json', JSON.stringify(events[0]));
+  const data =
+    events.map((each) => `data: ${JSON.stringify(each)}\n\n`).join('') +
+    (done ? 'data: [DONE]\n\n' : '');
   return Buffer.from(`${STREAM_HEAD}${chunk(data)}0\r\n\r\n`);
 }
 
-const CODES = new Set(['invalid_request_error', 'rate_limit_error', 'api_error', 'timeout_error', 'request_too_large']);
+const CODES = new Set([
+  'invalid_request_error',
+  'rate_limit_error',
+  'api_error',
+  'timeout_error',
+  'request_too_large',
+]);
 const STATUSES = new Set([400, 413, 429, 502, 504]);
 
 /** Why the answer is none that the documents name; empty: it is one. */
@@ -168,26 +207,42 @@ function faultOf({ status, headers, text }: Answer): string {
   if (status === 200) return answer === null || typeof answer !== 'object' ? 'no object' : '';
   if (!STATUSES.has(status)) return 'a status that is not documented';
   const { message, type } = answer.error;
-  return typeof message === 'string' && message !== '' && CODES.has(type ?? '') ? '' : 'an error of another form';
+  return typeof message === 'string' && message !== '' && CODES.has(type ?? '')
+    ? ''
+    : 'an error of another form';
 }
 
-t.test('an answer with members of any type ends its call with a documented answer, and nothing else', async (t) => {
-  const { FUZZ_RUNS, FUZZ_SEED } = process.env;
-  const seed = Number(FUZZ_SEED ?? (FUZZ_RUNS === undefined ? 1 : Date.now() & 0x7fffffff));
-  t.comment(`FUZZ_SEED=${seed}`);
-  let limited = 0;
-  for (const odd of fc.sample(odds, { seed, numRuns: fuzzRuns(150) })) {
-    const [path, body] = odd.call;
-    upstream.answer((socket) => void socket.write(answerOf(odd)));
-    const answer = await ask(gateway.url + path, { key, body, signal: AbortSignal.timeout(20_000) });
-    if (answer.status === 429 && odd.status !== 429) limited++;
-    const fault = faultOf(answer);
-    if (fault !== '') t.fail(fault, { path, odd, answer: { status: answer.status, text: answer.text } });
-  }
-  const faults = gateway.logged.filter((line) => line.startsWith('{"level":50')).map((line) => JSON.parse(line));
-  t.same([...new Set(faults.map(({ err, msg }) => err?.stack ?? msg))], [], 'no fault of the gateway itself');
-  t.equal(limited, 0, 'a call leaves its slot');
-});
+t.test(
+  'an answer with members of any type ends its call with a documented answer, and nothing else',
+  async (t) => {
+    const { FUZZ_RUNS, FUZZ_SEED } = process.env;
+    const seed = Number(FUZZ_SEED ?? (FUZZ_RUNS === undefined ? 1 : Date.now() & 0x7fffffff));
+    t.comment(`FUZZ_SEED=${seed}`);
+    let limited = 0;
+    for (const odd of fc.sample(odds, { seed, numRuns: fuzzRuns(150) })) {
+      const [path, body] = odd.call;
+      upstream.answer((socket) => void socket.write(answerOf(odd)));
+      const answer = await ask(gateway.url + path, {
+        key,
+        body,
+        signal: AbortSignal.timeout(20_000),
+      });
+      if (answer.status === 429 && odd.status !== 429) limited++;
+      const fault = faultOf(answer);
+      if (fault !== '')
+        t.fail(fault, { path, odd, answer: { status: answer.status, text: answer.text } });
+    }
+    const faults = gateway.logged
+      .filter((line) => line.startsWith('{"level":50'))
+      .map((line) => JSON.parse(line));
+    t.same(
+      [...new Set(faults.map(({ err, msg }) => err?.stack ?? msg))],
+      [],
+      'no fault of the gateway itself',
+    );
+    t.equal(limited, 0, 'a call leaves its slot');
+  },
+);
 
 t.test('vectors of which one is neither floats nor base64 are a broken answer', async (t) => {
   for (const last of [{}, { length: 1 }, { length: 'x' }, null, 7]) {
@@ -196,7 +251,10 @@ t.test('vectors of which one is neither floats nor base64 are a broken answer', 
       ['AAAAPw==', 'float'],
     ]) {
       const data = [{ embedding: first }, { embedding: last }];
-      upstream.answer((socket) => void socket.write(httpAnswer(200, 'application/json', JSON.stringify({ data }))));
+      upstream.answer(
+        (socket) =>
+          void socket.write(httpAnswer(200, 'application/json', JSON.stringify({ data }))),
+      );
       const body = { ...embedding, encoding_format: format };
       t.match(
         await ask(`${gateway.url}/embeddings`, { key, body }),
@@ -208,7 +266,11 @@ t.test('vectors of which one is neither floats nor base64 are a broken answer', 
 });
 
 /** What `act` makes while a method throws. */
-async function withFault<T>({ prototype }: { prototype: object }, method: string, act: () => Promise<T>): Promise<T> {
+async function withFault<T>(
+  { prototype }: { prototype: object },
+  method: string,
+  act: () => Promise<T>,
+): Promise<T> {
   const original = Object.getOwnPropertyDescriptor(prototype, method);
   const value = (): never => {
     throw new TypeError('a fault');
@@ -222,32 +284,44 @@ async function withFault<T>({ prototype }: { prototype: object }, method: string
   }
 }
 
-const OK = httpAnswer(200, 'application/json', '{"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":1}}');
+const OK = httpAnswer(
+  200,
+  'application/json',
+  '{"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":1}}',
+);
 const UPSTREAM_ERROR = { status: 502, json: { error: { code: 'upstream_error' } } };
 
-t.test('a fault of the gateway in one call ends that call: it is logged, and its slot is free again', async (t) => {
-  const stream = Buffer.from(
-    `${STREAM_HEAD}${chunk('data: {"choices":[{"delta":{"content":"a"},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n')}`,
-  );
-  const call = (body: object) => ask(`${gateway.url}/chat/completions`, { key, body });
-  const faulty: readonly (readonly [type: { prototype: object }, method: string, answer: Buffer, body: object])[] = [
-    [Relay, 'statusError', httpAnswer(400, 'application/json', '{}'), chat],
-    [CallMeter, 'settle', OK, chat],
-    [CallMeter, 'upstreamFailed', httpAnswer(500, 'application/json', '{}'), chat],
-    [ChatStream, 'note', stream, { ...chat, stream: true }],
-    [ChatStream, 'usage', stream, { ...chat, stream: true }],
-  ];
-  for (const [type, method, answer, body] of faulty) {
-    upstream.answer((socket) => void socket.write(answer));
-    const logged = gateway.logged.length;
-    const got = await withFault(type, method, () => call(body).catch(() => 'broken off'));
-    // the usage is needed to end a stream, which may have begun
-    if (method !== 'usage' || got !== 'broken off') t.match(got, UPSTREAM_ERROR, method);
-    t.match(gateway.logged.slice(logged).join(''), /"level":50.*a fault/, method);
-    upstream.answer((socket) => void socket.write(OK));
-    t.equal((await call(chat)).status, 200, `the next call after ${method}`);
-  }
-});
+t.test(
+  'a fault of the gateway in one call ends that call: it is logged, and its slot is free again',
+  async (t) => {
+    const stream = Buffer.from(
+      `${STREAM_HEAD}${chunk('data: {"choices":[{"delta":{"content":"a"},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n')}`,
+    );
+    const call = (body: object) => ask(`${gateway.url}/chat/completions`, { key, body });
+    const faulty: readonly (readonly [
+      type: { prototype: object },
+      method: string,
+      answer: Buffer,
+      body: object,
+    ])[] = [
+      [Relay, 'statusError', httpAnswer(400, 'application/json', '{}'), chat],
+      [CallMeter, 'settle', OK, chat],
+      [CallMeter, 'upstreamFailed', httpAnswer(500, 'application/json', '{}'), chat],
+      [ChatStream, 'note', stream, { ...chat, stream: true }],
+      [ChatStream, 'usage', stream, { ...chat, stream: true }],
+    ];
+    for (const [type, method, answer, body] of faulty) {
+      upstream.answer((socket) => void socket.write(answer));
+      const logged = gateway.logged.length;
+      const got = await withFault(type, method, () => call(body).catch(() => 'broken off'));
+      // the usage is needed to end a stream, which may have begun
+      if (method !== 'usage' || got !== 'broken off') t.match(got, UPSTREAM_ERROR, method);
+      t.match(gateway.logged.slice(logged).join(''), /"level":50.*a fault/, method);
+      upstream.answer((socket) => void socket.write(OK));
+      t.equal((await call(chat)).status, 200, `the next call after ${method}`);
+    }
+  },
+);
 
 t.test('a fault at a deadline ends its call', async (t) => {
   const hasty = await startGateway(t, upstream.url, { FIRST_BYTE_SECONDS: '1' });

@@ -30,7 +30,11 @@ interface Place {
   readonly silentSeconds: number;
 }
 
-function reverseProxy(name: string, args: (file: string) => string[], config: (place: Place) => string): ReverseProxy {
+function reverseProxy(
+  name: string,
+  args: (file: string) => string[],
+  config: (place: Place) => string,
+): ReverseProxy {
   const program = installed(name);
   return {
     program,
@@ -39,7 +43,11 @@ function reverseProxy(name: string, args: (file: string) => string[], config: (p
       const port = await freePort();
       const file = join(folder, 'proxy.conf');
       writeFileSync(file, config({ port, host: new URL(url).host, folder, silentSeconds }));
-      const child = spawn(program as string, args(file), { stdio: 'ignore', cwd: folder, env: { HOME: folder } });
+      const child = spawn(program as string, args(file), {
+        stdio: 'ignore',
+        cwd: folder,
+        env: { HOME: folder },
+      });
       t.teardown(async () => {
         const gone = once(child, 'exit');
         child.kill('SIGKILL');

@@ -69,9 +69,17 @@ export function parseAnswer(text: string): RawAnswer {
   const end = text.indexOf('\r\n\r\n');
   const [statusLine = '', ...lines] = text.slice(0, end < 0 ? undefined : end).split('\r\n');
   const headers = new Map(
-    lines.map((line) => [line.slice(0, line.indexOf(':')).toLowerCase(), line.slice(line.indexOf(':') + 1).trim()]),
+    lines.map((line) => [
+      line.slice(0, line.indexOf(':')).toLowerCase(),
+      line.slice(line.indexOf(':') + 1).trim(),
+    ]),
   );
-  return { status: Number(statusLine.split(' ')[1] ?? 0), headers, body: end < 0 ? '' : text.slice(end + 4), text };
+  return {
+    status: Number(statusLine.split(' ')[1] ?? 0),
+    headers,
+    body: end < 0 ? '' : text.slice(end + 4),
+    text,
+  };
 }
 
 export interface RawUpstream {
@@ -121,14 +129,25 @@ export async function rawUpstream(t: Test): Promise<RawUpstream> {
 }
 
 /** An HTTP/1.1 answer with a content-length. */
-export function httpAnswer(status: number, type: string, body: string | Buffer, more: readonly string[] = []): Buffer {
+export function httpAnswer(
+  status: number,
+  type: string,
+  body: string | Buffer,
+  more: readonly string[] = [],
+): Buffer {
   const bytes = Buffer.from(body as string);
-  const head = [`HTTP/1.1 ${status} Whatever`, `content-type: ${type}`, `content-length: ${bytes.length}`, ...more];
+  const head = [
+    `HTTP/1.1 ${status} Whatever`,
+    `content-type: ${type}`,
+    `content-length: ${bytes.length}`,
+    ...more,
+  ];
   return Buffer.concat([Buffer.from(`${head.join('\r\n')}\r\n\r\n`), bytes]);
 }
 
 /** The head of a chunked event stream, and its chunks. */
-export const STREAM_HEAD = 'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n';
+export const STREAM_HEAD =
+  'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n';
 export function chunk(text: string): string {
   return `${Buffer.byteLength(text).toString(16)}\r\n${text}\r\n`;
 }

@@ -33,7 +33,9 @@ t.test('a client that still sends its body reads why it is refused', async (t) =
     socket.on('error', (error) => {
       failure = error;
     });
-    socket.write(`${[line, `host: ${HOST}`, auth, JSON_TYPE, `content-length: ${length}`].join('\r\n')}\r\n\r\n{"x":"`);
+    socket.write(
+      `${[line, `host: ${HOST}`, auth, JSON_TYPE, `content-length: ${length}`].join('\r\n')}\r\n\r\n{"x":"`,
+    );
     await once(socket, 'end'); // the gateway has closed its side
     const before = world.upstream.received().length;
     for (let sent = 0; sent < length && failure === null; sent += 50_000) {

@@ -52,7 +52,9 @@ async function balancer(t: Test, ports: number[]): Promise<string> {
         client.on('close', () => socket.destroy());
         socket.on('close', () => client.destroy());
       });
-      socket.once('error', () => (socket.connecting && tries < 4 ? attempt(tries + 1) : client.destroy()));
+      socket.once('error', () =>
+        socket.connecting && tries < 4 ? attempt(tries + 1) : client.destroy(),
+      );
       socket.on('error', () => {});
     };
     client.on('error', () => {});
@@ -77,9 +79,17 @@ t.test('replicas restart in turn: no stream breaks, no request is refused', asyn
   };
   const streaming = async () => {
     while (running) {
-      const answer = await customer.chat({ model: 'stream', stream: true }).catch((error) => error as Error);
-      if (answer instanceof Error) count(`stream: ${answer.message} ${(answer.cause as Error)?.message}`);
-      else count(answer.status === 200 && dataOf(answer.text).at(-1) === '[DONE]' ? 'whole stream' : 'broken stream');
+      const answer = await customer
+        .chat({ model: 'stream', stream: true })
+        .catch((error) => error as Error);
+      if (answer instanceof Error)
+        count(`stream: ${answer.message} ${(answer.cause as Error)?.message}`);
+      else
+        count(
+          answer.status === 200 && dataOf(answer.text).at(-1) === '[DONE]'
+            ? 'whole stream'
+            : 'broken stream',
+        );
     }
   };
   const asking = async () => {
@@ -112,7 +122,14 @@ t.test('replicas restart in turn: no stream breaks, no request is refused', asyn
   }
   t.comment(JSON.stringify(outcomes));
   t.same(Object.keys(outcomes).sort(), ['plain 200', 'whole stream']);
-  const rows = await first.ledger(company, (outcomes['plain 200'] ?? 0) + (outcomes['whole stream'] ?? 0));
-  t.equal(rows.length, (outcomes['plain 200'] ?? 0) + (outcomes['whole stream'] ?? 0), 'each booked once');
+  const rows = await first.ledger(
+    company,
+    (outcomes['plain 200'] ?? 0) + (outcomes['whole stream'] ?? 0),
+  );
+  t.equal(
+    rows.length,
+    (outcomes['plain 200'] ?? 0) + (outcomes['whole stream'] ?? 0),
+    'each booked once',
+  );
   t.ok(rows.every(({ outcome }) => outcome === 'completed'));
 });

@@ -13,7 +13,9 @@ const MIB = 1 << 20;
 const upstream = await scriptedUpstream(t);
 upstream.answer((res) => {
   res.setHeader('content-type', 'application/json');
-  res.end('{"choices":[{"message":{"content":"hi"}}],"usage":{"prompt_tokens":1,"completion_tokens":1}}');
+  res.end(
+    '{"choices":[{"message":{"content":"hi"}}],"usage":{"prompt_tokens":1,"completion_tokens":1}}',
+  );
 });
 
 async function start(t: Test, env: Record<string, string> = {}) {
@@ -31,7 +33,12 @@ function head(url: string, key: string, framing: string): string {
 }
 
 /** Announces a body and sends none of it. @returns what the gateway answers: 100 where it would read the body */
-function announce(t: Test, url: string, key: string, bytes: number): { socket: Socket; status: () => number } {
+function announce(
+  t: Test,
+  url: string,
+  key: string,
+  bytes: number,
+): { socket: Socket; status: () => number } {
   const { hostname, port } = new URL(url);
   const socket = connect(Number(port), hostname).on('error', () => {});
   t.teardown(() => socket.destroy());
@@ -42,13 +49,17 @@ function announce(t: Test, url: string, key: string, bytes: number): { socket: S
   socket.write(head(url, key, `content-length: ${bytes}\r\nexpect: 100-continue`));
   return {
     socket,
-    status: () => parseAnswer(text.slice(text.indexOf('HTTP/1.1 503'))).status || (text === '' ? 0 : 100),
+    status: () =>
+      parseAnswer(text.slice(text.indexOf('HTTP/1.1 503'))).status || (text === '' ? 0 : 100),
   };
 }
 
 t.test('bodies that never come whole take no memory from another company', async (t) => {
   // room for sixteen such bodies
-  const { gateway, greedy, quiet } = await start(t, { MAX_BODY_BYTES: `${64 * MIB}`, MAX_MEMORY_MB: '2048' });
+  const { gateway, greedy, quiet } = await start(t, {
+    MAX_BODY_BYTES: `${64 * MIB}`,
+    MAX_MEMORY_MB: '2048',
+  });
   const { url } = gateway;
   const all = Array.from({ length: 40 }, () => announce(t, url, greedy.key, 64 * MIB));
   await until(() => all.every(({ status }) => status() > 0), 'each is answered');
@@ -58,7 +69,10 @@ t.test('bodies that never come whole take no memory from another company', async
   const other = announce(t, url, quiet.key, 64 * MIB);
   await until(() => other.status() > 0, 'the other company is answered');
   t.equal(other.status(), 100, 'there is room for it');
-  t.match((await ask(`${gateway.adminUrl}/metrics`)).text, /^tollgate_requests_shed_total\{reason="memory"\} 27$/m);
+  t.match(
+    (await ask(`${gateway.adminUrl}/metrics`)).text,
+    /^tollgate_requests_shed_total\{reason="memory"\} 27$/m,
+  );
 
   for (const { socket } of read) socket.destroy();
   const again = async () => {
@@ -78,7 +92,10 @@ t.test(
       [256 * MIB, 3],
       [1000 * MIB, 1],
     ] as const) {
-      const { gateway, greedy } = await start(t, { MAX_BODY_BYTES: `${size}`, MAX_MEMORY_MB: '1024' });
+      const { gateway, greedy } = await start(t, {
+        MAX_BODY_BYTES: `${size}`,
+        MAX_MEMORY_MB: '1024',
+      });
       const all = Array.from({ length: 10 }, () => announce(t, gateway.url, greedy.key, size));
       await until(() => all.every(({ status }) => status() > 0), 'each is answered');
       t.equal(all.filter(({ status }) => status() === 100).length, taken, `of ${size} bytes`);
@@ -88,14 +105,19 @@ t.test(
 
 t.test('a body in chunks of a few bytes is not read to its end', async (t) => {
   const { gateway, greedy } = await start(t);
-  const text = JSON.stringify({ model: CHAT, messages: [{ role: 'user', content: 'x'.repeat(50_000) }] });
+  const text = JSON.stringify({
+    model: CHAT,
+    messages: [{ role: 'user', content: 'x'.repeat(50_000) }],
+  });
   const chunked = (size: number): Buffer => {
     const chunks: string[] = [];
     for (let at = 0; at < text.length; at += size) {
       const chunk = text.slice(at, at + size);
       chunks.push(`${chunk.length.toString(16)}\r\n${chunk}\r\n`);
     }
-    return Buffer.from(`${head(gateway.url, greedy.key, 'transfer-encoding: chunked')}${chunks.join('')}0\r\n\r\n`);
+    return Buffer.from(
+      `${head(gateway.url, greedy.key, 'transfer-encoding: chunked')}${chunks.join('')}0\r\n\r\n`,
+    );
   };
   const refused = await speak(gateway.url, [chunked(1)]);
   t.equal(refused.status, 400);
@@ -109,38 +131,57 @@ t.test('the admin listener does not read a form in chunks of a few bytes to its 
   const post = (chunk: string, count: number) =>
     `POST /sign-in HTTP/1.1\r\nhost: ${new URL(adminUrl).host}\r\norigin: ${adminUrl}\r\ncontent-type: application/x-www-form-urlencoded\r\ntransfer-encoding: chunked\r\n\r\n${`${chunk.length.toString(16)}\r\n${chunk}\r\n`.repeat(count)}0\r\n\r\n`;
   t.equal((await speak(adminUrl, [post('a', 5000)], { quietMs: 20_000 })).status, 413);
-  t.equal((await speak(adminUrl, [post('a=1&', 100)], { quietMs: 20_000 })).status, 401, 'a few are read');
+  t.equal(
+    (await speak(adminUrl, [post('a=1&', 100)], { quietMs: 20_000 })).status,
+    401,
+    'a few are read',
+  );
 });
 
 const skip = FAST_HTTP === 'off' && 'undici gets a copy, which does not count';
-t.test('bodies on their way to the upstream count, though their clients left', { skip }, async (t) => {
-  const deaf = createServer((socket) => void socket.pause().on('error', () => {}));
-  const opened: Socket[] = [];
-  deaf.on('connection', (socket) => opened.push(socket));
-  deaf.listen(0, '127.0.0.1');
-  await once(deaf, 'listening');
-  t.teardown(() => {
-    for (const socket of opened) socket.destroy();
-    deaf.close();
-  });
-  const size = 32 * MIB; // more than the system takes on a connection
-  const env = { MAX_BODY_BYTES: `${size}`, MAX_MEMORY_MB: '512' }; // room for eight such bodies
-  const gateway = await startGateway(t, `http://127.0.0.1:${(deaf.address() as AddressInfo).port}/v1`, env);
-  await gateway.model(CHAT, { upstream: 'internal-x' });
-  const company = await gateway.company();
-  const key = await gateway.key(company);
-  const open = `{"model":"${CHAT}","messages":[{"role":"user","content":"`;
-  const body = `${open.padEnd(size - 4, 'x')}"}]}`;
-  const { hostname, port } = new URL(gateway.url);
-  for (let n = 1; n <= 5; n++) {
-    const client = connect(Number(port), hostname).on('error', () => {});
-    client.write(head(gateway.url, key, `content-length: ${size}`) + body);
-    await until(() => opened.length === n, 'the upstream is asked');
-    client.destroy();
-  }
-  const metrics = async () => (await ask(`${gateway.adminUrl}/metrics`)).text;
-  await until(async () => /^tollgate_requests_in_flight 0$/m.test(await metrics()), 'all clients left');
-  const asked = Array.from({ length: 2 }, () => announce(t, gateway.url, key, size));
-  await until(() => asked.every(({ status }) => status() > 0), 'both are answered');
-  t.same(asked.map(({ status }) => status()).sort(), [100, 503], 'five of the six places it can have are taken');
-});
+t.test(
+  'bodies on their way to the upstream count, though their clients left',
+  { skip },
+  async (t) => {
+    const deaf = createServer((socket) => void socket.pause().on('error', () => {}));
+    const opened: Socket[] = [];
+    deaf.on('connection', (socket) => opened.push(socket));
+    deaf.listen(0, '127.0.0.1');
+    await once(deaf, 'listening');
+    t.teardown(() => {
+      for (const socket of opened) socket.destroy();
+      deaf.close();
+    });
+    const size = 32 * MIB; // more than the system takes on a connection
+    const env = { MAX_BODY_BYTES: `${size}`, MAX_MEMORY_MB: '512' }; // room for eight such bodies
+    const gateway = await startGateway(
+      t,
+      `http://127.0.0.1:${(deaf.address() as AddressInfo).port}/v1`,
+      env,
+    );
+    await gateway.model(CHAT, { upstream: 'internal-x' });
+    const company = await gateway.company();
+    const key = await gateway.key(company);
+    const open = `{"model":"${CHAT}","messages":[{"role":"user","content":"`;
+    const body = `${open.padEnd(size - 4, 'x')}"}]}`;
+    const { hostname, port } = new URL(gateway.url);
+    for (let n = 1; n <= 5; n++) {
+      const client = connect(Number(port), hostname).on('error', () => {});
+      client.write(head(gateway.url, key, `content-length: ${size}`) + body);
+      await until(() => opened.length === n, 'the upstream is asked');
+      client.destroy();
+    }
+    const metrics = async () => (await ask(`${gateway.adminUrl}/metrics`)).text;
+    await until(
+      async () => /^tollgate_requests_in_flight 0$/m.test(await metrics()),
+      'all clients left',
+    );
+    const asked = Array.from({ length: 2 }, () => announce(t, gateway.url, key, size));
+    await until(() => asked.every(({ status }) => status() > 0), 'both are answered');
+    t.same(
+      asked.map(({ status }) => status()).sort(),
+      [100, 503],
+      'five of the six places it can have are taken',
+    );
+  },
+);

@@ -10,14 +10,21 @@ const SILENT_SECONDS = 5;
 /** More keepalives than a proxy waits seconds. */
 const KEEPALIVES = SILENT_SECONDS + 2;
 
-const EVENT = 'data: {"model":"internal-fast","choices":[{"index":0,"delta":{"content":"one"}}]}\n\n';
+const EVENT =
+  'data: {"model":"internal-fast","choices":[{"index":0,"delta":{"content":"one"}}]}\n\n';
 const REST =
   'data: {"choices":[{"index":0,"finish_reason":"stop"}],"usage":{"prompt_tokens":7,"completion_tokens":3}}\n\ndata: [DONE]\n\n';
 
 /** A stream through a proxy that is silent until the client has all keepalives, or the proxy has cut it. */
-async function silentStream(t: Test, start: (typeof PROXIES)['nginx']['start'], keepaliveSeconds: string) {
+async function silentStream(
+  t: Test,
+  start: (typeof PROXIES)['nginx']['start'],
+  keepaliveSeconds: string,
+) {
   const upstream = await scriptedUpstream(t);
-  const gateway = await startGateway(t, upstream.url, { STREAM_KEEPALIVE_SECONDS: keepaliveSeconds });
+  const gateway = await startGateway(t, upstream.url, {
+    STREAM_KEEPALIVE_SECONDS: keepaliveSeconds,
+  });
   await gateway.model('fast', { upstream: 'internal-fast', input: '1', output: '2' });
   const company = await gateway.company();
   const key = await gateway.key(company);
@@ -50,9 +57,15 @@ for (const name of ['nginx', 'haproxy'] as const) {
     `a stream that is silent for longer than ${name} waits`,
     { skip: program === null && `no ${name} here` },
     async (t) => {
-      const [kept, cut] = await Promise.all([silentStream(t, start, '1'), silentStream(t, start, '0')]);
+      const [kept, cut] = await Promise.all([
+        silentStream(t, start, '1'),
+        silentStream(t, start, '0'),
+      ]);
       t.match(kept, { broken: false, outcome: 'completed' });
-      t.equal(kept.text.replaceAll(': keepalive\n\n', ''), EVENT.replace('internal-fast', 'fast') + REST);
+      t.equal(
+        kept.text.replaceAll(': keepalive\n\n', ''),
+        EVENT.replace('internal-fast', 'fast') + REST,
+      );
       t.match(cut, { broken: true, outcome: 'client_aborted' });
     },
   );

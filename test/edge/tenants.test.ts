@@ -30,12 +30,21 @@ interface Tenant {
 const upstream = await demoUpstream(t);
 const gateway = await startGateway(t, upstream.url);
 const { sql } = gateway;
-for (const [slug, eu] of Object.entries(SHARED)) await gateway.model(slug, { upstream: `internal-shared-${slug}`, eu });
+for (const [slug, eu] of Object.entries(SHARED))
+  await gateway.model(slug, { upstream: `internal-shared-${slug}`, eu });
 const tenants: Tenant[] = [];
 for (let n = 0; n < 5; n++) {
   const id = await gateway.company();
   const key = await gateway.key(id);
-  tenants.push({ id, key, assistants: new Set(), own: new Map(), disabled: new Set(), nonEu: false, calls: 0 });
+  tenants.push({
+    id,
+    key,
+    assistants: new Set(),
+    own: new Map(),
+    disabled: new Set(),
+    nonEu: false,
+    calls: 0,
+  });
 }
 
 /** What a call of a company with this slug gives: the status, and for 200 the internal name. */
@@ -44,7 +53,10 @@ function expected(tenant: Tenant, slug: string): { status: number; upstream: str
   const eu = own ?? SHARED[slug];
   if (eu === undefined || tenant.disabled.has(slug)) return { status: 404, upstream: '' };
   if (!eu && !tenant.nonEu) return { status: 403, upstream: '' };
-  return { status: 200, upstream: own === undefined ? `internal-shared-${slug}` : `internal-${tenant.id}-${slug}` };
+  return {
+    status: 200,
+    upstream: own === undefined ? `internal-shared-${slug}` : `internal-${tenant.id}-${slug}`,
+  };
 }
 const listed = (tenant: Tenant) => SLUGS.filter((slug) => expected(tenant, slug).status === 200);
 
@@ -62,14 +74,20 @@ const CHANGES: ((tenant: Tenant, slug: string, flag: boolean) => Promise<void>)[
   async (tenant, slug, flag) => {
     await sql`delete from models where company_id = ${tenant.id} and slug = ${slug}`;
     tenant.own.set(slug, flag);
-    await gateway.model(slug, { upstream: `internal-${tenant.id}-${slug}`, eu: flag, company: tenant.id });
+    await gateway.model(slug, {
+      upstream: `internal-${tenant.id}-${slug}`,
+      eu: flag,
+      company: tenant.id,
+    });
   },
   async (tenant, slug) => {
     tenant.own.delete(slug);
     await sql`delete from models where company_id = ${tenant.id} and slug = ${slug}`;
   },
   async (tenant, slug) => {
-    tenant.assistants.add(await gateway.assistant(tenant.id, { model: slug, prompt: `secret of ${tenant.id}` }));
+    tenant.assistants.add(
+      await gateway.assistant(tenant.id, { model: slug, prompt: `secret of ${tenant.id}` }),
+    );
   },
 ];
 
@@ -101,7 +119,10 @@ t.test('no company learns of another', async (t) => {
     if (changeIt !== undefined) {
       await changeIt(tenant, slug, flag);
       await until(
-        async () => (await ask(`${gateway.url}/models`, { key })).json.data.map(({ id }: { id: string }) => id).join(),
+        async () =>
+          (await ask(`${gateway.url}/models`, { key })).json.data
+            .map(({ id }: { id: string }) => id)
+            .join(),
         `the change feed brings the list of models to ${listed(tenant)}`,
         (ids) => ids === listed(tenant).join(),
       );
@@ -110,13 +131,20 @@ t.test('no company learns of another', async (t) => {
     const { status, upstream: internal } = expected(tenant, slug);
     const before = upstream.received().length;
     const answer = await until(
-      () => ask(`${gateway.url}/chat/completions`, { key, body: { model: slug, messages, stream: streamed } }),
+      () =>
+        ask(`${gateway.url}/chat/completions`, {
+          key,
+          body: { model: slug, messages, stream: streamed },
+        }),
       `the change feed brings model ${slug} to status ${status} and ${internal}`,
-      (answer) => answer.status === status && (status !== 200 || upstream.received().at(-1)?.body.model === internal),
+      (answer) =>
+        answer.status === status &&
+        (status !== 200 || upstream.received().at(-1)?.body.model === internal),
     );
     if (status === 200) tenant.calls += upstream.received().length - before;
     const foreign = (tenants[victim] as Tenant).assistants.values().next().value;
-    const run = (id: string) => ask(`${gateway.url}/assistants/${id}/run`, { key, body: { messages } });
+    const run = (id: string) =>
+      ask(`${gateway.url}/assistants/${id}/run`, { key, body: { messages } });
     let about = visible(answer);
     if (foreign !== undefined && tenants[victim] !== tenant) {
       const [theirs, nobodys] = [await run(foreign), await run(crypto.randomUUID())];
@@ -154,8 +182,17 @@ t.test('a slug of one company looks to the others like a slug that does not exis
   const served = () => ask(`${gateway.url}/models/private-slug`, { key: one.key });
   await until(async () => (await served()).status === 200, 'the model is served to its company');
   const asking = async (model: string) =>
-    visible(await ask(`${gateway.url}/chat/completions`, { key: other.key, body: { model, messages } }));
-  t.equal((await asking('private-slug')).replaceAll('private-slug', 'nobody-slug1'), await asking('nobody-slug1'));
-  const looking = async (id: string) => visible(await ask(`${gateway.url}/models/${id}`, { key: other.key }));
-  t.equal((await looking('private-slug')).replaceAll('private-slug', 'nobody-slug1'), await looking('nobody-slug1'));
+    visible(
+      await ask(`${gateway.url}/chat/completions`, { key: other.key, body: { model, messages } }),
+    );
+  t.equal(
+    (await asking('private-slug')).replaceAll('private-slug', 'nobody-slug1'),
+    await asking('nobody-slug1'),
+  );
+  const looking = async (id: string) =>
+    visible(await ask(`${gateway.url}/models/${id}`, { key: other.key }));
+  t.equal(
+    (await looking('private-slug')).replaceAll('private-slug', 'nobody-slug1'),
+    await looking('nobody-slug1'),
+  );
 });

@@ -16,7 +16,9 @@ async function deafClient(t: Test, url: string): Promise<Socket> {
 }
 
 async function inFlight(adminUrl: string): Promise<number> {
-  return Number(/^tollgate_requests_in_flight (\d+)$/m.exec((await ask(`${adminUrl}/metrics`)).text)?.[1]);
+  return Number(
+    /^tollgate_requests_in_flight (\d+)$/m.exec((await ask(`${adminUrl}/metrics`)).text)?.[1],
+  );
 }
 
 function head(line: string, url: string, { key }: Customer): string {

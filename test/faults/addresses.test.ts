@@ -122,7 +122,11 @@ for (const FAST_HTTP of WAYS) {
         a.signal('SIGSTOP');
         await isUp(1, false, 'is found frozen');
         const found = Date.now();
-        await load.more(STEP, 'while an address is frozen', ({ at, status }) => at > found && status === 200);
+        await load.more(
+          STEP,
+          'while an address is frozen',
+          ({ at, status }) => at > found && status === 200,
+        );
         a.signal('SIGCONT');
         await isUp(1, true, 'is found thawed');
         frozen += load.journal.filter(({ at, endedAt }) => at <= found && endedAt > found).length;
@@ -161,8 +165,10 @@ for (const FAST_HTTP of WAYS) {
     gateway.signal('SIGTERM');
     t.equal(await gateway.exited, 0);
 
-    const during = (spans: readonly { from: number; to: number }[], { at, endedAt }: Journalled): boolean =>
-      spans.some(({ from, to }) => at <= to && endedAt >= from);
+    const during = (
+      spans: readonly { from: number; to: number }[],
+      { at, endedAt }: Journalled,
+    ): boolean => spans.some(({ from, to }) => at <= to && endedAt >= from);
     const failed = clients.filter(({ status, complete }) => status !== 200 || !complete);
     const unsent = failed.filter(({ status }) => status === 503);
     const lost = failed.filter(({ status }) => status !== 503);
@@ -198,7 +204,9 @@ for (const FAST_HTTP of WAYS) {
     t.ok(unsent.every(({ retryAfter }) => retryAfter !== null));
     t.equal(await unbooked(world.sql, clients), 0, 'all answers are booked');
     const share = (router: Router): string => `${router.ids.length}`;
-    t.comment(`${clients.length} requests, ${lost.length} lost, ${unsent.length} unsent, ${frozen} waited`);
+    t.comment(
+      `${clients.length} requests, ${lost.length} lost, ${unsent.length} unsent, ${frozen} waited`,
+    );
     note(
       'Of several addresses of a router, one may fail',
       `${a.deaths + b.deaths} deaths, FAST_HTTP=${FAST_HTTP}`,

@@ -40,7 +40,8 @@ t.test('the budget holds on all replicas', async (t) => {
         );
         const over = spent > budget ? spent - budget : 0n;
         t.ok(refused > 0, `${refused} refused`);
-        if (mode === 'strict') t.ok(spent <= budget, `spent ${formatEur(spent)} of ${formatEur(budget)}`);
+        if (mode === 'strict')
+          t.ok(spent <= budget, `spent ${formatEur(spent)} of ${formatEur(budget)}`);
         else {
           t.same(early, [], 'no 402 while less than the budget was spent');
           t.ok(spent >= budget, 'the budget was used up');

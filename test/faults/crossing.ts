@@ -41,7 +41,10 @@ export async function cross(
 ): Promise<Crossing> {
   const budget = parseEur('12');
   const isPersonal = of === 'end user';
-  const { company, key } = await world.newCompany({ budget: isPersonal ? null : formatEur(budget), mode });
+  const { company, key } = await world.newCompany({
+    budget: isPersonal ? null : formatEur(budget),
+    mode,
+  });
   if (of === 'day')
     await world.sql`update companies set daily_budget_eur = monthly_budget_eur, monthly_budget_eur = null where id = ${company}`;
   if (isPersonal)
@@ -73,7 +76,9 @@ export async function cross(
     const cached = BigInt(told?.cached_tokens ?? 0); // at a tenth of the price
     return ((10n * BigInt(usage.total_tokens) - 9n * cached) * parseEur(PRICE)) / 10_000n;
   };
-  const served = journal.filter(({ status }) => status === 200).sort((a, b) => a.endedAt - b.endedAt);
+  const served = journal
+    .filter(({ status }) => status === 200)
+    .sort((a, b) => a.endedAt - b.endedAt);
   let spent = chat;
   let crossedAt = Number.POSITIVE_INFINITY;
   for (const one of served) {
@@ -82,13 +87,23 @@ export async function cross(
   }
   // in flight at the crossing; with other replicas also what was admitted within the second after it
   const allowed = served
-    .filter(({ at, endedAt }) => endedAt >= crossedAt && at <= crossedAt + (replicas > 1 ? 1000 : 0))
+    .filter(
+      ({ at, endedAt }) => endedAt >= crossedAt && at <= crossedAt + (replicas > 1 ? 1000 : 0),
+    )
     .reduce((sum, one) => sum + cost(one), 0n);
   const early = journal.filter(({ status, endedAt }) => {
     if (status !== 402) return false;
     // spent for certain and perhaps: what ended at the client before the refusal did, and what was still open
-    const perhaps = served.filter(({ at }) => at <= endedAt).reduce((sum, one) => sum + cost(one), chat);
+    const perhaps = served
+      .filter(({ at }) => at <= endedAt)
+      .reduce((sum, one) => sum + cost(one), chat);
     return perhaps < budget;
   });
-  return { budget, spent, allowed, early, refused: journal.filter(({ status }) => status === 402).length };
+  return {
+    budget,
+    spent,
+    allowed,
+    early,
+    refused: journal.filter(({ status }) => status === 402).length,
+  };
 }

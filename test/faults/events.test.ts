@@ -18,7 +18,8 @@ t.test('every event arrives, whichever gateway is killed while it sends', async 
   const mailbox = await startMailbox(t);
   // every other gateway is behind PgBouncer, where it is installed
   const program = installed('pgbouncer');
-  const pooled = program === null ? world.databaseUrl : await startPooler(t, program, world.databaseUrl);
+  const pooled =
+    program === null ? world.databaseUrl : await startPooler(t, program, world.databaseUrl);
   let started = 0;
   const start = () =>
     world.gateway({
@@ -42,11 +43,15 @@ t.test('every event arrives, whichever gateway is killed while it sends', async 
     }, 150);
   });
   const hurry = setInterval(() => {
-    sql`update event_deliveries set next_attempt_at = now() where state = 'pending'`.catch(() => {});
+    sql`update event_deliveries set next_attempt_at = now() where state = 'pending'`.catch(
+      () => {},
+    );
   }, 500);
   t.teardown(() => clearInterval(hurry));
   const holder = async (): Promise<GatewayProcess | undefined> => {
-    const sending = await Promise.all(gateways.map((gateway) => metric(gateway, 'tollgate_alerts_sender')));
+    const sending = await Promise.all(
+      gateways.map((gateway) => metric(gateway, 'tollgate_alerts_sender')),
+    );
     return gateways[sending.indexOf(1)];
   };
 
@@ -67,7 +72,10 @@ t.test('every event arrives, whichever gateway is killed while it sends', async 
     await sql`update api_keys set digest = sha256(gen_random_uuid()::text::bytea) where name = 'Round ' || ${n}::int`;
     await sql`update api_keys set revoked_at = now() where name = 'Round ' || ${n}::int`;
     if (n === KILLS) break;
-    await until(() => receiver.received.length >= before + 2 + (n % 5), 'some posts are on their way');
+    await until(
+      () => receiver.received.length >= before + 2 + (n % 5),
+      'some posts are on their way',
+    );
     sender.signal('SIGKILL');
     t.equal(await sender.exited, null);
     const killed = performance.now();
@@ -83,15 +91,23 @@ t.test('every event arrives, whichever gateway is killed while it sends', async 
   for (const gateway of gateways) gateway.signal('SIGTERM');
   for (const gateway of gateways) t.equal(await gateway.exited, 0);
 
-  const alerts = await sql<{ id: string; superseded: boolean }[]>`select id, superseded from budget_alerts`;
+  const alerts = await sql<
+    { id: string; superseded: boolean }[]
+  >`select id, superseded from budget_alerts`;
   const told = alerts.filter(({ superseded }) => !superseded).map(({ id }) => id);
   t.equal(told.length, COMPANIES * (KILLS + 1), 'one alert for each company');
   t.equal(alerts.length, told.length * 3, 'and a row for each lower threshold');
   const events = await sql<{ id: string; kind: string }[]>`select id, kind from events`;
   const changes = events.filter(({ kind }) => kind.startsWith('key.'));
-  t.equal(changes.length, 1 + 3 * KEYS * (KILLS + 1), 'one event for each change of a key, and the key of before');
+  t.equal(
+    changes.length,
+    1 + 3 * KEYS * (KILLS + 1),
+    'one event for each change of a key, and the key of before',
+  );
   t.equal(events.length, told.length + changes.length);
-  const taken = receiver.received.filter(({ status }) => status === 204).map(({ webhookId }) => webhookId);
+  const taken = receiver.received
+    .filter(({ status }) => status === 204)
+    .map(({ webhookId }) => webhookId);
   t.same(
     [...new Set(taken)].sort(),
     events.map(({ id }) => id).sort(),
@@ -99,10 +115,16 @@ t.test('every event arrives, whichever gateway is killed while it sends', async 
   );
   t.same(receiver.forged, [], 'every signature is right');
   const twice = taken.length - events.length;
-  t.ok(twice <= KILLS * 4, `${twice} were taken again: at most those whose answer a kill has cut off`);
+  t.ok(
+    twice <= KILLS * 4,
+    `${twice} were taken again: at most those whose answer a kill has cut off`,
+  );
   const messages = mailbox.mails.map(({ text }) => /^Message-ID:\s+(\S+)/im.exec(text)?.[1]);
   t.equal(new Set(messages).size, told.length, 'an e-mail for each of them');
-  t.ok(messages.length - told.length <= KILLS * 4, `${messages.length - told.length} e-mails came again`);
+  t.ok(
+    messages.length - told.length <= KILLS * 4,
+    `${messages.length - told.length} e-mails came again`,
+  );
   const longest = Math.max(...takeovers).toFixed(1);
   note(
     'An event is told, once: budget alerts, changes of keys',

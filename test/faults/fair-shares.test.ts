@@ -30,9 +30,24 @@ interface Flood {
 
 // the gateway itself answers for a model or a key that does not exist, so it is busy and the upstream is not
 const FLOODS: readonly Flood[] = [
-  { name: 'small requests of one company', model: 'no-such-model', known: true, env: { MAX_DELAY_MS: '10' } },
-  { name: 'endless streams of one company', model: 'brand-endless', known: true, env: { MAX_REQUESTS: '400' } },
-  { name: 'keys that do not exist', model: 'no-such-model', known: false, env: { MAX_DELAY_MS: '10' } },
+  {
+    name: 'small requests of one company',
+    model: 'no-such-model',
+    known: true,
+    env: { MAX_DELAY_MS: '10' },
+  },
+  {
+    name: 'endless streams of one company',
+    model: 'brand-endless',
+    known: true,
+    env: { MAX_REQUESTS: '400' },
+  },
+  {
+    name: 'keys that do not exist',
+    model: 'no-such-model',
+    known: false,
+    env: { MAX_DELAY_MS: '10' },
+  },
 ];
 
 const world = await faultWorld(t);
@@ -60,7 +75,8 @@ for (const flood of FLOODS) {
       await stop();
 
       const upstream = world.upstreamJournal();
-      const isWhole = ({ status, complete, marker }: Journalled) => status === 200 && complete && upstream.has(marker);
+      const isWhole = ({ status, complete, marker }: Journalled) =>
+        status === 200 && complete && upstream.has(marker);
       const all = [...onset, ...during];
       const failed = all.filter((one) => !isWhole(one));
       t.same(failed.slice(0, 5), [], `none of ${all.length} requests of the others failed`);
@@ -68,7 +84,8 @@ for (const flood of FLOODS) {
         t.ok(refused > 0, `${refused} requests of the flood were refused`);
         t.ok(inFlight >= 300, `but it has ${inFlight} of the 400 places`);
       }
-      const times = (journal: readonly Journalled[]) => `${percentile(journal, 0.5)}, ${percentile(journal, 0.99)} ms`;
+      const times = (journal: readonly Journalled[]) =>
+        `${percentile(journal, 0.5)}, ${percentile(journal, 0.99)} ms`;
       const figures = `${failed.length} of ${all.length} failed; ${times(before)}; ${times(onset)}; ${times(during)}; of the flood ${sum(Object.values(others))} answered, ${refused} refused`;
       t.comment(figures);
       const experiment = `${flood.name}, ${Object.entries(flood.env).flat().join(' ')}, FAST_HTTP=${FAST_HTTP}`;

@@ -68,7 +68,13 @@ t.test('each call is told once, to every reader in one order', async (t) => {
     }),
   );
   const byCommand = follow(async (after, limit) => {
-    const argv = ['ledger', 'feed', '--limit', String(limit), ...(after === null ? [] : ['--after', after])];
+    const argv = [
+      'ledger',
+      'feed',
+      '--limit',
+      String(limit),
+      ...(after === null ? [] : ['--after', after]),
+    ];
     const { code, out, err } = await tollgate(argv, { env: { DATABASE_URL: world.databaseUrl } });
     if (code !== 0) throw new Error(err);
     return parsed(out);
@@ -86,9 +92,12 @@ t.test('each call is told once, to every reader in one order', async (t) => {
   clients.push(...(await early.stop()));
 
   // the month is closed; then four gateways book what it left, and their own
-  const closed = await tollgate(['statement', 'close', '--company', company, '--month', '2026-09', '--anyway'], {
-    env: { DATABASE_URL: world.databaseUrl },
-  });
+  const closed = await tollgate(
+    ['statement', 'close', '--company', company, '--month', '2026-09', '--anyway'],
+    {
+      env: { DATABASE_URL: world.databaseUrl },
+    },
+  );
   t.equal(closed.code, 0, closed.err);
   const gateways = await Promise.all(Array.from({ length: 4 }, () => world.gateway()));
   const { adminUrl } = gateways[0] as (typeof gateways)[number];
@@ -101,7 +110,11 @@ t.test('each call is told once, to every reader in one order', async (t) => {
     if (answer.status !== 200) throw new Error(text);
     return parsed(text);
   });
-  const load = startLoad({ urls: () => gateways.map(({ url }) => url), key: world.key, workers: 16 });
+  const load = startLoad({
+    urls: () => gateways.map(({ url }) => url),
+    key: world.key,
+    workers: 16,
+  });
   await load.more(RECORDS, 'by four gateways', ({ status }) => status === 200);
   for (let kill = 0; kill < KILLS; kill++) {
     const [victim] = gateways.splice(3, 1) as [(typeof gateways)[number]];

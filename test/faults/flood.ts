@@ -12,14 +12,19 @@ setPriority(19); // a real flood does not take the processor of those who measur
 const [url = '', connections = '', model = '', key] = process.argv.slice(2);
 const address = parseAddress(url);
 const tally = newTally();
-const body = Buffer.from(JSON.stringify({ model, messages: [{ role: 'user', content: 'x' }], stream: true }));
-const request = (key: string): Buffer => requestBytes(address, { authorization: `Bearer ${key}` }, body);
+const body = Buffer.from(
+  JSON.stringify({ model, messages: [{ role: 'user', content: 'x' }], stream: true }),
+);
+const request = (key: string): Buffer =>
+  requestBytes(address, { authorization: `Bearer ${key}` }, body);
 const known = key === undefined ? null : request(key);
 
 for (let n = 0; n < Number(connections); n++) {
   const connection = new Connection(address, tally);
   const next = (): void =>
-    connection.send(known ?? request(`svc_${randomBytes(16).toString('hex')}`), () => setImmediate(next));
+    connection.send(known ?? request(`svc_${randomBytes(16).toString('hex')}`), () =>
+      setImmediate(next),
+    );
   next();
 }
 process.on('message', () => process.send?.(Object.fromEntries(tally.statuses)));

@@ -49,8 +49,9 @@ interface Told {
 export async function unbooked(sql: Sql, clients: readonly Journalled[]): Promise<number> {
   const rows = await sql<{ id: string }[]>`select request_id::text as id from api_usage`;
   const booked = new Set<string | null>(rows.map(({ id }) => id));
-  return clients.filter(({ complete, status, requestId }) => complete && status === 200 && !booked.has(requestId))
-    .length;
+  return clients.filter(
+    ({ complete, status, requestId }) => complete && status === 200 && !booked.has(requestId),
+  ).length;
 }
 
 export async function judge(
@@ -74,20 +75,35 @@ export async function judge(
     const usage = upstream.get(one.marker)?.usage;
     if (row.usage_source === 'upstream') {
       const same =
-        row.prompt_tokens === usage?.prompt_tokens && row.completion_tokens === (usage.completion_tokens ?? 0);
+        row.prompt_tokens === usage?.prompt_tokens &&
+        row.completion_tokens === (usage.completion_tokens ?? 0);
       if (!same)
-        wrong.push(`${row.request_id}: ${row.prompt_tokens}+${row.completion_tokens}, told ${JSON.stringify(usage)}`);
+        wrong.push(
+          `${row.request_id}: ${row.prompt_tokens}+${row.completion_tokens}, told ${JSON.stringify(usage)}`,
+        );
       const told = (usage ?? {}) as Told;
       if (told.cost !== undefined) {
-        if (Number(row.told) !== told.cost || row.cached !== told.prompt_tokens_details?.cached_tokens)
-          wrong.push(`${row.request_id}: ${row.cached} cached, at ${row.told}; told ${JSON.stringify(usage)}`);
+        if (
+          Number(row.told) !== told.cost ||
+          row.cached !== told.prompt_tokens_details?.cached_tokens
+        )
+          wrong.push(
+            `${row.request_id}: ${row.cached} cached, at ${row.told}; told ${JSON.stringify(usage)}`,
+          );
       }
     } else if (one.complete) wrong.push(`${row.request_id}: estimated although the upstream told`);
-    if (row.named && row.person !== one.user) wrong.push(`${row.request_id}: is of ${row.person}, not of ${one.user}`);
-    const prices = parsePrices(row.price_input, row.price_output, row.price_cache_read, row.price_cache_write);
+    if (row.named && row.person !== one.user)
+      wrong.push(`${row.request_id}: is of ${row.person}, not of ${one.user}`);
+    const prices = parsePrices(
+      row.price_input,
+      row.price_output,
+      row.price_cache_read,
+      row.price_cache_write,
+    );
     const cache = { cached: row.cached, cacheWrite: row.written };
     const cost = costOf(prices, row.prompt_tokens, row.completion_tokens, cache);
-    if (formatEur(cost) !== formatEur(parseEur(row.cost))) wrong.push(`${row.request_id}: costs ${row.cost}`);
+    if (formatEur(cost) !== formatEur(parseEur(row.cost)))
+      wrong.push(`${row.request_id}: costs ${row.cost}`);
   }
   const { differences } = await verifyLedger(sql as unknown as StoreSql);
   const daily = await verifySums(sql as unknown as StoreSql, 'daily');
@@ -98,10 +114,18 @@ export async function judge(
   return {
     complete: complete.length,
     rows: rows.length,
-    missing: complete.filter(({ requestId }) => !byRequest.has(requestId as string)).map(({ marker }) => marker),
+    missing: complete
+      .filter(({ requestId }) => !byRequest.has(requestId as string))
+      .map(({ marker }) => marker),
     duplicates: rows.length - byRequest.size,
     wrong,
     unverified:
-      differences.length + daily.total + details.total + people.total + told.total + seals.total + seals.unsealed,
+      differences.length +
+      daily.total +
+      details.total +
+      people.total +
+      told.total +
+      seals.total +
+      seals.unsealed,
   };
 }

@@ -38,7 +38,9 @@ t.test('leaving early is not free and not overcharged', async (t) => {
     return new Map(rows.map((row) => [row.request_id, row]));
   };
   const manners = ['', '!chunks-4', '!text-code', '!text-chinese', '!text-tool', ...IN_CHUNKS];
-  const prompt = (): object[] => [{ role: 'user', content: words(40 + Math.floor(Math.random() * 300)) }];
+  const prompt = (): object[] => [
+    { role: 'user', content: words(40 + Math.floor(Math.random() * 300)) },
+  ];
   const ask = (model: string, tokens: number, leaveAfter: number | null): Promise<Journalled> =>
     send(undefined, gateway.url, 'stream', {
       key: world.key,
@@ -51,7 +53,11 @@ t.test('leaving early is not free and not overcharged', async (t) => {
     });
   let marks = 1_000_000;
   const callOf = new Map<Journalled, TrueCall>();
-  const leave = async (model: string, tokens: number, after: () => number | null): Promise<Journalled[]> =>
+  const leave = async (
+    model: string,
+    tokens: number,
+    after: () => number | null,
+  ): Promise<Journalled[]> =>
     Promise.all(
       Array.from({ length: EACH }, async () => {
         const mark = `mark-${process.pid}-${marks + 1}-`;
@@ -78,7 +84,9 @@ t.test('leaving early is not free and not overcharged', async (t) => {
       const row = rows.get(one.requestId as string);
       const call = callOf.get(one) as TrueCall;
       return (
-        row?.usage_source !== 'upstream' || row.completion_tokens !== 120 || row.prompt_tokens !== call.promptTokens
+        row?.usage_source !== 'upstream' ||
+        row.completion_tokens !== 120 ||
+        row.prompt_tokens !== call.promptTokens
       );
     });
     t.same(off, [], 'exactly one row each, with the upstream’s figures');
@@ -91,95 +99,127 @@ t.test('leaving early is not free and not overcharged', async (t) => {
   });
 
   for (const taught of [false, true]) {
-    await t.test(taught ? 'a model the gateway knows' : 'a model it has never seen whole', async (t) => {
-      const before = (await rowOf()).size;
-      const kinds = await Promise.all(
-        manners.map(async (manner, n) => {
-          const slug = `long-${taught}-${n}`;
-          await world.model(slug, `internal-long-${taught}-${n}${manner}!pace-${PACE_MS}`);
-          return { slug, manner };
-        }),
-      );
-      for (const { slug } of kinds) await world.served(gateway, slug);
-      if (taught) await Promise.all(kinds.flatMap(({ slug }) => [1, 2, 3, 4].map(() => ask(slug, 300, null))));
-      const left: { one: Journalled; manner: string }[] = [];
-      await Promise.all(
-        kinds.map(async ({ slug, manner }) => {
-          const perEvent = Number(/chunks-(\d)/.exec(manner)?.[1] ?? 1);
-          for (const one of await leave(slug, 2500 * perEvent, () => 500 + Math.floor(Math.random() * MOST_BYTES)))
-            left.push({ one, manner });
-        }),
-      );
-      const gone = Date.now();
-      const whole = taught ? kinds.length * 4 : 0;
-      const booked = async () => (await rowOf()).size === before + whole + left.length;
-      await until(booked, 'every call is booked');
-      const rows = await rowOf();
-      let worst = 0;
-      let worstPrompt = 0;
-      const off: string[] = [];
-      for (const { one, manner } of left) {
-        const row = rows.get(one.requestId as string);
-        const { sent, promptTokens, closedAt } = callOf.get(one) as TrueCall;
-        if (row === undefined || row.usage_source !== 'estimated' || row.outcome !== 'client_aborted') {
-          off.push(`${manner}: ${JSON.stringify(row)}`);
-          continue;
+    await t.test(
+      taught ? 'a model the gateway knows' : 'a model it has never seen whole',
+      async (t) => {
+        const before = (await rowOf()).size;
+        const kinds = await Promise.all(
+          manners.map(async (manner, n) => {
+            const slug = `long-${taught}-${n}`;
+            await world.model(slug, `internal-long-${taught}-${n}${manner}!pace-${PACE_MS}`);
+            return { slug, manner };
+          }),
+        );
+        for (const { slug } of kinds) await world.served(gateway, slug);
+        if (taught)
+          await Promise.all(
+            kinds.flatMap(({ slug }) => [1, 2, 3, 4].map(() => ask(slug, 300, null))),
+          );
+        const left: { one: Journalled; manner: string }[] = [];
+        await Promise.all(
+          kinds.map(async ({ slug, manner }) => {
+            const perEvent = Number(/chunks-(\d)/.exec(manner)?.[1] ?? 1);
+            for (const one of await leave(
+              slug,
+              2500 * perEvent,
+              () => 500 + Math.floor(Math.random() * MOST_BYTES),
+            ))
+              left.push({ one, manner });
+          }),
+        );
+        const gone = Date.now();
+        const whole = taught ? kinds.length * 4 : 0;
+        const booked = async () => (await rowOf()).size === before + whole + left.length;
+        await until(booked, 'every call is booked');
+        const rows = await rowOf();
+        let worst = 0;
+        let worstPrompt = 0;
+        const off: string[] = [];
+        for (const { one, manner } of left) {
+          const row = rows.get(one.requestId as string);
+          const { sent, promptTokens, closedAt } = callOf.get(one) as TrueCall;
+          if (
+            row === undefined ||
+            row.usage_source !== 'estimated' ||
+            row.outcome !== 'client_aborted'
+          ) {
+            off.push(`${manner}: ${JSON.stringify(row)}`);
+            continue;
+          }
+          if (closedAt === 0 || (LONG && closedAt > gone + READ_ON_MS + 2000))
+            off.push(`${manner}: still open`);
+          const [completion, prompt] = [
+            error(row.completion_tokens, sent),
+            error(row.prompt_tokens, promptTokens),
+          ];
+          worst = Math.max(worst, completion);
+          worstPrompt = Math.max(worstPrompt, prompt);
+          // counted without its vocabulary a text is further off: 8 % mostly, 15 % where it is cut at an odd place
+          const most = !taught && IN_CHUNKS.includes(manner) ? 0.2 : 0.1;
+          if (completion > most) off.push(`${manner}: ${row.completion_tokens} tokens for ${sent}`);
+          if (prompt > 0.1) off.push(`${manner}: prompt ${row.prompt_tokens} for ${promptTokens}`);
         }
-        if (closedAt === 0 || (LONG && closedAt > gone + READ_ON_MS + 2000)) off.push(`${manner}: still open`);
-        const [completion, prompt] = [error(row.completion_tokens, sent), error(row.prompt_tokens, promptTokens)];
-        worst = Math.max(worst, completion);
-        worstPrompt = Math.max(worstPrompt, prompt);
-        // counted without its vocabulary a text is further off: 8 % mostly, 15 % where it is cut at an odd place
-        const most = !taught && IN_CHUNKS.includes(manner) ? 0.2 : 0.1;
-        if (completion > most) off.push(`${manner}: ${row.completion_tokens} tokens for ${sent}`);
-        if (prompt > 0.1) off.push(`${manner}: prompt ${row.prompt_tokens} for ${promptTokens}`);
-      }
-      t.same(off, [], `estimates of ${left.length} calls are within 10 % or 8 tokens, and the upstream was let go`);
-      note(
-        'Leaving early is not free',
-        `${left.length} clients leave long streams (prose, German, code, tables, Chinese, tool calls; one or several tokens an event) of a model ${taught ? 'the gateway knows' : 'never seen before'}`,
-        `one row each, marked estimated; worst error of the answer ${percent(worst)}, of the prompt ${percent(worstPrompt)} (or 8 tokens); upstream connections closed`,
-      );
-    });
+        t.same(
+          off,
+          [],
+          `estimates of ${left.length} calls are within 10 % or 8 tokens, and the upstream was let go`,
+        );
+        note(
+          'Leaving early is not free',
+          `${left.length} clients leave long streams (prose, German, code, tables, Chinese, tool calls; one or several tokens an event) of a model ${taught ? 'the gateway knows' : 'never seen before'}`,
+          `one row each, marked estimated; worst error of the answer ${percent(worst)}, of the prompt ${percent(worstPrompt)} (or 8 tokens); upstream connections closed`,
+        );
+      },
+    );
   }
 });
 
 for (const fast of WAYS) {
-  t.test(`a stop books the calls that are awaited though their clients left, FAST_HTTP=${fast}`, async (t) => {
-    const world = await faultWorld(t);
-    let asked = 0;
-    const silent = createServer((req) => void req.resume().on('end', () => asked++)); // it never answers
-    silent.listen(0, '127.0.0.1');
-    await once(silent, 'listening');
-    t.teardown(() => silent.close() && silent.closeAllConnections());
-    const gateway = await world.gateway({
-      FAST_HTTP: fast,
-      UPSTREAM_URL: `http://127.0.0.1:${(silent.address() as AddressInfo).port}/v1`,
-    });
-    const leaving = new AbortController();
-    const left = Promise.allSettled(
-      Array.from({ length: 5 }, () =>
-        fetch(`${gateway.url}/chat/completions`, {
-          method: 'POST',
-          headers: { authorization: `Bearer ${world.key}`, 'content-type': 'application/json' },
-          body: JSON.stringify({ model: 'brand-chat', messages: [{ role: 'user', content: 'Is anybody there?' }] }),
-          signal: leaving.signal,
-        }),
-      ),
-    );
-    await until(() => asked === 5, 'the upstream has all five requests');
-    leaving.abort();
-    await left;
-    await until(
-      async () => (await metric(gateway, 'tollgate_requests_in_flight')) === 0,
-      'the gateway sees them leave',
-    );
-    gateway.signal('SIGTERM');
-    t.equal(await gateway.exited, 0);
-    const rows = await world.sql<Row[]>`select usage_source, outcome, completion_tokens::integer from api_usage`;
-    t.equal(rows.length, 5);
-    t.ok(rows.every((row) => row.usage_source === 'estimated' && row.outcome === 'client_aborted'));
-  });
+  t.test(
+    `a stop books the calls that are awaited though their clients left, FAST_HTTP=${fast}`,
+    async (t) => {
+      const world = await faultWorld(t);
+      let asked = 0;
+      const silent = createServer((req) => void req.resume().on('end', () => asked++)); // it never answers
+      silent.listen(0, '127.0.0.1');
+      await once(silent, 'listening');
+      t.teardown(() => silent.close() && silent.closeAllConnections());
+      const gateway = await world.gateway({
+        FAST_HTTP: fast,
+        UPSTREAM_URL: `http://127.0.0.1:${(silent.address() as AddressInfo).port}/v1`,
+      });
+      const leaving = new AbortController();
+      const left = Promise.allSettled(
+        Array.from({ length: 5 }, () =>
+          fetch(`${gateway.url}/chat/completions`, {
+            method: 'POST',
+            headers: { authorization: `Bearer ${world.key}`, 'content-type': 'application/json' },
+            body: JSON.stringify({
+              model: 'brand-chat',
+              messages: [{ role: 'user', content: 'Is anybody there?' }],
+            }),
+            signal: leaving.signal,
+          }),
+        ),
+      );
+      await until(() => asked === 5, 'the upstream has all five requests');
+      leaving.abort();
+      await left;
+      await until(
+        async () => (await metric(gateway, 'tollgate_requests_in_flight')) === 0,
+        'the gateway sees them leave',
+      );
+      gateway.signal('SIGTERM');
+      t.equal(await gateway.exited, 0);
+      const rows = await world.sql<
+        Row[]
+      >`select usage_source, outcome, completion_tokens::integer from api_usage`;
+      t.equal(rows.length, 5);
+      t.ok(
+        rows.every((row) => row.usage_source === 'estimated' && row.outcome === 'client_aborted'),
+      );
+    },
+  );
 }
 
 /** How far off, beyond 8 tokens either way, relative to the truth. */

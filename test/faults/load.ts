@@ -76,7 +76,11 @@ let marks = 0;
 
 /** Keeps workers busy until stopped. They never retry: the journal has every request as it went. */
 export function startLoad(options: LoadOptions): Load {
-  const { workers, restMs = REST_MS, kinds = ['stream', 'plain', 'text', 'embedding', 'rerank'] } = options;
+  const {
+    workers,
+    restMs = REST_MS,
+    kinds = ['stream', 'plain', 'text', 'embedding', 'rerank'],
+  } = options;
   const agent = new Agent({ keepAlive: true, maxSockets: workers * 2 });
   const journal: Journalled[] = [];
   let stopping = false;
@@ -123,7 +127,10 @@ export function send(
   agent: Agent | undefined,
   url: string,
   kind: Kind,
-  options: Pick<LoadOptions, 'key' | 'chatModel' | 'embeddingModel' | 'user' | 'more' | 'leaveAfter'>,
+  options: Pick<
+    LoadOptions,
+    'key' | 'chatModel' | 'embeddingModel' | 'user' | 'more' | 'leaveAfter'
+  >,
 ): Promise<Journalled> {
   const marker = `mark-${process.pid}-${marks++}-`;
   const { chatModel = 'brand-chat', embeddingModel = 'brand-embed', more = {} } = options;
@@ -189,7 +196,8 @@ export function send(
           if (one.bytes >= limit) req.destroy();
         });
         res.on('end', () => {
-          if (kind === 'stream' && one.status === 200) one.complete = tail.endsWith('data: [DONE]\n\n');
+          if (kind === 'stream' && one.status === 200)
+            one.complete = tail.endsWith('data: [DONE]\n\n');
           else one.complete = res.complete;
           done(null);
         });

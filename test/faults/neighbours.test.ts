@@ -36,13 +36,20 @@ async function signedIn(email: string): Promise<Person> {
   return person;
 }
 
-const cookieOf = ({ cookies }: Person) => [...cookies].map(([name, value]) => `${name}=${value}`).join('; ');
+const cookieOf = ({ cookies }: Person) =>
+  [...cookies].map(([name, value]) => `${name}=${value}`).join('; ');
 
 /** Works while a company calls the API, one call after the other, and tells what the gateway computed meanwhile. */
 async function besideCalls<T>(
   work: () => Promise<T>,
 ): Promise<{ result: T; cpuSeconds: number; calls: number; failed: number; longestMs: number }> {
-  const load = startLoad({ urls: () => [gateway.url], key: world.key, workers: 1, kinds: ['plain'], restMs: 20 });
+  const load = startLoad({
+    urls: () => [gateway.url],
+    key: world.key,
+    workers: 1,
+    kinds: ['plain'],
+    restMs: 20,
+  });
   await load.more(5, 'calls before');
   const began = await metric(gateway, 'process_cpu_seconds_total');
   const result = await work();
@@ -66,9 +73,18 @@ t.test('a form of half a million fields takes nothing from the API', async (t) =
     'content-type': 'application/x-www-form-urlencoded',
   };
   const post = () =>
-    fetch(`${gateway.adminUrl}${base}/assistants/new`, { method: 'POST', redirect: 'manual', headers, body });
-  const { result, cpuSeconds, calls, failed, longestMs } = await besideCalls(async () => (await post()).status);
-  t.comment(`form: ${result}; ${cpuSeconds.toFixed(2)} s of CPU; the longest of ${calls} calls took ${longestMs} ms`);
+    fetch(`${gateway.adminUrl}${base}/assistants/new`, {
+      method: 'POST',
+      redirect: 'manual',
+      headers,
+      body,
+    });
+  const { result, cpuSeconds, calls, failed, longestMs } = await besideCalls(
+    async () => (await post()).status,
+  );
+  t.comment(
+    `form: ${result}; ${cpuSeconds.toFixed(2)} s of CPU; the longest of ${calls} calls took ${longestMs} ms`,
+  );
   t.equal(result, 413, 'the form is refused');
   t.equal(failed, 0, 'no call is');
   t.ok(cpuSeconds < CPU_SECONDS, `${cpuSeconds} s of CPU`);
@@ -122,7 +138,8 @@ t.test("a stranger who asks 117 times a second closes nobody else's pages", asyn
     const began = performance.now();
     for (; asking; await sleep(5)) {
       const due = STRANGER_AT_ONCE + (performance.now() - began) * STRANGER_PER_MS;
-      while (answers.length < due) answers.push(ask().then((status) => status === 503 && refused++));
+      while (answers.length < due)
+        answers.push(ask().then((status) => status === 503 && refused++));
     }
   })();
   const pages: (number | undefined)[] = [];

@@ -29,7 +29,12 @@ t.test('a database outage is invisible to known keys and loses nothing', async (
   await countAll(world);
   const proxy = await startFaultProxy(t, server.url);
   const gateway = await world.gateway({ DATABASE_URL: proxy.url, BILLING_TIMEZONE: noonZone() });
-  const load = startLoad({ urls: () => [gateway.url], key: world.key, workers: 8, restMs: LONG ? 5 : 40 });
+  const load = startLoad({
+    urls: () => [gateway.url],
+    key: world.key,
+    workers: 8,
+    restMs: LONG ? 5 : 40,
+  });
   await load.more(50, 'before the first outage', ({ status }) => status === 200);
 
   const capped = await Promise.all([
@@ -42,7 +47,9 @@ t.test('a database outage is invisible to known keys and loses nothing', async (
   const terminator = setIntervalLater(async () => {
     const ended = await server.sql`
       select pg_terminate_backend(pid) from pg_stat_activity
-      where backend_type = 'client backend' and pid <> pg_backend_pid() and random() < 0.5`.catch(() => []);
+      where backend_type = 'client backend' and pid <> pg_backend_pid() and random() < 0.5`.catch(
+      () => [],
+    );
     terminated += ended.length;
   });
   const readOnly = async (on: boolean): Promise<void> => {
@@ -53,11 +60,18 @@ t.test('a database outage is invisible to known keys and loses nothing', async (
     await server.sql`select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid() and backend_type = 'client backend'`;
   };
   // by the log: a metric may be well again before anybody looks
-  const times = (what: 'away' | 'back'): number => gateway.log.join('').split(`the database is ${what}`).length - 1;
+  const times = (what: 'away' | 'back'): number =>
+    gateway.log.join('').split(`the database is ${what}`).length - 1;
   let before = 0;
   const isAway = (): boolean => times('away') > before;
   const outages: Outage[] = [
-    { name: 'server stopped', ms: 60_000, begin: () => server.stop(), felt: isAway, end: () => server.start() },
+    {
+      name: 'server stopped',
+      ms: 60_000,
+      begin: () => server.stop(),
+      felt: isAway,
+      end: () => server.start(),
+    },
     {
       name: 'server frozen',
       ms: 60_000,
@@ -65,7 +79,13 @@ t.test('a database outage is invisible to known keys and loses nothing', async (
       felt: isAway,
       end: () => server.signal('SIGCONT'),
     },
-    { name: 'network frozen', ms: 60_000, begin: () => proxy.freeze(), felt: isAway, end: () => proxy.thaw() },
+    {
+      name: 'network frozen',
+      ms: 60_000,
+      begin: () => proxy.freeze(),
+      felt: isAway,
+      end: () => proxy.thaw(),
+    },
     {
       name: 'connections half-open',
       ms: 20_000,
@@ -84,7 +104,13 @@ t.test('a database outage is invisible to known keys and loses nothing', async (
       felt: () => terminated >= 5,
       end: terminator.end,
     },
-    { name: 'read-only', ms: 30_000, begin: () => readOnly(true), felt: isAway, end: () => readOnly(false) },
+    {
+      name: 'read-only',
+      ms: 30_000,
+      begin: () => readOnly(true),
+      felt: isAway,
+      end: () => readOnly(false),
+    },
     {
       name: 'acknowledgements lost',
       ms: 30_000,
@@ -110,9 +136,16 @@ t.test('a database outage is invisible to known keys and loses nothing', async (
   for (const { column, refused } of capped) {
     const { length } = await refused.more(1, 'after the last outage').then(() => refused.stop());
     t.ok(length > outages.length);
-    t.same([...new Set(refused.journal.map(({ status }) => status))], [402], `${column} refuses all the time`);
+    t.same(
+      [...new Set(refused.journal.map(({ status }) => status))],
+      [402],
+      `${column} refuses all the time`,
+    );
   }
-  await until(async () => (await metric(gateway, 'tollgate_ledger_backlog')) === 0, 'every record is booked');
+  await until(
+    async () => (await metric(gateway, 'tollgate_ledger_backlog')) === 0,
+    'every record is booked',
+  );
   const verdict = await judge(server.sql, clients, world.upstreamJournal());
   t.ok(proxy.lost > 0, `${proxy.lost} acknowledgements were lost`);
   t.ok(terminated > 0, `${terminated} backends were terminated`);
@@ -135,25 +168,39 @@ async function spendAll(world: FaultWorld, { url }: GatewayProcess, column: stri
   const { company, key } = await world.newCompany();
   await world.sql`
     update api_keys set ${world.sql({ [column]: '0.000001', end_users: 'header' })} where company_id = ${company}`;
-  await until(async () => (await send(undefined, url, 'plain', { key, user: 'ann' })).status === 402, column);
-  return { column, refused: startLoad({ urls: () => [url], key, user: 'ann', workers: 1, restMs: 50 }) };
+  await until(
+    async () => (await send(undefined, url, 'plain', { key, user: 'ann' })).status === 402,
+    column,
+  );
+  return {
+    column,
+    refused: startLoad({ urls: () => [url], key, user: 'ann', workers: 1, restMs: 50 }),
+  };
 }
 
 async function endure(t: Test, outage: Outage, gateway: GatewayProcess, load: Load): Promise<void> {
   const before = load.journal.length;
   await outage.begin();
   const away = ['server stopped', 'server frozen', 'network frozen'].includes(outage.name);
-  const stranger = away ? await send(undefined, gateway.url, 'plain', { key: 'svc_nobody_knows_this_key' }) : null;
+  const stranger = away
+    ? await send(undefined, gateway.url, 'plain', { key: 'svc_nobody_knows_this_key' })
+    : null;
   await until(outage.felt, `the gateway meets the outage: ${outage.name}`);
   await load.more(REQUESTS, 'during the outage');
   if (LONG) await sleep(outage.ms);
   const backlog = await metric(gateway, 'tollgate_ledger_backlog');
   await outage.end();
   const ended = performance.now();
-  await until(async () => (await metric(gateway, 'tollgate_database_available')) === 1, 'the database is available');
+  await until(
+    async () => (await metric(gateway, 'tollgate_database_available')) === 1,
+    'the database is available',
+  );
   const healthy = performance.now() - ended;
   // under load some records always wait
-  await until(async () => (await metric(gateway, 'tollgate_ledger_backlog')) < 300, 'the backlog is booked');
+  await until(
+    async () => (await metric(gateway, 'tollgate_ledger_backlog')) < 300,
+    'the backlog is booked',
+  );
   const drained = performance.now() - ended;
 
   const during = load.journal.slice(before);
@@ -167,7 +214,8 @@ async function endure(t: Test, outage: Outage, gateway: GatewayProcess, load: Lo
     t.ok(stranger.retryAfter, 'and when');
     if (LONG) t.ok(stranger.endedAt - stranger.at < 5000, 'no query waits beyond its deadline');
   }
-  if (LONG) t.ok(healthy < HEALTHY_MS, `available again after ${Math.round(healthy)} ms, under load`);
+  if (LONG)
+    t.ok(healthy < HEALTHY_MS, `available again after ${Math.round(healthy)} ms, under load`);
   note(
     'A database outage is invisible to known keys',
     `${outage.name}, ${outage.ms / 1000} s under load`,

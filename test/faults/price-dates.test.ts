@@ -17,7 +17,12 @@ const proxy = await startFaultProxy(t, world.databaseUrl);
 const clock = (): number => Date.now() + AHEAD_MS;
 
 async function startOne(): Promise<string> {
-  const env = { PORT: '0', ADMIN_PORT: 'off', DATABASE_URL: proxy.url, UPSTREAM_URL: world.demo.url };
+  const env = {
+    PORT: '0',
+    ADMIN_PORT: 'off',
+    DATABASE_URL: proxy.url,
+    UPSTREAM_URL: world.demo.url,
+  };
   const config = readConfig({ ...env, FAST_HTTP, SPOOL_DIR: world.spoolDir });
   const app = await openApp(config, createLog({ level: 'silent' }, process.stderr), { clock });
   await app.listen();
@@ -37,7 +42,13 @@ const history = [
 ] as const;
 
 t.test('every call costs the price that is in force when it is admitted, on both', async (t) => {
-  const load = startLoad({ urls: () => urls, key: world.key, workers: 8, kinds: ['stream', 'plain'], restMs: 3 });
+  const load = startLoad({
+    urls: () => urls,
+    key: world.key,
+    workers: 8,
+    kinds: ['stream', 'plain'],
+    restMs: 3,
+  });
   await load.more(40, 'at the first price');
   const began = clock() + 4000; // on a loud machine both know it by then
   const dates = [began, began + 400];
@@ -70,8 +81,15 @@ t.test('every call costs the price that is in force when it is admitted, on both
       t.fail(`${at.toISOString()}: ${input}, ${output}`);
   }
   t.same([...seen.keys()].sort(), [0, 1, 2], `calls at each price: ${[...seen.values()]}`);
-  const { missing, duplicates, wrong, unverified } = await judge(world.sql, clients, world.upstreamJournal());
-  t.same({ missing, duplicates, wrong, unverified }, { missing: [], duplicates: 0, wrong: [], unverified: 0 });
+  const { missing, duplicates, wrong, unverified } = await judge(
+    world.sql,
+    clients,
+    world.upstreamJournal(),
+  );
+  t.same(
+    { missing, duplicates, wrong, unverified },
+    { missing: [], duplicates: 0, wrong: [], unverified: 0 },
+  );
   const [{ shown }] =
     (await world.sql`select trim_scale(cost_eur_per_1k_input)::text as shown from models where slug = 'brand-chat'`) as unknown as [
       { shown: string },
@@ -80,8 +98,16 @@ t.test('every call costs the price that is in force when it is admitted, on both
 });
 
 t.test('the factor of a company begins at its date likewise, on both', async (t) => {
-  const [{ rows: earlier }] = await world.sql<[{ rows: number }]>`select count(*)::integer as rows from api_usage`;
-  const load = startLoad({ urls: () => urls, key: world.key, workers: 8, kinds: ['stream', 'plain'], restMs: 3 });
+  const [{ rows: earlier }] = await world.sql<
+    [{ rows: number }]
+  >`select count(*)::integer as rows from api_usage`;
+  const load = startLoad({
+    urls: () => urls,
+    key: world.key,
+    workers: 8,
+    kinds: ['stream', 'plain'],
+    restMs: 3,
+  });
   await load.more(40, 'without a factor');
   const began = clock() + 4000; // on a loud machine both know it by then
   const dates = [began, began + 400];
@@ -113,7 +139,8 @@ t.test('the factor of a company begins at its date likewise, on both', async (t)
       ['3.375', '0.9'],
       ['4.5', '1.2'],
     ][n];
-    if (input !== expected?.[0] || factor !== expected[1]) t.fail(`${at.toISOString()}: ${input}, ${factor}`);
+    if (input !== expected?.[0] || factor !== expected[1])
+      t.fail(`${at.toISOString()}: ${input}, ${factor}`);
   }
   t.same([...seen].sort(), [0, 1, 2], 'calls at each factor');
 });
@@ -122,12 +149,20 @@ t.test('a strict budget reserves with the price of the admission', async (t) => 
   await world.model('strict', 'internal-chat', { input: '0', output: '0.001' });
   const { key } = await world.newCompany({ budget: '1', mode: 'strict' });
   const ask = () =>
-    send(undefined, urls[0] as string, 'plain', { key, chatModel: 'strict', more: { max_tokens: 600 } });
+    send(undefined, urls[0] as string, 'plain', {
+      key,
+      chatModel: 'strict',
+      more: { max_tokens: 600 },
+    });
   await world.served({ url: urls[0] as string }, 'strict');
   const first = await until(ask, 'the model is served', ({ status }) => status !== 404);
   t.equal(first.status, 200, '0.0006 of 1 EUR');
   const at = clock() + 500;
   await world.sql`insert into model_prices (slug, valid_from, input, output) values ('strict', ${new Date(at)}, 0, 2)`;
-  t.equal((await until(ask, 'the price has begun', ({ status }) => status !== 200)).status, 402, '1.2 of 1 EUR');
+  t.equal(
+    (await until(ask, 'the price has begun', ({ status }) => status !== 200)).status,
+    402,
+    '1.2 of 1 EUR',
+  );
   t.ok(clock() >= at);
 });

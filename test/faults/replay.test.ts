@@ -46,18 +46,23 @@ t.test('spool files replayed by two writers at once, again and again, count once
   const spools = [folder(), folder()];
   for (const spool of spools) {
     for (const dead of left) {
-      for (let n = 0; n < REPLAYS; n++) cpSync(dead, join(spool, randomUUID()), { recursive: true });
+      for (let n = 0; n < REPLAYS; n++)
+        cpSync(dead, join(spool, randomUUID()), { recursive: true });
     }
   }
   const proxy = await startFaultProxy(t, world.databaseUrl);
   proxy.loseAnswers(LONG ? 0.6 : 1); // of few batches a share might lose none
   const writers = await Promise.all(
-    spools.map((spool) => world.gateway({ DATABASE_URL: proxy.url, SPOOL_DIR: spool, LOG_LEVEL: 'error' })),
+    spools.map((spool) =>
+      world.gateway({ DATABASE_URL: proxy.url, SPOOL_DIR: spool, LOG_LEVEL: 'error' }),
+    ),
   );
   await until(() => proxy.lost >= LOST, `${LOST} acknowledgements are lost`);
   proxy.loseAnswers(0);
   await until(async () => {
-    const backlogs = await Promise.all(writers.map((writer) => metric(writer, 'tollgate_ledger_backlog')));
+    const backlogs = await Promise.all(
+      writers.map((writer) => metric(writer, 'tollgate_ledger_backlog')),
+    );
     return backlogs.every((records) => records === 0);
   }, 'both writers have booked everything');
   for (const writer of writers) writer.signal('SIGTERM');
@@ -73,7 +78,10 @@ t.test('spool files replayed by two writers at once, again and again, count once
     'and logged no error',
   );
   const verdict = await judge(world.sql, clients, world.upstreamJournal());
-  t.ok(verdict.complete > SEGMENTS * RECORDS * 0.9, `${verdict.complete} complete answers, ${verdict.rows} rows`);
+  t.ok(
+    verdict.complete > SEGMENTS * RECORDS * 0.9,
+    `${verdict.complete} complete answers, ${verdict.rows} rows`,
+  );
   t.match(verdict, { missing: [], duplicates: 0, wrong: [], unverified: 0 });
   t.equal((await world.sql`select from api_usage_set_aside`).length, 0);
   const [{ deadlocks } = { deadlocks: 0 }] = await world.sql<{ deadlocks: number }[]>`

@@ -16,7 +16,10 @@ t.test('a run of one experiment on another machine keeps what others measured', 
   t.equal(linesOf(page).length, linesOf(PAGE).length + 1, 'it replaces its own row');
   t.same(
     linesOf(page).filter((line) => !linesOf(PAGE).includes(line)),
-    [`- ${letter}: ${ELSEWHERE.machine}`, `| SIGTERM under load, 3 times | as it was here | ${letter} |`],
+    [
+      `- ${letter}: ${ELSEWHERE.machine}`,
+      `| SIGTERM under load, 3 times | as it was here | ${letter} |`,
+    ],
   );
 });
 

@@ -16,7 +16,10 @@ interface Measured {
 export function note(promise: string, experiment: string, measured: string): void {
   if (process.env.FAULTS === undefined) return;
   const machine = `${cpus().length} × ${cpus()[0]?.model ?? 'CPU'}, Node ${process.versions.node}`;
-  writeFileSync(PAGE, noted(readFileSync(PAGE, 'utf8'), { promise, experiment, measured, machine }));
+  writeFileSync(
+    PAGE,
+    noted(readFileSync(PAGE, 'utf8'), { promise, experiment, measured, machine }),
+  );
 }
 
 /**
@@ -31,7 +34,8 @@ export function noted(page: string, { promise, experiment, measured, machine }: 
   const letter = known ?? String.fromCharCode(65 + machines.length);
   const row = `| ${experiment} | ${measured} | ${letter} |`;
   const isOfPromise = (section: string) => section.startsWith(`## ${promise}\n`);
-  if (!sections.some(isOfPromise)) sections.push(`## ${promise}\n\n| experiment | measured | on |\n|---|---|---|`);
+  if (!sections.some(isOfPromise))
+    sections.push(`## ${promise}\n\n| experiment | measured | on |\n|---|---|---|`);
   const after = sections.map((section) => {
     if (!isOfPromise(section)) return section;
     const lines = section.split('\n');

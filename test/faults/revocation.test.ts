@@ -29,9 +29,16 @@ interface Change {
   /** The command line that makes the same change; null: there is none. */
   byCommand: ((world: FaultWorld, customer: Customer) => Promise<string[]>) | null;
   /** The form of the administration area that makes the same change: its path and fields. */
-  byPage(world: FaultWorld, customer: Customer): Promise<[path: string, fields: Record<string, string>]>;
+  byPage(
+    world: FaultWorld,
+    customer: Customer,
+  ): Promise<[path: string, fields: Record<string, string>]>;
   /** Answers given as before the change; default: those with status 200. */
-  asBefore?(world: FaultWorld, customer: Customer, journal: readonly Journalled[]): Promise<Journalled[]>;
+  asBefore?(
+    world: FaultWorld,
+    customer: Customer,
+    journal: readonly Journalled[],
+  ): Promise<Journalled[]>;
 }
 
 type By = 'SQL' | 'command' | 'page';
@@ -47,11 +54,13 @@ const CHANGES: readonly Change[] = [
     bySql: ({ sql }, { key }) =>
       sql`update api_keys set revoked_at = now() where digest = decode(${digestOf(key)}, 'hex')`,
     async byCommand({ sql }, { key }) {
-      const [row] = await sql`select id from api_keys where digest = decode(${digestOf(key)}, 'hex')`;
+      const [row] =
+        await sql`select id from api_keys where digest = decode(${digestOf(key)}, 'hex')`;
       return ['key', 'revoke', row?.id];
     },
     async byPage({ sql }, { company, key }) {
-      const [row] = await sql`select id from api_keys where digest = decode(${digestOf(key)}, 'hex')`;
+      const [row] =
+        await sql`select id from api_keys where digest = decode(${digestOf(key)}, 'hex')`;
       return [`/companies/${company}/keys/${row?.id}/revoke`, {}];
     },
   },
@@ -60,37 +69,62 @@ const CHANGES: readonly Change[] = [
     status: 404,
     bySql: ({ sql }, { company }) =>
       sql`update companies set disabled_model_slugs = '{brand-chat}' where id = ${company}`,
-    byCommand: async (_world, { company }) => ['company', 'set', company, '--disable-model', 'brand-chat'],
-    byPage: async (_world, { company }) => [`/companies/${company}/models/disable`, { slug: 'brand-chat' }],
+    byCommand: async (_world, { company }) => [
+      'company',
+      'set',
+      company,
+      '--disable-model',
+      'brand-chat',
+    ],
+    byPage: async (_world, { company }) => [
+      `/companies/${company}/models/disable`,
+      { slug: 'brand-chat' },
+    ],
   },
   {
     name: 'EU gate closed',
     status: 403,
     chatModel: 'abroad',
-    bySql: ({ sql }, { company }) => sql`update companies set allow_non_eu_models = false where id = ${company}`,
-    byCommand: async (_world, { company }) => ['company', 'set', company, '--allow-non-eu', 'false'],
+    bySql: ({ sql }, { company }) =>
+      sql`update companies set allow_non_eu_models = false where id = ${company}`,
+    byCommand: async (_world, { company }) => [
+      'company',
+      'set',
+      company,
+      '--allow-non-eu',
+      'false',
+    ],
     byPage: async (_world, { company }) => [`/companies/${company}/settings`, { budget: '1000' }], // its box not ticked
   },
   {
     name: 'price changed',
     status: 200,
     chatModel: 'priced',
-    bySql: ({ sql }) => sql`update models set cost_eur_per_1k_input = ${`1.${++price}`} where slug = 'priced'`,
+    bySql: ({ sql }) =>
+      sql`update models set cost_eur_per_1k_input = ${`1.${++price}`} where slug = 'priced'`,
     byCommand: async () => ['model', 'set', 'priced', '--input-price', `1.${++price}`],
     async byPage({ sql }) {
       const [row] = await sql`select id from models where slug = 'priced'`;
-      const fields = { upstream: 'internal-priced', kind: 'chat', eu_hosted: 'on', input: `1.${++price}`, output: '1' };
+      const fields = {
+        upstream: 'internal-priced',
+        kind: 'chat',
+        eu_hosted: 'on',
+        input: `1.${++price}`,
+        output: '1',
+      };
       return [`/models/${row?.id}`, fields];
     },
     // the ledger tells which price was paid
     async asBefore({ sql }, { company }, journal) {
       const served = journal.filter(({ status }) => status === 200);
       const prices = async (): Promise<Map<string | null, string>> => {
-        const rows = await sql`select request_id::text as id, price_input from api_usage where company_id = ${company}`;
+        const rows =
+          await sql`select request_id::text as id, price_input from api_usage where company_id = ${company}`;
         return new Map(rows.map((row) => [row.id, row.price_input]));
       };
       // each by its id: calls that are not in the journal yet are booked too
-      const areBooked = (booked: Map<string | null, string>) => served.every(({ requestId }) => booked.has(requestId));
+      const areBooked = (booked: Map<string | null, string>) =>
+        served.every(({ requestId }) => booked.has(requestId));
       const booked = await until(prices, 'every call is booked', areBooked);
       return served.filter(({ requestId }) => booked.get(requestId) !== `1.${price}`);
     },
@@ -98,7 +132,8 @@ const CHANGES: readonly Change[] = [
   {
     name: 'budget lowered',
     status: 402,
-    bySql: ({ sql }, { company }) => sql`update companies set monthly_budget_eur = 0.000001 where id = ${company}`,
+    bySql: ({ sql }, { company }) =>
+      sql`update companies set monthly_budget_eur = 0.000001 where id = ${company}`,
     byCommand: null,
     byPage: async (_world, { company }) => [
       `/companies/${company}/settings`,
@@ -111,18 +146,21 @@ const CHANGES: readonly Change[] = [
     bySql: ({ sql }, { key }) =>
       sql`update api_keys set paused_at = now() where digest = decode(${digestOf(key)}, 'hex')`,
     async byCommand({ sql }, { key }) {
-      const [row] = await sql`select id from api_keys where digest = decode(${digestOf(key)}, 'hex')`;
+      const [row] =
+        await sql`select id from api_keys where digest = decode(${digestOf(key)}, 'hex')`;
       return ['key', 'pause', row?.id, '--reason', 'unpaid'];
     },
     async byPage({ sql }, { company, key }) {
-      const [row] = await sql`select id from api_keys where digest = decode(${digestOf(key)}, 'hex')`;
+      const [row] =
+        await sql`select id from api_keys where digest = decode(${digestOf(key)}, 'hex')`;
       return [`/companies/${company}/keys/${row?.id}/pause`, { reason: 'unpaid' }];
     },
   },
   {
     name: 'company paused',
     status: 403,
-    bySql: ({ sql }, { company }) => sql`update companies set paused_at = now() where id = ${company}`,
+    bySql: ({ sql }, { company }) =>
+      sql`update companies set paused_at = now() where id = ${company}`,
     byCommand: async (_world, { company }) => ['company', 'pause', company, '--reason', 'unpaid'],
     byPage: async (_world, { company }) => [`/companies/${company}/pause`, { reason: 'unpaid' }],
   },
@@ -136,7 +174,13 @@ t.test('a change is obeyed by every replica, for good', async (t) => {
     Promise.all(Array.from({ length: REPLICAS }, () => world.gateway({ DATABASE_URL: url })));
   await world.sql`insert into users (email, role, password_hash) values (${OPERATOR}, 'operator', ${cheapHash(PASSWORD)})`;
   /** Makes every change by SQL, by command and by page. @param bound in ms, asserted in long runs */
-  const all = async (t: Test, gateways: readonly GatewayProcess[], how: string, bound: number, share: number) => {
+  const all = async (
+    t: Test,
+    gateways: readonly GatewayProcess[],
+    how: string,
+    bound: number,
+    share: number,
+  ) => {
     const person = new Person(gateways[0]?.adminUrl as string);
     t.equal((await person.signIn(OPERATOR)).status, 303);
     for (const change of CHANGES) {
@@ -145,13 +189,21 @@ t.test('a change is obeyed by every replica, for good', async (t) => {
       for (const by of ['SQL', 'command', 'page'] as const) {
         if (by === 'command' && change.byCommand === null) continue;
         // once each is enough of a short run
-        if (!LONG && bound > 1000 && by !== (['command', 'SQL', 'page'] as const)[CHANGES.indexOf(change) % 3])
+        if (
+          !LONG &&
+          bound > 1000 &&
+          by !== (['command', 'SQL', 'page'] as const)[CHANGES.indexOf(change) % 3]
+        )
           continue;
         const late = await measure(t, world, gateways, person, change, by, rounds, bound);
         const last = late.at(-1) as number;
         if (LONG)
-          t.ok(last <= bound, `${change.name} by ${by}: the last answer as before came ${last} ms after the commit`);
-        if (LONG && bound === 1000) t.ok((late[Math.floor(late.length * 0.99)] as number) <= 250, 'p99');
+          t.ok(
+            last <= bound,
+            `${change.name} by ${by}: the last answer as before came ${last} ms after the commit`,
+          );
+        if (LONG && bound === 1000)
+          t.ok((late[Math.floor(late.length * 0.99)] as number) <= 250, 'p99');
         figures.push(`${by} ${late[late.length >> 1]}, ${last}`);
       }
       const experiment = `${change.name}${how}, ${rounds} times each way`;
@@ -172,7 +224,9 @@ t.test('a change is obeyed by every replica, for good', async (t) => {
       // of a listener "listen" and its heartbeat "select 1" are the only statements
       const ended = await world.sql`
         select pg_terminate_backend(pid) from pg_stat_activity
-        where (query ilike 'listen %' or query = 'select 1') and datname = current_database()`.catch(() => []);
+        where (query ilike 'listen %' or query = 'select 1') and datname = current_database()`.catch(
+        () => [],
+      );
       killed += ended.length;
     }, 20);
     t.teardown(() => clearInterval(deaf));
@@ -182,10 +236,14 @@ t.test('a change is obeyed by every replica, for good', async (t) => {
   });
 
   const pgbouncer = installed('pgbouncer');
-  await t.test('behind a transaction pooler', { skip: pgbouncer === null && 'no pgbouncer here' }, async (t) => {
-    const gateways = await replicas(await startPooler(t, pgbouncer as string, world.databaseUrl));
-    await all(t, gateways, ' through PgBouncer', 2000, 0.5);
-  });
+  await t.test(
+    'behind a transaction pooler',
+    { skip: pgbouncer === null && 'no pgbouncer here' },
+    async (t) => {
+      const gateways = await replicas(await startPooler(t, pgbouncer as string, world.databaseUrl));
+      await all(t, gateways, ' through PgBouncer', 2000, 0.5);
+    },
+  );
 });
 
 /**
@@ -227,7 +285,8 @@ async function measure(
     }
     const committed = Date.now();
     const asBefore = async (journal: readonly Journalled[]) =>
-      (await change.asBefore?.(world, customer, journal)) ?? journal.filter(({ status }) => status === 200);
+      (await change.asBefore?.(world, customer, journal)) ??
+      journal.filter(({ status }) => status === 200);
     /** Of each replica, when it first answered as it does after the change; null: not yet. */
     const obeyed = async () => {
       const journal = [...load.journal];
@@ -237,7 +296,11 @@ async function measure(
       );
       return firsts.map((one) => one?.endedAt ?? null);
     };
-    const since = await until(obeyed, `${change.name} by ${by}: all obey`, (times) => !times.includes(null));
+    const since = await until(
+      obeyed,
+      `${change.name} by ${by}: all obey`,
+      (times) => !times.includes(null),
+    );
     if (LONG) await load.more(1, 'after the bound', ({ at }) => at > committed + bound);
     else await load.more(AROUND, 'after the change');
     const journal = await load.stop();

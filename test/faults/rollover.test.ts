@@ -29,9 +29,21 @@ const set = (instant: string): void => {
 const realTime = (instant: string): number => Date.parse(instant) - ahead;
 
 set('2026-10-24T20:00:00Z');
-const env = { PORT: '0', ADMIN_PORT: '0', BILLING_TIMEZONE: 'Europe/Berlin', DATABASE_URL: proxy.url };
-const config = readConfig({ ...env, FAST_HTTP, UPSTREAM_URL: world.demo.url, SPOOL_DIR: world.spoolDir });
-const app = await openApp(config, createLog({ level: 'silent' }, process.stderr), { clock: () => Date.now() + ahead });
+const env = {
+  PORT: '0',
+  ADMIN_PORT: '0',
+  BILLING_TIMEZONE: 'Europe/Berlin',
+  DATABASE_URL: proxy.url,
+};
+const config = readConfig({
+  ...env,
+  FAST_HTTP,
+  UPSTREAM_URL: world.demo.url,
+  SPOOL_DIR: world.spoolDir,
+});
+const app = await openApp(config, createLog({ level: 'silent' }, process.stderr), {
+  clock: () => Date.now() + ahead,
+});
 await app.listen();
 t.teardown(async () => {
   await app.drain(1);
@@ -42,15 +54,26 @@ const journals: Journalled[] = [];
 const lifts: number[] = [];
 
 /** Load of a company whose budget is used up this month, and of one without a budget. @param now sets the clock */
-async function customers(now: string): Promise<{ capped: Load; free: Load; stop(): Promise<void> }> {
+async function customers(
+  now: string,
+): Promise<{ capped: Load; free: Load; stop(): Promise<void> }> {
   set(now);
   const poor = await world.newCompany({ budget: '1000' });
   await world.sql`insert into chat_usage (company_id, occurred_at, cost_eur) values (${poor.company}, ${now}, 1000)`;
   const load = (key: string) =>
-    startLoad({ urls: () => [app.apiUrl], key, workers: WORKERS, kinds: ['plain', 'stream'], restMs: 15 });
+    startLoad({
+      urls: () => [app.apiUrl],
+      key,
+      workers: WORKERS,
+      kinds: ['plain', 'stream'],
+      restMs: 15,
+    });
   const capped = load(poor.key);
   const free = load((await world.newCompany()).key);
-  await Promise.all([capped.more(20, 'of the capped company'), free.more(20, 'of the free company')]);
+  await Promise.all([
+    capped.more(20, 'of the capped company'),
+    free.more(20, 'of the free company'),
+  ]);
   return {
     capped,
     free,
@@ -62,7 +85,9 @@ async function customers(now: string): Promise<{ capped: Load; free: Load; stop(
 
 /** Statuses of the requests that were sent within [from, to) on the real clock. */
 function told({ journal }: Load, from: number, to = Number.POSITIVE_INFINITY): number[] {
-  return [...new Set(journal.filter(({ at }) => at >= from && at < to).map(({ status }) => status))].sort();
+  return [
+    ...new Set(journal.filter(({ at }) => at >= from && at < to).map(({ status }) => status)),
+  ].sort();
 }
 
 /** Waits for an answer with `status` after an instant, and asserts that all have it from then on. @returns since when */
@@ -79,7 +104,8 @@ async function turned(t: Test, load: Load, status: number, instant: number): Pro
 }
 
 /** An instant some milliseconds before another. */
-const earlier = (instant: string, ms: number): string => new Date(Date.parse(instant) - ms).toISOString();
+const earlier = (instant: string, ms: number): string =>
+  new Date(Date.parse(instant) - ms).toISOString();
 
 const NIGHTS = [
   { name: 'the night summer time ends', hour: '2026-10-25T01:00:00Z' },
@@ -127,7 +153,10 @@ for (const [name, instant, known] of [
     if (!known) set(earlier(instant, BEFORE_MS));
     proxy.freeze();
     if (known) {
-      await until(async () => (await available()) === 0, 'the gateway knows that the database is away');
+      await until(
+        async () => (await available()) === 0,
+        'the gateway knows that the database is away',
+      );
       set(earlier(instant, BEFORE_MS));
     }
     const turn = realTime(instant);

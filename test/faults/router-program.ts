@@ -13,14 +13,25 @@ const server = createServer(async (req, res) => {
   if (!server.listening) res.setHeader('connection', 'close');
   if (req.method !== 'POST') return void res.end();
   appendFileSync(journal, `${req.headers['x-request-id']}\n`);
-  const { stream } = JSON.parse(Buffer.concat(await req.toArray()).toString()) as { stream?: boolean };
+  const { stream } = JSON.parse(Buffer.concat(await req.toArray()).toString()) as {
+    stream?: boolean;
+  };
   if (stream) await streamed(res);
   else {
     await sleep(3 * PAUSE_MS); // what a model takes
     res.setHeader('content-type', 'application/json');
     const message = { role: 'assistant', content: 'Hello' };
     const choices = [{ index: 0, message, finish_reason: 'stop' }];
-    res.end(JSON.stringify({ id: 'c', object: 'chat.completion', created: 1, model: 'm', choices, usage: USAGE }));
+    res.end(
+      JSON.stringify({
+        id: 'c',
+        object: 'chat.completion',
+        created: 1,
+        model: 'm',
+        choices,
+        usage: USAGE,
+      }),
+    );
   }
 });
 
@@ -31,7 +42,14 @@ const USAGE = { prompt_tokens: 7, completion_tokens: 3, total_tokens: 10 };
 
 async function streamed(res: ServerResponse): Promise<void> {
   const event = (choices: object[], more = {}): void => {
-    const chunk = { id: 'c', object: 'chat.completion.chunk', created: 1, model: 'm', choices, ...more };
+    const chunk = {
+      id: 'c',
+      object: 'chat.completion.chunk',
+      created: 1,
+      model: 'm',
+      choices,
+      ...more,
+    };
     res.write(`data: ${JSON.stringify(chunk)}\n\n`);
   };
   res.setHeader('content-type', 'text/event-stream');

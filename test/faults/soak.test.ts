@@ -75,10 +75,15 @@ t.test(`a soak of ${MINUTES} minutes`, { skip: !SOAK && 'runs with FAULTS=soak' 
   }
 
   const journals = Object.fromEntries(
-    await Promise.all(Object.entries(loads).map(async ([name, load]) => [name, await load.stop()] as const)),
+    await Promise.all(
+      Object.entries(loads).map(async ([name, load]) => [name, await load.stop()] as const),
+    ),
   ) as Record<keyof typeof loads, Journalled[]>;
   const visits = await pages.stop();
-  await until(async () => (await metric(gateway, 'tollgate_ledger_backlog')) === 0, 'every record is booked');
+  await until(
+    async () => (await metric(gateway, 'tollgate_ledger_backlog')) === 0,
+    'every record is booked',
+  );
   takeJournal(world, upstream);
 
   const served = [...journals.usual, ...journals.large];
@@ -87,11 +92,17 @@ t.test(`a soak of ${MINUTES} minutes`, { skip: !SOAK && 'runs with FAULTS=soak' 
     [],
     `none of ${served.length} requests of known keys failed`,
   );
-  t.ok(journals.leaving.length > 0 && journals.leaving.every(({ status }) => status === 200 || status === 0));
+  t.ok(
+    journals.leaving.length > 0 &&
+      journals.leaving.every(({ status }) => status === 200 || status === 0),
+  );
   // 503 where the database was away, or took longer than two seconds on a busy machine
   const slow = [...journals.strangers, ...visits].filter(({ status }) => status === 503);
   const isRefused = ({ status }: { status: number }) => status === 401 || status === 503;
-  t.ok(journals.strangers.every(isRefused), `each of ${journals.strangers.length} bad keys is refused`);
+  t.ok(
+    journals.strangers.every(isRefused),
+    `each of ${journals.strangers.length} bad keys is refused`,
+  );
   const isShown = ({ status }: { status: number }) => status === 200 || status === 503;
   t.ok(visits.every(isShown), `${visits.length} pages were shown, but in the outage`);
   const asked = journals.strangers.length + visits.length;
@@ -100,14 +111,20 @@ t.test(`a soak of ${MINUTES} minutes`, { skip: !SOAK && 'runs with FAULTS=soak' 
   const verdict = await judge(server.sql, clients, upstream);
   t.same(verdict.missing, [], `none of ${verdict.complete} complete answers is missing`);
   t.equal(verdict.duplicates, 0);
-  t.ok(verdict.rows <= clients.filter(({ status }) => status === 200 || status === 0).length, 'no call has two rows');
+  t.ok(
+    verdict.rows <= clients.filter(({ status }) => status === 200 || status === 0).length,
+    'no call has two rows',
+  );
   t.same(verdict.wrong, []);
   t.equal(verdict.unverified, 0);
 
   const steady = samples.filter(({ atMs }) => atMs >= WARM_UP_MS);
   const rss = growth(steady.map(({ atMs, rssMb }) => [atMs, rssMb]));
   const descriptors = growth(steady.map(({ atMs, descriptors }) => [atMs, descriptors]));
-  t.ok(rss.rise <= RSS_SHARE * rss.mean, `memory: mean ${rss.mean.toFixed(1)} MB, rise ${rss.rise.toFixed(1)} MB`);
+  t.ok(
+    rss.rise <= RSS_SHARE * rss.mean,
+    `memory: mean ${rss.mean.toFixed(1)} MB, rise ${rss.rise.toFixed(1)} MB`,
+  );
   t.ok(
     descriptors.rise <= DESCRIPTORS,
     `descriptors: mean ${descriptors.mean.toFixed(1)}, rise ${descriptors.rise.toFixed(1)}`,
@@ -125,7 +142,8 @@ t.test(`a soak of ${MINUTES} minutes`, { skip: !SOAK && 'runs with FAULTS=soak' 
 });
 
 function startLoads(world: FaultWorld, gateway: GatewayProcess) {
-  const start = (options: Omit<LoadOptions, 'urls'>): Load => startLoad({ urls: () => [gateway.url], ...options });
+  const start = (options: Omit<LoadOptions, 'urls'>): Load =>
+    startLoad({ urls: () => [gateway.url], ...options });
   const description = 'x'.repeat(LARGE_BYTES);
   return {
     usual: start({ key: world.key, workers: 6, restMs: 40 }),
@@ -153,7 +171,8 @@ function startLoads(world: FaultWorld, gateway: GatewayProcess) {
 
 /** Moves the upstream's journal to another one, without the bodies: an hour of them would fill the memory. */
 function takeJournal(world: FaultWorld, into: Map<string, JournalCall>): void {
-  for (const [marker, call] of world.upstreamJournal()) into.set(marker, Object.assign(call, { body: NOTHING }));
+  for (const [marker, call] of world.upstreamJournal())
+    into.set(marker, Object.assign(call, { body: NOTHING }));
   world.demo.journal.length = 0;
 }
 
@@ -198,8 +217,12 @@ function resourcesOf(pid: number): { rssMb: number; descriptors: number } {
 }
 
 /** The mean, and by how much the line of least squares rises from the first sample to the last. */
-function growth(points: readonly (readonly [x: number, y: number])[]): { mean: number; rise: number } {
-  const meanOf = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length;
+function growth(points: readonly (readonly [x: number, y: number])[]): {
+  mean: number;
+  rise: number;
+} {
+  const meanOf = (values: readonly number[]): number =>
+    values.reduce((sum, value) => sum + value, 0) / values.length;
   const [meanX, mean] = [meanOf(points.map(([x]) => x)), meanOf(points.map(([, y]) => y))];
   const covariance = meanOf(points.map(([x, y]) => (x - meanX) * (y - mean)));
   const variance = meanOf(points.map(([x]) => (x - meanX) ** 2));

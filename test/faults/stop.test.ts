@@ -42,37 +42,46 @@ t.test('SIGTERM under load loses nothing and cuts nothing', async (t) => {
   );
 });
 
-t.test('the log has every request, and why it stopped, however soon after the last answer', async (t) => {
-  const world = await faultWorld(t);
-  const body = { model: 'brand-chat', messages: [{ role: 'user', content: 'Hello there' }] };
-  for (let n = 0; n < LOGS; n++) {
-    const path = join(t.testdir(), 'log');
-    const file = openSync(path, 'w');
-    const env = {
-      ...CHILD_ENV,
-      PORT: '0',
-      ADMIN_PORT: 'off',
-      DATABASE_URL: world.databaseUrl,
-      UPSTREAM_URL: world.demo.url,
-    };
-    const child = spawn(process.execPath, [MAIN, 'serve', '--json'], {
-      env: { ...env, SPOOL_DIR: world.spoolDir },
-      stdio: ['ignore', 'pipe', file],
-    });
-    t.teardown(() => child.kill('SIGKILL'));
-    const exited = once(child, 'exit');
-    const [printed] = await once(child.stdout as NonNullable<typeof child.stdout>, 'data');
-    const answers = [];
-    for (let call = 0; call < 5; call++) {
-      // a connection that stays would have the stop wait for it
-      const headers = { connection: 'close' };
-      answers.push(await ask(`${JSON.parse(printed).base_url}/chat/completions`, { key: world.key, body, headers }));
+t.test(
+  'the log has every request, and why it stopped, however soon after the last answer',
+  async (t) => {
+    const world = await faultWorld(t);
+    const body = { model: 'brand-chat', messages: [{ role: 'user', content: 'Hello there' }] };
+    for (let n = 0; n < LOGS; n++) {
+      const path = join(t.testdir(), 'log');
+      const file = openSync(path, 'w');
+      const env = {
+        ...CHILD_ENV,
+        PORT: '0',
+        ADMIN_PORT: 'off',
+        DATABASE_URL: world.databaseUrl,
+        UPSTREAM_URL: world.demo.url,
+      };
+      const child = spawn(process.execPath, [MAIN, 'serve', '--json'], {
+        env: { ...env, SPOOL_DIR: world.spoolDir },
+        stdio: ['ignore', 'pipe', file],
+      });
+      t.teardown(() => child.kill('SIGKILL'));
+      const exited = once(child, 'exit');
+      const [printed] = await once(child.stdout as NonNullable<typeof child.stdout>, 'data');
+      const answers = [];
+      for (let call = 0; call < 5; call++) {
+        // a connection that stays would have the stop wait for it
+        const headers = { connection: 'close' };
+        answers.push(
+          await ask(`${JSON.parse(printed).base_url}/chat/completions`, {
+            key: world.key,
+            body,
+            headers,
+          }),
+        );
+      }
+      child.kill('SIGTERM');
+      t.equal((await exited)[0], 0);
+      closeSync(file);
+      const log = readFileSync(path, 'utf8');
+      for (const { headers } of answers) t.match(log, headers.get('x-request-id') as string);
+      t.match(log, /"signal":"SIGTERM".*"msg":"stopped"/);
     }
-    child.kill('SIGTERM');
-    t.equal((await exited)[0], 0);
-    closeSync(file);
-    const log = readFileSync(path, 'utf8');
-    for (const { headers } of answers) t.match(log, headers.get('x-request-id') as string);
-    t.match(log, /"signal":"SIGTERM".*"msg":"stopped"/);
-  }
-});
+  },
+);

@@ -36,22 +36,29 @@ export const LIES: Readonly<Record<string, readonly [prompt: string, completion:
  *   silent    no usage, ever        lie-NAME  a usage out of LIES
  * It obeys no limit.
  */
-export async function toldUpstream(life: Life): Promise<{ url: string; calls: Map<string, ThinkingCall> }> {
+export async function toldUpstream(
+  life: Life,
+): Promise<{ url: string; calls: Map<string, ThinkingCall> }> {
   const calls = new Map<string, ThinkingCall>();
   const server = createServer(async (req, res) => {
     const text = Buffer.concat(await req.toArray()).toString();
     const body = JSON.parse(text) as { stream?: boolean };
-    const option = (name: string): string | undefined => new RegExp(`!${name}-(\\w+)`).exec(text)?.[1];
+    const option = (name: string): string | undefined =>
+      new RegExp(`!${name}-(\\w+)`).exec(text)?.[1];
     const vary = text.includes('!vary') ? 0.5 + Math.random() : 1;
     const call = { hidden: Math.round(Number(option('hidden') ?? 0) * vary), sent: 0 };
     calls.set(/mark-\w+-/.exec(text)?.[0] ?? '', call);
     const words = Number(option('words') ?? 5);
-    const usage = text.includes('!silent') ? null : usageOf(req.url as string, call.hidden, words, option('lie'));
+    const usage = text.includes('!silent')
+      ? null
+      : usageOf(req.url as string, call.hidden, words, option('lie'));
     const dialect = DIALECTS[(req.url as string).replace('/v1/', '')] as UpstreamDialect;
     if (body.stream !== true) {
       call.sent = words;
       const more = usage === null ? '' : `,"usage":${usage}`;
-      return res.writeHead(200, { 'content-type': 'application/json' }).end(`${dialect.whole(textOf(words))}${more}}`);
+      return res
+        .writeHead(200, { 'content-type': 'application/json' })
+        .end(`${dialect.whole(textOf(words))}${more}}`);
     }
     res.writeHead(200, { 'content-type': 'text/event-stream' });
     await stream(res, call, dialect, words, Number(option('pace') ?? 0), usage);
@@ -88,7 +95,8 @@ function textOf(words: number): string {
 }
 
 function usageOf(path: string, hidden: number, words: number, lie: string | undefined): string {
-  const [prompt, completion] = lie === undefined ? ['12', `${hidden + words}`] : (LIES[lie] as [string, string]);
+  const [prompt, completion] =
+    lie === undefined ? ['12', `${hidden + words}`] : (LIES[lie] as [string, string]);
   const details = `{"reasoning_tokens":${hidden}}`;
   if (path.endsWith('/rerank')) return `{"prompt_tokens":${prompt},"total_tokens":${prompt}}`;
   return path.endsWith('/completions') || path.endsWith('/embeddings')
@@ -108,7 +116,8 @@ const chatChoice = (delta: string, finish = 'null'): string =>
   `data: {"model":"internal","choices":[{"index":0,"delta":${delta},"finish_reason":${finish}}]}\n\n`;
 const textChoice = (text: string, finish = 'null'): string =>
   `data: {"model":"internal","choices":[{"index":0,"text":${text},"logprobs":null,"finish_reason":${finish}}]}\n\n`;
-const typed = (type: string, more: string): string => `event: ${type}\ndata: {"type":"${type}",${more}}\n\n`;
+const typed = (type: string, more: string): string =>
+  `event: ${type}\ndata: {"type":"${type}",${more}}\n\n`;
 
 const DIALECTS: Readonly<Record<string, UpstreamDialect>> = {
   'chat/completions': {
@@ -120,7 +129,8 @@ const DIALECTS: Readonly<Record<string, UpstreamDialect>> = {
       `${chatChoice('{}', '"stop"')}${usage === null ? '' : `data: {"choices":[],"usage":${usage}}\n\n`}data: [DONE]\n\n`,
   },
   completions: {
-    whole: (text) => `{"model":"internal","choices":[{"index":0,"text":${text},"finish_reason":"stop"}]`,
+    whole: (text) =>
+      `{"model":"internal","choices":[{"index":0,"text":${text},"finish_reason":"stop"}]`,
     start: textChoice('""'),
     delta: (text) => textChoice(text),
     end: (usage) =>
@@ -134,12 +144,19 @@ const DIALECTS: Readonly<Record<string, UpstreamDialect>> = {
     end: (usage) => typed('response.completed', `"response":{"model":"internal","usage":${usage}}`),
   },
   messages: {
-    whole: (text) => `{"type":"message","model":"internal","content":[{"type":"text","text":${text}}]`,
-    start: typed('message_start', '"message":{"model":"internal","usage":{"input_tokens":0,"output_tokens":0}}'),
-    delta: (text) => typed('content_block_delta', `"index":0,"delta":{"type":"text_delta","text":${text}}`),
+    whole: (text) =>
+      `{"type":"message","model":"internal","content":[{"type":"text","text":${text}}]`,
+    start: typed(
+      'message_start',
+      '"message":{"model":"internal","usage":{"input_tokens":0,"output_tokens":0}}',
+    ),
+    delta: (text) =>
+      typed('content_block_delta', `"index":0,"delta":{"type":"text_delta","text":${text}}`),
     end: (usage) =>
-      typed('message_delta', `"delta":{"stop_reason":"end_turn"},"usage":${usage ?? '{"output_tokens":0}'}`) +
-      typed('message_stop', '"index":0'),
+      typed(
+        'message_delta',
+        `"delta":{"stop_reason":"end_turn"},"usage":${usage ?? '{"output_tokens":0}'}`,
+      ) + typed('message_stop', '"index":0'),
   },
   rerank: {
     whole: () => '{"model":"internal","results":[{"index":0,"relevance_score":0.5}]',

@@ -56,7 +56,13 @@ interface Sent {
 let marks = 0;
 
 /** One call. @param leaveAfter bytes of the answer after which the client leaves; null: it reads all of it */
-function call(url: string, key: string, path: string, body: object, leaveAfter: number | null = null): Promise<Sent> {
+function call(
+  url: string,
+  key: string,
+  path: string,
+  body: object,
+  leaveAfter: number | null = null,
+): Promise<Sent> {
   const mark = /mark-\w+-/.exec(JSON.stringify(body))?.[0] ?? '';
   const text = JSON.stringify(body);
   return new Promise((resolve, reject) => {
@@ -64,7 +70,8 @@ function call(url: string, key: string, path: string, body: object, leaveAfter: 
     const req = request(`${url}/${path}`, { method: 'POST', headers, agent: false }, (res) => {
       let seen = 0;
       const requestId = res.headers['x-request-id'] as string;
-      const done = () => resolve({ mark, status: res.statusCode as number, requestId, bytes: text.length });
+      const done = () =>
+        resolve({ mark, status: res.statusCode as number, requestId, bytes: text.length });
       res.on('data', (data: Buffer) => {
         seen += data.length;
         if (leaveAfter !== null && seen >= leaveAfter) req.destroy();
@@ -75,11 +82,20 @@ function call(url: string, key: string, path: string, body: object, leaveAfter: 
   });
 }
 
-const bodyOf = (dialect: Dialect, model: string, limit: number | null, stream: boolean, manner = ''): object => ({
+const bodyOf = (
+  dialect: Dialect,
+  model: string,
+  limit: number | null,
+  stream: boolean,
+  manner = '',
+): object => ({
   model,
   stream,
   ...(limit === null ? {} : { [DIALECTS[dialect].limit]: limit }),
-  [DIALECTS[dialect].input]: askedBy(dialect, `mark-${process.pid}x${++marks}- ${manner} Which way?`),
+  [DIALECTS[dialect].input]: askedBy(
+    dialect,
+    `mark-${process.pid}x${++marks}- ${manner} Which way?`,
+  ),
 });
 
 const askedBy = (dialect: Dialect, content: string) =>
@@ -88,7 +104,9 @@ const askedBy = (dialect: Dialect, content: string) =>
 t.test('what was told and what was learned stay within what a call allows', async (t) => {
   const world = await faultWorld(t);
   const upstream = await toldUpstream(t);
-  const gateways = await Promise.all([1, 2].map(() => world.gateway({ UPSTREAM_URL: upstream.url })));
+  const gateways = await Promise.all(
+    [1, 2].map(() => world.gateway({ UPSTREAM_URL: upstream.url })),
+  );
   const [url, other] = gateways.map((gateway) => gateway.url) as [string, string];
   const model = async (slug: string, manner: string): Promise<string> => {
     await world.model(slug, `internal-${slug}${manner}`, { input: '1', output: '1' });
@@ -108,7 +126,13 @@ t.test('what was told and what was learned stay within what a call allows', asyn
     Promise.all(
       Array.from({ length: EACH }, () => {
         const body = bodyOf(dialect, slug, limit, true, '!words-2500 !pace-8');
-        return call(url, key, DIALECTS[dialect].path, body, 2000 + Math.floor(Math.random() * 20_000));
+        return call(
+          url,
+          key,
+          DIALECTS[dialect].path,
+          body,
+          2000 + Math.floor(Math.random() * 20_000),
+        );
       }),
     );
   /** How far off estimates are, relative to the truth. */
@@ -136,11 +160,14 @@ t.test('what was told and what was learned stay within what a call allows', asyn
       }
       const worst = await Promise.all(
         learned.map(async ({ kind, most, slug, key }) => {
-          const [left, tight] = await Promise.all([ROOM, LIMIT].map((limit) => leave(dialect, key, slug, limit)));
+          const [left, tight] = await Promise.all(
+            [ROOM, LIMIT].map((limit) => leave(dialect, key, slug, limit)),
+          );
           const error = Math.max(...(await errorsOf(left as Sent[])));
           t.ok(error <= most, `${kind}: worst error ${percent(error)}`);
           const rows = await rowsOf(tight as Sent[]);
-          for (const { completion_tokens } of rows.values()) t.ok(completion_tokens <= LIMIT, `${completion_tokens}`);
+          for (const { completion_tokens } of rows.values())
+            t.ok(completion_tokens <= LIMIT, `${completion_tokens}`);
           return `${kind} ${percent(error)}`;
         }),
       );
@@ -185,26 +212,33 @@ t.test('what was told and what was learned stay within what a call allows', asyn
     });
   }
 
-  await t.test('every amount is the tokens at their price, and sums are those of the rows', async (t) => {
-    const counted = await world.sql<{ rows: number; wrong: number; apart: number }[]>`
+  await t.test(
+    'every amount is the tokens at their price, and sums are those of the rows',
+    async (t) => {
+      const counted = await world.sql<{ rows: number; wrong: number; apart: number }[]>`
       select count(*)::integer as rows,
         (count(*) filter (where cost_eur <> (prompt_tokens * price_input + completion_tokens * price_output) / 1000))::integer as wrong,
         (select count(*)::integer from monthly_spend m where m.api_cost_eur <>
           (select sum(cost_eur) from api_usage u where u.company_id = m.company_id and u.billing_month = m.billing_month)) as apart
       from api_usage`;
-    t.match(counted, [{ wrong: 0, apart: 0 }]);
-    note(
-      'Money is exact',
-      `${counted[0]?.rows} calls of models that think or tell false usages, at a price of 1 EUR for 1000 tokens`,
-      'every amount is the tokens at their price; 0 differences between rows and sums',
-    );
-  });
+      t.match(counted, [{ wrong: 0, apart: 0 }]);
+      note(
+        'Money is exact',
+        `${counted[0]?.rows} calls of models that think or tell false usages, at a price of 1 EUR for 1000 tokens`,
+        'every amount is the tokens at their price; 0 differences between rows and sums',
+      );
+    },
+  );
 
   await t.test('a strict budget holds whatever the upstream tells', async (t) => {
     let highest = 0n;
     for (let round = 0; round < ROUNDS; round++) {
       const { company, key } = await world.newCompany({ budget: STRICT_BUDGET, mode: 'strict' });
-      const manners = [...Object.keys(LIES).map((name) => `!lie-${name}`), '!hidden-4000', '!hidden-4000 !silent'];
+      const manners = [
+        ...Object.keys(LIES).map((name) => `!lie-${name}`),
+        '!hidden-4000',
+        '!hidden-4000 !silent',
+      ];
       const slug = await model(`strict-${round}`, '');
       const vectors = await model(`strict-embed-${round}`, '!lie-trillion');
       const ranks = await model(`strict-rerank-${round}`, '!lie-trillion');
@@ -213,15 +247,22 @@ t.test('what was told and what was learned stay within what a call allows', asyn
         for (const [at, manner] of [...manners, ...manners].entries()) {
           const body = bodyOf(dialect, slug, LIMIT, (at + n) % 2 === 0, `${manner} !words-900`);
           const leaving = at % 3 === 0 ? 500 : null;
-          statuses.push((await call(n % 2 === 0 ? url : other, key, DIALECTS[dialect].path, body, leaving)).status);
+          statuses.push(
+            (await call(n % 2 === 0 ? url : other, key, DIALECTS[dialect].path, body, leaving))
+              .status,
+          );
           const input = `mark-${process.pid}x${++marks}-`;
           statuses.push((await call(url, key, 'embeddings', { model: vectors, input })).status);
           const documents = ['one', 'two', input];
-          statuses.push((await call(url, key, 'rerank', { model: ranks, query: input, documents })).status);
+          statuses.push(
+            (await call(url, key, 'rerank', { model: ranks, query: input, documents })).status,
+          );
         }
         return statuses;
       };
-      const statuses = (await Promise.all(NAMES.flatMap((name) => [work(name, 0), work(name, 1)]))).flat();
+      const statuses = (
+        await Promise.all(NAMES.flatMap((name) => [work(name, 0), work(name, 1)]))
+      ).flat();
       t.ok(statuses.includes(402), 'the budget was used up');
       await until(async () => {
         const [open] =
@@ -230,10 +271,14 @@ t.test('what was told and what was learned stay within what a call allows', asyn
       }, 'every call is booked');
       const [row] =
         await world.sql`select coalesce(sum(cost_eur), 0)::text as spent from api_usage where company_id = ${company}`;
-      const ranked = await world.sql`select from api_usage where company_id = ${company} and endpoint = 'rerank'`;
+      const ranked =
+        await world.sql`select from api_usage where company_id = ${company} and endpoint = 'rerank'`;
       t.ok(ranked.length > 0, 'reranking among it');
       const spent = parseEur(row?.spent);
-      t.ok(spent > 0n && spent <= parseEur(STRICT_BUDGET), `${formatEur(spent)} of ${STRICT_BUDGET} EUR`);
+      t.ok(
+        spent > 0n && spent <= parseEur(STRICT_BUDGET),
+        `${formatEur(spent)} of ${STRICT_BUDGET} EUR`,
+      );
       if (spent > highest) highest = spent;
     }
     note(

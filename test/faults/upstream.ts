@@ -21,11 +21,17 @@ export interface TrueCall {
  *   silent     no usage, ever; the answer has `max_tokens` tokens
  *   text-NAME  one of TEXTS, cut into the tokens of o200k
  */
-export async function trueUpstream(life: Life): Promise<{ url: string; calls: Map<string, TrueCall> }> {
+export async function trueUpstream(
+  life: Life,
+): Promise<{ url: string; calls: Map<string, TrueCall> }> {
   const calls = new Map<string, TrueCall>();
   const server = createServer(async (req, res) => {
     const text = Buffer.concat(await req.toArray()).toString();
-    const body = JSON.parse(text) as { model: string; messages: { content: string }[]; max_tokens?: number };
+    const body = JSON.parse(text) as {
+      model: string;
+      messages: { content: string }[];
+      max_tokens?: number;
+    };
     const option = (name: string, fallback: string): string =>
       new RegExp(`!${name}-(\\w+)`).exec(body.model)?.[1] ?? fallback;
     const prompt = body.messages.reduce((sum, { content }) => sum + 4 + tokensOf(content), 3);
@@ -59,7 +65,12 @@ interface Manner {
   readonly tool: boolean;
 }
 
-async function stream(res: ServerResponse, call: TrueCall, source: readonly string[], manner: Manner): Promise<void> {
+async function stream(
+  res: ServerResponse,
+  call: TrueCall,
+  source: readonly string[],
+  manner: Manner,
+): Promise<void> {
   const { perEvent, pace, length, silent, tool } = manner;
   const event = (choices: unknown[], usage?: object): string =>
     `data: ${JSON.stringify({ id: 'chatcmpl-1', object: 'chat.completion.chunk', created: 1, model: 'internal-true', choices, ...(usage && { usage }) })}\n\n`;
@@ -68,11 +79,18 @@ async function stream(res: ServerResponse, call: TrueCall, source: readonly stri
   res.writeHead(200, { 'content-type': 'text/event-stream' });
   res.write(delta({ role: 'assistant', content: '' }));
   for (let at = 0; at < length; ) {
-    const count = Math.min(length - at, perEvent === 1 ? 1 : 1 + Math.floor(Math.random() * (2 * perEvent - 1)));
+    const count = Math.min(
+      length - at,
+      perEvent === 1 ? 1 : 1 + Math.floor(Math.random() * (2 * perEvent - 1)),
+    );
     let piece = '';
     for (let n = 0; n < count; n++) piece += source[(at + n) % source.length];
     if (res.destroyed) return;
-    res.write(delta(tool ? { tool_calls: [{ index: 0, function: { arguments: piece } }] } : { content: piece }));
+    res.write(
+      delta(
+        tool ? { tool_calls: [{ index: 0, function: { arguments: piece } }] } : { content: piece },
+      ),
+    );
     at += count;
     call.sent = at;
     await sleep(pace); // paced traffic
@@ -155,12 +173,15 @@ hält. „Es wird nicht halten“, sagte der Bürgermeister, der hier Landwirt g
  * TEXTS.prose that take more than one token with the space before them.
  */
 const TOKEN_LENGTHS: Readonly<Record<string, string>> = {
-  prose: '3a46346a144267664715495139774745486164714331773481412254525461445257349515767161944636138547378754664333341',
+  prose:
+    '3a46346a144267664715495139774745486164714331773481412254525461445257349515767161944636138547378754664333341',
   code: '69651736174723167172251423221112211122573226712333213673212573522362227552313357562312371454611317722',
   chinese: '3122111112111111121312122121122112112101322121211',
   tool: '24313343243311212342111232112242444331121234212321124251343162',
-  german: '27b4473791453378443415444154246335424447415343615441471547113122567264e14551384163723861',
-  python: '365154261542354334547616656653724322221113622451422463735213623b77523b23111752b77623b2311137725222623',
+  german:
+    '27b4473791453378443415444154246335424447415343615441471547113122567264e14551384163723861',
+  python:
+    '365154261542354334547616656653724322221113622451422463735213623b77523b23111752b77623b2311137725222623',
   table:
     '1629273252312531161911a11b116211311221113132131313211131226346643113112211131321113131321113122311311221113132111313132111312244a3',
 };

@@ -23,7 +23,8 @@ t.test('what the holder of a key is told of costs is the ledger, to the last dig
   await world.model('breaking', 'internal-breaking!events-20!cut-after-3');
   const gateways = [await world.gateway(), await world.gateway()] as const;
   for (const gateway of gateways) await world.served(gateway, 'breaking');
-  const get = (n: number, path: string) => ask(`${gateways[n === 0 ? 0 : 1].url}${path}`, { key: world.key });
+  const get = (n: number, path: string) =>
+    ask(`${gateways[n === 0 ? 0 : 1].url}${path}`, { key: world.key });
 
   // calls of every kind on both gateways, while the key's usage is asked for all the time
   const options = { urls: () => gateways.map(({ url }) => url), key: world.key, workers: WORKERS };
@@ -52,7 +53,10 @@ t.test('what the holder of a key is told of costs is the ledger, to the last dig
   await looking;
   t.same(shrunk, [], `${looks} looks meanwhile`);
   for (const gateway of gateways)
-    await until(async () => (await metric(gateway, 'tollgate_requests_in_flight')) === 0, 'nothing is in flight');
+    await until(
+      async () => (await metric(gateway, 'tollgate_requests_in_flight')) === 0,
+      'nothing is in flight',
+    );
 
   // each call, asked for at the gateway that did not serve it
   const shown = new Map<string, Shown>();
@@ -64,7 +68,8 @@ t.test('what the holder of a key is told of costs is the ledger, to the last dig
       const { status, json } = await get(url === gateways[0].url ? 1 : 0, `/usage/${requestId}`);
       if (status === 200) shown.set(requestId, json);
       else if (status !== 404) wrong.push(`${requestId}: ${status}`);
-      if (cost !== null && cost !== json.cost_eur) wrong.push(`${requestId}: ${cost} is shown as ${json.cost_eur}`);
+      if (cost !== null && cost !== json.cost_eur)
+        wrong.push(`${requestId}: ${cost} is shown as ${json.cost_eur}`);
     }
   };
   await Promise.all(Array.from({ length: WORKERS }, lookUp));
@@ -95,7 +100,9 @@ t.test('what the holder of a key is told of costs is the ledger, to the last dig
       rows.reduce((sum, row) => sum + row.completion_tokens, 0),
     );
   }
-  const whole = journal.filter(({ kind, status, complete }) => kind !== 'stream' && status === 200 && complete);
+  const whole = journal.filter(
+    ({ kind, status, complete }) => kind !== 'stream' && status === 200 && complete,
+  );
   const told = journal.filter(({ cost }) => cost !== null);
   t.ok(
     whole.every(({ cost }) => cost !== null),
@@ -105,7 +112,10 @@ t.test('what the holder of a key is told of costs is the ledger, to the last dig
   const failed = journal.filter(({ status }) => status !== 200);
   t.ok(whole.length > CALLS / 10 && failed.length > CALLS / 20 && rows.length > told.length);
   const others = rows.filter(({ id }) => !told.some(({ requestId }) => requestId === id));
-  t.equal(sumOf([...told.map(({ cost }) => cost as string), ...others.map(({ cost_eur }) => cost_eur)]), total);
+  t.equal(
+    sumOf([...told.map(({ cost }) => cost as string), ...others.map(({ cost_eur }) => cost_eur)]),
+    total,
+  );
   note(
     'What a key holder is told is the ledger',
     `${journal.length} calls on two gateways (streams, whole answers, embeddings, failures, clients that leave), \`GET /usage\` asked for ${looks} times meanwhile`,

@@ -23,7 +23,9 @@ const failed = (journal: readonly Journalled[]) =>
 /** The processes of the workers, from their command lines. */
 function workersOf({ pid }: GatewayProcess): number[] {
   const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ');
-  return children.filter((child) => child !== '' && /worker-main/.test(commandOf(child))).map(Number);
+  return children
+    .filter((child) => child !== '' && /worker-main/.test(commandOf(child)))
+    .map(Number);
 }
 
 /** Empty: it has ended. */
@@ -47,9 +49,11 @@ const shows = (gateway: GatewayProcess, name: string, value: number) =>
     (now) => now === value,
   );
 
-const ended = (pids: readonly number[]) => until(() => pids.map(commandOf).join('') === '', 'the workers have ended');
+const ended = (pids: readonly number[]) =>
+  until(() => pids.map(commandOf).join('') === '', 'the workers have ended');
 
-const twoWorkers = (world: FaultWorld, env = {}) => world.gateway({ WORKERS: '2', LOG_LEVEL: 'info', ...env });
+const twoWorkers = (world: FaultWorld, env = {}) =>
+  world.gateway({ WORKERS: '2', LOG_LEVEL: 'info', ...env });
 
 t.test('two workers that run through all of this', { skip }, async (t) => {
   const world = await faultWorld(t);
@@ -83,7 +87,10 @@ t.test('two workers that run through all of this', { skip }, async (t) => {
       perWorker.every((count) => count > 0),
       'by both workers',
     );
-    const all = await metric(gateway, 'tollgate_requests_total\\{endpoint="chat.completions",status="200"\\}');
+    const all = await metric(
+      gateway,
+      'tollgate_requests_total\\{endpoint="chat.completions",status="200"\\}',
+    );
     t.equal(all, (perWorker[0] as number) + (perWorker[1] as number), 'the sum is that of both');
   });
 
@@ -95,7 +102,9 @@ t.test('two workers that run through all of this', { skip }, async (t) => {
     t.equal(await livez(), '200 ok\n');
     const [, second] = workersOf(gateway) as [number, number];
     process.kill(second, 'SIGSTOP');
-    await until(livez, 'it is seen', (answer) => /^503 worker [12] does not answer\n$/.test(answer));
+    await until(livez, 'it is seen', (answer) =>
+      /^503 worker [12] does not answer\n$/.test(answer),
+    );
     process.kill(second, 'SIGCONT');
     await until(livez, 'it is well again', (answer) => answer === '200 ok\n');
   });
@@ -103,7 +112,8 @@ t.test('two workers that run through all of this', { skip }, async (t) => {
   const name = 'a worker without free descriptors is given connections again later';
   await t.test(name, { skip: !prlimit && 'no prlimit' }, async (t) => {
     const workers = workersOf(gateway);
-    const limit = (pid: number, files: number) => spawnSync('prlimit', [`--pid=${pid}`, `--nofile=${files}:`]).status;
+    const limit = (pid: number, files: number) =>
+      spawnSync('prlimit', [`--pid=${pid}`, `--nofile=${files}:`]).status;
     for (const pid of workers) t.equal(limit(pid, 1), 0);
     const socket = connect(Number(new URL(gateway.url).port), '127.0.0.1')
       .on('error', () => {})
@@ -112,42 +122,55 @@ t.test('two workers that run through all of this', { skip }, async (t) => {
     for (const pid of workers) limit(pid, 4096);
     const served = () =>
       Promise.all(
-        [1, 2].map((worker) => metric(gateway, `tollgate_worker_added_seconds_count\\{worker="${worker}"\\}`)),
+        [1, 2].map((worker) =>
+          metric(gateway, `tollgate_worker_added_seconds_count\\{worker="${worker}"\\}`),
+        ),
       );
     const before = await served();
-    const load = startLoad({ urls: () => [gateway.url], key: world.key, workers: 4, kinds: ['plain'] });
+    const load = startLoad({
+      urls: () => [gateway.url],
+      key: world.key,
+      workers: 4,
+      kinds: ['plain'],
+    });
     await load.more(40, 'after that', ok);
     const clients = await load.stop();
     t.same(failed(clients), []);
-    for (const [n, count] of (await served()).entries()) t.ok(count > (before[n] as number), `by worker ${n + 1}`);
+    for (const [n, count] of (await served()).entries())
+      t.ok(count > (before[n] as number), `by worker ${n + 1}`);
   });
 
-  await t.test('workers that are killed are replaced, and a sibling books what they left', async (t) => {
-    const load = startLoad({ urls: () => [gateway.url], key: world.key, workers: 16 });
-    for (let n = 1; n <= KILLS; n++) {
-      await load.more(20 + Math.floor(Math.random() * 80), 'before the kill', ok);
-      process.kill(workersOf(gateway)[n % 2] as number, 'SIGKILL');
-      await shows(gateway, 'tollgate_worker_restarts_total', n);
-      await shows(gateway, 'tollgate_workers', 2); // take connections
-    }
-    await load.more(50, 'after the last kill', ok);
-    const clients = await load.stop();
-    // records of the dead are booked while the others run
-    await until(async () => (await unbooked(world.sql, clients)) === 0, 'all is booked');
-    await until(() => readdirSync(world.spoolDir).length <= 2, 'the spools of the dead are gone');
-    const verdict = await judge(world.sql, clients, world.upstreamJournal());
-    t.match(verdict, BOOKED);
-    t.ok(verdict.complete > KILLS * 20, `${verdict.complete} answers were complete`);
-    note(
-      'What the client saw complete is in the ledger once',
-      `kill -9 of one of two workers under load, ${KILLS} times`,
-      `${verdict.complete} complete answers, ${verdict.missing.length} missing, ${verdict.duplicates} duplicates, ${verdict.unverified} differences between rows, counters and seals`,
-    );
-  });
+  await t.test(
+    'workers that are killed are replaced, and a sibling books what they left',
+    async (t) => {
+      const load = startLoad({ urls: () => [gateway.url], key: world.key, workers: 16 });
+      for (let n = 1; n <= KILLS; n++) {
+        await load.more(20 + Math.floor(Math.random() * 80), 'before the kill', ok);
+        process.kill(workersOf(gateway)[n % 2] as number, 'SIGKILL');
+        await shows(gateway, 'tollgate_worker_restarts_total', n);
+        await shows(gateway, 'tollgate_workers', 2); // take connections
+      }
+      await load.more(50, 'after the last kill', ok);
+      const clients = await load.stop();
+      // records of the dead are booked while the others run
+      await until(async () => (await unbooked(world.sql, clients)) === 0, 'all is booked');
+      await until(() => readdirSync(world.spoolDir).length <= 2, 'the spools of the dead are gone');
+      const verdict = await judge(world.sql, clients, world.upstreamJournal());
+      t.match(verdict, BOOKED);
+      t.ok(verdict.complete > KILLS * 20, `${verdict.complete} answers were complete`);
+      note(
+        'What the client saw complete is in the ledger once',
+        `kill -9 of one of two workers under load, ${KILLS} times`,
+        `${verdict.complete} complete answers, ${verdict.missing.length} missing, ${verdict.duplicates} duplicates, ${verdict.unverified} differences between rows, counters and seals`,
+      );
+    },
+  );
 
-  const full = 'a supervisor without free descriptors keeps its workers, and replaces one that died later';
+  const full =
+    'a supervisor without free descriptors keeps its workers, and replaces one that died later';
   await t.test(full, { skip: !prlimit && 'no prlimit' }, async (t) => {
-    const limit = (files: number) => spawnSync('prlimit', [`--pid=${gateway.pid}`, `--nofile=${files}:`]).status;
+    const limit = (files: number) =>
+      spawnSync('prlimit', [`--pid=${gateway.pid}`, `--nofile=${files}:`]).status;
     const logged = (text: string) => until(() => gateway.log.join('').includes(text), text);
     t.equal(limit(1), 0);
     gateway.signal('SIGHUP');
@@ -162,24 +185,27 @@ t.test('two workers that run through all of this', { skip }, async (t) => {
     all.push(...(await replaceAll(t, world, gateway, REPLACEMENTS, 'on')));
   });
 
-  await t.test('a second SIGTERM ends all processes at once, and nothing that was booked is lost', async (t) => {
-    await world.model('endless', 'internal-chat!events-9000!pace-100');
-    await world.served(gateway, 'endless');
-    const load = streams(gateway, world, 'endless', 4);
-    await shows(gateway, 'tollgate_open_streams', 4);
-    const workers = workersOf(gateway);
-    const stopped = load.stop();
-    gateway.signal('SIGTERM');
-    await until(() => gateway.log.join('').includes('draining'), 'it drains');
-    gateway.signal('SIGTERM');
-    t.equal(await gateway.exited, 1);
-    await ended(workers);
-    await stopped;
-    const next = await world.gateway();
-    next.signal('SIGTERM');
-    t.equal(await next.exited, 0, 'the next start books what they left');
-    t.match(await judge(world.sql, all, world.upstreamJournal()), BOOKED);
-  });
+  await t.test(
+    'a second SIGTERM ends all processes at once, and nothing that was booked is lost',
+    async (t) => {
+      await world.model('endless', 'internal-chat!events-9000!pace-100');
+      await world.served(gateway, 'endless');
+      const load = streams(gateway, world, 'endless', 4);
+      await shows(gateway, 'tollgate_open_streams', 4);
+      const workers = workersOf(gateway);
+      const stopped = load.stop();
+      gateway.signal('SIGTERM');
+      await until(() => gateway.log.join('').includes('draining'), 'it drains');
+      gateway.signal('SIGTERM');
+      t.equal(await gateway.exited, 1);
+      await ended(workers);
+      await stopped;
+      const next = await world.gateway();
+      next.signal('SIGTERM');
+      t.equal(await next.exited, 0, 'the next start books what they left');
+      t.match(await judge(world.sql, all, world.upstreamJournal()), BOOKED);
+    },
+  );
 
   const [{ spent = '' } = {}] = await world.sql<{ spent: string }[]>`
     select api_cost_eur::text as spent from monthly_spend where company_id = ${strict.company}`;
@@ -194,7 +220,8 @@ t.test(
     const gateway = await twoWorkers(world, { FAST_HTTP: 'off' });
     const clients = [...(await replaceAll(t, world, gateway, 1, 'off'))];
     const { stopped, workers } = await streaming(world, gateway);
-    for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP']) for (const pid of workers) process.kill(pid, signal);
+    for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'])
+      for (const pid of workers) process.kill(pid, signal);
     gateway.signal('SIGTERM');
     t.equal(await gateway.exited, 0);
     const streamed = await stopped;
@@ -217,7 +244,13 @@ t.test('without their supervisor workers finish their requests and end', { skip 
 });
 
 /** Replaces both workers again and again under load. @returns the journal of the load */
-async function replaceAll(t: Test, world: FaultWorld, gateway: GatewayProcess, rounds: number, fastHttp: string) {
+async function replaceAll(
+  t: Test,
+  world: FaultWorld,
+  gateway: GatewayProcess,
+  rounds: number,
+  fastHttp: string,
+) {
   const replaced = () => gateway.log.join('').split('all workers were replaced').length - 1;
   const before = workersOf(gateway);
   const load = startLoad({ urls: () => [gateway.url], key: world.key, workers: 16 });
@@ -252,6 +285,17 @@ async function streaming(world: FaultWorld, gateway: GatewayProcess) {
   return { stopped: load.stop(), workers: workersOf(gateway) };
 }
 
-function streams(gateway: GatewayProcess, world: FaultWorld, chatModel: string, workers: number): Load {
-  return startLoad({ urls: () => [gateway.url], key: world.key, workers, kinds: ['stream'], chatModel });
+function streams(
+  gateway: GatewayProcess,
+  world: FaultWorld,
+  chatModel: string,
+  workers: number,
+): Load {
+  return startLoad({
+    urls: () => [gateway.url],
+    key: world.key,
+    workers,
+    kinds: ['stream'],
+    chatModel,
+  });
 }

@@ -30,8 +30,15 @@ export interface FaultWorld {
   readonly spoolDir: string;
   /** A gateway process on the database, the upstream and the spool folder of this world. */
   gateway(env?: Record<string, string>, main?: string): Promise<GatewayProcess>;
-  newCompany(settings?: { budget?: string | null; mode?: string }): Promise<{ company: string; key: string }>;
-  model(slug: string, upstream: string, prices?: { input?: string; output?: string }): Promise<void>;
+  newCompany(settings?: {
+    budget?: string | null;
+    mode?: string;
+  }): Promise<{ company: string; key: string }>;
+  model(
+    slug: string,
+    upstream: string,
+    prices?: { input?: string; output?: string },
+  ): Promise<void>;
   /** Resolves once a gateway serves a shared model: by then the change feed has told it of every earlier change. */
   served(gateway: Pick<GatewayProcess, 'url'>, slug: string): Promise<unknown>;
   /** The upstream's journal by the marker in the prompt. */
@@ -41,7 +48,10 @@ export interface FaultWorld {
 }
 
 /** @param database a migrated one; a fresh one on the shared server unless given */
-export async function faultWorld(life: Life, database?: { url: string; sql: Sql }): Promise<FaultWorld> {
+export async function faultWorld(
+  life: Life,
+  database?: { url: string; sql: Sql },
+): Promise<FaultWorld> {
   const databaseUrl = database?.url ?? (await testDatabase(life as Test)).url;
   const sql = database?.sql ?? connect(databaseUrl);
   if (database === undefined) life.teardown(() => sql.end({ timeout: 1 }));
@@ -50,7 +60,13 @@ export async function faultWorld(life: Life, database?: { url: string; sql: Sql 
   const spoolDir = mkdtempSync(join(tmpdir(), 'tollgate-spool-'));
   life.teardown(() => rmSync(spoolDir, { recursive: true, force: true }));
 
-  async function newCompany({ budget = null, mode = 'standard' }: { budget?: string | null; mode?: string } = {}) {
+  async function newCompany({
+    budget = null,
+    mode = 'standard',
+  }: {
+    budget?: string | null;
+    mode?: string;
+  } = {}) {
     const [row] = await sql`
       insert into companies (name, monthly_budget_eur, budget_mode) values ('Faults', ${budget}, ${mode}) returning id`;
     const company = row?.id as string;
@@ -61,8 +77,16 @@ export async function faultWorld(life: Life, database?: { url: string; sql: Sql 
     return { company, key };
   }
   // with prices of cached input, that a fault might lose
-  async function model(slug: string, upstream: string, { input = '0.37', output = '1.013' } = {}): Promise<void> {
-    const kind = upstream.includes('embed') ? 'embedding' : upstream.includes('rerank') ? 'rerank' : 'chat';
+  async function model(
+    slug: string,
+    upstream: string,
+    { input = '0.37', output = '1.013' } = {},
+  ): Promise<void> {
+    const kind = upstream.includes('embed')
+      ? 'embedding'
+      : upstream.includes('rerank')
+        ? 'rerank'
+        : 'chat';
     await sql`
       insert into models (slug, upstream_model, kind, eu_hosted, cost_eur_per_1k_input, cost_eur_per_1k_output,
         cost_eur_per_1k_cache_read, cost_eur_per_1k_cache_write)
@@ -82,7 +106,12 @@ export async function faultWorld(life: Life, database?: { url: string; sql: Sql 
     newCompany,
     model,
     gateway(env = {}, main) {
-      const own = { DATABASE_URL: databaseUrl, UPSTREAM_URL: demo.url, SPOOL_DIR: spoolDir, FAST_HTTP };
+      const own = {
+        DATABASE_URL: databaseUrl,
+        UPSTREAM_URL: demo.url,
+        SPOOL_DIR: spoolDir,
+        FAST_HTTP,
+      };
       // on a busy machine the load shedder would refuse some requests itself
       return startProcess(life, { MAX_DELAY_MS: '60000', ...own, ...env }, main);
     },
@@ -104,7 +133,10 @@ export async function faultWorld(life: Life, database?: { url: string; sql: Sql 
 }
 
 /** Has all counted of the customer that may be, beside the month of its company: a fault might lose it. `send` names the end users. */
-export async function countAll({ sql, company }: Pick<FaultWorld, 'sql' | 'company'>): Promise<void> {
+export async function countAll({
+  sql,
+  company,
+}: Pick<FaultWorld, 'sql' | 'company'>): Promise<void> {
   await sql`update companies set daily_budget_eur = ${PLENTY} where id = ${company}`;
   await sql`
     update api_keys set monthly_budget_eur = ${PLENTY}, daily_budget_eur = ${PLENTY}, end_users = 'header',

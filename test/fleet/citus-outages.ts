@@ -49,13 +49,18 @@ export async function startSpreadLoad(t: Test, url: string, by = url): Promise<S
   const companies = await Promise.all(Array.from({ length: COMPANIES }, () => world.newCompany()));
   const gateways = await Promise.all([1, 2].map(() => world.gateway({ DATABASE_URL: by })));
   const urls = () => gateways.map(({ url }) => url);
-  const loads: Load[] = companies.map(({ key }) => startLoad({ urls, key, workers: 1, restMs: 20 }));
-  const backlogs = () => Promise.all(gateways.map((gateway) => metric(gateway, 'tollgate_ledger_backlog')));
+  const loads: Load[] = companies.map(({ key }) =>
+    startLoad({ urls, key, workers: 1, restMs: 20 }),
+  );
+  const backlogs = () =>
+    Promise.all(gateways.map((gateway) => metric(gateway, 'tollgate_ledger_backlog')));
   return {
     world,
     gateways,
-    more: (count, what) => Promise.all(loads.map((load) => load.more(count, what, ({ status }) => status === 200))),
-    waits: (records = 1) => until(async () => (await backlogs()).some((count) => count >= records), 'records wait'),
+    more: (count, what) =>
+      Promise.all(loads.map((load) => load.more(count, what, ({ status }) => status === 200))),
+    waits: (records = 1) =>
+      until(async () => (await backlogs()).some((count) => count >= records), 'records wait'),
     async end(t) {
       const clients = (await Promise.all(loads.map((load) => load.stop()))).flat();
       t.same(
@@ -63,11 +68,20 @@ export async function startSpreadLoad(t: Test, url: string, by = url): Promise<S
         [],
         `none of ${clients.length} requests of known keys failed`,
       );
-      await until(async () => (await backlogs()).every((records) => records === 0), 'every record is booked');
+      await until(
+        async () => (await backlogs()).every((records) => records === 0),
+        'every record is booked',
+      );
       for (const gateway of gateways) gateway.signal('SIGTERM');
       t.same(await Promise.all(gateways.map(({ exited }) => exited)), [0, 0]);
       const verdict = await judge(sql, clients, world.upstreamJournal());
-      t.match(verdict, { missing: [], duplicates: 0, wrong: [], unverified: 0, rows: verdict.complete });
+      t.match(verdict, {
+        missing: [],
+        duplicates: 0,
+        wrong: [],
+        unverified: 0,
+        rows: verdict.complete,
+      });
       t.equal((await sql`select from api_usage_set_aside`).length, 0, 'nothing was set aside');
       t.comment(
         `${clients.length} requests, 0 failed; ${verdict.complete} complete answers, ${verdict.missing.length} missing, ${verdict.duplicates} duplicates, ${verdict.unverified} differences between rows, counters and seals`,
@@ -80,7 +94,10 @@ export async function startSpreadLoad(t: Test, url: string, by = url): Promise<S
 export async function endureOutages(t: Test, cluster: CitusCluster): Promise<void> {
   const { coordinator, workers } = cluster;
   const networks = await Promise.all(workers.map(({ url }) => startFaultProxy(t, url)));
-  const url = await spreadDatabase(cluster, 'frozen', [coordinator.url, ...networks.map(({ url }) => url)]);
+  const url = await spreadDatabase(cluster, 'frozen', [
+    coordinator.url,
+    ...networks.map(({ url }) => url),
+  ]);
   const front = await startFaultProxy(t, url);
   const load = await startSpreadLoad(t, url, front.url);
   const outages: Outage[] = [
@@ -111,7 +128,8 @@ export async function endureOutages(t: Test, cluster: CitusCluster): Promise<voi
     await felt();
     await load.more(DURING, `during the outage: ${name}`);
     if (isHeard) {
-      await load.world.sql`update api_keys set revoked_at = now() where company_id = ${customer.company}`;
+      await load.world
+        .sql`update api_keys set revoked_at = now() where company_id = ${customer.company}`;
       await answers(load, customer.key, 401);
     }
     end();
@@ -122,7 +140,9 @@ export async function endureOutages(t: Test, cluster: CitusCluster): Promise<voi
       `no transaction is left half done, and no statement hangs: ${name}`,
     );
     const seconds = (from: number, to: number) => ((to - from) / 1000).toFixed(1);
-    t.comment(`${name}: ${seconds(began, ended)} s; booked and settled after ${seconds(ended, performance.now())} s`);
+    t.comment(
+      `${name}: ${seconds(began, ended)} s; booked and settled after ${seconds(ended, performance.now())} s`,
+    );
   }
   t.ok([front, ...networks].every(({ lost }) => lost >= LOSSES));
   await load.end(t);
@@ -167,26 +187,36 @@ function loses(name: string, proxies: readonly FaultProxy[], begin: () => void):
 /** Each gateway answers requests with a key so. */
 async function answers({ gateways }: SpreadLoad, key: string, status: number): Promise<void> {
   for (const { url } of gateways) {
-    const answer = async () => (await fetch(`${url}/models`, { headers: { authorization: `Bearer ${key}` } })).status;
+    const answer = async () =>
+      (await fetch(`${url}/models`, { headers: { authorization: `Bearer ${key}` } })).status;
     await until(answer, `a key is answered with ${status}`, (seen) => seen === status);
   }
 }
 
 /** No gateway can book any more, and has tried to. */
 async function isAway({ gateways, waits }: SpreadLoad): Promise<void> {
-  const available = () => Promise.all(gateways.map((gateway) => metric(gateway, 'tollgate_database_available')));
-  await until(async () => (await available()).every((value) => value === 0), 'the gateways are without the database');
+  const available = () =>
+    Promise.all(gateways.map((gateway) => metric(gateway, 'tollgate_database_available')));
+  await until(
+    async () => (await available()).every((value) => value === 0),
+    'the gateways are without the database',
+  );
   await waits(WAITING);
 }
 
 /** Under load some records always wait. */
 async function isBooked({ gateways }: SpreadLoad): Promise<boolean> {
-  const backlogs = await Promise.all(gateways.map((gateway) => metric(gateway, 'tollgate_ledger_backlog')));
+  const backlogs = await Promise.all(
+    gateways.map((gateway) => metric(gateway, 'tollgate_ledger_backlog')),
+  );
   return backlogs.every((records) => records < 100);
 }
 
 /** No transaction of before is prepared on a worker, and no statement of before runs: a frozen server is in nobody's way. */
-async function isSettled({ coordinator, workers }: CitusCluster, database: string): Promise<boolean> {
+async function isSettled(
+  { coordinator, workers }: CitusCluster,
+  database: string,
+): Promise<boolean> {
   const left = await Promise.all([
     coordinator.sql`
       select from pg_stat_activity where datname = ${database} and state <> 'idle' and xact_start < now() - interval '6 seconds'`,

@@ -34,7 +34,9 @@ import { type CitusCluster, CitusUnobtainable, missing, startCitus } from './cit
  */
 
 const wanted = process.env.ALL !== undefined || process.env.FAULTS === 'citus';
-const skip = wanted ? missing.length > 0 && `not installed: ${missing.join(', ')}` : 'runs with ALL=1 or FAULTS=citus';
+const skip = wanted
+  ? missing.length > 0 && `not installed: ${missing.join(', ')}`
+  : 'runs with ALL=1 or FAULTS=citus';
 const DATA = { companies: 60, keys: 30, ledgerRows: 6000 };
 const SHARDS = 8;
 /** How often what differs is asked again: the overview is of this instant. */
@@ -105,24 +107,32 @@ const READS: Readonly<Record<string, readonly string[]>> = {
   'export-config': [],
 };
 
-t.test('every page and command says on several servers what it says on one', { skip }, async (t) => {
-  const cluster = await startCitus(t, 2).catch((error: unknown) => {
-    if (error instanceof CitusUnobtainable && process.env.FAULTS !== 'citus') return error.message;
-    throw error;
-  });
-  if (typeof cluster === 'string') t.pass('Citus is there', { skip: cluster });
-  else await comparePages(t, cluster);
-});
+t.test(
+  'every page and command says on several servers what it says on one',
+  { skip },
+  async (t) => {
+    const cluster = await startCitus(t, 2).catch((error: unknown) => {
+      if (error instanceof CitusUnobtainable && process.env.FAULTS !== 'citus')
+        return error.message;
+      throw error;
+    });
+    if (typeof cluster === 'string') t.pass('Citus is there', { skip: cluster });
+    else await comparePages(t, cluster);
+  },
+);
 
 async function comparePages(t: Test, cluster: CitusCluster): Promise<void> {
   const { urls, ids, tokens } = await fillBoth(t, cluster);
-  const gateways = (await Promise.all(urls.map((url) => startProcess(t, { ...ENV, DATABASE_URL: url })))) as [
-    GatewayProcess,
-    GatewayProcess,
-  ];
+  const gateways = (await Promise.all(
+    urls.map((url) => startProcess(t, { ...ENV, DATABASE_URL: url })),
+  )) as [GatewayProcess, GatewayProcess];
   const same = async (t: Test, name: string, ask: (of: 0 | 1) => Promise<Said>) => {
     let said: [Said, Said] | undefined;
-    for (let tried = 0; tried < ATTEMPTS && (said === undefined || said[0].text !== said[1].text); tried++)
+    for (
+      let tried = 0;
+      tried < ATTEMPTS && (said === undefined || said[0].text !== said[1].text);
+      tried++
+    )
       said = await Promise.all([ask(0), ask(1)]);
     t.same(said?.[1], said?.[0], name);
     return said?.[0].status;
@@ -132,7 +142,9 @@ async function comparePages(t: Test, cluster: CitusCluster): Promise<void> {
       const { adminUrl, url } = gateways[of];
       const response = await fetch(adminUrl + path, { headers, redirect: 'manual' });
       const text = (
-        response.headers.get('content-type') === 'application/gzip' ? await textOf(response) : await response.text()
+        response.headers.get('content-type') === 'application/gzip'
+          ? await textOf(response)
+          : await response.text()
       )
         .replaceAll(url, '')
         .replaceAll(adminUrl, '')
@@ -152,7 +164,9 @@ async function comparePages(t: Test, cluster: CitusCluster): Promise<void> {
       const own: typeof ids = role === 'member' ? { ...ids, key: ids.ownKey as string } : ids;
       const routes = ROUTES.filter(
         ({ method, action, path }) =>
-          method === 'GET' && (PERMISSIONS[action] as readonly Role[]).includes(role) && path !== MAKES_A_CALL,
+          method === 'GET' &&
+          (PERMISSIONS[action] as readonly Role[]).includes(role) &&
+          path !== MAKES_A_CALL,
       ).map(
         ({ path }) =>
           [
@@ -186,7 +200,9 @@ async function comparePages(t: Test, cluster: CitusCluster): Promise<void> {
         const line = [...name.split(' '), ...args, ...form];
         const status = await same(t, line.join(' '), async (of) => {
           const archive = join(folder, randomUUID());
-          const words = line.map((word) => ({ REQUEST: ids.request, ARCHIVE: archive })[word] ?? word);
+          const words = line.map(
+            (word) => ({ REQUEST: ids.request, ARCHIVE: archive })[word] ?? word,
+          );
           const env = { ...ENV, DATABASE_URL: urls[of] as string };
           const { code, out } = await tollgate(words, { env, stdin: BILL });
           return {
@@ -212,7 +228,9 @@ function ofEither(text: string): string {
   const ofOne = ['gateways', 'last_used_at', 'taken_at'];
   return text.replace(/^.*$/gm, (line) => {
     try {
-      return JSON.stringify(JSON.parse(line, (name, value) => (ofOne.includes(name) ? undefined : value)));
+      return JSON.stringify(
+        JSON.parse(line, (name, value) => (ofOne.includes(name) ? undefined : value)),
+      );
     } catch {
       return line; // of a value that takes several lines
     }
@@ -255,8 +273,13 @@ async function lookAgain(t: Test, url: string): Promise<void> {
     async (sql, since) => {
       if (since === null) return { checked: 7, total: 1, differences: [{ month }] };
       t.equal(since, month);
-      booked = writer.run(60_000, (sql) => addUsage(sql, [{ company: COMPANY, month: `${month}-01`, prompt: 1 }]));
-      await until(() => holds(watcher, 'exists (select from pg_locks where not granted)'), 'the booking waits');
+      booked = writer.run(60_000, (sql) =>
+        addUsage(sql, [{ company: COMPANY, month: `${month}-01`, prompt: 1 }]),
+      );
+      await until(
+        () => holds(watcher, 'exists (select from pg_locks where not granted)'),
+        'the booking waits',
+      );
       return verifySums(sql, 'daily', 10, since);
     },
   );
@@ -277,7 +300,8 @@ async function verifyBesideBookings(t: Test, url: string): Promise<void> {
   const writing = (async () => {
     while (!isOver) await db.run(60_000, (sql) => addUsage(sql, rows));
   })();
-  const verify = () => tollgate(['ledger', 'verify', '--json'], { env: { ...ENV, DATABASE_URL: url } });
+  const verify = () =>
+    tollgate(['ledger', 'verify', '--json'], { env: { ...ENV, DATABASE_URL: url } });
   for (let round = 0; round < 3; round++) {
     const { code, json, out } = await verify();
     t.equal(code, 0, out.slice(0, 2000));
@@ -302,7 +326,10 @@ interface Said {
 
 /** Fills a database, copies it, and spreads the copy. @returns addresses of both, ids of what is in them, and who may ask */
 async function fillBoth(t: Test, { coordinator, workers }: CitusCluster) {
-  const urls = ['pages_one', 'pages_spread'].map((name) => inDatabase(coordinator.url, name)) as [string, string];
+  const urls = ['pages_one', 'pages_spread'].map((name) => inDatabase(coordinator.url, name)) as [
+    string,
+    string,
+  ];
   const [one, several] = urls;
   await coordinator.sql`create database pages_one`;
   const db = openDatabase({ url: one });
@@ -311,9 +338,14 @@ async function fillBoth(t: Test, { coordinator, workers }: CitusCluster) {
   await fillPages(db, DATA, () => {});
   const filled = await db.run(600_000, fillMore);
   await closeStatement(db, COMPANY, `${CLOSED}-01`);
-  await db.run(60_000, (sql) => sql`update statements set opened_at = now(), opened_by = 'owner@example.com'`);
+  await db.run(
+    60_000,
+    (sql) => sql`update statements set opened_at = now(), opened_by = 'owner@example.com'`,
+  );
   // late: its month is closed
-  await db.run(60_000, (sql) => addUsage(sql, [{ company: COMPANY, month: `${CLOSED}-01`, prompt: 77, input: '0.5' }]));
+  await db.run(60_000, (sql) =>
+    addUsage(sql, [{ company: COMPANY, month: `${CLOSED}-01`, prompt: 77, input: '0.5' }]),
+  );
   await db.close();
   await onEach([coordinator.url], async (sql) => {
     await freezeTemplate(sql, 'pages_one');
@@ -329,7 +361,11 @@ async function fillBoth(t: Test, { coordinator, workers }: CitusCluster) {
   const copy = openDatabase({ url: several });
   t.teardown(() => copy.close());
   await distribute(copy, { shards: SHARDS, dryRun: false });
-  t.same((await distribute(copy, { shards: SHARDS, dryRun: true })).statements, [], 'nothing is left to do');
+  t.same(
+    (await distribute(copy, { shards: SHARDS, dryRun: true })).statements,
+    [],
+    'nothing is left to do',
+  );
   await onEach(servers, async (sql: Sql) => {
     const [row] = await sql<[{ jit: string }]>`select current_setting('jit') as jit`;
     t.equal(row.jit, 'off', 'no server compiles statements');
@@ -344,7 +380,8 @@ async function fillMore(sql: Sql) {
   await sql`update alert_lease set holder = null, expires_at = 'infinity'`;
   await paint(sql, COMPANY);
   await paintOthers(sql, COMPANY);
-  const id = async (query: PromiseLike<readonly { id: string }[]>) => (await query)[0]?.id as string;
+  const id = async (query: PromiseLike<readonly { id: string }[]>) =>
+    (await query)[0]?.id as string;
   const tokens: Record<string, string> = {};
   const people: Record<string, string> = {};
   for (const role of ROLES) {
@@ -397,7 +434,13 @@ async function fillMore(sql: Sql) {
       cached: 7,
       reasoning: 3,
     },
-    { company: idOf('company 1'), month: `${LAST_MONTH}-01`, center: 'Sales', prompt: 10, input: '0.01' },
+    {
+      company: idOf('company 1'),
+      month: `${LAST_MONTH}-01`,
+      center: 'Sales',
+      prompt: 10,
+      input: '0.01',
+    },
   ]);
   await sql`
     insert into budget_alerts (company_id, api_key_id, billing_month, threshold, budget_eur, spent_eur)
@@ -429,9 +472,13 @@ async function fillMore(sql: Sql) {
     token: ofAll.id,
     receiver: await id(sql`
       insert into alert_receivers (company_id, email, percents, forecast) values (${COMPANY}, 'buch@example.com', '{50,90}', true) returning id`),
-    group: await id(sql`insert into oidc_groups (name, role) values ('reads', 'operator') returning id`),
+    group: await id(
+      sql`insert into oidc_groups (name, role) values ('reads', 'operator') returning id`,
+    ),
     budget: await id(sql`select id from cost_center_budgets`),
-    cost: await id(sql`select id from model_cost_prices where slug = 'model-02' order by valid_from desc limit 1`),
+    cost: await id(
+      sql`select id from model_cost_prices where slug = 'model-02' order by valid_from desc limit 1`,
+    ),
     price: await id(sql`select id from model_prices where slug = 'model-02' limit 1`),
     invitation: idOf('nobody'),
   };

@@ -68,20 +68,30 @@ t.test('a coordinator and two workers', { skip }, async (t) => {
     loseServers(t, cluster),
   );
 
-  await t.test('servers and networks freeze and answers are lost: nobody notices, and nothing is lost', (t) =>
-    endureOutages(t, cluster),
+  await t.test(
+    'servers and networks freeze and answers are lost: nobody notices, and nothing is lost',
+    (t) => endureOutages(t, cluster),
   );
 
-  await t.test('a later migration, and another time zone before anything is booked', (t) => migrateSpread(t, cluster));
+  await t.test('a later migration, and another time zone before anything is booked', (t) =>
+    migrateSpread(t, cluster),
+  );
 
   const urls = [cluster.coordinator, ...cluster.workers].map(({ url }) => url);
   // their figures are not those of RESULTS.md
   const { FAULTS, ...rest } = process.env;
-  const env = { ...rest, TEST_DATABASE_URL: urls[0], TEST_DATABASE_WORKERS: urls.slice(1).join(',') };
+  const env = {
+    ...rest,
+    TEST_DATABASE_URL: urls[0],
+    TEST_DATABASE_WORKERS: urls.slice(1).join(','),
+  };
   const runner = fileURLToPath(new URL('../run.ts', import.meta.url));
   for (const file of SAME) {
     await t.test(file, async (t) => {
-      const child = spawn(process.execPath, [runner, file], { env, stdio: ['ignore', 'pipe', 'inherit'] });
+      const child = spawn(process.execPath, [runner, file], {
+        env,
+        stdio: ['ignore', 'pipe', 'inherit'],
+      });
       let output = '';
       child.stdout.setEncoding('utf8').on('data', (text: string) => (output += text));
       const [code] = await once(child, 'exit');
@@ -106,7 +116,11 @@ async function loseServers(t: Test, cluster: CitusCluster): Promise<void> {
 const MIGRATING = `select from pg_locks where relation = 'usage_daily'::regclass and mode = 'AccessExclusiveLock' and granted`;
 
 /** A dump on a worker reads a part of a table. @returns ends it */
-async function lockOnWorker(t: Test, { workers }: CitusCluster, table: string): Promise<() => Promise<void>> {
+async function lockOnWorker(
+  t: Test,
+  { workers }: CitusCluster,
+  table: string,
+): Promise<() => Promise<void>> {
   const db = openDatabase({ url: inDatabase((workers[0] as Cluster).url, 'migrated') });
   t.teardown(() => db.close());
   const [locked, over] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
@@ -144,10 +158,17 @@ async function migrateSpread(t: Test, cluster: CitusCluster): Promise<void> {
   const reads = (sql: Sql) => sql`select from usage_daily`;
   await db.run(10_000, reads);
   await db.run(10_000, reads);
-  await until(() => told.some((text) => /9999_later.sql is waiting for others/.test(text)), 'it says so');
+  await until(
+    () => told.some((text) => /9999_later.sql is waiting for others/.test(text)),
+    'it says so',
+  );
   await release();
   t.same(await migrated, ['9999_later.sql']);
-  t.same((await distribute(db, { shards: 1, dryRun: true })).statements, [], 'nothing is left to do');
+  t.same(
+    (await distribute(db, { shards: 1, dryRun: true })).statements,
+    [],
+    'nothing is left to do',
+  );
   await db.run(10_000, (sql) =>
     addUsage(sql, [{ company: randomUUID(), at: '2026-10-31T23:30:00Z', month: '2026-11-01' }]),
   );

@@ -96,13 +96,19 @@ async function build(): Promise<string> {
   await obtain('its packages', unpackHeaders());
   const source = join(PREFIX, 'source');
   if (CITUS_SOURCE === undefined)
-    await obtain('its source', step('git', ['clone', '--depth=1', `--branch=${RELEASE}`, PUBLIC_SOURCE, source]));
+    await obtain(
+      'its source',
+      step('git', ['clone', '--depth=1', `--branch=${RELEASE}`, PUBLIC_SOURCE, source]),
+    );
   else cpSync(CITUS_SOURCE, source, { recursive: true });
   // as if made after what it is made from: its tools may be absent
   utimesSync(join(source, 'configure'), new Date(), new Date());
   renameFunction(source);
   const include = join(PREFIX, 'usr/include');
-  const flags = [`COPT=-Wno-error -I${include} -I${include}/mit-krb5`, `LDFLAGS=-L${join(PREFIX, 'links')}`];
+  const flags = [
+    `COPT=-Wno-error -I${include} -I${include}/mit-krb5`,
+    `LDFLAGS=-L${join(PREFIX, 'links')}`,
+  ];
   const options = ['--without-libcurl', '--without-lz4', '--without-zstd'];
   await step(join(source, 'configure'), options, source, { PG_CONFIG: join(bin, 'pg_config') });
   await step('make', ['-j2', 'with_llvm=no', ...flags, 'install'], source);
@@ -119,12 +125,14 @@ async function obtain(what: string, steps: Promise<unknown>): Promise<void> {
 
 /** Postgres finds its files beside its programs, wherever those are: a copy takes an extension without touching the original. */
 async function copyPostgres(): Promise<void> {
-  const config = async (name: string): Promise<string> => (await run(PG_CONFIG, [`--${name}`])).stdout.trim();
+  const config = async (name: string): Promise<string> =>
+    (await run(PG_CONFIG, [`--${name}`])).stdout.trim();
   const copies = [
     [join(await config('bindir'), '..'), `lib/postgresql/${VERSION}`],
     [await config('sharedir'), `share/postgresql/${VERSION}`],
   ] as const;
-  for (const [from, to] of copies) cpSync(from, join(PREFIX, to), { recursive: true, verbatimSymlinks: true });
+  for (const [from, to] of copies)
+    cpSync(from, join(PREFIX, to), { recursive: true, verbatimSymlinks: true });
 }
 
 async function unpackHeaders(): Promise<void> {
@@ -133,15 +141,26 @@ async function unpackHeaders(): Promise<void> {
   // of the version that is installed, where the packages still have it
   const { stdout } = await run('dpkg-query', ['--show', `postgresql-${VERSION}`]); // name, tab, version
   for (const name of HEADERS) {
-    const exact = /^(postgresql|libpq)/.test(name) ? [`${name}=${stdout.trim().split('\t')[1]}`] : [];
-    await step('apt-get', ['download', ...exact, ...(exact.length === 0 ? [name] : [])], packages).catch((error) => {
+    const exact = /^(postgresql|libpq)/.test(name)
+      ? [`${name}=${stdout.trim().split('\t')[1]}`]
+      : [];
+    await step(
+      'apt-get',
+      ['download', ...exact, ...(exact.length === 0 ? [name] : [])],
+      packages,
+    ).catch((error) => {
       if (exact.length === 0) throw error;
       return step('apt-get', ['download', name], packages);
     });
   }
-  for (const file of readdirSync(packages)) await step('dpkg-deb', ['-x', join(packages, file), PREFIX]);
-  cpSync(join(PREFIX, 'usr/include/postgresql'), join(PREFIX, 'include/postgresql'), { recursive: true });
-  cpSync(join(PREFIX, `usr/lib/postgresql/${VERSION}`), join(PREFIX, `lib/postgresql/${VERSION}`), { recursive: true });
+  for (const file of readdirSync(packages))
+    await step('dpkg-deb', ['-x', join(packages, file), PREFIX]);
+  cpSync(join(PREFIX, 'usr/include/postgresql'), join(PREFIX, 'include/postgresql'), {
+    recursive: true,
+  });
+  cpSync(join(PREFIX, `usr/lib/postgresql/${VERSION}`), join(PREFIX, `lib/postgresql/${VERSION}`), {
+    recursive: true,
+  });
   const links = join(PREFIX, 'links');
   mkdirSync(links);
   for (const name of ['zstd', 'lz4']) {
@@ -160,15 +179,30 @@ function renameFunction(source: string): void {
     'src/backend/distributed/commands/serialize_distributed_ddls.c',
   ]) {
     const text = readFileSync(join(source, file), 'utf8');
-    writeFileSync(join(source, file), text.replace(/\bhave_createdb_privilege\b/g, 'citus_have_createdb_privilege'));
+    writeFileSync(
+      join(source, file),
+      text.replace(/\bhave_createdb_privilege\b/g, 'citus_have_createdb_privilege'),
+    );
   }
 }
 
-async function step(program: string, args: readonly string[], cwd = PREFIX, env: Record<string, string> = {}) {
+async function step(
+  program: string,
+  args: readonly string[],
+  cwd = PREFIX,
+  env: Record<string, string> = {},
+) {
   try {
-    await run(program, [...args], { cwd, env: { ...process.env, ...env }, timeout: BUILD_MS, maxBuffer: 2 ** 28 });
+    await run(program, [...args], {
+      cwd,
+      env: { ...process.env, ...env },
+      timeout: BUILD_MS,
+      maxBuffer: 2 ** 28,
+    });
   } catch (error) {
     const { stdout = '', stderr = '' } = error as { stdout?: string; stderr?: string };
-    throw new Error(`${program} failed:\n${`${stdout}\n${stderr}`.split('\n').slice(-15).join('\n')}`);
+    throw new Error(
+      `${program} failed:\n${`${stdout}\n${stderr}`.split('\n').slice(-15).join('\n')}`,
+    );
   }
 }

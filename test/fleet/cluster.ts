@@ -14,7 +14,13 @@ import {
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import type { Sql } from 'postgres';
-import { type Binaries, findBinaries, type Identity, identityFor, launch } from '../../src/store/schema/launch.ts';
+import {
+  type Binaries,
+  findBinaries,
+  type Identity,
+  identityFor,
+  launch,
+} from '../../src/store/schema/launch.ts';
 import { childrenOf } from '../faults/server.ts';
 import { connect, type Life } from '../faults/world.ts';
 import { freePort } from '../support/port.ts';
@@ -53,7 +59,12 @@ export function systemPrograms(): SystemPrograms | null {
   const versions = existsSync(root) ? readdirSync(root).sort((a, b) => Number(b) - Number(a)) : [];
   for (const version of versions) {
     const of = (name: string) => join(root, version, 'bin', name);
-    const programs = { initdb: of('initdb'), postgres: of('postgres'), dump: of('pg_dump'), restore: of('pg_restore') };
+    const programs = {
+      initdb: of('initdb'),
+      postgres: of('postgres'),
+      dump: of('pg_dump'),
+      restore: of('pg_restore'),
+    };
     if (Object.values(programs).every((path) => existsSync(path))) return programs;
   }
   return null;
@@ -84,7 +95,8 @@ export async function newCluster(life: Life, given?: Binaries): Promise<Cluster>
 
 /** Every user can run the programs of the operating system, and copies of them, whose files are elsewhere than beside them. */
 function userFor(folder: string, binaries: Binaries): Identity {
-  if (existsSync(join(dirname(dirname(binaries.postgres)), 'share'))) return identityFor(folder, binaries);
+  if (existsSync(join(dirname(dirname(binaries.postgres)), 'share')))
+    return identityFor(folder, binaries);
   return process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534, wrapper: [] } : { wrapper: [] };
 }
 
@@ -139,7 +151,10 @@ async function openCluster(life: Life, binaries: Binaries, folder: string): Prom
       closeSync(log);
       pid = child.pid as number;
       exited = once(child, 'exit');
-      spawn('sh', ['-c', GUARD, `${process.pid}`, `${pid}`], { detached: true, stdio: 'ignore' }).unref();
+      spawn('sh', ['-c', GUARD, `${process.pid}`, `${pid}`], {
+        detached: true,
+        stdio: 'ignore',
+      }).unref();
       sql = connect(url);
       const own = sql;
       const ready = () =>

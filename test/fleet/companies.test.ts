@@ -31,9 +31,11 @@ interface Statement {
  * replica, and then its company by the key: who asks is what has to be found out.
  */
 const BY_OTHER_NAME: Readonly<Record<string, string>> = {
-  'alert_receivers by nothing': 'who is told of new budget alerts, of all companies; only where events are sent',
+  'alert_receivers by nothing':
+    'who is told of new budget alerts, of all companies; only where events are sent',
   'api_keys by id': 'last_used_at, every ten seconds for all keys together',
-  'assistants by id': 'the path names the assistant; that it is the company’s own is checked after; cached',
+  'assistants by id':
+    'the path names the assistant; that it is the company’s own is checked after; cached',
   'budget_reservations by expires_at, request_id':
     'leases of many requests kept or ended together; strict companies only',
   'budget_reservations by request_id': 'ended by the batch that books them; strict companies only',
@@ -41,15 +43,19 @@ const BY_OTHER_NAME: Readonly<Record<string, string>> = {
     'those that begin at a date, of all companies: a few rows of an index; after changes of models and companies',
   'cost_center_budgets by nothing':
     'whether any company has one, once a minute; then of all companies: a bounded number each, and often none',
-  'events by at': 'those that are too old are deleted, every five minutes; only where events are sent',
-  'events by nothing': 'new ones, of all companies: a few rows of an index; only where events are sent',
+  'events by at':
+    'those that are too old are deleted, every five minutes; only where events are sent',
+  'events by nothing':
+    'new ones, of all companies: a few rows of an index; only where events are sent',
   'key_reveals by nothing': 'those that are over are deleted, every five minutes',
   'model_prices by nothing':
     'those that begin at a date, of all companies: a few rows of an index; after changes of models',
-  'monthly_spend by billing_month': 'the sums of all companies for the overview, once in a quarter of an hour',
+  'monthly_spend by billing_month':
+    'the sums of all companies for the overview, once in a quarter of an hour',
   'request_days by day': 'days that are too old are deleted once an hour, a few at a time',
   'request_hours by hour': 'hours that are too old are deleted once an hour, a few at a time',
-  'request_hours by nothing': 'the hours of two days are summed up for the overview, once in a quarter of an hour',
+  'request_hours by nothing':
+    'the hours of two days are summed up for the overview, once in a quarter of an hour',
   'spend_changes by xid': 'whose spend changed since the last look: all companies at once',
   'users by role': 'whether there is an operator, once at the start',
 };
@@ -87,8 +93,12 @@ let readBytes = 0; // of the log: it has megabytes, and is looked at again and a
 function sent(): Statement[] {
   const log = readFileSync(server.log).subarray(readBytes).toString();
   let end = 0;
-  for (const found of log.matchAll(/^tollgate\|LOG: {2}duration: [\d.]+ ms {2}plan:\n(\t\{\n(?:\t .*\n)+\t\}\n)/gm)) {
-    const { 'Query Text': text, Plan: plan } = JSON.parse((found[1] as string).replaceAll('\n\t', '\n'));
+  for (const found of log.matchAll(
+    /^tollgate\|LOG: {2}duration: [\d.]+ ms {2}plan:\n(\t\{\n(?:\t .*\n)+\t\}\n)/gm,
+  )) {
+    const { 'Query Text': text, Plan: plan } = JSON.parse(
+      (found[1] as string).replaceAll('\n\t', '\n'),
+    );
     seen.set(text, { text, plan });
     end = found.index + found[0].length;
   }
@@ -102,7 +112,14 @@ function nodesOf(node: Node): Node[] {
 
 /** Everything that restricts or joins rows in nodes of a plan. */
 function conditionsOf(nodes: readonly Node[]): string {
-  const members = ['Index Cond', 'Recheck Cond', 'Filter', 'Hash Cond', 'Merge Cond', 'Join Filter'];
+  const members = [
+    'Index Cond',
+    'Recheck Cond',
+    'Filter',
+    'Hash Cond',
+    'Merge Cond',
+    'Join Filter',
+  ];
   return nodes
     .flatMap((node) => members.map((member) => node[member]))
     .filter((condition) => condition !== undefined)
@@ -134,7 +151,8 @@ function examine(statements: readonly Statement[], ofCompanies: ReadonlySet<stri
     }
     // two parts of a statement may look at one table, each for itself
     const joined =
-      new Set(read.values()).size > 1 || (read.size > 1 && nodes.some((node) => /Join|Loop/.test(node['Node Type'])));
+      new Set(read.values()).size > 1 ||
+      (read.size > 1 && nodes.some((node) => /Join|Loop/.test(node['Node Type'])));
     if (joined) joins += 1;
     for (const [alias, table] of read) {
       const column = table === 'companies' ? 'id' : 'company_id';
@@ -166,21 +184,31 @@ t.test('no statement of a serving gateway joins across companies', async (t) => 
   const loads = [world.key, strict.key].map((key) =>
     startLoad({ urls: () => [gateway.url], key, workers: 2, restMs: 20, more: { max_tokens: 30 } }),
   );
-  await Promise.all(loads.map((load) => load.more(20, 'of each company', ({ status }) => status === 200)));
+  await Promise.all(
+    loads.map((load) => load.more(20, 'of each company', ({ status }) => status === 200)),
+  );
   const ask = (path: string, body?: object) =>
     fetch(`${gateway.url}${path}`, {
       method: body === undefined ? 'GET' : 'POST',
       headers: { authorization: `Bearer ${world.key}`, 'content-type': 'application/json' },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     });
-  const run = await ask(`/assistants/${assistant}/run`, { messages: [{ role: 'user', content: 'Hi' }] });
+  const run = await ask(`/assistants/${assistant}/run`, {
+    messages: [{ role: 'user', content: 'Hi' }],
+  });
   t.equal(run.status, 200);
   t.equal((await ask('/models')).status, 200);
   t.equal((await ask('/usage')).status, 200);
   t.equal((await ask(`/usage/${run.headers.get('x-request-id')}`)).status, 200);
   t.equal((await send(undefined, gateway.url, 'plain', { key: 'svc_unknown' })).status, 401);
-  t.equal((await send(undefined, gateway.url, 'plain', { key: strict.key, chatModel: 'none' })).status, 404);
-  const failed = await send(undefined, gateway.url, 'plain', { key: strict.key, chatModel: 'failing' });
+  t.equal(
+    (await send(undefined, gateway.url, 'plain', { key: strict.key, chatModel: 'none' })).status,
+    404,
+  );
+  const failed = await send(undefined, gateway.url, 'plain', {
+    key: strict.key,
+    chatModel: 'failing',
+  });
   t.equal(failed.status, 502, 'what was reserved for it ends without a record');
   await world.sql`insert into chat_usage (company_id, cost_eur) values (${world.company}, 1)`;
   await world.sql`update companies set name = 'Renamed'`;
@@ -189,7 +217,9 @@ t.test('no statement of a serving gateway joins across companies', async (t) => 
   const known = Object.keys(BY_OTHER_NAME).sort();
   const polled = known.filter((name) => name !== 'api_keys by id'); // this one is sent at the stop as well
   const found = () => examine(sent(), tables).byOtherName;
-  await until(found, 'timers have sent their statements', (names) => polled.every((name) => names.includes(name)));
+  await until(found, 'timers have sent their statements', (names) =>
+    polled.every((name) => names.includes(name)),
+  );
   gateway.signal('SIGTERM');
   t.equal(await gateway.exited, 0);
 
@@ -208,7 +238,10 @@ t.test('one that did would be found', async (t) => {
   const before = sent().length;
   const gateway = openDatabase({ url: server.url });
   t.teardown(() => gateway.close());
-  await gateway.run(5000, (sql) => sql`select from assistants a join models m on m.slug = a.model_slug`);
+  await gateway.run(
+    5000,
+    (sql) => sql`select from assistants a join models m on m.slug = a.model_slug`,
+  );
   await gateway.run(5000, (sql) => sql`select from assistants a join models m using (company_id)`);
   const { joins, across } = examine(sent().slice(before), await tablesOfCompanies());
   t.equal(joins, 2);

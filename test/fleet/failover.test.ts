@@ -30,7 +30,8 @@ async function pair(t: Test): Promise<{ primary: Cluster; standby: Cluster }> {
   await primary.start({ synchronous_standby_names: '*' });
   await standby.follow(primary);
   await until(async () => {
-    const rows = await primary.sql`select from pg_stat_replication where sync_state = 'sync' and state = 'streaming'`;
+    const rows =
+      await primary.sql`select from pg_stat_replication where sync_state = 'sync' and state = 'streaming'`;
     return rows.length === 1;
   }, 'the standby follows');
   return { primary, standby };
@@ -71,11 +72,13 @@ for (const { name, begin } of DEATHS) {
           await until(isAway, 'a gateway knows that the primary is away');
         }
         await load.more(AWAY, 'without a primary');
-        for (const gateway of gateways) total.waited += await metric(gateway, 'tollgate_ledger_backlog');
+        for (const gateway of gateways)
+          total.waited += await metric(gateway, 'tollgate_ledger_backlog');
         await standby.sql`select pg_promote()`;
         const promoted = new Date();
         await until(async () => {
-          const writers = await standby.sql`select distinct writer from ledger_seals where sealed_at > ${promoted}`;
+          const writers =
+            await standby.sql`select distinct writer from ledger_seals where sealed_at > ${promoted}`;
           return writers.length === gateways.length;
         }, 'all gateways write to the new primary');
         const healthy = Date.now() - promoted.getTime();
@@ -85,7 +88,9 @@ for (const { name, begin } of DEATHS) {
 
         const clients = await load.stop();
         await until(async () => {
-          const left = await Promise.all(gateways.map((gateway) => metric(gateway, 'tollgate_ledger_backlog')));
+          const left = await Promise.all(
+            gateways.map((gateway) => metric(gateway, 'tollgate_ledger_backlog')),
+          );
           return left.every((records) => records === 0);
         }, 'every record is booked');
         const during = clients.slice(before);
@@ -96,7 +101,10 @@ for (const { name, begin } of DEATHS) {
           'no request of a known key failed',
         );
         if (LONG)
-          t.ok(healthy < HEALTHY_MS, `all write to the new primary ${Math.round(healthy)} ms after the promotion`);
+          t.ok(
+            healthy < HEALTHY_MS,
+            `all write to the new primary ${Math.round(healthy)} ms after the promotion`,
+          );
         const verdict = await judge(standby.sql, clients, world.upstreamJournal());
         t.same(verdict.missing, [], `none of ${verdict.complete} complete answers is missing`);
         t.equal(verdict.duplicates, 0);
@@ -160,7 +168,10 @@ t.test('what is repeated is not acknowledged before the standby has it', async (
       select (select count(*) from api_usage)::integer + (select count(*) from api_usage_set_aside)::integer as rows`;
     return row?.rows;
   };
-  await until(async () => (await count(primary)) === 2, 'the waits are cancelled: both are on the primary');
+  await until(
+    async () => (await count(primary)) === 2,
+    'the waits are cancelled: both are on the primary',
+  );
   await bothWait('they are still only there');
   standby.signal('SIGCONT');
   t.same(await store.insert(writer, records, null), [], 'the batch is known to be there already');
@@ -172,9 +183,14 @@ t.test('what is repeated is not acknowledged before the standby has it', async (
 
 async function reports(t: Test, primary: Cluster, standby: Cluster): Promise<void> {
   const [row] = await primary.sql`insert into companies (name) values ('Reports') returning id`;
-  await until(async () => (await standby.sql`select from companies`).length === 1, 'the standby has the company');
+  await until(
+    async () => (await standby.sql`select from companies`).length === 1,
+    'the standby has the company',
+  );
   const targets = `127.0.0.1:${primary.port},127.0.0.1:${standby.port}`;
-  const env = { DATABASE_URL: `postgres://tollgate@${targets}/postgres?target_session_attrs=standby` };
+  const env = {
+    DATABASE_URL: `postgres://tollgate@${targets}/postgres?target_session_attrs=standby`,
+  };
   for (const argv of [
     ['ledger', 'verify'],
     ['ledger', 'export', '--company', row?.id, '--month', '2026-11'],
@@ -183,5 +199,8 @@ async function reports(t: Test, primary: Cluster, standby: Cluster): Promise<voi
   ]) {
     t.match(await tollgate(argv, { env }), { code: 0, err: '' }, argv.slice(0, 2).join(' '));
   }
-  t.match(await tollgate(['company', 'create', '--name', 'No'], { env }), { code: 1, err: /read-only/ });
+  t.match(await tollgate(['company', 'create', '--name', 'No'], { env }), {
+    code: 1,
+    err: /read-only/,
+  });
 }

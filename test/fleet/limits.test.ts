@@ -41,7 +41,9 @@ async function watchingUpstream(life: Life): Promise<{ url: string; seen: Seen[]
     const usage = { prompt_tokens: 10, completion_tokens: 5, total_tokens: 15 };
     const choices = [{ index: 0, message, finish_reason: 'stop' }];
     res.setHeader('content-type', 'application/json');
-    res.end(JSON.stringify({ id: 'x', object: 'chat.completion', created: 0, model, choices, usage }));
+    res.end(
+      JSON.stringify({ id: 'x', object: 'chat.completion', created: 0, model, choices, usage }),
+    );
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -118,7 +120,11 @@ t.test(
       'quick',
     );
     t.same([...new Set(journal.map(({ status }) => status))].sort(), [200, 429]);
-    t.ok(journal.filter(({ status }) => status === 429).every(({ retryAfter }) => Number(retryAfter) >= 1));
+    t.ok(
+      journal
+        .filter(({ status }) => status === 429)
+        .every(({ retryAfter }) => Number(retryAfter) >= 1),
+    );
     const { most, mean } = perMinute(seenOf('takes-1'));
     t.ok(most <= PER_MINUTE * 1.05, `${most} in a minute`);
     t.ok(mean >= PER_MINUTE * 0.9, `${mean} a minute on the mean`);
@@ -131,7 +137,11 @@ t.test(
 );
 
 t.test('one replica that gets all the traffic may use the whole limit', async (t) => {
-  await overload([(gateways[0] as GatewayProcess).url], await limited(`requests_per_minute = ${PER_MINUTE}`), 'other');
+  await overload(
+    [(gateways[0] as GatewayProcess).url],
+    await limited(`requests_per_minute = ${PER_MINUTE}`),
+    'other',
+  );
   const { most, mean } = perMinute(seenOf('takes-2'));
   t.ok(most <= PER_MINUTE * 1.05, `${most} in a minute`);
   t.ok(mean >= PER_MINUTE * 0.9, `${mean} a minute on the mean`);

@@ -18,7 +18,8 @@ t.test('a past month moves to cheaper storage and stays part of the ledger', asy
   >`
     select to_char(now() - interval '1 month', 'YYYY-MM-01') as month,
       to_char(now() - interval '1 month', '"api_usage_"YYYY_MM') as partition`;
-  const rows = (count: number) => Array.from({ length: count }, () => ({ company, month, prompt: 10, input: '0.1' }));
+  const rows = (count: number) =>
+    Array.from({ length: count }, () => ({ company, month, prompt: 10, input: '0.1' }));
   await db.run(10_000, (sql) => addUsage(sql, rows(100)));
 
   await server.sql`create tablespace cheap location ''`; // a folder on the disk of that name, in production

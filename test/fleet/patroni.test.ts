@@ -26,7 +26,8 @@ interface Loss {
 const LOSSES: readonly Loss[] = [
   {
     name: 'switched over by patronictl',
-    begin: (operated, leader) => operated.patronictl('switchover', '--leader', leader.name, '--force', 'tollgate'),
+    begin: (operated, leader) =>
+      operated.patronictl('switchover', '--leader', leader.name, '--force', 'tollgate'),
     end: () => {},
   },
   {
@@ -39,41 +40,57 @@ const LOSSES: readonly Loss[] = [
     begin: (_, leader) => leader.signal('SIGSTOP'),
     end: (leader) => leader.signal('SIGCONT'),
   },
-  { name: 'cut off from etcd', begin: (_, leader) => leader.etcd.freeze(), end: (leader) => leader.etcd.thaw() },
+  {
+    name: 'cut off from etcd',
+    begin: (_, leader) => leader.etcd.freeze(),
+    end: (leader) => leader.etcd.thaw(),
+  },
 ];
 
-t.test('Patroni, etcd, HAProxy and PgBouncer: the leader goes, no client notices', { skip }, async (t) => {
-  const operated = await startOperated(t);
-  const { urls } = operated;
-  const db = openDatabase({ url: urls.servers });
-  await migrate(db, { billingTimezone: 'UTC' });
-  await db.close();
-  const sql = connect(urls.haproxy);
-  t.teardown(() => sql.end({ timeout: 1 }));
-  const world = await faultWorld(t, { url: urls.pgbouncer, sql });
-  const gateways = await Promise.all(Object.values(urls).map((url) => world.gateway({ DATABASE_URL: url })));
-  const load = startLoad({ urls: () => gateways.map(({ url }) => url), key: world.key, workers: 9, restMs: 10 });
-  await load.more(100, 'before the first loss', ({ status }) => status === 200);
-  for (const loss of LOSSES) await t.test(loss.name, (t) => lose(t, loss, operated, world, gateways, load));
+t.test(
+  'Patroni, etcd, HAProxy and PgBouncer: the leader goes, no client notices',
+  { skip },
+  async (t) => {
+    const operated = await startOperated(t);
+    const { urls } = operated;
+    const db = openDatabase({ url: urls.servers });
+    await migrate(db, { billingTimezone: 'UTC' });
+    await db.close();
+    const sql = connect(urls.haproxy);
+    t.teardown(() => sql.end({ timeout: 1 }));
+    const world = await faultWorld(t, { url: urls.pgbouncer, sql });
+    const gateways = await Promise.all(
+      Object.values(urls).map((url) => world.gateway({ DATABASE_URL: url })),
+    );
+    const load = startLoad({
+      urls: () => gateways.map(({ url }) => url),
+      key: world.key,
+      workers: 9,
+      restMs: 10,
+    });
+    await load.more(100, 'before the first loss', ({ status }) => status === 200);
+    for (const loss of LOSSES)
+      await t.test(loss.name, (t) => lose(t, loss, operated, world, gateways, load));
 
-  const clients = await load.stop();
-  await until(async () => (await backlogOf(gateways)) === 0, 'every record is booked');
-  const verdict = await judge(sql, clients, world.upstreamJournal());
-  t.same(verdict.missing, [], `none of ${verdict.complete} complete answers is missing`);
-  t.equal(verdict.rows, verdict.complete, 'nor is there a row too many');
-  t.equal(verdict.duplicates, 0);
-  t.same(verdict.wrong, []);
-  t.equal(verdict.unverified, 0);
-  t.comment(`PgBouncer ended ${operated.poolerRestarts()} times`);
-  for (const gateway of gateways) gateway.signal('SIGTERM');
-  t.same(await Promise.all(gateways.map(({ exited }) => exited)), [0, 0, 0]);
-  t.same(world.spoolFiles(), []);
-  note(
-    'A failover by Patroni is invisible to known keys and loses nothing',
-    'all of the above, one gateway through PgBouncer, one through HAProxy, one with both servers',
-    `${clients.length} requests, 0 failed; ${verdict.complete} complete answers, 0 missing, 0 duplicates, 0 differences between rows, counters and seals`,
-  );
-});
+    const clients = await load.stop();
+    await until(async () => (await backlogOf(gateways)) === 0, 'every record is booked');
+    const verdict = await judge(sql, clients, world.upstreamJournal());
+    t.same(verdict.missing, [], `none of ${verdict.complete} complete answers is missing`);
+    t.equal(verdict.rows, verdict.complete, 'nor is there a row too many');
+    t.equal(verdict.duplicates, 0);
+    t.same(verdict.wrong, []);
+    t.equal(verdict.unverified, 0);
+    t.comment(`PgBouncer ended ${operated.poolerRestarts()} times`);
+    for (const gateway of gateways) gateway.signal('SIGTERM');
+    t.same(await Promise.all(gateways.map(({ exited }) => exited)), [0, 0, 0]);
+    t.same(world.spoolFiles(), []);
+    note(
+      'A failover by Patroni is invisible to known keys and loses nothing',
+      'all of the above, one gateway through PgBouncer, one through HAProxy, one with both servers',
+      `${clients.length} requests, 0 failed; ${verdict.complete} complete answers, 0 missing, 0 duplicates, 0 differences between rows, counters and seals`,
+    );
+  },
+);
 
 async function lose(
   t: Test,
@@ -97,7 +114,10 @@ async function lose(
       ({ length }) => length,
       () => 0, // this connection is interrupted as well
     );
-  await until(async () => (await writers()) === gateways.length, 'all gateways write to the new leader');
+  await until(
+    async () => (await writers()) === gateways.length,
+    'all gateways write to the new leader',
+  );
   const healthy = Date.now() - led.getTime();
   await load.more(AFTER, 'at the new leader');
   await loss.end(old);
@@ -113,13 +133,17 @@ async function lose(
     `leader ${loss.name}`,
     `${during.length} requests meanwhile, 0 failed; the other node leads ${seconds(led.getTime() - began)} s later, all gateways write to it after ${seconds(healthy)} s more; up to ${most} records waited`,
   );
-  t.comment(`new leader after ${led.getTime() - began} ms, healthy ${healthy} ms later, ${most} records waited`);
+  t.comment(
+    `new leader after ${led.getTime() - began} ms, healthy ${healthy} ms later, ${most} records waited`,
+  );
 }
 
 const seconds = (ms: number): string => (ms / 1000).toFixed(1);
 
 async function backlogOf(gateways: readonly GatewayProcess[]): Promise<number> {
-  const backlogs = await Promise.all(gateways.map((gateway) => metric(gateway, 'tollgate_ledger_backlog')));
+  const backlogs = await Promise.all(
+    gateways.map((gateway) => metric(gateway, 'tollgate_ledger_backlog')),
+  );
   return backlogs.reduce((sum, records) => sum + records, 0);
 }
 

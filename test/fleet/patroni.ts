@@ -1,5 +1,14 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
-import { chmodSync, chownSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -16,7 +25,8 @@ const NOBODY = process.getuid?.() === 0 ? 65_534 : null; // Postgres refuses to 
 const POSTGRES = '/usr/lib/postgresql/15/bin'; // as the documentation has it
 const PROGRAMS = ['patroni', 'patronictl', 'etcd', 'haproxy', 'pgbouncer'];
 /** Ends what a killed test leaves behind: Patroni, and the server whose folder it has. */
-const GUARD = 'while kill -0 $0; do sleep 1; done; kill -9 $1; kill -9 $(head -1 $2/postmaster.pid)';
+const GUARD =
+  'while kill -0 $0; do sleep 1; done; kill -9 $1; kill -9 $(head -1 $2/postmaster.pid)';
 
 /** Programs that are not installed; empty: the experiment can run. */
 export const missingPrograms: readonly string[] = [
@@ -92,7 +102,8 @@ export async function startOperated(life: Life): Promise<Operated> {
     ) as Promise<PatroniNode>;
   const whole = async () => {
     // Patroni promotes nobody that it has not recorded as synchronous, which is later than Postgres has it so
-    const synchronous = async () => (await Promise.all(nodes.map((node) => node.isSynchronous()))).some(Boolean);
+    const synchronous = async () =>
+      (await Promise.all(nodes.map((node) => node.isSynchronous()))).some(Boolean);
     await until(synchronous, 'a node is a synchronous standby');
     await leader();
   };
@@ -105,10 +116,21 @@ export async function startOperated(life: Life): Promise<Operated> {
   const balanced = await freePort();
   const pairs = nodes.map(
     ({ port }, n) =>
-      [`10.0.0.${n + 1}:5432 check port 8008`, `127.0.0.1:${port} check port ${[db1, db2][n]?.restPort}`] as const,
+      [
+        `10.0.0.${n + 1}:5432 check port 8008`,
+        `127.0.0.1:${port} check port ${[db1, db2][n]?.restPort}`,
+      ] as const,
   );
-  const haproxy = replaceAll(documented('haproxy.cfg'), [['10.0.0.5:5000', `127.0.0.1:${balanced}`], ...pairs]);
-  startService(life, installed('haproxy') as string, ['-db', '-q', '-f', configFile(life, 'haproxy.cfg', haproxy)]);
+  const haproxy = replaceAll(documented('haproxy.cfg'), [
+    ['10.0.0.5:5000', `127.0.0.1:${balanced}`],
+    ...pairs,
+  ]);
+  startService(life, installed('haproxy') as string, [
+    '-db',
+    '-q',
+    '-f',
+    configFile(life, 'haproxy.cfg', haproxy),
+  ]);
   const pooled = await freePort();
   const users = configFile(life, 'userlist.txt', '"tollgate" "change-me-3"\n');
   const pgbouncer = replaceAll(documented('pgbouncer.ini'), [
@@ -127,7 +149,10 @@ export async function startOperated(life: Life): Promise<Operated> {
     urls: {
       pgbouncer: documentedUrl('10.0.0.5:6432', `127.0.0.1:${pooled}`),
       haproxy: documentedUrl('10.0.0.5:5000', `127.0.0.1:${balanced}`),
-      servers: documentedUrl('10.0.0.1:5432,10.0.0.2:5432', nodes.map(({ port }) => `127.0.0.1:${port}`).join(',')),
+      servers: documentedUrl(
+        '10.0.0.1:5432,10.0.0.2:5432',
+        nodes.map(({ port }) => `127.0.0.1:${port}`).join(','),
+      ),
     },
     leader,
     whole,
@@ -158,7 +183,9 @@ function documentedSql(): string[] {
 
 /** DATABASE_URL of the row with these addresses, with others in their place. */
 function documentedUrl(addresses: string, own: string): string {
-  const url = PAGE.match(/postgres:\/\/tollgate:[^`]*/g)?.find((each) => each.includes(`@${addresses}/`));
+  const url = PAGE.match(/postgres:\/\/tollgate:[^`]*/g)?.find((each) =>
+    each.includes(`@${addresses}/`),
+  );
   return replaceAll(url ?? '', [[addresses, own]]);
 }
 
@@ -213,7 +240,9 @@ async function newNode(
     const server = existsSync(join(data, 'postmaster.pid'))
       ? Number(readFileSync(join(data, 'postmaster.pid'), 'latin1').split('\n')[0])
       : 0;
-    return [patroni?.pid ?? 0, server, ...(server > 0 ? childrenOf(server) : [])].filter((pid) => pid > 0);
+    return [patroni?.pid ?? 0, server, ...(server > 0 ? childrenOf(server) : [])].filter(
+      (pid) => pid > 0,
+    );
   };
   const signal = (name: NodeJS.Signals): void => {
     for (const pid of pids()) {
@@ -226,7 +255,10 @@ async function newNode(
   };
   life.teardown(() => signal('SIGKILL'));
   const is = (role: string): Promise<boolean> =>
-    fetch(`http://127.0.0.1:${restPort}/${role}`, { method: 'HEAD', signal: AbortSignal.timeout(1000) }).then(
+    fetch(`http://127.0.0.1:${restPort}/${role}`, {
+      method: 'HEAD',
+      signal: AbortSignal.timeout(1000),
+    }).then(
       ({ status }) => status === 200,
       () => false,
     );
@@ -251,7 +283,10 @@ async function newNode(
         lines.push(line);
         writeFileSync(join(root, `${name}.log`), lines.join(''));
       });
-      spawn('sh', ['-c', GUARD, `${process.pid}`, `${patroni.pid}`, data], { detached: true, stdio: 'ignore' }).unref();
+      spawn('sh', ['-c', GUARD, `${process.pid}`, `${patroni.pid}`, data], {
+        detached: true,
+        stdio: 'ignore',
+      }).unref();
     },
   };
   return { node, restPort, config };

@@ -39,7 +39,11 @@ for (const FAST_HTTP of WAYS) {
 
     const third = await world.gateway({ ...env, FAST_HTTP: 'on' });
     t.equal(third.url, second.url, 'a process can join while another serves');
-    await t.rejects(world.gateway({ PORT }), { message: /EADDRINUSE/ }, 'one that does not share cannot');
+    await t.rejects(
+      world.gateway({ PORT }),
+      { message: /EADDRINUSE/ },
+      'one that does not share cannot',
+    );
     for (const gateway of [second, third]) gateway.signal('SIGTERM');
     t.same(await Promise.all([second.exited, third.exited]), [0, 0]);
     const booked = { missing: [], duplicates: 0, wrong: [], unverified: 0 };

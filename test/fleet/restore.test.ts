@@ -40,7 +40,10 @@ t.test(
     await world.sql`update companies set name = 'Renamed' where id = ${world.company}`;
     await send(undefined, before.url, 'plain', { key: poor.key });
     const clients = await load.stop();
-    await until(async () => (await metric(before, 'tollgate_ledger_backlog')) === 0, 'every record is booked');
+    await until(
+      async () => (await metric(before, 'tollgate_ledger_backlog')) === 0,
+      'every record is booked',
+    );
 
     const folder = mkdtempSync(join(tmpdir(), 'tollgate-dump-'));
     t.teardown(() => rmSync(folder, { recursive: true, force: true }));
@@ -84,7 +87,10 @@ t.test(
       'a budget used up stays used up',
     );
     await fresh.sql`update api_keys set revoked_at = now() where digest = decode(${digestOf(world.key)}, 'hex')`;
-    const refused = await until(() => again.journal.find(({ status }) => status === 401), 'the key is refused');
+    const refused = await until(
+      () => again.journal.find(({ status }) => status === 401),
+      'the key is refused',
+    );
     await again.more(20, 'after the first refusal');
     const later = await again.stop();
     t.same(
@@ -97,6 +103,9 @@ t.test(
     const verdict = await judge(fresh.sql, [...clients, ...later], world.upstreamJournal());
     t.same(verdict.missing, [], 'what waited in the spool is booked, too');
     t.match(verdict, { duplicates: 0, wrong: [], unverified: 0 });
-    t.match(await tollgate(['ledger', 'verify', '--json'], cli), { code: 0, json: { differences: [], total: 0 } });
+    t.match(await tollgate(['ledger', 'verify', '--json'], cli), {
+      code: 0,
+      json: { differences: [], total: 0 },
+    });
   },
 );

@@ -24,7 +24,11 @@ t.test('a fleet is upgraded one replica at a time, and back', async (t) => {
   await load.more(30, 'of the old version');
   const newer = await world.gateway({}, next);
   urls.push(newer.url);
-  t.equal((await world.sql`select from companies where region = 'eu'`).length, 1, 'the newer one has migrated');
+  t.equal(
+    (await world.sql`select from companies where region = 'eu'`).length,
+    1,
+    'the newer one has migrated',
+  );
   await load.more(50, 'of both versions');
   const old2 = await world.gateway();
   urls.push(old2.url);
@@ -33,8 +37,13 @@ t.test('a fleet is upgraded one replica at a time, and back', async (t) => {
 
   const revoking = Date.now();
   await world.sql`update api_keys set revoked_at = now() where digest = decode(${digestOf(world.key)}, 'hex')`;
-  const refusals = () => urls.map((url) => load.journal.find((one) => one.url === url && one.status === 401));
-  const first = await until(refusals, 'every replica refuses the key', (all) => !all.includes(undefined));
+  const refusals = () =>
+    urls.map((url) => load.journal.find((one) => one.url === url && one.status === 401));
+  const first = await until(
+    refusals,
+    'every replica refuses the key',
+    (all) => !all.includes(undefined),
+  );
   await load.more(40, 'after the change');
   const clients = await load.stop();
   const after = clients.filter(({ at, url }) => at > (first[urls.indexOf(url)]?.endedAt as number));
@@ -53,7 +62,11 @@ t.test('a fleet is upgraded one replica at a time, and back', async (t) => {
   const verdict = await judge(world.sql, clients, world.upstreamJournal());
   t.ok(verdict.complete > 100);
   t.match(verdict, { missing: [], duplicates: 0, wrong: [], unverified: 0 });
-  t.same([...(await world.sql`select distinct writer from ledger_seals`)].length, 3, 'all three replicas booked calls');
+  t.same(
+    [...(await world.sql`select distinct writer from ledger_seals`)].length,
+    3,
+    'all three replicas booked calls',
+  );
 });
 
 t.test('a version that needs all others gone says so, and they do not start', async (t) => {

@@ -49,7 +49,9 @@ export const READ_MEMBERS: Readonly<Record<string, ReadMembers>> = {
     refused: 'generationConfig guided_regex web_search_options',
     passed: 'guided_choice guided_json thinking safetySettings',
   },
-  TensorZero: { refused: 'tensorzero::variant_name tensorzero::extra_body tensorzero::cache_options' },
+  TensorZero: {
+    refused: 'tensorzero::variant_name tensorzero::extra_body tensorzero::cache_options',
+  },
   'one-api, new-api': {
     refused: 'num_ctx extra_body search_parameters web_search_options web_search',
     passed: 'vl_high_resolution_images enable_thinking think usage reasoning',
@@ -118,7 +120,8 @@ export const READ_MEMBERS: Readonly<Record<string, ReadMembers>> = {
   'TensorRT-LLM, Dynamo': {
     refused: `prompt_token_ids prompt_token_ids_b64 lora_request disaggregated_params conversation_params
       agent_hierarchy return_context_logits nvext`,
-    passed: 'top_p_min early_stopping prompt_ignore_length detokenize injected_chat_template_kwargs',
+    passed:
+      'top_p_min early_stopping prompt_ignore_length detokenize injected_chat_template_kwargs',
   },
   'TGI, LMDeploy': {
     refused: `adapter_id image_data input_ids min_new_tokens return_logprob session_id ignore_eos migration_request
@@ -138,7 +141,8 @@ export const READ_MEMBERS: Readonly<Record<string, ReadMembers>> = {
   },
   'MLX, Xinference': {
     refused: 'draft_model num_draft_tokens adapters adapter_path tenant_id lora_name request_id',
-    passed: 'repetition_context_size role_mapping thinking_start_token max_denoising_steps stream_interval',
+    passed:
+      'repetition_context_size role_mapping thinking_start_token max_denoising_steps stream_interval',
   },
   'text-generation-webui': {
     refused: `preset ban_eos_token custom_token_bans negative_prompt guidance_scale grammar_string instruction_template
@@ -147,7 +151,8 @@ export const READ_MEMBERS: Readonly<Record<string, ReadMembers>> = {
       'penalty_alpha do_sample epsilon_cutoff mode greeting user_bio truncation_length prompt_lookup_num_tokens static_cache',
   },
   OpenRouter: {
-    refused: 'models provider route preset plugins transforms debug trace session_id fallbacks web_search_options',
+    refused:
+      'models provider route preset plugins transforms debug trace session_id fallbacks web_search_options',
     passed: 'usage image_config reasoning stop_server_tools_when modalities',
   },
   'xAI, OpenAI': {
@@ -171,10 +176,12 @@ export const READ_MEMBERS: Readonly<Record<string, ReadMembers>> = {
       force_search_enhancement search_info enable_speed_search enable_deep_search enable_multimedia
       enable_recommended_questions enable_deep_read search_settings include_domains exclude_domains compound_custom
       connectors live_search`,
-    passed: 'thinking_budget citation_options disable_tool_validation documents translation_options',
+    passed:
+      'thinking_budget citation_options disable_tool_validation documents translation_options',
   },
   'Venice, Bedrock, Mistral': {
-    refused: 'venice_parameters amazon-bedrock-guardrailConfig additionalModelRequestFields agent_id',
+    refused:
+      'venice_parameters amazon-bedrock-guardrailConfig additionalModelRequestFields agent_id',
     passed: 'safe_prompt prompt_mode',
   },
 };
@@ -184,7 +191,8 @@ export const READ_OF_METADATA = `disable_global_guardrails guardrails policies v
   requester_metadata headers hidden_params deployment queue_time_seconds end_user_id cold_storage_object_key
   mcp_servers cache no-log timeout fallbacks tags model_info mock_response`;
 /** The same, as a text too. */
-export const READ_TEXTS_OF_METADATA = 'mcp_servers mcp_prompt mcp_prompt_args mcp_resources localai_assistant api_base';
+export const READ_TEXTS_OF_METADATA =
+  'mcp_servers mcp_prompt mcp_prompt_args mcp_resources localai_assistant api_base';
 
 /** What current clients send: never refused. */
 export const SENT_BY_CLIENTS = `store metadata prompt_cache_key safety_identifier service_tier reasoning_effort

@@ -2,7 +2,12 @@ import fc from 'fast-check';
 import t from 'tap';
 import { GatewayError } from '../../src/domain/errors.ts';
 import { parsePrices } from '../../src/domain/money.ts';
-import { REFERENCE, refusedNames, STEERING, SteeringFilter } from '../../src/domain/request/steering.ts';
+import {
+  REFERENCE,
+  refusedNames,
+  STEERING,
+  SteeringFilter,
+} from '../../src/domain/request/steering.ts';
 import type { Call } from '../../src/gateway/endpoints/call.ts';
 import { chat } from '../../src/gateway/endpoints/chat.ts';
 import { embeddings } from '../../src/gateway/endpoints/embeddings.ts';
@@ -93,7 +98,14 @@ const DANGEROUS = [
   'enable_search',
   'prompt_logprobs',
 ];
-const DANGEROUS_IN_METADATA = ['api_base', 'base_url', 'api_key', 'user_config', 'model_group', 'user_api_key'];
+const DANGEROUS_IN_METADATA = [
+  'api_base',
+  'base_url',
+  'api_key',
+  'user_config',
+  'model_group',
+  'user_api_key',
+];
 
 /** As it might be written for a careless reader. */
 const SPELLINGS: ((name: string) => string)[] = [
@@ -124,7 +136,10 @@ const metadata = fc
   .map((members) => `{${members.map(([name, value]) => `${name}:${value}`).join(',')}}`);
 const nested = fc.nat(700).map((depth) => `${'['.repeat(depth)}${']'.repeat(depth)}`);
 const member = fc.oneof(
-  { weight: 3, arbitrary: fc.tuple(key([...REFERENCE].filter((name) => !GOVERNED.includes(name))), scalar) },
+  {
+    weight: 3,
+    arbitrary: fc.tuple(key([...REFERENCE].filter((name) => !GOVERNED.includes(name))), scalar),
+  },
   { weight: 2, arbitrary: fc.tuple(key(GOVERNED), scalar) },
   { weight: 2, arbitrary: fc.tuple(key(DANGEROUS), scalar) },
   { weight: 2, arbitrary: fc.tuple(fc.constant('"metadata"'), metadata) },
@@ -141,7 +156,11 @@ const between = fc.constantFrom('', '', '', ' ', '\n', '\t', '/**/', '//\n', ','
 /** A body that is mostly right, with what is wrong about it in any place. */
 const body = fc
   .record({
-    own: fc.constantFrom('"model":"brand"', '"mod\\u0065l" : "brand"', '"model":"brand","stream":true'),
+    own: fc.constantFrom(
+      '"model":"brand"',
+      '"mod\\u0065l" : "brand"',
+      '"model":"brand","stream":true',
+    ),
     members: fc.array(member, { maxLength: 4 }),
     at: fc.nat(4),
     gaps: fc.array(between, { maxLength: 3 }),
@@ -164,7 +183,10 @@ function bodyOf(bytes: Buffer, cuts: readonly number[] | null): RequestBody {
 }
 
 /** What goes upstream, or the refusal. */
-function forwarded(operation: typeof chat, body: RequestBody): { call: Call; sent: Buffer } | GatewayError {
+function forwarded(
+  operation: typeof chat,
+  body: RequestBody,
+): { call: Call; sent: Buffer } | GatewayError {
   try {
     const call = operation.read(SERVICES, body, 'company', '', new RequestHead([])) as Call;
     return { call, sent: Buffer.concat(call.forward(Buffer.from(JSON.stringify(MODEL.upstream)))) };
@@ -178,42 +200,47 @@ function pairsOf(value: Value | undefined): Pairs {
   return value !== undefined && 'pairs' in value ? value.pairs : [];
 }
 
-t.test('whatever reader an upstream has, it runs the gated model and nothing chooses another', async (t) => {
-  let accepted = 0;
-  let runs = 0;
-  fuzz(
-    t,
-    fc.property(body, fc.option(places), (text, cuts) => {
-      runs++;
-      const result = forwarded(chat, bodyOf(Buffer.from(text), cuts));
-      if (result instanceof GatewayError) return result.status === 400;
-      accepted++;
-      const { call, sent } = result;
-      const judged = JSON.parse(text);
-      const pairs = readLeniently(sent);
-      if (pairs === null || call.slug !== 'brand') return false;
-      for (const { name, member } of READERS) {
-        const wrong = (what: string) => new Error(`${name}: ${what} in ${sent}`);
-        const value = (member_: string) => plain(member(pairs, member_));
-        if (value('model') !== MODEL.upstream) throw wrong('model');
-        if ((value('stream') === true) !== (judged.stream === true)) throw wrong('stream');
-        if (JSON.stringify(value('messages')) !== JSON.stringify(judged.messages)) throw wrong('messages');
-        const options = pairsOf(member(pairs, 'stream_options'));
-        if (judged.stream === true && plain(member(options, 'include_usage')) !== true) throw wrong('include_usage');
-        for (const danger of DANGEROUS) if (asks(member(pairs, danger))) throw wrong(danger);
-        const inner = pairsOf(member(pairs, 'metadata'));
-        for (const danger of DANGEROUS_IN_METADATA) {
-          if (asks(member(inner, danger))) throw wrong(`metadata.${danger}`);
+t.test(
+  'whatever reader an upstream has, it runs the gated model and nothing chooses another',
+  async (t) => {
+    let accepted = 0;
+    let runs = 0;
+    fuzz(
+      t,
+      fc.property(body, fc.option(places), (text, cuts) => {
+        runs++;
+        const result = forwarded(chat, bodyOf(Buffer.from(text), cuts));
+        if (result instanceof GatewayError) return result.status === 400;
+        accepted++;
+        const { call, sent } = result;
+        const judged = JSON.parse(text);
+        const pairs = readLeniently(sent);
+        if (pairs === null || call.slug !== 'brand') return false;
+        for (const { name, member } of READERS) {
+          const wrong = (what: string) => new Error(`${name}: ${what} in ${sent}`);
+          const value = (member_: string) => plain(member(pairs, member_));
+          if (value('model') !== MODEL.upstream) throw wrong('model');
+          if ((value('stream') === true) !== (judged.stream === true)) throw wrong('stream');
+          if (JSON.stringify(value('messages')) !== JSON.stringify(judged.messages))
+            throw wrong('messages');
+          const options = pairsOf(member(pairs, 'stream_options'));
+          if (judged.stream === true && plain(member(options, 'include_usage')) !== true)
+            throw wrong('include_usage');
+          for (const danger of DANGEROUS) if (asks(member(pairs, danger))) throw wrong(danger);
+          const inner = pairsOf(member(pairs, 'metadata'));
+          for (const danger of DANGEROUS_IN_METADATA) {
+            if (asks(member(inner, danger))) throw wrong(`metadata.${danger}`);
+          }
+          const tags = member(inner, 'tags');
+          if (tags !== undefined && typeof plain(tags) !== 'string') throw wrong('metadata.tags');
         }
-        const tags = member(inner, 'tags');
-        if (tags !== undefined && typeof plain(tags) !== 'string') throw wrong('metadata.tags');
-      }
-      return true;
-    }),
-    RUNS,
-  );
-  t.ok(accepted > runs / 20, `${accepted} of ${runs} bodies were accepted`);
-});
+        return true;
+      }),
+      RUNS,
+    );
+    t.ok(accepted > runs / 20, `${accepted} of ${runs} bodies were accepted`);
+  },
+);
 
 t.test('small and large bodies are judged alike, to the byte', async (t) => {
   fuzz(
@@ -237,41 +264,45 @@ for (const [operation, name, own] of [
   [responses, 'input', ''],
   [messages, 'messages', ',"max_tokens":9'],
 ] as const) {
-  t.test(`${operation.endpoint}: the gated model runs, nothing is stored and nothing stored is read`, async (t) => {
-    let accepted = 0;
-    let runs = 0;
-    const bodies = fc.tuple(body, fc.option(statefulMember), fc.option(places));
-    fuzz(
-      t,
-      fc.property(bodies, ([chatText, stateful, cuts]) => {
-        runs++;
-        const more = stateful === null ? '' : `,${stateful[0]}:${stateful[1]}`;
-        const text = chatText.replace(
-          /"messages":(\[\{"role".*?\}\])/,
-          (_, turns) => `"${name}":${turns}${own}${more}`,
-        );
-        const result = forwarded(operation, bodyOf(Buffer.from(text), cuts));
-        if (result instanceof GatewayError) return result.status === 400;
-        accepted++;
-        const pairs = readLeniently(result.sent);
-        if (pairs === null || result.call.slug !== 'brand') return false;
-        const judged = JSON.parse(text);
-        for (const { name: reader, member } of READERS) {
-          const wrong = (what: string) => new Error(`${reader}: ${what} in ${result.sent}`);
-          const value = (member_: string) => plain(member(pairs, member_));
-          if (value('model') !== MODEL.upstream) throw wrong('model');
-          if ((value('stream') === true) !== (judged.stream === true)) throw wrong('stream');
-          if (JSON.stringify(value(name)) !== JSON.stringify(judged[name])) throw wrong(name);
-          if (operation === responses && value('store') !== false) throw wrong('store');
-          for (const danger of DANGEROUS) if (asks(member(pairs, danger))) throw wrong(danger);
-          for (const state of STATEFUL) if (value(state) || value(state) === '') throw wrong(state);
-        }
-        return true;
-      }),
-      RUNS,
-    );
-    t.ok(accepted > runs / 50, `${accepted} of ${runs} bodies were accepted`);
-  });
+  t.test(
+    `${operation.endpoint}: the gated model runs, nothing is stored and nothing stored is read`,
+    async (t) => {
+      let accepted = 0;
+      let runs = 0;
+      const bodies = fc.tuple(body, fc.option(statefulMember), fc.option(places));
+      fuzz(
+        t,
+        fc.property(bodies, ([chatText, stateful, cuts]) => {
+          runs++;
+          const more = stateful === null ? '' : `,${stateful[0]}:${stateful[1]}`;
+          const text = chatText.replace(
+            /"messages":(\[\{"role".*?\}\])/,
+            (_, turns) => `"${name}":${turns}${own}${more}`,
+          );
+          const result = forwarded(operation, bodyOf(Buffer.from(text), cuts));
+          if (result instanceof GatewayError) return result.status === 400;
+          accepted++;
+          const pairs = readLeniently(result.sent);
+          if (pairs === null || result.call.slug !== 'brand') return false;
+          const judged = JSON.parse(text);
+          for (const { name: reader, member } of READERS) {
+            const wrong = (what: string) => new Error(`${reader}: ${what} in ${result.sent}`);
+            const value = (member_: string) => plain(member(pairs, member_));
+            if (value('model') !== MODEL.upstream) throw wrong('model');
+            if ((value('stream') === true) !== (judged.stream === true)) throw wrong('stream');
+            if (JSON.stringify(value(name)) !== JSON.stringify(judged[name])) throw wrong(name);
+            if (operation === responses && value('store') !== false) throw wrong('store');
+            for (const danger of DANGEROUS) if (asks(member(pairs, danger))) throw wrong(danger);
+            for (const state of STATEFUL)
+              if (value(state) || value(state) === '') throw wrong(state);
+          }
+          return true;
+        }),
+        RUNS,
+      );
+      t.ok(accepted > runs / 50, `${accepted} of ${runs} bodies were accepted`);
+    },
+  );
 }
 
 t.test('an embedding request runs the gated model as well', async (t) => {
@@ -294,33 +325,42 @@ t.test('an embedding request runs the gated model as well', async (t) => {
   );
 });
 
-t.test('parameters of the reference format, and those not invented yet, pass by their bytes', async (t) => {
-  const name = fc.oneof(
-    fc.constantFrom(...[...REFERENCE].filter((name) => !GOVERNED.includes(name))),
-    fc.stringMatching(/^new_[a-z]{3,10}_(effort|mode|level|format|level_of_detail)$/),
-  );
-  const names = fc.uniqueArray(
-    name.filter((name) => !['input', 'tools', 'functions'].includes(name)), // those are checked
-    {
-      maxLength: 6,
-    },
-  );
-  const values = fc.array(fc.oneof(scalar, fc.json(), fc.constant('{ "a" : 1.0 , "b":[ 1E400,-0 ] }')), {
-    minLength: 6,
-    maxLength: 6,
-  });
-  fuzz(
-    t,
-    fc.property(names, values, fc.boolean(), fc.option(places), (names, values, first, cuts) => {
-      const rest = names.map((name, i) => `${JSON.stringify(name)} :${values[i]}`).join(' , ');
-      const own = '"model": "brand","messages":[{"role":"user","content":"hi"}]';
-      const text = (own: string) => `{${(first ? [own, rest] : [rest, own]).filter((part) => part !== '').join(',')}}`;
-      const result = forwarded(chat, bodyOf(Buffer.from(text(own)), cuts));
-      if (result instanceof GatewayError) throw result;
-      return result.sent.toString() === text(own.replace('"brand"', JSON.stringify(MODEL.upstream)));
-    }),
-  );
-});
+t.test(
+  'parameters of the reference format, and those not invented yet, pass by their bytes',
+  async (t) => {
+    const name = fc.oneof(
+      fc.constantFrom(...[...REFERENCE].filter((name) => !GOVERNED.includes(name))),
+      fc.stringMatching(/^new_[a-z]{3,10}_(effort|mode|level|format|level_of_detail)$/),
+    );
+    const names = fc.uniqueArray(
+      name.filter((name) => !['input', 'tools', 'functions'].includes(name)), // those are checked
+      {
+        maxLength: 6,
+      },
+    );
+    const values = fc.array(
+      fc.oneof(scalar, fc.json(), fc.constant('{ "a" : 1.0 , "b":[ 1E400,-0 ] }')),
+      {
+        minLength: 6,
+        maxLength: 6,
+      },
+    );
+    fuzz(
+      t,
+      fc.property(names, values, fc.boolean(), fc.option(places), (names, values, first, cuts) => {
+        const rest = names.map((name, i) => `${JSON.stringify(name)} :${values[i]}`).join(' , ');
+        const own = '"model": "brand","messages":[{"role":"user","content":"hi"}]';
+        const text = (own: string) =>
+          `{${(first ? [own, rest] : [rest, own]).filter((part) => part !== '').join(',')}}`;
+        const result = forwarded(chat, bodyOf(Buffer.from(text(own)), cuts));
+        if (result instanceof GatewayError) throw result;
+        return (
+          result.sent.toString() === text(own.replace('"brand"', JSON.stringify(MODEL.upstream)))
+        );
+      }),
+    );
+  },
+);
 
 t.test('metadata of the reference format passes, whatever its keys', async (t) => {
   for (const metadata of [
@@ -331,7 +371,8 @@ t.test('metadata of the reference format passes, whatever its keys', async (t) =
     const text = `{"model":"brand","messages":[{"role":"user","content":"hi"}],"metadata":${metadata}}`;
     const result = forwarded(chat, bodyOf(Buffer.from(text), null));
     t.notOk(result instanceof GatewayError, metadata);
-    if (!(result instanceof GatewayError)) t.ok(result.sent.toString().endsWith(`"metadata":${metadata}}`));
+    if (!(result instanceof GatewayError))
+      t.ok(result.sent.toString().endsWith(`"metadata":${metadata}}`));
   }
   for (const metadata of [
     '"{\\"tags\\":[\\"us\\"]}"',
@@ -348,7 +389,9 @@ t.test('metadata of the reference format passes, whatever its keys', async (t) =
 
 t.test('the list of refused parameters is adjustable', async (t) => {
   t.equal(refusedNames(''), STEERING);
-  const adjusted = new SteeringFilter(refusedNames('+service_tier, -tags +x_* -base_model -metadata.priority[]'));
+  const adjusted = new SteeringFilter(
+    refusedNames('+service_tier, -tags +x_* -base_model -metadata.priority[]'),
+  );
   t.ok(adjusted.refuses('service_tier'), 'even a parameter of the reference format');
   t.ok(adjusted.refuses('x_anything'));
   t.notOk(adjusted.refuses('tags'));
@@ -366,7 +409,11 @@ t.test('the list of refused parameters is adjustable', async (t) => {
     ['function', 'custom', 'mcp', 'file_search', null].map((type) => tools.refusesTool(type)),
     [false, true, false, true, true],
   );
-  t.same([tools.refusesTool('mcp', false), tools.refusesTool('function', false)], [false, true], 'without a name');
+  t.same(
+    [tools.refusesTool('mcp', false), tools.refusesTool('function', false)],
+    [false, true],
+    'without a name',
+  );
   t.notOk(new SteeringFilter(refusedNames('-tools.*')).refusesTool('file_search'));
 });
 
@@ -384,10 +431,19 @@ t.test('only tools that the caller runs itself are forwarded', async (t) => {
     ['[{"type":"function","googleSearch":{}}]', 'tools[0].type'],
     ['[{"type":"custom","codeExecution":{}}]', 'tools[0].type'],
     ['[{"type":"bash_20250124","urlContext":{}}]', 'tools[0].type'],
-    ['[{"type":"namespace","tools":[{"type":"function","googleSearch":{}}]}]', 'tools[0].tools[0].type'],
+    [
+      '[{"type":"namespace","tools":[{"type":"function","googleSearch":{}}]}]',
+      'tools[0].tools[0].type',
+    ],
     ['[{"type":"function","Type":"mcp"}]', 'tools[0].type'],
-    ['[{"type":"namespace","name":"n","tools":[{"type":"function","name":"f"},{"type":"custom","name":"c"}]}]', null],
-    ['[{"type":"namespace","tools":[{"type":"function","name":"f"},{"type":"mcp"}]}]', 'tools[0].tools[1].type'],
+    [
+      '[{"type":"namespace","name":"n","tools":[{"type":"function","name":"f"},{"type":"custom","name":"c"}]}]',
+      null,
+    ],
+    [
+      '[{"type":"namespace","tools":[{"type":"function","name":"f"},{"type":"mcp"}]}]',
+      'tools[0].tools[1].type',
+    ],
     ['[{"type":"namespace","tools":[{"type":"namespace","tools":[]}]}]', 'tools[0].tools[0].type'],
     ['[{"type":"namespace","tools":[],"Tools":[{"type":"mcp"}]}]', 'tools[0].tools'],
     ['[{"type":"namespace","tools":[{"type":"mcp"}],"tools":[]}]', 'tools[0].tools'],
@@ -428,11 +484,22 @@ t.test('the tools of an input are looked for in a bounded part of it', async (t)
   const judged = (...items: readonly string[]) =>
     forwarded(responses, bodyOf(Buffer.from(`{"model":"brand","input":[${items}]}`), [7, 90]));
   const image = `{"role":"user","content":[{"type":"input_image","image_url":"${'A'.repeat(3_000_000)}"}]}`;
-  t.notOk(judged(item('f'), image, item('g'.repeat(500_000))) instanceof GatewayError, 'strings are passed over fast');
+  t.notOk(
+    judged(item('f'), image, item('g'.repeat(500_000))) instanceof GatewayError,
+    'strings are passed over fast',
+  );
   const half = item('g'.repeat(600_000));
-  t.match(judged(half, item('f'), half), { status: 400, param: 'input[2]', message: /larger than 1048576 bytes/ });
+  t.match(judged(half, item('f'), half), {
+    status: 400,
+    param: 'input[2]',
+    message: /larger than 1048576 bytes/,
+  });
   const numbers = `{"role":"user","content":[[[${'1,'.repeat(300_000)}1]]]}`;
-  t.match(judged(item('f'), numbers), { status: 400, param: 'input', message: /524288 bytes outside of strings/ });
+  t.match(judged(item('f'), numbers), {
+    status: 400,
+    param: 'input',
+    message: /524288 bytes outside of strings/,
+  });
   t.notOk(judged(numbers) instanceof GatewayError, 'without tools nothing is looked for');
 });
 
@@ -457,7 +524,10 @@ t.test(`no body costs more than ${MOST_MS} ms to check, whatever its names are`,
   };
   for (const [what, name] of Object.entries(NAMES)) {
     const members = Array.from({ length: 1000 }, (_, i) => `"${name(i)}":1`);
-    const inMetadata = members.slice(0, Math.floor(60_000 / Buffer.byteLength(members[0] as string)) - 1);
+    const inMetadata = members.slice(
+      0,
+      Math.floor(60_000 / Buffer.byteLength(members[0] as string)) - 1,
+    );
     const own = '"model":"brand","messages":[{"role":"user","content":"hi"}]';
     for (const text of [
       `{${own},${members},"fallbacks":["x"]}`,

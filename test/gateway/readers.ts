@@ -5,7 +5,10 @@
 
 /** An object as written: members in order, duplicates and all. */
 export type Pairs = readonly (readonly [string, Value])[];
-export type Value = { readonly pairs: Pairs } | { readonly items: readonly Value[] } | { readonly scalar: unknown };
+export type Value =
+  | { readonly pairs: Pairs }
+  | { readonly items: readonly Value[] }
+  | { readonly scalar: unknown };
 
 export interface Reader {
   readonly name: string;
@@ -13,13 +16,16 @@ export interface Reader {
   member(pairs: Pairs, name: string): Value | undefined;
 }
 
-const last = (pairs: Pairs, is: (key: string) => boolean) => pairs.findLast(([key]) => is(key))?.[1];
+const last = (pairs: Pairs, is: (key: string) => boolean) =>
+  pairs.findLast(([key]) => is(key))?.[1];
 const first = (pairs: Pairs, is: (key: string) => boolean) => pairs.find(([key]) => is(key))?.[1];
 
 /** Go's simple case folding, as far as ASCII names are concerned. */
-const goFold = (key: string) => key.toLowerCase().replaceAll('\u017f', 's').replaceAll('\u212a', 'k');
+const goFold = (key: string) =>
+  key.toLowerCase().replaceAll('\u017f', 's').replaceAll('\u212a', 'k');
 /** Character by character, upper then lower, as Java compares ignoring case. */
-const javaFold = (key: string) => [...key].map((c) => c.toUpperCase().toLowerCase()[0] ?? c).join('');
+const javaFold = (key: string) =>
+  [...key].map((c) => c.toUpperCase().toLowerCase()[0] ?? c).join('');
 const beforeNul = (key: string) => key.split('\0')[0] as string;
 const camel = (name: string) => name.replace(/_([a-z])/g, (_, c: string) => c.toUpperCase());
 
@@ -28,9 +34,18 @@ export const READERS: readonly Reader[] = [
   { name: 'first wins', member: (pairs, name) => first(pairs, (key) => key === name) },
   { name: 'Go, last wins', member: (pairs, name) => last(pairs, (key) => goFold(key) === name) },
   { name: 'Go, first wins', member: (pairs, name) => first(pairs, (key) => goFold(key) === name) },
-  { name: 'Java ignoring case', member: (pairs, name) => last(pairs, (key) => javaFold(key) === name) },
-  { name: 'names end at a NUL', member: (pairs, name) => last(pairs, (key) => beforeNul(key) === name) },
-  { name: 'camel case as well', member: (pairs, name) => last(pairs, (key) => key === name || key === camel(name)) },
+  {
+    name: 'Java ignoring case',
+    member: (pairs, name) => last(pairs, (key) => javaFold(key) === name),
+  },
+  {
+    name: 'names end at a NUL',
+    member: (pairs, name) => last(pairs, (key) => beforeNul(key) === name),
+  },
+  {
+    name: 'camel case as well',
+    member: (pairs, name) => last(pairs, (key) => key === name || key === camel(name)),
+  },
 ];
 
 /** The value as plain JavaScript, read by one reader's habits where objects hold duplicates. */
@@ -52,7 +67,9 @@ export function readLeniently(bytes: Buffer): Pairs | null {
 
   function space(): void {
     for (;;) {
-      const skipped = /^(?:[\s\0]+|\/\/[^\n]*|\/\*[\s\S]*?\*\/|#[^\n]*)/.exec(text.slice(i, i + 4000));
+      const skipped = /^(?:[\s\0]+|\/\/[^\n]*|\/\*[\s\S]*?\*\/|#[^\n]*)/.exec(
+        text.slice(i, i + 4000),
+      );
       if (skipped === null) return;
       i += skipped[0].length;
     }

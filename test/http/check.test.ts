@@ -15,7 +15,12 @@ t.test('on this Node every part of the fast path works', async (t) => {
 });
 
 /** Runs with a method replaced, as another Node might have it. */
-async function withMethod<T extends object>(target: T, name: keyof T, method: unknown, run: () => Promise<void>) {
+async function withMethod<T extends object>(
+  target: T,
+  name: keyof T,
+  method: unknown,
+  run: () => Promise<void>,
+) {
   const kept = Object.getOwnPropertyDescriptor(target, name) as PropertyDescriptor;
   Object.defineProperty(target, name, { value: method, configurable: true, writable: true });
   await run();
@@ -24,7 +29,12 @@ async function withMethod<T extends object>(target: T, name: keyof T, method: un
 
 t.test('a part that answers otherwise than plain node:http is named, and off', async (t) => {
   const { send } = RepeatedResponse.prototype;
-  const wrong = function (this: RepeatedResponse, status: number, headers: string[], body: string): void {
+  const wrong = function (
+    this: RepeatedResponse,
+    status: number,
+    headers: string[],
+    body: string,
+  ): void {
     send.call(this, status, ['x-more', '1', ...headers], body);
   };
   await withMethod(RepeatedResponse.prototype, 'send', wrong, async () => {
@@ -61,15 +71,25 @@ t.test('where nothing can be tried, every part is off and the reason is told', a
   });
 });
 
-t.test('a check that cannot connect leaves no server open, which would keep the process', async (t) => {
-  const unreachable = function (this: Socket): Socket {
-    return this.destroy(new Error('the network is unreachable'));
-  };
-  await withMethod(Socket.prototype, 'connect', unreachable, async () => {
-    t.match(await checkFastParts(), { parts: new Set(), failed: PARTS, errors: [{ message: /unreachable/ }] });
-  });
-  await until(() => !process.getActiveResourcesInfo().includes('TCPServerWrap'), 'no server is open');
-});
+t.test(
+  'a check that cannot connect leaves no server open, which would keep the process',
+  async (t) => {
+    const unreachable = function (this: Socket): Socket {
+      return this.destroy(new Error('the network is unreachable'));
+    };
+    await withMethod(Socket.prototype, 'connect', unreachable, async () => {
+      t.match(await checkFastParts(), {
+        parts: new Set(),
+        failed: PARTS,
+        errors: [{ message: /unreachable/ }],
+      });
+    });
+    await until(
+      () => !process.getActiveResourcesInfo().includes('TCPServerWrap'),
+      'no server is open',
+    );
+  },
+);
 
 t.test('where sockets cannot be read in a shared buffer, they are read as Node does', async (t) => {
   const { connect } = Socket.prototype;
@@ -78,10 +98,14 @@ t.test('where sockets cannot be read in a shared buffer, they are read as Node d
   t.same(failed, []);
 });
 
-t.test('in a worker of node:cluster, the checks at start listen on no port that the primary knows of', async (t) => {
-  // process managers take the first port of a worker as the sign that it serves
-  const [check, open] = ['http/check.ts', 'upstream/open.ts'].map((path) => import.meta.resolve(`../../src/${path}`));
-  const program = `
+t.test(
+  'in a worker of node:cluster, the checks at start listen on no port that the primary knows of',
+  async (t) => {
+    // process managers take the first port of a worker as the sign that it serves
+    const [check, open] = ['http/check.ts', 'upstream/open.ts'].map((path) =>
+      import.meta.resolve(`../../src/${path}`),
+    );
+    const program = `
     import cluster from 'node:cluster';
     let ports = 0;
     cluster.on('listening', () => ports++);
@@ -95,7 +119,10 @@ t.test('in a worker of node:cluster, the checks at start listen on no port that 
       upstream.destroy();
       process.exit(failed.length);
     }`;
-  const folder = t.testdir({ 'program.mjs': program });
-  const printed = execFileSync(process.execPath, [join(folder, 'program.mjs')], { encoding: 'utf8' });
-  t.same(JSON.parse(printed), { code: 0, ports: 0 });
-});
+    const folder = t.testdir({ 'program.mjs': program });
+    const printed = execFileSync(process.execPath, [join(folder, 'program.mjs')], {
+      encoding: 'utf8',
+    });
+    t.same(JSON.parse(printed), { code: 0, ports: 0 });
+  },
+);

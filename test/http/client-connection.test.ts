@@ -48,7 +48,9 @@ function answer(req: ClientRequest, res: ClientResponse, seen: Seen): void {
       const text = body.slice(0, body.length).toString('latin1');
       const from = clientAddress(2, undefined, req.rawHeaders);
       const { authorization: key, contentLength: announced } = req.head;
-      const heard = Buffer.from(JSON.stringify({ method: req.method, url: req.url, from, key, announced, text }));
+      const heard = Buffer.from(
+        JSON.stringify({ method: req.method, url: req.url, from, key, announced, text }),
+      );
       const error = new GatewayError('not_found');
       const ways: Record<string, () => unknown> = {
         l: () => setTimeout(() => reply.json(heard), 3),
@@ -67,7 +69,8 @@ function answer(req: ClientRequest, res: ClientResponse, seen: Seen): void {
           }, 3);
         },
         b: () => reply.json(Buffer.alloc(LARGE, heard)),
-        s: () => res.send(200, ['content-length', `${LARGE}`], heard.toString('latin1').padEnd(LARGE)),
+        s: () =>
+          res.send(200, ['content-length', `${LARGE}`], heard.toString('latin1').padEnd(LARGE)),
         n: () => {
           seen.unanswered = req.socket as Socket;
         },
@@ -141,14 +144,19 @@ const plain = (text: string): string =>
  * What a server says to these pieces, and to the last of them when it has answered the others;
  * null when a reset may have taken some of it.
  */
-async function say({ port, read }: Served, pieces: readonly Buffer[], last: string): Promise<string | null> {
+async function say(
+  { port, read }: Served,
+  pieces: readonly Buffer[],
+  last: string,
+): Promise<string | null> {
   const heard = open(port);
   let sent = 0;
   for (const piece of pieces) {
     heard.socket.write(piece);
     sent += piece.length;
     // each piece is to arrive by itself, unless the server reads no more for now
-    for (let tries = 0; tries < 20 && (tries < 2 || read(heard.socket) < sent); tries++) await sleep(1);
+    for (let tries = 0; tries < 20 && (tries < 2 || read(heard.socket) < sent); tries++)
+      await sleep(1);
   }
   await silence(heard);
   heard.socket.write(last, 'latin1');
@@ -170,7 +178,10 @@ const post = (body: string, extra = '', key = 'svc_one'): string =>
   `POST /v1/chat HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${key}\r\n${extra}Content-Length: ${body.length}\r\n\r\n${body}`;
 
 /** Sends one request after the other, each when the one before is answered. @returns the answers */
-async function inTurn(heard: ReturnType<typeof open>, requests: readonly string[]): Promise<string[]> {
+async function inTurn(
+  heard: ReturnType<typeof open>,
+  requests: readonly string[],
+): Promise<string[]> {
   const answers: string[] = [];
   for (const request of requests) {
     heard.text = '';
@@ -188,26 +199,47 @@ async function passBy(port: number): Promise<void> {
   other.socket.destroy();
 }
 
-t.test('requests that repeat a head, with another body or key too, pass the parser by', async (t) => {
-  const { port, seen } = await serve(t, true);
-  const heard = open(port);
-  const requests = [post('a'), post('aa'), post('xc', '', 'svc_two'), post('e'), post('l'), post('dd')];
-  const answers = await inTurn(heard, requests);
-  t.equal(seen.repeated, 5);
-  await until(() => seen.closed === 6, 'six answers are over');
-  t.equal(seen.closed, 6, 'each answer was over once');
-  t.match(answers[2], /"key":"Bearer svc_two","announced":2,"text":"xc"/);
-  t.match(answers[3], /^HTTP\/1\.1 404/);
-  t.match(answers[5], /"key":"Bearer svc_one","announced":2,"text":"dd"/);
-  heard.socket.destroy();
-});
+t.test(
+  'requests that repeat a head, with another body or key too, pass the parser by',
+  async (t) => {
+    const { port, seen } = await serve(t, true);
+    const heard = open(port);
+    const requests = [
+      post('a'),
+      post('aa'),
+      post('xc', '', 'svc_two'),
+      post('e'),
+      post('l'),
+      post('dd'),
+    ];
+    const answers = await inTurn(heard, requests);
+    t.equal(seen.repeated, 5);
+    await until(() => seen.closed === 6, 'six answers are over');
+    t.equal(seen.closed, 6, 'each answer was over once');
+    t.match(answers[2], /"key":"Bearer svc_two","announced":2,"text":"xc"/);
+    t.match(answers[3], /^HTTP\/1\.1 404/);
+    t.match(answers[5], /"key":"Bearer svc_one","announced":2,"text":"dd"/);
+    heard.socket.destroy();
+  },
+);
 
 t.test('a request that passes the parser by says the addresses of its own head', async (t) => {
   const { port, seen } = await serve(t, true);
   const heard = open(port);
-  const one = (body: string, key?: string) => post(body, 'X-Forwarded-For: 192.0.2.1, 10.0.0.1\r\n', key);
-  const other = (body: string) => post(body, 'X-Forwarded-For: 192.0.2.2\r\nx-forwarded-for: 10.0.0.1\r\n');
-  const requests = [one('a'), one('aa'), one('a', 'svc_two'), other('a'), other('aa'), other('a'), one('a'), one('aa')];
+  const one = (body: string, key?: string) =>
+    post(body, 'X-Forwarded-For: 192.0.2.1, 10.0.0.1\r\n', key);
+  const other = (body: string) =>
+    post(body, 'X-Forwarded-For: 192.0.2.2\r\nx-forwarded-for: 10.0.0.1\r\n');
+  const requests = [
+    one('a'),
+    one('aa'),
+    one('a', 'svc_two'),
+    other('a'),
+    other('aa'),
+    other('a'),
+    one('a'),
+    one('aa'),
+  ];
   const answers = await inTurn(heard, requests);
   t.ok(seen.repeated >= 4, `${seen.repeated} passed it by`);
   t.same(
@@ -236,7 +268,10 @@ const ODD = [
   post('a', 'Upgrade: h2c\r\nConnection: Upgrade\r\n'),
   post('a', '', 'svc one'),
   post('a').replace('Length: 1', 'Length: 01'),
-  post('a').replace('Content-Length: 1\r\n\r\na', 'Transfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n'),
+  post('a').replace(
+    'Content-Length: 1\r\n\r\na',
+    'Transfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n',
+  ),
   `\r\n${post('a')}`,
 ];
 const LAST = [
@@ -251,33 +286,53 @@ const LAST = [
 ];
 
 /** Read as they come; the last is larger than what is accepted. */
-const LARGE_ONES = [post('a'.repeat(70_000)), post(`e${'x'.repeat(90_000)}`), post('a'.repeat(100_001))];
+const LARGE_ONES = [
+  post('a'.repeat(70_000)),
+  post(`e${'x'.repeat(90_000)}`),
+  post('a'.repeat(100_001)),
+];
 
 const RACES = 4;
 
 t.test("whatever is sent, however it is cut, the answers are the server's own", async (t) => {
   const [watched, own] = [await serve(t, true), await serve(t, false)];
   const runs = fuzzRuns(288);
-  const usual = fc.tuple(fc.constantFrom('a', 'l', 'e', 'p'), fc.nat(40), fc.constantFrom('svc_one', 'svc_two'));
+  const usual = fc.tuple(
+    fc.constantFrom('a', 'l', 'e', 'p'),
+    fc.nat(40),
+    fc.constantFrom('svc_one', 'svc_two'),
+  );
   const request = fc.oneof(
-    { weight: 5, arbitrary: usual.map(([way, length, key]) => post(way + 'x'.repeat(length), '', key)) },
+    {
+      weight: 5,
+      arbitrary: usual.map(([way, length, key]) => post(way + 'x'.repeat(length), '', key)),
+    },
     { weight: 1, arbitrary: fc.constantFrom(...ODD) },
     { weight: 1, arbitrary: fc.constantFrom(...LARGE_ONES) },
   );
   // a piece for each request, or cut anywhere
   const cuts = fc.option(fc.array(fc.nat(), { maxLength: 5 }), { freq: 1 });
   const requests = fc.array(request, { minLength: 2, maxLength: 6 });
-  const check = fc.asyncProperty(requests, fc.constantFrom(...LAST), cuts, async (requests, last, cuts) => {
-    const whole = requests.map((request) => Buffer.from(request, 'latin1'));
-    const pieces = cuts === null ? whole : cutAt(Buffer.concat(whole), cuts);
-    for (let tries = 1; ; tries++) {
-      const [ours, nodes] = await Promise.all([watched, own].map((served) => say(served, pieces, last)));
-      if (ours === null || nodes === null || ours === nodes) return;
-      // how much of an answer is out when a bad request cuts it off is a race, each time another one
-      if (tries === RACES) throw new Error(`${ours}\ninstead of\n${nodes}`);
-    }
-  });
-  const seed = Number(process.env.FUZZ_SEED ?? (process.env.FUZZ_RUNS === undefined ? 1 : Date.now() & 0x7fffffff));
+  const check = fc.asyncProperty(
+    requests,
+    fc.constantFrom(...LAST),
+    cuts,
+    async (requests, last, cuts) => {
+      const whole = requests.map((request) => Buffer.from(request, 'latin1'));
+      const pieces = cuts === null ? whole : cutAt(Buffer.concat(whole), cuts);
+      for (let tries = 1; ; tries++) {
+        const [ours, nodes] = await Promise.all(
+          [watched, own].map((served) => say(served, pieces, last)),
+        );
+        if (ours === null || nodes === null || ours === nodes) return;
+        // how much of an answer is out when a bad request cuts it off is a race, each time another one
+        if (tries === RACES) throw new Error(`${ours}\ninstead of\n${nodes}`);
+      }
+    },
+  );
+  const seed = Number(
+    process.env.FUZZ_SEED ?? (process.env.FUZZ_RUNS === undefined ? 1 : Date.now() & 0x7fffffff),
+  );
   t.comment(`FUZZ_SEED=${seed} FUZZ_RUNS=${runs}`);
   const lanes = Array.from({ length: LANES }, (_, lane) =>
     fc.check(check, { numRuns: Math.ceil(runs / LANES), seed: seed + lane }),
@@ -285,7 +340,10 @@ t.test("whatever is sent, however it is cut, the answers are the server's own", 
   for (const { failed, counterexample, errorInstance } of await Promise.all(lanes)) {
     t.notOk(failed, 'holds', { counterexample, error: String(errorInstance) });
   }
-  t.ok(watched.seen.repeated > runs / 10, `and ${watched.seen.repeated} requests passed the parser by`);
+  t.ok(
+    watched.seen.repeated > runs / 10,
+    `and ${watched.seen.repeated} requests passed the parser by`,
+  );
 });
 
 t.test('a request sent before the answer to the one before it waits for its turn', async (t) => {
@@ -298,46 +356,64 @@ t.test('a request sent before the answer to the one before it waits for its turn
     await sleep(1); // paced: each is to arrive by itself
   }
   await until(() => heard.text.includes('l4'), 'the last answer');
-  t.strictSame(heard.text.match(/"text":"\w+"/g), ['"text":"l1"', '"text":"l2"', '"text":"a3"', '"text":"l4"']);
+  t.strictSame(heard.text.match(/"text":"\w+"/g), [
+    '"text":"l1"',
+    '"text":"l2"',
+    '"text":"a3"',
+    '"text":"l4"',
+  ]);
   await until(() => seen.closed === 5, 'five answers are over');
   t.equal(seen.closed, 5);
   heard.socket.destroy();
 });
 
-t.test('a body may come in pieces; one that takes long is for the parser, and its deadlines', async (t) => {
-  const { port, seen } = await serve(t, true);
-  const heard = open(port);
-  const inPieces = async (pauseMs: number): Promise<void> => {
-    const body = `a${'x'.repeat(40_000)}`;
-    const whole = post(body);
-    heard.text = '';
-    for (const at of [0, 1, 2]) {
-      heard.socket.write(whole.slice((at * whole.length) / 3, ((at + 1) * whole.length) / 3));
-      await sleep(at === 0 ? pauseMs : 10); // slow on purpose
-    }
-    await until(() => heard.text.endsWith('}'), 'the answer');
-    t.ok(heard.text.includes(body));
-  };
-  await inTurn(heard, [post('a')]);
-  await inPieces(10);
-  t.equal(seen.repeated, 1);
-  await inPieces(2300);
-  t.equal(seen.repeated, 1);
-  await inPieces(10);
-  t.equal(seen.repeated, 2, 'and the next one passes the parser by again');
-  heard.socket.end(`${post('a').slice(0, -1)}`);
-  await until(() => heard.ended, 'the connection ends');
-  t.match(heard.text, /HTTP\/1\.1 400/, 'half a request');
-});
+t.test(
+  'a body may come in pieces; one that takes long is for the parser, and its deadlines',
+  async (t) => {
+    const { port, seen } = await serve(t, true);
+    const heard = open(port);
+    const inPieces = async (pauseMs: number): Promise<void> => {
+      const body = `a${'x'.repeat(40_000)}`;
+      const whole = post(body);
+      heard.text = '';
+      for (const at of [0, 1, 2]) {
+        heard.socket.write(whole.slice((at * whole.length) / 3, ((at + 1) * whole.length) / 3));
+        await sleep(at === 0 ? pauseMs : 10); // slow on purpose
+      }
+      await until(() => heard.text.endsWith('}'), 'the answer');
+      t.ok(heard.text.includes(body));
+    };
+    await inTurn(heard, [post('a')]);
+    await inPieces(10);
+    t.equal(seen.repeated, 1);
+    await inPieces(2300);
+    t.equal(seen.repeated, 1);
+    await inPieces(10);
+    t.equal(seen.repeated, 2, 'and the next one passes the parser by again');
+    heard.socket.end(`${post('a').slice(0, -1)}`);
+    await until(() => heard.ended, 'the connection ends');
+    t.match(heard.text, /HTTP\/1\.1 400/, 'half a request');
+  },
+);
 
 t.test('a large body passes the parser by as well', async (t) => {
   const { port, seen } = await serve(t, true);
   const heard = open(port);
   const refused = post('b'.repeat(200_000));
-  const answers = await inTurn(heard, [post('a'), post('a'), post('a'.repeat(99_000)), post('a'), refused]);
+  const answers = await inTurn(heard, [
+    post('a'),
+    post('a'),
+    post('a'.repeat(99_000)),
+    post('a'),
+    refused,
+  ]);
   t.equal(seen.repeated, 4);
   t.ok(answers[2]?.includes(`"text":"${'a'.repeat(99_000)}"`), 'whole');
-  t.match(answers[4], /^HTTP\/1\.1 413 .*connection: close/is, 'what is too large is refused before it is read');
+  t.match(
+    answers[4],
+    /^HTTP\/1\.1 413 .*connection: close/is,
+    'what is too large is refused before it is read',
+  );
   const other = open(port);
   await inTurn(other, [post('a'), post('a')]);
   other.text = '';
@@ -349,37 +425,43 @@ t.test('a large body passes the parser by as well', async (t) => {
   other.socket.destroy();
 });
 
-t.test('a large body is kept until it is asked for, and one that is not asked for ends its connection', async (t) => {
-  let ask: (() => void) | null = null;
-  const seen = nothing();
-  const { port } = await serve(t, true, seen, (req, res) => {
-    if (req.head.contentLength < 1000) return answer(req, res, seen);
-    ask = () => (req.head.bearer === 'svc_no' ? res.send(404, ['content-length', '2'], '{}') : answer(req, res, seen));
-  });
-  const heard = open(port);
-  await inTurn(heard, [post('a')]);
-  for (const letter of ['a', 'x', 'y']) {
-    const large = post(letter.repeat(99_000));
+t.test(
+  'a large body is kept until it is asked for, and one that is not asked for ends its connection',
+  async (t) => {
+    let ask: (() => void) | null = null;
+    const seen = nothing();
+    const { port } = await serve(t, true, seen, (req, res) => {
+      if (req.head.contentLength < 1000) return answer(req, res, seen);
+      ask = () =>
+        req.head.bearer === 'svc_no'
+          ? res.send(404, ['content-length', '2'], '{}')
+          : answer(req, res, seen);
+    });
+    const heard = open(port);
+    await inTurn(heard, [post('a')]);
+    for (const letter of ['a', 'x', 'y']) {
+      const large = post(letter.repeat(99_000));
+      heard.text = '';
+      ask = null;
+      heard.socket.write(large.slice(0, 70_000));
+      await until(() => ask !== null, 'the request');
+      await passBy(port); // another connection reads to the buffer that both share
+      heard.socket.write(large.slice(70_000));
+      (ask as unknown as () => void)();
+      await until(() => heard.text.endsWith('}'), 'the answer');
+      t.ok(heard.text.includes(`"text":"${letter.repeat(99_000)}"`), 'as it was sent');
+    }
+    t.equal(seen.repeated, 3);
     heard.text = '';
     ask = null;
-    heard.socket.write(large.slice(0, 70_000));
+    heard.socket.write(post('a'.repeat(99_000), '', 'svc_no').slice(0, 70_000));
     await until(() => ask !== null, 'the request');
-    await passBy(port); // another connection reads to the buffer that both share
-    heard.socket.write(large.slice(70_000));
     (ask as unknown as () => void)();
-    await until(() => heard.text.endsWith('}'), 'the answer');
-    t.ok(heard.text.includes(`"text":"${letter.repeat(99_000)}"`), 'as it was sent');
-  }
-  t.equal(seen.repeated, 3);
-  heard.text = '';
-  ask = null;
-  heard.socket.write(post('a'.repeat(99_000), '', 'svc_no').slice(0, 70_000));
-  await until(() => ask !== null, 'the request');
-  (ask as unknown as () => void)();
-  heard.socket.write('x'.repeat(20_000));
-  await until(() => heard.ended, 'the connection ends');
-  t.match(heard.text, /^HTTP\/1\.1 404 .*connection: close/is);
-});
+    heard.socket.write('x'.repeat(20_000));
+    await until(() => heard.ended, 'the connection ends');
+    t.match(heard.text, /^HTTP\/1\.1 404 .*connection: close/is);
+  },
+);
 
 t.test(
   'a large body that does not arrive is ended by the deadline of the server, or by the end of what is sent',
@@ -440,23 +522,26 @@ t.test('an answer that a slow client takes long for is over when it has it', asy
   }
 });
 
-t.test('a connection that rests too long is closed, one that waits for its answer is not', async (t) => {
-  const { server, port, seen } = await serve(t, true);
-  const waiting = open(port);
-  await inTurn(waiting, [post('a')]);
-  waiting.socket.write(post('n'));
-  await until(() => seen.unanswered !== null, 'the request arrives');
-  seen.unanswered?.setTimeout(1); // the timer of Node that runs since the answer before
-  await once(seen.unanswered as Socket, 'timeout');
-  server.keepAliveTimeout = 60;
-  server.keepAliveTimeoutBuffer = 0;
-  const heard = open(port);
-  await inTurn(heard, [post('a')]);
-  await until(() => heard.ended, 'the connection at rest is closed');
-  t.notOk(waiting.ended);
-  t.equal(seen.repeated, 1);
-  waiting.socket.destroy();
-});
+t.test(
+  'a connection that rests too long is closed, one that waits for its answer is not',
+  async (t) => {
+    const { server, port, seen } = await serve(t, true);
+    const waiting = open(port);
+    await inTurn(waiting, [post('a')]);
+    waiting.socket.write(post('n'));
+    await until(() => seen.unanswered !== null, 'the request arrives');
+    seen.unanswered?.setTimeout(1); // the timer of Node that runs since the answer before
+    await once(seen.unanswered as Socket, 'timeout');
+    server.keepAliveTimeout = 60;
+    server.keepAliveTimeoutBuffer = 0;
+    const heard = open(port);
+    await inTurn(heard, [post('a')]);
+    await until(() => heard.ended, 'the connection at rest is closed');
+    t.notOk(waiting.ended);
+    t.equal(seen.repeated, 1);
+    waiting.socket.destroy();
+  },
+);
 
 for (const watched of [true, false]) {
   const name = `a request that has arrived when its idle connection is to be closed is answered: ${watched}`;
@@ -479,25 +564,28 @@ for (const watched of [true, false]) {
   });
 }
 
-t.test('once the server leaves, requests are told so, and idle connections are let go', async (t) => {
-  const { server, port, seen, leave } = await serve(t, true);
-  const heard = open(port);
-  const busy = open(port);
-  await inTurn(heard, [post('a'), post('a')]);
-  await inTurn(busy, [post('a')]);
-  busy.text = '';
-  busy.socket.write(post('h'));
-  await until(() => seen.release !== null, 'the request arrives');
-  leave();
-  server.keepAliveTimeout = 50;
-  const [last] = await inTurn(heard, [post('a')]);
-  t.match(last, /connection: close/i);
-  seen.release?.();
-  await until(() => heard.ended && busy.ended, 'both connections are closed');
-  t.ok(heard.ended);
-  t.match(busy.text, /"text":"h"/);
-  t.ok(busy.ended);
-});
+t.test(
+  'once the server leaves, requests are told so, and idle connections are let go',
+  async (t) => {
+    const { server, port, seen, leave } = await serve(t, true);
+    const heard = open(port);
+    const busy = open(port);
+    await inTurn(heard, [post('a'), post('a')]);
+    await inTurn(busy, [post('a')]);
+    busy.text = '';
+    busy.socket.write(post('h'));
+    await until(() => seen.release !== null, 'the request arrives');
+    leave();
+    server.keepAliveTimeout = 50;
+    const [last] = await inTurn(heard, [post('a')]);
+    t.match(last, /connection: close/i);
+    seen.release?.();
+    await until(() => heard.ended && busy.ended, 'both connections are closed');
+    t.ok(heard.ended);
+    t.match(busy.text, /"text":"h"/);
+    t.ok(busy.ended);
+  },
+);
 
 t.test('bytes behind a CONNECT go nowhere', async (t) => {
   const { server, port } = await serve(t, true);

@@ -7,8 +7,9 @@ import { until } from '../support/until.ts';
 
 /** What requests get on a connection of their own, and whether it is closed then: if not, one more is answered. */
 async function exchange(t: Test, answer: (res: ServerResponse) => void, request: string) {
-  const server = createServer({ ServerResponse: FastResponse, keepAliveTimeout: 75_000 } as object, (_req, res) =>
-    answer(res),
+  const server = createServer(
+    { ServerResponse: FastResponse, keepAliveTimeout: 75_000 } as object,
+    (_req, res) => answer(res),
   );
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   t.teardown(() => server.closeAllConnections());
@@ -30,11 +31,21 @@ async function exchange(t: Test, answer: (res: ServerResponse) => void, request:
   await until(() => closed || answered() > asked, 'one more answer, or the end of the connection');
   socket.destroy();
   server.close();
-  return { text: text.replaceAll(/date: [^\r]+ GMT/gi, 'date: now').replaceAll(/^0+(?=[\da-f]+\r$)/gm, ''), closed };
+  return {
+    text: text.replaceAll(/date: [^\r]+ GMT/gi, 'date: now').replaceAll(/^0+(?=[\da-f]+\r$)/gm, ''),
+    closed,
+  };
 }
 
 const BODY = '{"name":"\xe4"}';
-const HEAD = ['content-type', 'application/json', 'content-length', `${BODY.length}`, 'x-request-id', 'id-1'];
+const HEAD = [
+  'content-type',
+  'application/json',
+  'content-length',
+  `${BODY.length}`,
+  'x-request-id',
+  'id-1',
+];
 const GET = 'GET / HTTP/1.1\r\nhost: x\r\n';
 
 const CASES: Record<string, [request: string, leaving?: boolean]> = {
@@ -47,7 +58,11 @@ const CASES: Record<string, [request: string, leaving?: boolean]> = {
 };
 
 /** What both ways to answer send in each of the cases. */
-async function compare(t: Test, ours: (res: FastResponse) => void, node: (res: ServerResponse) => void) {
+async function compare(
+  t: Test,
+  ours: (res: FastResponse) => void,
+  node: (res: ServerResponse) => void,
+) {
   for (const [name, [request, leaving = false]] of Object.entries(CASES)) {
     const [answered, expected] = await Promise.all(
       [ours, node].map((answer) => {

@@ -22,20 +22,37 @@ const LARGE = 'l'.repeat(100_000);
 const WAYS: Record<string, { earlier?: string[]; sent: string[]; requests?: number }> = {
   'the first request': { sent: [post('one')] },
   'a repeated request': { earlier: [post('a'), post('b')], sent: [post('one')] },
-  'a repeated request in pieces': { earlier: [post('a'), post('b')], sent: [post('one').slice(0, -2), 'ne'] },
+  'a repeated request in pieces': {
+    earlier: [post('a'), post('b')],
+    sent: [post('one').slice(0, -2), 'ne'],
+  },
   'a large body': { sent: [post(LARGE)] },
   'a large body of a repeated request': { earlier: [post('a'), post('b')], sent: [post(LARGE)] },
-  'a body in chunks': { sent: [`${HEAD}transfer-encoding: chunked\r\n\r\n2\r\non\r\n`, '1\r\ne\r\n0\r\n\r\n'] },
+  'a body in chunks': {
+    sent: [`${HEAD}transfer-encoding: chunked\r\n\r\n2\r\non\r\n`, '1\r\ne\r\n0\r\n\r\n'],
+  },
   'no body': { sent: ['GET /x HTTP/1.1\r\nhost: x\r\n\r\n'] },
   'two requests at once': { sent: [post('one') + post('two')], requests: 2 },
-  'two behind repeated ones': { earlier: [post('a'), post('b')], sent: [post('one') + post('two')], requests: 2 },
-  'one behind a repeated one': { earlier: [post('a'), post('b')], sent: [post('one'), post('two')], requests: 2 },
+  'two behind repeated ones': {
+    earlier: [post('a'), post('b')],
+    sent: [post('one') + post('two')],
+    requests: 2,
+  },
+  'one behind a repeated one': {
+    earlier: [post('a'), post('b')],
+    sent: [post('one'), post('two')],
+    requests: 2,
+  },
   'HTTP/1.0': { sent: [post('one', 'POST /x HTTP/1.0\r\nhost: x\r\n')] },
 };
 
 async function serve(t: Test, parts: ReadonlySet<FastPart>) {
   const arrived: Arrived[] = [];
-  const server = createServer({ ...messageClasses(parts), requireHostHeader: false, keepAliveTimeout: 75_000 });
+  const server = createServer({
+    ...messageClasses(parts),
+    requireHostHeader: false,
+    keepAliveTimeout: 75_000,
+  });
   const handler = (req: ClientRequest, res: ClientResponse): void => {
     const pieces: Buffer[] = [];
     const onPiece = (piece: Buffer): boolean => pieces.push(Buffer.from(piece)) > 0;
@@ -48,7 +65,8 @@ async function serve(t: Test, parts: ReadonlySet<FastPart>) {
       arrived.push(one);
     };
     const body = req.takeBody();
-    if (body === null) return req.readBody({ onPiece, onFilled: () => true, room: () => null, onWhole });
+    if (body === null)
+      return req.readBody({ onPiece, onFilled: () => true, room: () => null, onWhole });
     onPiece(body);
     onWhole();
   };
@@ -109,7 +127,12 @@ const ANSWERS: Record<string, (one: Arrived, silence: () => Promise<unknown>) =>
 };
 
 /** Sends the earlier requests, each answered before the next, then the last ones. */
-async function send(heard: Heard, arrived: Arrived[], way: (typeof WAYS)[string], closes: boolean): Promise<void> {
+async function send(
+  heard: Heard,
+  arrived: Arrived[],
+  way: (typeof WAYS)[string],
+  closes: boolean,
+): Promise<void> {
   for (const request of way.earlier ?? []) {
     const { length } = arrived;
     heard.socket.write(request);
@@ -124,10 +147,15 @@ async function send(heard: Heard, arrived: Arrived[], way: (typeof WAYS)[string]
 
 /** An answer without what may differ: date, whether the connection stays open, zeros before the length of a chunk. */
 function plain(text: string): string {
-  return text.replaceAll(/(date|connection|keep-alive): [^\r]+\r\n/gi, '').replaceAll(/^0+(?=[\da-f]+\r$)/gm, '');
+  return text
+    .replaceAll(/(date|connection|keep-alive): [^\r]+\r\n/gi, '')
+    .replaceAll(/^0+(?=[\da-f]+\r$)/gm, '');
 }
 
-for (const [path, parts] of Object.entries({ fast: Object.keys(FAST_PARTS) as FastPart[], plain: [] })) {
+for (const [path, parts] of Object.entries({
+  fast: Object.keys(FAST_PARTS) as FastPart[],
+  plain: [],
+})) {
   for (const [name, way] of Object.entries(WAYS)) {
     t.test(`${name}: who closes the sending side behind it is answered (${path})`, async (t) => {
       const { port, arrived } = await serve(t, new Set(parts));
@@ -141,7 +169,10 @@ for (const [path, parts] of Object.entries({ fast: Object.keys(FAST_PARTS) as Fa
             const one = arrived[first + n] as Arrived;
             await give(one, async () => {
               if (!closes || (name === 'HTTP/1.0' && one.res.headersSent)) return; // its streams have no chunks
-              await until(() => (one.res.headersSent ? /\r\n0+$/ : /HTT?$/).test(heard.text), 'a probe');
+              await until(
+                () => (one.res.headersSent ? /\r\n0+$/ : /HTT?$/).test(heard.text),
+                'a probe',
+              );
             });
             await until(() => arrived[first + n]?.closed, 'the answer is out');
           }
@@ -150,7 +181,10 @@ for (const [path, parts] of Object.entries({ fast: Object.keys(FAST_PARTS) as Fa
         const open_ = await answersTo(false);
         const closed = await answersTo(true);
         await until(() => closed.ended, 'the server closes its side');
-        await until(() => plain(open_.text) === plain(closed.text), `the same answers, ${when}: ${closed.text}`);
+        await until(
+          () => plain(open_.text) === plain(closed.text),
+          `the same answers, ${when}: ${closed.text}`,
+        );
         t.equal(closed.error, null);
         t.match(closed.text, MARK);
         open_.socket.destroy();
@@ -172,7 +206,10 @@ for (const [path, parts] of Object.entries({ fast: Object.keys(FAST_PARTS) as Fa
           await until(() => heard.text.includes(MARK), 'the stream begins');
         }
         heard.socket.destroy();
-        await until(() => arrived.slice(first).every(({ closed }) => closed), `noticed, streamed: ${streamed}`);
+        await until(
+          () => arrived.slice(first).every(({ closed }) => closed),
+          `noticed, streamed: ${streamed}`,
+        );
         t.ok(arrived[first]?.res.destroyed);
       }
     });

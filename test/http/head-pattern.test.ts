@@ -12,8 +12,10 @@ const LINES = [
   'Content-Length: 1024',
 ];
 
-const head = (lines: readonly string[]): Buffer => Buffer.from(`${lines.join('\r\n')}\r\n\r\n`, 'latin1');
-const replaced = (from: string, to: string): Buffer => head(LINES.map((line) => line.replace(from, to)));
+const head = (lines: readonly string[]): Buffer =>
+  Buffer.from(`${lines.join('\r\n')}\r\n\r\n`, 'latin1');
+const replaced = (from: string, to: string): Buffer =>
+  head(LINES.map((line) => line.replace(from, to)));
 
 function patternOf(lines: readonly string[]): HeadPattern {
   return HeadPattern.of(head(lines)) as HeadPattern;
@@ -26,7 +28,10 @@ function matched(pattern: HeadPattern, bytes: Buffer): number {
 
 t.test('the same head matches, whatever body follows', async (t) => {
   const pattern = patternOf(LINES);
-  t.equal(matched(pattern, Buffer.concat([head(LINES), Buffer.from('{"a":1}')])), head(LINES).length);
+  t.equal(
+    matched(pattern, Buffer.concat([head(LINES), Buffer.from('{"a":1}')])),
+    head(LINES).length,
+  );
   t.equal(pattern.contentLength, 1024);
   t.equal(pattern.token, 'svc_abcdefghijklmnop');
   t.ok(pattern.sameToken);
@@ -37,7 +42,9 @@ t.test('another length and another key are read', async (t) => {
     const pattern = patternOf(lines);
     const other = head(
       lines.map((line) =>
-        line.replace('1024', '7').replace('svc_abcdefghijklmnop', 'svc_other-key_of.another~length+/='),
+        line
+          .replace('1024', '7')
+          .replace('svc_abcdefghijklmnop', 'svc_other-key_of.another~length+/='),
       ),
     );
     t.equal(matched(pattern, other), other.length);
@@ -90,20 +97,23 @@ t.test('what could mean anything else does not match', async (t) => {
   for (const [what, bytes] of Object.entries(cases)) t.equal(matched(pattern, bytes), -1, what);
 });
 
-t.test('heads that say no length, say it twice or oddly, or are too long make no pattern', async (t) => {
-  const cases: Record<string, readonly string[]> = {
-    'no length': LINES.slice(0, -1),
-    twice: [...LINES, 'content-length: 1024'],
-    'twice, one of them oddly': [...LINES, 'content-length:1024'],
-    'without the usual space': [...LINES.slice(0, -1), 'Content-Length:1024'],
-    'with a tab': [...LINES.slice(0, -1), 'Content-Length: 1024\t'],
-    'with a leading zero': [...LINES.slice(0, -1), 'Content-Length: 01024'],
-    long: [...LINES, `X: ${'x'.repeat(4096)}`],
-  };
-  for (const [what, lines] of Object.entries(cases)) t.equal(patternOf(lines), null, what);
-  const twoKeys = patternOf([...LINES, 'authorization: Bearer x']);
-  t.equal(twoKeys.token, null, 'of two keys none may differ');
-});
+t.test(
+  'heads that say no length, say it twice or oddly, or are too long make no pattern',
+  async (t) => {
+    const cases: Record<string, readonly string[]> = {
+      'no length': LINES.slice(0, -1),
+      twice: [...LINES, 'content-length: 1024'],
+      'twice, one of them oddly': [...LINES, 'content-length:1024'],
+      'without the usual space': [...LINES.slice(0, -1), 'Content-Length:1024'],
+      'with a tab': [...LINES.slice(0, -1), 'Content-Length: 1024\t'],
+      'with a leading zero': [...LINES.slice(0, -1), 'Content-Length: 01024'],
+      long: [...LINES, `X: ${'x'.repeat(4096)}`],
+    };
+    for (const [what, lines] of Object.entries(cases)) t.equal(patternOf(lines), null, what);
+    const twoKeys = patternOf([...LINES, 'authorization: Bearer x']);
+    t.equal(twoKeys.token, null, 'of two keys none may differ');
+  },
+);
 
 t.test('the pattern keeps its own copy', async (t) => {
   const bytes = head(LINES);
@@ -138,7 +148,10 @@ const edits = fc.array(
   fc.record({
     at: fc.nat(400),
     remove: fc.nat(3),
-    insert: fc.oneof(fc.constantFrom('\r\n', '\r', '\n', ' ', '\t', '0', '9', ':', 'a', '\0', '\xff'), fc.string()),
+    insert: fc.oneof(
+      fc.constantFrom('\r\n', '\r', '\n', ' ', '\t', '0', '9', ':', 'a', '\0', '\xff'),
+      fc.string(),
+    ),
   }),
   { maxLength: 3 },
 );
@@ -149,7 +162,8 @@ t.test('whatever matches has the same lines, a length and a token', async (t) =>
     fc.property(fc.shuffledSubarray(LINES.slice(1), { minLength: 5 }), edits, (fields, edits) => {
       const lines = [LINES[0] as string, ...fields];
       let text = head(lines).toString('latin1');
-      for (const { at, remove, insert } of edits) text = text.slice(0, at) + insert + text.slice(at + remove);
+      for (const { at, remove, insert } of edits)
+        text = text.slice(0, at) + insert + text.slice(at + remove);
       const bytes = Buffer.from(text, 'latin1');
       const pattern = patternOf(lines);
       const end = matched(pattern, bytes);

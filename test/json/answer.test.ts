@@ -1,7 +1,11 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import t from 'tap';
-import { CHAT_ANSWER, MESSAGES_ANSWER, RESPONSES_ANSWER } from '../../src/domain/request/answer-members.ts';
+import {
+  CHAT_ANSWER,
+  MESSAGES_ANSWER,
+  RESPONSES_ANSWER,
+} from '../../src/domain/request/answer-members.ts';
 import { type AnswerScan, findUsage, scanAnswer } from '../../src/json/answer.ts';
 import { splice } from '../../src/json/splice.ts';
 import { fuzz } from '../sse/fuzz.ts';
@@ -22,18 +26,25 @@ function scanned(json: string): AnswerScan {
 
 t.test('spec 2.2: the upstream model name becomes the slug, other bytes stay', (t) => {
   t.equal(
-    rendered('{\n  "id": "chatcmpl-1",\r\n  "model": "internal-7b",\n  "n": 1.50, "model":null\n}\n'),
+    rendered(
+      '{\n  "id": "chatcmpl-1",\r\n  "model": "internal-7b",\n  "n": 1.50, "model":null\n}\n',
+    ),
     `{\n  "id": "chatcmpl-1",\r\n  "model": "${SLUG}",\n  "n": 1.50, "model":"${SLUG}"\n}\n`,
   );
   t.equal(rendered(' {"id":"x"}'), ` {"model":"${SLUG}","id":"x"}`);
   t.equal(rendered('{ }'), `{"model":"${SLUG}" }`);
-  t.equal(rendered('{"a":{"model":"x"},"\\u006dodel":"x"}'), `{"a":{"model":"x"},"\\u006dodel":"${SLUG}"}`);
+  t.equal(
+    rendered('{"a":{"model":"x"},"\\u006dodel":"x"}'),
+    `{"a":{"model":"x"},"\\u006dodel":"${SLUG}"}`,
+  );
   t.end();
 });
 
 t.test('members that name what stands behind are taken out', (t) => {
   t.equal(
-    rendered('{"provider":"x","model":"m","_hidden_params":{"a":[1]},"id":1,"provider_specific_fields":null}'),
+    rendered(
+      '{"provider":"x","model":"m","_hidden_params":{"a":[1]},"id":1,"provider_specific_fields":null}',
+    ),
     `{"model":"${SLUG}","id":1}`,
   );
   t.equal(
@@ -46,8 +57,13 @@ t.test('members that name what stands behind are taken out', (t) => {
 t.test('they are taken out however deep they are', (t) => {
   const leak = '"provider":{"a":"}"},"b":1,\n"_hidden_params" : [1] ,"co\\u0073t":-1e3';
   for (const levels of [1, 15, 16, 30, 31, 32, 62, 63, 200, 1000]) {
-    const deep = (inner: string) => `{"model":"m","x":${'[{"y":'.repeat(levels)}{${inner}}${'}]'.repeat(levels)}}`;
-    t.equal(rendered(deep(leak)), deep('"b":1 ').replace('"m"', `"${SLUG}"`), `${levels * 2} levels`);
+    const deep = (inner: string) =>
+      `{"model":"m","x":${'[{"y":'.repeat(levels)}{${inner}}${'}]'.repeat(levels)}}`;
+    t.equal(
+      rendered(deep(leak)),
+      deep('"b":1 ').replace('"m"', `"${SLUG}"`),
+      `${levels * 2} levels`,
+    );
   }
   const tooDeep = `{"x":${'['.repeat(3000)}${']'.repeat(3000)}}`;
   t.equal(rendered(tooDeep), null, 'what is too deep to be looked at is no answer');
@@ -66,7 +82,8 @@ t.test('they are taken out however deep they are', (t) => {
 
 t.test('what is generated, and what a response repeats of its request, has any members', (t) => {
   const own = '{"cost":1,"host":"h","headers":{"x-y":1},"a":[{"provider":"p","model":"m"}]}';
-  const kept = (json: string, table: typeof CHAT_ANSWER) => t.equal(rendered(json, table), json, json);
+  const kept = (json: string, table: typeof CHAT_ANSWER) =>
+    t.equal(rendered(json, table), json, json);
   kept(
     `{"model":"${SLUG}","choices":[{"message":{"tool_calls":[{"function":{"arguments":${own}}}],"parsed":${own}}}]}`,
     CHAT_ANSWER,
@@ -101,51 +118,82 @@ t.test('a usage names no model, whichever it is', (t) => {
   t.end();
 });
 
-t.test('what the operator pays is removed in any spelling, from a usage and elsewhere', async (t) => {
-  const words = ['cost', 'Cost', 'COST', 'costs', 'totalCost', 'TotalCost', 'total_cost', 'TOTAL_COST', 'cost_details'];
-  words.push('price', 'Price', 'total_price', 'totalPrice', 'TOTAL_PRICE', 'unitPrice', 'prompt_price', 'price_unit');
-  words.push(
-    'prices',
-    'pricing',
-    'Pricing',
-    'PRICE',
-    'total_usd',
-    'total_cost_usd',
-    'totalUsd',
-    'amount_eur',
-    'USD_COST',
-  );
-  for (const name of words) {
-    t.equal(
-      rendered(
-        `{"model":"m","usage":{"prompt_tokens":1,"${name}":1,"a":{"${name}":"1"}},"b":[{"${name}":{}}],"${name}":1}`,
-      ),
-      `{"model":"${SLUG}","usage":{"prompt_tokens":1,"a":{}},"b":[{}]}`,
-      name,
+t.test(
+  'what the operator pays is removed in any spelling, from a usage and elsewhere',
+  async (t) => {
+    const words = [
+      'cost',
+      'Cost',
+      'COST',
+      'costs',
+      'totalCost',
+      'TotalCost',
+      'total_cost',
+      'TOTAL_COST',
+      'cost_details',
+    ];
+    words.push(
+      'price',
+      'Price',
+      'total_price',
+      'totalPrice',
+      'TOTAL_PRICE',
+      'unitPrice',
+      'prompt_price',
+      'price_unit',
     );
-  }
-  const within = ['prompt_price_per_token', 'input_cost_per_token', 'modelCostBreakdown', 'TOTAL_PRICE_MICROS'];
-  for (const name of [...within, 'token_price_\\u0075nits', 'in_\\u0063ost_cents']) {
-    t.equal(
-      rendered(
-        `{"model":"m","usage":{"prompt_tokens":1,"${name}":1,"a":[{"${name}":"1","b":2}]},"c":{"capricious":1}}`,
-      ),
-      `{"model":"${SLUG}","usage":{"prompt_tokens":1,"a":[{"b":2}]},"c":{"capricious":1}}`,
-      name,
+    words.push(
+      'prices',
+      'pricing',
+      'Pricing',
+      'PRICE',
+      'total_usd',
+      'total_cost_usd',
+      'totalUsd',
+      'amount_eur',
+      'USD_COST',
     );
-  }
-  const counts = '"usage":{"prompt_tokens":1,"prompt_tokens_details":{"cached_tokens":1},"cos":1,"pri":2,"ost_ric":3}';
-  t.equal(rendered(`{"model":"m",${counts}}`), `{"model":"${SLUG}",${counts}}`);
-  const kept = `{"model":"${SLUG}","choices":[{"message":{"content":"","arguments":{"price":1}}}]}`;
-  t.equal(rendered(kept), kept, "the input of a tool is the model's");
-});
+    for (const name of words) {
+      t.equal(
+        rendered(
+          `{"model":"m","usage":{"prompt_tokens":1,"${name}":1,"a":{"${name}":"1"}},"b":[{"${name}":{}}],"${name}":1}`,
+        ),
+        `{"model":"${SLUG}","usage":{"prompt_tokens":1,"a":{}},"b":[{}]}`,
+        name,
+      );
+    }
+    const within = [
+      'prompt_price_per_token',
+      'input_cost_per_token',
+      'modelCostBreakdown',
+      'TOTAL_PRICE_MICROS',
+    ];
+    for (const name of [...within, 'token_price_\\u0075nits', 'in_\\u0063ost_cents']) {
+      t.equal(
+        rendered(
+          `{"model":"m","usage":{"prompt_tokens":1,"${name}":1,"a":[{"${name}":"1","b":2}]},"c":{"capricious":1}}`,
+        ),
+        `{"model":"${SLUG}","usage":{"prompt_tokens":1,"a":[{"b":2}]},"c":{"capricious":1}}`,
+        name,
+      );
+    }
+    const counts =
+      '"usage":{"prompt_tokens":1,"prompt_tokens_details":{"cached_tokens":1},"cos":1,"pri":2,"ost_ric":3}';
+    t.equal(rendered(`{"model":"m",${counts}}`), `{"model":"${SLUG}",${counts}}`);
+    const kept = `{"model":"${SLUG}","choices":[{"message":{"content":"","arguments":{"price":1}}}]}`;
+    t.equal(rendered(kept), kept, "the input of a tool is the model's");
+  },
+);
 
 t.test('usage of an answer', (t) => {
-  t.strictSame(scanned('{"usage":{"prompt_tokens":8,"completion_tokens":3,"total_tokens":11}}').usage, {
-    prompt: 8,
-    completion: 3,
-    details: null,
-  });
+  t.strictSame(
+    scanned('{"usage":{"prompt_tokens":8,"completion_tokens":3,"total_tokens":11}}').usage,
+    {
+      prompt: 8,
+      completion: 3,
+      details: null,
+    },
+  );
   t.strictSame(scanned('{"usage":{"prompt_tokens":8,"total_tokens":8}}').usage, {
     prompt: 8,
     completion: 0,
@@ -157,22 +205,40 @@ t.test('usage of an answer', (t) => {
     details: null,
   });
   const within = { prompt_tokens: 1, completion_tokens: 2 };
-  for (const outside of [undefined, null, {}, { prompt_tokens: 0, completion_tokens: 0 }, { total_tokens: 0 }]) {
+  for (const outside of [
+    undefined,
+    null,
+    {},
+    { prompt_tokens: 0, completion_tokens: 0 },
+    { total_tokens: 0 },
+  ]) {
     for (const place of [{ choices: [{ usage: within }] }, { x_groq: { usage: within } }]) {
       for (const body of [
         { usage: outside, ...place },
         { ...place, usage: outside },
       ]) {
-        t.match(scanned(JSON.stringify(body)).usage, { prompt: 1, completion: 2 }, JSON.stringify(body));
+        t.match(
+          scanned(JSON.stringify(body)).usage,
+          { prompt: 1, completion: 2 },
+          JSON.stringify(body),
+        );
       }
     }
   }
   t.match(
-    scanned('{"choices":[{"usage":{"prompt_tokens":1,"completion_tokens":2}}],"usage":{"completion_tokens":7}}').usage,
+    scanned(
+      '{"choices":[{"usage":{"prompt_tokens":1,"completion_tokens":2}}],"usage":{"completion_tokens":7}}',
+    ).usage,
     { prompt: 1, completion: 7 },
     'that outside counts',
   );
-  for (const none of ['{}', '{"usage":null}', '{"usage":{}}', '{"x_groq":{"id":1}}', '{"choices":[{"usage":{}}]}']) {
+  for (const none of [
+    '{}',
+    '{"usage":null}',
+    '{"usage":{}}',
+    '{"x_groq":{"id":1}}',
+    '{"choices":[{"usage":{}}]}',
+  ]) {
     t.equal(scanned(none).usage, null, none);
   }
   t.end();
@@ -190,7 +256,10 @@ t.test('an error and generated text are noticed', (t) => {
   }
   t.equal(scanned('{"choices":[{"index":0},{"error" :\n {"message":"x"},"index":1}]}').error, true);
   t.equal(scanned('{"choices":[{"error":"x"}]}').error, true);
-  t.equal(scanned('{"choices":[{"error": null,"message":{"error":1,"content":"\\"error\\":1"}}]}').error, false);
+  t.equal(
+    scanned('{"choices":[{"error": null,"message":{"error":1,"content":"\\"error\\":1"}}]}').error,
+    false,
+  );
   const answer = scanned(
     '{"choices": [\n {"index":0,"message":{"role":"assistant","content":"Hi \\"you\\""},"finish_reason": "stop"}]}',
   );
@@ -219,9 +288,12 @@ t.test('what is not one whole object is no answer', (t) => {
 });
 
 t.test('a truncated answer is never taken for a whole one', (t) => {
-  const answer = Buffer.from('{"id":"x","model":"m","choices":[{"message":{"content":"a{\\"b\\"}"}}],"usage":{"a":1}}');
+  const answer = Buffer.from(
+    '{"id":"x","model":"m","choices":[{"message":{"content":"a{\\"b\\"}"}}],"usage":{"a":1}}',
+  );
   for (let end = 0; end < answer.length; end++) {
-    if (scanAnswer(answer.subarray(0, end), SLUG_JSON, CHAT_ANSWER) !== null) t.fail(`taken at ${end}`);
+    if (scanAnswer(answer.subarray(0, end), SLUG_JSON, CHAT_ANSWER) !== null)
+      t.fail(`taken at ${end}`);
   }
   t.ok(scanAnswer(answer, SLUG_JSON, CHAT_ANSWER));
   t.end();
@@ -248,7 +320,11 @@ t.test('an answer is whole where JSON.parse says so, and nowhere else', (t) => {
   ];
   const whole = ['true', '0', '-0.5e+10', '1E5', '"\\u12aF\\n"', '[ 1 , 2 ]', '{ "a" : [ ] }'];
   for (const value of [...broken, ...whole]) {
-    for (const json of [`{"x":${value}}`, `{"choices":[${value}]}`, `{"choices":[{"x":${value},"y":[]}],"id":"1"}`]) {
+    for (const json of [
+      `{"x":${value}}`,
+      `{"choices":[${value}]}`,
+      `{"choices":[{"x":${value},"y":[]}],"id":"1"}`,
+    ]) {
       t.equal(rendered(json) !== null, whole.includes(value), json);
     }
   }
@@ -270,12 +346,17 @@ t.test('an answer is whole where JSON.parse says so, and nowhere else', (t) => {
   const seeds = fc.oneof(
     fc.json({ maxDepth: 5 }).map((text) => `{"choices":[${text}],"usage":${text}}`),
     fc
-      .array(fc.constantFrom(...'{}[]:,"01-.eE+ \\u\n\t', 'true', 'null', 'false', '"a"', '"a":', '1'))
+      .array(
+        fc.constantFrom(...'{}[]:,"01-.eE+ \\u\n\t', 'true', 'null', 'false', '"a"', '"a":', '1'),
+      )
       .map((parts) => `{"choices":[${parts.join('')}]}`),
   );
-  const damage = fc.array(fc.tuple(fc.nat(), fc.oneof(fc.nat(127), fc.constantFrom(...Buffer.from('{}[]:,"0\\')))), {
-    maxLength: 2,
-  });
+  const damage = fc.array(
+    fc.tuple(fc.nat(), fc.oneof(fc.nat(127), fc.constantFrom(...Buffer.from('{}[]:,"0\\')))),
+    {
+      maxLength: 2,
+    },
+  );
   fuzz(
     t,
     fc.property(seeds, damage, (text, damage) => {
@@ -286,7 +367,11 @@ t.test('an answer is whole where JSON.parse says so, and nowhere else', (t) => {
         value = JSON.parse(body.toString());
       } catch {}
       const isObject = typeof value === 'object' && value !== null && !Array.isArray(value);
-      assert.equal(scanAnswer(body, SLUG_JSON, CHAT_ANSWER) !== null, isObject, body.toString('latin1'));
+      assert.equal(
+        scanAnswer(body, SLUG_JSON, CHAT_ANSWER) !== null,
+        isObject,
+        body.toString('latin1'),
+      );
     }),
   );
   t.end();

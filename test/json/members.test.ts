@@ -15,8 +15,10 @@ function membersOf(bytes: Buffer): Members | null {
 function texts(json: string): [string, string][] | null {
   const bytes = Buffer.from(json);
   return (
-    membersOf(bytes)?.map(({ name, valueStart, valueEnd }) => [name, bytes.toString('utf8', valueStart, valueEnd)]) ??
-    null
+    membersOf(bytes)?.map(({ name, valueStart, valueEnd }) => [
+      name,
+      bytes.toString('utf8', valueStart, valueEnd),
+    ]) ?? null
   );
 }
 
@@ -39,7 +41,20 @@ t.test('members are found with the exact spans of their values', (t) => {
 });
 
 t.test('what is not one balanced object has no members', (t) => {
-  const none = ['', ' ', '[]', '1', '{', '{"a"', '{"a":', '{"a":1', '{"a":1,', '{"a":1,}', '{"a":}', '{"a":,"b":1}'];
+  const none = [
+    '',
+    ' ',
+    '[]',
+    '1',
+    '{',
+    '{"a"',
+    '{"a":',
+    '{"a":1',
+    '{"a":1,',
+    '{"a":1,}',
+    '{"a":}',
+    '{"a":,"b":1}',
+  ];
   const more = [
     '{}x',
     '{"a":1}}',
@@ -74,7 +89,10 @@ t.test('members found say what JSON.parse says', (t) => {
         const json = `{${entries.map(([k, v]) => `${JSON.stringify(k)}:${JSON.stringify(v, null, indent)}`).join(',')}}`;
         const bytes = Buffer.from(json);
         const members = membersOf(bytes);
-        const found = members?.map((m) => [m.name, JSON.parse(bytes.toString('utf8', m.valueStart, m.valueEnd))]);
+        const found = members?.map((m) => [
+          m.name,
+          JSON.parse(bytes.toString('utf8', m.valueStart, m.valueEnd)),
+        ]);
         assert.deepEqual(
           found,
           entries.map(([k, v]) => [JSON.parse(JSON.stringify(k)), JSON.parse(JSON.stringify(v))]),

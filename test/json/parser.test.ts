@@ -1,7 +1,12 @@
 import assert from 'node:assert/strict';
 import t from 'tap';
 import { LONG_STRING } from '../../src/json/bytes.ts';
-import { MAX_DEPTH, type ParsedObject, REDUCED_DEPTH, SHORT_STRING } from '../../src/json/members.ts';
+import {
+  MAX_DEPTH,
+  type ParsedObject,
+  REDUCED_DEPTH,
+  SHORT_STRING,
+} from '../../src/json/members.ts';
 import { parseObject } from '../../src/json/parser.ts';
 
 // compared with JSON.parse and ObjectStreamParser in stream-parser.test.ts
@@ -15,7 +20,10 @@ t.test('a small body is read strictly, as an object', (t) => {
   t.equal(parseObject(Buffer.from('\ufeff{}')), 'invalid_json');
   t.equal(parseObject(Buffer.from('{"a":"\xff"}', 'latin1')), 'invalid_json');
   t.equal(parseObject(Buffer.from('{"a":"x"}', 'utf16le')), 'invalid_json');
-  t.equal(parseObject(Buffer.from(`{"a":${'['.repeat(MAX_DEPTH)}${']'.repeat(MAX_DEPTH)}}`)), 'too_deep');
+  t.equal(
+    parseObject(Buffer.from(`{"a":${'['.repeat(MAX_DEPTH)}${']'.repeat(MAX_DEPTH)}}`)),
+    'too_deep',
+  );
   t.end();
 });
 

@@ -24,36 +24,49 @@ const TEXTS = [
   '{"prompt_tokens":7}}',
 ];
 
-t.test('a usage read from its bytes is the one that JSON.parse gives, or it is left to that', async (t) => {
-  const check = (text: string): void => {
-    const bytes = Buffer.from(`x${text}y`);
-    const plain = plainUsage(bytes, 1, bytes.length - 1);
-    if (plain === null) return;
-    for (const reader of [chatUsage, embeddingUsage]) {
-      const [one, other] = [readUsageMembers(plain, reader), readUsage(text, reader)];
-      if (JSON.stringify(one) !== JSON.stringify(other)) t.same(one, other, text);
+t.test(
+  'a usage read from its bytes is the one that JSON.parse gives, or it is left to that',
+  async (t) => {
+    const check = (text: string): void => {
+      const bytes = Buffer.from(`x${text}y`);
+      const plain = plainUsage(bytes, 1, bytes.length - 1);
+      if (plain === null) return;
+      for (const reader of [chatUsage, embeddingUsage]) {
+        const [one, other] = [readUsageMembers(plain, reader), readUsage(text, reader)];
+        if (JSON.stringify(one) !== JSON.stringify(other)) t.same(one, other, text);
+      }
+      try {
+        JSON.parse(text);
+      } catch {
+        t.fail(`took what is no JSON: ${text}`);
+      }
+    };
+    let state = 42;
+    const random = (): number => {
+      state = (state * 1_103_515_245 + 12_345) % 2_147_483_648;
+      return state / 2_147_483_648;
+    };
+    for (const text of TEXTS) {
+      check(text);
+      for (let n = 0; n < 2000; n++) {
+        const at = Math.floor(random() * text.length);
+        const to = at + Math.floor(random() * 3);
+        const other = TEXTS[Math.floor(random() * TEXTS.length)] as string;
+        const from = Math.floor(random() * other.length);
+        check(
+          text.slice(0, at) + other.slice(from, from + Math.floor(random() * 12)) + text.slice(to),
+        );
+      }
     }
-    try {
-      JSON.parse(text);
-    } catch {
-      t.fail(`took what is no JSON: ${text}`);
-    }
-  };
-  let state = 42;
-  const random = (): number => {
-    state = (state * 1_103_515_245 + 12_345) % 2_147_483_648;
-    return state / 2_147_483_648;
-  };
-  for (const text of TEXTS) {
-    check(text);
-    for (let n = 0; n < 2000; n++) {
-      const at = Math.floor(random() * text.length);
-      const to = at + Math.floor(random() * 3);
-      const other = TEXTS[Math.floor(random() * TEXTS.length)] as string;
-      const from = Math.floor(random() * other.length);
-      check(text.slice(0, at) + other.slice(from, from + Math.floor(random() * 12)) + text.slice(to));
-    }
-  }
-  t.not(plainUsage(Buffer.from(TEXTS[2] as string), 0, (TEXTS[2] as string).length), null, 'the usual one is read');
-  t.not(plainUsage(Buffer.from(TEXTS[3] as string), 0, (TEXTS[3] as string).length), null, 'so is one with blanks');
-});
+    t.not(
+      plainUsage(Buffer.from(TEXTS[2] as string), 0, (TEXTS[2] as string).length),
+      null,
+      'the usual one is read',
+    );
+    t.not(
+      plainUsage(Buffer.from(TEXTS[3] as string), 0, (TEXTS[3] as string).length),
+      null,
+      'so is one with blanks',
+    );
+  },
+);

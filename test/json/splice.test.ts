@@ -4,14 +4,24 @@ import t from 'tap';
 import { type Edit, splice, splicePieces } from '../../src/json/splice.ts';
 import { cutAt, fuzz, places } from '../sse/fuzz.ts';
 
-const edit = (start: number, end: number, text: string): Edit => ({ start, end, bytes: Buffer.from(text) });
+const edit = (start: number, end: number, text: string): Edit => ({
+  start,
+  end,
+  bytes: Buffer.from(text),
+});
 
 t.test('edits replace, insert and remove; all other bytes stay', (t) => {
   const body = Buffer.from('0123456789');
   t.equal(splice(body, []).toString(), '0123456789');
   t.equal(splice(body, [edit(2, 4, 'abc')]).toString(), '01abc456789');
-  t.equal(splice(body, [edit(0, 0, 'a'), edit(5, 6, ''), edit(10, 10, 'z')]).toString(), 'a012346789z');
-  t.equal(splice(body, [edit(3, 5, 'x'), edit(5, 5, 'y'), edit(5, 7, 'z')]).toString(), '012xyz789');
+  t.equal(
+    splice(body, [edit(0, 0, 'a'), edit(5, 6, ''), edit(10, 10, 'z')]).toString(),
+    'a012346789z',
+  );
+  t.equal(
+    splice(body, [edit(3, 5, 'x'), edit(5, 5, 'y'), edit(5, 7, 'z')]).toString(),
+    '012xyz789',
+  );
   t.equal(splice(body, [edit(0, 10, '')]).toString(), '');
   t.end();
 });
@@ -37,13 +47,17 @@ t.test('in pieces or in one, the spliced body is the same', (t) => {
       for (const [gap, length, replacement] of gaps) {
         const start = Math.min(at + gap, body.length);
         const end = Math.min(start + length, body.length);
-        expected += body.toString('latin1', at, start) + Buffer.from(replacement).toString('latin1');
+        expected +=
+          body.toString('latin1', at, start) + Buffer.from(replacement).toString('latin1');
         made.push({ start, end, bytes: Buffer.from(replacement) });
         at = end;
       }
       expected += body.toString('latin1', at);
       assert.equal(splice(body, made).toString('latin1'), expected);
-      assert.equal(Buffer.concat(splicePieces(cutAt(body, cuts), made)).toString('latin1'), expected);
+      assert.equal(
+        Buffer.concat(splicePieces(cutAt(body, cuts), made)).toString('latin1'),
+        expected,
+      );
     }),
   );
   t.end();

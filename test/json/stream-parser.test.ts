@@ -34,7 +34,10 @@ function agree(body: Buffer, cuts: readonly number[]): void {
   if (typeof parsed === 'string' || typeof scanned === 'string') {
     // a body refused for several reasons is refused for what is met first, or for the gravest
     if (parsed !== scanned)
-      assert(REASONS.indexOf(parsed as JsonFault) < REASONS.indexOf(scanned as JsonFault), `${parsed} ${scanned}`);
+      assert(
+        REASONS.indexOf(parsed as JsonFault) < REASONS.indexOf(scanned as JsonFault),
+        `${parsed} ${scanned}`,
+      );
     return;
   }
   assert.deepEqual(scanned, parsed);
@@ -64,8 +67,10 @@ function isReduced(value: unknown, whole: unknown, depth: number): void {
   }
 }
 
-const nested = (levels: number, inner = '1') => `{"a":${'['.repeat(levels - 1)}${inner}${']'.repeat(levels - 1)}}`;
-const members = (count: number, first = 0) => Array.from({ length: count }, (_, n) => `"${n + first}":${n}`).join();
+const nested = (levels: number, inner = '1') =>
+  `{"a":${'['.repeat(levels - 1)}${inner}${']'.repeat(levels - 1)}}`;
+const members = (count: number, first = 0) =>
+  Array.from({ length: count }, (_, n) => `"${n + first}":${n}`).join();
 const plain = (length: number) => 'abcdefghij'.repeat(Math.ceil(length / 10)).slice(0, length);
 
 const shown = (text: string) => JSON.stringify(text.slice(0, 60)).replace(/[^ -~]/g, '?');
@@ -217,7 +222,8 @@ t.test('invalid UTF-8 is refused wherever a chunk ends', (t) => {
     ] as const) {
       const body = Buffer.concat([Buffer.from(head), Buffer.from(hex, 'hex'), Buffer.from(tail)]);
       t.equal(parseObject(body), 'invalid_json', `${hex} in ${head}`);
-      for (let cut = 0; cut <= body.length; cut++) assert.equal(scan(cutAt(body, [cut])), 'invalid_json');
+      for (let cut = 0; cut <= body.length; cut++)
+        assert.equal(scan(cutAt(body, [cut])), 'invalid_json');
       assert.equal(scan(cutAt(body, [...body.keys()])), 'invalid_json');
     }
   }
@@ -259,11 +265,24 @@ t.test('a long number is NaN, wherever it is cut', (t) => {
     ['1e', '1'],
   ] as const) {
     const number = (length: number) => head + digit.repeat(length - head.length);
-    for (const length of [REDUCED_NUMBER - 1, REDUCED_NUMBER, REDUCED_NUMBER + 1, 3 * REDUCED_NUMBER]) {
+    for (const length of [
+      REDUCED_NUMBER - 1,
+      REDUCED_NUMBER,
+      REDUCED_NUMBER + 1,
+      3 * REDUCED_NUMBER,
+    ]) {
       const body = Buffer.from(`{"a":${number(length)}}`);
       const expected = { a: length > REDUCED_NUMBER ? Number.NaN : Number(number(length)) };
-      const cuts = [[], [6], [5 + REDUCED_NUMBER], [6 + REDUCED_NUMBER], [7, 500, 1500], [...body.keys()]];
-      for (const cut of cuts) assert.deepEqual((scan(cutAt(body, cut)) as ParsedObject).value, expected);
+      const cuts = [
+        [],
+        [6],
+        [5 + REDUCED_NUMBER],
+        [6 + REDUCED_NUMBER],
+        [7, 500, 1500],
+        [...body.keys()],
+      ];
+      for (const cut of cuts)
+        assert.deepEqual((scan(cutAt(body, cut)) as ParsedObject).value, expected);
     }
   }
   t.pass('agreed');
@@ -277,8 +296,10 @@ t.test('so many values and no more, wherever they stand; what is left out does n
   const bodies: Record<string, (more: number) => string> = {
     objects: (more) => `{"a":[${filled(most + more, () => '{}')}]}`,
     'the same member': (more) => `{"a":{${filled(most + more, () => '"a":0')}}}`,
-    'values of two kinds': (more) => `{"a":[${filled(most + more, (n) => (n % 2 === 0 ? '1' : '""'))}]}`,
-    messages: (more) => `{"a":[${filled(most / 3, () => '{"role":"user","content":""}')}${',{}'.repeat(more)}]}`,
+    'values of two kinds': (more) =>
+      `{"a":[${filled(most + more, (n) => (n % 2 === 0 ? '1' : '""'))}]}`,
+    messages: (more) =>
+      `{"a":[${filled(most / 3, () => '{"role":"user","content":""}')}${',{}'.repeat(more)}]}`,
     'in the fourth level': (more) => `{"a":[[${filled(most - 1 + more, () => '{}')}]]}`,
   };
   for (const [name, body] of Object.entries(bodies)) {
@@ -290,12 +311,21 @@ t.test('so many values and no more, wherever they stand; what is left out does n
   for (const item of ['1', '"x"', 'null', '[]']) {
     t.type(scan([Buffer.from(`{"a":[${filled(MAX_VALUES * 2, () => item)}]}`)]), 'object', item);
   }
-  t.type(scan([Buffer.from(`{"a":[[[[${filled(MAX_VALUES * 2, () => '{}')}]]]]}`)]), 'object', 'in the fifth level');
+  t.type(
+    scan([Buffer.from(`{"a":[[[[${filled(MAX_VALUES * 2, () => '{}')}]]]]}`)]),
+    'object',
+    'in the fifth level',
+  );
   t.end();
 });
 
 t.test('a name counts once, however often it occurs and however it is written', (t) => {
-  for (const item of ['{"call_id":1,"file_id":2}', '{"größe":1}', `{"${'long '.repeat(9)}":1}`, '{"\\u0061":1}']) {
+  for (const item of [
+    '{"call_id":1,"file_id":2}',
+    '{"größe":1}',
+    `{"${'long '.repeat(9)}":1}`,
+    '{"\\u0061":1}',
+  ]) {
     const body = Buffer.from(`{"a":[${Array(MAX_NAMES + 300).fill(item)}]}`);
     t.strictSame(scan([body]), parseObject(body), item);
     t.type(parseObject(body), 'object', item);
@@ -305,7 +335,10 @@ t.test('a name counts once, however often it occurs and however it is written', 
 
 t.test('so many names below the top level and no more', (t) => {
   const names = (count: number) => Array.from({ length: count }, (_, n) => `"name ${n}":0`).join();
-  for (const body of [(list: string) => `{"a":{${list}}}`, (list: string) => `{"a":[{"b":{${list}}},1]}`]) {
+  for (const body of [
+    (list: string) => `{"a":{${list}}}`,
+    (list: string) => `{"a":[{"b":{${list}}},1]}`,
+  ]) {
     const most = body(names(MAX_NAMES - 1));
     const over = body(names(MAX_NAMES + 1));
     t.type(scan(cutAt(Buffer.from(most), [5000, 9001])), 'object');
@@ -315,80 +348,123 @@ t.test('so many names below the top level and no more', (t) => {
     t.equal(parseObject(Buffer.from(body(names(MAX_NAMES + 300)))), 'too_many_names');
   }
   t.type(
-    scan([Buffer.from(`{"a":[${Array.from({ length: 9999 }, () => '{"role":"x","content":""}').join()}]}`)]),
+    scan([
+      Buffer.from(
+        `{"a":[${Array.from({ length: 9999 }, () => '{"role":"x","content":""}').join()}]}`,
+      ),
+    ]),
     'object',
   );
   t.type(scan([Buffer.from(`{"a":[[[{${names(9999)}}]]]}`)]), 'object', 'in the fifth level');
   t.end();
 });
 
-t.test('a watched name is found from the third level on, with a string that counts, however it is written', (t) => {
-  const watch: WatchedNames = {
-    first: letterSet('fu'),
-    ends: pairSet('id', 'rl'),
-    counts: (key) => (key.toLowerCase() === 'file_id' ? /^/ : key === 'url' ? /^x:/ : null),
-    notBelow: 'input',
-  };
-  const keyOf = (text: string) => /FILE_ID|url/.exec(text)?.[0] ?? 'file_id';
-  const cases: readonly (readonly [body: string, watched: readonly number[]])[] = [
-    ['{"x":1,"a":[{"file_id":"f"}]}', [1]],
-    ['{"a":[{"b":[{"file_id" : "f"}]}]}', [0]],
-    ['{"a":[{"b":[{"c":{"file_id":"f"}}]}]}', [0]],
-    ['{"a":[{"b":[{"c":[{"d":{"e":{"file_id":""}}}]}]}]}', [0]],
-    ['{"a":[{"b":[{"fil\\u0065_id":"f"}]}]}', [0]],
-    ['{"a":[{"file_id":"f"},{"file_id":"g"}],"b":{"c":{"file_id":"h"}}}', [0, 1]],
-    ['{"a":[{"b":[{"input":{"x":1},"c":{"file_id":"f"}}]}]}', [0]],
-    ['{"a":[{"b":[{"input":{"x":1},"file_id":"f"}]}]}', [0]],
-    ['{"a":[{"input":[{"c":{"file_id":"f"}}]}]}', [0]],
-    ['{"a":[{"b":[{"url":"x:y"}]}]}', [0]],
-    ['{"a":[{"b":[{"url":"https:"},{"c":{"d":{"url":"\\u0078:y"}}}]}]}', [0]],
-    [`{"a":[{"b":[{"url":"x:${'y'.repeat(2000)}"}]}]}`, [0]],
-    // not these
-    ['{"a":[{"b":[{"url":"https:"},{"url":1},{"url":"y","x":"x:"},"x:"]}]}', []],
-    ['{"file_id":"f","a":{"file_id":"f"}}', []],
-    ['{"a":[{"b":[{"file_id":{"type":"string"}},{"file_id":7},{"file_id":null},{"file_id":["f"]}]}]}', []],
-    ['{"a":[{"b":[{"input":{"file_id":"f","x":{"file_id":"g"}}}]}]}', []],
-    ['{"a":[{"file_id":12,"x":"y"},"z",{"b":{"file_id":7}},"z"],"b":"f"}', []],
-    ['{"a":[{"b":["file_id","f",{"file_ids":"f","file_i":"f"}]}]}', []],
-    ['{"a":[{"b":["f",{"FILE_ID":"f"}]}]}', [0]],
-    ['{"a":[{"b":[{"input":{"file_id":1}},[{"file_id":"f"}]]}]}', [0]],
-    [String.raw`{"a":[{"content":"{\"file_id\":\"f\"}"}]}`, []],
-  ];
-  for (const [text, indices] of cases) {
-    const watched = indices.map((member) => ({ member, key: keyOf(text) }));
-    const body = Buffer.from(text);
-    t.match(parseObject(body, watch), { watched }, text);
-    for (const cuts of [[], ...Array.from({ length: Math.min(body.length, 100) }, (_, n) => [n]), [...body.keys()]]) {
-      const scanner = new ObjectStreamParser(watch);
-      for (const piece of cutAt(body, cuts)) scanner.push(piece);
-      assert.deepEqual((scanner.end() as ParsedObject).watched, watched, `${text}, cut at ${cuts}`);
-    }
-  }
-  t.strictSame((parseObject(Buffer.from('{"a":[{"file_id":"f"}]}')) as ParsedObject).watched, [], 'nobody asked');
-  t.end();
-});
-
-t.test('of a long key the watched name may be the beginning, wherever an escape or a character is cut', (t) => {
-  const counts = (key: string) => (key.startsWith('file_id\0') ? /^/ : null);
-  const watch: WatchedNames = { first: letterSet('f'), ends: pairSet('id'), counts, notBelow: 'input' };
-  for (const filler of ['\\u00e9', '\\n', '\u00e9', '\u20ac', '\u{1f600}', 'x']) {
-    for (let pad = 0; pad < 7; pad++) {
-      const key = `file_id\\u0000${'y'.repeat(pad)}${filler.repeat(300)}`;
-      const body = Buffer.from(`{"a":[{"${key}":"f"}]}`);
-      t.match(parseObject(body, watch), { watched: [{ member: 0 }] }, key.slice(0, 30));
-      for (const cut of [20, 100, 300, 520, 521, 522, 530]) {
+t.test(
+  'a watched name is found from the third level on, with a string that counts, however it is written',
+  (t) => {
+    const watch: WatchedNames = {
+      first: letterSet('fu'),
+      ends: pairSet('id', 'rl'),
+      counts: (key) => (key.toLowerCase() === 'file_id' ? /^/ : key === 'url' ? /^x:/ : null),
+      notBelow: 'input',
+    };
+    const keyOf = (text: string) => /FILE_ID|url/.exec(text)?.[0] ?? 'file_id';
+    const cases: readonly (readonly [body: string, watched: readonly number[]])[] = [
+      ['{"x":1,"a":[{"file_id":"f"}]}', [1]],
+      ['{"a":[{"b":[{"file_id" : "f"}]}]}', [0]],
+      ['{"a":[{"b":[{"c":{"file_id":"f"}}]}]}', [0]],
+      ['{"a":[{"b":[{"c":[{"d":{"e":{"file_id":""}}}]}]}]}', [0]],
+      ['{"a":[{"b":[{"fil\\u0065_id":"f"}]}]}', [0]],
+      ['{"a":[{"file_id":"f"},{"file_id":"g"}],"b":{"c":{"file_id":"h"}}}', [0, 1]],
+      ['{"a":[{"b":[{"input":{"x":1},"c":{"file_id":"f"}}]}]}', [0]],
+      ['{"a":[{"b":[{"input":{"x":1},"file_id":"f"}]}]}', [0]],
+      ['{"a":[{"input":[{"c":{"file_id":"f"}}]}]}', [0]],
+      ['{"a":[{"b":[{"url":"x:y"}]}]}', [0]],
+      ['{"a":[{"b":[{"url":"https:"},{"c":{"d":{"url":"\\u0078:y"}}}]}]}', [0]],
+      [`{"a":[{"b":[{"url":"x:${'y'.repeat(2000)}"}]}]}`, [0]],
+      // not these
+      ['{"a":[{"b":[{"url":"https:"},{"url":1},{"url":"y","x":"x:"},"x:"]}]}', []],
+      ['{"file_id":"f","a":{"file_id":"f"}}', []],
+      [
+        '{"a":[{"b":[{"file_id":{"type":"string"}},{"file_id":7},{"file_id":null},{"file_id":["f"]}]}]}',
+        [],
+      ],
+      ['{"a":[{"b":[{"input":{"file_id":"f","x":{"file_id":"g"}}}]}]}', []],
+      ['{"a":[{"file_id":12,"x":"y"},"z",{"b":{"file_id":7}},"z"],"b":"f"}', []],
+      ['{"a":[{"b":["file_id","f",{"file_ids":"f","file_i":"f"}]}]}', []],
+      ['{"a":[{"b":["f",{"FILE_ID":"f"}]}]}', [0]],
+      ['{"a":[{"b":[{"input":{"file_id":1}},[{"file_id":"f"}]]}]}', [0]],
+      [String.raw`{"a":[{"content":"{\"file_id\":\"f\"}"}]}`, []],
+    ];
+    for (const [text, indices] of cases) {
+      const watched = indices.map((member) => ({ member, key: keyOf(text) }));
+      const body = Buffer.from(text);
+      t.match(parseObject(body, watch), { watched }, text);
+      for (const cuts of [
+        [],
+        ...Array.from({ length: Math.min(body.length, 100) }, (_, n) => [n]),
+        [...body.keys()],
+      ]) {
         const scanner = new ObjectStreamParser(watch);
-        scanner.push(body.subarray(0, cut));
-        scanner.push(body.subarray(cut));
-        t.match(scanner.end(), { watched: [{ member: 0 }] }, `cut at ${cut}`);
+        for (const piece of cutAt(body, cuts)) scanner.push(piece);
+        assert.deepEqual(
+          (scanner.end() as ParsedObject).watched,
+          watched,
+          `${text}, cut at ${cuts}`,
+        );
       }
     }
-  }
-  t.end();
-});
+    t.strictSame(
+      (parseObject(Buffer.from('{"a":[{"file_id":"f"}]}')) as ParsedObject).watched,
+      [],
+      'nobody asked',
+    );
+    t.end();
+  },
+);
+
+t.test(
+  'of a long key the watched name may be the beginning, wherever an escape or a character is cut',
+  (t) => {
+    const counts = (key: string) => (key.startsWith('file_id\0') ? /^/ : null);
+    const watch: WatchedNames = {
+      first: letterSet('f'),
+      ends: pairSet('id'),
+      counts,
+      notBelow: 'input',
+    };
+    for (const filler of ['\\u00e9', '\\n', '\u00e9', '\u20ac', '\u{1f600}', 'x']) {
+      for (let pad = 0; pad < 7; pad++) {
+        const key = `file_id\\u0000${'y'.repeat(pad)}${filler.repeat(300)}`;
+        const body = Buffer.from(`{"a":[{"${key}":"f"}]}`);
+        t.match(parseObject(body, watch), { watched: [{ member: 0 }] }, key.slice(0, 30));
+        for (const cut of [20, 100, 300, 520, 521, 522, 530]) {
+          const scanner = new ObjectStreamParser(watch);
+          scanner.push(body.subarray(0, cut));
+          scanner.push(body.subarray(cut));
+          t.match(scanner.end(), { watched: [{ member: 0 }] }, `cut at ${cut}`);
+        }
+      }
+    }
+    t.end();
+  },
+);
 
 t.test('long content is passed over at any alignment and stopped in where it must be', (t) => {
-  const ends = ['"', '\\n"', '\\u0041"', '\\q"', '\u001f"', '\n"', 'é"', '\u007f"', ' "', '!"', '#"', '[]"'];
+  const ends = [
+    '"',
+    '\\n"',
+    '\\u0041"',
+    '\\q"',
+    '\u001f"',
+    '\n"',
+    'é"',
+    '\u007f"',
+    ' "',
+    '!"',
+    '#"',
+    '[]"',
+  ];
   for (let shift = 0; shift < 8; shift++) {
     for (let length = 8; length < 48; length++) {
       for (const end of ends) {
@@ -402,31 +478,34 @@ t.test('long content is passed over at any alignment and stopped in where it mus
   t.end();
 });
 
-t.test('an escape has four hexadecimal digits, alone and behind others, wherever a chunk ends', (t) => {
-  const isValid = (text: string): boolean => {
-    try {
-      return typeof JSON.parse(text) === 'object';
-    } catch {
-      return false;
-    }
-  };
-  for (let place = 0; place < 4; place++) {
-    for (let c = 0; c < 0x100; c++) {
-      const digits = `${'0aF9'.slice(0, place)}${String.fromCharCode(c)}${'0aF9'.slice(place + 1)}`;
-      for (const text of [
-        `{"a":"${plain(20)}\\u${digits}"}`,
-        `{"\\u00e9\\u${digits}\\n":"\\ud83d\\ude00\\u${digits}"}`,
-      ]) {
-        const body = Buffer.from(text);
-        assert.equal(typeof parseObject(body) === 'object', isValid(text), shown(text));
-        agree(body, []);
-        if (c % 5 === 0) for (let cut = 1; cut < body.length; cut++) agree(body, [cut]);
+t.test(
+  'an escape has four hexadecimal digits, alone and behind others, wherever a chunk ends',
+  (t) => {
+    const isValid = (text: string): boolean => {
+      try {
+        return typeof JSON.parse(text) === 'object';
+      } catch {
+        return false;
+      }
+    };
+    for (let place = 0; place < 4; place++) {
+      for (let c = 0; c < 0x100; c++) {
+        const digits = `${'0aF9'.slice(0, place)}${String.fromCharCode(c)}${'0aF9'.slice(place + 1)}`;
+        for (const text of [
+          `{"a":"${plain(20)}\\u${digits}"}`,
+          `{"\\u00e9\\u${digits}\\n":"\\ud83d\\ude00\\u${digits}"}`,
+        ]) {
+          const body = Buffer.from(text);
+          assert.equal(typeof parseObject(body) === 'object', isValid(text), shown(text));
+          agree(body, []);
+          if (c % 5 === 0) for (let cut = 1; cut < body.length; cut++) agree(body, [cut]);
+        }
       }
     }
-  }
-  t.pass('agreed');
-  t.end();
-});
+    t.pass('agreed');
+    t.end();
+  },
+);
 
 t.test('names and texts mix escapes with characters of all lengths', (t) => {
   const parts = [
@@ -460,21 +539,32 @@ t.test('names and texts mix escapes with characters of all lengths', (t) => {
 const body = fc.oneof(
   // valid, written with random whitespace
   fc
-    .tuple(fc.json({ maxDepth: 7, stringUnit: character }), fc.json({ maxDepth: 5, stringUnit: character }))
+    .tuple(
+      fc.json({ maxDepth: 7, stringUnit: character }),
+      fc.json({ maxDepth: 5, stringUnit: character }),
+    )
     .map(([a, b]) => `{"model":${a}, "b" :${b}}`),
   fc
-    .dictionary(fc.string({ unit: 'grapheme' }), fc.jsonValue({ stringUnit: 'grapheme', maxDepth: 6 }))
+    .dictionary(
+      fc.string({ unit: 'grapheme' }),
+      fc.jsonValue({ stringUnit: 'grapheme', maxDepth: 6 }),
+    )
     .map((value) => JSON.stringify(value, null, 1)),
   // with long strings, written plainly or all in escapes
   fc
     .tuple(
-      fc.array(fc.tuple(fc.string({ unit: 'grapheme', maxLength: 20 }), fc.nat(90)), { minLength: 1, maxLength: 5 }),
+      fc.array(fc.tuple(fc.string({ unit: 'grapheme', maxLength: 20 }), fc.nat(90)), {
+        minLength: 1,
+        maxLength: 5,
+      }),
       fc.boolean(),
     )
     .map(([texts, escapes]) => {
       const [first, ...rest] = texts.map(([text, times]) => text.repeat(times));
       const json = JSON.stringify({ a: first, b: [rest, { c: rest.at(-1) ?? 1, d: [first] }] });
-      return escapes ? json.replace(/[^ -~]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`) : json;
+      return escapes
+        ? json.replace(/[^ -~]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`)
+        : json;
     }),
   // made of tokens, mostly invalid
   fc
@@ -493,11 +583,16 @@ const body = fc.oneof(
 t.test('small and large path agree on whatever fuzzing makes', (t) => {
   fuzz(
     t,
-    fc.property(body, places, fc.option(fc.tuple(fc.nat(), fc.nat(255)), { freq: 3 }), (text, cuts, damage) => {
-      const bytes = Buffer.from(text);
-      if (damage !== null) bytes[damage[0] % bytes.length] = damage[1];
-      agree(bytes, cuts);
-    }),
+    fc.property(
+      body,
+      places,
+      fc.option(fc.tuple(fc.nat(), fc.nat(255)), { freq: 3 }),
+      (text, cuts, damage) => {
+        const bytes = Buffer.from(text);
+        if (damage !== null) bytes[damage[0] % bytes.length] = damage[1];
+        agree(bytes, cuts);
+      },
+    ),
   );
   t.end();
 });
@@ -508,7 +603,8 @@ t.test('a long array lacks only what is like the item kept before it', (t) => {
     scanner.push(Buffer.from(`{"a":[${items}]}`));
     return ((scanner.end() as ParsedObject).value as { a: unknown[] }).a;
   };
-  const many = (item: string, times = REDUCED_ITEMS) => Array.from({ length: times }, () => item).join();
+  const many = (item: string, times = REDUCED_ITEMS) =>
+    Array.from({ length: times }, () => item).join();
   t.equal(value(many('1')).length, REDUCED_ITEMS);
   t.equal(value(`${many('1')},2,3`).length, REDUCED_ITEMS);
   t.same(value(`${many('1')},2,"x","y",null,null,true,[],[1],{},{},4`).slice(REDUCED_ITEMS), [
@@ -520,8 +616,16 @@ t.test('a long array lacks only what is like the item kept before it', (t) => {
     {},
     4,
   ]);
-  t.equal(value(many('{}', REDUCED_ITEMS + 9)).length, REDUCED_ITEMS + 9, 'objects are all looked at');
-  t.equal((value(`[${many('123', 9000)}]`)[0] as unknown[]).length, REDUCED_DEEP_ITEMS, 'lists of tokens are short');
+  t.equal(
+    value(many('{}', REDUCED_ITEMS + 9)).length,
+    REDUCED_ITEMS + 9,
+    'objects are all looked at',
+  );
+  t.equal(
+    (value(`[${many('123', 9000)}]`)[0] as unknown[]).length,
+    REDUCED_DEEP_ITEMS,
+    'lists of tokens are short',
+  );
   t.equal(value(many(`[${many('123', 900)}]`, 2048)).length, 2048);
   t.end();
 });

@@ -18,17 +18,29 @@ t.test('the usage of embeddings is that of the prompt: there is no completion', 
   t.strictSame(read('{"prompt_tokens":5,"total_tokens":5}'), { prompt: 5, completion: 0 });
   t.strictSame(read('{"prompt_tokens":5,"total_tokens":7}'), { prompt: 5, completion: 0 });
   t.strictSame(read('{"total_tokens":7}'), { prompt: 7, completion: 0 });
-  t.strictSame(read('{"prompt_tokens":null,"completion_tokens":null,"total_tokens":7}'), { prompt: 7, completion: 0 });
+  t.strictSame(read('{"prompt_tokens":null,"completion_tokens":null,"total_tokens":7}'), {
+    prompt: 7,
+    completion: 0,
+  });
   t.end();
 });
 
 t.test('the usage of a chat completion is two whole numbers that are not negative', (t) => {
   const read = (json: string) => countsOf(readUsage(json, chatUsage));
   t.strictSame(read('{"prompt_tokens":1,"completion_tokens":2}'), { prompt: 1, completion: 2 });
-  t.strictSame(read('{"prompt_tokens":1.0,"completion_tokens":2e3}'), { prompt: 1, completion: 2000 });
-  t.strictSame(read('{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}'), { prompt: null, completion: 0 });
+  t.strictSame(read('{"prompt_tokens":1.0,"completion_tokens":2e3}'), {
+    prompt: 1,
+    completion: 2000,
+  });
+  t.strictSame(read('{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}'), {
+    prompt: null,
+    completion: 0,
+  });
   t.strictSame(read('{"prompt_tokens":5}'), { prompt: 5, completion: null });
-  t.strictSame(read('{"prompt_tokens":5,"completion_tokens":null,"total_tokens":7}'), { prompt: 5, completion: 2 });
+  t.strictSame(read('{"prompt_tokens":5,"completion_tokens":null,"total_tokens":7}'), {
+    prompt: 5,
+    completion: 2,
+  });
   t.strictSame(read('{"prompt_tokens":5,"total_tokens":3}'), { prompt: 5, completion: 0 });
   t.strictSame(read('{"prompt_tokens":1,"completion_tokens":2,"total_tokens":9,"d":{"x":0}}'), {
     prompt: 1,
@@ -36,10 +48,22 @@ t.test('the usage of a chat completion is two whole numbers that are not negativ
   });
   t.strictSame(read('{"prompt_tokens":1,"completion_tokens":2.0}'), { prompt: 1, completion: 2 });
   // of two members of a name the last one counts, however it is spelt; what lies deeper does not
-  t.strictSame(read('{"prompt_tokens":1,"completion_tokens":2,"prompt_tokens":3}'), { prompt: 3, completion: 2 });
-  t.strictSame(read('{"prompt_tokens":1,"completion_tokens":2,"completion_tokens":4}'), { prompt: 1, completion: 4 });
-  t.strictSame(read('{"prompt_tokens":1,"completion_tokens":2,"prompt_token\\u0073":3}'), { prompt: 3, completion: 2 });
-  t.strictSame(read('{"prompt_tokens":1,"completion_tokens":2,"d":{"prompt_tokens":9}}'), { prompt: 1, completion: 2 });
+  t.strictSame(read('{"prompt_tokens":1,"completion_tokens":2,"prompt_tokens":3}'), {
+    prompt: 3,
+    completion: 2,
+  });
+  t.strictSame(read('{"prompt_tokens":1,"completion_tokens":2,"completion_tokens":4}'), {
+    prompt: 1,
+    completion: 4,
+  });
+  t.strictSame(read('{"prompt_tokens":1,"completion_tokens":2,"prompt_token\\u0073":3}'), {
+    prompt: 3,
+    completion: 2,
+  });
+  t.strictSame(read('{"prompt_tokens":1,"completion_tokens":2,"d":{"prompt_tokens":9}}'), {
+    prompt: 1,
+    completion: 2,
+  });
   // a bad number leaves the good one
   for (const json of [
     '{"prompt_tokens":1,"completion_tokens":2,"completion_tokens":-4}',
@@ -79,144 +103,220 @@ t.test('the usage of a chat completion is two whole numbers that are not negativ
 t.test('the usage of a response', async (t) => {
   const read = (json: string) => countsOf(readUsage(json, responsesUsage));
   t.strictSame(
-    read('{"input_tokens":9,"input_tokens_details":{"cached_tokens":8},"output_tokens":4,"total_tokens":13}'),
+    read(
+      '{"input_tokens":9,"input_tokens_details":{"cached_tokens":8},"output_tokens":4,"total_tokens":13}',
+    ),
     { prompt: 9, completion: 4 },
   );
   t.strictSame(read('{"input_tokens":9,"total_tokens":13}'), { prompt: 9, completion: 4 });
   t.strictSame(read('{"input_tokens":9}'), { prompt: 9, completion: null });
-  t.strictSame(read('{"input_tokens":"9","output_tokens":4,"total_tokens":13}'), { prompt: 9, completion: 4 });
+  t.strictSame(read('{"input_tokens":"9","output_tokens":4,"total_tokens":13}'), {
+    prompt: 9,
+    completion: 4,
+  });
   t.equal(read('{"prompt_tokens":9,"completion_tokens":4}'), null);
 });
 
-t.test('reasoning that stands beside the completion, by the total, is completion too', async (t) => {
-  const chat = (completion: unknown, reasoning: unknown, total: unknown) =>
-    countsOf(
-      readUsage(
-        JSON.stringify({
-          prompt_tokens: 32,
-          completion_tokens: completion,
-          total_tokens: total,
-          completion_tokens_details: { reasoning_tokens: reasoning },
-        }),
-        chatUsage,
-      ),
+t.test(
+  'reasoning that stands beside the completion, by the total, is completion too',
+  async (t) => {
+    const chat = (completion: unknown, reasoning: unknown, total: unknown) =>
+      countsOf(
+        readUsage(
+          JSON.stringify({
+            prompt_tokens: 32,
+            completion_tokens: completion,
+            total_tokens: total,
+            completion_tokens_details: { reasoning_tokens: reasoning },
+          }),
+          chatUsage,
+        ),
+      );
+    t.strictSame(chat(9, 94, 135), { prompt: 32, completion: 103 });
+    t.strictSame(chat(0, 94, 126), { prompt: 32, completion: 94 });
+    t.strictSame(
+      chat(103, 94, 135),
+      { prompt: 32, completion: 103 },
+      'within it, as nearly all tell it',
     );
-  t.strictSame(chat(9, 94, 135), { prompt: 32, completion: 103 });
-  t.strictSame(chat(0, 94, 126), { prompt: 32, completion: 94 });
-  t.strictSame(chat(103, 94, 135), { prompt: 32, completion: 103 }, 'within it, as nearly all tell it');
-  for (const [reasoning, total] of [
-    [94, 134],
-    [94, undefined],
-    ['94', 135],
-    [-94, -53],
-    [null, 135],
-    [0, 41],
-  ] as const) {
-    t.strictSame(chat(9, reasoning, total), { prompt: 32, completion: 9 }, `${reasoning}, ${total}`);
-  }
-  const flat = { prompt_tokens: 32, completion_tokens: 9, reasoning_tokens: 94 };
-  for (const [total_tokens, completion] of [
-    [135, 103],
-    [41, 9],
-  ]) {
-    t.match(readUsage(JSON.stringify({ ...flat, total_tokens }), chatUsage), { prompt: 32, completion });
-  }
-  t.strictSame(chat('9', 94, 135), { prompt: 32, completion: 103 }, 'what the total leaves');
-  const response = { input_tokens: 32, output_tokens: 9, total_tokens: 135 };
-  const told = readUsage(
-    JSON.stringify({ ...response, output_tokens_details: { reasoning_tokens: 94 } }),
-    responsesUsage,
-  );
-  t.match(told, { prompt: 32, completion: 103, details: { reasoning: 94 } });
-});
-
-t.test('tokens of the cache that stand beside the prompt, by the total, are prompt tokens', async (t) => {
-  const read = (usage: object, reader: UsageReader) => readUsage(JSON.stringify(usage), reader);
-  const forms: readonly (readonly [name: string, cached: object, written: object])[] = [
-    ['details', { prompt_tokens_details: { cached_tokens: 13_312 } }, {}],
-    ['messages', { cache_read_input_tokens: 13_312 }, { cache_creation_input_tokens: 500 }],
-    ['DeepSeek', { prompt_cache_hit_tokens: 13_312 }, {}],
-    ['Moonshot', { cached_tokens: 13_312 }, {}],
-    [
-      'both forms at once',
-      { cache_read_input_tokens: 13_312, prompt_tokens_details: { cached_tokens: 13_312 } },
-      { cache_creation_input_tokens: 500 },
-    ],
-  ];
-  for (const [name, cached, written] of forms) {
-    const beside = { prompt_tokens: 479, completion_tokens: 373, ...cached };
-    t.match(read({ ...beside, total_tokens: 14_164 }, chatUsage), { prompt: 13_791, completion: 373 }, name);
-    t.match(read({ ...beside, total_tokens: 14_164 }, chatUsage)?.details, { cached: 13_312 }, name);
-    t.match(
-      read({ ...beside, ...written, total_tokens: 14_164 }, chatUsage),
-      { prompt: 13_791 },
-      `${name}, written within`,
-    );
-    const within = { ...beside, prompt_tokens: 13_791, total_tokens: 14_164 };
-    t.match(
-      read(within, chatUsage),
-      { prompt: 13_791, completion: 373, details: { cached: 13_312 } },
-      `${name}, within`,
-    );
-    t.match(read({ ...beside, total_tokens: 852 }, chatUsage), { prompt: 479, completion: 373 }, name);
-    t.match(read({ ...beside, total_tokens: 14_165 }, chatUsage), { prompt: 479, completion: 373 }, name);
-    if ('cache_creation_input_tokens' in written) {
-      const all = { ...beside, ...written, total_tokens: 14_664 };
-      t.match(read(all, chatUsage), { prompt: 14_291, details: { cached: 13_312, cacheWrite: 500 } }, name);
+    for (const [reasoning, total] of [
+      [94, 134],
+      [94, undefined],
+      ['94', 135],
+      [-94, -53],
+      [null, 135],
+      [0, 41],
+    ] as const) {
+      t.strictSame(
+        chat(9, reasoning, total),
+        { prompt: 32, completion: 9 },
+        `${reasoning}, ${total}`,
+      );
     }
-    const { prompt_tokens: _, ...noPrompt } = { ...beside, total_tokens: 14_164 };
-    t.match(read(noPrompt, chatUsage), { prompt: 13_791, completion: 373 }, `${name}, no prompt`);
-    const { completion_tokens: __, ...noCompletion } = { ...beside, total_tokens: 14_164 };
-    t.match(read(noCompletion, chatUsage), { prompt: 13_791, completion: 373 }, `${name}, no completion`);
-  }
-  const thinking = {
-    prompt_tokens: 479,
-    completion_tokens: 373,
-    prompt_tokens_details: { cached_tokens: 13_312, cache_creation_tokens: 88 },
-    completion_tokens_details: { reasoning_tokens: 1000 },
-  };
-  for (const [total_tokens, prompt, completion] of [
-    [852, 479, 373],
-    [1852, 479, 1373],
-    [14_164, 13_791, 373],
-    [14_252, 13_879, 373],
-    [15_164, 13_791, 1373],
-    [15_252, 13_879, 1373],
-    [9999, 479, 373],
-  ]) {
-    t.match(read({ ...thinking, total_tokens }, chatUsage), { prompt, completion }, `${total_tokens}`);
-  }
-  const response = { input_tokens: 479, output_tokens: 373, input_tokens_details: { cached_tokens: 13_312 } };
-  t.match(read({ ...response, total_tokens: 14_164 }, responsesUsage), { prompt: 13_791, completion: 373 });
-  t.match(read({ ...response, total_tokens: 14_164, input_tokens: null }, responsesUsage), { prompt: 13_791 });
-  const message = { input_tokens: 13_791, output_tokens: 373, cache_read_input_tokens: 13_312 };
-  t.match(read(message, messagesUsage), { prompt: 27_103 }, 'the format tells them beside it');
-  t.match(read({ ...message, total_tokens: 14_164 }, messagesUsage), { prompt: 13_791 }, 'but not by this total');
-  t.match(
-    read({ ...message, input_tokens: 479, total_tokens: 852 }, messagesUsage),
-    { prompt: 13_791 },
-    'nor within less',
-  );
-  const vectors = { prompt_tokens: 0, total_tokens: 55 };
-  t.match(read(vectors, embeddingUsage), { prompt: 55, completion: 0 });
-  t.match(read({ ...vectors, completion_tokens: 0, prompt_tokens: null }, embeddingUsage), {
-    prompt: 55,
-    completion: 0,
-  });
-  t.match(read({ prompt_tokens: 0, total_tokens: 0 }, embeddingUsage), { prompt: null, completion: 0 });
-});
+    const flat = { prompt_tokens: 32, completion_tokens: 9, reasoning_tokens: 94 };
+    for (const [total_tokens, completion] of [
+      [135, 103],
+      [41, 9],
+    ]) {
+      t.match(readUsage(JSON.stringify({ ...flat, total_tokens }), chatUsage), {
+        prompt: 32,
+        completion,
+      });
+    }
+    t.strictSame(chat('9', 94, 135), { prompt: 32, completion: 103 }, 'what the total leaves');
+    const response = { input_tokens: 32, output_tokens: 9, total_tokens: 135 };
+    const told = readUsage(
+      JSON.stringify({ ...response, output_tokens_details: { reasoning_tokens: 94 } }),
+      responsesUsage,
+    );
+    t.match(told, { prompt: 32, completion: 103, details: { reasoning: 94 } });
+  },
+);
+
+t.test(
+  'tokens of the cache that stand beside the prompt, by the total, are prompt tokens',
+  async (t) => {
+    const read = (usage: object, reader: UsageReader) => readUsage(JSON.stringify(usage), reader);
+    const forms: readonly (readonly [name: string, cached: object, written: object])[] = [
+      ['details', { prompt_tokens_details: { cached_tokens: 13_312 } }, {}],
+      ['messages', { cache_read_input_tokens: 13_312 }, { cache_creation_input_tokens: 500 }],
+      ['DeepSeek', { prompt_cache_hit_tokens: 13_312 }, {}],
+      ['Moonshot', { cached_tokens: 13_312 }, {}],
+      [
+        'both forms at once',
+        { cache_read_input_tokens: 13_312, prompt_tokens_details: { cached_tokens: 13_312 } },
+        { cache_creation_input_tokens: 500 },
+      ],
+    ];
+    for (const [name, cached, written] of forms) {
+      const beside = { prompt_tokens: 479, completion_tokens: 373, ...cached };
+      t.match(
+        read({ ...beside, total_tokens: 14_164 }, chatUsage),
+        { prompt: 13_791, completion: 373 },
+        name,
+      );
+      t.match(
+        read({ ...beside, total_tokens: 14_164 }, chatUsage)?.details,
+        { cached: 13_312 },
+        name,
+      );
+      t.match(
+        read({ ...beside, ...written, total_tokens: 14_164 }, chatUsage),
+        { prompt: 13_791 },
+        `${name}, written within`,
+      );
+      const within = { ...beside, prompt_tokens: 13_791, total_tokens: 14_164 };
+      t.match(
+        read(within, chatUsage),
+        { prompt: 13_791, completion: 373, details: { cached: 13_312 } },
+        `${name}, within`,
+      );
+      t.match(
+        read({ ...beside, total_tokens: 852 }, chatUsage),
+        { prompt: 479, completion: 373 },
+        name,
+      );
+      t.match(
+        read({ ...beside, total_tokens: 14_165 }, chatUsage),
+        { prompt: 479, completion: 373 },
+        name,
+      );
+      if ('cache_creation_input_tokens' in written) {
+        const all = { ...beside, ...written, total_tokens: 14_664 };
+        t.match(
+          read(all, chatUsage),
+          { prompt: 14_291, details: { cached: 13_312, cacheWrite: 500 } },
+          name,
+        );
+      }
+      const { prompt_tokens: _, ...noPrompt } = { ...beside, total_tokens: 14_164 };
+      t.match(read(noPrompt, chatUsage), { prompt: 13_791, completion: 373 }, `${name}, no prompt`);
+      const { completion_tokens: __, ...noCompletion } = { ...beside, total_tokens: 14_164 };
+      t.match(
+        read(noCompletion, chatUsage),
+        { prompt: 13_791, completion: 373 },
+        `${name}, no completion`,
+      );
+    }
+    const thinking = {
+      prompt_tokens: 479,
+      completion_tokens: 373,
+      prompt_tokens_details: { cached_tokens: 13_312, cache_creation_tokens: 88 },
+      completion_tokens_details: { reasoning_tokens: 1000 },
+    };
+    for (const [total_tokens, prompt, completion] of [
+      [852, 479, 373],
+      [1852, 479, 1373],
+      [14_164, 13_791, 373],
+      [14_252, 13_879, 373],
+      [15_164, 13_791, 1373],
+      [15_252, 13_879, 1373],
+      [9999, 479, 373],
+    ]) {
+      t.match(
+        read({ ...thinking, total_tokens }, chatUsage),
+        { prompt, completion },
+        `${total_tokens}`,
+      );
+    }
+    const response = {
+      input_tokens: 479,
+      output_tokens: 373,
+      input_tokens_details: { cached_tokens: 13_312 },
+    };
+    t.match(read({ ...response, total_tokens: 14_164 }, responsesUsage), {
+      prompt: 13_791,
+      completion: 373,
+    });
+    t.match(read({ ...response, total_tokens: 14_164, input_tokens: null }, responsesUsage), {
+      prompt: 13_791,
+    });
+    const message = { input_tokens: 13_791, output_tokens: 373, cache_read_input_tokens: 13_312 };
+    t.match(read(message, messagesUsage), { prompt: 27_103 }, 'the format tells them beside it');
+    t.match(
+      read({ ...message, total_tokens: 14_164 }, messagesUsage),
+      { prompt: 13_791 },
+      'but not by this total',
+    );
+    t.match(
+      read({ ...message, input_tokens: 479, total_tokens: 852 }, messagesUsage),
+      { prompt: 13_791 },
+      'nor within less',
+    );
+    const vectors = { prompt_tokens: 0, total_tokens: 55 };
+    t.match(read(vectors, embeddingUsage), { prompt: 55, completion: 0 });
+    t.match(read({ ...vectors, completion_tokens: 0, prompt_tokens: null }, embeddingUsage), {
+      prompt: 55,
+      completion: 0,
+    });
+    t.match(read({ prompt_tokens: 0, total_tokens: 0 }, embeddingUsage), {
+      prompt: null,
+      completion: 0,
+    });
+  },
+);
 
 t.test('a count that is not told is what the total leaves', async (t) => {
   const read = (usage: object) => countsOf(readUsage(JSON.stringify(usage), chatUsage));
   for (const missing of [null, undefined, 0, -1, '7']) {
-    t.same(read({ prompt_tokens: missing, completion_tokens: 3, total_tokens: 10 }), { prompt: 7, completion: 3 });
+    t.same(read({ prompt_tokens: missing, completion_tokens: 3, total_tokens: 10 }), {
+      prompt: 7,
+      completion: 3,
+    });
     if (missing !== 0) {
-      t.same(read({ prompt_tokens: 7, completion_tokens: missing, total_tokens: 10 }), { prompt: 7, completion: 3 });
+      t.same(read({ prompt_tokens: 7, completion_tokens: missing, total_tokens: 10 }), {
+        prompt: 7,
+        completion: 3,
+      });
     }
   }
   const reasoned = { completion_tokens: 3, completion_tokens_details: { reasoning_tokens: 90 } };
   t.same(read({ ...reasoned, total_tokens: 100 }), { prompt: 7, completion: 93 });
-  t.same(read({ completion_tokens: 3, total_tokens: 3 }), { prompt: null, completion: 3 }, 'no prompt has 0 tokens');
+  t.same(
+    read({ completion_tokens: 3, total_tokens: 3 }),
+    { prompt: null, completion: 3 },
+    'no prompt has 0 tokens',
+  );
 });
 
 t.test('a later usage adds to an earlier one by member', async (t) => {
@@ -226,40 +326,59 @@ t.test('a later usage adds to an earlier one by member', async (t) => {
     return JSON.parse(JSON.stringify(all));
   };
   const counts = { a: 1, b: 2, d: { e: 3, f: 4 } };
-  for (const none of [{}, { a: 0, b: 0, d: { e: 0, f: 0 } }, { a: null, d: null }, { a: -1, b: '', d: {} }]) {
+  for (const none of [
+    {},
+    { a: 0, b: 0, d: { e: 0, f: 0 } },
+    { a: null, d: null },
+    { a: -1, b: '', d: {} },
+  ]) {
     t.same(merged(counts, none), counts, JSON.stringify(none));
     t.same(merged(none, counts), counts, JSON.stringify(none));
   }
-  t.same(merged(counts, { b: 1, c: 5, d: { f: 9, g: 1 } }), { a: 1, b: 1, c: 5, d: { e: 3, f: 9, g: 1 } });
-  t.same(merged({ a: { valueOf: 1, toString: 1 } }, { a: { valueOf: 1 } }, { a: 2 }).a, 2, 'members of any type');
+  t.same(merged(counts, { b: 1, c: 5, d: { f: 9, g: 1 } }), {
+    a: 1,
+    b: 1,
+    c: 5,
+    d: { e: 3, f: 9, g: 1 },
+  });
+  t.same(
+    merged({ a: { valueOf: 1, toString: 1 } }, { a: { valueOf: 1 } }, { a: 2 }).a,
+    2,
+    'members of any type',
+  );
   const all = Object.create(null);
   const hostile = JSON.parse('{"__proto__":{"a":1},"d":{"__proto__":{"polluted":1}}}');
   for (let n = 0; n < 2; n++) addUsage(all, hostile);
   t.equal(({} as { polluted?: unknown }).polluted, undefined);
 });
 
-t.test('the usage of a message: tokens written to the cache and read from it are prompt tokens', async (t) => {
-  const read = (json: string) => countsOf(readUsage(json, messagesUsage));
-  t.strictSame(read('{"input_tokens":9,"output_tokens":4}'), { prompt: 9, completion: 4 });
-  t.strictSame(
-    read('{"input_tokens":9,"cache_creation_input_tokens":100,"cache_read_input_tokens":1000,"output_tokens":4}'),
-    { prompt: 1109, completion: 4 },
-  );
-  t.strictSame(read('{"input_tokens":9,"cache_read_input_tokens":null,"output_tokens":4}'), {
-    prompt: 9,
-    completion: 4,
-  });
-  t.strictSame(read('{"input_tokens":9,"cache_read_input_tokens":-1,"output_tokens":4}'), {
-    prompt: null,
-    completion: 4,
-  });
-  t.strictSame(read('{"output_tokens":4}'), { prompt: null, completion: 4 });
-  t.strictSame(
-    read('{"input_tokens":9}'),
-    { prompt: 9, completion: null },
-    'an answer is not free for want of a number',
-  );
-});
+t.test(
+  'the usage of a message: tokens written to the cache and read from it are prompt tokens',
+  async (t) => {
+    const read = (json: string) => countsOf(readUsage(json, messagesUsage));
+    t.strictSame(read('{"input_tokens":9,"output_tokens":4}'), { prompt: 9, completion: 4 });
+    t.strictSame(
+      read(
+        '{"input_tokens":9,"cache_creation_input_tokens":100,"cache_read_input_tokens":1000,"output_tokens":4}',
+      ),
+      { prompt: 1109, completion: 4 },
+    );
+    t.strictSame(read('{"input_tokens":9,"cache_read_input_tokens":null,"output_tokens":4}'), {
+      prompt: 9,
+      completion: 4,
+    });
+    t.strictSame(read('{"input_tokens":9,"cache_read_input_tokens":-1,"output_tokens":4}'), {
+      prompt: null,
+      completion: 4,
+    });
+    t.strictSame(read('{"output_tokens":4}'), { prompt: null, completion: 4 });
+    t.strictSame(
+      read('{"input_tokens":9}'),
+      { prompt: 9, completion: null },
+      'an answer is not free for want of a number',
+    );
+  },
+);
 
 t.test('the usage of a message that took several askings is that of all', async (t) => {
   const read = (usage: object) => countsOf(readUsage(JSON.stringify(usage), messagesUsage));
@@ -268,11 +387,30 @@ t.test('the usage of a message that took several askings is that of all', async 
   t.strictSame(read({ ...one, iterations: [cached, one] }), { prompt: 118, completion: 8 });
   t.strictSame(read({ ...one, iterations: [one] }), { prompt: 9, completion: 4 });
   t.strictSame(read({ iterations: [one, one] }), { prompt: 18, completion: 8 });
-  t.strictSame(read({ ...cached, iterations: [one] }), { prompt: 109, completion: 4 }, 'never less than told beside');
-  for (const iterations of [null, {}, [], [null], [{}], [one, { input_tokens: -1 }], [{ input_tokens: '9' }]]) {
-    t.strictSame(read({ ...one, iterations }), { prompt: 9, completion: 4 }, JSON.stringify(iterations));
+  t.strictSame(
+    read({ ...cached, iterations: [one] }),
+    { prompt: 109, completion: 4 },
+    'never less than told beside',
+  );
+  for (const iterations of [
+    null,
+    {},
+    [],
+    [null],
+    [{}],
+    [one, { input_tokens: -1 }],
+    [{ input_tokens: '9' }],
+  ]) {
+    t.strictSame(
+      read({ ...one, iterations }),
+      { prompt: 9, completion: 4 },
+      JSON.stringify(iterations),
+    );
   }
-  t.strictSame(read({ ...one, iterations: [one, { input_tokens: 9 }] }), { prompt: 18, completion: 4 });
+  t.strictSame(read({ ...one, iterations: [one, { input_tokens: 9 }] }), {
+    prompt: 18,
+    completion: 4,
+  });
 
   t.test('tokens of the cache are those of all askings of a message', async (t) => {
     const one = { input_tokens: 9, output_tokens: 4 };
@@ -295,24 +433,34 @@ t.test('the usage of a message that took several askings is that of all', async 
     t.strictSame(cache({ ...one, iterations: [one, one] }), [undefined, undefined]);
   });
 
-  t.test('tokens that a message wrote to the cache may be told by how long they are kept', async (t) => {
-    const one = { input_tokens: 9, output_tokens: 4 };
-    const kept = { ephemeral_5m_input_tokens: 100, ephemeral_1h_input_tokens: 20 };
-    const { ephemeral_1h_input_tokens } = kept;
-    const read = (usage: object) => readUsage(JSON.stringify({ ...one, ...usage }), messagesUsage);
-    t.match(read({ cache_creation: kept }), { prompt: 129, details: { cacheWrite: 120 } });
-    t.match(read({ cache_creation: { ephemeral_1h_input_tokens } }), { prompt: 29, details: { cacheWrite: 20 } });
-    t.match(read({ cache_creation_input_tokens: 120, cache_creation: kept }), {
-      prompt: 129,
-      details: { cacheWrite: 120 },
-    });
-    t.match(read({ cache_creation_input_tokens: 0, cache_creation: null }), { prompt: 9, details: { cacheWrite: 0 } });
-    t.match(read({ cache_creation: null }), { prompt: 9, details: null });
-    t.match(read({ cache_creation_input_tokens: 0, cache_creation: kept }), {
-      prompt: 129,
-      details: { cacheWrite: 120 },
-    });
-  });
+  t.test(
+    'tokens that a message wrote to the cache may be told by how long they are kept',
+    async (t) => {
+      const one = { input_tokens: 9, output_tokens: 4 };
+      const kept = { ephemeral_5m_input_tokens: 100, ephemeral_1h_input_tokens: 20 };
+      const { ephemeral_1h_input_tokens } = kept;
+      const read = (usage: object) =>
+        readUsage(JSON.stringify({ ...one, ...usage }), messagesUsage);
+      t.match(read({ cache_creation: kept }), { prompt: 129, details: { cacheWrite: 120 } });
+      t.match(read({ cache_creation: { ephemeral_1h_input_tokens } }), {
+        prompt: 29,
+        details: { cacheWrite: 20 },
+      });
+      t.match(read({ cache_creation_input_tokens: 120, cache_creation: kept }), {
+        prompt: 129,
+        details: { cacheWrite: 120 },
+      });
+      t.match(read({ cache_creation_input_tokens: 0, cache_creation: null }), {
+        prompt: 9,
+        details: { cacheWrite: 0 },
+      });
+      t.match(read({ cache_creation: null }), { prompt: 9, details: null });
+      t.match(read({ cache_creation_input_tokens: 0, cache_creation: kept }), {
+        prompt: 129,
+        details: { cacheWrite: 120 },
+      });
+    },
+  );
 });
 
 const told = (more: object) => ({
@@ -326,40 +474,75 @@ const told = (more: object) => ({
 });
 
 t.test('details of the tokens, and what the call cost the upstream', async (t) => {
-  const details = (reader: UsageReader, usage: object) => readUsage(JSON.stringify(usage), reader)?.details;
+  const details = (reader: UsageReader, usage: object) =>
+    readUsage(JSON.stringify(usage), reader)?.details;
   const chat = { prompt_tokens: 100, completion_tokens: 50 };
   t.equal(details(chatUsage, chat), null);
   t.equal(
-    details(chatUsage, { ...chat, prompt_tokens_details: null, completion_tokens_details: {}, cost: null }),
+    details(chatUsage, {
+      ...chat,
+      prompt_tokens_details: null,
+      completion_tokens_details: {},
+      cost: null,
+    }),
     null,
   );
   t.strictSame(
     details(chatUsage, {
       ...chat,
       prompt_tokens_details: { cached_tokens: 64, cache_write_tokens: 30, audio_tokens: 0 },
-      completion_tokens_details: { reasoning_tokens: 40.0, audio_tokens: 5, rejected_prediction_tokens: 3 },
+      completion_tokens_details: {
+        reasoning_tokens: 40.0,
+        audio_tokens: 5,
+        rejected_prediction_tokens: 3,
+      },
       cost: 0.000123,
     }),
-    { cached: 64, cacheWrite: 30, audioPrompt: 0, reasoning: 40, audioCompletion: 5, cost: '0.000123' },
+    {
+      cached: 64,
+      cacheWrite: 30,
+      audioPrompt: 0,
+      reasoning: 40,
+      audioCompletion: 5,
+      cost: '0.000123',
+    },
   );
-  const response = { input_tokens: 9, output_tokens: 4, input_tokens_details: { cached_tokens: 8 } };
-  t.strictSame(details(responsesUsage, { ...response, output_tokens_details: { reasoning_tokens: 4 } }), {
-    ...told({ cached: 8, reasoning: 4 }),
-  });
+  const response = {
+    input_tokens: 9,
+    output_tokens: 4,
+    input_tokens_details: { cached_tokens: 8 },
+  };
+  t.strictSame(
+    details(responsesUsage, { ...response, output_tokens_details: { reasoning_tokens: 4 } }),
+    {
+      ...told({ cached: 8, reasoning: 4 }),
+    },
+  );
   const message = { input_tokens: 9, output_tokens: 4 };
   t.equal(details(messagesUsage, message), null);
   t.strictSame(
-    details(messagesUsage, { ...message, cache_read_input_tokens: 1000, cache_creation_input_tokens: 100 }),
+    details(messagesUsage, {
+      ...message,
+      cache_read_input_tokens: 1000,
+      cache_creation_input_tokens: 100,
+    }),
     told({ cached: 1000, cacheWrite: 100 }),
   );
-  t.strictSame(details(messagesUsage, { ...message, cache_read_input_tokens: 0 }), told({ cached: 0 }));
+  t.strictSame(
+    details(messagesUsage, { ...message, cache_read_input_tokens: 0 }),
+    told({ cached: 0 }),
+  );
   t.strictSame(details(messagesUsage, { ...message, cost: 2 }), told({ cost: '2' }));
   t.equal(details(messagesUsage, { ...message, output_tokens_details: null }), null);
   t.strictSame(
     details(messagesUsage, { ...message, output_tokens_details: { thinking_tokens: 3 } }),
     told({ reasoning: 3 }),
   );
-  t.equal(details(messagesUsage, { ...message, output_tokens_details: { thinking_tokens: 5 } }), null, 'of four');
+  t.equal(
+    details(messagesUsage, { ...message, output_tokens_details: { thinking_tokens: 5 } }),
+    null,
+    'of four',
+  );
 });
 
 t.test('a detail that cannot be right is left out, and nothing else is', async (t) => {
@@ -379,15 +562,38 @@ t.test('a detail that cannot be right is left out, and nothing else is', async (
   }
   for (const parts of ['x', 7, [], true]) {
     const usage = { prompt_tokens: 1, completion_tokens: 2, prompt_tokens_details: parts };
-    t.strictSame(readUsage(JSON.stringify(usage), chatUsage), { prompt: 1, completion: 2, details: null });
+    t.strictSame(readUsage(JSON.stringify(usage), chatUsage), {
+      prompt: 1,
+      completion: 2,
+      details: null,
+    });
   }
-  const unknown = { prompt_tokens: -1, completion_tokens: 2, prompt_tokens_details: { cached_tokens: 0 } };
-  t.equal(readUsage(JSON.stringify(unknown), chatUsage)?.details, null, 'a part of what is not known');
-  for (const cost of ['-0.1', '1e30', '"0.5"', '1e-30', '1000000', 'true', '{"total_cost":1}', '[]', '1e999']) {
+  const unknown = {
+    prompt_tokens: -1,
+    completion_tokens: 2,
+    prompt_tokens_details: { cached_tokens: 0 },
+  };
+  t.equal(
+    readUsage(JSON.stringify(unknown), chatUsage)?.details,
+    null,
+    'a part of what is not known',
+  );
+  for (const cost of [
+    '-0.1',
+    '1e30',
+    '"0.5"',
+    '1e-30',
+    '1000000',
+    'true',
+    '{"total_cost":1}',
+    '[]',
+    '1e999',
+  ]) {
     const read = readUsage(`{"prompt_tokens":1,"completion_tokens":2,"cost":${cost}}`, chatUsage);
     t.strictSame(read, { prompt: 1, completion: 2, details: null }, cost);
   }
-  const cost = (text: string) => readUsage(`{"prompt_tokens":1,"cost":${text}}`, chatUsage)?.details?.cost;
+  const cost = (text: string) =>
+    readUsage(`{"prompt_tokens":1,"cost":${text}}`, chatUsage)?.details?.cost;
   t.strictSame(['0', '-0', '3.4500000000000005e-05', '999999.9'].map(cost), [
     '0',
     '0',
@@ -402,13 +608,31 @@ t.test('the cost in a header counts where the usage has none', async (t) => {
   t.strictSame(withCost(null, '3.45e-05'), told({ cost: '0.0000345' }));
   t.strictSame(withCost(told({ cached: 1 }), '0.0'), told({ cached: 1, cost: '0' }));
   t.strictSame(withCost(told({ cost: '7' }), '0.5'), told({ cost: '7' }));
-  for (const bad of ['None', '', '-1', 'NaN', 'Infinity', '1e30', '0x10', '1 ', '1e-99', '9'.repeat(400)]) {
+  for (const bad of [
+    'None',
+    '',
+    '-1',
+    'NaN',
+    'Infinity',
+    '1e30',
+    '0x10',
+    '1 ',
+    '1e-99',
+    '9'.repeat(400),
+  ]) {
     t.equal(withCost(null, bad), null, bad);
   }
 });
 
 t.test('until the completion is whole, what is told of it does not count', async (t) => {
-  const details = { cached: 1, cacheWrite: null, audioPrompt: null, reasoning: 2, audioCompletion: 3, cost: '4' };
+  const details = {
+    cached: 1,
+    cacheWrite: null,
+    audioPrompt: null,
+    reasoning: 2,
+    audioCompletion: 3,
+    cost: '4',
+  };
   t.strictSame(promptUsage({ prompt: 5, completion: 6, details }), {
     prompt: 5,
     completion: null,

@@ -72,7 +72,10 @@ t.test('what is no vector is told', async (t) => {
     t.ok(encoded([Buffer.from(`{"embedding":${wrong}}`)]).encoder.isBroken, wrong);
   }
   t.ok(encoded([Buffer.from('{"embedding":[1]},{"embedding":null}')]).encoder.isBroken);
-  t.match(encoded([Buffer.from('{"embedding":3}')]).encoder, { isBroken: false, hasVectors: false });
+  t.match(encoded([Buffer.from('{"embedding":3}')]).encoder, {
+    isBroken: false,
+    hasVectors: false,
+  });
 });
 
 t.test('the digits of a vector are held until it is whole', async (t) => {

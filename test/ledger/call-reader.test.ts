@@ -32,7 +32,11 @@ t.test('a row that comes later is waited for, and looked for together with other
   const { looks, reader } = open();
   const [payer, other] = [newPayer(), newPayer()];
   const [id, next] = [randomUUID(), randomUUID()];
-  const found = [reader.find(payer, id, MONTHS), reader.find(payer, id, MONTHS), reader.find(other, next, MONTHS)];
+  const found = [
+    reader.find(payer, id, MONTHS),
+    reader.find(payer, id, MONTHS),
+    reader.find(other, next, MONTHS),
+  ];
   await until(() => looks.length > 3, 'some looks');
   await db.run(10_000, (sql) =>
     addUsage(sql, [
@@ -40,7 +44,11 @@ t.test('a row that comes later is waited for, and looked for together with other
       { company: other.companyId, key: other.id, request: next, prompt: 6 },
     ]),
   );
-  t.match(await Promise.all(found), [{ promptTokens: 5 }, { promptTokens: 5 }, { promptTokens: 6 }]);
+  t.match(await Promise.all(found), [
+    { promptTokens: 5 },
+    { promptTokens: 5 },
+    { promptTokens: 6 },
+  ]);
   t.equal(Math.max(...looks), 2, 'one look for all, and one for those who ask for the same');
 });
 
@@ -48,7 +56,9 @@ t.test('a row of another key, or none, is not found after a second', async (t) =
   const { clock, looks, reader } = open();
   const [payer, other] = [newPayer(), newPayer()];
   const id = randomUUID();
-  await db.run(10_000, (sql) => addUsage(sql, [{ company: other.companyId, key: other.id, request: id }]));
+  await db.run(10_000, (sql) =>
+    addUsage(sql, [{ company: other.companyId, key: other.id, request: id }]),
+  );
   const colleague = { ...other, id: payer.id };
   const asked = [reader.find(payer, id, MONTHS), reader.find(colleague, id, MONTHS)];
   let settled = 0;
@@ -62,7 +72,9 @@ t.test('a row of another key, or none, is not found after a second', async (t) =
 
 t.test('ten calls of a key and two hundred in all are looked for at once', async (t) => {
   const { clock, looks, reader } = open();
-  const asked = Array.from({ length: 200 }, newPayer).map((payer) => reader.find(payer, randomUUID(), MONTHS));
+  const asked = Array.from({ length: 200 }, newPayer).map((payer) =>
+    reader.find(payer, randomUUID(), MONTHS),
+  );
   const [payer] = [newPayer()];
   t.match(await thrownBy(reader.find(payer, randomUUID(), MONTHS)), { status: 503 });
   clock.now += 1000;
@@ -75,24 +87,31 @@ t.test('ten calls of a key and two hundred in all are looked for at once', async
   await Promise.all(own);
 });
 
-t.test('with the database away the answer is 503, and nobody waits while that is known', async (t) => {
-  const away = Object.assign(new Error('away'), { unavailable: true });
-  const { looks, state, reader } = open(() => Promise.reject(away));
-  t.match(await thrownBy(reader.find(newPayer(), randomUUID(), MONTHS)), { status: 503 });
-  state.available = false;
-  const before = looks.length;
-  t.match(await thrownBy(reader.find(newPayer(), randomUUID(), MONTHS)), { status: 503 });
-  t.equal(looks.length, before);
-  const broken = open(() => Promise.reject(new TypeError('a defect')));
-  t.match(await thrownBy(broken.reader.find(newPayer(), randomUUID(), MONTHS)), { message: 'a defect' });
-});
+t.test(
+  'with the database away the answer is 503, and nobody waits while that is known',
+  async (t) => {
+    const away = Object.assign(new Error('away'), { unavailable: true });
+    const { looks, state, reader } = open(() => Promise.reject(away));
+    t.match(await thrownBy(reader.find(newPayer(), randomUUID(), MONTHS)), { status: 503 });
+    state.available = false;
+    const before = looks.length;
+    t.match(await thrownBy(reader.find(newPayer(), randomUUID(), MONTHS)), { status: 503 });
+    t.equal(looks.length, before);
+    const broken = open(() => Promise.reject(new TypeError('a defect')));
+    t.match(await thrownBy(broken.reader.find(newPayer(), randomUUID(), MONTHS)), {
+      message: 'a defect',
+    });
+  },
+);
 
 t.test('companies with many keys leave some looks to others, two of them as well', async (t) => {
   for (const companies of [1, 2]) {
     const { clock, reader } = open(async () => []);
     const asked = Array.from({ length: companies }, () => randomUUID()).flatMap((companyId) =>
       Array.from({ length: 200 }, () =>
-        reader.find({ id: randomUUID(), companyId }, randomUUID(), MONTHS).then(String, ({ name }) => name),
+        reader
+          .find({ id: randomUUID(), companyId }, randomUUID(), MONTHS)
+          .then(String, ({ name }) => name),
       ),
     );
     const other = reader.find(newPayer(), randomUUID(), MONTHS);

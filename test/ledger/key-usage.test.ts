@@ -32,7 +32,15 @@ const newPayer = (): Payer => ({ id: randomUUID(), companyId: randomUUID() });
 function record(payer: Payer, month = MONTH): UsageRecord {
   const at = Date.parse(`${month}T12:00:00Z`);
   const endpoint = 'chat.completions';
-  const admission = { requestId: randomUUID(), payer, model: MODEL, endpoint, at, month, costCenter: '' } as const;
+  const admission = {
+    requestId: randomUUID(),
+    payer,
+    model: MODEL,
+    endpoint,
+    at,
+    month,
+    costCenter: '',
+  } as const;
   return usageRecord(admission, { prompt: 7, completion: 3 }, 'upstream', 'completed');
 }
 
@@ -63,56 +71,71 @@ function open(t: Test, more: Partial<LedgerStore> = {}) {
   return { ledger, readings, clock, used };
 }
 
-t.test('what a key used has the rows of all gateways, and what this one has not written yet', async (t) => {
-  const payer = newPayer();
-  const { ledger, used } = open(t);
-  t.same(await used(payer), [0, 0, 0, '0']);
-  const of = { company: payer.companyId, key: payer.id };
-  await db.run(10_000, (sql) => addUsage(sql, [{ ...of, prompt: 1000, input: '0.2' }, { company: payer.companyId }]));
-  const other = open(t);
-  other.ledger.book(record(payer), null);
-  other.ledger.book(record(payer, '2026-10-01'), null);
-  other.ledger.book(record({ ...payer, id: randomUUID() }), null);
-  t.same(await other.used(payer), [2, 1007, 3, '0.204500000000007']);
-  t.same(await used(payer), [0, 0, 0, '0'], 'kept for a second');
-  await until(() => other.ledger.backlog === 0, 'the records are written');
-  t.same(await other.used(payer), [2, 1007, 3, '0.204500000000007'], 'counted once before and after');
-  other.clock.now += 1000;
-  t.same(await other.used(payer), [2, 1007, 3, '0.204500000000007'], 'and when it is read again');
-  t.equal(ledger.backlog, 0);
-});
+t.test(
+  'what a key used has the rows of all gateways, and what this one has not written yet',
+  async (t) => {
+    const payer = newPayer();
+    const { ledger, used } = open(t);
+    t.same(await used(payer), [0, 0, 0, '0']);
+    const of = { company: payer.companyId, key: payer.id };
+    await db.run(10_000, (sql) =>
+      addUsage(sql, [{ ...of, prompt: 1000, input: '0.2' }, { company: payer.companyId }]),
+    );
+    const other = open(t);
+    other.ledger.book(record(payer), null);
+    other.ledger.book(record(payer, '2026-10-01'), null);
+    other.ledger.book(record({ ...payer, id: randomUUID() }), null);
+    t.same(await other.used(payer), [2, 1007, 3, '0.204500000000007']);
+    t.same(await used(payer), [0, 0, 0, '0'], 'kept for a second');
+    await until(() => other.ledger.backlog === 0, 'the records are written');
+    t.same(
+      await other.used(payer),
+      [2, 1007, 3, '0.204500000000007'],
+      'counted once before and after',
+    );
+    other.clock.now += 1000;
+    t.same(await other.used(payer), [2, 1007, 3, '0.204500000000007'], 'and when it is read again');
+    t.equal(ledger.backlog, 0);
+  },
+);
 
-t.test('a key is read once a second, whoever asks, and what is booked meanwhile is in it', async (t) => {
-  const payers = Array.from({ length: 20 }, newPayer);
-  const { ledger, readings, clock, used } = open(t);
-  const asked = payers.flatMap((payer) => [used(payer), used(payer), used(payer)]);
-  t.same(new Set((await Promise.all(asked)).map(String)), new Set(['0,0,0,0']));
-  const [payer] = payers as [Payer];
-  for (let n = 1; n <= 10; n++) {
-    ledger.book(record(payer), null);
-    ledger.book(record(payer, '2026-10-01'), null);
-    t.same((await used(payer)).slice(0, 2), [n, 7 * n]);
-  }
-  t.same(readings, [20], 'all in one statement');
-  clock.now += 999;
-  await used(payer);
-  t.equal(readings.length, 1);
-  clock.now += 1;
-  t.same(await used(payer), [10, 70, 30, '0.04500000000007']);
-  t.same(readings, [20, 1]);
-});
+t.test(
+  'a key is read once a second, whoever asks, and what is booked meanwhile is in it',
+  async (t) => {
+    const payers = Array.from({ length: 20 }, newPayer);
+    const { ledger, readings, clock, used } = open(t);
+    const asked = payers.flatMap((payer) => [used(payer), used(payer), used(payer)]);
+    t.same(new Set((await Promise.all(asked)).map(String)), new Set(['0,0,0,0']));
+    const [payer] = payers as [Payer];
+    for (let n = 1; n <= 10; n++) {
+      ledger.book(record(payer), null);
+      ledger.book(record(payer, '2026-10-01'), null);
+      t.same((await used(payer)).slice(0, 2), [n, 7 * n]);
+    }
+    t.same(readings, [20], 'all in one statement');
+    clock.now += 999;
+    await used(payer);
+    t.equal(readings.length, 1);
+    clock.now += 1;
+    t.same(await used(payer), [10, 70, 30, '0.04500000000007']);
+    t.same(readings, [20, 1]);
+  },
+);
 
-t.test('keys that are asked for one after the other are read together, twenty times a second', async (t) => {
-  const { readings, clock, used } = open(t);
-  await used(newPayer());
-  const waiting = [used(newPayer())];
-  for (let n = 0; n < 3; n++) await store.spend([], []); // time enough for a reading that is due
-  waiting.push(used(newPayer()));
-  t.same(readings, [1]);
-  clock.now += 50;
-  await Promise.all(waiting);
-  t.same(readings, [1, 2]);
-});
+t.test(
+  'keys that are asked for one after the other are read together, twenty times a second',
+  async (t) => {
+    const { readings, clock, used } = open(t);
+    await used(newPayer());
+    const waiting = [used(newPayer())];
+    for (let n = 0; n < 3; n++) await store.spend([], []); // time enough for a reading that is due
+    waiting.push(used(newPayer()));
+    t.same(readings, [1]);
+    clock.now += 50;
+    await Promise.all(waiting);
+    t.same(readings, [1, 2]);
+  },
+);
 
 t.test('with the database away, and when too many keys wait, the answer is 503', async (t) => {
   let away = true;
@@ -120,25 +143,38 @@ t.test('with the database away, and when too many keys wait, the answer is 503',
     keyUsage: (keys) => (away ? Promise.reject(AWAY) : store.keyUsage(keys)),
   });
   t.match(await thrownBy(full.used(newPayer())), { status: 503 });
-  t.match(await thrownBy(full.used(newPayer())), { status: 503 }, 'at once while the database is known to be away');
+  t.match(
+    await thrownBy(full.used(newPayer())),
+    { status: 503 },
+    'at once while the database is known to be away',
+  );
   away = false;
   await until(() => full.ledger.available, 'the database is back');
   full.clock.now += 50;
-  const asked = Array.from({ length: 501 }, () => full.used(newPayer()).catch(({ status }) => status));
+  const asked = Array.from({ length: 501 }, () =>
+    full.used(newPayer()).catch(({ status }) => status),
+  );
   const answers = await Promise.all(asked);
   t.equal(answers.filter((answer) => answer === 503).length, 1);
   t.equal(answers.at(-1), 503);
 });
 
-t.test('companies with many keys leave some of a reading to others, two of them as well', async (t) => {
-  for (const companies of [1, 2]) {
-    const { used } = open(t);
-    const asked = Array.from({ length: companies }, () => randomUUID()).flatMap((companyId) =>
-      Array.from({ length: 500 }, () => used({ id: randomUUID(), companyId }).then(String, ({ name }) => name)),
-    );
-    t.same(await used(newPayer()), [0, 0, 0, '0']);
-    const refused = (await Promise.all(asked)).filter((answer) => answer === 'service_unavailable');
-    const read = asked.length - refused.length;
-    t.ok(read > 400 && read < 500, `${read} of ${companies}`);
-  }
-});
+t.test(
+  'companies with many keys leave some of a reading to others, two of them as well',
+  async (t) => {
+    for (const companies of [1, 2]) {
+      const { used } = open(t);
+      const asked = Array.from({ length: companies }, () => randomUUID()).flatMap((companyId) =>
+        Array.from({ length: 500 }, () =>
+          used({ id: randomUUID(), companyId }).then(String, ({ name }) => name),
+        ),
+      );
+      t.same(await used(newPayer()), [0, 0, 0, '0']);
+      const refused = (await Promise.all(asked)).filter(
+        (answer) => answer === 'service_unavailable',
+      );
+      const read = asked.length - refused.length;
+      t.ok(read > 400 && read < 500, `${read} of ${companies}`);
+    }
+  },
+);

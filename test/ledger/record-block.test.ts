@@ -1,7 +1,12 @@
 import t from 'tap';
 import { parsePrices } from '../../src/domain/money.ts';
 import { type UsageRecord, usageRecord } from '../../src/domain/usage.ts';
-import { BatchJson, linesOf, type PendingRecord, RecordBlocks } from '../../src/ledger/record-block.ts';
+import {
+  BatchJson,
+  linesOf,
+  type PendingRecord,
+  RecordBlocks,
+} from '../../src/ledger/record-block.ts';
 import { SpendTable } from '../../src/ledger/spend.ts';
 import { readLines } from '../../src/ledger/spool-line.ts';
 import { recordText } from '../support/record.ts';
@@ -69,7 +74,12 @@ t.test('a batch is one JSON array of its records, wherever they lie', async (t) 
 
 t.test('records in memory and such as were read back from the disk make one array', async (t) => {
   const array = new BatchJson();
-  const [a, b, c, d] = kept(new RecordBlocks(), 0, 4) as [PendingRecord, PendingRecord, PendingRecord, PendingRecord];
+  const [a, b, c, d] = kept(new RecordBlocks(), 0, 4) as [
+    PendingRecord,
+    PendingRecord,
+    PendingRecord,
+    PendingRecord,
+  ];
   for (const mixed of [
     [loaded(10), a, b, loaded(11), c],
     [a, loaded(10)],
@@ -77,7 +87,10 @@ t.test('records in memory and such as were read back from the disk make one arra
     [a, c, d], // one between them is missing
     [b, a],
   ]) {
-    t.equal(`${array.of(mixed)}`.replace(/\}\s*,\{/g, '},{'), `[${mixed.map((one) => one.json).join(',')}]`);
+    t.equal(
+      `${array.of(mixed)}`.replace(/\}\s*,\{/g, '},{'),
+      `[${mixed.map((one) => one.json).join(',')}]`,
+    );
   }
 });
 

@@ -1,7 +1,13 @@
 import type { Payer } from '../../src/domain/key.ts';
 import { formatEur, parseEur, parsePrices } from '../../src/domain/money.ts';
 import { Calendar } from '../../src/domain/month.ts';
-import type { KeyAndMonth, LedgerStore, MaybeAsync, MonthSum, RefusedRecord } from '../../src/domain/ports.ts';
+import type {
+  KeyAndMonth,
+  LedgerStore,
+  MaybeAsync,
+  MonthSum,
+  RefusedRecord,
+} from '../../src/domain/ports.ts';
 import { readRecordCost } from '../../src/domain/record.ts';
 import { type Admission, type UsageRecord, usageRecord } from '../../src/domain/usage.ts';
 import { BatchLedger } from '../../src/ledger/batch-ledger.ts';
@@ -79,7 +85,8 @@ export async function simulate(seed: number): Promise<Outcome> {
       });
     } else if (what < 0.7) world.clockOffset += (random() < 0.5 ? -1 : 1) * 7_200_000 * random();
     else if (what < 0.75) replica.suspend();
-    else if (what < 0.8) void replica.close(1500 * random()).then(() => later(3000, () => replica.start()));
+    else if (what < 0.8)
+      void replica.close(1500 * random()).then(() => later(3000, () => replica.start()));
     else database.wildUntil = time.now + 2000;
     later(3000, disturb);
   };
@@ -225,7 +232,12 @@ class Replica {
     const { time, disk, database, random } = this.#world;
     if (disk.full || disk.blind) return void time.at(time.now + 500, () => this.start()); // it says so and does not start
     this.#lives += 1;
-    const life: Life = { dead: false, stopping: false, resumesAt: 0, name: `${this.#number}-${this.#lives}` };
+    const life: Life = {
+      dead: false,
+      stopping: false,
+      resumesAt: 0,
+      name: `${this.#number}-${this.#lives}`,
+    };
     this.#life = life;
     this.#told = [];
     const log = { warn: () => {}, error: () => {} };
@@ -245,11 +257,19 @@ class Replica {
     const place = random() < 0.5 ? 'here' : life.name;
     const processes: Processes = {
       self: { place, pid: this.#number, started: life.name },
-      isAlive: (other) => (other.place === 'here' && place === 'here' ? living.has(other.started) : null),
+      isAlive: (other) =>
+        other.place === 'here' && place === 'here' ? living.has(other.started) : null,
     };
     const living = disk.living;
     living.add(life.name);
-    const spool = new Spool({ disk, processes, folder: 'spool', id: life.name, uptime: timing.uptime, log });
+    const spool = new Spool({
+      disk,
+      processes,
+      folder: 'spool',
+      id: life.name,
+      uptime: timing.uptime,
+      log,
+    });
     const calendar = new Calendar('UTC');
     this.#ledger = new BatchLedger({
       store: database.storeFor(life),
@@ -264,7 +284,11 @@ class Replica {
     });
     this.#startedAt = time.now;
     this.#payers = COMPANIES.map((companyId) => ({ id: COMPANIES[0] as string, companyId }));
-    this.#budgeted = COMPANIES.map((companyId) => ({ id: BUDGETED, companyId, restriction: RESTRICTION }));
+    this.#budgeted = COMPANIES.map((companyId) => ({
+      id: BUDGETED,
+      companyId,
+      restriction: RESTRICTION,
+    }));
     this.#ledger.start();
     for (const [index] of COMPANIES.entries()) this.#ask(index);
   }
@@ -314,7 +338,10 @@ class Replica {
     const changed = random() < 0.01 ? this.#budgeted[index] : undefined;
     // as the directory has it once its budget was taken away, or given back
     if (changed !== undefined) {
-      this.#budgeted[index] = { ...changed, restriction: changed.restriction === null ? RESTRICTION : null };
+      this.#budgeted[index] = {
+        ...changed,
+        restriction: changed.restriction === null ? RESTRICTION : null,
+      };
     }
     const at = START + time.now + clockOffset;
     const poisoned = random() < 0.01;
@@ -387,7 +414,11 @@ class Replica {
         if (own !== null) this.#compare(`${company}/${BUDGETED}`, month, own);
         // some often, some seldom, some after they were not asked for in a while
         for (const [n, person] of (PEOPLE[index] ?? []).entries()) {
-          if (person === null || budgeted.restriction === null || Math.floor(time.now / 100) % (1 + 7 * n) > 0)
+          if (
+            person === null ||
+            budgeted.restriction === null ||
+            Math.floor(time.now / 100) % (1 + 7 * n) > 0
+          )
             continue;
           const spent = figure(ledger.spentByEndUser(budgeted, month, person));
           if (spent !== null) this.#compare(`${company}/${BUDGETED}/${person.id}`, month, spent);
@@ -407,11 +438,14 @@ class Replica {
   #compare(id: string, month: string, spent: bigint): void {
     const { database, time, violations } = this.#world;
     const truth = this.#booked(id, month)?.cost ?? 0n;
-    if (spent > truth) violations.push(`at ${time.now} ${id} ${month}: ${formatEur(spent - truth)} too much`);
+    if (spent > truth)
+      violations.push(`at ${time.now} ${id} ${month}: ${formatEur(spent - truth)} too much`);
     const settled =
-      Math.max(database.healthySince, database.wildUntil) < time.now - 3000 && this.#startedAt < time.now - 3000;
+      Math.max(database.healthySince, database.wildUntil) < time.now - 3000 &&
+      this.#startedAt < time.now - 3000;
     const old = database.spentBefore(`${id} ${month}`, time.now - 1000);
-    if (settled && spent < old) violations.push(`at ${time.now} ${id} ${month}: ${formatEur(old - spent)} too little`);
+    if (settled && spent < old)
+      violations.push(`at ${time.now} ${id} ${month}: ${formatEur(old - spent)} too little`);
   }
 
   /** What a key used is never above the truth, and has all of this life and what is a second old of the others. */
@@ -425,7 +459,8 @@ class Replica {
     const used = asked instanceof Promise ? await asked.catch(() => null) : asked; // null: the database is away
     if (used === null || life.dead) return;
     const requests = this.#booked(id, month)?.requests ?? 0;
-    const wrong = (text: string): void => void violations.push(`at ${time.now} usage of ${id}: ${text}`);
+    const wrong = (text: string): void =>
+      void violations.push(`at ${time.now} usage of ${id}: ${text}`);
     if (used.requests > requests) wrong(`${used.requests} requests of ${requests}`);
     if (used.cost < old) wrong(`${formatEur(old - used.cost)} too little`);
     if (used.requests < own) wrong(`${used.requests} requests, ${own} of them its own`);
@@ -452,7 +487,10 @@ function figure(spent: MaybeAsync<bigint>): bigint | null {
 
 /** The figures of the ledger that a call of a key, or its row, moves: of company, key and end user, of month and day. */
 function figuresOf(
-  { companyId, ...row }: Pick<Payer, 'companyId'> & ({ readonly id: string } | { readonly keyId: string }),
+  {
+    companyId,
+    ...row
+  }: Pick<Payer, 'companyId'> & ({ readonly id: string } | { readonly keyId: string }),
   month: string,
   { at, endUser = null }: Partial<Pick<Admission, 'at' | 'endUser'>> = {},
 ): string[] {
@@ -484,7 +522,8 @@ class VirtualTime {
     while (low < high) {
       const middle = (low + high) >> 1;
       const other = this.#events[middle] as typeof event;
-      if (other.at > event.at || (other.at === event.at && other.order > event.order)) low = middle + 1;
+      if (other.at > event.at || (other.at === event.at && other.order > event.order))
+        low = middle + 1;
       else high = middle;
     }
     this.#events.splice(low, 0, event); // the next one stands last
@@ -532,7 +571,9 @@ class VirtualDisk implements Disk {
   list(path: string): string[] {
     this.#see();
     const names = [...this.files.keys()].filter((name) => name.startsWith(`${path}/`));
-    return [...new Set(names.map((name) => name.slice(path.length + 1).split('/')[0] as string))].sort();
+    return [
+      ...new Set(names.map((name) => name.slice(path.length + 1).split('/')[0] as string)),
+    ].sort();
   }
 
   open(path: string) {
@@ -653,7 +694,8 @@ class VirtualDatabase {
       insert: (_writer, records, total) => run(() => this.#insert(records, total)),
       setAside: (refused: readonly RefusedRecord[]) =>
         run(() => {
-          for (const { record } of refused) this.refused.add(readRecordCost(record)?.requestId ?? record);
+          for (const { record } of refused)
+            this.refused.add(readRecordCost(record)?.requestId ?? record);
         }),
       spend: (ids, months) =>
         run(() => {
@@ -662,7 +704,9 @@ class VirtualDatabase {
         }),
       changedSpend: (cursor) =>
         run(() => {
-          const changed = [...this.spend].filter(([, { version }]) => cursor !== null && version >= Number(cursor));
+          const changed = [...this.spend].filter(
+            ([, { version }]) => cursor !== null && version >= Number(cursor),
+          );
           const ofCompanies = changed.map(([key]) => key).filter((key) => !key.includes('/'));
           return { cursor: `${this.#version}`, sums: this.#sums(ofCompanies) };
         }),
@@ -720,7 +764,8 @@ class VirtualDatabase {
       if (cost === null) throw new Error('no record');
       if (this.rows.has(record.request_id)) continue;
       this.rows.set(record.request_id, cost);
-      const endUser = record.end_user_id === undefined ? null : { id: record.end_user_id as string };
+      const endUser =
+        record.end_user_id === undefined ? null : { id: record.end_user_id as string };
       const call = { at: Date.parse(record.occurred_at), endUser };
       for (const key of figuresOf(cost, cost.month, call)) {
         fresh.set(key, (fresh.get(key) ?? 0n) + cost.cost);
@@ -741,10 +786,12 @@ class VirtualDatabase {
 
   #usage(key: KeyAndMonth) {
     const rows = [...this.rows.values()].filter(
-      ({ keyId, companyId, month }) => keyId === key.keyId && companyId === key.companyId && month === key.month,
+      ({ keyId, companyId, month }) =>
+        keyId === key.keyId && companyId === key.companyId && month === key.month,
     );
     if (rows.length === 0) return [];
-    const sum = (count: (row: Row) => number): number => rows.reduce((total, row) => total + count(row), 0);
+    const sum = (count: (row: Row) => number): number =>
+      rows.reduce((total, row) => total + count(row), 0);
     return {
       ...key,
       requests: rows.length,
@@ -774,7 +821,11 @@ function sumOf(key: string, femto: bigint): MonthSum {
   return { id, month, eur: formatEur(parseEur(formatEur(femto))) };
 }
 
-function attempt<T>(work: () => T, done: (value: T) => void, failed: (error: unknown) => void): void {
+function attempt<T>(
+  work: () => T,
+  done: (value: T) => void,
+  failed: (error: unknown) => void,
+): void {
   let value: T;
   try {
     value = work();

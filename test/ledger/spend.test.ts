@@ -8,7 +8,9 @@ const NEXT = '2026-12-01';
 
 /** Tells a table that a company spent so much. @returns the ids of what is to be read again */
 function poll(table: SpendTable, ...sums: [id: string, month: string, spent: bigint][]): string[] {
-  return table.changed(sums.map(([id, month, spent]) => ({ id, month, eur: formatEur(spent) }))).map(({ id }) => id);
+  return table
+    .changed(sums.map(([id, month, spent]) => ({ id, month, eur: formatEur(spent) })))
+    .map(({ id }) => id);
 }
 
 /** As the directory has them: one object for each. */
@@ -23,22 +25,25 @@ function keyOf(companyId: string): KeyMemory {
   return new SpendTable().key({ id: `key of ${companyId}`, companyId });
 }
 
-t.test('what a key remembers is what a look-up finds, for each of its keys and months', async (t) => {
-  const table = new SpendTable();
-  const [first, second] = [keyOf('a'), keyOf('a')];
-  t.equal(table.of(first, MONTH), undefined, 'not read yet');
-  table.add(second, MONTH, 3n);
-  t.equal(table.of(first, MONTH), undefined, 'what is pending alone is no figure');
-  table.set('a', MONTH, 10n);
-  for (const key of [first, second]) t.equal(table.of(key, MONTH), 13n);
-  t.equal(table.of(first, NEXT), undefined);
-  table.set('a', NEXT, 0n);
-  t.equal(table.of(first, NEXT), 0n);
-  table.add(first, MONTH, 1n); // admitted before the month turned, booked after it
-  t.equal(table.of(first, NEXT), 0n);
-  for (const key of [first, second]) t.equal(table.of(key, MONTH), 14n);
-  t.equal(table.get('a', MONTH), 14n);
-});
+t.test(
+  'what a key remembers is what a look-up finds, for each of its keys and months',
+  async (t) => {
+    const table = new SpendTable();
+    const [first, second] = [keyOf('a'), keyOf('a')];
+    t.equal(table.of(first, MONTH), undefined, 'not read yet');
+    table.add(second, MONTH, 3n);
+    t.equal(table.of(first, MONTH), undefined, 'what is pending alone is no figure');
+    table.set('a', MONTH, 10n);
+    for (const key of [first, second]) t.equal(table.of(key, MONTH), 13n);
+    t.equal(table.of(first, NEXT), undefined);
+    table.set('a', NEXT, 0n);
+    t.equal(table.of(first, NEXT), 0n);
+    table.add(first, MONTH, 1n); // admitted before the month turned, booked after it
+    t.equal(table.of(first, NEXT), 0n);
+    for (const key of [first, second]) t.equal(table.of(key, MONTH), 14n);
+    t.equal(table.get('a', MONTH), 14n);
+  },
+);
 
 t.test('a forgotten figure counts for nobody, though keys remember it', async (t) => {
   const table = new SpendTable(1);
@@ -108,83 +113,96 @@ t.test('before the figure is read, what is booked and settled leaves no trace in
   t.equal(table.of(keyOf('b'), MONTH), 3n);
 });
 
-t.test('what a budgeted key spends counts for its company too; other keys cost no entry', async (t) => {
-  const table = new SpendTable();
-  const plain = table.key({ id: 'p', companyId: 'a', restriction: null });
-  const key = table.key({ id: 'k', companyId: 'a', restriction: { budget: 1n } });
-  const id = spendIdOf('a', 'k');
-  table.set('a', MONTH, 100n);
-  table.set(id, MONTH, 10n);
-  table.add(plain, MONTH, 1n);
-  t.equal(table.ofOwn(key, MONTH), 10n);
-  const spend = table.add(key, MONTH, 5n);
-  t.same([table.of(key, MONTH), table.of(plain, MONTH), table.ofOwn(key, MONTH)], [106n, 106n, 15n]);
-  table.settle(spend, 5n, true);
-  t.same([table.of(key, MONTH), table.ofOwn(key, MONTH)], [106n, 15n], 'from pending to committed');
-  t.same([...table.assumed()], [], 'nothing is to be read');
+t.test(
+  'what a budgeted key spends counts for its company too; other keys cost no entry',
+  async (t) => {
+    const table = new SpendTable();
+    const plain = table.key({ id: 'p', companyId: 'a', restriction: null });
+    const key = table.key({ id: 'k', companyId: 'a', restriction: { budget: 1n } });
+    const id = spendIdOf('a', 'k');
+    table.set('a', MONTH, 100n);
+    table.set(id, MONTH, 10n);
+    table.add(plain, MONTH, 1n);
+    t.equal(table.ofOwn(key, MONTH), 10n);
+    const spend = table.add(key, MONTH, 5n);
+    t.same(
+      [table.of(key, MONTH), table.of(plain, MONTH), table.ofOwn(key, MONTH)],
+      [106n, 106n, 15n],
+    );
+    table.settle(spend, 5n, true);
+    t.same(
+      [table.of(key, MONTH), table.ofOwn(key, MONTH)],
+      [106n, 15n],
+      'from pending to committed',
+    );
+    t.same([...table.assumed()], [], 'nothing is to be read');
 
-  table.settle(table.add(key, MONTH, 7n), 7n, false);
-  table.settleSum('a', MONTH, 0n, 7n);
-  t.same([table.of(key, MONTH), table.ofOwn(key, MONTH)], [113n, 22n]);
-  t.same(
-    [...table.assumed()].map((one) => one.id),
-    [id],
-    'sums do not tell of keys: it is read again',
-  );
-  table.set(id, MONTH, 22n);
-  t.same([...table.assumed()], []);
+    table.settle(table.add(key, MONTH, 7n), 7n, false);
+    table.settleSum('a', MONTH, 0n, 7n);
+    t.same([table.of(key, MONTH), table.ofOwn(key, MONTH)], [113n, 22n]);
+    t.same(
+      [...table.assumed()].map((one) => one.id),
+      [id],
+      'sums do not tell of keys: it is read again',
+    );
+    table.set(id, MONTH, 22n);
+    t.same([...table.assumed()], []);
 
-  const doubt = (...changed: [id: string, month: string][]) =>
-    poll(table, ...changed.map(([id, month]) => [id, month, 100n] as [string, string, bigint]));
-  t.same(doubt(['b', MONTH], ['a', NEXT]), []);
-  t.equal(table.ofOwn(key, MONTH), 22n);
-  t.same(doubt(['a', MONTH]), [id], 'asked for since the last poll: read at once');
-  t.equal(table.ofOwn(key, MONTH), 22n, 'and serves until it is');
-  t.same(doubt(), []);
-  t.equal(table.ofOwn(key, MONTH), 22n);
-  t.same(doubt(['b', MONTH]), []);
-  t.same(doubt(['a', MONTH]), [], 'not asked for');
-  t.equal(table.ofOwn(key, MONTH), undefined, 'read when it is');
-  t.equal(table.get(id, MONTH), 22n, 'and known should that fail');
-  table.set(id, MONTH, 23n);
-  t.equal(table.ofOwn(key, MONTH), 23n);
-  t.same(
-    table
-      .unread(NEXT)
-      .map((one) => `${one.id} ${one.month}`)
-      .sort(),
-    [`a ${NEXT}`, `${id} ${NEXT}`],
-  );
-  table.settle(table.add(plain, MONTH, 0n), 1n, true);
-  table.prune(NEXT);
-  t.equal(table.ofOwn(key, MONTH), undefined, 'forgotten with its month');
-  t.same(doubt(['a', MONTH]), []);
-});
+    const doubt = (...changed: [id: string, month: string][]) =>
+      poll(table, ...changed.map(([id, month]) => [id, month, 100n] as [string, string, bigint]));
+    t.same(doubt(['b', MONTH], ['a', NEXT]), []);
+    t.equal(table.ofOwn(key, MONTH), 22n);
+    t.same(doubt(['a', MONTH]), [id], 'asked for since the last poll: read at once');
+    t.equal(table.ofOwn(key, MONTH), 22n, 'and serves until it is');
+    t.same(doubt(), []);
+    t.equal(table.ofOwn(key, MONTH), 22n);
+    t.same(doubt(['b', MONTH]), []);
+    t.same(doubt(['a', MONTH]), [], 'not asked for');
+    t.equal(table.ofOwn(key, MONTH), undefined, 'read when it is');
+    t.equal(table.get(id, MONTH), 22n, 'and known should that fail');
+    table.set(id, MONTH, 23n);
+    t.equal(table.ofOwn(key, MONTH), 23n);
+    t.same(
+      table
+        .unread(NEXT)
+        .map((one) => `${one.id} ${one.month}`)
+        .sort(),
+      [`a ${NEXT}`, `${id} ${NEXT}`],
+    );
+    table.settle(table.add(plain, MONTH, 0n), 1n, true);
+    table.prune(NEXT);
+    t.equal(table.ofOwn(key, MONTH), undefined, 'forgotten with its month');
+    t.same(doubt(['a', MONTH]), []);
+  },
+);
 
-t.test('of a record read back from the disk a key has no more pending than was counted for it', async (t) => {
-  const table = new SpendTable();
-  const key = table.key({ id: 'k', companyId: 'a', restriction: { budget: 1n } });
-  const id = spendIdOf('a', 'k');
-  table.settleOwn(id, MONTH, 3n); // it never had a budget
-  t.equal(table.ofOwn(key, MONTH), undefined);
-  const spend = table.add(key, MONTH, 5n);
-  table.set(id, MONTH, 0n);
-  table.settleOwn(id, MONTH, 8n); // 3 of them from before it had one
-  const own = spend.others[0];
-  t.equal(own?.pending, 0n);
-  table.settle(spend, 5n, true);
-  t.equal(own?.pending, 0n, 'and never less than nothing');
-  table.set(id, MONTH, 8n);
-  t.equal(table.ofOwn(key, MONTH), 8n);
+t.test(
+  'of a record read back from the disk a key has no more pending than was counted for it',
+  async (t) => {
+    const table = new SpendTable();
+    const key = table.key({ id: 'k', companyId: 'a', restriction: { budget: 1n } });
+    const id = spendIdOf('a', 'k');
+    table.settleOwn(id, MONTH, 3n); // it never had a budget
+    t.equal(table.ofOwn(key, MONTH), undefined);
+    const spend = table.add(key, MONTH, 5n);
+    table.set(id, MONTH, 0n);
+    table.settleOwn(id, MONTH, 8n); // 3 of them from before it had one
+    const own = spend.others[0];
+    t.equal(own?.pending, 0n);
+    table.settle(spend, 5n, true);
+    t.equal(own?.pending, 0n, 'and never less than nothing');
+    table.set(id, MONTH, 8n);
+    t.equal(table.ofOwn(key, MONTH), 8n);
 
-  const again = table.add(key, MONTH, 2n);
-  table.resetPending([
-    { figures: again, companyId: 'a', month: MONTH, cost: 4n },
-    { figures: null, companyId: 'a', month: MONTH, cost: 1n },
-  ]);
-  t.equal(table.ofOwn(key, MONTH), 12n);
-  t.equal(spend.company.pending, 5n);
-});
+    const again = table.add(key, MONTH, 2n);
+    table.resetPending([
+      { figures: again, companyId: 'a', month: MONTH, cost: 4n },
+      { figures: null, companyId: 'a', month: MONTH, cost: 1n },
+    ]);
+    t.equal(table.ofOwn(key, MONTH), 12n);
+    t.equal(spend.company.pending, 5n);
+  },
+);
 
 t.test(
   'a call with a budget of the day counts on the day and in the month, of its key and of its company',
@@ -193,8 +211,12 @@ t.test(
     const key = table.key({ id: 'k', companyId: 'a' });
     const other = table.key({ id: 'o', companyId: 'a' });
     const [DAY, AFTER] = [`${MONTH.slice(0, 8)}30`, `${MONTH.slice(0, 8)}31`];
-    const onDay = (of: KeyMemory, day: string) => [table.onDay(of, day, 'company'), table.onDay(of, day, 'key')];
-    for (const day of [DAY, AFTER]) for (const id of ['a//day', 'a/k/day', 'a/o/day']) table.set(id, day, 0n);
+    const onDay = (of: KeyMemory, day: string) => [
+      table.onDay(of, day, 'company'),
+      table.onDay(of, day, 'key'),
+    ];
+    for (const day of [DAY, AFTER])
+      for (const id of ['a//day', 'a/k/day', 'a/o/day']) table.set(id, day, 0n);
     table.set('a', MONTH, 10n);
     const first = table.add(key, MONTH, 5n, DAY);
     const second = table.add(other, MONTH, 2n, DAY);
@@ -215,7 +237,10 @@ t.test(
     t.equal(table.get('a//day', DAY), 7n, 'a record waits');
     table.settle(second, 2n, true);
     table.prune(AFTER);
-    t.same([table.get('a//day', DAY), table.get('a//day', AFTER), table.of(key, MONTH)], [undefined, 1n, 18n]);
+    t.same(
+      [table.get('a//day', DAY), table.get('a//day', AFTER), table.of(key, MONTH)],
+      [undefined, 1n, 18n],
+    );
     t.same(
       table
         .unread(NEXT)
@@ -230,7 +255,11 @@ t.test(
 t.test('an end user with an allowance counts beside key, day and company', async (t) => {
   const table = new SpendTable();
   const restriction = { budget: 1n, endUserBudget: 1n };
-  const plain = table.key({ id: 'k', companyId: 'a', restriction: { budget: null, endUserBudget: 1n } });
+  const plain = table.key({
+    id: 'k',
+    companyId: 'a',
+    restriction: { budget: null, endUserBudget: 1n },
+  });
   const key = table.key({ id: 'k', companyId: 'a', restriction });
   const off = table.key({ id: 'k', companyId: 'a', restriction: { budget: null } });
   const DAY = `${MONTH.slice(0, 8)}30`;
@@ -276,66 +305,97 @@ t.test('an end user with an allowance counts beside key, day and company', async
   );
 });
 
-t.test('one end user has as many allowances as keys and months, whoever found them last', async (t) => {
-  const table = new SpendTable();
-  const restriction = { budget: null, endUserBudget: 1n };
-  const [first, second] = ['k', 'o'].map((id) => table.key({ id, companyId: 'a', restriction })) as [
-    KeyMemory,
-    KeyMemory,
-  ];
-  for (const [key, month, spent] of [
-    [first, MONTH, 1n],
-    [second, MONTH, 2n],
-    [first, NEXT, 3n],
-  ] as const)
-    table.set(personIdOf(key, 'ann'), month, spent);
-  const told = (ann: EndUser) =>
-    [first, second].flatMap((key) => [MONTH, NEXT].map((month) => table.ofEndUser(key, month, ann)));
-  t.same(told(person('ann')), [1n, 3n, 2n, undefined]);
-  t.same(told({ id: 'ann' }), [1n, 3n, 2n, undefined], 'also as the directory has read her again');
-  table.add(second, NEXT, 4n, '', person('ann'));
-  table.set(personIdOf(second, 'ann'), NEXT, 0n);
-  t.same(told(person('ann')), [1n, 3n, 2n, 4n]);
-});
+t.test(
+  'one end user has as many allowances as keys and months, whoever found them last',
+  async (t) => {
+    const table = new SpendTable();
+    const restriction = { budget: null, endUserBudget: 1n };
+    const [first, second] = ['k', 'o'].map((id) =>
+      table.key({ id, companyId: 'a', restriction }),
+    ) as [KeyMemory, KeyMemory];
+    for (const [key, month, spent] of [
+      [first, MONTH, 1n],
+      [second, MONTH, 2n],
+      [first, NEXT, 3n],
+    ] as const)
+      table.set(personIdOf(key, 'ann'), month, spent);
+    const told = (ann: EndUser) =>
+      [first, second].flatMap((key) =>
+        [MONTH, NEXT].map((month) => table.ofEndUser(key, month, ann)),
+      );
+    t.same(told(person('ann')), [1n, 3n, 2n, undefined]);
+    t.same(
+      told({ id: 'ann' }),
+      [1n, 3n, 2n, undefined],
+      'also as the directory has read her again',
+    );
+    table.add(second, NEXT, 4n, '', person('ann'));
+    table.set(personIdOf(second, 'ann'), NEXT, 0n);
+    t.same(told(person('ann')), [1n, 3n, 2n, 4n]);
+  },
+);
 
-t.test('a change of a company costs nothing for its end users until they are asked for', async (t) => {
-  const table = new SpendTable();
-  const key = table.key({ id: 'k', companyId: 'a', restriction: { budget: null, endUserBudget: 1n } });
-  for (const name of ['ann', 'bob', 'cy']) table.set(personIdOf(key, name), MONTH, 1n);
-  t.equal(table.ofEndUser(key, MONTH, person('ann')), 1n);
-  t.same(poll(table, ['a', MONTH, 9n]), [personIdOf(key, 'ann')], 'who was asked for is read again');
-  t.equal(table.ofEndUser(key, MONTH, person('ann')), 1n, 'and serves until then');
-  t.equal(table.ofEndUser(key, MONTH, person('bob')), undefined, 'the others are read when they are asked for');
-  t.equal(table.get(personIdOf(key, 'bob'), MONTH), 1n, 'and known should that fail');
-  table.set(personIdOf(key, 'bob'), MONTH, 2n);
-  t.equal(table.ofEndUser(key, MONTH, person('bob')), 2n);
-  t.same(poll(table, ['b', MONTH, 1n], ['a', NEXT, 1n]), [], 'another company, another month');
-  t.equal(table.ofEndUser(key, MONTH, person('bob')), 2n);
-  t.equal(table.ofEndUser(key, NEXT, person('bob')), undefined);
-  t.same(
-    table.unread(NEXT).map(({ id }) => id),
-    ['a'],
-    'a new month reads no end users',
-  );
-  t.ok(table.knows(personIdOf(key, 'bob')));
-});
+t.test(
+  'a change of a company costs nothing for its end users until they are asked for',
+  async (t) => {
+    const table = new SpendTable();
+    const key = table.key({
+      id: 'k',
+      companyId: 'a',
+      restriction: { budget: null, endUserBudget: 1n },
+    });
+    for (const name of ['ann', 'bob', 'cy']) table.set(personIdOf(key, name), MONTH, 1n);
+    t.equal(table.ofEndUser(key, MONTH, person('ann')), 1n);
+    t.same(
+      poll(table, ['a', MONTH, 9n]),
+      [personIdOf(key, 'ann')],
+      'who was asked for is read again',
+    );
+    t.equal(table.ofEndUser(key, MONTH, person('ann')), 1n, 'and serves until then');
+    t.equal(
+      table.ofEndUser(key, MONTH, person('bob')),
+      undefined,
+      'the others are read when they are asked for',
+    );
+    t.equal(table.get(personIdOf(key, 'bob'), MONTH), 1n, 'and known should that fail');
+    table.set(personIdOf(key, 'bob'), MONTH, 2n);
+    t.equal(table.ofEndUser(key, MONTH, person('bob')), 2n);
+    t.same(poll(table, ['b', MONTH, 1n], ['a', NEXT, 1n]), [], 'another company, another month');
+    t.equal(table.ofEndUser(key, MONTH, person('bob')), 2n);
+    t.equal(table.ofEndUser(key, NEXT, person('bob')), undefined);
+    t.same(
+      table.unread(NEXT).map(({ id }) => id),
+      ['a'],
+      'a new month reads no end users',
+    );
+    t.ok(table.knows(personIdOf(key, 'bob')));
+  },
+);
 
-t.test('of many end users those are forgotten that were not asked for lately, and no company for them', async (t) => {
-  const table = new SpendTable(1, 3);
-  const key = table.key({ id: 'k', companyId: 'a', restriction: { budget: null, endUserBudget: 1n } });
-  const known = () => ['1', '2', '3', '4', '5', '6'].filter((name) => table.knows(personIdOf(key, name)));
-  table.set('a', MONTH, 1n);
-  for (const name of ['1', '2', '3', '4']) table.set(personIdOf(key, name), MONTH, 1n);
-  table.prune(MONTH);
-  t.same(known(), ['2', '3', '4']);
-  table.ofEndUser(key, MONTH, person('2'));
-  const pending = table.add(key, MONTH, 1n, '', person('3'));
-  for (const name of ['5', '6']) table.set(personIdOf(key, name), MONTH, 1n);
-  table.prune(MONTH);
-  t.same(known(), ['2', '3', '6'], 'nor one whose record waits');
-  table.settle(pending, 1n, true);
-  t.equal(table.ofEndUser(key, MONTH, person('3')), 2n);
-  t.equal(table.of(key, MONTH), 2n);
-  table.prune(NEXT);
-  t.same(known(), [], 'the month is over');
-});
+t.test(
+  'of many end users those are forgotten that were not asked for lately, and no company for them',
+  async (t) => {
+    const table = new SpendTable(1, 3);
+    const key = table.key({
+      id: 'k',
+      companyId: 'a',
+      restriction: { budget: null, endUserBudget: 1n },
+    });
+    const known = () =>
+      ['1', '2', '3', '4', '5', '6'].filter((name) => table.knows(personIdOf(key, name)));
+    table.set('a', MONTH, 1n);
+    for (const name of ['1', '2', '3', '4']) table.set(personIdOf(key, name), MONTH, 1n);
+    table.prune(MONTH);
+    t.same(known(), ['2', '3', '4']);
+    table.ofEndUser(key, MONTH, person('2'));
+    const pending = table.add(key, MONTH, 1n, '', person('3'));
+    for (const name of ['5', '6']) table.set(personIdOf(key, name), MONTH, 1n);
+    table.prune(MONTH);
+    t.same(known(), ['2', '3', '6'], 'nor one whose record waits');
+    table.settle(pending, 1n, true);
+    t.equal(table.ofEndUser(key, MONTH, person('3')), 2n);
+    t.equal(table.of(key, MONTH), 2n);
+    table.prune(NEXT);
+    t.same(known(), [], 'the month is over');
+  },
+);

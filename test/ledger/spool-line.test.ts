@@ -32,7 +32,8 @@ t.test('cut anywhere, the records before the cut are there and nothing else is',
   for (let cut = 0; cut <= bytes.length; cut++) {
     const read = readLines(bytes.subarray(0, cut));
     const whole = ends.filter((end) => end <= cut).length;
-    if (read.length !== whole || read.some(({ damage }) => damage !== null)) t.fail(`cut at ${cut}`);
+    if (read.length !== whole || read.some(({ damage }) => damage !== null))
+      t.fail(`cut at ${cut}`);
   }
   t.pass(`${bytes.length} cuts`);
 });
@@ -43,7 +44,8 @@ t.test('a changed bit costs its own record, or two when it was the line break', 
     const changed = Buffer.from(bytes);
     changed[bit >> 3] = (changed[bit >> 3] as number) ^ (1 << (bit & 7));
     const left = good(readLines(changed));
-    if (left.length < RECORDS.length - 2 || !left.every((record) => RECORDS.includes(record))) t.fail(`bit ${bit}`);
+    if (left.length < RECORDS.length - 2 || !left.every((record) => RECORDS.includes(record)))
+      t.fail(`bit ${bit}`);
     if (left.length === RECORDS.length) t.fail(`bit ${bit} went unnoticed`);
   }
   t.pass(`${bytes.length * 8} bits`);
@@ -51,7 +53,9 @@ t.test('a changed bit costs its own record, or two when it was the line break', 
 
 t.test('damage is told with its reason and what is left of the line', async (t) => {
   const text = linesOf(['{"a":1}']).toString();
-  t.match(readLines(Buffer.from(text.replace('1}', '2}'))), [{ record: '{"a":2}', damage: /checksum/ }]);
+  t.match(readLines(Buffer.from(text.replace('1}', '2}'))), [
+    { record: '{"a":2}', damage: /checksum/ },
+  ]);
   t.match(readLines(Buffer.from(text.replace('1}', '1 }'))), [{ damage: /length/ }]);
   t.match(readLines(Buffer.from('garbage\n')), [{ record: 'garbage', damage: /without/ }]);
   t.match(readLines(Buffer.concat([Buffer.alloc(9), Buffer.from(`\n${text}`)])), [
@@ -64,9 +68,16 @@ t.test(
   'whatever happens to a file, each record is read back as written, or told as damage, or was never finished',
   (t) => {
     const record = fc
-      .oneof(fc.json(), fc.string({ unit: fc.constantFrom(...'0123456789abcdef {}":,'), maxLength: 60 }))
+      .oneof(
+        fc.json(),
+        fc.string({ unit: fc.constantFrom(...'0123456789abcdef {}":,'), maxLength: 60 }),
+      )
       .map((text) => text.replace(/[^\x20-\x7e]/g, '?'));
-    const change = fc.record({ at: fc.nat(), cut: fc.nat(12), put: fc.uint8Array({ maxLength: 12 }) });
+    const change = fc.record({
+      at: fc.nat(),
+      cut: fc.nat(12),
+      put: fc.uint8Array({ maxLength: 12 }),
+    });
     fuzz(
       t,
       fc.property(
@@ -88,7 +99,9 @@ t.test(
           for (const each of good(read)) assert.ok(records.includes(each), each);
           // what no change touched is still there
           const lines = new Set(bytes.toString('latin1').split('\n').slice(0, -1));
-          const whole = records.filter((each) => lines.has(linesOf([each]).toString('latin1').slice(0, -1)));
+          const whole = records.filter((each) =>
+            lines.has(linesOf([each]).toString('latin1').slice(0, -1)),
+          );
           assert.deepEqual(new Set(good(read)), new Set(whole));
         },
       ),

@@ -72,7 +72,11 @@ async function counted([, { id }]: [ApiKey, Company]): Promise<number> {
 }
 
 /** Requests one after the other, round and round. @returns what the admitted ones hold */
-async function requests(limiters: readonly LeasedLimiter[], [key, company]: [ApiKey, Company], count: number) {
+async function requests(
+  limiters: readonly LeasedLimiter[],
+  [key, company]: [ApiKey, Company],
+  count: number,
+) {
   const holds: Hold[] = [];
   const refusals: GatewayError[] = [];
   for (let n = 0; n < count; n++) {
@@ -97,7 +101,9 @@ t.test('all at once, as one by one', async (t) => {
   const { limiters } = fleet(t, 3);
   const customer = limited({ requestsPerMinute: 40, maxConcurrent: 30 });
   const all = await Promise.all(
-    Array.from({ length: 100 }, (_, n) => requests([limiters[n % 3] as LeasedLimiter], customer, 1)),
+    Array.from({ length: 100 }, (_, n) =>
+      requests([limiters[n % 3] as LeasedLimiter], customer, 1),
+    ),
   );
   t.equal(all.flatMap(({ holds }) => holds).length, 30);
 });
@@ -110,7 +116,10 @@ t.test('one gateway alone may use all of a limit that others used before', async
   t.equal(holds.length, 10);
   t.equal((await requests([second], customer, 1)).holds.length, 0);
   for (const hold of holds) hold.end();
-  await until(async () => (await requests([second], customer, 10)).holds.length > 0, 'slots come back');
+  await until(
+    async () => (await requests([second], customer, 10)).holds.length > 0,
+    'slots come back',
+  );
 });
 
 t.test('slots of a gateway that is killed are free when its lease ends', async (t) => {
@@ -125,21 +134,33 @@ t.test('slots of a gateway that is killed are free when its lease ends', async (
   await killed.close();
 });
 
-t.test('with the database away each gateway goes on with its part, and tells what it used', async (t) => {
-  const { network, limiters } = fleet(t, 2);
-  const [first, second] = limiters as [LeasedLimiter, LeasedLimiter];
-  const customer = limited({ requestsPerMinute: 100 });
-  t.equal((await requests(limiters, customer, 40)).holds.length, 40);
-  network.isCut = true;
-  const [one, other] = [await requests([first], customer, 100), await requests([second], customer, 100)];
-  const together = one.holds.length + other.holds.length;
-  t.ok(one.holds.length >= 15 && other.holds.length >= 15, `${one.holds.length} and ${other.holds.length} of 60`);
-  // what each knows of the other is as old as its last lease
-  t.ok(together <= 80, `${together}: 40 were used before`);
-  network.isCut = false;
-  await until(async () => (await counted(customer)) === 40 + together, 'all that was used is told');
-  t.equal((await requests(limiters, customer, 50)).holds.length, Math.max(0, 60 - together));
-});
+t.test(
+  'with the database away each gateway goes on with its part, and tells what it used',
+  async (t) => {
+    const { network, limiters } = fleet(t, 2);
+    const [first, second] = limiters as [LeasedLimiter, LeasedLimiter];
+    const customer = limited({ requestsPerMinute: 100 });
+    t.equal((await requests(limiters, customer, 40)).holds.length, 40);
+    network.isCut = true;
+    const [one, other] = [
+      await requests([first], customer, 100),
+      await requests([second], customer, 100),
+    ];
+    const together = one.holds.length + other.holds.length;
+    t.ok(
+      one.holds.length >= 15 && other.holds.length >= 15,
+      `${one.holds.length} and ${other.holds.length} of 60`,
+    );
+    // what each knows of the other is as old as its last lease
+    t.ok(together <= 80, `${together}: 40 were used before`);
+    network.isCut = false;
+    await until(
+      async () => (await counted(customer)) === 40 + together,
+      'all that was used is told',
+    );
+    t.equal((await requests(limiters, customer, 50)).holds.length, Math.max(0, 60 - together));
+  },
+);
 
 t.test('what is used with the database away counts no longer than a minute', async (t) => {
   const pass = clock(t);
@@ -156,7 +177,10 @@ t.test('what is used with the database away counts no longer than a minute', asy
   };
   const limiter = new LeasedLimiter(store, randomUUID(), log);
   t.teardown(() => limiter.close());
-  const [customer, tokens] = [limited({ requestsPerMinute: 60 }), limited({ tokensPerMinute: 10_000 })];
+  const [customer, tokens] = [
+    limited({ requestsPerMinute: 60 }),
+    limited({ tokensPerMinute: 10_000 }),
+  ];
   for (let minute = 0; minute < 3; minute++) {
     t.equal((await requests([limiter], customer, 50)).holds.length, 50);
     const before = failed;
@@ -174,42 +198,49 @@ t.test('what is used with the database away counts no longer than a minute', asy
   t.equal(await counted(tokens), 500, 'what was used, not what was reserved');
 });
 
-t.test('what a gateway held while it was suspended counts no longer: it is neither used nor given back', async (t) => {
-  const pass = clock(t);
-  const { setInterval } = globalThis;
-  const ticks: (() => void)[] = []; // of the gateways, which tick when they are told
-  globalThis.setInterval = ((tick: () => void) => {
-    ticks.push(tick);
-    return { unref: () => undefined };
-  }) as unknown as typeof setInterval;
-  t.teardown(() => {
-    globalThis.setInterval = setInterval;
-  });
-  for (const [resumed, first] of [
-    ['requests come first', 30],
-    ['its timer comes first', 0],
-  ] as const) {
-    const { limiters } = fleet(t, 2);
-    const [suspended, other] = limiters as [LeasedLimiter, LeasedLimiter];
-    const customer = limited({ requestsPerMinute: 100 });
-    t.equal((await requests([suspended], customer, 20)).holds.length, 20);
-    const tick = ticks.at(-1) as () => void;
-    pass(300);
-    tick();
-    await until(async () => (await counted(customer)) > 20, 'units are leased ahead');
-    pass(70_000);
-    await db.run(5000, (sql) => sql`update limit_windows set second = second - 70 where subject = ${customer[1].id}`);
-    t.equal((await requests([other], customer, 100)).holds.length, 100);
-    t.equal((await requests([suspended], customer, first)).holds.length, 0, resumed);
-    for (let quiet = 0; quiet < 5; quiet++) {
+t.test(
+  'what a gateway held while it was suspended counts no longer: it is neither used nor given back',
+  async (t) => {
+    const pass = clock(t);
+    const { setInterval } = globalThis;
+    const ticks: (() => void)[] = []; // of the gateways, which tick when they are told
+    globalThis.setInterval = ((tick: () => void) => {
+      ticks.push(tick);
+      return { unref: () => undefined };
+    }) as unknown as typeof setInterval;
+    t.teardown(() => {
+      globalThis.setInterval = setInterval;
+    });
+    for (const [resumed, first] of [
+      ['requests come first', 30],
+      ['its timer comes first', 0],
+    ] as const) {
+      const { limiters } = fleet(t, 2);
+      const [suspended, other] = limiters as [LeasedLimiter, LeasedLimiter];
+      const customer = limited({ requestsPerMinute: 100 });
+      t.equal((await requests([suspended], customer, 20)).holds.length, 20);
+      const tick = ticks.at(-1) as () => void;
       pass(300);
       tick();
-      await counted(customer);
+      await until(async () => (await counted(customer)) > 20, 'units are leased ahead');
+      pass(70_000);
+      await db.run(
+        5000,
+        (sql) =>
+          sql`update limit_windows set second = second - 70 where subject = ${customer[1].id}`,
+      );
+      t.equal((await requests([other], customer, 100)).holds.length, 100);
+      t.equal((await requests([suspended], customer, first)).holds.length, 0, resumed);
+      for (let quiet = 0; quiet < 5; quiet++) {
+        pass(300);
+        tick();
+        await counted(customer);
+      }
+      await suspended.close(); // with all that it has to give back
+      t.equal(await counted(customer), 100, resumed);
     }
-    await suspended.close(); // with all that it has to give back
-    t.equal(await counted(customer), 100, resumed);
-  }
-});
+  },
+);
 
 t.test('slots that a gateway held while it was suspended are not used', async (t) => {
   const pass = clock(t);
@@ -217,7 +248,10 @@ t.test('slots that a gateway held while it was suspended are not used', async (t
   const [suspended, other] = limiters as [LeasedLimiter, LeasedLimiter];
   const customer = limited({ maxConcurrent: 4 });
   const { holds } = await requests([suspended], customer, 4);
-  await db.run(5000, (sql) => sql`update limit_slots set expires_at = now() where subject = ${customer[1].id}`);
+  await db.run(
+    5000,
+    (sql) => sql`update limit_slots set expires_at = now() where subject = ${customer[1].id}`,
+  );
   const taken = await requests([other], customer, 4);
   for (const hold of holds) hold.end();
   pass(11_000);
@@ -286,18 +320,24 @@ t.test('the tokens of a call count at its end, however long it took', async (t) 
   next.end();
 });
 
-t.test('what a key is refused by its own limits takes nothing from the other keys of its company', async (t) => {
-  const { limiters } = fleet(t, 1);
-  const [limiter] = limiters as [LeasedLimiter];
-  const [other, company] = limited({ requestsPerMinute: 20 });
-  const key: ApiKey = { ...other, id: randomUUID(), limits: { ...NONE, maxConcurrent: 1 } };
-  t.equal((await requests([limiter], [key, company], 1)).holds.length, 1);
-  const flood = Promise.all(Array.from({ length: 50 }, () => requests([limiter], [key, company], 1)));
-  t.equal((await requests([limiter], [other, company], 10)).holds.length, 10);
-  const refusals = (await flood).flatMap(({ refusals }) => refusals);
-  t.equal(refusals.length, 50);
-  for (const { retryAfter, message } of refusals) t.match([retryAfter, message], ['1', 'request at once']);
-});
+t.test(
+  'what a key is refused by its own limits takes nothing from the other keys of its company',
+  async (t) => {
+    const { limiters } = fleet(t, 1);
+    const [limiter] = limiters as [LeasedLimiter];
+    const [other, company] = limited({ requestsPerMinute: 20 });
+    const key: ApiKey = { ...other, id: randomUUID(), limits: { ...NONE, maxConcurrent: 1 } };
+    t.equal((await requests([limiter], [key, company], 1)).holds.length, 1);
+    const flood = Promise.all(
+      Array.from({ length: 50 }, () => requests([limiter], [key, company], 1)),
+    );
+    t.equal((await requests([limiter], [other, company], 10)).holds.length, 10);
+    const refusals = (await flood).flatMap(({ refusals }) => refusals);
+    t.equal(refusals.length, 50);
+    for (const { retryAfter, message } of refusals)
+      t.match([retryAfter, message], ['1', 'request at once']);
+  },
+);
 
 t.test('what is left is known for a while without asking the database', async (t) => {
   const { network, limiters } = fleet(t, 1);
@@ -340,34 +380,37 @@ t.test('a refusal tells what is left of all limits, whichever gateway used them'
   t.match(refusal?.headers?.join(' '), 'x-ratelimit-remaining-tokens 700');
 });
 
-t.test('slots are renewed, however many requests wait, and however many limits are in use', async (t) => {
-  const pass = clock(t);
-  const slots = limited({ maxConcurrent: 1 });
-  let renewed = 0;
-  const store: LimitStore = {
-    async lease(_gateway, _seconds, asked) {
-      await nextTurn();
-      renewed += asked.filter(({ subject }) => subject === slots[1].id).length;
-      const leased = asked.map(({ subject, kind, want, held }) => {
-        return { subject, kind, granted: held + want, units: [], others: 0 };
-      });
-      return { gateways: 1, leased };
-    },
-    trim: () => real.trim(),
-  };
-  const limiter = new LeasedLimiter(store, randomUUID(), log);
-  t.teardown(() => limiter.close());
-  let busy = true;
-  const others = Array.from({ length: 1200 }, async () => {
-    while (busy) await through(limiter, limited({ requestsPerMinute: 1 }));
-  });
-  t.equal((await requests([limiter], slots, 1)).holds.length, 1);
-  const before = renewed;
-  pass(5000);
-  await until(() => renewed > before, 'renewed');
-  busy = false;
-  await Promise.all(others);
-});
+t.test(
+  'slots are renewed, however many requests wait, and however many limits are in use',
+  async (t) => {
+    const pass = clock(t);
+    const slots = limited({ maxConcurrent: 1 });
+    let renewed = 0;
+    const store: LimitStore = {
+      async lease(_gateway, _seconds, asked) {
+        await nextTurn();
+        renewed += asked.filter(({ subject }) => subject === slots[1].id).length;
+        const leased = asked.map(({ subject, kind, want, held }) => {
+          return { subject, kind, granted: held + want, units: [], others: 0 };
+        });
+        return { gateways: 1, leased };
+      },
+      trim: () => real.trim(),
+    };
+    const limiter = new LeasedLimiter(store, randomUUID(), log);
+    t.teardown(() => limiter.close());
+    let busy = true;
+    const others = Array.from({ length: 1200 }, async () => {
+      while (busy) await through(limiter, limited({ requestsPerMinute: 1 }));
+    });
+    t.equal((await requests([limiter], slots, 1)).holds.length, 1);
+    const before = renewed;
+    pass(5000);
+    await until(() => renewed > before, 'renewed');
+    busy = false;
+    await Promise.all(others);
+  },
+);
 
 t.test('slots are renewed while other requests wait for units all the time', async (t) => {
   const { limiters } = fleet(t, 1);
@@ -377,7 +420,10 @@ t.test('slots are renewed while other requests wait for units all the time', asy
   const end = async () => {
     const [row] = await db.run(
       5000,
-      (sql) => sql<[{ at: Date }]>`select expires_at as at from limit_slots where subject = ${customer[1].id}`,
+      (sql) =>
+        sql<
+          [{ at: Date }]
+        >`select expires_at as at from limit_slots where subject = ${customer[1].id}`,
     );
     return row.at.getTime();
   };
@@ -391,48 +437,57 @@ t.test('slots are renewed while other requests wait for units all the time', asy
   await Promise.all(others);
 });
 
-t.test('tokens: what is not used is free again, what was used beyond the reservation counts', async (t) => {
-  const { limiters } = fleet(t, 1);
-  const [limiter] = limiters as [LeasedLimiter];
-  const customer = limited({ tokensPerMinute: 1000 });
-  const hold = async (): Promise<Hold> => (await limiter.enter(...customer)) as Hold;
-  const left = async () => (await limiter.left(...customer, false)).tokens?.remaining;
-  const first = await hold();
-  await first.reserve(100, 800);
-  t.equal(await left(), 100);
-  first.settle(300);
-  await until(async () => (await left()) === 700, 'the rest is free');
-  const second = await hold();
-  await second.reserve(100, 100);
-  second.settle(600);
-  second.end();
-  await until(async () => (await left()) === 100, 'the surplus counts');
-  const third = await hold();
-  await t.rejects(async () => third.reserve(100, 100), { code: 'rate_limit_exceeded' });
-  third.end();
-  const fourth = await hold();
-  await fourth.reserve(50, 50);
-  fourth.end();
-  await until(async () => (await left()) === 100, 'nothing ran');
-  const fifth = await hold();
-  const leaving = fifth.reserve(50, 50);
-  fifth.end();
-  await leaving;
-  await until(async () => (await left()) === 100, 'a client that leaves while units are waited for');
-});
+t.test(
+  'tokens: what is not used is free again, what was used beyond the reservation counts',
+  async (t) => {
+    const { limiters } = fleet(t, 1);
+    const [limiter] = limiters as [LeasedLimiter];
+    const customer = limited({ tokensPerMinute: 1000 });
+    const hold = async (): Promise<Hold> => (await limiter.enter(...customer)) as Hold;
+    const left = async () => (await limiter.left(...customer, false)).tokens?.remaining;
+    const first = await hold();
+    await first.reserve(100, 800);
+    t.equal(await left(), 100);
+    first.settle(300);
+    await until(async () => (await left()) === 700, 'the rest is free');
+    const second = await hold();
+    await second.reserve(100, 100);
+    second.settle(600);
+    second.end();
+    await until(async () => (await left()) === 100, 'the surplus counts');
+    const third = await hold();
+    await t.rejects(async () => third.reserve(100, 100), { code: 'rate_limit_exceeded' });
+    third.end();
+    const fourth = await hold();
+    await fourth.reserve(50, 50);
+    fourth.end();
+    await until(async () => (await left()) === 100, 'nothing ran');
+    const fifth = await hold();
+    const leaving = fifth.reserve(50, 50);
+    fifth.end();
+    await leaving;
+    await until(
+      async () => (await left()) === 100,
+      'a client that leaves while units are waited for',
+    );
+  },
+);
 
-t.test('tokens of a request that does not limit its answer: as many as calls usually take', async (t) => {
-  const { limiters } = fleet(t, 1);
-  const [limiter] = limiters as [LeasedLimiter];
-  const customer = limited({ tokensPerMinute: 10_000 });
-  const left = async () => (await limiter.left(...customer, false)).tokens?.remaining;
-  for (const used of [777, 33, 1]) {
-    const hold = (await limiter.enter(...customer)) as Hold;
-    await hold.reserve(10, null);
-    hold.settle(used);
-  }
-  await until(async () => (await left()) === 10_000 - 811, 'what was used counts');
-});
+t.test(
+  'tokens of a request that does not limit its answer: as many as calls usually take',
+  async (t) => {
+    const { limiters } = fleet(t, 1);
+    const [limiter] = limiters as [LeasedLimiter];
+    const customer = limited({ tokensPerMinute: 10_000 });
+    const left = async () => (await limiter.left(...customer, false)).tokens?.remaining;
+    for (const used of [777, 33, 1]) {
+      const hold = (await limiter.enter(...customer)) as Hold;
+      await hold.reserve(10, null);
+      hold.settle(used);
+    }
+    await until(async () => (await left()) === 10_000 - 811, 'what was used counts');
+  },
+);
 
 t.test('what is leased ahead goes back when demand ends', async (t) => {
   const { limiters } = fleet(t, 1);
@@ -451,11 +506,14 @@ t.test('many limited keys at once, each with its own limits', async (t) => {
   const began = performance.now();
   const admitted = new Map<number, number>();
   for (let first = 0; first < KEYS; first += AT_ONCE) {
-    const keys = Array.from({ length: AT_ONCE }, () => limited({ requestsPerMinute: 2, maxConcurrent: 4 }));
+    const keys = Array.from({ length: AT_ONCE }, () =>
+      limited({ requestsPerMinute: 2, maxConcurrent: 4 }),
+    );
     const counts = await Promise.all(
       keys.map(async (customer) => {
         let requests = 0;
-        for (const limiter of [...limiters, ...limiters]) requests += await through(limiter, customer);
+        for (const limiter of [...limiters, ...limiters])
+          requests += await through(limiter, customer);
         return requests;
       }),
     );

@@ -50,15 +50,25 @@ const MAY: Readonly<Record<Role, readonly Action[]>> = {
       /^(company\.set|company\.export|company-audit\.|alert\.|cost-center\.|end-user\.erase|company-user\.|statement\.|company-token\.)/;
     return this.owner.filter((action) => !owners.test(action));
   },
-  member: ['account.use', 'company.kept', 'own-key.read', 'own-key.write', 'own-usage.read', 'own-usage.keep'],
+  member: [
+    'account.use',
+    'company.kept',
+    'own-key.read',
+    'own-key.write',
+    'own-usage.read',
+    'own-usage.keep',
+  ],
 };
 
 t.test('the table says what it should', async (t) => {
   for (const role of ROLES) {
     const person = { role, company_id: role === 'operator' ? null : own };
-    const allowed = (Object.keys(PERMISSIONS) as Action[]).filter((action) => may(person, action, own));
+    const allowed = (Object.keys(PERMISSIONS) as Action[]).filter((action) =>
+      may(person, action, own),
+    );
     t.same(allowed.sort(), [...MAY[role]].sort(), role);
-    if (role !== 'operator') t.notOk(Object.keys(PERMISSIONS).some((action) => may(person, action as Action, foreign)));
+    if (role !== 'operator')
+      t.notOk(Object.keys(PERMISSIONS).some((action) => may(person, action as Action, foreign)));
   }
 });
 
@@ -73,14 +83,18 @@ t.test('members use the playground where the company lets them', async (t) => {
 
 t.test('every route obeys the table, for every role', async (t) => {
   const nothing = '00000000-0000-4000-8000-000000000000';
-  const csrf = new Map(await Promise.all(ROLES.map(async (role) => [role, await people[role].csrf()] as const)));
+  const csrf = new Map(
+    await Promise.all(ROLES.map(async (role) => [role, await people[role].csrf()] as const)),
+  );
   for (const route of ROUTES.filter(({ path }) => path !== '/sign-out')) {
     for (const role of ROLES) {
       for (const company of route.path.includes(':company') ? [own, foreign] : [null]) {
         const path = route.path.replace(':company', company ?? '').replace(/:\w+/g, nothing);
         const ask = () =>
           // an empty form changes nothing
-          route.method === 'GET' ? people[role].get(path) : people[role].post(path, { csrf: csrf.get(role) ?? '' });
+          route.method === 'GET'
+            ? people[role].get(path)
+            : people[role].post(path, { csrf: csrf.get(role) ?? '' });
         const { status } = await ask();
         const isForeign = company === foreign && role !== 'operator';
         const name = `${role}: ${route.method} ${route.path}${isForeign ? ' of another company' : ''}`;
@@ -106,7 +120,9 @@ t.test('without a session every route leads to the sign-in page', async (t) => {
 
 t.test('a foreign company and an unknown one look alike', async (t) => {
   const unknown = '00000000-0000-4000-8000-000000000000';
-  const pages = await Promise.all([foreign, unknown].map((id) => people.owner.get(`/companies/${id}/usage`)));
+  const pages = await Promise.all(
+    [foreign, unknown].map((id) => people.owner.get(`/companies/${id}/usage`)),
+  );
   t.equal(pages[0]?.status, 404);
   t.equal(pages[0]?.text, pages[1]?.text);
 });
@@ -117,7 +133,10 @@ t.test('a changed role holds from the next page on', async (t) => {
   await office.sql`update users set role = 'member' where email = ${office.people.administrator}`;
   t.equal((await person.get(`/companies/${own}/usage`)).status, 403);
   await office.sql`delete from users where email = ${office.people.administrator}`;
-  t.equal((await person.get('/account')).headers.get('location'), '/sign-in?next=%2Faccount&done=ended');
+  t.equal(
+    (await person.get('/account')).headers.get('location'),
+    '/sign-in?next=%2Faccount&done=ended',
+  );
 });
 
 t.test('internal model names are for operators', async (t) => {

@@ -14,7 +14,8 @@ const operator = await signedIn(office, 'operator');
 const token = await newToken(office);
 const folder = t.testdir({});
 const tollgate = (...argv: string[]) => run(argv, { env: { DATABASE_URL: databaseUrl } });
-const http = (method: string, path: string, body?: object, by = token) => send(office, by, [method, path], body);
+const http = (method: string, path: string, body?: object, by = token) =>
+  send(office, by, [method, path], body);
 
 const [{ last }] = await sql<[{ last: string }]>`
   select (billing_month(now()) - interval '1 month')::date::text as last`;
@@ -23,12 +24,17 @@ await sql`insert into models (slug, upstream_model, kind, eu_hosted, cost_eur_pe
 
 /** A company whose calls of the last month cost 2 EUR. */
 async function newCompany(name: string): Promise<string> {
-  const [{ id }] = await sql<[{ id: string }]>`insert into companies (name) values (${name}) returning id`;
-  await addUsage(sql as never, [{ company: id, month: last, model: 'factored', prompt: 1_000_000, input: '0.002' }]);
+  const [{ id }] = await sql<
+    [{ id: string }]
+  >`insert into companies (name) values (${name}) returning id`;
+  await addUsage(sql as never, [
+    { company: id, month: last, model: 'factored', prompt: 1_000_000, input: '0.002' },
+  ]);
   return id;
 }
 const factorOf = async (id: string) =>
-  (await sql`select trim_scale(price_factor)::text as factor from companies where id = ${id}`)[0]?.factor;
+  (await sql`select trim_scale(price_factor)::text as factor from companies where id = ${id}`)[0]
+    ?.factor;
 const coming = async (id: string) =>
   (
     await sql`select concat_ws(' ', utc_text(valid_from), trim_scale(factor)) as text
@@ -44,8 +50,15 @@ t.test('commands: set, from a date, shown, tried, withdrawn', async (t) => {
   t.equal(await factorOf(id), '1', 'nothing is changed');
   const set = await tollgate('company', 'set', id, '--price-factor', '0.90');
   t.match(set, { code: 0, out: /price factor +0\.9\n/ });
-  t.match(set.err, /the API calls of \d{4}-\d\d cost 2 EUR; with the price factor 0\.90 they would have cost 1\.8 EUR/);
-  t.equal((await tollgate('company', 'set', id, '--price-factor', '0.9')).err, '', 'it is so already');
+  t.match(
+    set.err,
+    /the API calls of \d{4}-\d\d cost 2 EUR; with the price factor 0\.90 they would have cost 1\.8 EUR/,
+  );
+  t.equal(
+    (await tollgate('company', 'set', id, '--price-factor', '0.9')).err,
+    '',
+    'it is so already',
+  );
   t.match((await tollgate('company', 'list')).out, /PRICE FACTOR/);
   for (const wrong of ['0', '0.000', '-1', 'x', '1,5', '1000.1', '0.0000001', '1e2', 'none']) {
     t.match(
@@ -83,9 +96,21 @@ t.test('commands: set, from a date, shown, tried, withdrawn', async (t) => {
     /^FROM +FACTOR +STATE +BY\n2099-01-01.* 0\.7 +to come +the command line\n.* 0\.9 +begun/,
   );
   t.equal((await tollgate('company', 'withdraw', id, ...from)).code, 0);
-  t.match(await tollgate('company', 'withdraw', id, ...from), { code: 1, err: /no such price factor to come/ });
+  t.match(await tollgate('company', 'withdraw', id, ...from), {
+    code: 1,
+    err: /no such price factor to come/,
+  });
   t.same(await coming(id), []);
-  const answer = await tollgate('model', 'price', 'factored', '--company', id, '--at', '2098-01-01', '--json');
+  const answer = await tollgate(
+    'model',
+    'price',
+    'factored',
+    '--company',
+    id,
+    '--at',
+    '2098-01-01',
+    '--json',
+  );
   t.match(answer.json, [
     { input: '0.0018', output: '0.0072', cache_read: '0.00018', cache_write: null, factor: '0.9' },
   ]);
@@ -95,67 +120,110 @@ t.test('commands: set, from a date, shown, tried, withdrawn', async (t) => {
   );
   const plain = await tollgate('model', 'price', 'factored', '--at', '2098-01-01');
   t.notMatch(plain.out, /FACTOR/);
-  const made = await tollgate('company', 'create', '--name', 'With a factor', '--price-factor', '1.25', '--json');
+  const made = await tollgate(
+    'company',
+    'create',
+    '--name',
+    'With a factor',
+    '--price-factor',
+    '1.25',
+    '--json',
+  );
   t.match(made.json, { price_factor: '1.25' });
 });
 
-t.test('HTTP: a member of a company, dated factors, and what the last month would have cost', async (t) => {
-  const id = await newCompany('By HTTP');
-  const path = `/companies/${id}`;
-  t.match(await http('GET', path), { status: 200, body: { price_factor: '1' } });
-  t.match(await http('GET', `${path}/price-factors/preview?factor=1.5`), {
-    body: { month: last.slice(0, 7), cost_eur: '2', with_factor_eur: '3' },
-  });
-  t.match(await http('PATCH', path, { price_factor: '1.5' }), { status: 200, body: { price_factor: '1.5' } });
-  for (const wrong of ['0', '0.0', '1000.1', 1.5, null, '0.1234567'])
-    t.equal((await http('PATCH', path, { price_factor: wrong })).status, 400, String(wrong));
-  const added = await http('POST', `${path}/price-factors`, { valid_from: '2099-01-01', factor: '2' });
-  t.match(added, {
-    status: 201,
-    body: { factor: '2', valid_from: '2099-01-01T00:00:00.000Z', begun: false, changed_by: 'token deploy' },
-  });
-  const listed = await http('GET', `${path}/price-factors`);
-  t.match(listed.body, { data: [{ factor: '2' }, { factor: '1.5', begun: true }], next_cursor: null });
-  t.match(
-    (await http('GET', `${path}/price-factors/preview?factor=1`)).body,
-    { cost_eur: '2', with_factor_eur: '2' },
-    'the last month had none',
-  );
-  t.equal((await http('POST', `${path}/price-factors`, { valid_from: '2020-01-01', factor: '2' })).status, 409);
-  t.equal((await http('DELETE', `${path}/price-factors/${listed.body.data[1].id}`)).status, 409, 'it has begun');
-  t.equal((await http('DELETE', `${path}/price-factors/${added.body.id}`)).status, 204);
-  t.equal((await http('DELETE', `${path}/price-factors/${added.body.id}`)).status, 404);
-  const [{ id: model }] = await sql<[{ id: string }]>`select id from models where slug = 'factored'`;
-  const asked = await http('GET', `/models/${model}/prices/on?at=2098-01-01&company_id=${id}`);
-  t.match(asked.body.data, [{ input: '0.003', factor: '1.5' }]);
-  t.match(await http('PATCH', `/models/${model}`, { cost_eur_per_1k_input: '0.000000000001' }), {
-    status: 409,
-    body: { detail: /A price of factored would have more than 12 decimals/ },
-  });
-  t.match(await http('PATCH', path, { price_factor: '1.123456' }), { status: 200 });
-  t.equal((await http('POST', '/companies', { name: 'New', price_factor: '0.95' })).body.price_factor, '0.95');
-  t.equal(
-    (await http('POST', '/companies/onboard', { name: 'Onboarded', price_factor: '0.85' })).body.company
-      ?.price_factor ??
-      (await sql`select trim_scale(price_factor)::text as f from companies where name = 'Onboarded'`)[0]?.f,
-    '0.85',
-  );
-});
+t.test(
+  'HTTP: a member of a company, dated factors, and what the last month would have cost',
+  async (t) => {
+    const id = await newCompany('By HTTP');
+    const path = `/companies/${id}`;
+    t.match(await http('GET', path), { status: 200, body: { price_factor: '1' } });
+    t.match(await http('GET', `${path}/price-factors/preview?factor=1.5`), {
+      body: { month: last.slice(0, 7), cost_eur: '2', with_factor_eur: '3' },
+    });
+    t.match(await http('PATCH', path, { price_factor: '1.5' }), {
+      status: 200,
+      body: { price_factor: '1.5' },
+    });
+    for (const wrong of ['0', '0.0', '1000.1', 1.5, null, '0.1234567'])
+      t.equal((await http('PATCH', path, { price_factor: wrong })).status, 400, String(wrong));
+    const added = await http('POST', `${path}/price-factors`, {
+      valid_from: '2099-01-01',
+      factor: '2',
+    });
+    t.match(added, {
+      status: 201,
+      body: {
+        factor: '2',
+        valid_from: '2099-01-01T00:00:00.000Z',
+        begun: false,
+        changed_by: 'token deploy',
+      },
+    });
+    const listed = await http('GET', `${path}/price-factors`);
+    t.match(listed.body, {
+      data: [{ factor: '2' }, { factor: '1.5', begun: true }],
+      next_cursor: null,
+    });
+    t.match(
+      (await http('GET', `${path}/price-factors/preview?factor=1`)).body,
+      { cost_eur: '2', with_factor_eur: '2' },
+      'the last month had none',
+    );
+    t.equal(
+      (await http('POST', `${path}/price-factors`, { valid_from: '2020-01-01', factor: '2' }))
+        .status,
+      409,
+    );
+    t.equal(
+      (await http('DELETE', `${path}/price-factors/${listed.body.data[1].id}`)).status,
+      409,
+      'it has begun',
+    );
+    t.equal((await http('DELETE', `${path}/price-factors/${added.body.id}`)).status, 204);
+    t.equal((await http('DELETE', `${path}/price-factors/${added.body.id}`)).status, 404);
+    const [{ id: model }] = await sql<
+      [{ id: string }]
+    >`select id from models where slug = 'factored'`;
+    const asked = await http('GET', `/models/${model}/prices/on?at=2098-01-01&company_id=${id}`);
+    t.match(asked.body.data, [{ input: '0.003', factor: '1.5' }]);
+    t.match(await http('PATCH', `/models/${model}`, { cost_eur_per_1k_input: '0.000000000001' }), {
+      status: 409,
+      body: { detail: /A price of factored would have more than 12 decimals/ },
+    });
+    t.match(await http('PATCH', path, { price_factor: '1.123456' }), { status: 200 });
+    t.equal(
+      (await http('POST', '/companies', { name: 'New', price_factor: '0.95' })).body.price_factor,
+      '0.95',
+    );
+    t.equal(
+      (await http('POST', '/companies/onboard', { name: 'Onboarded', price_factor: '0.85' })).body
+        .company?.price_factor ??
+        (
+          await sql`select trim_scale(price_factor)::text as f from companies where name = 'Onboarded'`
+        )[0]?.f,
+      '0.85',
+    );
+  },
+);
 
-t.test('a factor within the last month: each part of it is told by the factor that held', async (t) => {
-  const id = await newCompany('Twice');
-  await sql.begin(async (sql) => {
-    await sql`update companies set price_factor = 0.5 where id = ${id}`;
-    await sql`set local session_replication_role = replica`;
-    await sql`update company_price_factors set valid_from = ${last}::date + interval '20 days' where company_id = ${id}`;
-  });
-  const late = { company: id, month: last, model: 'factored', prompt: 1_000_000, input: '0.001' };
-  await addUsage(sql as never, [{ ...late, at: `${last.slice(0, 7)}-25T12:00:00Z` }]);
-  t.match((await http('GET', `/companies/${id}/price-factors/preview?factor=3`)).body, {
-    cost_eur: '3',
-    with_factor_eur: '12',
-  });
-});
+t.test(
+  'a factor within the last month: each part of it is told by the factor that held',
+  async (t) => {
+    const id = await newCompany('Twice');
+    await sql.begin(async (sql) => {
+      await sql`update companies set price_factor = 0.5 where id = ${id}`;
+      await sql`set local session_replication_role = replica`;
+      await sql`update company_price_factors set valid_from = ${last}::date + interval '20 days' where company_id = ${id}`;
+    });
+    const late = { company: id, month: last, model: 'factored', prompt: 1_000_000, input: '0.001' };
+    await addUsage(sql as never, [{ ...late, at: `${last.slice(0, 7)}-25T12:00:00Z` }]);
+    t.match((await http('GET', `/companies/${id}/price-factors/preview?factor=3`)).body, {
+      cost_eur: '3',
+      with_factor_eur: '12',
+    });
+  },
+);
 
 t.test('a file of apply, and its export', async (t) => {
   const id = await newCompany('By file');
@@ -169,7 +237,10 @@ t.test('a file of apply, and its export', async (t) => {
   t.match(done.out, /price_factor: 1 -> 0\.90/);
   t.equal(await factorOf(id), '0.9');
   t.match(await apply(file('0.9')), { code: 0, out: 'Nothing to change.\n' });
-  t.match((await tollgate('export-config')).out, /name: By file\n(?: +.*\n)*? +price_factor: "0\.9"\n/);
+  t.match(
+    (await tollgate('export-config')).out,
+    /name: By file\n(?: +.*\n)*? +price_factor: "0\.9"\n/,
+  );
   t.equal((await apply(file('0'))).code, 1);
   const dated = (list: string) => `${file('0.9')}    price_factors: [${list}]\n`;
   const first = '{ valid_from: 2099-01-01, factor: "0.80" }';
@@ -178,9 +249,16 @@ t.test('a file of apply, and its export', async (t) => {
     /~ company By file\n {4}price factor from 2099-01-01: none -> 0\.80\n {4}price factor from 2099-06-01T12:00:00Z: none -> 0\.7\n/,
   );
   t.same(await coming(id), ['2099-01-01T00:00:00.000Z 0.8', '2099-06-01T12:00:00.000Z 0.7']);
-  t.match(await apply(dated(first)), { out: 'Nothing to change.\n' }, 'what a file does not name stays');
+  t.match(
+    await apply(dated(first)),
+    { out: 'Nothing to change.\n' },
+    'what a file does not name stays',
+  );
   const { out: exported } = await tollgate('export-config');
-  t.match(exported, /price_factors:\n +- valid_from: 2099-01-01T00:00:00\.000Z\n +factor: "0\.8"\n/);
+  t.match(
+    exported,
+    /price_factors:\n +- valid_from: 2099-01-01T00:00:00\.000Z\n +factor: "0\.8"\n/,
+  );
   t.match(await apply(exported), { code: 0, out: /Nothing to change/ });
   t.match(
     (await apply(dated('{ valid_from: 2099-01-01, absent: true }'))).out,
@@ -189,45 +267,61 @@ t.test('a file of apply, and its export', async (t) => {
   t.same(await coming(id), ['2099-06-01T12:00:00.000Z 0.7']);
   const refused = async (list: string) => (await apply(dated(list))).err;
   const twice = await refused(`${first}, { valid_from: 2099-01-01T00:00:00Z, factor: "1" }`);
-  t.match(twice, /:4:\d\d: companies\[0\]\.price_factors\[1\] names "2099-01-01T00:00:00Z" a second time/);
-  t.match(await refused('{ valid_from: 2099-01-01 }'), /:4:\d\d: companies\[0\]\.price_factors\[0\] needs factor/);
+  t.match(
+    twice,
+    /:4:\d\d: companies\[0\]\.price_factors\[1\] names "2099-01-01T00:00:00Z" a second time/,
+  );
+  t.match(
+    await refused('{ valid_from: 2099-01-01 }'),
+    /:4:\d\d: companies\[0\]\.price_factors\[0\] needs factor/,
+  );
   const over = await apply(dated('{ valid_from: 2020-01-01, factor: "0.95" }'));
   t.match(over.out, /price_factor: 0\.9 -> 0\.95/, 'a date that is over holds now');
-  const fresh = 'companies:\n  - name: From a file\n    price_factors: [{ valid_from: 2099-01-01, factor: "2" }]\n';
+  const fresh =
+    'companies:\n  - name: From a file\n    price_factors: [{ valid_from: 2099-01-01, factor: "2" }]\n';
   t.match(
     (await apply(fresh)).out,
     /\+ company From a file\n(?: {4}.*\n)* {4}price factor from 2099-01-01: none -> 2\n/,
   );
 });
 
-t.test('pages: the operator is asked before it is saved, sees both prices, and withdraws', async (t) => {
-  const id = await newCompany('By page');
-  const path = `/companies/${id}`;
-  const post = (fields: object) => operator.post(`${path}/price-factor`, { from: '', ...fields });
-  t.match((await operator.get(`${path}/settings`)).text, /<h2>Price factor<\/h2>/);
-  const asked = await post({ price_factor: '0.9' });
-  t.match([asked.status, asked.text], [409, /What the company would have paid[\s\S]*2\.00[\s\S]*1\.80/]);
-  t.equal(await factorOf(id), '1');
-  const answer = /name="confirmed" value="([^"]+)"/.exec(asked.text)?.[1] as string;
-  t.equal((await post({ price_factor: '0.9', confirmed: answer })).status, 303);
-  t.equal(await factorOf(id), '0.9');
-  const wrong = await post({ price_factor: '0' });
-  t.match([wrong.status, wrong.text], [422, /Factor must be a number above 0|must be a number above 0/]);
-  const dated = await post({ price_factor: '0.8', from: '2099-01-01' });
-  t.equal(dated.status, 409);
-  const confirmed = /name="confirmed" value="([^"]+)"/.exec(dated.text)?.[1] as string;
-  t.equal((await post({ price_factor: '0.8', from: '2099-01-01', confirmed })).status, 303);
-  const settings = (await operator.get(`${path}/settings`)).text;
-  t.match(settings, /History of the price factor[\s\S]*to come[\s\S]*0\.8/);
-  const models = (await operator.get(`${path}/models`)).text;
-  t.match(models, /€1\.80<small class="muted coming">list price €2\.00/, 'per 1,000,000 tokens');
-  t.match(models, /from [\s\S]*2099[\s\S]*1\.60/);
-  const withdraw = /action="([^"]+\/withdraw)"/.exec(settings)?.[1] as string;
-  t.equal((await operator.post(withdraw, {})).status, 303);
-  t.same(await coming(id), []);
-  const created = await operator.get('/companies/new');
-  t.match(created.text, /name="price_factor"/);
-});
+t.test(
+  'pages: the operator is asked before it is saved, sees both prices, and withdraws',
+  async (t) => {
+    const id = await newCompany('By page');
+    const path = `/companies/${id}`;
+    const post = (fields: object) => operator.post(`${path}/price-factor`, { from: '', ...fields });
+    t.match((await operator.get(`${path}/settings`)).text, /<h2>Price factor<\/h2>/);
+    const asked = await post({ price_factor: '0.9' });
+    t.match(
+      [asked.status, asked.text],
+      [409, /What the company would have paid[\s\S]*2\.00[\s\S]*1\.80/],
+    );
+    t.equal(await factorOf(id), '1');
+    const answer = /name="confirmed" value="([^"]+)"/.exec(asked.text)?.[1] as string;
+    t.equal((await post({ price_factor: '0.9', confirmed: answer })).status, 303);
+    t.equal(await factorOf(id), '0.9');
+    const wrong = await post({ price_factor: '0' });
+    t.match(
+      [wrong.status, wrong.text],
+      [422, /Factor must be a number above 0|must be a number above 0/],
+    );
+    const dated = await post({ price_factor: '0.8', from: '2099-01-01' });
+    t.equal(dated.status, 409);
+    const confirmed = /name="confirmed" value="([^"]+)"/.exec(dated.text)?.[1] as string;
+    t.equal((await post({ price_factor: '0.8', from: '2099-01-01', confirmed })).status, 303);
+    const settings = (await operator.get(`${path}/settings`)).text;
+    t.match(settings, /History of the price factor[\s\S]*to come[\s\S]*0\.8/);
+    const models = (await operator.get(`${path}/models`)).text;
+    t.match(models, /€1\.80<small class="muted coming">list price €2\.00/, 'per 1,000,000 tokens');
+    t.match(models, /from [\s\S]*2099[\s\S]*1\.60/);
+    const withdraw = /action="([^"]+\/withdraw)"/.exec(settings)?.[1] as string;
+    t.equal((await operator.post(withdraw, {})).status, 303);
+    t.same(await coming(id), []);
+    const created = await operator.get('/companies/new');
+    t.match(created.text, /name="price_factor"/);
+  },
+);
 
 t.test('owners see what they pay, and nowhere the factor', async (t) => {
   const { company } = office.customer;
@@ -260,7 +354,11 @@ t.test('owners see what they pay, and nowhere the factor', async (t) => {
   t.equal((await owner.post(`${own}/price-factor`, { price_factor: '0.1', from: '' })).status, 403);
   for (const path of ['settings', 'audit', 'models', 'usage', 'kept', 'statements']) {
     const { text } = await owner.get(`${own}/${path}`);
-    t.notMatch(text.replaceAll(/<select[\s\S]*?<\/select>/g, ''), /price.?factor|0[.,]75\b|0[.,]625/i, path);
+    t.notMatch(
+      text.replaceAll(/<select[\s\S]*?<\/select>/g, ''),
+      /price.?factor|0[.,]75\b|0[.,]625/i,
+      path,
+    );
   }
   t.notMatch(
     JSON.stringify((await http('GET', `${own}/audit?limit=200`, undefined, theirs)).body),
@@ -268,7 +366,9 @@ t.test('owners see what they pay, and nowhere the factor', async (t) => {
   );
   const found = await http('GET', `${own}/audit?search=factor`, undefined, theirs);
   if (found.status === 200) t.same(found.body.data, []);
-  await addUsage(sql as never, [{ company, month: last, model: 'factored', prompt: 1000, input: '0.0015' }]);
+  await addUsage(sql as never, [
+    { company, month: last, model: 'factored', prompt: 1000, input: '0.0015' },
+  ]);
   await sql.begin(async (sql) => {
     await sql`set local session_replication_role = replica`;
     await sql`update company_price_factors set valid_from = ${last} where company_id = ${company} and applied`;

@@ -34,8 +34,14 @@ let people = 0;
 async function person(role: 'operator' | 'owner' = 'operator') {
   const email = `person${++people}@example.com`;
   return change(async (sql) => {
-    const [{ id: company }] = await sql<[{ id: string }]>`insert into companies (name) values ('Acme') returning id`;
-    const { id } = await insertUser(sql, { email, role, company_id: role === 'operator' ? null : company }, 'hash');
+    const [{ id: company }] = await sql<
+      [{ id: string }]
+    >`insert into companies (name) values ('Acme') returning id`;
+    const { id } = await insertUser(
+      sql,
+      { email, role, company_id: role === 'operator' ? null : company },
+      'hash',
+    );
     return { user_id: id, email, role };
   });
 }
@@ -61,7 +67,8 @@ async function take(user: User, code: string, at: number, policy = POLICY) {
 
 const factsOf = async ({ user_id }: User) => {
   const [row] = await change(
-    (sql) => sql`select second_factor_since is not null as is_on, recovery_codes from users where id = ${user_id}`,
+    (sql) =>
+      sql`select second_factor_since is not null as is_on, recovery_codes from users where id = ${user_id}`,
   );
   return row;
 };
@@ -92,8 +99,16 @@ t.test('codes are those of RFC 6238, for its vectors', async (t) => {
 t.test('what apps read names service and person, with a random secret of 160 bits', async (t) => {
   const { user, uri, secret } = await withFactor(t);
   const { protocol, host, pathname, searchParams } = new URL(uri);
-  t.same([protocol, host, decodeURIComponent(pathname)], ['otpauth:', 'totp', `/Tollgate:${user.email}`]);
-  t.match(Object.fromEntries(searchParams), { issuer: 'Tollgate', digits: '6', period: '30', algorithm: 'SHA1' });
+  t.same(
+    [protocol, host, decodeURIComponent(pathname)],
+    ['otpauth:', 'totp', `/Tollgate:${user.email}`],
+  );
+  t.match(Object.fromEntries(searchParams), {
+    issuer: 'Tollgate',
+    digits: '6',
+    period: '30',
+    algorithm: 'SHA1',
+  });
   t.same(base32Bytes(searchParams.get('secret') as string), secret);
   t.equal(secret.length, 20);
   t.not((await withFactor(t)).uri.split('secret=')[1], uri.split('secret=')[1]);
@@ -116,62 +131,102 @@ t.test('apps can read the code of a service whose name has colons', async (t) =>
   }
 });
 
-t.test('a wrong first code sets nothing up, and recovery codes are there only after a right one', async (t) => {
-  const user = await person();
-  t.equal(await change((sql) => confirmSetup(sql, user, '123456', POLICY, NOW)), null, 'nothing was begun');
-  await change((sql) => beginSetup(sql, user, POLICY));
-  const setup = await change((sql) => pendingSetup(sql, user, POLICY, 'Tollgate'));
-  const wrong = totp(base32Bytes(setup?.secret as string), NOW + 10 * 60_000);
-  t.equal(await change((sql) => confirmSetup(sql, user, wrong, POLICY, NOW)), null);
-  t.same(await factsOf(user), { is_on: false, recovery_codes: 0 });
-  t.match(await take(user, wrong, NOW), { refusal: /no second factor/ });
-  t.equal(
-    (await change((sql) => pendingSetup(sql, user, POLICY, 'Tollgate')))?.secret,
-    setup?.secret,
-    'it waits as it was',
-  );
-});
+t.test(
+  'a wrong first code sets nothing up, and recovery codes are there only after a right one',
+  async (t) => {
+    const user = await person();
+    t.equal(
+      await change((sql) => confirmSetup(sql, user, '123456', POLICY, NOW)),
+      null,
+      'nothing was begun',
+    );
+    await change((sql) => beginSetup(sql, user, POLICY));
+    const setup = await change((sql) => pendingSetup(sql, user, POLICY, 'Tollgate'));
+    const wrong = totp(base32Bytes(setup?.secret as string), NOW + 10 * 60_000);
+    t.equal(await change((sql) => confirmSetup(sql, user, wrong, POLICY, NOW)), null);
+    t.same(await factsOf(user), { is_on: false, recovery_codes: 0 });
+    t.match(await take(user, wrong, NOW), { refusal: /no second factor/ });
+    t.equal(
+      (await change((sql) => pendingSetup(sql, user, POLICY, 'Tollgate')))?.secret,
+      setup?.secret,
+      'it waits as it was',
+    );
+  },
+);
 
 t.test('a code is taken once: not again within its window, nor one before it', async (t) => {
   const { user, secret } = await withFactor(t);
   const used = /used already/;
   t.match((await take(user, totp(secret, NOW), NOW)).refusal, used, 'that of the set-up');
-  t.equal((await take(user, totp(secret, NOW + 30_000), NOW)).refusal, null, 'the clock of a phone that is ahead');
+  t.equal(
+    (await take(user, totp(secret, NOW + 30_000), NOW)).refusal,
+    null,
+    'the clock of a phone that is ahead',
+  );
   t.match((await take(user, totp(secret, NOW + 30_000), NOW + 30_000)).refusal, used);
   t.match((await take(user, totp(secret, NOW), NOW + 30_000)).refusal, used, 'an earlier one');
-  t.match((await take(user, totp(secret, NOW + 150_000), NOW + 60_000)).refusal, /wrong/, 'too far ahead');
-  t.match((await take(user, totp(secret, NOW + 60_000), NOW + 150_000)).refusal, /wrong/, 'too old');
-  t.equal((await take(user, ` ${totp(secret, NOW + 150_000).replace(/^.../, '$& ')} `, NOW + 150_000)).refusal, null);
+  t.match(
+    (await take(user, totp(secret, NOW + 150_000), NOW + 60_000)).refusal,
+    /wrong/,
+    'too far ahead',
+  );
+  t.match(
+    (await take(user, totp(secret, NOW + 60_000), NOW + 150_000)).refusal,
+    /wrong/,
+    'too old',
+  );
+  t.equal(
+    (await take(user, ` ${totp(secret, NOW + 150_000).replace(/^.../, '$& ')} `, NOW + 150_000))
+      .refusal,
+    null,
+  );
   const at = NOW + 300_000;
   const both = await Promise.all([1, 2].map(() => take(user, totp(secret, at), at)));
   t.equal(both.filter(({ refusal }) => refusal === null).length, 1, 'sent twice at once');
 });
 
-t.test('five wrong codes close it for a quarter of an hour, then twice as long, up to a day', async (t) => {
-  const { user, secret, recovery } = await withFactor(t);
-  const wrongAt = (at: number) => take(user, totp(secret, at + 3_600_000), at);
-  for (let i = 0; i < 4; i++) t.match(await wrongAt(NOW), { refusal: /wrong/, notice: null });
-  t.match(await wrongAt(NOW), { refusal: /wrong/, notice: { kind: 'closed', wrong: 5 } });
-  t.match((await take(user, totp(secret, NOW + 60_000), NOW + 60_000)).refusal, /Too many wrong codes.*14 minutes/);
-  const later = NOW + QUARTER + 1000;
-  t.match(await wrongAt(later), { notice: { wrong: 6 } });
-  t.match((await take(user, totp(secret, later + 29 * 60_000), later + 29 * 60_000)).refusal, /Too many/);
-  t.equal((await take(user, recovery[0] as string, later)).refusal, null, 'a recovery code is taken meanwhile');
-  t.equal((await take(user, totp(secret, later + 60_000), later + 60_000)).refusal, null, 'and opens it again');
-  let at = later + 120_000;
-  for (let i = 0; i < 40; i++) {
-    await wrongAt(at);
-    at += 2 * 86_400_000;
-  }
-  const [{ pause }] = await change(
-    (sql) =>
-      sql<
-        [{ pause: number }]
-      >`select extract(epoch from closed_until - to_timestamp(${(at - 2 * 86_400_000) / 1000}))::integer as pause
+t.test(
+  'five wrong codes close it for a quarter of an hour, then twice as long, up to a day',
+  async (t) => {
+    const { user, secret, recovery } = await withFactor(t);
+    const wrongAt = (at: number) => take(user, totp(secret, at + 3_600_000), at);
+    for (let i = 0; i < 4; i++) t.match(await wrongAt(NOW), { refusal: /wrong/, notice: null });
+    t.match(await wrongAt(NOW), { refusal: /wrong/, notice: { kind: 'closed', wrong: 5 } });
+    t.match(
+      (await take(user, totp(secret, NOW + 60_000), NOW + 60_000)).refusal,
+      /Too many wrong codes.*14 minutes/,
+    );
+    const later = NOW + QUARTER + 1000;
+    t.match(await wrongAt(later), { notice: { wrong: 6 } });
+    t.match(
+      (await take(user, totp(secret, later + 29 * 60_000), later + 29 * 60_000)).refusal,
+      /Too many/,
+    );
+    t.equal(
+      (await take(user, recovery[0] as string, later)).refusal,
+      null,
+      'a recovery code is taken meanwhile',
+    );
+    t.equal(
+      (await take(user, totp(secret, later + 60_000), later + 60_000)).refusal,
+      null,
+      'and opens it again',
+    );
+    let at = later + 120_000;
+    for (let i = 0; i < 40; i++) {
+      await wrongAt(at);
+      at += 2 * 86_400_000;
+    }
+    const [{ pause }] = await change(
+      (sql) =>
+        sql<
+          [{ pause: number }]
+        >`select extract(epoch from closed_until - to_timestamp(${(at - 2 * 86_400_000) / 1000}))::integer as pause
         from second_factors where user_id = ${user.user_id}`,
-  );
-  t.equal(pause, 86_400);
-});
+    );
+    t.equal(pause, 86_400);
+  },
+);
 
 t.test('guesses at once are counted one after the other', async (t) => {
   const { user, secret } = await withFactor(t);
@@ -183,120 +238,166 @@ t.test('guesses at once are counted one after the other', async (t) => {
   t.equal(answers.filter(({ refusal }) => /Too many/.test(refusal ?? '')).length, 7);
 });
 
-t.test('a recovery code works once, however it is typed, and new ones end the former', async (t) => {
-  const { user, recovery } = await withFactor(t);
-  t.match(recovery[0], /^[a-z2-7]{4}(-[a-z2-7]{4}){3}$/);
-  t.equal(new Set(recovery).size, 10);
-  const typed = (recovery[3] as string).toUpperCase().replaceAll('-', ' ');
-  t.match(await take(user, typed, NOW), { refusal: null, notice: { kind: 'recovery', left: 9 } });
-  t.match((await take(user, typed, NOW)).refusal, /used already/);
-  t.same(await factsOf(user), { is_on: true, recovery_codes: 9 });
-  const renewed = await change((sql) => renewRecoveryCodes(sql, user));
-  t.match((await take(user, recovery[4] as string, NOW)).refusal, /wrong/);
-  t.equal((await take(user, renewed[4] as string, NOW)).refusal, null);
-  const both = await Promise.all([1, 2].map(() => take(user, renewed[5] as string, NOW)));
-  t.equal(both.filter(({ refusal }) => refusal === null).length, 1, 'sent twice at once');
-});
+t.test(
+  'a recovery code works once, however it is typed, and new ones end the former',
+  async (t) => {
+    const { user, recovery } = await withFactor(t);
+    t.match(recovery[0], /^[a-z2-7]{4}(-[a-z2-7]{4}){3}$/);
+    t.equal(new Set(recovery).size, 10);
+    const typed = (recovery[3] as string).toUpperCase().replaceAll('-', ' ');
+    t.match(await take(user, typed, NOW), { refusal: null, notice: { kind: 'recovery', left: 9 } });
+    t.match((await take(user, typed, NOW)).refusal, /used already/);
+    t.same(await factsOf(user), { is_on: true, recovery_codes: 9 });
+    const renewed = await change((sql) => renewRecoveryCodes(sql, user));
+    t.match((await take(user, recovery[4] as string, NOW)).refusal, /wrong/);
+    t.equal((await take(user, renewed[4] as string, NOW)).refusal, null);
+    const both = await Promise.all([1, 2].map(() => take(user, renewed[5] as string, NOW)));
+    t.equal(both.filter(({ refusal }) => refusal === null).length, 1, 'sent twice at once');
+  },
+);
 
-t.test('secrets are stored encrypted, for one person, and codes as digests; the log has neither', async (t) => {
-  const { user, secret, recovery, uri } = await withFactor(t);
-  const other = await withFactor(t);
-  const [{ all }] = await change(
-    (sql) => sql<
-      [{ all: string }]
-    >`select concat((select json_agg(f) from second_factors f), (select json_agg(a) from audit_log a),
+t.test(
+  'secrets are stored encrypted, for one person, and codes as digests; the log has neither',
+  async (t) => {
+    const { user, secret, recovery, uri } = await withFactor(t);
+    const other = await withFactor(t);
+    const [{ all }] = await change(
+      (sql) => sql<
+        [{ all: string }]
+      >`select concat((select json_agg(f) from second_factors f), (select json_agg(a) from audit_log a),
       (select json_agg(u) from users u)) as all`,
-  );
-  const base32 = new URL(uri).searchParams.get('secret')?.toLowerCase() as string;
-  for (const text of [base32, secret.toString('hex'), Buffer.from(base32).toString('hex'), ...recovery]) {
-    t.notMatch(all.toLowerCase(), text);
-    t.notMatch(all, text.replaceAll('-', ''));
-  }
-  await change(
-    (sql) => sql`update second_factors set secret = (select secret from second_factors where user_id = ${user.user_id})
+    );
+    const base32 = new URL(uri).searchParams.get('secret')?.toLowerCase() as string;
+    for (const text of [
+      base32,
+      secret.toString('hex'),
+      Buffer.from(base32).toString('hex'),
+      ...recovery,
+    ]) {
+      t.notMatch(all.toLowerCase(), text);
+      t.notMatch(all, text.replaceAll('-', ''));
+    }
+    await change(
+      (
+        sql,
+      ) => sql`update second_factors set secret = (select secret from second_factors where user_id = ${user.user_id})
       where user_id = ${other.user.user_id}`,
-  );
-  t.match((await take(other.user, totp(secret, NOW + 60_000), NOW + 60_000)).refusal, /cannot be read/);
-});
+    );
+    t.match(
+      (await take(other.user, totp(secret, NOW + 60_000), NOW + 60_000)).refusal,
+      /cannot be read/,
+    );
+  },
+);
 
-t.test('a key is replaced by putting the new one before it; without a key recovery codes still work', async (t) => {
-  const { user, secret, recovery } = await withFactor(t);
-  const fresh = randomBytes(32).toString('base64');
-  const code = (minutes: number) => [totp(secret, NOW + minutes * 60_000), NOW + minutes * 60_000] as const;
-  t.match((await take(user, ...code(1), { ...POLICY, keys: [fresh] })).refusal, /cannot be read.*recovery code/);
-  t.equal((await take(user, ...code(1), { ...POLICY, keys: [fresh, KEY] })).refusal, null);
-  t.equal((await take(user, ...code(2), { ...POLICY, keys: [fresh] })).refusal, null, 'it was encrypted anew');
-  t.match((await take(user, ...code(3), { ...POLICY, keys: [] })).refusal, /cannot be read/);
-  t.equal((await take(user, recovery[0] as string, NOW, { ...POLICY, keys: [] })).refusal, null);
-  await t.rejects(
-    change((sql) => beginSetup(sql, user, { ...POLICY, keys: [] })),
-    { message: /its operator has to set one/ },
-  );
-});
+t.test(
+  'a key is replaced by putting the new one before it; without a key recovery codes still work',
+  async (t) => {
+    const { user, secret, recovery } = await withFactor(t);
+    const fresh = randomBytes(32).toString('base64');
+    const code = (minutes: number) =>
+      [totp(secret, NOW + minutes * 60_000), NOW + minutes * 60_000] as const;
+    t.match(
+      (await take(user, ...code(1), { ...POLICY, keys: [fresh] })).refusal,
+      /cannot be read.*recovery code/,
+    );
+    t.equal((await take(user, ...code(1), { ...POLICY, keys: [fresh, KEY] })).refusal, null);
+    t.equal(
+      (await take(user, ...code(2), { ...POLICY, keys: [fresh] })).refusal,
+      null,
+      'it was encrypted anew',
+    );
+    t.match((await take(user, ...code(3), { ...POLICY, keys: [] })).refusal, /cannot be read/);
+    t.equal((await take(user, recovery[0] as string, NOW, { ...POLICY, keys: [] })).refusal, null);
+    await t.rejects(
+      change((sql) => beginSetup(sql, user, { ...POLICY, keys: [] })),
+      { message: /its operator has to set one/ },
+    );
+  },
+);
 
-t.test('another app takes the place of the first one with its own first code, not before', async (t) => {
-  const { user, secret } = await withFactor(t);
-  await change((sql) => beginSetup(sql, user, POLICY));
-  const next = base32Bytes((await change((sql) => pendingSetup(sql, user, POLICY, 'Tollgate')))?.secret as string);
-  const at = NOW + 60_000;
-  t.equal((await take(user, totp(secret, at), at)).refusal, null, 'the first one holds');
-  const codes = await change((sql) => confirmSetup(sql, user, totp(next, at), POLICY, at));
-  t.equal(codes?.length, 10);
-  t.match((await take(user, totp(secret, at + 60_000), at + 60_000)).refusal, /wrong/);
-  t.equal((await take(user, totp(next, at + 60_000), at + 60_000)).refusal, null);
-});
+t.test(
+  'another app takes the place of the first one with its own first code, not before',
+  async (t) => {
+    const { user, secret } = await withFactor(t);
+    await change((sql) => beginSetup(sql, user, POLICY));
+    const next = base32Bytes(
+      (await change((sql) => pendingSetup(sql, user, POLICY, 'Tollgate')))?.secret as string,
+    );
+    const at = NOW + 60_000;
+    t.equal((await take(user, totp(secret, at), at)).refusal, null, 'the first one holds');
+    const codes = await change((sql) => confirmSetup(sql, user, totp(next, at), POLICY, at));
+    t.equal(codes?.length, 10);
+    t.match((await take(user, totp(secret, at + 60_000), at + 60_000)).refusal, /wrong/);
+    t.equal((await take(user, totp(next, at + 60_000), at + 60_000)).refusal, null);
+  },
+);
 
-t.test('what a session lacks follows who must have a second factor, and how it was begun', async (t) => {
-  const since = new Date(NOW);
-  const none = { role: 'owner', second_factor: null, second_factor_since: null } as const;
-  const set = { ...none, second_factor_since: since };
-  for (const [session, required, lack] of [
-    [none, null, null],
-    [none, 'operators', null],
-    [none, 'all', 'setup'],
-    [{ ...none, role: 'operator' }, 'operators', 'setup'],
-    [{ ...none, second_factor: 'code' }, 'all', 'setup'], // it was taken away since
-    [set, null, 'code'],
-    [set, 'all', 'code'],
-    [{ ...set, second_factor: 'code' }, 'all', null],
-    [{ ...none, second_factor: 'provider' }, 'all', null],
-    [{ ...set, second_factor: 'provider' }, 'all', null],
-  ] as const) {
-    t.equal(lackOf(session, { required }), lack, JSON.stringify({ ...session, required }));
-  }
-});
+t.test(
+  'what a session lacks follows who must have a second factor, and how it was begun',
+  async (t) => {
+    const since = new Date(NOW);
+    const none = { role: 'owner', second_factor: null, second_factor_since: null } as const;
+    const set = { ...none, second_factor_since: since };
+    for (const [session, required, lack] of [
+      [none, null, null],
+      [none, 'operators', null],
+      [none, 'all', 'setup'],
+      [{ ...none, role: 'operator' }, 'operators', 'setup'],
+      [{ ...none, second_factor: 'code' }, 'all', 'setup'], // it was taken away since
+      [set, null, 'code'],
+      [set, 'all', 'code'],
+      [{ ...set, second_factor: 'code' }, 'all', null],
+      [{ ...none, second_factor: 'provider' }, 'all', null],
+      [{ ...set, second_factor: 'provider' }, 'all', null],
+    ] as const) {
+      t.equal(lackOf(session, { required }), lack, JSON.stringify({ ...session, required }));
+    }
+  },
+);
 
-t.test('it is turned off by its person unless it is required, and taken away by an operator', async (t) => {
-  const { user } = await withFactor(t);
-  const digest = randomBytes(32);
-  await change((sql) => insertSession(sql, { digest, userId: user.user_id, secondFactor: 'code' }));
-  await t.rejects(
-    change((sql) => turnOff(sql, user, { ...POLICY, required: 'operators' })),
-    { message: /cannot be turned off/ },
-  );
-  await change((sql) => turnOff(sql, user, POLICY));
-  t.same(await factsOf(user), { is_on: false, recovery_codes: 0 });
-  t.match(await change((sql) => findSession(sql, digest)), { second_factor: null });
-  await t.rejects(
-    change((sql) => resetFactor(sql, user.user_id)),
-    { message: /has no second factor/ },
-  );
-  const again = await withFactor(t);
-  await change((sql) => insertSession(sql, { digest: randomBytes(32), userId: again.user.user_id }));
-  await change((sql) => resetFactor(sql, again.user.user_id));
-  const [left] = await change(
-    (sql) => sql`select (select count(*)::integer from sessions where user_id = ${again.user.user_id}) as sessions,
+t.test(
+  'it is turned off by its person unless it is required, and taken away by an operator',
+  async (t) => {
+    const { user } = await withFactor(t);
+    const digest = randomBytes(32);
+    await change((sql) =>
+      insertSession(sql, { digest, userId: user.user_id, secondFactor: 'code' }),
+    );
+    await t.rejects(
+      change((sql) => turnOff(sql, user, { ...POLICY, required: 'operators' })),
+      { message: /cannot be turned off/ },
+    );
+    await change((sql) => turnOff(sql, user, POLICY));
+    t.same(await factsOf(user), { is_on: false, recovery_codes: 0 });
+    t.match(await change((sql) => findSession(sql, digest)), { second_factor: null });
+    await t.rejects(
+      change((sql) => resetFactor(sql, user.user_id)),
+      { message: /has no second factor/ },
+    );
+    const again = await withFactor(t);
+    await change((sql) =>
+      insertSession(sql, { digest: randomBytes(32), userId: again.user.user_id }),
+    );
+    await change((sql) => resetFactor(sql, again.user.user_id));
+    const [left] = await change(
+      (
+        sql,
+      ) => sql`select (select count(*)::integer from sessions where user_id = ${again.user.user_id}) as sessions,
       (select count(*)::integer from second_factors where user_id = ${again.user.user_id}) as factors`,
-  );
-  t.same(left, { sessions: 0, factors: 0 });
-  const entries = await change(
-    (sql) => sql<{ row: string }[]>`select concat(before ->> 'recovery_codes', '>', after ->> 'recovery_codes', ' ',
+    );
+    t.same(left, { sessions: 0, factors: 0 });
+    const entries = await change(
+      (sql) => sql<
+        { row: string }[]
+      >`select concat(before ->> 'recovery_codes', '>', after ->> 'recovery_codes', ' ',
         before ->> 'second_factor_since' is null, '>', after ->> 'second_factor_since' is null) as row
       from audit_log where subject_id = ${again.user.user_id} and action = 'update' order by id`,
-  );
-  t.same(
-    entries.map(({ row }) => row),
-    ['0>10 t>f', '10>0 f>t'],
-    'all of it is in the log of changes',
-  );
-});
+    );
+    t.same(
+      entries.map(({ row }) => row),
+      ['0>10 t>f', '10>0 f>t'],
+      'all of it is in the log of changes',
+    );
+  },
+);

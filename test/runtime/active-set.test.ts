@@ -21,7 +21,10 @@ t.test('it holds who joined and did not leave, whatever the order', async (t) =>
       }
       const found: number[] = [];
       set.each(({ n }) => found.push(n));
-      return set.size === model.size && JSON.stringify(found.sort()) === JSON.stringify([...model].sort());
+      return (
+        set.size === model.size &&
+        JSON.stringify(found.sort()) === JSON.stringify([...model].sort())
+      );
     }),
     { seed: 1 },
   );

@@ -25,14 +25,18 @@ t.test('a large body is copied as it came, wherever its pieces end', async (t) =
   const bytes = Buffer.from(Array.from({ length: 700_000 }, (_, n) => (n * 7) ^ (n >> 8)));
   fuzz(
     t,
-    fc.property(places, fc.constantFrom(0, 1, 262_143, 262_144, 262_145, 524_288, bytes.length), (cuts, size) => {
-      const body = bytes.subarray(0, size);
-      const slabs = new LentSlabs(memory);
-      for (const piece of cutAt(body, cuts)) slabs.add(piece);
-      const same = Buffer.concat(slabs.pieces).equals(body);
-      slabs.giveBack();
-      return same;
-    }),
+    fc.property(
+      places,
+      fc.constantFrom(0, 1, 262_143, 262_144, 262_145, 524_288, bytes.length),
+      (cuts, size) => {
+        const body = bytes.subarray(0, size);
+        const slabs = new LentSlabs(memory);
+        for (const piece of cutAt(body, cuts)) slabs.add(piece);
+        const same = Buffer.concat(slabs.pieces).equals(body);
+        slabs.giveBack();
+        return same;
+      },
+    ),
   );
 });
 
@@ -71,26 +75,29 @@ t.test('what nobody uses for a while is kept no longer', async (t) => {
   t.not(memory.lend(), slab);
 });
 
-t.test('of much memory that was used only once a part is freed, and what is used in turn is kept', async (t) => {
-  mock.timers.enable({ apis: ['setInterval'] });
-  t.teardown(() => mock.timers.reset());
-  const memory = new BodyMemory();
-  const many = Array.from({ length: 300 }, () => memory.lend());
-  memory.giveBack(many);
-  mock.timers.tick(1000);
-  const again = Array.from({ length: 300 }, () => memory.lend());
-  t.ok(again.every((slab) => many.includes(slab) && slab.length > 0));
-  memory.giveBack(again);
-  mock.timers.tick(1000);
-  memory.giveBack([memory.lend()]);
-  mock.timers.tick(1000);
-  t.equal(many.filter(({ length }) => length > 0).length, 256);
-  const lent = Array.from({ length: 256 }, () => memory.lend());
-  t.ok(
-    lent.every(({ length }) => length > 0),
-    'none that was freed is lent',
-  );
-});
+t.test(
+  'of much memory that was used only once a part is freed, and what is used in turn is kept',
+  async (t) => {
+    mock.timers.enable({ apis: ['setInterval'] });
+    t.teardown(() => mock.timers.reset());
+    const memory = new BodyMemory();
+    const many = Array.from({ length: 300 }, () => memory.lend());
+    memory.giveBack(many);
+    mock.timers.tick(1000);
+    const again = Array.from({ length: 300 }, () => memory.lend());
+    t.ok(again.every((slab) => many.includes(slab) && slab.length > 0));
+    memory.giveBack(again);
+    mock.timers.tick(1000);
+    memory.giveBack([memory.lend()]);
+    mock.timers.tick(1000);
+    t.equal(many.filter(({ length }) => length > 0).length, 256);
+    const lent = Array.from({ length: 256 }, () => memory.lend());
+    t.ok(
+      lent.every(({ length }) => length > 0),
+      'none that was freed is lent',
+    );
+  },
+);
 
 t.test('a piece is freed that is all of its memory, and no other', async (t) => {
   const whole = Buffer.allocUnsafeSlow(65_536);

@@ -46,9 +46,13 @@ const BUSY_PROGRAM = `
 `;
 
 const tellsWhy = Number.parseInt(process.versions.v8, 10) >= 14; // an older V8 does not say that it was asked
-t.test('a process that works, however little, is not made to collect', { skip: !tellsWhy }, async (t) => {
-  t.equal(run(BUSY_PROGRAM), 0);
-});
+t.test(
+  'a process that works, however little, is not made to collect',
+  { skip: !tellsWhy },
+  async (t) => {
+    t.equal(run(BUSY_PROGRAM), 0);
+  },
+);
 
 t.test('a process at rest gives back what its last rush left behind', async (t) => {
   const { full, least } = run<{ full: number; least: number }>(PROGRAM);
@@ -58,6 +62,8 @@ t.test('a process at rest gives back what its last rush left behind', async (t) 
 function run<Result>(program: string): Result {
   const module = new URL('../../src/runtime/collection.ts', import.meta.url).href;
   return JSON.parse(
-    execFileSync(process.execPath, ['--input-type=module', '-e', program, module], { encoding: 'utf8' }),
+    execFileSync(process.execPath, ['--input-type=module', '-e', program, module], {
+      encoding: 'utf8',
+    }),
   );
 }

@@ -52,7 +52,11 @@ t.test('it keeps no process alive', async (t) => {
 });
 
 t.test('a gateway that was overloaded goes on sampling until all may enter again', async (t) => {
-  const overload = new Overload({ maxRequests: 10, maxDelayMs: 200, maxMemoryBytes: Number.POSITIVE_INFINITY });
+  const overload = new Overload({
+    maxRequests: 10,
+    maxDelayMs: 200,
+    maxMemoryBytes: Number.POSITIVE_INFINITY,
+  });
   t.teardown(() => overload.close());
   const enters = (): boolean => {
     const load = overload.enter('one');

@@ -7,7 +7,15 @@ t.test('a request id is a UUID of version 7 that tells its millisecond', (t) => 
     t.match(id, /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
     t.equal(Number.parseInt(id.replaceAll('-', '').slice(0, 12), 16), at);
     t.equal(requestIdTime(id), at);
-    for (const other of [id.replace('-7', '-4'), id.slice(1), `${id}0`, id.replaceAll('-', ''), `${id}\n`, 'x', '']) {
+    for (const other of [
+      id.replace('-7', '-4'),
+      id.slice(1),
+      `${id}0`,
+      id.replaceAll('-', ''),
+      `${id}\n`,
+      'x',
+      '',
+    ]) {
       t.equal(requestIdTime(other), null, other);
     }
   }
@@ -21,14 +29,18 @@ t.test('an id of a time that Postgres cannot read is none', (t) => {
   t.end();
 });
 
-t.test('the first id of a millisecond sorts before all others of it, and after those before', (t) => {
-  for (const at of [1, Date.UTC(2026, 0, 1)]) {
-    const first = firstRequestId(at);
-    t.equal(requestIdTime(first), at);
-    for (let n = 0; n < 1000; n++) t.ok(first <= newRequestId(at) && newRequestId(at - 1) < first);
-  }
-  t.end();
-});
+t.test(
+  'the first id of a millisecond sorts before all others of it, and after those before',
+  (t) => {
+    for (const at of [1, Date.UTC(2026, 0, 1)]) {
+      const first = firstRequestId(at);
+      t.equal(requestIdTime(first), at);
+      for (let n = 0; n < 1000; n++)
+        t.ok(first <= newRequestId(at) && newRequestId(at - 1) < first);
+    }
+    t.end();
+  },
+);
 
 t.test('no two are the same, and every digit but the version varies', (t) => {
   const ids = Array.from({ length: 20_000 }, () => newRequestId(1));

@@ -16,21 +16,34 @@ t.test('an old Node is refused in one line that says how to get a newer one', as
 });
 
 t.test('Bun and Deno are refused, although they report a version of Node', async (t) => {
-  t.match(unsupportedRuntime({ node: '24.3.0', bun: '1.3.0' }), /^needs Node, this is Bun: .*HTTP server.*$/);
-  t.match(unsupportedRuntime({ node: '24.3.0', deno: '2.5.0' }), /^needs Node, this is Deno: .*HTTP server.*$/);
+  t.match(
+    unsupportedRuntime({ node: '24.3.0', bun: '1.3.0' }),
+    /^needs Node, this is Bun: .*HTTP server.*$/,
+  );
+  t.match(
+    unsupportedRuntime({ node: '24.3.0', deno: '2.5.0' }),
+    /^needs Node, this is Deno: .*HTTP server.*$/,
+  );
 });
 
-t.test('what the check is in can be read by an old Node: no static import, no new syntax', async (t) => {
-  for (const [name, imports] of [
-    ['main.ts', ['./runtime/supported.ts']],
-    ['runtime/supported.ts', []],
-  ] as const) {
-    const text = readFileSync(new URL(`../../src/${name}`, import.meta.url), 'utf8');
-    t.same(
-      [...text.matchAll(/^import .*'(.*)'/gm)].map(([, path]) => path),
-      imports,
-    );
-    t.notMatch(text, /^(?:const .*=\s*)?await /m, 'no await at the top level');
-    t.notMatch(text, /\?\?=|\|\|=|&&=|\bstatic \{|\d_\d|\.at\(|\.replaceAll\(/, 'nothing after ES2020');
-  }
-});
+t.test(
+  'what the check is in can be read by an old Node: no static import, no new syntax',
+  async (t) => {
+    for (const [name, imports] of [
+      ['main.ts', ['./runtime/supported.ts']],
+      ['runtime/supported.ts', []],
+    ] as const) {
+      const text = readFileSync(new URL(`../../src/${name}`, import.meta.url), 'utf8');
+      t.same(
+        [...text.matchAll(/^import .*'(.*)'/gm)].map(([, path]) => path),
+        imports,
+      );
+      t.notMatch(text, /^(?:const .*=\s*)?await /m, 'no await at the top level');
+      t.notMatch(
+        text,
+        /\?\?=|\|\|=|&&=|\bstatic \{|\d_\d|\.at\(|\.replaceAll\(/,
+        'nothing after ES2020',
+      );
+    }
+  },
+);

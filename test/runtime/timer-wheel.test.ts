@@ -92,9 +92,12 @@ t.test('after a pause of the process each is called once, and then as before', a
 t.test(
   'members come and go, are active or not: each is called after its time, and no sooner than a tick before',
   (t) => {
-    const acts = fc.array(fc.tuple(fc.nat(5), fc.constantFrom('join', 'leave', 'act', 'act', 'pass', 'long')), {
-      maxLength: 60,
-    });
+    const acts = fc.array(
+      fc.tuple(fc.nat(5), fc.constantFrom('join', 'leave', 'act', 'act', 'pass', 'long')),
+      {
+        maxLength: 60,
+      },
+    );
     fuzz(
       t,
       fc.property(acts, fc.constantFrom(250, 1000, 2250), (acts, inactiveMs) => {

@@ -21,20 +21,23 @@ t.test('one part has its turn in each turn of the event loop, in their order', a
   t.same(done, ['a', 'b', 'a', 'b', 'a']);
 });
 
-t.test('parts share a turn while there is time, and those that enter meanwhile have the next', async (t) => {
-  const turns = new Turns(60_000);
-  const done: string[] = [];
-  for (const name of ['a', 'b', 'c']) {
-    turns.enter(() => {
-      done.push(name);
-      if (name !== 'c') turns.enter(() => done.push(`${name} again`));
-    });
-  }
-  await nextTurn();
-  t.same(done, ['a', 'b', 'c']);
-  await nextTurn();
-  t.same(done, ['a', 'b', 'c', 'a again', 'b again']);
-});
+t.test(
+  'parts share a turn while there is time, and those that enter meanwhile have the next',
+  async (t) => {
+    const turns = new Turns(60_000);
+    const done: string[] = [];
+    for (const name of ['a', 'b', 'c']) {
+      turns.enter(() => {
+        done.push(name);
+        if (name !== 'c') turns.enter(() => done.push(`${name} again`));
+      });
+    }
+    await nextTurn();
+    t.same(done, ['a', 'b', 'c']);
+    await nextTurn();
+    t.same(done, ['a', 'b', 'c', 'a again', 'b again']);
+  },
+);
 
 t.test('a part that fails keeps none from its turn', async (t) => {
   const turns = new Turns();

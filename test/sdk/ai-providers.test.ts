@@ -26,7 +26,9 @@ import {
 } from '../support/sdk.ts';
 
 /** The AI SDK's own providers of the dialects. Each is given the base address with its `/v1`. */
-const PROVIDERS: Readonly<Record<string, (baseURL: string, apiKey: string) => (slug: string) => LanguageModel>> = {
+const PROVIDERS: Readonly<
+  Record<string, (baseURL: string, apiKey: string) => (slug: string) => LanguageModel>
+> = {
   responses: (baseURL, apiKey) => createOpenAI({ baseURL, apiKey }),
   'chat.completions': (baseURL, apiKey) => createOpenAI({ baseURL, apiKey }).chat,
   messages: (baseURL, apiKey) => createAnthropic({ baseURL, apiKey }),
@@ -42,7 +44,10 @@ for (const day of days) {
       const model = provider(CHAT);
       const limits = { maxRetries: 0, maxOutputTokens: 500 };
       const told = ({ inputTokens, outputTokens }: LanguageModelUsage) =>
-        day.told(endpoint, { prompt_tokens: inputTokens as number, completion_tokens: outputTokens as number });
+        day.told(endpoint, {
+          prompt_tokens: inputTokens as number,
+          completion_tokens: outputTokens as number,
+        });
       const tools = {
         [WEATHER.name]: tool({
           description: WEATHER.description,
@@ -52,7 +57,11 @@ for (const day of days) {
       };
 
       t.test('generateText', async (t) => {
-        const { text, usage, response } = await generateText({ model, prompt: 'Hello there', ...limits });
+        const { text, usage, response } = await generateText({
+          model,
+          prompt: 'Hello there',
+          ...limits,
+        });
         t.match(text, /Hello/);
         t.equal(response.modelId, CHAT);
         told(usage);
@@ -71,7 +80,10 @@ for (const day of days) {
         const ask = { model, prompt: WEATHER_QUESTION, tools, stopWhen: stepCountIs(2), ...limits };
         const whole = await generateText(ask);
         const streamed = streamText(ask);
-        for (const { steps, text } of [whole, { steps: await streamed.steps, text: await streamed.text }]) {
+        for (const { steps, text } of [
+          whole,
+          { steps: await streamed.steps, text: await streamed.text },
+        ]) {
           t.equal(steps.length, 2);
           t.match(steps[0]?.toolCalls, [{ toolName: WEATHER.name, input: { city: /Bonn/ } }]);
           t.match(text, /21 degrees/);
@@ -83,7 +95,9 @@ for (const day of days) {
         const { output, usage } = await generateText({
           model,
           prompt: CAPITAL_QUESTION,
-          output: Output.object({ schema: jsonSchema<{ city: string; population: number }>(CAPITAL) }),
+          output: Output.object({
+            schema: jsonSchema<{ city: string; population: number }>(CAPITAL),
+          }),
           ...limits,
         });
         t.match(output, { city: String, population: Number });
@@ -91,12 +105,26 @@ for (const day of days) {
       });
 
       t.test("errors carry status and the gateway's words", async (t) => {
-        const failure = (slug: string) => generateText({ model: provider(slug), prompt: 'x', ...limits });
-        const unknown = { name: 'AI_APICallError', statusCode: 404, isRetryable: false, message: /does not exist/ };
+        const failure = (slug: string) =>
+          generateText({ model: provider(slug), prompt: 'x', ...limits });
+        const unknown = {
+          name: 'AI_APICallError',
+          statusCode: 404,
+          isRetryable: false,
+          message: /does not exist/,
+        };
         t.match(await thrownBy(failure('unknown')), unknown);
         t.match(await thrownBy(failure(SLUGS.limited)), { statusCode: 429, isRetryable: true });
-        t.match(await thrownBy(failure(SLUGS.failing)), { statusCode: 502, message: /failed to answer/ });
-        const broken = streamText({ model: provider(SLUGS.broken), prompt: 'x', ...limits, onError: () => {} });
+        t.match(await thrownBy(failure(SLUGS.failing)), {
+          statusCode: 502,
+          message: /failed to answer/,
+        });
+        const broken = streamText({
+          model: provider(SLUGS.broken),
+          prompt: 'x',
+          ...limits,
+          onError: () => {},
+        });
         const parts: string[] = [];
         for await (const part of broken.fullStream) parts.push(part.type);
         t.ok(parts.includes('error'), 'a stream that breaks off ends in an error');
@@ -110,25 +138,40 @@ for (const day of days) {
   });
 }
 
-t.test('a second turn of responses: earlier items are named by id unless store is false', async (t) => {
-  const upstream = await (UPSTREAMS[0] as (typeof UPSTREAMS)[number])(t);
-  const { world, customer } = await startSdkDay(t, upstream);
-  const model = createOpenAI({ baseURL: world.url, apiKey: customer.key })(CHAT);
-  const first = { role: 'user' as const, content: 'Hello there' };
-  const { responseMessages } = await generateText({ model, messages: [first] });
-  const messages = [first, ...responseMessages, { role: 'user' as const, content: 'And again' }];
-  const before = upstream.received().length;
-  const told = { statusCode: 400, isRetryable: false, message: /'input\[1\]' needs state.*"store": false/ };
-  t.match(await thrownBy(generateText({ model, messages })), told);
-  t.equal(upstream.received().length, before);
-  const { text } = await generateText({ model, messages, providerOptions: { openai: { store: false } } });
-  t.match(text, /And again/);
-});
+t.test(
+  'a second turn of responses: earlier items are named by id unless store is false',
+  async (t) => {
+    const upstream = await (UPSTREAMS[0] as (typeof UPSTREAMS)[number])(t);
+    const { world, customer } = await startSdkDay(t, upstream);
+    const model = createOpenAI({ baseURL: world.url, apiKey: customer.key })(CHAT);
+    const first = { role: 'user' as const, content: 'Hello there' };
+    const { responseMessages } = await generateText({ model, messages: [first] });
+    const messages = [first, ...responseMessages, { role: 'user' as const, content: 'And again' }];
+    const before = upstream.received().length;
+    const told = {
+      statusCode: 400,
+      isRetryable: false,
+      message: /'input\[1\]' needs state.*"store": false/,
+    };
+    t.match(await thrownBy(generateText({ model, messages })), told);
+    t.equal(upstream.received().length, before);
+    const { text } = await generateText({
+      model,
+      messages,
+      providerOptions: { openai: { store: false } },
+    });
+    t.match(text, /And again/);
+  },
+);
 
 t.test('embeddings with @ai-sdk/openai', async (t) => {
   const upstream = await (UPSTREAMS[0] as (typeof UPSTREAMS)[number])(t);
   const { world, customer } = await startSdkDay(t, upstream);
   const provider = createOpenAI({ baseURL: world.url, apiKey: customer.key });
-  const { embedding } = await embed({ model: provider.embedding(EMBED), value: 'one', maxRetries: 0 });
+  const { embedding } = await embed({
+    model: provider.embedding(EMBED),
+    value: 'one',
+    maxRetries: 0,
+  });
   t.equal(embedding.length, 1024);
 });

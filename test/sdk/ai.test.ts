@@ -1,5 +1,14 @@
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
-import { embed, embedMany, generateText, jsonSchema, Output, stepCountIs, streamText, tool } from 'ai';
+import {
+  embed,
+  embedMany,
+  generateText,
+  jsonSchema,
+  Output,
+  stepCountIs,
+  streamText,
+  tool,
+} from 'ai';
 import t from 'tap';
 import { thrownBy } from '../support/client.ts';
 import {
@@ -33,7 +42,10 @@ for (const start of UPSTREAMS) {
       inputTokens: number | undefined;
       outputTokens: number | undefined;
     }) =>
-      day.told('chat.completions', { prompt_tokens: inputTokens as number, completion_tokens: outputTokens as number });
+      day.told('chat.completions', {
+        prompt_tokens: inputTokens as number,
+        completion_tokens: outputTokens as number,
+      });
     const weather = tool({
       description: WEATHER.description,
       inputSchema: jsonSchema<{ city: string }>(WEATHER.parameters),
@@ -41,7 +53,11 @@ for (const start of UPSTREAMS) {
     });
 
     t.test('generateText', async (t) => {
-      const { text, usage, response } = await generateText({ model, prompt: 'Hello there', maxRetries: 0 });
+      const { text, usage, response } = await generateText({
+        model,
+        prompt: 'Hello there',
+        maxRetries: 0,
+      });
       t.match(text, /Hello/);
       t.equal(response.modelId, CHAT);
       told(usage);
@@ -71,7 +87,12 @@ for (const start of UPSTREAMS) {
     });
 
     t.test('tools: streamed', async (t) => {
-      const result = streamText({ model, prompt: WEATHER_QUESTION, tools: { [WEATHER.name]: weather }, maxRetries: 0 });
+      const result = streamText({
+        model,
+        prompt: WEATHER_QUESTION,
+        tools: { [WEATHER.name]: weather },
+        maxRetries: 0,
+      });
       t.match(await result.toolCalls, [{ toolName: WEATHER.name, input: { city: /Bonn/ } }]);
       told(await result.usage);
     });
@@ -80,7 +101,9 @@ for (const start of UPSTREAMS) {
       const { output, usage } = await generateText({
         model,
         prompt: CAPITAL_QUESTION,
-        output: Output.object({ schema: jsonSchema<{ city: string; population: number }>(CAPITAL) }),
+        output: Output.object({
+          schema: jsonSchema<{ city: string; population: number }>(CAPITAL),
+        }),
         maxRetries: 0,
       });
       t.match(output, { city: String, population: Number });
@@ -98,11 +121,24 @@ for (const start of UPSTREAMS) {
     });
 
     t.test("errors carry status and the gateway's words", async (t) => {
-      const failure = (slug: string) => generateText({ model: provider(slug), prompt: 'x', maxRetries: 0 });
-      t.match(await thrownBy(failure('unknown')), { name: 'AI_APICallError', statusCode: 404, isRetryable: false });
+      const failure = (slug: string) =>
+        generateText({ model: provider(slug), prompt: 'x', maxRetries: 0 });
+      t.match(await thrownBy(failure('unknown')), {
+        name: 'AI_APICallError',
+        statusCode: 404,
+        isRetryable: false,
+      });
       t.match(await thrownBy(failure(SLUGS.limited)), { statusCode: 429, isRetryable: true });
-      t.match(await thrownBy(failure(SLUGS.failing)), { statusCode: 502, message: /failed to answer/ });
-      const broken = streamText({ model: provider(SLUGS.broken), prompt: 'x', maxRetries: 0, onError: () => {} });
+      t.match(await thrownBy(failure(SLUGS.failing)), {
+        statusCode: 502,
+        message: /failed to answer/,
+      });
+      const broken = streamText({
+        model: provider(SLUGS.broken),
+        prompt: 'x',
+        maxRetries: 0,
+        onError: () => {},
+      });
       const parts: string[] = [];
       for await (const part of broken.fullStream) parts.push(part.type);
       t.ok(parts.includes('error'), 'a stream that breaks off ends in an error');

@@ -19,7 +19,9 @@ import { INTERNAL, OVERSEAS } from '../support/world.ts';
 /** The SDK adds `/v1` itself. */
 const beforeVersion = (url: string) => url.replace(/\/v1$/, '');
 const messages = [{ role: 'user' as const, content: 'Hello there' }];
-const tools = [{ name: WEATHER.name, description: WEATHER.description, input_schema: WEATHER.parameters }];
+const tools = [
+  { name: WEATHER.name, description: WEATHER.description, input_schema: WEATHER.parameters },
+];
 
 for (const start of UPSTREAMS) {
   const upstream = await start(t);
@@ -45,18 +47,23 @@ for (const start of UPSTREAMS) {
     });
 
     if (upstream.name === 'demo') {
-      t.test('a message of no tokens, with which the SDK’s documentation warms the cache', async (t) => {
-        const answer = await client.messages.create({ ...hello, max_tokens: 0 });
-        t.match(answer, { content: [], stop_reason: 'max_tokens', usage: { output_tokens: 0 } });
-        told(answer.usage);
-      });
+      t.test(
+        'a message of no tokens, with which the SDK’s documentation warms the cache',
+        async (t) => {
+          const answer = await client.messages.create({ ...hello, max_tokens: 0 });
+          t.match(answer, { content: [], stop_reason: 'max_tokens', usage: { output_tokens: 0 } });
+          told(answer.usage);
+        },
+      );
     }
 
     t.test('stream: the events as they come', async (t) => {
       let text = '';
       let usage: Anthropic.Usage | undefined;
       const types = new Set<string>();
-      const { data, request_id } = await client.messages.create({ ...hello, stream: true }).withResponse();
+      const { data, request_id } = await client.messages
+        .create({ ...hello, stream: true })
+        .withResponse();
       t.match(request_id, /^[0-9a-f-]{36}$/);
       for await (const event of data) {
         types.add(event.type);
@@ -64,7 +71,8 @@ for (const start of UPSTREAMS) {
           t.equal(event.message.model, CHAT);
           usage = event.message.usage;
         }
-        if (event.type === 'content_block_delta' && event.delta.type === 'text_delta') text += event.delta.text;
+        if (event.type === 'content_block_delta' && event.delta.type === 'text_delta')
+          text += event.delta.text;
         if (event.type === 'message_delta') usage = { ...usage, ...event.usage } as Anthropic.Usage;
       }
       t.match(text, /Hello/);
@@ -91,7 +99,11 @@ for (const start of UPSTREAMS) {
       const result = { type: 'tool_result' as const, tool_use_id: call.id, content: '21 degrees' };
       const second = await client.messages.create({
         ...weather,
-        messages: [question, { role: 'assistant', content: first.content }, { role: 'user', content: [result] }],
+        messages: [
+          question,
+          { role: 'assistant', content: first.content },
+          { role: 'user', content: [result] },
+        ],
       });
       t.match(second.content, [{ type: 'text', text: /21 degrees/ }]);
       told(second.usage);
@@ -99,48 +111,74 @@ for (const start of UPSTREAMS) {
 
     t.test('tools: streamed', async (t) => {
       const question = { role: 'user' as const, content: WEATHER_QUESTION };
-      const answer = await client.messages.stream({ ...weather, messages: [question] }).finalMessage();
+      const answer = await client.messages
+        .stream({ ...weather, messages: [question] })
+        .finalMessage();
       const call = answer.content.find((block) => block.type === 'tool_use');
       t.match(call, { name: WEATHER.name, input: { city: /Bonn/ } });
       told(answer.usage);
     });
 
-    t.test('the tool runner asks for a thread first, and is told to send the whole history', async (t) => {
-      const run = async () => '21 degrees';
-      const tool = betaTool({
-        name: WEATHER.name,
-        description: WEATHER.description,
-        inputSchema: WEATHER.parameters,
-        run,
-      });
-      const ask = { ...hello, messages: [{ role: 'user' as const, content: WEATHER_QUESTION }], tools: [tool] };
-      let last: Anthropic.Beta.BetaMessage | undefined;
-      for await (const message of client.beta.messages.toolRunner(ask)) {
-        told(message.usage as Anthropic.Usage);
-        last = message;
-      }
-      t.match(last?.content, [{ type: 'text', text: /21 degrees/ }]);
-      for await (const stream of client.beta.messages.toolRunner({ ...ask, stream: true })) {
-        last = await stream.finalMessage();
-        told(last.usage as Anthropic.Usage);
-      }
-      t.match(last?.content, [{ type: 'text', text: /21 degrees/ }]);
-      // a thread that was asked for by name is refused
-      const thread = client.beta.messages.thread({ model: CHAT, max_tokens: 100 });
-      t.match(await thrownBy(thread.send({ role: 'user', content: 'Hello' })), { status: 400, message: /'thread'/ });
-    });
+    t.test(
+      'the tool runner asks for a thread first, and is told to send the whole history',
+      async (t) => {
+        const run = async () => '21 degrees';
+        const tool = betaTool({
+          name: WEATHER.name,
+          description: WEATHER.description,
+          inputSchema: WEATHER.parameters,
+          run,
+        });
+        const ask = {
+          ...hello,
+          messages: [{ role: 'user' as const, content: WEATHER_QUESTION }],
+          tools: [tool],
+        };
+        let last: Anthropic.Beta.BetaMessage | undefined;
+        for await (const message of client.beta.messages.toolRunner(ask)) {
+          told(message.usage as Anthropic.Usage);
+          last = message;
+        }
+        t.match(last?.content, [{ type: 'text', text: /21 degrees/ }]);
+        for await (const stream of client.beta.messages.toolRunner({ ...ask, stream: true })) {
+          last = await stream.finalMessage();
+          told(last.usage as Anthropic.Usage);
+        }
+        t.match(last?.content, [{ type: 'text', text: /21 degrees/ }]);
+        // a thread that was asked for by name is refused
+        const thread = client.beta.messages.thread({ model: CHAT, max_tokens: 100 });
+        t.match(await thrownBy(thread.send({ role: 'user', content: 'Hello' })), {
+          status: 400,
+          message: /'thread'/,
+        });
+      },
+    );
 
     t.test('every error is thrown as its class', async (t) => {
       const as = (apiKey: string) => new Anthropic({ ...settings, apiKey });
       const broke = await world.newCustomer({ budget: '0.5' });
       await world.sql`insert into chat_usage (company_id, cost_eur) values (${broke.company}, 1)`;
       const narrow = await world.key(customer.company, ['embeddings']);
-      const cases: [string, Anthropic, string, new (...args: never[]) => APIError, number, string][] = [
+      const cases: [
+        string,
+        Anthropic,
+        string,
+        new (...args: never[]) => APIError,
+        number,
+        string,
+      ][] = [
         ['wrong key', as('svc_wrong'), CHAT, AuthenticationError, 401, 'authentication_error'],
         ['missing scope', as(narrow), CHAT, PermissionDeniedError, 403, 'permission_error'],
         ['EU gate', client, OVERSEAS, PermissionDeniedError, 403, 'permission_error'],
         ['unknown model', client, 'unknown', NotFoundError, 404, 'not_found_error'],
-        ['refused by the model', client, SLUGS.refusing, BadRequestError, 400, 'invalid_request_error'],
+        [
+          'refused by the model',
+          client,
+          SLUGS.refusing,
+          BadRequestError,
+          400,
+          'invalid_request_error',
+        ],
         ['budget', as(broke.key), CHAT, APIError, 402, 'billing_error'],
         ['rate limit', client, SLUGS.limited, RateLimitError, 429, 'rate_limit_error'],
         ['failing model', client, SLUGS.failing, InternalServerError, 502, 'api_error'],
@@ -150,7 +188,11 @@ for (const start of UPSTREAMS) {
           const error = await thrownBy(each.messages.create({ ...hello, model, stream }));
           t.type(error, Class, what);
           t.match(error, { status, type }, what);
-          const body = { type: 'error', error: { type, message: String }, request_id: /^[0-9a-f-]{36}$/ };
+          const body = {
+            type: 'error',
+            error: { type, message: String },
+            request_id: /^[0-9a-f-]{36}$/,
+          };
           t.match(error, { error: body, requestID: /^[0-9a-f-]{36}$/ }, what);
           t.notMatch((error as APIError).message, INTERNAL, what);
         }
@@ -168,11 +210,17 @@ for (const start of UPSTREAMS) {
 
     t.test('leaving mid-stream is metered once', async (t) => {
       let events = 0;
-      for await (const _ of await client.messages.create({ ...hello, model: SLUGS.long, stream: true })) {
+      for await (const _ of await client.messages.create({
+        ...hello,
+        model: SLUGS.long,
+        stream: true,
+      })) {
         if (++events === 8) break;
       }
       const rows = async () =>
-        (await world.ledger(customer.company, 0)).filter(({ model_slug }) => model_slug === SLUGS.long);
+        (await world.ledger(customer.company, 0)).filter(
+          ({ model_slug }) => model_slug === SLUGS.long,
+        );
       const [row, ...others] = await until(rows, 'the call is booked', ({ length }) => length > 0);
       t.match(row, { outcome: 'client_aborted', endpoint: 'messages' });
       t.ok((row?.completion_tokens ?? 0) > 0);
@@ -197,7 +245,10 @@ t.test('countTokens and models.list of the Anthropic SDK', async (t) => {
   const company = await gateway.company();
   const apiKey = await gateway.key(company);
   const client = new Anthropic({ baseURL: beforeVersion(gateway.url), apiKey, maxRetries: 0 });
-  t.same({ ...(await client.messages.countTokens({ model: CHAT, messages })) }, { input_tokens: 14 });
+  t.same(
+    { ...(await client.messages.countTokens({ model: CHAT, messages })) },
+    { input_tokens: 14 },
+  );
   t.match(JSON.parse(String(upstream.received[0]?.body)), { model: 'internal-counting', messages });
   const ids: string[] = [];
   for await (const { id } of client.models.list()) ids.push(id);

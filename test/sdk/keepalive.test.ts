@@ -70,18 +70,28 @@ const listening: typeof fetch = async (url, init) => {
 
 const settings = { baseURL: gateway.url, apiKey: key, fetch: listening };
 const openai = new OpenAI({ ...settings, maxRetries: 0 });
-const anthropic = new Anthropic({ ...settings, baseURL: gateway.url.replace(/\/v1$/, ''), maxRetries: 0 });
+const anthropic = new Anthropic({
+  ...settings,
+  baseURL: gateway.url.replace(/\/v1$/, ''),
+  maxRetries: 0,
+});
 const messagesOf = (content: string) => [{ role: 'user' as const, content }];
 const ai = (model: LanguageModel) => async (prompt: string) => {
   let text = '';
-  for await (const part of streamText({ model, prompt, maxRetries: 0, maxOutputTokens: 100 }).textStream) text += part;
+  for await (const part of streamText({ model, prompt, maxRetries: 0, maxOutputTokens: 100 })
+    .textStream)
+    text += part;
   return text;
 };
 
 const CLIENTS: Readonly<Record<string, (prompt: string) => Promise<string>>> = {
   async 'openai, chat completions'(prompt) {
     let text = '';
-    const stream = await openai.chat.completions.create({ model: 'fast', messages: messagesOf(prompt), stream: true });
+    const stream = await openai.chat.completions.create({
+      model: 'fast',
+      messages: messagesOf(prompt),
+      stream: true,
+    });
     for await (const { choices } of stream)
       text += (choices[0] as OpenAI.ChatCompletionChunk.Choice).delta.content ?? '';
     return text;
@@ -92,28 +102,47 @@ const CLIENTS: Readonly<Record<string, (prompt: string) => Promise<string>>> = {
   },
   async 'openai, responses'(prompt) {
     let text = '';
-    for await (const event of await openai.responses.create({ model: 'fast', input: prompt, stream: true })) {
+    for await (const event of await openai.responses.create({
+      model: 'fast',
+      input: prompt,
+      stream: true,
+    })) {
       if (event.type === 'response.output_text.delta') text += event.delta;
     }
     return text;
   },
   async 'anthropic, the events'(prompt) {
     let text = '';
-    const body = { model: 'fast', max_tokens: 100, messages: messagesOf(prompt), stream: true as const };
+    const body = {
+      model: 'fast',
+      max_tokens: 100,
+      messages: messagesOf(prompt),
+      stream: true as const,
+    };
     for await (const event of await anthropic.messages.create(body)) {
-      if (event.type === 'content_block_delta' && event.delta.type === 'text_delta') text += event.delta.text;
+      if (event.type === 'content_block_delta' && event.delta.type === 'text_delta')
+        text += event.delta.text;
     }
     return text;
   },
   async 'anthropic, the stream helper'(prompt) {
-    return anthropic.messages.stream({ model: 'fast', max_tokens: 100, messages: messagesOf(prompt) }).finalText();
+    return anthropic.messages
+      .stream({ model: 'fast', max_tokens: 100, messages: messagesOf(prompt) })
+      .finalText();
   },
-  'ai with @ai-sdk/openai-compatible': ai(createOpenAICompatible({ name: 'tollgate', ...settings })('fast')),
+  'ai with @ai-sdk/openai-compatible': ai(
+    createOpenAICompatible({ name: 'tollgate', ...settings })('fast'),
+  ),
   'ai with @ai-sdk/openai, chat completions': ai(createOpenAI(settings).chat('fast')),
   'ai with @ai-sdk/openai, responses': ai(createOpenAI(settings)('fast')),
   'ai with @ai-sdk/anthropic': ai(createAnthropic(settings)('fast')),
   async '@langchain/openai'(prompt) {
-    const model = new ChatOpenAI({ model: 'fast', apiKey: key, maxRetries: 0, configuration: settings });
+    const model = new ChatOpenAI({
+      model: 'fast',
+      apiKey: key,
+      maxRetries: 0,
+      configuration: settings,
+    });
     let text = '';
     for await (const { content } of await model.stream(prompt)) text += content;
     return text;
@@ -122,9 +151,12 @@ const CLIENTS: Readonly<Record<string, (prompt: string) => Promise<string>>> = {
 
 t.jobs = Object.keys(CLIENTS).length; // each waits for seconds
 for (const [n, [name, ask]] of Object.entries(CLIENTS).entries()) {
-  t.test(`a stream that is silent before, inside and between events is whole for ${name}`, async (t) => {
-    const prompt = `prompt ${n}`;
-    t.equal(await ask(prompt), TEXT);
-    t.ok((keepalives.get(prompt) ?? 0) >= 3);
-  });
+  t.test(
+    `a stream that is silent before, inside and between events is whole for ${name}`,
+    async (t) => {
+      const prompt = `prompt ${n}`;
+      t.equal(await ask(prompt), TEXT);
+      t.ok((keepalives.get(prompt) ?? 0) >= 3);
+    },
+  );
 }

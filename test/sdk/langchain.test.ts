@@ -30,7 +30,10 @@ for (const start of UPSTREAMS) {
     const chat = (model: string = CHAT) => new ChatOpenAI({ model, ...settings });
     const told = (answer: AIMessage | AIMessageChunk) => {
       const { input_tokens, output_tokens } = answer.usage_metadata as unknown as UsageMetadata;
-      day.told('chat.completions', { prompt_tokens: input_tokens, completion_tokens: output_tokens });
+      day.told('chat.completions', {
+        prompt_tokens: input_tokens,
+        completion_tokens: output_tokens,
+      });
     };
     const tools = [{ type: 'function' as const, function: WEATHER }];
 
@@ -43,26 +46,39 @@ for (const start of UPSTREAMS) {
 
     t.test('stream', async (t) => {
       let answer: AIMessageChunk | undefined;
-      for await (const chunk of await chat().stream('Hello there')) answer = answer?.concat(chunk) ?? chunk;
+      for await (const chunk of await chat().stream('Hello there'))
+        answer = answer?.concat(chunk) ?? chunk;
       t.match(answer?.content, /Hello/);
       told(answer as AIMessageChunk);
     });
 
-    t.test('stream without asking for usage: it is told all the same, and the reason once', async (t) => {
-      const model = new ChatOpenAI({ model: CHAT, ...settings, streamUsage: false });
-      let answer: AIMessageChunk | undefined;
-      for await (const chunk of await model.stream('Hello there')) answer = answer?.concat(chunk) ?? chunk;
-      t.match(answer?.content, /Hello/);
-      t.equal(answer?.response_metadata.finish_reason, 'stop');
-      told(answer as AIMessageChunk);
-    });
+    t.test(
+      'stream without asking for usage: it is told all the same, and the reason once',
+      async (t) => {
+        const model = new ChatOpenAI({ model: CHAT, ...settings, streamUsage: false });
+        let answer: AIMessageChunk | undefined;
+        for await (const chunk of await model.stream('Hello there'))
+          answer = answer?.concat(chunk) ?? chunk;
+        t.match(answer?.content, /Hello/);
+        t.equal(answer?.response_metadata.finish_reason, 'stop');
+        told(answer as AIMessageChunk);
+      },
+    );
 
     if (upstream.name === 'demo') {
       t.test('a model of texts: several at once, and streamed', async (t) => {
         const generate = async (texts: string[], n: number) => {
-          const { generations, llmOutput } = await new OpenAI({ model: CHAT, ...settings, n }).generate(texts);
-          const { promptTokens = 0, completionTokens = 0 } = (llmOutput?.tokenUsage ?? {}) as Record<string, number>;
-          return { generations, usage: { prompt_tokens: promptTokens, completion_tokens: completionTokens } };
+          const { generations, llmOutput } = await new OpenAI({
+            model: CHAT,
+            ...settings,
+            n,
+          }).generate(texts);
+          const { promptTokens = 0, completionTokens = 0 } = (llmOutput?.tokenUsage ??
+            {}) as Record<string, number>;
+          return {
+            generations,
+            usage: { prompt_tokens: promptTokens, completion_tokens: completionTokens },
+          };
         };
         const { generations, usage } = await generate(['Hello there', 'And you'], 2);
         t.same(
@@ -74,7 +90,10 @@ for (const start of UPSTREAMS) {
         const one = await generate(['Hello there'], 1);
         day.told('completions', one.usage);
         let text = '';
-        for await (const piece of await new OpenAI({ model: CHAT, ...settings }).stream('Hello there')) text += piece;
+        for await (const piece of await new OpenAI({ model: CHAT, ...settings }).stream(
+          'Hello there',
+        ))
+          text += piece;
         t.equal(text, one.generations[0]?.[0]?.text);
         day.told('completions', one.usage); // of the same text: what a stream tells stays in the library
       });
@@ -103,7 +122,11 @@ for (const start of UPSTREAMS) {
     });
 
     t.test('withStructuredOutput', async (t) => {
-      const model = chat().withStructuredOutput(CAPITAL, { name: 'capital', method: 'jsonSchema', includeRaw: true });
+      const model = chat().withStructuredOutput(CAPITAL, {
+        name: 'capital',
+        method: 'jsonSchema',
+        includeRaw: true,
+      });
       const { parsed, raw } = await model.invoke(CAPITAL_QUESTION);
       t.match(parsed, { city: String, population: Number });
       told(raw as AIMessage);
@@ -131,7 +154,10 @@ for (const start of UPSTREAMS) {
     await t.test('the ledger has what the SDK was told, once each', async (t) => {
       // OpenAIEmbeddings keeps the usage of its four calls to itself: the upstream's word is taken
       const embeddings = await until(
-        async () => (await world.ledger(customer.company, 0)).filter(({ endpoint }) => endpoint === 'embeddings'),
+        async () =>
+          (await world.ledger(customer.company, 0)).filter(
+            ({ endpoint }) => endpoint === 'embeddings',
+          ),
         'each is in the ledger',
         ({ length }) => length >= 4,
       );
@@ -162,7 +188,8 @@ for (const start of UPSTREAMS) {
     t.test('invoke and stream', async (t) => {
       const whole = await model.invoke('Hello there');
       let streamed: AIMessageChunk | undefined;
-      for await (const chunk of await model.stream('Hello there')) streamed = streamed?.concat(chunk) ?? chunk;
+      for await (const chunk of await model.stream('Hello there'))
+        streamed = streamed?.concat(chunk) ?? chunk;
       for (const answer of [whole, streamed as AIMessageChunk]) {
         t.match(answer.text, /Hello/);
         told(answer);

@@ -51,7 +51,12 @@ t.test('Anthropic', async (t) => {
       return answer;
     },
   });
-  const stream = await client.messages.create({ model: slow, max_tokens: 100, messages, stream: true });
+  const stream = await client.messages.create({
+    model: slow,
+    max_tokens: 100,
+    messages,
+    stream: true,
+  });
   const second = client.messages.create({ model: CHAT, max_tokens: 100, messages });
   await until(() => statuses.includes(429), 'refused');
   for await (const _event of stream);

@@ -1,4 +1,10 @@
-import OpenAI, { APIError, BadRequestError, InternalServerError, NotFoundError, RateLimitError } from 'openai';
+import OpenAI, {
+  APIError,
+  BadRequestError,
+  InternalServerError,
+  NotFoundError,
+  RateLimitError,
+} from 'openai';
 import t from 'tap';
 import { thrownBy } from '../support/client.ts';
 import {
@@ -21,7 +27,10 @@ for (const start of UPSTREAMS) {
     const client = new OpenAI({ baseURL: world.url, apiKey: customer.key, maxRetries: 0 });
     const tools = [{ type: 'function' as const, ...WEATHER, strict: true }];
     const told = (usage: OpenAI.Responses.ResponseUsage | undefined) =>
-      day.told('responses', usage && { prompt_tokens: usage.input_tokens, completion_tokens: usage.output_tokens });
+      day.told(
+        'responses',
+        usage && { prompt_tokens: usage.input_tokens, completion_tokens: usage.output_tokens },
+      );
 
     t.test('create', async (t) => {
       const answer = await client.responses.create({ model: CHAT, input: 'Hello there' });
@@ -32,7 +41,11 @@ for (const start of UPSTREAMS) {
     });
 
     t.test('stream: typed events in the order they were numbered', async (t) => {
-      const stream = await client.responses.create({ model: CHAT, input: 'Hello there', stream: true });
+      const stream = await client.responses.create({
+        model: CHAT,
+        input: 'Hello there',
+        stream: true,
+      });
       let text = '';
       const numbers: number[] = [];
       let last: OpenAI.Responses.ResponseStreamEvent | undefined;
@@ -47,13 +60,16 @@ for (const start of UPSTREAMS) {
         numbers,
         numbers.toSorted((a, b) => a - b),
       );
-      if (last?.type !== 'response.completed') return void t.fail(`the last event is ${last?.type}`);
+      if (last?.type !== 'response.completed')
+        return void t.fail(`the last event is ${last?.type}`);
       t.equal(last.response.model, CHAT);
       told(last.response.usage);
     });
 
     t.test('the stream helper puts a response together', async (t) => {
-      const answer = await client.responses.stream({ model: CHAT, input: 'Hello there' }).finalResponse();
+      const answer = await client.responses
+        .stream({ model: CHAT, input: 'Hello there' })
+        .finalResponse();
       t.match(answer.output_text, /Hello/);
       told(answer.usage);
     });
@@ -77,25 +93,44 @@ for (const start of UPSTREAMS) {
       t.equal(call.name, WEATHER.name);
       t.match(JSON.parse(call.arguments), { city: /Bonn/ });
 
-      const result = { type: 'function_call_output' as const, call_id: call.call_id, output: '21 degrees' };
-      const second = await client.responses.create({ model: CHAT, input: [...question, call, result], tools });
+      const result = {
+        type: 'function_call_output' as const,
+        call_id: call.call_id,
+        output: '21 degrees',
+      };
+      const second = await client.responses.create({
+        model: CHAT,
+        input: [...question, call, result],
+        tools,
+      });
       t.match(second.output_text, /21 degrees/);
       told(second.usage);
     });
 
     t.test('tools: streamed', async (t) => {
-      const answer = await client.responses.stream({ model: CHAT, input: WEATHER_QUESTION, tools }).finalResponse();
+      const answer = await client.responses
+        .stream({ model: CHAT, input: WEATHER_QUESTION, tools })
+        .finalResponse();
       const call = answer.output.find((item) => item.type === 'function_call');
       t.match(JSON.parse(call?.arguments ?? '{}'), { city: /Bonn/ });
       told(answer.usage);
     });
 
     t.test('what needs stored state is refused in words that say so', async (t) => {
-      const create = (more: object) => thrownBy(client.responses.create({ model: CHAT, input: 'x', ...more }));
-      for (const more of [{ previous_response_id: 'resp_1' }, { conversation: 'conv_1' }, { background: true }]) {
+      const create = (more: object) =>
+        thrownBy(client.responses.create({ model: CHAT, input: 'x', ...more }));
+      for (const more of [
+        { previous_response_id: 'resp_1' },
+        { conversation: 'conv_1' },
+        { background: true },
+      ]) {
         const error = await create(more);
         t.type(error, BadRequestError);
-        t.match(error, { code: 'unsupported_parameter', param: Object.keys(more)[0], message: /stored|keeps none/ });
+        t.match(error, {
+          code: 'unsupported_parameter',
+          param: Object.keys(more)[0],
+          message: /stored|keeps none/,
+        });
       }
       t.match(await create({ tools: [{ type: 'web_search' }] }), { status: 400 });
       t.type(await thrownBy(client.responses.retrieve('resp_1')), NotFoundError);
@@ -113,7 +148,11 @@ for (const start of UPSTREAMS) {
     });
 
     t.test('a stream that breaks off throws, and is not mistaken for a whole one', async (t) => {
-      const stream = await client.responses.create({ model: SLUGS.broken, input: 'x', stream: true });
+      const stream = await client.responses.create({
+        model: SLUGS.broken,
+        input: 'x',
+        stream: true,
+      });
       const types: string[] = [];
       const error = await thrownBy(
         (async () => {
@@ -123,7 +162,10 @@ for (const start of UPSTREAMS) {
       t.ok(types.includes('response.created'), 'what came before it broke was seen');
       t.notOk(types.includes('response.completed'));
       t.type(error, APIError);
-      t.match(error, { code: 'upstream_error', message: /^Connection error: the stream was terminated/ });
+      t.match(error, {
+        code: 'upstream_error',
+        message: /^Connection error: the stream was terminated/,
+      });
     });
 
     t.test('leaving mid-stream is metered once', async (t) => {
@@ -131,7 +173,9 @@ for (const start of UPSTREAMS) {
       let events = 0;
       for await (const _ of stream) if (++events === 8) break;
       const rows = async () =>
-        (await world.ledger(customer.company, 0)).filter(({ model_slug }) => model_slug === SLUGS.long);
+        (await world.ledger(customer.company, 0)).filter(
+          ({ model_slug }) => model_slug === SLUGS.long,
+        );
       const [row, ...others] = await until(rows, 'the call is booked', ({ length }) => length > 0);
       t.match(row, { outcome: 'client_aborted', endpoint: 'responses' });
       t.ok((row?.completion_tokens ?? 0) > 0);

@@ -66,29 +66,42 @@ for (const start of UPSTREAMS) {
       day.told('chat.completions', usage);
     });
 
-    t.test('stream without asking for usage: the loop of every tutorial reads each chunk', async (t) => {
-      const stream = await client.chat.completions.create({ model: CHAT, messages, stream: true });
-      const reasons: unknown[] = [];
-      let text = '';
-      let usage: unknown;
-      for await (const chunk of stream) {
-        const choice = chunk.choices[0] as OpenAI.ChatCompletionChunk.Choice; // nobody checks that there is one
-        text += choice.delta.content ?? '';
-        reasons.push(choice.finish_reason);
-        usage = chunk.usage;
-      }
-      t.match(text, /Hello/);
-      t.same(
-        reasons.filter((reason) => reason !== null),
-        ['stop'],
-      );
-      day.told('chat.completions', usage as OpenAI.CompletionUsage);
-    });
+    t.test(
+      'stream without asking for usage: the loop of every tutorial reads each chunk',
+      async (t) => {
+        const stream = await client.chat.completions.create({
+          model: CHAT,
+          messages,
+          stream: true,
+        });
+        const reasons: unknown[] = [];
+        let text = '';
+        let usage: unknown;
+        for await (const chunk of stream) {
+          const choice = chunk.choices[0] as OpenAI.ChatCompletionChunk.Choice; // nobody checks that there is one
+          text += choice.delta.content ?? '';
+          reasons.push(choice.finish_reason);
+          usage = chunk.usage;
+        }
+        t.match(text, /Hello/);
+        t.same(
+          reasons.filter((reason) => reason !== null),
+          ['stop'],
+        );
+        day.told('chat.completions', usage as OpenAI.CompletionUsage);
+      },
+    );
 
     if (upstream.name === 'demo') {
       t.test('a text completion, whole', async (t) => {
         const prompt = ['Once upon a time', 'There was'];
-        const answer = await client.completions.create({ model: CHAT, prompt, n: 2, echo: true, max_tokens: 20 });
+        const answer = await client.completions.create({
+          model: CHAT,
+          prompt,
+          n: 2,
+          echo: true,
+          max_tokens: 20,
+        });
         t.match(answer, { object: 'text_completion', model: CHAT });
         t.match(
           answer.choices.map(({ index, text }) => [index, text]),
@@ -99,7 +112,12 @@ for (const start of UPSTREAMS) {
 
       t.test('a text completion, streamed, with and without its usage asked for', async (t) => {
         for (const more of [{ stream_options: { include_usage: true } }, {}]) {
-          const stream = await client.completions.create({ model: CHAT, prompt: 'Once', stream: true, ...more });
+          const stream = await client.completions.create({
+            model: CHAT,
+            prompt: 'Once',
+            stream: true,
+            ...more,
+          });
           let text = '';
           let usage: OpenAI.CompletionUsage | undefined;
           for await (const chunk of stream) {
@@ -113,26 +131,43 @@ for (const start of UPSTREAMS) {
         }
       });
 
-      t.test('a text completion that breaks off throws, and mistakes are told by class', async (t) => {
-        const stream = await client.completions.create({ model: SLUGS.broken, prompt: 'x', stream: true });
-        const read = (async () => {
-          for await (const _ of stream);
-        })();
-        t.match(await thrownBy(read), { code: 'upstream_error' });
-        const bests = client.completions.create({ model: CHAT, prompt: 'x', best_of: 2 });
-        t.match(await thrownBy(bests), { status: 400, code: 'unsupported_parameter', param: 'best_of' });
-      });
+      t.test(
+        'a text completion that breaks off throws, and mistakes are told by class',
+        async (t) => {
+          const stream = await client.completions.create({
+            model: SLUGS.broken,
+            prompt: 'x',
+            stream: true,
+          });
+          const read = (async () => {
+            for await (const _ of stream);
+          })();
+          t.match(await thrownBy(read), { code: 'upstream_error' });
+          const bests = client.completions.create({ model: CHAT, prompt: 'x', best_of: 2 });
+          t.match(await thrownBy(bests), {
+            status: 400,
+            code: 'unsupported_parameter',
+            param: 'best_of',
+          });
+        },
+      );
     }
 
     t.test('the stream helper puts a completion together', async (t) => {
-      const answer = await client.chat.completions.stream({ model: CHAT, messages }).finalChatCompletion();
+      const answer = await client.chat.completions
+        .stream({ model: CHAT, messages })
+        .finalChatCompletion();
       t.match(answer.choices[0]?.message.content, /Hello/);
       day.told('chat.completions', answer.usage);
     });
 
     t.test('tools: the round trip', async (t) => {
       const question = [{ role: 'user' as const, content: WEATHER_QUESTION }];
-      const first = await client.chat.completions.create({ model: CHAT, messages: question, tools });
+      const first = await client.chat.completions.create({
+        model: CHAT,
+        messages: question,
+        tools,
+      });
       t.equal(first.choices[0]?.finish_reason, 'tool_calls');
       const message = first.choices[0]?.message as OpenAI.ChatCompletionMessage;
       const call = message.tool_calls?.[0] as OpenAI.ChatCompletionMessageFunctionToolCall;
@@ -157,7 +192,8 @@ for (const start of UPSTREAMS) {
         tools,
       });
       const answer = await stream.finalChatCompletion();
-      const call = answer.choices[0]?.message.tool_calls?.[0] as OpenAI.ChatCompletionMessageFunctionToolCall;
+      const call = answer.choices[0]?.message
+        .tool_calls?.[0] as OpenAI.ChatCompletionMessageFunctionToolCall;
       t.match(JSON.parse(call.function.arguments), { city: /Bonn/ });
       day.told('chat.completions', answer.usage);
     });
@@ -166,9 +202,15 @@ for (const start of UPSTREAMS) {
       const answer = await client.chat.completions.parse({
         model: CHAT,
         messages: [{ role: 'user', content: CAPITAL_QUESTION }],
-        response_format: { type: 'json_schema', json_schema: { name: 'capital', schema: CAPITAL, strict: true } },
+        response_format: {
+          type: 'json_schema',
+          json_schema: { name: 'capital', schema: CAPITAL, strict: true },
+        },
       });
-      t.match(JSON.parse(answer.choices[0]?.message.content ?? ''), { city: String, population: Number });
+      t.match(JSON.parse(answer.choices[0]?.message.content ?? ''), {
+        city: String,
+        population: Number,
+      });
       day.told('chat.completions', answer.usage);
     });
 
@@ -176,8 +218,16 @@ for (const start of UPSTREAMS) {
       const input = ['one', 'two'];
       // the SDK asks for base64 when nothing is said, and decodes it
       const standard = await client.embeddings.create({ model: EMBED, input });
-      const floats = await client.embeddings.create({ model: EMBED, input, encoding_format: 'float' });
-      const base64 = await client.embeddings.create({ model: EMBED, input, encoding_format: 'base64' });
+      const floats = await client.embeddings.create({
+        model: EMBED,
+        input,
+        encoding_format: 'float',
+      });
+      const base64 = await client.embeddings.create({
+        model: EMBED,
+        input,
+        encoding_format: 'base64',
+      });
       for (const answer of [standard, floats, base64]) {
         t.equal(answer.model, EMBED);
         t.same(
@@ -201,18 +251,33 @@ for (const start of UPSTREAMS) {
       for await (const { id } of client.models.list()) ids.push(id);
       t.same(ids, [CHAT, EMBED, ...Object.values(SLUGS)].sort());
       for (const id of [CHAT, SLUGS.encoded]) {
-        t.match(await client.models.retrieve(id), { id, object: 'model', created: Number, owned_by: 'tollgate' });
+        t.match(await client.models.retrieve(id), {
+          id,
+          object: 'model',
+          created: Number,
+          owned_by: 'tollgate',
+        });
       }
       t.type(await thrownBy(client.models.retrieve('unknown')), NotFoundError);
-      t.type(await thrownBy(client.models.retrieve(OVERSEAS)), NotFoundError, 'what is not listed cannot be retrieved');
+      t.type(
+        await thrownBy(client.models.retrieve(OVERSEAS)),
+        NotFoundError,
+        'what is not listed cannot be retrieved',
+      );
       const answer = await client.chat.completions.create({ model: SLUGS.encoded, messages });
       t.equal(answer.model, SLUGS.encoded);
       day.told('chat.completions', answer.usage);
     });
 
     t.test('an assistant run by client.post', async (t) => {
-      type Run = { text: string; model: string; usage: { prompt_tokens: number; completion_tokens: number } };
-      const run: Run = await client.post(`/assistants/${day.assistant}/run`, { body: { messages } });
+      type Run = {
+        text: string;
+        model: string;
+        usage: { prompt_tokens: number; completion_tokens: number };
+      };
+      const run: Run = await client.post(`/assistants/${day.assistant}/run`, {
+        body: { messages },
+      });
       t.match(run, { text: /Hello/, model: CHAT });
       day.told('assistants.run', run.usage);
     });
@@ -222,11 +287,16 @@ for (const start of UPSTREAMS) {
         .create({ model: CHAT, messages })
         .withResponse();
       day.told('chat.completions', data.usage);
-      const stream = await client.chat.completions.create({ model: CHAT, messages, stream: true }).withResponse();
+      const stream = await client.chat.completions
+        .create({ model: CHAT, messages, stream: true })
+        .withResponse();
       for await (const { usage } of stream.data) if (usage) day.told('chat.completions', usage);
       const call = await client.get<{ cost_eur: string }>(`/usage/${request_id}`);
       t.equal(call.cost_eur, response.headers.get('x-cost-eur'));
-      t.match(await client.get(`/usage/${stream.request_id}`), { object: 'usage.request', model: CHAT });
+      t.match(await client.get(`/usage/${stream.request_id}`), {
+        object: 'usage.request',
+        model: CHAT,
+      });
       const month = await client.get<{ key: { requests: number; cost_eur: string } }>('/usage');
       t.ok(month.key.requests >= 2);
       t.match(month.key.cost_eur, /^\d+\.\d+$/);
@@ -244,7 +314,14 @@ for (const start of UPSTREAMS) {
       await world.sql`insert into chat_usage (company_id, cost_eur) values (${broke.company}, 1)`;
       const narrow = await world.key(customer.company, ['embeddings']);
 
-      const cases: [string, OpenAI, Call, new (...args: never[]) => APIError, number, string | null][] = [
+      const cases: [
+        string,
+        OpenAI,
+        Call,
+        new (...args: never[]) => APIError,
+        number,
+        string | null,
+      ][] = [
         ['wrong key', as('svc_wrong'), chat(CHAT), AuthenticationError, 401, 'invalid_api_key'],
         ['missing scope', as(narrow), chat(CHAT), PermissionDeniedError, 403, 'insufficient_scope'],
         ['EU gate', client, chat(OVERSEAS), PermissionDeniedError, 403, 'non_eu_model_blocked'],
@@ -270,7 +347,14 @@ for (const start of UPSTREAMS) {
           429,
           'rate_limit_exceeded',
         ],
-        ['failing stream', client, chat(SLUGS.failing, { stream: true }), InternalServerError, 502, 'upstream_error'],
+        [
+          'failing stream',
+          client,
+          chat(SLUGS.failing, { stream: true }),
+          InternalServerError,
+          502,
+          'upstream_error',
+        ],
       ];
       for (const [what, client, call, Class, status, code] of cases) {
         const error = await thrownBy(call(client));
@@ -291,7 +375,11 @@ for (const start of UPSTREAMS) {
     });
 
     t.test('a stream that breaks off throws, and is not mistaken for a whole one', async (t) => {
-      const stream = await client.chat.completions.create({ model: SLUGS.broken, messages, stream: true });
+      const stream = await client.chat.completions.create({
+        model: SLUGS.broken,
+        messages,
+        stream: true,
+      });
       let text = '';
       const error = await thrownBy(
         (async () => {
@@ -306,16 +394,25 @@ for (const start of UPSTREAMS) {
     t.test('retries: the SDK tries a failing model again as often as it was told', async (t) => {
       const before = upstream.received().length;
       const retrying = new OpenAI({ baseURL: world.url, apiKey: customer.key, maxRetries: 1 });
-      t.match(await thrownBy(retrying.chat.completions.create({ model: SLUGS.failing, messages })), { status: 502 });
+      t.match(
+        await thrownBy(retrying.chat.completions.create({ model: SLUGS.failing, messages })),
+        { status: 502 },
+      );
       t.equal(upstream.received().length, before + 2);
     });
 
     t.test('leaving mid-stream is noticed upstream and metered once', async (t) => {
-      const stream = await client.chat.completions.create({ model: SLUGS.long, messages, stream: true });
+      const stream = await client.chat.completions.create({
+        model: SLUGS.long,
+        messages,
+        stream: true,
+      });
       let chunks = 0;
       for await (const _ of stream) if (++chunks === 5) break;
       const rows = async () =>
-        (await world.ledger(customer.company, 0)).filter(({ model_slug }) => model_slug === SLUGS.long);
+        (await world.ledger(customer.company, 0)).filter(
+          ({ model_slug }) => model_slug === SLUGS.long,
+        );
       const [row, ...others] = await until(rows, 'the call is booked', ({ length }) => length > 0);
       t.match(row, { outcome: 'client_aborted', endpoint: 'chat.completions' });
       t.ok((row?.completion_tokens ?? 0) > 0);
@@ -324,7 +421,10 @@ for (const start of UPSTREAMS) {
 
     t.test('aborting before the answer', async (t) => {
       const leaving = new AbortController();
-      const call = client.chat.completions.create({ model: SLUGS.long, messages }, { signal: leaving.signal });
+      const call = client.chat.completions.create(
+        { model: SLUGS.long, messages },
+        { signal: leaving.signal },
+      );
       leaving.abort();
       t.type(await thrownBy(call), APIUserAbortError);
     });

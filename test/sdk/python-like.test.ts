@@ -11,7 +11,10 @@ const world = await startWorld(t);
 const agent = new Agent({ keepAlive: true });
 t.teardown(() => agent.destroy());
 
-function python(body: string, headers: Record<string, string> = {}): Promise<{ status: number; text: string }> {
+function python(
+  body: string,
+  headers: Record<string, string> = {},
+): Promise<{ status: number; text: string }> {
   return new Promise((resolve, reject) => {
     const req = request(`${world.url}/chat/completions`, {
       method: 'POST',
@@ -33,7 +36,10 @@ function python(body: string, headers: Record<string, string> = {}): Promise<{ s
     });
     req.on('error', reject);
     req.on('response', async (res) => {
-      resolve({ status: res.statusCode as number, text: Buffer.concat(await res.toArray()).toString() });
+      resolve({
+        status: res.statusCode as number,
+        text: Buffer.concat(await res.toArray()).toString(),
+      });
     });
     req.end(body);
   });
@@ -49,7 +55,9 @@ t.test('model comes last, after two megabytes of messages that mention it', asyn
   const content = `"model":"other" \\ ${'däta '.repeat(400_000)}`;
   const body = alphabetical({ max_tokens: 5 }, content);
   t.match(body, /"model":"brand-chat"\}$/);
-  const { status, text } = await python(body, { 'content-length': String(Buffer.byteLength(body)) });
+  const { status, text } = await python(body, {
+    'content-length': String(Buffer.byteLength(body)),
+  });
   t.equal(status, 200);
   t.equal(JSON.parse(text).model, CHAT);
   const received = world.upstream.received().at(-1)?.body;
@@ -59,7 +67,10 @@ t.test('model comes last, after two megabytes of messages that mention it', asyn
 });
 
 t.test('the same streamed, with stream_options after model and metadata before it', async (t) => {
-  const body = alphabetical({ stream: true, stream_options: { include_usage: true }, metadata: { model: 'x' } }, 'hi');
+  const body = alphabetical(
+    { stream: true, stream_options: { include_usage: true }, metadata: { model: 'x' } },
+    'hi',
+  );
   const { status, text } = await python(body);
   t.equal(status, 200);
   t.equal(dataOf(text).at(-1), '[DONE]');

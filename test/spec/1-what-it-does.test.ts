@@ -25,30 +25,43 @@ t.test(
     });
     const got = await customer.ask('/chat/completions', { body });
     t.equal(got.status, 200);
-    t.equal(String(upstream.received[0]?.body), body.replace('"model":"brand","x"', '"model":"internal-x","x"'));
+    t.equal(
+      String(upstream.received[0]?.body),
+      body.replace('"model":"brand","x"', '"model":"internal-x","x"'),
+    );
     t.equal(got.text, answer.replace('"model":"internal-x"', '"model":"brand"'));
   },
 );
 
-t.test('1.2 keys are isolated per company: a key sees and spends nothing of another company', async (t) => {
-  const [rich, poor] = [await world.newCustomer(), await world.newCustomer()];
-  await world.part(rich, 'rich-only', 'internal-rich');
-  const assistant = await world.assistant(rich.company, { model: CHAT });
+t.test(
+  '1.2 keys are isolated per company: a key sees and spends nothing of another company',
+  async (t) => {
+    const [rich, poor] = [await world.newCustomer(), await world.newCustomer()];
+    await world.part(rich, 'rich-only', 'internal-rich');
+    const assistant = await world.assistant(rich.company, { model: CHAT });
 
-  t.equal((await rich.chat({ model: 'rich-only' })).status, 200);
-  t.equal((await poor.chat({ model: 'rich-only' })).status, 404);
-  t.notMatch((await poor.ask('/models')).text, 'rich-only');
-  t.equal((await rich.run(assistant)).status, 200);
-  t.equal((await poor.run(assistant)).status, 404);
-  t.equal((await world.ledger(rich.company, 2)).length, 2);
-  t.equal((await world.ledger(poor.company, 0)).length, 0);
-});
+    t.equal((await rich.chat({ model: 'rich-only' })).status, 200);
+    t.equal((await poor.chat({ model: 'rich-only' })).status, 404);
+    t.notMatch((await poor.ask('/models')).text, 'rich-only');
+    t.equal((await rich.run(assistant)).status, 200);
+    t.equal((await poor.run(assistant)).status, 404);
+    t.equal((await world.ledger(rich.company, 2)).length, 2);
+    t.equal((await world.ledger(poor.company, 0)).length, 0);
+  },
+);
 
-t.test('1.2 the model namespace is branded: the public slug maps to an internal identifier', async (t) => {
-  await world.customer.chat();
-  t.equal(world.upstream.received().at(-1)?.body.model, world.upstream.parts.chat);
-  t.equal((await world.customer.chat({ model: world.upstream.parts.chat })).status, 404, 'the identifier is no slug');
-});
+t.test(
+  '1.2 the model namespace is branded: the public slug maps to an internal identifier',
+  async (t) => {
+    await world.customer.chat();
+    t.equal(world.upstream.received().at(-1)?.body.model, world.upstream.parts.chat);
+    t.equal(
+      (await world.customer.chat({ model: world.upstream.parts.chat })).status,
+      404,
+      'the identifier is no slug',
+    );
+  },
+);
 
 t.test('1.2 the EU gate refuses a model hosted elsewhere', async (t) => {
   t.equal((await world.customer.chat({ model: OVERSEAS })).status, 403);
@@ -68,18 +81,21 @@ t.test('1.2 the monthly budget of a company is enforced', async (t) => {
   t.equal((await customer.chat()).status, 402);
 });
 
-t.test('1.3 the rules are those of the application: its settings apply as soon as it writes them', async (t) => {
-  const customer = await world.newCustomer();
-  const status = async (more: object) => (await customer.chat(more)).status;
-  t.equal(await status({}), 200);
-  t.equal(await status({ model: OVERSEAS }), 403);
-  await world.sql`update companies set allow_non_eu_models = true where id = ${customer.company}`;
-  await until(async () => (await status({ model: OVERSEAS })) === 200, 'the EU gate is open');
-  await world.sql`update companies set disabled_model_slugs = ${[CHAT]} where id = ${customer.company}`;
-  await until(async () => (await status({})) === 404, 'the model is disabled');
-  await world.sql`update companies set disabled_model_slugs = '{}', monthly_budget_eur = 0.000001 where id = ${customer.company}`;
-  await until(async () => (await status({})) === 402, 'the budget is reached');
-});
+t.test(
+  '1.3 the rules are those of the application: its settings apply as soon as it writes them',
+  async (t) => {
+    const customer = await world.newCustomer();
+    const status = async (more: object) => (await customer.chat(more)).status;
+    t.equal(await status({}), 200);
+    t.equal(await status({ model: OVERSEAS }), 403);
+    await world.sql`update companies set allow_non_eu_models = true where id = ${customer.company}`;
+    await until(async () => (await status({ model: OVERSEAS })) === 200, 'the EU gate is open');
+    await world.sql`update companies set disabled_model_slugs = ${[CHAT]} where id = ${customer.company}`;
+    await until(async () => (await status({})) === 404, 'the model is disabled');
+    await world.sql`update companies set disabled_model_slugs = '{}', monthly_budget_eur = 0.000001 where id = ${customer.company}`;
+    await until(async () => (await status({})) === 402, 'the budget is reached');
+  },
+);
 
 t.test('1.4 the base address ends in /v1 and every path is relative to it', async (t) => {
   t.match(world.url, /\/v1$/);
@@ -88,36 +104,44 @@ t.test('1.4 the base address ends in /v1 and every path is relative to it', asyn
   t.equal((await ask(`${root}/models`, { key: world.customer.key })).status, 404);
 });
 
-t.test('1.5 internal identifiers and the master key are never exposed, in no answer of any endpoint', async (t) => {
-  const { customer } = world;
-  const leaky = await world.newCustomer();
-  const assistant = await world.assistant(leaky.company, { model: 'leaky' });
-  await world.part(leaky, 'leaky', 'internal-x!leaky-headers!fallback');
-  await world.model('leaky-embed', { upstream: 'internal-x!leaky-headers', kind: 'embedding', company: leaky.company });
-  await world.part(leaky, 'noisy', 'internal-x!leaky-headers!noise');
-  await world.part(leaky, 'failing', 'internal-x!leaky-headers!error-500');
-  await world.part(leaky, 'refusing', 'internal-x!leaky-headers!error-400');
-  await world.part(leaky, 'unknown', 'internal-x!no-such-fault');
-  await world.part(leaky, 'breaking', 'internal-x!leaky-headers!error-event');
-  await world.part(leaky, 'moving', 'internal-x!redirect');
-  const answers = {
-    models: await customer.ask('/models'),
-    retrieve: await customer.ask(`/models/${CHAT}`),
-    chat: await leaky.chat({ model: 'leaky' }),
-    stream: await leaky.chat({ model: 'leaky', stream: true }),
-    noise: await leaky.chat({ model: 'noisy', stream: true }),
-    embed: await leaky.embed({ model: 'leaky-embed' }),
-    run: await leaky.run(assistant),
-    failing: await leaky.chat({ model: 'failing' }),
-    refusing: await leaky.chat({ model: 'refusing' }),
-    unknown: await leaky.chat({ model: 'unknown' }),
-    breaking: await leaky.chat({ model: 'breaking', stream: true }),
-    moving: await leaky.chat({ model: 'moving' }),
-  };
-  for (const [what, answer] of Object.entries(answers)) t.notMatch(visible(answer), INTERNAL, what);
-  t.match(answers.stream.text, '"model":"leaky"');
-  t.notOk([...answers.chat.headers.keys()].includes('set-cookie'));
-});
+t.test(
+  '1.5 internal identifiers and the master key are never exposed, in no answer of any endpoint',
+  async (t) => {
+    const { customer } = world;
+    const leaky = await world.newCustomer();
+    const assistant = await world.assistant(leaky.company, { model: 'leaky' });
+    await world.part(leaky, 'leaky', 'internal-x!leaky-headers!fallback');
+    await world.model('leaky-embed', {
+      upstream: 'internal-x!leaky-headers',
+      kind: 'embedding',
+      company: leaky.company,
+    });
+    await world.part(leaky, 'noisy', 'internal-x!leaky-headers!noise');
+    await world.part(leaky, 'failing', 'internal-x!leaky-headers!error-500');
+    await world.part(leaky, 'refusing', 'internal-x!leaky-headers!error-400');
+    await world.part(leaky, 'unknown', 'internal-x!no-such-fault');
+    await world.part(leaky, 'breaking', 'internal-x!leaky-headers!error-event');
+    await world.part(leaky, 'moving', 'internal-x!redirect');
+    const answers = {
+      models: await customer.ask('/models'),
+      retrieve: await customer.ask(`/models/${CHAT}`),
+      chat: await leaky.chat({ model: 'leaky' }),
+      stream: await leaky.chat({ model: 'leaky', stream: true }),
+      noise: await leaky.chat({ model: 'noisy', stream: true }),
+      embed: await leaky.embed({ model: 'leaky-embed' }),
+      run: await leaky.run(assistant),
+      failing: await leaky.chat({ model: 'failing' }),
+      refusing: await leaky.chat({ model: 'refusing' }),
+      unknown: await leaky.chat({ model: 'unknown' }),
+      breaking: await leaky.chat({ model: 'breaking', stream: true }),
+      moving: await leaky.chat({ model: 'moving' }),
+    };
+    for (const [what, answer] of Object.entries(answers))
+      t.notMatch(visible(answer), INTERNAL, what);
+    t.match(answers.stream.text, '"model":"leaky"');
+    t.notOk([...answers.chat.headers.keys()].includes('set-cookie'));
+  },
+);
 
 t.test(
   '1.5 clients hold company keys and nothing else: the master key opens nothing and a company key goes nowhere',

@@ -12,12 +12,16 @@ t.test('2.1 model list entry', async (t) => {
   const list = (await customer.ask('/models')).json;
   const entry = list.data.find(({ id }: { id: string }) => id === CHAT);
 
-  t.test('2.1 id is the slug, and this exact value goes into the model field of a call', async (t) => {
-    for (const { id } of list.data) {
-      const { status } = id === EMBED ? await customer.embed({ model: id }) : await customer.chat({ model: id });
-      t.equal(status, 200, id);
-    }
-  });
+  t.test(
+    '2.1 id is the slug, and this exact value goes into the model field of a call',
+    async (t) => {
+      for (const { id } of list.data) {
+        const { status } =
+          id === EMBED ? await customer.embed({ model: id }) : await customer.chat({ model: id });
+        t.equal(status, 200, id);
+      }
+    },
+  );
   t.test('2.1 object is "model"', async (t) => {
     t.equal(entry.object, 'model');
   });
@@ -68,19 +72,25 @@ t.test('2.2 chat completion', async (t) => {
   t.test('2.2 model is the slug the client used', async (t) => {
     t.equal(json.model, CHAT);
   });
-  t.test('2.2 model is the slug even when the upstream fell back to another model, or names none', async (t) => {
-    const other = await world.newCustomer();
-    await world.part(other, 'fallen', 'internal-x!fallback');
-    await world.part(other, 'nameless', 'internal-x!no-model');
-    t.equal((await other.chat({ model: 'fallen' })).json.model, 'fallen');
-    t.equal((await other.chat({ model: 'nameless' })).json.model, 'nameless');
-  });
-  t.test('2.2 choices hold index, message with role "assistant" and content, finish_reason', async (t) => {
-    t.match(json.choices, [
-      { index: 0, message: { role: 'assistant', content: /Hello there/ }, finish_reason: 'stop' },
-    ]);
-    t.equal(json.choices.length, 1);
-  });
+  t.test(
+    '2.2 model is the slug even when the upstream fell back to another model, or names none',
+    async (t) => {
+      const other = await world.newCustomer();
+      await world.part(other, 'fallen', 'internal-x!fallback');
+      await world.part(other, 'nameless', 'internal-x!no-model');
+      t.equal((await other.chat({ model: 'fallen' })).json.model, 'fallen');
+      t.equal((await other.chat({ model: 'nameless' })).json.model, 'nameless');
+    },
+  );
+  t.test(
+    '2.2 choices hold index, message with role "assistant" and content, finish_reason',
+    async (t) => {
+      t.match(json.choices, [
+        { index: 0, message: { role: 'assistant', content: /Hello there/ }, finish_reason: 'stop' },
+      ]);
+      t.equal(json.choices.length, 1);
+    },
+  );
   t.test('2.2 usage holds three integers', async (t) => {
     const { prompt_tokens, completion_tokens, total_tokens } = json.usage;
     t.ok([prompt_tokens, completion_tokens, total_tokens].every(Number.isInteger));
@@ -105,13 +115,19 @@ t.test('2.3 chat completion chunk', async (t) => {
   t.test('2.3 model is present on the first chunk even when the upstream names none', async (t) => {
     const other = await world.newCustomer();
     await world.part(other, 'nameless', 'internal-x!no-model');
-    t.equal(chunksOf((await other.chat({ model: 'nameless', stream: true })).text)[0].model, 'nameless');
+    t.equal(
+      chunksOf((await other.chat({ model: 'nameless', stream: true })).text)[0].model,
+      'nameless',
+    );
   });
-  t.test('2.3 delta.content is a fragment of the text and the delta of the final chunk is empty', async (t) => {
-    const whole = (await customer.chat()).json.choices[0].message.content;
-    t.equal(withChoices.map(({ choices }) => choices[0].delta.content ?? '').join(''), whole);
-    t.same(withChoices.at(-1).choices[0].delta, {});
-  });
+  t.test(
+    '2.3 delta.content is a fragment of the text and the delta of the final chunk is empty',
+    async (t) => {
+      const whole = (await customer.chat()).json.choices[0].message.content;
+      t.equal(withChoices.map(({ choices }) => choices[0].delta.content ?? '').join(''), whole);
+      t.same(withChoices.at(-1).choices[0].delta, {});
+    },
+  );
   t.test('2.3 finish_reason is null until the final chunk', async (t) => {
     const reasons = withChoices.map(({ choices }) => choices[0].finish_reason);
     // behind it only the chunk with the usage follows, whose choice is empty
@@ -178,7 +194,10 @@ t.test('2.6 assistant', async (t) => {
   const sent = () => world.upstream.received().at(-1)?.body;
 
   t.test('2.6 the system prompt and the current date are put before a run', async (t) => {
-    const assistant = await world.assistant(customer.company, { model: CHAT, prompt: 'Answer in rhymes.' });
+    const assistant = await world.assistant(customer.company, {
+      model: CHAT,
+      prompt: 'Answer in rhymes.',
+    });
     await customer.run(assistant);
     const [system, user] = sent().messages;
     const date = new Intl.DateTimeFormat('en-CA', { timeZone: 'Europe/Berlin' }).format(new Date());
@@ -187,16 +206,31 @@ t.test('2.6 assistant', async (t) => {
     t.match(system.content, date);
     t.same(user, { role: 'user', content: 'Hello there' });
   });
-  t.test('2.6 the default model and settings are used, and a run request overrides them', async (t) => {
-    const assistant = await world.assistant(customer.company, { model: CHAT, temperature: 0.25, maxTokens: 5 });
-    t.equal((await customer.run(assistant)).status, 200);
-    t.match(sent(), { model: world.upstream.parts.chat, temperature: 0.25, max_tokens: 5 });
-    const other = await world.newCustomer();
-    await world.part(other, 'second', 'internal-second');
-    const theirs = await world.assistant(other.company, { model: CHAT, temperature: 0.25, maxTokens: 5 });
-    t.equal((await other.run(theirs, { model_slug: 'second', temperature: 1.5, max_tokens: 7 })).json.model, 'second');
-    t.match(sent(), { model: 'internal-second', temperature: 1.5, max_tokens: 7 });
-  });
+  t.test(
+    '2.6 the default model and settings are used, and a run request overrides them',
+    async (t) => {
+      const assistant = await world.assistant(customer.company, {
+        model: CHAT,
+        temperature: 0.25,
+        maxTokens: 5,
+      });
+      t.equal((await customer.run(assistant)).status, 200);
+      t.match(sent(), { model: world.upstream.parts.chat, temperature: 0.25, max_tokens: 5 });
+      const other = await world.newCustomer();
+      await world.part(other, 'second', 'internal-second');
+      const theirs = await world.assistant(other.company, {
+        model: CHAT,
+        temperature: 0.25,
+        maxTokens: 5,
+      });
+      t.equal(
+        (await other.run(theirs, { model_slug: 'second', temperature: 1.5, max_tokens: 7 })).json
+          .model,
+        'second',
+      );
+      t.match(sent(), { model: 'internal-second', temperature: 1.5, max_tokens: 7 });
+    },
+  );
   t.test('2.6 an assistant without settings leaves them to the model', async (t) => {
     const assistant = await world.assistant(customer.company, { model: CHAT });
     await customer.run(assistant);
@@ -233,17 +267,20 @@ t.test('2.7 company API key', async (t) => {
     t.equal(row?.prefix, minted.key.slice(0, 8));
     t.notMatch(JSON.stringify(row), minted.key.slice(8));
   });
-  t.test('2.7 storage: only the SHA-256 digest is stored, the key stands in no table', async (t) => {
-    const [row] = await world.sql`select digest from api_keys where id = ${minted.id}`;
-    t.same(row?.digest, createHash('sha256').update(minted.key).digest());
-    const tables = await world.sql`select tablename from pg_tables where schemaname = 'public'`;
-    t.ok(tables.length > 5);
-    for (const { tablename } of tables) {
-      const [found] = await world.sql`
+  t.test(
+    '2.7 storage: only the SHA-256 digest is stored, the key stands in no table',
+    async (t) => {
+      const [row] = await world.sql`select digest from api_keys where id = ${minted.id}`;
+      t.same(row?.digest, createHash('sha256').update(minted.key).digest());
+      const tables = await world.sql`select tablename from pg_tables where schemaname = 'public'`;
+      t.ok(tables.length > 5);
+      for (const { tablename } of tables) {
+        const [found] = await world.sql`
         select count(*)::integer as rows from ${world.sql(tablename)} as r where r::text like ${`%${minted.key.slice(8)}%`}`;
-      t.equal(found?.rows, 0, tablename);
-    }
-  });
+        t.equal(found?.rows, 0, tablename);
+      }
+    },
+  );
   t.test('2.7 loss: a revoked key is refused, and a new one works', async (t) => {
     const lost = await world.key(customer.company);
     const theirs = customerWith(world.url, customer.company, lost);
@@ -252,7 +289,11 @@ t.test('2.7 company API key', async (t) => {
     const [row] = await world.sql`select id from api_keys where digest = ${digest}`;
     await endKey(world.sql, row?.id);
     await until(async () => (await theirs.chat()).status === 401, 'the revoked key is refused');
-    t.equal((await customerWith(world.url, customer.company, await world.key(customer.company)).chat()).status, 200);
+    t.equal(
+      (await customerWith(world.url, customer.company, await world.key(customer.company)).chat())
+        .status,
+      200,
+    );
   });
   t.test('2.7 scopes: a key carries scopes, enforced by the server', async (t) => {
     t.equal((await customerWith(world.url, customer.company, minted.key).embed()).status, 403);
@@ -267,13 +308,24 @@ t.test('2.8 usage ledger record', async (t) => {
   await other.chat({ messages: [] });
   const rows = await world.ledger(other.company, 2);
 
-  t.test('2.8 one record per successful completion or embedding call, none for a refused one', async (t) => {
-    t.equal(rows.length, 2);
-    t.equal(new Set(rows.map(({ request_id }) => request_id)).size, 2);
-  });
+  t.test(
+    '2.8 one record per successful completion or embedding call, none for a refused one',
+    async (t) => {
+      t.equal(rows.length, 2);
+      t.equal(new Set(rows.map(({ request_id }) => request_id)).size, 2);
+    },
+  );
   t.test('2.8 a record has slug, endpoint, tokens and cost in EUR', async (t) => {
-    t.match(rows[0], { model_slug: CHAT, endpoint: 'chat.completions', prompt_tokens: chat.prompt_tokens });
-    t.match(rows[0], { completion_tokens: chat.completion_tokens, usage_source: 'upstream', outcome: 'completed' });
+    t.match(rows[0], {
+      model_slug: CHAT,
+      endpoint: 'chat.completions',
+      prompt_tokens: chat.prompt_tokens,
+    });
+    t.match(rows[0], {
+      completion_tokens: chat.completion_tokens,
+      usage_source: 'upstream',
+      outcome: 'completed',
+    });
     t.match(rows[1], {
       model_slug: EMBED,
       endpoint: 'embeddings',
@@ -321,7 +373,9 @@ t.test('2.9 company settings', async (t) => {
     const { usage } = (await other.chat({ model: 'dear' })).json;
     const [row] = await world.ledger(other.company, 1);
     t.match(row, { price_input: '0.123456789012', price_output: '7' });
-    const femto = BigInt(usage.prompt_tokens) * 123_456_789_012n + BigInt(usage.completion_tokens) * 7_000_000_000_000n;
+    const femto =
+      BigInt(usage.prompt_tokens) * 123_456_789_012n +
+      BigInt(usage.completion_tokens) * 7_000_000_000_000n;
     t.equal(row?.cost_eur, decimals(femto));
   });
 });

@@ -11,7 +11,8 @@ const assistant = await world.assistant(customer.company, { model: CHAT });
 t.test(
   '5.1 the key is taken from Authorization: Bearer <API_KEY>, of models and usage from x-api-key too, and from nowhere else',
   async (t) => {
-    const models = (headers: Record<string, string>, query = '') => ask(`${world.url}/models${query}`, { headers });
+    const models = (headers: Record<string, string>, query = '') =>
+      ask(`${world.url}/models${query}`, { headers });
     const { key } = customer;
     t.equal((await models({ authorization: `Bearer ${key}` })).status, 200);
     t.equal(
@@ -24,15 +25,32 @@ t.test(
     for (const path of ['/models', `/models/${CHAT}`, '/models/', '/usage', '/usage/']) {
       const lookUp = (headers: Record<string, string>) => ask(world.url + path, { headers });
       t.equal((await lookUp({ 'x-api-key': key })).status, 200, path);
-      t.equal((await lookUp({ 'x-api-key': key, authorization: `Bearer ${key}` })).status, 200, path);
-      t.equal((await lookUp({ 'x-api-key': 'svc_other', authorization: `Bearer ${key}` })).status, 400, path);
+      t.equal(
+        (await lookUp({ 'x-api-key': key, authorization: `Bearer ${key}` })).status,
+        200,
+        path,
+      );
+      t.equal(
+        (await lookUp({ 'x-api-key': 'svc_other', authorization: `Bearer ${key}` })).status,
+        400,
+        path,
+      );
       t.equal((await lookUp({ 'x-api-key': 'svc_other' })).status, 401, path);
     }
     const booked = await customer.chat();
     const call = `${world.url}/usage/${booked.headers.get('x-request-id')}`;
     t.equal((await ask(call, { headers: { 'x-api-key': key } })).json.model, CHAT);
-    for (const path of ['/chat/completions', '/embeddings', '/responses', `/assistants/${assistant}/run`])
-      t.equal((await ask(world.url + path, { body: {}, headers: { 'x-api-key': key } })).status, 401, path);
+    for (const path of [
+      '/chat/completions',
+      '/embeddings',
+      '/responses',
+      `/assistants/${assistant}/run`,
+    ])
+      t.equal(
+        (await ask(world.url + path, { body: {}, headers: { 'x-api-key': key } })).status,
+        401,
+        path,
+      );
     t.equal((await models({ 'api-key': key })).status, 401);
     t.equal((await models({}, `?api_key=${key}`)).status, 401);
   },
@@ -43,11 +61,28 @@ t.test('5.2 a missing, invalid, revoked or expired key gives 401, all with one b
   await world.sql`update api_keys set revoked_at = now() where company_id = ${revoked.company}`;
   const expired = await world.key(customer.company, ['chat'], new Date(Date.now() - 1000));
   const { key } = customer;
-  const tries = [undefined, '', 'x', key.slice(0, -1), `${key}a`, key.toUpperCase(), revoked.key, expired];
+  const tries = [
+    undefined,
+    '',
+    'x',
+    key.slice(0, -1),
+    `${key}a`,
+    key.toUpperCase(),
+    revoked.key,
+    expired,
+  ];
   const bodies = new Set<string>();
   for (const wrong of tries) {
-    for (const path of ['/models', '/chat/completions', '/embeddings', `/assistants/${assistant}/run`]) {
-      const answer = await ask(world.url + path, { key: wrong, ...(path === '/models' ? {} : { body: {} }) });
+    for (const path of [
+      '/models',
+      '/chat/completions',
+      '/embeddings',
+      `/assistants/${assistant}/run`,
+    ]) {
+      const answer = await ask(world.url + path, {
+        key: wrong,
+        ...(path === '/models' ? {} : { body: {} }),
+      });
       t.equal(answer.status, 401, `${wrong?.slice(0, 6)} ${path}`);
       bodies.add(answer.text);
     }
@@ -67,50 +102,72 @@ t.test('5.2 a key that expires while it is in use is refused from then on', asyn
   t.fail('no key was ever accepted');
 });
 
-t.test('5.3 scopes: each endpoint requires its own, a missing one gives 403, and GET /models needs none', async (t) => {
-  const scopes = ['chat', 'embeddings', 'assistants'];
-  for (const held of [[], ...scopes.map((scope) => [scope]), scopes]) {
-    const holder = customerWith(world.url, customer.company, await world.key(customer.company, held));
-    const expected = (scope: string) => (held.includes(scope) ? 200 : 403);
-    t.equal((await holder.ask('/models')).status, 200, `models with [${held}]`);
-    t.equal((await holder.ask(`/models/${CHAT}`)).status, 200, `one model with [${held}]`);
-    t.equal((await holder.chat()).status, expected('chat'), `chat with [${held}]`);
-    t.equal((await holder.embed()).status, expected('embeddings'), `embeddings with [${held}]`);
-    t.equal((await holder.run(assistant)).status, expected('assistants'), `assistants with [${held}]`);
-  }
-});
+t.test(
+  '5.3 scopes: each endpoint requires its own, a missing one gives 403, and GET /models needs none',
+  async (t) => {
+    const scopes = ['chat', 'embeddings', 'assistants'];
+    for (const held of [[], ...scopes.map((scope) => [scope]), scopes]) {
+      const holder = customerWith(
+        world.url,
+        customer.company,
+        await world.key(customer.company, held),
+      );
+      const expected = (scope: string) => (held.includes(scope) ? 200 : 403);
+      t.equal((await holder.ask('/models')).status, 200, `models with [${held}]`);
+      t.equal((await holder.ask(`/models/${CHAT}`)).status, 200, `one model with [${held}]`);
+      t.equal((await holder.chat()).status, expected('chat'), `chat with [${held}]`);
+      t.equal((await holder.embed()).status, expected('embeddings'), `embeddings with [${held}]`);
+      t.equal(
+        (await holder.run(assistant)).status,
+        expected('assistants'),
+        `assistants with [${held}]`,
+      );
+    }
+  },
+);
 
 t.test('5.4 keys cannot be created or revoked by the API', async (t) => {
   for (const path of ['/keys', '/api_keys', '/api-keys', '/organization/admin_api_keys']) {
-    t.equal((await customer.ask(path, { body: { name: 'x', scopes: ['chat'] } })).status, 404, path);
+    t.equal(
+      (await customer.ask(path, { body: { name: 'x', scopes: ['chat'] } })).status,
+      404,
+      path,
+    );
     t.equal((await customer.ask(path)).status, 404, path);
   }
 });
 
-t.test('5.5 keys are for servers: no browser page of another origin may read an answer', async (t) => {
-  const headers = { origin: 'https://elsewhere.example' };
-  const answers = [
-    await customer.ask('/models', { headers }),
-    await customer.ask('/chat/completions', {
-      method: 'OPTIONS',
-      headers: { ...headers, 'access-control-request-method': 'POST' },
-    }),
-    await customer.ask('/chat/completions', {
-      headers,
-      body: { model: CHAT, messages: [{ role: 'user', content: 'x' }] },
-    }),
-  ];
-  for (const answer of answers) {
-    t.same(
-      [...answer.headers.keys()].filter((name) => name.startsWith('access-control-')),
-      [],
-    );
-  }
-});
+t.test(
+  '5.5 keys are for servers: no browser page of another origin may read an answer',
+  async (t) => {
+    const headers = { origin: 'https://elsewhere.example' };
+    const answers = [
+      await customer.ask('/models', { headers }),
+      await customer.ask('/chat/completions', {
+        method: 'OPTIONS',
+        headers: { ...headers, 'access-control-request-method': 'POST' },
+      }),
+      await customer.ask('/chat/completions', {
+        headers,
+        body: { model: CHAT, messages: [{ role: 'user', content: 'x' }] },
+      }),
+    ];
+    for (const answer of answers) {
+      t.same(
+        [...answer.headers.keys()].filter((name) => name.startsWith('access-control-')),
+        [],
+      );
+    }
+  },
+);
 
 t.test('5.6 a usage summary tells requests, tokens and EUR of the current month', async (t) => {
   const other = await world.newCustomer();
-  const usages = [(await other.chat()).json.usage, (await other.chat()).json.usage, (await other.embed()).json.usage];
+  const usages = [
+    (await other.chat()).json.usage,
+    (await other.chat()).json.usage,
+    (await other.embed()).json.usage,
+  ];
   const rows = await world.ledger(other.company, 3);
   const summary = await summarizeUsage(world.sql, other.company, null);
   t.equal(summary.requests, 3);

@@ -1,14 +1,25 @@
 import t, { type Test } from 'tap';
 import { type Answer, ask, chunksOf, dataOf } from '../support/client.ts';
 import { startGateway } from '../support/gateway.ts';
-import { CHAT, customerWith, EMBED, INTERNAL, OVERSEAS, startWorld, visible } from '../support/world.ts';
+import {
+  CHAT,
+  customerWith,
+  EMBED,
+  INTERNAL,
+  OVERSEAS,
+  startWorld,
+  visible,
+} from '../support/world.ts';
 
 const world = await startWorld(t);
 const { customer } = world;
 const messages = [{ role: 'user', content: 'Hello there' }];
 
 /** Status, type and code of an error, after a look at its shape. */
-function errorOf(t: Test, { status, headers, text, json }: Answer): [number, string, string | null] {
+function errorOf(
+  t: Test,
+  { status, headers, text, json }: Answer,
+): [number, string, string | null] {
   t.match(headers.get('content-type'), /^application\/json/);
   t.match(headers.get('x-request-id'), /^[0-9a-f-]{36}$/);
   t.same(Object.keys(json), ['error'], text);
@@ -30,7 +41,8 @@ t.test('7 an error has the status of the case and a JSON body', async (t) => {
 });
 
 t.test('7 400: invalid request body', async (t) => {
-  const post = async (body: unknown) => errorOf(t, await customer.ask('/chat/completions', { body }));
+  const post = async (body: unknown) =>
+    errorOf(t, await customer.ask('/chat/completions', { body }));
   const invalid = 'invalid_request_error';
   t.same(await post('{'), [400, invalid, 'invalid_json']);
   t.same(await post(''), [400, invalid, 'invalid_json']);
@@ -39,16 +51,28 @@ t.test('7 400: invalid request body', async (t) => {
   t.same(await post({ model: CHAT }), [400, invalid, 'missing_required_parameter']);
   t.same(await post({ model: 7, messages }), [400, invalid, 'invalid_type']);
   t.same(await post(`{"model":"${CHAT}","model":"x","messages":[]}`), [400, invalid, null]);
-  t.same(await post({ model: CHAT, messages, fallbacks: ['internal-other'] }), [400, invalid, 'unsupported_parameter']);
+  t.same(await post({ model: CHAT, messages, fallbacks: ['internal-other'] }), [
+    400,
+    invalid,
+    'unsupported_parameter',
+  ]);
 });
 
 t.test('7 400: no model for an assistant run', async (t) => {
   const assistant = await world.assistant(customer.company);
-  t.same(errorOf(t, await customer.run(assistant)), [400, 'invalid_request_error', 'model_required']);
+  t.same(errorOf(t, await customer.run(assistant)), [
+    400,
+    'invalid_request_error',
+    'model_required',
+  ]);
 });
 
 t.test('7 401: missing, invalid or revoked key', async (t) => {
-  t.same(errorOf(t, await ask(`${world.url}/models`)), [401, 'authentication_error', 'invalid_api_key']);
+  t.same(errorOf(t, await ask(`${world.url}/models`)), [
+    401,
+    'authentication_error',
+    'invalid_api_key',
+  ]);
   t.same(errorOf(t, await ask(`${world.url}/models`, { key: 'svc_wrong' })), [
     401,
     'authentication_error',
@@ -65,14 +89,23 @@ t.test('7 402: budget reached, without amounts in the text', async (t) => {
 });
 
 t.test('7 403: missing scope', async (t) => {
-  const holder = customerWith(world.url, customer.company, await world.key(customer.company, ['embeddings']));
+  const holder = customerWith(
+    world.url,
+    customer.company,
+    await world.key(customer.company, ['embeddings']),
+  );
   t.same(errorOf(t, await holder.chat()), [403, 'permission_error', 'insufficient_scope']);
 });
 
 t.test('7 403: a non-EU model blocked by the EU gate, on every call', async (t) => {
   const blocked = [403, 'permission_error', 'non_eu_model_blocked'] as const;
   const other = await world.newCustomer();
-  await world.model('far-embed', { upstream: 'internal-x', kind: 'embedding', eu: false, company: other.company });
+  await world.model('far-embed', {
+    upstream: 'internal-x',
+    kind: 'embedding',
+    eu: false,
+    company: other.company,
+  });
   const assistant = await world.assistant(other.company, { model: OVERSEAS });
   t.same(errorOf(t, await other.chat({ model: OVERSEAS })), blocked);
   t.same(errorOf(t, await other.chat({ model: OVERSEAS, stream: true })), blocked);
@@ -88,28 +121,42 @@ t.test('7 EU gate: with allow_non_eu_models the same calls go through', async (t
   t.equal((await open.run(assistant)).status, 200);
 });
 
-t.test('7 404: model not found, or disabled for the company: the answer is the same, byte for byte', async (t) => {
-  const other = await world.newCustomer({ disabled: [CHAT, EMBED] });
-  const missing = [404, 'not_found_error', null] as const;
-  t.same(errorOf(t, await other.chat()), missing);
-  t.same(errorOf(t, await other.embed()), missing);
-  t.same(errorOf(t, await other.ask(`/models/${CHAT}`)), missing);
-  const unknown = (await other.chat({ model: 'brand-chut' })).text;
-  t.equal((await other.chat()).text, unknown.replace('brand-chut', CHAT));
-  const elsewhere = (await other.embed({ model: 'brand-chut' })).text;
-  t.equal((await other.embed({ model: CHAT })).text, elsewhere.replace('brand-chut', CHAT), 'at the other endpoint');
-  t.equal((await other.embed({ model: OVERSEAS })).text, elsewhere.replace('brand-chut', OVERSEAS), 'outside the EU');
-});
+t.test(
+  '7 404: model not found, or disabled for the company: the answer is the same, byte for byte',
+  async (t) => {
+    const other = await world.newCustomer({ disabled: [CHAT, EMBED] });
+    const missing = [404, 'not_found_error', null] as const;
+    t.same(errorOf(t, await other.chat()), missing);
+    t.same(errorOf(t, await other.embed()), missing);
+    t.same(errorOf(t, await other.ask(`/models/${CHAT}`)), missing);
+    const unknown = (await other.chat({ model: 'brand-chut' })).text;
+    t.equal((await other.chat()).text, unknown.replace('brand-chut', CHAT));
+    const elsewhere = (await other.embed({ model: 'brand-chut' })).text;
+    t.equal(
+      (await other.embed({ model: CHAT })).text,
+      elsewhere.replace('brand-chut', CHAT),
+      'at the other endpoint',
+    );
+    t.equal(
+      (await other.embed({ model: OVERSEAS })).text,
+      elsewhere.replace('brand-chut', OVERSEAS),
+      'outside the EU',
+    );
+  },
+);
 
-t.test('7 404: a model that may be listed, at the endpoint of the other kind, is told its own', async (t) => {
-  for (const [answer, endpoint] of [
-    [await customer.chat({ model: EMBED }), /call it at \/embeddings/],
-    [await customer.embed({ model: CHAT }), /call it at \/chat\/completions/],
-  ] as const) {
-    t.same(errorOf(t, answer), [404, 'not_found_error', null]);
-    t.match(answer.json.error, { message: endpoint, param: 'model' });
-  }
-});
+t.test(
+  '7 404: a model that may be listed, at the endpoint of the other kind, is told its own',
+  async (t) => {
+    for (const [answer, endpoint] of [
+      [await customer.chat({ model: EMBED }), /call it at \/embeddings/],
+      [await customer.embed({ model: CHAT }), /call it at \/chat\/completions/],
+    ] as const) {
+      t.same(errorOf(t, answer), [404, 'not_found_error', null]);
+      t.match(answer.json.error, { message: endpoint, param: 'model' });
+    }
+  },
+);
 
 t.test('7 404: assistant not found, ineligible or foreign', async (t) => {
   const foreign = await world.assistant((await world.newCustomer()).company, { model: CHAT });
@@ -158,7 +205,8 @@ t.test('7 upstream failure: before anything was sent, one documented answer each
     'gzip-undeclared': error,
   };
   // before the company's first request: later ones would have to wait for the change feed
-  for (const fault of [...Object.keys(faults), 'truncated-json']) await world.part(other, fault, `internal-x!${fault}`);
+  for (const fault of [...Object.keys(faults), 'truncated-json'])
+    await world.part(other, fault, `internal-x!${fault}`);
   for (const [fault, expected] of Object.entries(faults)) {
     t.test(`7 upstream failure: ${fault} gives ${expected[0]}`, async (t) => {
       for (const stream of [false, true]) {
@@ -210,7 +258,9 @@ t.test('7 upstream failure: after the first byte it is an error event and no [DO
       t.equal(answer.status, 200);
       const chunks = chunksOf(answer.text);
       t.equal(chunks.length, 5, 'the role, three tokens, the error');
-      t.match(chunks.at(-1), { error: { message: String, type: 'api_error', code: 'upstream_error', param: null } });
+      t.match(chunks.at(-1), {
+        error: { message: String, type: 'api_error', code: 'upstream_error', param: null },
+      });
       t.not(dataOf(answer.text).at(-1), '[DONE]');
       t.notMatch(visible(answer), INTERNAL);
     });
@@ -222,5 +272,8 @@ t.test('7 upstream failure: a stream that lacks nothing except [DONE] gets it', 
   await world.part(other, 'undone', 'internal-x!no-done');
   const { text } = await other.chat({ model: 'undone', stream: true });
   t.equal(dataOf(text).at(-1), '[DONE]');
-  t.match((await world.ledger(other.company, 1))[0], { outcome: 'completed', usage_source: 'upstream' });
+  t.match((await world.ledger(other.company, 1))[0], {
+    outcome: 'completed',
+    usage_source: 'upstream',
+  });
 });

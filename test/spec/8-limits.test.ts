@@ -7,7 +7,8 @@ import { CHAT, EMBED, startWorld } from '../support/world.ts';
 const world = await startWorld(t);
 const { customer } = world;
 const assistant = await world.assistant(customer.company, { model: CHAT });
-const many = (count: number) => Array.from({ length: count }, () => ({ role: 'user', content: 'x' }));
+const many = (count: number) =>
+  Array.from({ length: count }, () => ({ role: 'user', content: 'x' }));
 
 t.test('8 limit: chat messages, at least 1', async (t) => {
   t.equal((await customer.chat({ messages: [] })).status, 400);
@@ -24,16 +25,24 @@ t.test('8 limit: assistant run messages, 1 to 50', async (t) => {
 t.test('8 limit: assistant run temperature, 0 to 2', async (t) => {
   t.equal((await customer.run(assistant, { temperature: 0 })).status, 200);
   t.equal((await customer.run(assistant, { temperature: 2 })).status, 200);
-  t.match((await customer.run(assistant, { temperature: 2.000001 })).json.error, { param: 'temperature' });
-  t.match((await customer.run(assistant, { temperature: -1 })).json.error, { param: 'temperature' });
+  t.match((await customer.run(assistant, { temperature: 2.000001 })).json.error, {
+    param: 'temperature',
+  });
+  t.match((await customer.run(assistant, { temperature: -1 })).json.error, {
+    param: 'temperature',
+  });
 });
 
 t.test('8 limit: assistant run max tokens, an integer from 1 to 32000', async (t) => {
   t.equal((await customer.run(assistant, { max_tokens: 1 })).status, 200);
   t.equal((await customer.run(assistant, { max_tokens: 32_000 })).status, 200);
   t.match((await customer.run(assistant, { max_tokens: 0 })).json.error, { param: 'max_tokens' });
-  t.match((await customer.run(assistant, { max_tokens: 32_001 })).json.error, { param: 'max_tokens' });
-  t.match((await customer.run(assistant, { max_tokens: 10.5 })).json.error, { param: 'max_tokens' });
+  t.match((await customer.run(assistant, { max_tokens: 32_001 })).json.error, {
+    param: 'max_tokens',
+  });
+  t.match((await customer.run(assistant, { max_tokens: 10.5 })).json.error, {
+    param: 'max_tokens',
+  });
 });
 
 t.test('8 limit: default embedding vectors have 1024 numbers', async (t) => {
@@ -72,13 +81,21 @@ t.test('8.1 before each forwarded request the budget is checked', async (t) => {
 t.test('8.1 spend is API cost plus in-app chat cost', async (t) => {
   // neither part alone reaches the budget: 20 prompt tokens and more at 1 EUR per 1000, and 0.99 of 1
   const other = await world.newCustomer({ budget: '1' });
-  await world.model('pricey', { upstream: 'internal-pricey', company: other.company, input: '1', output: '0' });
+  await world.model('pricey', {
+    upstream: 'internal-pricey',
+    company: other.company,
+    input: '1',
+    output: '0',
+  });
   const pricey = { model: 'pricey', messages: [{ role: 'user', content: 'word '.repeat(20) }] };
   t.equal((await other.chat(pricey)).status, 200);
   await world.ledger(other.company, 1);
   t.equal((await other.chat(pricey)).status, 200);
   await world.sql`insert into chat_usage (company_id, cost_eur) values (${other.company}, 0.99)`;
-  await until(async () => (await other.chat(pricey)).status === 402, 'the chat cost reaches the budget');
+  await until(
+    async () => (await other.chat(pricey)).status === 402,
+    'the chat cost reaches the budget',
+  );
 });
 
 t.test('8.1 spend is that of the current calendar month: last month does not count', async (t) => {
@@ -87,38 +104,48 @@ t.test('8.1 spend is that of the current calendar month: last month does not cou
   t.equal((await other.chat()).status, 200);
 });
 
-t.test('8.1 the calendar month begins with its first instant and ends before that of the next', async (t) => {
-  const month = "date_trunc('month', now() at time zone 'UTC')";
-  const instants = {
-    [`${month} - interval '1 microsecond'`]: 200,
-    [month]: 402,
-    [`${month} + interval '1 month' - interval '1 microsecond'`]: 402,
-    [`${month} + interval '1 month'`]: 200,
-  };
-  for (const [instant, status] of Object.entries(instants)) {
-    const other = await world.newCustomer({ budget: '1' });
-    await world.sql`insert into chat_usage (company_id, cost_eur, occurred_at)
+t.test(
+  '8.1 the calendar month begins with its first instant and ends before that of the next',
+  async (t) => {
+    const month = "date_trunc('month', now() at time zone 'UTC')";
+    const instants = {
+      [`${month} - interval '1 microsecond'`]: 200,
+      [month]: 402,
+      [`${month} + interval '1 month' - interval '1 microsecond'`]: 402,
+      [`${month} + interval '1 month'`]: 200,
+    };
+    for (const [instant, status] of Object.entries(instants)) {
+      const other = await world.newCustomer({ budget: '1' });
+      await world.sql`insert into chat_usage (company_id, cost_eur, occurred_at)
       values (${other.company}, 1, (${world.sql.unsafe(instant)}) at time zone 'UTC')`;
-    t.equal((await other.chat()).status, status, instant);
-  }
-});
+      t.equal((await other.chat()).status, status, instant);
+    }
+  },
+);
 
-t.test('8.2 a budget is reached when all of it is spent, and not one femto-EUR before', async (t) => {
-  const cost = parseEur((await customer.chat()).headers.get('x-cost-eur') as string);
-  for (const [budget, statuses] of [
-    [cost, [200, 402]],
-    [cost + 1n, [200, 200, 402]],
-  ] as const) {
-    const other = await world.newCustomer({ budget: formatEur(budget) });
-    for (const status of statuses) t.equal((await other.chat()).status, status, `${budget} femto-EUR`);
-  }
-});
+t.test(
+  '8.2 a budget is reached when all of it is spent, and not one femto-EUR before',
+  async (t) => {
+    const cost = parseEur((await customer.chat()).headers.get('x-cost-eur') as string);
+    for (const [budget, statuses] of [
+      [cost, [200, 402]],
+      [cost + 1n, [200, 200, 402]],
+    ] as const) {
+      const other = await world.newCustomer({ budget: formatEur(budget) });
+      for (const status of statuses)
+        t.equal((await other.chat()).status, status, `${budget} femto-EUR`);
+    }
+  },
+);
 
-t.test('8.2 when the budget is reached the response is 402, also when the API alone reached it', async (t) => {
-  const other = await world.newCustomer({ budget: '0.00001' });
-  t.equal((await other.chat()).status, 200);
-  t.equal((await other.chat()).status, 402, 'the next request sees what this one spent');
-});
+t.test(
+  '8.2 when the budget is reached the response is 402, also when the API alone reached it',
+  async (t) => {
+    const other = await world.newCustomer({ budget: '0.00001' });
+    t.equal((await other.chat()).status, 200);
+    t.equal((await other.chat()).status, 402, 'the next request sees what this one spent');
+  },
+);
 
 t.test('8.2 a raised budget lets requests through again', async (t) => {
   const other = await world.newCustomer({ budget: '0.00001' });
@@ -168,7 +195,12 @@ t.test('8.3 each successful call is recorded once, with its cost', async (t) => 
 
 t.test('8.3 a price change leaves the recorded cost as it was', async (t) => {
   const other = await world.newCustomer();
-  await world.model('moving', { upstream: 'internal-x', company: other.company, input: '1', output: '1' });
+  await world.model('moving', {
+    upstream: 'internal-x',
+    company: other.company,
+    input: '1',
+    output: '1',
+  });
   await other.chat({ model: 'moving' });
   const [before] = await world.ledger(other.company, 1);
   await world.sql`update models set cost_eur_per_1k_input = 9 where company_id = ${other.company}`;
@@ -198,27 +230,37 @@ t.test('8.4 for streaming, usage is taken from the final usage chunk', async (t)
     const [row] = await world.ledger(other.company, 1);
     t.match(
       row,
-      { prompt_tokens: usage.prompt_tokens, completion_tokens: usage.completion_tokens, usage_source: 'upstream' },
+      {
+        prompt_tokens: usage.prompt_tokens,
+        completion_tokens: usage.completion_tokens,
+        usage_source: 'upstream',
+      },
       fault,
     );
   }
 });
 
-t.test('8.4 a usage that is missing, or zero beside text, is estimated and marked as estimated', async (t) => {
-  const other = await world.newCustomer();
-  await world.part(other, 'zero', 'internal-x!usage-zero');
-  await world.part(other, 'silent', 'internal-x!no-usage');
-  for (const stream of [true, false]) {
-    await other.chat({ model: 'zero', stream });
-    await other.chat({ model: 'silent', stream });
-  }
-  const usage = (await customer.chat()).json.usage;
-  for (const row of await world.ledger(other.company, 4)) {
-    t.equal(row.usage_source, 'estimated');
-    const share = row.completion_tokens / usage.completion_tokens;
-    t.ok(share > 0.5 && share < 2, `${row.completion_tokens} of ${usage.completion_tokens} tokens estimated`);
-  }
-});
+t.test(
+  '8.4 a usage that is missing, or zero beside text, is estimated and marked as estimated',
+  async (t) => {
+    const other = await world.newCustomer();
+    await world.part(other, 'zero', 'internal-x!usage-zero');
+    await world.part(other, 'silent', 'internal-x!no-usage');
+    for (const stream of [true, false]) {
+      await other.chat({ model: 'zero', stream });
+      await other.chat({ model: 'silent', stream });
+    }
+    const usage = (await customer.chat()).json.usage;
+    for (const row of await world.ledger(other.company, 4)) {
+      t.equal(row.usage_source, 'estimated');
+      const share = row.completion_tokens / usage.completion_tokens;
+      t.ok(
+        share > 0.5 && share < 2,
+        `${row.completion_tokens} of ${usage.completion_tokens} tokens estimated`,
+      );
+    }
+  },
+);
 
 t.test('8.5 metering is best-effort: a failure to record never aborts a response', async (t) => {
   const other = await world.newCustomer();
@@ -226,9 +268,15 @@ t.test('8.5 metering is best-effort: a failure to record never aborts a response
   await world.ledger(other.company, 1);
   await world.sql.begin(async (sql) => {
     await sql`lock table api_usage in access exclusive mode`;
-    const answers = [await other.chat(), await other.chat({ stream: true }), await other.embed({ model: EMBED })];
-    for (const { status, text } of answers) t.match({ status, text }, { status: 200, text: /usage/ });
-    const [rows] = await sql`select count(*)::integer as n from api_usage where company_id = ${other.company}`;
+    const answers = [
+      await other.chat(),
+      await other.chat({ stream: true }),
+      await other.embed({ model: EMBED }),
+    ];
+    for (const { status, text } of answers)
+      t.match({ status, text }, { status: 200, text: /usage/ });
+    const [rows] =
+      await sql`select count(*)::integer as n from api_usage where company_id = ${other.company}`;
     t.equal(rows?.n, 1);
   });
   t.equal((await world.ledger(other.company, 4)).length, 4, 'recorded as soon as it can be');
@@ -265,14 +313,20 @@ t.test(
     leaving.abort();
     const [row] = await world.ledger(other.company, 1);
     t.match(row, { outcome: 'client_aborted', usage_source: 'estimated' });
-    const stalled = () => world.upstream.received().find(({ body }) => body.model === 'internal-x!stall-after-5');
+    const stalled = () =>
+      world.upstream.received().find(({ body }) => body.model === 'internal-x!stall-after-5');
     await until(() => stalled()?.outcome === 'cut', 'the upstream sees its connection cut');
   },
 );
 
 t.test('8.6 without a budget, API calls are unlimited', async (t) => {
   const other = await world.newCustomer();
-  await world.model('gold', { upstream: 'internal-x', company: other.company, input: '100000', output: '100000' });
+  await world.model('gold', {
+    upstream: 'internal-x',
+    company: other.company,
+    input: '100000',
+    output: '100000',
+  });
   for (let i = 0; i < 3; i++) t.equal((await other.chat({ model: 'gold' })).status, 200);
   await world.ledger(other.company, 3);
   t.equal((await other.chat({ model: 'gold' })).status, 200);
@@ -280,7 +334,9 @@ t.test('8.6 without a budget, API calls are unlimited', async (t) => {
 
 t.test('8 there is a request size limit, told with 413', async (t) => {
   const small = await startWorld(t, { MAX_BODY_BYTES: '2000' });
-  const content = (length: number) => ({ messages: [{ role: 'user', content: 'x'.repeat(length) }] });
+  const content = (length: number) => ({
+    messages: [{ role: 'user', content: 'x'.repeat(length) }],
+  });
   t.equal((await small.customer.chat(content(1000))).status, 200);
   const answer = await small.customer.chat(content(2000));
   t.equal(answer.status, 413);

@@ -19,7 +19,11 @@ const usage = { prompt_tokens: 60, total_tokens: 60 };
 /** Answers as four families of servers write them, and the tokens in each. */
 const DIALECTS: Readonly<Record<string, { body: object; tokens: number | null }>> = {
   'Cohere, version 2': {
-    body: { id: 'a1', results, meta: { api_version: { version: '2' }, billed_units: { search_units: 1 } } },
+    body: {
+      id: 'a1',
+      results,
+      meta: { api_version: { version: '2' }, billed_units: { search_units: 1 } },
+    },
     tokens: null,
   },
   'Cohere, with tokens': {
@@ -38,26 +42,52 @@ const DIALECTS: Readonly<Record<string, { body: object; tokens: number | null }>
     },
     tokens: 63,
   },
-  'LiteLLM, billed alone': { body: { id: 'a1', results, meta: { billed_units: { total_tokens: 62 } } }, tokens: 62 },
-  vLLM: { body: { id: 'a1', model: 'internal-rank', usage: { total_tokens: 64 }, results }, tokens: 64 },
+  'LiteLLM, billed alone': {
+    body: { id: 'a1', results, meta: { billed_units: { total_tokens: 62 } } },
+    tokens: 62,
+  },
+  vLLM: {
+    body: { id: 'a1', model: 'internal-rank', usage: { total_tokens: 64 }, results },
+    tokens: 64,
+  },
   'vLLM, newer': {
-    body: { id: 'a1', model: 'internal-rank', usage: { total_tokens: 65, prompt_tokens: 64 }, results },
+    body: {
+      id: 'a1',
+      model: 'internal-rank',
+      usage: { total_tokens: 65, prompt_tokens: 64 },
+      results,
+    },
     tokens: 64,
   },
   Jina: { body: { model: 'internal-rank', usage: { total_tokens: 66 }, results }, tokens: 66 },
   Infinity: {
-    body: { object: 'rerank', model: 'internal-rank', usage: { total_tokens: 67, prompt_tokens: 67 }, data: results },
+    body: {
+      object: 'rerank',
+      model: 'internal-rank',
+      usage: { total_tokens: 67, prompt_tokens: 67 },
+      data: results,
+    },
     tokens: 67,
   },
   'llama.cpp': {
-    body: { model: 'internal-rank', object: 'list', usage: { prompt_tokens: 68, total_tokens: 68 }, results },
+    body: {
+      model: 'internal-rank',
+      object: 'list',
+      usage: { prompt_tokens: 68, total_tokens: 68 },
+      results,
+    },
     tokens: 68,
   },
 };
 
 const upstream = await scriptedUpstream(t);
 const gateway = await startGateway(t, upstream.url);
-await gateway.model('brand-rank', { upstream: 'internal-rank', kind: 'rerank', input: '0.1', output: '0' });
+await gateway.model('brand-rank', {
+  upstream: 'internal-rank',
+  kind: 'rerank',
+  input: '0.1',
+  output: '0',
+});
 await gateway.model('brand-far', { upstream: 'internal-rank', kind: 'rerank', eu: false });
 await gateway.model('brand-chat', { upstream: 'internal-chat' });
 await gateway.model('brand-embed', { upstream: 'internal-embed', kind: 'embedding' });
@@ -65,7 +95,8 @@ upstream.answerJson({ id: 'a1', model: 'internal-rank', results, usage });
 const newCustomer = async (settings = {}, scopes = SCOPES) => {
   const company = await gateway.company(settings);
   const { ask: send } = customerWith(gateway.url, company, await gateway.key(company, scopes));
-  const rerank = (more: object = {}) => send('/rerank', { body: { model: 'brand-rank', query, documents, ...more } });
+  const rerank = (more: object = {}) =>
+    send('/rerank', { body: { model: 'brand-rank', query, documents, ...more } });
   return { company, send, rerank, rows: (count: number) => gateway.ledger(company, count) };
 };
 const sent = () => JSON.parse(String((upstream as Scripted).received.at(-1)?.body));
@@ -93,7 +124,10 @@ t.test('reranking 1: it has three addresses and one method', async (t) => {
 t.test('reranking 2: the scope is rerank, which other scopes do not have', async (t) => {
   const other = await newCustomer({}, ['chat', 'embeddings', 'assistants']);
   t.match(await other.rerank(), { status: 403, json: { error: { code: 'insufficient_scope' } } });
-  t.equal((await customer.send('/embeddings', { body: { model: 'brand-embed', input: 'x' } })).status, 403);
+  t.equal(
+    (await customer.send('/embeddings', { body: { model: 'brand-embed', input: 'x' } })).status,
+    403,
+  );
   t.equal((await other.rerank({ query: 7 })).status, 403, 'before the body');
 });
 
@@ -106,7 +140,10 @@ t.test('reranking 3: the model is one of kind rerank', async (t) => {
   );
   const everywhere = await newCustomer({}, ['chat', 'embeddings', 'rerank']);
   const wrong = await everywhere.send('/embeddings', { body: { model: 'brand-rank', input: 'x' } });
-  t.match(wrong, { status: 404, json: { error: { message: /ranks documents: call it at \/rerank/ } } });
+  t.match(wrong, {
+    status: 404,
+    json: { error: { message: /ranks documents: call it at \/rerank/ } },
+  });
   t.match(await customer.rerank({ model: 'brand-far' }), {
     status: 403,
     json: { error: { code: 'non_eu_model_blocked' } },
@@ -118,40 +155,51 @@ t.test('reranking 3: the model is one of kind rerank', async (t) => {
   );
 });
 
-t.test('reranking 4: query is a string, documents are 1 to 10,000 strings or objects', async (t) => {
-  for (const [more, param] of [
-    [{ query: undefined }, 'query'],
-    [{ query: ['a'] }, 'query'],
-    [{ query: null }, 'query'],
-    [{ documents: undefined }, 'documents'],
-    [{ documents: 'a' }, 'documents'],
-    [{ documents: [] }, 'documents'],
-    [{ documents: ['a', 7] }, 'documents[1]'],
-    [{ documents: ['a', null] }, 'documents[1]'],
-    [{ documents: [['a']] }, 'documents[0]'],
-    [{ documents: Array(10_001).fill('a') }, 'documents'],
-    [
-      { documents: [{ content: [{ type: 'image_url', image_url: { url: 'https://example.com/a.png' } }] }] },
-      'documents[0].content',
-    ],
-    [{ top_n: 0 }, 'top_n'],
-    [{ top_n: 1.5 }, 'top_n'],
-    [{ top_n: '2' }, 'top_n'],
-    [{ texts: ['a'] }, 'texts'],
-    [{ texts: null }, 'texts'],
-    [{ model: 7 }, 'model'],
-  ] as const) {
-    const { status, json } = await customer.rerank(more);
-    t.match({ status, param: json.error.param }, { status: 400, param }, JSON.stringify(more).slice(0, 99));
-  }
-  for (const more of [
-    { documents: ['a', { text: 'b' }, { title: 'c', body: 'd' }, {}] },
-    { documents: Array(10_000).fill('a') },
-    { top_n: 100 },
-    { top_n: null },
-  ])
-    t.equal((await customer.rerank(more)).status, 200, JSON.stringify(more).slice(0, 99));
-});
+t.test(
+  'reranking 4: query is a string, documents are 1 to 10,000 strings or objects',
+  async (t) => {
+    for (const [more, param] of [
+      [{ query: undefined }, 'query'],
+      [{ query: ['a'] }, 'query'],
+      [{ query: null }, 'query'],
+      [{ documents: undefined }, 'documents'],
+      [{ documents: 'a' }, 'documents'],
+      [{ documents: [] }, 'documents'],
+      [{ documents: ['a', 7] }, 'documents[1]'],
+      [{ documents: ['a', null] }, 'documents[1]'],
+      [{ documents: [['a']] }, 'documents[0]'],
+      [{ documents: Array(10_001).fill('a') }, 'documents'],
+      [
+        {
+          documents: [
+            { content: [{ type: 'image_url', image_url: { url: 'https://example.com/a.png' } }] },
+          ],
+        },
+        'documents[0].content',
+      ],
+      [{ top_n: 0 }, 'top_n'],
+      [{ top_n: 1.5 }, 'top_n'],
+      [{ top_n: '2' }, 'top_n'],
+      [{ texts: ['a'] }, 'texts'],
+      [{ texts: null }, 'texts'],
+      [{ model: 7 }, 'model'],
+    ] as const) {
+      const { status, json } = await customer.rerank(more);
+      t.match(
+        { status, param: json.error.param },
+        { status: 400, param },
+        JSON.stringify(more).slice(0, 99),
+      );
+    }
+    for (const more of [
+      { documents: ['a', { text: 'b' }, { title: 'c', body: 'd' }, {}] },
+      { documents: Array(10_000).fill('a') },
+      { top_n: 100 },
+      { top_n: null },
+    ])
+      t.equal((await customer.rerank(more)).status, 200, JSON.stringify(more).slice(0, 99));
+  },
+);
 
 t.test('reranking 5: other members go on as they are, those that steer are refused', async (t) => {
   const more = {
@@ -171,7 +219,10 @@ t.test('reranking 5: other members go on as they are, those that steer are refus
     'mm_processor_kwargs',
     'models',
   ])
-    t.match((await customer.rerank({ [name]: 'x' })).json.error, { code: 'unsupported_parameter', param: name });
+    t.match((await customer.rerank({ [name]: 'x' })).json.error, {
+      code: 'unsupported_parameter',
+      param: name,
+    });
   const twice = `{"model":"brand-rank","query":"a","documents":["b"],"Documents":["b","c"]}`;
   t.match((await customer.send('/rerank', { body: twice })).json.error, { param: 'documents' });
 });
@@ -183,10 +234,19 @@ for (const [name, { body, tokens }] of Object.entries(DIALECTS)) {
     const answer = await own.rerank();
     t.equal(answer.status, 200);
     const slug = 'model' in body ? { model: 'brand-rank' } : {};
-    t.equal(answer.text, JSON.stringify({ ...body, ...slug }), 'the slug where a model is named, and nothing is added');
+    t.equal(
+      answer.text,
+      JSON.stringify({ ...body, ...slug }),
+      'the slug where a model is named, and nothing is added',
+    );
     t.notMatch(visible(answer), INTERNAL);
     const [row] = await own.rows(1);
-    t.match(row, { endpoint: 'rerank', model_slug: 'brand-rank', completion_tokens: 0, outcome: 'completed' });
+    t.match(row, {
+      endpoint: 'rerank',
+      model_slug: 'brand-rank',
+      completion_tokens: 0,
+      outcome: 'completed',
+    });
     t.equal(row?.usage_source, tokens === null ? 'estimated' : 'upstream');
     if (tokens !== null) t.equal(row?.prompt_tokens, tokens);
     else
@@ -198,19 +258,22 @@ for (const [name, { body, tokens }] of Object.entries(DIALECTS)) {
   });
 }
 
-t.test('reranking 8: an estimate counts the query with each document, however long the body is', async (t) => {
-  upstream.answerJson({ id: 'a1', results });
-  for (const count of [10, 400, 4000]) {
-    const own = await newCustomer();
-    const words = 'Where does the river Rhine have its source, and where does it meet the sea?';
-    const each = `The river Rhine has its source in the Alps.`;
-    await own.rerank({ query: words, documents: Array(count).fill(each) });
-    const [row] = await own.rows(1);
-    const tokens = (row?.prompt_tokens ?? 0) / count;
-    t.ok(tokens > 20 && tokens < 40, `${tokens} tokens for each of ${count} documents`);
-    t.equal(row?.usage_source, 'estimated');
-  }
-});
+t.test(
+  'reranking 8: an estimate counts the query with each document, however long the body is',
+  async (t) => {
+    upstream.answerJson({ id: 'a1', results });
+    for (const count of [10, 400, 4000]) {
+      const own = await newCustomer();
+      const words = 'Where does the river Rhine have its source, and where does it meet the sea?';
+      const each = `The river Rhine has its source in the Alps.`;
+      await own.rerank({ query: words, documents: Array(count).fill(each) });
+      const [row] = await own.rows(1);
+      const tokens = (row?.prompt_tokens ?? 0) / count;
+      t.ok(tokens > 20 && tokens < 40, `${tokens} tokens for each of ${count} documents`);
+      t.equal(row?.usage_source, 'estimated');
+    }
+  },
+);
 
 t.test('reranking 9: an answer without results, and an error in a 200, cost nothing', async (t) => {
   const own = await newCustomer();
@@ -227,7 +290,10 @@ t.test('reranking 9: an answer without results, and an error in a 200, cost noth
     t.notMatch(visible(answer), INTERNAL);
     t.equal(answer.json.message, answer.json.error.message);
   }
-  t.match((await customer.rerank({ model: 'none' })).json, { error: { param: 'model' }, message: /does not exist/ });
+  t.match((await customer.rerank({ model: 'none' })).json, {
+    error: { param: 'model' },
+    message: /does not exist/,
+  });
   upstream.answerJson({ data: results, results: null, usage });
   t.equal((await own.rerank()).status, 200, 'results may be named data');
   t.equal((await own.rows(1)).length, 1);
@@ -239,12 +305,17 @@ t.test('reranking 10: a strict budget holds what documents and query can cost', 
   await gateway.sql`update companies set budget_mode = 'strict' where id = ${own.company}`;
   const strict = await newStrict(own.company);
   const long = 'x'.repeat(500);
-  t.equal((await strict({ query: long, documents: Array(50).fill('a') })).status, 402, 'the query fifty times');
+  t.equal(
+    (await strict({ query: long, documents: Array(50).fill('a') })).status,
+    402,
+    'the query fifty times',
+  );
   t.equal((await strict({ query: long, documents: ['a', 'b'] })).status, 200, 'and twice');
   const [row] = await own.rows(1);
   t.ok(Number(row?.cost_eur) < 1 && row?.usage_source === 'estimated', 'no more than was reserved');
   async function newStrict(company: string) {
     const key = await gateway.key(company, SCOPES);
-    return (more: object) => ask(`${gateway.url}/rerank`, { key, body: { model: 'brand-rank', ...more } });
+    return (more: object) =>
+      ask(`${gateway.url}/rerank`, { key, body: { model: 'brand-rank', ...more } });
   }
 });

@@ -16,7 +16,13 @@ t.test('text completions: the gates of chat completions, in their order', async 
   await until(async () => (await complete({}, poor)).status === 402, 'the budget is reached');
   for (const [status, answer] of [
     [401, await customer.ask('/completions', { key: 'svc_x', body: {} })],
-    [403, await customer.ask('/completions', { key: await world.key(customer.company, ['embeddings']), body: {} })],
+    [
+      403,
+      await customer.ask('/completions', {
+        key: await world.key(customer.company, ['embeddings']),
+        body: {},
+      }),
+    ],
     [400, await complete({ model: 'nowhere', prompt: 7 })],
     [404, await complete({ model: 'nowhere' })],
     [404, await complete({ model: EMBED })],
@@ -36,11 +42,17 @@ t.test('text completions 1: prompts of every form, and suffix', async (t) => {
     [1, 2],
     [[1], [2]],
   ]) {
-    t.match(await complete({ prompt }), { status: 400, json: { error: { code: 'invalid_type', param: 'prompt' } } });
+    t.match(await complete({ prompt }), {
+      status: 400,
+      json: { error: { code: 'invalid_type', param: 'prompt' } },
+    });
   }
   await world.model('ids', { upstream: 'internal-demo-chat' });
   await world.sql`update models set token_input = 'accept' where slug = 'ids'`;
-  await until(async () => (await complete({ model: 'ids', prompt: [1, 2] })).status === 200, 'token ids are taken');
+  await until(
+    async () => (await complete({ model: 'ids', prompt: [1, 2] })).status === 200,
+    'token ids are taken',
+  );
   t.equal((await complete({ model: 'ids', prompt: [[1], [2]] })).status, 200);
 });
 
@@ -70,7 +82,10 @@ t.test('text completions 2: the answer, whole and in chunks, with the slug', asy
 
 t.test('text completions 3: best_of, and echo beside logprobs', async (t) => {
   t.match(await complete({ best_of: 3 }), { status: 400, json: { error: { param: 'best_of' } } });
-  t.match(await complete({ echo: true, logprobs: 1 }), { status: 400, json: { error: { param: 'echo' } } });
+  t.match(await complete({ echo: true, logprobs: 1 }), {
+    status: 400,
+    json: { error: { param: 'echo' } },
+  });
   const { json } = await complete({ echo: true });
   t.match(json.choices[0].text, /^OnceHello/);
 });
@@ -88,10 +103,16 @@ t.test('text completions 5: an estimate leaves out what echo repeats', async (t)
   const model = await world.part(silent, 'silent', 'internal-demo-silent!no-usage');
   const prompt = 'A long and winding road. '.repeat(50);
   for (const echo of [false, true]) {
-    t.equal((await complete({ model, prompt, echo, stream: true, max_tokens: 30 }, silent)).status, 200);
+    t.equal(
+      (await complete({ model, prompt, echo, stream: true, max_tokens: 30 }, silent)).status,
+      200,
+    );
   }
   const rows = await world.ledger(silent.company, 2);
   for (const row of rows) t.match(row, { endpoint: 'completions', usage_source: 'estimated' });
-  const [without, repeated] = rows.map(({ completion_tokens }) => completion_tokens) as [number, number];
+  const [without, repeated] = rows.map(({ completion_tokens }) => completion_tokens) as [
+    number,
+    number,
+  ];
   t.ok(Math.abs(without - repeated) <= 3, `${without} and ${repeated} tokens`);
 });

@@ -90,7 +90,14 @@ function one(name: string, input: string, output: string, ending: Ending = {}): 
 }
 
 /** Tool-call arguments, as JSON strings. */
-const PIECES = ['"{\\"mod"', '"el\\": \\""', '"internal-7b\\"}"', '"model"', '""', '":\\\\\\"internal\\\\\\""'];
+const PIECES = [
+  '"{\\"mod"',
+  '"el\\": \\""',
+  '"internal-7b\\"}"',
+  '"model"',
+  '""',
+  '":\\\\\\"internal\\\\\\""',
+];
 
 const USED = { prompt: 19, completion: 10 };
 
@@ -104,7 +111,11 @@ export const STREAMS: readonly StreamFixture[] = [
     'usage with the finish_reason (Mistral, DeepSeek)',
     HELLO +
       event(
-        chunk('{"content":""}', '"stop"', ',"usage":{"prompt_tokens":19,"total_tokens":29,"completion_tokens":10}'),
+        chunk(
+          '{"content":""}',
+          '"stop"',
+          ',"usage":{"prompt_tokens":19,"total_tokens":29,"completion_tokens":10}',
+        ),
       ),
     { usage: USED },
   ),
@@ -132,7 +143,9 @@ export const STREAMS: readonly StreamFixture[] = [
   ),
   relayed(
     'usage null or empty after the last one said nothing new',
-    USAGE + event(chunk('{}', '"stop"', ',"usage":null')) + event(chunk('{}', '"stop"', ',"usage": { }')),
+    USAGE +
+      event(chunk('{}', '"stop"', ',"usage":null')) +
+      event(chunk('{}', '"stop"', ',"usage": { }')),
     { usage: USED },
   ),
   relayed(
@@ -177,12 +190,20 @@ export const STREAMS: readonly StreamFixture[] = [
       ),
     { usage: USED },
   ),
-  relayed('usage of zero', STOP + event('{"usage":{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}}'), {
-    usage: { prompt: null, completion: 0 },
-  }),
-  relayed('usage of which a half cannot be', STOP + event('{"usage":{"prompt_tokens":-1,"completion_tokens":2}}'), {
-    usage: { prompt: null, completion: 2 },
-  }),
+  relayed(
+    'usage of zero',
+    STOP + event('{"usage":{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}}'),
+    {
+      usage: { prompt: null, completion: 0 },
+    },
+  ),
+  relayed(
+    'usage of which a half cannot be',
+    STOP + event('{"usage":{"prompt_tokens":-1,"completion_tokens":2}}'),
+    {
+      usage: { prompt: null, completion: 2 },
+    },
+  ),
   relayed('usage that is no object', STOP + event('{"usage":"19","x_groq":[]}')),
   relayed(
     'usage inside other members',
@@ -218,8 +239,17 @@ export const STREAMS: readonly StreamFixture[] = [
   relayed(
     'parts of a usage, and zeros, behind the one with the counts',
     HELLO +
-      event(chunk('{}', '"stop"', ',"usage":{"prompt_tokens":19,"completion_tokens":10,"total_tokens":29}')) +
-      ['{"prompt_tokens_details":{"cached_tokens":4}}', '{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}']
+      event(
+        chunk(
+          '{}',
+          '"stop"',
+          ',"usage":{"prompt_tokens":19,"completion_tokens":10,"total_tokens":29}',
+        ),
+      ) +
+      [
+        '{"prompt_tokens_details":{"cached_tokens":4}}',
+        '{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}',
+      ]
         .map((usage) => event(chunk('{}', 'null', `,"usage":${usage}`)))
         .join(''),
     { usage: USED },
@@ -228,14 +258,20 @@ export const STREAMS: readonly StreamFixture[] = [
     'a usage in parts',
     HELLO +
       STOP +
-      ['{"completion_tokens":10}', '{"prompt_tokens":-1}', '{"prompt_tokens":19,"completion_tokens":-1}']
+      [
+        '{"completion_tokens":10}',
+        '{"prompt_tokens":-1}',
+        '{"prompt_tokens":19,"completion_tokens":-1}',
+      ]
         .map((usage) => event(`{"choices":[],"usage":${usage}}`))
         .join(''),
     { usage: USED },
   ),
   relayed(
     'a usage before the text alone',
-    event(chunk('{"role":"assistant"}', 'null', ',"usage":{"prompt_tokens":19,"completion_tokens":1}')) +
+    event(
+      chunk('{"role":"assistant"}', 'null', ',"usage":{"prompt_tokens":19,"completion_tokens":1}'),
+    ) +
       HELLO.repeat(3) +
       STOP,
     { usage: { prompt: 19, completion: null } },
@@ -253,7 +289,11 @@ export const STREAMS: readonly StreamFixture[] = [
       ),
     { generated: 15 },
   ),
-  one('an empty model', '{"choices":[],"model":"","id":""}', `{"choices":[],"model":"${SLUG}","id":""}`),
+  one(
+    'an empty model',
+    '{"choices":[],"model":"","id":""}',
+    `{"choices":[],"model":"${SLUG}","id":""}`,
+  ),
   relayed(
     'model second to last (Alibaba)',
     ['a', 'bc', 'def', 'g', 'h']
@@ -266,17 +306,33 @@ export const STREAMS: readonly StreamFixture[] = [
     { generated: 8 },
   ),
   one('a model of null', '{"model":null,"choices":[]}', `{"model":"${SLUG}","choices":[]}`),
-  one('a model that is an object', '{"model":{"name":"internal","n":[1]},"a":1}', `{"model":"${SLUG}","a":1}`),
+  one(
+    'a model that is an object',
+    '{"model":{"name":"internal","n":[1]},"a":1}',
+    `{"model":"${SLUG}","a":1}`,
+  ),
   one('a model that is a number, last', '{"a":1,"model":-1.5e3}', `{"a":1,"model":"${SLUG}"}`),
-  one('two models', '{"model":"internal","a":1,"model":"internal"}', `{"model":"${SLUG}","a":1,"model":"${SLUG}"}`),
+  one(
+    'two models',
+    '{"model":"internal","a":1,"model":"internal"}',
+    `{"model":"${SLUG}","a":1,"model":"${SLUG}"}`,
+  ),
   one('a model written with escapes', '{"\\u006dodel":"internal"}', `{"\\u006dodel":"${SLUG}"}`),
-  one('a model with quotes in its name', '{"model":"in\\"ternal\\\\","a":"\\\\"}', `{"model":"${SLUG}","a":"\\\\"}`),
+  one(
+    'a model with quotes in its name',
+    '{"model":"in\\"ternal\\\\","a":"\\\\"}',
+    `{"model":"${SLUG}","a":"\\\\"}`,
+  ),
   one(
     'names that only look like it',
     '{"mode":1,"models":2,"Model":3,"model\\u0000":4,"choices":[]}',
     `{"model":"${SLUG}","mode":1,"models":2,"Model":3,"model\\u0000":4,"choices":[]}`,
   ),
-  one('a first event without model', '{"id":"x","choices":[]}', `{"model":"${SLUG}","id":"x","choices":[]}`),
+  one(
+    'a first event without model',
+    '{"id":"x","choices":[]}',
+    `{"model":"${SLUG}","id":"x","choices":[]}`,
+  ),
   one('a first event of a usage alone', '{"usage":{}}', `{"model":"${SLUG}","usage":{}}`),
   one(
     'a first event that only says what it is',
@@ -285,12 +341,23 @@ export const STREAMS: readonly StreamFixture[] = [
   ),
   whole(
     'later events without model',
-    event('{"model":"internal","a":1}') + event('{"a":1,"choices":[]}') + event('{"choices":null}') + UPSTREAM_DONE,
-    event(`{"model":"${SLUG}","a":1}`) + event('{"a":1,"choices":[]}') + event('{"choices":null}') + DONE,
+    event('{"model":"internal","a":1}') +
+      event('{"a":1,"choices":[]}') +
+      event('{"choices":null}') +
+      UPSTREAM_DONE,
+    event(`{"model":"${SLUG}","a":1}`) +
+      event('{"a":1,"choices":[]}') +
+      event('{"choices":null}') +
+      DONE,
   ),
   whole(
     'events that are no chunks, first and later',
-    ['{}', '{ "provider":"Internal" }', '{"headers":{"openai-model":"internal"}}', '{"id":"x","object":"ping"}']
+    [
+      '{}',
+      '{ "provider":"Internal" }',
+      '{"headers":{"openai-model":"internal"}}',
+      '{"id":"x","object":"ping"}',
+    ]
       .map(event)
       .join('') +
       HELLO +
@@ -303,9 +370,12 @@ export const STREAMS: readonly StreamFixture[] = [
   ),
   whole(
     'another model after a fallback',
-    [...'aaaabbbb'].map((c) => event(chunk(`{"content":"${c}"}`).replace('internal-7b', `internal-${c}`))).join('') +
-      UPSTREAM_DONE,
-    [...'aaaabbbb'].map((c) => event(chunk(`{"content":"${c}"}`).replace('internal-7b', SLUG))).join('') + DONE,
+    [...'aaaabbbb']
+      .map((c) => event(chunk(`{"content":"${c}"}`).replace('internal-7b', `internal-${c}`)))
+      .join('') + UPSTREAM_DONE,
+    [...'aaaabbbb']
+      .map((c) => event(chunk(`{"content":"${c}"}`).replace('internal-7b', SLUG)))
+      .join('') + DONE,
     { generated: 8 },
   ),
   one(
@@ -316,7 +386,9 @@ export const STREAMS: readonly StreamFixture[] = [
   whole(
     'the same text in tool-call arguments, in pieces',
     PIECES.map((text) => event(toolCall(text))).join('') + STOP + UPSTREAM_DONE,
-    PIECES.map((text) => event(toolCall(text).replace('internal-7b', SLUG))).join('') + slugged(STOP) + DONE,
+    PIECES.map((text) => event(toolCall(text).replace('internal-7b', SLUG))).join('') +
+      slugged(STOP) +
+      DONE,
     { generated: 50 },
   ),
   relayed(
@@ -332,10 +404,22 @@ export const STREAMS: readonly StreamFixture[] = [
   ),
 
   // what stands behind
-  one('provider first (OpenRouter)', '{"provider":"Internal","model":"internal","a":1}', `{"model":"${SLUG}","a":1}`),
-  one('provider in the middle', '{"model":"internal", "provider" : "Internal" , "a":1}', `{"model":"${SLUG}" , "a":1}`),
+  one(
+    'provider first (OpenRouter)',
+    '{"provider":"Internal","model":"internal","a":1}',
+    `{"model":"${SLUG}","a":1}`,
+  ),
+  one(
+    'provider in the middle',
+    '{"model":"internal", "provider" : "Internal" , "a":1}',
+    `{"model":"${SLUG}" , "a":1}`,
+  ),
   one('provider last', '{"model":"internal","provider":"Internal"}', `{"model":"${SLUG}"}`),
-  one('provider alone', '{ "provider":"Internal" ,"usage":null}', `{"model":"${SLUG}", "usage":null}`),
+  one(
+    'provider alone',
+    '{ "provider":"Internal" ,"usage":null}',
+    `{"model":"${SLUG}", "usage":null}`,
+  ),
   one(
     'all of them, twice, in a row',
     '{"_hidden_params":{"api_base":"http://internal"}, "provider":"x","provider":"y","id":"1","provider_specific_fields":{"a":[1,"}"]},"\\u0070rovider":null ,"model":"internal" }',
@@ -361,18 +445,30 @@ export const STREAMS: readonly StreamFixture[] = [
     ['a', 'b', 'c', 'd', 'e']
       .map((c) =>
         event(
-          chunk(`{"provider_specific_fields":null,"content":"${c}"}`, 'null', ',"cost":0.1').replace(
+          chunk(
+            `{"provider_specific_fields":null,"content":"${c}"}`,
+            'null',
+            ',"cost":0.1',
+          ).replace(
             '"index":0',
             '"_hidden_params":{"api_base":"http://internal"},"index":0,"cost":{"total":0.5}',
           ),
         ),
       )
       .join('') +
-      event(chunk('{"tool_calls":[{"index":0,"cost":1,"function":{"arguments":{"provider":"mine","cost":[1]}}}]}')) +
+      event(
+        chunk(
+          '{"tool_calls":[{"index":0,"cost":1,"function":{"arguments":{"provider":"mine","cost":[1]}}}]}',
+        ),
+      ) +
       UPSTREAM_DONE,
     slugged(
       ['a', 'b', 'c', 'd', 'e'].map((c) => event(chunk(`{"content":"${c}"}`))).join('') +
-        event(chunk('{"tool_calls":[{"index":0,"function":{"arguments":{"provider":"mine","cost":[1]}}}]}')),
+        event(
+          chunk(
+            '{"tool_calls":[{"index":0,"function":{"arguments":{"provider":"mine","cost":[1]}}}]}',
+          ),
+        ),
     ) + DONE,
     { generated: 5 + '"provider":"mine","cost":[1]'.length },
   ),
@@ -409,7 +505,10 @@ export const STREAMS: readonly StreamFixture[] = [
       .join('') + DONE,
     { generated: 5 },
   ),
-  relayed('an error that is null', event(chunk('{"content":"a"}', 'null', ',"error":null')).repeat(4)),
+  relayed(
+    'an error that is null',
+    event(chunk('{"content":"a"}', 'null', ',"error":null')).repeat(4),
+  ),
 
   // framing
   whole(
@@ -430,8 +529,16 @@ export const STREAMS: readonly StreamFixture[] = [
     { usage: USED, generated: 16 },
   ),
   whole('a byte order mark', `\ufeff${HELLO}${UPSTREAM_DONE}`, slugged(HELLO) + DONE),
-  whole('a second byte order mark', `\ufeff\ufeff${HELLO}${STOP}${UPSTREAM_END}`, slugged(STOP) + END),
-  whole('blank lines while a request queues', `⏎⏎⏎${HELLO}⏎⏎${HELLO}⏎${UPSTREAM_DONE}`, slugged(HELLO + HELLO) + DONE),
+  whole(
+    'a second byte order mark',
+    `\ufeff\ufeff${HELLO}${STOP}${UPSTREAM_END}`,
+    slugged(STOP) + END,
+  ),
+  whole(
+    'blank lines while a request queues',
+    `⏎⏎⏎${HELLO}⏎⏎${HELLO}⏎${UPSTREAM_DONE}`,
+    slugged(HELLO + HELLO) + DONE,
+  ),
   whole(
     'comments',
     `: OPENROUTER PROCESSING⏎⏎: internal-7b⏎⏎${HELLO}:⏎:⏎⏎${HELLO}: x⏎${HELLO}${UPSTREAM_DONE}`,
@@ -489,25 +596,52 @@ export const STREAMS: readonly StreamFixture[] = [
       .join(''),
   ),
   relayed('events that have all in common', HELLO.repeat(6), { generated: 30 }),
-  relayed('two kinds of events by turns', (HELLO + event(chunk('{"reasoning_content":"hm"}'))).repeat(6), {
-    generated: 42,
+  relayed(
+    'two kinds of events by turns',
+    (HELLO + event(chunk('{"reasoning_content":"hm"}'))).repeat(6),
+    {
+      generated: 42,
+    },
+  ),
+  relayed(
+    'deeply nested',
+    event(`{"model":"internal-7b","a":${'[{"b":'.repeat(50)}1${'}]'.repeat(50)}}`).repeat(3),
+  ),
+  relayed('larger than others', event(chunk(`{"content":"${'lorem ipsum '.repeat(200)}"}`)), {
+    generated: 2400,
   }),
-  relayed('deeply nested', event(`{"model":"internal-7b","a":${'[{"b":'.repeat(50)}1${'}]'.repeat(50)}}`).repeat(3)),
-  relayed('larger than others', event(chunk(`{"content":"${'lorem ipsum '.repeat(200)}"}`)), { generated: 2400 }),
 
   // endings
-  whole('anything behind [DONE]', `${HELLO}${UPSTREAM_DONE}${HELLO}data: {"error":1}⏎⏎<html>`, slugged(HELLO) + DONE),
-  whole('[DONE] with other fields', `${HELLO}${FINISH}event: done⏎id: 1⏎data: [DONE]⏎⏎`, slugged(HELLO) + DONE),
+  whole(
+    'anything behind [DONE]',
+    `${HELLO}${UPSTREAM_DONE}${HELLO}data: {"error":1}⏎⏎<html>`,
+    slugged(HELLO) + DONE,
+  ),
+  whole(
+    '[DONE] with other fields',
+    `${HELLO}${FINISH}event: done⏎id: 1⏎data: [DONE]⏎⏎`,
+    slugged(HELLO) + DONE,
+  ),
   whole('[DONE] without its blank line', `${HELLO}${FINISH}data: [DONE]⏎`, slugged(HELLO) + DONE),
   whole('[DONE] without its line end', `${HELLO}${FINISH}data: [DONE]`, slugged(HELLO) + DONE),
   whole('[DONE] and a line of blanks', `${HELLO}${FINISH}data: [DONE]⏎ `, slugged(HELLO) + DONE),
   whole('lines of blanks', ` ⏎⏎\t⏎${HELLO} ⏎${UPSTREAM_DONE}`, slugged(HELLO) + DONE),
-  whole('no [DONE], but a finish_reason', HELLO + STOP + USAGE, slugged(HELLO + STOP + USAGE) + END, { usage: USED }),
-  whole('no [DONE], a finish_reason, then blank lines and a comment', `${STOP}⏎⏎: bye`, slugged(STOP) + END),
+  whole(
+    'no [DONE], but a finish_reason',
+    HELLO + STOP + USAGE,
+    slugged(HELLO + STOP + USAGE) + END,
+    { usage: USED },
+  ),
+  whole(
+    'no [DONE], a finish_reason, then blank lines and a comment',
+    `${STOP}⏎⏎: bye`,
+    slugged(STOP) + END,
+  ),
   whole(
     'no [DONE], a finish_reason in one of several choices',
     event('{"choices":[{"finish_reason" : "length"},{"finish_reason":null}]}'),
-    event(`{"model":"${SLUG}","choices":[{"finish_reason" : "length"},{"finish_reason":null}]}`) + END,
+    event(`{"model":"${SLUG}","choices":[{"finish_reason" : "length"},{"finish_reason":null}]}`) +
+      END,
   ),
   whole(
     '[DONE], a finish_reason of one of several choices, amid the text of another',
@@ -534,8 +668,16 @@ export const STREAMS: readonly StreamFixture[] = [
       }),
     ),
   ),
-  broken('usage that is no JSON', STOP + event('{"usage":{"prompt_tokens":nineteen}}') + STOP, slugged(STOP)),
-  broken('x_groq that is no JSON', STOP + event('{"x_groq":{"usage":nothing}}') + STOP, slugged(STOP)),
+  broken(
+    'usage that is no JSON',
+    STOP + event('{"usage":{"prompt_tokens":nineteen}}') + STOP,
+    slugged(STOP),
+  ),
+  broken(
+    'x_groq that is no JSON',
+    STOP + event('{"x_groq":{"usage":nothing}}') + STOP,
+    slugged(STOP),
+  ),
   broken('a word cut short', STOP + event('{"choices":[{"x":tru}]}') + STOP, slugged(STOP)),
   broken('a number that is none', STOP + event('{"choices":[{"x":[01]}]}') + STOP, slugged(STOP)),
   broken('an escape that is none', STOP + event('{"choices":[{"x":"\\x"}]}') + STOP, slugged(STOP)),
@@ -544,10 +686,16 @@ export const STREAMS: readonly StreamFixture[] = [
   broken('a member without a value', STOP + event('{"choices":[{"x"}]}') + STOP, slugged(STOP)),
   broken('comments alone', ': x⏎⏎', ':\n\n'),
   broken('just stops between events', HELLO + HELLO, slugged(HELLO + HELLO), { generated: 10 }),
-  broken('stops with an empty finish_reason', event(chunk('{}', '""')), slugged(event(chunk('{}', '""')))),
+  broken(
+    'stops with an empty finish_reason',
+    event(chunk('{}', '""')),
+    slugged(event(chunk('{}', '""'))),
+  ),
   broken(
     'a finish_reason that is none of a choice',
-    event('{"finish_reason":"stop","choices":[{"delta":{"finish_reason":"stop"}}],"a":[{"finish_reason":"stop"}]}'),
+    event(
+      '{"finish_reason":"stop","choices":[{"delta":{"finish_reason":"stop"}}],"a":[{"finish_reason":"stop"}]}',
+    ),
     event(
       `{"model":"${SLUG}","finish_reason":"stop","choices":[{"delta":{"finish_reason":"stop"}}],"a":[{"finish_reason":"stop"}]}`,
     ),
@@ -568,12 +716,22 @@ export const STREAMS: readonly StreamFixture[] = [
     `${HELLO}data: {"error":{"message":"internal-host down","code":503}}⏎⏎${HELLO}${UPSTREAM_DONE}`,
     slugged(HELLO),
   ),
-  broken('an error with a string code, first', 'data: {"error":{"message":"no","code":"internal"}}⏎⏎', ''),
-  broken('an error that is a string', `${HELLO}data: {"model":"m","error":"overloaded"}⏎⏎`, slugged(HELLO)),
+  broken(
+    'an error with a string code, first',
+    'data: {"error":{"message":"no","code":"internal"}}⏎⏎',
+    '',
+  ),
+  broken(
+    'an error that is a string',
+    `${HELLO}data: {"model":"m","error":"overloaded"}⏎⏎`,
+    slugged(HELLO),
+  ),
   broken('an error that is false', `${HELLO}data: {"error":false}⏎⏎`, slugged(HELLO)),
   broken(
     'an error behind choices',
-    HELLO.repeat(4) + event(chunk('{"content":"Hello"}', '"error"', ',"error":{"code":502}')) + HELLO,
+    HELLO.repeat(4) +
+      event(chunk('{"content":"Hello"}', '"error"', ',"error":{"code":502}')) +
+      HELLO,
     slugged(HELLO.repeat(4)),
   ),
   broken('an error written with escapes', `${HELLO}data: {"\\u0065rror":1}⏎⏎`, slugged(HELLO)),
@@ -582,7 +740,11 @@ export const STREAMS: readonly StreamFixture[] = [
     `${HELLO}data: {"object":"error","message":"internal","type":null,"code":500}⏎⏎${UPSTREAM_DONE}`,
     slugged(HELLO),
   ),
-  broken('the same first', `data: {"message":"internal","\\u006fbject":"\\u0065rror"}⏎⏎${UPSTREAM_DONE}`, ''),
+  broken(
+    'the same first',
+    `data: {"message":"internal","\\u006fbject":"\\u0065rror"}⏎⏎${UPSTREAM_DONE}`,
+    '',
+  ),
   broken('the same in several lines', `data: {"object":⏎data: "error"}⏎⏎${UPSTREAM_DONE}`, ''),
   broken(
     'the same by its type',
@@ -597,14 +759,26 @@ export const STREAMS: readonly StreamFixture[] = [
     '{"success":false,"result":null}',
     '{"status":500,"errorMessage":"internal","usage":null}',
     '{"type":"exception","text":"internal"}',
-  ].map((fault) => broken(`an error in another shape: ${fault}`, HELLO + event(fault) + UPSTREAM_DONE, slugged(HELLO))),
+  ].map((fault) =>
+    broken(
+      `an error in another shape: ${fault}`,
+      HELLO + event(fault) + UPSTREAM_DONE,
+      slugged(HELLO),
+    ),
+  ),
   relayed(
     'members that could tell an error and tell none',
     HELLO +
       ['false', '0', '0.0', '""', '[ ]', '{ }']
-        .map((none) => event(`{"choices":[{"delta":{},"error":${none}}],"error":${none},"errors":${none}}`))
+        .map((none) =>
+          event(`{"choices":[{"delta":{},"error":${none}}],"error":${none},"errors":${none}}`),
+        )
         .join('') +
-      ['{"errors":[],"usage":null}', '{"detail":null,"choices":null}', '{"usage":{"total_tokens":0},"message":"x"}']
+      [
+        '{"errors":[],"usage":null}',
+        '{"detail":null,"choices":null}',
+        '{"usage":{"total_tokens":0},"message":"x"}',
+      ]
         .map(event)
         .join(''),
   ),
@@ -613,9 +787,16 @@ export const STREAMS: readonly StreamFixture[] = [
     event(chunk('{"content":"a"}', '"stop"')) + HELLO,
     slugged(event(chunk('{"content":"a"}', '"stop"')) + HELLO),
   ),
-  relayed('an object that is called an error and has choices', HELLO + event('{"object":"error","choices":[]}')),
+  relayed(
+    'an object that is called an error and has choices',
+    HELLO + event('{"object":"error","choices":[]}'),
+  ),
   broken('an error of several lines', `${HELLO}data: {"error":⏎data: 1}⏎⏎`, slugged(HELLO)),
-  broken('event: error', `${HELLO}event: error⏎data: {"message":"x"}⏎⏎${UPSTREAM_DONE}`, slugged(HELLO)),
+  broken(
+    'event: error',
+    `${HELLO}event: error⏎data: {"message":"x"}⏎⏎${UPSTREAM_DONE}`,
+    slugged(HELLO),
+  ),
   broken(
     'event: exception',
     `${HELLO}event: InternalServerException⏎data: {"a":"x"}⏎⏎${UPSTREAM_DONE}`,
@@ -631,7 +812,11 @@ export const STREAMS: readonly StreamFixture[] = [
   broken('an HTML body', '<!DOCTYPE html>⏎<html><body>502</body></html>⏎', ''),
   broken('plain text', 'upstream connect error⏎⏎', ''),
   broken('an event that is no object: text', `${HELLO}data: hello⏎⏎`, slugged(HELLO)),
-  broken('an event that is no object: array', `${HELLO}data: [{"model":"internal"}]⏎⏎`, slugged(HELLO)),
+  broken(
+    'an event that is no object: array',
+    `${HELLO}data: [{"model":"internal"}]⏎⏎`,
+    slugged(HELLO),
+  ),
   broken('an event that is no object: null', `${HELLO}data: null⏎⏎`, slugged(HELLO)),
   broken('an event that is cut short', `${HELLO}data: {"model":"internal"⏎⏎`, slugged(HELLO)),
   broken('an event with garbage behind', `${HELLO}data: {"model":"internal"}x⏎⏎`, slugged(HELLO)),
@@ -662,11 +847,19 @@ export const STREAMS: readonly StreamFixture[] = [
     '{"a":[\u0001]}',
     `{"a":"\\\u0001"}`,
   ].map((json) =>
-    broken(`no object: ${JSON.stringify(json)}`, `${STOP}data: ${json}⏎⏎${UPSTREAM_DONE}`, slugged(STOP)),
+    broken(
+      `no object: ${JSON.stringify(json)}`,
+      `${STOP}data: ${json}⏎⏎${UPSTREAM_DONE}`,
+      slugged(STOP),
+    ),
   ),
   broken('text broken over lines', `${HELLO}data: {"a":"b⏎data: c"}⏎⏎`, slugged(HELLO)),
   broken('[DONE] and more', `${STOP}data: [DONE]x⏎⏎`, slugged(STOP)),
-  broken('an event larger than allowed', `${HELLO}data: {"a":"${'x'.repeat(MAX_EVENT_BYTES)}"}⏎⏎`, slugged(HELLO)),
+  broken(
+    'an event larger than allowed',
+    `${HELLO}data: {"a":"${'x'.repeat(MAX_EVENT_BYTES)}"}⏎⏎`,
+    slugged(HELLO),
+  ),
   broken(
     'an event larger than allowed, in lines',
     `${HELLO}${'data: 123456789⏎'.repeat(MAX_EVENT_BYTES / 10)}⏎`,

@@ -8,7 +8,11 @@ import { fuzzRuns } from '../support/fuzz.ts';
  * see a failure again.
  * @param runs with ALL; a quarter of them else
  */
-export function fuzz<Ts extends [unknown, ...unknown[]]>(t: Test, property: fc.IProperty<Ts>, runs = 200): void {
+export function fuzz<Ts extends [unknown, ...unknown[]]>(
+  t: Test,
+  property: fc.IProperty<Ts>,
+  runs = 200,
+): void {
   const { FUZZ_RUNS, FUZZ_SEED } = process.env;
   const seed = Number(FUZZ_SEED ?? (FUZZ_RUNS === undefined ? 1 : Date.now() & 0x7fffffff));
   const numRuns = fuzzRuns(runs);
@@ -22,7 +26,9 @@ export const places = fc.array(fc.nat(), { maxLength: 12 });
 
 /** The buffer in chunks, cut at the given places taken modulo its length. */
 export function cutAt(buffer: Buffer, places: readonly number[]): Buffer[] {
-  const cuts = [...new Set(places.map((place) => place % (buffer.length + 1)))].sort((a, b) => a - b);
+  const cuts = [...new Set(places.map((place) => place % (buffer.length + 1)))].sort(
+    (a, b) => a - b,
+  );
   const chunks: Buffer[] = [];
   let from = 0;
   for (const cut of [...cuts, buffer.length]) {
@@ -42,7 +48,8 @@ const APART = 401;
 export function everyCut(bytes: Buffer, lineEnd: string): number[][] {
   const sets: number[][] = Array.from({ length: APART }, () => []);
   for (let cut = 1; cut < bytes.length; cut++) {
-    if (lineEnd === '\n' || bytes.subarray(cut - 1, cut + 2).includes('\r')) sets[cut % APART]?.push(cut);
+    if (lineEnd === '\n' || bytes.subarray(cut - 1, cut + 2).includes('\r'))
+      sets[cut % APART]?.push(cut);
   }
   return sets.filter(({ length }) => length > 0);
 }

@@ -7,7 +7,15 @@ import type { OpenStream } from '../../src/gateway/answer/stream-relay.ts';
 import { openMessage } from '../../src/gateway/endpoints/messages.ts';
 import { openResponse } from '../../src/gateway/endpoints/responses.ts';
 import { ChatStream } from '../../src/sse/chat-stream.ts';
-import { countsOf, framed, LINE_ENDS, MAX_EVENT_BYTES, SLUG, STREAMS, type StreamFixture } from './fixtures.ts';
+import {
+  countsOf,
+  framed,
+  LINE_ENDS,
+  MAX_EVENT_BYTES,
+  SLUG,
+  STREAMS,
+  type StreamFixture,
+} from './fixtures.ts';
 import { cutAt, everyCut, fuzz, places } from './fuzz.ts';
 import { MESSAGE_STREAMS, RESPONSE_STREAMS } from './typed-fixtures.ts';
 
@@ -28,7 +36,8 @@ const DIALECTS: readonly (readonly [string, OpenStream, readonly StreamFixture[]
 function feed(open: OpenStream, chunks: readonly Buffer[], isSilent: (n: number) => boolean) {
   const writes: string[] = [];
   const sink = {
-    bytes: (buffer: Buffer, start: number, end: number) => void writes.push(buffer.toString('latin1', start, end)),
+    bytes: (buffer: Buffer, start: number, end: number) =>
+      void writes.push(buffer.toString('latin1', start, end)),
   };
   const slug = Buffer.from(JSON.stringify(SLUG));
   const stream = open({ slug, sink, maxEventBytes: MAX_EVENT_BYTES, hidden: null });
@@ -44,7 +53,14 @@ function feed(open: OpenStream, chunks: readonly Buffer[], isSilent: (n: number)
   }
   stream.end();
   const { state, reason, events, textEvents, generatedBytes } = stream;
-  const told = { state, reason, events, textEvents, generatedBytes, usage: countsOf(stream.usage()) };
+  const told = {
+    state,
+    reason,
+    events,
+    textEvents,
+    generatedBytes,
+    usage: countsOf(stream.usage()),
+  };
   return { output: writes.join(''), told, keepalives };
 }
 
@@ -71,20 +87,23 @@ function busy(open: OpenStream, bytes: Buffer) {
 for (const [dialect, open, streams, keepalive] of DIALECTS) {
   for (const lineEnd of LINE_ENDS) {
     const where = lineEnd === '\n' ? 'at every byte' : 'about every line end';
-    t.test(`${dialect} with ${JSON.stringify(lineEnd)}, silent ${where}: a client reads the same events`, (t) => {
-      let count = 0;
-      for (const { input } of streams) {
-        const bytes = framed(input, lineEnd);
-        const compare = busy(open, bytes);
-        for (const cuts of [...everyCut(bytes, lineEnd), [...bytes.keys()]]) {
-          const silent = feed(open, cutAt(bytes, cuts), () => true);
-          compare(silent, keepalive);
-          count += silent.keepalives.length;
+    t.test(
+      `${dialect} with ${JSON.stringify(lineEnd)}, silent ${where}: a client reads the same events`,
+      (t) => {
+        let count = 0;
+        for (const { input } of streams) {
+          const bytes = framed(input, lineEnd);
+          const compare = busy(open, bytes);
+          for (const cuts of [...everyCut(bytes, lineEnd), [...bytes.keys()]]) {
+            const silent = feed(open, cutAt(bytes, cuts), () => true);
+            compare(silent, keepalive);
+            count += silent.keepalives.length;
+          }
         }
-      }
-      t.ok(count > 1000, `${count} keepalives`);
-      t.end();
-    });
+        t.ok(count > 1000, `${count} keepalives`);
+        t.end();
+      },
+    );
   }
 
   t.test(`${dialect}: damaged streams, silent anywhere`, (t) => {
@@ -92,9 +111,15 @@ for (const [dialect, open, streams, keepalive] of DIALECTS) {
       .tuple(
         fc.constantFrom(...streams.map(({ input }) => input)),
         fc.constantFrom(...LINE_ENDS),
-        fc.array(fc.tuple(fc.nat(), fc.oneof(fc.nat(255), fc.constantFrom(...Buffer.from('\r\n"\\{}[]:, d')))), {
-          maxLength: 4,
-        }),
+        fc.array(
+          fc.tuple(
+            fc.nat(),
+            fc.oneof(fc.nat(255), fc.constantFrom(...Buffer.from('\r\n"\\{}[]:, d'))),
+          ),
+          {
+            maxLength: 4,
+          },
+        ),
       )
       .map(([input, lineEnd, damage]) => {
         const bytes = framed(input, lineEnd);
@@ -112,15 +137,31 @@ for (const [dialect, open, streams, keepalive] of DIALECTS) {
   });
 }
 
-t.test('behind the CR of a CRLF the keepalive brings the LF, which is not sent again', async (t) => {
-  const bytes = Buffer.from('data: {"model":"m","choices":[{"finish_reason":"stop"}]}\r\n\r\ndata: [DONE]\r\n\r\n');
-  const end = bytes.indexOf('\r\n\r\n') + 3;
-  const { output } = feed(openChat, [bytes.subarray(0, end), bytes.subarray(end)], (n) => n === 0);
-  t.equal(output, `data: {"model":"${SLUG}","choices":[{"finish_reason":"stop"}]}\r\n\r\n${COMMENT}data: [DONE]\n\n`);
-});
+t.test(
+  'behind the CR of a CRLF the keepalive brings the LF, which is not sent again',
+  async (t) => {
+    const bytes = Buffer.from(
+      'data: {"model":"m","choices":[{"finish_reason":"stop"}]}\r\n\r\ndata: [DONE]\r\n\r\n',
+    );
+    const end = bytes.indexOf('\r\n\r\n') + 3;
+    const { output } = feed(
+      openChat,
+      [bytes.subarray(0, end), bytes.subarray(end)],
+      (n) => n === 0,
+    );
+    t.equal(
+      output,
+      `data: {"model":"${SLUG}","choices":[{"finish_reason":"stop"}]}\r\n\r\n${COMMENT}data: [DONE]\n\n`,
+    );
+  },
+);
 
 t.test('nothing of an event that is not whole has left', async (t) => {
   const event = 'data: {"model":"m","choices":[]}\n';
-  const { output } = feed(openChat, [Buffer.from(event.slice(0, 12)), Buffer.from(event.slice(12))], () => true);
+  const { output } = feed(
+    openChat,
+    [Buffer.from(event.slice(0, 12)), Buffer.from(event.slice(12))],
+    () => true,
+  );
   t.equal(output, COMMENT.repeat(2));
 });

@@ -14,7 +14,12 @@ export interface Reference {
  * What is to have left after this much of a stream.
  * @param ended whether the upstream closed cleanly behind it
  */
-export function reference(stream: string, ended: boolean, slug: string, maxEventBytes: number): Reference {
+export function reference(
+  stream: string,
+  ended: boolean,
+  slug: string,
+  maxEventBytes: number,
+): Reference {
   let output = '';
   let first = true;
   let finished = false;
@@ -23,7 +28,10 @@ export function reference(stream: string, ended: boolean, slug: string, maxEvent
   let cut = false;
   let isNamedError = false;
   let lines: Line[] = [];
-  const over = (state: 'done' | 'broken') => ({ output: output + (state === 'done' ? 'data: [DONE]\n\n' : ''), state });
+  const over = (state: 'done' | 'broken') => ({
+    output: output + (state === 'done' ? 'data: [DONE]\n\n' : ''),
+    state,
+  });
 
   if (stream.startsWith('\x1f')) return over('broken');
   const text = stream.startsWith('\xef\xbb\xbf') ? stream.slice(3) : stream;
@@ -50,17 +58,25 @@ export function reference(stream: string, ended: boolean, slug: string, maxEvent
       return over('broken');
     } else {
       const payload = lines.map((line) => line.data).join('\n');
-      if (trim(payload) === '[DONE]' && lines.length === 1) return over(hasReason ? 'done' : 'broken');
+      if (trim(payload) === '[DONE]' && lines.length === 1)
+        return over(hasReason ? 'done' : 'broken');
       if (trim(payload) !== '') {
         if (!isUtf8(Buffer.from(payload, 'latin1'))) return over('broken');
         const members = membersOf(payload);
         if (members === null) return over('broken');
-        if (members.some(({ name, text }) => /^errors?$/.test(name) && tells(JSON.parse(text)))) return over('broken');
-        if (!members.some(({ name, text }) => name === 'choices' && Array.isArray(JSON.parse(text)))) {
+        if (members.some(({ name, text }) => /^errors?$/.test(name) && tells(JSON.parse(text))))
+          return over('broken');
+        if (
+          !members.some(({ name, text }) => name === 'choices' && Array.isArray(JSON.parse(text)))
+        ) {
           const { object, type, usage, success, ...rest } = JSON.parse(payload);
-          if ([object, type].some((text) => /(error|exception)$/i.test(`${text}`))) return over('broken');
-          const faults = Object.keys(rest).filter((name) => /^(err|fault|exception|detail|message$|msg$)/i.test(name));
-          if (usage == null && (success === false || faults.some((name) => tells(rest[name])))) return over('broken');
+          if ([object, type].some((text) => /(error|exception)$/i.test(`${text}`)))
+            return over('broken');
+          const faults = Object.keys(rest).filter((name) =>
+            /^(err|fault|exception|detail|message$|msg$)/i.test(name),
+          );
+          if (usage == null && (success === false || faults.some((name) => tells(rest[name]))))
+            return over('broken');
         }
         if (!isChunk(payload)) {
           lines = [];
@@ -72,7 +88,8 @@ export function reference(stream: string, ended: boolean, slug: string, maxEvent
           const choices = name === 'choices' ? JSON.parse(text) : null;
           for (const choice of Array.isArray(choices) ? choices : []) {
             if (choice !== null && tells(choice.error ?? null)) return over('broken');
-            if (typeof choice?.finish_reason === 'string' && choice.finish_reason !== '') finished = hasReason = true;
+            if (typeof choice?.finish_reason === 'string' && choice.finish_reason !== '')
+              finished = hasReason = true;
           }
         }
         output += patched(lines, payload, members, first, slug) + end;
@@ -84,7 +101,8 @@ export function reference(stream: string, ended: boolean, slug: string, maxEvent
   }
   if (!ended) return { output, state: 'open' };
   if (isNamedError) return over('broken');
-  if (lines.length === 1 && trim((lines[0] as Line).data) === '[DONE]') return over(hasReason ? 'done' : 'broken');
+  if (lines.length === 1 && trim((lines[0] as Line).data) === '[DONE]')
+    return over(hasReason ? 'done' : 'broken');
   return over(lines.length === 0 && finished && !cut ? 'done' : 'broken');
 }
 
@@ -100,7 +118,16 @@ function isChunk(payload: string): boolean {
   return !('type' in event) && ('choices' in event || 'model' in event || 'usage' in event);
 }
 
-const GENERATED = ['content', 'text', 'refusal', 'reasoning_content', 'reasoning', 'arguments', 'input', 'transcript'];
+const GENERATED = [
+  'content',
+  'text',
+  'refusal',
+  'reasoning_content',
+  'reasoning',
+  'arguments',
+  'input',
+  'transcript',
+];
 
 /** Whether an event has generated text: below its top level, in what is not removed. */
 function generates(members: readonly Span[]): boolean {
@@ -110,7 +137,9 @@ function generates(members: readonly Span[]): boolean {
     return (membersOf(text) as Span[]).some(({ name, text }) => {
       if (leaks(name)) return false;
       if (INPUTS.includes(name) && /^[{[]/.test(text)) return text.length > 2;
-      return (GENERATED.includes(name) || INPUTS.includes(name)) && text.startsWith('"') ? text !== '""' : isIn(text);
+      return (GENERATED.includes(name) || INPUTS.includes(name)) && text.startsWith('"')
+        ? text !== '""'
+        : isIn(text);
     });
   };
   return members.some(({ name, text }) => name !== 'usage' && !leaks(name) && isIn(text));
@@ -172,7 +201,13 @@ function membersOf(text: string): Span[] | null {
     if (key !== null && ((depth === 1 && token[0] === ',') || depth === 0)) {
       const last = tokens[i - 1] as RegExpExecArray;
       const end = last.index + last[0].length;
-      members.push({ name: JSON.parse(key[0]), start: key.index, valueStart, end, text: text.slice(valueStart, end) });
+      members.push({
+        name: JSON.parse(key[0]),
+        start: key.index,
+        valueStart,
+        end,
+        text: text.slice(valueStart, end),
+      });
       key = null;
     }
   }
@@ -196,7 +231,8 @@ function containersIn(text: string): { start: number; text: string }[] {
   let start = 0;
   for (const { 0: token, index } of text.matchAll(/"(?:[^"\\]|\\.)*"|[[\]{}]/gs)) {
     if ('[{'.includes(token) && ++depth === 2) start = index;
-    if (']}'.includes(token) && --depth === 1) found.push({ start, text: text.slice(start, index + 1) });
+    if (']}'.includes(token) && --depth === 1)
+      found.push({ start, text: text.slice(start, index + 1) });
   }
   return found;
 }
@@ -215,7 +251,11 @@ function patched(
     for (let i = start; i < end; i++) if (payload[i] !== '\n') cells[i] = '';
   };
   /** Removes members of an object that begins at `from`. @returns the last that stays, or -1 */
-  const leave = (members: readonly Span[], leaks: (name: string) => boolean, from: number): number => {
+  const leave = (
+    members: readonly Span[],
+    leaks: (name: string) => boolean,
+    from: number,
+  ): number => {
     let kept = -1;
     for (const [i, { name, start, end }] of members.entries()) {
       if (!leaks(name)) kept = i;
@@ -226,10 +266,12 @@ function patched(
   };
   /** Removes members of a value that begins at `from`, however deep they are. */
   const leaveWithin = (text: string, from: number, isUsage = false): void => {
-    if (text.startsWith('[')) for (const item of containersIn(text)) leaveWithin(item.text, from + item.start, isUsage);
+    if (text.startsWith('['))
+      for (const item of containersIn(text)) leaveWithin(item.text, from + item.start, isUsage);
     if (!text.startsWith('{')) return;
     const members = membersOf(text) as Span[];
-    const leaksHere = (name: string) => leaks(name) || (isUsage && LEAKING_IN_USAGE.test(name) && !name.endsWith('ns'));
+    const leaksHere = (name: string) =>
+      leaks(name) || (isUsage && LEAKING_IN_USAGE.test(name) && !name.endsWith('ns'));
     for (const { name, valueStart, end, text } of members) {
       if (leaksHere(name)) continue;
       if (!INPUTS.includes(name) || isUsage) leaveWithin(text, from + valueStart, isUsage);
@@ -242,7 +284,8 @@ function patched(
   const kept = leave(members, leaksOnTop, 0);
   for (const member of members) {
     if (leaksOnTop(member.name)) continue;
-    if (member.name !== 'model') leaveWithin(member.text, member.valueStart, member.name === 'usage');
+    if (member.name !== 'model')
+      leaveWithin(member.text, member.valueStart, member.name === 'usage');
     else {
       remove(member.valueStart, member.end);
       cells[member.valueStart] = slug;

@@ -7,9 +7,10 @@ import { cutAt, everyCut } from './fuzz.ts';
 
 /** Streams of text completions, as engines write them. */
 
-const hidden = hiddenBehind({ slug: 'acme/large', upstream: 'internal-7b' } as Parameters<typeof hiddenBehind>[0], [
-  'sk-secret-0001',
-]);
+const hidden = hiddenBehind(
+  { slug: 'acme/large', upstream: 'internal-7b' } as Parameters<typeof hiddenBehind>[0],
+  ['sk-secret-0001'],
+);
 
 interface Fixture {
   readonly name: string;
@@ -44,7 +45,9 @@ const streamOf = (
 const USAGE = { prompt_tokens: 5, completion_tokens: 8, total_tokens: 13 };
 const EMPTY = '"choices":[{"index":0,"text":"","logprobs":null,"finish_reason":null}]';
 const vllm = (text: string, finish_reason: string | null) => ({
-  choices: [{ index: 0, text, logprobs: null, finish_reason, stop_reason: null, prompt_token_ids: null }],
+  choices: [
+    { index: 0, text, logprobs: null, finish_reason, stop_reason: null, prompt_token_ids: null },
+  ],
   usage: null,
 });
 const logprobs = {
@@ -56,7 +59,15 @@ const openai = (text: string, finish_reason: string | null) => ({
   choices: [{ text, index: 0, logprobs, finish_reason }],
 });
 const litellm = (text: string, finish_reason: string | null) => ({
-  choices: [{ finish_reason, index: 0, text, logprobs: null, provider_specific_fields: { deployment: 'internal-7b' } }],
+  choices: [
+    {
+      finish_reason,
+      index: 0,
+      text,
+      logprobs: null,
+      provider_specific_fields: { deployment: 'internal-7b' },
+    },
+  ],
   provider: 'internal-7b',
 });
 const cleaned = (text: string, finish_reason: string | null) => ({
@@ -74,7 +85,10 @@ const FIXTURES: readonly Fixture[] = [
   {
     name: 'with logprobs, whose tokens may be named like anything',
     input: streamOf('internal-7b', openai, USAGE, { system_fingerprint: 'sk-secret-0001' }),
-    output: streamOf('acme/large', openai, USAGE, { system_fingerprint: '' }).replace('"choices":[]', EMPTY),
+    output: streamOf('acme/large', openai, USAGE, { system_fingerprint: '' }).replace(
+      '"choices":[]',
+      EMPTY,
+    ),
     ...whole,
   },
   {
@@ -86,13 +100,21 @@ const FIXTURES: readonly Fixture[] = [
   {
     name: 'two prompts, each with its reason',
     input: [
-      ...[0, 1].map((index) => data({ ...head('internal-7b'), choices: [{ index, text: 'a', finish_reason: null }] })),
-      ...[0, 1].map((index) => data({ ...head('internal-7b'), choices: [{ index, text: '', finish_reason: 'stop' }] })),
+      ...[0, 1].map((index) =>
+        data({ ...head('internal-7b'), choices: [{ index, text: 'a', finish_reason: null }] }),
+      ),
+      ...[0, 1].map((index) =>
+        data({ ...head('internal-7b'), choices: [{ index, text: '', finish_reason: 'stop' }] }),
+      ),
       DONE,
     ].join(''),
     output: [
-      ...[0, 1].map((index) => data({ ...head('acme/large'), choices: [{ index, text: 'a', finish_reason: null }] })),
-      ...[0, 1].map((index) => data({ ...head('acme/large'), choices: [{ index, text: '', finish_reason: 'stop' }] })),
+      ...[0, 1].map((index) =>
+        data({ ...head('acme/large'), choices: [{ index, text: 'a', finish_reason: null }] }),
+      ),
+      ...[0, 1].map((index) =>
+        data({ ...head('acme/large'), choices: [{ index, text: '', finish_reason: 'stop' }] }),
+      ),
       DONE,
     ].join(''),
     state: 'done',
@@ -120,33 +142,47 @@ function feed(chunks: readonly Buffer[]) {
   const stream = new ChatStream(options, COMPLETIONS_ANSWER, false, EMPTY_TEXT);
   for (const chunk of chunks) stream.push(Buffer.from(chunk));
   stream.end();
-  return { output, state: stream.state, usage: countsOf(stream.usage()), generated: stream.generatedBytes };
+  return {
+    output,
+    state: stream.state,
+    usage: countsOf(stream.usage()),
+    generated: stream.generatedBytes,
+  };
 }
 
 t.test('an event whose type is no text is none of the format, and breaks nothing', (t) => {
-  const one = (text: string, finish: string | null) => data({ ...head('internal-7b'), ...cleaned(text, finish) });
+  const one = (text: string, finish: string | null) =>
+    data({ ...head('internal-7b'), ...cleaned(text, finish) });
   const odd = [{ toString: 1 }, { valueOf: 1, toString: 1 }, ['x'], 7, null].flatMap((value) => [
     { type: value, code: 1 },
     { object: value, code: 1 },
   ]);
-  const { output, state } = feed([Buffer.from(one('a', null) + odd.map(data).join('') + one('', 'stop') + DONE)]);
+  const { output, state } = feed([
+    Buffer.from(one('a', null) + odd.map(data).join('') + one('', 'stop') + DONE),
+  ]);
   t.strictSame(
     { output, state },
-    { output: `${one('a', null)}${one('', 'stop')}${DONE}`.replaceAll('internal-7b', 'acme/large'), state: 'done' },
+    {
+      output: `${one('a', null)}${one('', 'stop')}${DONE}`.replaceAll('internal-7b', 'acme/large'),
+      state: 'done',
+    },
   );
   t.end();
 });
 
 for (const lineEnd of LINE_ENDS) {
-  t.test(`text completions with ${JSON.stringify(lineEnd)}: whole, split at every byte, byte by byte`, (t) => {
-    for (const { name, input, output, ...rest } of FIXTURES) {
-      const bytes = framed(input, lineEnd);
-      const expected = { output: framed(output, lineEnd).toString('latin1'), ...rest };
-      t.strictSame(feed([bytes]), expected, name);
-      for (const cuts of [...everyCut(bytes, lineEnd), [...bytes.keys()]]) {
-        assert.deepEqual(feed(cutAt(bytes, cuts)), expected, `${name}, split at ${cuts}`);
+  t.test(
+    `text completions with ${JSON.stringify(lineEnd)}: whole, split at every byte, byte by byte`,
+    (t) => {
+      for (const { name, input, output, ...rest } of FIXTURES) {
+        const bytes = framed(input, lineEnd);
+        const expected = { output: framed(output, lineEnd).toString('latin1'), ...rest };
+        t.strictSame(feed([bytes]), expected, name);
+        for (const cuts of [...everyCut(bytes, lineEnd), [...bytes.keys()]]) {
+          assert.deepEqual(feed(cutAt(bytes, cuts)), expected, `${name}, split at ${cuts}`);
+        }
       }
-    }
-    t.end();
-  });
+      t.end();
+    },
+  );
 }

@@ -9,7 +9,8 @@ export function typed(type: string, more = ''): string {
 }
 
 /** What leaves: the model's name exchanged, prices gone. */
-const slugged = (text: string) => text.replaceAll('internal-7b', SLUG).replaceAll('"cost":0.00071,', '');
+const slugged = (text: string) =>
+  text.replaceAll('internal-7b', SLUG).replaceAll('"cost":0.00071,', '');
 
 interface Ending {
   readonly state?: StreamFixture['state'];
@@ -17,7 +18,12 @@ interface Ending {
   readonly generated?: number;
 }
 
-function whole(name: string, input: string, output = slugged(input), ending: Ending = {}): StreamFixture {
+function whole(
+  name: string,
+  input: string,
+  output = slugged(input),
+  ending: Ending = {},
+): StreamFixture {
   return { name, input, output, state: 'done', usage: null, ...ending };
 }
 
@@ -36,7 +42,10 @@ const USED = { prompt: 37, completion: 11 };
 const USAGE =
   '{"input_tokens":37,"input_tokens_details":{"cached_tokens":0},"output_tokens":11,"output_tokens_details":{"reasoning_tokens":0},"total_tokens":48}';
 
-function response(status: string, { output = '', usage = 'null', more = '', error = 'null' } = {}): string {
+function response(
+  status: string,
+  { output = '', usage = 'null', more = '', error = 'null' } = {},
+): string {
   return `{"id":"resp_67c9fdcecf488190bdd9a0409de3a1ec","object":"response","created_at":1741290958,"status":"${status}","error":${error},"incomplete_details":null,"instructions":null,"model":"internal-7b","output":[${output}],"reasoning":{"effort":null},"store":false,"text":{"format":{"type":"text"}},"tools":[],"usage":${usage},"user":null,"metadata":{}${more}}`;
 }
 
@@ -49,7 +58,10 @@ function of(type: string, object = response(type.slice('response.'.length))): st
 }
 const at = `"item_id":"${ID}","output_index":0,"content_index":0`;
 function delta(text: string, kind = 'output_text'): string {
-  return numbered(`response.${kind}.delta`, `${at},"delta":${JSON.stringify(text)},"logprobs":[],"obfuscation":"x9Qf"`);
+  return numbered(
+    `response.${kind}.delta`,
+    `${at},"delta":${JSON.stringify(text)},"logprobs":[],"obfuscation":"x9Qf"`,
+  );
 }
 
 const message = (text: string) =>
@@ -60,7 +72,11 @@ const OPENED =
   numbered(
     'response.output_item.added',
     `"output_index":0,"item":{"id":"${ID}","type":"message","status":"in_progress","content":[],"role":"assistant"}`,
-  ) + numbered('response.content_part.added', `${at},"part":{"type":"output_text","annotations":[],"text":""}`);
+  ) +
+  numbered(
+    'response.content_part.added',
+    `${at},"part":{"type":"output_text","annotations":[],"text":""}`,
+  );
 const HELLO = ['Hello', '!', ' How', ' can', ' I', ' help'].map((text) => delta(text)).join('');
 const CLOSED =
   numbered('response.output_text.done', `${at},"text":"Hello! How can I help"`) +
@@ -68,7 +84,10 @@ const CLOSED =
     'response.content_part.done',
     `${at},"part":{"type":"output_text","annotations":[],"text":"Hello! How can I help"}`,
   ) +
-  numbered('response.output_item.done', `"output_index":0,"item":${message('Hello! How can I help')}`);
+  numbered(
+    'response.output_item.done',
+    `"output_index":0,"item":${message('Hello! How can I help')}`,
+  );
 const COMPLETED = of(
   'response.completed',
   response('completed', { output: message('Hello! How can I help'), usage: USAGE }),
@@ -90,7 +109,10 @@ const CALL =
     '"output_index":0,"item":{"type":"function_call","id":"fc_1","call_id":"call_1","name":"get_weather","arguments":""}',
   ) +
   PIECES.map((piece) => delta(piece, 'function_call_arguments')).join('') +
-  numbered('response.function_call_arguments.done', `"item_id":"fc_1","arguments":${JSON.stringify(PIECES.join(''))}`);
+  numbered(
+    'response.function_call_arguments.done',
+    `"item_id":"fc_1","arguments":${JSON.stringify(PIECES.join(''))}`,
+  );
 
 export const RESPONSE_STREAMS: readonly StreamFixture[] = [
   relayed('text', BEGUN + CLOSED + COMPLETED, TOLD),
@@ -126,7 +148,11 @@ export const RESPONSE_STREAMS: readonly StreamFixture[] = [
       COMPLETED,
     { usage: USED, generated: 10 },
   ),
-  relayed('incomplete', BEGUN + of('response.incomplete', response('incomplete', { usage: USAGE })), TOLD),
+  relayed(
+    'incomplete',
+    BEGUN + of('response.incomplete', response('incomplete', { usage: USAGE })),
+    TOLD,
+  ),
   relayed('no usage', BEGUN + of('response.completed'), { generated: 21 }),
   relayed(
     'a usage without output tokens',
@@ -135,12 +161,19 @@ export const RESPONSE_STREAMS: readonly StreamFixture[] = [
   ),
   relayed(
     'a usage with a total in place of output tokens',
-    BEGUN + of('response.completed', response('completed', { usage: '{"input_tokens":10,"total_tokens":30}' })),
+    BEGUN +
+      of(
+        'response.completed',
+        response('completed', { usage: '{"input_tokens":10,"total_tokens":30}' }),
+      ),
     { usage: { prompt: 10, completion: 20 }, generated: 21 },
   ),
   relayed(
     'a usage that tells its price',
-    of('response.completed', response('completed', { usage: USAGE.replace('{', '{"cost":0.00071,') })),
+    of(
+      'response.completed',
+      response('completed', { usage: USAGE.replace('{', '{"cost":0.00071,') }),
+    ),
     { usage: USED },
   ),
   whole(
@@ -160,30 +193,59 @@ export const RESPONSE_STREAMS: readonly StreamFixture[] = [
   ),
   whole(
     'the internal name in other values, and in generated text',
-    typed('response.created', `,"response":${response('in_progress', { more: ',"via":{"x":["by internal-7b"]}' })}`) +
-      typed('response.output_text.delta', ',"item_id":"internal-7b-1","delta":"internal-7b"').repeat(4) +
+    typed(
+      'response.created',
+      `,"response":${response('in_progress', { more: ',"via":{"x":["by internal-7b"]}' })}`,
+    ) +
+      typed(
+        'response.output_text.delta',
+        ',"item_id":"internal-7b-1","delta":"internal-7b"',
+      ).repeat(4) +
       typed('response.completed', `,"response":${response('completed')},"served":"internal-7b"`),
     slugged(
-      typed('response.created', `,"response":${response('in_progress', { more: ',"via":{"x":["by internal-7b"]}' })}`),
+      typed(
+        'response.created',
+        `,"response":${response('in_progress', { more: ',"via":{"x":["by internal-7b"]}' })}`,
+      ),
     ) +
-      typed('response.output_text.delta', `,"item_id":"${SLUG}-1","delta":"internal-7b"`).repeat(4) +
-      slugged(typed('response.completed', `,"response":${response('completed')},"served":"internal-7b"`)),
+      typed('response.output_text.delta', `,"item_id":"${SLUG}-1","delta":"internal-7b"`).repeat(
+        4,
+      ) +
+      slugged(
+        typed('response.completed', `,"response":${response('completed')},"served":"internal-7b"`),
+      ),
     { generated: 44 },
   ),
   whole(
     'a model of the event itself, and another after a fallback',
-    [...'aaabbb'].map((c) => typed('response.output_text.delta', `,"model":"internal-${c}","delta":"${c}"`)).join('') +
-      typed('response.completed', `,"response":${response('completed').replace('internal-7b', 'other')}`),
-    [...'aaabbb'].map((c) => typed('response.output_text.delta', `,"model":"${SLUG}","delta":"${c}"`)).join('') +
-      slugged(typed('response.completed', `,"response":${response('completed')}`)),
+    [...'aaabbb']
+      .map((c) => typed('response.output_text.delta', `,"model":"internal-${c}","delta":"${c}"`))
+      .join('') +
+      typed(
+        'response.completed',
+        `,"response":${response('completed').replace('internal-7b', 'other')}`,
+      ),
+    [...'aaabbb']
+      .map((c) => typed('response.output_text.delta', `,"model":"${SLUG}","delta":"${c}"`))
+      .join('') + slugged(typed('response.completed', `,"response":${response('completed')}`)),
     { generated: 6 },
   ),
 
   // framing
-  whole('[DONE] behind the end', `${HELLO}${COMPLETED}data: [DONE]⏎⏎`, HELLO + slugged(COMPLETED), TOLD),
-  whole('anything behind the end', `${COMPLETED}${HELLO}data: {"error":1}⏎⏎<html>`, slugged(COMPLETED), {
-    usage: USED,
-  }),
+  whole(
+    '[DONE] behind the end',
+    `${HELLO}${COMPLETED}data: [DONE]⏎⏎`,
+    HELLO + slugged(COMPLETED),
+    TOLD,
+  ),
+  whole(
+    'anything behind the end',
+    `${COMPLETED}${HELLO}data: {"error":1}⏎⏎<html>`,
+    slugged(COMPLETED),
+    {
+      usage: USED,
+    },
+  ),
   relayed('events without an event line', (BEGUN + COMPLETED).replace(/event: [^⏎]*⏎/g, ''), TOLD),
   relayed(
     'no space behind the colons',
@@ -233,14 +295,18 @@ export const RESPONSE_STREAMS: readonly StreamFixture[] = [
       'response.Internal 7b.delta',
       'x.response.created',
     ]
-      .map((type) => typed(type, ',"headers":{"openai-model":"internal-9b"},"response":{"model":"internal-9b"}'))
+      .map((type) =>
+        typed(type, ',"headers":{"openai-model":"internal-9b"},"response":{"model":"internal-9b"}'),
+      )
       .join('')}${COMPLETED}`,
     slugged(COMPLETED),
     { usage: USED },
   ),
   whole(
     'events of another format between deltas, and the usage in one of them',
-    ['a', 'b', 'c', 'd', 'e', 'f'].map((c) => delta(c) + typed('codex.x.delta', `,"delta":"${c}"`)).join('') +
+    ['a', 'b', 'c', 'd', 'e', 'f']
+      .map((c) => delta(c) + typed('codex.x.delta', `,"delta":"${c}"`))
+      .join('') +
       typed('usage', `,"usage":${USAGE}`) +
       typed('response.completed'),
     ['a', 'b', 'c', 'd', 'e', 'f'].map((c) => delta(c)).join('') + typed('response.completed'),
@@ -248,8 +314,9 @@ export const RESPONSE_STREAMS: readonly StreamFixture[] = [
   ),
   relayed(
     'types of the format that are not known yet',
-    ['response.cancelled', 'response.new_part.added', 'response.a2.b_c.delta'].map((type) => typed(type)).join('') +
-      COMPLETED,
+    ['response.cancelled', 'response.new_part.added', 'response.a2.b_c.delta']
+      .map((type) => typed(type))
+      .join('') + COMPLETED,
     { usage: USED },
   ),
 
@@ -264,7 +331,10 @@ export const RESPONSE_STREAMS: readonly StreamFixture[] = [
   broken(
     'failed, after what it used',
     BEGUN +
-      of('response.failed', response('failed', { usage: USAGE, error: '{"code":"x","message":"internal-7b"}' })) +
+      of(
+        'response.failed',
+        response('failed', { usage: USAGE, error: '{"code":"x","message":"internal-7b"}' }),
+      ) +
       COMPLETED,
     BEGUN,
     TOLD,
@@ -281,12 +351,21 @@ export const RESPONSE_STREAMS: readonly StreamFixture[] = [
   ),
   broken(
     'a response with an error',
-    HELLO + of('response.completed', response('completed', { usage: USAGE, error: '{"code":"x"}' })),
+    HELLO +
+      of('response.completed', response('completed', { usage: USAGE, error: '{"code":"x"}' })),
     HELLO,
     TOLD,
   ),
-  broken('an error without a type', `${HELLO}event: error⏎data: {"message":"internal-7b"}⏎⏎${COMPLETED}`, HELLO),
-  broken('an error whose type is another', `${HELLO}event: error⏎data: {"type":"internal"}⏎⏎${COMPLETED}`, HELLO),
+  broken(
+    'an error without a type',
+    `${HELLO}event: error⏎data: {"message":"internal-7b"}⏎⏎${COMPLETED}`,
+    HELLO,
+  ),
+  broken(
+    'an error whose type is another',
+    `${HELLO}event: error⏎data: {"type":"internal"}⏎⏎${COMPLETED}`,
+    HELLO,
+  ),
   ...['null', '"InternalServerError"', '"server_error"'].map((type) =>
     broken(
       `an error without a member for it, of type ${type}`,
@@ -298,8 +377,14 @@ export const RESPONSE_STREAMS: readonly StreamFixture[] = [
     '{"type":"exception","message":"internal-7b"}',
     '{"detail":"internal-7b"}',
     '{"message":"internal-7b","code":1}',
-  ].map((fault) => broken(`an error in another shape: ${fault}`, `${HELLO}data: ${fault}⏎⏎${COMPLETED}`, HELLO)),
-  broken('an exception by its name', `${HELLO}event: exception⏎data: {"type":"internal"}⏎⏎${COMPLETED}`, HELLO),
+  ].map((fault) =>
+    broken(`an error in another shape: ${fault}`, `${HELLO}data: ${fault}⏎⏎${COMPLETED}`, HELLO),
+  ),
+  broken(
+    'an exception by its name',
+    `${HELLO}event: exception⏎data: {"type":"internal"}⏎⏎${COMPLETED}`,
+    HELLO,
+  ),
   broken('an error without data', `${HELLO}event: error⏎⏎${COMPLETED}`, HELLO),
   broken('an error with empty data', `${HELLO}event: error⏎data:⏎⏎${COMPLETED}`, HELLO),
   broken(
@@ -307,12 +392,28 @@ export const RESPONSE_STREAMS: readonly StreamFixture[] = [
     `${HELLO}data: {"type":"response.output_text.delta","error":{"a":1},"delta":"a"}⏎⏎${COMPLETED}`,
     HELLO,
   ),
-  broken('a type of error written with escapes', `${HELLO}data: {"type":"\\u0065rror"}⏎⏎${COMPLETED}`, HELLO),
+  broken(
+    'a type of error written with escapes',
+    `${HELLO}data: {"type":"\\u0065rror"}⏎⏎${COMPLETED}`,
+    HELLO,
+  ),
   broken('an event that is no JSON', `${HELLO}event: a⏎data: internal-7b⏎⏎${COMPLETED}`, HELLO),
   broken('an event that is cut short', `${HELLO}event: a⏎data: {"type":"a"⏎⏎${COMPLETED}`, HELLO),
-  broken('a last event with garbage behind', `${HELLO}data: {"type":"response.completed"}}⏎⏎`, HELLO),
-  broken('a JSON line, after an event line as well', `${HELLO}event: a⏎{"error":{"message":"x"}}⏎⏎${COMPLETED}`, HELLO),
-  broken('an error line, after an event line as well', `${HELLO}event: a⏎error: x⏎data: {}⏎⏎${COMPLETED}`, HELLO),
+  broken(
+    'a last event with garbage behind',
+    `${HELLO}data: {"type":"response.completed"}}⏎⏎`,
+    HELLO,
+  ),
+  broken(
+    'a JSON line, after an event line as well',
+    `${HELLO}event: a⏎{"error":{"message":"x"}}⏎⏎${COMPLETED}`,
+    HELLO,
+  ),
+  broken(
+    'an error line, after an event line as well',
+    `${HELLO}event: a⏎error: x⏎data: {}⏎⏎${COMPLETED}`,
+    HELLO,
+  ),
   broken('an HTML body', '<!DOCTYPE html>⏎<html></html>⏎', ''),
   broken(
     'an event larger than allowed',
@@ -326,7 +427,9 @@ export const RESPONSE_STREAMS: readonly StreamFixture[] = [
   ),
   broken('a stream of chat completions', 'data: {"choices":[]}⏎⏎data: [DONE]⏎⏎', ''),
 ].map((fixture) =>
-  fixture.generated === undefined && fixture.input.startsWith(HELLO) ? { ...fixture, generated: 21 } : fixture,
+  fixture.generated === undefined && fixture.input.startsWith(HELLO)
+    ? { ...fixture, generated: 21 }
+    : fixture,
 );
 
 // Messages
@@ -338,14 +441,21 @@ const START = typed(
 const PING = typed('ping').replace('"type":"ping"', '"type": "ping"');
 const block = (index: number, content: string) =>
   typed('content_block_start', `,"index":${index},"content_block":${content}`);
-const piece = (index: number, content: string) => typed('content_block_delta', `,"index":${index},"delta":${content}`);
+const piece = (index: number, content: string) =>
+  typed('content_block_delta', `,"index":${index},"delta":${content}`);
 const stop = (index: number) => typed('content_block_stop', `,"index":${index}`);
 const text = (value: string) => piece(0, `{"type":"text_delta","text":${JSON.stringify(value)}}`);
 const ended = (usage = '{"output_tokens":15}', reason = 'end_turn') =>
-  typed('message_delta', `,"delta":{"stop_reason":"${reason}","stop_sequence":null}${usage && `,"usage":${usage}`}`);
+  typed(
+    'message_delta',
+    `,"delta":{"stop_reason":"${reason}","stop_sequence":null}${usage && `,"usage":${usage}`}`,
+  );
 const STOP = typed('message_stop');
 const SAID =
-  block(0, '{"type":"text","text":""}') + PING + ['Hello', '!', ' How', ' are', ' you'].map(text).join('') + stop(0);
+  block(0, '{"type":"text","text":""}') +
+  PING +
+  ['Hello', '!', ' How', ' are', ' you'].map(text).join('') +
+  stop(0);
 const MESSAGE_USED = { prompt: 1125, completion: 15 };
 /** Before the end: the prompt alone is known. */
 const PROMPT = { prompt: 1125, completion: null };
@@ -369,14 +479,21 @@ export const MESSAGE_STREAMS: readonly StreamFixture[] = [
   whole(
     'a tool call, with the internal name in its arguments',
     START + TOOLS + toolPieces + stop(1) + ended('{"output_tokens":15}', 'tool_use') + STOP,
-    slugged(START) + TOOLS + toolPieces + stop(1) + ended('{"output_tokens":15}', 'tool_use') + STOP,
+    slugged(START) +
+      TOOLS +
+      toolPieces +
+      stop(1) +
+      ended('{"output_tokens":15}', 'tool_use') +
+      STOP,
     { usage: MESSAGE_USED, generated: 65 },
   ),
   relayed(
     'thinking, its signature, then text',
     START +
       block(0, '{"type":"thinking","thinking":"","signature":""}') +
-      ['Let', ' me', ' see', '.'].map((part) => piece(0, `{"type":"thinking_delta","thinking":"${part}"}`)).join('') +
+      ['Let', ' me', ' see', '.']
+        .map((part) => piece(0, `{"type":"thinking_delta","thinking":"${part}"}`))
+        .join('') +
       piece(0, '{"type":"signature_delta","signature":"EqQBCgIYAhIM1gbcDa9GJwZA2b3h"}') +
       stop(0) +
       block(1, '{"type":"redacted_thinking","data":"EmwKAhgBEgy3"}') +
@@ -406,7 +523,9 @@ export const MESSAGE_STREAMS: readonly StreamFixture[] = [
   relayed(
     'usage all at the end, cumulative, with nulls and zeros for what the beginning told',
     START +
-      ended('{"input_tokens":null,"cache_creation_input_tokens":null,"cache_read_input_tokens":0,"output_tokens":7}') +
+      ended(
+        '{"input_tokens":null,"cache_creation_input_tokens":null,"cache_read_input_tokens":0,"output_tokens":7}',
+      ) +
       ended('{"input_tokens":0,"output_tokens":15,"server_tool_use":{"web_search_requests":0}}') +
       STOP,
     { usage: MESSAGE_USED },
@@ -418,10 +537,14 @@ export const MESSAGE_STREAMS: readonly StreamFixture[] = [
       STOP,
     { usage: { prompt: 9, completion: 4 } },
   ),
-  relayed('a completion of 0 tokens behind text', START + SAID + ended('{"output_tokens":0}') + STOP, {
-    usage: PROMPT,
-    generated: 18,
-  }),
+  relayed(
+    'a completion of 0 tokens behind text',
+    START + SAID + ended('{"output_tokens":0}') + STOP,
+    {
+      usage: PROMPT,
+      generated: 18,
+    },
+  ),
   relayed(
     'many ends, as the pattern learns them',
     START + [1, 2, 5, 9, 12, 15].map((n) => ended(`{"output_tokens":${n}}`)).join('') + STOP,
@@ -429,57 +552,87 @@ export const MESSAGE_STREAMS: readonly StreamFixture[] = [
       usage: MESSAGE_USED,
     },
   ),
-  relayed('a total at the end, which the format has not', START + SAID + ended('{"total_tokens":1140}') + STOP, {
+  relayed(
+    'a total at the end, which the format has not',
+    START + SAID + ended('{"total_tokens":1140}') + STOP,
+    {
+      usage: PROMPT,
+      generated: 18,
+    },
+  ),
+  relayed('no usage at the end', START + SAID + ended('') + STOP, { usage: PROMPT, generated: 18 }),
+  relayed('no end but the stop', START + SAID + STOP, { usage: PROMPT, generated: 18 }),
+  relayed('an empty usage at the end', START + SAID + ended('{}') + STOP, {
     usage: PROMPT,
     generated: 18,
   }),
-  relayed('no usage at the end', START + SAID + ended('') + STOP, { usage: PROMPT, generated: 18 }),
-  relayed('no end but the stop', START + SAID + STOP, { usage: PROMPT, generated: 18 }),
-  relayed('an empty usage at the end', START + SAID + ended('{}') + STOP, { usage: PROMPT, generated: 18 }),
   relayed('a usage that is no count', START + SAID + ended('{"output_tokens":-1}') + STOP, {
     usage: { prompt: 1125, completion: null },
     generated: 18,
   }),
-  relayed('no usage anywhere', START.replace(/,"usage":\{[^}]*\}/, '') + SAID + ended('') + STOP, { generated: 18 }),
+  relayed('no usage anywhere', START.replace(/,"usage":\{[^}]*\}/, '') + SAID + ended('') + STOP, {
+    generated: 18,
+  }),
   whole(
     'members that leak, prices, and the internal name in other values',
-    START.replace('"usage":{', '"provider":"x","host":"h","via":["internal-7b"],"usage":{"cost":0.00071,') +
+    START.replace(
+      '"usage":{',
+      '"provider":"x","host":"h","via":["internal-7b"],"usage":{"cost":0.00071,',
+    ) +
       text('internal-7b').repeat(4) +
-      ended('{"cost":0.00071,"output_tokens":15}').replace(',"delta"', ',"provider":"Internal","delta"') +
+      ended('{"cost":0.00071,"output_tokens":15}').replace(
+        ',"delta"',
+        ',"provider":"Internal","delta"',
+      ) +
       STOP,
-    slugged(START).replace('"usage":{', `"via":["${SLUG}"],"usage":{`) + text('internal-7b').repeat(4) + ended() + STOP,
+    slugged(START).replace('"usage":{', `"via":["${SLUG}"],"usage":{`) +
+      text('internal-7b').repeat(4) +
+      ended() +
+      STOP,
     { usage: MESSAGE_USED, generated: 44 },
   ),
   whole(
     'a model of the event itself',
-    [1, 2, 3, 4].map((n) => typed('content_block_delta', `,"model":"internal-${n}","delta":{"text":"a"}`)).join('') +
-      STOP,
+    [1, 2, 3, 4]
+      .map((n) => typed('content_block_delta', `,"model":"internal-${n}","delta":{"text":"a"}`))
+      .join('') + STOP,
     typed('content_block_delta', `,"model":"${SLUG}","delta":{"text":"a"}`).repeat(4) + STOP,
     { generated: 4 },
   ),
   relayed(
     'text that looks like events',
-    START + ['message_stop', '"type":"error"', '\n\nevent: error\n', 'error'].map(text).join('') + STOP,
+    START +
+      ['message_stop', '"type":"error"', '\n\nevent: error\n', 'error'].map(text).join('') +
+      STOP,
     {
       usage: PROMPT,
       generated: 53,
     },
   ),
-  whole('[DONE] behind the end', `${START}${STOP}data: [DONE]⏎⏎`, slugged(START) + STOP, { usage: PROMPT }),
+  whole('[DONE] behind the end', `${START}${STOP}data: [DONE]⏎⏎`, slugged(START) + STOP, {
+    usage: PROMPT,
+  }),
   relayed('two messages in one stream: the first ends it', START + STOP, { usage: PROMPT }),
 
   broken('closed without the stop', START + SAID + ended(), START + SAID + ended(), {
     usage: MESSAGE_USED,
     generated: 18,
   }),
-  broken('the stop is cut', START + SAID + STOP.slice(0, -1), START + SAID, { usage: PROMPT, generated: 18 }),
+  broken('the stop is cut', START + SAID + STOP.slice(0, -1), START + SAID, {
+    usage: PROMPT,
+    generated: 18,
+  }),
   broken(
     'overloaded in between',
     `${START}${SAID}${typed('error', ',"error":{"type":"overloaded_error","message":"internal-7b is overloaded"}')}${STOP}`,
     START + SAID,
     { usage: PROMPT, generated: 18 },
   ),
-  broken('overloaded at once', typed('error', ',"error":{"type":"overloaded_error","message":"internal-7b"}'), ''),
+  broken(
+    'overloaded at once',
+    typed('error', ',"error":{"type":"overloaded_error","message":"internal-7b"}'),
+    '',
+  ),
   broken('an error among pings', `${PING.repeat(5)}event: error⏎data: {}⏎⏎${STOP}`, PING.repeat(5)),
   broken('a whole message instead of a stream', '{"type":"message","model":"internal-7b"}⏎⏎', ''),
 ];

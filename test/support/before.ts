@@ -20,9 +20,12 @@ os.setPriority = () => {};
  */
 const { scrypt } = crypto;
 const cheap = (options: ScryptOptions) =>
-  process.env.SLOW_HASHES === undefined && options.N === 2 ** 17 ? { ...options, N: 2 ** 7 } : options;
+  process.env.SLOW_HASHES === undefined && options.N === 2 ** 17
+    ? { ...options, N: 2 ** 7 }
+    : options;
 Object.assign(crypto, {
-  scrypt: (...[password, salt, length, options, done]: [string, Buffer, number, ScryptOptions, () => void]) =>
-    scrypt(password, salt, length, cheap(options), done),
+  scrypt: (
+    ...[password, salt, length, options, done]: [string, Buffer, number, ScryptOptions, () => void]
+  ) => scrypt(password, salt, length, cheap(options), done),
 });
 syncBuiltinESMExports();

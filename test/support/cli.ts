@@ -32,7 +32,9 @@ export async function tollgate(
     Promise<string>,
     Promise<string>,
   ];
-  const input = Object.assign(Readable.from([Buffer.from(stdin)]), { isTTY: columns !== undefined });
+  const input = Object.assign(Readable.from([Buffer.from(stdin)]), {
+    isTTY: columns !== undefined,
+  });
   const streams = { stdin: input, stdout, stderr };
   const code = await runCli({ argv, env, ...streams, ...(serve && { serve }) });
   stdout.end();

@@ -25,24 +25,39 @@ export interface Answer {
  * a quarter of the CPU of fetch.
  */
 export async function ask(url: string | URL, asked: Ask = {}): Promise<Answer> {
-  const { statusCode, headers: told, body } = await request(url, { ...sent(asked), signal: asked.signal ?? null });
+  const {
+    statusCode,
+    headers: told,
+    body,
+  } = await request(url, { ...sent(asked), signal: asked.signal ?? null });
   const headers = new HeaderList() as Headers;
   for (const [name, value = []] of Object.entries(told)) {
     for (const each of [value].flat()) headers.append(name, each);
   }
   const text = await body.text();
   const isJson = /\bjson\b/.test(headers.get('content-type') ?? '');
-  return { status: statusCode, headers, text, json: isJson && text !== '' ? JSON.parse(text) : undefined };
+  return {
+    status: statusCode,
+    headers,
+    text,
+    json: isJson && text !== '' ? JSON.parse(text) : undefined,
+  };
 }
 
 /** Like `ask`, but resolves with the answer's head; the body is still on its way. */
 export function open(url: string | URL, asked: Ask = {}): Promise<Response> {
-  return fetch(url, { ...(sent(asked) as RequestInit), redirect: 'manual', signal: asked.signal ?? null });
+  return fetch(url, {
+    ...(sent(asked) as RequestInit),
+    redirect: 'manual',
+    signal: asked.signal ?? null,
+  });
 }
 
 function sent({ method, key, headers, body }: Ask) {
   const raw =
-    body === undefined || typeof body === 'string' || body instanceof Uint8Array ? body : JSON.stringify(body);
+    body === undefined || typeof body === 'string' || body instanceof Uint8Array
+      ? body
+      : JSON.stringify(body);
   return {
     method: method ?? (body === undefined ? 'GET' : 'POST'),
     headers: {

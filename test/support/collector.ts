@@ -11,7 +11,11 @@ import { until } from './until.ts';
 export interface Collector {
   /** Base address, without /v1/traces. */
   readonly url: string;
-  readonly posts: { readonly headers: IncomingHttpHeaders; readonly spans: Span[]; readonly text: string }[];
+  readonly posts: {
+    readonly headers: IncomingHttpHeaders;
+    readonly spans: Span[];
+    readonly text: string;
+  }[];
   readonly spans: () => Span[];
   /** Sets what it answers from now on; by default success. */
   answer(script: (res: ServerResponse) => void): void;
@@ -41,7 +45,8 @@ export async function startCollector(t: Test): Promise<Collector> {
   const server = createServer(async (req, res) => {
     const text = Buffer.concat(await req.toArray()).toString();
     try {
-      if (req.method !== 'POST' || req.url !== '/v1/traces') throw new Error(`${req.method} ${req.url}`);
+      if (req.method !== 'POST' || req.url !== '/v1/traces')
+        throw new Error(`${req.method} ${req.url}`);
       if (req.headers['content-type'] !== 'application/json') throw new Error('content type');
       posts.push({ headers: req.headers, text, spans: decode(JSON.parse(text)) });
     } catch (error) {
@@ -65,7 +70,8 @@ export async function startCollector(t: Test): Promise<Collector> {
     answer: (next) => {
       script = next;
     },
-    arrived: (count) => until(spans, `${count} spans at the collector`, ({ length }) => length >= count),
+    arrived: (count) =>
+      until(spans, `${count} spans at the collector`, ({ length }) => length >= count),
   };
 }
 
@@ -87,8 +93,22 @@ function decode(request: Json): Span[] {
 }
 
 function decodeSpan(span: Json, resource: Span['resource']): Span {
-  const { traceId, spanId, parentSpanId = '0'.repeat(15).concat('1'), kind, status = { code: 0 } } = span;
-  const fields = ['traceId', 'spanId', 'name', 'kind', 'startTimeUnixNano', 'endTimeUnixNano', 'attributes'];
+  const {
+    traceId,
+    spanId,
+    parentSpanId = '0'.repeat(15).concat('1'),
+    kind,
+    status = { code: 0 },
+  } = span;
+  const fields = [
+    'traceId',
+    'spanId',
+    'name',
+    'kind',
+    'startTimeUnixNano',
+    'endTimeUnixNano',
+    'attributes',
+  ];
   only(span, fields, ['parentSpanId', 'status']);
   only(status, ['code']);
   must(/^(?!0+$)[\da-f]{32}$/.test(traceId), 'traceId');
@@ -108,7 +128,8 @@ function decodeAttributes(list: Json): Record<string, string | number | boolean>
     only(more, []);
     only(value, [type as string]);
     if (type === 'stringValue') must(typeof value.stringValue === 'string', key);
-    else if (type === 'intValue') must(typeof value.intValue === 'string' && /^-?\d+$/.test(value.intValue), key);
+    else if (type === 'intValue')
+      must(typeof value.intValue === 'string' && /^-?\d+$/.test(value.intValue), key);
     else if (type === 'doubleValue') must(typeof value.doubleValue === 'number', key);
     else must(type === 'boolValue' && typeof value.boolValue === 'boolean', key);
     return [key, type === 'intValue' ? Number(value.intValue) : value[type as string]];

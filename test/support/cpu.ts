@@ -9,7 +9,9 @@ const TICKS = 100; // of a second, as Linux counts CPU
 export function spentBelow(pid: number): number {
   const processes = allProcesses();
   const below = (of: number): number =>
-    processes.filter(({ parent }) => parent === of).reduce((sum, each) => sum + each.seconds + below(each.pid), 0);
+    processes
+      .filter(({ parent }) => parent === of)
+      .reduce((sum, each) => sum + each.seconds + below(each.pid), 0);
   return below(pid) + (processes.find((each) => each.pid === pid)?.seconds ?? 0);
 }
 

@@ -13,7 +13,10 @@ const SHARDS = 8;
 const ADMINISTER_MS = 60_000;
 
 /** Runs statements on each of some servers, one server after the other. */
-export async function onEach(urls: readonly string[], work: (sql: Sql) => PromiseLike<unknown>): Promise<void> {
+export async function onEach(
+  urls: readonly string[],
+  work: (sql: Sql) => PromiseLike<unknown>,
+): Promise<void> {
   for (const url of urls) {
     const db = openDatabase({ url, maxConnections: 1 });
     try {
@@ -31,7 +34,8 @@ export async function join(urls: readonly string[]): Promise<void> {
   const [own, ...others] = [coordinator, ...workers].map((url) => new URL(url));
   await onEach([coordinator], async (sql) => {
     await sql`select citus_set_coordinator_host(${own?.hostname as string}, ${Number(own?.port)}::integer)`;
-    for (const { hostname, port } of others) await sql`select citus_add_node(${hostname}, ${Number(port)}::integer)`;
+    for (const { hostname, port } of others)
+      await sql`select citus_add_node(${hostname}, ${Number(port)}::integer)`;
   });
 }
 
@@ -52,7 +56,8 @@ export async function spread(urls: readonly string[]): Promise<void> {
 export async function freezeTemplate(sql: Sql, name: string): Promise<void> {
   await sql`alter database ${sql(name)} allow_connections false`;
   await until(async () => {
-    const rows = await sql`select pg_terminate_backend(pid) from pg_stat_activity where datname = ${name}`;
+    const rows =
+      await sql`select pg_terminate_backend(pid) from pg_stat_activity where datname = ${name}`;
     return rows.length === 0;
   }, 'nobody is connected to the template');
 }

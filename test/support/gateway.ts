@@ -150,7 +150,10 @@ export async function startGateway(
       return row?.id;
     },
 
-    async model(slug, { upstream, kind = 'chat', eu = true, input = '0.5', output = '1.5', ...more }) {
+    async model(
+      slug,
+      { upstream, kind = 'chat', eu = true, input = '0.5', output = '1.5', ...more },
+    ) {
       const { company = null, cacheRead = null, cacheWrite = null } = more;
       await sql`
         insert into models (slug, company_id, upstream_model, kind, eu_hosted, cost_eur_per_1k_input, cost_eur_per_1k_output,
@@ -159,7 +162,10 @@ export async function startGateway(
       if (company !== null) return;
       const key = await gateway.scout();
       const path = `${app.apiUrl}/models/${encodeURIComponent(slug)}`;
-      await until(async () => (await ask(path, { key })).status === 200, `the gateway serves model ${slug}`);
+      await until(
+        async () => (await ask(path, { key })).status === 200,
+        `the gateway serves model ${slug}`,
+      );
     },
 
     async key(company, scopes = SCOPES, expires = null) {
@@ -172,7 +178,11 @@ export async function startGateway(
     },
 
     async assistant(company, settings = {}) {
-      const { prompt = 'You are a helpful assistant.', model = null, temperature = null } = settings;
+      const {
+        prompt = 'You are a helpful assistant.',
+        model = null,
+        temperature = null,
+      } = settings;
       const { maxTokens = null, visibility = 'company', project = null } = settings;
       const [row] = await sql`
         insert into assistants (company_id, name, system_prompt, model_slug, temperature, max_tokens, visibility, project_id)

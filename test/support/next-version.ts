@@ -10,8 +10,10 @@ const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 export function nextVersion(t: Test, files: Record<string, string>): string {
   const folder = mkdtempSync(join(tmpdir(), 'tollgate-next-'));
   t.teardown(() => rmSync(folder, { recursive: true, force: true }));
-  for (const part of ['src', 'sql', 'package.json']) cpSync(join(ROOT, part), join(folder, part), { recursive: true });
+  for (const part of ['src', 'sql', 'package.json'])
+    cpSync(join(ROOT, part), join(folder, part), { recursive: true });
   symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'));
-  for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, 'sql/migrations', name), text);
+  for (const [name, text] of Object.entries(files))
+    writeFileSync(join(folder, 'sql/migrations', name), text);
   return join(folder, 'src/main.ts');
 }

@@ -9,7 +9,8 @@ export interface Overflow {
 }
 
 const error = (message: string, more: object = {}) => ({ error: { message, ...more } });
-const invalid = (message: string, code: unknown = null) => error(message, { type: 'invalid_request_error', code });
+const invalid = (message: string, code: unknown = null) =>
+  error(message, { type: 'invalid_request_error', code });
 const row = (source: string, status: number, body: unknown): Overflow => ({ source, status, body });
 
 export const OVERFLOWS: readonly Overflow[] = [
@@ -24,7 +25,9 @@ export const OVERFLOWS: readonly Overflow[] = [
   row(
     'OpenAI, responses',
     400,
-    invalid('Your input exceeds the context window of this model. Please adjust your input and try again.'),
+    invalid(
+      'Your input exceeds the context window of this model. Please adjust your input and try again.',
+    ),
   ),
   row(
     'OpenAI, gpt-5',
@@ -35,7 +38,10 @@ export const OVERFLOWS: readonly Overflow[] = [
   ),
   row('Anthropic', 400, {
     type: 'error',
-    error: { type: 'invalid_request_error', message: 'prompt is too long: 213462 tokens > 200000 maximum' },
+    error: {
+      type: 'invalid_request_error',
+      message: 'prompt is too long: 213462 tokens > 200000 maximum',
+    },
   }),
   row('Anthropic, with the answer', 400, {
     type: 'error',
@@ -86,7 +92,8 @@ export const OVERFLOWS: readonly Overflow[] = [
   row('llama.cpp', 400, {
     error: {
       code: 400,
-      message: 'request (9412 tokens) exceeds the available context size (8192 tokens), try increasing it',
+      message:
+        'request (9412 tokens) exceeds the available context size (8192 tokens), try increasing it',
       type: 'exceed_context_size_error',
       n_prompt_tokens: 9412,
       n_ctx: 8192,
@@ -122,19 +129,24 @@ export const OVERFLOWS: readonly Overflow[] = [
   row(
     'Bedrock by LiteLLM',
     400,
-    error('litellm.BadRequestError: BedrockException - {"message":"Input is too long for requested model."}', {
-      type: null,
-      param: null,
-      code: '400',
-    }),
+    error(
+      'litellm.BadRequestError: BedrockException - {"message":"Input is too long for requested model."}',
+      {
+        type: null,
+        param: null,
+        code: '400',
+      },
+    ),
   ),
   row('Bedrock, Titan', 400, {
-    message: '400 Bad Request: Too many input tokens. Max input tokens: 8192, request input token count: 9279 ',
+    message:
+      '400 Bad Request: Too many input tokens. Max input tokens: 8192, request input token count: 9279 ',
   }),
   row('Gemini', 400, {
     error: {
       code: 400,
-      message: 'The input token count (1196265) exceeds the maximum number of tokens allowed (1048576).',
+      message:
+        'The input token count (1196265) exceeds the maximum number of tokens allowed (1048576).',
       status: 'INVALID_ARGUMENT',
     },
   }),
@@ -161,30 +173,40 @@ export const OVERFLOWS: readonly Overflow[] = [
   }),
   row('Mistral', 400, {
     object: 'error',
-    message: 'Prompt contains 65673 tokens and 0 draft tokens, too large for model with 32768 maximum context length',
+    message:
+      'Prompt contains 65673 tokens and 0 draft tokens, too large for model with 32768 maximum context length',
     type: 'invalid_request_prompt',
     code: '3051',
   }),
-  row('Moonshot', 400, invalid('Invalid request: Your request exceeded model token limit: 8192 (requested: 9001)')),
+  row(
+    'Moonshot',
+    400,
+    invalid('Invalid request: Your request exceeded model token limit: 8192 (requested: 9001)'),
+  ),
   row('Moonshot, in bytes', 400, invalid('total message size 2306631 exceeds limit 2097152')),
   row('Z.ai', 400, { error: { code: '1261', message: 'Prompt exceeds max length' } }),
   row('DashScope', 400, {
     error: {
-      message: '<400> InternalError.Algo.InvalidParameter: Range of input length should be [1, 30720]',
+      message:
+        '<400> InternalError.Algo.InvalidParameter: Range of input length should be [1, 30720]',
       type: 'invalid_request_error',
       code: 'invalid_parameter_error',
     },
   }),
   row('MiniMax', 400, {
     type: 'error',
-    error: { type: 'bad_request_error', message: 'invalid params, context window exceeds limit (2013)' },
+    error: {
+      type: 'bad_request_error',
+      message: 'invalid params, context window exceeds limit (2013)',
+    },
   }),
   row('Cohere', 400, {
     message:
       'too many tokens: total number of tokens in the prompt cannot exceed 4081 - received 4292. Try using a shorter prompt, or enabling prompt truncating. See https://docs.cohere.com/reference/generate for more details.',
   }),
   row('Cohere, size', 400, {
-    message: 'too many tokens: size limit exceeded by 11326 tokens. Try using shorter or fewer inputs.',
+    message:
+      'too many tokens: size limit exceeded by 11326 tokens. Try using shorter or fewer inputs.',
   }),
   row('TGI', 422, {
     error:
@@ -200,13 +222,25 @@ export const OVERFLOWS: readonly Overflow[] = [
     type: 'Validation',
   }),
   row('Ollama', 400, { error: 'prompt too long; exceeded max context length by 100918 tokens' }),
-  row('Ollama, embeddings', 400, error('the input length exceeds the context length', { type: 'api_error' })),
+  row(
+    'Ollama, embeddings',
+    400,
+    error('the input length exceeds the context length', { type: 'api_error' }),
+  ),
   row(
     'Ollama, 500',
     500,
-    error('prompt too long; exceeded context length by 4 tokens', { type: 'api_error', param: null, code: null }),
+    error('prompt too long; exceeded context length by 4 tokens', {
+      type: 'api_error',
+      param: null,
+      code: null,
+    }),
   ),
-  row('Groq', 400, invalid('Please reduce the length of the messages or completion.', 'context_length_exceeded')),
+  row(
+    'Groq',
+    400,
+    invalid('Please reduce the length of the messages or completion.', 'context_length_exceeded'),
+  ),
   row(
     'Groq, 413',
     413,
@@ -216,13 +250,22 @@ export const OVERFLOWS: readonly Overflow[] = [
     ),
   ),
   row('Cerebras', 400, {
-    message: 'Please reduce the length of the messages or completion. Current length is 9001 while limit is 8192',
+    message:
+      'Please reduce the length of the messages or completion. Current length is 9001 while limit is 8192',
     type: 'invalid_request_error',
     param: 'messages',
     code: 'context_length_exceeded',
   }),
-  row('Together', 400, invalid("The input (516368 tokens) is longer than the model's context length (262144 tokens).")),
-  row('Fireworks', 400, invalid('The prompt is too long: 9001, model maximum context length: 8191')),
+  row(
+    'Together',
+    400,
+    invalid("The input (516368 tokens) is longer than the model's context length (262144 tokens)."),
+  ),
+  row(
+    'Fireworks',
+    400,
+    invalid('The prompt is too long: 9001, model maximum context length: 8191'),
+  ),
   row(
     'OpenRouter',
     400,
@@ -245,7 +288,9 @@ export const OVERFLOWS: readonly Overflow[] = [
   row(
     'GitHub Copilot',
     400,
-    error('prompt token count of 200000 exceeds the limit of 128000', { code: 'model_max_prompt_tokens_exceeded' }),
+    error('prompt token count of 200000 exceeds the limit of 128000', {
+      code: 'model_max_prompt_tokens_exceeded',
+    }),
   ),
   row(
     'Cloudflare',
@@ -277,7 +322,8 @@ export const OVERFLOWS: readonly Overflow[] = [
   row('TabbyAPI', 422, { detail: 'Prompt length 9001 is greater than max_seq_len 8192' }),
   row('TensorRT-LLM', 400, {
     object: 'error',
-    message: 'The sum of prompt length (9001.0), query length (0) should not exceed max_num_tokens (8192)',
+    message:
+      'The sum of prompt length (9001.0), query length (0) should not exceed max_num_tokens (8192)',
     type: 'BadRequestError',
     code: 400,
   }),
@@ -290,17 +336,24 @@ export const OVERFLOWS: readonly Overflow[] = [
   row(
     'vLLM, total',
     400,
-    invalid('The prompt (total length 5000) is too long to fit into the model (context length 4096).'),
+    invalid(
+      'The prompt (total length 5000) is too long to fit into the model (context length 4096).',
+    ),
   ),
   row('watsonx', 400, {
     errors: [
       {
         code: 'invalid_input_argument',
-        message: 'the number of input tokens 9001 cannot exceed the total tokens limit 4096 for this model',
+        message:
+          'the number of input tokens 9001 cannot exceed the total tokens limit 4096 for this model',
       },
     ],
   }),
-  row('DashScope, messages', 400, invalid('Total message token length exceed model limit (10240 tokens).')),
+  row(
+    'DashScope, messages',
+    400,
+    invalid('Total message token length exceed model limit (10240 tokens).'),
+  ),
   row('SiliconFlow', 400, {
     code: 20015,
     message: 'length of prompt_tokens (9001) must be less than max_seq_len (8192).',
@@ -317,15 +370,26 @@ export const OVERFLOWS: readonly Overflow[] = [
   row(
     'Volcengine',
     400,
-    error('Input length 200000 exceeds the maximum length 131072.', { code: 'InvalidParameter', type: 'BadRequest' }),
+    error('Input length 200000 exceeds the maximum length 131072.', {
+      code: 'InvalidParameter',
+      type: 'BadRequest',
+    }),
   ),
   row(
     'OpenAI, embeddings',
     400,
     invalid('Requested 400000 tokens, max 300000 tokens per request', 'max_tokens_per_request'),
   ),
-  row('one that is not known', 400, invalid('Your prompt has 9001 tokens, which exceeds the limit of this model.')),
-  row('another', 400, invalid('The conversation is too long. Context window of 8192 tokens exceeded.')),
+  row(
+    'one that is not known',
+    400,
+    invalid('Your prompt has 9001 tokens, which exceeds the limit of this model.'),
+  ),
+  row(
+    'another',
+    400,
+    invalid('The conversation is too long. Context window of 8192 tokens exceeded.'),
+  ),
 ];
 
 /** What is no overflow, though it speaks of tokens, lengths and limits: a text, and the status that it comes with. */
@@ -338,7 +402,10 @@ export const OTHERS: readonly (readonly [text: string, status: number])[] = [
     'Request too large for fast in organization on tokens per min (TPM): Limit 30000, Requested 40000. The input or output tokens must be reduced in order to run successfully.',
     429,
   ],
-  ['This request would exceed the rate limit of your organization of 40,000 input tokens per minute.', 429],
+  [
+    'This request would exceed the rate limit of your organization of 40,000 input tokens per minute.',
+    429,
+  ],
   ['ThrottlingException: Too many tokens, please wait before trying again.', 429],
   [
     'max_tokens is too large: 50000. This model supports at most 4096 completion tokens, whereas you provided 50000.',
@@ -349,12 +416,18 @@ export const OTHERS: readonly (readonly [text: string, status: number])[] = [
     "Invalid 'user': string too long. Expected a string with maximum length 64, but got a string with length 65 instead.",
     400,
   ],
-  ["Invalid 'tools[0].function.name': string too long. Expected a string with maximum length 64.", 400],
+  [
+    "Invalid 'tools[0].function.name': string too long. Expected a string with maximum length 64.",
+    400,
+  ],
   ['max_tokens: Input should be less than or equal to 4096', 400],
   ['`max_tokens` must be greater than `thinking.budget_tokens`.', 400],
   ['too many tokens: max tokens must be less than or equal to 4096', 400],
   ['Too many tools: the request has 200, the maximum is 128.', 400],
-  ['messages.1.content.0.image.source.base64: image exceeds 5 MB maximum: 5316852 bytes > 5242880 bytes', 400],
+  [
+    'messages.1.content.0.image.source.base64: image exceeds 5 MB maximum: 5316852 bytes > 5242880 bytes',
+    400,
+  ],
   ["Unsupported value: 'messages[0].role' does not support 'system' with this model.", 400],
   ["Invalid 'stop': array too long. Expected an array with maximum length 4.", 400],
   ["Invalid type for 'context_management[0].compact_threshold': expected an integer.", 400],

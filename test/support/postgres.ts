@@ -46,7 +46,10 @@ export async function emptyDatabase(t: Test): Promise<TestDatabase> {
   return newDatabase(t, async () => 'template1');
 }
 
-async function newDatabase(t: Test, source: (sql: Sql, server: string) => Promise<string>): Promise<TestDatabase> {
+async function newDatabase(
+  t: Test,
+  source: (sql: Sql, server: string) => Promise<string>,
+): Promise<TestDatabase> {
   const name = `tollgate_test_${process.pid}_${randomUUID().slice(0, 8)}`;
   const server = await retrying(async () => {
     const url = await sharedServer();
@@ -56,7 +59,10 @@ async function newDatabase(t: Test, source: (sql: Sql, server: string) => Promis
         const template = await source(sql, url);
         await sql`create database ${sql(name)} template ${sql(template)} ${(await copiesFiles(sql)) ? sql`strategy file_copy` : sql``}`;
         if (template !== 'template1' && WORKERS.length > 0) {
-          await onEach(WORKERS, (sql) => sql`create database ${sql(name)} template ${sql(template)}`);
+          await onEach(
+            WORKERS,
+            (sql) => sql`create database ${sql(name)} template ${sql(template)}`,
+          );
           await onEach([url, ...WORKERS], (sql) => sql`alter database ${sql(name)} set jit = off`); // is not copied
         }
       } finally {
@@ -97,12 +103,18 @@ function administratorOf(t: Test, url: string): Database {
 }
 
 /** Starts a server with an empty database, to stop, freeze or kill; it is removed at teardown. */
-export async function privateServer(t: Test, settings: Record<string, string> = {}): Promise<Embedded> {
+export async function privateServer(
+  t: Test,
+  settings: Record<string, string> = {},
+): Promise<Embedded> {
   const dataDir = mkdtempSync(join(tmpdir(), 'tollgate-server-'));
   chmodSync(dataDir, 0o755); // as a data folder is: root's server runs as "nobody"
   const server = await startEmbedded({ dataDir, log: { info: () => {} }, settings });
   // ends the server soon after this process, should it be killed
-  const guard = spawn('sh', ['-c', GUARD, `${process.pid}`, dataDir], { detached: true, stdio: 'ignore' });
+  const guard = spawn('sh', ['-c', GUARD, `${process.pid}`, dataDir], {
+    detached: true,
+    stdio: 'ignore',
+  });
   guard.unref();
   t.teardown(async () => {
     guard.kill();
@@ -114,9 +126,14 @@ export async function privateServer(t: Test, settings: Record<string, string> = 
 
 /** Suspends a server with all its processes. @returns a function that resumes them */
 export function freeze(server: Embedded): () => void {
-  const processes = execFileSync('ps', ['-A', '-o', 'pid=,ppid='], { encoding: 'utf8' }).trim().split('\n');
+  const processes = execFileSync('ps', ['-A', '-o', 'pid=,ppid='], { encoding: 'utf8' })
+    .trim()
+    .split('\n');
   const pids = processes.map((line) => line.trim().split(/\s+/).map(Number) as [number, number]);
-  const all = [server.pid, ...pids.filter(([, parent]) => parent === server.pid).map(([pid]) => pid)];
+  const all = [
+    server.pid,
+    ...pids.filter(([, parent]) => parent === server.pid).map(([pid]) => pid),
+  ];
   for (const pid of all) process.kill(pid, 'SIGSTOP');
   return () => {
     for (const pid of all) process.kill(pid, 'SIGCONT');
@@ -125,7 +142,9 @@ export function freeze(server: Embedded): () => void {
 
 /** Whether a condition in SQL is true. */
 export async function holds(db: Pick<Database, 'run'>, condition: string): Promise<boolean> {
-  const [row] = await db.run(START_MS, (sql) => sql.unsafe<{ holds: boolean }[]>(`select ${condition} as holds`));
+  const [row] = await db.run(START_MS, (sql) =>
+    sql.unsafe<{ holds: boolean }[]>(`select ${condition} as holds`),
+  );
   return row?.holds === true;
 }
 
@@ -163,7 +182,11 @@ async function sharedServer(): Promise<string> {
     const program = fileURLToPath(new URL('server.ts', import.meta.url));
     const { PATH = '', TMPDIR } = process.env; // nothing of the test runner's
     const env = TMPDIR === undefined ? { PATH } : { PATH, TMPDIR };
-    spawn(process.execPath, [program, SHARED_DIR], { detached: true, stdio: 'ignore', env }).unref();
+    spawn(process.execPath, [program, SHARED_DIR], {
+      detached: true,
+      stdio: 'ignore',
+      env,
+    }).unref();
   }
   url ??= await until(
     () => findEmbedded(SHARED_DIR),
@@ -176,7 +199,9 @@ async function sharedServer(): Promise<string> {
 function isWatched(): boolean {
   try {
     const users = readdirSync(SHARED_DIR).filter((name) => /^postgres\.user-[^.]+$/.test(name));
-    return users.some((name) => process.kill(JSON.parse(readFileSync(join(SHARED_DIR, name), 'utf8')).pid, 0));
+    return users.some((name) =>
+      process.kill(JSON.parse(readFileSync(join(SHARED_DIR, name), 'utf8')).pid, 0),
+    );
   } catch {
     return false;
   }
@@ -226,6 +251,7 @@ async function ensureTemplate(sql: Sql, server: string): Promise<string> {
 }
 
 async function exists(sql: Sql, name: string): Promise<boolean> {
-  const rows = await sql`select from pg_database where datname = ${name} and datallowconn = ${WORKERS.length === 0}`;
+  const rows =
+    await sql`select from pg_database where datname = ${name} and datallowconn = ${WORKERS.length === 0}`;
   return rows.length > 0;
 }

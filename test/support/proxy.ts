@@ -20,7 +20,10 @@ export interface Passage {
 }
 
 /** Starts a proxy to the database of a URL; it is closed at teardown. */
-export async function startProxy(t: { teardown(after: () => unknown): unknown }, url: string): Promise<Passage> {
+export async function startProxy(
+  t: { teardown(after: () => unknown): unknown },
+  url: string,
+): Promise<Passage> {
   const { targets, user = '', password = '', database = '' } = parseDatabaseUrl(url);
   const sockets = new Set<Socket>();
   let frozen = false;

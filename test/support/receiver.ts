@@ -43,15 +43,24 @@ export async function startReceiver(life: Life): Promise<Receiver> {
     const body = await text(req);
     const answer = next;
     try {
-      const alert = webhook.verify(body, req.headers as Record<string, string>) as BudgetAlert & { type: string };
+      const alert = webhook.verify(body, req.headers as Record<string, string>) as BudgetAlert & {
+        type: string;
+      };
       const { 'webhook-id': webhookId, 'webhook-timestamp': timestamp } = req.headers;
       const status = typeof answer === 'number' ? answer : 0;
-      received.push({ ...alert, webhookId: String(webhookId), timestamp: Number(timestamp), body, status });
+      received.push({
+        ...alert,
+        webhookId: String(webhookId),
+        timestamp: Number(timestamp),
+        body,
+        status,
+      });
     } catch (error) {
       forged.push((error as Error).message);
       return void res.writeHead(401).end();
     }
-    if (typeof answer === 'number') res.writeHead(answer, { location: '/elsewhere' }).end('thank you');
+    if (typeof answer === 'number')
+      res.writeHead(answer, { location: '/elsewhere' }).end('thank you');
     else answer(res);
   });
   server.listen(0, '127.0.0.1');
@@ -87,17 +96,21 @@ export interface Mail {
 function partsOf(raw: string): Pick<Mail, 'text' | 'html'> {
   const [head = ''] = raw.split('\r\n\r\n', 1);
   if (!/^content-type: multipart/im.test(head)) return { text: raw, html: '' };
-  const part = (type: string) => new RegExp(`\r\n(Content-Type: ${type};[^]*?)\r\n----_NmP`).exec(raw)?.[1] ?? '';
+  const part = (type: string) =>
+    new RegExp(`\r\n(Content-Type: ${type};[^]*?)\r\n----_NmP`).exec(raw)?.[1] ?? '';
   return { text: `${head}\r\n${part('text/plain')}`, html: decodedBody(part('text/html')) };
 }
 
 /** The text of a message, or of a part of one, which is quoted where it has letters beyond ASCII. */
 export function decodedBody(message: string): string {
   const body = message.slice(message.indexOf('\r\n\r\n') + 4);
-  if (/^Content-Transfer-Encoding: base64/im.test(message)) return Buffer.from(body, 'base64').toString();
+  if (/^Content-Transfer-Encoding: base64/im.test(message))
+    return Buffer.from(body, 'base64').toString();
   return body
     .replaceAll('=\r\n', '')
-    .replaceAll(/(?:=[\dA-F]{2})+/g, (codes) => Buffer.from(codes.replaceAll('=', ''), 'hex').toString());
+    .replaceAll(/(?:=[\dA-F]{2})+/g, (codes) =>
+      Buffer.from(codes.replaceAll('=', ''), 'hex').toString(),
+    );
 }
 
 export interface Mailbox {

@@ -26,7 +26,10 @@ export interface SomeRequest {
 }
 
 /** Adds requests to the trail as gateways do. @returns their ids */
-export async function addRequests(store: TrailStore, rows: readonly SomeRequest[]): Promise<string[]> {
+export async function addRequests(
+  store: TrailStore,
+  rows: readonly SomeRequest[],
+): Promise<string[]> {
   const all = rows.map((row) => {
     const at = row.at ?? Date.now();
     return { ...row, at, id: row.id ?? newRequestId(at) };

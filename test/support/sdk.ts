@@ -42,7 +42,8 @@ export async function startSdkDay(t: Test, upstream: TestUpstream): Promise<SdkD
   }
   const customer = await world.newCustomer();
   const calls: string[] = [];
-  const line = (endpoint: string, prompt: number, completion: number) => `${endpoint} ${prompt} ${completion}`;
+  const line = (endpoint: string, prompt: number, completion: number) =>
+    `${endpoint} ${prompt} ${completion}`;
   return {
     world,
     customer,
@@ -53,7 +54,10 @@ export async function startSdkDay(t: Test, upstream: TestUpstream): Promise<SdkD
     },
     async compare() {
       const complete = await until(
-        async () => (await world.ledger(customer.company, 0)).filter(({ outcome }) => outcome === 'completed'),
+        async () =>
+          (await world.ledger(customer.company, 0)).filter(
+            ({ outcome }) => outcome === 'completed',
+          ),
         'each call is in the ledger',
         ({ length }) => length >= calls.length,
       );
@@ -61,7 +65,9 @@ export async function startSdkDay(t: Test, upstream: TestUpstream): Promise<SdkD
       const promptOf = ({ endpoint, usage_source, prompt_tokens }: LedgerRow) =>
         endpoint === 'embeddings' && usage_source === 'estimated' ? 0 : prompt_tokens;
       return {
-        ledger: complete.map((row) => line(row.endpoint, promptOf(row), row.completion_tokens)).sort(),
+        ledger: complete
+          .map((row) => line(row.endpoint, promptOf(row), row.completion_tokens))
+          .sort(),
         told: calls.toSorted(),
       };
     },
@@ -69,7 +75,10 @@ export async function startSdkDay(t: Test, upstream: TestUpstream): Promise<SdkD
 }
 
 /** Starts the demo and aimock. */
-export const UPSTREAMS: readonly ((t: Test) => Promise<TestUpstream>)[] = [demoUpstream, aimockUpstream];
+export const UPSTREAMS: readonly ((t: Test) => Promise<TestUpstream>)[] = [
+  demoUpstream,
+  aimockUpstream,
+];
 
 export { CHAT, EMBED };
 

@@ -12,7 +12,9 @@ export async function closeStatement(
   ms = 20_000,
 ) {
   const seals = await db.run(ms, checkpointSeals);
-  return db.transaction(ms, (sql) => insertStatement(sql, { company, month, seals, ...(bound && { bound }) }));
+  return db.transaction(ms, (sql) =>
+    insertStatement(sql, { company, month, seals, ...(bound && { bound }) }),
+  );
 }
 
 /** Puts a row into each table of statements, without a month that they close. */

@@ -18,7 +18,11 @@ export async function until<T>(
   holds: (value: T) => boolean = Boolean,
 ): Promise<T> {
   const deadline = performance.now() + DEADLINE_MS;
-  for (let pauseMs = PAUSE_MS.first; ; pauseMs = Math.min(pauseMs * PAUSE_MS.growth, PAUSE_MS.longest)) {
+  for (
+    let pauseMs = PAUSE_MS.first;
+    ;
+    pauseMs = Math.min(pauseMs * PAUSE_MS.growth, PAUSE_MS.longest)
+  ) {
     const value = await look();
     if (holds(value)) return value;
     if (performance.now() > deadline) {

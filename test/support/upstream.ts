@@ -1,5 +1,10 @@
 import { once } from 'node:events';
-import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http';
+import {
+  createServer,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  type ServerResponse,
+} from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Test } from 'tap';
 import { startFaultyDemo } from './demo/server.ts';
@@ -65,7 +70,12 @@ export async function demoUpstream(t: Test): Promise<TestUpstream> {
 
 export async function aimockUpstream(t: Test): Promise<TestUpstream> {
   const { LLMock } = await import('@copilotkit/aimock'); // 80 ms of CPU, which most tests do not need
-  const mock = new LLMock({ port: 0, host: '127.0.0.1', auth: { apiKeys: [MASTER_KEY] }, chunkSize: 8 });
+  const mock = new LLMock({
+    port: 0,
+    host: '127.0.0.1',
+    auth: { apiKeys: [MASTER_KEY] },
+    chunkSize: 8,
+  });
   const parts: Parts = {
     chat: 'internal-aimock-chat',
     embedding: 'internal-aimock-embedding',
@@ -88,8 +98,14 @@ export async function aimockUpstream(t: Test): Promise<TestUpstream> {
   refuse(parts.limited, 429);
   refuse(parts.failing, 500);
   // of responses and messages aimock counts no tokens itself
-  const usage = (input_tokens: number, output_tokens: number) => ({ usage: { input_tokens, output_tokens } });
-  mock.on({ model: parts.long }, { content: 'once upon a time '.repeat(150), ...usage(11, 600) }, { latency: 1 });
+  const usage = (input_tokens: number, output_tokens: number) => ({
+    usage: { input_tokens, output_tokens },
+  });
+  mock.on(
+    { model: parts.long },
+    { content: 'once upon a time '.repeat(150), ...usage(11, 600) },
+    { latency: 1 },
+  );
   mock.on(
     { model: parts.broken },
     { content: 'this never ends well '.repeat(10) },
@@ -99,13 +115,22 @@ export async function aimockUpstream(t: Test): Promise<TestUpstream> {
     { model: parts.embedding },
     { embedding: Array.from({ length: 1024 }, (_, i) => Math.fround((i % 32) / 128)) },
   );
-  mock.on({ toolResultContains: '21 degrees' }, { content: 'It is 21 degrees in Bonn.', ...usage(47, 12) });
+  mock.on(
+    { toolResultContains: '21 degrees' },
+    { content: 'It is 21 degrees in Bonn.', ...usage(47, 12) },
+  );
   mock.on(
     { userMessage: /weather/, predicate: ({ tools }) => (tools ?? []).length > 0 },
     { toolCalls: [{ name: 'get_weather', arguments: { city: 'Bonn' } }], ...usage(31, 14) },
   );
-  mock.on({ userMessage: /capital/ }, { content: { city: 'Bonn', population: 340_000 }, ...usage(23, 17) });
-  mock.on({ model: parts.chat }, { content: 'Hello from aimock, at your service.', ...usage(13, 9) });
+  mock.on(
+    { userMessage: /capital/ },
+    { content: { city: 'Bonn', population: 340_000 }, ...usage(23, 17) },
+  );
+  mock.on(
+    { model: parts.chat },
+    { content: 'Hello from aimock, at your service.', ...usage(13, 9) },
+  );
   await mock.start();
   t.teardown(() => mock.stop());
   return {
@@ -131,7 +156,11 @@ export interface Scripted {
   answerEvents(events: readonly (object | string)[], headers?: Record<string, string>): void;
 }
 
-export type Script = (res: ServerResponse, body: Buffer, req: IncomingMessage) => void | Promise<void>;
+export type Script = (
+  res: ServerResponse,
+  body: Buffer,
+  req: IncomingMessage,
+) => void | Promise<void>;
 
 export async function scriptedUpstream(t: Test): Promise<Scripted> {
   const received: { headers: IncomingHttpHeaders; body: Buffer }[] = [];
@@ -160,7 +189,9 @@ export async function scriptedUpstream(t: Test): Promise<Scripted> {
     answer,
     answerJson: (body, headers = {}) =>
       answer((res) => {
-        res.writeHead(200, { 'content-type': 'application/json', ...headers }).end(JSON.stringify(body));
+        res
+          .writeHead(200, { 'content-type': 'application/json', ...headers })
+          .end(JSON.stringify(body));
       }),
     answerEvents: (events, headers = {}) =>
       answer((res) => {

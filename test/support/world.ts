@@ -44,7 +44,12 @@ export async function startWorld(
   const upstream = given ?? (await demoUpstream(t));
   const gateway = await startGateway(t, upstream.url, env, prepare);
   await gateway.model(CHAT, { upstream: upstream.parts.chat });
-  await gateway.model(EMBED, { upstream: upstream.parts.embedding, kind: 'embedding', input: '0.1', output: '0' });
+  await gateway.model(EMBED, {
+    upstream: upstream.parts.embedding,
+    kind: 'embedding',
+    input: '0.1',
+    output: '0',
+  });
   await gateway.model(OVERSEAS, { upstream: upstream.parts.chat, eu: false });
   const company = await gateway.company();
   return worldOf(gateway, upstream, customerWith(gateway.url, company, await gateway.key(company)));
@@ -83,7 +88,15 @@ interface SharedWorld {
 /** Those that nobody uses now, by what prepared their databases. */
 const idle = new Map<Prepare | undefined, SharedWorld[]>();
 /** What the gateway itself has there as long as it runs. */
-const OF_GATEWAY = ['changes', 'gateways', 'limit_owners', 'limit_slots', 'limit_windows', 'models', 'model_prices'];
+const OF_GATEWAY = [
+  'changes',
+  'gateways',
+  'limit_owners',
+  'limit_slots',
+  'limit_windows',
+  'models',
+  'model_prices',
+];
 
 /**
  * A world as `startWorld` makes it, lent for the length of a test: it is used again by later tests of this process, with
@@ -152,7 +165,8 @@ async function empty(sql: Sql, kept: readonly string[]): Promise<void> {
   await sql`delete from models where company_id is not null`;
   await sql`set local session_replication_role = replica`;
   await sql`delete from model_prices where company_id is not null`;
-  for (const { name } of await tablesOf(sql)) if (!kept.includes(name)) await sql`delete from ${sql(name)}`;
+  for (const { name } of await tablesOf(sql))
+    if (!kept.includes(name)) await sql`delete from ${sql(name)}`;
   await sql`set local session_replication_role = origin`;
 }
 
@@ -175,4 +189,7 @@ export function visible({ headers, text }: Answer): string {
 }
 
 /** What clients must never see: internal model names, the master key, hosts, provider headers. */
-export const INTERNAL = new RegExp(`internal|${MASTER_KEY}|sk-internal|litellm|x-ms-|openai-|Traceback`, 'i');
+export const INTERNAL = new RegExp(
+  `internal|${MASTER_KEY}|sk-internal|litellm|x-ms-|openai-|Traceback`,
+  'i',
+);

@@ -1,6 +1,14 @@
 import t, { type Test } from 'tap';
 import { type ExporterOptions, SpanExporter } from '../../src/tracing/exporter.ts';
-import { boolean, CLIENT, double, encodeSpan, integer, SERVER, text } from '../../src/tracing/otlp.ts';
+import {
+  boolean,
+  CLIENT,
+  double,
+  encodeSpan,
+  integer,
+  SERVER,
+  text,
+} from '../../src/tracing/otlp.ts';
 import { startCollector } from '../support/collector.ts';
 import { until } from '../support/until.ts';
 
@@ -72,7 +80,10 @@ t.test('a collector in trouble is asked again, then told of as well again', asyn
   collector.answer((res) => void res.writeHead(200).end());
   await until(() => exporter.exported === 1, 'one span is exported');
   t.equal(exporter.dropped, 0);
-  t.same(logged, ['traces cannot be exported: {"reason":"status 503"}', 'traces are exported again']);
+  t.same(logged, [
+    'traces cannot be exported: {"reason":"status 503"}',
+    'traces are exported again',
+  ]);
 });
 
 t.test('what it refuses, or does not take in four tries, is dropped and counted', async (t) => {
@@ -86,7 +97,9 @@ t.test('what it refuses, or does not take in four tries, is dropped and counted'
   exporter.add(span(1));
   await until(() => exporter.dropped === 2, '2 spans are dropped');
   t.equal(collector.posts.length, 5);
-  collector.answer((res) => void res.writeHead(200).end('{"partialSuccess":{"rejectedSpans":"2"}}'));
+  collector.answer(
+    (res) => void res.writeHead(200).end('{"partialSuccess":{"rejectedSpans":"2"}}'),
+  );
   for (let i = 0; i < 3; i++) exporter.add(span(i));
   await until(() => exporter.exported === 1, 'one span is exported');
   t.equal(exporter.dropped, 4);
@@ -96,11 +109,15 @@ t.test('why a collector refuses some spans of a batch is told', async (t) => {
   const collector = await startCollector(t);
   const { exporter, logged } = exporterTo(t, collector.url);
   const partial = { rejectedSpans: '2', errorMessage: `too old${'!'.repeat(999)}` };
-  collector.answer((res) => void res.writeHead(200).end(JSON.stringify({ partialSuccess: partial })));
+  collector.answer(
+    (res) => void res.writeHead(200).end(JSON.stringify({ partialSuccess: partial })),
+  );
   for (let i = 0; i < 3; i++) exporter.add(span(i));
   await until(() => exporter.exported === 1, 'one span is exported');
   t.equal(collector.posts.length, 1, 'not tried again');
-  t.match(logged, [/^traces cannot be exported: \{"reason":"2 spans refused: too old!{50,300}"\}$/]);
+  t.match(logged, [
+    /^traces cannot be exported: \{"reason":"2 spans refused: too old!{50,300}"\}$/,
+  ]);
   collector.answer((res) => void res.writeHead(200).end('{}'));
   exporter.add(span(0));
   await until(() => exporter.exported === 2, 'the next is exported');

@@ -19,7 +19,10 @@ t.test('flags without a meaning are not passed on', async (t) => {
 
 t.test('a later version is read as far as it is known', async (t) => {
   t.match(parseTraceparent(`01-${TRACE}-${PARENT}-01`), { traceId: TRACE });
-  t.match(parseTraceparent(`cc-${TRACE}-${PARENT}-01-what-the-future-brings`), { parentId: PARENT, flags: 1 });
+  t.match(parseTraceparent(`cc-${TRACE}-${PARENT}-01-what-the-future-brings`), {
+    parentId: PARENT,
+    flags: 1,
+  });
 });
 
 t.test('what is no valid header begins a new trace', async (t) => {

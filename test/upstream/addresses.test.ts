@@ -78,8 +78,12 @@ function named(t: Test, name: string, ips: () => readonly string[] | null): void
   const { lookup } = dns;
   t.teardown(() => Object.assign(dns, { lookup }));
   Object.assign(dns, {
-    lookup(host: string, ...more: [dns.LookupOptions, (error: Error | null, found?: dns.LookupAddress[]) => void]) {
-      if (host !== name) return lookup(host, ...(more as unknown as [dns.LookupOneOptions, () => void]));
+    lookup(
+      host: string,
+      ...more: [dns.LookupOptions, (error: Error | null, found?: dns.LookupAddress[]) => void]
+    ) {
+      if (host !== name)
+        return lookup(host, ...(more as unknown as [dns.LookupOneOptions, () => void]));
       const found = ips()?.map((address) => ({ address, family: address.includes(':') ? 6 : 4 }));
       if (found === undefined) setImmediate(more[1], new Error(`getaddrinfo ENOTFOUND ${name}`));
       else setImmediate(more[1], null, found);
@@ -93,7 +97,13 @@ for (const [way, open] of WAYS) {
       const changes: AddressChange[] = [];
       const all = urls.map((url) => new URL(url)) as [URL, ...URL[]];
       const onChange = (change: AddressChange) => changes.push(change);
-      const upstream = open({ urls: all, apiKey: 'sk-master', idleMs: 30_000, connectMs: 5000, onChange });
+      const upstream = open({
+        urls: all,
+        apiKey: 'sk-master',
+        idleMs: 30_000,
+        connectMs: 5000,
+        onChange,
+      });
       t.teardown(() => upstream.destroy());
       return { upstream, changes };
     };
@@ -117,10 +127,12 @@ for (const [way, open] of WAYS) {
         [13, 13, 13],
         'one after the other: in turn',
       );
-      for (const { requests, port } of routers) t.same([...new Set(requests)], [`127.0.0.1:${port}`]);
+      for (const { requests, port } of routers)
+        t.same([...new Set(requests)], [`127.0.0.1:${port}`]);
       t.same(upstream.shares, [1, 1, 1]);
       t.same(changes, []);
-      for (const { port } of routers) t.ok(upstream.secrets.includes(`127.0.0.1:${port}`), 'no client sees a host');
+      for (const { port } of routers)
+        t.ok(upstream.secrets.includes(`127.0.0.1:${port}`), 'no client sees a host');
     });
 
     t.test('an address that refuses is passed over, and used again once it answers', async (t) => {
@@ -158,29 +170,34 @@ for (const [way, open] of WAYS) {
     };
 
     for (const does of [503, 500, 401, 404, 429, 'closes', 'takes', 'cuts'] as const) {
-      t.test(`an address that is quick to fail (${does}) does not draw the calls of those that are well`, async (t) => {
-        for (const bad of [1, 2]) {
-          const routers = await Promise.all(Array.from({ length: bad + 1 }, () => new Router().start(t)));
-          for (const router of routers.slice(1)) router.does = does;
-          const { upstream, changes } = serve(t, ...routers.map((router) => router.at()));
-          const good = await callAll(upstream, 500);
-          t.ok(good > 400, `${good} of 500 calls, with ${bad} such addresses`);
-          t.same(upstream.shares, [1, ...Array(bad).fill(0)]);
-          t.match(changes, Array(bad).fill({ reason: '3 calls in a row failed' }));
-          const sent = routers.reduce((sum, { requests }) => sum + requests.length, 0);
-          t.ok(does === 'closes' ? sent <= 500 : sent === 500, 'no call was sent twice');
-          for (const router of routers) router.does = 200;
-          await until(
-            async () => {
-              await callAll(upstream, 10);
-              return upstream.shares;
-            },
-            'a call succeeded at each of them',
-            (shares) => shares.every((share) => share === 1),
-          );
-          t.equal(await callAll(upstream, 50), 50);
-        }
-      });
+      t.test(
+        `an address that is quick to fail (${does}) does not draw the calls of those that are well`,
+        async (t) => {
+          for (const bad of [1, 2]) {
+            const routers = await Promise.all(
+              Array.from({ length: bad + 1 }, () => new Router().start(t)),
+            );
+            for (const router of routers.slice(1)) router.does = does;
+            const { upstream, changes } = serve(t, ...routers.map((router) => router.at()));
+            const good = await callAll(upstream, 500);
+            t.ok(good > 400, `${good} of 500 calls, with ${bad} such addresses`);
+            t.same(upstream.shares, [1, ...Array(bad).fill(0)]);
+            t.match(changes, Array(bad).fill({ reason: '3 calls in a row failed' }));
+            const sent = routers.reduce((sum, { requests }) => sum + requests.length, 0);
+            t.ok(does === 'closes' ? sent <= 500 : sent === 500, 'no call was sent twice');
+            for (const router of routers) router.does = 200;
+            await until(
+              async () => {
+                await callAll(upstream, 10);
+                return upstream.shares;
+              },
+              'a call succeeded at each of them',
+              (shares) => shares.every((share) => share === 1),
+            );
+            t.equal(await callAll(upstream, 50), 50);
+          }
+        },
+      );
     }
 
     t.test('what an answer says of a request is no fault of the address', async (t) => {
@@ -202,33 +219,39 @@ for (const [way, open] of WAYS) {
       t.same([upstream.shares, changes], [[1], []]);
     });
 
-    t.test('where the calls fail at all addresses, all take calls, and all do at once when it is over', async (t) => {
-      const routers = await Promise.all([1, 2, 3, 4].map(() => new Router().start(t)));
-      for (const router of routers) router.does = 503;
-      const { upstream } = serve(t, ...routers.map((router) => router.at()));
-      await callAll(upstream, 200);
-      for (const { requests } of routers) t.ok(requests.length > 30, `${requests.length} of 200`);
-      for (const router of routers) router.does = 200;
-      t.equal(await callAll(upstream, 40), 40);
-      t.same(upstream.shares, [1, 1, 1, 1]);
-    });
+    t.test(
+      'where the calls fail at all addresses, all take calls, and all do at once when it is over',
+      async (t) => {
+        const routers = await Promise.all([1, 2, 3, 4].map(() => new Router().start(t)));
+        for (const router of routers) router.does = 503;
+        const { upstream } = serve(t, ...routers.map((router) => router.at()));
+        await callAll(upstream, 200);
+        for (const { requests } of routers) t.ok(requests.length > 30, `${requests.length} of 200`);
+        for (const router of routers) router.does = 200;
+        t.equal(await callAll(upstream, 40), 40);
+        t.same(upstream.shares, [1, 1, 1, 1]);
+      },
+    );
 
-    t.test('with all addresses down a request fails once, and the next one after any is back does not', async (t) => {
-      const [first, second] = [await new Router().start(t), await new Router().start(t)];
-      const { upstream, changes } = serve(t, first.at(), second.at());
-      first.stop();
-      second.stop();
-      for (let n = 0; n < 5; n++) {
-        const call = post(upstream);
-        await t.rejects(call.ended, /ECONNREFUSED/);
-        t.equal(call.call, null, 'nothing was sent');
-      }
-      t.same(upstream.shares, [0, 0]);
-      t.equal(changes.length, 2);
-      await second.start(t);
-      t.equal(await answers(upstream, 4), 4, 'at once, whatever the pauses are');
-      t.equal(second.requests.length, 4);
-    });
+    t.test(
+      'with all addresses down a request fails once, and the next one after any is back does not',
+      async (t) => {
+        const [first, second] = [await new Router().start(t), await new Router().start(t)];
+        const { upstream, changes } = serve(t, first.at(), second.at());
+        first.stop();
+        second.stop();
+        for (let n = 0; n < 5; n++) {
+          const call = post(upstream);
+          await t.rejects(call.ended, /ECONNREFUSED/);
+          t.equal(call.call, null, 'nothing was sent');
+        }
+        t.same(upstream.shares, [0, 0]);
+        t.equal(changes.length, 2);
+        await second.start(t);
+        t.equal(await answers(upstream, 4), 4, 'at once, whatever the pauses are');
+        t.equal(second.requests.length, 4);
+      },
+    );
 
     t.test('a connection that is not made soon is looked for at another address', async (t) => {
       const router = await new Router().start(t);
@@ -240,7 +263,9 @@ for (const [way, open] of WAYS) {
     });
 
     t.test('an address that takes requests and answers none gets no further ones', async (t) => {
-      const [frozen, thinking, third] = await Promise.all([1, 2, 3].map(() => new Router().start(t)));
+      const [frozen, thinking, third] = await Promise.all(
+        [1, 2, 3].map(() => new Router().start(t)),
+      );
       if (frozen === undefined || thinking === undefined || third === undefined) return;
       frozen.silent = 'frozen';
       thinking.silent = 'thinks';
@@ -322,15 +347,18 @@ for (const [way, open] of WAYS) {
       t.match(changes.at(-1), { reason: null });
     });
 
-    t.test('with a name that has no IP alone, a request fails before anything is sent', async (t) => {
-      named(t, 'router.example', () => null);
-      const { upstream } = serve(t, 'http://router.example/v1');
-      for (let n = 0; n < 3; n++) {
-        const call = post(upstream);
-        await t.rejects(call.ended, /ENOTFOUND/);
-        t.equal(call.call, null);
-      }
-    });
+    t.test(
+      'with a name that has no IP alone, a request fails before anything is sent',
+      async (t) => {
+        named(t, 'router.example', () => null);
+        const { upstream } = serve(t, 'http://router.example/v1');
+        for (let n = 0; n < 3; n++) {
+          const call = post(upstream);
+          await t.rejects(call.ended, /ENOTFOUND/);
+          t.equal(call.call, null);
+        }
+      },
+    );
 
     t.test('each IP of a name is used, but for one that is dead', async (t) => {
       const ips = ['127.0.0.2', '127.0.0.3', '127.0.0.4'];
@@ -345,23 +373,29 @@ for (const [way, open] of WAYS) {
       t.ok(Math.abs((upstream.shares[0] as number) - 2 / 3) < 0.001);
     });
 
-    t.test('a call to an IP that its name no longer has goes on, and the next is sent elsewhere', async (t) => {
-      let ips = ['127.0.0.2'];
-      named(t, 'router.example', () => ips);
-      const first = await new Router().start(t, '127.0.0.2');
-      const second = await new Router().start(t, '127.0.0.3', first.port);
-      first.silent = 'thinks';
-      const { upstream } = serve(t, first.at('router.example'));
-      const call = post(upstream);
-      await until(() => first.requests.length, 'it is sent');
-      ips = ['127.0.0.3'];
-      const { now } = performance;
-      t.intercept(performance, 'now', { value: () => now.call(performance) + 40_000 });
-      for (let n = 0; n < 3; n++) t.equal(await post(upstream).ended, 'ok');
-      t.same([first.requests.length, second.requests.length], [1, 3]);
-      await upstream.destroy();
-      t.ok((await call.ended.catch((error: unknown) => error)) instanceof Stopped, 'it is known until its end');
-    });
+    t.test(
+      'a call to an IP that its name no longer has goes on, and the next is sent elsewhere',
+      async (t) => {
+        let ips = ['127.0.0.2'];
+        named(t, 'router.example', () => ips);
+        const first = await new Router().start(t, '127.0.0.2');
+        const second = await new Router().start(t, '127.0.0.3', first.port);
+        first.silent = 'thinks';
+        const { upstream } = serve(t, first.at('router.example'));
+        const call = post(upstream);
+        await until(() => first.requests.length, 'it is sent');
+        ips = ['127.0.0.3'];
+        const { now } = performance;
+        t.intercept(performance, 'now', { value: () => now.call(performance) + 40_000 });
+        for (let n = 0; n < 3; n++) t.equal(await post(upstream).ended, 'ok');
+        t.same([first.requests.length, second.requests.length], [1, 3]);
+        await upstream.destroy();
+        t.ok(
+          (await call.ended.catch((error: unknown) => error)) instanceof Stopped,
+          'it is known until its end',
+        );
+      },
+    );
 
     t.test('a name that moves to another IP is followed', async (t) => {
       let ips = ['127.0.0.2'];
@@ -380,32 +414,38 @@ for (const [way, open] of WAYS) {
       t.ok(second.requests.length > 0);
     });
 
-    t.test('of a name with IPs of both families those that work are used, and nothing is told', async (t) => {
-      named(t, 'router.example', () => ['::1', '127.0.0.1']);
-      const router = await new Router().start(t);
-      const { upstream, changes } = serve(t, router.at('router.example'));
-      t.equal(await answers(upstream, 5), 5);
-      t.same([upstream.shares, changes], [[1], []]);
-      router.stop();
-      await t.rejects(
-        until(
-          () => post(upstream).ended,
-          'all is down',
-          () => false,
-        ),
-      );
-      await router.start(t);
-      t.equal(await post(upstream).ended, 'ok');
-    });
+    t.test(
+      'of a name with IPs of both families those that work are used, and nothing is told',
+      async (t) => {
+        named(t, 'router.example', () => ['::1', '127.0.0.1']);
+        const router = await new Router().start(t);
+        const { upstream, changes } = serve(t, router.at('router.example'));
+        t.equal(await answers(upstream, 5), 5);
+        t.same([upstream.shares, changes], [[1], []]);
+        router.stop();
+        await t.rejects(
+          until(
+            () => post(upstream).ended,
+            'all is down',
+            () => false,
+          ),
+        );
+        await router.start(t);
+        t.equal(await post(upstream).ended, 'ok');
+      },
+    );
 
-    t.test('a family that is not reachable is left for the other one within a second or so', async (t) => {
-      named(t, 'router.example', () => ['::1', '127.0.0.1']);
-      const { port } = new URL(await blackHole(t, '::1'));
-      const router = await new Router().start(t, '127.0.0.1', Number(port));
-      const { upstream, changes } = serve(t, router.at('router.example'));
-      t.equal(await answers(upstream, 5), 5);
-      t.same([upstream.shares, changes], [[1], []]);
-    });
+    t.test(
+      'a family that is not reachable is left for the other one within a second or so',
+      async (t) => {
+        named(t, 'router.example', () => ['::1', '127.0.0.1']);
+        const { port } = new URL(await blackHole(t, '::1'));
+        const router = await new Router().start(t, '127.0.0.1', Number(port));
+        const { upstream, changes } = serve(t, router.at('router.example'));
+        t.equal(await answers(upstream, 5), 5);
+        t.same([upstream.shares, changes], [[1], []]);
+      },
+    );
 
     t.test('an IPv6 address', async (t) => {
       const router = await new Router().start(t, '::1');
@@ -414,13 +454,17 @@ for (const [way, open] of WAYS) {
       t.equal(router.requests[0], `[::1]:${router.port}`);
     });
 
-    t.test('when the gateway stops, requests that wait for a connection get `Stopped`', async (t) => {
-      named(t, 'router.example', () => ['127.0.0.1']);
-      const { upstream } = serve(t, 'http://router.example:1/v1', await blackHole(t));
-      const calls = [post(upstream), post(upstream)];
-      await upstream.destroy();
-      for (const { ended } of calls) t.ok((await ended.catch((error: unknown) => error)) instanceof Stopped);
-    });
+    t.test(
+      'when the gateway stops, requests that wait for a connection get `Stopped`',
+      async (t) => {
+        named(t, 'router.example', () => ['127.0.0.1']);
+        const { upstream } = serve(t, 'http://router.example:1/v1', await blackHole(t));
+        const calls = [post(upstream), post(upstream)];
+        await upstream.destroy();
+        for (const { ended } of calls)
+          t.ok((await ended.catch((error: unknown) => error)) instanceof Stopped);
+      },
+    );
   });
 }
 

@@ -79,7 +79,15 @@ export function post(upstream: Upstream, body: readonly Buffer[] = [Buffer.from(
 
 /** Posts for a call, with what else the request has. */
 export function send(upstream: Upstream, call: Call, more: Partial<UpstreamRequest>): void {
-  upstream.post({ path: '/x', requestId: 'id', body: [], handler: call, onSent: null, headers: [], ...more });
+  upstream.post({
+    path: '/x',
+    requestId: 'id',
+    body: [],
+    handler: call,
+    onSent: null,
+    headers: [],
+    ...more,
+  });
 }
 
 export interface Served<U extends Upstream> {
@@ -125,7 +133,12 @@ export async function serve<U extends Upstream>(
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;
-  const upstream = open({ urls: [new URL(`http://127.0.0.1:${port}${path}`)], apiKey, idleMs, connectMs: 2000 });
+  const upstream = open({
+    urls: [new URL(`http://127.0.0.1:${port}${path}`)],
+    apiKey,
+    idleMs,
+    connectMs: 2000,
+  });
   t.teardown(() => {
     upstream.destroy();
     for (const socket of sockets) socket.destroy();

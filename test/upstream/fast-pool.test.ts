@@ -17,15 +17,24 @@ import { until } from '../support/until.ts';
 import { Call, post, send, serve as serveWith } from './calls.ts';
 
 const open = (options: UpstreamOptions): FastPool => new FastPool(options, connectorOf);
-const serve = (t: Test, answer: (socket: Socket) => void, options = {}) => serveWith(t, open, answer, options);
+const serve = (t: Test, answer: (socket: Socket) => void, options = {}) =>
+  serveWith(t, open, answer, options);
 
 const OK = 'HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 2\r\n\r\nok';
 
 t.test('a request is the body under our own head', async (t) => {
-  const { upstream, requests } = await serve(t, (socket) => socket.write(OK), { path: '/deep/v1/', apiKey: 'sk-x' });
+  const { upstream, requests } = await serve(t, (socket) => socket.write(OK), {
+    path: '/deep/v1/',
+    apiKey: 'sk-x',
+  });
   const call = new Call();
   const body = [Buffer.from('{"a'), Buffer.from('":1}')];
-  send(upstream, call, { path: '/embeddings', requestId: 'id-1', body, traceparent: '00-ab-cd-01' });
+  send(upstream, call, {
+    path: '/embeddings',
+    requestId: 'id-1',
+    body,
+    traceparent: '00-ab-cd-01',
+  });
   t.equal(await call.ended, 'ok');
   t.match(call, { status: 200, type: 'text/plain' });
   const [head, sent] = (requests[0] as string).split('\r\n\r\n');
@@ -43,24 +52,34 @@ t.test('a request is the body under our own head', async (t) => {
   ]);
 });
 
-t.test('a connection serves one request after the other, and others beside it when it is busy', async (t) => {
-  const { upstream, sockets } = await serve(t, (socket) => socket.write(OK));
-  for (let n = 0; n < 5; n++) t.equal(await post(upstream).ended, 'ok');
-  t.equal(sockets.length, 1);
-  const calls = Array.from({ length: 4 }, () => post(upstream));
-  t.same([upstream.connections, upstream.freeConnections], [4, 0]);
-  for (const call of calls) t.equal(await call.ended, 'ok');
-  t.same([upstream.connections, upstream.freeConnections], [4, 4]);
-  t.equal(sockets.length, 4);
-});
+t.test(
+  'a connection serves one request after the other, and others beside it when it is busy',
+  async (t) => {
+    const { upstream, sockets } = await serve(t, (socket) => socket.write(OK));
+    for (let n = 0; n < 5; n++) t.equal(await post(upstream).ended, 'ok');
+    t.equal(sockets.length, 1);
+    const calls = Array.from({ length: 4 }, () => post(upstream));
+    t.same([upstream.connections, upstream.freeConnections], [4, 0]);
+    for (const call of calls) t.equal(await call.ended, 'ok');
+    t.same([upstream.connections, upstream.freeConnections], [4, 4]);
+    t.equal(sockets.length, 4);
+  },
+);
 
-t.test('large bodies arrive byte for byte, though the buffer of small ones is used again and again', async (t) => {
-  const { upstream, requests } = await serve(t, (socket) => socket.write(OK));
-  const sizes = [10, 70_000, 20, 3_000_000, 60_000, 30, 65_000, 66_000];
-  const bodies = sizes.map((size, n) => `${n}`.repeat(size));
-  for (const call of bodies.map((body) => post(upstream, [Buffer.from(body), Buffer.from('!')]))) await call.ended;
-  t.strictSame(requests.map((text) => text.split('\r\n\r\n')[1]).sort(), bodies.map((body) => `${body}!`).sort());
-});
+t.test(
+  'large bodies arrive byte for byte, though the buffer of small ones is used again and again',
+  async (t) => {
+    const { upstream, requests } = await serve(t, (socket) => socket.write(OK));
+    const sizes = [10, 70_000, 20, 3_000_000, 60_000, 30, 65_000, 66_000];
+    const bodies = sizes.map((size, n) => `${n}`.repeat(size));
+    for (const call of bodies.map((body) => post(upstream, [Buffer.from(body), Buffer.from('!')])))
+      await call.ended;
+    t.strictSame(
+      requests.map((text) => text.split('\r\n\r\n')[1]).sort(),
+      bodies.map((body) => `${body}!`).sort(),
+    );
+  },
+);
 
 t.test('a body of several megabytes leaves part by part, wherever the parts end', async (t) => {
   const { upstream, requests } = await serve(t, (socket) => socket.write(OK));
@@ -127,7 +146,9 @@ t.test(
       const socket = new Writable({
         writev: (parts, done) => done(void written.push(...parts.map(({ chunk }) => chunk))),
       });
-      const body = Array.from({ length: size / 100_000 }, (_, n) => Buffer.alloc(100_000, `${n % 10}`));
+      const body = Array.from({ length: size / 100_000 }, (_, n) =>
+        Buffer.alloc(100_000, `${n % 10}`),
+      );
       let sent = 0;
       const rest = new RestOfRequest(socket as Socket, 'head', body, turns, () => sent++);
       await until(() => written.length > 0, 'the first part');
@@ -136,7 +157,10 @@ t.test(
       t.equal(rest.isSent, leaves, `${size} bytes`);
       if (leaves) await until(() => sent === 1, 'the system has taken all of it');
       const taken = Buffer.concat(written).toString('latin1');
-      t.ok(`head${Buffer.concat(body)}`.startsWith(taken) && (taken.length === size + 4) === leaves, 'as it is');
+      t.ok(
+        `head${Buffer.concat(body)}`.startsWith(taken) && (taken.length === size + 4) === leaves,
+        'as it is',
+      );
     }
   },
 );
@@ -176,14 +200,19 @@ t.test(
     for (const { ended } of before) await ended;
     requests.length = 0;
     const calls = Array.from({ length: 4 }, () => post(upstream));
-    const waiting = before.map(({ call }) => call as FastConnection).filter((each) => each !== calls[0]?.call);
+    const waiting = before
+      .map(({ call }) => call as FastConnection)
+      .filter((each) => each !== calls[0]?.call);
     waiting[0]?.close(new Error('broken'));
     waiting[1]?.read(Buffer.from(OK), OK.length); // an answer, before it was asked: whose it is nobody knows
     const ends = await Promise.all(calls.map(({ ended }) => ended.catch(({ message }) => message)));
     t.strictSame(ends, ['ok', 'ok', 'ok', 'ok'], 'nothing had been sent');
     t.equal(requests.length, 4);
     t.equal(upstream.connections, 4);
-    await until(() => sockets.filter((socket) => socket.destroyed).length === 2, 'two connections are closed');
+    await until(
+      () => sockets.filter((socket) => socket.destroyed).length === 2,
+      'two connections are closed',
+    );
     const sent = post(upstream);
     send(upstream, new Call(false), {});
     t.equal(await sent.ended, 'ok');
@@ -283,19 +312,28 @@ t.test('over TLS', { skip: NO_OPENSSL }, async (t) => {
   const without = new URL(`https://127.0.0.1:${(plain.address() as AddressInfo).port}/v1`);
   const changes: AddressChange[] = [];
   const onChange = (change: AddressChange) => changes.push(change);
-  const both = open({ urls: [without, url], apiKey: null, idleMs: 30_000, connectMs: 2000, onChange });
+  const both = open({
+    urls: [without, url],
+    apiKey: null,
+    idleMs: 30_000,
+    connectMs: 2000,
+    onChange,
+  });
   t.teardown(() => both.destroy());
   for (const call of [post(both), post(both)]) t.match(await call.ended, /^2 z/);
   t.match(changes, [{ address: 1 }], 'a handshake that fails is a connection that cannot be made');
 });
 
-t.test('a large request that met a closed connection is told as not run: its memory may be in use again', async (t) => {
-  const { upstream, sockets, requests } = await serve(t, (socket) => socket.write(OK));
-  t.equal(await post(upstream).ended, 'ok');
-  sockets[0]?.destroy();
-  const call = new Call();
-  send(upstream, call, { onSent: () => {} });
-  await t.rejects(call.ended);
-  t.equal(call.stale, 1);
-  t.equal(requests.length, 1);
-});
+t.test(
+  'a large request that met a closed connection is told as not run: its memory may be in use again',
+  async (t) => {
+    const { upstream, sockets, requests } = await serve(t, (socket) => socket.write(OK));
+    t.equal(await post(upstream).ended, 'ok');
+    sockets[0]?.destroy();
+    const call = new Call();
+    send(upstream, call, { onSent: () => {} });
+    await t.rejects(call.ended);
+    t.equal(call.stale, 1);
+    t.equal(requests.length, 1);
+  },
+);

@@ -24,13 +24,22 @@ t.test('over undici', (t) => testPool(t, (options) => new UndiciPool(options)));
 
 /** What holds for both ways to the upstream. */
 async function testPool(t: Test, open: (options: UpstreamOptions) => Upstream): Promise<void> {
-  const serve = (t: Test, answer: (socket: Socket) => void, options = {}) => serveWith(t, open, answer, options);
+  const serve = (t: Test, answer: (socket: Socket) => void, options = {}) =>
+    serveWith(t, open, answer, options);
 
   t.test('a request is the body under our own head', async (t) => {
-    const { upstream, requests } = await serve(t, (socket) => socket.write(OK), { path: '/deep/v1/', apiKey: 'sk-x' });
+    const { upstream, requests } = await serve(t, (socket) => socket.write(OK), {
+      path: '/deep/v1/',
+      apiKey: 'sk-x',
+    });
     const call = new Call();
     const body = [Buffer.from('{"a'), Buffer.from('":1}')];
-    send(upstream, call, { path: '/embeddings', requestId: 'id-1', body, traceparent: '00-ab-cd-01' });
+    send(upstream, call, {
+      path: '/embeddings',
+      requestId: 'id-1',
+      body,
+      traceparent: '00-ab-cd-01',
+    });
     t.equal(await call.ended, 'ok');
     t.match(call, { status: 200, type: 'text/plain' });
     const [head, sent] = (requests[0] as string).split('\r\n\r\n');
@@ -57,7 +66,9 @@ async function testPool(t: Test, open: (options: UpstreamOptions) => Upstream): 
   t.test('headers of the operator go with every request, and are secrets', async (t) => {
     const headers = { 'x-router-key': 'Bearer rk-0123456789', 'x-provider': 'openai' };
     const withHeaders = (options: UpstreamOptions) => open({ ...options, headers });
-    const { upstream, requests } = await serveWith(t, withHeaders, (socket) => socket.write(OK), { apiKey: 'sk-x' });
+    const { upstream, requests } = await serveWith(t, withHeaders, (socket) => socket.write(OK), {
+      apiKey: 'sk-x',
+    });
     for (let n = 0; n < 2; n++) t.equal(await post(upstream).ended, 'ok');
     for (const request of requests) {
       t.match(request, '\r\nauthorization: Bearer sk-x\r\n');
@@ -77,16 +88,20 @@ async function testPool(t: Test, open: (options: UpstreamOptions) => Upstream): 
     t.notOk([...upstream.keys, ...upstream.secrets].includes('none'), 'answers may hold it');
   });
 
-  t.test('each request in flight has a connection of its own, and a free one serves again', async (t) => {
-    const { upstream, sockets } = await serve(t, (socket) => socket.write(OK));
-    for (let n = 0; n < 3; n++) {
-      t.equal(await post(upstream).ended, 'ok');
-      await setImmediate(); // undici frees a connection after it has told the end of an answer
-    }
-    t.equal(sockets.length, 1);
-    for (const { ended } of Array.from({ length: 4 }, () => post(upstream))) t.equal(await ended, 'ok');
-    t.equal(sockets.length, 4);
-  });
+  t.test(
+    'each request in flight has a connection of its own, and a free one serves again',
+    async (t) => {
+      const { upstream, sockets } = await serve(t, (socket) => socket.write(OK));
+      for (let n = 0; n < 3; n++) {
+        t.equal(await post(upstream).ended, 'ok');
+        await setImmediate(); // undici frees a connection after it has told the end of an answer
+      }
+      t.equal(sockets.length, 1);
+      for (const { ended } of Array.from({ length: 4 }, () => post(upstream)))
+        t.equal(await ended, 'ok');
+      t.equal(sockets.length, 4);
+    },
+  );
 
   t.test('the memory of a body may be used again once the request was taken', async (t) => {
     const { upstream, requests } = await serve(t, (socket) => socket.write(OK));
@@ -109,12 +124,15 @@ async function testPool(t: Test, open: (options: UpstreamOptions) => Upstream): 
     t.equal(call.call, null, 'nothing was sent');
   });
 
-  t.test('nothing is sent for a handler that no longer wants its answer, and nothing more is called', async (t) => {
-    const { upstream, requests } = await serve(t, (socket) => socket.write(OK));
-    send(upstream, new Call(false), {});
-    t.equal(await post(upstream).ended, 'ok');
-    t.equal(requests.length, 1);
-  });
+  t.test(
+    'nothing is sent for a handler that no longer wants its answer, and nothing more is called',
+    async (t) => {
+      const { upstream, requests } = await serve(t, (socket) => socket.write(OK));
+      send(upstream, new Call(false), {});
+      t.equal(await post(upstream).ended, 'ok');
+      t.equal(requests.length, 1);
+    },
+  );
 
   t.test('an aborted call closes its connection', async (t) => {
     const { upstream, sockets, requests } = await serve(t, (socket) => {
@@ -128,31 +146,35 @@ async function testPool(t: Test, open: (options: UpstreamOptions) => Upstream): 
     t.equal(call.text, '');
   });
 
-  t.test('a handler that throws ends its own call and its connection, and no other call', async (t) => {
-    const answer = (closes: boolean) => `HTTP/1.1 200 OK\r\n${closes ? '' : 'content-length: 2\r\n'}\r\nok`;
-    for (const method of ['onHead', 'onData', 'onEnd', 'onError'] as const) {
-      for (const closes of [false, true]) {
-        const { upstream, sockets } = await serve(t, (socket) => {
-          if (socket === sockets[0]) return; // the other call waits
-          if (method === 'onError') socket.destroy();
-          else if (closes) socket.end(answer(true));
-          else socket.write(answer(false));
-        });
-        const other = post(upstream);
-        await until(() => sockets.length === 1, 'the other call has its connection');
-        const call = new Call();
-        call[method] = () => {
-          throw new Error(`of ${method}`);
-        };
-        send(upstream, call, {});
-        await t.rejects(call.ended, { message: 'thrown', cause: { message: `of ${method}` } });
-        const [waiting, socket] = sockets as [Socket, Socket];
-        if (method !== 'onEnd' && !socket.closed) await once(socket, 'close');
-        waiting.write(answer(false));
-        t.equal(await other.ended, 'ok', `${method} ${closes}`);
+  t.test(
+    'a handler that throws ends its own call and its connection, and no other call',
+    async (t) => {
+      const answer = (closes: boolean) =>
+        `HTTP/1.1 200 OK\r\n${closes ? '' : 'content-length: 2\r\n'}\r\nok`;
+      for (const method of ['onHead', 'onData', 'onEnd', 'onError'] as const) {
+        for (const closes of [false, true]) {
+          const { upstream, sockets } = await serve(t, (socket) => {
+            if (socket === sockets[0]) return; // the other call waits
+            if (method === 'onError') socket.destroy();
+            else if (closes) socket.end(answer(true));
+            else socket.write(answer(false));
+          });
+          const other = post(upstream);
+          await until(() => sockets.length === 1, 'the other call has its connection');
+          const call = new Call();
+          call[method] = () => {
+            throw new Error(`of ${method}`);
+          };
+          send(upstream, call, {});
+          await t.rejects(call.ended, { message: 'thrown', cause: { message: `of ${method}` } });
+          const [waiting, socket] = sockets as [Socket, Socket];
+          if (method !== 'onEnd' && !socket.closed) await once(socket, 'close');
+          waiting.write(answer(false));
+          t.equal(await other.ended, 'ok', `${method} ${closes}`);
+        }
       }
-    }
-  });
+    },
+  );
 
   t.test('a paused call reads no more than what was on its way, and all of it later', async (t) => {
     const text = 'y'.repeat(8_000_000);
@@ -180,7 +202,10 @@ async function testPool(t: Test, open: (options: UpstreamOptions) => Upstream): 
   t.test('no request follows where it could be lost or misunderstood', async (t) => {
     const KEPT = 'about to be closed';
     const cases: [string, (socket: Socket) => void, later?: (socket: Socket) => void][] = [
-      ['the answer says so', (socket) => socket.write(OK.replace('\r\n\r\n', '\r\nconnection: close\r\n\r\n'))],
+      [
+        'the answer says so',
+        (socket) => socket.write(OK.replace('\r\n\r\n', '\r\nconnection: close\r\n\r\n')),
+      ],
       ['bytes behind it', (socket) => socket.write(`${OK}HTTP/1.1 200 OK\r\n\r\n`)],
       ['bytes that nobody asked for', (socket) => socket.write(OK), (socket) => socket.write('x')],
       ['it ends with the connection', (socket) => socket.end('HTTP/1.1 200 OK\r\n\r\nok')],
@@ -200,49 +225,55 @@ async function testPool(t: Test, open: (options: UpstreamOptions) => Upstream): 
     }
   });
 
-  t.test('a request that crosses the close of an idle connection is sent again, once, on a fresh one', async (t) => {
-    for (const dies of [false, true]) {
-      const { upstream, sockets, requests } = await serve(t, (socket) => {
-        if (dies && requests.length > 1) socket.destroy();
-        else socket.write(OK);
-      });
-      t.equal(await post(upstream).ended, 'ok');
-      await setImmediate(); // undici frees a connection after it has told the end of an answer
-      const call = new Call();
-      const onConnected = call.onConnected.bind(call);
-      call.onConnected = (connection) => {
-        sockets[0]?.destroy(); // as servers do, and the pool has not read of it yet
-        return onConnected(connection);
-      };
-      send(upstream, call, { body: [Buffer.from('{}')] });
-      if (dies) await t.rejects(call.ended);
-      else t.equal(await call.ended, 'ok');
-      t.equal(call.stale, 1);
-      t.equal(requests.length, 2, 'the other side had it once');
-      t.equal(sockets.length, 2);
-    }
-  });
+  t.test(
+    'a request that crosses the close of an idle connection is sent again, once, on a fresh one',
+    async (t) => {
+      for (const dies of [false, true]) {
+        const { upstream, sockets, requests } = await serve(t, (socket) => {
+          if (dies && requests.length > 1) socket.destroy();
+          else socket.write(OK);
+        });
+        t.equal(await post(upstream).ended, 'ok');
+        await setImmediate(); // undici frees a connection after it has told the end of an answer
+        const call = new Call();
+        const onConnected = call.onConnected.bind(call);
+        call.onConnected = (connection) => {
+          sockets[0]?.destroy(); // as servers do, and the pool has not read of it yet
+          return onConnected(connection);
+        };
+        send(upstream, call, { body: [Buffer.from('{}')] });
+        if (dies) await t.rejects(call.ended);
+        else t.equal(await call.ended, 'ok');
+        t.equal(call.stale, 1);
+        t.equal(requests.length, 2, 'the other side had it once');
+        t.equal(sockets.length, 2);
+      }
+    },
+  );
 
-  t.test('a request that may have run is not sent again: the other side read it, and died', async (t) => {
-    const ways: Record<string, (socket: Socket) => void> = {
-      closes: (socket) => socket.destroy(),
-      resets: (socket) => socket.resetAndDestroy(),
-      'ends its own side': (socket) => socket.end(),
-      'begins an answer': (socket) => socket.end('HTTP/1.1 '),
-    };
-    for (const [name, die] of Object.entries(ways)) {
-      const { upstream, requests } = await serve(t, (socket) => {
-        if (requests.length === 1) socket.write(OK);
-        else die(socket);
-      });
-      t.equal(await post(upstream).ended, 'ok');
-      await setImmediate();
-      const call = post(upstream);
-      await t.rejects(call.ended, name);
-      t.equal(call.stale, 0, name);
-      t.equal(requests.length, 2, name);
-    }
-  });
+  t.test(
+    'a request that may have run is not sent again: the other side read it, and died',
+    async (t) => {
+      const ways: Record<string, (socket: Socket) => void> = {
+        closes: (socket) => socket.destroy(),
+        resets: (socket) => socket.resetAndDestroy(),
+        'ends its own side': (socket) => socket.end(),
+        'begins an answer': (socket) => socket.end('HTTP/1.1 '),
+      };
+      for (const [name, die] of Object.entries(ways)) {
+        const { upstream, requests } = await serve(t, (socket) => {
+          if (requests.length === 1) socket.write(OK);
+          else die(socket);
+        });
+        t.equal(await post(upstream).ended, 'ok');
+        await setImmediate();
+        const call = post(upstream);
+        await t.rejects(call.ended, name);
+        t.equal(call.stale, 0, name);
+        t.equal(requests.length, 2, name);
+      }
+    },
+  );
 
   t.test('a connection that was unused for longer than it may be is not used again', async (t) => {
     const { upstream, sockets } = await serve(t, (socket) => socket.write(OK), { idleMs: 1 });
@@ -272,26 +303,32 @@ async function testPool(t: Test, open: (options: UpstreamOptions) => Upstream): 
     },
   );
 
-  t.test('interim answers are skipped, at once or byte by byte, and the connection serves again', async (t) => {
-    for (const interim of [
-      'HTTP/1.1 102 Processing\r\n\r\n',
-      'HTTP/1.1 103 Early Hints\r\nlink: </a>\r\nretry-after: 9\r\n\r\n',
-      ...(open === openFast ? CONTINUES : []),
-    ]) {
-      const { upstream, sockets } = await serve(t, async (socket) => {
-        if (sockets.length === 1) socket.write(interim + OK);
-        else for (const byte of interim + OK) await new Promise((resolve) => socket.write(byte, resolve));
-      });
-      for (let n = 0; n < 3; n++) {
-        const call = post(upstream);
-        t.equal(await call.ended, 'ok', interim);
-        t.match(call, { status: 200, type: 'text/plain' });
-        await setImmediate();
+  t.test(
+    'interim answers are skipped, at once or byte by byte, and the connection serves again',
+    async (t) => {
+      for (const interim of [
+        'HTTP/1.1 102 Processing\r\n\r\n',
+        'HTTP/1.1 103 Early Hints\r\nlink: </a>\r\nretry-after: 9\r\n\r\n',
+        ...(open === openFast ? CONTINUES : []),
+      ]) {
+        const { upstream, sockets } = await serve(t, async (socket) => {
+          if (sockets.length === 1) socket.write(interim + OK);
+          else
+            for (const byte of interim + OK)
+              await new Promise((resolve) => socket.write(byte, resolve));
+        });
+        for (let n = 0; n < 3; n++) {
+          const call = post(upstream);
+          t.equal(await call.ended, 'ok', interim);
+          t.match(call, { status: 200, type: 'text/plain' });
+          await setImmediate();
+        }
+        t.equal(sockets.length, 1);
+        for (const { ended } of [post(upstream), post(upstream)])
+          t.equal(await ended, 'ok', interim);
       }
-      t.equal(sockets.length, 1);
-      for (const { ended } of [post(upstream), post(upstream)]) t.equal(await ended, 'ok', interim);
-    }
-  });
+    },
+  );
 
   t.test('another protocol, which was not asked for, is an error', async (t) => {
     const { upstream } = await serve(t, (socket) => {

@@ -4,10 +4,15 @@ import { fuzzRuns } from '../support/fuzz.ts';
 import { answers, eachTwist, type GeneratedAnswer, type Outcome } from './responses.ts';
 
 const RUNS = fuzzRuns(2000);
-const SEED = process.env.FUZZ_RUNS === undefined ? 11 : Number(process.env.FUZZ_SEED ?? Date.now() & 0x7fffffff);
+const SEED =
+  process.env.FUZZ_RUNS === undefined
+    ? 11
+    : Number(process.env.FUZZ_SEED ?? Date.now() & 0x7fffffff);
 
 /** What may stand before and behind a read in the buffer that connections share. */
-const FOREIGN = Buffer.from('\r\n\r\n0\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 7\r\n\r\nforeign\n');
+const FOREIGN = Buffer.from(
+  '\r\n\r\n0\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 7\r\n\r\nforeign\n',
+);
 
 t.test('an answer is what RFC 9112 makes of it, however it is cut into reads', async (t) => {
   t.comment(`FUZZ_SEED=${SEED} FUZZ_RUNS=${RUNS}`);
@@ -29,11 +34,23 @@ t.test('what the gateway wants to know of the head', async (t) => {
   const reader = new ResponseReader();
   const head = (...lines: string[]): void => {
     reader.reset();
-    const bytes = Buffer.from(`HTTP/1.1 200 OK\r\n${lines.join('\r\n')}\r\ncontent-length: 2\r\n\r\n`);
+    const bytes = Buffer.from(
+      `HTTP/1.1 200 OK\r\n${lines.join('\r\n')}\r\ncontent-length: 2\r\n\r\n`,
+    );
     reader.read(bytes, 0, bytes.length);
   };
-  head('Content-Type:\ttext/plain ', 'CONTENT-ENCODING: gzip', 'retry-after: 3', 'Keep-Alive: timeout=5, max=100');
-  t.match(reader, { hasHead: true, contentType: 'text/plain', contentEncoding: 'gzip', retryAfter: '3' });
+  head(
+    'Content-Type:\ttext/plain ',
+    'CONTENT-ENCODING: gzip',
+    'retry-after: 3',
+    'Keep-Alive: timeout=5, max=100',
+  );
+  t.match(reader, {
+    hasHead: true,
+    contentType: 'text/plain',
+    contentEncoding: 'gzip',
+    retryAfter: '3',
+  });
   t.match(reader, { keepAliveSeconds: 5, reusable: true, state: 'open' });
   head('x-content-type: a', 'content-typf: b', 'xontent-type: c');
   t.match(reader, { contentType: undefined, keepAliveSeconds: Number.POSITIVE_INFINITY });
@@ -72,7 +89,11 @@ t.test('heads and trailers have a limit', async (t) => {
 });
 
 /** All the reader makes of the bytes; each read stands amid others' bytes, as it does in a buffer that connections share. */
-function readCut(reader: ResponseReader, bytes: Buffer, cuts: readonly number[]): Outcome | 'malformed' {
+function readCut(
+  reader: ResponseReader,
+  bytes: Buffer,
+  cuts: readonly number[],
+): Outcome | 'malformed' {
   reader.reset();
   const body: Buffer[] = [];
   let from = 0;
@@ -90,7 +111,11 @@ function readCut(reader: ResponseReader, bytes: Buffer, cuts: readonly number[])
 
 function isSame(read: Outcome | 'malformed', outcome: Outcome | 'malformed'): boolean {
   if (read === 'malformed' || outcome === 'malformed') return read === outcome;
-  return read.status === outcome.status && read.reusable === outcome.reusable && read.body.equals(outcome.body);
+  return (
+    read.status === outcome.status &&
+    read.reusable === outcome.reusable &&
+    read.body.equals(outcome.body)
+  );
 }
 
 function everyByte(bytes: Buffer): number[] {

@@ -20,7 +20,8 @@ t.test("Node's own reader takes what is as it should be for what it is said to b
     const { status, body } = answer.expected;
     const read = await readByNode(answer.bytes);
     const expected = { status, body: body.toString('latin1'), headers: answer.headers };
-    if (JSON.stringify(read) !== JSON.stringify(expected)) t.strictSame(read, expected, shown(answer));
+    if (JSON.stringify(read) !== JSON.stringify(expected))
+      t.strictSame(read, expected, shown(answer));
   }
 });
 
@@ -33,9 +34,12 @@ t.test('and refuses what is malformed', async (t) => {
   }
 });
 
-const shown = ({ what, bytes }: GeneratedAnswer): string => `${what}: ${JSON.stringify(bytes.toString('latin1'))}`;
+const shown = ({ what, bytes }: GeneratedAnswer): string =>
+  `${what}: ${JSON.stringify(bytes.toString('latin1'))}`;
 
-type Read = { status: number | undefined; body: string; headers: readonly (readonly [string, string])[] } | 'malformed';
+type Read =
+  | { status: number | undefined; body: string; headers: readonly (readonly [string, string])[] }
+  | 'malformed';
 
 /** A POST over a connection that brings these bytes and then its end. */
 async function readByNode(bytes: Buffer): Promise<Read> {
@@ -44,7 +48,11 @@ async function readByNode(bytes: Buffer): Promise<Read> {
     write: (_chunk, _encoding, done) => done(),
   });
   return new Promise((resolve) => {
-    const call = request({ method: 'POST', host: 'upstream', createConnection: () => connection as never });
+    const call = request({
+      method: 'POST',
+      host: 'upstream',
+      createConnection: () => connection as never,
+    });
     call.on('error', () => resolve('malformed'));
     call.on('upgrade', () => resolve('malformed'));
     call.on('response', (response) => {
@@ -55,7 +63,9 @@ async function readByNode(bytes: Buffer): Promise<Read> {
       const chunks: Buffer[] = [];
       response.on('data', (chunk) => chunks.push(chunk));
       response.on('error', () => resolve('malformed'));
-      response.on('end', () => resolve({ status, body: Buffer.concat(chunks).toString('latin1'), headers }));
+      response.on('end', () =>
+        resolve({ status, body: Buffer.concat(chunks).toString('latin1'), headers }),
+      );
     });
     call.end(() => {
       connection.push(bytes);

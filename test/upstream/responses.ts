@@ -26,7 +26,8 @@ export interface Outcome {
 /** Half of them are as they should be, the other half has one thing twisted. */
 export function* answers(seed: number, count: number): Iterable<GeneratedAnswer> {
   const random = new Random(seed);
-  for (let n = 0; n < count; n += 1) yield random.chance(0.5) ? plain(random) : twisted(random, random.of(TWISTS));
+  for (let n = 0; n < count; n += 1)
+    yield random.chance(0.5) ? plain(random) : twisted(random, random.of(TWISTS));
 }
 
 /** So many answers of everything that can be twisted, one after the other. */
@@ -102,12 +103,21 @@ function twisted(random: Random, { what, worth, to, twist }: Twist): GeneratedAn
 
 function generated(draft: Draft, worth: Worth, what: string): GeneratedAnswer {
   const bytes = Buffer.from(written(draft), 'latin1');
-  const outcome = { status: draft.status, body: Buffer.from(draft.body, 'latin1'), reusable: draft.reusable };
-  if (worth === 'malformed') return { bytes, expected: 'malformed', alsoAllowed: [], headers: [], what };
-  if (worth === 'better refused') return { bytes, expected: 'malformed', alsoAllowed: [outcome], headers: [], what };
+  const outcome = {
+    status: draft.status,
+    body: Buffer.from(draft.body, 'latin1'),
+    reusable: draft.reusable,
+  };
+  if (worth === 'malformed')
+    return { bytes, expected: 'malformed', alsoAllowed: [], headers: [], what };
+  if (worth === 'better refused')
+    return { bytes, expected: 'malformed', alsoAllowed: [outcome], headers: [], what };
   const headers = draft.fields.map((field) => {
     const colon = field.indexOf(':');
-    return [field.slice(0, colon).toLowerCase(), field.slice(colon + 1).replace(/^[ \t]+|[ \t]+$/g, '')] as const;
+    return [
+      field.slice(0, colon).toLowerCase(),
+      field.slice(colon + 1).replace(/^[ \t]+|[ \t]+$/g, ''),
+    ] as const;
   });
   const alsoAllowed: (Outcome | 'malformed')[] = worth === 'better taken' ? ['malformed'] : [];
   const mayClose = worth === 'better taken' || draft.version === 'HTTP/1.0'; // 9.3
@@ -131,8 +141,19 @@ function messageBodyOf({ framing, chunks, lastChunk, trailers, payload }: Draft)
 
 // ---- answers as they should be
 
-const REASONS = ['OK', '', 'Not Found', 'a\treason', 'HTTP/1.1 200 OK', 'Zu viele Anfr\xe4gen', 'content-length: 5'];
-const FINAL = [200, 200, 200, 201, 202, 206, 301, 307, 400, 401, 403, 404, 413, 422, 429, 500, 502, 503, 504, 299, 599];
+const REASONS = [
+  'OK',
+  '',
+  'Not Found',
+  'a\treason',
+  'HTTP/1.1 200 OK',
+  'Zu viele Anfr\xe4gen',
+  'content-length: 5',
+];
+const FINAL = [
+  200, 200, 200, 201, 202, 206, 301, 307, 400, 401, 403, 404, 413, 422, 429, 500, 502, 503, 504,
+  299, 599,
+];
 const HARMLESS = [
   'content-type: application/json',
   'Content-Type: text/event-stream; charset=utf-8',
@@ -188,7 +209,11 @@ function draftOf(random: Random, framing: Framing): Draft {
     insert(draft, random, old || random.chance(0.5) ? 'content-length: 1234' : random.of(CHUNKED));
   }
   if (random.chance(0.15)) {
-    insert(draft, random, random.of(['connection: close', 'Connection: foo, Close', 'connection:close , keep-alive']));
+    insert(
+      draft,
+      random,
+      random.of(['connection: close', 'Connection: foo, Close', 'connection:close , keep-alive']),
+    );
     draft.reusable = false;
   } else if (old && framing !== 'close' && random.chance(0.5)) {
     insert(
@@ -201,7 +226,12 @@ function draftOf(random: Random, framing: Framing): Draft {
     insert(
       draft,
       random,
-      random.of(['connection: keep-alive', 'connection: closed', 'connection: x-close', 'connection:']),
+      random.of([
+        'connection: keep-alive',
+        'connection: closed',
+        'connection: x-close',
+        'connection:',
+      ]),
     );
   }
   return draft;
@@ -236,7 +266,9 @@ function bodyOf(random: Random): string {
           'HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\n',
         ])
       : random.chance(0.3)
-        ? String.fromCharCode(...Array.from({ length: random.from(1, 20) }, () => random.from(0, 255)))
+        ? String.fromCharCode(
+            ...Array.from({ length: random.from(1, 20) }, () => random.from(0, 255)),
+          )
         : random.of([
             '{"id":"a","usage":{"prompt_tokens":1}}',
             'data: {"x":1}\n\n',
@@ -265,7 +297,12 @@ function chunksOf(random: Random, body: string): Chunk[] {
   for (let from = 0; from < body.length; ) {
     const data = body.slice(from, from + random.from(1, most));
     from += data.length;
-    chunks.push({ head: sizeOf(random, data.length) + extensionOf(random), headEnd: '\r\n', data, end: '\r\n' });
+    chunks.push({
+      head: sizeOf(random, data.length) + extensionOf(random),
+      headEnd: '\r\n',
+      data,
+      end: '\r\n',
+    });
   }
   return chunks;
 }
@@ -282,7 +319,13 @@ function extensionOf(random: Random): string {
 }
 
 function trailersOf(random: Random): string {
-  const fields = ['x-checksum: 1', 'content-length: 3', 'transfer-encoding: gzip', 'x-empty:', 'x: 0'];
+  const fields = [
+    'x-checksum: 1',
+    'content-length: 3',
+    'transfer-encoding: gzip',
+    'x-empty:',
+    'x: 0',
+  ];
   return random
     .some(fields, 3)
     .map((field) => `${field}\r\n`)
@@ -353,7 +396,16 @@ const TWISTS: readonly Twist[] = [
         'HTTP/1.',
         'HTTP/.1',
       ];
-      wrong.push('HTTP/1.1.1', 'HTTP/11', 'HTTP/11.1', 'HTTP/1.10', 'HTTP/01.1', 'HTTP/1,1', 'HTTP-1.1', 'HTTP /1.1');
+      wrong.push(
+        'HTTP/1.1.1',
+        'HTTP/11',
+        'HTTP/11.1',
+        'HTTP/1.10',
+        'HTTP/01.1',
+        'HTTP/1,1',
+        'HTTP-1.1',
+        'HTTP /1.1',
+      );
       wrong.push('HTTPS/1.1', 'ICY', 'RTSP/1.0', '', 'HTTP/1.x', 'HTTP/+1.1', 'XHTTP/1.1', 'HTT');
       draft.statusLine = `${random.of(wrong)} ${draft.status} OK`;
     },
@@ -436,20 +488,26 @@ const TWISTS: readonly Twist[] = [
   {
     what: 'field line without a colon, or without a name',
     worth: 'malformed',
-    twist: (draft, random) => insert(draft, random, random.of(['x-nothing', ': value', ':', 'x y', 'HTTP/1.1 200 OK'])),
+    twist: (draft, random) =>
+      insert(draft, random, random.of(['x-nothing', ': value', ':', 'x y', 'HTTP/1.1 200 OK'])),
   },
   {
     what: 'field name that is no token',
     worth: 'malformed',
     twist: (draft, random) => {
       const sign = random.of([...'()<>@,;\\"/[]?={} \x7f\0\x01\t\xe4']);
-      insert(draft, random, random.of([`x${sign}y: 1`, `${sign === ' ' || sign === '\t' ? 'x ' : ''}${sign}y: 1`]));
+      insert(
+        draft,
+        random,
+        random.of([`x${sign}y: 1`, `${sign === ' ' || sign === '\t' ? 'x ' : ''}${sign}y: 1`]),
+      );
     },
   },
   {
     what: 'white space before the colon',
     worth: 'better refused', // 5.1: a server must refuse it, a proxy take it away
-    twist: (draft, random) => insert(draft, random, random.of(['x-a : 1', 'x-a\t: 1', 'x-a  \t :1'])),
+    twist: (draft, random) =>
+      insert(draft, random, random.of(['x-a : 1', 'x-a\t: 1', 'x-a  \t :1'])),
   },
   {
     what: 'white space before the colon of the length',
@@ -480,7 +538,11 @@ const TWISTS: readonly Twist[] = [
     what: 'folded value',
     worth: 'better refused', // 5.2
     twist: (draft, random) =>
-      insert(draft, random, random.of(['x-a: 1\r\n 2', 'x-a:\r\n\t1', 'x-a: 1\r\n  \r\n 2', 'x-a: 1\r\n\t'])),
+      insert(
+        draft,
+        random,
+        random.of(['x-a: 1\r\n 2', 'x-a:\r\n\t1', 'x-a: 1\r\n  \r\n 2', 'x-a: 1\r\n\t']),
+      ),
   },
   {
     what: 'folded length',
@@ -495,7 +557,11 @@ const TWISTS: readonly Twist[] = [
     what: 'control character in a value',
     worth: 'better refused', // RFC 9110, 5.5
     twist: (draft, random) =>
-      insert(draft, random, `x-a: b${random.of(['\0', '\r', '\x01', '\x08', '\x0b', '\x7f', '\x1f'])}c`),
+      insert(
+        draft,
+        random,
+        `x-a: b${random.of(['\0', '\r', '\x01', '\x08', '\x0b', '\x7f', '\x1f'])}c`,
+      ),
   },
   {
     what: 'bare LF between head lines',
@@ -544,7 +610,18 @@ const TWISTS: readonly Twist[] = [
         `${n};`,
         `${n}x`,
       ];
-      wrong.push(`x${n}`, `${n}_0`, `${n}\xa0`, `\xb2`, 'five', `${n}\t0`, `0b1`, 'NaN', 'Infinity', '\xd9\xa1');
+      wrong.push(
+        `x${n}`,
+        `${n}_0`,
+        `${n}\xa0`,
+        `\xb2`,
+        'five',
+        `${n}\t0`,
+        `0b1`,
+        'NaN',
+        'Infinity',
+        '\xd9\xa1',
+      );
       insert(draft, random, `content-length: ${random.of(wrong)}`);
     },
   },
@@ -624,7 +701,11 @@ const TWISTS: readonly Twist[] = [
     to: ['chunked'],
     twist: (draft, random) => {
       without(draft, 'transfer-encoding');
-      insert(draft, random, `transfer-encoding: ${random.of(['gzip, chunked', 'identity, chunked', 'x, chunked'])}`);
+      insert(
+        draft,
+        random,
+        `transfer-encoding: ${random.of(['gzip, chunked', 'identity, chunked', 'x, chunked'])}`,
+      );
     },
   },
   {
@@ -633,7 +714,14 @@ const TWISTS: readonly Twist[] = [
     to: ['chunked'],
     twist: (draft, random) => {
       without(draft, 'transfer-encoding');
-      const wrong = ['"chunked"', 'chunked;q=1', 'chunked, chunked', 'chunked chunked', "'chunked'", 'chun ked'];
+      const wrong = [
+        '"chunked"',
+        'chunked;q=1',
+        'chunked, chunked',
+        'chunked chunked',
+        "'chunked'",
+        'chun ked',
+      ];
       insert(draft, random, `transfer-encoding: ${random.of(wrong)}`);
     },
   },
@@ -649,7 +737,11 @@ const TWISTS: readonly Twist[] = [
     to: ['chunked'],
     twist: (draft, random) => {
       without(draft, 'transfer-encoding');
-      insert(draft, random, `transfer-encoding: ${random.of([', chunked', 'chunked,', ',,chunked'])}`);
+      insert(
+        draft,
+        random,
+        `transfer-encoding: ${random.of([', chunked', 'chunked,', ',,chunked'])}`,
+      );
     },
   },
   {
@@ -671,7 +763,9 @@ const TWISTS: readonly Twist[] = [
       without(draft, 'content-length');
       without(draft, 'transfer-encoding');
       const framed =
-        draft.version === 'HTTP/1.0' ? ['content-length: 5'] : ['content-length: 5', 'transfer-encoding: chunked'];
+        draft.version === 'HTTP/1.0'
+          ? ['content-length: 5']
+          : ['content-length: 5', 'transfer-encoding: chunked'];
       insert(draft, random, random.of(framed));
     },
   },
@@ -698,7 +792,11 @@ const TWISTS: readonly Twist[] = [
     what: 'informational answer with a length',
     worth: 'better taken',
     twist: (draft, random) => {
-      const field = random.of(['content-length: 0', 'content-length: 7', 'transfer-encoding: chunked']);
+      const field = random.of([
+        'content-length: 0',
+        'content-length: 7',
+        'transfer-encoding: chunked',
+      ]);
       draft.interim = `HTTP/1.1 ${random.of([100, 103])} \r\n${field}\r\n\r\n`;
     },
   },
@@ -766,7 +864,8 @@ const TWISTS: readonly Twist[] = [
     to: ['chunked'],
     twist: (draft, random) => {
       const chunk = chunkIn(draft, random);
-      chunk.head = chunk.data.length.toString(16) + random.of([' ;a', ';\ta', ' ; a = b', '\t;a="b"']);
+      chunk.head =
+        chunk.data.length.toString(16) + random.of([' ;a', ';\ta', ' ; a = b', '\t;a="b"']);
     },
   },
   {
@@ -775,7 +874,20 @@ const TWISTS: readonly Twist[] = [
     to: ['chunked'],
     twist: (draft, random) => {
       const chunk = chunkIn(draft, random);
-      const wrong = [';', ';a=', ';=b', ';;', ';a="b', ';a b', ';a=b=c', ';a\0', ';a\x7f', ';a="\x01"', ';a\rb', ';a@'];
+      const wrong = [
+        ';',
+        ';a=',
+        ';=b',
+        ';;',
+        ';a="b',
+        ';a b',
+        ';a=b=c',
+        ';a\0',
+        ';a\x7f',
+        ';a="\x01"',
+        ';a\rb',
+        ';a@',
+      ];
       chunk.head = chunk.data.length.toString(16) + random.of(wrong);
     },
   },

@@ -21,12 +21,15 @@ t.test('seconds and the three forms of a date are whole seconds, rounded up', as
   t.equal(retryAfterSeconds('Sunday, 06-Nov-94 08:49:37 GMT', NOW - 500), 38);
 });
 
-t.test('a year of two digits is in this century, unless that is more than 50 years ahead', async (t) => {
-  const now = Date.UTC(2026, 10, 28);
-  t.equal(retryAfterSeconds('Saturday, 28-Nov-26 00:01:00 GMT', now), 60);
-  t.equal(retryAfterSeconds('Saturday, 28-Nov-77 00:01:00 GMT', now), 0, '1977');
-  t.equal(retryAfterSeconds('Saturday, 28-Nov-76 00:01:00 GMT', now), undefined, '2076');
-});
+t.test(
+  'a year of two digits is in this century, unless that is more than 50 years ahead',
+  async (t) => {
+    const now = Date.UTC(2026, 10, 28);
+    t.equal(retryAfterSeconds('Saturday, 28-Nov-26 00:01:00 GMT', now), 60);
+    t.equal(retryAfterSeconds('Saturday, 28-Nov-77 00:01:00 GMT', now), 0, '1977');
+    t.equal(retryAfterSeconds('Saturday, 28-Nov-76 00:01:00 GMT', now), undefined, '2076');
+  },
+);
 
 t.test('what is no wait is none', async (t) => {
   for (const value of [

@@ -13,7 +13,8 @@ const json =
   (body: unknown): Script =>
   (res) =>
     void res.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(body));
-const list = (...ids: unknown[]) => json({ object: 'list', data: ids.map((id) => ({ id, object: 'model' })) });
+const list = (...ids: unknown[]) =>
+  json({ object: 'list', data: ids.map((id) => ({ id, object: 'model' })) });
 
 t.test('the names are those of the router, each once and in its order', async (t) => {
   const answer = await ask(list('openai/gpt-4o', 'fast', 'openai/gpt-4o', 'Qwen3 (8B)'));
@@ -25,7 +26,11 @@ t.test('the names are those of the router, each once and in its order', async (t
     reason: null,
   });
   const { headers } = router.received.at(-1) ?? {};
-  t.match(headers, { authorization: `Bearer ${MASTER_KEY}`, 'x-team': 'gateway' }, 'asked with the key of calls');
+  t.match(
+    headers,
+    { authorization: `Bearer ${MASTER_KEY}`, 'x-team': 'gateway' },
+    'asked with the key of calls',
+  );
   t.same((await ask(json([{ id: 'bare' }]))).names, ['bare'], 'a list without an envelope');
 });
 
@@ -39,7 +44,17 @@ t.test('the demo lists what it has', async (t) => {
 });
 
 t.test('what no model can be named is left out, and counted', async (t) => {
-  const odd = ['a\u0000b', 'line\nbreak', '\u202Eevil', ' space', '', 'x'.repeat(201), 7, null, '\ud800'];
+  const odd = [
+    'a\u0000b',
+    'line\nbreak',
+    '\u202Eevil',
+    ' space',
+    '',
+    'x'.repeat(201),
+    7,
+    null,
+    '\ud800',
+  ];
   t.match(await ask(list(...odd, 'good')), { names: ['good'], leftOut: odd.length });
   t.match(await ask(json({ data: ['text', null, [], { name: 'no id' }, { id: 'good' }] })), {
     names: ['good'],
@@ -77,7 +92,10 @@ t.test('why there are none is said in words, whatever the router answers', async
 });
 
 t.test('a router that is slow, or never ends, is left after the deadline', async (t) => {
-  t.match(await ask(() => {}, 100), { isReachable: false, reason: /did not answer .* within 0\.1 s/ });
+  t.match(await ask(() => {}, 100), {
+    isReachable: false,
+    reason: /did not answer .* within 0\.1 s/,
+  });
   t.match(await ask((res) => void res.writeHead(200).write('{"data":['), 100), {
     isReachable: false,
     reason: /within 0\.1 s/,
@@ -91,7 +109,11 @@ t.test('where nothing listens, and where the name is unknown', async (t) => {
     reason: /Nothing listens at 127\.0\.0\.1:/,
   });
   router.answer(list('good'));
-  t.same((await askRouter({ ...where, urls: [none, router.url] })).names, ['good'], 'another replica answers');
+  t.same(
+    (await askRouter({ ...where, urls: [none, router.url] })).names,
+    ['good'],
+    'another replica answers',
+  );
 });
 
 t.test('an answer is used again for a while, a failure for a moment', async (t) => {
@@ -112,48 +134,55 @@ t.test('an answer is used again for a while, a failure for a moment', async (t) 
   t.same((await models.ask()).names, ['second']);
 });
 
-t.test('context length and most output are taken from the list, or from what LiteLLM tells beside it', async (t) => {
-  const sizes = async (...data: object[]) => ({ ...(await ask(json({ data }))).sizes });
-  t.same(
-    await sizes(
-      { id: 'openrouter', context_length: 131_072, top_provider: { max_completion_tokens: 8192, context_length: 9 } },
-      { id: 'vllm', max_model_len: 32_768 },
-      { id: 'groq', context_window: 8192, max_completion_tokens: 4096 },
-      { id: 'none' },
-      { id: 'odd', context_length: '8192', max_model_len: 0, max_output_tokens: 1.5 },
-      { id: 'huge', context_length: 1e12 },
-    ),
-    {
-      openrouter: { context_length: 131_072, max_output_tokens: 8192 },
-      vllm: { context_length: 32_768 },
-      groq: { context_length: 8192, max_output_tokens: 4096 },
-    },
-  );
-  const info = (model_name: string, model_info: unknown) => ({
-    model_name,
-    litellm_params: { model: 'x' },
-    model_info,
-  });
-  const told = await ask((res, body, req) => {
-    if (req.url === '/v1/models') return list('a', 'b', '__proto__')(res, body, req);
-    const data = [
-      info('a', { max_input_tokens: 128_000, max_output_tokens: 16_384 }),
-      info('a', { max_input_tokens: 64_000, max_output_tokens: null }),
-      info('b', { max_tokens: 4096 }),
-      info('c', null),
-    ];
-    return json(req.url === '/v1/model/info' ? { data } : {})(res, body, req);
-  });
-  t.same(
-    { ...told.sizes },
-    { a: { context_length: 64_000, max_output_tokens: 16_384 } },
-    'the smallest of deployments',
-  );
-  for (const body of ['<html>', 'null', '{"data":7}', '{"data":[null]}']) {
-    const answer = await ask((res, sent, req) => {
-      if (req.url === '/v1/models') return list('a')(res, sent, req);
-      return void res.writeHead(200).end(body);
+t.test(
+  'context length and most output are taken from the list, or from what LiteLLM tells beside it',
+  async (t) => {
+    const sizes = async (...data: object[]) => ({ ...(await ask(json({ data }))).sizes });
+    t.same(
+      await sizes(
+        {
+          id: 'openrouter',
+          context_length: 131_072,
+          top_provider: { max_completion_tokens: 8192, context_length: 9 },
+        },
+        { id: 'vllm', max_model_len: 32_768 },
+        { id: 'groq', context_window: 8192, max_completion_tokens: 4096 },
+        { id: 'none' },
+        { id: 'odd', context_length: '8192', max_model_len: 0, max_output_tokens: 1.5 },
+        { id: 'huge', context_length: 1e12 },
+      ),
+      {
+        openrouter: { context_length: 131_072, max_output_tokens: 8192 },
+        vllm: { context_length: 32_768 },
+        groq: { context_length: 8192, max_output_tokens: 4096 },
+      },
+    );
+    const info = (model_name: string, model_info: unknown) => ({
+      model_name,
+      litellm_params: { model: 'x' },
+      model_info,
     });
-    t.match(answer, { names: ['a'], sizes: {}, reason: null }, body);
-  }
-});
+    const told = await ask((res, body, req) => {
+      if (req.url === '/v1/models') return list('a', 'b', '__proto__')(res, body, req);
+      const data = [
+        info('a', { max_input_tokens: 128_000, max_output_tokens: 16_384 }),
+        info('a', { max_input_tokens: 64_000, max_output_tokens: null }),
+        info('b', { max_tokens: 4096 }),
+        info('c', null),
+      ];
+      return json(req.url === '/v1/model/info' ? { data } : {})(res, body, req);
+    });
+    t.same(
+      { ...told.sizes },
+      { a: { context_length: 64_000, max_output_tokens: 16_384 } },
+      'the smallest of deployments',
+    );
+    for (const body of ['<html>', 'null', '{"data":7}', '{"data":[null]}']) {
+      const answer = await ask((res, sent, req) => {
+        if (req.url === '/v1/models') return list('a')(res, sent, req);
+        return void res.writeHead(200).end(body);
+      });
+      t.match(answer, { names: ['a'], sizes: {}, reason: null }, body);
+    }
+  },
+);

@@ -31,17 +31,20 @@ t.test('connections are spread evenly, and takers that have as many take turns',
   );
 });
 
-t.test('a replaced taker gets as many as the others have, and those of the one that left', async (t) => {
-  const spread = new Spread<number>();
-  const [old, other, fresh] = [new Counter(), new Counter(), new Counter()];
-  spread.add(old);
-  spread.add(other);
-  offer(spread, 100);
-  spread.add(fresh);
-  spread.remove(old);
-  offer(spread, 50); // the clients of the old one come again
-  t.same([old.load, other.load, fresh.load], [50, 50, 50]);
-});
+t.test(
+  'a replaced taker gets as many as the others have, and those of the one that left',
+  async (t) => {
+    const spread = new Spread<number>();
+    const [old, other, fresh] = [new Counter(), new Counter(), new Counter()];
+    spread.add(old);
+    spread.add(other);
+    offer(spread, 100);
+    spread.add(fresh);
+    spread.remove(old);
+    offer(spread, 50); // the clients of the old one come again
+    t.same([old.load, other.load, fresh.load], [50, 50, 50]);
+  },
+);
 
 t.test('a taker whose connections end gets more', async (t) => {
   const spread = new Spread<number>();

@@ -42,7 +42,8 @@ export const alertOperations = [
     },
   }),
   receivers.remove({
-    summary: 'Remove a line: an address outside the company is told no more, a user of it as all others of that role',
+    summary:
+      'Remove a line: an address outside the company is told no more, a user of it as all others of that role',
     run: (sql, _call, company, id) => removeReceiver(sql, id, company),
   }),
 ];

@@ -39,7 +39,11 @@ const LOG = {
 
 /** The audit log: changes and their actors. */
 export const auditOperations: readonly ApiOperation[] = [
-  getList('listChanges', '/audit', { ...LOG, summary: 'The audit log, newest first', action: 'audit.read' }),
+  getList('listChanges', '/audit', {
+    ...LOG,
+    summary: 'The audit log, newest first',
+    action: 'audit.read',
+  }),
   getList('listChangesOfCompany', '/companies/{company}/audit', {
     ...LOG,
     summary: 'The audit log of a company as its owners see it, newest first',

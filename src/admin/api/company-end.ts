@@ -12,7 +12,8 @@ const PATH = '/companies/{company}';
 /** How a company ends: closed, exported, its people erased. */
 export const companyEndOperations: readonly ApiOperation[] = [
   post('closeCompany', `${PATH}/close`, {
-    summary: 'Close a company: every gateway refuses its keys within a second, and nothing of it can be changed',
+    summary:
+      'Close a company: every gateway refuses its keys within a second, and nothing of it can be changed',
     action: 'company.close',
     answer: COMPANY_ROW,
     run: async (sql, { company }) => (await closeCompany(sql, company)).company,
@@ -24,7 +25,8 @@ export const companyEndOperations: readonly ApiOperation[] = [
     run: async (sql, { company }) => (await reopenCompany(sql, company)).company,
   }),
   get('exportCompany', `${PATH}/export`, {
-    summary: 'All that is stored about a company, as of one instant: JSON Lines and manifest.json in a .tar.gz',
+    summary:
+      'All that is stored about a company, as of one instant: JSON Lines and manifest.json in a .tar.gz',
     action: 'company.export',
     file: {
       type: 'application/gzip',

@@ -72,7 +72,10 @@ export const companyOperations: readonly ApiOperation[] = [
     summary: 'Change settings of a company; members that are left out stay as they are',
     memberActions: {
       name: 'company.rename',
-      ...eachSetting({ ...LIMIT_SETTINGS, ...STRICT_CEILINGS, ...PRICE_FACTOR }, () => 'company.limit' as const),
+      ...eachSetting(
+        { ...LIMIT_SETTINGS, ...STRICT_CEILINGS, ...PRICE_FACTOR },
+        () => 'company.limit' as const,
+      ),
     },
     body: schema.changeOf(resource.newCompany),
     run: (sql, call, _owner, id) => changeCompany(sql, call, id, call.body),
@@ -117,19 +120,31 @@ export const companyOperations: readonly ApiOperation[] = [
     answer: DATED_FACTOR,
     status: 201,
     run: (sql, call) =>
-      schedulePriceFactor(sql, call, call.company, call.body.factor, readMoment(call.body.valid_from)),
+      schedulePriceFactor(
+        sql,
+        call,
+        call.company,
+        call.body.factor,
+        readMoment(call.body.valid_from),
+      ),
   }),
   get('previewPriceFactor', `${FACTORS}/preview`, {
-    summary: 'What the API calls of the last month would have cost a company with another factor on its prices',
+    summary:
+      'What the API calls of the last month would have cost a company with another factor on its prices',
     action: 'model.read',
     query: schema.object({ factor: schema.priceFactor }),
-    answer: schema.object({ month: schema.month, cost_eur: schema.sum, with_factor_eur: schema.sum }),
+    answer: schema.object({
+      month: schema.month,
+      cost_eur: schema.sum,
+      with_factor_eur: schema.sum,
+    }),
     run: (sql, call) => previewPriceFactor(sql, call.company, call.query.factor),
   }),
   remove('withdrawPriceFactor', `${FACTORS}/{factor}`, {
     summary: 'Withdraw a price factor that has not begun',
     action: 'company.limit',
-    run: (sql, { company, params }) => withdrawPriceFactor(sql, company, { id: params.factor as string }),
+    run: (sql, { company, params }) =>
+      withdrawPriceFactor(sql, company, { id: params.factor as string }),
   }),
 ];
 

@@ -2,7 +2,11 @@ import { readBudgetedCostCenter } from '../../domain/request/cost-center.ts';
 import { COST_CENTER } from '../../domain/settings/cost-center.ts';
 import * as schema from '../../domain/settings/schema.ts';
 import { schemasOf } from '../../domain/settings/setting.ts';
-import { createCostCenterBudget, removeCostCenterBudget, setCostCenterBudget } from '../../operations/cost-center.ts';
+import {
+  createCostCenterBudget,
+  removeCostCenterBudget,
+  setCostCenterBudget,
+} from '../../operations/cost-center.ts';
 import { findCostCenterBudget } from '../../store/company/cost-center.ts';
 import { listSpentBudgets } from '../../store/usage/cost-center.ts';
 import { noun } from './frame/noun.ts';
@@ -33,7 +37,8 @@ export const costCenterOperations = [
     summary:
       'List the budgets of a company’s cost centres, and what was spent of each in the present month. What the others cost is in getUsage',
     row: schema.object({ ...budget, spent_eur: schema.sum }),
-    read: async (sql, _call, range, company) => pageOfAll(range, await listSpentBudgets(sql, company)),
+    read: async (sql, _call, range, company) =>
+      pageOfAll(range, await listSpentBudgets(sql, company)),
   }),
   budgets.create({
     summary:

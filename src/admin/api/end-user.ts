@@ -28,13 +28,15 @@ const endUsers = noun({
 
 export const endUserOperations = [
   endUsers.list({
-    summary: 'List the people behind keys that name them, those that were erased too, ordered by id',
+    summary:
+      'List the people behind keys that name them, those that were erased too, ordered by id',
     read: (sql, _call, range, company) => pageOfEndUsers(sql, company, range),
   }),
   endUsers.get('Read one person behind a key'),
   endUsers.remove({
     id: 'eraseEndUser',
-    summary: 'Erase the name of a person behind a key. What the person cost stays; the same name again is somebody new',
+    summary:
+      'Erase the name of a person behind a key. What the person cost stays; the same name again is somebody new',
     run: (sql, _call, company, id) => eraseEndUser(sql, id, company),
   }),
   get('getUsageByEndUser', '/companies/{company}/usage-by-end-user', {
@@ -62,7 +64,12 @@ export const endUserOperations = [
       by_day: schema.array(schema.object({ day: schema.day, ...sums })),
       by_model: schema.array(schema.object({ model_slug: schema.string, ...sums })),
       by_key: schema.array(
-        schema.object({ id: schema.id, name: schema.textOrNull, end_user_budget_eur: schema.textOrNull, ...sums }),
+        schema.object({
+          id: schema.id,
+          name: schema.textOrNull,
+          end_user_budget_eur: schema.textOrNull,
+          ...sums,
+        }),
       ),
     }),
     async run(sql, call) {

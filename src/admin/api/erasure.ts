@@ -17,7 +17,9 @@ export const erasureOperations: readonly ApiOperation[] = [
     summary:
       "Erase a user of a company: a pseudonym takes the place of the address, and the account goes. The ledger stays. A company's token erases within the company, and leaves it an owner; an operator's erases everywhere. This cannot be undone",
     action: 'company-user.write',
-    body: schema.object({ email: { ...schema.email, description: 'the address of the person, as a confirmation' } }),
+    body: schema.object({
+      email: { ...schema.email, description: 'the address of the person, as a confirmation' },
+    }),
     answer: resource.erased,
     isLong: true,
     run(sql, call) {

@@ -9,12 +9,17 @@ const CHOSEN = {
   company_id: schema.id,
   kind: schema.oneOf(EVENT_KINDS, 'one kind, or all that begin with it'),
   since: { ...schema.instant, description: `what happened since ${schema.instant.description}` },
-  state: schema.oneOf(['undelivered', 'dead'], 'undelivered: failed so far, or given up; dead: given up'),
+  state: schema.oneOf(
+    ['undelivered', 'dead'],
+    'undelivered: failed so far, or given up; dead: given up',
+  ),
 };
 
 type Chosen = schema.Members<typeof CHOSEN, never>;
 
-const replayed = schema.object({ events: { ...schema.count, description: 'how many are sent again' } });
+const replayed = schema.object({
+  events: { ...schema.count, description: 'how many are sent again' },
+});
 
 const delivery = schema.object({
   channel: schema.oneOf(['webhook', 'email']),
@@ -28,7 +33,10 @@ const delivery = schema.object({
 
 const event = schema.object({
   id: schema.id,
-  subject: { type: 'string', description: 'id of the key or the company, or number of the statement' },
+  subject: {
+    type: 'string',
+    description: 'id of the key or the company, or number of the statement',
+  },
   event: {
     type: 'object',
     description: 'as the webhook gets it; further members depend on the type',
@@ -51,13 +59,16 @@ export const eventOperations: readonly ApiOperation[] = [
     action: 'event.read',
     filters: CHOSEN,
     row: event,
-    read: (sql, { query }, range) => readPage(range, (most) => listEvents(sql, filterOf(query), most)),
+    read: (sql, { query }, range) =>
+      readPage(range, (most) => listEvents(sql, filterOf(query), most)),
   }),
   post('replayEvent', '/events/{event}/replay', {
     summary: 'Send an event again by webhook, under its id',
     action: 'event.replay',
     answer: replayed,
-    run: async (sql, { params }) => ({ events: await replayEvents(sql, { id: params.event as string }) }),
+    run: async (sql, { params }) => ({
+      events: await replayEvents(sql, { id: params.event as string }),
+    }),
   }),
   post('replayEvents', '/events/replay', {
     summary: 'Send all events since an instant again by webhook, under their ids',

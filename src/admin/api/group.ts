@@ -30,7 +30,10 @@ export const groupOperations = [
   groups.create({
     summary: 'Let a group of the identity provider give a role in a company, at each sign-in',
     body: schema.object({
-      name: { ...schema.name, description: 'as the claim of the provider has it, every character of it' },
+      name: {
+        ...schema.name,
+        description: 'as the claim of the provider has it, every character of it',
+      },
       company_id: schema.id,
       role,
     }),
@@ -38,7 +41,8 @@ export const groupOperations = [
   }),
   groups.get('Read a group'),
   groups.change({
-    summary: 'Change the role that a group gives. All who have theirs by it get the new one at once',
+    summary:
+      'Change the role that a group gives. All who have theirs by it get the new one at once',
     body: schema.object({ role }),
     run: (sql, { body }, _owner, id) => changeGroup(sql, id, body.role),
   }),

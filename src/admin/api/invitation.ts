@@ -1,5 +1,10 @@
 import * as schema from '../../domain/settings/schema.ts';
-import { createInvitation, renewInvitation, withdrawInvitation, withLink } from '../../operations/invitation.ts';
+import {
+  createInvitation,
+  renewInvitation,
+  withdrawInvitation,
+  withLink,
+} from '../../operations/invitation.ts';
 import { INVITATION, invitationsAfter } from '../../store/users/invitation.ts';
 import { type ApiOperation, getList, post, remove } from './frame/operation.ts';
 
@@ -8,7 +13,8 @@ export const made = schema.object({
   ...INVITATION.properties,
   link: {
     type: ['string', 'null'],
-    description: 'works once, for seven days, for whoever has it; null in a repeated answer after a minute',
+    description:
+      'works once, for seven days, for whoever has it; null in a repeated answer after a minute',
   },
 });
 
@@ -48,6 +54,7 @@ export const invitationOperations: readonly ApiOperation[] = [
   remove('withdrawInvitation', ONE, {
     summary: 'Withdraw an invitation: its link does not work any more',
     action: 'company-user.write',
-    run: (sql, { company, params }) => withdrawInvitation(sql, params.invitation as string, company),
+    run: (sql, { company, params }) =>
+      withdrawInvitation(sql, params.invitation as string, company),
   }),
 ];

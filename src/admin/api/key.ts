@@ -1,8 +1,22 @@
 import { KEY_STATES, MOST_OVERLAP } from '../../domain/key.ts';
 import * as schema from '../../domain/settings/schema.ts';
-import { changeKey, createKey, digestsIn, pauseKey, resumeKey, revokeKey, rotateKey } from '../../operations/key.ts';
+import {
+  changeKey,
+  createKey,
+  digestsIn,
+  pauseKey,
+  resumeKey,
+  revokeKey,
+  rotateKey,
+} from '../../operations/key.ts';
 import { readAt } from '../../operations/problem.ts';
-import { findKey, idsOfDigests, KEY_ROW, keysAfter, keysWithCompany } from '../../store/company/key.ts';
+import {
+  findKey,
+  idsOfDigests,
+  KEY_ROW,
+  keysAfter,
+  keysWithCompany,
+} from '../../store/company/key.ts';
 import type { Sql } from '../../store/connection/pool.ts';
 import { enterCompany, leaveCompany } from '../../store/connection/tenant-role.ts';
 import { noun } from './frame/noun.ts';
@@ -61,7 +75,9 @@ export const keyOperations: readonly ApiOperation[] = [
     summary:
       'Create a key with the same settings in place of another, which ends after the overlap; 0 for a leaked key',
     action: 'key.write',
-    body: schema.object({ overlap_seconds: { type: 'integer', minimum: 0, maximum: MOST_OVERLAP } }),
+    body: schema.object({
+      overlap_seconds: { type: 'integer', minimum: 0, maximum: MOST_OVERLAP },
+    }),
     answer: resource.mintedKey,
     status: 201,
     secret: 'key',
@@ -76,7 +92,8 @@ export const keyOperations: readonly ApiOperation[] = [
     action: 'key.write',
     body: resource.pause,
     answer: KEY_ROW,
-    run: (sql, call) => pauseKey(sql, call, call.params.key as string, call.company, call.body.reason),
+    run: (sql, call) =>
+      pauseKey(sql, call, call.params.key as string, call.company, call.body.reason),
   }),
   post('resumeKey', `${keys.one}/resume`, {
     summary: 'End the pause of a key; one that is not paused stays as it is',
@@ -86,24 +103,32 @@ export const keyOperations: readonly ApiOperation[] = [
   }),
   post('findKeys', '/keys/find', {
     ...FIND,
-    summary: 'Find which keys of all companies are in a text, such as a leaked log. Only digests are looked up',
+    summary:
+      'Find which keys of all companies are in a text, such as a leaked log. Only digests are looked up',
     action: 'key.find',
     run: find,
   }),
   post('findKeysOfCompany', `${LIST}/find`, {
     ...FIND,
-    summary: 'Find which keys of a company are in a text, such as a leaked log. Only digests are looked up',
+    summary:
+      'Find which keys of a company are in a text, such as a leaked log. Only digests are looked up',
     action: 'key.write',
     run: find,
   }),
 ];
 
 /** Keys whose digests are those of parts of a text: the tenant role may not read digests, and then sees its own keys alone. */
-async function find(sql: Sql, { services, params, body, role }: ApiCall<{ readonly text: string }>): Promise<object> {
+async function find(
+  sql: Sql,
+  { services, params, body, role }: ApiCall<{ readonly text: string }>,
+): Promise<object> {
   const digests = readAt('#/text', () => digestsIn(body.text, services.keyPrefix));
   const { company } = params;
   if (company !== undefined) await leaveCompany(sql);
   const ids = await idsOfDigests(sql, digests);
   if (company !== undefined) await enterCompany(sql, company, role);
-  return { looked_up: digests.length, data: await keysWithCompany(sql, ids, company ?? null, true) };
+  return {
+    looked_up: digests.length,
+    data: await keysWithCompany(sql, ids, company ?? null, true),
+  };
 }

@@ -21,21 +21,23 @@ export const modelOperations = [
   models.list({
     summary: 'List models, ordered by id',
     filters: { slug: schema.slug, company_id: schema.id },
-    read: (sql, { query: { slug = null, company_id = null } }, range) => modelsAfter(sql, slug, company_id, range),
+    read: (sql, { query: { slug = null, company_id = null } }, range) =>
+      modelsAfter(sql, slug, company_id, range),
   }),
   models.create({
     summary: 'Create a model, shared or of one company',
-    body: schema.object({ slug: schema.slug, company_id: resource.modelOwner, ...resource.modelSettings }, [
-      'slug',
-      ...neededOf(MODEL),
-    ]),
+    body: schema.object(
+      { slug: schema.slug, company_id: resource.modelOwner, ...resource.modelSettings },
+      ['slug', ...neededOf(MODEL)],
+    ),
     run: (sql, call) => createModel(sql, call, { company_id: null, ...call.body }),
   }),
   models.get('Read a model'),
   models.change({
     summary: 'Change a model; members that are left out stay as they are',
     body: schema.changeOf(resource.modelSettings),
-    run: async (sql, call, _owner, id) => changeModel(sql, call, await findModelById(sql, id), call.body),
+    run: async (sql, call, _owner, id) =>
+      changeModel(sql, call, await findModelById(sql, id), call.body),
   }),
   models.remove({
     summary: 'Remove a model',

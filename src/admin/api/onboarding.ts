@@ -25,7 +25,10 @@ export const onboardingOperations: readonly ApiOperation[] = [
     body: schema.object(
       {
         ...resource.newCompany,
-        own_prices: { ...schema.listOf(ownPrice), description: 'of shared models, for this company alone' },
+        own_prices: {
+          ...schema.listOf(ownPrice),
+          description: 'of shared models, for this company alone',
+        },
         owner: schema.object({ email: schema.email }),
         key: resource.newKey,
       },

@@ -45,20 +45,32 @@ export function openApi(): object {
 
 function describe(operation: ApiOperation): object {
   const { id, summary, method, path, query, body, status, resource, secret } = operation;
-  const parameters: object[] = paramsOf(path).map((name) => ({ name, in: 'path', required: true, schema: UUID }));
-  for (const [name, schema] of Object.entries(query?.properties ?? {})) parameters.push({ name, in: 'query', schema });
-  if (method === 'post') parameters.push(header('Idempotency-Key', 'any text of 1 to 200 characters'));
-  if (resource !== undefined && method === 'get') parameters.push(header('If-None-Match', 'an ETag'));
+  const parameters: object[] = paramsOf(path).map((name) => ({
+    name,
+    in: 'path',
+    required: true,
+    schema: UUID,
+  }));
+  for (const [name, schema] of Object.entries(query?.properties ?? {}))
+    parameters.push({ name, in: 'query', schema });
+  if (method === 'post')
+    parameters.push(header('Idempotency-Key', 'any text of 1 to 200 characters'));
+  if (resource !== undefined && method === 'get')
+    parameters.push(header('If-None-Match', 'an ETag'));
   else if (resource !== undefined) parameters.push(header('If-Match', 'the ETag of what was read'));
   const once = [secret ?? []].flat().map((member) => ` The member ${member} is shown once.`);
   return {
     operationId: id,
     summary: [summary, ...once].join(''),
     ...(parameters.length === 0 ? {} : { parameters }),
-    ...(body === undefined ? {} : { requestBody: { required: true, content: requestBody(method, body) } }),
+    ...(body === undefined
+      ? {}
+      : { requestBody: { required: true, content: requestBody(method, body) } }),
     responses: {
       [status]: { description: 'Done', ...tagOf(operation), ...contentOf(operation) },
-      ...(hasTag(operation) && method === 'get' ? { 304: { description: 'It has the ETag of If-None-Match' } } : {}),
+      ...(hasTag(operation) && method === 'get'
+        ? { 304: { description: 'It has the ETag of If-None-Match' } }
+        : {}),
       default: PROBLEM_ANSWER,
     },
   };
@@ -69,7 +81,8 @@ function tagOf(operation: ApiOperation): object {
 }
 
 function contentOf({ answer, file }: ApiOperation): object {
-  if (file !== undefined) return { content: { [file.type]: { schema: { type: 'string', format: 'binary' } } } };
+  if (file !== undefined)
+    return { content: { [file.type]: { schema: { type: 'string', format: 'binary' } } } };
   return answer === null ? {} : { content: json(answer) };
 }
 
@@ -83,7 +96,10 @@ function header(name: string, description: string): object {
 }
 
 function requestBody(method: ApiOperation['method'], schema: Schema): object {
-  return { ...json(schema), ...(method === 'patch' && { 'application/merge-patch+json': { schema } }) };
+  return {
+    ...json(schema),
+    ...(method === 'patch' && { 'application/merge-patch+json': { schema } }),
+  };
 }
 
 function json(schema: Schema): object {

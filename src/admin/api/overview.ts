@@ -5,7 +5,10 @@ import { readOverview } from '../../store/usage/overview.ts';
 import { type ApiOperation, get } from './frame/operation.ts';
 
 const status = schema.object({
-  ok: { type: 'boolean', description: 'nothing is wrong; refused requests and budgets are not judged' },
+  ok: {
+    type: 'boolean',
+    description: 'nothing is wrong; refused requests and budgets are not judged',
+  },
   problems: schema.array(
     schema.object({ text: schema.string, remedy: schema.string }),
     'what is wrong and what to do about it, the worst first',
@@ -20,7 +23,8 @@ const USUAL_COMPANIES = 200;
 /** What operators have to know of all companies. */
 export const overviewOperations: readonly ApiOperation[] = [
   get('getStatus', '/status', {
-    summary: 'What is wrong, usage of all companies, top spenders, budgets near their end, models and gateways',
+    summary:
+      'What is wrong, usage of all companies, top spenders, budgets near their end, models and gateways',
     action: 'overview.read',
     answer: status,
     async run(sql) {
@@ -30,12 +34,16 @@ export const overviewOperations: readonly ApiOperation[] = [
     },
   }),
   get('getMargin', '/margin', {
-    summary: 'Revenue, cost and margin of a month by model and by company; default: the present month',
+    summary:
+      'Revenue, cost and margin of a month by model and by company; default: the present month',
     action: 'cost.read',
     query: schema.object(
       {
         month: schema.month,
-        companies: schema.whole(MOST_COMPANIES, `how many, the highest revenue first; default: ${USUAL_COMPANIES}`),
+        companies: schema.whole(
+          MOST_COMPANIES,
+          `how many, the highest revenue first; default: ${USUAL_COMPANIES}`,
+        ),
         lines: schema.oneOf(['true', 'false'], 'true: also by company and model'),
       },
       [],

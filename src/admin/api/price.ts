@@ -3,10 +3,22 @@ import { RefusedChange } from '../../domain/refusal.ts';
 import { PRICES } from '../../domain/settings/model.ts';
 import * as schema from '../../domain/settings/schema.ts';
 import { neededOf, schemasOf } from '../../domain/settings/setting.ts';
-import { costsOf, removeCostPrice, schedulePrice, setCostPrice, withdrawPrice } from '../../operations/price.ts';
+import {
+  costsOf,
+  removeCostPrice,
+  schedulePrice,
+  setCostPrice,
+  withdrawPrice,
+} from '../../operations/price.ts';
 import { COST_PRICE } from '../../store/company/cost-price.ts';
 import { findModelById, type ModelRow } from '../../store/company/model.ts';
-import { findPrice, PRICE_ANSWER, PRICE_ROW, pricesOfModel, pricesOn } from '../../store/company/price.ts';
+import {
+  findPrice,
+  PRICE_ANSWER,
+  PRICE_ROW,
+  pricesOfModel,
+  pricesOn,
+} from '../../store/company/price.ts';
 import { readPage } from '../../store/connection/cursor.ts';
 import type { Sql } from '../../store/connection/pool.ts';
 import { noun } from './frame/noun.ts';
@@ -40,7 +52,8 @@ const prices = noun({
 
 export const priceOperations: readonly ApiOperation[] = [
   prices.list({
-    summary: 'The prices of a model: those to come, the present one and those before, the latest first',
+    summary:
+      'The prices of a model: those to come, the present one and those before, the latest first',
     async read(sql, call, range) {
       const model = await modelOf(sql, call);
       return readPage(range, (most) => pricesOfModel(sql, model, most)).catch((error: unknown) => {
@@ -52,11 +65,19 @@ export const priceOperations: readonly ApiOperation[] = [
     id: 'addPrice',
     summary:
       'Let a price begin at a date, five seconds from now or later, in place of one that was to begin then. A member that is left out stays as it is before',
-    body: { ...schema.object({ valid_from: schema.moment, ...amounts }, ['valid_from']), minProperties: 2 },
+    body: {
+      ...schema.object({ valid_from: schema.moment, ...amounts }, ['valid_from']),
+      minProperties: 2,
+    },
     async run(sql, call) {
       const { slug, company_id } = await modelOf(sql, call);
       const { valid_from, ...amounts } = call.body;
-      return schedulePrice(sql, call, { slug, company_id, from: readMoment(valid_from), ...amounts });
+      return schedulePrice(sql, call, {
+        slug,
+        company_id,
+        from: readMoment(valid_from),
+        ...amounts,
+      });
     },
   }),
   prices.get('Read a price of a model'),
@@ -74,7 +95,10 @@ export const priceOperations: readonly ApiOperation[] = [
     query: schema.object(
       {
         at: schema.moment,
-        company_id: { ...schema.id, description: 'what this company paid; default: one without a model of its own' },
+        company_id: {
+          ...schema.id,
+          description: 'what this company paid; default: one without a model of its own',
+        },
       },
       ['at'],
     ),
@@ -89,7 +113,8 @@ export const priceOperations: readonly ApiOperation[] = [
     summary: 'What the operator pays for a model, the latest first',
     action: 'cost.read',
     row: COST_PRICE,
-    read: async (sql, call, range) => pageOfAll(range, await costsOf(sql, await modelOf(sql, call))),
+    read: async (sql, call, range) =>
+      pageOfAll(range, await costsOf(sql, await modelOf(sql, call))),
   }),
   post('setCostPrice', COSTS, {
     summary:

@@ -32,16 +32,23 @@ const members = {
   api_key_id: schema.orNull(schema.id),
   key_name: schema.textOrNull,
   key_prefix: schema.textOrNull,
-  status: { ...numberOrNull, description: '0: the client left before an answer; null: only the ledger knows the call' },
+  status: {
+    ...numberOrNull,
+    description: '0: the client left before an answer; null: only the ledger knows the call',
+  },
   result: schema.oneOf(['success', 'refused', 'failed', 'left']),
   code: schema.textOrNull,
   param: {
     ...schema.textOrNull,
-    description: 'the member of the request, or the setting that refused it, such as key.monthly_budget_eur',
+    description:
+      'the member of the request, or the setting that refused it, such as key.monthly_budget_eur',
   },
   endpoint: schema.string,
   model_slug: schema.textOrNull,
-  asked: { ...schema.textOrNull, description: 'the model that was asked for, where none was found' },
+  asked: {
+    ...schema.textOrNull,
+    description: 'the model that was asked for, where none was found',
+  },
   outcome: schema.textOrNull,
   prompt_tokens: numberOrNull,
   completion_tokens: numberOrNull,
@@ -97,9 +104,13 @@ export const requestOperations: readonly ApiOperation[] = [
     run: find,
   }),
   get('sumRequests', '/companies/{company}/requests/sums', {
-    summary: 'How many requests were answered, refused and failed in a range of hours, and how fast',
+    summary:
+      'How many requests were answered, refused and failed in a range of hours, and how fast',
     action: 'request.read',
-    query: schema.object({ from: schema.instant, to: schema.instant, by: schema.oneOf(HOURS_GROUPS) }, ['from', 'to']),
+    query: schema.object(
+      { from: schema.instant, to: schema.instant, by: schema.oneOf(HOURS_GROUPS) },
+      ['from', 'to'],
+    ),
     answer: schema.object({ data: schema.array(REQUEST_SUMS) }),
     async run(sql, { company, query: { from, to, by = 'all' } }) {
       const range = { company, from: new Date(from), to: new Date(to) };
@@ -125,7 +136,10 @@ async function requests(
     before: after === null ? null : placeOf(after),
     limit,
   });
-  return { rows: rows.map((row) => ({ ...row, result: explainRequest(row).result })), next: next?.id ?? null };
+  return {
+    rows: rows.map((row) => ({ ...row, result: explainRequest(row).result })),
+    next: next?.id ?? null,
+  };
 }
 
 function placeOf(cursor: string): RequestCursor {

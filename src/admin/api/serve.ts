@@ -26,7 +26,8 @@ import { OPERATIONS } from './list.ts';
 import { openApi } from './openapi.ts';
 
 /** An id in a path, where capital letters may be typed. */
-export const UUID_IN_PATH = '[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}';
+export const UUID_IN_PATH =
+  '[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}';
 const USUAL_MS = 5000;
 const LONG_MS = 600_000;
 const PERMITS = { permits: 3, queue: 64 };
@@ -46,13 +47,16 @@ export function serveOperations(services: PageServices): Hono<ApiEnv> {
   const app = new Hono<ApiEnv>();
   app.onError((error, c) => {
     const problem = problemOf(error);
-    if (problem.status === 500) services.log.error({ reason: error.stack }, 'admin: an operation failed');
+    if (problem.status === 500)
+      services.log.error({ reason: error.stack }, 'admin: an operation failed');
     return answerProblem(c, problem);
   });
   app.get('/openapi.json', (c) => c.body(document, 200, { 'content-type': 'application/json' }));
   app.use(async (c, next) => {
     const bearer = /^Bearer (\S+)$/i.exec(c.req.header('authorization') ?? '')?.[1] ?? '';
-    const token = await semaphore.run(bearer, () => services.db.run(USUAL_MS, (sql) => findToken(sql, bearer)));
+    const token = await semaphore.run(bearer, () =>
+      services.db.run(USUAL_MS, (sql) => findToken(sql, bearer)),
+    );
     if (token === null)
       throw new Problem(
         401,
@@ -76,21 +80,34 @@ export function serveOperations(services: PageServices): Hono<ApiEnv> {
   return app;
 }
 
-async function handle(services: PageServices, operation: ApiOperation, c: ApiContext): Promise<Response> {
+async function handle(
+  services: PageServices,
+  operation: ApiOperation,
+  c: ApiContext,
+): Promise<Response> {
   const { token } = c.var;
-  const params = Object.fromEntries(Object.entries(c.req.param()).map(([name, id]) => [name, id.toLowerCase()]));
+  const params = Object.fromEntries(
+    Object.entries(c.req.param()).map(([name, id]) => [name, id.toLowerCase()]),
+  );
   const company = params.company ?? null;
-  const holder = { role: token.company_id === null ? 'operator' : 'owner', company_id: token.company_id } as const;
-  if (company !== null && !canSee(holder, company)) throw new Problem(404, `There is no company ${company}.`);
+  const holder = {
+    role: token.company_id === null ? 'operator' : 'owner',
+    company_id: token.company_id,
+  } as const;
+  if (company !== null && !canSee(holder, company))
+    throw new Problem(404, `There is no company ${company}.`);
   const isChange = operation.method !== 'get' && !operation.isReading;
   if (!may(holder, operation.action, company))
     throw new Problem(403, 'This administration token does not include the operation.');
-  if (isChange && token.access !== 'write') throw new Problem(403, 'This administration token may only read.');
+  if (isChange && token.access !== 'write')
+    throw new Problem(403, 'This administration token may only read.');
   if (isChange) countChange(services, token, c);
   const body = operation.body === undefined ? undefined : checkBody(operation, readJson(c));
   for (const [member, action] of Object.entries(operation.memberActions ?? {})) {
     if (Object.hasOwn(body as object, member) && !may(holder, action, company)) {
-      const mistakes = [{ pointer: `#/${member}`, detail: 'is set by the operator of this service' }];
+      const mistakes = [
+        { pointer: `#/${member}`, detail: 'is set by the operator of this service' },
+      ];
       throw new Problem(403, 'This token may not change all of these members.', mistakes);
     }
   }
@@ -151,7 +168,8 @@ async function change(
   };
   const result = await countedChange(services, maker, deadlineOf(operation), async (sql) => {
     const before = repeatable === null ? null : await claim(sql, repeatable);
-    if (before?.isOther === true) throw new Problem(422, 'Use another idempotency key for another request.');
+    if (before?.isOther === true)
+      throw new Problem(422, 'Use another idempotency key for another request.');
     if (before !== null) return withSecrets(operation, before.answer, before.secret);
     if (company !== undefined) await enterCompany(sql, company, call.role);
     if (ifMatch !== undefined) await requireUnchanged(sql, operation, call, ifMatch);
@@ -166,7 +184,12 @@ async function change(
 }
 
 /** @throws Problem 412 when the thing is not as it was read */
-async function requireUnchanged(sql: Sql, { resource }: ApiOperation, call: ApiCall, ifMatch: string): Promise<void> {
+async function requireUnchanged(
+  sql: Sql,
+  { resource }: ApiOperation,
+  call: ApiCall,
+  ifMatch: string,
+): Promise<void> {
   if (resource === undefined) throw new Problem(400, 'This operation has no If-Match.');
   const id = call.params[resource.param] as string;
   await lockRow(sql, resource.table, id);
@@ -182,7 +205,8 @@ function answer(c: ApiContext, operation: ApiOperation, result: object | null): 
     const etag = etagOf(result);
     c.header('etag', etag);
     const known = tagsOf(c.req.header('if-none-match') ?? '').map((tag) => tag.replace(/^W\//, ''));
-    if (operation.method === 'get' && (known.includes(etag) || known.includes('*'))) return c.body(null, 304);
+    if (operation.method === 'get' && (known.includes(etag) || known.includes('*')))
+      return c.body(null, 304);
   }
   return c.json(result, operation.status as 200);
 }
@@ -202,7 +226,9 @@ function secretsIn({ secret }: ApiOperation, answer: object): string | null {
   if (secret === undefined) return null;
   const shown = [secret]
     .flat()
-    .map((path) => path.split('.').reduce<unknown>((part, name) => (part as Members | null)?.[name], answer));
+    .map((path) =>
+      path.split('.').reduce<unknown>((part, name) => (part as Members | null)?.[name], answer),
+    );
   return shown.map((text) => text ?? '').join('\n');
 }
 
@@ -211,13 +237,20 @@ function withSecrets({ secret = [] }: ApiOperation, answer: object, text: string
   const lines = text?.split('\n') ?? [];
   return [secret]
     .flat()
-    .reduce<object>((shown, path, n) => withMember(shown as Members, path.split('.'), lines[n] ?? null), answer);
+    .reduce<object>(
+      (shown, path, n) => withMember(shown as Members, path.split('.'), lines[n] ?? null),
+      answer,
+    );
 }
 
 type Members = Readonly<Record<string, unknown>>;
 
 /** A thing with another value of a member, or of one within it; what is null has none. */
-function withMember(thing: Members, [name = '', ...within]: readonly string[], value: string | null): Members {
+function withMember(
+  thing: Members,
+  [name = '', ...within]: readonly string[],
+  value: string | null,
+): Members {
   if (within.length === 0) return { ...thing, [name]: value };
   const part = thing[name] as Members | null;
   return part === null ? thing : { ...thing, [name]: withMember(part, within, value) };
@@ -227,7 +260,8 @@ function withMember(thing: Members, [name = '', ...within]: readonly string[], v
 function repeatableOf({ method }: ApiOperation, c: ApiContext): Repeatable | null {
   const key = c.req.header('idempotency-key');
   if (key === undefined || method !== 'post') return null;
-  if (!/^[\x20-\x7e]{1,200}$/.test(key)) throw new Problem(400, 'Idempotency-Key must be 1 to 200 ASCII characters.');
+  if (!/^[\x20-\x7e]{1,200}$/.test(key))
+    throw new Problem(400, 'Idempotency-Key must be 1 to 200 ASCII characters.');
   const request = `${c.req.path}\n${c.env.incoming.rawBody.toString()}`;
   return { tokenId: c.var.token.id, token: c.var.bearer, key, request };
 }
@@ -235,8 +269,15 @@ function repeatableOf({ method }: ApiOperation, c: ApiContext): Repeatable | nul
 /** @throws Problem 415, 400 */
 function readJson(c: ApiContext): unknown {
   // a PATCH is a merge patch, RFC 7396; a JSON patch, RFC 6902, is something else
-  if (!/^application\/(?!json-patch\+)([\w.-]+\+)?json\s*(;|$)/i.test(c.req.header('content-type') ?? '')) {
-    throw new Problem(415, 'Send the body as application/json, or a PATCH as application/merge-patch+json.');
+  if (
+    !/^application\/(?!json-patch\+)([\w.-]+\+)?json\s*(;|$)/i.test(
+      c.req.header('content-type') ?? '',
+    )
+  ) {
+    throw new Problem(
+      415,
+      'Send the body as application/json, or a PATCH as application/merge-patch+json.',
+    );
   }
   const { rawBody } = c.env.incoming;
   if (!isUtf8(rawBody)) throw new Problem(400, 'The body is not in UTF-8.'); // names would lose their umlauts
@@ -249,9 +290,11 @@ function readJson(c: ApiContext): unknown {
 
 function problemOf(error: Error): Problem {
   if (error instanceof Problem) return error;
-  if (error instanceof RefusedChange) return new Problem(error.reason === 'not_found' ? 404 : 409, error.message);
+  if (error instanceof RefusedChange)
+    return new Problem(error.reason === 'not_found' ? 404 : 409, error.message);
   if (error instanceof FieldError) return new Problem(400, `A value ${error.message}.`);
-  if (error instanceof Busy) return new Problem(503, 'Too many operations at once. Try again in a moment.');
+  if (error instanceof Busy)
+    return new Problem(503, 'Too many operations at once. Try again in a moment.');
   if (error instanceof DatabaseUnavailable) {
     const what = error.code === 'DEADLINE' ? 'did not answer in time' : 'cannot be reached';
     return new Problem(503, `The database ${what}. Try again shortly.`);

@@ -21,7 +21,8 @@ const statement = schema.object({
   ...STATEMENT.properties,
   document: {
     type: 'object',
-    description: 'the sealed document: as one line of JSON with a line feed behind it, its SHA-256 is the digest',
+    description:
+      'the sealed document: as one line of JSON with a line feed behind it, its SHA-256 is the digest',
   },
 });
 
@@ -67,8 +68,14 @@ export const statementOperations: readonly ApiOperation[] = [
     body: schema.object(
       {
         month: schema.month,
-        anyway: { type: 'boolean', description: 'close it although records are known to be on their way' },
-        mail: { type: 'boolean', description: 'send it by e-mail to the owners, and to others who want it' },
+        anyway: {
+          type: 'boolean',
+          description: 'close it although records are known to be on their way',
+        },
+        mail: {
+          type: 'boolean',
+          description: 'send it by e-mail to the owners, and to others who want it',
+        },
       },
       ['month'],
     ),
@@ -79,7 +86,9 @@ export const statementOperations: readonly ApiOperation[] = [
       const { anyway = false, mail = false } = body;
       const closing = { month: `${body.month}-01`, anyway, mail, bound: SHARED_BOUND };
       await closeMonth((work) => work(sql), company, closing);
-      return told((await statementOf(sql, company, closing.month, SHARED_BOUND)) as StoredStatement);
+      return told(
+        (await statementOf(sql, company, closing.month, SHARED_BOUND)) as StoredStatement,
+      );
     },
   }),
 ];

@@ -91,7 +91,11 @@ export const usageChangeOperations: readonly ApiOperation[] = [
     async run(sql, call) {
       const { company: company_id } = call;
       const asked = gridOf(call, { rows: 'model', columns: 'key' });
-      return { company_id, ...asked.range, ...(await readUsageTable(sql, company_id, filtersOf(call.query), asked)) };
+      return {
+        company_id,
+        ...asked.range,
+        ...(await readUsageTable(sql, company_id, filtersOf(call.query), asked)),
+      };
     },
   }),
   get('getAllUsage', '/usage', {
@@ -106,11 +110,15 @@ export const usageChangeOperations: readonly ApiOperation[] = [
       by_company: {
         ...schema.object({
           count: schema.count,
-          lines: schema.array(schema.object({ id: schema.id, name: schema.textOrNull, cost_eur: schema.sum })),
+          lines: schema.array(
+            schema.object({ id: schema.id, name: schema.textOrNull, cost_eur: schema.sum }),
+          ),
         }),
         description: `the ${MOST_COMPANIES} with the highest cost`,
       },
-      by_time: schema.array(schema.object({ at: schema.day, model: schema.string, cost_eur: schema.sum })),
+      by_time: schema.array(
+        schema.object({ at: schema.day, model: schema.string, cost_eur: schema.sum }),
+      ),
     }),
     async run(sql, call) {
       const asked = daysOf(call);
@@ -118,13 +126,17 @@ export const usageChangeOperations: readonly ApiOperation[] = [
     },
   }),
   get('getAllUsageChange', '/usage/change', {
-    summary: 'Why all companies together spent more or less than in a time before, and which companies',
+    summary:
+      'Why all companies together spent more or less than in a time before, and which companies',
     action: 'overview.read',
     query: schema.object({ ...times, model: schema.slug }, []),
     answer: schema.object({ ...both, ...ALL_CHANGE.properties }),
     async run(sql, call) {
       const asked = timesOf(call);
-      return { ...asked, ...(await readAllChange(sql, asked, call.query.model ?? null, MOST_MOVERS)) };
+      return {
+        ...asked,
+        ...(await readAllChange(sql, asked, call.query.model ?? null, MOST_MOVERS)),
+      };
     },
   }),
   get('getAllUsageTable', '/usage/table', {
@@ -142,7 +154,13 @@ export const usageChangeOperations: readonly ApiOperation[] = [
 type Services = Pick<ApiCall['services'], 'calendar' | 'clock'>;
 
 /** The days that are asked for, by default the last seven that are over. @throws Problem 400 */
-function daysOf({ query: { from, to }, services }: { readonly query: Days; readonly services: Services }): DayRange {
+function daysOf({
+  query: { from, to },
+  services,
+}: {
+  readonly query: Days;
+  readonly services: Services;
+}): DayRange {
   const last = to ?? addDays(services.calendar.date(services.clock()), -1);
   return readAt('?to', () => readRange(from ?? addDays(last, -6), last));
 }

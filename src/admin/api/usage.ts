@@ -13,7 +13,13 @@ import { readCompanyUsage } from '../../store/usage/company-usage.ts';
 import type { UsageFilters } from '../../store/usage/cube.ts';
 import { readTokenDetails } from '../../store/usage/details.ts';
 import { copyLedger } from '../../store/usage/export.ts';
-import { FEED_CURSOR, FEED_PAGE, isFeedCursor, OTHER_LEDGER, readFeed } from '../../store/usage/feed.ts';
+import {
+  FEED_CURSOR,
+  FEED_PAGE,
+  isFeedCursor,
+  OTHER_LEDGER,
+  readFeed,
+} from '../../store/usage/feed.ts';
 import { copyFocus, type FocusQuestion } from '../../store/usage/focus.ts';
 import { answersOf, readQuality } from '../../store/usage/quality.ts';
 import { summaryOf } from '../../store/usage/summary.ts';
@@ -23,7 +29,8 @@ import { type ApiCall, type ApiOperation, get } from './frame/operation.ts';
 const { properties: sums } = SUMS;
 const { cost_eur: _, ...tokens } = sums;
 
-const by = (members: Readonly<Record<string, Schema>>) => schema.array(schema.object({ ...members, ...sums }));
+const by = (members: Readonly<Record<string, Schema>>) =>
+  schema.array(schema.object({ ...members, ...sums }));
 
 /** Filters of a query, and their values. */
 export const usageFilters = {
@@ -79,12 +86,17 @@ const members = {
   total_cost_eur: schema.sum,
   monthly_budget_eur: schema.textOrNull,
   day: {
-    ...schema.object({ spent_eur: schema.sum, budget_eur: schema.sum, percent: { type: 'number' } }),
+    ...schema.object({
+      spent_eur: schema.sum,
+      budget_eur: schema.sum,
+      percent: { type: 'number' },
+    }),
     description: 'the present day and its budget; absent: the company has no daily budget',
   },
   token_details: {
     type: ['object', 'null'],
-    description: 'of calls whose upstream told what their tokens consist of; null: none did, or of a single key',
+    description:
+      'of calls whose upstream told what their tokens consist of; null: none did, or of a single key',
     properties: {
       requests: schema.count,
       ...Object.fromEntries(TOKEN_DETAILS.map((name) => [name, schema.count])),
@@ -97,10 +109,14 @@ const members = {
         requests: schema.count,
         refused: schema.count,
         failed: schema.count,
-        reasons: schema.array(schema.object({ code: schema.string, requests: schema.count }), 'by error code'),
+        reasons: schema.array(
+          schema.object({ code: schema.string, requests: schema.count }),
+          'by error code',
+        ),
       }),
     ),
-    description: 'what became of all requests, also those that are not in the ledger; null: not known, or too many',
+    description:
+      'what became of all requests, also those that are not in the ledger; null: not known, or too many',
   },
   counts: {
     ...schema.object(Object.fromEntries(GROUPS.map((name) => [name, schema.count]))),
@@ -124,8 +140,18 @@ const PATH = '/companies/{company}/usage';
 
 const FOCUS = 'The charges of a month as FOCUS 1.2 (CSV)';
 
-function focusOf({ services, params, query, role }: ApiCall<unknown, { readonly month: string }>): FocusQuestion {
-  return { brand: services.brand, company: params.company ?? null, month: `${query.month}-01`, role };
+function focusOf({
+  services,
+  params,
+  query,
+  role,
+}: ApiCall<unknown, { readonly month: string }>): FocusQuestion {
+  return {
+    brand: services.brand,
+    company: params.company ?? null,
+    month: `${query.month}-01`,
+    role,
+  };
 }
 
 /** What a company used, and the ledger rows behind it. Days are those of the billing time zone. */
@@ -150,7 +176,8 @@ export const usageOperations: readonly ApiOperation[] = [
     },
   }),
   get('exportLedger', '/companies/{company}/ledger', {
-    summary: 'The ledger rows behind the usage of a month or of a range of days, as CSV, oldest first',
+    summary:
+      'The ledger rows behind the usage of a month or of a range of days, as CSV, oldest first',
     action: 'usage.read',
     query: exportQuery,
     file: {
@@ -161,7 +188,13 @@ export const usageOperations: readonly ApiOperation[] = [
         const { spreadsheet } = call.query;
         const form = spreadsheet === undefined ? PLAIN_CSV : SPREADSHEETS[spreadsheet];
         const internal = call.role === 'operator';
-        const asked = { companyId, range: rangeOf(call), filters: filtersOf(call.query), internal, form };
+        const asked = {
+          companyId,
+          range: rangeOf(call),
+          filters: filtersOf(call.query),
+          internal,
+          form,
+        };
         return snapshot(db, companyId, EXPORT_MS, (sql) => copyLedger(sql, asked, write));
       },
     },
@@ -177,7 +210,8 @@ export const usageOperations: readonly ApiOperation[] = [
     file: {
       type: 'text/csv; charset=utf-8',
       name: ({ query }) => `focus-${query.month}.csv`,
-      write: (db, call, write) => snapshot(db, call.company, EXPORT_MS, (sql) => copyFocus(sql, focusOf(call), write)),
+      write: (db, call, write) =>
+        snapshot(db, call.company, EXPORT_MS, (sql) => copyFocus(sql, focusOf(call), write)),
     },
     run: (sql, { company }) => findCompany(sql, company),
   }),
@@ -188,7 +222,8 @@ export const usageOperations: readonly ApiOperation[] = [
     file: {
       type: 'text/csv; charset=utf-8',
       name: ({ query }) => `focus-${query.month}.csv`,
-      write: (db, call, write) => db.transaction(EXPORT_MS, (sql) => copyFocus(sql, focusOf(call), write)),
+      write: (db, call, write) =>
+        db.transaction(EXPORT_MS, (sql) => copyFocus(sql, focusOf(call), write)),
     },
     run: async () => null,
   }),
@@ -208,11 +243,13 @@ export const usageOperations: readonly ApiOperation[] = [
       name: () => 'usage-feed.ndjson',
       async write(db, { query: { after = null, limit = FEED_PAGE } }, write) {
         for await (const rows of readFeed(db, { after, limit }))
-          if (!(await write(Buffer.from(rows.map((row) => `${JSON.stringify(row)}\n`).join(''))))) return;
+          if (!(await write(Buffer.from(rows.map((row) => `${JSON.stringify(row)}\n`).join('')))))
+            return;
       },
     },
     async run(sql, { query: { after } }) {
-      if (after !== undefined && !(await isFeedCursor(sql, after))) throw wrongAt('?after', OTHER_LEDGER);
+      if (after !== undefined && !(await isFeedCursor(sql, after)))
+        throw wrongAt('?after', OTHER_LEDGER);
       return null;
     },
   }),
@@ -221,7 +258,9 @@ export const usageOperations: readonly ApiOperation[] = [
 /** @throws Problem 400 */
 function rangeOf({ query: { month, from, to }, services }: ApiCall<never, Query>): DayRange {
   if (from === undefined && to === undefined) {
-    return wholeMonth(month === undefined ? services.calendar.date(services.clock()) : `${month}-01`);
+    return wholeMonth(
+      month === undefined ? services.calendar.date(services.clock()) : `${month}-01`,
+    );
   }
   if (month !== undefined) throw wrongAt('?month', 'must be left out where from and to are given');
   if (from === undefined) throw wrongAt('?from', 'is missing');
@@ -231,5 +270,11 @@ function rangeOf({ query: { month, from, to }, services }: ApiCall<never, Query>
 
 export function filtersOf({ model, key, endpoint, cost_center }: AskedFilters): UsageFilters {
   const keys = null;
-  return { model: model ?? null, key: key ?? null, endpoint: endpoint ?? null, cost_center: cost_center ?? null, keys };
+  return {
+    model: model ?? null,
+    key: key ?? null,
+    endpoint: endpoint ?? null,
+    cost_center: cost_center ?? null,
+    keys,
+  };
 }

@@ -1,10 +1,19 @@
 import * as schema from '../../domain/settings/schema.ts';
 import { COMPANY_ROLES } from '../../domain/user.ts';
 import { changeRole, createUser, removeUser, removeUserOf } from '../../operations/user.ts';
-import { companyUsersAfter, findCompanyUser, findUserById, USER, usersAfter } from '../../store/users/user.ts';
+import {
+  companyUsersAfter,
+  findCompanyUser,
+  findUserById,
+  USER,
+  usersAfter,
+} from '../../store/users/user.ts';
 import { noun } from './frame/noun.ts';
 
-const company_id = { ...schema.orNull(schema.id), description: 'null: for an operator, and for nobody else' };
+const company_id = {
+  ...schema.orNull(schema.id),
+  description: 'null: for an operator, and for nobody else',
+};
 
 const role = schema.oneOf(COMPANY_ROLES);
 
@@ -47,9 +56,14 @@ export const userOperations = [
     read: (sql, { query: { company_id = null } }, range) => usersAfter(sql, company_id, range),
   }),
   users.create({
-    summary: 'Create a user without a password, who signs in by OpenID Connect or gets a password later',
-    body: schema.object({ email: schema.email, role: USER.properties.role, company_id }, ['email', 'role']),
-    run: (sql, { body: { company_id = null, ...user } }) => createUser(sql, { ...user, company_id }, null),
+    summary:
+      'Create a user without a password, who signs in by OpenID Connect or gets a password later',
+    body: schema.object({ email: schema.email, role: USER.properties.role, company_id }, [
+      'email',
+      'role',
+    ]),
+    run: (sql, { body: { company_id = null, ...user } }) =>
+      createUser(sql, { ...user, company_id }, null),
   }),
   users.get('Read a user'),
   users.remove({
@@ -70,7 +84,8 @@ export const userOperations = [
     },
   }),
   companyUsers.remove({
-    summary: "Remove a user of a company, who is signed out at once. A company's token leaves it an owner",
+    summary:
+      "Remove a user of a company, who is signed out at once. A company's token leaves it an owner",
     run: (sql, call, company, id) => removeUserOf(sql, call, company, id),
   }),
 ];

@@ -66,7 +66,9 @@ for (const chart of document.querySelectorAll('svg.chart')) {
 
 for (const form of document.querySelectorAll('form[data-stream]')) {
   const result = document.getElementById('result');
-  const [answer, error, figures] = ['answer', 'error', 'figures'].map((name) => result.querySelector(`[data-${name}]`));
+  const [answer, error, figures] = ['answer', 'error', 'figures'].map((name) =>
+    result.querySelector(`[data-${name}]`),
+  );
   const link = result.querySelector('[data-request]');
   const [send, stop] = [form.querySelector('button.primary'), form.querySelector('[data-stop]')];
 
@@ -108,14 +110,17 @@ for (const form of document.querySelectorAll('form[data-stream]')) {
       if (request === null) return form.submit(); // the page says what is wrong
       link.href = link.href.replace(/[^/]*$/, request);
       link.hidden = request === '';
-      const refused = answer.textContent === '' && error.textContent !== '' && !stopped.signal.aborted;
+      const refused =
+        answer.textContent === '' && error.textContent !== '' && !stopped.signal.aborted;
       if (refused) figures.textContent = `${form.dataset.nothing} x-request-id ${request}`;
       else if (request !== '') {
         const booked = await fetch(`${form.action}/${request}`);
         figures.textContent = booked.ok ? await booked.text() : `x-request-id ${request}`;
       }
     } catch (reason) {
-      error.append(stopped.signal.aborted ? form.dataset.stopped : `${form.dataset.broken}${reason.message}`);
+      error.append(
+        stopped.signal.aborted ? form.dataset.stopped : `${form.dataset.broken}${reason.message}`,
+      );
     } finally {
       send.ariaDisabled = 'false';
       if (document.activeElement === stop) send.focus();
@@ -145,7 +150,9 @@ if (live) {
     if (left === 0 || document.hidden || live.contains(document.activeElement) || isMarked) return;
     const answer = await fetch(live.dataset.live || location.href);
     if (!answer.ok || answer.redirected) return resume(0);
-    const fresh = new DOMParser().parseFromString(await answer.text(), 'text/html').getElementById(live.id);
+    const fresh = new DOMParser()
+      .parseFromString(await answer.text(), 'text/html')
+      .getElementById(live.id);
     if (left === 0 || !fresh) return;
     // screen readers say what is new, and nothing again
     if (fresh.innerHTML !== live.innerHTML) live.replaceChildren(...fresh.childNodes);

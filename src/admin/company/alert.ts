@@ -3,7 +3,13 @@ import { readEmail, readPercents } from '../../domain/field.ts';
 import type { Words } from '../../domain/language/en.ts';
 import { confirmationMail } from '../../domain/wording/alert.ts';
 import { instantText } from '../../domain/wording/person-mail.ts';
-import { addReceiver, askAgain, changeReceiver, MOST_RECEIVERS, removeReceiver } from '../../operations/alert.ts';
+import {
+  addReceiver,
+  askAgain,
+  changeReceiver,
+  MOST_RECEIVERS,
+  removeReceiver,
+} from '../../operations/alert.ts';
 import {
   type AlertChoice,
   type AlertReceiverRow,
@@ -12,8 +18,24 @@ import {
   listReceivers,
 } from '../../store/users/alert-receiver.ts';
 import { askedFirst } from '../page/confirmation.ts';
-import { change, mayNow, type PageContext, param, presentCompany, type Route, read, removal } from '../page/context.ts';
-import { checkbox, createCard, csrfInput, type FormState, field, formState } from '../page/field.ts';
+import {
+  change,
+  mayNow,
+  type PageContext,
+  param,
+  presentCompany,
+  type Route,
+  read,
+  removal,
+} from '../page/context.ts';
+import {
+  checkbox,
+  createCard,
+  csrfInput,
+  type FormState,
+  field,
+  formState,
+} from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
 import { badge, companyHeading, muted, page, table } from '../page/layout.ts';
@@ -53,13 +75,19 @@ ${mayNow(c, 'alert.write') ? addForm(c, form, base, team === undefined) : ''}
 }
 
 /** @param rows null: owners and administrators, for whom there is no line */
-function receiverTable(c: PageContext, base: string, rows: readonly (AlertReceiverRow | null)[]): Html {
+function receiverTable(
+  c: PageContext,
+  base: string,
+  rows: readonly (AlertReceiverRow | null)[],
+): Html {
   const { alerts: words, frame } = c.var.format.words;
   const mayWrite = mayNow(c, 'alert.write');
   return table(words.caption, rows, {
     cells: {
       [words.receiver]: (row) =>
-        row === null || row.email === null ? html`${words.team}<br>${muted(words.withoutLine)}` : row.email,
+        row === null || row.email === null
+          ? html`${words.team}<br>${muted(words.withoutLine)}`
+          : row.email,
       [words.toldAt]: (row) => toldText(words, row ?? STANDARD),
       [words.state]: (row) => stateOf(c, row),
       [frame.actions]: (row) =>
@@ -99,7 +127,11 @@ function toldText(words: Words['alerts'], { percents, forecast }: AlertChoice): 
   return words.told({ percents: percents.map(String), forecast });
 }
 
-function choiceFields(state: FormState, words: Words['alerts'], { percents, forecast }: AlertChoice): Html {
+function choiceFields(
+  state: FormState,
+  words: Words['alerts'],
+  { percents, forecast }: AlertChoice,
+): Html {
   return html`${field(state, { name: 'percents', label: words.percents, value: percents.join(', '), hint: words.percentsHint })}
 ${checkbox(state, { name: 'forecast', label: words.forecast, hint: words.forecastHint, checked: forecast })}`;
 }
@@ -107,20 +139,28 @@ ${checkbox(state, { name: 'forecast', label: words.forecast, hint: words.forecas
 function addForm(c: PageContext, form: Form, base: string, isTeamFree: boolean): Html {
   const { alerts: words } = c.var.format.words;
   const canAsk = c.var.services.mail !== null && c.var.services.adminUrl !== null;
-  const hints = [...(isTeamFree ? [words.emailForTeam] : []), canAsk ? words.emailAsked(CONFIRM_DAYS) : words.emailOwn];
+  const hints = [
+    ...(isTeamFree ? [words.emailForTeam] : []),
+    canAsk ? words.emailAsked(CONFIRM_DAYS) : words.emailOwn,
+  ];
   return createCard(c, form, {
     path: base,
     title: words.add,
     button: words.addButton,
     isFirst: false,
-    fields: (state) => html`${field(state, { name: 'email', label: words.email, type: 'email', hint: hints.join(' ') })}
+    fields: (
+      state,
+    ) => html`${field(state, { name: 'email', label: words.email, type: 'email', hint: hints.join(' ') })}
 ${choiceFields(state, words, STANDARD)}
 <p class="hint">${words.most(MOST_RECEIVERS)}</p>`,
   });
 }
 
 function readChoice(form: Form): AlertChoice {
-  return { percents: form.optional('percents', readPercents) ?? [], forecast: form.checked('forecast') };
+  return {
+    percents: form.optional('percents', readPercents) ?? [],
+    forecast: form.checked('forecast'),
+  };
 }
 
 async function add(c: PageContext, form: Form): Promise<Response> {
@@ -132,7 +172,9 @@ async function add(c: PageContext, form: Form): Promise<Response> {
   if (email !== null) countInvitation(c, form, company);
   const canAsk = services.mail !== null && services.adminUrl !== null;
   const added = { ...choice, email, language: languageForOutsider(c, presentCompany(c)) };
-  const { receiver, token } = await change(c, (sql) => addReceiver(sql, company, added, session.user.email, canAsk));
+  const { receiver, token } = await change(c, (sql) =>
+    addReceiver(sql, company, added, session.user.email, canAsk),
+  );
   return asked(c, receiver, token, 'receiver-added');
 }
 
@@ -149,7 +191,11 @@ async function asked(
   const { name: company } = presentCompany(c);
   const words = wordsFor(receiver);
   const link = new URL(CONFIRM_PATH + token, adminUrl as string).href;
-  const until = instantText(new Date(clock() + CONFIRM_DAYS * 86_400_000), calendar.timeZone, words);
+  const until = instantText(
+    new Date(clock() + CONFIRM_DAYS * 86_400_000),
+    calendar.timeZone,
+    words,
+  );
   const { user } = c.var.session;
   const by = user.role === 'operator' ? null : user.email;
   const message = confirmationMail({ company, by, link, until }, words, brand);
@@ -165,7 +211,9 @@ async function asked(
 async function again(c: PageContext, form: Form): Promise<Response> {
   const company = param(c, 'company');
   countInvitation(c, form, company);
-  const { receiver, token } = await change(c, (sql) => askAgain(sql, company, param(c, 'receiver')));
+  const { receiver, token } = await change(c, (sql) =>
+    askAgain(sql, company, param(c, 'receiver')),
+  );
   return asked(c, receiver, token, 'receiver-asked');
 }
 
@@ -196,7 +244,12 @@ async function askRemoval(c: PageContext) {
   const { alerts: words } = c.var.format.words;
   const name = email ?? words.teamLine;
   const text = html`<p>${is_person ? words.removePerson : words.removeOutsider(name)}</p>`;
-  return { title: words.removeHeading(name), text, button: words.remove, back: `/companies/${company_id}/alerts` };
+  return {
+    title: words.removeHeading(name),
+    text,
+    button: words.remove,
+    back: `/companies/${company_id}/alerts`,
+  };
 }
 
 async function remove(c: PageContext): Promise<Response> {

@@ -49,7 +49,13 @@ export async function callApi(
   if (response.statusCode !== 401) return response;
   response.resume();
   const newer = texts.get(name); // of another call that found the same
-  return send(services, path, await (newer === undefined || newer === text ? mint() : newer), body, signal);
+  return send(
+    services,
+    path,
+    await (newer === undefined || newer === text ? mint() : newer),
+    body,
+    signal,
+  );
 }
 
 /** A call as the API shows it (contract section 5). */
@@ -117,17 +123,27 @@ export function modelPicker(
   const choices = [...before, ...callableSlugs(company).map((slug) => [slug, slug] as const)];
   const { playground: words } = state.words;
   const hint = missingModels(words, company);
-  return select(state, { name, label: words.model, choices, value, ...(hint === '' ? {} : { hint }) });
+  return select(state, {
+    name,
+    label: words.model,
+    choices,
+    value,
+    ...(hint === '' ? {} : { hint }),
+  });
 }
 
 /** Empty when the company may call all. */
 export function missingModels(words: Words['playground'], company: Company): string {
-  const models = [...company.sharedModels, ...company.ownModels].filter(([, { kind }]) => kind === 'chat');
+  const models = [...company.sharedModels, ...company.ownModels].filter(
+    ([, { kind }]) => kind === 'chat',
+  );
   const slugs = [...new Set(models.map(([slug]) => slug))].sort();
   const texts = REASONS.flatMap((state) => {
     const all = slugs.filter((slug) => modelState(company, slug, false) === state);
     const more = all.length > MOST_NAMES ? words.more(all.length - MOST_NAMES) : '';
-    return all.length === 0 ? [] : [`${all.slice(0, MOST_NAMES).join(', ')}${more} (${words[state]})`];
+    return all.length === 0
+      ? []
+      : [`${all.slice(0, MOST_NAMES).join(', ')}${more} (${words[state]})`];
   });
   return texts.length === 0 ? '' : words.notOffered(texts.join('; '));
 }

@@ -12,7 +12,16 @@ import { readCompany } from '../../store/gateway/directory.ts';
 import { type AssistantSort, pageOfAssistants } from '../../store/lists/page.ts';
 import { callerOf } from '../page/caller.ts';
 import { askedFirst } from '../page/confirmation.ts';
-import { change, mayNow, type PageContext, param, type Route, read, readOfCompany, removal } from '../page/context.ts';
+import {
+  change,
+  mayNow,
+  type PageContext,
+  param,
+  type Route,
+  read,
+  readOfCompany,
+  removal,
+} from '../page/context.ts';
 import { csrfInput, field, formState, idempotencyInput, idempotentId } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import type { Format } from '../page/format.ts';
@@ -26,15 +35,30 @@ import { playgroundTitle } from './playground.ts';
 
 const BASE = '/companies/:company/assistants';
 const RUN = `${BASE}/:assistant/run`;
-const { name, system_prompt, model_slug, temperature, max_tokens, visibility, project_id } = ASSISTANT;
+const { name, system_prompt, model_slug, temperature, max_tokens, visibility, project_id } =
+  ASSISTANT;
 
 /** A company's assistants (spec section 2.6): who sees them, and runs of them. */
 export const assistantRoutes: readonly Route[] = [
   { method: 'GET', path: BASE, action: 'assistant.read', handle: listPage },
   { method: 'GET', path: `${BASE}/new`, action: 'assistant.write', handle: formPage },
-  { method: 'POST', path: `${BASE}/new`, action: 'assistant.write', long: true, handle: create, page: formPage },
+  {
+    method: 'POST',
+    path: `${BASE}/new`,
+    action: 'assistant.write',
+    long: true,
+    handle: create,
+    page: formPage,
+  },
   { method: 'GET', path: `${BASE}/:assistant`, action: 'assistant.write', handle: formPage },
-  { method: 'POST', path: `${BASE}/:assistant`, action: 'assistant.write', long: true, handle: edit, page: formPage },
+  {
+    method: 'POST',
+    path: `${BASE}/:assistant`,
+    action: 'assistant.write',
+    long: true,
+    handle: edit,
+    page: formPage,
+  },
   { method: 'GET', path: RUN, action: 'assistant.run', handle: runPage },
   { method: 'POST', path: RUN, action: 'assistant.run', ...MODEL_CALL, handle: run, page: runPage },
   ...askedFirst(`${BASE}/:assistant/remove`, 'assistant.write', askRemoval, remove),
@@ -70,13 +94,21 @@ ${list(c, { path: base, caption: words.caption, cells, sorts, empty: mayNow(c, '
 }
 
 /** Whether the API shows an assistant, and if not, why. */
-function eligibility({ visibility, project_id }: ListedAssistant, words: Words['assistants']): Html {
+function eligibility(
+  { visibility, project_id }: ListedAssistant,
+  words: Words['assistants'],
+): Html {
   if (isEligible(visibility, project_id)) return badge('good', words.visible);
-  const why = visibility === 'company' ? words.hasProject : words.sharedWith(words.visibilities[visibility]);
+  const why =
+    visibility === 'company' ? words.hasProject : words.sharedWith(words.visibilities[visibility]);
   return html`${badge('plain', '404')}<br>${muted(why)}`;
 }
 
-function modelState({ model_slug }: ListedAssistant, company: Company, words: Words['assistants']): Html {
+function modelState(
+  { model_slug }: ListedAssistant,
+  company: Company,
+  words: Words['assistants'],
+): Html {
   if (model_slug === null) return muted(words.noModel);
   try {
     admitModel(company, model_slug, 'chat', null);
@@ -109,7 +141,10 @@ async function formPage(c: PageContext, form: Form): Promise<Response> {
   const current = assistant?.model_slug ?? '';
   if (current !== '' && !slugs.includes(current)) slugs.push(current);
   const { assistants: words, form: forms } = state.words;
-  const choices = [['', words.noDefault], ...slugs.map((slug) => [slug, slug])] as [string, string][];
+  const choices = [['', words.noDefault], ...slugs.map((slug) => [slug, slug])] as [
+    string,
+    string,
+  ][];
   const title = assistant === null ? words.new : words.editTitle(assistant.name);
   const body = html`${companyHeading(c)}<h1>${title}</h1>
 <section class="card">${state.summary}
@@ -118,7 +153,9 @@ ${settingFields(state, { name, system_prompt }, assistant)}${settingFields(state
 <div class="pair">${settingFields(state, { temperature, max_tokens }, assistant)}</div>
 ${settingFields(state, { visibility, project_id }, assistant)}
 <div class="actions"><button class="primary">${words.save}</button> <a class="button quiet" href="/companies/${company.id}/assistants">${forms.cancel}</a>${
-    assistant === null ? '' : html` <a class="button danger" href="${path}/remove">${words.remove}</a>`
+    assistant === null
+      ? ''
+      : html` <a class="button danger" href="${path}/remove">${words.remove}</a>`
   }</div></form></section>`;
   return page(c, title, body);
 }
@@ -141,7 +178,15 @@ async function edit(c: PageContext, form: Form): Promise<Response> {
   await change(c, async (sql) => {
     const find = () => findAssistant(sql, id, company);
     const page = `${base}/${id}`;
-    await lockEdited(c, sql, form, { table: 'assistants', id, company, settings: ASSISTANT, changes, find, page });
+    await lockEdited(c, sql, form, {
+      table: 'assistants',
+      id,
+      company,
+      settings: ASSISTANT,
+      changes,
+      find,
+      page,
+    });
     await changeAssistant(sql, callerOf(c, form, ASSISTANT), id, company, changes);
   });
   return c.redirect(`${base}?done=saved`, 303);
@@ -152,7 +197,12 @@ async function askRemoval(c: PageContext) {
   const { name } = await read(c, (sql) => findAssistant(sql, param(c, 'assistant'), company));
   const { removeHeading, removeText, removeButton } = c.var.format.words.assistants;
   const text = html`<p>${removeText}</p>`;
-  return { title: removeHeading(name), text, button: removeButton, back: `/companies/${company}/assistants` };
+  return {
+    title: removeHeading(name),
+    text,
+    button: removeButton,
+    back: `/companies/${company}/assistants`,
+  };
 }
 
 async function remove(c: PageContext): Promise<Response> {
@@ -165,12 +215,14 @@ async function runPage(c: PageContext, form: Form, result: Html | string = ''): 
   const id = param(c, 'company');
   const [company, assistant] = await read(
     c,
-    async (sql) => [await readCompany(sql, id), await findAssistant(sql, param(c, 'assistant'), id)] as const,
+    async (sql) =>
+      [await readCompany(sql, id), await findAssistant(sql, param(c, 'assistant'), id)] as const,
   );
   const path = `/companies/${id}/assistants/${assistant.id}/run`;
   const state = formState(form, path);
   const { assistants: words, form: forms } = state.words;
-  const before = assistant.model_slug === null ? [] : [['', words.theDefault(assistant.model_slug)] as const];
+  const before =
+    assistant.model_slug === null ? [] : [['', words.theDefault(assistant.model_slug)] as const];
   const playground = (text: string) => html`<a href="/companies/${id}/playground">${text}</a>`;
   const body = html`${companyHeading(c)}<h1>${words.tryTitle(assistant.name)}</h1>
 <p class="lead">${words.tryLead(playgroundTitle(c), playground)}</p>

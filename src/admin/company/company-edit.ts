@@ -19,7 +19,11 @@ export interface SettingCard {
   /** The permission to change them. */
   readonly action: Action;
   readonly settings: Settings;
-  readonly texts: (words: Words) => { readonly title: string; readonly save: string; readonly lead?: string };
+  readonly texts: (words: Words) => {
+    readonly title: string;
+    readonly save: string;
+    readonly lead?: string;
+  };
   /** Default: under the tenant role. */
   readonly by?: typeof change;
   /** Shown to who may not change them; default: nothing. */
@@ -35,7 +39,15 @@ export function settingCard(
   card: SettingCard,
   special: { readonly above?: Html | string; readonly fields?: typeof settingFields } = {},
 ): Html | string {
-  const { path, action, settings, texts, shown, fields, above = '' } = { fields: settingFields, ...card, ...special };
+  const {
+    path,
+    action,
+    settings,
+    texts,
+    shown,
+    fields,
+    above = '',
+  } = { fields: settingFields, ...card, ...special };
   const company = presentCompany(c);
   if (!mayNow(c, action)) return shown?.(c, company) ?? '';
   const { title, save, lead } = texts(form.words);
@@ -62,7 +74,15 @@ export async function saveCompany(
   const page = `/companies/${id}/settings`;
   await by(c, async (sql) => {
     const find = () => findCompany(sql, id);
-    await lockEdited(c, sql, form, { table: 'companies', id, company: id, settings, changes, find, page });
+    await lockEdited(c, sql, form, {
+      table: 'companies',
+      id,
+      company: id,
+      settings,
+      changes,
+      find,
+      page,
+    });
     await changeCompany(sql, callerOf(c, form, COMPANY), id, changes);
   });
   return c.redirect(`${page}?done=saved`, 303);

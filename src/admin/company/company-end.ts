@@ -29,8 +29,20 @@ export const companyEndRoutes: readonly Route[] = [
   { method: 'GET', path: `${BASE}/kept`, action: 'company.kept', handle: keptPage },
   { method: 'GET', path: `${BASE}/export.tar.gz`, action: 'company.export', handle: archive },
   { method: 'GET', path: `${BASE}/close`, action: 'company.close', handle: closePage },
-  { method: 'POST', path: `${BASE}/close`, action: 'company.close', handle: close, page: closePage },
-  { method: 'POST', path: `${BASE}/reopen`, action: 'company.close', whileClosed: true, handle: reopen },
+  {
+    method: 'POST',
+    path: `${BASE}/close`,
+    action: 'company.close',
+    handle: close,
+    page: closePage,
+  },
+  {
+    method: 'POST',
+    path: `${BASE}/reopen`,
+    action: 'company.close',
+    whileClosed: true,
+    handle: reopen,
+  },
 ];
 
 /** Cards of the settings page that export, close, reopen or remove a company. */
@@ -48,7 +60,10 @@ export function endCards(c: PageContext, company: CompanyRow): Html {
 <p>Keys that were neither revoked nor expired work again within a second.</p>
 <form method="post" action="${base}/reopen" class="actions">${csrfInput(c)}<button>Open again</button></form>
 <p class="hint">If it left for good, erase the names and addresses of its people, which cannot be undone: <code>tollgate company erase ${company.id}</code> counts them first.</p></section>`;
-  const mayReopen = may(user, 'company.close', company.id) && company.closed_at !== null && company.erased_at === null;
+  const mayReopen =
+    may(user, 'company.close', company.id) &&
+    company.closed_at !== null &&
+    company.erased_at === null;
   return html`${may(user, 'company.export', company.id) ? exporting : ''}
 ${mayNow(c, 'company.close') ? closing : ''}${mayReopen ? reopening : ''}`;
 }

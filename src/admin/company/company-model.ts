@@ -22,9 +22,24 @@ import { priceLabels, priceText, priceUnitOf, unitSwitch } from '../page/price-u
 
 /** The models that one company may use. */
 export const companyModelRoutes: readonly Route[] = [
-  { method: 'GET', path: '/companies/:company/models', action: 'company.read', handle: companyPage },
-  { method: 'POST', path: '/companies/:company/models/disable', action: 'company.choose', handle: toggle('disable') },
-  { method: 'POST', path: '/companies/:company/models/enable', action: 'company.choose', handle: toggle('enable') },
+  {
+    method: 'GET',
+    path: '/companies/:company/models',
+    action: 'company.read',
+    handle: companyPage,
+  },
+  {
+    method: 'POST',
+    path: '/companies/:company/models/disable',
+    action: 'company.choose',
+    handle: toggle('disable'),
+  },
+  {
+    method: 'POST',
+    path: '/companies/:company/models/enable',
+    action: 'company.choose',
+    handle: toggle('enable'),
+  },
 ];
 
 async function companyPage(c: PageContext): Promise<Response> {
@@ -48,12 +63,16 @@ async function companyPage(c: PageContext): Promise<Response> {
     if (name === 'output' && !generates(model.kind)) return muted(frame.none);
     const [list, now] = [pricesOf<string | null>(model)[name], paid(company, model)[name]];
     const isListed = list !== null && list !== now && may(c.var.session.user, 'company.limit', id);
-    const before = isListed ? html`<small class="muted coming">list price ${priceText(c, unit, list)}</small>` : '';
+    const before = isListed
+      ? html`<small class="muted coming">list price ${priceText(c, unit, list)}</small>`
+      : '';
     return html`${now === null ? muted(words.asInput) : priceText(c, unit, now)}${before}${coming(c, company, model, unit, name)}`;
   };
   const next = (model: ModelRow) =>
     [...comingPrices(modelOf(company, model))].map(({ model: { prices } }) => prices.texts);
-  const shown = pricesAmong(models.flatMap((model) => [pricesOf<string | null>(model), ...next(model)]));
+  const shown = pricesAmong(
+    models.flatMap((model) => [pricesOf<string | null>(model), ...next(model)]),
+  );
   const cells = {
     [words.model]: ({ slug, company_id }: ModelRow) =>
       html`<code>${slug}</code>${company_id === null ? '' : html` ${badge('plain', words.own)}`}`,
@@ -66,7 +85,8 @@ async function companyPage(c: PageContext): Promise<Response> {
       const verb = company.disabledSlugs.has(slug) ? 'enable' : 'disable';
       const toggle = html`<form class="inline" method="post" action="${base}/${verb}">${csrfInput(c)}<input type="hidden" name="slug" value="${slug}"><button class="quiet" aria-label="${words[verb]} ${slug}">${words[verb]}</button></form>`;
       const link = html`<a class="button quiet" href="${playground}?model=${encodeURIComponent(slug)}">${words.try}<span class="sr"> ${slug}</span></a>`;
-      const canTry = mayNow(c, 'playground.use') && kind === 'chat' && listed.some((each) => each.slug === slug);
+      const canTry =
+        mayNow(c, 'playground.use') && kind === 'chat' && listed.some((each) => each.slug === slug);
       const canChoose = mayNow(c, 'company.choose');
       if (!canTry && !canChoose) return muted(frame.none);
       return html`<span class="row-actions">${canTry ? link : ''}${canChoose ? toggle : ''}</span>`;
@@ -81,7 +101,9 @@ async function companyPage(c: PageContext): Promise<Response> {
     : words.none;
   const body = html`${companyHeading(c, company)}<div class="title-row"><h1>${words.title}</h1>${mayNow(c, 'playground.use') ? html`<a class="button quiet" href="${playground}">${words.playground}</a>` : ''}</div>
 <p class="lead">${words.gate((state) => html`<strong>${state}</strong>`, company.allowNonEu)} ${
-    mayNow(c, 'company.set') ? words.change((text) => html`<a href="/companies/${id}/settings">${text}</a>`) : ''
+    mayNow(c, 'company.set')
+      ? words.change((text) => html`<a href="/companies/${id}/settings">${text}</a>`)
+      : ''
   }</p>
 ${unitSwitch(c, base, unit)}
 ${list(c, { path: base, caption: words.caption, cells, figures: Object.values(labels), sorts, empty }, query, found)}
@@ -97,11 +119,18 @@ ${listed.length > PAGE_ROWS ? html`<p class="muted">${words.first(PAGE_ROWS)}</p
 }
 
 /** Models of one company are few enough to be searched and sorted here: their states need all of them. */
-function pageOf(models: readonly ModelRow[], { search, descending, page: asked }: ListQuery): ListPage<ModelRow> {
+function pageOf(
+  models: readonly ModelRow[],
+  { search, descending, page: asked }: ListQuery,
+): ListPage<ModelRow> {
   const matching = models.filter(({ slug }) => slug.toLowerCase().includes(search.toLowerCase()));
   if (descending) matching.reverse();
   const page = (asked - 1) * PAGE_ROWS < matching.length ? asked : 1;
-  return { rows: matching.slice((page - 1) * PAGE_ROWS, page * PAGE_ROWS), total: matching.length, page };
+  return {
+    rows: matching.slice((page - 1) * PAGE_ROWS, page * PAGE_ROWS),
+    total: matching.length,
+    page,
+  };
 }
 
 /** What the company pays for a model now: with its factor. */
@@ -111,7 +140,13 @@ function paid(company: Company, model: ModelRow) {
 }
 
 /** The prices of a model that begin at a date; without one where there is none before. */
-function coming(c: PageContext, company: Company, model: ModelRow, unit: PriceUnit, name: PriceName): Html[] {
+function coming(
+  c: PageContext,
+  company: Company,
+  model: ModelRow,
+  unit: PriceUnit,
+  name: PriceName,
+): Html[] {
   const { format } = c.var;
   let before: string | null = paid(company, model)[name];
   return [...comingPrices(modelOf(company, model))].flatMap(({ from, model: { prices } }) => {
@@ -120,11 +155,16 @@ function coming(c: PageContext, company: Company, model: ModelRow, unit: PriceUn
     before = text;
     const price = text === null ? format.words.models.asInput : priceText(c, unit, text);
     const at = format.instant(new Date(from));
-    return isSame ? [] : html`<small class="muted coming">${format.words.models.from({ at, price })}</small>`;
+    return isSame
+      ? []
+      : html`<small class="muted coming">${format.words.models.from({ at, price })}</small>`;
   });
 }
 
-function modelOf({ sharedModels, ownModels }: Company, { slug, company_id }: ModelRow): Model | undefined {
+function modelOf(
+  { sharedModels, ownModels }: Company,
+  { slug, company_id }: ModelRow,
+): Model | undefined {
   return (company_id === null ? sharedModels : ownModels).get(slug);
 }
 
@@ -136,7 +176,11 @@ const TONES = {
   blocked: 'warn',
 } as const satisfies Readonly<Record<ModelState, unknown>>;
 
-function stateOf({ states }: Words['models'], company: Company, { slug, company_id }: ModelRow): Html {
+function stateOf(
+  { states }: Words['models'],
+  company: Company,
+  { slug, company_id }: ModelRow,
+): Html {
   const state = modelState(company, slug, company_id === null);
   const [word, why] = states[state];
   return html`${badge(TONES[state], word)}${why === '' ? '' : html`<br>${muted(why)}`}`;
@@ -155,6 +199,9 @@ function toggle(direction: 'disable' | 'enable'): Route['handle'] {
   };
 }
 
-export function euBadge({ eu_hosted }: ModelRow, outside = wordsOf(ENGLISH).models.outsideEu): Html {
+export function euBadge(
+  { eu_hosted }: ModelRow,
+  outside = wordsOf(ENGLISH).models.outsideEu,
+): Html {
   return eu_hosted ? badge('eu', 'EU') : badge('warn', outside);
 }

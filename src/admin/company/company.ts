@@ -1,5 +1,10 @@
 import { addDays, intervalsIn } from '../../domain/reports/day-range.ts';
-import { type CompanySort, type CompanyState, type ListedCompany, pageOfCompanies } from '../../store/lists/page.ts';
+import {
+  type CompanySort,
+  type CompanyState,
+  type ListedCompany,
+  pageOfCompanies,
+} from '../../store/lists/page.ts';
 import { budgetPicture, budgetTiles, sparkLine } from '../page/chart.ts';
 import { type PageContext, param, type Route, read } from '../page/context.ts';
 import type { Format } from '../page/format.ts';
@@ -45,9 +50,11 @@ async function listPage(c: PageContext): Promise<Response> {
   const today = services.calendar.date(services.clock());
   const days = intervalsIn({ from: addDays(today, -29), to: today }, 'day');
   // on a phone no heading stands above it
-  const countOf = (refused: number) => html`${format.count(refused)}<span class="unit"> refused</span>`;
+  const countOf = (refused: number) =>
+    html`${format.count(refused)}<span class="unit"> refused</span>`;
   const cells = {
-    [SORTS.name]: (row: ListedCompany) => html`<a href="/companies/${row.id}/usage">${row.name}</a>${badges(row)}`,
+    [SORTS.name]: (row: ListedCompany) =>
+      html`<a href="/companies/${row.id}/usage">${row.name}</a>${badges(row)}`,
     [SORTS['-spent']]: ({ spent }: ListedCompany) => format.amount(spent),
     [SORTS['-share']]: (row: ListedCompany) => budgetCell(row, format),
     '30 days': (row: ListedCompany) =>
@@ -59,7 +66,8 @@ async function listPage(c: PageContext): Promise<Response> {
       refused === 0
         ? muted(countOf(refused))
         : html`<a href="/companies/${id}/requests?status=refused">${countOf(refused)}</a>`,
-    [SORTS['-called']]: ({ called_at }: ListedCompany) => (called_at === null ? muted('never') : format.ago(called_at)),
+    [SORTS['-called']]: ({ called_at }: ListedCompany) =>
+      called_at === null ? muted('never') : format.ago(called_at),
   };
   const figures = [SORTS['-spent'], SORTS['-refused']];
   const empty = html`There are no companies yet. <a href="/companies/new">Create the first one</a>, with its owner and its first key.`;
@@ -71,7 +79,13 @@ ${list(c, { path: '/companies', caption: 'All companies', cells, figures, sorts:
 }
 
 /** What makes a company other than most. */
-function badges({ closed_at, paused_at, percent, allow_non_eu_models, eu_locked }: ListedCompany): Html[] {
+function badges({
+  closed_at,
+  paused_at,
+  percent,
+  allow_non_eu_models,
+  eu_locked,
+}: ListedCompany): Html[] {
   const found = [
     closed_at !== null && badge('bad', 'closed'),
     paused_at !== null && badge('warn', 'paused'),

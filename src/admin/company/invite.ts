@@ -38,15 +38,26 @@ export type ShownInvitation = Pick<InvitationRow, 'email' | 'role'> & {
 };
 
 /** Sends an invitation that was just made, where that is set up, and redirects to the only page that shows its link. */
-export async function redirectToInvitation(c: PageContext, invitation: MadeInvitation): Promise<Response> {
+export async function redirectToInvitation(
+  c: PageContext,
+  invitation: MadeInvitation,
+): Promise<Response> {
   const { id, company_id } = invitation;
-  const shown = shownInvitation(c, invitation, await sendInvitation(c, presentCompany(c), invitation));
+  const shown = shownInvitation(
+    c,
+    invitation,
+    await sendInvitation(c, presentCompany(c), invitation),
+  );
   const path = `/companies/${company_id}/invitations/${id}/shown`;
   return redirectToSecret(c, path, JSON.stringify(shown), new Date(c.var.services.clock()));
 }
 
 /** @param sent whether it went by e-mail */
-export function shownInvitation(c: PageContext, invitation: MadeInvitation, sent: Sent): ShownInvitation {
+export function shownInvitation(
+  c: PageContext,
+  invitation: MadeInvitation,
+  sent: Sent,
+): ShownInvitation {
   const { email, role, expires_at } = invitation;
   return { email, role, until: expires_at.toISOString(), link: linkOf(c, invitation), sent };
 }
@@ -62,7 +73,12 @@ export function invitationCard(
   { email, role, until, link, sent }: ShownInvitation,
 ): Html {
   const { members: words, roles } = c.var.format.words;
-  const facts = { email, role: roles[role], company: company.name, until: c.var.format.instant(new Date(until)) };
+  const facts = {
+    email,
+    role: roles[role],
+    company: company.name,
+    until: c.var.format.instant(new Date(until)),
+  };
   return html`<section class="card reveal"><p>${sentText(words, sent, email)} ${words.becomes(facts)}</p>
 ${copyable(c, 'link', words.invitationLink, link)}</section>`;
 }
@@ -73,7 +89,11 @@ async function invitedPage(c: PageContext): Promise<Response> {
   const after = html`<p><a class="button primary" href="/companies/${company.id}/users">${words.to}</a></p>`;
   const shown = secretOf(c);
   if (shown === null)
-    return gonePage(c, { after, title: words.gone, text: html`<p>${words.goneText(REVEAL_SECONDS)}</p>` });
+    return gonePage(c, {
+      after,
+      title: words.gone,
+      text: html`<p>${words.goneText(REVEAL_SECONDS)}</p>`,
+    });
   const invitation = JSON.parse(shown) as ShownInvitation;
   return shownPage(c, {
     after,
@@ -88,7 +108,9 @@ async function invitedPage(c: PageContext): Promise<Response> {
 function sentText(words: Words['members'], sent: Sent, email: string): Html {
   const to = html`<strong>${email}</strong>`;
   if (sent === null) return html`${words.give(to)}`;
-  return sent ? html`${words.onItsWay(to)}` : html`<strong>${words.notSent}</strong> ${words.give(to)}`;
+  return sent
+    ? html`${words.onItsWay(to)}`
+    : html`<strong>${words.notSent}</strong> ${words.give(to)}`;
 }
 
 /**

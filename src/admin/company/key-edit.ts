@@ -6,7 +6,14 @@ import { EDITED, KEY, PURPOSE } from '../../domain/settings/key.ts';
 import { restrictionTexts } from '../../domain/settings/limit-text.ts';
 import { namesOf } from '../../domain/settings/schema.ts';
 import type { Settings } from '../../domain/settings/setting.ts';
-import { changeKey, isLocked, pauseKey, resumeKey, revokeKey, rotateKey } from '../../operations/key.ts';
+import {
+  changeKey,
+  isLocked,
+  pauseKey,
+  resumeKey,
+  revokeKey,
+  rotateKey,
+} from '../../operations/key.ts';
 import { may } from '../../operations/permission.ts';
 import type { KeyChanges, KeyRow } from '../../store/company/key.ts';
 import { readCompany } from '../../store/gateway/directory.ts';
@@ -26,7 +33,13 @@ import { KEY_LISTS, keysPath, requestsPath, seesOwnAlone, usagePath } from '../u
 import { retentionText } from '../usage/requests.ts';
 import { budgetLine } from '../usage/usage-cards.ts';
 import { keyActions, keyState, restrictionFields, scopeTexts } from './key.ts';
-import { idempotencyInputs, keyInReach, readIdempotencyInputs, redirectToKey, replaceForm } from './key-reveal.ts';
+import {
+  idempotencyInputs,
+  keyInReach,
+  readIdempotencyInputs,
+  redirectToKey,
+  replaceForm,
+} from './key-reveal.ts';
 
 const PATH = '/companies/:company/keys/:key';
 /** What a member changes of an own key. */
@@ -42,7 +55,13 @@ const OVERLAPS = {
 
 /** One key: its history, and what can be done with it. */
 export const keyEditRoutes: readonly Route[] = [
-  { method: 'POST', path: `${PATH}/pause`, action: 'key.write', handle: pauseKeyForm, page: keyPage },
+  {
+    method: 'POST',
+    path: `${PATH}/pause`,
+    action: 'key.write',
+    handle: pauseKeyForm,
+    page: keyPage,
+  },
   { method: 'POST', path: `${PATH}/resume`, action: 'key.write', handle: resumeKeyForm },
   ...KEY_LISTS.flatMap(([list, action, shown]): readonly Route[] => [
     { method: 'GET', path: `${list}/:key`, action: shown, handle: keyPage },
@@ -98,7 +117,10 @@ function ofPlayground(words: Words['key'], key: KeyRow): Html {
   const inputs = namesOf(PURPOSE).flatMap((column) =>
     [key[column]]
       .flat()
-      .map((value) => html`<input type="hidden" name="${PURPOSE[column].field.name}" value="${value}">`),
+      .map(
+        (value) =>
+          html`<input type="hidden" name="${PURPOSE[column].field.name}" value="${value}">`,
+      ),
   );
   return html`<p>${words.ofPlayground}</p>${inputs}`;
 }
@@ -118,7 +140,10 @@ ${isOver(key.state) ? attempts(c, requests, key, refused) : ''}${pausedKey(c, ke
 }
 
 /** When a key was made, used and ended. */
-function history({ created_at, created_by, last_used_at, expires_at, revoked_at }: KeyRow, format: Format): Html {
+function history(
+  { created_at, created_by, last_used_at, expires_at, revoked_at }: KeyRow,
+  format: Format,
+): Html {
   const end = revoked_at ?? expires_at;
   const words = format.words.key;
   return html`${words.created({ at: format.instant(created_at), by: format.person(created_by) })}${
@@ -127,7 +152,12 @@ function history({ created_at, created_by, last_used_at, expires_at, revoked_at 
 }
 
 /** Whether somebody still uses a key that does not work any more. @param last the last attempt that is kept */
-function attempts(c: PageContext, requests: string, { id }: KeyRow, last: LastRefused | null): Html {
+function attempts(
+  c: PageContext,
+  requests: string,
+  { id }: KeyRow,
+  last: LastRefused | null,
+): Html {
   const words = c.var.format.words.key;
   if (last === null) return html`<p>${words.noAttempt} ${retentionText(c)}</p>`;
   const when = html`<a href="${requests}/${last.request_id}">${c.var.format.ago(last.occurred_at)}</a>`;
@@ -144,14 +174,27 @@ async function edit(c: PageContext, form: Form): Promise<Response> {
   await change(c, async (sql) => {
     const find = () => keyInReach(c, sql);
     const page = `${base}/${id}`;
-    await lockEdited(c, sql, form, { table: 'api_keys', id, company, settings, changes, find, page });
+    await lockEdited(c, sql, form, {
+      table: 'api_keys',
+      id,
+      company,
+      settings,
+      changes,
+      find,
+      page,
+    });
     await changeKey(sql, callerOf(c, form, KEY), id, company, changes);
   });
   return c.redirect(`${base}?done=saved`, 303);
 }
 
 async function askRevocation(c: PageContext) {
-  const { company_id, name, prefix, last_used_at: used } = await read(c, (sql) => keyInReach(c, sql));
+  const {
+    company_id,
+    name,
+    prefix,
+    last_used_at: used,
+  } = await read(c, (sql) => keyInReach(c, sql));
   const { revoke: words } = c.var.format.words.key;
   const text = html`<p><strong>${name}</strong> <code>${prefix}…</code></p>
 <p>${words.text} ${used === null ? words.neverUsed : words.used(c.var.format.instant(used))}</p>`;
@@ -171,7 +214,9 @@ async function rotatePage(c: PageContext, form: Form): Promise<Response> {
   const path = `${base}/${key.id}/rotate`;
   const state = formState(form, path);
   const { rotate: words } = state.words.key;
-  const overlaps = Object.entries(OVERLAPS).map(([seconds, name]) => [seconds, words.overlaps[name]] as const);
+  const overlaps = Object.entries(OVERLAPS).map(
+    ([seconds, name]) => [seconds, words.overlaps[name]] as const,
+  );
   const body = html`${companyHeading(c)}<h1>${words.heading}</h1>
 <p class="lead"><strong>${key.name}</strong> <code>${key.prefix}…</code> ${words.lead}</p>${state.summary}
 <section class="card"><h2>${words.planned}</h2>
@@ -191,7 +236,9 @@ async function rotate(c: PageContext, form: Form): Promise<Response> {
   const overlap = Number(form.required('overlap', oneOf('0', ...Object.keys(OVERLAPS))));
   form.check();
   const asked = { id: param(c, 'key'), overlap, new_id };
-  const created = await change(c, (sql) => rotateKey(sql, readerOf(c), param(c, 'company'), asked, claim));
+  const created = await change(c, (sql) =>
+    rotateKey(sql, readerOf(c), param(c, 'company'), asked, claim),
+  );
   return redirectToKey(c, created, asked.id);
 }
 
@@ -205,7 +252,9 @@ function pausedKey(c: PageContext, key: KeyRow): Html | string {
   const locked = isLocked(session.user.role, by);
   const resuming = html`<form method="post" action="${path}" class="actions">${csrfInput(c)}<button>${words.resume}</button></form>`;
   const text = html`<strong>${locked ? words.byOperator(format.instant(at)) : words.key({ at: format.instant(at), by: format.person(by) })}</strong> ${words.keyText}${
-    reason !== null && may(session.user, 'key.read', company_id) ? html` ${words.reason(reason)}` : ''
+    reason !== null && may(session.user, 'key.read', company_id)
+      ? html` ${words.reason(reason)}`
+      : ''
   }${locked ? html` ${supportLink(c)}` : ''}`;
   return html`<div class="notice warn-notice">${!locked && mayNow(c, 'key.write') ? html`<p>${text}</p>${resuming}` : text}</div>`;
 }
@@ -226,11 +275,19 @@ ${field(state, { name: 'reason', label: words.label, required: true, hint: words
 async function pauseKeyForm(c: PageContext, form: Form): Promise<Response> {
   const reason = form.required('reason', readName);
   form.check();
-  await change(c, (sql) => pauseKey(sql, readerOf(c), param(c, 'key'), param(c, 'company'), reason));
-  return c.redirect(`/companies/${param(c, 'company')}/keys/${param(c, 'key')}?done=key-paused`, 303);
+  await change(c, (sql) =>
+    pauseKey(sql, readerOf(c), param(c, 'key'), param(c, 'company'), reason),
+  );
+  return c.redirect(
+    `/companies/${param(c, 'company')}/keys/${param(c, 'key')}?done=key-paused`,
+    303,
+  );
 }
 
 async function resumeKeyForm(c: PageContext): Promise<Response> {
   await change(c, (sql) => resumeKey(sql, readerOf(c), param(c, 'key'), param(c, 'company')));
-  return c.redirect(`/companies/${param(c, 'company')}/keys/${param(c, 'key')}?done=key-resumed`, 303);
+  return c.redirect(
+    `/companies/${param(c, 'company')}/keys/${param(c, 'key')}?done=key-resumed`,
+    303,
+  );
 }

@@ -1,6 +1,11 @@
 import { isOver } from '../../domain/key.ts';
 import { digestsIn } from '../../operations/key.ts';
-import { idsOfDigests, idsOfPrefix, type KeyRow, keysWithCompany } from '../../store/company/key.ts';
+import {
+  idsOfDigests,
+  idsOfPrefix,
+  type KeyRow,
+  keysWithCompany,
+} from '../../store/company/key.ts';
 import { LEAST_OF_PREFIX } from '../../store/lists/page.ts';
 import { companyOf, type PageContext, type Route, read } from '../page/context.ts';
 import { csrfInput, field, formState } from '../page/field.ts';
@@ -17,7 +22,14 @@ const OF_ALL = '/keys';
 /** Finds keys in a pasted text, by digest, or those that begin so: of one company, or, for operators, of all. */
 export const findRoutes: readonly Route[] = [
   { method: 'GET', path: OF_COMPANY, action: 'key.write', handle: findPage },
-  { method: 'POST', path: OF_COMPANY, action: 'key.write', long: true, handle: find, page: findPage },
+  {
+    method: 'POST',
+    path: OF_COMPANY,
+    action: 'key.write',
+    long: true,
+    handle: find,
+    page: findPage,
+  },
   { method: 'GET', path: OF_ALL, action: 'key.find', handle: findPage },
   { method: 'POST', path: OF_ALL, action: 'key.find', long: true, handle: find, page: findPage },
 ];
@@ -37,7 +49,9 @@ ${result}
 <form method="post" action="${path}" class="stack">${csrfInput(c)}
 ${field(state, { name: 'text', label: words.text, type: 'textarea', rows: 6, required: true, secret: true })}
 <div class="actions"><button class="primary">${words.button}</button>${
-    company === null ? '' : html` <a class="button quiet" href="/companies/${company}/keys">${all}</a>`
+    company === null
+      ? ''
+      : html` <a class="button quiet" href="/companies/${company}/keys">${all}</a>`
   }</div></form></section>`;
   return page(c, words.title, body);
 }
@@ -49,7 +63,9 @@ async function find(c: PageContext, form: Form): Promise<Response> {
   form.check();
   const ids = await services.db.run(LOOK_UP_MS, async (sql) => {
     const whole = await idsOfDigests(sql, digests);
-    return whole.length > 0 || beginning.length < LEAST_OF_PREFIX ? whole : idsOfPrefix(sql, beginning, companyOf(c));
+    return whole.length > 0 || beginning.length < LEAST_OF_PREFIX
+      ? whole
+      : idsOfPrefix(sql, beginning, companyOf(c));
   });
   const keys = await read(c, (sql) => keysWithCompany(sql, ids, companyOf(c), true));
   return findPage(c, form, resultOf(c, digests.length, keys));
@@ -76,13 +92,17 @@ function resultOf(c: PageContext, looked: number, keys: readonly Found[]): Html 
         html`<a href="/companies/${company_id}/keys">${company_name}</a>`,
     }),
     [headings.state]: (key: KeyRow) => keyState(key, now, format),
-    [headings.lastUsed]: ({ last_used_at: at }: KeyRow) => (at === null ? muted(numbers.never) : format.ago(at)),
+    [headings.lastUsed]: ({ last_used_at: at }: KeyRow) =>
+      at === null ? muted(numbers.never) : format.ago(at),
     [frame.actions]: (key: KeyRow) =>
       !isOver(key.state)
         ? html`<span class="row-actions">${key.state === 'active' ? replaceForm(c, key, words.stop) : ''}
 <a class="button danger" href="/companies/${key.company_id}/keys/${key.id}/revoke">${headings.revoke}<span class="sr"> ${key.name}</span></a></span>`
         : muted(words.noAction),
   };
-  const more = keys.length > SHOWN ? html`<p>${words.first({ shown: SHOWN, all: format.count(keys.length) })}</p>` : '';
+  const more =
+    keys.length > SHOWN
+      ? html`<p>${words.first({ shown: SHOWN, all: format.count(keys.length) })}</p>`
+      : '';
   return html`<div role="status">${table(words.found(keys.length, format.count(keys.length)), keys.slice(0, SHOWN), { cells })}${more}</div>`;
 }

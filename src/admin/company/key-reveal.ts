@@ -41,7 +41,10 @@ export function idempotencyInputs(): Html {
 }
 
 /** Reads them. Another session gets no text of a key with them. */
-export function readIdempotencyInputs(c: PageContext, form: Form): { readonly id: string; readonly claim: Claim } {
+export function readIdempotencyInputs(
+  c: PageContext,
+  form: Form,
+): { readonly id: string; readonly claim: Claim } {
   const id = form.required('id', readUuid);
   const secret = form.required('claim', readSecret);
   return { id, claim: { secret, holder: `session ${c.var.session.digest.toString('hex')}` } };
@@ -53,7 +56,11 @@ function readSecret(text: string): string {
 }
 
 /** The form that replaces a key at once: the old one stops, the answer shows the new one. */
-export function replaceForm(c: PageContext, key: { readonly id: string; readonly company_id: string }, button: string) {
+export function replaceForm(
+  c: PageContext,
+  key: { readonly id: string; readonly company_id: string },
+  button: string,
+) {
   return html`<form method="post" action="${keysPath(c, key.company_id)}/${key.id}/rotate" class="inline">${csrfInput(c)}${idempotencyInputs()}<input type="hidden" name="overlap" value="0"><button class="danger">${button}</button></form>`;
 }
 
@@ -75,7 +82,9 @@ async function revealPage(c: PageContext): Promise<Response> {
     replaced: old === undefined ? null : await keyInReach(c, sql, readUuid(old)),
   }));
   const text = key.state === 'active' ? secretOf(c) : null;
-  return text === null ? keyGone(c, company, key) : keyShown(c, company, { ...key, key: text }, replaced);
+  return text === null
+    ? keyGone(c, company, key)
+    : keyShown(c, company, { ...key, key: text }, replaced);
 }
 
 /** The page is opened too late, or the form came again from another session or with other settings. */
@@ -90,7 +99,12 @@ function keyGone(c: PageContext, company: Company, key: KeyRow): Promise<Respons
   return gonePage(c, { title: words.gone, text });
 }
 
-function keyShown(c: PageContext, company: Company, key: MintedKey, old: KeyRow | null): Promise<Response> {
+function keyShown(
+  c: PageContext,
+  company: Company,
+  key: MintedKey,
+  old: KeyRow | null,
+): Promise<Response> {
   const { shown: words } = c.var.format.words.key;
   return shownPage(c, {
     title: words.title,
@@ -107,10 +121,17 @@ export function keyCard(c: PageContext, company: Company, key: MintedKey): Html 
   const callable = modelsOf(company, key);
   const { publicUrl, brand } = c.var.services;
   const header = `'Authorization: Bearer ${key.key}'`;
-  const { curl, sdk } = callSnippets(publicUrl, keyVariable(brand.name), header, scopesOf(key), callable);
+  const { curl, sdk } = callSnippets(
+    publicUrl,
+    keyVariable(brand.name),
+    header,
+    scopesOf(key),
+    callable,
+  );
   const { shown: words } = c.var.format.words.key;
   const isOwn = seesOwnAlone(c, key.company_id);
-  const models = (text: string) => (isOwn ? text : html`<a href="/companies/${key.company_id}/models">${text}</a>`);
+  const models = (text: string) =>
+    isOwn ? text : html`<a href="/companies/${key.company_id}/models">${text}</a>`;
   return html`${callable.length > 0 ? '' : html`<p class="notice warn-notice">${words.noModel(models)}</p>`}
 <section class="card reveal"><h2>${key.name}</h2>
 ${copyable(c, 'key', words.apiKey, key.key)}
@@ -122,5 +143,7 @@ ${copyable(c, 'sdk', words.sdk, sdk)}
 /** How long a key that is replaced still works. */
 function endOf(c: PageContext, { expires_at, revoked_at }: KeyRow): Parts | string {
   const { shown: words } = c.var.format.words.key;
-  return expires_at === null || revoked_at !== null ? words.stopped : words.works(c.var.format.instant(expires_at));
+  return expires_at === null || revoked_at !== null
+    ? words.stopped
+    : words.works(c.var.format.instant(expires_at));
 }

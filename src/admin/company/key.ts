@@ -20,7 +20,13 @@ import { restrictionTexts } from '../../domain/settings/limit-text.ts';
 import { createKey } from '../../operations/key.ts';
 import type { KeyRow } from '../../store/company/key.ts';
 import { readCompany } from '../../store/gateway/directory.ts';
-import { countKeys, type KeyLife, type KeySort, pageOfKeys, playgroundKeys } from '../../store/lists/page.ts';
+import {
+  countKeys,
+  type KeyLife,
+  type KeySort,
+  pageOfKeys,
+  playgroundKeys,
+} from '../../store/lists/page.ts';
 import { readPresentSums } from '../../store/usage/company-usage.ts';
 import { callerOf } from '../page/caller.ts';
 import { change, mayNow, type PageContext, param, type Route, read } from '../page/context.ts';
@@ -34,7 +40,12 @@ import { readLastDay } from '../page/local-time.ts';
 import { readSettings, settingFields } from '../page/setting.ts';
 import { seesOwnAlone } from '../usage/reach.ts';
 import { usageCards } from '../usage/usage-cards.ts';
-import { idempotencyInputs, readIdempotencyInputs, redirectToKey, revealRoutes } from './key-reveal.ts';
+import {
+  idempotencyInputs,
+  readIdempotencyInputs,
+  redirectToKey,
+  revealRoutes,
+} from './key-reveal.ts';
 
 const BASE = '/companies/:company/keys';
 const { expires_at } = KEY;
@@ -43,7 +54,14 @@ const MAX_CHECKBOXES = 100; // more models are typed: a page stays small
 /** The keys of a company, which the specification calls its access section (sections 2.7 and 5), and a summary of its month. */
 export const keyRoutes: readonly Route[] = [
   { method: 'GET', path: BASE, action: 'key.read', handle: accessPage },
-  { method: 'POST', path: `${BASE}/create`, action: 'key.write', long: true, handle: create, page: accessPage },
+  {
+    method: 'POST',
+    path: `${BASE}/create`,
+    action: 'key.write',
+    long: true,
+    handle: create,
+    page: accessPage,
+  },
   ...revealRoutes,
 ];
 
@@ -89,11 +107,22 @@ function createForm(c: PageContext, form: Form, company: Company, isFirst: boole
   const path = `/companies/${company.id}/keys/create`;
   const { keys: words } = form.words;
   const fields = (state: FormState) => newKeyFields(state, company);
-  return createCard(c, form, { path, title: words.create, button: words.createButton, isFirst, fields });
+  return createCard(c, form, {
+    path,
+    title: words.create,
+    button: words.createButton,
+    isFirst,
+    fields,
+  });
 }
 
 /** The way from keys that work to those that do not. @param base the address of the list */
-export function keyViews(format: Format, base: string, life: KeyLife, counts: Readonly<Record<KeyLife, number>>): Html {
+export function keyViews(
+  format: Format,
+  base: string,
+  life: KeyLife,
+  counts: Readonly<Record<KeyLife, number>>,
+): Html {
   const { keys: words } = format.words;
   const view = (state: KeyLife) =>
     html`<a href="${state === 'active' ? base : `${base}?state=dead`}"${state === life ? raw(' aria-current="page"') : ''}>${words.view({ isActive: state === 'active', count: format.count(counts[state]) })}</a>`;
@@ -117,10 +146,12 @@ export function keyList(c: PageContext, life: KeyLife, base: string, isWritable:
     [words.may]: (key: KeyRow) => scopeTexts(key, words),
     [words.created]: (key: KeyRow) =>
       html`${format.instant(key.created_at)}${isOwn ? '' : html`<br><span class="muted by">${format.person(key.created_by)}</span>${personOf(key, words)}`}`,
-    [words.lastUsed]: ({ last_used_at: at }: KeyRow) => (at === null ? muted(numbers.never) : format.ago(at)),
+    [words.lastUsed]: ({ last_used_at: at }: KeyRow) =>
+      at === null ? muted(numbers.never) : format.ago(at),
     [words.cost]: ({ spent }: { spent: string }) => format.amount(spent),
     ...(isActive && {
-      [frame.actions]: (key: KeyRow) => (isWritable ? keyActions(words, base, key) : muted(frame.none)),
+      [frame.actions]: (key: KeyRow) =>
+        isWritable ? keyActions(words, base, key) : muted(frame.none),
     }),
   };
   const shown = { path: base, cells, figures: [words.cost], sorts: sortsOf(words) };
@@ -128,7 +159,9 @@ export function keyList(c: PageContext, life: KeyLife, base: string, isWritable:
     return {
       ...shown,
       caption: words.caption,
-      empty: isWritable ? html`${words.noneCreate((text) => html`<a href="#create">${text}</a>`)}` : words.none,
+      empty: isWritable
+        ? html`${words.noneCreate((text) => html`<a href="#create">${text}</a>`)}`
+        : words.none,
     };
   return { ...shown, caption: words.deadCaption, empty: words.deadNone, kept: { state: 'dead' } };
 }
@@ -144,12 +177,18 @@ export function scopeTexts(key: KeyRow, words: Words['keys']): string {
 function personOf({ user_id, person, created_by }: KeyRow, words: Words['keys']): Html | string {
   if (user_id === null) return '';
   const other =
-    person === null || person === created_by ? '' : html` <span class="muted by">${words.ofPerson(person)}</span>`;
+    person === null || person === created_by
+      ? ''
+      : html` <span class="muted by">${words.ofPerson(person)}</span>`;
   return html`<br>${badge('plain', words.personal)}${other}`;
 }
 
 /** Links to the pages that replace and revoke a key. */
-export function keyActions(words: Words['keys'], base: string, { id, name, state, purpose }: KeyRow): Html {
+export function keyActions(
+  words: Words['keys'],
+  base: string,
+  { id, name, state, purpose }: KeyRow,
+): Html {
   const isShown = purpose === null;
   return html`<span class="row-actions">${state === 'active' && isShown ? html`<a class="button quiet" href="${base}/${id}/rotate">${words.rotate}<span class="sr"> ${name}</span></a> ` : ''}
 ${state === 'revoked' ? '' : html`<a class="button danger" href="${base}/${id}/revoke">${words.revoke}<span class="sr"> ${name}</span></a>`}</span>`;
@@ -162,11 +201,14 @@ function playgrounds(c: PageContext, keys: readonly PlaygroundKey[], base: strin
   const isWritable = mayNow(c, 'key.write');
   const { keys: words, numbers, frame } = format.words;
   const cells = {
-    [words.key]: ({ id, name }: KeyRow) => html`<strong><a href="${base}/${id}">${name}</a></strong>`,
+    [words.key]: ({ id, name }: KeyRow) =>
+      html`<strong><a href="${base}/${id}">${name}</a></strong>`,
     [words.limits]: (key: KeyRow) => restrictionsOf(key, format) || muted(frame.none),
-    [words.lastUsed]: ({ last_used_at: at }: KeyRow) => (at === null ? muted(numbers.never) : format.ago(at)),
+    [words.lastUsed]: ({ last_used_at: at }: KeyRow) =>
+      at === null ? muted(numbers.never) : format.ago(at),
     [words.cost]: ({ spent }: PlaygroundKey) => format.amount(spent),
-    [frame.actions]: (key: KeyRow) => (isWritable ? keyActions(words, base, key) : muted(frame.none)),
+    [frame.actions]: (key: KeyRow) =>
+      isWritable ? keyActions(words, base, key) : muted(frame.none),
   };
   return html`<section aria-labelledby="playgrounds"><h2 id="playgrounds">${words.playgrounds}</h2>
 <p class="muted">${words.playgroundsText}</p>
@@ -186,11 +228,16 @@ ${foldedRestrictionFields(state, company, mostBudget)}`;
 export async function create(c: PageContext, form: Form): Promise<Response> {
   const { calendar, clock } = c.var.services;
   const { id, claim } = readIdempotencyInputs(c, form);
-  const last = form.optional(expires_at.field.name, (day) => readLastDay(day, calendar.timeZone, clock()));
+  const last = form.optional(expires_at.field.name, (day) =>
+    readLastDay(day, calendar.timeZone, clock()),
+  );
   const asked = { ...readSettings(form, EDITED), id, expires_at: last };
   form.check();
   const caller = callerOf(c, form, KEY);
-  return redirectToKey(c, await change(c, (sql) => createKey(sql, caller, param(c, 'company'), asked, claim)));
+  return redirectToKey(
+    c,
+    await change(c, (sql) => createKey(sql, caller, param(c, 'company'), asked, claim)),
+  );
 }
 
 /** Marks a key that may do less than its company, and lists its restrictions. */
@@ -210,9 +257,15 @@ export function keyState({ state, expires_at }: KeyRow, now: number, { words }: 
 }
 
 /** @param key null: a new one @param mostBudget the most that its budget may be, in words; empty: any */
-export function restrictionFields(state: FormState, company: Catalogue, key: KeyRow | null, mostBudget = ''): Html {
+export function restrictionFields(
+  state: FormState,
+  company: Catalogue,
+  key: KeyRow | null,
+  mostBudget = '',
+): Html {
   const { restrictions } = state.words;
-  const hint = mostBudget === '' ? restrictions.budgetHint : restrictions.mostBudgetHint(mostBudget);
+  const hint =
+    mostBudget === '' ? restrictions.budgetHint : restrictions.mostBudgetHint(mostBudget);
   return html`<p class="muted">${restrictions.lead}</p>
 <div class="pair">${settingFields(state, LIMIT_SETTINGS, key)}${settingFields(state, KEY_MONTH_BUDGET, key, { hint })}
 ${settingFields(state, KEY_DAY_BUDGET, key)}</div>
@@ -222,7 +275,9 @@ ${settingFields(state, NETWORKS, key)}${settingFields(state, END_USER, key ?? NE
 
 /** The fields of the restrictions, folded until something is in one. */
 function foldedRestrictionFields(state: FormState, company: Catalogue, mostBudget = ''): Html {
-  const isOpen = Object.values(RESTRICTIONS).some(({ field }) => state.value(field.name, '') !== '');
+  const isOpen = Object.values(RESTRICTIONS).some(
+    ({ field }) => state.value(field.name, '') !== '',
+  );
   return html`<details class="fold"${isOpen ? raw(' open') : ''}><summary>${state.words.restrictions.title}</summary>
 ${restrictionFields(state, company, null, mostBudget)}</details>`;
 }
@@ -234,6 +289,8 @@ function modelField(state: FormState, company: Catalogue, key: KeyRow | null): H
   if (slugs.length > MAX_CHECKBOXES) return settingFields(state, KEY_MODELS, key);
   if (slugs.length === 0) return html``;
   const { checkedHint: hint, notListed } = state.words.restrictions;
-  const choices = slugs.map((slug) => [slug, listed.includes(slug) ? slug : notListed(slug)] as const);
+  const choices = slugs.map(
+    (slug) => [slug, listed.includes(slug) ? slug : notListed(slug)] as const,
+  );
   return settingFields(state, KEY_MODELS, key, { hint, choices });
 }

@@ -21,13 +21,21 @@ export function wordsFor({ language }: Pick<Reader, 'language'>) {
 }
 
 /** The language for somebody of whom nothing is known but who asks for the e-mail: operators, whose pages are in English, ask in that of the company. */
-export function languageForOutsider(c: PageContext, company: Pick<CompanyRow, 'language'>): Language {
+export function languageForOutsider(
+  c: PageContext,
+  company: Pick<CompanyRow, 'language'>,
+): Language {
   const own = pageLanguage(c.var.format.language);
   return c.var.session.user.role === 'operator' ? (asLanguage(company.language) ?? own) : own;
 }
 
 /** Sends an e-mail and waits for it. @param what for the log: "an invitation" */
-export async function sendMail(c: PageContext, to: string, message: Message, what: string): Promise<Sent> {
+export async function sendMail(
+  c: PageContext,
+  to: string,
+  message: Message,
+  what: string,
+): Promise<Sent> {
   const { mail } = c.var.services;
   if (mail === null) return null;
   try {
@@ -40,7 +48,10 @@ export async function sendMail(c: PageContext, to: string, message: Message, wha
 }
 
 function unsent(c: PageContext, what: string, error: unknown): false {
-  c.var.services.log.warn({ reason: reasonOf(error) }, `admin: ${what} could not be sent by e-mail`);
+  c.var.services.log.warn(
+    { reason: reasonOf(error) },
+    `admin: ${what} could not be sent by e-mail`,
+  );
   return false;
 }
 
@@ -65,6 +76,9 @@ export function tellOfAccount(c: PageContext, userId: string, notice: AccountNot
   sendLater(c, 'what happened to an account', async (sql) => {
     const reader = await findReader(sql, userId);
     const words = wordsFor(reader);
-    return { to: reader.email, message: accountMail(notice, instantText(now, calendar.timeZone, words), words, brand) };
+    return {
+      to: reader.email,
+      message: accountMail(notice, instantText(now, calendar.timeZone, words), words, brand),
+    };
   });
 }

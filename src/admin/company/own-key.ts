@@ -17,7 +17,14 @@ const BASE = '/companies/:company/own/keys';
 /** A member's own keys. The pages of a single key are those of the company's keys. */
 export const ownKeyRoutes: readonly Route[] = [
   { method: 'GET', path: BASE, action: 'own-key.read', handle: listPage },
-  { method: 'POST', path: `${BASE}/create`, action: 'own-key.write', long: true, handle: create, page: listPage },
+  {
+    method: 'POST',
+    path: `${BASE}/create`,
+    action: 'own-key.write',
+    long: true,
+    handle: create,
+    page: listPage,
+  },
 ];
 
 async function listPage(c: PageContext, form: Form): Promise<Response> {
@@ -49,7 +56,13 @@ ${list(c, keyList(c, life, base, isWritable), query, keys)}`
 }
 
 /** The form of a new key; or why there is none. */
-function creation(c: PageContext, form: Form, company: Company, allowance: OwnKeyAllowance, isFirst: boolean): Html {
+function creation(
+  c: PageContext,
+  form: Form,
+  company: Company,
+  allowance: OwnKeyAllowance,
+  isFirst: boolean,
+): Html {
   const { most, budget, active } = allowance;
   const { keys: words, ownKeys } = form.words;
   const path = `${keysPath(c, company.id)}/create`;
@@ -60,5 +73,11 @@ function creation(c: PageContext, form: Form, company: Company, allowance: OwnKe
     state: FormState,
   ) => html`<p class="muted">${ownKeys.allowed({ most, active, budget: mostBudget })}</p>
 ${newKeyFields(state, company, mostBudget)}`;
-  return createCard(c, form, { path, title: words.create, button: words.createButton, isFirst, fields });
+  return createCard(c, form, {
+    path,
+    title: words.create,
+    button: words.createButton,
+    isFirst,
+    fields,
+  });
 }

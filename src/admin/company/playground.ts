@@ -31,7 +31,14 @@ const action = 'playground.use';
 export const playgroundRoutes: readonly Route[] = [
   { method: 'GET', path: BASE, action, handle: playgroundPage },
   { method: 'POST', path: BASE, action, ...MODEL_CALL, handle: run, page: playgroundPage },
-  { method: 'POST', path: `${BASE}/stream`, action, savesNothing: true, long: true, handle: runStreamed },
+  {
+    method: 'POST',
+    path: `${BASE}/stream`,
+    action,
+    savesNothing: true,
+    long: true,
+    handle: runStreamed,
+  },
   { method: 'POST', path: `${BASE}/allow`, action, handle: allow },
   { method: 'GET', path: `${BASE}/:request`, action, permits: 'modelCalls', handle: figures },
 ];
@@ -60,7 +67,11 @@ async function playgroundPage(
   const { email } = c.var.session.user;
   const [company, isRevoked] = await read(
     c,
-    async (sql) => [await readCompany(sql, id), await isPlaygroundRevoked(sql, { company_id: id, email })] as const,
+    async (sql) =>
+      [
+        await readCompany(sql, id),
+        await isPlaygroundRevoked(sql, { company_id: id, email }),
+      ] as const,
   );
   const path = `/companies/${id}/playground`;
   const { playground: words } = c.var.format.words;
@@ -93,7 +104,9 @@ function promptForm(c: PageContext, form: Form, company: Company, path: string):
   const { playground: words } = state.words;
   if (callableSlugs(company).length === 0)
     return html`<p>${words.noModel} ${missingModels(words, company)}${
-      seesOwnAlone(c, company.id) ? '' : html` <a href="/companies/${company.id}/models">${words.itsModels}</a>`
+      seesOwnAlone(c, company.id)
+        ? ''
+        : html` <a href="/companies/${company.id}/models">${words.itsModels}</a>`
     }</p>`;
   return html`${state.summary}<form method="post" action="${path}" class="stack" data-stream="${path}/stream" data-stopped="${words.stopped}" data-broken="${words.brokenBy}" data-nothing="${words.nothing}">${csrfInput(c)}
 ${modelPicker(company, state, { name: 'model', value: c.req.query('model') ?? '' })}
@@ -117,7 +130,10 @@ function readCall(form: Form): object {
   const content = form.required('prompt', readText);
   const max_tokens = form.optional('max_tokens', form.numeric(readMaxTokens));
   form.check();
-  const messages = [...(system === null ? [] : [{ role: 'system', content: system }]), { role: 'user', content }];
+  const messages = [
+    ...(system === null ? [] : [{ role: 'system', content: system }]),
+    { role: 'user', content },
+  ];
   return { model, messages, ...(max_tokens === null ? {} : { max_tokens }), stream: true };
 }
 
@@ -157,7 +173,10 @@ async function runStreamed(c: PageContext, form: Form): Promise<Response> {
       if (!(error instanceof RefusedChange))
         log.warn({ reason: (error as Error).stack }, 'admin: a call of the playground failed');
       await send({
-        error: error instanceof RefusedChange ? changeText(form.words, error) : form.words.playground.broken,
+        error:
+          error instanceof RefusedChange
+            ? changeText(form.words, error)
+            : form.words.playground.broken,
       });
     } finally {
       release();

@@ -4,7 +4,11 @@ import { readMoment, UNIT_TOKENS } from '../../domain/price.ts';
 import { COMPANY, PRICE_FACTOR } from '../../domain/settings/company.ts';
 import { priceTexts } from '../../domain/settings/model.ts';
 import { actorName } from '../../domain/wording/change-text.ts';
-import { priceFactors, schedulePriceFactor, withdrawPriceFactor } from '../../operations/company.ts';
+import {
+  priceFactors,
+  schedulePriceFactor,
+  withdrawPriceFactor,
+} from '../../operations/company.ts';
 import type { PriceFactorRow } from '../../store/company/price-factor.ts';
 import { readCompany } from '../../store/gateway/directory.ts';
 import { callerOf } from '../page/caller.ts';
@@ -51,7 +55,10 @@ export function priceFactorRoutes(page: NonNullable<Route['page']>): readonly Ro
 export async function priceFactorCard(c: PageContext, form: Form): Promise<Html | string> {
   if (!mayNow(c, CARD.action)) return '';
   const { id, price_factor } = presentCompany(c);
-  const [catalogue, history] = await read(c, async (sql) => [await readCompany(sql, id), await priceFactors(sql, id)]);
+  const [catalogue, history] = await read(c, async (sql) => [
+    await readCompany(sql, id),
+    await priceFactors(sql, id),
+  ]);
   const zone = c.var.services.calendar.timeZone;
   return html`${settingCard(c, form, CARD, {
     above: pricesTable(c, catalogue),
@@ -62,13 +69,18 @@ ${field(state, { name: 'from', label: 'Begins', hint: `Empty: now. A date such a
 }
 
 /** Prices of some models before the factor and with it. Nothing where there is no factor. */
-function pricesTable(c: PageContext, { id, factors, listedModels, sharedModels }: Company): Html | string {
+function pricesTable(
+  c: PageContext,
+  { id, factors, listedModels, sharedModels }: Company,
+): Html | string {
   if (factors === null) return '';
   const unit = priceUnitOf(c);
   const slugs = [...listedModels.keys()].sort().slice(0, MOST_MODELS);
   const prices = (models: Company['sharedModels']) => (slug: string) => {
     const model = models.get(slug);
-    return model === undefined ? '' : priceTexts(model.prices.texts, (price) => priceText(c, unit, price));
+    return model === undefined
+      ? ''
+      : priceTexts(model.prices.texts, (price) => priceText(c, unit, price));
   };
   const cells = {
     Model: (slug: string) => html`<code>${slug}</code>`,
@@ -103,7 +115,9 @@ async function save(c: PageContext, form: Form): Promise<Response> {
   if (from === null) return saveCompany(c, form, CARD, { price_factor });
   form.check();
   const id = param(c, 'company');
-  await changeAsOperator(c, (sql) => schedulePriceFactor(sql, callerOf(c, form, COMPANY), id, price_factor, from));
+  await changeAsOperator(c, (sql) =>
+    schedulePriceFactor(sql, callerOf(c, form, COMPANY), id, price_factor, from),
+  );
   return c.redirect(`/companies/${id}/settings?done=scheduled`, 303);
 }
 

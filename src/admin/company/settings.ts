@@ -14,7 +14,13 @@ import {
 import { limitTexts } from '../../domain/settings/limit-text.ts';
 import { may } from '../../operations/permission.ts';
 import type { CompanyRow } from '../../store/company/company.ts';
-import { changeAsOperator, isCompanyClosed, type PageContext, presentCompany, type Route } from '../page/context.ts';
+import {
+  changeAsOperator,
+  isCompanyClosed,
+  type PageContext,
+  presentCompany,
+  type Route,
+} from '../page/context.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
 import { companyHeading, page } from '../page/layout.ts';
@@ -89,7 +95,13 @@ const NAMES: SettingCard = {
 /** The settings of a company. */
 export const settingsRoutes: readonly Route[] = [
   { method: 'GET', path: `${BASE}/settings`, action: 'company.read', handle: settingsPage },
-  { method: 'POST', path: `${BASE}/settings`, action: OWNERS.action, handle: saveOwners, page: settingsPage },
+  {
+    method: 'POST',
+    path: `${BASE}/settings`,
+    action: OWNERS.action,
+    handle: saveOwners,
+    page: settingsPage,
+  },
   ...[MEMBERS, BUYERS, CEILINGS, LIMITS, NAMES].map(
     (card): Route => ({
       method: 'POST',
@@ -99,7 +111,13 @@ export const settingsRoutes: readonly Route[] = [
       page: settingsPage,
     }),
   ),
-  { method: 'POST', path: `${BASE}/pause`, action: 'company.pause', handle: pauseCompanyForm, page: settingsPage },
+  {
+    method: 'POST',
+    path: `${BASE}/pause`,
+    action: 'company.pause',
+    handle: pauseCompanyForm,
+    page: settingsPage,
+  },
   { method: 'POST', path: `${BASE}/resume`, action: 'company.pause', handle: resumeCompanyForm },
   ...priceFactorRoutes(settingsPage),
 ];
@@ -111,7 +129,9 @@ async function settingsPage(c: PageContext, form: Form): Promise<Response> {
   const words = c.var.format.words.settings;
   const { user } = c.var.session;
   const elsewhere = html`<p>${words.models((models) => html`<a href="${base}/models">${models}</a>`)}${
-    may(user, 'alert.read', id) ? words.alerts((alerts) => html`<a href="${base}/alerts">${alerts}</a>`) : ''
+    may(user, 'alert.read', id)
+      ? words.alerts((alerts) => html`<a href="${base}/alerts">${alerts}</a>`)
+      : ''
   }${may(user, 'company-token.read', id) ? words.tokens((tokens) => html`<a href="${base}/tokens">${tokens}</a>`) : ''}</p>`;
   const body = html`${companyHeading(c)}<h1>${words.title}</h1>
 ${ownersCard(c, company, form)}
@@ -145,7 +165,12 @@ ${settingFields(state, PROFILE, company)}`,
 function saveOwners(c: PageContext, form: Form): Promise<Response> {
   const { allow_non_eu_models: gate, ...changes } = readSettings(form, OWNERS_SETTINGS);
   const isHidden = presentCompany(c).eu_locked && !gate; // hidden settings stay as they are
-  return saveCompany(c, form, OWNERS, isHidden ? changes : { ...changes, allow_non_eu_models: gate });
+  return saveCompany(
+    c,
+    form,
+    OWNERS,
+    isHidden ? changes : { ...changes, allow_non_eu_models: gate },
+  );
 }
 
 function ownersText(c: PageContext, company: CompanyRow): Html {
@@ -161,7 +186,11 @@ ${isCompanyClosed(c) ? '' : html`<p class="hint">${words.byOwners}</p>`}</sectio
 function membersText(c: PageContext, company: CompanyRow): Html {
   const { format } = c.var;
   const { members: words } = format.words.settings;
-  const { member_max_keys: most, member_key_budget_eur: budget, member_playground: hasPlayground } = company;
+  const {
+    member_max_keys: most,
+    member_key_budget_eur: budget,
+    member_playground: hasPlayground,
+  } = company;
   const amount = budget === null ? '' : format.eurText(budget);
   return html`<section class="card"><h2>${words.title}</h2><p>${words.read({ most, budget: amount, hasPlayground })}</p></section>`;
 }

@@ -7,8 +7,23 @@ import { PAGE_ROWS } from '../../store/lists/page.ts';
 import { findTokenById, listTokens, type TokenRow } from '../../store/users/token.ts';
 import { readerOf } from '../page/caller.ts';
 import { askedFirst } from '../page/confirmation.ts';
-import { change, companyOf, mayNow, type PageContext, param, type Route, read } from '../page/context.ts';
-import { createCard, type FormState, field, idempotencyInput, idempotentId, select } from '../page/field.ts';
+import {
+  change,
+  companyOf,
+  mayNow,
+  type PageContext,
+  param,
+  type Route,
+  read,
+} from '../page/context.ts';
+import {
+  createCard,
+  type FormState,
+  field,
+  idempotencyInput,
+  idempotentId,
+  select,
+} from '../page/field.ts';
 import { Form } from '../page/form.ts';
 import { html } from '../page/html.ts';
 import {
@@ -38,7 +53,13 @@ export const tokenRoutes: readonly Route[] = [OPERATORS, COMPANYS].flatMap((base
   return [
     { method: 'GET', path: base, action: reads, handle: listPage },
     { method: 'POST', path: base, action: writes, handle: create, page: listPage },
-    { method: 'GET', path: `${base}/:token/shown`, action: writes, whileClosed: true, handle: createdPage },
+    {
+      method: 'GET',
+      path: `${base}/:token/shown`,
+      action: writes,
+      whileClosed: true,
+      handle: createdPage,
+    },
     ...askedFirst(`${base}/:token/revoke`, writes, askRevocation, revoke, { whileClosed: true }),
   ];
 });
@@ -62,8 +83,10 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
     [words.state]: ({ state }: TokenRow) => badge(TONES[state], words.states[state]),
     [words.created]: ({ created_at, created_by }: TokenRow) =>
       html`${format.instant(created_at)}<br><span class="muted">${format.person(created_by)}</span>`,
-    [words.lastUsed]: ({ last_used_at: at }: TokenRow) => (at === null ? muted(numbers.never) : format.ago(at)),
-    [words.expires]: ({ expires_at: at }: TokenRow) => (at === null ? muted(numbers.never) : format.instant(at)),
+    [words.lastUsed]: ({ last_used_at: at }: TokenRow) =>
+      at === null ? muted(numbers.never) : format.ago(at),
+    [words.expires]: ({ expires_at: at }: TokenRow) =>
+      at === null ? muted(numbers.never) : format.instant(at),
     [frame.actions]: ({ id, name, state }: TokenRow) =>
       may(c.var.session.user, action, company) && state === 'active'
         ? html`<a class="button danger" href="${base}/${id}/revoke">${words.revoke}<span class="sr"> ${name}</span></a>`
@@ -88,7 +111,9 @@ async function create(c: PageContext, form: Form): Promise<Response> {
   const { services } = c.var;
   const name = form.required('name', readName);
   const access = form.required('access', oneOf('read', 'write'));
-  const expires_at = form.optional('expires', (day) => readLastDay(day, services.calendar.timeZone, services.clock()));
+  const expires_at = form.optional('expires', (day) =>
+    readLastDay(day, services.calendar.timeZone, services.clock()),
+  );
   form.check();
   const id = idempotentId(form);
   const asked = { id, name, company_id: company, access, expires_at };
@@ -123,7 +148,12 @@ async function askRevocation(c: PageContext) {
   const { base, company } = placeOf(c);
   const { name } = await read(c, (sql) => findTokenById(sql, param(c, 'token'), company));
   const { revokeHeading: title, revokeText, revokeButton: button } = c.var.format.words.tokens;
-  return { title, text: html`<p><strong>${name}</strong></p><p>${revokeText}</p>`, button, back: base };
+  return {
+    title,
+    text: html`<p><strong>${name}</strong></p><p>${revokeText}</p>`,
+    button,
+    back: base,
+  };
 }
 
 async function revoke(c: PageContext): Promise<Response> {

@@ -3,12 +3,26 @@ import type { Words } from '../../domain/language/en.ts';
 import { COMPANY_ROLES } from '../../domain/user.ts';
 import { erasedMail } from '../../domain/wording/person-mail.ts';
 import { erasePersonOf } from '../../operations/erasure.ts';
-import { createInvitation, renewInvitation, withdrawInvitation } from '../../operations/invitation.ts';
+import {
+  createInvitation,
+  renewInvitation,
+  withdrawInvitation,
+} from '../../operations/invitation.ts';
 import { changeRole, removeUserOf } from '../../operations/user.ts';
 import type { Sql } from '../../store/connection/pool.ts';
-import { type CompanyUserSort, type ListedCompanyUser, PAGE_ROWS, pageOfCompanyUsers } from '../../store/lists/page.ts';
+import {
+  type CompanyUserSort,
+  type ListedCompanyUser,
+  PAGE_ROWS,
+  pageOfCompanyUsers,
+} from '../../store/lists/page.ts';
 import { type InvitationRow, listInvitations } from '../../store/users/invitation.ts';
-import { type CompanyUserRow, findCompanyUser, findReader, type UserRow } from '../../store/users/user.ts';
+import {
+  type CompanyUserRow,
+  findCompanyUser,
+  findReader,
+  type UserRow,
+} from '../../store/users/user.ts';
 import { readerOf } from '../page/caller.ts';
 import { askedFirst } from '../page/confirmation.ts';
 import {
@@ -45,8 +59,22 @@ export const companyUserRoutes: readonly Route[] = [
   { method: 'POST', path: PERSON, ...WRITE, handle: saveRole, page: rolePage },
   ...askedFirst(`${PERSON}/remove`, WRITE.action, askRemoval, remove),
   { method: 'GET', path: `${PERSON}/erase`, ...WRITE, permits: 'slow', handle: erasePage },
-  { method: 'POST', path: `${PERSON}/erase`, ...WRITE, permits: 'slow', handle: erase, page: erasePage },
-  { method: 'POST', path: `${INVITATION}/renew`, ...WRITE, permits: 'mails', handle: renew, page: listPage },
+  {
+    method: 'POST',
+    path: `${PERSON}/erase`,
+    ...WRITE,
+    permits: 'slow',
+    handle: erase,
+    page: erasePage,
+  },
+  {
+    method: 'POST',
+    path: `${INVITATION}/renew`,
+    ...WRITE,
+    permits: 'mails',
+    handle: renew,
+    page: listPage,
+  },
   { method: 'POST', path: `${INVITATION}/withdraw`, ...WRITE, handle: withdraw },
   invitedRoute,
 ];
@@ -74,7 +102,8 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
     [words.email]: ({ email, erasure_asked_at }: CompanyUserRow) =>
       html`${email}${erasure_asked_at === null ? '' : html` ${badge('warn', format.words.erasure.asks)}`}`,
     [words.role]: (person: CompanyUserRow) => roleCell(person, format.words),
-    [words.ownKeys]: ({ keys }: ListedCompanyUser) => (keys === 0 ? muted(frame.none) : format.count(keys)),
+    [words.ownKeys]: ({ keys }: ListedCompanyUser) =>
+      keys === 0 ? muted(frame.none) : format.count(keys),
     [words.lastSignIn]: ({ last_sign_in_at: at }: CompanyUserRow) =>
       at === null ? muted(words.notKnown) : format.ago(at),
     [format.words.secondFactor.title]: ({ second_factor_since: since }: CompanyUserRow) =>
@@ -142,14 +171,20 @@ async function invite(c: PageContext, form: Form): Promise<Response> {
   form.check();
   countInvitation(c, form, company_id);
   const asked = { company_id, email, role };
-  return redirectToInvitation(c, await change(c, (sql) => createInvitation(sql, readerOf(c), asked)));
+  return redirectToInvitation(
+    c,
+    await change(c, (sql) => createInvitation(sql, readerOf(c), asked)),
+  );
 }
 
 async function renew(c: PageContext, form: Form): Promise<Response> {
   const company = param(c, 'company');
   countInvitation(c, form, company);
   const invitation = param(c, 'invitation');
-  return redirectToInvitation(c, await change(c, (sql) => renewInvitation(sql, readerOf(c), company, invitation)));
+  return redirectToInvitation(
+    c,
+    await change(c, (sql) => renewInvitation(sql, readerOf(c), company, invitation)),
+  );
 }
 
 async function withdraw(c: PageContext): Promise<Response> {

@@ -25,7 +25,14 @@ import { answerCards, sumCards } from '../usage/usage-cards.ts';
 import { comparisonOf, modelTable, moversTable } from '../usage/usage-change.ts';
 import { drawnByGroups, drawnByModel } from '../usage/usage-chart.ts';
 import { tableQuery, wholeGrid } from '../usage/usage-grid.ts';
-import { queryOf, rangeText, readUsageQuery, timesOf, today, type UsageQuery } from '../usage/usage-query.ts';
+import {
+  queryOf,
+  rangeText,
+  readUsageQuery,
+  timesOf,
+  today,
+  type UsageQuery,
+} from '../usage/usage-query.ts';
 import { reasonsTable, sumCells } from '../usage/usage-tables.ts';
 import { changeViews, savedViews } from '../usage/usage-views.ts';
 import { answeredChart, latencyChart, unansweredChart } from './overview-pictures.ts';
@@ -65,30 +72,40 @@ async function toCompany(c: PageContext): Promise<Response> {
 async function usagePage(c: PageContext, form: Form): Promise<Response> {
   const { format } = c.var;
   // no sum has the days of companies by model
-  const groups = c.req.query('model') ? ALL_GROUPS.filter((group) => group !== 'company') : ALL_GROUPS;
+  const groups = c.req.query('model')
+    ? ALL_GROUPS.filter((group) => group !== 'company')
+    : ALL_GROUPS;
   const query = readUsageQuery(c, groups);
   if (isTyped(c, query)) return c.redirect(queryOf(query), 302);
   const { range, by, and, as, filters } = query;
   const times = timesOf(c, query);
   const isPlain = times === null && and === null;
   const isShown = (group: string) => isPlain && as !== 'chart' && (by === null || by === group);
-  const hasRequests = isPlain && by === null && filters.model === null && daysIn(range) <= MOST_DAYS;
+  const hasRequests =
+    isPlain && by === null && filters.model === null && daysIn(range) <= MOST_DAYS;
   // costs alone are known by day
   const drawn = groupsDrawn(query, query.figure !== 'cost_eur');
   const [usage, days, change, table] = await Promise.all([
-    read(c, (sql) => readAllUsage(sql, range, isShown('company') ? MAX_LINES : null, filters.model)),
+    read(c, (sql) =>
+      readAllUsage(sql, range, isShown('company') ? MAX_LINES : null, filters.model),
+    ),
     hasRequests ? read(c, (sql) => readRequestDays(sql, range)) : [],
     times && read(c, (sql) => readAllChange(sql, times, filters.model)),
     drawn && read(c, (sql) => readAllTable(sql, tableQuery(c, query, drawn), filters.model)),
   ]);
   const when = rangeText(range, format);
-  const months = Array.from({ length: MONTHS }, (_, back) => wholeMonth(addMonths(today(c), -back)).from);
+  const months = Array.from(
+    { length: MONTHS },
+    (_, back) => wholeMonth(addMonths(today(c), -back)).from,
+  );
   const none = emptyText(
     html`No API calls ${when}. Choose other days above; <a href="/requests">Requests</a> shows each call as it ends.`,
   );
   const models = usage.by_model.map(({ model }) => model);
   const stacked =
-    table && drawn ? drawnByGroups(table, ...drawn, format) : drawnByModel(usage.by_time, models, query.figure);
+    table && drawn
+      ? drawnByGroups(table, ...drawn, format)
+      : drawnByModel(usage.by_time, models, query.figure);
   const quality = qualityOf(days);
   const isDrawn = (isPlain || and !== null) && as !== 'table' && daysIn(range) > 1;
   const body = html`<div class="title-row"><h1>Usage of all companies ${when}</h1></div>
@@ -112,10 +129,17 @@ ${reasonsTable({ format, query, quality })}
 }
 
 /** The companies that changed most, and the parts of each model. */
-function changeTables(c: PageContext, { by_company, by_model }: AllChange, query: UsageQuery): Html {
+function changeTables(
+  c: PageContext,
+  { by_company, by_model }: AllChange,
+  query: UsageQuery,
+): Html {
   const isShown = (group: string) => query.by === null || query.by === group;
   const link = ({ id, name }: { readonly id: string; readonly name: string | null }) =>
-    companyLink({ company_id: id, company_name: name }, `usage${queryOf({ ...query, by: null, and: null })}`);
+    companyLink(
+      { company_id: id, company_name: name },
+      `usage${queryOf({ ...query, by: null, and: null })}`,
+    );
   return html`${by_company === null || !isShown('company') ? '' : moversTable('Companies that changed most', 'Company', by_company, link, c.var.format)}
 ${isShown('model') ? modelTable(by_model, (model) => queryOf({ ...query, by: null, and: null }, { model }), c) : ''}`;
 }
@@ -124,7 +148,8 @@ function modelsTable(c: PageContext, { by_model, cost_eur }: AllUsage, query: Us
   const { format } = c.var;
   type Line = AllUsage['by_model'][number];
   const cells = {
-    Model: ({ model }: Line) => html`<a href="${queryOf({ ...query, by: null }, { model })}"><code>${model}</code></a>`,
+    Model: ({ model }: Line) =>
+      html`<a href="${queryOf({ ...query, by: null }, { model })}"><code>${model}</code></a>`,
     Cost: (line: Line) => format.amount(line.cost_eur),
     Share: (line: Line) => shareText(line.cost_eur, cost_eur, format),
     ...sumCells(format),
@@ -132,11 +157,18 @@ function modelsTable(c: PageContext, { by_model, cost_eur }: AllUsage, query: Us
   return firstTable(c, 'model', 'By model', by_model, cells);
 }
 
-function companiesTable(c: PageContext, { by_company, cost_eur }: AllUsage, query: UsageQuery): Html {
+function companiesTable(
+  c: PageContext,
+  { by_company, cost_eur }: AllUsage,
+  query: UsageQuery,
+): Html {
   const { format } = c.var;
   const cells = {
     Company: ({ id, name }: CompanyCost) =>
-      companyLink({ company_id: id, company_name: name }, `usage${queryOf({ ...query, by: null })}`),
+      companyLink(
+        { company_id: id, company_name: name },
+        `usage${queryOf({ ...query, by: null })}`,
+      ),
     Cost: (line: CompanyCost) => format.amount(line.cost_eur),
     Share: (line: CompanyCost) => shareText(line.cost_eur, cost_eur, format),
   };
@@ -151,16 +183,28 @@ function shareText(part: string, all: string, format: Format): string {
 
 /** What became of the requests of these days. */
 function qualityOf(days: readonly RequestDay[]): Quality {
-  const sum = (of: 'requests' | 'refused' | 'failed') => days.reduce((all, day) => all + day[of], 0);
+  const sum = (of: 'requests' | 'refused' | 'failed') =>
+    days.reduce((all, day) => all + day[of], 0);
   const [requests, refused, failed] = [sum('requests'), sum('refused'), sum('failed')];
   const counts = new Map<string, number>();
   for (const [code, count] of days.flatMap((day) => Object.entries(day.reasons)))
     counts.set(code, (counts.get(code) ?? 0) + count);
-  const reasons = [...counts].map(([code, requests]) => ({ code, requests })).sort((a, b) => b.requests - a.requests);
+  const reasons = [...counts]
+    .map(([code, requests]) => ({ code, requests }))
+    .sort((a, b) => b.requests - a.requests);
   const { p50, p95 } = days.length === 1 ? (days[0] as RequestDay) : { p50: null, p95: null };
-  const all = requests === 0 ? null : { requests, refused, failed, error_rate: failed / requests, p50, p95 };
+  const all =
+    requests === 0 ? null : { requests, refused, failed, error_rate: failed / requests, p50, p95 };
   const none = new Map();
-  return { all, reasons, hasTrail: true, isTooMuch: false, by_model: none, by_key: none, by_endpoint: none };
+  return {
+    all,
+    reasons,
+    hasTrail: true,
+    isTooMuch: false,
+    by_model: none,
+    by_key: none,
+    by_endpoint: none,
+  };
 }
 
 function requestPictures(days: readonly RequestDay[], format: Format): Html {

@@ -12,18 +12,37 @@ import { field, formState, select } from '../page/field.ts';
 import { Form } from '../page/form.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
-import { badge, companyHeading, companyLink, emptyText, muted, page, table } from '../page/layout.ts';
+import {
+  badge,
+  companyHeading,
+  companyLink,
+  emptyText,
+  muted,
+  page,
+  table,
+} from '../page/layout.ts';
 import { filteredUrl, listQuery, toNext } from '../page/list.ts';
 
 /** The log of changes by page, command line or SQL: of all for operators, of a company for its owners. */
 export const auditRoutes: readonly Route[] = [
   { method: 'GET', path: '/audit', action: 'audit.read', handle: auditPage },
-  { method: 'GET', path: '/companies/:company/audit', action: 'company-audit.read', handle: companyAuditPage },
+  {
+    method: 'GET',
+    path: '/companies/:company/audit',
+    action: 'company-audit.read',
+    handle: companyAuditPage,
+  },
 ];
 
 const MAX_VALUE = 300; // characters
 
-const TONES = { insert: 'good', update: 'plain', delete: 'bad', truncate: 'bad', erase: 'bad' } as const;
+const TONES = {
+  insert: 'good',
+  update: 'plain',
+  delete: 'bad',
+  truncate: 'bad',
+  erase: 'bad',
+} as const;
 const FILTERS = ['q', 'subject', 'actor', 'from', 'to', 'sort'];
 
 async function auditPage(c: PageContext): Promise<Response> {
@@ -63,15 +82,25 @@ async function log(c: PageContext, path: string): Promise<Html> {
   };
   const isRight = form.messages.size === 0;
   const from = /^\d{1,15}$/.test(after) ? Number(after) : null;
-  const query = { search, words: format.words, newestFirst: descending, from, company, ...narrowed };
-  const found = isRight ? await read(c, (sql) => pageOfAudit(sql, query)) : { rows: [], next: null };
+  const query = {
+    search,
+    words: format.words,
+    newestFirst: descending,
+    from,
+    company,
+    ...narrowed,
+  };
+  const found = isRight
+    ? await read(c, (sql) => pageOfAudit(sql, query))
+    : { rows: [], next: null };
   const rows = company === null ? found.rows : found.rows.map(asOwnersSee);
   const whose = {
     [words.company]: (row: AuditRow) => companyLink(row),
   };
   const cells = {
     [words.when]: ({ at }: AuditRow) => format.instant(at),
-    [words.who]: (row: AuditRow) => who(row, format, filteredUrl(form, FILTERS, { actor: row.actor })),
+    [words.who]: (row: AuditRow) =>
+      who(row, format, filteredUrl(form, FILTERS, { actor: row.actor })),
     [words.what]: (row: AuditRow) => what(row, format.words),
     ...(company === null && whose),
     [words.changes]: (row: AuditRow) => changes(row, format),
@@ -91,7 +120,12 @@ interface Shown {
   readonly sorts: Readonly<Record<string, string>>;
 }
 
-function filters(form: Form, path: string, words: Words['audit'], { search, sort, sorts }: Shown): Html {
+function filters(
+  form: Form,
+  path: string,
+  words: Words['audit'],
+  { search, sort, sorts }: Shown,
+): Html {
   const state = formState(form, path);
   const labels = words.filters;
   return html`<form method="get" action="${path}" class="filters" role="search" aria-label="${words.caption}">
@@ -106,7 +140,8 @@ ${select(state, { name: 'sort', label: labels.order, choices: Object.entries(sor
 
 /** @param own the address of the log with this person's changes alone */
 function who({ actor, db_role }: AuditRow, format: Format, own: string): Html {
-  if (actor === db_role) return html`<a href="${own}">${actor}</a><br>${muted(format.words.audit.bySql)}`;
+  if (actor === db_role)
+    return html`<a href="${own}">${actor}</a><br>${muted(format.words.audit.bySql)}`;
   return html`<a href="${own}">${format.person(actor)}</a>`;
 }
 
@@ -115,7 +150,8 @@ function what(row: AuditRow, words: Words): Html {
   const end = action === 'update' ? endOf(before ?? {}, after ?? {}) : null;
   const name = html`<strong>${nameIn(after ?? before ?? {})}</strong>`;
   // of all audited things, only keys are almost never removed
-  const isKept = subject === 'api_keys' && action !== 'delete' && subject_id !== null && company_name !== null;
+  const isKept =
+    subject === 'api_keys' && action !== 'delete' && subject_id !== null && company_name !== null;
   return html`${badge(TONES[action], words.audit.actions[end ?? action])} ${nounOf(words, subject)}<br>${isKept ? html`<a href="/companies/${company_id}/keys/${subject_id}">${name}</a>` : name}`;
 }
 
@@ -123,11 +159,13 @@ function what(row: AuditRow, words: Words): Html {
 function changes({ before, after }: AuditRow, format: Format): Html {
   const { words } = format;
   const { id: _, company_id: __, ...values } = { ...before, ...after };
-  const differs = (name: string) => JSON.stringify(before?.[name] ?? null) !== JSON.stringify(after?.[name] ?? null);
+  const differs = (name: string) =>
+    JSON.stringify(before?.[name] ?? null) !== JSON.stringify(after?.[name] ?? null);
   const differing = Object.keys(values).filter(differs);
   if (differing.length === 0) return html``;
   const list = html`<dl class="diff">${differing.map(
-    (name) => html`<dt>${columnWords(words, name)}</dt><dd>${difference(format, name, before, after)}</dd>`,
+    (name) =>
+      html`<dt>${columnWords(words, name)}</dt><dd>${difference(format, name, before, after)}</dd>`,
   )}</dl>`;
   return before !== null && after !== null
     ? list
@@ -135,7 +173,12 @@ function changes({ before, after }: AuditRow, format: Format): Html {
 }
 
 /** For two lists the removed and the added values; otherwise the old value and the new one. */
-function difference(format: Format, name: string, before: AuditRow['before'], after: AuditRow['after']): Html {
+function difference(
+  format: Format,
+  name: string,
+  before: AuditRow['before'],
+  after: AuditRow['after'],
+): Html {
   const [old, present] = [before?.[name], after?.[name]];
   if (Array.isArray(old) && Array.isArray(present)) {
     const kept = old.filter((each) => present.includes(each));
@@ -177,16 +220,20 @@ function inWords(format: Format, value: unknown, name: string): string {
   if (typeof value === 'boolean') return value ? words.form.yes : words.form.no;
   if (MONEY.test(name) && /^-?\d/.test(String(value))) return format.eurText(String(value));
   if (typeof value === 'number') return format.decimal(value);
-  if (Array.isArray(value)) return value.map((each) => inWords(format, each, name)).join(', ') || none;
+  if (Array.isArray(value))
+    return value.map((each) => inWords(format, each, name)).join(', ') || none;
   if (typeof value === 'string') return choicesOf(words, name)[value] ?? value;
-  const members = Object.entries(value as object).map(([key, each]) => `${key}: ${inWords(format, each, key)}`);
+  const members = Object.entries(value as object).map(
+    ([key, each]) => `${key}: ${inWords(format, each, key)}`,
+  );
   return members.join(', ') || none;
 }
 
 /** A key without a list may use everything. */
 function shown(format: Format, value: unknown, name: string): Html | string {
   const { frame, audit } = format.words;
-  if (value === undefined || value === null) return name.startsWith('allowed_') ? frame.all : audit.none;
+  if (value === undefined || value === null)
+    return name.startsWith('allowed_') ? frame.all : audit.none;
   if (typeof value === 'string' && INSTANT.test(value)) return format.instant(new Date(value));
   const text = inWords(format, value, name);
   return text.length > MAX_VALUE ? `${text.slice(0, MAX_VALUE)}…` : text;

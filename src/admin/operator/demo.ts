@@ -15,7 +15,9 @@ async function ask() {
 async function remove(c: PageContext): Promise<Response> {
   const { removed, kept } = await change(c, removeDemo);
   const lines = (title: string, texts: readonly string[]) =>
-    texts.length === 0 ? '' : html`<h2>${title}</h2><ul>${texts.map((text) => html`<li>${text}</li>`)}</ul>`;
+    texts.length === 0
+      ? ''
+      : html`<h2>${title}</h2><ul>${texts.map((text) => html`<li>${text}</li>`)}</ul>`;
   const body = html`<h1>The demo</h1><section class="card" role="status">
 ${removed.length + kept.length === 0 ? emptyText('There was nothing to remove.') : ''}${lines('Removed', removed)}${lines('Kept', kept)}
 <p><a href="/models">Back to the models</a></p></section>`;

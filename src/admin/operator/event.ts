@@ -66,7 +66,9 @@ async function eventsPage(c: PageContext): Promise<Response> {
   const after = form.optional('before', readUuid);
   const isRight = form.messages.size === 0;
   const { rows, next } = isRight
-    ? await read(c, (sql) => readPage({ after, limit: PAGE_ROWS }, (range) => listEvents(sql, filter, range)))
+    ? await read(c, (sql) =>
+        readPage({ after, limit: PAGE_ROWS }, (range) => listEvents(sql, filter, range)),
+      )
     : { rows: [], next: null };
   const isAll = Object.values(filter).every((each) => each === null);
   const body = html`<h1>Events</h1>
@@ -96,7 +98,9 @@ function cellsOf(c: PageContext, form: Form) {
     Company: ({ event: { company } }: EventRow) =>
       html`<a href="${filteredUrl(form, FILTERS, { company: company.id })}">${company.name}</a>`,
     By: ({ event: { actor } }: EventRow) =>
-      typeof actor !== 'string' ? muted('the gateway') : html`<span class="by">${actorName(actor)}</span>`,
+      typeof actor !== 'string'
+        ? muted('the gateway')
+        : html`<span class="by">${actorName(actor)}</span>`,
     Delivery: (row: EventRow) => deliveriesOf(row, format),
     Actions: ({ id, event }: EventRow) =>
       html`<form method="post" action="/events/${id}/replay" class="inline">${csrfInput(c)}<button class="quiet">Send again<span class="sr"> ${KINDS[event.type as keyof typeof KINDS] ?? event.type}, ${event.company.name}</span></button></form>`,
@@ -105,14 +109,15 @@ function cellsOf(c: PageContext, form: Form) {
 
 /** The kind of an event and its subject. The members of an event differ by its kind. */
 function whatOf({ subject, event }: EventRow, format: Format): Html {
-  const { type, company, key, cost_center, threshold, month, day, statement } = event as EventRow['event'] & {
-    readonly key?: { readonly id: string; readonly name: string; readonly prefix: string } | null;
-    readonly cost_center?: string;
-    readonly threshold?: string;
-    readonly month?: string;
-    readonly day?: string;
-    readonly statement?: { readonly number: number; readonly month: string };
-  };
+  const { type, company, key, cost_center, threshold, month, day, statement } =
+    event as EventRow['event'] & {
+      readonly key?: { readonly id: string; readonly name: string; readonly prefix: string } | null;
+      readonly cost_center?: string;
+      readonly threshold?: string;
+      readonly month?: string;
+      readonly day?: string;
+      readonly statement?: { readonly number: number; readonly month: string };
+    };
   const budget =
     threshold === undefined || month === undefined
       ? ''
@@ -126,14 +131,20 @@ function whatOf({ subject, event }: EventRow, format: Format): Html {
 
 function deliveriesOf({ told, deliveries }: EventRow, format: Format): Html {
   if (!told && deliveries.length === 0) return badge(...DELIVERY.pending);
-  if (deliveries.length === 0) return html`${badge('plain', 'not sent')}<br>${muted('there was no webhook')}`;
-  return html`${deliveries.map(({ channel, recipient, state, attempts, last_error, next_attempt_at }, at) => {
-    const isFailing = state === 'pending' && attempts > 0;
-    const [tone, text] = DELIVERY[isFailing ? 'failing' : state];
-    const error = state === 'delivered' || attempts === 0 ? '' : html` <code>${last_error}</code>`;
-    const tries = isFailing && html` ${muted(html`next attempt ${format.instant(new Date(next_attempt_at))}`)}`;
-    return html`${at === 0 ? '' : html`<br>`}${recipient || CHANNELS[channel]} ${badge(tone, text)}${error}${tries}`;
-  })}`;
+  if (deliveries.length === 0)
+    return html`${badge('plain', 'not sent')}<br>${muted('there was no webhook')}`;
+  return html`${deliveries.map(
+    ({ channel, recipient, state, attempts, last_error, next_attempt_at }, at) => {
+      const isFailing = state === 'pending' && attempts > 0;
+      const [tone, text] = DELIVERY[isFailing ? 'failing' : state];
+      const error =
+        state === 'delivered' || attempts === 0 ? '' : html` <code>${last_error}</code>`;
+      const tries =
+        isFailing &&
+        html` ${muted(html`next attempt ${format.instant(new Date(next_attempt_at))}`)}`;
+      return html`${at === 0 ? '' : html`<br>`}${recipient || CHANNELS[channel]} ${badge(tone, text)}${error}${tries}`;
+    },
+  )}`;
 }
 
 async function replay(c: PageContext): Promise<Response> {

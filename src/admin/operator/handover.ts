@@ -2,7 +2,12 @@ import type { Onboarded } from '../../operations/onboarding.ts';
 import { findKey } from '../../store/company/key.ts';
 import { REVEAL_SECONDS } from '../../store/company/key-reveal.ts';
 import { readCompany } from '../../store/gateway/directory.ts';
-import { invitationCard, type ShownInvitation, sendInvitation, shownInvitation } from '../company/invite.ts';
+import {
+  invitationCard,
+  type ShownInvitation,
+  sendInvitation,
+  shownInvitation,
+} from '../company/invite.ts';
 import { keyCard } from '../company/key-reveal.ts';
 import { type PageContext, param, type Route, read } from '../page/context.ts';
 import { type Html, html } from '../page/html.ts';
@@ -28,7 +33,11 @@ interface Shown {
  * Sends the invitation, where that is set up, and redirects to the page that shows what was made.
  * @param hasOwner somebody was invited
  */
-export async function redirectToHandover(c: PageContext, done: Onboarded, hasOwner: boolean): Promise<Response> {
+export async function redirectToHandover(
+  c: PageContext,
+  done: Onboarded,
+  hasOwner: boolean,
+): Promise<Response> {
   const { company, invitation, key, already } = done;
   const path = `/companies/${company.id}/onboarding/shown`;
   const isGone = (key !== null && key.key === null) || (hasOwner && invitation === null); // for who repeats the form too late
@@ -61,7 +70,8 @@ ${key === null ? '' : html`<h2>For whoever builds with it</h2>${keyCard(c, compa
 ${nextSteps(c, id, shown)}`;
   return shownPage(c, {
     title: `${company.name} is ready`,
-    once: what.length === 0 ? '' : `This is the only time the ${what.join(' and the ')} can be seen.`,
+    once:
+      what.length === 0 ? '' : `This is the only time the ${what.join(' and the ')} can be seen.`,
     reload: `For ${REVEAL_SECONDS} seconds a reload of this page shows the same again.`,
     body,
   });

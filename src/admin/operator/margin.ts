@@ -1,4 +1,9 @@
-import { type DetailedMargin, type MarginExtent, readDetailedMargin, type ToldSums } from '../../store/usage/margin.ts';
+import {
+  type DetailedMargin,
+  type MarginExtent,
+  readDetailedMargin,
+  type ToldSums,
+} from '../../store/usage/margin.ts';
 import { marginCsv } from '../../store/usage/margin-csv.ts';
 import { type PageContext, type Route, read, sharerOf } from '../page/context.ts';
 import { CSV, download } from '../page/download.ts';
@@ -29,7 +34,12 @@ async function marginPage(c: PageContext): Promise<Response> {
     cells: { [title]: cell, ...figures },
     figures: Object.keys(figures),
   });
-  const by = <T extends Sums>(title: string, rows: readonly T[], count: number, cell: (row: T) => Html | string) => {
+  const by = <T extends Sums>(
+    title: string,
+    rows: readonly T[],
+    count: number,
+    cell: (row: T) => Html | string,
+  ) => {
     return html`<section class="card"><h2>By ${title.toLowerCase()}</h2>${table(`By ${title.toLowerCase()}`, rows.slice(0, MOST_SHOWN), columns(title, cell), true)}
 ${count > MOST_SHOWN ? html`<p class="muted">The first ${MOST_SHOWN} of ${format.count(count)}; the CSV has all.</p>` : ''}</section>`;
   };
@@ -58,7 +68,11 @@ ${by('Company', margin.by_company, margin.companies, (row) => companyLink(row, `
 /** The margin of the month in the URL, by default the present one. @param extent all if absent @throws FieldError */
 function readAsked(c: PageContext, extent?: MarginExtent): Promise<DetailedMargin> {
   const { upstreamCurrency: currency, upstreamRate: rate } = c.var.services;
-  return read(c, (sql) => readDetailedMargin(sql, monthAsked(c), { currency, rate }, extent), READ_MS);
+  return read(
+    c,
+    (sql) => readDetailedMargin(sql, monthAsked(c), { currency, rate }, extent),
+    READ_MS,
+  );
 }
 
 /** One line for each company and model: all of them, however few the page shows. */
@@ -83,23 +97,29 @@ function hasUpstreamMargin(models: DetailedMargin['by_model']): boolean {
 /** Without any cost price there is no column of what it tells. */
 function sums(c: PageContext, { total, told, by_model }: DetailedMargin) {
   const { format } = c.var;
-  const eur = (amount: string | null) => (amount === null ? muted('unknown') : format.amount(amount));
+  const eur = (amount: string | null) =>
+    amount === null ? muted('unknown') : format.amount(amount);
   const costed = {
     Cost: ({ cost_eur }: Sums) => eur(cost_eur),
     Margin: ({ margin_eur }: Sums) => eur(margin_eur),
-    Percent: ({ margin_percent: percent }: Sums) => (percent === null ? muted('unknown') : format.percent(percent)),
-    'Without cost price': ({ uncosted_eur }: Sums) => (uncosted_eur === '0' ? muted('none') : eur(uncosted_eur)),
+    Percent: ({ margin_percent: percent }: Sums) =>
+      percent === null ? muted('unknown') : format.percent(percent),
+    'Without cost price': ({ uncosted_eur }: Sums) =>
+      uncosted_eur === '0' ? muted('none') : eur(uncosted_eur),
   };
   return {
     Requests: ({ requests }: Sums) => format.count(requests),
     Revenue: ({ revenue_eur }: Sums) => eur(revenue_eur),
     ...(total.cost_eur !== null && costed),
-    ...(told.cost && { "Upstream's cost": ({ upstream, requests }: Sums) => costText(c, upstream, requests) }),
+    ...(told.cost && {
+      "Upstream's cost": ({ upstream, requests }: Sums) => costText(c, upstream, requests),
+    }),
     ...(hasUpstreamMargin(by_model) && {
       "Margin by upstream's cost": ({ upstream }: ToldSums) => eur(upstream?.margin_eur ?? null),
     }),
     ...(told.cached && {
-      Cached: ({ cached_percent: share }: ToldSums) => (share === null ? muted('unknown') : format.percent(share)),
+      Cached: ({ cached_percent: share }: ToldSums) =>
+        share === null ? muted('unknown') : format.percent(share),
     }),
   };
 }
@@ -120,7 +140,11 @@ function costText(c: PageContext, upstream: ToldSums['upstream'], requests: numb
     : html`${text} ${muted(`of ${format.count(upstream.requests)} ${upstream.requests === 1 ? 'call' : 'calls'}`)}`;
 }
 
-function toldText({ told, by_model, upstream_currency: { currency, rate } }: DetailedMargin): string {
+function toldText({
+  told,
+  by_model,
+  upstream_currency: { currency, rate },
+}: DetailedMargin): string {
   const worth =
     rate !== null
       ? ` 1 ${currency} is counted as ${rate} EUR in every month.`

@@ -11,7 +11,14 @@ import { badge, muted, page, table } from '../page/layout.ts';
 /** Imports models and prices from a CSV file. A preview shows the changes first. */
 export const modelImportRoutes: readonly Route[] = [
   { method: 'GET', path: '/models/import', action: 'model.write', handle: importPage },
-  { method: 'POST', path: '/models/import', action: 'model.write', upload: true, handle: importFile, page: importPage },
+  {
+    method: 'POST',
+    path: '/models/import',
+    action: 'model.write',
+    upload: true,
+    handle: importFile,
+    page: importPage,
+  },
 ];
 
 const PATH = '/models/import';
@@ -27,11 +34,17 @@ async function importFile(c: PageContext, form: Form): Promise<Response> {
   const text = form.optional('csv', readText) ?? '';
   const isSure = form.checked('sure');
   const seen = form.values.get('seen');
-  const isWanted = (lines: readonly ImportedLine[]) => isSure && (seen === null || seen === digestOf(lines));
+  const isWanted = (lines: readonly ImportedLine[]) =>
+    isSure && (seen === null || seen === digestOf(lines));
   const result = await changeAsOperator(c, (sql) => importModels(sql, text, isWanted), IMPORT_MS);
   if (result.mistakes.length > 0) return importPage(c, form, problems(result.mistakes), 422);
   if (isWanted(result.lines)) return c.redirect('/models?done=imported', 303);
-  return importPage(c, form, html`${isSure ? CHANGED : ''}${preview(c, result, text)}`, isSure ? 409 : undefined);
+  return importPage(
+    c,
+    form,
+    html`${isSure ? CHANGED : ''}${preview(c, result, text)}`,
+    isSure ? 409 : undefined,
+  );
 }
 
 /** A digest of the changes in a preview. The file is imported only if it would still make the same changes. */
@@ -39,7 +52,12 @@ function digestOf(lines: readonly ImportedLine[]): string {
   return hash('sha256', JSON.stringify(lines), 'base64url');
 }
 
-async function importPage(c: PageContext, form: Form, told: Html = html``, status?: 409 | 422): Promise<Response> {
+async function importPage(
+  c: PageContext,
+  form: Form,
+  told: Html = html``,
+  status?: 409 | 422,
+): Promise<Response> {
   const isShort = (form.values.get('csv') ?? '').length <= MOST_ECHOED;
   const isEchoed = form.isResumed || form.messages.size > 0 || (status === 422 && isShort);
   const state = formState(isEchoed ? form : new Form(), PATH);
@@ -70,7 +88,8 @@ ${more > 0 ? html`<p>And ${more} more.</p>` : ''}</div>`;
 /** The changes that an import would make, and the form that makes them. */
 function preview(c: PageContext, { lines }: ImportResult, text: string): Html {
   const { format } = c.var;
-  const count = (state: ImportedLine['state']) => format.count(lines.filter((line) => line.state === state).length);
+  const count = (state: ImportedLine['state']) =>
+    format.count(lines.filter((line) => line.state === state).length);
   const cells = {
     Line: ({ line }: ImportedLine) => String(line),
     Model: ({ slug }: ImportedLine) => html`<code>${slug}</code>`,

@@ -1,6 +1,14 @@
 import { readName, readSlug } from '../../domain/field.ts';
 import { generates, likelyKind, proposedSlug } from '../../domain/model.ts';
-import { HOSTED, KIND, MODEL, modelPrices, NEW_MODEL, type PriceName, SIZES } from '../../domain/settings/model.ts';
+import {
+  HOSTED,
+  KIND,
+  MODEL,
+  modelPrices,
+  NEW_MODEL,
+  type PriceName,
+  SIZES,
+} from '../../domain/settings/model.ts';
 import { eachSetting, type Setting, type Settings } from '../../domain/settings/setting.ts';
 import { createModel } from '../../operations/model.ts';
 import { type NewModel, sharedModels, slugsOf } from '../../store/company/model.ts';
@@ -21,13 +29,21 @@ import { readSettings, settingFields } from '../page/setting.ts';
  */
 export const modelOfferRoutes: readonly Route[] = [
   { method: 'GET', path: '/models/new', action: 'model.write', handle: choicePage },
-  { method: 'POST', path: '/models/new', action: 'model.write', long: true, handle: create, page: sentPage },
+  {
+    method: 'POST',
+    path: '/models/new',
+    action: 'model.write',
+    long: true,
+    handle: create,
+    page: sentPage,
+  },
 ];
 
 const PATH = '/models/new';
 /** Models that one form has: each has eight fields. */
 const MOST_CHOSEN = 50;
-const FOR = "Name or id of one company; empty for all. A company's own model wins over a shared one of the same slug.";
+const FOR =
+  "Name or id of one company; empty for all. A company's own model wins over a shared one of the same slug.";
 
 /** What the router offers, to choose from, and the name of another one; or, once they are chosen, their names and prices. */
 async function choicePage(c: PageContext): Promise<Response> {
@@ -36,7 +52,8 @@ async function choicePage(c: PageContext): Promise<Response> {
   const names = new Set([...asked.all('name', readName), typed].filter((name) => name != null));
   if (names.size > 0 && asked.messages.size === 0) return chosenPage(c, new Form(), [...names]);
   const answer = await c.var.services.router.ask();
-  const offered = answer.names.length === 0 ? new Map() : await read(c, (sql) => slugsOf(sql, answer.names));
+  const offered =
+    answer.names.length === 0 ? new Map() : await read(c, (sql) => slugsOf(sql, answer.names));
   const body = html`<h1>Add models</h1>
 ${answer.names.length === 0 ? html`<p class="notice warn-notice">${answer.reason ?? ''} Until then, type the name that the router knows the model by.</p>` : ''}
 ${choiceCard(answer, offered, asked)}
@@ -78,7 +95,10 @@ const nameAt = (at: number) => (name: string) => `${name}-${at}`;
 
 /** The settings of one of them. */
 function settingsAt<S extends Settings>(at: number, settings: S): S {
-  const named = ({ field, ...setting }: Setting) => ({ ...setting, field: { ...field, name: nameAt(at)(field.name) } });
+  const named = ({ field, ...setting }: Setting) => ({
+    ...setting,
+    field: { ...field, name: nameAt(at)(field.name) },
+  });
   return eachSetting(settings, named) as S;
 }
 

@@ -34,16 +34,41 @@ import {
   unitSwitch,
 } from '../page/price-unit.ts';
 import { readSettings, settingFields } from '../page/setting.ts';
-import { askCostRemoval, modelOfPath, priceCards, removeCost, schedule, setCost, withdraw } from './price.ts';
+import {
+  askCostRemoval,
+  modelOfPath,
+  priceCards,
+  removeCost,
+  schedule,
+  setCost,
+  withdraw,
+} from './price.ts';
 
 /** All models and prices, for operators. */
 export const modelRoutes: readonly Route[] = [
   { method: 'GET', path: '/models', action: 'model.read', handle: listPage },
   { method: 'GET', path: '/models/:model', action: 'model.read', handle: editPage },
   { method: 'POST', path: '/models/:model', action: 'model.write', handle: edit, page: editPage },
-  { method: 'POST', path: '/models/:model/prices', action: 'model.write', handle: schedule, page: editPage },
-  { method: 'POST', path: '/models/:model/prices/:price/withdraw', action: 'model.write', handle: withdraw },
-  { method: 'POST', path: '/models/:model/costs', action: 'cost.write', handle: setCost, page: editPage },
+  {
+    method: 'POST',
+    path: '/models/:model/prices',
+    action: 'model.write',
+    handle: schedule,
+    page: editPage,
+  },
+  {
+    method: 'POST',
+    path: '/models/:model/prices/:price/withdraw',
+    action: 'model.write',
+    handle: withdraw,
+  },
+  {
+    method: 'POST',
+    path: '/models/:model/costs',
+    action: 'cost.write',
+    handle: setCost,
+    page: editPage,
+  },
   ...askedFirst('/models/:model/costs/:cost/remove', 'cost.write', askCostRemoval, removeCost),
   ...askedFirst('/models/:model/remove', 'model.write', askRemoval, remove),
 ];
@@ -52,16 +77,23 @@ const SORTS = { slug: 'Model name', upstream: 'Internal name', company: 'Company
 
 async function listPage(c: PageContext, form: Form): Promise<Response> {
   const query = listQuery<ModelSort>(c, SORTS);
-  const [models, demo] = await read(c, async (sql) => [await pageOfModels(sql, query), await hasDemo(sql)] as const);
+  const [models, demo] = await read(
+    c,
+    async (sql) => [await pageOfModels(sql, query), await hasDemo(sql)] as const,
+  );
   const unit = shownUnit(c, form);
   const labels = priceLabels(c.var.format.words, unit);
   const cells = {
-    'Model name': ({ id, slug }: ModelRow) => html`<a href="/models/${id}"><code>${slug}</code></a>`,
+    'Model name': ({ id, slug }: ModelRow) =>
+      html`<a href="/models/${id}"><code>${slug}</code></a>`,
     'Internal name': ({ upstream_model }: ModelRow) => html`<code>${upstream_model}</code>`,
     Kind: ({ kind }: ModelRow) => kind,
     Hosting: euBadge,
     ...Object.fromEntries(
-      pricesAmong(models.rows.map(pricesOf<string | null>)).map((name) => [labels[name], priceCell(c, unit, name)]),
+      pricesAmong(models.rows.map(pricesOf<string | null>)).map((name) => [
+        labels[name],
+        priceCell(c, unit, name),
+      ]),
     ),
     For: (row: Owned) => companyLink(row, 'models'),
   };
@@ -79,7 +111,8 @@ function priceCell(c: PageContext, unit: PriceUnit, name: PriceName) {
   return (model: ModelRow): Html | string => {
     const eur = pricesOf<string | null>(model)[name];
     if (eur === null) return muted('as input');
-    const isFree = eur === '0' && !PRICES[name].isNullable && (name === 'input' || model.kind === 'chat');
+    const isFree =
+      eur === '0' && !PRICES[name].isNullable && (name === 'input' || model.kind === 'chat');
     const text = priceText(c, unit, eur);
     return isFree ? html`${badge('warn', 'free')} ${text}` : text;
   };
@@ -96,7 +129,8 @@ async function editPage(c: PageContext, form: Form): Promise<Response> {
     return { value: priceValue(unit, prices[name]), ...(hint !== undefined && { hint }) };
   };
   const { company_id } = model;
-  const names = company_id === null ? null : await read(c, (sql) => companyNames(sql, [company_id]));
+  const names =
+    company_id === null ? null : await read(c, (sql) => companyNames(sql, [company_id]));
   const owner = { company_id, company_name: names?.get(company_id ?? '') ?? null };
   const body = html`<h1>Model <code>${model.slug}</code></h1>
 <p class="lead">${names === null ? 'Shared by all companies.' : html`Only for ${companyLink(owner, 'models')}.`} A new price applies to calls from now on; the ledger keeps the price each call was made at.</p>
@@ -112,13 +146,24 @@ ${await priceCards(c, model, form, unit)}`;
 
 async function edit(c: PageContext, form: Form): Promise<Response> {
   const model = await modelOfPath(c);
-  const changes = { ...readSettings(form, MODEL_SETTINGS), ...modelPrices(readPrices(form, (name) => name)) };
+  const changes = {
+    ...readSettings(form, MODEL_SETTINGS),
+    ...modelPrices(readPrices(form, (name) => name)),
+  };
   form.check();
   await change(c, async (sql) => {
     const { id, company_id: company } = model;
     const find = () => findModelById(sql, id);
     const page = `/models/${id}`;
-    await lockEdited(c, sql, form, { table: 'models', id, company, settings: MODEL, changes, find, page });
+    await lockEdited(c, sql, form, {
+      table: 'models',
+      id,
+      company,
+      settings: MODEL,
+      changes,
+      find,
+      page,
+    });
     await changeModel(sql, callerOf(c, form, MODEL), model, changes);
   });
   return c.redirect('/models?done=saved', 303);

@@ -38,7 +38,12 @@ export const monthEndRoutes: readonly Route[] = [
 
 /** No company is begun later than this after the form was sent: proxies wait for an answer a minute or so. */
 const ROUND_MS = 20_000;
-const SORTS = { name: 'Name', '-cost': 'Highest total', open: 'Open first', opened: 'Not opened first' };
+const SORTS = {
+  name: 'Name',
+  '-cost': 'Highest total',
+  open: 'Open first',
+  opened: 'Not opened first',
+};
 type Refused = ClosedEach['refused'][number];
 
 /** The first day of the month that a page or a form is about; the last one that is over by default. @throws FieldError */
@@ -91,11 +96,18 @@ function figures(c: PageContext, month: string, { sums, before_eur }: MonthEnd):
   const { companies, closed, opened, total_eur, requests, corrections } = sums;
   const before = format.month(addMonths(month, -1));
   const change = before_eur === null ? null : formatEur(parseEur(total_eur) - parseEur(before_eur));
-  const share = Number(before_eur) > 0 ? ` (${format.percent((Number(change) / Number(before_eur)) * 100)})` : '';
+  const share =
+    Number(before_eur) > 0
+      ? ` (${format.percent((Number(change) / Number(before_eur)) * 100)})`
+      : '';
   const changeText =
-    change === null ? `No calls in ${before}` : html`${signed(change, format)}${share} against ${before}`;
+    change === null
+      ? `No calls in ${before}`
+      : html`${signed(change, format)}${share} against ${before}`;
   const late =
-    corrections === 0 ? 'no late calls' : `and ${format.count(corrections)} of earlier months that came late`;
+    corrections === 0
+      ? 'no late calls'
+      : `and ${format.count(corrections)} of earlier months that came late`;
   return html`<div class="figures">
 ${figureCard('Total', format.amount(total_eur), changeText)}
 ${figureCard('Calls', format.count(requests), late)}
@@ -103,7 +115,12 @@ ${figureCard('Closed', `${format.count(closed)} of ${format.count(companies)}`, 
 }
 
 /** What should be looked at before the month is closed. */
-function checks(c: PageContext, month: string, why: string | null, { sums, earlier, free_models }: MonthEnd): Html {
+function checks(
+  c: PageContext,
+  month: string,
+  why: string | null,
+  { sums, earlier, free_models }: MonthEnd,
+): Html {
   const { format } = c.var;
   const isOver = sums.companies > 0 && sums.closed === sums.companies;
   const months = earlier.map(
@@ -111,7 +128,8 @@ function checks(c: PageContext, month: string, why: string | null, { sums, earli
       html`${at === 0 ? '' : ', '}<a href="${PATH}?month=${month}">${format.month(`${month}-01`)}</a> (${open === 1 ? 'one company' : `${format.count(open)} companies`})`,
   );
   const models = free_models.map(
-    (slug, at) => html`${at === 0 ? '' : ', '}<a href="/models?q=${encodeURIComponent(slug)}"><code>${slug}</code></a>`,
+    (slug, at) =>
+      html`${at === 0 ? '' : ', '}<a href="/models?q=${encodeURIComponent(slug)}"><code>${slug}</code></a>`,
   );
   const steps: readonly Step[] = [
     {
@@ -162,9 +180,11 @@ function columns(c: PageContext, month: string) {
   const cells = {
     Company: (row: CompanyMonth) =>
       html`${companyLink(row, `statements/month?month=${month}`)}${row.company_name === null ? html` <code>${row.company_id}</code>` : ''}`,
-    Statement: ({ number }: CompanyMonth) => (number === null ? badge('warn', 'open') : format.count(number)),
+    Statement: ({ number }: CompanyMonth) =>
+      number === null ? badge('warn', 'open') : format.count(number),
     Calls: ({ requests }: CompanyMonth) => format.count(requests),
-    Corrections: ({ corrections }: CompanyMonth) => (corrections === 0 ? muted('none') : format.count(corrections)),
+    Corrections: ({ corrections }: CompanyMonth) =>
+      corrections === 0 ? muted('none') : format.count(corrections),
     Total: ({ total_eur }: CompanyMonth) => format.amount(total_eur),
     'To invoice': ({ total_eur }: CompanyMonth) => format.eurText(amountInCents(total_eur)),
     Opened: ({ number, opened_at, opened_by }: CompanyMonth) =>
@@ -191,7 +211,12 @@ async function closeAll(c: PageContext, form: Form): Promise<Response> {
 }
 
 /** The refused companies with their reasons, which are stored nowhere. */
-async function refusedPage(c: PageContext, month: string, { closed, refused }: ClosedEach, back: string) {
+async function refusedPage(
+  c: PageContext,
+  month: string,
+  { closed, refused }: ClosedEach,
+  back: string,
+) {
   const name = c.var.format.month(month);
   const ids = refused.map(({ company_id }) => company_id);
   const names = await read(c, (sql) => companyNames(sql, ids));

@@ -10,7 +10,13 @@ import {
   STRICT_CEILINGS,
 } from '../../domain/settings/company.ts';
 import { NEW_KEY, SCOPED } from '../../domain/settings/key.ts';
-import { eachPrice, modelPrices, PRICE_NAMES, type PriceName, pricesOf } from '../../domain/settings/model.ts';
+import {
+  eachPrice,
+  modelPrices,
+  PRICE_NAMES,
+  type PriceName,
+  pricesOf,
+} from '../../domain/settings/model.ts';
 import { type Onboarding, onboardOnce } from '../../operations/onboarding.ts';
 import { type OwnPrice, readOwnPrice } from '../../operations/own-price.ts';
 import { type Mistake, Problem } from '../../operations/problem.ts';
@@ -52,7 +58,8 @@ async function formPage(c: PageContext, form: Form): Promise<Response> {
   const unit = shownUnit(c, form);
   const { mail, adminUrl } = c.var.services;
   const owner = `Optional. The next page has a link by which the owner joins${mail === null || adminUrl === null ? '.' : '; it goes out by e-mail too.'}`;
-  const key = 'Optional. The next page shows the key once. Without a name no key is made: its users make theirs.';
+  const key =
+    'Optional. The next page shows the key once. Without a name no key is made: its users make theirs.';
   const body = html`<h1>${TITLE}</h1>
 <p class="lead">All of it is created at once, or nothing. Only the name is needed: the rest can be set later.</p>
 <section class="card">${state.summary}
@@ -78,7 +85,12 @@ ${unitInput(unit)}${modelFields(c, state, models, unit)}</fieldset>
 }
 
 /** The shared models: those the company may not use, and its prices. */
-function modelFields(c: PageContext, state: FormState, models: readonly ModelRow[], unit: PriceUnit): Html {
+function modelFields(
+  c: PageContext,
+  state: FormState,
+  models: readonly ModelRow[],
+  unit: PriceUnit,
+): Html {
   if (models.length === 0) {
     return html`<p class="hint">No models are offered yet. The company may use all that are <a href="/models">offered</a> later.</p>`;
   }
@@ -86,15 +98,26 @@ function modelFields(c: PageContext, state: FormState, models: readonly ModelRow
     return html`${settingFields(state, DISABLED, null)}
 ${field(state, { name: 'own_prices', label: 'Prices of its own', type: 'textarea', rows: 4, hint: 'One model a line, such as fast=0.002,0.008: its slug, EUR per 1000 prompt tokens and per 1000 completion tokens.' })}`;
   }
-  const choices = models.map(({ slug, eu_hosted }) => [slug, eu_hosted ? slug : `${slug} (outside the EU)`] as const);
-  const isOpen = models.some(({ slug }) => PRICE_NAMES.some((name) => state.value(priceOf(slug)(name), '') !== ''));
+  const choices = models.map(
+    ({ slug, eu_hosted }) => [slug, eu_hosted ? slug : `${slug} (outside the EU)`] as const,
+  );
+  const isOpen = models.some(({ slug }) =>
+    PRICE_NAMES.some((name) => state.value(priceOf(slug)(name), '') !== ''),
+  );
   return html`${settingFields(state, DISABLED, null, { hint: 'It may use all others, and those that are offered later.', choices })}
 <details class="fold"${isOpen ? raw(' open') : ''}><summary>Prices of its own</summary>
 <p class="muted">An empty field stands for the price of all companies. A model with a price of its own is from then on a model of the company alone: later changes of the shared one do not reach it.</p>
 ${models.map((model) => ownPriceFields(c, state, model, unit))}</details>`;
 }
 
-const SETTINGS = { ...NAME, ...OWNERS_SETTINGS, ...LIMIT_SETTINGS, ...STRICT_CEILINGS, ...PRICE_FACTOR, ...DISABLED };
+const SETTINGS = {
+  ...NAME,
+  ...OWNERS_SETTINGS,
+  ...LIMIT_SETTINGS,
+  ...STRICT_CEILINGS,
+  ...PRICE_FACTOR,
+  ...DISABLED,
+};
 /** The names of the fields for a model. */
 const priceOf = (slug: string) => (name: PriceName) => `${name}:${slug}`;
 
@@ -103,7 +126,9 @@ function ownPriceFields(c: PageContext, state: FormState, model: ModelRow, unit:
   const spec = (name: PriceName) => ({
     required: false,
     hint:
-      shared[name] === null ? 'All companies: the input price' : `All companies: ${priceText(c, unit, shared[name])}`,
+      shared[name] === null
+        ? 'All companies: the input price'
+        : `All companies: ${priceText(c, unit, shared[name])}`,
   });
   const names = generates(model.kind) ? undefined : (['input'] as const);
   return html`<fieldset><legend><code>${model.slug}</code></legend>
@@ -126,7 +151,10 @@ function readOwnPrices(form: Form, models: readonly ModelRow[]): OwnPrice[] {
   const slugs = priced.map(([name]) => name.slice(name.indexOf(':') + 1));
   const gone = slugs.find((slug) => !models.some((model) => model.slug === slug));
   if (gone !== undefined) {
-    form.refuse('', `The model ${gone} is not offered any more. Its price is left out now: send the form again.`);
+    form.refuse(
+      '',
+      `The model ${gone} is not offered any more. Its price is left out now: send the form again.`,
+    );
   }
   return [...listed, ...(form.optional('own_prices', lines(readOwnPrice)) ?? [])];
 }
@@ -145,7 +173,9 @@ async function onboard(c: PageContext, form: Form): Promise<Response> {
   form.check();
   const repeatable = { id: idempotentId(form), keyId: idempotentId(form, 'key'), claim };
   try {
-    const done = await change(c, (sql) => onboardOnce(sql, callerOf(c, form, SETTINGS), asked, repeatable));
+    const done = await change(c, (sql) =>
+      onboardOnce(sql, callerOf(c, form, SETTINGS), asked, repeatable),
+    );
     return await redirectToHandover(c, done, owner !== null);
   } catch (error) {
     if (!(error instanceof Problem) || error.mistakes.length === 0) throw error;

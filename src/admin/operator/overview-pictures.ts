@@ -42,7 +42,10 @@ const UNANSWERED = FATES.filter((fate) => fate !== 'answered');
 const MOST_ROWS = 5;
 
 /** Four pictures of the last thirty days, each with the figures of today: spend, answered requests, the others by reason, and latency. */
-export function pictures({ today, month, spend, request_days: days }: Overview, format: Format): Html {
+export function pictures(
+  { today, month, spend, request_days: days }: Overview,
+  format: Format,
+): Html {
   const range = { from: addDays(today.begins, -29), to: today.begins };
   const words = format.words.chart;
   const card = (title: string, now: Html | string, note: Html | string, picture: Chart) =>
@@ -139,7 +142,11 @@ function ofDays(
 }
 
 /** Who gets errors now, and why; nothing where nobody does. @param since where the requests begin that the figures lead to */
-export function refusedNow(rows: readonly RefusedNow[], since: string, format: Format): Html | string {
+export function refusedNow(
+  rows: readonly RefusedNow[],
+  since: string,
+  format: Format,
+): Html | string {
   if (rows.length === 0) return '';
   const requestsOf = ({ code, company }: RefusedNow) =>
     `${company === null ? '' : `/companies/${company.id}`}/requests?${new URLSearchParams({ code, from: since })}`;
@@ -151,7 +158,8 @@ export function refusedNow(rows: readonly RefusedNow[], since: string, format: F
     Why: ({ code }: RefusedNow) => html`${reasonOfCode(code).text} <code>${code}</code>`,
     Requests: (row: RefusedNow) =>
       html`<a href="${requestsOf(row)}">${format.count(row.requests)}<span class="sr"> requests: ${reasonOfCode(row.code).text}</span></a> ${muted(`of ${format.count(row.of)}`)}`,
-    Owner: ({ owners, code }: RefusedNow) => mailLink(owners, `Requests are refused: ${reasonOfCode(code).text}`),
+    Owner: ({ owners, code }: RefusedNow) =>
+      mailLink(owners, `Requests are refused: ${reasonOfCode(code).text}`),
   };
   const title = 'Refused or failing in this hour and the one before';
   return html`<section><div class="title-row"><h2>${title}</h2><a href="/companies?show=refused&amp;sort=-refused">All refused today</a></div>
@@ -196,9 +204,16 @@ function daysText(today: string, day: string, format: Format): string {
   return days === 0 ? 'today' : days === 1 ? 'tomorrow' : `in ${format.count(days)} days`;
 }
 
-function subjectOf(company: string, reachedOn: string | null, month: string, format: Format): string {
+function subjectOf(
+  company: string,
+  reachedOn: string | null,
+  month: string,
+  format: Format,
+): string {
   const budget = `Budget of ${company} for ${format.month(month)}`;
-  return reachedOn === null ? budget : `${budget}: used up about ${format.day(reachedOn)} at this pace`;
+  return reachedOn === null
+    ? budget
+    : `${budget}: used up about ${format.day(reachedOn)} at this pace`;
 }
 
 /** The addresses of owners, as a mail to all of them. */

@@ -22,18 +22,24 @@ import { budgetCalls, pictures, refusedNow } from './overview-pictures.ts';
 const MOST_UNTOLD = 3;
 
 /** The first page of everybody. Operators see the whole installation, others their own companies. */
-export const overviewRoutes: readonly Route[] = [{ method: 'GET', path: '/', action: 'account.use', handle: start }];
+export const overviewRoutes: readonly Route[] = [
+  { method: 'GET', path: '/', action: 'account.use', handle: start },
+];
 
 function start(c: PageContext): Response | Promise<Response> {
   const { user } = c.var.session;
   if (may(user, 'overview.read', null)) return overviewPage(c);
-  if (may(user, 'usage.read', user.company_id)) return c.redirect(`/companies/${user.company_id}/usage`, 303);
+  if (may(user, 'usage.read', user.company_id))
+    return c.redirect(`/companies/${user.company_id}/usage`, 303);
   return c.redirect(`/companies/${user.company_id}/own/keys`, 303);
 }
 
 async function overviewPage(c: PageContext): Promise<Response> {
   const { format } = c.var;
-  const [overview, begun] = await Promise.all([readOverview((query) => read(c, query), 0), read(c, readFirstSteps)]);
+  const [overview, begun] = await Promise.all([
+    readOverview((query) => read(c, query), 0),
+    read(c, readFirstSteps),
+  ]);
   const { today, month, last_day, untold_usage } = overview;
   const now = c.var.services.clock();
   const problems = problemsOf(overview);
@@ -50,7 +56,12 @@ ${gatewaySection(overview, problems, format)}
 }
 
 /** The present problems, or the text that everything checked is well. @param since where the last 24 hours begin */
-function state(problems: readonly OverviewProblem[], day: LastDay, format: Format, since: string): Html {
+function state(
+  problems: readonly OverviewProblem[],
+  day: LastDay,
+  format: Format,
+  since: string,
+): Html {
   if (problems.length === 0) {
     const href = `/requests?${new URLSearchParams({ status: 'refused', from: since })}`;
     const why = day.refused === 0 ? '' : html` <a href="${href}">Which</a>`;
@@ -84,7 +95,9 @@ function gatewaySection(
     format.count(gateways.reduce((all, gateway) => all + gateway[figure], 0));
   if (!problems.some(({ path }) => path === '/#gateways')) {
     const names =
-      gateways.length === 1 ? `Gateway ${gateways[0]?.name} runs` : `${format.count(gateways.length)} gateways run`;
+      gateways.length === 1
+        ? `Gateway ${gateways[0]?.name} runs`
+        : `${format.count(gateways.length)} gateways run`;
     return html`<p id="gateways">${badge('good', 'running')} ${names}, version ${gateways[0]?.version}. Requests in flight: ${sum('requests_in_flight')}, records waiting: ${sum('backlog')}.</p>`;
   }
   const cells = {

@@ -10,7 +10,13 @@ import {
   type SomePrices,
 } from '../../domain/settings/model.ts';
 import { actorName } from '../../domain/wording/change-text.ts';
-import { costsOf, removeCostPrice, schedulePrice, setCostPrice, withdrawPrice } from '../../operations/price.ts';
+import {
+  costsOf,
+  removeCostPrice,
+  schedulePrice,
+  setCostPrice,
+  withdrawPrice,
+} from '../../operations/price.ts';
 import type { CostPriceRow } from '../../store/company/cost-price.ts';
 import { findModelById, type ModelRow } from '../../store/company/model.ts';
 import { type PriceRow, priceHistory } from '../../store/company/price.ts';
@@ -31,7 +37,12 @@ export function modelOfPath(c: PageContext): Promise<ModelRow> {
   return read(c, (sql) => findModelById(sql, param(c, 'model')));
 }
 
-export async function priceCards(c: PageContext, model: ModelRow, form: Form, unit: PriceUnit): Promise<Html> {
+export async function priceCards(
+  c: PageContext,
+  model: ModelRow,
+  form: Form,
+  unit: PriceUnit,
+): Promise<Html> {
   const path = `/models/${model.id}`;
   const [history, costs] = await read(
     c,
@@ -42,7 +53,12 @@ ${scheduleCard(c, form, `${path}/prices`, unit)}
 ${costCard(c, form, model, costs, unit)}`;
 }
 
-function historyCard(c: PageContext, model: ModelRow, rows: readonly PriceRow[], unit: PriceUnit): Html {
+function historyCard(
+  c: PageContext,
+  model: ModelRow,
+  rows: readonly PriceRow[],
+  unit: PriceUnit,
+): Html {
   const { format } = c.var;
   const cells = {
     From: ({ valid_from, begun }: PriceRow) =>
@@ -67,7 +83,9 @@ const HEADINGS = eachPrice((_, { tokens }) => `${tokens[0]?.toUpperCase()}${toke
 function priceCells(c: PageContext, unit: PriceUnit, none: string, rows: readonly SomePrices[]) {
   const cell = (name: PriceName) => (row: SomePrices) => {
     const price = row[name] ?? null;
-    return price === null ? muted(row.input === null ? none : 'as input') : priceText(c, unit, price);
+    return price === null
+      ? muted(row.input === null ? none : 'as input')
+      : priceText(c, unit, price);
   };
   return Object.fromEntries(pricesAmong(rows).map((name) => [HEADINGS[name], cell(name)]));
 }
@@ -86,7 +104,9 @@ const next = (name: string) => `next_${name}`;
 const cost = (name: string) => `cost_${name}`;
 
 function labelled(what: string, unit: PriceUnit) {
-  return (name: PriceName) => ({ label: `${what} of ${UNIT_TOKENS[unit]} ${PRICES[name].tokens} tokens, EUR` });
+  return (name: PriceName) => ({
+    label: `${what} of ${UNIT_TOKENS[unit]} ${PRICES[name].tokens} tokens, EUR`,
+  });
 }
 
 export async function schedule(c: PageContext, form: Form): Promise<Response> {
@@ -103,14 +123,23 @@ export async function withdraw(c: PageContext, form: Form): Promise<Response> {
   await removal(c, async (sql) => {
     const present = priceTexts(await withdrawPrice(sql, param(c, 'price')));
     if ((form.values.get('seen') ?? present) !== present) {
-      throwConflict('price', `It is not withdrawn: somebody changed it, and it is now ${present} per 1000 tokens.`);
+      throwConflict(
+        'price',
+        `It is not withdrawn: somebody changed it, and it is now ${present} per 1000 tokens.`,
+      );
     }
   });
   return c.redirect(`/models/${param(c, 'model')}?done=price-withdrawn`, 303);
 }
 
 /** The cost prices of the operator. They are never on a page of a company. */
-function costCard(c: PageContext, form: Form, model: ModelRow, rows: readonly CostPriceRow[], unit: PriceUnit): Html {
+function costCard(
+  c: PageContext,
+  form: Form,
+  model: ModelRow,
+  rows: readonly CostPriceRow[],
+  unit: PriceUnit,
+): Html {
   const path = `/models/${model.id}/costs`;
   const state = formState(form, path);
   const cells = {
@@ -140,11 +169,18 @@ export async function setCost(c: PageContext, form: Form): Promise<Response> {
 
 export async function askCostRemoval(c: PageContext) {
   const model = await modelOfPath(c);
-  const found = (await read(c, (sql) => costsOf(sql, model))).find(({ id }) => id === param(c, 'cost'));
+  const found = (await read(c, (sql) => costsOf(sql, model))).find(
+    ({ id }) => id === param(c, 'cost'),
+  );
   if (found === undefined) throwNotFound('price', 'There is no such cost price.');
   const text = html`<p>What <code>${model.slug}</code> costs you from ${found.valid_from} on: ${priceTexts(found, (price) => priceText(c, '1k', price))} per ${UNIT_TOKENS['1k']} tokens.</p>
 <p>The margin of these days is then computed with the cost price before it. What companies pay stays as it is.</p>`;
-  return { title: 'Remove this cost price?', button: 'Remove cost price', back: `/models/${model.id}`, text };
+  return {
+    title: 'Remove this cost price?',
+    button: 'Remove cost price',
+    back: `/models/${model.id}`,
+    text,
+  };
 }
 
 export async function removeCost(c: PageContext): Promise<Response> {

@@ -15,7 +15,12 @@ export const searchRoutes: readonly Route[] = [
 async function searchPage(c: PageContext): Promise<Response> {
   const { services, session } = c.var;
   const text = readSearch(c.req.query('q') ?? '');
-  const { found, isSecret, only } = await searchFor(services.db, session.user, text, services.keyPrefix);
+  const { found, isSecret, only } = await searchFor(
+    services.db,
+    session.user,
+    text,
+    services.keyPrefix,
+  );
   if (only !== null) return c.redirect(addressOf(c, only), 303);
   if (isSecret) c.set('pageAddress', '/search'); // the form for another language sends the address of its page
   const { search: words } = c.var.format.words;
@@ -42,7 +47,8 @@ function group(c: PageContext, { kind, rows, hasMore }: Found, text: string): Ht
     [title]: (row: Finding) => html`<a href="${addressOf(c, row)}">${nameOf(c, row)}</a>`,
     ...(details && { [words.search.details]: (row: Finding) => html`${row.detail}` }),
     ...(ofAll && {
-      [words.search.company]: (row: Finding) => companyLink(row, 'usage', kind === 'user' ? 'operator' : 'all'),
+      [words.search.company]: (row: Finding) =>
+        companyLink(row, 'usage', kind === 'user' ? 'operator' : 'all'),
     }),
   };
   const list = listOf(c, kind, text);
@@ -84,7 +90,9 @@ function addressOf(c: PageContext, { kind, id, name, company_id }: Finding): str
 /** The list that has all things of a kind; null where there is none. */
 function listOf(c: PageContext, kind: Kind, text: string): string | null {
   const { company_id } = c.var.session.user;
-  const own = { key: 'keys', user: 'users', invitation: 'users', assistant: 'assistants' }[kind as string];
+  const own = { key: 'keys', user: 'users', invitation: 'users', assistant: 'assistants' }[
+    kind as string
+  ];
   const path =
     company_id === null
       ? { company: '/companies', user: '/users', model: '/models' }[kind as string]

@@ -8,7 +8,15 @@ import { findUserById, type UserRow } from '../../store/users/user.ts';
 import { tellOfAccount } from '../company/mail.ts';
 import { comesBack, roleCell } from '../company/user.ts';
 import { askedFirst } from '../page/confirmation.ts';
-import { change, type PageContext, param, type Route, read, removal, sharerOf } from '../page/context.ts';
+import {
+  change,
+  type PageContext,
+  param,
+  type Route,
+  read,
+  removal,
+  sharerOf,
+} from '../page/context.ts';
 import { createCard, csrfInput, type FormState, field, formState, select } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
@@ -21,7 +29,13 @@ export const userRoutes: readonly Route[] = [
   { method: 'GET', path: '/users', action: 'user.read', handle: listPage },
   { method: 'POST', path: '/users', action: 'user.write', handle: create, page: listPage },
   { method: 'GET', path: '/users/:user', action: 'user.write', handle: userPage },
-  { method: 'POST', path: '/users/:user/password', action: 'user.write', handle: setPassword, page: userPage },
+  {
+    method: 'POST',
+    path: '/users/:user/password',
+    action: 'user.write',
+    handle: setPassword,
+    page: userPage,
+  },
   ...askedFirst('/users/:user/second-factor', 'user.write', askReset, reset),
   ...askedFirst('/users/:user/remove', 'user.write', askRemoval, remove),
 ];
@@ -36,7 +50,8 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
       html`<a href="/users/${id}">${email}</a>${erasure_asked_at === null ? '' : html` ${badge('warn', 'asks to be erased')}`}`,
     Role: (user: UserRow) => roleCell(user, c.var.format.words),
     Company: (row: Owned) => companyLink(row, 'users', 'all companies'),
-    'Second factor': ({ second_factor_since: since }: UserRow) => (since === null ? muted('none') : 'on'),
+    'Second factor': ({ second_factor_since: since }: UserRow) =>
+      since === null ? muted('none') : 'on',
     Created: ({ created_at }: UserRow) => c.var.format.instant(created_at),
   };
   const fields = async (
@@ -61,7 +76,10 @@ async function create(c: PageContext, form: Form): Promise<Response> {
   if (mistake !== null) form.refuse('company', `${mistake}.`);
   form.check();
   // before the transaction: a hash takes a third of a second
-  const hash = password === null ? null : await c.var.services.hashing.run(sharerOf(c), () => hashPassword(password));
+  const hash =
+    password === null
+      ? null
+      : await c.var.services.hashing.run(sharerOf(c), () => hashPassword(password));
   await change(c, (sql) => createUser(sql, { email, role, company_id }, hash));
   return c.redirect('/users?done=created', 303);
 }
@@ -93,7 +111,10 @@ function factorCard(c: PageContext, { id, second_factor_since: since }: UserRow)
   return html`<section class="card"><h2>Second factor</h2>${text}</section>`;
 }
 
-function erasureCard(c: PageContext, { email, company_id, id, erasure_asked_at: asked }: UserRow): Html | string {
+function erasureCard(
+  c: PageContext,
+  { email, company_id, id, erasure_asked_at: asked }: UserRow,
+): Html | string {
   if (asked === null) return '';
   const how =
     company_id === null
@@ -105,7 +126,12 @@ function erasureCard(c: PageContext, { email, company_id, id, erasure_asked_at: 
 async function askReset(c: PageContext) {
   const { id, email } = await read(c, (sql) => findUserById(sql, param(c, 'user')));
   const text = html`<p>Be sure who asks: a thief of the password asks for the same. ${email} is signed out everywhere, is told by e-mail, and signs in with the password alone until a second factor is set up anew.</p>`;
-  return { title: `Reset the second factor of ${email}?`, button: 'Reset', back: `/users/${id}`, text };
+  return {
+    title: `Reset the second factor of ${email}?`,
+    button: 'Reset',
+    back: `/users/${id}`,
+    text,
+  };
 }
 
 async function reset(c: PageContext): Promise<Response> {
@@ -128,7 +154,12 @@ async function setPassword(c: PageContext, form: Form): Promise<Response> {
  * @param former as of `updatePassword`
  * @returns the hash of the new password
  */
-export async function replacePassword(c: PageContext, userId: string, password: string, former: string | null = null) {
+export async function replacePassword(
+  c: PageContext,
+  userId: string,
+  password: string,
+  former: string | null = null,
+) {
   const { services, session } = c.var;
   const hash = await services.hashing.run(sharerOf(c), () => hashPassword(password));
   await change(c, (sql) => changePassword(sql, userId, hash, former, session.digest));

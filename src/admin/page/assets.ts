@@ -26,7 +26,8 @@ export function brandAssets({ logo, style }: BrandSettings) {
   const ending = logo?.type === 'image/png' ? 'png' : 'svg';
   return {
     logo: logo && assetOf(`logo.${ending}`, logo.type, Buffer.from(logo.body, 'base64')),
-    style: style === null ? null : assetOf('brand.css', 'text/css; charset=utf-8', Buffer.from(style)),
+    style:
+      style === null ? null : assetOf('brand.css', 'text/css; charset=utf-8', Buffer.from(style)),
   };
 }
 

@@ -15,7 +15,11 @@ export async function budgetNotices(c: PageContext, company: string): Promise<Ht
   return html`${first}<details class="more-notices"><summary>${more(others.length)}</summary>${others}</details>`;
 }
 
-function budgetNotice(c: PageContext, company: string, { key, month, used, reached_on }: BudgetNotice): Html {
+function budgetNotice(
+  c: PageContext,
+  company: string,
+  { key, month, used, reached_on }: BudgetNotice,
+): Html {
   const { format } = c.var;
   const words = format.words.budgetNotice;
   const whose =
@@ -31,10 +35,16 @@ function budgetNotice(c: PageContext, company: string, { key, month, used, reach
     return html`<p class="problem">${whose}<strong>${words.usedUp(name)}</strong> ${words.refused({ isKey: key !== null, raised })}</p>`;
   }
   const share =
-    used === null ? '' : html`<strong>${words.used({ percent: format.percent(used), month: name })}</strong>`;
+    used === null
+      ? ''
+      : html`<strong>${words.used({ percent: format.percent(used), month: name })}</strong>`;
   const pace =
     reached_on === null
       ? ''
-      : words.pace({ month: name, isUsed: used !== null, day: html`<strong>${format.day(reached_on)}</strong>` });
+      : words.pace({
+          month: name,
+          isUsed: used !== null,
+          day: html`<strong>${format.day(reached_on)}</strong>`,
+        });
   return html`<p class="notice warn-notice">${whose}${share}${pace}</p>`;
 }

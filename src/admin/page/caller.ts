@@ -1,9 +1,21 @@
 import { formatEur, parseEur } from '../../domain/money.ts';
 import { UNIT_TOKENS } from '../../domain/price.ts';
-import { NEEDED_PRICES, PRICES, pricesAmong, priceTexts, type SomePrices } from '../../domain/settings/model.ts';
+import {
+  NEEDED_PRICES,
+  PRICES,
+  pricesAmong,
+  priceTexts,
+  type SomePrices,
+} from '../../domain/settings/model.ts';
 import type { Settings } from '../../domain/settings/setting.ts';
 import type { Caller } from '../../operations/caller.ts';
-import type { Mistake, Namesake, NewBudget, NewFactor, PresentPrices } from '../../operations/problem.ts';
+import type {
+  Mistake,
+  Namesake,
+  NewBudget,
+  NewFactor,
+  PresentPrices,
+} from '../../operations/problem.ts';
 import type { KeyHolder } from '../../store/company/own-key.ts';
 import { type Confirmation, ConfirmationNeeded } from './confirmation.ts';
 import { companyOf, type PageContext, param } from './context.ts';
@@ -20,7 +32,8 @@ export function callerOf(c: PageContext, form: Form, settings: Settings): Caller
   return {
     ...readerOf(c),
     judge(mistakes) {
-      for (const mistake of mistakes) if (mistake.severity !== 'ask') refuseField(form, settings, mistake);
+      for (const mistake of mistakes)
+        if (mistake.severity !== 'ask') refuseField(form, settings, mistake);
       form.check();
       for (const { asked } of mistakes) {
         if (asked === undefined) continue;
@@ -31,7 +44,11 @@ export function callerOf(c: PageContext, form: Form, settings: Settings): Caller
   };
 }
 
-function questionOf(c: PageContext, form: Form, asked: NonNullable<Mistake['asked']>): Confirmation {
+function questionOf(
+  c: PageContext,
+  form: Form,
+  asked: NonNullable<Mistake['asked']>,
+): Confirmation {
   if ('budget' in asked) return ofBudget(c, asked);
   if ('factor' in asked) return ofFactor(c, asked);
   return 'namesake' in asked ? ofName(asked) : ofPrices(c, form, asked);
@@ -52,7 +69,11 @@ export function holderOf(c: PageContext): KeyHolder {
 }
 
 /** Puts a mistake beside its field; a box has no place for words, so that its mistake stands above the form too. */
-export function refuseField(form: Form, settings: Settings, { pointer, detail, reason }: Mistake): void {
+export function refuseField(
+  form: Form,
+  settings: Settings,
+  { pointer, detail, reason }: Mistake,
+): void {
   const setting = settings[pointer.split('/')[1] ?? ''];
   const text = `${reason?.in(form.words.refusals) ?? detail}.`;
   form.refuse(setting?.field.name ?? '', text);
@@ -76,7 +97,10 @@ function ofBudget(c: PageContext, { name, isKey, period, budget, spent }: NewBud
 }
 
 /** The question before other prices for one company. */
-function ofFactor(c: PageContext, { factor, month, cost_eur, with_factor_eur, present }: NewFactor): Confirmation {
+function ofFactor(
+  c: PageContext,
+  { factor, month, cost_eur, with_factor_eur, present }: NewFactor,
+): Confirmation {
   const { format } = c.var;
   const replaced =
     present &&

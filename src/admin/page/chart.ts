@@ -76,7 +76,8 @@ export function counts(format: Format): Measure {
 export function durations(format: Format): Measure {
   const text = (value: bigint) => format.duration(Number(value));
   // ticks are round, and exact: not "1.3 s" for 1,250 ms
-  const axis = (value: number) => (value < 1000 ? `${format.count(value)} ms` : `${format.count(value / 1000)} s`);
+  const axis = (value: number) =>
+    value < 1000 ? `${format.count(value)} ms` : `${format.count(value / 1000)} s`;
   return { number: Number, exact: text, short: text, axis };
 }
 
@@ -95,7 +96,9 @@ export interface StackPart {
 export function bySize(parts: readonly StackPart[]): string[] {
   const sums = new Map<string, bigint>();
   for (const { name, value } of parts) sums.set(name, (sums.get(name) ?? 0n) + parseEur(value));
-  return [...sums].sort(([a, x], [b, y]) => (x === y ? (a < b ? -1 : 1) : x < y ? 1 : -1)).map(([name]) => name);
+  return [...sums]
+    .sort(([a, x], [b, y]) => (x === y ? (a < b ? -1 : 1) : x < y ? 1 : -1))
+    .map(([name]) => name);
 }
 
 /** Figures stacked by a group. @param names in the order in which they are stacked from the bottom */
@@ -121,8 +124,12 @@ export function stackedBy(
 
 /** A line for each of the largest parts, and how many more there are. */
 function largest(parts: readonly StackPart[], measure: Measure, format: Format): string[] {
-  const exact = parts.map(({ name, value }) => ({ name, value: parseEur(value) })).filter(({ value }) => value !== 0n);
-  const shown = exact.sort((a, b) => (a.value < b.value ? 1 : a.value > b.value ? -1 : 0)).slice(0, MAX_NAMED);
+  const exact = parts
+    .map(({ name, value }) => ({ name, value: parseEur(value) }))
+    .filter(({ value }) => value !== 0n);
+  const shown = exact
+    .sort((a, b) => (a.value < b.value ? 1 : a.value > b.value ? -1 : 0))
+    .slice(0, MAX_NAMED);
   const lines = shown.map(({ name, value }) => `${name}: ${measure.exact(value)}`);
   const more = exact.length - shown.length;
   return more > 0 ? [...lines, format.words.chart.more(format.count(more))] : lines;
@@ -134,11 +141,38 @@ function largest(parts: readonly StackPart[], measure: Measure, format: Format):
  * of time has room for; a phone shows no tips.
  */
 const WIDE = [
-  { width: 960, height: 280, left: 76, bottom: 40, top: 12, labels: 16, className: 'chart wide', hasTips: true },
-  { width: 360, height: 230, left: 64, bottom: 40, top: 12, labels: 5, className: 'chart slim', hasTips: false },
+  {
+    width: 960,
+    height: 280,
+    left: 76,
+    bottom: 40,
+    top: 12,
+    labels: 16,
+    className: 'chart wide',
+    hasTips: true,
+  },
+  {
+    width: 360,
+    height: 230,
+    left: 64,
+    bottom: 40,
+    top: 12,
+    labels: 5,
+    className: 'chart slim',
+    hasTips: false,
+  },
 ];
 const HALF = [
-  { width: 480, height: 200, left: 66, bottom: 24, top: 12, labels: 7, className: 'chart half', hasTips: true },
+  {
+    width: 480,
+    height: 200,
+    left: 66,
+    bottom: 24,
+    top: 12,
+    labels: 7,
+    className: 'chart half',
+    hasTips: true,
+  },
 ];
 type Size = (typeof WIDE)[number];
 
@@ -191,13 +225,16 @@ function definitions(tiles: Readonly<Record<string, Html>>): Html {
   return html`<svg class="patterns" width="0" height="0" aria-hidden="true" focusable="false"><defs>${Object.entries(
     tiles,
   ).map(
-    ([id, tile]) => html`<pattern id="${id}" width="8" height="8" patternUnits="userSpaceOnUse">${tile}</pattern>`,
+    ([id, tile]) =>
+      html`<pattern id="${id}" width="8" height="8" patternUnits="userSpaceOnUse">${tile}</pattern>`,
   )}</defs></svg>`;
 }
 
 /** How a part is painted: by its class, or by the tile with this id. */
 function paint(className: string, tile: string | null = null): Html {
-  return tile === null ? html`class="${className}"` : html`class="${className}" fill="url(#${tile})"`;
+  return tile === null
+    ? html`class="${className}"`
+    : html`class="${className}" fill="url(#${tile})"`;
 }
 
 /** @param look the number of a tile; 0: a colour alone */
@@ -211,7 +248,9 @@ function lookOf({ looks }: Chart, series: number): number {
 
 /** The look of a part of a chart, and its meaning. @param over the fill that is drawn over it */
 function legendEntry(painted: Html, text: string, over: Html | null = null): Html {
-  const rects = [painted, over].map((each) => each && html`<rect ${each} width="14" height="14" rx="2"/>`);
+  const rects = [painted, over].map(
+    (each) => each && html`<rect ${each} width="14" height="14" rx="2"/>`,
+  );
   return html`<span><svg class="key" viewBox="0 0 14 14" aria-hidden="true">${rects}</svg>${text}</span>`;
 }
 
@@ -233,7 +272,10 @@ function isEmpty({ values }: Bar): boolean {
 /** The highest point of a bar. */
 function heightOf(bar: Bar, kind: Chart['kind']): bigint {
   if (kind === 'stack') return totalOf(bar);
-  return bar.values.reduce<bigint>((most, value) => (value !== null && value > most ? value : most), 0n);
+  return bar.values.reduce<bigint>(
+    (most, value) => (value !== null && value > most ? value : most),
+    0n,
+  );
 }
 
 /** The axis of values: at most seven round ticks from 0 to above the highest, and the decimals of their labels. */
@@ -273,7 +315,9 @@ function draw(size: Size, spec: Chart, words: ChartWords): Html {
   const step = Math.ceil(bars.length / labels);
   const label = words.label({ title, how, highest: measure.exact(most) });
   const ticks = scale.ticks.map(
-    (tick) => html`<line class="grid" x1="${left}" x2="${width}" y1="${px(y(tick))}" y2="${px(y(tick))}"/>
+    (
+      tick,
+    ) => html`<line class="grid" x1="${left}" x2="${width}" y1="${px(y(tick))}" y2="${px(y(tick))}"/>
 <text class="tick" x="${left - 8}" y="${px(y(tick) + 4)}" text-anchor="end">${measure.axis(tick, scale.decimals)}</text>`,
   );
   const times = bars.map(({ label }, at) =>
@@ -306,7 +350,10 @@ function stacked({ y, slot, x }: Plot, spec: Chart, { values }: Bar, at: number)
   let base = 0n;
   return values.map((value, series) => {
     if (value === null || value <= 0n) return html``;
-    const [from, to] = [base, base + value].map((each) => y(spec.measure.number(each))) as [number, number];
+    const [from, to] = [base, base + value].map((each) => y(spec.measure.number(each))) as [
+      number,
+      number,
+    ];
     base += value;
     return html`<rect ${paintOf(lookOf(spec, series))} x="${px(x(at) + slot * 0.14)}" y="${px(to)}" width="${px(slot * 0.72)}" height="${px(Math.max(0.5, from - to))}"/>`;
   });
@@ -323,7 +370,9 @@ function paired({ y, slot, x, floor }: Plot, spec: Chart, { values }: Bar, at: n
 
 function points({ y, slot, x }: Plot, spec: Chart, { values }: Bar, at: number): Html[] {
   return values.map((value, series) =>
-    value === null ? html`` : pointAt(spec, series, x(at) + slot / 2, y(spec.measure.number(value))),
+    value === null
+      ? html``
+      : pointAt(spec, series, x(at) + slot / 2, y(spec.measure.number(value))),
   );
 }
 
@@ -340,7 +389,8 @@ function lines({ y, slot, x }: Plot, spec: Chart): Html[] {
     let pen = 'M';
     const path = spec.bars.map(({ values }, at) => {
       const value = values[series] ?? null;
-      const move = value === null ? '' : `${pen}${px(x(at) + slot / 2)} ${px(y(spec.measure.number(value)))}`;
+      const move =
+        value === null ? '' : `${pen}${px(x(at) + slot / 2)} ${px(y(spec.measure.number(value)))}`;
       pen = value === null ? 'M' : 'L';
       return move;
     });
@@ -353,7 +403,10 @@ function textAt(bar: Bar, spec: Chart, words: ChartWords): string {
   const { measure, series, kind } = spec;
   const named = bar.values
     .map((value, at) => ({ name: series[at] as string, value }))
-    .filter(({ value }) => value !== null && (kind !== 'stack' || value !== 0n)) as { name: string; value: bigint }[];
+    .filter(({ value }) => value !== null && (kind !== 'stack' || value !== 0n)) as {
+    name: string;
+    value: bigint;
+  }[];
   if (kind === 'stack') named.sort((a, b) => (a.value < b.value ? 1 : a.value > b.value ? -1 : 0));
   const lines = bar.lines ?? named.map(({ name, value }) => `${name}: ${measure.exact(value)}`);
   const head = kind === 'stack' ? nameOf(bar, spec, words) : bar.name;
@@ -421,8 +474,17 @@ function px(value: number): string {
  * @param chat null: of a part of the company, which in-app chat does not name
  * @param total spent by both
  */
-export function budgetBar(words: Words['usage'], chat: number | null, total: number, forecast: number | null): Html {
-  const [byChat, byCalls, ahead] = [paint('chat', 'chat'), paint('spent'), paint('forecast', 'ahead')];
+export function budgetBar(
+  words: Words['usage'],
+  chat: number | null,
+  total: number,
+  forecast: number | null,
+): Html {
+  const [byChat, byCalls, ahead] = [
+    paint('chat', 'chat'),
+    paint('spent'),
+    paint('forecast', 'ahead'),
+  ];
   return html`${budgetTiles()}${budgetPicture(words, chat, total, forecast)}
 <p class="legend small">${chat === null ? '' : legendEntry(byChat, words.chat)}${legendEntry(byCalls, words.api)}${
     total > 100 ? legendEntry(byCalls, words.beyond, html`fill="url(#beyond)"`) : ''
@@ -444,7 +506,9 @@ export function budgetPicture(
   const most = Math.max(100, total, forecast ?? 0);
   const at = (percent: number) => `${((percent / most) * 100).toFixed(2)}%`;
   const part = (from: number, to: number, painted: Html) =>
-    to <= from ? '' : html`<rect ${painted} x="${at(from)}" width="${at(to - from)}" height="14" y="4" rx="3"/>`;
+    to <= from
+      ? ''
+      : html`<rect ${painted} x="${at(from)}" width="${at(to - from)}" height="14" y="4" rx="3"/>`;
   return html`<svg class="budget" role="img" aria-label="${words.bar({ total, chat, forecast })}" width="100%" height="22">
 <rect class="track" width="100%" height="14" y="4" rx="3"/>
 ${part(0, forecast ?? 0, paint('forecast', 'ahead'))}
@@ -459,7 +523,10 @@ ${part(100, total, html`fill="url(#beyond)"`)}
  * A line of some values in a row of a table, as high as a line of text; nothing where all are 0.
  * @param nameOf what it says to who does not see it, by the highest value and its place
  */
-export function sparkLine(values: readonly number[], nameOf: (most: number, at: number) => string): Html {
+export function sparkLine(
+  values: readonly number[],
+  nameOf: (most: number, at: number) => string,
+): Html {
   const most = Math.max(...values);
   if (!(most > 0)) return html``;
   const points = values.map(

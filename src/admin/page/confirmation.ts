@@ -30,7 +30,11 @@ export class ConfirmationNeeded extends Error {
 }
 
 /** Asks: the form is in the page, and is sent again with the answer, or shown again to be changed. */
-export function confirmationPage(c: PageContext, form: Form, { asked }: ConfirmationNeeded): Promise<Response> {
+export function confirmationPage(
+  c: PageContext,
+  form: Form,
+  { asked }: ConfirmationNeeded,
+): Promise<Response> {
   const { answer, title, text, button, link } = asked;
   const body = html`<h1>${title}</h1><section class="card"><div role="alert" tabindex="-1" autofocus>${text}</div>
 <form method="post" action="${c.req.path}" class="actions"><input type="hidden" name="csrf" value="${c.var.session.formToken}">${hiddenInputs(form.kept)}

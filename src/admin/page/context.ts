@@ -115,7 +115,10 @@ export function presentCompany(c: PageContext): CompanyRow {
 }
 
 /** The company of the path, and more about it. @throws RefusedChange not_found */
-export async function readOfCompany<T>(c: PageContext, query: (sql: Sql, company: string) => Promise<T>) {
+export async function readOfCompany<T>(
+  c: PageContext,
+  query: (sql: Sql, company: string) => Promise<T>,
+) {
   const company = presentCompany(c);
   return [company, await read(c, (sql) => query(sql, company.id))] as const;
 }
@@ -130,7 +133,10 @@ export function change<T>(c: PageContext, work: (sql: Sql) => PromiseLike<T>): P
 }
 
 /** A change that removes something. If the thing is gone already, such as by the same form, that is no error. */
-export async function removal(c: PageContext, work: (sql: Sql) => PromiseLike<unknown>): Promise<void> {
+export async function removal(
+  c: PageContext,
+  work: (sql: Sql) => PromiseLike<unknown>,
+): Promise<void> {
   try {
     await change(c, work);
   } catch (error) {
@@ -145,7 +151,12 @@ export function changeAsOperator<T>(
   deadlineMs = DEADLINE_MS,
 ): Promise<T> {
   const { email, company_id } = c.var.session.user;
-  const maker = { actor: email, company: company_id, member: memberOf(c), bytes: c.env.incoming.rawBody.length };
+  const maker = {
+    actor: email,
+    company: company_id,
+    member: memberOf(c),
+    bytes: c.env.incoming.rawBody.length,
+  };
   return countedChange(c.var.services, maker, deadlineMs, work);
 }
 

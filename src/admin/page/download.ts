@@ -107,5 +107,7 @@ export function downloadRead(
   fill: (sql: ConnectionSql, write: Write) => PromiseLike<unknown>,
 ): Promise<Response> {
   const { services } = c.var;
-  return download(c, services, sharerOf(c), file, (write) => read(c, (sql) => fill(sql, write), EXPORT_MS));
+  return download(c, services, sharerOf(c), file, (write) =>
+    read(c, (sql) => fill(sql, write), EXPORT_MS),
+  );
 }

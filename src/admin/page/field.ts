@@ -64,7 +64,10 @@ export function csrfInput(c: PageContext): Html {
 
 /** Hidden fields by their names: those of a form that was sent are `form.kept`. */
 export function hiddenInputs(fields: Iterable<readonly [name: string, value: string]>): Html[] {
-  return Array.from(fields, ([name, value]) => html`<input type="hidden" name="${name}" value="${value}">`);
+  return Array.from(
+    fields,
+    ([name, value]) => html`<input type="hidden" name="${name}" value="${value}">`,
+  );
 }
 
 // A form that creates something does so once, however often it is sent: by a double click, or a reload of its answer.
@@ -129,10 +132,21 @@ export interface Field extends Control {
 
 /** A labelled text field. */
 export function field(state: FormState, spec: Field): Html {
-  const { name, label, type = 'text', required = false, autocomplete = 'off', inputmode, rows = 5, list } = spec;
+  const {
+    name,
+    label,
+    type = 'text',
+    required = false,
+    autocomplete = 'off',
+    inputmode,
+    rows = 5,
+    list,
+  } = spec;
   const given = spec.value ?? '';
   const isSecret = type === 'password' || spec.secret === true;
-  const value = isSecret ? '' : state.value(name, inputmode === undefined ? given : state.number(given));
+  const value = isSecret
+    ? ''
+    : state.value(name, inputmode === undefined ? given : state.number(given));
   const attributes = raw(
     (required ? ' required' : '') +
       (inputmode === undefined ? '' : ` inputmode="${inputmode}"`) +
@@ -158,12 +172,16 @@ export type Choices = readonly (readonly [string, string])[];
 /** The options of a select element. */
 export function options(choices: Choices, chosen: string): Html[] {
   return choices.map(
-    ([value, text]) => html`<option value="${value}"${value === chosen ? raw(' selected') : ''}>${text}</option>`,
+    ([value, text]) =>
+      html`<option value="${value}"${value === chosen ? raw(' selected') : ''}>${text}</option>`,
   );
 }
 
 /** A labelled choice of one. */
-export function select(state: FormState, spec: Control & { readonly choices: Choices; readonly value: string }): Html {
+export function select(
+  state: FormState,
+  spec: Control & { readonly choices: Choices; readonly value: string },
+): Html {
   const { name, label, choices } = spec;
   return html`<div class="field"><label for="f-${name}">${label}</label>
 <select id="f-${name}" name="${name}"${raw(invalid(state, name))}${describedBy(state, spec)}>${options(choices, state.value(name, spec.value))}</select>
@@ -171,7 +189,10 @@ ${description(state, spec)}</div>`;
 }
 
 /** A checkbox with its label. Several of one name have a value each. */
-export function checkbox(state: FormState, spec: Control & { value?: string; checked: boolean }): Html {
+export function checkbox(
+  state: FormState,
+  spec: Control & { value?: string; checked: boolean },
+): Html {
   const { name, label, hint, value = 'true' } = spec;
   const id = `f-${name}-${value}`;
   return html`<div class="check"><input type="checkbox" id="${id}" name="${name}" value="${value}"${raw(
@@ -188,7 +209,8 @@ export function checkboxes(
 ): Html {
   const { name, label, choices, chosen } = spec;
   return html`<fieldset${describedBy(state, spec)}><legend>${label}</legend><div class="choices">${choices.map(
-    ([value, text]) => checkbox(state, { name, value, label: text, checked: chosen.includes(value) }),
+    ([value, text]) =>
+      checkbox(state, { name, value, label: text, checked: chosen.includes(value) }),
   )}</div>${description(state, spec)}</fieldset>`;
 }
 

@@ -12,7 +12,14 @@ import { numeric } from './number-text.ts';
 
 const MAX_FIELDS = 1000;
 /** Fields that hold for one request only; see csrfInput, confirmation.ts and src/admin/resume-after-sign-in.ts. */
-const ONE_REQUEST = ['csrf', 'step', 'sign-in.email', 'sign-in.password', 'sign-in.code', 'sign-in.recovery'];
+const ONE_REQUEST = [
+  'csrf',
+  'step',
+  'sign-in.email',
+  'sign-in.password',
+  'sign-in.code',
+  'sign-in.recovery',
+];
 
 /** Node's request and response; `rawBody` is the whole body, empty for GET. */
 export type FormBindings = HttpBindings & { readonly incoming: { readonly rawBody: Buffer } };
@@ -42,7 +49,11 @@ export class Form {
   readonly #messages = new Map<string, string>();
 
   /** @param language of the reader now */
-  constructor(values: URLSearchParams = new URLSearchParams(), path: string | null = null, language = FALLBACK) {
+  constructor(
+    values: URLSearchParams = new URLSearchParams(),
+    path: string | null = null,
+    language = FALLBACK,
+  ) {
     this.values = values;
     this.path = path;
     this.language = knownLanguage(values.get('language') ?? '') ?? language;
@@ -155,10 +166,15 @@ export async function readUpload(c: FormRequest, maxBytes: number): Promise<Form
     for (const [name, value] of [...(await c.req.formData())].slice(0, MAX_FIELDS)) {
       if (typeof value === 'string') values.append(name, value);
       else if (value.size > 0)
-        values.set('csv', new TextDecoder('utf-8', { fatal: true }).decode(await value.arrayBuffer()));
+        values.set(
+          'csv',
+          new TextDecoder('utf-8', { fatal: true }).decode(await value.arrayBuffer()),
+        );
     }
   } catch {
-    throw new HTTPException(400, { message: 'The form cannot be read: a file has to be text in UTF-8.' });
+    throw new HTTPException(400, {
+      message: 'The form cannot be read: a file has to be text in UTF-8.',
+    });
   }
   return new Form(values, c.req.path, c.var.format.language);
 }

@@ -1,7 +1,13 @@
 import type { Words } from '../../domain/language/en.ts';
 import { wordsOf } from '../../domain/language/language.ts';
 import type { Clock } from '../../domain/ports.ts';
-import { ALL_DIGITS, eurIn, euro, joinedParts, roundedCents } from '../../domain/wording/eur-text.ts';
+import {
+  ALL_DIGITS,
+  eurIn,
+  euro,
+  joinedParts,
+  roundedCents,
+} from '../../domain/wording/eur-text.ts';
 import { type Html, html } from './html.ts';
 import { pageLanguage, pageLocale } from './locale.ts';
 
@@ -54,7 +60,10 @@ function amounts(locale: string, isExact: boolean) {
   const { shown, exact, exactParts, exactColumn } = eurIn(locale);
   const prices = euro(locale, 2, 12);
   const digits = new Intl.NumberFormat(locale, { maximumFractionDigits: ALL_DIGITS });
-  const cents = new Intl.NumberFormat(locale, { minimumFractionDigits: 2, maximumFractionDigits: 2 });
+  const cents = new Intl.NumberFormat(locale, {
+    minimumFractionDigits: 2,
+    maximumFractionDigits: 2,
+  });
   /** The text that is shown. Where the exact text differs, it is the tooltip, and screen readers say it. */
   const rounded = (text: string, exactText: string): Html =>
     isExact || text === exactText
@@ -121,7 +130,9 @@ function numbers(locale: string, over: (percent: string) => string) {
     },
 
     percent(value: number): string {
-      return value > MOST_PERCENT ? over(percents.format(MOST_PERCENT / 100)) : percents.format(value / 100);
+      return value > MOST_PERCENT
+        ? over(percents.format(MOST_PERCENT / 100))
+        : percents.format(value / 100);
     },
 
     /** "320 ms", "1.4 s" or "75 s". */
@@ -134,8 +145,16 @@ function numbers(locale: string, over: (percent: string) => string) {
 
 /** @param timeZone the billing time zone */
 function moments(locale: string, timeZone: string, clock: Clock) {
-  const minutes = new Intl.DateTimeFormat(locale, { dateStyle: 'medium', timeStyle: 'short', timeZone });
-  const seconds = new Intl.DateTimeFormat(locale, { dateStyle: 'medium', timeStyle: 'medium', timeZone });
+  const minutes = new Intl.DateTimeFormat(locale, {
+    dateStyle: 'medium',
+    timeStyle: 'short',
+    timeZone,
+  });
+  const seconds = new Intl.DateTimeFormat(locale, {
+    dateStyle: 'medium',
+    timeStyle: 'medium',
+    timeZone,
+  });
   const ages = new Intl.RelativeTimeFormat(locale, { numeric: 'auto' });
   return {
     /** A moment to the minute. */

@@ -81,7 +81,12 @@ const LENS = raw(
  * Answers with a page for a user who is signed in. Its header has only the links that the user may open.
  * @param searched the text in the search of the header
  */
-export async function page(c: PageContext, title: string, body: Html, searched = ''): Promise<Response> {
+export async function page(
+  c: PageContext,
+  title: string,
+  body: Html,
+  searched = '',
+): Promise<Response> {
   const { user } = c.var.session;
   const { words } = c.var.format;
   const header = html`
@@ -91,19 +96,21 @@ ${may(user, 'company.list', null) ? operatorLinks(c) : ''}
 <div class="who">${tab(c, '/account', user.email)}
 <form method="post" action="/sign-out">${csrfInput(c)}<button class="quiet">${words.frame.signOut}</button></form></div>
 `;
-  return c.html(document(c, title, header, body, words.frame.zone(c.var.services.calendar.timeZone)));
+  return c.html(
+    document(c, title, header, body, words.frame.zone(c.var.services.calendar.timeZone)),
+  );
 }
 
 /** On a phone it is one row that scrolls: each page is one click away, and each group says what it is of. */
 function operatorLinks(c: PageContext): Html {
-  return html`<nav class="scrolling" aria-label="Administration">${Object.entries(OPERATOR_LINKS).map(
-    ([name, links], at) => {
-      const tabs = Object.entries(links).map(([href, text]) => tab(c, href, text, BELOW[href]));
-      return name === ''
-        ? tabs
-        : html`<div class="group" role="group" aria-labelledby="links-${at}"><span class="group-name" id="links-${at}">${name}</span>${tabs}</div>`;
-    },
-  )}</nav>`;
+  return html`<nav class="scrolling" aria-label="Administration">${Object.entries(
+    OPERATOR_LINKS,
+  ).map(([name, links], at) => {
+    const tabs = Object.entries(links).map(([href, text]) => tab(c, href, text, BELOW[href]));
+    return name === ''
+      ? tabs
+      : html`<div class="group" role="group" aria-labelledby="links-${at}"><span class="group-name" id="links-${at}">${name}</span>${tabs}</div>`;
+  })}</nav>`;
 }
 
 /** The search for everything. The key "/" leads to it where JavaScript runs. */
@@ -112,7 +119,12 @@ function searchForm({ title, everything }: Words['search'], text: string): Html 
 }
 
 /** Answers with a page that needs no session: sign-in and errors. */
-export async function plainPage(c: PageContext, title: string, body: Html, status?: Status): Promise<Response> {
+export async function plainPage(
+  c: PageContext,
+  title: string,
+  body: Html,
+  status?: Status,
+): Promise<Response> {
   return c.html(document(c, title, html`<span class="brand">${brandMark(c)}</span>`, body), status);
 }
 
@@ -167,7 +179,11 @@ export function exactSwitch(c: PageContext): Html {
 function brandLinks(c: PageContext): Html | string {
   const { support, imprint, privacy } = c.var.services.brand;
   const { frame } = c.var.format.words;
-  const links = Object.entries({ [frame.support]: support, [frame.imprint]: imprint, [frame.privacy]: privacy });
+  const links = Object.entries({
+    [frame.support]: support,
+    [frame.imprint]: imprint,
+    [frame.privacy]: privacy,
+  });
   const given = links.filter(([, href]) => href !== null);
   if (given.length === 0) return '';
   return html`<nav aria-label="${frame.links}">${given.map(([text, href]) => html`<a href="${href}">${text}</a>`)}</nav>`;
@@ -203,7 +219,9 @@ function noticeOf(c: PageContext): Html | string | undefined {
  */
 export function companyHeading(
   c: PageContext,
-  company: Pick<CompanyRow, 'id' | 'name'> | null = companyOf(c) === null ? null : presentCompany(c),
+  company: Pick<CompanyRow, 'id' | 'name'> | null = companyOf(c) === null
+    ? null
+    : presentCompany(c),
 ): Html {
   if (company === null) return html``;
   const { user } = c.var.session;
@@ -212,7 +230,9 @@ export function companyHeading(
   const texts: Readonly<Record<string, string>> = isMember ? memberTabs : tabs;
   const links = Object.entries<Action>(isMember ? MEMBER_TABS : COMPANY_TABS)
     .filter(([, action]) => may(user, action, company.id))
-    .map(([name]) => tab(c, `/companies/${company.id}/${name}`, texts[name] as string, BELOW[name]));
+    .map(([name]) =>
+      tab(c, `/companies/${company.id}/${name}`, texts[name] as string, BELOW[name]),
+    );
   return html`<div class="company"><p class="eyebrow">${frame.company}</p><p class="company-name">${company.name}</p>
 <nav class="tabs scrolling" aria-label="${frame.company}">${links}</nav></div>${closedNotice(c)}${pausedNotice(c)}${budgetNotices(c, company.id)}`;
 }
@@ -251,7 +271,8 @@ function tab(c: PageContext, href: string, text: string, below: readonly string[
   const isAt = (address: string) => path === address || path.startsWith(`${address}/`);
   const current = isAt(href) || below.some((part) => isAt(href.replace(/[^/]*$/, part)));
   // a company's pages mark themselves in its own navigation
-  const mark = href === '/companies' && /^\/companies\/[0-9a-f-]{36}\//.test(path) ? 'true' : 'page';
+  const mark =
+    href === '/companies' && /^\/companies\/[0-9a-f-]{36}\//.test(path) ? 'true' : 'page';
   return html`<a href="${href}"${current ? raw(` aria-current="${mark}"`) : ''}>${text}</a>`;
 }
 
@@ -287,7 +308,11 @@ export function table<T>(
 ): Html {
   const { cells, figures = [], sorted = {} } = columns;
   const style = (title: string) =>
-    figures.includes(title) ? raw(' class="figure"') : ACTIONS.has(title) ? raw(' class="actions-cell"') : '';
+    figures.includes(title)
+      ? raw(' class="figure"')
+      : ACTIONS.has(title)
+        ? raw(' class="actions-cell"')
+        : '';
   const whole = html`<table role="table"${look === null ? '' : raw(` class="${look}"`)}><caption${isTitled ? raw(' class="sr"') : ''}>${caption}</caption><thead role="rowgroup"><tr role="row">${Object.keys(
     cells,
   ).map(
@@ -329,9 +354,15 @@ export interface Owned {
 }
 
 /** The company of a row by name, with a link to one of its pages. @param none the words if there is none */
-export function companyLink({ company_id: id, company_name: name }: Owned, tab = 'usage', none = 'all'): Html {
+export function companyLink(
+  { company_id: id, company_name: name }: Owned,
+  tab = 'usage',
+  none = 'all',
+): Html {
   if (id === null) return muted(none);
-  return name === null ? muted('a removed company') : html`<a href="/companies/${id}/${tab}">${name}</a>`;
+  return name === null
+    ? muted('a removed company')
+    : html`<a href="/companies/${id}/${tab}">${name}</a>`;
 }
 
 /** Text to copy, with a button where JavaScript runs. */

@@ -66,7 +66,12 @@ interface List<T> extends Omit<Columns<T>, 'sorted'> {
 }
 
 /** A page of a list: search and order, the table, and the way to the other pages. */
-export function list<T>(c: PageContext, spec: List<T>, query: ListQuery, { rows, page, total }: ListPage<T>): Html {
+export function list<T>(
+  c: PageContext,
+  spec: List<T>,
+  query: ListQuery,
+  { rows, page, total }: ListPage<T>,
+): Html {
   const { path, caption, sorts, empty, filter, isSortedByHeading = false } = spec;
   const isFiltered = filter !== undefined && filter.value !== '';
   if (total === 0 && query.search === '' && !isFiltered) return emptyText(empty);
@@ -91,14 +96,22 @@ ${
 }
 
 /** Where a click on each heading leads. */
-function headings(path: string, sorts: Sorts, query: Order, kept: Readonly<Record<string, string>>) {
+function headings(
+  path: string,
+  sorts: Sorts,
+  query: Order,
+  kept: Readonly<Record<string, string>>,
+) {
   const present = sortOf(query);
   const order = query.descending ? ('descending' as const) : ('ascending' as const);
   return Object.fromEntries(
     Object.entries(sorts).map(([first, title]) => {
       const isPresent = present === first || present === reversed(first);
       const sort = present === first ? reversed(first) : first;
-      return [title, { href: listUrl(path, query, { ...kept, sort }), order: isPresent ? order : null }];
+      return [
+        title,
+        { href: listUrl(path, query, { ...kept, sort }), order: isPresent ? order : null },
+      ];
     }),
   );
 }
@@ -132,11 +145,16 @@ function listUrl(path: string, query: Order, more: Record<string, string>): stri
 }
 
 /** The URL of a list with the filters that were sent to it. @param more other values; null removes one */
-export function filteredUrl(form: Form, filters: readonly string[], more: Record<string, string | null>): string {
+export function filteredUrl(
+  form: Form,
+  filters: readonly string[],
+  more: Record<string, string | null>,
+): string {
   const path = form.path as string;
   const sent = Object.fromEntries(filters.map((name) => [name, form.values.get(name)]));
   const query = new URLSearchParams();
-  for (const [name, value] of Object.entries({ ...sent, ...more })) if (value) query.set(name, value);
+  for (const [name, value] of Object.entries({ ...sent, ...more }))
+    if (value) query.set(name, value);
   return query.size === 0 ? path : `${path}?${query}`;
 }
 

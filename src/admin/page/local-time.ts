@@ -37,7 +37,11 @@ export function localText(at: Date, timeZone: string): string {
 
 /** Milliseconds that a time zone is ahead of UTC: its clock, read as if it were UTC, less the time. */
 function offsetAt(at: number, timeZone: string): number {
-  const format = new Intl.DateTimeFormat('sv-SE', { timeZone, dateStyle: 'short', timeStyle: 'medium' });
+  const format = new Intl.DateTimeFormat('sv-SE', {
+    timeZone,
+    dateStyle: 'short',
+    timeStyle: 'medium',
+  });
   const clock = format.format(at).replace(' ', 'T').padStart(19, '0'); // years before 1000 have fewer digits
   return Date.parse(`${clock}Z`) - Math.floor(at / 1000) * 1000;
 }

@@ -15,7 +15,9 @@ const LANGUAGE = /^[A-Za-z]{2,3}(-[A-Za-z]{4})?(-[A-Za-z]{2})?$/; // without ext
 /** The languages of an Accept-Language header that Intl supports, in their order. */
 function languagesIn(header: string | undefined): string[] {
   const tags = (header ?? '').slice(0, 200).split(',');
-  return tags.map((entry) => knownTag(entry.split(';', 1)[0]?.trim() ?? '')).filter((tag) => tag !== null);
+  return tags
+    .map((entry) => knownTag(entry.split(';', 1)[0]?.trim() ?? ''))
+    .filter((tag) => tag !== null);
 }
 
 /** The first of them. */

@@ -64,8 +64,8 @@ function tryRead<T>(plain: string, read: Read<T>): T | undefined {
 
 /** The plain decimal numbers that a text can mean. */
 function meanings(text: string, language: string): Set<string> {
-  const found = [styleOf(pageLocale(language)), PLAIN, styleOf(ownLanguage(language))].map((style) =>
-    meaning(text, style),
+  const found = [styleOf(pageLocale(language)), PLAIN, styleOf(ownLanguage(language))].map(
+    (style) => meaning(text, style),
   );
   return new Set(found.filter((plain) => plain !== null));
 }
@@ -74,7 +74,8 @@ function meanings(text: string, language: string): Set<string> {
 function meaning(text: string, { decimal, group, grouped }: Style): string | null {
   const [whole = '', fraction, ...more] = text.split(decimal);
   const digits = whole.replaceAll(/[^\d]/g, '');
-  if (digits === '' || more.length > 0 || (fraction !== undefined && !/^\d+$/.test(fraction))) return null;
+  if (digits === '' || more.length > 0 || (fraction !== undefined && !/^\d+$/.test(fraction)))
+    return null;
   // spaces and apostrophes never mark decimals, so every reader may group by them
   const isWhole =
     whole === digits ||
@@ -94,7 +95,9 @@ function bothMeanings(text: string, plains: readonly string[], language: string)
   const shown = plains.map((plain) => format.format(plain as Intl.StringNumericLiteral));
   const clear = plains.map((plain) => {
     const [whole, fraction] = formatEur(parseEur(plain)).split('.');
-    return fraction === undefined ? (whole as string) : writeNumber(`${whole}.${fraction.padEnd(2, '0')}`, language);
+    return fraction === undefined
+      ? (whole as string)
+      : writeNumber(`${whole}.${fraction.padEnd(2, '0')}`, language);
   });
   return refusal('unclear', { text, shown, clear });
 }
@@ -103,7 +106,11 @@ function styleOf(locale: string): Style {
   const format = new Intl.NumberFormat(locale, { useGrouping: 'always', numberingSystem: 'latn' });
   const parts = format.formatToParts(12_345.6);
   const find = (type: string) => asTyped(parts.find((part) => part.type === type)?.value ?? '');
-  return { decimal: find('decimal'), group: find('group'), grouped: (whole) => format.format(whole) };
+  return {
+    decimal: find('decimal'),
+    group: find('group'),
+    grouped: (whole) => format.format(whole),
+  };
 }
 
 /** With the space and the apostrophe of a keyboard instead of typographic ones. */

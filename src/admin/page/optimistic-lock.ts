@@ -1,7 +1,12 @@
 import { hash } from 'node:crypto';
 import { formatEur, parseEur } from '../../domain/money.ts';
 import { labelsOf, type Settings } from '../../domain/settings/setting.ts';
-import { type EditedTable, type LastChange, lastChange, lockRow } from '../../store/company/last-change.ts';
+import {
+  type EditedTable,
+  type LastChange,
+  lastChange,
+  lockRow,
+} from '../../store/company/last-change.ts';
 import type { Sql } from '../../store/connection/pool.ts';
 import { ConfirmationNeeded } from './confirmation.ts';
 import type { PageContext } from './context.ts';
@@ -61,7 +66,8 @@ export async function lockEdited<T extends object>(
     (name) => name in changes && canonical(changes[name], name) !== canonical(row[name], name),
   );
   const answer = `stale ${digest}`;
-  if (seen === null || seen === digest || differing.length === 0 || form.confirms(answer)) return present;
+  if (seen === null || seen === digest || differing.length === 0 || form.confirms(answer))
+    return present;
   const last = await lastChange(sql, change.table, change.id, change.company);
   const labels: Readonly<Record<string, string>> = labelsOf(change.settings, form.words);
   const { format, session } = c.var;
@@ -106,6 +112,7 @@ function shown(value: unknown, name: string, format: Format): Html {
   if (value === null || value === undefined || value === '') return muted(format.words.frame.none);
   if (name.includes('_eur')) return html`${format.eurText(String(value))}`;
   if (typeof value === 'number') return html`${format.count(value)}`;
-  if (typeof value === 'boolean') return html`${value ? format.words.form.yes : format.words.form.no}`;
+  if (typeof value === 'boolean')
+    return html`${value ? format.words.form.yes : format.words.form.no}`;
   return html`<span class="typed">${Array.isArray(value) ? value.join(', ') : String(value)}</span>`;
 }

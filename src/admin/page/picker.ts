@@ -7,7 +7,12 @@ import type { Form } from './form.ts';
 import { type Html, html } from './html.ts';
 
 /** The choice of a company by its name or id: there may be too many for a list. Suggests the first fifty. */
-export async function companyPicker(c: PageContext, state: FormState, label: string, hint: string): Promise<Html> {
+export async function companyPicker(
+  c: PageContext,
+  state: FormState,
+  label: string,
+  hint: string,
+): Promise<Html> {
   const names = await read(c, firstCompanyNames);
   return html`${field(state, { name: 'company', label, hint, list: 'company-names' })}
 <datalist id="company-names">${names.map((name) => html`<option value="${name}"></option>`)}</datalist>`;
@@ -24,6 +29,7 @@ export async function readPickedCompany(c: PageContext, form: Form): Promise<str
   const exact = like.filter(({ is_whole }) => is_whole);
   const [found, other] = [named, exact, like].find((each) => each.length > 0) ?? [];
   if (found === undefined) form.refuse('company', 'is not known.');
-  if (other !== undefined) form.refuse('company', 'is the name of several companies: give more of it, or an id.');
+  if (other !== undefined)
+    form.refuse('company', 'is the name of several companies: give more of it, or an id.');
   return found?.id ?? null;
 }

@@ -1,7 +1,13 @@
 import { getCookie, setCookie } from 'hono/cookie';
 import type { Words } from '../../domain/language/en.ts';
 import { type PriceUnit, priceIn, readPriceIn, readPriceUnit } from '../../domain/price.ts';
-import { eachPrice, PRICE_NAMES, PRICES, type PriceName, type PriceTexts } from '../../domain/settings/model.ts';
+import {
+  eachPrice,
+  PRICE_NAMES,
+  PRICES,
+  type PriceName,
+  type PriceTexts,
+} from '../../domain/settings/model.ts';
 import type { PageContext } from './context.ts';
 import { type Field, type FormState, field } from './field.ts';
 import type { Form } from './form.ts';
@@ -38,7 +44,12 @@ export function unitInput(unit: PriceUnit): Html {
 }
 
 /** Links to the same page with prices in each unit. @param kept further parameters of the address */
-export function unitSwitch(c: PageContext, path: string, unit: PriceUnit, kept: readonly string[][] = []): Html {
+export function unitSwitch(
+  c: PageContext,
+  path: string,
+  unit: PriceUnit,
+  kept: readonly string[][] = [],
+): Html {
   const { models } = c.var.format.words;
   return html`<nav class="tabs units" aria-label="${models.unit}">${UNITS.map(
     (each) =>
@@ -47,7 +58,10 @@ export function unitSwitch(c: PageContext, path: string, unit: PriceUnit, kept: 
 }
 
 /** Labels of the prices of a model. */
-export function priceLabels({ models }: Words, unit: PriceUnit): { readonly [K in PriceName]: string } {
+export function priceLabels(
+  { models }: Words,
+  unit: PriceUnit,
+): { readonly [K in PriceName]: string } {
   return models.prices[unit];
 }
 
@@ -67,7 +81,12 @@ export function priceFields(
   const control = (name: PriceName) => {
     const { isNullable, field: its } = PRICES[name];
     const hint = isNullable ? its.hint?.(state.words) : undefined;
-    const common = { name: nameOf(name), label: labels[name], required: !isNullable, inputmode: 'decimal' } as const;
+    const common = {
+      name: nameOf(name),
+      label: labels[name],
+      required: !isNullable,
+      inputmode: 'decimal',
+    } as const;
     return field(state, { ...common, ...(hint !== undefined && { hint }), ...spec(name) });
   };
   const pairs = [...Map.groupBy(names, (name) => PRICES[name].isNullable).values()];

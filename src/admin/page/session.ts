@@ -33,13 +33,22 @@ export function openSession(
   const former = sentToken(c);
   const browser = browserName(c.req.header('user-agent') ?? '');
   return start(c, 'admin: signed in', (sql, digest) =>
-    beginSession(sql, { ...by, digest, userId, browser }, former === null ? null : digestBytes(former)),
+    beginSession(
+      sql,
+      { ...by, digest, userId, browser },
+      former === null ? null : digestBytes(former),
+    ),
   );
 }
 
 /** The user of a session gave a code: it goes on under a new token. @returns null when it ended meanwhile */
-export function replaceSession(c: PageContext, { digest: former }: Session): Promise<Session | null> {
-  return start(c, 'admin: signed in by a second factor', (sql, digest) => raiseSession(sql, former, digest));
+export function replaceSession(
+  c: PageContext,
+  { digest: former }: Session,
+): Promise<Session | null> {
+  return start(c, 'admin: signed in by a second factor', (sql, digest) =>
+    raiseSession(sql, former, digest),
+  );
 }
 
 /** Makes a token whose session `work` writes, and gives it to the browser. @param done for the log */
@@ -96,7 +105,12 @@ export async function closeSession(c: PageContext): Promise<void> {
  * sends them, a form on another site does not.
  */
 export function cookieOptions(secure: boolean): CookieOptions {
-  return { path: '/', httpOnly: true, sameSite: 'Lax', ...(secure ? { prefix: 'host', secure: true } : {}) };
+  return {
+    path: '/',
+    httpOnly: true,
+    sameSite: 'Lax',
+    ...(secure ? { prefix: 'host', secure: true } : {}),
+  };
 }
 
 /** Whether two texts are equal, in a time that does not tell where they differ. */
@@ -121,7 +135,9 @@ function proofsOf(token: string): Pick<Session, 'csrf' | 'formToken'> {
 export function isOfSession({ csrf }: Pick<Session, 'csrf'>, formToken: string): boolean {
   const bytes = Buffer.from(formToken, 'base64url');
   const [mask, masked] = [bytes.subarray(0, PROOF_BYTES), bytes.subarray(PROOF_BYTES)];
-  return masked.length === PROOF_BYTES && isSameSecret(csrf, xor(mask, masked).toString('base64url'));
+  return (
+    masked.length === PROOF_BYTES && isSameSecret(csrf, xor(mask, masked).toString('base64url'))
+  );
 }
 
 function xor(one: Buffer, other: Buffer): Buffer {

@@ -1,6 +1,11 @@
 import { isLimited } from '../../domain/budget.ts';
 import { lines } from '../../domain/field.ts';
-import { eachSetting, type Setting, type Settings, type Values } from '../../domain/settings/setting.ts';
+import {
+  eachSetting,
+  type Setting,
+  type Settings,
+  type Values,
+} from '../../domain/settings/setting.ts';
 import { type Choices, checkbox, checkboxes, type FormState, field, select } from './field.ts';
 import type { Form } from './form.ts';
 import { type Html, html } from './html.ts';
@@ -13,7 +18,12 @@ type Special = { readonly hint?: string; readonly choices?: Choices };
  * The controls of settings, in the order of their rows.
  * @param row what is stored; null: something new
  */
-export function settingFields(state: FormState, settings: Settings, row: object | null, special: Special = {}): Html {
+export function settingFields(
+  state: FormState,
+  settings: Settings,
+  row: object | null,
+  special: Special = {},
+): Html {
   return html`${Object.entries(settings).map(([column, setting]) => control(state, setting, (row as Row | null)?.[column], special))}`;
 }
 
@@ -23,7 +33,11 @@ function control(
   value: unknown,
   { hint = spec.hint?.(state.words), choices = spec.choices?.(state.words) }: Special = {},
 ): Html {
-  const common = { name: spec.name, label: spec.label(state.words), ...(hint !== undefined && { hint }) };
+  const common = {
+    name: spec.name,
+    label: spec.label(state.words),
+    ...(hint !== undefined && { hint }),
+  };
   const several = { type: 'textarea', rows: spec.rows ?? 0 } as const;
   if (kind === 'list') {
     const chosen = (value ?? []) as readonly string[];
@@ -37,9 +51,15 @@ function control(
   const required = isNullable !== true && kind !== 'factor'; // of something new: 1
   if (kind === 'instant') return field(state, { ...common, type: 'date', value: text });
   if (kind === 'amount') {
-    return field(state, { ...common, required, inputmode: 'decimal', value: isLimited(text || null) ? text : '' });
+    return field(state, {
+      ...common,
+      required,
+      inputmode: 'decimal',
+      value: isLimited(text || null) ? text : '',
+    });
   }
-  if (spec.rows !== undefined) return field(state, { ...common, ...several, required, value: text });
+  if (spec.rows !== undefined)
+    return field(state, { ...common, ...several, required, value: text });
   const plain = { ...common, required, value: text };
   const isNumber = kind === 'number' || kind === 'factor';
   return field(state, isNumber ? { ...plain, inputmode: spec.inputmode ?? 'numeric' } : plain);

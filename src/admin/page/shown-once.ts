@@ -22,7 +22,13 @@ const COOKIE = 'tollgate-shown';
  * @param since when it was made
  * @param query of the page's address
  */
-export function redirectToSecret(c: PageContext, path: string, text: string | null, since: Date, query = ''): Response {
+export function redirectToSecret(
+  c: PageContext,
+  path: string,
+  text: string | null,
+  since: Date,
+  query = '',
+): Response {
   const options = { ...optionsOf(c), path };
   if (text === null) deleteCookie(c, COOKIE, options);
   else {
@@ -62,14 +68,20 @@ interface OncePage {
   readonly after?: Html | string;
 }
 
-export function shownPage(c: PageContext, { title, name = title, once = '', body, ...more }: OncePage) {
+export function shownPage(
+  c: PageContext,
+  { title, name = title, once = '', body, ...more }: OncePage,
+) {
   const notice = html`<div class="notice strong" role="status"><strong>${once}</strong> ${more.reload ?? ''}</div>`;
   const text = html`${companyHeading(c)}<h1>${title}</h1>${once === '' ? '' : notice}${body}${more.after ?? ''}`;
   return page(c, name, text);
 }
 
 /** The page in its place when the secret cannot be shown any more. @param text paragraphs */
-export function gonePage(c: PageContext, { text, ...more }: Omit<OncePage, 'body'> & { readonly text: Html }) {
+export function gonePage(
+  c: PageContext,
+  { text, ...more }: Omit<OncePage, 'body'> & { readonly text: Html },
+) {
   c.status(410);
   return shownPage(c, { ...more, body: html`<section class="card">${text}</section>` });
 }

@@ -1,4 +1,9 @@
-import { type CsvForm, SPREADSHEET_NAMES, SPREADSHEETS, type Spreadsheet } from '../../domain/documents/csv.ts';
+import {
+  type CsvForm,
+  SPREADSHEET_NAMES,
+  SPREADSHEETS,
+  type Spreadsheet,
+} from '../../domain/documents/csv.ts';
 import { oneOf } from '../../domain/field.ts';
 import type { PageContext } from './context.ts';
 import { options } from './field.ts';
@@ -44,5 +49,7 @@ export function spreadsheetSelect(c: PageContext): Html {
 /** The form that suits the numbers of the page. */
 function usual(c: PageContext): Spreadsheet {
   const parts = new Intl.NumberFormat(pageLocale(c.var.format.language)).formatToParts(0.5);
-  return parts.some(({ type, value }) => type === 'decimal' && value === ',') ? 'semicolon' : 'comma';
+  return parts.some(({ type, value }) => type === 'decimal' && value === ',')
+    ? 'semicolon'
+    : 'comma';
 }

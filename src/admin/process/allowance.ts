@@ -29,7 +29,8 @@ export class Allowance {
 
   /** Notes a valid session. */
   admit(session: string): void {
-    if (!this.#sessions.has(session)) this.#sessions.set(session, { tokens: BURST, filledAt: this.#clock(), open: 0 });
+    if (!this.#sessions.has(session))
+      this.#sessions.set(session, { tokens: BURST, filledAt: this.#clock(), open: 0 });
   }
 
   /**
@@ -38,10 +39,14 @@ export class Allowance {
    */
   take(address: string, session: string | null): (() => void) | null {
     const now = this.#clock();
-    const known = (session === null ? undefined : this.#sessions.get(session)) ?? this.#addresses.get(address);
+    const known =
+      (session === null ? undefined : this.#sessions.get(session)) ?? this.#addresses.get(address);
     const bucket = known ?? { tokens: BURST, filledAt: now, open: 0 };
     if (known === undefined) this.#addresses.set(address, bucket);
-    bucket.tokens = Math.min(BURST, bucket.tokens + (Math.max(0, now - bucket.filledAt) / 1000) * PER_SECOND);
+    bucket.tokens = Math.min(
+      BURST,
+      bucket.tokens + (Math.max(0, now - bucket.filledAt) / 1000) * PER_SECOND,
+    );
     bucket.filledAt = now;
     if (bucket.tokens < 1 || bucket.open >= AT_ONCE) return null;
     bucket.tokens--;

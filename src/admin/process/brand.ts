@@ -68,7 +68,10 @@ export function shadesOf(color: string) {
   const surfaces = surfacesOf();
   const own = colourOf(color);
   const shade = (scheme: 'light' | 'dark') => {
-    const [end, ink] = scheme === 'light' ? ([BLACK, WHITE] as const) : ([WHITE, surfaces.dark[0] as Colour] as const);
+    const [end, ink] =
+      scheme === 'light'
+        ? ([BLACK, WHITE] as const)
+        : ([WHITE, surfaces.dark[0] as Colour] as const);
     const soft = colourOf(textOf(mixed(surfaces[scheme][1] as Colour, own, SOFT[scheme])));
     const all = [...surfaces[scheme], soft];
     for (let step = 0; step <= STEPS; step++) {
@@ -83,9 +86,13 @@ export function shadesOf(color: string) {
 
 /** The surfaces of both schemes, from the style sheet: the page, cards and sunk parts. */
 function surfacesOf(): { readonly light: readonly Colour[]; readonly dark: readonly Colour[] } {
-  const style = readFileSync(new URL('../../../src/admin/assets/style.css', import.meta.url), 'utf8');
+  const style = readFileSync(
+    new URL('../../../src/admin/assets/style.css', import.meta.url),
+    'utf8',
+  );
   const pairs = ['page', 'card', 'sunk'].map((name) => {
-    const [, light = '', dark = ''] = new RegExp(`--${name}: light-dark\\((#\\w+), (#\\w+)\\)`).exec(style) ?? [];
+    const [, light = '', dark = ''] =
+      new RegExp(`--${name}: light-dark\\((#\\w+), (#\\w+)\\)`).exec(style) ?? [];
     return [colourOf(light), colourOf(dark)] as const;
   });
   return { light: pairs.map(([light]) => light), dark: pairs.map(([, dark]) => dark) };

@@ -1,5 +1,10 @@
 import { hash, randomBytes } from 'node:crypto';
-import type { ClientRequest, IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
+import type {
+  ClientRequest,
+  IncomingHttpHeaders,
+  IncomingMessage,
+  ServerResponse,
+} from 'node:http';
 import { pipeline } from 'node:stream';
 import type { Clock } from '../../domain/ports.ts';
 import { clientAddress } from '../../domain/request/client-address.ts';
@@ -28,7 +33,12 @@ const BEARER = /^Bearer (\S{1,100})$/i;
 class BodyTooLarge extends Error {}
 
 /** Answers with a plain text. */
-type Send = (res: ServerResponse, status: number, text: string, headers?: Record<string, string>) => void;
+type Send = (
+  res: ServerResponse,
+  status: number,
+  text: string,
+  headers?: Record<string, string>,
+) => void;
 
 export type Forwarder = ReturnType<typeof openForwarder>;
 
@@ -68,7 +78,10 @@ export function openForwarder({ settings, log, clock, proxies }: PagesOrigin, se
       res.once('close', release);
       try {
         const kept = Object.entries(req.headers).filter(([name]) => !NOT_FORWARDED.has(name));
-        const headers: IncomingHttpHeaders = { ...Object.fromEntries(kept), [CLIENT_HEADER]: `${secret} ${address}` };
+        const headers: IncomingHttpHeaders = {
+          ...Object.fromEntries(kept),
+          [CLIENT_HEADER]: `${secret} ${address}`,
+        };
         // their bodies are not sent: the next request on the connection would be read as such a body
         if (!WITH_BODY.includes(req.method as string)) delete headers['content-length'];
         const to = await pages.address();
@@ -78,9 +91,16 @@ export function openForwarder({ settings, log, clock, proxies }: PagesOrigin, se
       } catch (error) {
         if (res.headersSent) res.destroy();
         else if (error instanceof PagesUnavailable) {
-          refuse(res, 503, `${error.message}\n`, { connection: 'close', 'retry-after': String(error.seconds) });
-        } else if (error instanceof BodyTooLarge) refuse(res, 413, 'the body is too large\n', { connection: 'close' });
-        else refuse(res, 502, 'the administration pages did not answer: try again\n', { connection: 'close' });
+          refuse(res, 503, `${error.message}\n`, {
+            connection: 'close',
+            'retry-after': String(error.seconds),
+          });
+        } else if (error instanceof BodyTooLarge)
+          refuse(res, 413, 'the body is too large\n', { connection: 'close' });
+        else
+          refuse(res, 502, 'the administration pages did not answer: try again\n', {
+            connection: 'close',
+          });
       }
     },
     close: () => pages.close(),
@@ -92,7 +112,12 @@ export function openForwarder({ settings, log, clock, proxies }: PagesOrigin, se
  * @returns the session that the answer names, once its head is here
  * @throws Error when there is no answer
  */
-function exchange(req: IncomingMessage, res: ServerResponse, headers: IncomingHttpHeaders, to: PagesAddress) {
+function exchange(
+  req: IncomingMessage,
+  res: ServerResponse,
+  headers: IncomingHttpHeaders,
+  to: PagesAddress,
+) {
   const { method, url } = req;
   const { promise, resolve, reject } = Promise.withResolvers<string | string[] | undefined>();
   const sent = request({ host: '127.0.0.1', ...to, method, path: url, headers, setHost: false });
@@ -129,7 +154,11 @@ function exchange(req: IncomingMessage, res: ServerResponse, headers: IncomingHt
  * Gives up a body without a length that is too large, or comes in chunks of a few bytes: each of them takes this event
  * loop, which is also the API's, as long as many bytes do.
  */
-function boundChunks(req: IncomingMessage, sent: ClientRequest, reject: (error: Error) => void): void {
+function boundChunks(
+  req: IncomingMessage,
+  sent: ClientRequest,
+  reject: (error: Error) => void,
+): void {
   let size = 0;
   let chunks = 0;
   const count = ({ length }: Buffer): void => {

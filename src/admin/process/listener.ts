@@ -59,7 +59,11 @@ export function createAdminListener(
     await (await pages).answer(req, res);
   }
 
-  const server = createServerOver(tls, { headersTimeout: 15_000, requestTimeout: 30_000, highWaterMark: BUFFER_BYTES });
+  const server = createServerOver(tls, {
+    headersTimeout: 15_000,
+    requestTimeout: 30_000,
+    highWaterMark: BUFFER_BYTES,
+  });
   const isProbe = boundConnections(server, tls !== null, proxies > 0);
   server.on('request', (req: IncomingMessage, res: ServerResponse) => {
     closeWithConnection(res);
@@ -87,10 +91,18 @@ export function createAdminListener(
  * /readyz: an orchestrator would restart a gateway that does not answer it.
  * @returns whether a connection may ask for nothing else
  */
-function boundConnections(server: Server, secure: boolean, areProxied: boolean): (socket: Socket) => boolean {
+function boundConnections(
+  server: Server,
+  secure: boolean,
+  areProxied: boolean,
+): (socket: Socket) => boolean {
   const busy = new Set<Socket>();
   const probes = new Set<Socket>();
-  const places = new Places({ count: MAX_CONNECTIONS, areProxied, isBusy: (socket) => busy.has(socket) });
+  const places = new Places({
+    count: MAX_CONNECTIONS,
+    areProxied,
+    isBusy: (socket) => busy.has(socket),
+  });
   server.on(secure ? 'secureConnection' : 'connection', (socket: Socket) => {
     if (places.take(socket)) return;
     probes.add(socket);
@@ -105,7 +117,12 @@ function boundConnections(server: Server, secure: boolean, areProxied: boolean):
   return (socket) => probes.has(socket);
 }
 
-async function answerHealth(health: Health, path: string, req: IncomingMessage, res: ServerResponse): Promise<void> {
+async function answerHealth(
+  health: Health,
+  path: string,
+  req: IncomingMessage,
+  res: ServerResponse,
+): Promise<void> {
   if (req.method !== 'GET' && req.method !== 'HEAD')
     return send(res, 405, 'method not allowed\n', { allow: 'GET, HEAD' });
   if (path === '/livez') {
@@ -113,15 +130,25 @@ async function answerHealth(health: Health, path: string, req: IncomingMessage, 
     if (silent.length === 0) return send(res, 200, 'ok\n');
     return send(res, 503, silent.map((what) => `${what} does not answer\n`).join(''));
   }
-  if (path === '/metrics') return send(res, 200, await health.metrics(), { 'content-type': Metrics.contentType });
+  if (path === '/metrics')
+    return send(res, 200, await health.metrics(), { 'content-type': Metrics.contentType });
   const waiting = health.waitingFor();
   if (waiting.length === 0) return send(res, 200, 'ready\n');
   return send(res, 503, waiting.map((what) => `waiting for ${what}\n`).join(''));
 }
 
-function send(res: ServerResponse, status: number, body: string, headers: Record<string, string> = {}): void {
+function send(
+  res: ServerResponse,
+  status: number,
+  body: string,
+  headers: Record<string, string> = {},
+): void {
   const length = Buffer.byteLength(body);
-  const common = { 'cache-control': 'no-store', 'content-type': 'text/plain', 'content-length': length };
+  const common = {
+    'cache-control': 'no-store',
+    'content-type': 'text/plain',
+    'content-length': length,
+  };
   res.writeHead(status, { ...common, ...headers });
   res.end(body);
 }

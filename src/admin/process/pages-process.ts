@@ -60,7 +60,8 @@ export class PagesProcess {
     this.#rest?.refresh();
     if (this.#address !== null) return this.#address;
     const pause = this.#notBefore - performance.now();
-    if (pause > 0 || this.#closed) return Promise.reject(new PagesUnavailable(Math.max(1, Math.ceil(pause / 1000))));
+    if (pause > 0 || this.#closed)
+      return Promise.reject(new PagesUnavailable(Math.max(1, Math.ceil(pause / 1000))));
     this.#address = this.#start();
     return this.#address;
   }
@@ -114,7 +115,10 @@ export class PagesProcess {
     const pause = Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (this.#crashes - 1));
     this.#notBefore = now + pause;
     this.#forget();
-    this.#log.error({ ...why, pause_ms: pause }, 'admin: the process of the pages ended unexpectedly');
+    this.#log.error(
+      { ...why, pause_ms: pause },
+      'admin: the process of the pages ended unexpectedly',
+    );
     return new PagesUnavailable(Math.ceil(pause / 1000));
   }
 

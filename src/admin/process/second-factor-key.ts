@@ -11,7 +11,11 @@ const FILE = 'second-factor.key';
  * first: it is in no dump of the database. Empty: there are no second factors.
  */
 export function secondFactorKeys(
-  { secondFactorKeys: keys, databaseUrl, dataDir }: Pick<Config, 'secondFactorKeys' | 'databaseUrl' | 'dataDir'>,
+  {
+    secondFactorKeys: keys,
+    databaseUrl,
+    dataDir,
+  }: Pick<Config, 'secondFactorKeys' | 'databaseUrl' | 'dataDir'>,
   log: Pick<Logger, 'warn'>,
 ): readonly string[] {
   if (keys !== null) return keys;
@@ -32,6 +36,9 @@ export function secondFactorKeys(
 }
 
 function none(error: unknown, log: Pick<Logger, 'warn'>): readonly string[] {
-  log.warn({ reason: reasonOf(error) }, `admin: ${FILE} in DATA_DIR cannot be used: there are no second factors`);
+  log.warn(
+    { reason: reasonOf(error) },
+    `admin: ${FILE} in DATA_DIR cannot be used: there are no second factors`,
+  );
   return [];
 }

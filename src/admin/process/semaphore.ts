@@ -51,7 +51,8 @@ export class Semaphore {
     const permit = { who, giveWay };
     if (this.#mayTake(who)) this.#take(permit);
     else {
-      if (this.#waitingOf(who) >= this.#queue - this.#waiting.length) throw new Busy('too many at once');
+      if (this.#waitingOf(who) >= this.#queue - this.#waiting.length)
+        throw new Busy('too many at once');
       await new Promise<void>((begin) => this.#waiting.push({ permit, begin }));
     }
     return () => this.#release(permit);
@@ -68,7 +69,9 @@ export class Semaphore {
   /** A sharer with a permit takes the place of its own tasks only. */
   #makeWay(who: string): void {
     const hasNone = this.#heldBy(who) === 0;
-    const given = [...this.#held].find((permit) => (permit.who === who || hasNone) && permit.giveWay());
+    const given = [...this.#held].find(
+      (permit) => (permit.who === who || hasNone) && permit.giveWay(),
+    );
     if (given !== undefined) this.#release(given);
   }
 
@@ -86,7 +89,9 @@ export class Semaphore {
     if (!this.#held.delete(permit)) return;
     this.#free++;
     const able = this.#waiting.filter((waiting) => this.#mayTake(waiting.permit.who));
-    const [next] = able.toSorted((a, b) => this.#waitingOf(a.permit.who) - this.#waitingOf(b.permit.who));
+    const [next] = able.toSorted(
+      (a, b) => this.#waitingOf(a.permit.who) - this.#waitingOf(b.permit.who),
+    );
     if (next === undefined) return;
     this.#waiting.splice(this.#waiting.indexOf(next), 1);
     this.#take(next.permit);

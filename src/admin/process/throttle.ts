@@ -72,7 +72,12 @@ export function blockOf(address: string): string {
  */
 export function attemptThrottles(clock: Clock) {
   const failures = (most: number) => new Throttle({ most, windowMs: WINDOW_MS }, clock);
-  const [ofBoth, ofBlock, ofAddress, ofAccount] = [failures(5), failures(30), failures(30), failures(100)];
+  const [ofBoth, ofBlock, ofAddress, ofAccount] = [
+    failures(5),
+    failures(30),
+    failures(30),
+    failures(100),
+  ];
   return (address: string, account: string, browser: string | null = null) => {
     const ofStranger = [
       [ofBoth, `${address} ${account}`],
@@ -83,7 +88,8 @@ export function attemptThrottles(clock: Clock) {
     const counters = new Map(browser === null ? ofStranger : [[ofBoth, `${browser} ${account}`]]);
     return {
       /** Seconds until another attempt is allowed; 0 when it is allowed now. */
-      closedFor: () => Math.max(...[...counters].map(([throttle, subject]) => throttle.closedFor(subject))),
+      closedFor: () =>
+        Math.max(...[...counters].map(([throttle, subject]) => throttle.closedFor(subject))),
       count: () => counters.forEach((subject, throttle) => void throttle.attempt(subject)),
       forgive: () => counters.forEach((subject, throttle) => void throttle.forgive(subject)),
     };

@@ -4,7 +4,15 @@ import { chooseSummary, endSessions } from '../../operations/user.ts';
 import { type ListedSession, listSessions } from '../../store/users/session.ts';
 import { findUser, wantsSummary } from '../../store/users/user.ts';
 import { replacePassword } from '../operator/user.ts';
-import { change, clientOf, type PageContext, param, type Route, read, sharerOf } from '../page/context.ts';
+import {
+  change,
+  clientOf,
+  type PageContext,
+  param,
+  type Route,
+  read,
+  sharerOf,
+} from '../page/context.ts';
 import { checkbox, csrfInput, field, formState } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
@@ -16,18 +24,47 @@ import { knownBrowser, rememberBrowser } from './sign-in-attempt.ts';
 /** For every user who may sign in: the own account, signing out. */
 export const accountRoutes: readonly Route[] = [
   { method: 'GET', path: '/account', action: 'account.use', handle: accountPage },
-  { method: 'POST', path: '/account/password', action: 'account.use', handle: setPassword, page: accountPage },
-  { method: 'POST', path: '/account/mails', action: 'account.use', handle: saveMails, page: accountPage },
-  { method: 'POST', path: '/account/sessions/:session/sign-out', action: 'account.use', handle: endOne },
-  { method: 'POST', path: '/account/sessions/sign-out-others', action: 'account.use', handle: endOthers },
-  { method: 'POST', path: '/sign-out', action: 'account.use', lacking: ['code', 'setup'], handle: signOut },
+  {
+    method: 'POST',
+    path: '/account/password',
+    action: 'account.use',
+    handle: setPassword,
+    page: accountPage,
+  },
+  {
+    method: 'POST',
+    path: '/account/mails',
+    action: 'account.use',
+    handle: saveMails,
+    page: accountPage,
+  },
+  {
+    method: 'POST',
+    path: '/account/sessions/:session/sign-out',
+    action: 'account.use',
+    handle: endOne,
+  },
+  {
+    method: 'POST',
+    path: '/account/sessions/sign-out-others',
+    action: 'account.use',
+    handle: endOthers,
+  },
+  {
+    method: 'POST',
+    path: '/sign-out',
+    action: 'account.use',
+    lacking: ['code', 'setup'],
+    handle: signOut,
+  },
 ];
 
 async function accountPage(c: PageContext, form: Form): Promise<Response> {
   const { user } = c.var.session;
   const state = formState(form, '/account/password');
   const { account, roles, signIn } = c.var.format.words;
-  const company = user.company_name === null ? '.' : account.of(html`<strong>${user.company_name}</strong>`);
+  const company =
+    user.company_name === null ? '.' : account.of(html`<strong>${user.company_name}</strong>`);
   const body = html`<h1>${account.title}</h1>
 <p class="lead">${account.lead({ email: user.email, role: roles[user.role] })}${company}</p>
 ${user.role === 'member' ? html`<p>${account.member((text) => html`<a href="/">${text}</a>`)}</p>` : ''}
@@ -50,7 +87,8 @@ ${keptCard(c)}`;
 function factorCard(c: PageContext): Html {
   const { second_factor_since: since } = c.var.session.user;
   const { secondFactor } = c.var.format.words;
-  const text = since === null ? secondFactor.offText : secondFactor.onText(c.var.format.instant(since));
+  const text =
+    since === null ? secondFactor.offText : secondFactor.onText(c.var.format.instant(since));
   return html`<section class="card"><h2>${secondFactor.title}</h2><p>${text}</p>
 <div class="actions"><a class="button" href="/account/second-factor">${since === null ? secondFactor.setUpLink : secondFactor.manageLink}</a></div></section>`;
 }
@@ -98,7 +136,8 @@ async function sessionsCard(c: PageContext): Promise<Html> {
     [words.browser]: ({ browser, is_own }: ListedSession) =>
       html`${named(browser)}${is_own ? html` ${badge('good', words.own)}` : ''}`,
     [words.began]: ({ created_at }: ListedSession) => format.instant(created_at),
-    [words.used]: ({ last_seen_at, is_own }: ListedSession) => (is_own ? words.now : format.ago(last_seen_at)),
+    [words.used]: ({ last_seen_at, is_own }: ListedSession) =>
+      is_own ? words.now : format.ago(last_seen_at),
     [words.by]: by,
     [frame.actions]: ({ id, browser, is_own }: ListedSession) =>
       is_own
@@ -115,7 +154,9 @@ ${
 }
 
 async function endOne(c: PageContext): Promise<Response> {
-  await change(c, (sql) => endSessions(sql, c.var.session.user.user_id, { only: param(c, 'session') }));
+  await change(c, (sql) =>
+    endSessions(sql, c.var.session.user.user_id, { only: param(c, 'session') }),
+  );
   return c.redirect('/account?done=session-ended', 303);
 }
 
@@ -159,10 +200,16 @@ export async function checkPassword(c: PageContext, form: Form): Promise<string>
 }
 
 /** The stored hash of a user's password; null: it is another one. */
-async function hashIfRight(c: PageContext, email: string, password: string): Promise<string | null> {
+async function hashIfRight(
+  c: PageContext,
+  email: string,
+  password: string,
+): Promise<string | null> {
   const user = await read(c, (sql) => findUser(sql, email));
   const hash = user?.password_hash ?? null;
-  return (await c.var.services.hashing.run(sharerOf(c), () => verifyPassword(password, hash))) ? hash : null;
+  return (await c.var.services.hashing.run(sharerOf(c), () => verifyPassword(password, hash)))
+    ? hash
+    : null;
 }
 
 async function signOut(c: PageContext): Promise<Response> {

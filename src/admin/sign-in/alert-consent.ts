@@ -65,7 +65,9 @@ async function agree(c: PageContext, receiver: Receiver): Promise<Response> {
   const { alerts } = c.var.format.words;
   const token = c.req.param('token') as string;
   const by = receiver.email as string;
-  const hasAgreed = await actingAs(c.var.services.db, by, WRITE_MS, (sql) => confirmReceiver(sql, token));
+  const hasAgreed = await actingAs(c.var.services.db, by, WRITE_MS, (sql) =>
+    confirmReceiver(sql, token),
+  );
   return hasAgreed ? sayPage(c, alerts.willTell, alerts.tells(named(receiver))) : ended(c);
 }
 
@@ -78,6 +80,8 @@ function stopPage(c: PageContext, receiver: Receiver): Promise<Response> {
 async function stopAlerts(c: PageContext, receiver: Receiver): Promise<Response> {
   const { alerts } = c.var.format.words;
   const { id, email, company_id } = receiver;
-  await actingAs(c.var.services.db, email as string, WRITE_MS, (sql) => removeReceiver(sql, id, company_id));
+  await actingAs(c.var.services.db, email as string, WRITE_MS, (sql) =>
+    removeReceiver(sql, id, company_id),
+  );
   return sayPage(c, alerts.stopped, alerts.stops(named(receiver)));
 }

@@ -9,7 +9,14 @@ import { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
 import { liveSession, replaceSession } from '../page/session.ts';
 import { waitText } from '../process/throttle.ts';
-import { goOnPage, leadingTo, localAddress, nextField, readSmallForm, refuseGoingOn } from './go-on.ts';
+import {
+  goOnPage,
+  leadingTo,
+  localAddress,
+  nextField,
+  readSmallForm,
+  refuseGoingOn,
+} from './go-on.ts';
 import type { NotLetIn } from './sign-in-attempt.ts';
 
 const CODE_MS = 5000;
@@ -79,7 +86,11 @@ export async function checkCode(c: PageContext, form: Form): Promise<void> {
 }
 
 /** Takes the code of a session that lacks it. @returns the session, under a new token */
-export async function giveCode(c: PageContext, session: Session, form: Form): Promise<Session | NotLetIn> {
+export async function giveCode(
+  c: PageContext,
+  session: Session,
+  form: Form,
+): Promise<Session | NotLetIn> {
   const refused = await tryCode(c, session, form);
   if (refused !== null) return refused;
   const raised = await replaceSession(c, session);
@@ -92,7 +103,11 @@ export async function openCode(c: PageContext): Promise<Response> {
   const next = c.req.query('next') ?? '';
   if (session === null) return c.redirect(leadingTo('/sign-in', next), 303);
   if (lackOfSession(c, session) !== 'code') return c.redirect(localAddress(next), 303);
-  return askCode(c, session, new Form(new URLSearchParams({ next }), '/sign-in/code', c.var.format.language));
+  return askCode(
+    c,
+    session,
+    new Form(new URLSearchParams({ next }), '/sign-in/code', c.var.format.language),
+  );
 }
 
 export async function codeSent(c: PageContext): Promise<Response> {
@@ -110,7 +125,12 @@ export async function codeSent(c: PageContext): Promise<Response> {
   return c.redirect(localAddress(next), 303);
 }
 
-function askCode(c: PageContext, session: Session, form: Form, status?: ContentfulStatusCode): Promise<Response> {
+function askCode(
+  c: PageContext,
+  session: Session,
+  form: Form,
+  status?: ContentfulStatusCode,
+): Promise<Response> {
   const words = c.var.format.words.secondFactor;
   const { fields, below, ...page } = codePage(session, words);
   const asked = {

@@ -51,7 +51,11 @@ async function ask(c: PageContext): Promise<Response> {
   });
   const { adminUrl, brand } = c.var.services;
   const where = company_id === null ? '/users' : `/companies/${company_id}/users/${user_id}/erase`;
-  const asked = { person: email, company, page: adminUrl === null ? null : new URL(where, adminUrl).href };
+  const asked = {
+    person: email,
+    company,
+    page: adminUrl === null ? null : new URL(where, adminUrl).href,
+  };
   for (const reader of deciding.filter((each) => each.email !== email)) {
     const message = erasureAskedMail(asked, wordsFor(reader), brand);
     void sendMail(c, reader.email, message, 'that somebody asks to be erased');

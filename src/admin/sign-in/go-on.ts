@@ -28,7 +28,17 @@ export interface GoOnPage {
 export function goOnPage(
   c: PageContext,
   form: Form,
-  { title, heading = title, path = c.req.path, lead = '', type = '', fields, button, other = '', below = '' }: GoOnPage,
+  {
+    title,
+    heading = title,
+    path = c.req.path,
+    lead = '',
+    type = '',
+    fields,
+    button,
+    other = '',
+    below = '',
+  }: GoOnPage,
   status?: ContentfulStatusCode,
 ): Promise<Response> {
   const state = formState(form, path);
@@ -72,7 +82,10 @@ export async function orAgain(
   }
 }
 
-export function newPasswordField(state: FormState, { password, passwordHint }: Words['signIn']): Html {
+export function newPasswordField(
+  state: FormState,
+  { password, passwordHint }: Words['signIn'],
+): Html {
   return field(state, {
     name: 'password',
     label: password,

@@ -32,7 +32,9 @@ export function readGroups(claims: object, claim: string): ToldGroups {
 }
 
 function isName(value: unknown): value is string {
-  return typeof value === 'string' && value !== '' && value.length <= MOST_UNITS && isStorable(value);
+  return (
+    typeof value === 'string' && value !== '' && value.length <= MOST_UNITS && isStorable(value)
+  );
 }
 
 /** Whether the database can hold a text as it is. */
@@ -43,7 +45,9 @@ function isStorable(text: string): boolean {
 /** The member of this name; where there is none, the one that a path with dots leads to. null counts as missing. */
 function memberAt(claims: object, path: string): unknown {
   const own = (of: unknown, name: string): unknown =>
-    typeof of === 'object' && of !== null && Object.hasOwn(of, name) ? of[name as keyof typeof of] : undefined;
+    typeof of === 'object' && of !== null && Object.hasOwn(of, name)
+      ? of[name as keyof typeof of]
+      : undefined;
   const found = own(claims, path) ?? path.split('.').reduce<unknown>(own, claims);
   return found ?? undefined;
 }

@@ -25,7 +25,11 @@ const WRITE_MS = 5000;
  */
 export function invitationRoutes(): Hono<PageEnv> {
   const app = new Hono<PageEnv>();
-  formBehindLink(app, INVITATION_PATH, findInvitation, { page: invitationPage, save: accept, ended });
+  formBehindLink(app, INVITATION_PATH, findInvitation, {
+    page: invitationPage,
+    save: accept,
+    ended,
+  });
   return app;
 }
 
@@ -40,7 +44,13 @@ type Invitation = NonNullable<Awaited<ReturnType<typeof findInvitation>>>;
 /** One answer for links that were used, withdrawn or renewed, whose time is over, or that never were any. */
 function ended(c: PageContext): Promise<Response> {
   const { invitation, signIn } = c.var.format.words;
-  return sayPage(c, invitation.ended, invitation.ask, 404, html`<p><a href="/sign-in">${signIn.title}</a></p>`);
+  return sayPage(
+    c,
+    invitation.ended,
+    invitation.ask,
+    404,
+    html`<p><a href="/sign-in">${signIn.title}</a></p>`,
+  );
 }
 
 function invitationPage(c: PageContext, form: Form, invitation: Invitation, status?: 422) {
@@ -63,7 +73,9 @@ async function accept(c: PageContext, form: Form, invitation: Invitation): Promi
   const password = form.required('password', readPassword);
   form.check();
   const hash = await hashing.run(invitation.company_id, () => hashPassword(password));
-  const user = await actingAs(db, invitation.email, WRITE_MS, (sql) => acceptInvitation(sql, tokenOf(c), hash));
+  const user = await actingAs(db, invitation.email, WRITE_MS, (sql) =>
+    acceptInvitation(sql, tokenOf(c), hash),
+  );
   if (user === null) return ended(c);
   rememberBrowser(c, hash);
   return joined(c, user);

@@ -49,7 +49,9 @@ export function languageRoute(): Hono<PageEnv> {
       rememberLanguage(c, language, services.isSecure);
       const session = await liveSession(c);
       if (session !== null) {
-        await services.db.run(WRITE_MS, (sql) => changeLanguage(sql, session.user.user_id, language));
+        await services.db.run(WRITE_MS, (sql) =>
+          changeLanguage(sql, session.user.user_id, language),
+        );
       }
     }
     return c.redirect(localAddress(values.get('back')), 303);

@@ -78,5 +78,10 @@ export function sayPage(
   status?: ContentfulStatusCode,
   more: Html | '' = '',
 ): Promise<Response> {
-  return plainPage(c, title, html`<div class="narrow"><h1>${title}</h1><p>${text}</p>${more}</div>`, status);
+  return plainPage(
+    c,
+    title,
+    html`<div class="narrow"><h1>${title}</h1><p>${text}</p>${more}</div>`,
+    status,
+  );
 }

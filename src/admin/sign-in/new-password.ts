@@ -37,7 +37,9 @@ function forgotPage(c: PageContext, form: Form, status?: 422): Promise<Response>
   const back = html`<p><a href="/sign-in">${signIn.title}</a></p>`;
   if (mail === null || adminUrl === null) {
     const help =
-      brand.support === null ? '' : html`<p><a class="button" href="${brand.support}">${frame.contact}</a></p>`;
+      brand.support === null
+        ? ''
+        : html`<p><a class="button" href="${brand.support}">${frame.contact}</a></p>`;
     return sayPage(c, signIn.forgot, words.noMail, 200, html`${help}${back}`);
   }
   const page = {
@@ -45,7 +47,13 @@ function forgotPage(c: PageContext, form: Form, status?: 422): Promise<Response>
     path: FORGOT_PATH,
     lead: html`<p class="lead">${words.lead}</p>`,
     fields: (state: FormState) =>
-      field(state, { name: 'email', label: signIn.email, type: 'email', required: true, autocomplete: 'username' }),
+      field(state, {
+        name: 'email',
+        label: signIn.email,
+        type: 'email',
+        required: true,
+        autocomplete: 'username',
+      }),
     button: words.send,
     below: back,
   };
@@ -65,8 +73,13 @@ async function sendLink(c: PageContext, form: Form): Promise<Response> {
     await nameActor(sql, email);
     const made = await askNewPassword(sql, email);
     if (made === null) return null;
-    const link = made.token === null ? null : new URL(NEW_PASSWORD_PATH + made.token, adminUrl).href;
-    const asked = { link, minutes: RESET_MINUTES, signIn: oidc === null ? null : new URL('/sign-in', adminUrl).href };
+    const link =
+      made.token === null ? null : new URL(NEW_PASSWORD_PATH + made.token, adminUrl).href;
+    const asked = {
+      link,
+      minutes: RESET_MINUTES,
+      signIn: oidc === null ? null : new URL('/sign-in', adminUrl).href,
+    };
     return { to: email, message: newPasswordMail(asked, wordsFor(made), brand) };
   });
   return c.redirect('/sign-in?done=new-password-asked', 303);

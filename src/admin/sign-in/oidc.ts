@@ -86,7 +86,9 @@ export class Oidc {
       nonce,
     });
     this.#forgetOldest(c);
-    const attempt = [nonce, verifier, Buffer.from(next).toString('base64url'), invitation].join('.');
+    const attempt = [nonce, verifier, Buffer.from(next).toString('base64url'), invitation].join(
+      '.',
+    );
     setCookie(c, COOKIE + state, attempt, { ...this.#options, maxAge: ATTEMPT_SECONDS });
     return to.href;
   }
@@ -116,17 +118,25 @@ export class Oidc {
     const claims = tokens.claims();
     const token: AddressClaims & object = { ...(claims as object) };
     const { groupsClaim } = this.#settings;
-    const isWhole = token.email !== undefined && (token.email_verified ?? token.xms_edov) !== undefined;
+    const isWhole =
+      token.email !== undefined && (token.email_verified ?? token.xms_edov) !== undefined;
     const hasGroups = groupsClaim === null || tellsGroups(token, groupsClaim);
-    const isThere = claims !== undefined && provider.serverMetadata().userinfo_endpoint !== undefined;
+    const isThere =
+      claims !== undefined && provider.serverMetadata().userinfo_endpoint !== undefined;
     const userinfo: AddressClaims | null =
-      isThere && !(isWhole && hasGroups) ? await client.fetchUserInfo(provider, tokens.access_token, claims.sub) : null;
+      isThere && !(isWhole && hasGroups)
+        ? await client.fetchUserInfo(provider, tokens.access_token, claims.sub)
+        : null;
     // of one source: an address of the one is not confirmed by the other
     const address = isWhole ? token : (userinfo ?? token);
     const lack = lackOf(address, address === token ? 'the identity token' : 'userinfo');
     // the sign of kelvin becomes a k, which would be somebody else's address
-    const email = lack === '' ? emailSpelling((address.email as string).replaceAll('\u212a', '\ufffd')) : null;
-    const groups = groupsClaim === null ? null : readGroups(hasGroups ? token : (userinfo ?? token), groupsClaim);
+    const email =
+      lack === '' ? emailSpelling((address.email as string).replaceAll('\u212a', '\ufffd')) : null;
+    const groups =
+      groupsClaim === null
+        ? null
+        : readGroups(hasGroups ? token : (userinfo ?? token), groupsClaim);
     return { email, lack, groups, next, invitation };
   }
 
@@ -176,7 +186,8 @@ const ENTRAS_YES: readonly unknown[] = [true, 1, '1', 'true'];
 /** Why an address does not count; empty where it does. */
 function lackOf({ email, email_verified, xms_edov }: AddressClaims, source: string): string {
   if (typeof email !== 'string') return `the provider tells no e-mail address in ${source}`;
-  const isVerified = email_verified === undefined ? ENTRAS_YES.includes(xms_edov) : email_verified === true;
+  const isVerified =
+    email_verified === undefined ? ENTRAS_YES.includes(xms_edov) : email_verified === true;
   return isVerified ? '' : `the provider does not say email_verified: true in ${source}`;
 }
 
@@ -192,17 +203,25 @@ export async function failureOf(error: unknown): Promise<string> {
 }
 
 async function providersWords(error: unknown): Promise<string[]> {
-  const { error: code, error_description, cause, response = cause } = error as Partial<client.ResponseBodyError>;
+  const {
+    error: code,
+    error_description,
+    cause,
+    response = cause,
+  } = error as Partial<client.ResponseBodyError>;
   if (code !== undefined) return texts(code, error_description);
   const challenges = error instanceof client.WWWAuthenticateChallengeError ? error.cause : [];
-  const challenged = challenges.flatMap(({ parameters }) => texts(parameters.error, parameters.error_description));
+  const challenged = challenges.flatMap(({ parameters }) =>
+    texts(parameters.error, parameters.error_description),
+  );
   if (!(response instanceof Response)) return challenged;
   return [`HTTP ${response.status}`, ...challenged, ...(await wordsOfBody(response))];
 }
 
 /** The error that an answer tells whose body nobody has read. */
 async function wordsOfBody(response: Response): Promise<string[]> {
-  if (response.bodyUsed || !(Number(response.headers.get('content-length') ?? 0) <= MOST_BODY)) return [];
+  if (response.bodyUsed || !(Number(response.headers.get('content-length') ?? 0) <= MOST_BODY))
+    return [];
   try {
     const body = (await response.json()) as { error?: unknown; error_description?: unknown };
     return texts(body.error, body.error_description);

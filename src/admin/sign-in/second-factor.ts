@@ -18,7 +18,13 @@ import type { Form } from '../page/form.ts';
 import { type Html, html, raw } from '../page/html.ts';
 import { copyable, page } from '../page/layout.ts';
 import { replaceSession } from '../page/session.ts';
-import { gonePage, neverCompressed, redirectToSecret, secretOf, shownPage } from '../page/shown-once.ts';
+import {
+  gonePage,
+  neverCompressed,
+  redirectToSecret,
+  secretOf,
+  shownPage,
+} from '../page/shown-once.ts';
 import { checkPassword } from './account.ts';
 import { checkCode, codeField, codeFields } from './code.ts';
 
@@ -157,7 +163,9 @@ async function confirm(c: PageContext, form: Form): Promise<Response> {
   const { user } = session;
   const code = form.required('sign-in.code', (text) => text);
   form.check();
-  const codes = await change(c, (sql) => confirmSetup(sql, user, code, services.secondFactor, services.clock()));
+  const codes = await change(c, (sql) =>
+    confirmSetup(sql, user, code, services.secondFactor, services.clock()),
+  );
   if (codes === null) form.refuse('sign-in.code', form.words.secondFactor.clock);
   form.check();
   tellOfAccount(c, user.user_id, { kind: 'on' });
@@ -194,7 +202,11 @@ async function codesPage(c: PageContext): Promise<Response> {
   const codes = secretOf(c);
   const after = html`<p><a class="button primary" href="${PATH}">${codes === null ? words.toFactor : words.kept}</a></p>`;
   if (codes === null)
-    return gonePage(c, { title: words.gone, text: html`<p>${words.goneText(REVEAL_SECONDS)}</p>`, after });
+    return gonePage(c, {
+      title: words.gone,
+      text: html`<p>${words.goneText(REVEAL_SECONDS)}</p>`,
+      after,
+    });
   return shownPage(c, {
     title: words.isOn,
     name: words.codes,

@@ -24,7 +24,11 @@ export interface NotLetIn {
  * Signing in with a password. Neither the answer nor its time tells whether an e-mail address has an account: every
  * attempt that is not throttled costs one password hash.
  */
-export async function passwordSignIn(c: PageContext, typed: string, password: string): Promise<Session | NotLetIn> {
+export async function passwordSignIn(
+  c: PageContext,
+  typed: string,
+  password: string,
+): Promise<Session | NotLetIn> {
   const email = emailSpelling(typed.trim().slice(0, 254));
   const { words } = c.var.format;
   const browser = await knownBrowser(c, email);

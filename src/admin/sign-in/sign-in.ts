@@ -68,10 +68,15 @@ async function passwordSent(c: PageContext): Promise<Response> {
 async function beginOidc(c: PageContext, oidc: Oidc): Promise<Response> {
   const asked = c.req.query('invitation') ?? '';
   const invitation = /^[\w-]{43}$/.test(asked) ? asked : '';
-  const to = await oidc.begin(c, localAddress(c.req.query('next')), invitation).catch(async (error: unknown) => {
-    c.var.services.log.warn({ reason: await failureOf(error) }, 'admin: the identity provider cannot be reached');
-    throw new HTTPException(503, { message: c.var.format.words.signIn.providerAway });
-  });
+  const to = await oidc
+    .begin(c, localAddress(c.req.query('next')), invitation)
+    .catch(async (error: unknown) => {
+      c.var.services.log.warn(
+        { reason: await failureOf(error) },
+        'admin: the identity provider cannot be reached',
+      );
+      throw new HTTPException(503, { message: c.var.format.words.signIn.providerAway });
+    });
   return c.redirect(to, 303);
 }
 
@@ -84,7 +89,8 @@ async function finishOidc(c: PageContext, oidc: Oidc): Promise<Response> {
   try {
     found = await oidc.finish(c);
   } catch (error) {
-    if (error instanceof NoAttempt && (await liveSession(c)) !== null) return c.redirect(localAddress(error.next), 303);
+    if (error instanceof NoAttempt && (await liveSession(c)) !== null)
+      return c.redirect(localAddress(error.next), 303);
     log.warn({ reason: await failureOf(error) }, 'admin: single sign-on failed');
     return refuse(c, 401, signIn.failed, form);
   }
@@ -96,11 +102,16 @@ async function finishOidc(c: PageContext, oidc: Oidc): Promise<Response> {
   if (email === null) return nobody(lack, signIn.unconfirmed);
   const present = await db.run(READ_MS, (sql) => findUser(sql, email));
   if (present === null && !isAddress(email))
-    return nobody('no user has the address, and none can have it', refusal('noAccount').in(words.refusals));
+    return nobody(
+      'no user has the address, and none can have it',
+      refusal('noAccount').in(words.refusals),
+    );
   const joining = present === null && invitation !== '' ? await join(c, email, invitation) : null;
   if (joining !== null) return joined(c, joining, 'provider');
   try {
-    const signedIn = await actingAs(db, email, WRITE_MS, (sql) => signInByProvider(sql, email, groups));
+    const signedIn = await actingAs(db, email, WRITE_MS, (sql) =>
+      signInByProvider(sql, email, groups),
+    );
     if (signedIn.user === null) return nobody(signedIn.reason, signedIn.told.in(words.refusals));
     await openSession(c, signedIn.user.id, {
       language: pageLanguage(c.var.format.language),
@@ -141,12 +152,21 @@ function join(c: PageContext, email: string, token: string) {
 }
 
 /** Shows the sign-in page again with a message. */
-function refuse(c: PageContext, status: ContentfulStatusCode, message: string, form: Form): Promise<Response> {
+function refuse(
+  c: PageContext,
+  status: ContentfulStatusCode,
+  message: string,
+  form: Form,
+): Promise<Response> {
   refuseGoingOn(c, form, message);
   return signInPage(c, form, status);
 }
 
-async function signInPage(c: PageContext, form: Form, status?: ContentfulStatusCode): Promise<Response> {
+async function signInPage(
+  c: PageContext,
+  form: Form,
+  status?: ContentfulStatusCode,
+): Promise<Response> {
   const { oidc, db } = c.var.services;
   const isBegun = await db.run(READ_MS, hasOperator).catch(() => true); // the page itself needs no database
   const { signIn } = c.var.format.words;

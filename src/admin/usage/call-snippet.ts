@@ -33,7 +33,10 @@ export function callSnippets(
     `curl ${base}${path} \\\n  -H ${header} \\\n  -H 'Content-Type: application/json' \\\n  -d '${JSON.stringify(body).replaceAll("'", "'\\''")}'`;
   if (may.includes('chat') && chat !== undefined) {
     return {
-      curl: post('/chat/completions', { model: chat, messages: [{ role: 'user', content: 'Hello!' }] }),
+      curl: post('/chat/completions', {
+        model: chat,
+        messages: [{ role: 'user', content: 'Hello!' }],
+      }),
       sdk: `${client}const answer = await client.chat.completions.create({\n  model: '${chat}',\n  messages: [{ role: 'user', content: 'Hello!' }],\n});\nconsole.log(answer.choices[0].message.content);`,
     };
   }

@@ -1,5 +1,9 @@
 import { mayHaveBudget, OTHERS, readBudgetedCostCenter } from '../../domain/request/cost-center.ts';
-import { COST_CENTER, COST_CENTER_OR_NONE, type CostCenterColumns } from '../../domain/settings/cost-center.ts';
+import {
+  COST_CENTER,
+  COST_CENTER_OR_NONE,
+  type CostCenterColumns,
+} from '../../domain/settings/cost-center.ts';
 import { costCenterPage } from '../../domain/wording/alert.ts';
 import { removeCostCenterBudget, setCostCenterBudget } from '../../operations/cost-center.ts';
 import { may } from '../../operations/permission.ts';
@@ -19,7 +23,11 @@ import { budgetCard, sumCards } from './usage-cards.ts';
 /** What one cost centre may cost: part of the page of its usage. */
 
 /** The title of its page. @param when the days that are shown */
-export function costCenterTitle(name: string, when: string, { words: { costCenters: words } }: Format): string {
+export function costCenterTitle(
+  name: string,
+  when: string,
+  { words: { costCenters: words } }: Format,
+): string {
   if (name === '') return `${words.noneTitle} ${when}`;
   return `${name === OTHERS ? words.othersTitle : `${words.one} ${name}`} ${when}`;
 }
@@ -30,7 +38,10 @@ export function costCenterCards(
   form: Form,
   name: string,
   usage: CompanyUsage,
-  { state, budget }: { readonly state: CostCenterState; readonly budget: CostCenterBudgetRow | null },
+  {
+    state,
+    budget,
+  }: { readonly state: CostCenterState; readonly budget: CostCenterBudgetRow | null },
 ): Html {
   const { format } = c.var;
   const { costCenters } = format.words;
@@ -40,11 +51,17 @@ ${budgetCard(state, { none: costCenters.noBudget, noneText: costCenters.noBudget
 ${mayHaveBudget(name) ? budgetForm(c, form, name, budget) : ''}`;
 }
 
-function budgetForm(c: PageContext, form: Form, name: string, budget: CostCenterBudgetRow | null): Html {
+function budgetForm(
+  c: PageContext,
+  form: Form,
+  name: string,
+  budget: CostCenterBudgetRow | null,
+): Html {
   const { costCenters: words, settings } = c.var.format.words;
   const company = param(c, 'company');
   const path = `/companies/${company}/cost-center`;
-  if (!mayNow(c, 'cost-center.write')) return html`<p class="muted">${words.eur}: ${settings.byOwners}</p>`;
+  if (!mayNow(c, 'cost-center.write'))
+    return html`<p class="muted">${words.eur}: ${settings.byOwners}</p>`;
   const state = formState(form, path);
   return html`<section class="card"><h2>${words.budget}</h2>${state.summary}
 <form method="post" action="${path}" class="stack">${csrfInput(c)}${lockInput(state, budget ?? {}, COST_CENTER)}<input type="hidden" name="name" value="${name}">

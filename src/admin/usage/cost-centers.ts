@@ -3,10 +3,21 @@ import { COST_CENTER } from '../../domain/settings/cost-center.ts';
 import { costCenterPage } from '../../domain/wording/alert.ts';
 import { createCostCenterBudget } from '../../operations/cost-center.ts';
 import { may } from '../../operations/permission.ts';
-import { type CostCenterSort, type ListedCostCenter, pageOfCostCenters } from '../../store/lists/page.ts';
+import {
+  type CostCenterSort,
+  type ListedCostCenter,
+  pageOfCostCenters,
+} from '../../store/lists/page.ts';
 import { readUsedMonths } from '../../store/usage/cost-center.ts';
 import { budgetPicture, budgetTiles } from '../page/chart.ts';
-import { change, mayNow, type PageContext, param, type Route, readOfCompany } from '../page/context.ts';
+import {
+  change,
+  mayNow,
+  type PageContext,
+  param,
+  type Route,
+  readOfCompany,
+} from '../page/context.ts';
 import { createCard, field } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import type { Format } from '../page/format.ts';
@@ -57,12 +68,19 @@ function costCenterText(name: string, format: Format): Html | string {
   return name === '' || name === OTHERS ? muted(name || format.words.costCenters.none) : name;
 }
 
-function columnsOf(company: string, month: string, isPresent: boolean, format: Format): Columns<ListedCostCenter> {
+function columnsOf(
+  company: string,
+  month: string,
+  isPresent: boolean,
+  format: Format,
+): Columns<ListedCostCenter> {
   const { costCenters: words, usage } = format.words;
-  const hrefOf = (name: string) => costCenterPage(company, name, isPresent ? null : month.slice(0, 7));
+  const hrefOf = (name: string) =>
+    costCenterPage(company, name, isPresent ? null : month.slice(0, 7));
   return {
     cells: {
-      [words.one]: ({ name }) => html`<a href="${hrefOf(name)}">${costCenterText(name, format)}</a>`,
+      [words.one]: ({ name }) =>
+        html`<a href="${hrefOf(name)}">${costCenterText(name, format)}</a>`,
       [usage.spent]: ({ spent }) => format.amount(spent),
       ...(isPresent && { [words.budget]: (row: ListedCostCenter) => budgetCell(row, format) }),
       [usage.requests]: ({ requests }) => format.count(requests),
@@ -88,7 +106,9 @@ function addForm(c: PageContext, form: Form, path: string): Html {
     title: words.add,
     button: words.addButton,
     isFirst: false,
-    fields: (state) => html`${field(state, { name: 'name', label: words.name, required: true, hint: words.nameHint })}
+    fields: (
+      state,
+    ) => html`${field(state, { name: 'name', label: words.name, required: true, hint: words.nameHint })}
 ${settingFields(state, COST_CENTER, null)}
 ${may(session.user, 'alert.read', company) ? html`<p class="hint">${words.who((link) => html`<a href="/companies/${company}/alerts">${link}</a>`)}</p>` : ''}`,
   });

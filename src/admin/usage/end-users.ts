@@ -3,12 +3,33 @@ import type { UsageSums } from '../../domain/usage.ts';
 import { eraseEndUser } from '../../operations/end-user.ts';
 import { type EndUserRow, findEndUser } from '../../store/company/end-user.ts';
 import { readUsedMonths } from '../../store/usage/cost-center.ts';
-import { type EndUserUsage, type KeyOfUser, readEndUserMonth, readUsageByEndUser } from '../../store/usage/end-user.ts';
+import {
+  type EndUserUsage,
+  type KeyOfUser,
+  readEndUserMonth,
+  readUsageByEndUser,
+} from '../../store/usage/end-user.ts';
 import { askedFirst } from '../page/confirmation.ts';
-import { change, mayNow, type PageContext, param, type Route, readOfCompany } from '../page/context.ts';
+import {
+  change,
+  mayNow,
+  type PageContext,
+  param,
+  type Route,
+  readOfCompany,
+} from '../page/context.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
-import { badge, type Columns, companyHeading, emptyText, exactSwitch, muted, page, table } from '../page/layout.ts';
+import {
+  badge,
+  type Columns,
+  companyHeading,
+  emptyText,
+  exactSwitch,
+  muted,
+  page,
+  table,
+} from '../page/layout.ts';
 import { monthForm } from './usage-bar.ts';
 import { sumCards } from './usage-cards.ts';
 import { monthAsked, presentMonth } from './usage-query.ts';
@@ -67,9 +88,13 @@ async function personPage(c: PageContext): Promise<Response> {
     more?: Record<string, (row: T) => Html>,
   ) => html`<h2>${title}</h2>${table(title, rows, columnsOf(title, cell, format, more), true)}`;
   // of another month the present budget says nothing
-  const isHeld = month === presentMonth(c) && used.by_key.some((key) => key.end_user_budget_eur !== null);
+  const isHeld =
+    month === presentMonth(c) && used.by_key.some((key) => key.end_user_budget_eur !== null);
   const budget = { [usage.budget]: (key: KeyOfUser & UsageSums) => budgetCell(key, format) };
-  const seen = words.seen({ first: format.instant(row.first_seen), last: format.instant(row.last_seen) });
+  const seen = words.seen({
+    first: format.instant(row.first_seen),
+    last: format.instant(row.last_seen),
+  });
   const body = html`${companyHeading(c)}
 <div class="title-row"><h1>${nameOf(row, format)}</h1>
 <p class="actions">${
@@ -92,7 +117,10 @@ ${part(words.day, used.by_day, ({ day }) => format.day(day))}`
 }
 
 /** What is spent of what a key lets each of its end users cost. */
-function budgetCell({ cost_eur, end_user_budget_eur: budget }: KeyOfUser & UsageSums, format: Format): Html {
+function budgetCell(
+  { cost_eur, end_user_budget_eur: budget }: KeyOfUser & UsageSums,
+  format: Format,
+): Html {
   if (budget === null) return html`–`;
   const { usage } = format.words;
   const percent = percentSpent(cost_eur, budget);
@@ -113,7 +141,8 @@ function columnsOf<T extends UsageSums>(
       [title]: cell,
       [usage.spent]: ({ cost_eur }) => format.amount(cost_eur),
       [usage.requests]: ({ requests }) => format.count(requests),
-      [usage.tokens]: ({ prompt_tokens, completion_tokens }) => format.count(prompt_tokens + completion_tokens),
+      [usage.tokens]: ({ prompt_tokens, completion_tokens }) =>
+        format.count(prompt_tokens + completion_tokens),
       ...more,
     },
     figures: [usage.spent, usage.requests, usage.tokens],
@@ -122,14 +151,18 @@ function columnsOf<T extends UsageSums>(
 
 async function askErasure(c: PageContext) {
   const { endUsers: words } = c.var.format.words;
-  const [company, row] = await readOfCompany(c, (sql, id) => findEndUser(sql, param(c, 'person'), id));
+  const [company, row] = await readOfCompany(c, (sql, id) =>
+    findEndUser(sql, param(c, 'person'), id),
+  );
   const back = `/companies/${company.id}/end-users/${row.id}`;
   const text = html`<p><strong>${nameOf(row, c.var.format)}</strong></p><p>${words.eraseText}</p>`;
   return { title: words.eraseTitle, button: words.erase, back, text };
 }
 
 async function erase(c: PageContext): Promise<Response> {
-  const { company_id, id } = await change(c, (sql) => eraseEndUser(sql, param(c, 'person'), param(c, 'company')));
+  const { company_id, id } = await change(c, (sql) =>
+    eraseEndUser(sql, param(c, 'person'), param(c, 'company')),
+  );
   return c.redirect(`/companies/${company_id}/end-users/${id}?done=name-erased`, 303);
 }
 

@@ -11,7 +11,14 @@ export const MAX_LINES = 50;
 const WHOLE = 'all';
 
 /** Tables, named after the subject of their lines. */
-export type TableName = 'model' | 'key' | 'endpoint' | 'cost_center' | 'company' | 'rows' | 'details';
+export type TableName =
+  | 'model'
+  | 'key'
+  | 'endpoint'
+  | 'cost_center'
+  | 'company'
+  | 'rows'
+  | 'details';
 
 /** Whether the address asks for all lines of a table. */
 export function isWhole(c: PageContext, name: TableName): boolean {
@@ -41,7 +48,11 @@ export function withAllLines(
   if (isAll) query.delete(WHOLE);
   else query.set(WHOLE, name);
   const counts = { things: things[name], count: format.count(count), most: format.count(most) };
-  const text = isAll ? firstOnly(format.count(FIRST_LINES)) : count > most ? firstOf(counts) : whole(counts);
+  const text = isAll
+    ? firstOnly(format.count(FIRST_LINES))
+    : count > most
+      ? firstOf(counts)
+      : whole(counts);
   return html`<div id="by-${name}">${shown}<p class="more"><a href="${c.req.path}${query.size === 0 ? '' : html`?${query}`}#by-${name}">${text}</a></p></div>`;
 }
 

@@ -2,7 +2,12 @@ import { modelsOf } from '../../domain/gate.ts';
 import { explainRequest } from '../../domain/reports/request-explanation.ts';
 import { scopesOf } from '../../domain/settings/key.ts';
 import { readCompany } from '../../store/gateway/directory.ts';
-import { type NewestKey, newestKey, readFirstCall, readOwnerSteps } from '../../store/usage/first-steps.ts';
+import {
+  type NewestKey,
+  newestKey,
+  readFirstCall,
+  readOwnerSteps,
+} from '../../store/usage/first-steps.ts';
 import type { RequestRow } from '../../store/usage/request.ts';
 import { mayNow, type PageContext, read } from '../page/context.ts';
 import { type Html, html } from '../page/html.ts';
@@ -46,7 +51,9 @@ export function stepsList(c: PageContext, steps: readonly Step[]): Html {
  */
 export async function ownerSteps(c: PageContext, company: string): Promise<Html | string> {
   if (c.var.session.user.company_id === null || !mayNow(c, 'key.write')) return '';
-  const steps = await read(c, (sql) => readOwnerSteps(sql, company, mayNow(c, 'company-user.write')));
+  const steps = await read(c, (sql) =>
+    readOwnerSteps(sql, company, mayNow(c, 'company-user.write')),
+  );
   const { key, call, colleague, hasBegun } = steps;
   if (!isWatched(c) && (hasBegun || (key && call && colleague !== false))) return '';
   const { firstSteps: words } = c.var.format.words;
@@ -55,7 +62,9 @@ export async function ownerSteps(c: PageContext, company: string): Promise<Html 
     {
       title: words.key,
       isDone: key,
-      text: key ? '' : html`<p>${words.keyText((text) => html`<a href="${base}/keys#create">${text}</a>`)}</p>`,
+      text: key
+        ? ''
+        : html`<p>${words.keyText((text) => html`<a href="${base}/keys#create">${text}</a>`)}</p>`,
     },
     {
       title: words.call,
@@ -92,7 +101,10 @@ interface CallStep {
 }
 
 /** The call that works, and what became of it so far. Where scripts run, the latter changes by itself. */
-export async function callStep(c: PageContext, { company, key, isBooked, ofAll = false }: CallStep): Promise<Html> {
+export async function callStep(
+  c: PageContext,
+  { company, key, isBooked, ofAll = false }: CallStep,
+): Promise<Html> {
   const { firstSteps: words } = c.var.format.words;
   const state = await callState(c, ofAll ? null : company, isBooked);
   if (isBooked) return state;
@@ -114,7 +126,8 @@ async function callable(c: PageContext, id: string, key: NewestKey): Promise<Htm
     scopesOf(key),
     models,
   );
-  const link = (path: string) => (text: string) => html`<a href="/companies/${id}/${path}">${text}</a>`;
+  const link = (path: string) => (text: string) =>
+    html`<a href="/companies/${id}/${path}">${text}</a>`;
   const canTry = mayNow(c, 'playground.use') && models.some(({ kind }) => kind === 'chat');
   return html`<p>${words.callText({ base: html`<code>${publicUrl}</code>`, variable: html`<code>${variable}</code>` })}</p>
 ${models.length > 0 ? '' : html`<p class="notice warn-notice">${keyWords.shown.noModel(link('models'))}</p>`}

@@ -21,7 +21,11 @@ export function seesOwnAlone(c: PageContext, company: string | null): boolean {
 }
 
 /** Ids of the keys whose calls the reader may see; null: all. */
-export async function keysInReach(c: PageContext, sql: Sql, company: string | null): Promise<readonly string[] | null> {
+export async function keysInReach(
+  c: PageContext,
+  sql: Sql,
+  company: string | null,
+): Promise<readonly string[] | null> {
   return seesOwnAlone(c, company) ? ownKeyIds(sql, holderOf(c)) : null;
 }
 

@@ -39,7 +39,10 @@ ${request === null ? emptyText(words.nothingKnown(retentionText(c))) : shown(c, 
 }
 
 /** The request, if it is of one of some keys; null: of any. */
-function within(request: RequestDetail | null, keys: readonly string[] | null): RequestDetail | null {
+function within(
+  request: RequestDetail | null,
+  keys: readonly string[] | null,
+): RequestDetail | null {
   return request !== null && (keys?.includes(request.api_key_id ?? '') ?? true) ? request : null;
 }
 
@@ -52,7 +55,9 @@ function shown(c: PageContext, request: RequestDetail, company: string | null): 
 ${advice === null ? '' : html`<p><strong>${words.toDo}</strong> ${advice}${seesOwnAlone(c, company) ? '' : placeOf(c.var.format.words, request)}</p>`}
 ${request.in_trail ? '' : html`<p class="muted">${words.ledgerAlone}</p>`}</section>
 ${upstreamCard(request)}
-<section class="card"><h2>${words.details}</h2><dl class="facts">${Object.entries(factsOf(c, request, company))
+<section class="card"><h2>${words.details}</h2><dl class="facts">${Object.entries(
+    factsOf(c, request, company),
+  )
     .filter(([, value]) => value !== null)
     .map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl></section>`;
 }
@@ -64,11 +69,15 @@ function placeOf({ requests: words, findByText }: Words, request: RequestDetail)
   if (request.status === 401 && key === null) return html` <a href="/keys">${findByText}</a>`;
   if (about === null || company_name === null) return '';
   const base = `/companies/${company}`;
-  if (about === 'key') return key_name === null ? '' : html` <a href="${base}/keys/${key}">${key_name}</a>`;
+  if (about === 'key')
+    return key_name === null ? '' : html` <a href="${base}/keys/${key}">${key_name}</a>`;
   return html` <a href="${base}/${about}">${about === 'models' ? words.modelsOf : words.settingsOf}</a>`;
 }
 
-function upstreamCard({ upstream_status: status, upstream_reason: reason }: RequestDetail): Html | string {
+function upstreamCard({
+  upstream_status: status,
+  upstream_reason: reason,
+}: RequestDetail): Html | string {
   if (reason === null) return '';
   return html`<section class="card"><h2>What the upstream said</h2>
 <p>${status === null ? 'It gave no answer, or one that broke off.' : `It answered with status ${status}.`}</p>
@@ -76,17 +85,32 @@ function upstreamCard({ upstream_status: status, upstream_reason: reason }: Requ
 <p class="hint">For operators only, without keys and prompts.</p></section>`;
 }
 
-function factsOf(c: PageContext, request: RequestDetail, company: string | null): Record<string, Html | string | null> {
+function factsOf(
+  c: PageContext,
+  request: RequestDetail,
+  company: string | null,
+): Record<string, Html | string | null> {
   const { format } = c.var;
-  const { company_id, company_name, api_key_id, key_name, key_prefix, model_slug, usage_source } = request;
-  const { added_us: added, duration_ms: ms, first_event_ms: first, prompt_tokens, completion_tokens } = request;
+  const { company_id, company_name, api_key_id, key_name, key_prefix, model_slug, usage_source } =
+    request;
+  const {
+    added_us: added,
+    duration_ms: ms,
+    first_event_ms: first,
+    prompt_tokens,
+    completion_tokens,
+  } = request;
   const base = `/companies/${company_id}`;
   const isOwn = seesOwnAlone(c, company); // the pages of keys and models are not theirs
   const { requests: words, endpoints } = format.words;
   return {
     [words.time]: format.second(request.occurred_at),
     [words.statusLabel]:
-      request.status === null ? null : request.status === 0 ? words.noStatus : String(request.status),
+      request.status === null
+        ? null
+        : request.status === 0
+          ? words.noStatus
+          : String(request.status),
     [words.code]: request.code,
     [words.parameter]: request.param,
     [words.company]:
@@ -124,7 +148,8 @@ function factsOf(c: PageContext, request: RequestDetail, company: string | null)
     }),
     [words.cost]: request.cost_eur === null ? null : format.eur(request.cost_eur),
     "Upstream's cost":
-      request.upstream_cost && format.other(request.upstream_cost, request.upstream_currency as string),
+      request.upstream_cost &&
+      format.other(request.upstream_cost, request.upstream_currency as string),
     [words.duration]: ms === null ? null : durationText(ms, format),
     [words.firstEvent]: first === null ? null : durationText(first, format),
     [words.added]: added === null ? null : `${format.count(added)} µs`,
@@ -134,5 +159,7 @@ function factsOf(c: PageContext, request: RequestDetail, company: string | null)
 /** The token details that the upstream told; null where it told none. */
 function partsText(format: Format, parts: Readonly<Record<string, number | null>>): string | null {
   const told = Object.entries(parts).filter((part): part is [string, number] => part[1] !== null);
-  return told.length === 0 ? null : told.map(([name, count]) => `${format.count(count)} ${name}`).join(', ');
+  return told.length === 0
+    ? null
+    : told.map(([name, count]) => `${format.count(count)} ${name}`).join(', ');
 }

@@ -1,7 +1,12 @@
 import { FieldError, oneOf, readSlug, readUuid } from '../../domain/field.ts';
 import type { Words } from '../../domain/language/en.ts';
 import { refusal } from '../../domain/refusal.ts';
-import { explainRequest, RESULTS, type Result, reasonOfCode } from '../../domain/reports/request-explanation.ts';
+import {
+  explainRequest,
+  RESULTS,
+  type Result,
+  reasonOfCode,
+} from '../../domain/reports/request-explanation.ts';
 import { ENDPOINTS, endpointText } from '../../domain/wording/endpoint.ts';
 import { requestIdTime } from '../../runtime/request-id.ts';
 import { type KeyRow, keyNames, keysWithCompany } from '../../store/company/key.ts';
@@ -17,7 +22,15 @@ import { field, formState, select } from '../page/field.ts';
 import { Form } from '../page/form.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html, raw } from '../page/html.ts';
-import { badge, companyHeading, companyLink, emptyText, muted, page, table } from '../page/layout.ts';
+import {
+  badge,
+  companyHeading,
+  companyLink,
+  emptyText,
+  muted,
+  page,
+  table,
+} from '../page/layout.ts';
 import { filteredUrl, toNext } from '../page/list.ts';
 import { localText, readLocal } from '../page/local-time.ts';
 import { keysInReach, keysPath, requestsPath, seesOwnAlone } from './reach.ts';
@@ -127,13 +140,24 @@ function readCursor(text: string): RequestCursor {
   return { at: new Date(at), id };
 }
 
-function filters(c: PageContext, form: Form, query: RequestsQuery, path: string, names: KeyNames): Html {
+function filters(
+  c: PageContext,
+  form: Form,
+  query: RequestsQuery,
+  path: string,
+  names: KeyNames,
+): Html {
   const { timeZone } = c.var.services.calendar;
   const { requests: words, endpoints: titles } = c.var.format.words;
   const state = formState(form, path);
-  const times = formState(form.messages.size > 0 ? form : new Form(undefined, null, form.language), path); // with an offset the input would not show it
+  const times = formState(
+    form.messages.size > 0 ? form : new Form(undefined, null, form.language),
+    path,
+  ); // with an offset the input would not show it
   const endpoints = [['', words.all], ...Object.entries(titles)] as const;
-  const codes = Object.entries(words.statuses).map(([code, text]) => [code, `${code}: ${text}`] as const);
+  const codes = Object.entries(words.statuses).map(
+    ([code, text]) => [code, `${code}: ${text}`] as const,
+  );
   const keys = [
     ['', words.all],
     ...names.map(({ id, name, prefix }) => [id, `${name} (${prefix}…)`] as const),
@@ -143,7 +167,8 @@ function filters(c: PageContext, form: Form, query: RequestsQuery, path: string,
   const set = setFilters(c.var.format, query);
   const isOpen = set.length > 0 || form.messages.size > 0;
   // folded where a phone shows little else; a wide window shows them anyway (style.css)
-  const since = (hours: number) => new Date(c.var.services.clock() - hours * 3_600_000).toISOString();
+  const since = (hours: number) =>
+    new Date(c.var.services.clock() - hours * 3_600_000).toISOString();
   const presets = [
     [words.presets.hour, since(1)],
     [words.presets.day, since(24)],
@@ -170,7 +195,10 @@ ${field(times, { name: 'to', label: words.until, type: 'datetime-local', value: 
 type KeyNames = Awaited<ReturnType<typeof keyNames>>;
 
 /** The filters that are set, in words. That of a key has a sentence of its own. */
-function setFilters(format: Format, { status, model, endpoint, from, to }: RequestsQuery): (string | Html)[] {
+function setFilters(
+  format: Format,
+  { status, model, endpoint, from, to }: RequestsQuery,
+): (string | Html)[] {
   const { requests: words, endpoints } = format.words;
   const texts = [
     typeof status === 'number' ? words.status(status) : status && words.results[status],
@@ -183,11 +211,18 @@ function setFilters(format: Format, { status, model, endpoint, from, to }: Reque
 }
 
 /** The part of the page that is read again while it is watched. */
-function rowsOf(c: PageContext, { rows, next }: RequestsPage, path: string, form: Form, query: RequestsQuery): Html {
+function rowsOf(
+  c: PageContext,
+  { rows, next }: RequestsPage,
+  path: string,
+  form: Form,
+  query: RequestsQuery,
+): Html {
   const { format } = c.var;
   const { requests: words, endpoints } = format.words;
   const cells = {
-    [words.when]: (row: RequestRow) => html`<a href="${path}/${row.request_id}">${format.second(row.occurred_at)}</a>`,
+    [words.when]: (row: RequestRow) =>
+      html`<a href="${path}/${row.request_id}">${format.second(row.occurred_at)}</a>`,
     [words.result]: (row: RequestRow) => resultBadge(words, row),
     ...(query.company === null && {
       [words.company]: (row: RequestRow) => companyLink(row, 'requests', words.unknown),
@@ -201,8 +236,10 @@ function rowsOf(c: PageContext, { rows, next }: RequestsPage, path: string, form
     [words.endpoint]: ({ endpoint }: RequestRow) => endpointText(endpoints, endpoint),
     [words.tokens]: ({ prompt_tokens: prompt, completion_tokens: completion }: RequestRow) =>
       prompt === null ? muted('–') : `${format.count(prompt)} + ${format.count(completion ?? 0)}`,
-    [words.cost]: ({ cost_eur: cost }: RequestRow) => (cost === null ? muted('–') : format.eur(cost)),
-    [words.duration]: ({ duration_ms: ms }: RequestRow) => (ms === null ? muted('–') : durationText(ms, format)),
+    [words.cost]: ({ cost_eur: cost }: RequestRow) =>
+      cost === null ? muted('–') : format.eur(cost),
+    [words.duration]: ({ duration_ms: ms }: RequestRow) =>
+      ms === null ? muted('–') : durationText(ms, format),
   };
   const isAll = Object.entries(query).every(([name, value]) => name === 'company' || value == null);
   const link = (href: string) => (text: string) => html`<a href="${href}">${text}</a>`;
@@ -219,11 +256,14 @@ ${more === '' ? '' : toNext(c, more, words.older)}`;
 /** The status in colour, with the code that says why. */
 export function resultBadge(words: Words['requests'], row: RequestRow): Html {
   const { result } = explainRequest(row);
-  const status = row.status === null ? words.booked : row.status === 0 ? words.left : String(row.status);
+  const status =
+    row.status === null ? words.booked : row.status === 0 ? words.left : String(row.status);
   const isCancelled = row.status === 200 && row.outcome === 'client_aborted';
   return html`${badge(TONES[result], status)}${row.code === null ? '' : html` <code>${row.code}</code>`}${isCancelled ? html` ${muted(words.clientLeft)}` : ''}`;
 }
 
 export function durationText(ms: number, format: Format): string {
-  return ms < MS_OF_SECONDS ? `${format.count(ms)} ms` : `${format.count(Math.round(ms / 100) / 10)} s`;
+  return ms < MS_OF_SECONDS
+    ? `${format.count(ms)} ms`
+    : `${format.count(Math.round(ms / 100) / 10)} s`;
 }

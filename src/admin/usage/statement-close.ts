@@ -21,7 +21,12 @@ export function onItsWay(c: PageContext, month: string): Promise<string | null> 
 }
 
 /** Asks before a month is closed to which records may be on their way. @throws ConfirmationNeeded, RefusedChange */
-export async function askIfOnItsWay(c: PageContext, form: Form, month: string, back: string): Promise<void> {
+export async function askIfOnItsWay(
+  c: PageContext,
+  form: Form,
+  month: string,
+  back: string,
+): Promise<void> {
   const why = await onItsWay(c, month);
   const answer = `anyway ${month}`;
   if (why === null || form.confirms(answer)) return;
@@ -41,7 +46,13 @@ export const closing =
     changeAsOperator(c, work, CLOSE_MS);
 
 /** The form that closes a month. @param what "October 2026", or with more @param figures what the statements will say */
-export function closeForm(c: PageContext, month: string, action: string, what: string, figures: Html | string): Html {
+export function closeForm(
+  c: PageContext,
+  month: string,
+  action: string,
+  what: string,
+  figures: Html | string,
+): Html {
   return confirmation(c, {
     action,
     button: `Close ${what}`,
@@ -53,7 +64,11 @@ export function closeForm(c: PageContext, month: string, action: string, what: s
 }
 
 /** What stands below the preview of a month for those who may close it. @param earlier months that are open before it, "2026-09" */
-export async function closeCard(c: PageContext, month: string, earlier: readonly string[]): Promise<Html> {
+export async function closeCard(
+  c: PageContext,
+  month: string,
+  earlier: readonly string[],
+): Promise<Html> {
   const { format } = c.var;
   const path = `/companies/${param(c, 'company')}/statements/month`;
   const why = await onItsWay(c, month);
@@ -61,7 +76,13 @@ export async function closeCard(c: PageContext, month: string, earlier: readonly
   const first = earlier[0];
   return html`${why === null ? '' : html`<p class="notice warn-notice">${why}</p>`}${
     first === undefined
-      ? closeForm(c, month, path, name(month), 'The month gets a numbered and sealed statement with these figures.')
+      ? closeForm(
+          c,
+          month,
+          path,
+          name(month),
+          'The month gets a numbered and sealed statement with these figures.',
+        )
       : html`<p class="notice warn-notice">Still open before it: ${earlier.map((each, at) => html`${at === 0 ? '' : ', '}<a href="${path}?month=${each}">${name(each)}</a>`)}. Statements are numbered in the order in which months are closed, so these are closed first.</p>`
   }`;
 }
@@ -75,6 +96,11 @@ export async function closeOne(c: PageContext, form: Form, month: string): Promi
     await read(c, (sql) => requireInOrder(sql, company, month));
     await askIfOnItsWay(c, form, month, shown);
   }
-  await closeMonth(closing(c), company, { month, anyway: true, mail: form.checked('mail'), bound: SHARED_BOUND });
+  await closeMonth(closing(c), company, {
+    month,
+    anyway: true,
+    mail: form.checked('mail'),
+    bound: SHARED_BOUND,
+  });
   return c.redirect(`${shown}&done=month-closed`, 303);
 }

@@ -32,7 +32,16 @@ import { CSV, nameFile } from '../page/download.ts';
 import { formState } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
-import { badge, brandMark, companyHeading, emptyText, exactSwitch, muted, page, table } from '../page/layout.ts';
+import {
+  badge,
+  brandMark,
+  companyHeading,
+  emptyText,
+  exactSwitch,
+  muted,
+  page,
+  table,
+} from '../page/layout.ts';
 import { csvLink, focusLink, spreadsheetOf } from '../page/spreadsheet.ts';
 import { closeCard, closeOne } from './statement-close.ts';
 import { figureCard } from './usage-cards.ts';
@@ -58,7 +67,12 @@ export const statementRoutes: readonly Route[] = [
   },
   { method: 'GET', path: `${BASE}/month.json`, action, handle: downloadJson },
   { method: 'GET', path: `${BASE}/month.csv`, action, handle: downloadCsv },
-  { method: 'GET', path: `${BASE}/month/focus.csv`, action, handle: (c) => downloadFocus(c, monthAsked(c)) },
+  {
+    method: 'GET',
+    path: `${BASE}/month/focus.csv`,
+    action,
+    handle: (c) => downloadFocus(c, monthAsked(c)),
+  },
 ];
 
 type ClosedMonth = ShownMonth & { readonly stored: StoredStatement };
@@ -94,12 +108,18 @@ ${open.length === 0 ? '' : openCard(c, base, open, isCloser)}
 }
 
 /** Months that wait for a statement. @param isCloser the user may close them */
-function openCard(c: PageContext, base: string, months: readonly string[], isCloser: boolean): Html {
+function openCard(
+  c: PageContext,
+  base: string,
+  months: readonly string[],
+  isCloser: boolean,
+): Html {
   const { format } = c.var;
   const { statements: words, frame } = format.words;
   const name = (month: string) => format.month(`${month}-01`);
   const cells = {
-    [words.month]: (month: string) => html`<a href="${base}/month?month=${month}">${name(month)}</a>`,
+    [words.month]: (month: string) =>
+      html`<a href="${base}/month?month=${month}">${name(month)}</a>`,
     ...(isCloser && {
       [frame.actions]: (month: string) =>
         html`<a class="button" href="${base}/month?month=${month}">${words.close}<span class="sr"> ${name(month)}</span></a>`,
@@ -142,14 +162,20 @@ async function readAsked(c: PageContext, asked = c.req.query('month')) {
 
 async function monthPage(c: PageContext, form: Form): Promise<Response> {
   const { format } = c.var;
-  const [company, { stored, statement, names, open }] = await readAsked(c, form.values.get('month') ?? undefined);
+  const [company, { stored, statement, names, open }] = await readAsked(
+    c,
+    form.values.get('month') ?? undefined,
+  );
   const { month, lines, corrections } = statement;
   const name = format.month(`${month}-01`);
   const { statements: words } = format.words;
   const title =
-    stored === null ? words.preview(name) : words.numbered({ number: format.count(stored.number), month: name });
+    stored === null
+      ? words.preview(name)
+      : words.numbered({ number: format.count(stored.number), month: name });
   const url = `/companies/${company.id}/statements/month`;
-  const mayClose = may(c.var.session.user, 'statement.close', company.id) && `${month}-01` < presentMonth(c);
+  const mayClose =
+    may(c.var.session.user, 'statement.close', company.id) && `${month}-01` < presentMonth(c);
   const actions =
     stored === null
       ? ''
@@ -185,7 +211,12 @@ function letterhead(c: PageContext): Html {
 }
 
 /** Seller and buyer as the operator and the company name them today, and what the document is about. */
-function parties(c: PageContext, company: CompanyRow, { month }: Statement, stored: StoredStatement | null): Html {
+function parties(
+  c: PageContext,
+  company: CompanyRow,
+  { month }: Statement,
+  stored: StoredStatement | null,
+): Html {
   const { format, services } = c.var;
   const { statements: words } = format.words;
   const { billing_name, billing_address, vat_id, customer_number } = company;
@@ -229,7 +260,10 @@ function totals(c: PageContext, { month, cost_eur, total_eur, corrections }: Sta
   const name = (each: string) => format.month(`${each}-01`);
   const rows = [
     [words.sumOf(name(month)), format.eurText(cost_eur)],
-    ...corrections.map((each) => [words.correctionOf(name(each.month)), format.eurText(each.cost_eur)]),
+    ...corrections.map((each) => [
+      words.correctionOf(name(each.month)),
+      format.eurText(each.cost_eur),
+    ]),
     [words.exactTotal, format.eurText(total_eur)],
     [words.rounding, format.eurText(roundingOf(total_eur))],
     [words.due, format.eurText(amountInCents(total_eur))],
@@ -240,10 +274,14 @@ function totals(c: PageContext, { month, cost_eur, total_eur, corrections }: Sta
 /** The sums of a statement or a preview. */
 function figures(c: PageContext, statement: Statement): Html {
   const { format } = c.var;
-  const { cost_eur, total_eur, requests, prompt_tokens, completion_tokens, corrections } = statement;
+  const { cost_eur, total_eur, requests, prompt_tokens, completion_tokens, corrections } =
+    statement;
   const late = corrections.reduce((sum, each) => sum + each.requests, 0);
   const { statements: words, usage } = format.words;
-  const inAndOut = usage.inAndOut({ input: format.count(prompt_tokens), output: format.count(completion_tokens) });
+  const inAndOut = usage.inAndOut({
+    input: format.count(prompt_tokens),
+    output: format.count(completion_tokens),
+  });
   return html`<div class="figures">
 ${figureCard(words.total, format.eurText(amountInCents(total_eur)), late === 0 ? html`${words.exactly(format.eurText(total_eur))}` : html`${words.forMonth(format.amount(cost_eur))}`)}
 ${figureCard(words.requests, format.count(requests), late === 0 ? words.inMonth : words.inMonthPlus(calls(c, late)))}
@@ -260,10 +298,19 @@ function sums(
   const { usage, tables } = c.var.format.words;
   const others = rows.slice(MOST_SHOWN);
   const rest = others.length === 0 ? [] : [{ name: null, ...sumUsage(others), parts: null }];
-  const shownRows = [...rows.slice(0, MOST_SHOWN), ...rest].flatMap((row) => rowsOfParts<string | null>(row));
-  const named = (name: string | null) => (name === null ? muted(othersText(c.var.format, others.length)) : shown(name));
+  const shownRows = [...rows.slice(0, MOST_SHOWN), ...rest].flatMap((row) =>
+    rowsOfParts<string | null>(row),
+  );
+  const named = (name: string | null) =>
+    name === null ? muted(othersText(c.var.format, others.length)) : shown(name);
   const cells = cellsOf(c, usage.filterNames[by], named);
-  return table(tables.by[by], shownRows, { cells, figures: Object.keys(cells).slice(1) }, false, lookOf(shownRows));
+  return table(
+    tables.by[by],
+    shownRows,
+    { cells, figures: Object.keys(cells).slice(1) },
+    false,
+    lookOf(shownRows),
+  );
 }
 
 /** A table with parts stays one on a phone: without its columns a part would not tell of which row it is. */
@@ -277,16 +324,23 @@ function cellsOf<N>(c: PageContext, heading: string, shown: (name: N) => Html | 
   const { statements, tables: words } = format.words;
   type Row = StatementTableRow<N>;
   return {
-    [heading]: ({ name, part }: Row) => (part === null ? shown(name) : muted(statements.parts[part])),
+    [heading]: ({ name, part }: Row) =>
+      part === null ? shown(name) : muted(statements.parts[part]),
     [words.requests]: ({ requests }: Row) => (requests === null ? '' : format.count(requests)),
-    [words.promptTokens]: ({ part, prompt_tokens }: Row) => (part === 'output' ? '' : format.count(prompt_tokens)),
+    [words.promptTokens]: ({ part, prompt_tokens }: Row) =>
+      part === 'output' ? '' : format.count(prompt_tokens),
     [words.completionTokens]: ({ part, completion_tokens }: Row) =>
       part === null || part === 'output' ? format.count(completion_tokens) : '',
     [words.cost]: ({ cost_eur }: Row) => format.amount(cost_eur),
   };
 }
 
-function keyName(c: PageContext, company: string, id: string, names: ReadonlyMap<string, KeyName>): Html {
+function keyName(
+  c: PageContext,
+  company: string,
+  id: string,
+  names: ReadonlyMap<string, KeyName>,
+): Html {
   const key = names.get(id);
   return key === undefined
     ? muted(html`${c.var.format.words.tables.deletedKey} <code>${id}</code>`)
@@ -325,11 +379,14 @@ function sealCard(c: PageContext, statement: Statement, stored: StoredStatement)
     [words.exactTotal]: format.eurText(statement.total_eur),
     [words.closed]: format.instant(new Date(stored.closed_at)),
     [words.digest]: html`<code>${stored.digest}</code>`,
-    [words.digestBefore]: statement.previous === null ? muted(words.none) : html`<code>${statement.previous}</code>`,
+    [words.digestBefore]:
+      statement.previous === null ? muted(words.none) : html`<code>${statement.previous}</code>`,
     [words.openingSeals]: checkpoint(statement.opening_seals),
     [words.closingSeals]: checkpoint(statement.closing_seals),
     [words.cameLater]:
-      stored.later.length === 0 ? muted(words.nothing) : html`${stored.later.map((each) => laterBadge(c, each))}`,
+      stored.later.length === 0
+        ? muted(words.nothing)
+        : html`${stored.later.map((each) => laterBadge(c, each))}`,
   };
   return html`<details class="fold card"><summary>${words.seal}</summary>
 <p>${words.sealText}</p>
@@ -347,7 +404,12 @@ function downloadCsv(c: PageContext): Promise<Response> {
 }
 
 /** @param textOf the file's text */
-async function downloadAs(c: PageContext, ending: string, type: string, textOf: (month: ClosedMonth) => string) {
+async function downloadAs(
+  c: PageContext,
+  ending: string,
+  type: string,
+  textOf: (month: ClosedMonth) => string,
+) {
   const [{ name: company }, { stored, ...shown }] = await readAsked(c);
   if (stored === null) return c.notFound();
   nameFile(c, { name: `statement-${stored.number}-${stored.month}.${ending}`, company, type });

@@ -64,21 +64,45 @@ export function monthForm(
   const { usage: words } = format.words;
   const months = [...new Set([...known, ...(shown === null ? [] : [shown])])].sort().reverse();
   const other = shown === null ? [['', words.otherDays] as const] : [];
-  const choices = [...other, ...months.map((month) => [month.slice(0, 7), format.month(month)] as const)];
+  const choices = [
+    ...other,
+    ...months.map((month) => [month.slice(0, 7), format.month(month)] as const),
+  ];
   return html`<form method="get" action="${path}" class="months">${kept}<label for="month">${words.month}</label>
 <select id="month" name="month">${options(choices, shown?.slice(0, 7) ?? '')}</select><button>${words.show}</button></form>`;
 }
 
-function questionForm(c: PageContext, query: UsageQuery, groups: readonly Group[], known: Known): Html {
+function questionForm(
+  c: PageContext,
+  query: UsageQuery,
+  groups: readonly Group[],
+  known: Known,
+): Html {
   const { usage: words, grid, change } = c.var.format.words;
   const { range, form, by, and, figure, against, as } = query;
   const path = usageAddress(c);
-  const state = formState(form.messages.size > 0 ? form : new Form(undefined, null, form.language), path);
-  const day = (name: string, label: string, value: string) => field(state, { name, label, type: 'date', value });
+  const state = formState(
+    form.messages.size > 0 ? form : new Form(undefined, null, form.language),
+    path,
+  );
+  const day = (name: string, label: string, value: string) =>
+    field(state, { name, label, type: 'date', value });
   const texts = groups.map((group) => [group, grid.groups[group]] as const);
-  const open = FILTERS.filter((name) => query.filters[name] === null && (known[name]?.length ?? 0) > 1);
+  const open = FILTERS.filter(
+    (name) => query.filters[name] === null && (known[name]?.length ?? 0) > 1,
+  );
   const before = against === null || against === 'before' ? null : timesOf(c, query)?.before;
-  const kept = hidden(query, ['from', 'to', 'by', 'and', 'figure', 'against', 'as', 'before_from', 'before_to']);
+  const kept = hidden(query, [
+    'from',
+    'to',
+    'by',
+    'and',
+    'figure',
+    'against',
+    'as',
+    'before_from',
+    'before_to',
+  ]);
   return html`<form method="get" action="${path}" class="filters">${kept}
 ${day('from', words.firstDay, range.from)}${day('to', words.lastDay, range.to)}
 ${open.map((name) => select(state, { name, label: words.filterNames[name], choices: [['', words.all], ...(known[name] as Choices)], value: '' }))}
@@ -109,7 +133,8 @@ function filterChips(c: PageContext, query: UsageQuery, known: Known): Html | st
   return html`<ul class="chips" aria-label="${title}">${set.map((name) => {
     const value = query.filters[name] as string;
     const [, its] = known[name]?.find(([each]) => each === inQuery(value)) ?? [];
-    const text = its ?? (name === 'key' ? words.usage.keyOf(value) : filterName(words, name, value));
+    const text =
+      its ?? (name === 'key' ? words.usage.keyOf(value) : filterName(words, name, value));
     return html`<li><a class="chip" href="${queryOf(query, { [name]: null })}" aria-label="${removeFilter(`${filterNames[name]}: ${text}`)}">${filterNames[name]}: <strong>${text}</strong> <span aria-hidden="true">×</span></a></li>`;
   })}</ul>`;
 }

@@ -34,7 +34,10 @@ export function sumCards(
   format: Format,
 ): Html {
   const words = format.words.usage;
-  const inAndOut = words.inAndOut({ input: format.count(prompt_tokens), output: format.count(completion_tokens) });
+  const inAndOut = words.inAndOut({
+    input: format.count(prompt_tokens),
+    output: format.count(completion_tokens),
+  });
   return html`${figureCard(words.spent, format.amount(cost), note)}
 ${figureCard(words.requests, format.count(requests), words.requestsNote)}
 ${figureCard(words.tokens, format.count(prompt_tokens + completion_tokens), inAndOut)}`;
@@ -45,7 +48,10 @@ export function answerCards({ all }: Quality, format: Format): Html | string {
   if (all === null) return '';
   const { usage: words, tables } = format.words;
   const share = (count: number) =>
-    words.shareOf({ share: format.percent((count / all.requests) * 100), all: format.count(all.requests) });
+    words.shareOf({
+      share: format.percent((count / all.requests) * 100),
+      all: format.count(all.requests),
+    });
   const why = (count: number) => (count === 0 ? '' : html` · <a href="#reasons">${words.why}</a>`);
   const { p50, p95 } = all;
   const latency =
@@ -73,19 +79,37 @@ function today({ day = null }: Pick<BudgetState, 'day'>, format: Format): Html |
 }
 
 /** What was spent of a budget, in a sentence. */
-export function budgetLine({ period, spent_eur, budget_eur, percent }: BudgetSpent, format: Format): Html {
+export function budgetLine(
+  { period, spent_eur, budget_eur, percent }: BudgetSpent,
+  format: Format,
+): Html {
   const { usage: words } = format.words;
-  const told = { share: format.percent(percent), spent: format.amount(spent_eur), budget: format.amount(budget_eur) };
+  const told = {
+    share: format.percent(percent),
+    spent: format.amount(spent_eur),
+    budget: format.amount(budget_eur),
+  };
   return html`<p>${words[period](told)}${percent >= 100 ? html` ${badge('bad', words.reached)}` : ''}</p>`;
 }
 
 /** The budget of the present month of a company or a cost centre. @param none in place of a budget; `noneText` of what is spent */
 export function budgetCard(
   budget: Omit<BudgetState, 'chat_percent'> & { readonly chat_percent?: number | null },
-  { none, noneText, reached }: { none: string; noneText: (spent: Html) => unknown; reached: string },
+  {
+    none,
+    noneText,
+    reached,
+  }: { none: string; noneText: (spent: Html) => unknown; reached: string },
   format: Format,
 ): Html {
-  const { month, spent_eur, budget_eur, total_percent, chat_percent = null, forecast_percent } = budget;
+  const {
+    month,
+    spent_eur,
+    budget_eur,
+    total_percent,
+    chat_percent = null,
+    forecast_percent,
+  } = budget;
   const words = format.words.usage;
   const used =
     budget_eur === null || total_percent === null

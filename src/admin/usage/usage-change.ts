@@ -39,8 +39,10 @@ export function changedBy(c: PageContext, change: UsageChange, query: UsageQuery
   const { change: words, tables, usage } = format.words;
   const { by_key, by_cost_center: centers } = change;
   const isShown = (group: string) => query.by === null || query.by === group;
-  const to = (more: Parameters<typeof queryOf>[1]) => queryOf({ ...query, by: null, and: null }, more);
-  const isLabelled = query.by !== null || centers.lines.some(({ cost_center }) => cost_center !== '');
+  const to = (more: Parameters<typeof queryOf>[1]) =>
+    queryOf({ ...query, by: null, and: null }, more);
+  const isLabelled =
+    query.by !== null || centers.lines.some(({ cost_center }) => cost_center !== '');
   return html`${isShown('model') ? modelTable(change.by_model, (model) => to({ model }), c) : ''}
 ${isShown('key') ? moversTable(words.keys, words.key, by_key, ({ id: key, name, prefix }) => html`<a href="${to({ key })}">${name ?? muted(tables.deletedKey)}</a>${prefix === null ? '' : html` <code>${prefix}…</code>`}`, format) : ''}
 ${isShown('cost_center') && isLabelled ? moversTable(words.costCenters, words.costCenter, centers, ({ cost_center }) => html`<a href="${to({ cost_center })}">${cost_center || muted(usage.noCostCenter)}</a>`, format) : ''}`;
@@ -51,7 +53,12 @@ function explanation(c: PageContext, total: ExplainedChange, { before, after }: 
   const { format } = c.var;
   const { change: words } = format.words;
   const names = [before, after].map(({ from, to }) => format.range(from, to)) as [string, string];
-  const whole = (name: string, value: string): Step => ({ name, note: '', value: null, text: format.amount(value) });
+  const whole = (name: string, value: string): Step => ({
+    name,
+    note: '',
+    value: null,
+    text: format.amount(value),
+  });
   const steps = [
     whole(names[0], total.before.cost_eur),
     ...partsAmong([total]).map((part): Step => {
@@ -81,7 +88,11 @@ ${stepsTable(`${words.title}: ${names.join(', ')}`, steps, amounts(format))}</se
 }
 
 /** The figures behind a part: calls, and tokens of a call. */
-function countsOf(part: (typeof PARTS)[number], { before, after }: ExplainedChange, format: Format): string {
+function countsOf(
+  part: (typeof PARTS)[number],
+  { before, after }: ExplainedChange,
+  format: Format,
+): string {
   const tokens = ({ requests, prompt_tokens, completion_tokens }: UsageSums) =>
     requests === 0 ? 0 : Math.round((prompt_tokens + completion_tokens) / requests);
   const of = { more_calls_eur: ({ requests }: UsageSums) => requests, longer_calls_eur: tokens };
@@ -96,7 +107,10 @@ function differenceText({ before, difference_eur }: ExplainedChange, format: For
   const { change: words } = format.words;
   const difference = parseEur(difference_eur);
   if (difference === 0n) return words.same;
-  const [was, percent] = [Number(before.cost_eur), (Number(difference_eur) / Number(before.cost_eur)) * 100];
+  const [was, percent] = [
+    Number(before.cost_eur),
+    (Number(difference_eur) / Number(before.cost_eur)) * 100,
+  ];
   const share = was > 0 ? ` (${format.percent(Math.abs(percent))})` : '';
   const amount = html`<strong>${format.amount(difference_eur.replace('-', ''))}</strong>`;
   return difference > 0n ? words.more({ amount, share }) : words.less({ amount, share });
@@ -125,13 +139,18 @@ export function modelTable(
   const cells: Columns<ModelChange>['cells'] = {
     [words.model]: ({ model }) => {
       const href = hrefOf(model);
-      return href === null ? html`<code>${model}</code>` : html`<a href="${href}"><code>${model}</code></a>`;
+      return href === null
+        ? html`<code>${model}</code>`
+        : html`<a href="${href}"><code>${model}</code></a>`;
     },
     [words.before]: ({ before }) => format.amount(before.cost_eur),
     [words.after]: ({ after }) => format.amount(after.cost_eur),
     [words.difference]: ({ difference_eur }) => signed(difference_eur, format),
     ...Object.fromEntries(
-      partsAmong(lines).map((part) => [words.columns[part], (line: ModelChange) => signed(line[part], format)]),
+      partsAmong(lines).map((part) => [
+        words.columns[part],
+        (line: ModelChange) => signed(line[part], format),
+      ]),
     ),
   };
   return firstTable(c, 'model', words.byModel, lines, cells);

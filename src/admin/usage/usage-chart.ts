@@ -1,12 +1,32 @@
 import type { Words } from '../../domain/language/en.ts';
 import { formatEur, parseEur } from '../../domain/money.ts';
-import { type DayRange, type Interval, intervalOf, intervalsIn, wholeMonth } from '../../domain/reports/day-range.ts';
+import {
+  type DayRange,
+  type Interval,
+  intervalOf,
+  intervalsIn,
+  wholeMonth,
+} from '../../domain/reports/day-range.ts';
 import { restOf, type UsageSums } from '../../domain/usage.ts';
 import type { TimeCost } from '../../store/usage/change.ts';
 import type { CompanyUsage } from '../../store/usage/company-usage.ts';
 import type { Times } from '../../store/usage/cube.ts';
-import { type Group, isTime, type Metric, type OverTime, type UsageTable } from '../../store/usage/usage-table.ts';
-import { amounts, type Bar, bySize, chart, type Measure, type StackPart, stackedBy } from '../page/chart.ts';
+import {
+  type Group,
+  isTime,
+  type Metric,
+  type OverTime,
+  type UsageTable,
+} from '../../store/usage/usage-table.ts';
+import {
+  amounts,
+  type Bar,
+  bySize,
+  chart,
+  type Measure,
+  type StackPart,
+  stackedBy,
+} from '../page/chart.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
 import { headingText } from './usage-grid.ts';
@@ -28,11 +48,19 @@ export function drawnByModel(
   names: readonly string[],
   figure: Metric,
 ): Drawn {
-  return { names, parts: sums.map((sum) => ({ at: sum.at, name: sum.model, value: String(sum[figure]) })) };
+  return {
+    names,
+    parts: sums.map((sum) => ({ at: sum.at, name: sum.model, value: String(sum[figure]) })),
+  };
 }
 
 /** Of a table whose rows or columns are days or months, or which has its largest fields over time. */
-export function drawnByGroups(table: UsageTable, rows: Group, columns: Group, format: Format): Drawn {
+export function drawnByGroups(
+  table: UsageTable,
+  rows: Group,
+  columns: Group,
+  format: Format,
+): Drawn {
   const { others } = format.words.chart;
   const texts = (group: Group, headings: UsageTable['rows']) =>
     headings.map((each) => headingText(group, each, format));
@@ -145,17 +173,29 @@ function barOf(at: string, interval: 'day' | 'month', query: UsageQuery, format:
   const { range } = query;
   const isOneMonth = wholeMonth(range.from).to >= range.to;
   const label =
-    interval === 'month' ? format.shortMonth(at) : isOneMonth ? String(Number(at.slice(8))) : format.shortDay(at);
+    interval === 'month'
+      ? format.shortMonth(at)
+      : isOneMonth
+        ? String(Number(at.slice(8)))
+        : format.shortDay(at);
   return {
     at,
     label,
     name: interval === 'day' ? format.range(at, at) : format.month(at),
-    href: queryOf(query, { from: from < range.from ? range.from : from, to: to > range.to ? range.to : to }),
+    href: queryOf(query, {
+      from: from < range.from ? range.from : from,
+      to: to > range.to ? range.to : to,
+    }),
   };
 }
 
 /** An hour leads to its requests, where they are kept. An hour that clocks repeat is told apart. */
-function hoursOf(hours: CompanyUsage['hours'], query: UsageQuery, leads: boolean, words: Words['usage']): Place[] {
+function hoursOf(
+  hours: CompanyUsage['hours'],
+  query: UsageQuery,
+  leads: boolean,
+  words: Words['usage'],
+): Place[] {
   return hours.map(({ at, label }, index) => {
     const isAgain = hours[index - 1]?.label === label;
     const to = `${new Date(Date.parse(at) + 3_600_000).toISOString().slice(0, 19)}Z`;
@@ -163,19 +203,28 @@ function hoursOf(hours: CompanyUsage['hours'], query: UsageQuery, leads: boolean
       at,
       label: label.endsWith(':00') ? label.slice(0, 2) : label,
       name: isAgain ? words.again(label) : label,
-      href: leads && query.filters.cost_center === null ? requestsOf(query, {}, { from: at, to }) : null,
+      href:
+        leads && query.filters.cost_center === null
+          ? requestsOf(query, {}, { from: at, to })
+          : null,
     };
   });
 }
 
 /** Both times beside each other by the day, or by the month; nothing for single days. */
-export function timesChart(costs: readonly TimeCost[], { before, after }: Times, format: Format): Html | string {
+export function timesChart(
+  costs: readonly TimeCost[],
+  { before, after }: Times,
+  format: Format,
+): Html | string {
   const { change: words, usage, grid } = format.words;
   const interval = [before, after].some((range) => intervalOf(range) === 'month') ? 'month' : 'day';
   const [first, second] = [intervalsIn(before, interval), intervalsIn(after, interval)];
   const most = Math.max(first.length, second.length);
   if (most === 1) return '';
-  const known = new Map(costs.map(({ time, at, cost_eur }) => [`${time} ${at}`, parseEur(cost_eur)]));
+  const known = new Map(
+    costs.map(({ time, at, cost_eur }) => [`${time} ${at}`, parseEur(cost_eur)]),
+  );
   const costOf = (time: TimeCost['time'], at: string | undefined) =>
     at === undefined ? null : (known.get(`${time} ${at}`) ?? 0n);
   const nameOf = (at: string) => (interval === 'month' ? format.month(at) : format.range(at, at));
@@ -183,7 +232,10 @@ export function timesChart(costs: readonly TimeCost[], { before, after }: Times,
     const [was, is] = [first[index], second[index]];
     const days = [...new Set([was, is].filter((at) => at !== undefined))];
     return {
-      label: interval === 'month' ? format.shortMonth(is ?? (was as string)) : format.shortDay(is ?? (was as string)),
+      label:
+        interval === 'month'
+          ? format.shortMonth(is ?? (was as string))
+          : format.shortDay(is ?? (was as string)),
       name: days.map(nameOf).join(' · '),
       href: null,
       values: [costOf('before', was), costOf('after', is)],

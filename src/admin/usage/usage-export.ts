@@ -2,7 +2,11 @@ import { type CsvColumns, type CsvForm, csvFile, decimal } from '../../domain/do
 import { FieldError, oneOf } from '../../domain/field.ts';
 import { type DayRange, intervalOf, isMonth } from '../../domain/reports/day-range.ts';
 import { TOKEN_DETAILS, type UsageSums } from '../../domain/usage.ts';
-import { type CompanyUsage, readCompanyUsage, type UsageGroup } from '../../store/usage/company-usage.ts';
+import {
+  type CompanyUsage,
+  readCompanyUsage,
+  type UsageGroup,
+} from '../../store/usage/company-usage.ts';
 import { readTokenDetails, type TokenDetails } from '../../store/usage/details.ts';
 import { copyLedger } from '../../store/usage/export.ts';
 import { copyFocus } from '../../store/usage/focus.ts';
@@ -41,7 +45,9 @@ const COUNTS: CsvColumns<Omit<UsageGroup, 'name'>> = {
 const TABLES = {
   model({ usage, quality, details }, form) {
     const told = new Map(details?.by_model.map((sums) => [sums.model, sums]));
-    const detailed = TOKEN_DETAILS.map((each) => [each, ({ name }: UsageGroup) => told.get(name)?.[each]] as const);
+    const detailed = TOKEN_DETAILS.map(
+      (each) => [each, ({ name }: UsageGroup) => told.get(name)?.[each]] as const,
+    );
     const measured = measuredBy(quality.by_model, ({ name }: UsageGroup) => name);
     const columns = { model: nameOfGroup, ...COUNTS, ...measured, ...Object.fromEntries(detailed) };
     return csvFile(columns, usage.by_model.lines, form);
@@ -49,28 +55,55 @@ const TABLES = {
   key({ usage, quality }, form) {
     type Line = CompanyUsage['by_key']['lines'][number];
     const key = ({ id }: Line) => id;
-    const names = { key, key_name: ({ name }: Line) => name, key_prefix: ({ prefix }: Line) => prefix };
-    return csvFile({ ...names, ...COUNTS, ...measuredBy(quality.by_key, key) }, usage.by_key.lines, form);
+    const names = {
+      key,
+      key_name: ({ name }: Line) => name,
+      key_prefix: ({ prefix }: Line) => prefix,
+    };
+    return csvFile(
+      { ...names, ...COUNTS, ...measuredBy(quality.by_key, key) },
+      usage.by_key.lines,
+      form,
+    );
   },
   endpoint({ usage, quality }, form) {
     const measured = measuredBy(quality.by_endpoint, ({ name }: UsageGroup) => name);
-    return csvFile({ endpoint: nameOfGroup, ...COUNTS, ...measured }, usage.by_endpoint.lines, form);
+    return csvFile(
+      { endpoint: nameOfGroup, ...COUNTS, ...measured },
+      usage.by_endpoint.lines,
+      form,
+    );
   },
-  cost_center: ({ usage }, form) => csvFile({ cost_center: nameOfGroup, ...COUNTS }, usage.by_cost_center.lines, form),
+  cost_center: ({ usage }, form) =>
+    csvFile({ cost_center: nameOfGroup, ...COUNTS }, usage.by_cost_center.lines, form),
   time({ usage, range }, form) {
     type Line = CompanyUsage['by_time'][number];
-    const columns = { [intervalOf(range)]: ({ at }: Line) => at, model: ({ model }: Line) => model };
+    const columns = {
+      [intervalOf(range)]: ({ at }: Line) => at,
+      model: ({ model }: Line) => model,
+    };
     return csvFile({ ...columns, ...SUMS }, usage.by_time, form);
   },
   ending({ usage }, form) {
     type Line = CompanyUsage['by_ending'][number];
-    const columns = { outcome: ({ outcome }: Line) => outcome, usage_source: (line: Line) => line.usage_source };
+    const columns = {
+      outcome: ({ outcome }: Line) => outcome,
+      usage_source: (line: Line) => line.usage_source,
+    };
     return csvFile({ ...columns, ...SUMS }, usage.by_ending, form);
   },
-  total({ usage: { requests, prompt_tokens, completion_tokens, api_cost_eur, chat_cost_eur } }, form) {
+  total(
+    { usage: { requests, prompt_tokens, completion_tokens, api_cost_eur, chat_cost_eur } },
+    form,
+  ) {
     const api = { part: 'api', requests, prompt_tokens, completion_tokens, cost_eur: api_cost_eur };
-    const parts: readonly Part[] = chat_cost_eur === null ? [api] : [api, { part: 'chat', cost_eur: chat_cost_eur }];
-    return csvFile<Part>({ part: ({ part }) => part, ...(SUMS as CsvColumns<Partial<UsageSums>>) }, parts, form);
+    const parts: readonly Part[] =
+      chat_cost_eur === null ? [api] : [api, { part: 'chat', cost_eur: chat_cost_eur }];
+    return csvFile<Part>(
+      { part: ({ part }) => part, ...(SUMS as CsvColumns<Partial<UsageSums>>) },
+      parts,
+      form,
+    );
   },
 } satisfies Readonly<Record<string, (shown: Shown, form: CsvForm) => string>>;
 type TableName = keyof typeof TABLES;
@@ -85,7 +118,10 @@ function nameOfGroup({ name }: UsageGroup): string {
 }
 
 /** The columns of measured values, empty where nothing was measured. */
-function measuredBy<T>(groups: ReadonlyMap<string, QualityGroup>, nameOf: (row: T) => string): CsvColumns<T> {
+function measuredBy<T>(
+  groups: ReadonlyMap<string, QualityGroup>,
+  nameOf: (row: T) => string,
+): CsvColumns<T> {
   return {
     p50_ms: (row) => decimal(groups.get(nameOf(row))?.p50?.toFixed(0)),
     p95_ms: (row) => decimal(groups.get(nameOf(row))?.p95?.toFixed(0)),
@@ -94,7 +130,11 @@ function measuredBy<T>(groups: ReadonlyMap<string, QualityGroup>, nameOf: (row: 
 }
 
 /** The choice of a file: which table, for which spreadsheet, or the ledger rows. */
-export function exportCard(c: PageContext, company: string, { range, filters, by }: UsageQuery): Html {
+export function exportCard(
+  c: PageContext,
+  company: string,
+  { range, filters, by }: UsageQuery,
+): Html {
   const sums = `${usagePath(c, company)}.csv`;
   const { exports: words } = c.var.format.words;
   const choices = TABLE_NAMES.map((name) => [name, words.tables[name]] as const);
@@ -132,7 +172,13 @@ export async function downloadLedger(c: PageContext): Promise<Response> {
   const internal = c.var.session.user.role === 'operator';
   const { name: company } = presentCompany(c);
   const keys = await read(c, (sql) => keysInReach(c, sql, companyId));
-  const asked = { companyId, range, filters: { ...filters, keys }, internal, form: spreadsheetOf(c) };
+  const asked = {
+    companyId,
+    range,
+    filters: { ...filters, keys },
+    internal,
+    form: spreadsheetOf(c),
+  };
   const file = { name: `ledger-${nameOf(range)}.csv`, company, type: CSV };
   return downloadRead(c, file, (sql, write) => copyLedger(sql, asked, write));
 }

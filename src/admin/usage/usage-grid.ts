@@ -1,7 +1,13 @@
 import { type DayRange, daysIn, intervalOf } from '../../domain/reports/day-range.ts';
 import { restOf } from '../../domain/usage.ts';
 import { endpointText } from '../../domain/wording/endpoint.ts';
-import { type Group, type Heading, isTime, type TableQuery, type UsageTable } from '../../store/usage/usage-table.ts';
+import {
+  type Group,
+  type Heading,
+  isTime,
+  type TableQuery,
+  type UsageTable,
+} from '../../store/usage/usage-table.ts';
 import { MAX_SERIES } from '../page/chart.ts';
 import type { PageContext } from '../page/context.ts';
 import type { Format } from '../page/format.ts';
@@ -21,7 +27,10 @@ export function tableQuery(
   { range, figure }: UsageQuery,
   [rows, columns]: readonly [Group, Group],
 ): TableQuery {
-  const most = { rows: isWhole(c, 'rows') ? mostRows(range, columns) : FIRST_LINES, columns: MOST.columns };
+  const most = {
+    rows: isWhole(c, 'rows') ? mostRows(range, columns) : FIRST_LINES,
+    columns: MOST.columns,
+  };
   const at = intervalOf(range) === 'month' ? 'month' : 'day';
   const over = isTime(rows) || isTime(columns) ? undefined : ({ at, most: MAX_SERIES } as const);
   return { rows, columns, metric: figure, range, most, over };
@@ -34,7 +43,12 @@ function mostRows(range: DayRange, columns: Group): number {
 }
 
 /** The table with the way to all of its lines. @param filters of the page, to which lines lead */
-export function wholeGrid(c: PageContext, query: UsageQuery, table: UsageTable, filters: readonly string[]): Html {
+export function wholeGrid(
+  c: PageContext,
+  query: UsageQuery,
+  table: UsageTable,
+  filters: readonly string[],
+): Html {
   const { grid: words } = c.var.format.words;
   const [rows, columns] = [query.by as Group, query.and as Group];
   if (table.rows.length === 0) return html``;
@@ -63,7 +77,8 @@ function grid(
   const { grid: words, tables } = format.words;
   const highest = Math.max(...table.cells.flat().map(Number));
   const cell = (value: string, isTotal: boolean) => {
-    const shade = isTotal || highest <= 0 ? 0 : Math.ceil((Math.max(0, Number(value)) / highest) * SHADES);
+    const shade =
+      isTotal || highest <= 0 ? 0 : Math.ceil((Math.max(0, Number(value)) / highest) * SHADES);
     const text = query.figure === 'cost_eur' ? format.amount(value) : format.count(Number(value));
     return html`<td class="figure${shade === 0 ? '' : ` shade-${shade}`}">${/[1-9]/.test(value) ? text : '–'}</td>`;
   };
@@ -82,25 +97,41 @@ function grid(
       table.cells.map((cells) => cells[at] as string),
     ),
   );
-  const head = (heading: Heading) => html`<th scope="col" class="figure">${headingText(columns, heading, format)}</th>`;
+  const head = (heading: Heading) =>
+    html`<th scope="col" class="figure">${headingText(columns, heading, format)}</th>`;
   return html`<div class="scroll" role="region" aria-label="${title}" tabindex="0"><table class="plain grid"><caption class="sr">${title}</caption>
 <thead><tr><th scope="col">${words.groups[rows]}</th><th scope="col" class="figure">${words.all}</th>${table.columns.map(head)}${table.other_columns > 0 ? html`<th scope="col" class="figure">${tables.others(table.other_columns, format.count(table.other_columns))}</th>` : ''}</tr></thead>
 <tbody>${line(words.all, table.total, totals, true)}${table.rows.map((heading, at) =>
-    line(linkOf(rows, heading, query, filters, format), heading.total, table.cells[at] as readonly string[]),
+    line(
+      linkOf(rows, heading, query, filters, format),
+      heading.total,
+      table.cells[at] as readonly string[],
+    ),
   )}${table.other_rows > 0 ? line(muted(tables.others(table.other_rows, format.count(table.other_rows))), otherTotal, others) : ''}</tbody></table></div>`;
 }
 
 /** A line leads to the usage that it counts, in the same days, where there is a page of it. */
-function linkOf(group: Group, heading: Heading, query: UsageQuery, filters: readonly string[], format: Format): Html {
+function linkOf(
+  group: Group,
+  heading: Heading,
+  query: UsageQuery,
+  filters: readonly string[],
+  format: Format,
+): Html {
   const { value, name } = heading;
   const isGone = name === null && (group === 'company' || group === 'key');
   const text =
-    isGone || value === '' ? muted(headingText(group, heading, format)) : headingText(group, heading, format);
+    isGone || value === ''
+      ? muted(headingText(group, heading, format))
+      : headingText(group, heading, format);
   const plain = { ...query, by: null, and: null, against: null, as: null };
   if (group === 'company' && name !== null)
     return html`<a href="/companies/${value}/usage${queryOf(plain)}">${text}</a>`;
-  if (group === 'day') return html`<a href="${queryOf(plain, { from: value, to: value })}">${text}</a>`;
-  return filters.includes(group) ? html`<a href="${queryOf(plain, { [group]: value })}">${text}</a>` : html`${text}`;
+  if (group === 'day')
+    return html`<a href="${queryOf(plain, { from: value, to: value })}">${text}</a>`;
+  return filters.includes(group)
+    ? html`<a href="${queryOf(plain, { [group]: value })}">${text}</a>`
+    : html`${text}`;
 }
 
 export function headingText(group: Group, { value, name }: Heading, format: Format): string {

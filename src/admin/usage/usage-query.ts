@@ -1,4 +1,12 @@
-import { oneOf, type Read, readDay, readMonth, readSlug, readUuid, refuse } from '../../domain/field.ts';
+import {
+  oneOf,
+  type Read,
+  readDay,
+  readMonth,
+  readSlug,
+  readUuid,
+  refuse,
+} from '../../domain/field.ts';
 import type { Words } from '../../domain/language/en.ts';
 import { refusal } from '../../domain/refusal.ts';
 import {
@@ -15,7 +23,13 @@ import {
 } from '../../domain/reports/day-range.ts';
 import { BOOKED_ENDPOINTS, endpointText } from '../../domain/wording/endpoint.ts';
 import type { Times, UsageFilters } from '../../store/usage/cube.ts';
-import { checkGroups, type Group, isTime, METRICS, type Metric } from '../../store/usage/usage-table.ts';
+import {
+  checkGroups,
+  type Group,
+  isTime,
+  METRICS,
+  type Metric,
+} from '../../store/usage/usage-table.ts';
 import type { PageContext } from '../page/context.ts';
 import { Form } from '../page/form.ts';
 import type { Format } from '../page/format.ts';
@@ -102,7 +116,9 @@ function readDays(c: PageContext, form: Form): Pick<UsageQuery, 'range' | 'name'
   if (form.messages.size > 0 || (from === null && to === null)) return named;
   const last = to ?? day;
   const first = from ?? wholeMonth(last).from;
-  const range = form.attempt('to', () => readRange(first, to === null && last < first ? first : last));
+  const range = form.attempt('to', () =>
+    readRange(first, to === null && last < first ? first : last),
+  );
   // the form of the page sends both
   return range === undefined || (form.values.has('range') && isSame(range, named.range))
     ? named
@@ -110,7 +126,11 @@ function readDays(c: PageContext, form: Form): Pick<UsageQuery, 'range' | 'name'
 }
 
 /** The groups that can be together; one by time has a second one. */
-function readGroups(form: Form, groups: readonly Group[], range: DayRange): Pick<UsageQuery, 'by' | 'and'> {
+function readGroups(
+  form: Form,
+  groups: readonly Group[],
+  range: DayRange,
+): Pick<UsageQuery, 'by' | 'and'> {
   if (groups.length === 0) return { by: null, and: null };
   const [asked, second] = ['by', 'and'].map((name) => form.optional(name, oneOf(...groups)));
   const other = groups.find((group) => group !== (asked ?? second)) ?? null;
@@ -129,7 +149,10 @@ function readAgainst(form: Form, usual: DayRange): UsageQuery['against'] {
   const asked = form.optional('against', oneOf('before', 'days'));
   if (asked === 'before') return asked;
   if (from === null && to === null) return asked === null ? null : usual;
-  return form.attempt('before_to', () => readRange(from ?? (to as string), to ?? (from as string))) ?? usual;
+  return (
+    form.attempt('before_to', () => readRange(from ?? (to as string), to ?? (from as string))) ??
+    usual
+  );
 }
 
 export function isSame(a: DayRange, b: DayRange): boolean {
@@ -166,10 +189,15 @@ function readLabel(text: string): string {
 }
 
 /** What may differ in the question of a link; days in place of a named range. */
-type Other = Partial<DayRange & UsageFilters & Pick<UsageQuery, 'name' | 'by' | 'and' | 'figure' | 'against' | 'as'>>;
+type Other = Partial<
+  DayRange & UsageFilters & Pick<UsageQuery, 'name' | 'by' | 'and' | 'figure' | 'against' | 'as'>
+>;
 
 /** Days and filters as an address has them; a filter that is null is left out. */
-export function daysOf(days: Readonly<Record<string, string>>, filters: UsageFilters): URLSearchParams {
+export function daysOf(
+  days: Readonly<Record<string, string>>,
+  filters: UsageFilters,
+): URLSearchParams {
   const query = new URLSearchParams(days);
   for (const name of FILTERS) {
     const value = filters[name];
@@ -206,7 +234,11 @@ export function questionParams(asked: Omit<UsageQuery, 'form'>, more: Other = {}
 }
 
 /** The page of the requests behind figures, relative to the usage page. There `to` is the first moment left out. */
-export function requestsOf(query: UsageQuery, more: Partial<UsageFilters>, hour: DayRange | null = null): string {
+export function requestsOf(
+  query: UsageQuery,
+  more: Partial<UsageFilters>,
+  hour: DayRange | null = null,
+): string {
   const { from, to } = hour ?? { from: query.range.from, to: addDays(query.range.to, 1) };
   return `requests?${daysOf({ from, to }, { ...query.filters, ...more })}`;
 }
@@ -232,5 +264,7 @@ export function rangeText({ from, to }: DayRange, format: Format): string {
   const words = format.words.usage;
   if (isMonth({ from, to })) return words.inMonth(format.month(from));
   const range = format.range(from, to);
-  return daysIn({ from, to }) === 1 ? words.on(range) : words.from(range.replace(/\s*–\s*/, ` ${words.until} `));
+  return daysIn({ from, to }) === 1
+    ? words.on(range)
+    : words.from(range.replace(/\s*–\s*/, ` ${words.until} `));
 }

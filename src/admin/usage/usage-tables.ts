@@ -13,11 +13,24 @@ import { type Html, html, raw } from '../page/html.ts';
 import { badge, type Columns, muted, table } from '../page/layout.ts';
 import { reasonCells, shareOf } from '../page/reason.ts';
 import { firstLines, withAllLines } from './first-lines.ts';
-import { type FilterName, queryOf, requestsOf, requestsWith, type UsageQuery } from './usage-query.ts';
+import {
+  type FilterName,
+  queryOf,
+  requestsOf,
+  requestsWith,
+  type UsageQuery,
+} from './usage-query.ts';
 
 /** The tables of a usage page: calls by model, key, endpoint, cost centre or outcome, and the token details. */
 
-function figuresOf({ requests, promptTokens, completionTokens, cost, refused, failed }: Words['tables']): string[] {
+function figuresOf({
+  requests,
+  promptTokens,
+  completionTokens,
+  cost,
+  refused,
+  failed,
+}: Words['tables']): string[] {
   return [requests, promptTokens, completionTokens, cost, 'p50', 'p95', refused, failed];
 }
 
@@ -54,8 +67,13 @@ ${by === 'outcome' ? endings(usage, around.format) : ''}`;
 }
 
 /** How many calls have estimated tokens and how many did not complete, in place of a remark in each line. */
-export function endingsText({ requests, by_ending }: CompanyUsage, query: UsageQuery, format: Format): Html | string {
-  const sum = (lines: CompanyUsage['by_ending']) => lines.reduce((all, line) => all + line.requests, 0);
+export function endingsText(
+  { requests, by_ending }: CompanyUsage,
+  query: UsageQuery,
+  format: Format,
+): Html | string {
+  const sum = (lines: CompanyUsage['by_ending']) =>
+    lines.reduce((all, line) => all + line.requests, 0);
   const estimated = sum(by_ending.filter(({ usage_source }) => usage_source === 'estimated'));
   const unfinished = sum(by_ending.filter(({ outcome }) => outcome !== 'completed'));
   if (estimated + unfinished === 0 || query.by === 'outcome') return '';
@@ -127,7 +145,12 @@ export function othersText(format: Format, count: number): string {
 }
 
 /** The lines that a table does not show, as one. */
-function othersOf(usage: CompanyUsage, lines: readonly UsageSums[], count: number, format: Format): Line {
+function othersOf(
+  usage: CompanyUsage,
+  lines: readonly UsageSums[],
+  count: number,
+  format: Format,
+): Line {
   const shown = sumUsage(lines);
   const requests = usage.requests - shown.requests;
   return {
@@ -161,7 +184,8 @@ function measurements(format: Format): Columns<Line>['cells'] {
     p95: ({ measured }) => time(measured?.p95),
     [words.refused]: ({ measured }) =>
       measured === undefined ? '–' : shareOf(measured.refused, measured.requests, format),
-    [words.failed]: ({ measured }) => (measured === undefined ? '–' : format.percent(measured.error_rate * 100)),
+    [words.failed]: ({ measured }) =>
+      measured === undefined ? '–' : format.percent(measured.error_rate * 100),
   };
 }
 
@@ -174,7 +198,9 @@ function endings({ by_ending }: CompanyUsage, format: Format): Html | string {
   const cells = {
     [words.ending]: ({ outcome }: Ending) => outcomes[outcome] ?? outcome,
     [words.tokenCounts]: ({ usage_source }: Ending) =>
-      usage_source === 'estimated' ? badge('plain', words.estimatedBy(format.brand)) : words.reported,
+      usage_source === 'estimated'
+        ? badge('plain', words.estimatedBy(format.brand))
+        : words.reported,
     ...sumCells(format),
   };
   return table(words.endings, by_ending, { cells, figures: figuresOf(words) }, false, 'sums');
@@ -185,7 +211,9 @@ export function reasonsTable({ format, query, quality }: Omit<Surroundings, 'c'>
   if (quality.all === null) return '';
   const { requests, refused, failed } = quality.all;
   const leads = quality.hasTrail && query.filters.cost_center === null;
-  const cells = reasonCells<ReasonCount>(requests, format, (code) => (leads ? requestsWith(query, code) : null));
+  const cells = reasonCells<ReasonCount>(requests, format, (code) =>
+    leads ? requestsWith(query, code) : null,
+  );
   const { tables: words } = format.words;
   const counts = {
     refused: format.count(refused),
@@ -206,7 +234,8 @@ export function detailsTable(c: PageContext, details: TokenDetails | null): Html
   const { format } = c.var;
   const { total, by_model: all } = details;
   const by_model = firstLines(c, 'details', all);
-  const lines: DetailLine[] = all.length === 1 ? [...by_model] : [...by_model, { ...total, model: null }];
+  const lines: DetailLine[] =
+    all.length === 1 ? [...by_model] : [...by_model, { ...total, model: null }];
   const { tables: words } = format.words;
   const count = (of: number) => (of === 0 ? muted('0') : format.count(of));
   const cells: Columns<DetailLine>['cells'] = {

@@ -53,7 +53,11 @@ function questions(c: PageContext, query: UsageQuery, [rows, columns]: readonly 
 }
 
 /** Saves the question of the address, or removes a view. */
-export async function changeViews(c: PageContext, form: Form, groups: readonly Group[]): Promise<Response> {
+export async function changeViews(
+  c: PageContext,
+  form: Form,
+  groups: readonly Group[],
+): Promise<Response> {
   const { user_id: user } = c.var.session.user;
   const address = usageAddress(c) + queryOf(readUsageQuery(c, groups));
   const removed = form.values.get('removed');

@@ -6,7 +6,12 @@ import { type CompanyUsage, readCompanyUsage } from '../../store/usage/company-u
 import { readCostCenterState } from '../../store/usage/cost-center.ts';
 import { readTokenDetails } from '../../store/usage/details.ts';
 import { readQuality } from '../../store/usage/quality.ts';
-import { COMPANY_GROUPS, type Group, isTime, readUsageTable } from '../../store/usage/usage-table.ts';
+import {
+  COMPANY_GROUPS,
+  type Group,
+  isTime,
+  readUsageTable,
+} from '../../store/usage/usage-table.ts';
 import { chartTiles } from '../page/chart.ts';
 import { type PageContext, param, type Route, read } from '../page/context.ts';
 import type { Choices } from '../page/field.ts';
@@ -21,7 +26,13 @@ import { keysInReach, keysPath, seesOwnAlone } from './reach.ts';
 import { type Known, usageBar } from './usage-bar.ts';
 import { ownCards, usageCards } from './usage-cards.ts';
 import { changedBy, comparisonOf } from './usage-change.ts';
-import { type Drawn, drawnByGroups, drawnByModel, intervalShown, usageChart } from './usage-chart.ts';
+import {
+  type Drawn,
+  drawnByGroups,
+  drawnByModel,
+  intervalShown,
+  usageChart,
+} from './usage-chart.ts';
 import { downloadLedger, downloadSums, exportCard } from './usage-export.ts';
 import { tableQuery, wholeGrid } from './usage-grid.ts';
 import {
@@ -56,10 +67,21 @@ export const usageRoutes: readonly Route[] = [
     { method: 'GET', path: `${base}/usage.csv`, action, handle: downloadSums },
     { method: 'GET', path: `${base}/ledger.csv`, action, handle: downloadLedger },
   ]),
-  { method: 'GET', path: '/companies/:company/usage/change', action: 'usage.read', handle: toUsage },
+  {
+    method: 'GET',
+    path: '/companies/:company/usage/change',
+    action: 'usage.read',
+    handle: toUsage,
+  },
   { method: 'GET', path: '/companies/:company/usage/table', action: 'usage.read', handle: toUsage },
   { method: 'GET', path: BUDGET, action: 'usage.read', handle: fromBudget },
-  { method: 'POST', path: BUDGET, action: 'cost-center.write', handle: saveCostCenter, page: usagePage },
+  {
+    method: 'POST',
+    path: BUDGET,
+    action: 'cost-center.write',
+    handle: saveCostCenter,
+    page: usagePage,
+  },
 ];
 
 function keepView(c: PageContext, form: Form): Promise<Response> {
@@ -74,10 +96,18 @@ export function toUsage(c: PageContext): Response {
   const by = rows ?? (columns === first ? second : first);
   const asked =
     page === 'table'
-      ? { by, and: columns ?? (by === second ? first : second), ...(metric && { figure: metric }), as: 'table' }
+      ? {
+          by,
+          and: columns ?? (by === second ? first : second),
+          ...(metric && { figure: metric }),
+          as: 'table',
+        }
       : { ...(!rest.before_from && !rest.before_to && { against: 'before' }) };
   const days = page === 'change' && !rest.month && !rest.from && !rest.to ? { range: '7d' } : {};
-  return c.redirect(`${path}?${new URLSearchParams({ ...days, ...rest, ...asked } as Record<string, string>)}`, 302);
+  return c.redirect(
+    `${path}?${new URLSearchParams({ ...days, ...rest, ...asked } as Record<string, string>)}`,
+    302,
+  );
 }
 
 /** From links of the page that is shown again after its form for a budget: they have the question alone. */
@@ -106,11 +136,16 @@ async function usagePage(c: PageContext, form: Form): Promise<Response> {
         usage,
         quality: await readQuality(sql, id, range, filters, shown),
         details:
-          times === null && (by === null || by === 'model') ? await readTokenDetails(sql, id, range, filters) : null,
+          times === null && (by === null || by === 'model')
+            ? await readTokenDetails(sql, id, range, filters)
+            : null,
         budget:
           center === null
             ? null
-            : { state: await readCostCenterState(sql, id, center), budget: await costCenterBudgetOf(sql, id, center) },
+            : {
+                state: await readCostCenterState(sql, id, center),
+                budget: await costCenterBudgetOf(sql, id, center),
+              },
       };
     }),
     times && read(c, (sql) => readUsageChange(sql, id, times, filters)),
@@ -132,7 +167,10 @@ async function usagePage(c: PageContext, form: Form): Promise<Response> {
   }
   // the present month is always one of them
   const isUnused =
-    usage.months.length <= 1 && usage.requests === 0 && usage.total_cost_eur === '0' && quality.all === null;
+    usage.months.length <= 1 &&
+    usage.requests === 0 &&
+    usage.total_cost_eur === '0' &&
+    quality.all === null;
   if (isUnused && !isOwn && new URL(c.req.url).search === '') {
     return page(
       c,
@@ -168,7 +206,11 @@ ${exportCard(c, id, query)}
 
 /** Whether the form of the page sent this, whose address has more than the question. */
 export function isTyped(c: PageContext, { form }: UsageQuery): boolean {
-  return c.req.query('range') !== undefined && c.req.query('from') !== undefined && form.messages.size === 0;
+  return (
+    c.req.query('range') !== undefined &&
+    c.req.query('from') !== undefined &&
+    form.messages.size === 0
+  );
 }
 
 /**
@@ -180,15 +222,21 @@ export function groupsDrawn(query: UsageQuery, needed = false): readonly [Group,
   if (by !== null && and !== null) return [by, and];
   const interval = intervalShown(query);
   const isByModel = (by === null || by === 'model') && !needed;
-  return isByModel || interval === 'hour' || against !== null || as === 'table' ? null : [by ?? 'model', interval];
+  return isByModel || interval === 'hour' || against !== null || as === 'table'
+    ? null
+    : [by ?? 'model', interval];
 }
 
 /** What the filters can be: the dearest. Others are in the address. */
-function choicesOf({ by_model, by_key, by_endpoint, by_cost_center }: CompanyUsage, { words }: Format): Known {
+function choicesOf(
+  { by_model, by_key, by_endpoint, by_cost_center }: CompanyUsage,
+  { words }: Format,
+): Known {
   const names = (name: FilterName, { lines }: CompanyUsage['by_model']): Choices =>
     lines.map((line) => [inQuery(line.name), filterName(words, name, line.name)]);
   const keys = by_key.lines.map(
-    ({ id, name, prefix }) => [id, name === null ? words.usage.keyOf(id) : `${name} (${prefix}…)`] as const,
+    ({ id, name, prefix }) =>
+      [id, name === null ? words.usage.keyOf(id) : `${name} (${prefix}…)`] as const,
   );
   return {
     model: names('model', by_model),

@@ -3,7 +3,12 @@ import { DISABLED_MODELS } from '../../domain/gate.ts';
 import { RefusedChange } from '../../domain/refusal.ts';
 import { differences } from '../../domain/settings/difference.ts';
 import { namesOf } from '../../domain/settings/schema.ts';
-import { changeCompany, createCompany, pauseCompany, resumeCompany } from '../../operations/company.ts';
+import {
+  changeCompany,
+  createCompany,
+  pauseCompany,
+  resumeCompany,
+} from '../../operations/company.ts';
 import { giveKeyTexts, type KeyMaker } from '../../operations/key.ts';
 import type { Mistake } from '../../operations/problem.ts';
 import { type AssistantRow, assistantsOf } from '../../store/company/assistant.ts';
@@ -77,7 +82,12 @@ class Application implements Run {
     if (this.#mistakes.length > 0) throw new Failure(...this.#mistakes);
   }
 
-  async #everything({ models = [], companies = [], operators = [], oidc_groups = [] }: Wanted): Promise<void> {
+  async #everything({
+    models = [],
+    companies = [],
+    operators = [],
+    oidc_groups = [],
+  }: Wanted): Promise<void> {
     await this.#list('models', models, null, '/models');
     const rows = await companiesOf(this.sql, companies);
     await this.#readContents(
@@ -87,7 +97,8 @@ class Application implements Run {
     const find = finder(companies, rows, ['company', 'companies'], '/companies', this.mistake);
     const found = companies.map((wanted, n) => ({ wanted, row: find(n), at: `/companies/${n}` }));
     // who leaves first, because an address and a group are of one place at a time; but the last operator stays
-    for (const { wanted, row, at } of found) if (row?.closed_at === null) await this.#leaving(wanted, row, at);
+    for (const { wanted, row, at } of found)
+      if (row?.closed_at === null) await this.#leaving(wanted, row, at);
     await this.#list('users', operators, null, '/operators');
     await this.#leaving({ users: operators, oidc_groups }, null, '');
     for (const { wanted, row, at } of found) {
@@ -99,7 +110,11 @@ class Application implements Run {
   }
 
   /** Removes users and groups. @param owner null: the operators and their groups */
-  async #leaving({ users, oidc_groups }: Leaving, owner: CompanyRow | null, at: string): Promise<void> {
+  async #leaving(
+    { users, oidc_groups }: Leaving,
+    owner: CompanyRow | null,
+    at: string,
+  ): Promise<void> {
     await this.#list('users', users, owner, owner === null ? '/operators' : `${at}/users`, true);
     await this.#list('oidc_groups', oidc_groups, owner, `${at}/oidc_groups`, true);
   }
@@ -135,7 +150,10 @@ class Application implements Run {
       const refused = databaseError(error);
       if (!(refused instanceof RefusedChange)) throw error;
       await this.sql`rollback to savepoint closed_company`;
-      this.mistake(at, `differs from ${row.name}: ${refused.message} Reopen it first, or leave it out`);
+      this.mistake(
+        at,
+        `differs from ${row.name}: ${refused.message} Reopen it first, or leave it out`,
+      );
     }
   }
 
@@ -156,7 +174,14 @@ class Application implements Run {
     const lists = { assistants, keys, users, oidc_groups, cost_centers };
     const caller = this.callerAt(at);
     const places = `${at}/price_factors`;
-    const factors = await wantedFactors(this.sql, caller, present?.id ?? null, price_factors, places, this.mistake);
+    const factors = await wantedFactors(
+      this.sql,
+      caller,
+      present?.id ?? null,
+      price_factors,
+      places,
+      this.mistake,
+    );
     const more = factors.steps.map(({ change }) => change);
     const { factor } = factors.present ?? {};
     const { [DISABLED_MODELS]: slugs, ...settings } = {
@@ -200,7 +225,8 @@ class Application implements Run {
   ): Promise<void> {
     if (all.length === 0) return;
     const kind: ListKind<Removable> = LISTS[name] as ListKind<object>;
-    if (kind.name !== undefined && !leaving) refuseTwice(this.mistake, all, kind.name, at, kind.same);
+    if (kind.name !== undefined && !leaving)
+      refuseTwice(this.mistake, all, kind.name, at, kind.same);
     const find = await kind.find(this, all, owner, at);
     for (const [n, wanted] of all.entries()) {
       const { absent = false } = wanted;
@@ -224,10 +250,18 @@ class Application implements Run {
   }
 
   /** Notes a step. @param more changes in words @returns whether a member differs */
-  #step(done: Step['done'], what: string, now: object, wanted: object, more: readonly string[] = []): boolean {
+  #step(
+    done: Step['done'],
+    what: string,
+    now: object,
+    wanted: object,
+    more: readonly string[] = [],
+  ): boolean {
     const differing = differences(now, wanted);
     if (done === 'change' && differing.length + more.length === 0) return false;
-    const changes = differing.map((each) => (done === 'change' ? inWords(each) : `${each.member}: ${shown(each.to)}`));
+    const changes = differing.map((each) =>
+      done === 'change' ? inWords(each) : `${each.member}: ${shown(each.to)}`,
+    );
     this.steps.push({ done, what, changes: [...changes, ...more] });
     return differing.length > 0;
   }
@@ -241,8 +275,11 @@ class Application implements Run {
   }
 
   #has(settings: object, members: readonly string[]): boolean {
-    const missing = members.filter((member) => (settings as Record<string, unknown>)[member] === undefined);
-    if (missing.length > 0) this.mistake(this.#at, `does not exist yet, and needs ${missing.join(', ')}`);
+    const missing = members.filter(
+      (member) => (settings as Record<string, unknown>)[member] === undefined,
+    );
+    if (missing.length > 0)
+      this.mistake(this.#at, `does not exist yet, and needs ${missing.join(', ')}`);
     return missing.length === 0;
   }
 

@@ -14,7 +14,10 @@ import { pausedIn } from './kinds.ts';
 import { CONFIGURATION } from './schema.ts';
 
 type Members = Readonly<
-  Record<string, { readonly properties?: Members; readonly items?: { readonly properties: Members } }>
+  Record<
+    string,
+    { readonly properties?: Members; readonly items?: { readonly properties: Members } }
+  >
 >;
 const FILE = CONFIGURATION.properties as unknown as Members;
 const COMPANY = FILE.companies?.items?.properties as Members;
@@ -53,7 +56,12 @@ export async function exportConfiguration(sql: Sql): Promise<object> {
     const contents = Object.entries(lists).map(([name, of]) => [name, of(row.id)]);
     return { ...(isUnique(row) ? {} : { id }), ...settings, ...Object.fromEntries(contents) };
   });
-  return { models: models(null), companies: told, operators: users(null), oidc_groups: oidc_groups(null) };
+  return {
+    models: models(null),
+    companies: told,
+    operators: users(null),
+    oidc_groups: oidc_groups(null),
+  };
 }
 
 /** Whether a name says which row is meant. */
@@ -86,7 +94,9 @@ export function yamlOf(configuration: object): string {
 /** The members of a row that the file can hold; those that say nothing are left out. */
 function pick(row: object, list: Members[string] | undefined): object {
   const members = Object.keys(list?.items?.properties ?? {});
-  const entries = Object.entries(row).filter(([name, value]) => members.includes(name) && !isEmpty(value));
+  const entries = Object.entries(row).filter(
+    ([name, value]) => members.includes(name) && !isEmpty(value),
+  );
   return Object.fromEntries(
     entries.map(([name, value]) => [name, value instanceof Date ? value.toISOString() : value]),
   );

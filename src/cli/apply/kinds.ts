@@ -109,7 +109,14 @@ const models: ListKind<wanted.WantedModel> = {
       const { absent, slug, prices: _, cost_prices: _costs, ...rest } = wanted;
       const named = { slug, company_id };
       const caller = run.callerAt(at);
-      const { present, steps } = await wantedPrices(sql, caller, named, absent ? { slug } : wanted, at, mistake);
+      const { present, steps } = await wantedPrices(
+        sql,
+        caller,
+        named,
+        absent ? { slug } : wanted,
+        at,
+        mistake,
+      );
       const settings = { ...rest, ...(present && modelPrices(present)) };
       return {
         what: `model ${slug}${of(owner)}`,
@@ -133,7 +140,13 @@ const assistants: ListKind<wanted.WantedAssistant> = {
     const owner = company as CompanyRow;
     const { sql } = run;
     const rows = run.assistantsOf.get(owner.id) ?? [];
-    const find = finder(all, rows, ['assistant of the company', 'assistants of the company'], at, run.mistake);
+    const find = finder(
+      all,
+      rows,
+      ['assistant of the company', 'assistants of the company'],
+      at,
+      run.mistake,
+    );
     return async ({ absent: _, id: _id, ...settings }, at, n) => {
       const row = find(n);
       if (row === undefined) return null;
@@ -182,7 +195,8 @@ const keys: ListKind<wanted.WantedKey> = {
         if (paused === null) await resumeKey(sql, operator, key, owner.id);
         else await pauseKey(sql, operator, key, owner.id, paused);
       };
-      const text = () => (value === undefined ? null : run.secret(value, `${at}/value`, readKeyText));
+      const text = () =>
+        value === undefined ? null : run.secret(value, `${at}/value`, readKeyText);
       return {
         what,
         row: row && { ...row, paused: pausedIn(row) },
@@ -245,7 +259,8 @@ const users: ListKind<wanted.WantedUser> = {
           const hash = text === undefined ? null : await hashPassword(text);
           await createUser(sql, { email, role, company_id }, hash);
         },
-        change: () => changeRole(sql, { role: 'operator' }, company_id as string, id, role as CompanyRole), // operators have one role
+        change: () =>
+          changeRole(sql, { role: 'operator' }, company_id as string, id, role as CompanyRole), // operators have one role
         remove: () => removeUser(sql, id),
       };
     };
@@ -263,7 +278,11 @@ const oidc_groups: ListKind<wanted.WantedGroup> = {
     return async ({ absent, name, role }, at) => {
       const row = rows.find((each) => each.name === name) ?? null;
       if (row !== null && row.company_id !== company_id) {
-        if (!absent) run.mistake(`${at}/name`, 'is a group that gives a role elsewhere: remove it there first');
+        if (!absent)
+          run.mistake(
+            `${at}/name`,
+            'is a group that gives a role elsewhere: remove it there first',
+          );
         return null;
       }
       const id = row?.id as string;
@@ -288,7 +307,8 @@ const cost_centers: ListKind<wanted.WantedCostCenter> = {
     const rows = await listCostCenterBudgets(sql, [owner.id]);
     return async ({ absent: _, name: given, ...settings }) => {
       const name = readBudgetedCostCenter(given); // schema.ts has let it pass
-      const set = () => setCostCenterBudget(sql, owner.id, { name, ...(settings as Required<typeof settings>) });
+      const set = () =>
+        setCostCenterBudget(sql, owner.id, { name, ...(settings as Required<typeof settings>) });
       return {
         what: `budget of cost centre ${name}${of(owner)}`,
         row: rows.find((each) => each.name === name) ?? null,
@@ -306,7 +326,10 @@ const cost_centers: ListKind<wanted.WantedCostCenter> = {
 export const LISTS = { models, assistants, keys, users, oidc_groups, cost_centers };
 
 /** The pause of a row, as a file tells it. */
-export function pausedIn({ paused_at, pause_reason }: Pick<CompanyRow, 'paused_at' | 'pause_reason'>): string | null {
+export function pausedIn({
+  paused_at,
+  pause_reason,
+}: Pick<CompanyRow, 'paused_at' | 'pause_reason'>): string | null {
   return paused_at && (pause_reason ?? 'without a reason');
 }
 

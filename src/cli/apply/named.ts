@@ -26,9 +26,12 @@ export function finder<T extends Named & { readonly id: string }>(
 ): (n: number) => T | null | undefined {
   refuseTwice(mistake, all, ({ id, name }) => id ?? name, at);
   const given = new Map(all.flatMap((each) => (each.id === undefined ? [] : [[each.id, each]])));
-  const renamed = new Set([...given.values()].filter(({ absent }) => !absent).map(({ name }) => name));
+  const renamed = new Set(
+    [...given.values()].filter(({ absent }) => !absent).map(({ name }) => name),
+  );
   for (const [n, { id, name }] of all.entries()) {
-    if (id === undefined && renamed.has(name)) mistake(`${at}/${n}`, `names ${JSON.stringify(name)} a second time`);
+    if (id === undefined && renamed.has(name))
+      mistake(`${at}/${n}`, `names ${JSON.stringify(name)} a second time`);
   }
   const byId = Map.groupBy(rows, ({ id }) => id);
   const byName = Map.groupBy(
@@ -38,8 +41,10 @@ export function finder<T extends Named & { readonly id: string }>(
   return (n) => {
     const { id, name, absent } = all[n] as Named;
     const [row, second] = (id === undefined ? byName.get(name) : byId.get(id)) ?? [];
-    if (second !== undefined) mistake(`${at}/${n}/name`, `is the name of several ${several}: give the id of one`);
-    else if (row === undefined && id !== undefined && !absent) mistake(`${at}/${n}/id`, `is the id of no ${one}`);
+    if (second !== undefined)
+      mistake(`${at}/${n}/name`, `is the name of several ${several}: give the id of one`);
+    else if (row === undefined && id !== undefined && !absent)
+      mistake(`${at}/${n}/id`, `is the id of no ${one}`);
     else return row ?? null;
     return undefined;
   };
@@ -55,7 +60,8 @@ export function refuseTwice<T>(
 ): void {
   const seen = new Set<unknown>();
   for (const [n, each] of all.entries()) {
-    if (seen.has(what(each, n))) mistake(`${at}/${n}`, `names ${JSON.stringify(name(each))} a second time`);
+    if (seen.has(what(each, n)))
+      mistake(`${at}/${n}`, `names ${JSON.stringify(name(each))} a second time`);
     seen.add(what(each, n));
   }
 }

@@ -1,7 +1,16 @@
 import { type Moment, readMoment } from '../../domain/price.ts';
-import { NEEDED_PRICES, type NewPrices, priceTexts, type SomePrices } from '../../domain/settings/model.ts';
+import {
+  NEEDED_PRICES,
+  type NewPrices,
+  priceTexts,
+  type SomePrices,
+} from '../../domain/settings/model.ts';
 import type { Caller } from '../../operations/caller.ts';
-import { isSameFactor, schedulePriceFactor, withdrawPriceFactor } from '../../operations/company.ts';
+import {
+  isSameFactor,
+  schedulePriceFactor,
+  withdrawPriceFactor,
+} from '../../operations/company.ts';
 import { costChange, type PriceChange, presentCosts, priceChange } from '../../operations/price.ts';
 import type { ModelName } from '../../store/company/model.ts';
 import { type DatedPrice, datedPrices } from '../../store/company/price.ts';
@@ -66,7 +75,11 @@ export async function wantedPrices(
   refuseTwice(mistake, cost_prices, dateOf, `${at}/cost_prices`);
   for (const [n, price] of cost_prices.entries()) {
     if (costs === null || !isWhole(price, `${at}/cost_prices/${n}`, mistake)) continue;
-    const step = stepOf('cost price', price, costChange(sql, caller, of, costs, price.valid_from, pricesOf(price)));
+    const step = stepOf(
+      'cost price',
+      price,
+      costChange(sql, caller, of, costs, price.valid_from, pricesOf(price)),
+    );
     if (step !== null) steps.push(step);
   }
   return { present, steps };
@@ -91,7 +104,9 @@ export async function wantedFactors(
     if (then === undefined || isSameFactor(now, then)) return null;
     const change = `price factor from ${valid_from}: ${now ?? 'none'} -> ${then ?? 'none'}`;
     const make = (id: string) =>
-      then === null ? withdrawPriceFactor(sql, id, { from }) : schedulePriceFactor(sql, caller, id, then, from);
+      then === null
+        ? withdrawPriceFactor(sql, id, { from })
+        : schedulePriceFactor(sql, caller, id, then, from);
     return { change, make };
   });
 }
@@ -108,7 +123,10 @@ function isWhole(price: WantedPrice, at: string, mistake: NoteMistake): boolean 
 function stepOf(what: string, price: WantedPrice, found: PriceChange | null) {
   if (found === null) return null;
   const { now, make } = found;
-  return { change: `${what} from ${price.valid_from}: ${told(now)} -> ${told(pricesOf(price))}`, make };
+  return {
+    change: `${what} from ${price.valid_from}: ${told(now)} -> ${told(pricesOf(price))}`,
+    make,
+  };
 }
 
 function pricesOf({ valid_from: _, absent, ...prices }: WantedPrice): NewPrices | null {

@@ -88,7 +88,9 @@ function offsetOf(document: Document, pointer: string): number {
     .slice(1)
     .map((part) => part.replaceAll('~1', '/').replaceAll('~0', '~'));
   for (let length = path.length; length >= 0; length--) {
-    const node = document.getIn(path.slice(0, length), true) as { range?: readonly number[] } | undefined;
+    const node = document.getIn(path.slice(0, length), true) as
+      | { range?: readonly number[] }
+      | undefined;
     if (node?.range !== undefined) return node.range[0] as number;
   }
   return 0;

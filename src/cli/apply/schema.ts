@@ -10,7 +10,10 @@ import { COMPANY_ROLES, type Role } from '../../domain/user.ts';
 
 const { array, object } = schema;
 
-const absent: Schema<true> = { const: true, description: 'removes it; nothing is removed without this' };
+const absent: Schema<true> = {
+  const: true,
+  description: 'removes it; nothing is removed without this',
+};
 /** Where a secret is. */
 export type SecretReference = { readonly env: string } | { readonly file: string };
 const secret: Schema<SecretReference> = {
@@ -26,7 +29,10 @@ const secret: Schema<SecretReference> = {
 };
 
 /** A thing with a name of its own, whose other members are optional. */
-function named<P extends Readonly<Record<string, Schema>>, N extends keyof P & string>(name: N, properties: P) {
+function named<P extends Readonly<Record<string, Schema>>, N extends keyof P & string>(
+  name: N,
+  properties: P,
+) {
   return object<P & { absent: typeof absent }, N>({ ...properties, absent }, [name]);
 }
 
@@ -45,7 +51,10 @@ const model = named('slug', {
   slug: schema.slug,
   ...resource.modelSettings,
   ...modelPrices(present),
-  prices: array(dated(schema.moment), 'prices that begin at a date; those that have begun may stay in the file'),
+  prices: array(
+    dated(schema.moment),
+    'prices that begin at a date; those that have begun may stay in the file',
+  ),
   cost_prices: array(
     dated(schema.day),
     'what the operator pays from a day on, past or to come; companies never see it',
@@ -62,17 +71,26 @@ const key = named('name', {
   id,
   ...resource.keySettings,
   paused,
-  value: { ...secret, description: `the key's text, needed for a key that does not exist yet; ${secret.description}` },
+  value: {
+    ...secret,
+    description: `the key's text, needed for a key that does not exist yet; ${secret.description}`,
+  },
 });
 const user = (roles: readonly Role[]) =>
   named('email', {
     email: schema.email,
     role: schema.oneOf(roles),
-    password: { ...secret, description: `set when the user is created, and never changed; ${secret.description}` },
+    password: {
+      ...secret,
+      description: `set when the user is created, and never changed; ${secret.description}`,
+    },
   });
 const group = (roles: readonly Role[]) =>
   named('name', {
-    name: { ...schema.name, description: 'as the claim of the identity provider has it, every character of it' },
+    name: {
+      ...schema.name,
+      description: 'as the claim of the identity provider has it, every character of it',
+    },
     role: schema.oneOf(roles),
   });
 const costCenter = named('name', { name: schema.costCenter, ...schemasOf(COST_CENTER) });
@@ -89,7 +107,10 @@ const company = object(
     assistants: array(assistant, 'assistants of this company'),
     keys: array(key, 'keys of this company that are neither revoked nor expired'),
     users: array(user(COMPANY_ROLES), 'users of this company'),
-    cost_centers: array(costCenter, 'budgets of cost centres of this company, which alerts tell of'),
+    cost_centers: array(
+      costCenter,
+      'budgets of cost centres of this company, which alerts tell of',
+    ),
     oidc_groups: array(
       group(COMPANY_ROLES),
       'groups of the identity provider that give a role in this company, at each sign-in',
@@ -104,7 +125,10 @@ const file = object(
     models: array(model, 'models shared by all companies'),
     companies: array(company, 'companies, by their names'),
     operators: array(user(['operator']), 'users who see everything'),
-    oidc_groups: array(group(['operator']), 'groups of the identity provider that make operators, at each sign-in'),
+    oidc_groups: array(
+      group(['operator']),
+      'groups of the identity provider that make operators, at each sign-in',
+    ),
   },
   [],
 );

@@ -10,7 +10,9 @@ export interface Command<O extends Options = Options, T = unknown> {
   readonly name: string;
   readonly summary: string;
   /** The argument without a name, if the command has one. Help shows it as "ID"; as "[ID]" it may be absent. */
-  readonly operand?: { readonly shown: string; readonly meaning: string; readonly read: Read<T> } | undefined;
+  readonly operand?:
+    | { readonly shown: string; readonly meaning: string; readonly read: Read<T> }
+    | undefined;
   readonly options: O;
   /** Further paragraphs for its help; indented lines stay as they are. */
   readonly notes?: string | undefined;
@@ -72,7 +74,9 @@ export interface Option<T> {
 
 /** Options by the names under which `run` gets their values. */
 export type Options = Readonly<Record<string, Option<unknown>>>;
-export type Values<O extends Options> = { readonly [K in keyof O]: O[K] extends Option<infer T> ? T : never };
+export type Values<O extends Options> = {
+  readonly [K in keyof O]: O[K] extends Option<infer T> ? T : never;
+};
 
 /** A wrong command line. The message says what to do; the process exits 64 (EX_USAGE). */
 export class ArgumentError extends Error {
@@ -98,7 +102,13 @@ export function command<O extends Options, T = undefined>(definition: Command<O,
 
 /** @param shown name and value as help shows them: "--budget EUR" */
 export function required<T>(shown: string, read: Read<T>, meaning: string): Option<T> {
-  return { shown, meaning, required: true, repeated: false, read: ([text]) => read(text as string) };
+  return {
+    shown,
+    meaning,
+    required: true,
+    repeated: false,
+    read: ([text]) => read(text as string),
+  };
 }
 
 export function optional<T>(shown: string, read: Read<T>, meaning: string): Option<T | undefined> {
@@ -106,20 +116,42 @@ export function optional<T>(shown: string, read: Read<T>, meaning: string): Opti
   return { shown, meaning, required: false, repeated: false, read: readOptional };
 }
 
-export function repeated<T>(shown: string, read: Read<T>, meaning: string, least: 0 | 1 = 0): Option<T[]> {
-  return { shown, meaning, required: least === 1, repeated: true, read: (texts) => texts.map((text) => read(text)) };
+export function repeated<T>(
+  shown: string,
+  read: Read<T>,
+  meaning: string,
+  least: 0 | 1 = 0,
+): Option<T[]> {
+  return {
+    shown,
+    meaning,
+    required: least === 1,
+    repeated: true,
+    read: (texts) => texts.map((text) => read(text)),
+  };
 }
 
 /** A list of its own: null for "none", which clears it, and undefined without the option. */
-export function listOrNone<T>(shown: string, read: Read<T>, meaning: string): Option<T[] | null | undefined> {
+export function listOrNone<T>(
+  shown: string,
+  read: Read<T>,
+  meaning: string,
+): Option<T[] | null | undefined> {
   const readList = (texts: readonly string[]): T[] | null | undefined => {
     if (texts.length === 0) return undefined;
-    if (texts.length > MOST_VALUES) throw new FieldError(`must be given at most ${MOST_VALUES} times`);
+    if (texts.length > MOST_VALUES)
+      throw new FieldError(`must be given at most ${MOST_VALUES} times`);
     if (!texts.includes('none')) return texts.map((text) => read(text));
     if (texts.length > 1) throw new FieldError('none clears the list: give it alone');
     return null;
   };
-  return { shown, meaning: `${meaning}; may be repeated`, required: false, repeated: true, read: readList };
+  return {
+    shown,
+    meaning: `${meaning}; may be repeated`,
+    required: false,
+    repeated: true,
+    read: readList,
+  };
 }
 
 export function flag(shown: string, meaning: string, needed = false): Option<boolean> {
@@ -138,7 +170,11 @@ export function parseCommand(
   // not strict: the errors of parseArgs do not name the valid options
   const { tokens } = parseArgs({
     args: [...args],
-    options: { ...Object.fromEntries(types), json: { type: 'boolean' }, help: { type: 'boolean', short: 'h' } },
+    options: {
+      ...Object.fromEntries(types),
+      json: { type: 'boolean' },
+      help: { type: 'boolean', short: 'h' },
+    },
     strict: false,
     tokens: true,
   });
@@ -155,7 +191,9 @@ export function parseCommand(
     }
     const needed = option && placeholderOf(option);
     if (needed === undefined && value !== undefined) {
-      throw new ArgumentError(`${rawName} is a switch and takes no value; leave it out to switch it off`);
+      throw new ArgumentError(
+        `${rawName} is a switch and takes no value; leave it out to switch it off`,
+      );
     }
     // a negative number is a value, so that its own message is shown and not that a value is missing
     if (needed !== undefined && (value === undefined || (/^-\D/.test(value) && !inlineValue))) {
@@ -178,11 +216,14 @@ export function parseCommand(
   }
   const absent = [...byName].filter(([name, option]) => option.required && !given.has(name));
   const missing = absent.map(([name]) => `--${name}`);
-  if (operand !== undefined && first === undefined && !operand.shown.startsWith('[')) missing.unshift(operand.shown);
+  if (operand !== undefined && first === undefined && !operand.shown.startsWith('['))
+    missing.unshift(operand.shown);
   if (missing.length > 0) throw new ArgumentError(`missing ${missing.join(', ')}`);
   const values: Record<string, unknown> = {};
   const read =
-    operand && first !== undefined ? named(operand.shown.replace(/[[\]]/g, ''), () => operand.read(first)) : undefined;
+    operand && first !== undefined
+      ? named(operand.shown.replace(/[[\]]/g, ''), () => operand.read(first))
+      : undefined;
   for (const [key, option] of Object.entries(options)) {
     const name = nameOf(option);
     values[key] = named(`--${name}`, () => option.read(given.get(name) ?? []));
@@ -202,7 +243,11 @@ function placeholderOf({ shown }: Option<unknown>): string | undefined {
 
 /** The changes of a `set` command. @throws ArgumentError when there are none */
 export function someChange<T extends object>(changes: T): T {
-  if (Object.values(changes).every((value) => value === undefined || (Array.isArray(value) && value.length === 0))) {
+  if (
+    Object.values(changes).every(
+      (value) => value === undefined || (Array.isArray(value) && value.length === 0),
+    )
+  ) {
     throw new ArgumentError('nothing to change; give at least one setting');
   }
   return changes;

@@ -28,7 +28,9 @@ export async function withDatabase<T>(
   const { databaseUrl, dataDir, billingTimezone } = config;
   const embedded = databaseUrl === null ? await openEmbedded(dataDir) : null;
   if (embedded?.isNew)
-    onProgress(`warning: DATABASE_URL is not set, and ${dataDir} had no database: an empty one was made there`);
+    onProgress(
+      `warning: DATABASE_URL is not set, and ${dataDir} had no database: an empty one was made there`,
+    );
   const takeBack = embedded && beforeSignal(embedded.leave);
   const db = openDatabase({ url: databaseUrl ?? (embedded as Embedded).url });
   const applyPending = () => migrate(db, { billingTimezone, limitMs: FOREVER, onProgress });
@@ -36,7 +38,8 @@ export async function withDatabase<T>(
     const waiting = { whileRefused: command.awaitsDatabase === true, onWait: onProgress };
     const pending = await whenStarted(() => pendingMigrations(db), waiting);
     if (pending.length > 0 && !command.unmigrated) {
-      if (embedded === null) throw new Failure('the database is not at this version; run "tollgate migrate"');
+      if (embedded === null)
+        throw new Failure('the database is not at this version; run "tollgate migrate"');
       // not without need: a migration also fixes the billing time zone
       await applyPending();
     }
@@ -44,7 +47,9 @@ export async function withDatabase<T>(
       transact: (change, deadlineMs = TRANSACTION_MS) => actingAs(db, ACTOR, deadlineMs, change),
       // always in a transaction: it also lifts the server's own limit for statements
       read: (query, company) =>
-        company === undefined ? db.transaction(FOREVER, query) : within(db, company, FOREVER, query, 'operator'),
+        company === undefined
+          ? db.transaction(FOREVER, query)
+          : within(db, company, FOREVER, query, 'operator'),
       snapshot: (company, query) => snapshot(db, company, FOREVER, query),
       db,
       migrate: applyPending,
@@ -58,7 +63,8 @@ export async function withDatabase<T>(
 
 function openEmbedded(dataDir: string): Promise<Embedded> {
   return startEmbedded({ dataDir, log: { info: () => {} } }).catch((error: Error) => {
-    const remedy = 'syscall' in error ? '; set DATABASE_URL, or DATA_DIR to a folder that you may write' : '';
+    const remedy =
+      'syscall' in error ? '; set DATABASE_URL, or DATA_DIR to a folder that you may write' : '';
     throw new Failure(`the embedded database cannot be used: ${error.message}${remedy}`);
   });
 }

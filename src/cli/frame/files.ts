@@ -14,7 +14,8 @@ import { beforeSignal } from './signals.ts';
  */
 export async function readInput(path: string, stdin: Readable, most: number): Promise<string> {
   const bytes = await readBytes(path, stdin, most);
-  if (!isUtf8(bytes)) throw new Failure(`${inputName(path)} is not in UTF-8: save it with this encoding`);
+  if (!isUtf8(bytes))
+    throw new Failure(`${inputName(path)} is not in UTF-8: save it with this encoding`);
   return bytes.toString();
 }
 
@@ -31,7 +32,8 @@ export async function readBytes(path: string, stdin: Readable, most: number): Pr
   } catch (error) {
     throw new Failure(`cannot read ${inputName(path)}: ${(error as Error).message}`);
   }
-  if (left < 0) throw new Failure(`${inputName(path)} is larger than ${most / 1_048_576} MiB; split it`);
+  if (left < 0)
+    throw new Failure(`${inputName(path)} is larger than ${most / 1_048_576} MiB; split it`);
   return Buffer.concat(pieces);
 }
 
@@ -62,7 +64,8 @@ export async function intoFile<T>(path: string, fill: (write: Write) => Promise<
   } catch (error) {
     await rm(draft, { force: true });
     if ((error as NodeJS.ErrnoException).code === 'EEXIST') throw existsAlready(path);
-    if (error instanceof Error && 'syscall' in error) throw new Failure(`cannot write ${path}: ${error.message}`);
+    if (error instanceof Error && 'syscall' in error)
+      throw new Failure(`cannot write ${path}: ${error.message}`);
     throw error;
   } finally {
     takeBack();

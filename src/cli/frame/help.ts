@@ -19,7 +19,9 @@ export function overview(version: string, commands: readonly Synopsis[]): string
   const nouns = commands.map(({ name }) => name.split(' ', 1)[0] as string);
   const hasVerbs = (noun: string) => commands.some(({ name }) => name.startsWith(`${noun} `));
   const groups = nouns.map((noun) => (hasVerbs(noun) ? noun : '')); // all commands without verbs are one group
-  const grouped = lines.map((line, i) => (i > 0 && groups[i] !== groups[i - 1] ? `\n${line}` : line));
+  const grouped = lines.map((line, i) =>
+    i > 0 && groups[i] !== groups[i - 1] ? `\n${line}` : line,
+  );
   return `Tollgate ${version}: a metered, governed model-access gateway
 
 Usage: tollgate COMMAND [OPTIONS]
@@ -41,7 +43,9 @@ export function serveNotes(): string {
 
 /** The configuration table, one variable after the other. */
 export function describeConfig(): string {
-  return columns(VARIABLES.map((each) => [each.name, `${each.meaning} [${each.shown ?? each.fallback}]`])).join('\n');
+  return columns(
+    VARIABLES.map((each) => [each.name, `${each.meaning} [${each.shown ?? each.fallback}]`]),
+  ).join('\n');
 }
 
 /** A command's usage line, summary, options and notes. */
@@ -61,7 +65,8 @@ export function commandHelp(command: Omit<Command, 'run'>): string {
     filled(`${summary.charAt(0).toUpperCase()}${summary.slice(1)}.`.split(' '), WIDTH).join('\n'),
     columns(entries).join('\n'),
   ];
-  const wrapped = (line: string) => (line.startsWith(' ') ? [line] : filled(line.split(' '), WIDTH));
+  const wrapped = (line: string) =>
+    line.startsWith(' ') ? [line] : filled(line.split(' '), WIDTH);
   if (notes !== undefined) parts.push(notes.split('\n').flatMap(wrapped).join('\n'));
   return parts.join('\n\n');
 }

@@ -40,7 +40,8 @@ export function commandsOf<A extends object>(
   settings: Settings = {},
   beside: (thing: A) => Readonly<Record<string, Cell>> = () => ({}),
 ) {
-  const show = (done: string, thing: A) => card(done, { ...beside(thing), ...settingCells(settings, thing) });
+  const show = (done: string, thing: A) =>
+    card(done, { ...beside(thing), ...settingCells(settings, thing) });
   const verb = (word: string, past: string) => {
     return <O extends Options, R extends A, T = undefined>(parts: Change<O, T, R>) => {
       const {
@@ -53,7 +54,9 @@ export function commandsOf<A extends object>(
         ...about,
         name: `${name} ${word}`,
         async run(context, values, operand) {
-          const thing = await context.transact((sql) => change(sql, callerOf(context, settings), values, operand));
+          const thing = await context.transact((sql) =>
+            change(sql, callerOf(context, settings), values, operand),
+          );
           return { json: thing, text: shown(done, thing) };
         },
       });

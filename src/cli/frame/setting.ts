@@ -1,9 +1,24 @@
 import { orNone } from '../../domain/field.ts';
 import { Calendar } from '../../domain/month.ts';
-import { eachSetting, type Given, type New, type Setting, type Settings } from '../../domain/settings/setting.ts';
+import {
+  eachSetting,
+  type Given,
+  type New,
+  type Setting,
+  type Settings,
+} from '../../domain/settings/setting.ts';
 import type { Caller } from '../../operations/caller.ts';
 import type { Mistake } from '../../operations/problem.ts';
-import { type Context, Failure, flag, listOrNone, type Option, optional, repeated, required } from './command.ts';
+import {
+  type Context,
+  Failure,
+  flag,
+  listOrNone,
+  type Option,
+  optional,
+  repeated,
+  required,
+} from './command.ts';
 import { ACTOR } from './database.ts';
 import { type Cell, instant, yesNo } from './text.ts';
 
@@ -25,20 +40,32 @@ export function changeOptions<S extends Settings>(settings: S): ForChange<S> {
 
 function newOption(setting: Setting, takesNone: boolean): Option<unknown> {
   const { kind, option, meaning, read, isNeeded, isNullable } = setting;
-  if (kind === 'switch') return isNeeded ? required(`${option} true|false`, read, meaning) : flag(option, meaning);
+  if (kind === 'switch')
+    return isNeeded ? required(`${option} true|false`, read, meaning) : flag(option, meaning);
   if (kind === 'list' && isNeeded) return repeated(option, read, `${meaning}; may be repeated`, 1);
   if (isNeeded) return required(option, read, meaning);
-  return isNullable && !takesNone ? optional(option, read, meaning) : changeOption({ ...setting, changed: meaning });
+  return isNullable && !takesNone
+    ? optional(option, read, meaning)
+    : changeOption({ ...setting, changed: meaning });
 }
 
-function changeOption({ kind, option, meaning, changed = meaning, read, isNullable }: Setting): Option<unknown> {
+function changeOption({
+  kind,
+  option,
+  meaning,
+  changed = meaning,
+  read,
+  isNullable,
+}: Setting): Option<unknown> {
   if (kind === 'switch') return optional(`${option} true|false`, read, changed);
   if (kind === 'list' && isNullable) return listOrNone(`${option}|none`, read, changed);
   if (kind === 'list') {
     const list = repeated(option, read, `${changed}; may be repeated`);
     return { ...list, read: (texts) => (texts.length === 0 ? undefined : list.read(texts)) };
   }
-  return isNullable ? optional(`${option}|none`, orNone(read), changed) : optional(option, read, changed);
+  return isNullable
+    ? optional(`${option}|none`, orNone(read), changed)
+    : optional(option, read, changed);
 }
 
 /**
@@ -46,7 +73,10 @@ function changeOption({ kind, option, meaning, changed = meaning, read, isNullab
  * where that may pass.
  * @param settings the rows whose options the command has
  */
-export function callerOf({ warn, config }: Pick<Context, 'warn' | 'config'>, settings: Settings): Caller {
+export function callerOf(
+  { warn, config }: Pick<Context, 'warn' | 'config'>,
+  settings: Settings,
+): Caller {
   const services = { ...config, calendar: new Calendar(config.billingTimezone), clock: Date.now };
   return {
     services,
@@ -54,7 +84,8 @@ export function callerOf({ warn, config }: Pick<Context, 'warn' | 'config'>, set
     role: 'operator',
     judge(mistakes) {
       const refused = mistakes.filter(({ severity = 'refuse' }) => severity === 'refuse');
-      if (refused.length > 0) throw new Failure(...refused.map((mistake) => optionText(settings, mistake)));
+      if (refused.length > 0)
+        throw new Failure(...refused.map((mistake) => optionText(settings, mistake)));
       for (const { passed } of mistakes) if (passed !== undefined) warn(passed);
     },
   };
@@ -64,12 +95,18 @@ export function callerOf({ warn, config }: Pick<Context, 'warn' | 'config'>, set
 export function settingCells(settings: Settings, thing: object): Record<string, Cell> {
   const values = thing as Readonly<Record<string, unknown>>;
   const cells = Object.entries(settings).map(([column, setting]) => {
-    return [nameOf(setting).slice(2).replaceAll('-', ' '), cellOf(setting, values[column])] as const;
+    return [
+      nameOf(setting).slice(2).replaceAll('-', ' '),
+      cellOf(setting, values[column]),
+    ] as const;
   });
   return Object.fromEntries(cells.filter(([, cell]) => cell !== null));
 }
 
-const UNITS: { readonly [K in Setting['kind']]?: string } = { amount: ' EUR', price: ' EUR per 1000 tokens' };
+const UNITS: { readonly [K in Setting['kind']]?: string } = {
+  amount: ' EUR',
+  price: ' EUR per 1000 tokens',
+};
 
 function cellOf({ kind, isNeeded }: Setting, value: unknown): Cell {
   if (value == null || (value === false && !isNeeded)) return null;
@@ -85,7 +122,10 @@ function nameOf({ option }: Pick<Setting, 'option'>): string {
 }
 
 /** A mistake as it is told of a command line. */
-export function optionText(settings: Readonly<Record<string, Pick<Setting, 'option'>>>, { pointer, detail }: Mistake) {
+export function optionText(
+  settings: Readonly<Record<string, Pick<Setting, 'option'>>>,
+  { pointer, detail }: Mistake,
+) {
   const setting = settings[pointer.split('/')[1] ?? ''];
   return `${setting === undefined ? pointer : nameOf(setting)} ${detail}`;
 }

@@ -16,7 +16,11 @@ export const spreadsheet = optional(
 );
 
 /** How the CSV that was asked for is written; null: none was. @throws ArgumentError */
-export function csvForm(csv: boolean, spreadsheet: Spreadsheet | undefined, json: boolean): CsvForm | null {
+export function csvForm(
+  csv: boolean,
+  spreadsheet: Spreadsheet | undefined,
+  json: boolean,
+): CsvForm | null {
   if (!csv && spreadsheet === undefined) return null;
   if (json) throw new ArgumentError('--csv and --json exclude each other; choose one');
   return spreadsheet === undefined ? PLAIN_CSV : SPREADSHEETS[spreadsheet];

@@ -28,9 +28,15 @@ export type Cell = string | number | null | undefined;
  * An aligned table with a heading, for `fitted` to draw. Columns named in `right`, the numbers, are aligned to the
  * right.
  */
-export function table(heading: readonly string[], rows: readonly (readonly Cell[])[], right: readonly string[] = []) {
+export function table(
+  heading: readonly string[],
+  rows: readonly (readonly Cell[])[],
+  right: readonly string[] = [],
+) {
   const lines = [heading, ...rows].map((row) => row.map(printable));
-  const widths = heading.map((_, at) => lines.reduce((most, line) => Math.max(most, width(line[at] as string)), 0));
+  const widths = heading.map((_, at) =>
+    lines.reduce((most, line) => Math.max(most, width(line[at] as string)), 0),
+  );
   const padded = (cell: string, column: number): string => {
     const space = ' '.repeat((widths[column] as number) - width(cell));
     return CELL + (right.includes(heading[column] as string) ? space + cell : cell + space);
@@ -61,7 +67,9 @@ export function fitted(text: string, columns: number = Number.POSITIVE_INFINITY)
 /** A sentence, then names and values, one pair a line. */
 export function card(sentence: string, members: Readonly<Record<string, Cell>>): string {
   const longest = Math.max(...Object.keys(members).map(width));
-  const lines = Object.entries(members).map(([name, value]) => `  ${name.padEnd(longest)}  ${printable(value)}`);
+  const lines = Object.entries(members).map(
+    ([name, value]) => `  ${name.padEnd(longest)}  ${printable(value)}`,
+  );
   return [...sentence.split('\n').map(printable), '', ...lines].join('\n');
 }
 
@@ -87,7 +95,10 @@ export function plainly<M extends string>(...members: readonly M[]) {
 }
 
 /** Prints a line every five seconds at most, and none at the beginning: how far a command is. @param clock milliseconds */
-export function nowAndThen(progress: (line: string) => void, clock = () => performance.now()): (line: string) => void {
+export function nowAndThen(
+  progress: (line: string) => void,
+  clock = () => performance.now(),
+): (line: string) => void {
   let next = clock() + PROGRESS_MS;
   return (line) => {
     if (clock() < next) return;
@@ -109,11 +120,18 @@ export function firstRows(
   right: readonly string[] = [],
 ): string {
   const shown = rows.slice(0, MOST_SHOWN);
-  return table(heading, shown, right) + (total > shown.length ? `\nand ${total - shown.length} more` : '');
+  return (
+    table(heading, shown, right) +
+    (total > shown.length ? `\nand ${total - shown.length} more` : '')
+  );
 }
 
 /** The newest rows for a list, of which one more was read. Warns where older ones are left out. */
-export function newest<T>(found: readonly T[], warn: (line: string) => void, narrower: string): readonly T[] {
+export function newest<T>(
+  found: readonly T[],
+  warn: (line: string) => void,
+  narrower: string,
+): readonly T[] {
   const { rows, next } = cut(found, MOST_LISTED, () => true);
   if (next !== null) warn(`only the newest ${MOST_LISTED} are printed; ${narrower}`);
   return rows;
@@ -126,8 +144,12 @@ export function erasedText(sentence: string, { persons, rows }: Erased): string 
 }
 
 /** The token details of a row, by their names in words such as "cached tokens". */
-export function tokenDetails<T>(row: Readonly<Record<(typeof TOKEN_DETAILS)[number], T>>): Record<string, T> {
-  return Object.fromEntries(TOKEN_DETAILS.map((column) => [column.replaceAll('_', ' '), row[column]]));
+export function tokenDetails<T>(
+  row: Readonly<Record<(typeof TOKEN_DETAILS)[number], T>>,
+): Record<string, T> {
+  return Object.fromEntries(
+    TOKEN_DETAILS.map((column) => [column.replaceAll('_', ' '), row[column]]),
+  );
 }
 
 /** "2026-11-21 09:41 UTC". */
@@ -144,9 +166,24 @@ export function minute(at: Date | null): string {
 export function zoned(at: Date, timeZone: string): string {
   if (timeZone === 'UTC') return at.toISOString();
   const day = { year: 'numeric', month: '2-digit', day: '2-digit' } as const;
-  const time = { hour: '2-digit', minute: '2-digit', second: '2-digit', fractionalSecondDigits: 3 } as const;
-  const format = new Intl.DateTimeFormat('sv-SE', { timeZone, ...day, ...time, timeZoneName: 'longOffset' });
-  return format.format(at).replace(' GMT', '').replace(' ', 'T').replace(',', '.').replace('\u2212', '-');
+  const time = {
+    hour: '2-digit',
+    minute: '2-digit',
+    second: '2-digit',
+    fractionalSecondDigits: 3,
+  } as const;
+  const format = new Intl.DateTimeFormat('sv-SE', {
+    timeZone,
+    ...day,
+    ...time,
+    timeZoneName: 'longOffset',
+  });
+  return format
+    .format(at)
+    .replace(' GMT', '')
+    .replace(' ', 'T')
+    .replace(',', '.')
+    .replace('\u2212', '-');
 }
 
 export function yesNo(value: boolean): string {
@@ -166,6 +203,7 @@ function width(text: string): number {
   if (PLAIN.test(text)) return text.length;
   let columns = 0;
   letters ??= new Intl.Segmenter('en');
-  for (const { segment } of letters.segment(text)) columns += MARKS.test(segment) ? 0 : WIDE.test(segment) ? 2 : 1;
+  for (const { segment } of letters.segment(text))
+    columns += MARKS.test(segment) ? 0 : WIDE.test(segment) ? 2 : 1;
   return columns;
 }

@@ -23,7 +23,11 @@ export const alertCommands = [
 Prints at most ${MOST_LISTED} lines.`,
     async run({ transact, warn }, { company = null, undelivered }) {
       const found = await transact(async (sql) =>
-        rowsOf(sql, company, await listAlerts(sql, { company, undelivered, limit: MOST_LISTED + 1 })),
+        rowsOf(
+          sql,
+          company,
+          await listAlerts(sql, { company, undelivered, limit: MOST_LISTED + 1 }),
+        ),
       );
       const rows = newest(found, warn, 'narrow the list by --company or --undelivered');
       const text = listing(
@@ -37,10 +41,12 @@ Prints at most ${MOST_LISTED} lines.`,
             'COST CENTRE': ({ alert }: AlertRow) => alert.cost_center,
           }),
           MONTH: ({ alert }) => alert.day ?? alert.month,
-          THRESHOLD: ({ alert }) => (alert.threshold === 'forecast' ? 'forecast' : `${alert.threshold} %`),
+          THRESHOLD: ({ alert }) =>
+            alert.threshold === 'forecast' ? 'forecast' : `${alert.threshold} %`,
           TO: ({ channel, recipient }) => recipient || channel,
           ...plainly('state', 'attempts'),
-          'NEXT (UTC)': ({ state, next_attempt_at }) => minute(state === 'pending' ? next_attempt_at : null),
+          'NEXT (UTC)': ({ state, next_attempt_at }) =>
+            minute(state === 'pending' ? next_attempt_at : null),
           ERROR: ({ last_error }) => last_error,
         },
         'There are no such alerts.',
@@ -61,7 +67,10 @@ Prints at most ${MOST_LISTED} lines.`,
     notes: 'Attempts are counted anew. The gateway that sends alerts begins within seconds.',
     async run({ transact }, _values, id) {
       const deliveries = await transact((sql) => retryAlerts(sql, id));
-      const text = deliveries === 0 ? 'Nothing is undelivered.' : `Deliveries that are tried again: ${deliveries}.`;
+      const text =
+        deliveries === 0
+          ? 'Nothing is undelivered.'
+          : `Deliveries that are tried again: ${deliveries}.`;
       return { json: { deliveries }, text };
     },
   }),

@@ -9,7 +9,8 @@ import { changeOptions, newOptions } from '../frame/setting.ts';
 import { instant, plainly, yesNo } from '../frame/text.ts';
 
 const operand = { shown: 'ID', meaning: 'id of the assistant', read: readUuid };
-const VISIBILITY_NOTE = 'The API runs an assistant only if its visibility is company and it has no project.';
+const VISIBILITY_NOTE =
+  'The API runs an assistant only if its visibility is company and it has no project.';
 
 const { system_prompt: _, ...SHOWN } = ASSISTANT;
 const assistants = commandsOf('assistant', SHOWN, (assistant: AssistantRow) => ({

@@ -17,13 +17,18 @@ export const backupCommands = [
     name: 'database backup',
     summary: 'copy the whole database into one file, while gateways run',
     options: {
-      to: required('--to FILE', (text) => text, 'file to write; it must not exist yet; "-" is standard output'),
+      to: required(
+        '--to FILE',
+        (text) => text,
+        'file to write; it must not exist yet; "-" is standard output',
+      ),
     },
     notes:
       'One snapshot of all tables of Tollgate, compressed. Works for the embedded database and for any other on one server; a ledger that "tollgate database distribute" spread over several is backed up with the tools of Postgres. The file appears under its name when it is whole. It holds digests of keys and passwords, so only its owner may read it. Sessions are not in it: people sign in again. Records that wait in a spool are not in it either. A database that is not at this version yet is copied as it is, so the backup before an upgrade can be made with the new version.',
     unmigrated: true,
     async run({ db, progress, json }, { to }) {
-      if (json && to === '-') throw new ArgumentError('--json needs a file: --to - prints the backup itself');
+      if (json && to === '-')
+        throw new ArgumentError('--json needs a file: --to - prints the backup itself');
       const report = tableReport(progress);
       let last: BackupProgress = { table: '', rows: 0, bytes: 0 };
       const copy = (write: Write) =>
@@ -35,7 +40,11 @@ export const backupCommands = [
           const writeAll = async (compressed: AsyncIterable<Buffer>) => {
             for await (const piece of compressed) if (!(await write(piece))) break;
           };
-          return pipeline(Readable.from(pieces, { objectMode: false }), createGzip({ level: GZIP_LEVEL }), writeAll);
+          return pipeline(
+            Readable.from(pieces, { objectMode: false }),
+            createGzip({ level: GZIP_LEVEL }),
+            writeAll,
+          );
         });
       if (to === '-') return { print: copy };
       await intoFile(to, copy);
@@ -63,15 +72,27 @@ export const backupCommands = [
       const pieces = input.pipe(createGunzip());
       input.once('error', (error) => pieces.destroy(error));
       try {
-        const rows = await restore(db, new BackupReader(pieces), config.billingTimezone, report, progress);
+        const rows = await restore(
+          db,
+          new BackupReader(pieces),
+          config.billingTimezone,
+          report,
+          progress,
+        );
         const total = Object.values(rows).reduce((sum, count) => sum + count, 0);
-        return { json: { file: from, rows }, text: `Loaded ${total} rows. "tollgate ledger verify" checks them.` };
+        return {
+          json: { file: from, rows },
+          text: `Loaded ${total} rows. "tollgate ledger verify" checks them.`,
+        };
       } catch (error) {
         const { code = '', message } = error as NodeJS.ErrnoException;
         const name = inputName(from);
-        if (code.startsWith('Z_')) throw new Failure(`${name}: no backup of Tollgate, or damaged (${message})`);
+        if (code.startsWith('Z_'))
+          throw new Failure(`${name}: no backup of Tollgate, or damaged (${message})`);
         if (error instanceof BackupDamaged) throw new Failure(`${name}: ${message}`);
-        throw 'syscall' in (error as object) ? new Failure(`cannot read ${name}: ${message}`) : error;
+        throw 'syscall' in (error as object)
+          ? new Failure(`cannot read ${name}: ${message}`)
+          : error;
       } finally {
         input.destroy();
         pieces.destroy();

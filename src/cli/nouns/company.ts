@@ -1,5 +1,12 @@
 import { isLimited } from '../../domain/budget.ts';
-import { readEmail, readName, readPriceFactor, readScope, readSlug, readUuid } from '../../domain/field.ts';
+import {
+  readEmail,
+  readName,
+  readPriceFactor,
+  readScope,
+  readSlug,
+  readUuid,
+} from '../../domain/field.ts';
 import { DISABLED_MODELS } from '../../domain/gate.ts';
 import { SCOPES, USUAL_SCOPES } from '../../domain/key.ts';
 import { type Moment, readMoment } from '../../domain/price.ts';
@@ -27,7 +34,11 @@ import {
 import { onboardCompany } from '../../operations/onboarding.ts';
 import { readOwnPrice } from '../../operations/own-price.ts';
 import { Problem } from '../../operations/problem.ts';
-import { type CompanyChanges, type CompanyRow, listCompanies } from '../../store/company/company.ts';
+import {
+  type CompanyChanges,
+  type CompanyRow,
+  listCompanies,
+} from '../../store/company/company.ts';
 import type { PriceFactorRow } from '../../store/company/price-factor.ts';
 import type { MadeInvitation } from '../../store/users/invitation.ts';
 import { pausedIn } from '../apply/kinds.ts';
@@ -85,7 +96,8 @@ export const companyCommands = [
   }),
   command({
     name: 'company onboard',
-    summary: 'add a company with its limits, models and prices, its owner and a first key: all of it or nothing',
+    summary:
+      'add a company with its limits, models and prices, its owner and a first key: all of it or nothing',
     options: {
       ...newCompany,
       ...changeOptions(DISABLED),
@@ -95,7 +107,11 @@ export const companyCommands = [
         'what it alone pays for a shared model, in EUR per 1000 prompt and completion tokens; those of the cache may follow: INPUT,OUTPUT,CACHE_READ,CACHE_WRITE; may be repeated',
       ),
       owner: required('--owner-email ADDRESS', readEmail, 'who is invited as its owner'),
-      key_name: optional('--key-name NAME', readName, 'name of its first key; without it no key is made'),
+      key_name: optional(
+        '--key-name NAME',
+        readName,
+        'name of its first key; without it no key is made',
+      ),
       key_scopes: repeated(
         '--key-scope SCOPE',
         readScope,
@@ -107,15 +123,24 @@ export const companyCommands = [
     async run(context, values) {
       const { transact, config, warn } = context;
       const { owner, key_name: name, key_scopes: scopes, ...company } = values;
-      if (name === undefined && scopes.length > 0) throw new ArgumentError('--key-scope needs --key-name');
+      if (name === undefined && scopes.length > 0)
+        throw new ArgumentError('--key-scope needs --key-name');
       const linkTo = invitationLinks(config, warn);
-      const key = name === undefined ? undefined : { name, scopes: scopes.length === 0 ? USUAL_SCOPES : scopes };
+      const key =
+        name === undefined
+          ? undefined
+          : { name, scopes: scopes.length === 0 ? USUAL_SCOPES : scopes };
       const asked = { ...company, owner: { email: owner }, key };
-      const done = await transact((sql) => onboardCompany(sql, callerOf(context, COMPANY), asked)).catch(toOptions);
+      const done = await transact((sql) =>
+        onboardCompany(sql, callerOf(context, COMPANY), asked),
+      ).catch(toOptions);
       const { token, ...invitation } = done.invitation as MadeInvitation;
       const link = linkTo(token);
       const text = sections(
-        show('Company created. Link and key are shown only this once: pass them on now.', done.company),
+        show(
+          'Company created. Link and key are shown only this once: pass them on now.',
+          done.company,
+        ),
         card('Its owner joins by this link, once. Nothing is sent.', {
           owner,
           link,
@@ -129,12 +154,16 @@ export const companyCommands = [
               scopes: scopesOf(done.key).join(', '),
             }),
       );
-      return { json: { ...done.company, invitation: { ...invitation, link }, key: done.key }, text };
+      return {
+        json: { ...done.company, invitation: { ...invitation, link }, key: done.key },
+        text,
+      };
     },
   }),
   command({
     name: 'company set',
-    summary: 'change name, budget, EU gate, ceilings, limits, prices, models of a company, or what its members may do',
+    summary:
+      'change name, budget, EU gate, ceilings, limits, prices, models of a company, or what its members may do',
     operand: companyId,
     options: {
       ...changeOptions(SETTINGS),
@@ -143,16 +172,23 @@ export const companyCommands = [
         readMoment,
         'when the price factor begins: a date in the billing time zone, or an ISO time',
       ),
-      disable: repeated('--disable-model SLUG', readSlug, 'hide and refuse this model; may be repeated'),
+      disable: repeated(
+        '--disable-model SLUG',
+        readSlug,
+        'hide and refuse this model; may be repeated',
+      ),
       enable: repeated('--enable-model SLUG', readSlug, 'allow this model again; may be repeated'),
     },
     notes: 'Running gateways apply the change within one second.',
     async run(context, { from, ...values }, id) {
       const both = values.disable.find((slug) => values.enable.includes(slug));
-      if (both !== undefined) throw new ArgumentError(`${both} is both disabled and enabled; choose one`);
+      if (both !== undefined)
+        throw new ArgumentError(`${both} is both disabled and enabled; choose one`);
       const changes = someChange(values);
       if (from !== undefined) return setFrom(context, id, changes, from);
-      const company = await context.transact((sql) => changeCompany(sql, callerOf(context, COMPANY), id, changes));
+      const company = await context.transact((sql) =>
+        changeCompany(sql, callerOf(context, COMPANY), id, changes),
+      );
       return { json: company, text: show('Company changed.', company) };
     },
   }),
@@ -194,14 +230,21 @@ export const companyCommands = [
     summary: 'show the present, past and coming factors on the prices of a company',
     operand: companyId,
     options: {
-      with: optional('--with N', readPriceFactor, 'show what the last month would have cost with this factor instead'),
+      with: optional(
+        '--with N',
+        readPriceFactor,
+        'show what the last month would have cost with this factor instead',
+      ),
     },
     notes: 'Times are those of BILLING_TIMEZONE; with --json they are in UTC.',
     async run({ transact, config }, { with: factor }, id) {
       if (factor !== undefined) {
         const preview = await transact((sql) => previewPriceFactor(sql, id, factor));
         const { month, cost_eur, with_factor_eur } = preview;
-        const cells = { 'EUR as booked': cost_eur, [`EUR with the factor ${factor}`]: with_factor_eur };
+        const cells = {
+          'EUR as booked': cost_eur,
+          [`EUR with the factor ${factor}`]: with_factor_eur,
+        };
         return { json: preview, text: card(`API calls of ${month}. Nothing is changed.`, cells) };
       }
       const rows = await transact((sql) => priceFactors(sql, id));
@@ -211,7 +254,9 @@ export const companyCommands = [
         STATE: ({ begun }: PriceFactorRow) => (begun ? 'begun' : 'to come'),
         BY: ({ changed_by }: PriceFactorRow) => actorName(changed_by),
       };
-      const text = listing(rows, columns, 'The price factor of this company was always 1.', ['FACTOR']);
+      const text = listing(rows, columns, 'The price factor of this company was always 1.', [
+        'FACTOR',
+      ]);
       return { json: rows.map(factorJson), text };
     },
   }),
@@ -220,22 +265,36 @@ export const companyCommands = [
     summary: 'withdraw a price factor that has not begun',
     operand: companyId,
     options: {
-      from: required('--from DATE', readMoment, 'when it would begin, as "tollgate company factor" shows it'),
+      from: required(
+        '--from DATE',
+        readMoment,
+        'when it would begin, as "tollgate company factor" shows it',
+      ),
     },
     async run({ transact, config }, { from }, id) {
       const row = await transact((sql) => withdrawPriceFactor(sql, id, { from }));
-      return { json: factorJson(row), text: factorCard('The price factor is withdrawn.', row, config.billingTimezone) };
+      return {
+        json: factorJson(row),
+        text: factorCard('The price factor is withdrawn.', row, config.billingTimezone),
+      };
     },
   }),
 ];
 
 /** Lets a price factor begin at a date. @throws ArgumentError when something else is to change */
-async function setFrom(context: Context, id: string, { price_factor: factor, ...more }: CompanyChanges, from: Moment) {
+async function setFrom(
+  context: Context,
+  id: string,
+  { price_factor: factor, ...more }: CompanyChanges,
+  from: Moment,
+) {
   const isMore = Object.values(more)
     .flat()
     .some((value) => value !== undefined);
   if (factor == null || isMore) {
-    throw new ArgumentError('only --price-factor can begin at a date; change the rest in another command');
+    throw new ArgumentError(
+      'only --price-factor can begin at a date; change the rest in another command',
+    );
   }
   const caller = callerOf(context, COMPANY);
   const row = await context.transact((sql) => schedulePriceFactor(sql, caller, id, factor, from));
@@ -251,8 +310,16 @@ function factorJson({ id: _, created_at: _at, ...factor }: PriceFactorRow) {
   return factor;
 }
 
-function factorCard(sentence: string, { company_id, factor, valid_from }: PriceFactorRow, zone: string): string {
-  return card(sentence, { company: company_id, 'price factor': factor, from: zoned(valid_from, zone) });
+function factorCard(
+  sentence: string,
+  { company_id, factor, valid_from }: PriceFactorRow,
+  zone: string,
+): string {
+  return card(sentence, {
+    company: company_id,
+    'price factor': factor,
+    from: zoned(valid_from, zone),
+  });
 }
 
 function hasFactor({ price_factor: factor }: CompanyRow): boolean {
@@ -282,6 +349,11 @@ export function budgetText(budget: string | null): string {
 export const PLAIN = { count: String, eurText: (amount: string) => `${amount} EUR` };
 
 /** A column of a list, if any of its rows has limits. */
-export function limitColumn<T>(rows: readonly T[], texts: (row: T) => string[]): Record<string, (row: T) => string> {
-  return rows.some((row) => texts(row).length > 0) ? { LIMITS: (row) => texts(row).join(', ') || '-' } : {};
+export function limitColumn<T>(
+  rows: readonly T[],
+  texts: (row: T) => string[],
+): Record<string, (row: T) => string> {
+  return rows.some((row) => texts(row).length > 0)
+    ? { LIMITS: (row) => texts(row).join(', ') || '-' }
+    : {};
 }

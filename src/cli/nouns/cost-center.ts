@@ -10,12 +10,20 @@ import { commandsOf } from '../frame/noun.ts';
 import { newOptions } from '../frame/setting.ts';
 
 const company = required('--company ID', readUuid, 'id of the company');
-const name = required('--name NAME', readBudgetedCostCenter, 'the cost centre, as calls name it in metadata');
+const name = required(
+  '--name NAME',
+  readBudgetedCostCenter,
+  'the cost centre, as calls name it in metadata',
+);
 
-const budgets = commandsOf('cost-center', COST_CENTER, ({ company_id, name }: CostCenterBudgetRow) => ({
-  company: company_id,
-  'cost centre': name,
-}));
+const budgets = commandsOf(
+  'cost-center',
+  COST_CENTER,
+  ({ company_id, name }: CostCenterBudgetRow) => ({
+    company: company_id,
+    'cost centre': name,
+  }),
+);
 
 /** What cost centres may cost in a month before somebody is told. */
 export const costCenterCommands = [
@@ -33,7 +41,8 @@ export const costCenterCommands = [
     right: ['EUR PER MONTH', 'EUR SPENT'],
   }),
   budgets.set({
-    summary: 'give a cost centre a monthly budget, or change it; alerts tell when a part of it is spent',
+    summary:
+      'give a cost centre a monthly budget, or change it; alerts tell when a part of it is spent',
     options: { company, name, ...newOptions(COST_CENTER) },
     notes: 'No call is refused by it. There need be no call yet that names the cost centre.',
     change: (sql, _caller, { company, ...asked }) => setCostCenterBudget(sql, company, asked),

@@ -5,7 +5,8 @@ export const demoCommand = command({
   name: 'demo remove',
   summary: 'remove the company and the models that "make run" created',
   options: {},
-  notes: 'What something else uses is kept, and the command says so. Ledger rows and the operator stay.',
+  notes:
+    'What something else uses is kept, and the command says so. Ledger rows and the operator stay.',
   async run({ transact }) {
     const result = await transact(removeDemo);
     const { removed, kept } = result;

@@ -8,7 +8,11 @@ export const distributionCommand = command({
   name: 'database distribute',
   summary: 'spread the ledger over the servers of a Citus cluster',
   options: {
-    shards: optional('--shards N', wholeNumber(1024), `parts that companies are divided into; default ${SHARDS}`),
+    shards: optional(
+      '--shards N',
+      wholeNumber(1024),
+      `parts that companies are divided into; default ${SHARDS}`,
+    ),
     dryRun: flag('--dry-run', 'print the statements and change nothing'),
   },
   notes:
@@ -16,7 +20,10 @@ export const distributionCommand = command({
   async run({ db }, { shards = SHARDS, dryRun }) {
     const { statements, workers } = await distribute(db, { shards, dryRun });
     const done = `The ledger is spread over ${workers.join(', ')}.`;
-    const text = dryRun && statements.length > 0 ? statements.map((statement) => `${statement};`).join('\n') : done;
+    const text =
+      dryRun && statements.length > 0
+        ? statements.map((statement) => `${statement};`).join('\n')
+        : done;
     return { json: { workers, statements, applied: !dryRun }, text };
   },
 });

@@ -12,7 +12,11 @@ import { listing, MOST_LISTED, minute, newest } from '../frame/text.ts';
 
 const FILTERS = {
   company: optional('--company ID', readUuid, 'events of this company only'),
-  kind: optional('--kind KIND', oneOf(...EVENT_KINDS), 'only events of this kind, or of a group of kinds such as key'),
+  kind: optional(
+    '--kind KIND',
+    oneOf(...EVENT_KINDS),
+    'only events of this kind, or of a group of kinds such as key',
+  ),
   since: optional(
     '--since ISO_TIME',
     readMoment,
@@ -44,7 +48,11 @@ A receiver is a line of its own. Events are kept for ${EVENT_DAYS} days. Prints 
     async run({ transact, warn }, values) {
       const page = { after: null, limit: MOST_LISTED + 1 };
       const found = await transact(async (sql) =>
-        rowsOf(sql, values.company ?? null, await listEvents(sql, await filterOf(sql, values), page)),
+        rowsOf(
+          sql,
+          values.company ?? null,
+          await listEvents(sql, await filterOf(sql, values), page),
+        ),
       );
       const rows = newest(found, warn, 'narrow the list by --company, --kind, --since or --dead');
       const text = listing(
@@ -55,7 +63,8 @@ A receiver is a line of its own. Events are kept for ${EVENT_DAYS} days. Prints 
           COMPANY: ({ event }) => event.company.name,
           KIND: ({ event }) => event.type,
           KEY: ({ event }) => keyOf(event),
-          BY: ({ event: { actor } }) => (typeof actor === 'string' ? actorName(actor) : 'the gateway'),
+          BY: ({ event: { actor } }) =>
+            typeof actor === 'string' ? actorName(actor) : 'the gateway',
           TO: ({ delivery }) => delivery && (delivery.recipient || delivery.channel),
           STATE: ({ told, delivery }) => delivery?.state ?? (told ? 'unsent' : 'pending'),
           ATTEMPTS: ({ delivery }) => delivery?.attempts,
@@ -82,18 +91,25 @@ A receiver is a line of its own. Events are kept for ${EVENT_DAYS} days. Prints 
     async run({ transact }, values, id) {
       if (id === undefined && values.since === undefined && !values.dead)
         throw new ArgumentError('missing ID, --since or --dead');
-      if (id !== undefined && Object.values(values).some((value) => value !== undefined && value !== false))
+      if (
+        id !== undefined &&
+        Object.values(values).some((value) => value !== undefined && value !== false)
+      )
         throw new ArgumentError('an ID stands alone: the options are for many events');
       const events = await transact(async (sql) =>
         replayEvents(sql, id === undefined ? await filterOf(sql, values) : { id }),
       );
-      const text = events === 0 ? 'There are no such events.' : `Events that are sent again: ${events}.`;
+      const text =
+        events === 0 ? 'There are no such events.' : `Events that are sent again: ${events}.`;
       return { json: { events }, text };
     },
   }),
 ];
 
-async function filterOf(sql: Sql, { company, kind, since: from, dead }: Values<typeof FILTERS>): Promise<EventFilter> {
+async function filterOf(
+  sql: Sql,
+  { company, kind, since: from, dead }: Values<typeof FILTERS>,
+): Promise<EventFilter> {
   const since = from === undefined ? null : await startOf(sql, from);
   return { company: company ?? null, kind: kind ?? null, since, state: dead ? 'dead' : null };
 }

@@ -9,7 +9,8 @@ import { commandsOf } from '../frame/noun.ts';
 import { plainly } from '../frame/text.ts';
 
 const SHOWN = '--name NAME';
-const MEANING = 'name of the group, as the claim of the identity provider has it, every character of it';
+const MEANING =
+  'name of the group, as the claim of the identity provider has it, every character of it';
 const present = required(SHOWN, readPresentName, MEANING);
 
 const groups = commandsOf('group', {}, ({ name, role, company_id }: GroupRow) => ({
@@ -37,7 +38,8 @@ export const groupCommands = [
     done: 'Group added. It gives the role at the next sign-in.',
   }),
   groups.set({
-    summary: 'change the role that a group gives; all who have theirs by it get the new one at once',
+    summary:
+      'change the role that a group gives; all who have theirs by it get the new one at once',
     options: {
       name: present,
       role: required('--role ROLE', oneOf(...COMPANY_ROLES), 'owner, administrator or member'),
@@ -46,7 +48,9 @@ export const groupCommands = [
   }),
   groups.list({
     summary: 'list groups of the identity provider, what they give, and to how many users',
-    options: { company: optional('--company ID', readUuid, 'only groups that give a role in this company') },
+    options: {
+      company: optional('--company ID', readUuid, 'only groups that give a role in this company'),
+    },
     read: (sql, { company = null }) => listGroups(sql, company),
     columns: () => ({
       ...plainly('name', 'role'),

@@ -3,8 +3,17 @@ import { digestOf } from '../../domain/key.ts';
 import { differences } from '../../domain/settings/difference.ts';
 import { litellmPlan } from '../../domain/settings/litellm.ts';
 import type { Row } from '../../domain/settings/litellm-rows.ts';
-import { IMPORT_BYTES, IMPORT_COLUMNS, type ImportMistake } from '../../domain/settings/model-csv.ts';
-import { type ImportedLine, importLitellm, importModels, type Kept } from '../../operations/import.ts';
+import {
+  IMPORT_BYTES,
+  IMPORT_COLUMNS,
+  type ImportMistake,
+} from '../../domain/settings/model-csv.ts';
+import {
+  type ImportedLine,
+  importLitellm,
+  importModels,
+  type Kept,
+} from '../../operations/import.ts';
 import { NoLitellm, readLitellm } from '../../store/company/litellm.ts';
 import { DatabaseRefused, DatabaseUnavailable } from '../../store/connection/errors.ts';
 import { askModelInfo } from '../../upstream/router-models.ts';
@@ -19,7 +28,11 @@ import { routerOf } from './model.ts';
 export const modelImportCommand = command({
   name: 'model import',
   summary: 'add and change models and their prices from a CSV file',
-  operand: { shown: 'FILE.csv', meaning: 'a file with a heading, or - for standard input', read: readText },
+  operand: {
+    shown: 'FILE.csv',
+    meaning: 'a file with a heading, or - for standard input',
+    read: readText,
+  },
   options: { dryRun: flag('--dry-run', 'show what would change, and change nothing') },
   notes: `Columns: ${IMPORT_COLUMNS}.
 Prices are plain decimal numbers with a dot, in EUR per 1000 or 1,000,000 tokens as the heading says. A line with valid_from is a price that begins then; a line without it holds from now on. Lines of models that are as they should be change nothing, and models that the file does not name stay.`,
@@ -36,7 +49,8 @@ function placed(file: string, { line, column, message }: ImportMistake): string 
 }
 
 function show(lines: readonly ImportedLine[], dryRun: boolean): string {
-  const count = (state: ImportedLine['state']) => lines.filter((line) => line.state === state).length;
+  const count = (state: ImportedLine['state']) =>
+    lines.filter((line) => line.state === state).length;
   const columns = {
     LINE: ({ line }: ImportedLine) => line,
     MODEL: ({ slug }: ImportedLine) => slug,
@@ -52,7 +66,11 @@ export const litellmImportCommand = command({
   name: 'import litellm',
   summary: 'bring teams, keys, budgets, models and prices of a LiteLLM database',
   options: {
-    database: required('--database URL', readText, "LiteLLM's own DATABASE_URL; it is read, and never changed"),
+    database: required(
+      '--database URL',
+      readText,
+      "LiteLLM's own DATABASE_URL; it is read, and never changed",
+    ),
     usdRate: optional(
       '--usd-rate EUR_PER_USD',
       readRate,
@@ -66,12 +84,20 @@ What came once stays as it is here: a second run brings only what is new. .deplo
     const tables = await readLitellm(database).catch(explain);
     const router = await askedRouter(context);
     const { upstreamApiKey: own } = context.config;
-    const plan = litellmPlan(tables, router, usdRate, own === null ? [] : [digestOf(own)], Date.now());
+    const plan = litellmPlan(
+      tables,
+      router,
+      usdRate,
+      own === null ? [] : [digestOf(own)],
+      Date.now(),
+    );
     if (plan.unrated > 0)
       throw new Failure(
         `${plan.unrated} budgets and prices there are in USD: give --usd-rate, what one USD is worth in EUR`,
       );
-    const { came, kept, left } = await orDryRun(context, dryRun, (sql) => importLitellm(sql, ACTOR, plan));
+    const { came, kept, left } = await orDryRun(context, dryRun, (sql) =>
+      importLitellm(sql, ACTOR, plan),
+    );
     const steps = came.map(({ done, what, settings, notes }) => {
       const set = differences({}, settings).map(({ member, to }) => `${member}: ${shown(to)}`);
       return { done, what, changes: [...set, ...notes] };
@@ -79,7 +105,9 @@ What came once stays as it is here: a second run brings only what is new. .deplo
     const differing = kept.map(toldKept).filter(({ changes }) => changes.length > 0);
     const counts = `${kept.length} are here already and stay as they are; ${left.length} do not come.`;
     const lines = [
-      ...differing.map(({ what, changes }) => [`= ${what}`, ...changes.map((change) => `    ${change}`)].join('\n')),
+      ...differing.map(({ what, changes }) =>
+        [`= ${what}`, ...changes.map((change) => `    ${change}`)].join('\n'),
+      ),
       ...left.map(({ what, why }) => `! ${what}: ${why}`),
     ];
     return {
@@ -100,7 +128,8 @@ function toldKept({ what, now, settings }: Kept) {
 /** What the router tells of its models; null: nothing, of which the command warns. */
 async function askedRouter({ config, warn }: Context): Promise<readonly Row[] | null> {
   const router = routerOf(config);
-  const lost = 'models of the configuration file of LiteLLM, and the prices that it knows itself, did not come';
+  const lost =
+    'models of the configuration file of LiteLLM, and the prices that it knows itself, did not come';
   if (router === null) {
     warn(`UPSTREAM_URL is not set: ${lost}`);
     return null;
@@ -112,11 +141,15 @@ async function askedRouter({ config, warn }: Context): Promise<readonly Row[] | 
 }
 
 function readRate(text: string): string {
-  return PRICE.test(text) && /[1-9]/.test(text) ? text : refuse('must be the EUR for one USD, such as 0.92', text);
+  return PRICE.test(text) && /[1-9]/.test(text)
+    ? text
+    : refuse('must be the EUR for one USD, such as 0.92', text);
 }
 
 /** @throws Failure that says whose database it is */
 function explain(error: unknown): never {
-  const isKnown = [NoLitellm, TypeError, DatabaseUnavailable, DatabaseRefused].some((kind) => error instanceof kind);
+  const isKnown = [NoLitellm, TypeError, DatabaseUnavailable, DatabaseRefused].some(
+    (kind) => error instanceof kind,
+  );
   throw isKnown ? new Failure(`--database: ${(error as Error).message}`) : error;
 }

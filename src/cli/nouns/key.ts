@@ -3,8 +3,21 @@ import { digestOf, MOST_OVERLAP, possibleKeysIn } from '../../domain/key.ts';
 import { END_USER, KEY, PURPOSE, RESTRICTIONS, scopesOf } from '../../domain/settings/key.ts';
 import { restrictionTexts } from '../../domain/settings/limit-text.ts';
 import { actorName } from '../../domain/wording/change-text.ts';
-import { changeKey, createKey, pauseKey, resumeKey, revokeKey, rotateKey } from '../../operations/key.ts';
-import { findKey, idsOfDigests, type KeyRow, keysWithCompany, listKeys } from '../../store/company/key.ts';
+import {
+  changeKey,
+  createKey,
+  pauseKey,
+  resumeKey,
+  revokeKey,
+  rotateKey,
+} from '../../operations/key.ts';
+import {
+  findKey,
+  idsOfDigests,
+  type KeyRow,
+  keysWithCompany,
+  listKeys,
+} from '../../store/company/key.ts';
 import type { RevealedKey } from '../../store/company/key-reveal.ts';
 import { ArgumentError, command, flag, optional, required, someChange } from '../frame/command.ts';
 import { readBytes } from '../frame/files.ts';
@@ -19,7 +32,11 @@ const DAY = 86_400;
 /** Bytes of a text that is searched for keys. */
 const MOST_TEXT = 64 << 20;
 
-const keyId = { shown: 'KEY_ID', meaning: 'id of the key, from "tollgate key list"', read: readUuid };
+const keyId = {
+  shown: 'KEY_ID',
+  meaning: 'id of the key, from "tollgate key list"',
+  read: readUuid,
+};
 
 const keys = commandsOf('key', KEY, (key: KeyRow & Partial<RevealedKey>) => ({
   ...(key.key && { key: key.key }),
@@ -69,12 +86,19 @@ export const keyCommands = [
     operand: keyId,
     options: {
       leaked: flag('--leaked', 'the key leaked: the old one stops at once'),
-      overlap: optional('--overlap DURATION', readDuration, 'how long both work, such as 1h or 7d; default: 1d'),
+      overlap: optional(
+        '--overlap DURATION',
+        readDuration,
+        'how long both work, such as 1h or 7d; default: 1d',
+      ),
     },
-    notes: 'The new key is shown only once. Within one second of its end, running gateways refuse the old key.',
+    notes:
+      'The new key is shown only once. Within one second of its end, running gateways refuse the old key.',
     async run(context, { leaked, overlap }, id) {
-      if (leaked && overlap !== undefined) throw new ArgumentError('a leaked key has no overlap; leave out --overlap');
-      if (overlap !== undefined && overlap > MOST_OVERLAP) throw new ArgumentError('--overlap must be at most 30d');
+      if (leaked && overlap !== undefined)
+        throw new ArgumentError('a leaked key has no overlap; leave out --overlap');
+      if (overlap !== undefined && overlap > MOST_OVERLAP)
+        throw new ArgumentError('--overlap must be at most 30d');
       const asked = { id, overlap: leaked ? 0 : (overlap ?? DAY) };
       const { created, old } = await context.transact(async (sql) => ({
         created: await rotateKey(sql, callerOf(context, KEY), null, asked),
@@ -97,7 +121,9 @@ export const keyCommands = [
     async run({ read, config, stdin }) {
       const input = (await readBytes('-', stdin, MOST_TEXT)).toString();
       const digests = possibleKeysIn(input, config.keyPrefix).map(digestOf);
-      const keys = await read(async (sql) => keysWithCompany(sql, await idsOfDigests(sql, digests), null));
+      const keys = await read(async (sql) =>
+        keysWithCompany(sql, await idsOfDigests(sql, digests), null),
+      );
       const text = listing(
         keys,
         {
@@ -128,7 +154,8 @@ export const keyCommands = [
     summary: 'refuse a key with 403 until it is resumed',
     operand: keyId,
     options: { reason },
-    notes: 'Gateways refuse it within one second; calls in flight end and are booked. Again: another reason.',
+    notes:
+      'Gateways refuse it within one second; calls in flight end and are booked. Again: another reason.',
     change: (sql, caller, { reason }, id) => pauseKey(sql, caller, id, null, reason),
   }),
   keys.resume({

@@ -15,8 +15,17 @@ import {
   verifyStill,
   verifySums,
 } from '../../store/statement/verify.ts';
-import { type StatementCheck, verifyCheckpoints, verifyStatements } from '../../store/statement/verify-statements.ts';
-import { exportLedger, LEDGER_DECIMALS, type LedgerRow, ledgerColumns } from '../../store/usage/export.ts';
+import {
+  type StatementCheck,
+  verifyCheckpoints,
+  verifyStatements,
+} from '../../store/statement/verify-statements.ts';
+import {
+  exportLedger,
+  LEDGER_DECIMALS,
+  type LedgerRow,
+  ledgerColumns,
+} from '../../store/usage/export.ts';
 import { FEED_CURSOR, isFeedCursor, OTHER_LEDGER, readFeed } from '../../store/usage/feed.ts';
 import { copyFocus, readFocus } from '../../store/usage/focus.ts';
 import { command, Failure, flag, optional, required } from '../frame/command.ts';
@@ -41,7 +50,10 @@ export const ledgerCommands = [
       const sums: [SumsName, SumsCheck][] = [];
       for (const name of SUMS_NAMES) {
         tell(SUMS[name].table);
-        sums.push([name, await verifyStill(read, (sql, since) => verifySums(sql, name, MOST, since))]);
+        sums.push([
+          name,
+          await verifyStill(read, (sql, since) => verifySums(sql, name, MOST, since)),
+        ]);
       }
       tell('the seals');
       const seals = await verifyStill(read, verifySeals);
@@ -54,9 +66,19 @@ export const ledgerCommands = [
         sealsText(seals),
         ...statementsText(statements, checkpoints),
       ];
-      const found = [...sums.map(([, check]) => check), seals, statements].reduce((sum, { total }) => sum + total, 0);
+      const found = [...sums.map(([, check]) => check), seals, statements].reduce(
+        (sum, { total }) => sum + total,
+        0,
+      );
       const exit = found + differences.length + checkpoints.findings.length === 0 ? 0 : 1;
-      const json = { checked, differences, ...Object.fromEntries(sums), ...seals, statements, checkpoints };
+      const json = {
+        checked,
+        differences,
+        ...Object.fromEntries(sums),
+        ...seals,
+        statements,
+        checkpoints,
+      };
       return { json, text: parts.join('\n'), exit };
     },
   }),
@@ -102,7 +124,8 @@ export const ledgerCommands = [
       const print = (write: (piece: string | Buffer) => Promise<boolean>) =>
         within(async (sql) => {
           if (!json) return copyFocus(sql, asked, write);
-          for await (const piece of arrayOf(readFocus(sql, asked))) if (!(await write(piece))) break;
+          for await (const piece of arrayOf(readFocus(sql, asked)))
+            if (!(await write(piece))) break;
         });
       return { print };
     },
@@ -116,7 +139,11 @@ export const ledgerCommands = [
         readCursor,
         'go on behind the call with this cursor; default: from the first call',
       ),
-      limit: optional('--limit N', wholeNumber(MOST_FED), 'how many calls at most; default: all that are booked'),
+      limit: optional(
+        '--limit N',
+        wholeNumber(MOST_FED),
+        'how many calls at most; default: all that are booked',
+      ),
     },
     notes: `One JSON object a line, with request_id and the cursor behind it. The order leaves no call out and tells none twice, whatever gateways, late records and other programs book meanwhile: keep the cursor of the last line that you handled, and go on behind it. .deploy/feed.md has programs that do. EUR amounts are exact, as strings. With --json all calls are one JSON array.`,
     async run({ db, json }, { after = null, limit = Number.POSITIVE_INFINITY }) {
@@ -124,7 +151,8 @@ export const ledgerCommands = [
         throw new Failure(`--after ${OTHER_LEDGER}`);
       const format = json ? arrayOf : linesOf;
       const print = async (write: (piece: string) => Promise<boolean>) => {
-        for await (const piece of format(readFeed(db, { after, limit }))) if (!(await write(piece))) break;
+        for await (const piece of format(readFeed(db, { after, limit })))
+          if (!(await write(piece))) break;
       };
       return { print };
     },
@@ -132,7 +160,8 @@ export const ledgerCommands = [
 ];
 
 function readCursor(text: string): string {
-  if (!FEED_CURSOR.test(text)) throw new FieldError('must be the cursor of a call of the feed', text);
+  if (!FEED_CURSOR.test(text))
+    throw new FieldError('must be the cursor of a call of the feed', text);
   return text;
 }
 
@@ -153,7 +182,8 @@ function sumsText(name: SumsName, { checked, total, differences }: SumsCheck): s
 
 function sealsText({ seals, rows, unsealed, total, findings }: SealCheck): string {
   const without = unsealed === 0 ? '' : `Rows without a seal: ${unsealed}.`;
-  if (total === 0) return `Every sealed row is as it was written; rows: ${rows}, seals: ${seals}. ${without}`.trimEnd();
+  if (total === 0)
+    return `Every sealed row is as it was written; rows: ${rows}, seals: ${seals}. ${without}`.trimEnd();
   const lines = cells(findings, 'what', 'month', 'request_id', 'writer', 'number');
   return `${firstRows(['WHAT', 'MONTH', 'REQUEST', 'WRITER', 'SEAL'], lines, total, ['SEAL'])}\n${without}`.trimEnd();
 }
@@ -165,14 +195,23 @@ function statementsText(
   const parts: string[] = [];
   if (total > 0) {
     const lines = cells(findings, 'what', 'company_id', 'number', 'month', 'request_id');
-    parts.push(firstRows(['WHAT', 'COMPANY', 'STATEMENT', 'MONTH', 'REQUEST'], lines, total, ['STATEMENT']));
+    parts.push(
+      firstRows(['WHAT', 'COMPANY', 'STATEMENT', 'MONTH', 'REQUEST'], lines, total, ['STATEMENT']),
+    );
   } else if (statements > 0) {
     const waiting = late === 0 ? '' : ` Late rows for the next statements: ${late}.`;
-    parts.push(`Every statement is proven by its rows; rows: ${rows}, statements: ${statements}.${waiting}`);
+    parts.push(
+      `Every statement is proven by its rows; rows: ${rows}, statements: ${statements}.${waiting}`,
+    );
   }
   if (ofCheckpoints.length > 0) {
     const lines = cells(ofCheckpoints, 'what', 'checkpoint', 'writer', 'number');
-    parts.push(firstRows(['WHAT', 'CHECKPOINT', 'WRITER', 'SEAL'], lines, lines.length, ['CHECKPOINT', 'SEAL']));
+    parts.push(
+      firstRows(['WHAT', 'CHECKPOINT', 'WRITER', 'SEAL'], lines, lines.length, [
+        'CHECKPOINT',
+        'SEAL',
+      ]),
+    );
   } else if (checkpoints > 0)
     parts.push(`Every checkpoint of the seals is as it was taken; checkpoints: ${checkpoints}.`);
   return parts;
@@ -205,7 +244,8 @@ function csvIn(form: CsvForm, columns: Awaited<ReturnType<typeof ledgerColumns>>
   const cells = Object.fromEntries(
     columns.map((name) => [
       name,
-      (row: LedgerRow) => (LEDGER_DECIMALS.includes(name) ? decimal(row[name] as string | null) : row[name]),
+      (row: LedgerRow) =>
+        LEDGER_DECIMALS.includes(name) ? decimal(row[name] as string | null) : row[name],
     ]),
   );
   return async function* (batches: Batches): AsyncGenerator<string> {

@@ -1,5 +1,10 @@
 import { readMonth } from '../../domain/field.ts';
-import { costsText, type DetailedMargin, readDetailedMargin, type ToldSums } from '../../store/usage/margin.ts';
+import {
+  costsText,
+  type DetailedMargin,
+  readDetailedMargin,
+  type ToldSums,
+} from '../../store/usage/margin.ts';
 import { marginCsv } from '../../store/usage/margin-csv.ts';
 import { command, flag, optional } from '../frame/command.ts';
 import { csvForm, spreadsheet } from '../frame/spreadsheet.ts';
@@ -26,7 +31,11 @@ export const marginCommand = command({
   name: 'usage margin',
   summary: "show a month's revenue, cost and margin of all companies",
   options: {
-    month: optional('--month YYYY-MM', readMonth, 'month to show; default: the current one in the billing time zone'),
+    month: optional(
+      '--month YYYY-MM',
+      readMonth,
+      'month to show; default: the current one in the billing time zone',
+    ),
     csv: flag('--csv', 'one line for each company and model, as CSV'),
     spreadsheet,
   },

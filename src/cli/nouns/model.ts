@@ -5,15 +5,30 @@ import type { ModelSizes } from '../../domain/settings/model-sizes.ts';
 import { changeModel, createModel, removeModel } from '../../operations/model.ts';
 import { schedulePrice } from '../../operations/price.ts';
 import { findCompany } from '../../store/company/company.ts';
-import { listModels, type ModelChanges, type ModelName, type ModelRow, slugsOf } from '../../store/company/model.ts';
+import {
+  listModels,
+  type ModelChanges,
+  type ModelName,
+  type ModelRow,
+  slugsOf,
+} from '../../store/company/model.ts';
 import { askRouter } from '../../upstream/router-models.ts';
-import { ArgumentError, type Context, command, Failure, optional, required, someChange } from '../frame/command.ts';
+import {
+  ArgumentError,
+  type Context,
+  command,
+  Failure,
+  optional,
+  required,
+  someChange,
+} from '../frame/command.ts';
 import { commandsOf } from '../frame/noun.ts';
 import { callerOf, changeOptions, newOptions } from '../frame/setting.ts';
 import { instant, listing, plainly, yesNo } from '../frame/text.ts';
 import { PRICE_HEADINGS, priceColumns, priceJson, showPrice, slug } from './price.ts';
 
-const PRICE_NOTE = 'Prices are exact, in EUR per 1000 tokens. Ledger rows keep the prices of their time.';
+const PRICE_NOTE =
+  'Prices are exact, in EUR per 1000 tokens. Ledger rows keep the prices of their time.';
 const FROM = 'when the prices begin: a date in the billing time zone, or an ISO time';
 
 const models = commandsOf('model', MODEL, ({ slug, company_id, created_at }: ModelRow) => ({
@@ -35,7 +50,8 @@ export const modelCommands = [
       ),
     },
     notes: PRICE_NOTE,
-    change: (sql, caller, { company_id = null, ...values }) => createModel(sql, caller, { ...values, company_id }),
+    change: (sql, caller, { company_id = null, ...values }) =>
+      createModel(sql, caller, { ...values, company_id }),
   }),
   command({
     name: 'model set',
@@ -43,7 +59,11 @@ export const modelCommands = [
     operand: slug,
     options: {
       ...changeOptions(MODEL),
-      company: optional('--company ID', readUuid, "change this company's own model instead of the shared one"),
+      company: optional(
+        '--company ID',
+        readUuid,
+        "change this company's own model instead of the shared one",
+      ),
       from: optional('--from DATE', readMoment, FROM),
     },
     notes: `${PRICE_NOTE}\nA slug cannot be changed: create another model and remove this one.`,
@@ -51,13 +71,21 @@ export const modelCommands = [
       const changes = someChange(values);
       if (from !== undefined) return setFrom(context, { slug, company_id, from }, changes);
       const caller = callerOf(context, MODEL);
-      const model = await context.transact((sql) => changeModel(sql, caller, { slug, company_id }, changes));
+      const model = await context.transact((sql) =>
+        changeModel(sql, caller, { slug, company_id }, changes),
+      );
       return { json: model, text: models.show('Model changed.', model) };
     },
   }),
   models.list({
     summary: 'list all models with upstream names and prices',
-    options: { company: optional('--company ID', readUuid, 'list only shared models and those of this company') },
+    options: {
+      company: optional(
+        '--company ID',
+        readUuid,
+        'list only shared models and those of this company',
+      ),
+    },
     async read(sql, { company }) {
       if (company !== undefined) await findCompany(sql, company);
       return listModels(sql, company);
@@ -81,7 +109,9 @@ export const modelCommands = [
     async run({ config, transact, warn }) {
       const router = routerOf(config);
       if (router === null)
-        throw new Failure('UPSTREAM_URL is not set, and the demo upstream runs with "tollgate serve" alone: set it');
+        throw new Failure(
+          'UPSTREAM_URL is not set, and the demo upstream runs with "tollgate serve" alone: set it',
+        );
       const answer = await askRouter(router);
       if (answer.reason !== null) throw new Failure(answer.reason);
       const offered = await transact((sql) => slugsOf(sql, answer.names));
@@ -91,7 +121,9 @@ export const modelCommands = [
         ...answer.sizes[name],
       }));
       if (answer.leftOut > 0)
-        warn(`${answer.leftOut} more in the router's list: beyond 500, or with a name that no model can have`);
+        warn(
+          `${answer.leftOut} more in the router's list: beyond 500, or with a name that no model can have`,
+        );
       const text = listing(
         rows,
         {
@@ -111,28 +143,51 @@ export const modelCommands = [
     summary: 'remove a model; its ledger rows stay',
     operand: slug,
     options: {
-      company: optional('--company ID', readUuid, "remove this company's own model instead of the shared one"),
+      company: optional(
+        '--company ID',
+        readUuid,
+        "remove this company's own model instead of the shared one",
+      ),
     },
-    change: (sql, _caller, { company: company_id = null }, slug) => removeModel(sql, { slug, company_id }),
+    change: (sql, _caller, { company: company_id = null }, slug) =>
+      removeModel(sql, { slug, company_id }),
   }),
 ];
 
 /** The model router that is set; null: none is. */
-export function routerOf({ upstreamUrls, upstreamApiKey: apiKey, upstreamHeaders: headers }: Context['config']) {
-  return upstreamUrls && { urls: upstreamUrls.map(({ href }) => href), apiKey, headers, isDemo: false };
+export function routerOf({
+  upstreamUrls,
+  upstreamApiKey: apiKey,
+  upstreamHeaders: headers,
+}: Context['config']) {
+  return (
+    upstreamUrls && { urls: upstreamUrls.map(({ href }) => href), apiKey, headers, isDemo: false }
+  );
 }
 
 /** Lets prices begin at a date. @throws ArgumentError when something else is to change */
-async function setFrom(context: Context, from: ModelName & { from: Moment }, changes: ModelChanges) {
+async function setFrom(
+  context: Context,
+  from: ModelName & { from: Moment },
+  changes: ModelChanges,
+) {
   const given = Object.entries(changes).filter(([, value]) => value !== undefined);
   if (given.some(([column]) => MODEL[column as keyof ModelChanges].kind !== 'price')) {
     const options = PRICE_NAMES.map((name) => PRICES[name].option.split(' ')[0]).join(', ');
-    throw new ArgumentError(`only ${options} can begin at a date; change the rest in another command`);
+    throw new ArgumentError(
+      `only ${options} can begin at a date; change the rest in another command`,
+    );
   }
   const caller = callerOf(context, PRICES);
-  const price = await context.transact((sql) => schedulePrice(sql, caller, { ...from, ...pricesOf(changes) }));
+  const price = await context.transact((sql) =>
+    schedulePrice(sql, caller, { ...from, ...pricesOf(changes) }),
+  );
   return {
     json: priceJson(price),
-    text: showPrice('The price begins at its date, on every gateway.', price, context.config.billingTimezone),
+    text: showPrice(
+      'The price begins at its date, on every gateway.',
+      price,
+      context.config.billingTimezone,
+    ),
   };
 }

@@ -1,11 +1,22 @@
 import { readDay, readSlug, readUuid } from '../../domain/field.ts';
 import { readMoment } from '../../domain/price.ts';
-import { eachPrice, PRICES, type PriceName, pricesAmong, type SomePrices } from '../../domain/settings/model.ts';
+import {
+  eachPrice,
+  PRICES,
+  type PriceName,
+  pricesAmong,
+  type SomePrices,
+} from '../../domain/settings/model.ts';
 import { actorName } from '../../domain/wording/change-text.ts';
 import { setCostPrice, withdrawPriceFrom } from '../../operations/price.ts';
 import { rowsOf } from '../../store/company/company.ts';
 import type { ModelName } from '../../store/company/model.ts';
-import { type PriceAnswer, type PriceRow, priceHistory, pricesOn } from '../../store/company/price.ts';
+import {
+  type PriceAnswer,
+  type PriceRow,
+  priceHistory,
+  pricesOn,
+} from '../../store/company/price.ts';
 import type { Sql } from '../../store/connection/pool.ts';
 import { command, optional, required } from '../frame/command.ts';
 import { callerOf, newOptions } from '../frame/setting.ts';
@@ -22,15 +33,20 @@ export function priceColumns<T>(
   pricesOf: (row: T) => SomePrices,
   none = 'none',
 ): Record<string, (row: T) => string> {
-  const shown = (prices: SomePrices, name: PriceName) => prices[name] ?? (prices.input === null ? none : 'none');
+  const shown = (prices: SomePrices, name: PriceName) =>
+    prices[name] ?? (prices.input === null ? none : 'none');
   const names = pricesAmong(rows.map(pricesOf));
-  return Object.fromEntries(names.map((name) => [HEADINGS[name], (row) => shown(pricesOf(row), name)]));
+  return Object.fromEntries(
+    names.map((name) => [HEADINGS[name], (row) => shown(pricesOf(row), name)]),
+  );
 }
 
 /** The lines of prices in a card. */
 export function priceCells(prices: SomePrices): Record<string, string | null> {
   const names = pricesAmong([prices]);
-  return Object.fromEntries(names.map((name) => [`EUR per 1000 ${PRICES[name].short}`, prices[name] ?? null]));
+  return Object.fromEntries(
+    names.map((name) => [`EUR per 1000 ${PRICES[name].short}`, prices[name] ?? null]),
+  );
 }
 
 /** Prices of models with their dates, and cost prices of the operator. */
@@ -56,10 +72,14 @@ export const priceCommands = [
     async run({ transact, config }, { company = null, at }, slug) {
       const zone = config.billingTimezone;
       if (at !== undefined) {
-        const answers = await transact(async (sql) => known(sql, company, await pricesOn(sql, slug, company, at)));
+        const answers = await transact(async (sql) =>
+          known(sql, company, await pricesOn(sql, slug, company, at)),
+        );
         return { json: answers, text: showAnswers(answers, zone) };
       }
-      const rows = await transact(async (sql) => known(sql, company, await priceHistory(sql, slug, company)));
+      const rows = await transact(async (sql) =>
+        known(sql, company, await priceHistory(sql, slug, company)),
+      );
       return { json: rows.map(priceJson), text: showHistory(rows, zone) };
     },
   }),
@@ -68,12 +88,23 @@ export const priceCommands = [
     summary: 'withdraw a price that has not begun',
     operand: slug,
     options: {
-      from: required('--from DATE', readMoment, 'when it would begin, as "tollgate model price" shows it'),
-      company: optional('--company ID', readUuid, "a price of this company's own model instead of the shared one"),
+      from: required(
+        '--from DATE',
+        readMoment,
+        'when it would begin, as "tollgate model price" shows it',
+      ),
+      company: optional(
+        '--company ID',
+        readUuid,
+        "a price of this company's own model instead of the shared one",
+      ),
     },
     async run({ transact, config }, { from, company: company_id = null }, slug) {
       const price = await transact((sql) => withdrawPriceFrom(sql, { slug, company_id }, from));
-      return { json: priceJson(price), text: showPrice('The price is withdrawn.', price, config.billingTimezone) };
+      return {
+        json: priceJson(price),
+        text: showPrice('The price is withdrawn.', price, config.billingTimezone),
+      };
     },
   }),
   command({
@@ -82,21 +113,38 @@ export const priceCommands = [
     operand: slug,
     options: {
       ...newOptions(PRICES),
-      from: optional('--from DATE', readDay, 'first day, past or to come, in the billing time zone; default: today'),
-      company: optional('--company ID', readUuid, "for this company's own model instead of the shared one"),
+      from: optional(
+        '--from DATE',
+        readDay,
+        'first day, past or to come, in the billing time zone; default: today',
+      ),
+      company: optional(
+        '--company ID',
+        readUuid,
+        "for this company's own model instead of the shared one",
+      ),
     },
     notes: 'Companies never see it.',
     async run(context, { from = null, company: company_id = null, ...prices }, slug) {
       const price = { slug, company_id, ...prices };
       const caller = callerOf(context, PRICES);
-      const { valid_from } = await context.transact((sql) => setCostPrice(sql, caller, price, from));
-      return { json: { ...price, valid_from }, text: priceCard('Cost price set.', price, valid_from) };
+      const { valid_from } = await context.transact((sql) =>
+        setCostPrice(sql, caller, price, from),
+      );
+      return {
+        json: { ...price, valid_from },
+        text: priceCard('Cost price set.', price, valid_from),
+      };
     },
   }),
 ];
 
 /** Prices for a company. One that is gone has those of its own models. @throws RefusedChange not_found */
-async function known<T extends Pick<PriceAnswer, 'company_id'>>(sql: Sql, company: string | null, prices: T[]) {
+async function known<T extends Pick<PriceAnswer, 'company_id'>>(
+  sql: Sql,
+  company: string | null,
+  prices: T[],
+) {
   const own = prices.filter(({ company_id }) => company_id === company);
   await rowsOf(sql, company, own);
   return prices;
@@ -111,7 +159,11 @@ export function showPrice(sentence: string, price: PriceRow, zone: string): stri
   return priceCard(sentence, price, zoned(price.valid_from, zone));
 }
 
-function priceCard(sentence: string, { slug, company_id, ...prices }: ModelName & SomePrices, from: string): string {
+function priceCard(
+  sentence: string,
+  { slug, company_id, ...prices }: ModelName & SomePrices,
+  from: string,
+): string {
   return card(sentence, { slug, company: company_id ?? 'all', ...priceCells(prices), from });
 }
 

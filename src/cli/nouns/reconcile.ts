@@ -8,7 +8,11 @@ import {
   reconcile,
   spanOf,
 } from '../../domain/documents/reconcile.ts';
-import { exceeds, type ModelTotals, totalsByModel } from '../../domain/documents/reconcile-costs.ts';
+import {
+  exceeds,
+  type ModelTotals,
+  totalsByModel,
+} from '../../domain/documents/reconcile-costs.ts';
 import { FieldError, readText, readUuid } from '../../domain/field.ts';
 import { findCompany } from '../../store/company/company.ts';
 import { readCalls } from '../../store/statement/reconcile.ts';
@@ -26,10 +30,26 @@ export const reconcileCommand = command({
   name: 'ledger reconcile',
   summary: "compare with the upstream's bill; exits 1 on a difference",
   options: {
-    upstream: required('--upstream FILE.csv', readText, "the upstream's list of calls, or - for standard input"),
-    within: optional('--within SECONDS', readSeconds, 'most time between both records of a call; default: 60'),
-    company: optional('--company ID', readUuid, 'only calls of this company; the file may have others too'),
-    rate: optional('--rate EUR', readRate, "EUR for 1 of the file's cost column; default: 1, for costs in EUR"),
+    upstream: required(
+      '--upstream FILE.csv',
+      readText,
+      "the upstream's list of calls, or - for standard input",
+    ),
+    within: optional(
+      '--within SECONDS',
+      readSeconds,
+      'most time between both records of a call; default: 60',
+    ),
+    company: optional(
+      '--company ID',
+      readUuid,
+      'only calls of this company; the file may have others too',
+    ),
+    rate: optional(
+      '--rate EUR',
+      readRate,
+      "EUR for 1 of the file's cost column; default: 1, for costs in EUR",
+    ),
     tolerance: optional(
       '--tolerance EUR',
       readAmount,
@@ -47,7 +67,10 @@ export const reconcileCommand = command({
 The upstream gets our request id with every call, as x-request-id. Calls are paired by this id, or else by model, tokens and time. A call is "missing" if only the upstream has it, "extra" if only the ledger has it, and "differing" if their tokens differ.
 Both sides are summed by model. With a cost column, what the upstream billed (its costs × --rate) is compared with what it should cost: the ledger's tokens × the model's cost price of the day ("tollgate model cost"). A dash stands where a call has no cost, or no cost price. CHARGED is what the companies pay. All amounts are exact.
 With --company, calls that the ledger has for other companies are left out; a missing call may be anybody's.`,
-  async run({ read, stdin }, { upstream: file, within = 60, company, rate = RATE, tolerance = TOLERANCE }) {
+  async run(
+    { read, stdin },
+    { upstream: file, within = 60, company, rate = RATE, tolerance = TOLERANCE },
+  ) {
     const billed = await readBill(file, stdin);
     if (billed.length === 0) throw new Failure(`${inputName(file)} lists no calls`);
     const isCosted = billed.some(({ cost }) => cost !== null);
@@ -60,7 +83,9 @@ With --company, calls that the ledger has for other companies are left out; a mi
     const all = reconcile(billed, calls, slack);
     const result = company === undefined ? all : ofCompany(all, company);
     const models = totalsByModel(result, rate);
-    const off = models.filter(({ difference_eur }) => exceeds(difference_eur, tolerance)).map(({ model }) => model);
+    const off = models
+      .filter(({ difference_eur }) => exceeds(difference_eur, tolerance))
+      .map(({ model }) => model);
     const { same, missing, extra, differing } = result;
     const counts = `matched ${same.length}, missing ${missing.length}, extra ${extra.length}, differing ${differing.length}`;
     const rows = [
@@ -68,12 +93,18 @@ With --company, calls that the ledger has for other companies are left out; a mi
       ...extra.map((call) => ['extra', ...describe(call), '-']),
       ...differing.map((pair) => ['differing', ...describe(pair.upstream), tokensOf(pair.ledger)]),
     ];
-    const list = firstRows(['WHAT', 'CALL', 'MODEL', 'TIME', 'TOKENS', 'LEDGER'], rows, rows.length);
+    const list = firstRows(
+      ['WHAT', 'CALL', 'MODEL', 'TIME', 'TOKENS', 'LEDGER'],
+      rows,
+      rows.length,
+    );
     const text = sections(
       counts,
       rows.length === 0 ? '' : `${list}${rows.length > MOST_SHOWN ? '; --json lists all' : ''}`,
       totalsText(models, isCosted),
-      off.length === 0 ? '' : `The upstream billed more or less than it should for: ${off.join(', ')}.`,
+      off.length === 0
+        ? ''
+        : `The upstream billed more or less than it should for: ${off.join(', ')}.`,
     );
     const json = { matched: same.length, missing, extra, differing, models, models_off: off };
     return { json, text, exit: rows.length + off.length === 0 ? 0 : 1 };

@@ -14,7 +14,9 @@ export const requestCommand = command({
   async run({ read, config }, _values, id: string) {
     const request = await read((sql) => findRequest(sql, id, null));
     if (request === null)
-      throw new Failure(`nothing is known of request ${id}; ${retentionText(config.requestTrailDays)}`);
+      throw new Failure(
+        `nothing is known of request ${id}; ${retentionText(config.requestTrailDays)}`,
+      );
     const { result, what, advice } = explainRequest(request, undefined, true);
     const sentence = advice === null ? what : `${what}\nWhat to do: ${advice}`;
     return { json: { ...request, result, what, advice }, text: card(sentence, membersOf(request)) };
@@ -22,18 +24,23 @@ export const requestCommand = command({
 });
 
 function retentionText(days: number): string {
-  return days === 0 ? 'requests are not kept (REQUEST_TRAIL_DAYS is 0)' : `requests are kept for ${days} days`;
+  return days === 0
+    ? 'requests are not kept (REQUEST_TRAIL_DAYS is 0)'
+    : `requests are kept for ${days} days`;
 }
 
 function membersOf(request: RequestDetail): Record<string, Cell> {
-  const { company_id, company_name, api_key_id, key_name, key_prefix, asked, upstream_status } = request;
+  const { company_id, company_name, api_key_id, key_name, key_prefix, asked, upstream_status } =
+    request;
   const members = {
     time: request.occurred_at.toISOString(),
     status: request.status === 0 ? 'none: the client left' : request.status,
     code: request.code,
     parameter: request.param,
     company: company_id && `${company_name ?? 'a removed company'} (${company_id})`,
-    key: api_key_id && `${key_name === null ? 'a deleted key' : `${key_name}, ${key_prefix}…`} (${api_key_id})`,
+    key:
+      api_key_id &&
+      `${key_name === null ? 'a deleted key' : `${key_name}, ${key_prefix}…`} (${api_key_id})`,
     endpoint: request.endpoint,
     model: request.model_slug ?? asked,
     outcome: request.outcome,
@@ -41,7 +48,8 @@ function membersOf(request: RequestDetail): Record<string, Cell> {
     'completion tokens': request.completion_tokens,
     ...tokenDetails(request),
     EUR: request.cost_eur,
-    "upstream's cost": request.upstream_cost && `${request.upstream_cost} ${request.upstream_currency}`,
+    "upstream's cost":
+      request.upstream_cost && `${request.upstream_cost} ${request.upstream_currency}`,
     'ms duration': request.duration_ms,
     'ms to first event': request.first_event_ms,
     'µs added by the gateway': request.added_us,

@@ -9,7 +9,12 @@ import {
   sumsBy,
 } from '../../domain/documents/statement.ts';
 import { readMonth, readUuid } from '../../domain/field.ts';
-import { type ClosedEach, closeMonth, closeMonthOfAll, mailStatements } from '../../operations/statement.ts';
+import {
+  type ClosedEach,
+  closeMonth,
+  closeMonthOfAll,
+  mailStatements,
+} from '../../operations/statement.ts';
 import { companyNames, ledgerName, REMOVED } from '../../store/company/company.ts';
 import type { Sql } from '../../store/connection/pool.ts';
 import { whyWait } from '../../store/statement/close.ts';
@@ -60,17 +65,24 @@ export const statementCommands = [
     summary: 'close a month of a company, or of all, with a statement',
     options: {
       company: optional('--company ID', readUuid, 'company to close the month of'),
-      all: flag('--all-companies', 'close it for every company that has calls in it, or late calls of earlier months'),
+      all: flag(
+        '--all-companies',
+        'close it for every company that has calls in it, or late calls of earlier months',
+      ),
       month,
       anyway: flag('--anyway', 'close it although records are known to be on their way'),
-      mail: flag('--mail', 'send each statement by e-mail to the owners of its company, and to others who want it'),
+      mail: flag(
+        '--mail',
+        'send each statement by e-mail to the owners of its company, and to others who want it',
+      ),
       csv,
       spreadsheet,
     },
     notes: `The month must be over in the billing time zone, and no gateway may still hold records of it, as far as the gateways have told. A company's months are closed in their order, as statements are numbered: while an earlier month with calls is open, the command refuses and names what to close first. This cannot be undone: what is booked for the month later becomes a correction on the company's next statement.
 A month that is closed already stays as it is, and its statement is printed again. With --all-companies the command may be interrupted and run again. E-mails are sent by a gateway with SMTP_URL, once to each person.`,
     async run(context, { company, all, month, anyway, mail, csv, spreadsheet }) {
-      if (all === (company !== undefined)) throw new ArgumentError('give either --company or --all-companies');
+      if (all === (company !== undefined))
+        throw new ArgumentError('give either --company or --all-companies');
       const form = csvForm(csv, spreadsheet, context.json);
       if (form !== null && all) throw new ArgumentError('--csv needs --company');
       if (company === undefined) return closeAll(context, { month, anyway, mail });
@@ -83,7 +95,10 @@ A month that is closed already stays as it is, and its statement is printed agai
     summary: 'a month of all companies, and what is still to do',
     options: {
       month,
-      close: flag('--close', 'first close it for every company, as statement close --all-companies does'),
+      close: flag(
+        '--close',
+        'first close it for every company, as statement close --all-companies does',
+      ),
       anyway: flag('--anyway', 'close it although records are known to be on their way'),
       mail: flag(
         '--mail',
@@ -114,14 +129,30 @@ The archive has each statement as the document that was sealed, and as CSV with 
       const name = month.slice(0, 7);
       if (form !== null) return { print: (write) => write(monthCsv(name, companies, form)) };
       const why = await read((sql) => whyWait(sql, month));
-      const value = { month: name, on_its_way: why, ...end, companies: companies.map(withAmount), refused, mailed };
-      return { json: value, text: monthText(name, why, end, companies), exit: refused.length === 0 ? 0 : 1 };
+      const value = {
+        month: name,
+        on_its_way: why,
+        ...end,
+        companies: companies.map(withAmount),
+        refused,
+        mailed,
+      };
+      return {
+        json: value,
+        text: monthText(name, why, end, companies),
+        exit: refused.length === 0 ? 0 : 1,
+      };
     },
   }),
   command({
     name: 'statement',
     summary: "print a company's statement of a closed month, or a preview",
-    options: { company: required('--company ID', readUuid, 'company of the statement'), month, csv, spreadsheet },
+    options: {
+      company: required('--company ID', readUuid, 'company of the statement'),
+      month,
+      csv,
+      spreadsheet,
+    },
     notes: `Changes nothing: "tollgate statement close" closes a month. While the month is open, a preview is printed: what the statement would hold now.
 --json prints the document as it was sealed, always the same bytes: their SHA-256 is the digest of the statement, and the next statement names it as "previous". It has ids, and no names. The text shows the names that keys have today.`,
     async run(context, { company, month, csv, spreadsheet }) {
@@ -141,7 +172,11 @@ async function show(
   }, company);
   const { stored, statement, names } = shown;
   const raw =
-    form !== null ? statementCsv(statement, names, form) : json ? (stored?.text ?? statementText(statement)) : null;
+    form !== null
+      ? statementCsv(statement, names, form)
+      : json
+        ? (stored?.text ?? statementText(statement))
+        : null;
   if (raw !== null) return { print: (write) => write(Buffer.from(raw)) };
   return { json: null, text: statementTables(shown, name) };
 }
@@ -151,16 +186,26 @@ function withAmount(company: CompanyMonth) {
   return { ...company, amount_eur: amountInCents(company.total_eur) };
 }
 
-function monthText(month: string, why: string | null, end: MonthEnd, companies: readonly CompanyMonth[]): string {
+function monthText(
+  month: string,
+  why: string | null,
+  end: MonthEnd,
+  companies: readonly CompanyMonth[],
+): string {
   const { sums, before_eur, earlier, free_models } = end;
   const left = sums.companies - sums.closed;
   const todo = [
     ...earlier.map(
-      ({ month, open }) => `- ${month} is open for ${open} ${open === 1 ? 'company' : 'companies'}: close it first.`,
+      ({ month, open }) =>
+        `- ${month} is open for ${open} ${open === 1 ? 'company' : 'companies'}: close it first.`,
     ),
     ...(why === null ? [] : [`- ${why}`]),
-    ...free_models.map((slug) => `- The calls of ${slug} had tokens and cost nothing: it may lack a price.`),
-    ...(left === 0 ? [] : [`- ${left} to close: tollgate statement month --month ${month} --close`]),
+    ...free_models.map(
+      (slug) => `- The calls of ${slug} had tokens and cost nothing: it may lack a price.`,
+    ),
+    ...(left === 0
+      ? []
+      : [`- ${left} to close: tollgate statement month --month ${month} --close`]),
   ];
   const head = card(`Month-end of ${month}`, {
     'EUR of all statements': sums.total_eur,
@@ -182,7 +227,11 @@ function monthText(month: string, why: string | null, end: MonthEnd, companies: 
     'No company has calls in the month.',
     ['STATEMENT', 'REQUESTS', 'CORRECTIONS', 'TOTAL EUR', 'AMOUNT EUR'],
   );
-  return sections(head, todo.length === 0 ? 'Nothing is left to do.' : `To do:\n${todo.join('\n')}`, table);
+  return sections(
+    head,
+    todo.length === 0 ? 'Nothing is left to do.' : `To do:\n${todo.join('\n')}`,
+    table,
+  );
 }
 
 /** Closes a month of every company that needs it, with progress. */
@@ -206,7 +255,10 @@ async function closeEveryone(
   return done;
 }
 
-async function closeAll(context: Context, closing: Parameters<typeof closeMonthOfAll>[1]): Promise<CommandResult> {
+async function closeAll(
+  context: Context,
+  closing: Parameters<typeof closeMonthOfAll>[1],
+): Promise<CommandResult> {
   const { month } = closing;
   const { closed, refused } = await closeEveryone(context, closing);
   const ids = [...closed, ...refused].map(({ company_id }) => company_id);
@@ -219,7 +271,9 @@ async function closeAll(context: Context, closing: Parameters<typeof closeMonthO
       STATEMENT: ({ number }) => number,
       ID: ({ company_id }) => company_id,
     },
-    refused.length === 0 ? `All calls of ${month.slice(0, 7)} are on statements already.` : 'No month was closed.',
+    refused.length === 0
+      ? `All calls of ${month.slice(0, 7)} are on statements already.`
+      : 'No month was closed.',
     ['STATEMENT'],
   );
   const left = listing(
@@ -247,7 +301,9 @@ function listText(statements: readonly StatementRow[], open: readonly string[]):
     'The company has no statements.',
     ['NUMBER', 'REQUESTS', 'MONTH EUR', 'CORRECTIONS', 'TOTAL EUR'],
   );
-  return open.length === 0 ? rows : `${rows}\n\nMonths with calls and without a statement: ${open.join(', ')}.`;
+  return open.length === 0
+    ? rows
+    : `${rows}\n\nMonths with calls and without a statement: ${open.join(', ')}.`;
 }
 
 function laterText(later: readonly LaterCalls[]): string {
@@ -286,7 +342,8 @@ function statementTables({ statement, stored, names }: ShownMonth, company: stri
       {
         'CORRECTION OF': ({ month, statement }) => `${month}, statement ${statement}`,
         ...SUMS,
-        'REQUEST IDS': ({ request_ids: ids }) => `${ids[0]}${ids.length > 1 ? ` and ${ids.length - 1} more` : ''}`,
+        'REQUEST IDS': ({ request_ids: ids }) =>
+          `${ids[0]}${ids.length > 1 ? ` and ${ids.length - 1} more` : ''}`,
       },
       '',
       NUMBERS,
@@ -307,9 +364,19 @@ function sealsOf({ opening_seals, closing_seals, previous }: Statement, stored: 
   };
 }
 
-function sums(title: string, rows: ReturnType<typeof sumsBy>, shown: (name: string) => string): string {
-  const text = ({ name, part }: StatementTableRow) => (part === null ? shown(name) : `  ${part.replace('_', ' ')}`);
+function sums(
+  title: string,
+  rows: ReturnType<typeof sumsBy>,
+  shown: (name: string) => string,
+): string {
+  const text = ({ name, part }: StatementTableRow) =>
+    part === null ? shown(name) : `  ${part.replace('_', ' ')}`;
   const columns = SUMS as Readonly<Record<string, (row: StatementTableRow) => Cell>>;
   const all = rows.flatMap((row) => rowsOfParts(row));
-  return listing(all, { [title]: text, ...columns, REQUESTS: ({ requests }) => requests ?? '' }, '', NUMBERS);
+  return listing(
+    all,
+    { [title]: text, ...columns, REQUESTS: ({ requests }) => requests ?? '' },
+    '',
+    NUMBERS,
+  );
 }

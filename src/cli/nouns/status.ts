@@ -1,5 +1,11 @@
 import { readPresentName } from '../../domain/field.ts';
-import { type GatewayRow, type Overview, type Period, problemsOf, wellText } from '../../domain/reports/overview.ts';
+import {
+  type GatewayRow,
+  type Overview,
+  type Period,
+  problemsOf,
+  wellText,
+} from '../../domain/reports/overview.ts';
 import { reasonOfCode } from '../../domain/reports/request-explanation.ts';
 import { duration, NO_OPERATOR } from '../../domain/wording/start-notice.ts';
 import { forgetGateways } from '../../operations/statement.ts';
@@ -17,7 +23,9 @@ export const statusCommand = command({
     const overview = await readOverview((query) => read(async (sql) => query(sql)));
     const problems = problemsOf(overview);
     const wrong = problems.map(({ text, remedy }) => `- ${text} ${remedy}`).join('\n');
-    const notice = overview.has_operator ? [] : [`${NO_OPERATOR.text} Make one: ${NO_OPERATOR.command}`];
+    const notice = overview.has_operator
+      ? []
+      : [`${NO_OPERATOR.text} Make one: ${NO_OPERATOR.command}`];
     const parts = [wrong || wellText(overview.last_day), ...notice, ...facts(overview)];
     const ok = problems.length === 0;
     return { json: { ok, problems, ...overview }, text: parts.join('\n\n'), exit: ok ? 0 : 1 };
@@ -34,7 +42,8 @@ export const gatewayForgetCommand = command({
   async run({ transact }, _values, name) {
     const gone = await transact((sql) => forgetGateways(sql, name));
     const lines = gone.map(
-      ({ last_seen_at, backlog }) => `Forgot ${name}, last seen ${last_seen_at}, with ${backlog} usage records.`,
+      ({ last_seen_at, backlog }) =>
+        `Forgot ${name}, last seen ${last_seen_at}, with ${backlog} usage records.`,
     );
     return { json: gone, text: lines.join('\n') };
   },
@@ -64,7 +73,8 @@ function facts(overview: Overview): string[] {
     listing(
       budgets.nearest,
       {
-        'BUDGET NEAR ITS END': ({ company, key }) => (key === null ? company.name : `${company.name}, key ${key.name}`),
+        'BUDGET NEAR ITS END': ({ company, key }) =>
+          key === null ? company.name : `${company.name}, key ${key.name}`,
         'USED %': ({ percent }) => percent,
         'SPENT EUR': ({ spent_eur }) => spent_eur,
         'OF EUR': ({ budget_eur }) => budget_eur,
@@ -74,11 +84,15 @@ function facts(overview: Overview): string[] {
       },
       'No budget is near its end.',
       ['USED %', 'SPENT EUR', 'OF EUR', 'FORECAST %'],
-    ) + (budgets.total > budgets.nearest.length ? `\nand ${budgets.total - budgets.nearest.length} more` : ''),
+    ) +
+      (budgets.total > budgets.nearest.length
+        ? `\nand ${budgets.total - budgets.nearest.length} more`
+        : ''),
     listing(
       overview.refused_now,
       {
-        'REFUSED OR FAILED NOW': ({ company }) => (company === null ? '(no valid key)' : (company.name ?? company.id)),
+        'REFUSED OR FAILED NOW': ({ company }) =>
+          company === null ? '(no valid key)' : (company.name ?? company.id),
         WHY: ({ code }) => reasonOfCode(code).text,
         ...plainly('requests', 'of'),
         OWNER: ({ owners }) => owners.join(', '),
@@ -105,7 +119,8 @@ function facts(overview: Overview): string[] {
         CODE: ({ code }) => code,
         STATUS: ({ code }) => reasonOfCode(code).status,
         ...plainly('requests', 'companies'),
-        'MOST OFTEN': ({ most }) => (most === null ? '(no valid key)' : `${most.name ?? most.id}: ${most.requests}`),
+        'MOST OFTEN': ({ most }) =>
+          most === null ? '(no valid key)' : `${most.name ?? most.id}: ${most.requests}`,
       },
       'No request is known to have been refused or to have failed.',
       ['STATUS', 'REQUESTS', 'COMPANIES'],
@@ -119,7 +134,8 @@ function facts(overview: Overview): string[] {
         'STARTED (UTC)': ({ started_at }) => minute(new Date(started_at)),
         'SEEN (UTC)': ({ last_seen_at }) => minute(new Date(last_seen_at)),
         'IN FLIGHT': ({ requests_in_flight }) => requests_in_flight,
-        WAITING: ({ backlog, oldest_seconds }) => (backlog === 0 ? '0' : `${backlog}, ${duration(oldest_seconds)}`),
+        WAITING: ({ backlog, oldest_seconds }) =>
+          backlog === 0 ? '0' : `${backlog}, ${duration(oldest_seconds)}`,
         'DISK FAILS': ({ spool_failing }) => yesNo(spool_failing),
       },
       'No gateway has written that it runs.',
@@ -128,7 +144,11 @@ function facts(overview: Overview): string[] {
     `Records set aside: ${overview.set_aside}. Deliveries of events that fail: ${overview.failing_deliveries}, given up: ${overview.dead_deliveries}.`,
     listing(
       overview.changes,
-      { 'CHANGED AT (UTC)': ({ at }) => minute(new Date(at)), BY: ({ who }) => who, WHAT: ({ what }) => what },
+      {
+        'CHANGED AT (UTC)': ({ at }) => minute(new Date(at)),
+        BY: ({ who }) => who,
+        WHAT: ({ what }) => what,
+      },
       'Nothing has changed yet.',
     ),
   ];

@@ -13,11 +13,20 @@ const tokens = commandsOf<TokenRow>('token');
 export const tokenCommands = [
   command({
     name: 'token create',
-    summary: 'create an administration token, by which a program administers over HTTP; it is shown once',
+    summary:
+      'create an administration token, by which a program administers over HTTP; it is shown once',
     options: {
       name: required('--name NAME', readName, 'what will use it'),
-      company: optional('--company ID', readUuid, 'acts like an owner of this company; default: like an operator'),
-      access: optional('--access ACCESS', oneOf('read', 'write'), 'read, or write (default), which may change things'),
+      company: optional(
+        '--company ID',
+        readUuid,
+        'acts like an owner of this company; default: like an operator',
+      ),
+      access: optional(
+        '--access ACCESS',
+        oneOf('read', 'write'),
+        'read, or write (default), which may change things',
+      ),
       expires: optional(
         '--expires ISO_TIME|none',
         orNone(readMoment),
@@ -28,7 +37,11 @@ export const tokenCommands = [
 {admin address}/api/v1/openapi.json describes the operations.`,
     async run({ transact }, { name, company = null, access = 'write', expires = null }) {
       const created = await transact((sql) =>
-        createToken(sql, { actor: ACTOR }, { name, company_id: company, access, expires_at: expires }),
+        createToken(
+          sql,
+          { actor: ACTOR },
+          { name, company_id: company, access, expires_at: expires },
+        ),
       );
       const text = card('Administration token created. It is shown only now:', {
         token: created.token,
@@ -43,7 +56,9 @@ export const tokenCommands = [
   }),
   tokens.list({
     summary: 'list administration tokens, newest first',
-    options: { company: optional('--company ID', readUuid, 'administration tokens of this company only') },
+    options: {
+      company: optional('--company ID', readUuid, 'administration tokens of this company only'),
+    },
     read: (sql, { company = null }) => listTokens(sql, company),
     columns: () => ({
       ...plainly('id', 'name'),
@@ -56,7 +71,11 @@ export const tokenCommands = [
   }),
   tokens.revoke({
     summary: 'revoke an administration token; it stops working at once',
-    operand: { shown: 'ID', meaning: 'id of the administration token, from "tollgate token list"', read: readUuid },
+    operand: {
+      shown: 'ID',
+      meaning: 'id of the administration token, from "tollgate token list"',
+      read: readUuid,
+    },
     options: {},
     change: (sql, _caller, _values, id) => revokeToken(sql, id, null),
     show: (_done, { name }) => `Administration token ${name} is revoked.`,

@@ -26,8 +26,16 @@ const days = {
 const filters = {
   model: optional('--model SLUG', readSlug, 'calls of this model alone'),
   key: optional('--key ID', readUuid, 'calls of this key alone'),
-  endpoint: optional('--endpoint NAME', oneOf(...Object.keys(BOOKED_ENDPOINTS)), 'calls of this endpoint alone'),
-  cost_center: optional('--cost-center NAME', (text) => text, 'calls that name this cost centre; empty: none'),
+  endpoint: optional(
+    '--endpoint NAME',
+    oneOf(...Object.keys(BOOKED_ENDPOINTS)),
+    'calls of this endpoint alone',
+  ),
+  cost_center: optional(
+    '--cost-center NAME',
+    (text) => text,
+    'calls that name this cost centre; empty: none',
+  ),
 };
 const MOST_MOVERS = 20;
 const MOST_CELLS = { rows: 200, columns: 50 };
@@ -38,7 +46,11 @@ const changeCommand = command({
   name: 'usage change',
   summary: 'say why a company, or all together, spent more or less than in a time before',
   options: {
-    company: optional('--company ID', readUuid, 'company to show; default: all together, and which ones changed most'),
+    company: optional(
+      '--company ID',
+      readUuid,
+      'company to show; default: all together, and which ones changed most',
+    ),
     ...days,
     before_from: optional(
       '--before-from DAY',
@@ -56,11 +68,18 @@ const changeCommand = command({
     const names = [daysText(before), daysText(after)] as const;
     const chosen = filtersOf(asked);
     if (company !== undefined) {
-      const change = await read((sql) => readUsageChange(sql, company, times, chosen, MOST_MOVERS), company);
+      const change = await read(
+        (sql) => readUsageChange(sql, company, times, chosen, MOST_MOVERS),
+        company,
+      );
       const title = `Usage of ${change.company_name}, ${names[1]} and before it ${names[0]}`;
       const keys = movers('KEY', change.by_key.lines, ({ name, id }) => name ?? id);
       const centers = change.by_cost_center.lines.some(({ cost_center }) => cost_center !== '')
-        ? movers('COST CENTRE', change.by_cost_center.lines, ({ cost_center }) => cost_center || '(none)')
+        ? movers(
+            'COST CENTRE',
+            change.by_cost_center.lines,
+            ({ cost_center }) => cost_center || '(none)',
+          )
         : '';
       return {
         json: { company_id: company, ...times, ...change },
@@ -71,8 +90,15 @@ const changeCommand = command({
       throw new ArgumentError('--key, --endpoint and --cost-center need --company');
     const change = await read((sql) => readAllChange(sql, times, chosen.model, MOST_MOVERS));
     const title = `Usage of all companies, ${names[1]} and before it ${names[0]}`;
-    const companies = movers('COMPANY', change.by_company?.lines ?? [], ({ name, id }) => name ?? id);
-    return { json: { ...times, ...change }, text: sections(explained(title, change, names), companies) };
+    const companies = movers(
+      'COMPANY',
+      change.by_company?.lines ?? [],
+      ({ name, id }) => name ?? id,
+    );
+    return {
+      json: { ...times, ...change },
+      text: sections(explained(title, change, names), companies),
+    };
   },
 });
 
@@ -85,7 +111,11 @@ const tableCommand = command({
     company: optional('--company ID', readUuid, 'company to show; default: all together'),
     rows: required('--rows GROUP', oneOf(...groups), `one of ${groups.join(', ')}`),
     columns: required('--columns GROUP', oneOf(...groups), 'another one'),
-    metric: optional('--metric NAME', oneOf(...METRICS), `one of ${METRICS.join(', ')}; default: cost_eur`),
+    metric: optional(
+      '--metric NAME',
+      oneOf(...METRICS),
+      `one of ${METRICS.join(', ')}; default: cost_eur`,
+    ),
     ...days,
     ...filters,
   },
@@ -133,10 +163,23 @@ function daysText({ from, to }: DayRange): string {
 type Explained = { readonly total: ExplainedChange; readonly by_model: readonly ModelChange[] };
 
 /** The difference, its parts, and those of each model. */
-function explained(title: string, { total, by_model }: Explained, [before, after]: readonly [string, string]): string {
+function explained(
+  title: string,
+  { total, by_model }: Explained,
+  [before, after]: readonly [string, string],
+): string {
   const shown = partsAmong(by_model);
   const parts = shown.map((part) => [`EUR ${part.slice(0, -4).replaceAll('_', ' ')}`, total[part]]);
-  const numbers = ['BEFORE', 'AFTER', 'DIFFERENCE', 'CALLS', 'LENGTH', 'CACHED', 'MODELS', 'PRICES'];
+  const numbers = [
+    'BEFORE',
+    'AFTER',
+    'DIFFERENCE',
+    'CALLS',
+    'LENGTH',
+    'CACHED',
+    'MODELS',
+    'PRICES',
+  ];
   return sections(
     card(title, {
       [`EUR, ${before}`]: total.before.cost_eur,
@@ -155,7 +198,9 @@ function explained(title: string, { total, by_model }: Explained, [before, after
         DIFFERENCE: ({ difference_eur }) => difference_eur,
         CALLS: ({ more_calls_eur }) => more_calls_eur,
         LENGTH: ({ longer_calls_eur }) => longer_calls_eur,
-        ...(shown.includes('more_cached_eur') && { CACHED: ({ more_cached_eur }: ModelChange) => more_cached_eur }),
+        ...(shown.includes('more_cached_eur') && {
+          CACHED: ({ more_cached_eur }: ModelChange) => more_cached_eur,
+        }),
         MODELS: ({ dearer_models_eur }) => dearer_models_eur,
         PRICES: ({ changed_prices_eur }) => changed_prices_eur,
       },
@@ -165,7 +210,11 @@ function explained(title: string, { total, by_model }: Explained, [before, after
   );
 }
 
-function movers<T>(heading: string, lines: readonly (Mover & T)[], nameOf: (line: T) => Cell): string {
+function movers<T>(
+  heading: string,
+  lines: readonly (Mover & T)[],
+  nameOf: (line: T) => Cell,
+): string {
   return listing(
     lines,
     {
@@ -179,15 +228,25 @@ function movers<T>(heading: string, lines: readonly (Mover & T)[], nameOf: (line
   );
 }
 
-function gridText({ rows, columns, cells, total, other_rows, other_columns }: UsageTable, by: string): string {
+function gridText(
+  { rows, columns, cells, total, other_rows, other_columns }: UsageTable,
+  by: string,
+): string {
   if (rows.length === 0) return 'There were no API calls.';
   const nameOf = ({ name, value }: Heading) => name ?? (value || '(none)');
   const heads = columns.map(nameOf);
-  const lines = rows.map((row, at) => [nameOf(row), row.total, ...(cells[at] as readonly string[])]);
+  const lines = rows.map((row, at) => [
+    nameOf(row),
+    row.total,
+    ...(cells[at] as readonly string[]),
+  ]);
   const all = ['all', total, ...columns.map((column) => column.total)];
   const more =
     other_rows + other_columns === 0
       ? ''
       : `Not shown: ${other_rows} rows, ${other_columns} columns. The totals are of all.`;
-  return sections(table([by.toUpperCase(), 'ALL', ...heads], [all, ...lines], ['ALL', ...heads]), more);
+  return sections(
+    table([by.toUpperCase(), 'ALL', ...heads], [all, ...lines], ['ALL', ...heads]),
+    more,
+  );
 }

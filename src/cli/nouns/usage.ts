@@ -11,7 +11,15 @@ import { readUsageByEndUser } from '../../store/usage/end-user.ts';
 import { summarizeUsage } from '../../store/usage/summary.ts';
 import { command, optional, required } from '../frame/command.ts';
 import { commandsOf } from '../frame/noun.ts';
-import { type Cell, card, instant, listing, minute, sections, tokenDetails } from '../frame/text.ts';
+import {
+  type Cell,
+  card,
+  instant,
+  listing,
+  minute,
+  sections,
+  tokenDetails,
+} from '../frame/text.ts';
 import { budgetText } from './company.ts';
 
 /** Columns of sums, all of them numbers. PROMPT and COMPLETION are tokens. */
@@ -28,13 +36,22 @@ export const usageCommand = command({
   summary: "show a company's month by model, endpoint and cost centre",
   options: {
     company: required('--company ID', readUuid, 'company to show'),
-    month: optional('--month YYYY-MM', readMonth, 'month to show; default: the current one in the billing time zone'),
-    by: optional('--by end-user', oneOf('end-user'), 'show what each person behind a key cost instead'),
+    month: optional(
+      '--month YYYY-MM',
+      readMonth,
+      'month to show; default: the current one in the billing time zone',
+    ),
+    by: optional(
+      '--by end-user',
+      oneOf('end-user'),
+      'show what each person behind a key cost instead',
+    ),
   },
   notes:
     'Refused and failed requests cost nothing and are not among the others. EUR amounts are exact. In JSON they are strings, so that no parser rounds them.',
   async run({ read }, { company, month, by }) {
-    if (by !== undefined) return read((sql) => usageByEndUser(sql, company, month ?? null), company);
+    if (by !== undefined)
+      return read((sql) => usageByEndUser(sql, company, month ?? null), company);
     const usage = await read((sql) => summarizeUsage(sql, company, month ?? null), company);
     const centers = usage.by_cost_center;
     const { answers, token_details: details } = usage;
@@ -50,7 +67,9 @@ export const usageCommand = command({
         'EUR in-app chat': usage.chat_cost_eur,
         'EUR total': usage.total_cost_eur,
         'EUR budget': budgetText(usage.monthly_budget_eur),
-        ...(usage.day && { 'EUR today': `${usage.day.spent_eur} of ${usage.day.budget_eur} (${usage.day.percent} %)` }),
+        ...(usage.day && {
+          'EUR today': `${usage.day.spent_eur} of ${usage.day.budget_eur} (${usage.day.percent} %)`,
+        }),
       }),
       listing(usage.by_model, { MODEL: ({ model_slug }) => model_slug, ...SUMS }, '', NUMBERS),
       listing(
@@ -65,7 +84,12 @@ export const usageCommand = command({
         ['STATUS', 'REQUESTS'],
       ),
       listing(usage.by_endpoint, { ENDPOINT: ({ endpoint }) => endpoint, ...SUMS }, '', NUMBERS),
-      listing(labelled, { 'COST CENTRE': ({ cost_center }) => cost_center || '(none)', ...SUMS }, '', NUMBERS),
+      listing(
+        labelled,
+        { 'COST CENTRE': ({ cost_center }) => cost_center || '(none)', ...SUMS },
+        '',
+        NUMBERS,
+      ),
     );
     return { json: usage, text };
   },
@@ -88,27 +112,37 @@ export const endUserCommands = [
   commandsOf('end-user').list({
     summary: 'list the people behind keys that name them (key set --end-users)',
     options: { company: required('--company ID', readUuid, 'company of the keys') },
-    notes: 'Whoever holds such a key can name anybody. "tollgate usage summary --by end-user" has what each cost.',
+    notes:
+      'Whoever holds such a key can name anybody. "tollgate usage summary --by end-user" has what each cost.',
     read: async (sql, { company }) =>
-      (await pageOfEndUsers(sql, company, { after: null, limit: Number.MAX_SAFE_INTEGER - 1 })).rows,
+      (await pageOfEndUsers(sql, company, { after: null, limit: Number.MAX_SAFE_INTEGER - 1 }))
+        .rows,
     columns: () => ({
       ID: ({ id }) => id,
       NAME: endUserName,
       'FIRST SEEN (UTC)': ({ first_seen }) => minute(first_seen),
       'LAST SEEN (UTC)': ({ last_seen }) => minute(last_seen),
     }),
-    empty: 'No call has named anybody; "tollgate key set KEY_ID --end-users header" makes a key take names.',
+    empty:
+      'No call has named anybody; "tollgate key set KEY_ID --end-users header" makes a key take names.',
   }),
   command({
     name: 'end-user erase',
     summary: 'erase the name of a person behind a key; what the person cost stays',
-    operand: { shown: 'END_USER_ID', meaning: 'id of the person, from "tollgate end-user list"', read: readUuid },
+    operand: {
+      shown: 'END_USER_ID',
+      meaning: 'id of the person, from "tollgate end-user list"',
+      read: readUuid,
+    },
     options: {},
     notes:
       'Afterwards nothing leads from the name to the calls, and the same name is somebody new. Gateways forget it within one second.',
     async run({ transact }, _values, id) {
       const erased = await transact((sql) => eraseEndUser(sql, id, null));
-      return { json: erased, text: `The name of end user ${id} was erased at ${instant(erased.erased_at as Date)}.` };
+      return {
+        json: erased,
+        text: `The name of end user ${id} was erased at ${instant(erased.erased_at as Date)}.`,
+      };
     },
   }),
 ];

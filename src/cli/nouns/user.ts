@@ -10,14 +10,27 @@ import { throwNotFound } from '../../domain/refusal.ts';
 import { COMPANY_ROLES, companyMistake, ROLES } from '../../domain/user.ts';
 import { accountMail, INVITATION_PATH, instantText } from '../../domain/wording/person-mail.ts';
 import { eraseAnyPerson } from '../../operations/erasure.ts';
-import { createInvitation, renewInvitation, withdrawInvitation } from '../../operations/invitation.ts';
+import {
+  createInvitation,
+  renewInvitation,
+  withdrawInvitation,
+} from '../../operations/invitation.ts';
 import { resetFactor } from '../../operations/second-factor.ts';
 import { changePassword, createUser, removeUser } from '../../operations/user.ts';
 import { rowsOf } from '../../store/company/company.ts';
 import type { Sql } from '../../store/connection/pool.ts';
 import { invitationOf, listInvitations } from '../../store/users/invitation.ts';
 import { findReader, findUser, listUsers, type UserRow } from '../../store/users/user.ts';
-import { ArgumentError, type Context, command, Failure, flag, named, optional, required } from '../frame/command.ts';
+import {
+  ArgumentError,
+  type Context,
+  command,
+  Failure,
+  flag,
+  named,
+  optional,
+  required,
+} from '../frame/command.ts';
 import { ACTOR } from '../frame/database.ts';
 import { commandsOf } from '../frame/noun.ts';
 import { card, erasedText, instant, listing, minute, plainly, sections } from '../frame/text.ts';
@@ -25,20 +38,26 @@ import { card, erasedText, instant, listing, minute, plainly, sections } from '.
 type Invitation = Awaited<ReturnType<typeof listInvitations>>[number];
 
 const WITHDRAWN = 'Invitation withdrawn. Its link no longer works.';
-const INVITED = 'Invitation made. Nothing is sent: pass the link on, which is shown only this once and works once.';
+const INVITED =
+  'Invitation made. Nothing is sent: pass the link on, which is shown only this once and works once.';
 const RENEWED =
   'Invitation renewed; its old link no longer works. Nothing is sent: pass the link on, which is shown only this once and works once.';
 const INVITATION_CELLS = {
   INVITED: ({ email }: Invitation) => email,
   ROLE: ({ role }: Invitation) => role,
   COMPANY: ({ company_name }: Invitation) => company_name,
-  LINK: ({ expires_at: at }: Invitation) => (at.getTime() > Date.now() ? `works until ${instant(at)}` : 'has ended'),
+  LINK: ({ expires_at: at }: Invitation) =>
+    at.getTime() > Date.now() ? `works until ${instant(at)}` : 'has ended',
 };
 const MAIL_MS = 8000;
 /** Bytes of standard input that are read at most. */
 const MOST_INPUT = 8192;
 
-const email = required('--email ADDRESS', readPresentEmail, 'e-mail address that the user signs in with');
+const email = required(
+  '--email ADDRESS',
+  readPresentEmail,
+  'e-mail address that the user signs in with',
+);
 const password = flag(
   '--password-stdin',
   'read the password from standard input; a newline at its end is no part of it',
@@ -69,7 +88,9 @@ export const userCommands = [
       const mistake = companyMistake(role, company);
       if (mistake !== null) throw new ArgumentError(`--company ${mistake}`);
       const hash = await hashPassword(await passwordFrom(stdin, progress));
-      const user = await transact((sql) => createUser(sql, { email, role, company_id: company }, hash));
+      const user = await transact((sql) =>
+        createUser(sql, { email, role, company_id: company }, hash),
+      );
       return { json: user, text: users.show('User created.', user) };
     },
   }),
@@ -77,22 +98,31 @@ export const userCommands = [
     name: 'user invite',
     summary: 'make a link by which somebody joins a company',
     options: {
-      email: required('--email ADDRESS', readEmail, 'e-mail address of the account that the link makes'),
+      email: required(
+        '--email ADDRESS',
+        readEmail,
+        'e-mail address of the account that the link makes',
+      ),
       role: optional(
         '--role ROLE',
         oneOf(...COMPANY_ROLES),
         'owner, administrator or member; needed for a new invitation',
       ),
       company: required('--company ID', readUuid, 'company of the role'),
-      renew: flag('--renew', 'give an open invitation a new link and its whole time again; the old link ends'),
+      renew: flag(
+        '--renew',
+        'give an open invitation a new link and its whole time again; the old link ends',
+      ),
       withdraw: flag('--withdraw', 'remove an open invitation; its link ends'),
     },
     notes:
       'The link is shown here only. It works once, for seven days. Nothing is sent by e-mail. It begins with ADMIN_URL, the address where people reach the administration pages, or without that with the address of this machine. "tollgate user list" shows open invitations.',
     async run({ transact, config, warn }, { email, role, company, renew, withdraw }) {
-      if (renew && withdraw) throw new ArgumentError('--renew and --withdraw exclude each other; give one of them');
+      if (renew && withdraw)
+        throw new ArgumentError('--renew and --withdraw exclude each other; give one of them');
       const isNew = !renew && !withdraw;
-      if (!isNew && role !== undefined) throw new ArgumentError('an open invitation keeps its role; leave --role out');
+      if (!isNew && role !== undefined)
+        throw new ArgumentError('an open invitation keeps its role; leave --role out');
       if (withdraw) {
         const open = await transact(async (sql) => {
           const open = await invitationOf(sql, company, email);
@@ -105,7 +135,12 @@ export const userCommands = [
       const linkTo = invitationLinks(config, warn);
       const { token, ...invitation } = await transact(async (sql) =>
         role === undefined
-          ? renewInvitation(sql, { actor: ACTOR }, company, (await invitationOf(sql, company, email)).id)
+          ? renewInvitation(
+              sql,
+              { actor: ACTOR },
+              company,
+              (await invitationOf(sql, company, email)).id,
+            )
           : createInvitation(sql, { actor: ACTOR }, { company_id: company, email, role }),
       );
       const link = linkTo(token);
@@ -157,8 +192,13 @@ export const userCommands = [
     notes: 'At a terminal, type the password, which is not shown, and press Enter.',
     async run(context, { email }) {
       const hash = await hashPassword(await passwordFrom(context.stdin, context.progress));
-      const id = await changeAccount(context, email, 'password', (sql, user) => changePassword(sql, user, hash));
-      return { json: { id, email }, text: card('Password set; all sessions of the user have ended.', { id, email }) };
+      const id = await changeAccount(context, email, 'password', (sql, user) =>
+        changePassword(sql, user, hash),
+      );
+      return {
+        json: { id, email },
+        text: card('Password set; all sessions of the user have ended.', { id, email }),
+      };
     },
   }),
   command({
@@ -169,7 +209,10 @@ export const userCommands = [
       'For whoever has lost phone and recovery codes. Be sure who asks: a thief of the password asks for the same. The user is told by e-mail where SMTP_URL and ALERT_FROM are set.',
     async run(context, { email }) {
       const id = await changeAccount(context, email, 'reset', resetFactor);
-      const text = card('Second factor taken away; all sessions of the user have ended.', { id, email });
+      const text = card('Second factor taken away; all sessions of the user have ended.', {
+        id,
+        email,
+      });
       return { json: { id, email }, text };
     },
   }),
@@ -190,8 +233,14 @@ export const userCommands = [
     notes:
       'The user is removed and signed out. A random pseudonym takes the place of the address, the same in all entries of the audit log and of keys. Ledger, sums and seals stay. Free texts are searched for the address, not for names: rename keys and assistants that hold a name. sql/PRIVACY.md is written for data-protection officers.',
     async run({ transact }, { email, yes }) {
-      const erased = await transact((sql) => eraseAnyPerson(sql, email, !yes), Number.POSITIVE_INFINITY);
-      const text = erasedText(yes ? 'Person erased.' : 'This would be erased; add --yes to do it.', erased);
+      const erased = await transact(
+        (sql) => eraseAnyPerson(sql, email, !yes),
+        Number.POSITIVE_INFINITY,
+      );
+      const text = erasedText(
+        yes ? 'Person erased.' : 'This would be erased; add --yes to do it.',
+        erased,
+      );
       return { json: { ...erased, dry_run: !yes }, text };
     },
   }),
@@ -217,7 +266,9 @@ async function changeAccount(
   await mailer(
     config.alertMail,
     MAIL_MS,
-  )(message).catch((error: Error) => warn(`the e-mail to the user could not be sent: ${error.message}`));
+  )(message).catch((error: Error) =>
+    warn(`the e-mail to the user could not be sent: ${error.message}`),
+  );
   return id;
 }
 
@@ -241,7 +292,8 @@ export function invitationLinks(config: Config, warn: Context['warn']): (token: 
 /** Where people reach the administration pages. @throws Failure when nobody can know */
 function pagesAddress({ adminUrl, adminHost, adminPort }: Config): URL {
   if (adminUrl !== null) return adminUrl;
-  if (adminPort === null) throw new Failure('ADMIN_PORT is off; set ADMIN_URL to where people reach the pages');
+  if (adminPort === null)
+    throw new Failure('ADMIN_PORT is off; set ADMIN_URL to where people reach the pages');
   return new URL(`http://${adminHost.includes(':') ? `[${adminHost}]` : adminHost}:${adminPort}`);
 }
 
@@ -265,7 +317,12 @@ async function wholeOf(stdin: Readable): Promise<string> {
 /** The line that somebody types at a terminal; empty where the input ends before it. Ctrl-C ends the command. */
 async function typedUnseen(terminal: Readable): Promise<string> {
   const nowhere = new Writable({ write: (_chunk, _encoding, done) => done() });
-  const lines = createInterface({ input: terminal, output: nowhere, terminal: true, historySize: 0 });
+  const lines = createInterface({
+    input: terminal,
+    output: nowhere,
+    terminal: true,
+    historySize: 0,
+  });
   const { promise, resolve } = Promise.withResolvers<string>();
   lines.once('line', resolve).once('close', () => resolve(''));
   lines.once('SIGINT', () => {

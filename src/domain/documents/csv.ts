@@ -48,7 +48,9 @@ export function csvHeading(columns: readonly string[], { separator, mark }: CsvF
 /** The lines of some rows. */
 export function csvRows<T>(columns: CsvColumns<T>, rows: readonly T[], form: CsvForm): string {
   const cells = Object.values(columns);
-  return rows.map((row) => `${cells.map((cell) => written(cell(row), form)).join(form.separator)}\n`).join('');
+  return rows
+    .map((row) => `${cells.map((cell) => written(cell(row), form)).join(form.separator)}\n`)
+    .join('');
 }
 
 /** A whole file. */
@@ -65,7 +67,8 @@ function written(cell: CsvCell, { decimal }: CsvForm): string {
 }
 
 /** White space that a spreadsheet may ignore before a formula, and the quote. */
-const IGNORED = '[\\t\\n\\v\\f\\r \\u0085\\u00a0\\u1680\\u2000-\\u200d\\u2028\\u2029\\u202f\\u205f\\u3000\\ufeff"]*';
+const IGNORED =
+  '[\\t\\n\\v\\f\\r \\u0085\\u00a0\\u1680\\u2000-\\u200d\\u2028\\u2029\\u202f\\u205f\\u3000\\ufeff"]*';
 /**
  * Where a cell could begin with a formula, as JavaScript and Postgres read it: at the beginning of a text, and behind
  * each character that separates cells or lines in any spreadsheet, because a quote within a line does not protect what

@@ -34,12 +34,31 @@ export interface CsvText {
 /** Reads CSV as in RFC 4180, without empty lines and without the blanks around values. @throws CsvError */
 export function readCsv(text: string): CsvText {
   const heading = /^.*/.exec(text)?.[0] ?? '';
-  const separator = heading.includes(',') ? ',' : heading.includes(';') ? ';' : heading.includes('\t') ? '\t' : ',';
-  const options = { bom: true, info: true, relax_column_count: true, skip_empty_lines: true, trim: true } as const;
+  const separator = heading.includes(',')
+    ? ','
+    : heading.includes(';')
+      ? ';'
+      : heading.includes('\t')
+        ? '\t'
+        : ',';
+  const options = {
+    bom: true,
+    info: true,
+    relax_column_count: true,
+    skip_empty_lines: true,
+    trim: true,
+  } as const;
   try {
-    const records = parse(text, { ...options, delimiter: separator, record_delimiter: ['\r\n', '\n', '\r'] });
+    const records = parse(text, {
+      ...options,
+      delimiter: separator,
+      record_delimiter: ['\r\n', '\n', '\r'],
+    });
     const read = records as unknown as { record: string[]; info: { lines: number } }[];
-    return { separator, lines: read.map(({ record, info }) => ({ line: info.lines, cells: record })) };
+    return {
+      separator,
+      lines: read.map(({ record, info }) => ({ line: info.lines, cells: record })),
+    };
   } catch (error) {
     const { lines = 1, code } = error as { lines?: number; code?: CsvErrorCode };
     if (code === undefined) throw error;
@@ -57,7 +76,10 @@ export function plainNumber(text: string, separator: CsvText['separator']): stri
   if ((whole === '' && fraction === '') || (mark === ',' && separator === ',')) return text;
   const isThousands = /^[1-9]\d{0,2}$/.test(whole) && fraction.length === 3;
   if (isThousands && mark !== '' && DECIMAL_MARKS[separator] !== mark)
-    throw new FieldError('may be of thousands or have decimals: write one decimal more or less', text);
+    throw new FieldError(
+      'may be of thousands or have decimals: write one decimal more or less',
+      text,
+    );
   return movePoint(`${whole || '0'}${fraction && `.${fraction}`}`, Number(power));
 }
 

@@ -22,9 +22,15 @@ export interface ModelTotals {
  * Sums up both sides by model, the largest difference first.
  * @param rate EUR for one unit of the file's costs, as decimal text
  */
-export function totalsByModel({ same, differing, missing, extra }: Reconciliation, rate: string): ModelTotals[] {
+export function totalsByModel(
+  { same, differing, missing, extra }: Reconciliation,
+  rate: string,
+): ModelTotals[] {
   const pairs = [...same, ...differing];
-  const upstream = Map.groupBy([...pairs.map((pair) => pair.upstream), ...missing], ({ model }) => model);
+  const upstream = Map.groupBy(
+    [...pairs.map((pair) => pair.upstream), ...missing],
+    ({ model }) => model,
+  );
   const ledger = Map.groupBy([...pairs.map((pair) => pair.ledger), ...extra], ({ model }) => model);
   const factor = parseExact(rate);
   const totals = [...new Set([...upstream.keys(), ...ledger.keys()])].map((model) => {
@@ -35,9 +41,12 @@ export function totalsByModel({ same, differing, missing, extra }: Reconciliatio
     const difference = billed === null || expected === null ? null : billed - expected;
     return { model, theirs, ours, billed, expected, difference };
   });
-  const size = ({ difference }: { difference: Exact | null }) => (difference === null ? 0n : absolute(difference));
+  const size = ({ difference }: { difference: Exact | null }) =>
+    difference === null ? 0n : absolute(difference);
   return totals
-    .sort((a, b) => (size(a) === size(b) ? (a.model < b.model ? -1 : 1) : size(a) > size(b) ? -1 : 1))
+    .sort((a, b) =>
+      size(a) === size(b) ? (a.model < b.model ? -1 : 1) : size(a) > size(b) ? -1 : 1,
+    )
     .map(({ model, theirs, ours, billed, expected, difference }) => ({
       model,
       upstream_calls: theirs.length,
@@ -67,7 +76,10 @@ function sumOf(amounts: readonly (string | null)[]): Exact | null {
 }
 
 function tokensOf(calls: readonly BilledCall[]): number {
-  return calls.reduce((sum, { promptTokens, completionTokens }) => sum + promptTokens + completionTokens, 0);
+  return calls.reduce(
+    (sum, { promptTokens, completionTokens }) => sum + promptTokens + completionTokens,
+    0,
+  );
 }
 
 function shown(amount: Exact | null): string | null {

@@ -80,7 +80,10 @@ export function reconcile(
 }
 
 /** The part of a comparison that is about one company. Calls that the ledger does not have may be anybody's, and stay. */
-export function ofCompany({ same, missing, extra, differing }: Reconciliation, company: string): Reconciliation {
+export function ofCompany(
+  { same, missing, extra, differing }: Reconciliation,
+  company: string,
+): Reconciliation {
   return {
     same: same.filter(({ ledger }) => ledger.companyId === company),
     missing,
@@ -107,7 +110,9 @@ export function spanOf(calls: readonly BilledCall[]): readonly [first: number, l
 
 /** The time in a UUID of version 7, milliseconds since the epoch; NaN for other ids. */
 function timeOfId(id: string): number {
-  return /^[\da-f]{8}-[\da-f]{4}-7/.test(id) ? Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16) : Number.NaN;
+  return /^[\da-f]{8}-[\da-f]{4}-7/.test(id)
+    ? Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16)
+    : Number.NaN;
 }
 
 function figures({ model, promptTokens, completionTokens }: BilledCall): string {
@@ -165,10 +170,13 @@ export const EXPORT_COLUMNS = {
 export function readExport(text: string): BilledCall[] {
   const { separator, lines: all } = readCsv(text);
   const [heading, ...lines] = all;
-  if (heading === undefined) throw new CsvError(1, 'the file is empty; its first line names the columns');
-  const placeOf = (names: readonly string[]): number => heading.cells.findIndex((cell) => names.includes(cell));
+  if (heading === undefined)
+    throw new CsvError(1, 'the file is empty; its first line names the columns');
+  const placeOf = (names: readonly string[]): number =>
+    heading.cells.findIndex((cell) => names.includes(cell));
   for (const names of [EXPORT_COLUMNS.model, EXPORT_COLUMNS.prompt, EXPORT_COLUMNS.time]) {
-    if (placeOf(names) < 0) throw new CsvError(heading.line, `there is no column ${names.join(' or ')}`);
+    if (placeOf(names) < 0)
+      throw new CsvError(heading.line, `there is no column ${names.join(' or ')}`);
   }
   const model = placeOf(EXPORT_COLUMNS.model);
   const prompt = placeOf(EXPORT_COLUMNS.prompt);

@@ -77,13 +77,27 @@ export interface Statement extends Omit<StatementFacts, 'corrections'>, UsageSum
 }
 
 /** Makes the document and its sums. The order of the members is that of the text, and so part of the digest. */
-export function makeStatement({ lines, charges, corrections, ...facts }: StatementFacts): Statement {
+export function makeStatement({
+  lines,
+  charges,
+  corrections,
+  ...facts
+}: StatementFacts): Statement {
   const own = sumUsage(lines);
   const corrected = corrections.map(({ month, statement, lines, request_ids }) => {
     return { month, statement, ...sumUsage(lines), lines, request_ids };
   });
-  const { company_id, number, month, billing_timezone, closed_at, opening_seals, closing_seals, previous, rows } =
-    facts;
+  const {
+    company_id,
+    number,
+    month,
+    billing_timezone,
+    closed_at,
+    opening_seals,
+    closing_seals,
+    previous,
+    rows,
+  } = facts;
   return {
     format: 'tollgate statement',
     version: 1,
@@ -126,7 +140,11 @@ function partsOfLines(lines: readonly StatementLine[]): readonly PartSum[] | nul
   const sums = COST_PARTS.map((part): PartSum => {
     const own = all.filter((each) => each.part === part);
     const cost = own.reduce((sum, { cost_eur }): Femto => sum + parseEur(cost_eur), 0n);
-    return { part, tokens: own.reduce((sum, { tokens }) => sum + tokens, 0), cost_eur: formatEur(cost) };
+    return {
+      part,
+      tokens: own.reduce((sum, { tokens }) => sum + tokens, 0),
+      cost_eur: formatEur(cost),
+    };
   });
   return sums.filter(({ tokens, cost_eur }) => tokens !== 0 || cost_eur !== '0');
 }
@@ -143,7 +161,10 @@ export interface StatementTableRow<N = string> extends Omit<UsageSums, 'requests
 export function rowsOfParts<N>({
   parts,
   ...row
-}: UsageSums & { readonly name: N; readonly parts: readonly PartSum[] | null }): StatementTableRow<N>[] {
+}: UsageSums & {
+  readonly name: N;
+  readonly parts: readonly PartSum[] | null;
+}): StatementTableRow<N>[] {
   const below = (parts ?? []).map((each) => ({ name: row.name, requests: null, ...sumsOf(each) }));
   return [{ ...row, part: null }, ...below];
 }
@@ -180,7 +201,9 @@ export function statementCsv(
 ): string {
   const own = lines.flatMap(linesOfParts).map((line) => ({ kind: 'month', of: month, ...line }));
   const late = corrections.flatMap((each) =>
-    each.lines.flatMap(linesOfParts).map((line) => ({ kind: 'correction', of: each.month, ...line })),
+    each.lines
+      .flatMap(linesOfParts)
+      .map((line) => ({ kind: 'correction', of: each.month, ...line })),
   );
   const hasParts = [...own, ...late].some(({ part }) => part !== '');
   type Row = (typeof own)[number];
@@ -206,5 +229,9 @@ function linesOfParts(line: StatementLine): (StatementLine & { readonly part: Co
   const { parts = [] } = line;
   if (parts.length === 0) return [{ ...line, part: '' }];
   const told = parts.filter(({ tokens }, at) => at === 0 || tokens !== 0);
-  return told.map((each, at) => ({ ...line, requests: at === 0 ? line.requests : 0, ...sumsOf(each) }));
+  return told.map((each, at) => ({
+    ...line,
+    requests: at === 0 ? line.requests : 0,
+    ...sumsOf(each),
+  }));
 }

@@ -93,7 +93,11 @@ function promptsIn({ prompt }: RequestMembers): number {
  * The member that makes the limit of a request unclear, as one that says "none" where another says 10; null: none.
  * A request that sets no limit is clear, and so is one whose only limit nobody can read: the upstream judges it.
  */
-export function unclearLimit(request: RequestMembers, format: LimitFormat, names: readonly string[]): string | null {
+export function unclearLimit(
+  request: RequestMembers,
+  format: LimitFormat,
+  names: readonly string[],
+): string | null {
   const { isLimited, unclear } = limitsOf(request, format, names);
   return isLimited ? unclear : null;
 }
@@ -107,7 +111,11 @@ interface Found {
   unclear: string | null;
 }
 
-function limitsOf(request: RequestMembers, { own, least }: LimitFormat, names: readonly string[]): Found {
+function limitsOf(
+  request: RequestMembers,
+  { own, least }: LimitFormat,
+  names: readonly string[],
+): Found {
   const found: Found = { limit: -1, choices: 1, isLimited: false, unclear: null };
   for (const name of names) {
     const value = request[name];
@@ -130,7 +138,8 @@ function note(found: Found, name: string, value: unknown, path: string, depth: n
     else found.unclear = path;
   } else if (depth < MOST_DEPTH && typeof value === 'object' && !Array.isArray(value)) {
     for (const [inner, part] of Object.entries(value as RequestMembers)) {
-      if (part !== undefined && part !== null) note(found, inner, part, `${path}.${inner}`, depth + 1);
+      if (part !== undefined && part !== null)
+        note(found, inner, part, `${path}.${inner}`, depth + 1);
     }
   }
 }
@@ -140,7 +149,10 @@ export function mayRunAgain({ context_management: management }: RequestMembers):
   if (management === undefined || management === null) return false;
   const edits = Array.isArray(management) ? management : (management as RequestMembers).edits;
   if (edits === undefined || edits === null) return false;
-  return !Array.isArray(edits) || edits.some((edit) => !/^clear_/.test(String((edit as RequestMembers | null)?.type)));
+  return (
+    !Array.isArray(edits) ||
+    edits.some((edit) => !/^clear_/.test(String((edit as RequestMembers | null)?.type)))
+  );
 }
 
 function isCount(value: unknown, least: number): value is number {

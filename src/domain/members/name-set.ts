@@ -47,13 +47,15 @@ export class NameSet {
     if (end < 0) end = name.length;
     let at = this.#root;
     for (let i = 0; i < end; i++) {
-      if (at.endings.length > 0 && at.endings.some((ending) => endsWith(name, i, end, ending))) return true;
+      if (at.endings.length > 0 && at.endings.some((ending) => endsWith(name, i, end, ending)))
+        return true;
       const unit = name.charCodeAt(i);
       let next = at;
       if (i > 0 && isUpper(unit) && isLower(name.charCodeAt(i - 1))) {
         const gap = this.#after(at, UNDERSCORE);
         if (gap === undefined) return this.#hasEnding(name, end);
-        if (gap.endings.length > 0 && gap.endings.some((ending) => endsWith(name, i, end, ending))) return true;
+        if (gap.endings.length > 0 && gap.endings.some((ending) => endsWith(name, i, end, ending)))
+          return true;
         next = gap;
       }
       const found = this.#after(next, plain(unit));
@@ -65,7 +67,8 @@ export class NameSet {
 
   #after(at: Node, unit: number): Node | undefined {
     if (at === this.#root) return this.#firsts[unit];
-    for (let next = at.child; next !== null; next = next.sibling) if (next.unit === unit) return next;
+    for (let next = at.child; next !== null; next = next.sibling)
+      if (next.unit === unit) return next;
     return undefined;
   }
 
@@ -111,7 +114,13 @@ function endsWith(name: string, start: number, end: number, ending: string): boo
     const unit = name.charCodeAt(i);
     if (plain(unit) !== ending.charCodeAt(k)) return false;
     // aB is a_b
-    if (i > 0 && isUpper(unit) && isLower(name.charCodeAt(i - 1)) && k > 0 && ending.charCodeAt(--k) !== UNDERSCORE) {
+    if (
+      i > 0 &&
+      isUpper(unit) &&
+      isLower(name.charCodeAt(i - 1)) &&
+      k > 0 &&
+      ending.charCodeAt(--k) !== UNDERSCORE
+    ) {
       return false;
     }
   }

@@ -23,14 +23,22 @@ export const REFERENCE_MEMBERS = `model messages input stream stream_options tem
 export const STEERING_TABLE: readonly SteeringGroup[] = [
   // other models, and adapters for one
   ['models preset route', 'OpenRouter', 'choose other models, or settings that name one'],
-  ['model_* *_model *_models *_model_name', 'LiteLLM, Portkey, SGLang', 'name another model, or a list of deployments'],
+  [
+    'model_* *_model *_models *_model_name',
+    'LiteLLM, Portkey, SGLang',
+    'name another model, or a list of deployments',
+  ],
   [
     `fallback* default_fallbacks disable_fallback* max_fallbacks enable_fallbacks request_fallbacks
       context_window_fallback* content_policy_fallback*`,
     'LiteLLM',
     'choose the models that run when one fails',
   ],
-  ['engine deployment deployment_* specific_deployment tags', 'LiteLLM, Azure', 'choose a deployment'],
+  [
+    'engine deployment deployment_* specific_deployment tags',
+    'LiteLLM, Azure',
+    'choose a deployment',
+  ],
   [
     'router* routing* *_router_config semantic_router fastest_response order weight',
     'LiteLLM',
@@ -270,7 +278,11 @@ export const STEERING_TABLE: readonly SteeringGroup[] = [
     'LiteLLM',
     'copy prompts and answers to another place',
   ],
-  ['trace no_log custom_labels', 'OpenRouter, LiteLLM, SGLang', "write into the operator's traces and metrics, or not"],
+  [
+    'trace no_log custom_labels',
+    'OpenRouter, LiteLLM, SGLang',
+    "write into the operator's traces and metrics, or not",
+  ],
   [
     'debug debug_* _debug_* verbose return_* enable_response_messages',
     'OpenRouter, Ollama, llama.cpp, vLLM, SGLang, Perplexity',
@@ -360,7 +372,11 @@ export const CALLERS_TOOLS: readonly string[] = ['function', 'custom'];
 /** The same of Anthropic's, with their dates. */
 export const CALLERS_DATED_TOOLS = /^(?:bash|computer|memory|text_editor)_\d{8}$/;
 /** The caller's tools that have no name: their type, the `execution` that they need, and all members that they may have. */
-export const CALLERS_UNNAMED_TOOLS: readonly (readonly [type: RegExp, execution: unknown, members: string])[] = [
+export const CALLERS_UNNAMED_TOOLS: readonly (readonly [
+  type: RegExp,
+  execution: unknown,
+  members: string,
+])[] = [
   // sent by Codex, which searches tools of MCP servers itself; without `execution` the provider searches
   [/^tool_search$/, 'client', 'type execution description parameters'],
   [/^(?:browser|computer)_toolset_\d{8}$/, undefined, 'type cache_control configs'],
@@ -370,12 +386,18 @@ export const CALLERS_UNNAMED_TOOLS: readonly (readonly [type: RegExp, execution:
 export const HARMLESS: readonly (readonly [names: string, why: string])[] = [
   // what current clients send
   ['thinking reasoning include_reasoning enable_thinking', 'how much the model thinks'],
-  ['cache_control cache_control_injection_points', "marks the caller's own messages for the provider's cache"],
+  [
+    'cache_control cache_control_injection_points',
+    "marks the caller's own messages for the provider's cache",
+  ],
   ['cache_prompt', "reuses what is cached of the own prompt; off, it spends the caller's time"],
   ['chat_template_kwargs', 'variables of the template; a template among them is refused'],
   ['usage', 'asks for the usage, whose price is removed'],
   ['modalities audio image_config', 'sound and images are generated as tokens, which are counted'],
-  ['logit_bias', 'the reference has it, so it passes, though it can forbid the end of an answer too'],
+  [
+    'logit_bias',
+    'the reference has it, so it passes, though it can forbid the end of an answer too',
+  ],
   // sampling
   ['top_k top_a min_p typical_p repetition_penalty length_penalty mirostat', 'sampling'],
   ['use_beam_search', 'sampling; the beams are counted by n'],
@@ -387,7 +409,10 @@ export const HARMLESS: readonly (readonly [names: string, why: string])[] = [
   // the form of the answer
   ['add_generation_prompt continue_final_message', "continues the caller's last message"],
   ['documents', "texts of the caller's, for the template"],
-  ['response_format text output_config output_format', 'the form of the answer; types that are programs are refused'],
+  [
+    'response_format text output_config output_format',
+    'the form of the answer; types that are programs are refused',
+  ],
   ['json_schema guided_json guided_choice', 'the form of the own answer, as a schema or a list'],
   ['structured_outputs', 'the same; patterns and programs in it are refused'],
   ['skip_special_tokens', 'the form of the own answer'],

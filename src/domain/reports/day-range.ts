@@ -57,7 +57,11 @@ export function rangeBefore(range: DayRange): DayRange {
 }
 
 /** What a range is compared with: the days that are asked for, of which one alone is both ends, or else those before it. @throws FieldError */
-export function readBefore(range: DayRange, from: string | undefined, to: string | undefined): DayRange {
+export function readBefore(
+  range: DayRange,
+  from: string | undefined,
+  to: string | undefined,
+): DayRange {
   const [first = to, last = from] = [from, to];
   return first === undefined || last === undefined ? rangeBefore(range) : readRange(first, last);
 }
@@ -111,7 +115,8 @@ export function intervalOf(range: DayRange): Interval {
 export function intervalsIn(range: DayRange, interval: 'day' | 'month'): string[] {
   const intervals: string[] = [];
   const first = interval === 'day' ? range.from : wholeMonth(range.from).from;
-  for (let at = first; at <= range.to; at = interval === 'day' ? addDays(at, 1) : addMonths(at, 1)) intervals.push(at);
+  for (let at = first; at <= range.to; at = interval === 'day' ? addDays(at, 1) : addMonths(at, 1))
+    intervals.push(at);
   return intervals;
 }
 
@@ -122,7 +127,12 @@ export function monthsIn(range: DayRange): { whole: string[]; parts: MonthDays[]
   for (const month of intervalsIn(range, 'month')) {
     const { from, to } = wholeMonth(month);
     if (range.from <= from && to <= range.to) whole.push(month);
-    else parts.push({ month, from: from < range.from ? range.from : from, to: to > range.to ? range.to : to });
+    else
+      parts.push({
+        month,
+        from: from < range.from ? range.from : from,
+        to: to > range.to ? range.to : to,
+      });
   }
   return { whole, parts };
 }
@@ -134,7 +144,11 @@ export type MonthDays = DayRange & { readonly month: string };
  * A range as months less days, where that is fewer days to read: 1 to 21 November is November less the days from the
  * 22nd on. The days that are taken away reach to infinity, because a month may have calls of days beside it.
  */
-export function monthsLessDays(range: DayRange): { months: string[]; added: MonthDays[]; taken: MonthDays[] } {
+export function monthsLessDays(range: DayRange): {
+  months: string[];
+  added: MonthDays[];
+  taken: MonthDays[];
+} {
   const { whole, parts } = monthsIn(range);
   const isMost = (part: MonthDays) => daysIn(part) * 2 > daysIn(wholeMonth(part.month));
   const most = parts.filter(isMost);

@@ -3,8 +3,8 @@
  * requests. Rows of different releases are added up, so the bounds never change.
  */
 export const DURATION_BOUNDS_MS: readonly number[] = [
-  5, 10, 20, 50, 100, 200, 300, 500, 750, 1000, 1500, 2000, 3000, 5000, 7500, 10_000, 15_000, 20_000, 30_000, 60_000,
-  120_000, 300_000,
+  5, 10, 20, 50, 100, 200, 300, 500, 750, 1000, 1500, 2000, 3000, 5000, 7500, 10_000, 15_000,
+  20_000, 30_000, 60_000, 120_000, 300_000,
 ];
 
 /** Upper bounds of the buckets of `request_hours.added_buckets`, in microseconds. */
@@ -19,7 +19,11 @@ export const ADDED_BOUNDS_US: readonly number[] = [
  * @param share from 0 to 1, such as 0.95
  * @returns in the unit of the bounds; null where nothing was counted
  */
-export function percentileOf(bounds: readonly number[], counts: readonly number[], share: number): number | null {
+export function percentileOf(
+  bounds: readonly number[],
+  counts: readonly number[],
+  share: number,
+): number | null {
   const total = counts.reduce((sum, count) => sum + count, 0);
   if (total === 0) return null;
   const wanted = share * total;

@@ -38,7 +38,10 @@ const nearBudget = schema.object({
   percent,
   // at the end of the month; null in its first two days
   forecast_percent: numberOrNull,
-  reached_on: schema.described(schema.orNull(day), 'at the present pace; null: reached, or not in this month'),
+  reached_on: schema.described(
+    schema.orNull(day),
+    'at the present pace; null: reached, or not in this month',
+  ),
   owners: schema.array(string, 'addresses of owners of the company, three at most'),
 });
 
@@ -51,7 +54,11 @@ const requestDay = schema.object({
   begins: instant,
   ends: instant,
   ...requests,
-  reasons: { type: 'object', additionalProperties: count, description: 'by error code' } as Schema<Counts>,
+  reasons: {
+    type: 'object',
+    additionalProperties: count,
+    description: 'by error code',
+  } as Schema<Counts>,
   // up to a quarter of an hour ago; null: none is known
   p50: schema.described(numberOrNull, 'milliseconds of requests that were not refused'),
   p95: numberOrNull,
@@ -145,7 +152,10 @@ export const OVERVIEW = schema.object({
   set_aside: count,
   // events that a receiver did not take for a day
   dead_deliveries: count,
-  failing_deliveries: schema.described(count, 'those that have failed for some minutes, and are tried again'),
+  failing_deliveries: schema.described(
+    count,
+    'those that have failed for some minutes, and are tried again',
+  ),
   gateways: schema.array(gateway),
   tenant_role_advice: schema.described(
     textOrNull,
@@ -171,14 +181,24 @@ export const FATES = ['answered', 402, 429, 403, 401, 'refused', 'failed'] as co
 export type Fate = (typeof FATES)[number];
 
 /** How many requests of a day had each fate. */
-export function fatesOf({ requests, refused, failed, reasons }: RequestDay): Readonly<Record<Fate, number>> {
+export function fatesOf({
+  requests,
+  refused,
+  failed,
+  reasons,
+}: RequestDay): Readonly<Record<Fate, number>> {
   const counts = { 401: 0, 402: 0, 403: 0, 429: 0 };
   for (const [code, count] of Object.entries(reasons)) {
     const status = reasonOfCode(code).status;
     if (status !== null && status in counts) counts[status as keyof typeof counts] += count;
   }
   const told = Object.values(counts).reduce((sum, count) => sum + count, 0);
-  return { ...counts, answered: requests - refused - failed, refused: Math.max(0, refused - told), failed };
+  return {
+    ...counts,
+    answered: requests - refused - failed,
+    refused: Math.max(0, refused - told),
+    failed,
+  };
 }
 
 /** One problem in a sentence, and its remedy. */
@@ -213,7 +233,10 @@ function ofRecords(running: readonly GatewayRow[], setAside: number): OverviewPr
   const add = (text: string, remedy: string) => problems.push({ text, remedy, path: '/#gateways' });
   for (const { name, lost } of running) {
     if (lost > 0)
-      add(`${name} lost ${records(lost)}.`, 'Neither disk nor database took them. Look at its log and its disk.');
+      add(
+        `${name} lost ${records(lost)}.`,
+        'Neither disk nor database took them. Look at its log and its disk.',
+      );
   }
   for (const { name, spool_failing } of running) {
     if (spool_failing)
@@ -237,7 +260,10 @@ function ofRecords(running: readonly GatewayRow[], setAside: number): OverviewPr
   return problems;
 }
 
-function ofGateways(running: readonly GatewayRow[], gateways: readonly GatewayRow[]): OverviewProblem[] {
+function ofGateways(
+  running: readonly GatewayRow[],
+  gateways: readonly GatewayRow[],
+): OverviewProblem[] {
   const problems: OverviewProblem[] = [];
   const add = (text: string, remedy: string) => problems.push({ text, remedy, path: '/#gateways' });
   if (running.length === 0) add('No gateway runs.', 'Start one with "tollgate serve".');
@@ -254,7 +280,11 @@ function ofGateways(running: readonly GatewayRow[], gateways: readonly GatewayRo
     }
   }
   for (const { name, limits_alone } of running) {
-    if (limits_alone) add(`${name} counts limits alone.`, 'It cannot reach the database for the limits of the others.');
+    if (limits_alone)
+      add(
+        `${name} counts limits alone.`,
+        'It cannot reach the database for the limits of the others.',
+      );
   }
   const versions = [...new Set(running.map(({ version }) => version))].sort();
   if (versions.length > 1) {
@@ -275,13 +305,20 @@ function ofTenantRole(advice: string | null): OverviewProblem[] {
  * The text when nothing is wrong. It says what was checked, and what was not. A company all of whose requests are
  * refused has a problem, which nobody but its people can judge.
  */
-export function wellText({ requests, refused, reasons }: LastDay, counts = (count: number) => `${count}`): string {
+export function wellText(
+  { requests, refused, reasons }: LastDay,
+  counts = (count: number) => `${count}`,
+): string {
   const well = 'All is well with gateways, usage records, upstreams and deliveries of events.';
   const others = `${well} Refused requests and budgets are not judged here:`;
   if (requests === 0) return `${others} no request of the last 24 hours is known.`;
-  if (refused === 0) return `${others} none of ${counts(requests)} requests was refused in the last 24 hours.`;
+  if (refused === 0)
+    return `${others} none of ${counts(requests)} requests was refused in the last 24 hours.`;
   const most = reasons.find(({ code }) => isRefusal(code));
-  const why = most === undefined ? '' : `, ${counts(most.requests)} of them for “${reasonOfCode(most.code).text}”`;
+  const why =
+    most === undefined
+      ? ''
+      : `, ${counts(most.requests)} of them for “${reasonOfCode(most.code).text}”`;
   return `${others} ${counts(refused)} of ${counts(requests)} requests were refused in the last 24 hours${why}.`;
 }
 
@@ -293,34 +330,55 @@ export function firstHour(now: number, hours = 24): string {
 function ofModels(models: readonly ModelHealth[], now: number): OverviewProblem[] {
   return models
     .map((model) => ({ slug: model.slug, ...judged(model) }))
-    .filter(({ requests, failed }) => requests >= LEAST_REQUESTS && failed > requests * MAX_FAILED_SHARE)
+    .filter(
+      ({ requests, failed }) => requests >= LEAST_REQUESTS && failed > requests * MAX_FAILED_SHARE,
+    )
     .slice(0, MOST_MODELS)
     .map(({ slug, requests, failed, when, hours }) => ({
       text: `The upstream failed ${failed} of ${requests} requests for ${slug} in ${when}.`,
-      remedy: 'Read what it said, ask the router for the reason, or give the model another upstream.',
+      remedy:
+        'Read what it said, ask the router for the reason, or give the model another upstream.',
       path: `/requests?${new URLSearchParams({ model: slug, from: firstHour(now, hours) })}`,
     }));
 }
 
 /** The last hours where they tell enough: an outage is then told within minutes, and no longer once it is over. */
-function judged({ requests, upstream_failed, recent_requests, recent_upstream_failed }: ModelHealth) {
+function judged({
+  requests,
+  upstream_failed,
+  recent_requests,
+  recent_upstream_failed,
+}: ModelHealth) {
   return recent_requests >= LEAST_REQUESTS
-    ? { requests: recent_requests, failed: recent_upstream_failed, when: 'this hour and the one before', hours: 2 }
+    ? {
+        requests: recent_requests,
+        failed: recent_upstream_failed,
+        when: 'this hour and the one before',
+        hours: 2,
+      }
     : { requests, failed: upstream_failed, when: 'the last 24 hours', hours: 24 };
 }
 
-function ofDeliveries({ dead_deliveries: dead, failing_deliveries: failing }: Overview): OverviewProblem[] {
+function ofDeliveries({
+  dead_deliveries: dead,
+  failing_deliveries: failing,
+}: Overview): OverviewProblem[] {
   const problems: OverviewProblem[] = [];
   if (failing > 0) {
     problems.push({
-      text: failing === 1 ? 'A delivery of an event fails.' : `${failing} deliveries of events fail.`,
-      remedy: 'Mend the receiver; "tollgate event list" has the error. They are tried for a day, then given up.',
+      text:
+        failing === 1 ? 'A delivery of an event fails.' : `${failing} deliveries of events fail.`,
+      remedy:
+        'Mend the receiver; "tollgate event list" has the error. They are tried for a day, then given up.',
       path: '/events?state=undelivered',
     });
   }
   if (dead > 0) {
     problems.push({
-      text: dead === 1 ? 'A delivery of an event was given up.' : `${dead} deliveries of events were given up.`,
+      text:
+        dead === 1
+          ? 'A delivery of an event was given up.'
+          : `${dead} deliveries of events were given up.`,
       remedy: 'Mend the receiver, then send them again.',
       path: '/events?state=dead',
     });

@@ -41,7 +41,12 @@ interface Explanation {
   readonly about: 'key' | 'models' | 'settings' | null;
 }
 
-type Text = readonly [what: string, advice: string | null, about?: Explanation['about'], settings?: string];
+type Text = readonly [
+  what: string,
+  advice: string | null,
+  about?: Explanation['about'],
+  settings?: string,
+];
 
 /** Requests that got the same error. */
 export interface ReasonCount {
@@ -55,7 +60,9 @@ export function reasonOfCode(
   code: string,
   reasons: Words['reasons'] = wordsOf(ENGLISH).reasons,
 ): { readonly text: string; readonly status: number | null } {
-  const text = Object.hasOwn(reasons, code) ? reasons[code as keyof typeof reasons] : code.replaceAll('_', ' ');
+  const text = Object.hasOwn(reasons, code)
+    ? reasons[code as keyof typeof reasons]
+    : code.replaceAll('_', ' ');
   return { text, status: statusOfError(code) };
 }
 
@@ -94,9 +101,12 @@ function textOf(request: RequestFacts, words: Words['explanations']): Text {
   if (status === 200 && code !== null) {
     if (outcome === 'client_aborted' && code === 'upstream_timeout')
       return [...words.readSlowly, null, 'TOTAL_SECONDS'];
-    if (code === 'upstream_timeout') return [...words.stalled(isCharged), null, 'IDLE_SECONDS and TOTAL_SECONDS'];
+    if (code === 'upstream_timeout')
+      return [...words.stalled(isCharged), null, 'IDLE_SECONDS and TOTAL_SECONDS'];
     if (code === 'service_unavailable' && typeof upstream_status !== 'number')
-      return upstream_status === null ? [...words.stopped, null, 'DRAIN_SECONDS'] : words.stoppedOrBusy;
+      return upstream_status === null
+        ? [...words.stopped, null, 'DRAIN_SECONDS']
+        : words.stoppedOrBusy;
     const isBroken = code === 'upstream_error' || code === 'internal_error';
     return isBroken ? words.broken(isCharged) : failedInside(words, code, isCharged);
   }
@@ -111,7 +121,9 @@ function textOf(request: RequestFacts, words: Words['explanations']): Text {
 /** The upstream told an error inside its stream. */
 function failedInside(words: Words['explanations'], code: string, isCharged: boolean): Text {
   const { inside } = words;
-  const [why, advice] = Object.hasOwn(inside, code) ? inside[code as keyof typeof inside] : inside.refused;
+  const [why, advice] = Object.hasOwn(inside, code)
+    ? inside[code as keyof typeof inside]
+    : inside.refused;
   return [words.failedInside({ why, isCharged }), advice];
 }
 
@@ -149,7 +161,10 @@ const TEXTS: Readonly<Record<ErrorName, Explain>> = {
     if (api_key_id === null) return words.keyUnknown;
     if (param === 'key.revoked_at') return [...words.keyRevoked, 'key'];
     const { column } = settingOf(param);
-    return [...words.keyRefused(column === 'allowed_cidrs' || column === 'expires_at' ? column : null), 'key'];
+    return [
+      ...words.keyRefused(column === 'allowed_cidrs' || column === 'expires_at' ? column : null),
+      'key',
+    ];
   },
   insufficient_quota({ param }, words) {
     if (param === ALLOWANCE) return [...words.endUserBudget, 'key'];
@@ -160,17 +175,24 @@ const TEXTS: Readonly<Record<ErrorName, Explain>> = {
   account_paused: (_, words) => [...words.companyPaused, 'settings'],
   key_paused: (_, words) => [...words.keyPaused, 'key'],
   insufficient_scope: (_, words) => [...words.scope, 'key'],
-  non_eu_model_blocked: ({ asked, model_slug }, words) => [...words.euGate(asked ?? model_slug), 'settings'],
+  non_eu_model_blocked: ({ asked, model_slug }, words) => [
+    ...words.euGate(asked ?? model_slug),
+    'settings',
+  ],
   not_found({ asked, param, endpoint }, words) {
     if (param === `company.${DISABLED_MODELS}`) return [...words.modelDisabled(asked), 'models'];
     if (param === `key.${ALLOWED_MODELS}`) return [...words.modelNotAllowed(asked), 'key'];
-    if (asked !== null || param === 'model' || param === 'model_slug') return [...words.noModel(asked), 'models'];
+    if (asked !== null || param === 'model' || param === 'model_slug')
+      return [...words.noModel(asked), 'models'];
     return endpoint === 'assistants.run' ? words.noAssistant : words.noAddress;
   },
   rate_limit_exceeded({ outcome, param }, words) {
     if (outcome === 'upstream_failed') return words.upstreamLimit;
     const { whose, column, about } = settingOf(param);
-    return [...words.limit({ whose, what: LIMIT_NAMES.find((name) => name === column) ?? null }), about];
+    return [
+      ...words.limit({ whose, what: LIMIT_NAMES.find((name) => name === column) ?? null }),
+      about,
+    ];
   },
   request_too_large: (_, words) => [...words.tooLarge, null, 'MAX_BODY_BYTES'],
   context_length_exceeded: (_, words) => words.contextLength,
@@ -178,7 +200,11 @@ const TEXTS: Readonly<Record<ErrorName, Explain>> = {
   unsupported_media_type: (_, words) => words.mediaType,
   method_not_allowed: (_, words) => words.method,
   upgrade_required: (_, words) => words.webSocket,
-  request_header_fields_too_large: (_, words) => [...words.headers, null, 'MAX_HEADERS and MAX_HEADER_BYTES'],
+  request_header_fields_too_large: (_, words) => [
+    ...words.headers,
+    null,
+    'MAX_HEADERS and MAX_HEADER_BYTES',
+  ],
   request_timeout: (_, words) => words.tooSlow,
   internal_error: (_, words) => words.internal,
   upstream_error(request, words) {
@@ -191,7 +217,9 @@ const TEXTS: Readonly<Record<ErrorName, Explain>> = {
   service_unavailable({ endpoint, outcome, upstream_status }, words) {
     if (endpoint === 'shed') return words.shed;
     if (outcome !== 'upstream_failed') return [...words.gatewayAway, null, 'ulimit -n'];
-    return typeof upstream_status === 'number' ? words.upstreamBusy : [...words.upstreamAway, null, 'UPSTREAM_URL'];
+    return typeof upstream_status === 'number'
+      ? words.upstreamBusy
+      : [...words.upstreamAway, null, 'UPSTREAM_URL'];
   },
 };
 

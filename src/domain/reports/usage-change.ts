@@ -1,4 +1,11 @@
-import { type CacheTokens, costOf, type Femto, formatEur, type Prices, parseEur } from '../money.ts';
+import {
+  type CacheTokens,
+  costOf,
+  type Femto,
+  formatEur,
+  type Prices,
+  parseEur,
+} from '../money.ts';
 import * as schema from '../settings/schema.ts';
 import { sumUsage, type UsageSums } from '../usage.ts';
 
@@ -34,7 +41,10 @@ export const SUMS = schema.object({
   cost_eur: schema.sum,
 });
 
-export const DIFFERENCE = schema.described(schema.string, 'EUR as exact decimal text; negative: it became less');
+export const DIFFERENCE = schema.described(
+  schema.string,
+  'EUR as exact decimal text; negative: it became less',
+);
 
 /** Two times, and why they differ. */
 export const CHANGE = schema.object({
@@ -74,14 +84,17 @@ export const PARTS = [
 
 /** The parts that tell something: without prices of cached input there is no part of it. */
 export function partsAmong(changes: readonly ChangeParts[]): (typeof PARTS)[number][] {
-  return PARTS.filter((part) => part !== 'more_cached_eur' || changes.some((each) => each[part] !== '0'));
+  return PARTS.filter(
+    (part) => part !== 'more_cached_eur' || changes.some((each) => each[part] !== '0'),
+  );
 }
 
 /** Explains each model, in the order given, and all together. The lines add up to the total, part by part. */
 export function explainChange<T extends ComparedModel>(
   models: readonly T[],
 ): { readonly total: ExplainedChange; readonly lines: readonly (T & ChangeParts)[] } {
-  const count = (time: 'before' | 'after') => models.reduce((sum, model) => sum + BigInt(model[time].requests), 0n);
+  const count = (time: 'before' | 'after') =>
+    models.reduce((sum, model) => sum + BigInt(model[time].requests), 0n);
   const [before, after] = [count('before'), count('after')];
   const lines = models.map((model) => ({ ...model, ...partsOf(model, before, after) }));
   return { total: addChanges(lines), lines };
@@ -89,7 +102,8 @@ export function explainChange<T extends ComparedModel>(
 
 /** The sum of some changes. */
 export function addChanges(changes: readonly ExplainedChange[]): ExplainedChange {
-  const sum = (of: keyof ChangeParts) => formatEur(changes.reduce((all, each) => all + parseEur(each[of]), 0n));
+  const sum = (of: keyof ChangeParts) =>
+    formatEur(changes.reduce((all, each) => all + parseEur(each[of]), 0n));
   return {
     before: sumUsage(changes.map(({ before }) => before)),
     after: sumUsage(changes.map(({ after }) => after)),
@@ -109,7 +123,10 @@ function partsOf(model: ComparedModel, before: bigint, after: bigint): ChangePar
   const [newWorth, newCheaper] = worthOf(model, 'after');
   const [calls, newCalls] = [BigInt(model.before.requests), BigInt(model.after.requests)];
   const grown = before === 0n ? newWorth : divide(after * worth, before);
-  const [prompt, newPrompt] = [BigInt(model.before.prompt_tokens), BigInt(model.after.prompt_tokens)];
+  const [prompt, newPrompt] = [
+    BigInt(model.before.prompt_tokens),
+    BigInt(model.after.prompt_tokens),
+  ];
   const asCached = prompt === 0n ? newCheaper : divide(newPrompt * cheaper, prompt);
   const moved = before === 0n || calls === 0n ? newWorth : divide(newCalls * worth, calls);
   return {
@@ -130,7 +147,8 @@ function worthOf(
   const { prompt_tokens, completion_tokens, cost_eur } = model[time];
   if (reference === null) return [parseEur(cost_eur), 0n];
   const full = costOf(reference, prompt_tokens, completion_tokens);
-  const worth = cache === undefined ? full : costOf(reference, prompt_tokens, completion_tokens, cache[time]);
+  const worth =
+    cache === undefined ? full : costOf(reference, prompt_tokens, completion_tokens, cache[time]);
   return [worth, worth - full];
 }
 

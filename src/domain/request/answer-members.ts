@@ -113,11 +113,24 @@ const RESPONSES_LISTS = {
   inputs: [...LISTS.inputs, 'action', 'actions', 'operation'],
   callers: ['tools'],
 };
-const REPEATED = { instructions: CALLERS, metadata: CALLERS, text: CALLERS, tool_choice: CALLERS, tools: CALLERS };
+const REPEATED = {
+  instructions: CALLERS,
+  metadata: CALLERS,
+  text: CALLERS,
+  tool_choice: CALLERS,
+  tools: CALLERS,
+};
 
 const CHAT = {
   ...LISTS,
-  format: { model: MODEL, error: ERROR, errors: ERROR, usage: USAGE, x_groq: GROQ, choices: CHOICES },
+  format: {
+    model: MODEL,
+    error: ERROR,
+    errors: ERROR,
+    usage: USAGE,
+    x_groq: GROQ,
+    choices: CHOICES,
+  },
 };
 
 /** An answer of POST /chat/completions, and each event of a stream. Groq has the usage in an object of its own, which is read and removed. */
@@ -136,7 +149,15 @@ export const RERANK_ANSWER = memberTable({
   inputs: ['document'],
   counts: false,
   addsModel: false, // Cohere's own answers have no `model`
-  format: { model: MODEL, error: ERROR, errors: ERROR, usage: USAGE, meta: META, results: RESULT, data: RESULT },
+  format: {
+    model: MODEL,
+    error: ERROR,
+    errors: ERROR,
+    usage: USAGE,
+    meta: META,
+    results: RESULT,
+    data: RESULT,
+  },
   usage: rerankUsage,
 });
 

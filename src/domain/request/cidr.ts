@@ -18,7 +18,11 @@ export function readCidr(text: string): string {
     refuse(refusal('network'), text);
   }
   if (width === 128 && value >> 32n === 0xffffn) {
-    const meant = networkOf(value & 0xffffffffn, 32, length < 96 ? Math.min(length, 32) : length - 96);
+    const meant = networkOf(
+      value & 0xffffffffn,
+      32,
+      length < 96 ? Math.min(length, 32) : length - 96,
+    );
     refuse(refusal('networkOfIPv4', { network: show(meant, 32) }), text);
   }
   const network = networkOf(value, width, length);
@@ -42,7 +46,8 @@ function networkOf(value: bigint, width: number, length: number): Network {
 
 function parseIPv4(text: string): bigint | null {
   const octets = text.split('.');
-  if (octets.length !== 4 || !octets.every((each) => OCTET.test(each) && Number(each) <= 255)) return null;
+  if (octets.length !== 4 || !octets.every((each) => OCTET.test(each) && Number(each) <= 255))
+    return null;
   return octets.reduce((value, each) => (value << 8n) | BigInt(each), 0n);
 }
 
@@ -55,7 +60,10 @@ function parseIPv6(text: string): bigint | null {
     .split('::')
     .map((half) => half.split(':').filter((group) => group !== ''));
   const zeros = tail === undefined ? [] : Array<string>(8 - head.length - tail.length).fill('0');
-  return [...head, ...zeros, ...(tail ?? [])].reduce((value, each) => (value << 16n) | BigInt(`0x${each}`), 0n);
+  return [...head, ...zeros, ...(tail ?? [])].reduce(
+    (value, each) => (value << 16n) | BigInt(`0x${each}`),
+    0n,
+  );
 }
 
 function show({ value, length }: Network, width: number): string {

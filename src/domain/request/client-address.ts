@@ -10,11 +10,16 @@ const WITH_PORT = /^(?:(\d+(?:\.\d+){3}):\d+|\[([^\]]*)\](?::\d+)?)$/;
  * @param rawHeaders names and values in turn; several X-Forwarded-For count as one, in their order
  * @returns perhaps no valid address, as a proxy wrote it; null when fewer proxies wrote one, or there is none
  */
-export function clientAddress(proxies: number, peer: string | undefined, rawHeaders: readonly string[]): string | null {
+export function clientAddress(
+  proxies: number,
+  peer: string | undefined,
+  rawHeaders: readonly string[],
+): string | null {
   if (proxies === 0) return peer ?? null;
   const chain: string[] = [];
   for (let i = 0; i < rawHeaders.length; i += 2) {
-    if (rawHeaders[i]?.toLowerCase() === 'x-forwarded-for') chain.push(...(rawHeaders[i + 1] as string).split(','));
+    if (rawHeaders[i]?.toLowerCase() === 'x-forwarded-for')
+      chain.push(...(rawHeaders[i + 1] as string).split(','));
   }
   const address = chain.at(-proxies)?.trim() || null;
   const [, ipv4, ipv6] = WITH_PORT.exec(address ?? '') ?? [];

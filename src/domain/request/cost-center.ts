@@ -14,7 +14,8 @@ const COST_CENTER = /^(?![=+\-@]).{1,64}$/u;
  */
 const LONGEST = 512;
 const BLANKS = /\p{Zs}+/gu;
-const WANT = 'must be at most 64 printable characters that do not begin with =, +, - or @. It names a cost centre';
+const WANT =
+  'must be at most 64 printable characters that do not begin with =, +, - or @. It names a cost centre';
 
 /**
  * The one spelling of a cost centre: without the blanks around it, and with blanks and accents as sums have them.
@@ -50,7 +51,8 @@ export function readCostCenter(json: string, param: string): string {
  */
 export function costCenterIn(raw: readonly string[], header: string): string {
   const texts = new Set<string>();
-  for (let i = 0; i < raw.length; i += 2) if (raw[i]?.toLowerCase() === header) texts.add(raw[i + 1] as string);
+  for (let i = 0; i < raw.length; i += 2)
+    if (raw[i]?.toLowerCase() === header) texts.add(raw[i + 1] as string);
   const [text = ''] = texts;
   const bytes = Buffer.from(text, 'latin1');
   const name = texts.size > 1 ? null : costCenterName(isUtf8(bytes) ? bytes.toString() : text);
@@ -102,7 +104,10 @@ export class CostCenters {
       this.#known.set(companyId, known);
     }
     if (known.has(name)) return name;
-    if (known.size < MOST && (this.#count < MOST_OF_ALL || known.size < MOST_OF_ALL / this.#known.size)) {
+    if (
+      known.size < MOST &&
+      (this.#count < MOST_OF_ALL || known.size < MOST_OF_ALL / this.#known.size)
+    ) {
       known.add(name);
       this.#count++;
       return name;

@@ -17,7 +17,13 @@ const MEMBERS = ['user', 'safety_identifier'];
 /** The one spelling of a name; null: the text names nobody. */
 export function endUserName(text: string): string | null {
   const name = nameSpelling(text.trim());
-  if (name === '' || Buffer.byteLength(name) > LONGEST || !name.isWellFormed() || unseenIn(name) !== null) return null;
+  if (
+    name === '' ||
+    Buffer.byteLength(name) > LONGEST ||
+    !name.isWellFormed() ||
+    unseenIn(name) !== null
+  )
+    return null;
   return name;
 }
 
@@ -80,7 +86,11 @@ export function endUserInBody(
   return null;
 }
 
-function nameIn(members: Members, name: string, slice: (start: number, end: number) => Buffer): string | null {
+function nameIn(
+  members: Members,
+  name: string,
+  slice: (start: number, end: number) => Buffer,
+): string | null {
   const found = members.filter((member) => member.name === name);
   const { valueStart, valueEnd } = (found[0] ?? { valueStart: 0, valueEnd: 0 }) as Member;
   if (found.length !== 1 || valueEnd - valueStart > LONGEST_WRITTEN) return null;

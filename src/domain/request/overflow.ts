@@ -6,7 +6,10 @@
 /** One wording, and the programs that use it. */
 const WORDINGS: readonly (readonly [pattern: RegExp, source: string])[] = [
   // names, as codes, types and classes; they may stand within a message that wraps another
-  [/\bcontext_?length_?exceeded|\bcontext_?window_?exceeded/i, 'OpenAI, Azure; LiteLLM (ContextWindowExceededError)'],
+  [
+    /\bcontext_?length_?exceeded|\bcontext_?window_?exceeded/i,
+    'OpenAI, Azure; LiteLLM (ContextWindowExceededError)',
+  ],
   [/\bexceed_context_size_error\b/, 'llama.cpp'],
   [/\bmodel_context_window_exceeded\b/, 'Z.ai, Anthropic (reason to stop)'],
   [/\bmodel_max_prompt_tokens_exceeded\b/, 'GitHub Copilot'],
@@ -23,9 +26,15 @@ const WORDINGS: readonly (readonly [pattern: RegExp, source: string])[] = [
   ],
   [/\bprompt (?:is )?too long\b/i, 'Anthropic, Ollama, Fireworks'],
   [/\bexceeds? (?:the )?context limit\b/i, 'Anthropic (input and max_tokens together)'],
-  [/\blonger than the (?:maximum model|model['’]s context) length\b/i, 'vLLM (decoder prompt), SGLang, Together'],
+  [
+    /\blonger than the (?:maximum model|model['’]s context) length\b/i,
+    'vLLM (decoder prompt), SGLang, Together',
+  ],
   [/\b(?:multimodal prompt|prompt \([^)]*\)) is too long\b/i, 'SGLang, vLLM'],
-  [/\binput length\b.{0,30}\bexceeds the maximum allowed (?:input )?length\b/i, 'SGLang, OpenRouter (Poolside)'],
+  [
+    /\binput length\b.{0,30}\bexceeds the maximum allowed (?:input )?length\b/i,
+    'SGLang, OpenRouter (Poolside)',
+  ],
   [/\bexceeds the available context size\b/i, 'llama.cpp'],
   [/\bcontext size has been exceeded\b/i, 'llama.cpp while it generates, LM Studio'],
   [/\binput (?:\(\d+ tokens\) )?is too large to process\b/i, 'llama.cpp (embeddings, with 500)'],
@@ -41,7 +50,10 @@ const WORDINGS: readonly (readonly [pattern: RegExp, source: string])[] = [
   [/\brange of input length should be\b/i, 'DashScope'],
   [/\bcontext window exceeds limit\b/i, 'MiniMax'],
   [/\btoo many tokens: (?:total|size)\b/i, 'Cohere'],
-  [/`?inputs`? tokens \+ `?max_new_tokens`? must be\b|`inputs` must have less than\b/i, 'TGI, TEI, Together'],
+  [
+    /`?inputs`? tokens \+ `?max_new_tokens`? must be\b|`inputs` must have less than\b/i,
+    'TGI, TEI, Together',
+  ],
   [
     /\bplease reduce your message size\b/i,
     'Groq with 413: alone larger than what a minute allows, so waiting is no help',
@@ -56,8 +68,14 @@ const WORDINGS: readonly (readonly [pattern: RegExp, source: string])[] = [
   [/\btotal tokens of image and text exceed\b/i, 'Volcengine'],
   [/\bprompt tokens too long\b/i, 'Baidu'],
   [/\brequested \d+ tokens, max \d+ tokens per request\b/i, 'OpenAI (embeddings)'],
-  [/\bmax allowed tokens per submitted batch\b|\btoo many tokens overall\b/i, 'Voyage, Mistral (embeddings)'],
-  [/\binput tokens over the limit\b|\btoo many tokens in (?:the |your )?(?:prompt|input|request)\b/i, 'gateways'],
+  [
+    /\bmax allowed tokens per submitted batch\b|\btoo many tokens overall\b/i,
+    'Voyage, Mistral (embeddings)',
+  ],
+  [
+    /\binput tokens over the limit\b|\btoo many tokens in (?:the |your )?(?:prompt|input|request)\b/i,
+    'gateways',
+  ],
   [/\b(?:prompt|context) length \(?\d+\)? is greater than max_seq_len\b/i, 'TabbyAPI'],
   [/\bsum of prompt length\b.{0,80}\bshould not exceed\b/i, 'TensorRT-LLM'],
   [/超过.{0,8}最大.{0,6}(?:长度|上下文)|上下文长度.{0,8}超/, 'Chinese providers'],
@@ -78,7 +96,10 @@ const WORDINGS: readonly (readonly [pattern: RegExp, source: string])[] = [
     /\b(?:prompt|inputs?|request|messages?)\b(?!.{0,80}\b(?:output|completion|max_\w+)\b).{0,30}\bexceed\w*\b.{0,40}\b(?:maximum|limit|allowed)\b.{0,40}\btokens?\b/i,
     'others',
   ],
-  [/\binput (?:text )?(?:is )?too long\b|\b(?:conversation|prompt) (?:is )?too (?:long|large|big)\b/i, 'others'],
+  [
+    /\binput (?:text )?(?:is )?too long\b|\b(?:conversation|prompt) (?:is )?too (?:long|large|big)\b/i,
+    'others',
+  ],
 ];
 
 /** Texts about a rate or a quota. They may also speak of too many tokens. */

@@ -32,11 +32,13 @@ export class OwnBody {
    */
   member(path: string, reason: string | null): string | null {
     const [name = '', ...steps] = stepsOf(path);
-    if (this.#isRun && name === 'model' && steps.length === 0) return this.#has('model_slug') ? 'model_slug' : null;
+    if (this.#isRun && name === 'model' && steps.length === 0)
+      return this.#has('model_slug') ? 'model_slug' : null;
     if (!this.#has(name)) return null;
     if (name === 'stream_options') return name; // the gateway sets a member of it
     const { found, lacks } = this.#walk(name, steps);
-    const isWhole = found.length === steps.length || (lacks !== null && reason?.includes(lacks) === true);
+    const isWhole =
+      found.length === steps.length || (lacks !== null && reason?.includes(lacks) === true);
     return isWhole ? this.#counted(name, steps[0], path) : null;
   }
 
@@ -49,7 +51,11 @@ export class OwnBody {
     if (!this.#has(name)) return '';
     const { found, lacks } = this.#walk(name, steps);
     return (
-      this.#counted(name, found[0], [name, ...found, ...(isMissing && lacks !== null ? [lacks] : [])].join('.')) ?? ''
+      this.#counted(
+        name,
+        found[0],
+        [name, ...found, ...(isMissing && lacks !== null ? [lacks] : [])].join('.'),
+      ) ?? ''
     );
   }
 
@@ -58,14 +64,22 @@ export class OwnBody {
   }
 
   /** The steps that the body has, others left out. `lacks`: the last step, if that is the only one and no place in a list. */
-  #walk(name: string, steps: readonly string[]): { found: readonly string[]; lacks: string | null } {
+  #walk(
+    name: string,
+    steps: readonly string[],
+  ): { found: readonly string[]; lacks: string | null } {
     if (steps.length === 0) return { found: steps, lacks: null };
-    if (this.#sent === null) return { found: steps.every((step) => PLAIN.test(step)) ? steps : [], lacks: null };
+    if (this.#sent === null)
+      return { found: steps.every((step) => PLAIN.test(step)) ? steps : [], lacks: null };
     this.#body ??= JSON.parse(Buffer.concat(this.#sent).toString()) as Record<string, unknown>;
     let value = this.#body[name];
     const found: string[] = [];
     for (const step of steps) {
-      if (typeof value !== 'object' || value === null || !Object.prototype.propertyIsEnumerable.call(value, step))
+      if (
+        typeof value !== 'object' ||
+        value === null ||
+        !Object.prototype.propertyIsEnumerable.call(value, step)
+      )
         continue;
       found.push(step);
       value = (value as Record<string, unknown>)[step];

@@ -29,7 +29,8 @@ export function redact(text: string, model: Model, secrets: readonly string[] = 
   for (const secret of secrets) {
     for (const name of tellingNames(secret)) line = replaceIgnoringCase(line, name, '…');
   }
-  for (const name of tellingNames(model.upstream)) line = replaceIgnoringCase(line, name, model.slug);
+  for (const name of tellingNames(model.upstream))
+    line = replaceIgnoringCase(line, name, model.slug);
   line = line.replace(NAMED, '$1$2…');
   for (const pattern of SECRETS) line = line.replace(pattern, '…');
   if (TELLING.test(line.replaceAll(model.slug, ''))) return '';
@@ -68,7 +69,9 @@ function withoutEcho(text: string, prompt: string): string {
     else windows.set(window, [i]);
     begun[beginning(window, 0)] = 1;
   }
-  const asked = prompt.replace(/\\u([0-9a-f]{4})/gi, (_, hex) => String.fromCharCode(Number.parseInt(hex, 16)));
+  const asked = prompt.replace(/\\u([0-9a-f]{4})/gi, (_, hex) =>
+    String.fromCharCode(Number.parseInt(hex, 16)),
+  );
   const letters = asked.replace(/\\[nrtbf]|[^\p{L}\p{N}]/gu, '');
   const echoed = new Set<number>();
   for (let i = 0; i + ECHO_LENGTH <= letters.length && windows.size > 0; i++) {
@@ -91,7 +94,9 @@ function withoutEcho(text: string, prompt: string): string {
 
 /** A number for three letters, below BEGINNINGS. */
 function beginning(text: string, i: number): number {
-  return (text.charCodeAt(i) + 31 * text.charCodeAt(i + 1) + 961 * text.charCodeAt(i + 2)) % BEGINNINGS;
+  return (
+    (text.charCodeAt(i) + 31 * text.charCodeAt(i + 1) + 961 * text.charCodeAt(i + 2)) % BEGINNINGS
+  );
 }
 
 /** Without a prompt to compare with: removes quotations, and everything after 100 characters. */

@@ -52,9 +52,14 @@ function unescaped(text: string): string {
 
 /** Whether an error says that the model behind us does not exist: then the mapping is wrong, not the request. */
 export function isUnknownModel(message: string, code: string, param: string): boolean {
-  if (UNKNOWN_MODEL_CODES.has(code.toLowerCase()) || UNKNOWN_MODEL.some((pattern) => pattern.test(message)))
+  if (
+    UNKNOWN_MODEL_CODES.has(code.toLowerCase()) ||
+    UNKNOWN_MODEL.some((pattern) => pattern.test(message))
+  )
     return true;
-  return param === 'model' && !OF_ABILITY.test(message) && (message === '' || NO_SUCH.test(message));
+  return (
+    param === 'model' && !OF_ABILITY.test(message) && (message === '' || NO_SUCH.test(message))
+  );
 }
 
 /** Speaks of what the model can do: with its name, that is a reason for the caller. */
@@ -109,7 +114,8 @@ const ACCOUNT: readonly RegExp[] = [
 /** Whether the provider's content filter refused the prompt. */
 export function isFiltered(message: string, code: string): boolean {
   return (
-    code === 'content_filter' || /\bcontent (?:management policy|filter)|ResponsibleAIPolicyViolation/i.test(message)
+    code === 'content_filter' ||
+    /\bcontent (?:management policy|filter)|ResponsibleAIPolicyViolation/i.test(message)
   );
 }
 

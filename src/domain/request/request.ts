@@ -116,7 +116,11 @@ function checkerOf<T>(validate: Validate): (body: unknown) => T {
 
 /** The error for a member that an assistant run does not take. */
 export function unsupportedInRun(name: string): GatewayError {
-  return new GatewayError('unsupported_parameter', `Unsupported parameter: '${name}'. ${RUN_TAKES}`, name);
+  return new GatewayError(
+    'unsupported_parameter',
+    `Unsupported parameter: '${name}'. ${RUN_TAKES}`,
+    name,
+  );
 }
 
 function violationError({ instancePath, keyword, message, params }: Violation): GatewayError {
@@ -129,17 +133,28 @@ function violationError({ instancePath, keyword, message, params }: Violation): 
   switch (keyword) {
     case 'required': {
       const name = member(params.missingProperty);
-      return new GatewayError('missing_required_parameter', `Missing required parameter: '${name}'.`, name);
+      return new GatewayError(
+        'missing_required_parameter',
+        `Missing required parameter: '${name}'.`,
+        name,
+      );
     }
     case 'additionalProperties': {
       return unsupportedInRun(member(params.additionalProperty)); // the only one that lets no others pass
     }
     case 'type':
-      if (path === '') return new GatewayError('invalid_type', 'The request body must be a JSON object.');
+      if (path === '')
+        return new GatewayError('invalid_type', 'The request body must be a JSON object.');
       return new GatewayError('invalid_type', `Invalid type for '${path}': ${message}.`, path);
     case 'enum': {
-      const allowed = (params.allowedValues as unknown[]).map((value) => JSON.stringify(value)).join(', ');
-      return new GatewayError('invalid_request', `Invalid value for '${path}': must be one of ${allowed}.`, path);
+      const allowed = (params.allowedValues as unknown[])
+        .map((value) => JSON.stringify(value))
+        .join(', ');
+      return new GatewayError(
+        'invalid_request',
+        `Invalid value for '${path}': must be one of ${allowed}.`,
+        path,
+      );
     }
     default:
       return new GatewayError('invalid_request', `Invalid value for '${path}': ${message}.`, path);

@@ -67,7 +67,11 @@ export const messagesRequest = {
   },
 };
 
-export const countTokensRequest = { ...messagesRequest, $id: 'countTokensRequest', required: ['model', 'messages'] };
+export const countTokensRequest = {
+  ...messagesRequest,
+  $id: 'countTokensRequest',
+  required: ['model', 'messages'],
+};
 
 const tokenIds = { type: 'array', items: { type: 'integer' } };
 
@@ -76,7 +80,10 @@ const texts = {
   type: ['string', 'array'],
   minItems: 1,
   if: tokenIds,
-  else: { if: { type: 'array', items: { ...tokenIds, minItems: 1 } }, else: { items: { type: 'string' } } },
+  else: {
+    if: { type: 'array', items: { ...tokenIds, minItems: 1 } },
+    else: { items: { type: 'string' } },
+  },
 };
 
 export const embeddingRequest = {

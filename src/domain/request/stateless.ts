@@ -23,7 +23,8 @@ export const STORED_MEMBERS = [
 const FILE_ID = 'file_id';
 const FILE_IDS = new NameSet([FILE_ID]);
 /** Members with the address of a file. */
-const ADDRESS_NAMES = 'url uri image_url video_url audio_url document_url file_url file_uri file_data'.split(' ');
+const ADDRESS_NAMES =
+  'url uri image_url video_url audio_url document_url file_url file_uri file_data'.split(' ');
 const ADDRESSES = new NameSet(ADDRESS_NAMES);
 /** Members with tensors in place of media: vLLM loads them as they are. */
 const TENSORS = new NameSet(['image_embeds', 'audio_embeds', 'video_embeds']);
@@ -37,7 +38,8 @@ const OF_ACCOUNT = /^[\0- ]*(?:[\0- ]{64}|(?!https?:|data:)[a-z][a-z\d+.\-\s]*:)
 export const STORED_FILES: WatchedNames = {
   first: letterSet('adfiuv'),
   ends: pairSet('id', 'rl', 'ri', 'ta', 'ds', 'il'),
-  counts: (key) => (FILE_IDS.has(key) || TENSORS.has(key) ? ANY : ADDRESSES.has(key) ? OF_ACCOUNT : null),
+  counts: (key) =>
+    FILE_IDS.has(key) || TENSORS.has(key) ? ANY : ADDRESSES.has(key) ? OF_ACCOUNT : null,
   notBelow: 'input',
   files: new NameSet([...ADDRESS_NAMES, 'data']),
 };
@@ -58,7 +60,8 @@ export function requireNoFiles(
     if (list === undefined || !refuses(TENSORS.has(key) ? key : FILE_ID)) continue;
     if (FILE_IDS.has(key)) throw stored(`${list}[].${FILE_ID}`);
     const param = `${list}[].${key}`;
-    if (TENSORS.has(key)) throw unsupportedParameter(param, ' Media are sent as they are, not as tensors.');
+    if (TENSORS.has(key))
+      throw unsupportedParameter(param, ' Media are sent as they are, not as tensors.');
     const text = `'${param}' has an address that is read with the operator's account: use https, or data.`;
     throw new GatewayError('unsupported_parameter', text, param);
   }
@@ -101,20 +104,28 @@ export function requireStateless(request: Partial<ResponsesRequest & MessagesReq
     throw error;
   }
   const { include, input } = request;
-  const shown = Array.isArray(include) ? include.findIndex((name, n) => n >= MOST_INCLUDED || !INCLUDED.has(name)) : -1;
+  const shown = Array.isArray(include)
+    ? include.findIndex((name, n) => n >= MOST_INCLUDED || !INCLUDED.has(name))
+    : -1;
   if (shown >= 0) throw stored(`include[${shown}]`);
   if (!Array.isArray(input)) return;
   // an item with neither a type nor a role is a reference too
-  const at = input.findIndex((item) => STORED_ITEMS.has(item?.type) || (item?.type == null && item?.role == null));
+  const at = input.findIndex(
+    (item) => STORED_ITEMS.has(item?.type) || (item?.type == null && item?.role == null),
+  );
   if (at >= 0) throw stored(`input[${at}]`, BY_REFERENCE);
   const empty = input.findIndex(isIdAlone);
-  if (empty >= 0) throw stored(`input[${empty}]`, input[empty]?.type === 'reasoning' ? REASONING : BY_REFERENCE);
-  const folded = input.findIndex((item) => Object.keys(item).some((name) => name !== 'type' && foldsTo(name, 'type')));
+  if (empty >= 0)
+    throw stored(`input[${empty}]`, input[empty]?.type === 'reasoning' ? REASONING : BY_REFERENCE);
+  const folded = input.findIndex((item) =>
+    Object.keys(item).some((name) => name !== 'type' && foldsTo(name, 'type')),
+  );
   if (folded >= 0) throw twoReadings(`input[${folded}].type`);
 }
 
 /** For users of clients such as the Vercel AI SDK, which refers to earlier items by id unless it is told not to store. */
-const BY_REFERENCE = ' Clients that name earlier items by their id send them whole with "store": false.';
+const BY_REFERENCE =
+  ' Clients that name earlier items by their id send them whole with "store": false.';
 
 /** For users of models that hide their reasoning: they get it encrypted, and only if they ask for it. */
 const REASONING =

@@ -35,7 +35,14 @@ function namesOf([names]: readonly [names: string, ...string[]]): string[] {
 export const REFERENCE: ReadonlySet<string> = new Set(REFERENCE_MEMBERS.split(/\s+/));
 
 /** Members of the reference format that the gateway decides by: other spellings are refused. */
-const GOVERNED = ['stream_options', 'encoding_format', 'max_tokens', 'max_completion_tokens', 'tools', 'functions'];
+const GOVERNED = [
+  'stream_options',
+  'encoding_format',
+  'max_tokens',
+  'max_completion_tokens',
+  'tools',
+  'functions',
+];
 
 /** Members in which others are refused, besides `metadata` and tools. */
 export const REFUSED_WITHIN: readonly string[] = [
@@ -76,7 +83,9 @@ export class SteeringFilter {
     this.#metadata = new NameSet(inMetadata.filter((name) => !name.endsWith(NOT_A_STRING)));
     this.#structured = new NameSet(structured);
     this.#allowedStructured = new NameSet(within(exempt, METADATA).map(withoutMark));
-    this.#within = new Map(REFUSED_WITHIN.map((parent) => [parent, new NameSet(within(listed, `${parent}.`))]));
+    this.#within = new Map(
+      REFUSED_WITHIN.map((parent) => [parent, new NameSet(within(listed, `${parent}.`))]),
+    );
     const harmless = new Set([...REFERENCE, ...HARMLESS.flatMap(namesOf)]);
     for (const name of members) harmless.delete(name);
     for (const name of exempt) harmless.add(name);
@@ -133,7 +142,8 @@ export class SteeringFilter {
 export function isCallersUnnamedTool(tool: Readonly<Record<string, unknown>>): boolean {
   const { type, execution } = tool;
   if (typeof type !== 'string') return false;
-  const [, needed, members = ''] = CALLERS_UNNAMED_TOOLS.find(([pattern]) => pattern.test(type)) ?? [];
+  const [, needed, members = ''] =
+    CALLERS_UNNAMED_TOOLS.find(([pattern]) => pattern.test(type)) ?? [];
   const allowed = members.split(' ');
   return execution === needed && Object.keys(tool).every((name) => allowed.includes(name));
 }
@@ -154,7 +164,9 @@ export function refusedNames(setting: string): readonly string[] {
   const items = setting.split(/[\s,]+/).filter((item) => item !== '');
   const adjusting = items.filter((item) => /^[+-]/.test(item));
   if (adjusting.length === 0) return items.length === 0 ? STEERING : items;
-  const removed = new Set(items.filter((item) => item.startsWith('-')).map((item) => item.slice(1)));
+  const removed = new Set(
+    items.filter((item) => item.startsWith('-')).map((item) => item.slice(1)),
+  );
   const added = items.filter((item) => item.startsWith('+')).map((item) => item.slice(1));
   const exempt = [...removed].filter((name) => !STEERING.includes(name)).map((name) => `-${name}`);
   return [...STEERING.filter((name) => !removed.has(name)), ...added, ...exempt];

@@ -19,7 +19,10 @@ import type { Needed, Setting, Settings } from './setting.ts';
 /** What all budgets have: EUR as exact decimal text; null and "0": no limit (spec section 2.9). */
 export const BUDGET = {
   kind: 'amount',
-  schema: schema.described(schema.orNull(schema.eur), `${schema.eur.description}; null or "0": no limit`),
+  schema: schema.described(
+    schema.orNull(schema.eur),
+    `${schema.eur.description}; null or "0": no limit`,
+  ),
   read: readBudget,
   isNullable: true,
 } as const;
@@ -28,7 +31,9 @@ export const BUDGET = {
 const ceiling = (description: string) =>
   ({
     kind: 'amount',
-    schema: schema.orNull(schema.described(schema.aboveZero, `${schema.eur.description}: ${description}`)),
+    schema: schema.orNull(
+      schema.described(schema.aboveZero, `${schema.eur.description}: ${description}`),
+    ),
     read: readAboveZero,
     isNullable: true,
   }) as const;
@@ -67,7 +72,8 @@ export const MEMBER_SETTINGS = {
         'the most active keys of their own that each member may have; those that exist stay when it is lowered',
     },
     option: '--member-max-keys N',
-    meaning: 'the most active keys of their own that each member may have; those that exist stay; default: 0',
+    meaning:
+      'the most active keys of their own that each member may have; those that exist stay; default: 0',
     read: wholeOrZero(MOST_MEMBER_KEYS),
     field: {
       name: 'member_keys',
@@ -76,7 +82,9 @@ export const MEMBER_SETTINGS = {
     },
   } as Setting<number>,
   member_key_budget_eur: {
-    ...ceiling('the most that the monthly budget of such a key may be when it is made, above 0; null: any'),
+    ...ceiling(
+      'the most that the monthly budget of such a key may be when it is made, above 0; null: any',
+    ),
     option: '--member-key-budget EUR',
     meaning: 'the most that the monthly budget of such a key may be when it is made',
     field: {
@@ -152,7 +160,10 @@ export const CEILINGS = {
   } as Setting<string | null>,
   eu_locked: {
     kind: 'switch',
-    schema: schema.described(schema.boolean, 'models outside the EU are refused, whatever the company allows'),
+    schema: schema.described(
+      schema.boolean,
+      'models outside the EU are refused, whatever the company allows',
+    ),
     option: '--eu-locked',
     meaning: 'refuse models outside the EU, whatever the company allows',
     read: readBoolean,
@@ -217,14 +228,19 @@ export const COMPANY_SETTINGS = {
   } as Setting<string | null>,
   budget_mode: {
     kind: 'choice',
-    schema: schema.oneOf(['standard', 'strict'], 'strict: each request reserves what it can cost at most'),
+    schema: schema.oneOf(
+      ['standard', 'strict'],
+      'strict: each request reserves what it can cost at most',
+    ),
     option: '--budget-mode standard|strict',
-    meaning: 'strict: each request first reserves the most it can cost, so the budget is never exceeded',
+    meaning:
+      'strict: each request first reserves the most it can cost, so the budget is never exceeded',
     read: oneOf('standard', 'strict'),
     field: {
       name: 'strict',
       label: () => 'Strict budget',
-      hint: () => 'Each call first reserves the most it can cost, so that the budget is never passed.',
+      hint: () =>
+        'Each call first reserves the most it can cost, so that the budget is never passed.',
       box: ['standard', 'strict'],
     },
   } as Setting<'standard' | 'strict'>,
@@ -268,7 +284,8 @@ export const COMPANY_SETTINGS = {
   ...CUSTOMER_NUMBER,
 };
 
-const { name, monthly_budget_eur, daily_budget_eur, budget_mode, allow_non_eu_models, language } = COMPANY_SETTINGS;
+const { name, monthly_budget_eur, daily_budget_eur, budget_mode, allow_non_eu_models, language } =
+  COMPANY_SETTINGS;
 const { credit_limit_eur, eu_locked } = CEILINGS;
 /** The settings in the groups of forms. */
 export const NAME = { name, ...CUSTOMER_NUMBER };

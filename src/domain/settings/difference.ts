@@ -14,7 +14,10 @@ const AMOUNT = /_eur$|^cost_eur_|^input$|^output$|^cache_|_factor$/;
 export function differences(now: object, wanted: object): Difference[] {
   const present = now as Readonly<Record<string, unknown>>;
   return Object.entries(wanted)
-    .filter(([member, to]) => to !== undefined && text(member, present[member]) !== text(member, to, present[member]))
+    .filter(
+      ([member, to]) =>
+        to !== undefined && text(member, present[member]) !== text(member, to, present[member]),
+    )
     .map(([member, to]) => ({ member, from: present[member], to }));
 }
 

@@ -21,7 +21,10 @@ type Entry = keyof Words['kept']['entries'];
 /** The columns of settings that may keep a text: not ids. */
 const textsOf = (settings: Settings) =>
   namesOf(settings)
-    .filter((column) => column !== 'project_id' && /text|choice|list/.test(String(settings[column]?.kind)))
+    .filter(
+      (column) =>
+        column !== 'project_id' && /text|choice|list/.test(String(settings[column]?.kind)),
+    )
     .join(' ');
 
 const LEDGER_COLUMNS = 'model_slug endpoint usage_source outcome cost_center';

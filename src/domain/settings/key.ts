@@ -42,7 +42,11 @@ const expires_at = {
   changed: 'when the key expires; a date is its last day, in the billing time zone',
   read: readMoment,
   isNullable: true,
-  field: { name: 'expires', label: ({ keys }) => keys.lastDay, hint: ({ keys }) => keys.lastDayHint },
+  field: {
+    name: 'expires',
+    label: ({ keys }) => keys.lastDay,
+    hint: ({ keys }) => keys.lastDayHint,
+  },
 } as Setting<Date | null, End | null, string | null>;
 
 const monthly_budget_eur = {
@@ -123,7 +127,8 @@ const end_users = {
 const end_user_budget_eur = {
   ...BUDGET,
   option: '--end-user-budget EUR',
-  meaning: 'the most that each of its end users may cost in a month; a call that names nobody is not held back',
+  meaning:
+    'the most that each of its end users may cost in a month; a call that names nobody is not held back',
   field: {
     name: 'end_user_budget',
     label: ({ restrictions }) => restrictions.endUserBudget,
@@ -141,7 +146,13 @@ export const NETWORKS = { allowed_cidrs };
 export const END_USER = { end_users, end_user_budget_eur };
 
 /** What a key may do less than its company (contract section 5), in the order of options. null: nothing less. */
-export const RESTRICTIONS = { ...LIMIT_SETTINGS, ...KEY_MODELS, ...KEY_MONTH_BUDGET, ...KEY_DAY_BUDGET, ...NETWORKS };
+export const RESTRICTIONS = {
+  ...LIMIT_SETTINGS,
+  ...KEY_MODELS,
+  ...KEY_MONTH_BUDGET,
+  ...KEY_DAY_BUDGET,
+  ...NETWORKS,
+};
 export type RestrictionColumns = Values<typeof RESTRICTIONS>;
 
 /** The same, in the order of forms and answers, and what its calls tell of people. */

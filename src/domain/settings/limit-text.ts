@@ -29,8 +29,17 @@ export function limitTexts(
 }
 
 /** All by which a key may do less than its company, in words; empty for nothing. */
-export function restrictionTexts(row: RestrictionColumns, shown: Shown, words: LimitWords = IN_ENGLISH): string[] {
-  const { monthly_budget_eur: budget, daily_budget_eur: ofDay, [ALLOWED_MODELS]: slugs, allowed_cidrs: networks } = row;
+export function restrictionTexts(
+  row: RestrictionColumns,
+  shown: Shown,
+  words: LimitWords = IN_ENGLISH,
+): string[] {
+  const {
+    monthly_budget_eur: budget,
+    daily_budget_eur: ofDay,
+    [ALLOWED_MODELS]: slugs,
+    allowed_cidrs: networks,
+  } = row;
   const texts = [
     isLimited(budget) && words.budget(shown.eurText(budget)),
     isLimited(ofDay) && words.dayBudget(shown.eurText(ofDay)),

@@ -1,6 +1,15 @@
 import { PRICE, readName, SLUG } from '../field.ts';
 import { generates, likelyKind, type ModelKind } from '../model.ts';
-import { type Left, nameFrom, numberIn, objectIn, type Rate, type Row, textIn, textsIn } from './litellm-rows.ts';
+import {
+  type Left,
+  nameFrom,
+  numberIn,
+  objectIn,
+  type Rate,
+  type Row,
+  textIn,
+  textsIn,
+} from './litellm-rows.ts';
 import { EU_HOSTED, eachPrice, modelPrices, type NewPrices, type PriceName } from './model.ts';
 import { type ModelSizes, sizesIn } from './model-sizes.ts';
 
@@ -43,7 +52,10 @@ const KINDS: Readonly<Record<string, ModelKind>> = {
 export function litellmModels(rows: readonly Row[], router: readonly Row[] | null, eur: Rate) {
   const told = new Map((router ?? []).map((entry) => [objectIn(entry.model_info).id, entry]));
   const stored = new Set(rows.map(({ model_id }) => model_id));
-  const all = [...rows, ...(router ?? []).filter(({ model_info }) => !stored.has(objectIn(model_info).id))];
+  const all = [
+    ...rows,
+    ...(router ?? []).filter(({ model_info }) => !stored.has(objectIn(model_info).id)),
+  ];
   const deployments = all.map((row): Deployment => {
     const info = objectIn(row.model_info);
     const entry = told.get(row.model_id ?? info.id) ?? {};
@@ -75,7 +87,8 @@ export function litellmModels(rows: readonly Row[], router: readonly Row[] | nul
 }
 
 const teamOf = ({ info }: Deployment) => textIn(info.team_id);
-const nameOf = ({ row, info }: Deployment) => textIn(info.team_public_model_name) ?? textIn(row.model_name) ?? '';
+const nameOf = ({ row, info }: Deployment) =>
+  textIn(info.team_public_model_name) ?? textIn(row.model_name) ?? '';
 
 /** @returns why it does not come */
 function modelOf(slug: string, all: readonly Deployment[], eur: Rate): LitellmModel | string {
@@ -87,20 +100,25 @@ function modelOf(slug: string, all: readonly Deployment[], eur: Rate): LitellmMo
   if (!SLUG.test(slug) || !isName(upstream))
     return 'its name cannot be a slug: "model create" gives it another, with --upstream';
   const modes = new Set(
-    used.map(({ info, told }) => textIn(info.mode) ?? textIn(told.mode)).filter((mode) => mode !== null),
+    used
+      .map(({ info, told }) => textIn(info.mode) ?? textIn(told.mode))
+      .filter((mode) => mode !== null),
   );
   const [mode, other] = modes;
   const kind = mode === undefined ? likelyKind(slug) : KINDS[mode];
   if (other !== undefined) return `its deployments are of several kinds: ${[...modes].join(', ')}`;
   if (kind === undefined) return `no kind of model is for ${nameFrom(mode)}`;
   const usd = eachPrice((name) => used.map((each) => costOf(each, name, kind)));
-  if ([...usd.input, ...usd.output].includes(null)) return 'has no price: "model create" gives it one';
+  if ([...usd.input, ...usd.output].includes(null))
+    return 'has no price: "model create" gives it one';
   const notes = mode === undefined ? ['its kind is told by its name alone'] : [];
   const prices = eachPrice((name) => {
     const known = usd[name].filter((cost) => cost !== null);
     const isWhole = known.length === used.length;
     if (new Set(usd[name]).size > 1)
-      notes.push(`${name} price: ${isWhole ? 'the highest' : 'not of all'} of its ${used.length} deployments`);
+      notes.push(
+        `${name} price: ${isWhole ? 'the highest' : 'not of all'} of its ${used.length} deployments`,
+      );
     return isWhole ? eur(Math.max(...known), 1000n) : null;
   }) as NewPrices;
   if (Object.values(prices).some((price) => price !== null && !PRICE.test(String(price))))
@@ -110,17 +128,33 @@ function modelOf(slug: string, all: readonly Deployment[], eur: Rate): LitellmMo
   if (!isEu) notes.push('nothing says that it runs in the EU');
   const more = new Set(used.flatMap(otherCosts));
   if (more.size > 0) notes.push(`no counterpart: ${[...more].join(', ')}`);
-  return { team: teamOf(first), slug, settings: settingsOf(upstream, kind, isEu, prices, sizes), notes };
+  return {
+    team: teamOf(first),
+    slug,
+    settings: settingsOf(upstream, kind, isEu, prices, sizes),
+    notes,
+  };
 }
 
-function settingsOf(upstream_model: string, kind: ModelKind, isEu: boolean, prices: NewPrices, sizes: ModelSizes) {
+function settingsOf(
+  upstream_model: string,
+  kind: ModelKind,
+  isEu: boolean,
+  prices: NewPrices,
+  sizes: ModelSizes,
+) {
   return { upstream_model, kind, [EU_HOSTED]: isEu, ...modelPrices(prices), ...sizes };
 }
 
 /** USD for one token; null: nobody says. A 0 that the router tells is no price: it has it for what it does not know. */
-function costOf({ info, params, toldParams, told }: Deployment, name: PriceName, kind: ModelKind): number | null {
+function costOf(
+  { info, params, toldParams, told }: Deployment,
+  name: PriceName,
+  kind: ModelKind,
+): number | null {
   const member = COSTS[name];
-  for (const said of [info, params, toldParams]) if (numberIn(said[member]) !== null) return numberIn(said[member]);
+  for (const said of [info, params, toldParams])
+    if (numberIn(said[member]) !== null) return numberIn(said[member]);
   return numberIn(told[member]) || (name === 'output' && !generates(kind) ? 0 : null);
 }
 

@@ -79,7 +79,9 @@ export function objectIn(value: unknown): Row {
 export function nameFrom(...texts: readonly unknown[]): string {
   for (const text of texts) {
     const whole = textIn(text) ?? '';
-    const seen = Array.from(whole.replace(/\s+/g, ' ')).filter((letter) => unseenIn(letter) === null);
+    const seen = Array.from(whole.replace(/\s+/g, ' ')).filter(
+      (letter) => unseenIn(letter) === null,
+    );
     for (const name of [whole, seen.join('').slice(0, 200).toWellFormed()]) {
       try {
         return readName(name);
@@ -105,5 +107,12 @@ export function without(row: Row, known: readonly string[]): string[] {
 
 function isNothing(value: unknown): boolean {
   if (typeof value === 'object' && value !== null) return Object.keys(value).length === 0;
-  return value === null || value === undefined || value === false || value === '' || value === 0 || value === '{}';
+  return (
+    value === null ||
+    value === undefined ||
+    value === false ||
+    value === '' ||
+    value === 0 ||
+    value === '{}'
+  );
 }

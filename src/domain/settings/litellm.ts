@@ -55,7 +55,9 @@ interface PlannedModel extends Pick<LitellmModel, 'slug' | 'settings' | 'notes'>
   readonly company: string | null;
 }
 
-export type LitellmPlan = Readonly<Pick<Planning, 'companies' | 'models' | 'keys' | 'left' | 'unrated'>>;
+export type LitellmPlan = Readonly<
+  Pick<Planning, 'companies' | 'models' | 'keys' | 'left' | 'unrated'>
+>;
 
 const DIGEST = /^[0-9a-f]{64}$/;
 /** The team of the keys by which people are signed in to LiteLLM's own pages. */
@@ -63,19 +65,51 @@ const DASHBOARD = 'litellm-dashboard';
 /** Whose keys are those that an administrator makes for nobody. */
 const NOBODY = 'default_user_id';
 const DAY = 86_400;
-const SECONDS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600, d: DAY, w: 7 * DAY, mo: 30 * DAY };
+const SECONDS: Readonly<Record<string, number>> = {
+  s: 1,
+  m: 60,
+  h: 3600,
+  d: DAY,
+  w: 7 * DAY,
+  mo: 30 * DAY,
+};
 
 const LIMITS: Readonly<Record<LimitName, string>> = {
   requests_per_minute: 'rpm_limit',
   tokens_per_minute: 'tpm_limit',
   max_concurrent: 'max_parallel_requests',
 };
-const BUDGETED = ['max_budget', 'budget_duration', 'budget_reset_at', 'spend', 'model_spend', ...Object.values(LIMITS)];
+const BUDGETED = [
+  'max_budget',
+  'budget_duration',
+  'budget_reset_at',
+  'spend',
+  'model_spend',
+  ...Object.values(LIMITS),
+];
 const DATES = ['created_at', 'created_by', 'updated_at', 'updated_by', 'last_active'];
 const ROTATION = ['rotation_count', 'last_rotation_at', 'key_rotation_at', 'soft_budget_cooldown'];
 const OF_ANY = ['team_id', 'user_id', 'models', 'blocked', ...BUDGETED, ...DATES];
-const OF_KEY = [...OF_ANY, ...ROTATION, 'token', 'key_name', 'key_alias', 'expires', 'allowed_routes', 'budget_id'];
-const OF_OWNER = [...OF_ANY, 'team_alias', 'user_alias', 'user_email', 'user_role', 'teams', 'password', 'sso_user_id'];
+const OF_KEY = [
+  ...OF_ANY,
+  ...ROTATION,
+  'token',
+  'key_name',
+  'key_alias',
+  'expires',
+  'allowed_routes',
+  'budget_id',
+];
+const OF_OWNER = [
+  ...OF_ANY,
+  'team_alias',
+  'user_alias',
+  'user_email',
+  'user_role',
+  'teams',
+  'password',
+  'sso_user_id',
+];
 const PEOPLE = ['members', 'admins', 'members_with_roles'];
 
 const ALL = ['*', 'all-proxy-models', 'all-team-models'];
@@ -148,21 +182,34 @@ class Planning {
     for (const { team, ...model } of this.#found) {
       const company = team === null ? null : companyId('team', team);
       if (company === null || this.#ids.has(company)) this.models.push({ ...model, company });
-      else this.left.push({ what: `model ${model.slug}`, why: `its team is not there: ${nameFrom(team)}` });
+      else
+        this.left.push({
+          what: `model ${model.slug}`,
+          why: `its team is not there: ${nameFrom(team)}`,
+        });
     }
     const signedIn = keys.filter(({ team_id }) => team_id === DASHBOARD).length;
     if (signedIn > 0)
-      this.left.push({ what: "sign-ins to LiteLLM's own pages", why: `${signedIn}, which are no keys of programs` });
+      this.left.push({
+        what: "sign-ins to LiteLLM's own pages",
+        why: `${signedIn}, which are no keys of programs`,
+      });
     const byToken = new Map(keys.map((key) => [key.token, key]));
     for (const key of keys) if (key.team_id !== DASHBOARD) this.#key(key, own, now);
     for (const { token, active_token_id, revoke_at } of oldKeys) {
       const key = byToken.get(active_token_id);
       const notes = ['was rotated there, and ends when it ends there'];
-      if (key !== undefined) this.#key({ ...key, token, expires: revoke_at, key_name: null }, own, now, notes);
+      if (key !== undefined)
+        this.#key({ ...key, token, expires: revoke_at, key_name: null }, own, now, notes);
     }
-    const people = this.#tables.users.filter(({ user_email }) => textIn(user_email) !== null).length;
+    const people = this.#tables.users.filter(
+      ({ user_email }) => textIn(user_email) !== null,
+    ).length;
     if (people > 0)
-      this.left.push({ what: 'people', why: `${people}, who sign in after "user invite", or by single sign-on` });
+      this.left.push({
+        what: 'people',
+        why: `${people}, who sign in after "user invite", or by single sign-on`,
+      });
     for (const [table, rows] of Object.entries(others)) {
       this.left.push({ what: `table ${nameFrom(table)}`, why: `no counterpart, rows: ${rows}` });
     }
@@ -199,13 +246,18 @@ class Planning {
     const why = (() => {
       if (!DIGEST.test(digest)) return 'its digest is not SHA-256 in hex';
       if (own.includes(digest)) return 'is the key by which the gateway calls the router';
-      if (expires_at !== null && expires_at.getTime() <= now) return `ended there, ${expires_at.toISOString()}`;
-      if (calls.length === 0) return `calls no endpoint here: ${nameFrom(textsIn(row.allowed_routes).join(', '))}`;
+      if (expires_at !== null && expires_at.getTime() <= now)
+        return `ended there, ${expires_at.toISOString()}`;
+      if (calls.length === 0)
+        return `calls no endpoint here: ${nameFrom(textsIn(row.allowed_routes).join(', '))}`;
       return null;
     })();
     const company = why === null ? this.#companyOfKey(row) : null;
     if (company === null) {
-      this.left.push({ what: `key ${name}`, why: why ?? `its team is not there: ${nameFrom(row.team_id)}` });
+      this.left.push({
+        what: `key ${name}`,
+        why: why ?? `its team is not there: ${nameFrom(row.team_id)}`,
+      });
       return;
     }
     const budget = this.#budgets.get(row.budget_id) ?? {};
@@ -213,11 +265,16 @@ class Planning {
     const merged = {
       ...row,
       ...(isShared && { max_budget: budget.max_budget, budget_duration: budget.budget_duration }),
-      ...Object.fromEntries(Object.values(LIMITS).map((column) => [column, row[column] ?? budget[column]])),
+      ...Object.fromEntries(
+        Object.values(LIMITS).map((column) => [column, row[column] ?? budget[column]]),
+      ),
     };
     const limited = this.#limited(merged);
     const slugs = this.#slugs(row.models, limited.notes);
-    const lost = [...without(row, OF_KEY), ...without(budget, [...BUDGETED, ...DATES, 'budget_id'])];
+    const lost = [
+      ...without(row, OF_KEY),
+      ...without(budget, [...BUDGETED, ...DATES, 'budget_id']),
+    ];
     this.keys.push({
       id: idOf(`key ${digest}`),
       company,
@@ -252,7 +309,9 @@ class Planning {
   /** Budget and limits. */
   #limited(row: Row) {
     const notes: string[] = [];
-    const settings: { -readonly [K in LimitName]?: number } & { [K in `${BudgetPeriod}_budget_eur`]?: string } = {};
+    const settings: { -readonly [K in LimitName]?: number } & {
+      [K in `${BudgetPeriod}_budget_eur`]?: string;
+    } = {};
     let paused: string | null = null;
     eachLimit(({ most, kind }, column) => {
       const limit = numberIn(row[LIMITS[column]]);
@@ -275,7 +334,9 @@ class Planning {
     if (!EUR.test(amount)) notes.push(`no counterpart: a budget of ${usd} USD`);
     else settings[`${isDaily ? 'daily' : 'monthly'}_budget_eur`] = amount;
     if (seconds === 0) {
-      notes.push(`budget: ${usd} USD there ${told === null ? 'for good' : `for ${nameFrom(told)}`}, ${here} here`);
+      notes.push(
+        `budget: ${usd} USD there ${told === null ? 'for good' : `for ${nameFrom(told)}`}, ${here} here`,
+      );
       if ((numberIn(row.spend) ?? 0) >= usd) paused ??= `a budget of ${usd} USD, spent at LiteLLM`;
     } else if (!isExact) notes.push(`budget: ${usd} USD for ${told} there, ${here} here`);
     return { settings, notes, paused };
@@ -290,11 +351,14 @@ class Planning {
       if (this.#groups.has(name)) return this.#groups.get(name) as string[];
       if (!name.includes('*')) return name;
       notes.push(`models: of ${nameFrom(name)} those that there are now`);
-      const pattern = new RegExp(`^${name.replace(/[\\^$.+?()[\]{}|]/g, '\\$&').replaceAll('*', '.*')}$`);
+      const pattern = new RegExp(
+        `^${name.replace(/[\\^$.+?()[\]{}|]/g, '\\$&').replaceAll('*', '.*')}$`,
+      );
       return this.#names.filter((each) => pattern.test(each));
     });
     const wrong = slugs.filter((slug) => !SLUG.test(slug));
-    if (wrong.length > 0) notes.push(`no counterpart: models ${wrong.map((each) => nameFrom(each)).join(', ')}`);
+    if (wrong.length > 0)
+      notes.push(`no counterpart: models ${wrong.map((each) => nameFrom(each)).join(', ')}`);
     return [...new Set(slugs)].filter((slug) => SLUG.test(slug)).slice(0, MOST_VALUES);
   }
 }
@@ -311,12 +375,15 @@ function callsOf(routes: readonly string[]): Scope[] {
 /** An instant, in UTC, as columns without a zone have it; null: never. */
 function endIn(value: unknown): Date | null {
   const text = textIn(value);
-  return text === null || text === 'infinity' ? null : new Date(/Z|[+-]\d\d:\d\d$/.test(text) ? text : `${text}Z`);
+  return text === null || text === 'infinity'
+    ? null
+    : new Date(/Z|[+-]\d\d:\d\d$/.test(text) ? text : `${text}Z`);
 }
 
 /** "sk-…1a2b" of "sk-...1a2b", in the 8 characters that are kept of a key. */
 function shownOf(masked: unknown): string {
-  const [, start = 'sk-', end = ''] = /^([\w-]{1,3})\.{3}([\w-]{4})$/.exec(textIn(masked) ?? '') ?? [];
+  const [, start = 'sk-', end = ''] =
+    /^([\w-]{1,3})\.{3}([\w-]{4})$/.exec(textIn(masked) ?? '') ?? [];
   return `${start}…${end}`;
 }
 

@@ -1,4 +1,10 @@
-import { CsvError, type CsvLine, type CsvText, plainNumber, readCsv } from '../documents/read-csv.ts';
+import {
+  CsvError,
+  type CsvLine,
+  type CsvText,
+  plainNumber,
+  readCsv,
+} from '../documents/read-csv.ts';
 import { FieldError, orNone, type Read, readPresentName, readSlug } from '../field.ts';
 import { type Moment, priceIn, readMoment, readPriceIn } from '../price.ts';
 import { MODEL_SETTINGS, NEEDED_PRICES, type NewPrices, PRICE_NAMES, PRICES } from './model.ts';
@@ -31,15 +37,26 @@ export const IMPORT_BYTES = 1 << 20;
 const MAX_LINES = 1000;
 const SETTINGS = namesOf(MODEL_SETTINGS);
 const REQUIRED: readonly string[] = ['slug', ...neededOf(MODEL_SETTINGS)];
-const OPTIONAL = ['company', ...SETTINGS.filter((column) => !REQUIRED.includes(column)), 'valid_from'];
+const OPTIONAL = [
+  'company',
+  ...SETTINGS.filter((column) => !REQUIRED.includes(column)),
+  'valid_from',
+];
 const COSTS = PRICE_NAMES.map((name) => `cost_${name}` as const);
 const NEEDED_COSTS = NEEDED_PRICES.map((name) => `cost_${name}` as const);
-const OPTIONAL_PRICES = PRICE_NAMES.filter((name) => !NEEDED_PRICES.some((needed) => needed === name));
+const OPTIONAL_PRICES = PRICE_NAMES.filter(
+  (name) => !NEEDED_PRICES.some((needed) => needed === name),
+);
 /** "input_per_1m" */
 const PRICE_HEADING = new RegExp(`^(${[...PRICE_NAMES, ...COSTS].join('|')})_per_1[km]$`);
 
 /** What spreadsheets in English and German make of "true" and "false", and in German of a date. */
-const TRUTHS: Readonly<Record<string, string>> = { true: 'true', wahr: 'true', false: 'false', falsch: 'false' };
+const TRUTHS: Readonly<Record<string, string>> = {
+  true: 'true',
+  wahr: 'true',
+  false: 'false',
+  falsch: 'false',
+};
 const GERMAN_DAY = /^(\d\d)\.(\d\d)\.(\d{4})$/;
 
 /** The headings of a file, for people. */
@@ -48,7 +65,10 @@ export const IMPORT_COLUMNS = `${REQUIRED.join(', ')}, ${NEEDED_PRICES.map((name
 /** Reads a CSV file of models with a heading. All mistakes are found at once; with any, `models` is incomplete. */
 export function readModels(text: string): { models: ImportedModel[]; mistakes: ImportMistake[] } {
   const mistakes: ImportMistake[] = [];
-  const only = (line: number, message: string) => ({ models: [], mistakes: [{ line, column: null, message }] });
+  const only = (line: number, message: string) => ({
+    models: [],
+    mistakes: [{ line, column: null, message }],
+  });
   const file = readLines(text);
   if (file instanceof CsvError) return only(file.line, `is not CSV: ${file.message}`);
   const [heading, ...lines] = file.lines;
@@ -57,8 +77,11 @@ export function readModels(text: string): { models: ImportedModel[]; mistakes: I
   if (mistakes.length > 0) return { models: [], mistakes };
   if (lines.length === 0) return only(heading.line + 1, 'is missing: there are no models');
   const surplus = lines[MAX_LINES];
-  if (surplus !== undefined) return only(surplus.line, `is one too many: at most ${MAX_LINES} models`);
-  const models = lines.map((line) => readModel(line, columns, mistakes)).filter((model) => model !== null);
+  if (surplus !== undefined)
+    return only(surplus.line, `is one too many: at most ${MAX_LINES} models`);
+  const models = lines
+    .map((line) => readModel(line, columns, mistakes))
+    .filter((model) => model !== null);
   findContradictions(models, mistakes);
   return { models, mistakes: mistakes.sort((a, b) => a.line - b.line) };
 }
@@ -79,14 +102,19 @@ interface Heading {
   readonly at: ReadonlyMap<string, number>;
 }
 
-function readHeading({ line, cells }: CsvLine, separator: Heading['separator'], mistakes: ImportMistake[]): Heading {
+function readHeading(
+  { line, cells }: CsvLine,
+  separator: Heading['separator'],
+  mistakes: ImportMistake[],
+): Heading {
   const names = cells.slice(0, lengthOf(cells)).map((cell) => cell.toLowerCase());
   const at = new Map<string, number>();
   const wrong = (column: string, message: string) => mistakes.push({ line, column, message });
   for (const [index, name] of names.entries()) {
     const [, price] = PRICE_HEADING.exec(name) ?? [];
     const key = price ?? name;
-    if (at.has(key)) wrong(name, price === undefined ? 'stands twice' : `gives the ${key} price a second time`);
+    if (at.has(key))
+      wrong(name, price === undefined ? 'stands twice' : `gives the ${key} price a second time`);
     else if (price === undefined && ![...REQUIRED, ...OPTIONAL].includes(name))
       wrong(name, `is not known; the columns are ${IMPORT_COLUMNS}`);
     at.set(key, index);
@@ -96,7 +124,8 @@ function readHeading({ line, cells }: CsvLine, separator: Heading['separator'], 
     if (!at.has(name)) wrong(name, `is missing: ${name}_per_1k, or ${name}_per_1m`);
   }
   const hasCosts = COSTS.some((name) => at.has(name));
-  if (hasCosts && !NEEDED_COSTS.every((name) => at.has(name))) wrong(NEEDED_COSTS[0] as string, TOGETHER);
+  if (hasCosts && !NEEDED_COSTS.every((name) => at.has(name)))
+    wrong(NEEDED_COSTS[0] as string, TOGETHER);
   return { separator, names, at };
 }
 
@@ -113,8 +142,11 @@ function readModel(
   mistakes: ImportMistake[],
 ): ImportedModel | null {
   const before = mistakes.length;
-  const wrong = (column: string | null, message: string) => mistakes.push({ line, column, message });
-  const isShort = [...REQUIRED, ...NEEDED_PRICES].some((name) => (at.get(name) as number) >= cells.length);
+  const wrong = (column: string | null, message: string) =>
+    mistakes.push({ line, column, message });
+  const isShort = [...REQUIRED, ...NEEDED_PRICES].some(
+    (name) => (at.get(name) as number) >= cells.length,
+  );
   if (lengthOf(cells) > names.length || isShort) {
     wrong(null, `has ${cells.length} values, and the heading ${names.length}`);
     return null;
@@ -145,21 +177,32 @@ function readModel(
     cellOf(key) === '' ? undefined : optional(key, isNullable ? orNone(read) : read);
   const given = (key: string, setting: Setting, read: Read<unknown>) =>
     setting.isNeeded ? required(key, read) : orLeft(key, setting, read);
-  const costs = eachSetting(PRICES, (setting, name) => orLeft(`cost_${name}`, setting, price(`cost_${name}`)));
+  const costs = eachSetting(PRICES, (setting, name) =>
+    orLeft(`cost_${name}`, setting, price(`cost_${name}`)),
+  );
   const slug = required('slug', readSlug);
   const settings = eachSetting(MODEL_SETTINGS, (setting, column) => {
     const { kind, read } = setting;
-    return given(column, setting, kind === 'switch' ? (text) => read(TRUTHS[text.toLowerCase()] ?? text) : read);
+    return given(
+      column,
+      setting,
+      kind === 'switch' ? (text) => read(TRUTHS[text.toLowerCase()] ?? text) : read,
+    );
   });
   const company = optional('company', readPresentName);
   const prices = eachSetting(PRICES, (setting, name) => given(name, setting, price(name)));
-  const valid_from = optional('valid_from', (text) => readMoment(text.replace(GERMAN_DAY, '$3-$2-$1')));
+  const valid_from = optional('valid_from', (text) =>
+    readMoment(text.replace(GERMAN_DAY, '$3-$2-$1')),
+  );
   const cost = NEEDED_PRICES.every((name) => costs[name] != null) ? costs : null;
   if (mistakes.length === before) {
     const hasCosts = PRICE_NAMES.some((name) => costs[name] !== undefined);
     if (hasCosts && cost === null) wrong(NEEDED_COSTS[0] as string, TOGETHER);
     else if (cost !== null && valid_from !== null && 'at' in valid_from) {
-      wrong(headingOf('valid_from'), 'must be a date where there are cost prices, which begin with a day');
+      wrong(
+        headingOf('valid_from'),
+        'must be a date where there are cost prices, which begin with a day',
+      );
     }
   }
   return mistakes.length > before
@@ -168,8 +211,12 @@ function readModel(
 }
 
 /** Lines that say the same twice, or different things of one model. */
-export function findContradictions(models: readonly ImportedModel[], mistakes: ImportMistake[]): void {
-  const wrong = ({ line }: ImportedModel, column: string, message: string) => mistakes.push({ line, column, message });
+export function findContradictions(
+  models: readonly ImportedModel[],
+  mistakes: ImportMistake[],
+): void {
+  const wrong = ({ line }: ImportedModel, column: string, message: string) =>
+    mistakes.push({ line, column, message });
   const first = new Map<string, ImportedModel>();
   const dated = new Map<string, ImportedModel>();
   for (const model of models) {

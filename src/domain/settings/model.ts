@@ -41,7 +41,10 @@ export const PRICES = {
   } as Price & Needed<string>,
   cache_read: {
     kind: 'price',
-    schema: schema.described(schema.orNull(schema.price), `${schema.price.description}; null: the input price`),
+    schema: schema.described(
+      schema.orNull(schema.price),
+      `${schema.price.description}; null: the input price`,
+    ),
     option: '--cache-read-price EUR',
     meaning: 'per 1000 prompt tokens that are read from a cache; none: the input price',
     read: readPrice,
@@ -56,7 +59,10 @@ export const PRICES = {
   } as Price & Setting<string | null>,
   cache_write: {
     kind: 'price',
-    schema: schema.described(schema.orNull(schema.price), `${schema.price.description}; null: the input price`),
+    schema: schema.described(
+      schema.orNull(schema.price),
+      `${schema.price.description}; null: the input price`,
+    ),
     option: '--cache-write-price EUR',
     meaning: 'per 1000 prompt tokens that are written to a cache; none: the input price',
     read: readPrice,
@@ -86,21 +92,32 @@ export const NEEDED_PRICES = neededOf(PRICES);
 /** The prices that every model has, and those that one of these has. */
 export function pricesAmong(all: Iterable<SomePrices>): PriceName[] {
   const rows = [...all];
-  return PRICE_NAMES.filter((name) => PRICES[name].isNullable !== true || rows.some((row) => row[name] != null));
+  return PRICE_NAMES.filter(
+    (name) => PRICES[name].isNullable !== true || rows.some((row) => row[name] != null),
+  );
 }
 
 /** Makes something of each price. */
 export function eachPrice<T>(make: (name: PriceName, price: (typeof PRICES)[PriceName]) => T): {
   readonly [K in PriceName]: T;
 } {
-  return Object.fromEntries(PRICE_NAMES.map((name) => [name, make(name, PRICES[name])])) as Record<PriceName, T>;
+  return Object.fromEntries(PRICE_NAMES.map((name) => [name, make(name, PRICES[name])])) as Record<
+    PriceName,
+    T
+  >;
 }
 
 /** Prices in one text, such as "0.002 and 0.008, cache read 0.0002". @param shown how each is written; default: as it is */
-export function priceTexts(prices: SomePrices, shown: (price: string) => string = (price) => price): string {
+export function priceTexts(
+  prices: SomePrices,
+  shown: (price: string) => string = (price) => price,
+): string {
   const needed = NEEDED_PRICES.map((name) => shown(prices[name] ?? 'none')).join(' and ');
   const more = pricesAmong([prices]).slice(NEEDED_PRICES.length);
-  return [needed, ...more.map((name) => `${PRICES[name].tokens} ${shown(prices[name] as string)}`)].join(', ');
+  return [
+    needed,
+    ...more.map((name) => `${PRICES[name].tokens} ${shown(prices[name] as string)}`),
+  ].join(', ');
 }
 
 /** The column of `models` with a price that holds now. */
@@ -108,8 +125,12 @@ const columnOf = <K extends PriceName>(name: K) => `cost_eur_per_1k_${name}` as 
 type ByColumn<P> = { readonly [K in keyof P & PriceName as `cost_eur_per_1k_${K}`]: P[K] };
 
 /** Prices by the columns of `models`. */
-export function modelPrices<const P extends { readonly [K in PriceName]?: unknown }>(prices: P): ByColumn<P> {
-  return Object.fromEntries(PRICE_NAMES.map((name) => [columnOf(name), prices[name]])) as ByColumn<P>;
+export function modelPrices<const P extends { readonly [K in PriceName]?: unknown }>(
+  prices: P,
+): ByColumn<P> {
+  return Object.fromEntries(
+    PRICE_NAMES.map((name) => [columnOf(name), prices[name]]),
+  ) as ByColumn<P>;
 }
 
 /** The prices of a model, or those that a change of it has, by their names. */
@@ -131,7 +152,11 @@ export const MODEL_SETTINGS = {
     meaning: 'internal name that the upstream gets and no client sees',
     read: readName,
     isNeeded: true,
-    field: { name: 'upstream', label: () => 'Internal name', hint: () => 'What the model is called upstream.' },
+    field: {
+      name: 'upstream',
+      label: () => 'Internal name',
+      hint: () => 'What the model is called upstream.',
+    },
   } as Needed<string>,
   kind: {
     kind: 'choice',
@@ -161,9 +186,13 @@ export const MODEL_SETTINGS = {
   } as Needed<boolean>,
   token_input: {
     kind: 'choice',
-    schema: schema.oneOf(['accept', 'refuse'], 'whether embedding calls and text completions may send token ids'),
+    schema: schema.oneOf(
+      ['accept', 'refuse'],
+      'whether embedding calls and text completions may send token ids',
+    ),
     option: '--token-input accept|refuse',
-    meaning: 'whether embeddings and text completions take token ids in place of text; default: refuse',
+    meaning:
+      'whether embeddings and text completions take token ids in place of text; default: refuse',
     read: oneOf('accept', 'refuse'),
     field: {
       name: 'token_input',
@@ -175,7 +204,9 @@ export const MODEL_SETTINGS = {
   } as Setting<TokenInput>,
   context_length: {
     kind: 'number',
-    schema: schema.orNull(schema.whole(MOST.modelTokens, 'tokens of prompt and answer together; null: not told')),
+    schema: schema.orNull(
+      schema.whole(MOST.modelTokens, 'tokens of prompt and answer together; null: not told'),
+    ),
     option: '--context-length TOKENS',
     meaning: 'tokens of prompt and answer together, as GET /models tells them',
     read: readModelTokens,
@@ -188,7 +219,9 @@ export const MODEL_SETTINGS = {
   } as Setting<number | null>,
   max_output_tokens: {
     kind: 'number',
-    schema: schema.orNull(schema.whole(MOST.modelTokens, 'the most tokens of an answer; null: not told')),
+    schema: schema.orNull(
+      schema.whole(MOST.modelTokens, 'the most tokens of an answer; null: not told'),
+    ),
     option: '--max-output-tokens TOKENS',
     meaning: 'most tokens of an answer: GET /models tells them, and a strict budget reserves them',
     read: readModelTokens,
@@ -201,7 +234,8 @@ export const MODEL_SETTINGS = {
   } as Setting<number | null>,
 };
 
-const { upstream_model, token_input, context_length, max_output_tokens, ...settings } = MODEL_SETTINGS;
+const { upstream_model, token_input, context_length, max_output_tokens, ...settings } =
+  MODEL_SETTINGS;
 /** How much a model takes and generates. Routers tell it of some. */
 export const SIZES = { context_length, max_output_tokens };
 /** What a new model is taken for. */
@@ -214,4 +248,9 @@ export const OFFERED_MODEL = { ...settings, ...modelPrices(PRICES), token_input,
 /** Every column of `models` that people set. */
 export const MODEL = { upstream_model, ...OFFERED_MODEL };
 /** The columns of its own model that a company may see in the log of changes. */
-export const OWN_MODEL_COLUMNS: readonly string[] = ['name', 'slug', 'created_at', ...schema.namesOf(OFFERED_MODEL)];
+export const OWN_MODEL_COLUMNS: readonly string[] = [
+  'name',
+  'slug',
+  'created_at',
+  ...schema.namesOf(OFFERED_MODEL),
+];

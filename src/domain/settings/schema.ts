@@ -16,7 +16,9 @@ export type Value<S> = S extends { readonly '~value'?: infer T } ? T : never;
 
 export type Properties = Readonly<Record<string, Schema>>;
 /** The members of an object: those of `R` are always there. */
-export type Members<P extends Properties, R extends keyof P> = { readonly [K in R]: Value<P[K]> } & {
+export type Members<P extends Properties, R extends keyof P> = {
+  readonly [K in R]: Value<P[K]>;
+} & {
   readonly [K in Exclude<keyof P, R>]?: Value<P[K]>;
 };
 
@@ -44,7 +46,11 @@ const INSTANT = {
 export const instant: Schema<string> = INSTANT;
 /** An instant of a row, which JSON tells as text. */
 export const time: Schema<Date> = INSTANT;
-export const day = written('^[12]\\d{3}-\\d\\d-\\d\\d$', 'a day of the billing time zone such as 2027-01-31', 'date');
+export const day = written(
+  '^[12]\\d{3}-\\d\\d-\\d\\d$',
+  'a day of the billing time zone such as 2027-01-31',
+  'date',
+);
 /** The beginning of a day, or an instant. */
 export const moment = written(
   '^[12]\\d{3}-\\d\\d-\\d\\d(T\\d\\d:\\d\\d:\\d\\d(\\.\\d{1,6})?(Z|[+-]\\d\\d:\\d\\d))?$',
@@ -54,7 +60,8 @@ export const moment = written(
 /** The end of a day, or an instant. */
 export const end: Schema<string> = {
   ...moment,
-  description: 'its last day in the billing time zone such as 2027-01-31, or an instant such as 2027-01-31T18:00:00Z',
+  description:
+    'its last day in the billing time zone such as 2027-01-31, or an instant such as 2027-01-31T18:00:00Z',
 };
 export const month = written(MONTH.source, 'a month such as 2026-11');
 /** A name that something has already. */
@@ -72,7 +79,10 @@ export const aboveZero: Schema<string> = {
   not: { type: 'string', pattern: '^0+(\\.0+)?$' },
   description: `${eur.description}, above 0`,
 };
-export const price = written(PRICE.source, 'EUR per 1000 tokens as exact decimal text, such as "0.0025"');
+export const price = written(
+  PRICE.source,
+  'EUR per 1000 tokens as exact decimal text, such as "0.0025"',
+);
 export const priceFactor: Schema<string> = {
   ...written(
     FACTOR.source,
@@ -118,15 +128,26 @@ export function described<T>(schema: Schema<T>, description: string): Schema<T> 
 /** The schema, or null. */
 export function orNull<T>(schema: Schema<T>): Schema<T | null> {
   const { enum: values } = schema as { enum?: readonly unknown[] };
-  return { ...schema, type: [schema.type, 'null'], ...(values === undefined ? {} : { enum: [...values, null] }) };
+  return {
+    ...schema,
+    type: [schema.type, 'null'],
+    ...(values === undefined ? {} : { enum: [...values, null] }),
+  };
 }
 
 export function whole(maximum: number, description: string): Schema<number> {
   return { type: 'integer', minimum: 1, maximum, description };
 }
 
-export function oneOf<const T extends string>(values: readonly T[], description?: string): Schema<T> {
-  return { type: 'string', enum: [...values], ...(description === undefined ? {} : { description }) };
+export function oneOf<const T extends string>(
+  values: readonly T[],
+  description?: string,
+): Schema<T> {
+  return {
+    type: 'string',
+    enum: [...values],
+    ...(description === undefined ? {} : { description }),
+  };
 }
 
 /** A list of an answer. */

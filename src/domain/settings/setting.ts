@@ -16,7 +16,16 @@ export interface Setting<T = unknown, G = T, J = G> {
    * How its values are typed, compared and shown. amount: EUR as exact decimal text; price: EUR per 1000 tokens as exact
    * decimal text; factor: exact decimal text; switch: true or false.
    */
-  readonly kind: 'text' | 'amount' | 'price' | 'factor' | 'number' | 'switch' | 'choice' | 'list' | 'instant';
+  readonly kind:
+    | 'text'
+    | 'amount'
+    | 'price'
+    | 'factor'
+    | 'number'
+    | 'switch'
+    | 'choice'
+    | 'list'
+    | 'instant';
   /** Of its member in a body or a file. */
   readonly schema: Schema<J>;
   /** Its option of a command: "--budget EUR"; of a switch the name alone. */
@@ -63,7 +72,9 @@ export type Values<S> = {
 };
 
 /** What a change may give. */
-export type Given<S> = { readonly [K in keyof S]: S[K] extends { readonly [TYPES]?: { given: infer G } } ? G : never };
+export type Given<S> = {
+  readonly [K in keyof S]: S[K] extends { readonly [TYPES]?: { given: infer G } } ? G : never;
+};
 
 /** Makes something of each setting, such as its schema. */
 export function eachSetting<S extends Settings, T>(
@@ -76,11 +87,16 @@ export function eachSetting<S extends Settings, T>(
 }
 
 /** The schemas of the members. */
-export function schemasOf<S extends Settings>(settings: S): { readonly [K in keyof S]: S[K]['schema'] } {
+export function schemasOf<S extends Settings>(
+  settings: S,
+): { readonly [K in keyof S]: S[K]['schema'] } {
   return eachSetting(settings, ({ schema }) => schema);
 }
 
-type NeededOf<S> = { [K in keyof S]: S[K] extends { readonly isNeeded: true } ? K : never }[keyof S] & string;
+type NeededOf<S> = {
+  [K in keyof S]: S[K] extends { readonly isNeeded: true } ? K : never;
+}[keyof S] &
+  string;
 
 /** The members that something new needs. */
 export function neededOf<S extends Settings>(settings: S): NeededOf<S>[] {
@@ -88,9 +104,14 @@ export function neededOf<S extends Settings>(settings: S): NeededOf<S>[] {
 }
 
 /** What something new is given: all that it needs, and any other setting. */
-export type New<S> = Pick<Given<S>, NeededOf<S> & keyof S> & { readonly [K in keyof S]?: Given<S>[K] | undefined };
+export type New<S> = Pick<Given<S>, NeededOf<S> & keyof S> & {
+  readonly [K in keyof S]?: Given<S>[K] | undefined;
+};
 
 /** The labels of the fields, by column, in the words of a language. */
-export function labelsOf<S extends Settings>(settings: S, words: Words): { readonly [K in keyof S]: string } {
+export function labelsOf<S extends Settings>(
+  settings: S,
+  words: Words,
+): { readonly [K in keyof S]: string } {
   return eachSetting(settings, ({ field }) => field.label(words));
 }

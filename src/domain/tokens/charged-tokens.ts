@@ -39,7 +39,11 @@ export interface Charge {
  * budget is charged no more than was reserved, whatever ran.
  * @param estimate called only where it is needed
  */
-export function chargeOf(bounds: CallBounds, told: ToldUsage | null, estimate: () => Estimate): Charge {
+export function chargeOf(
+  bounds: CallBounds,
+  told: ToldUsage | null,
+  estimate: () => Estimate,
+): Charge {
   const prompt = told === null ? null : promptWithin(bounds, told.prompt);
   const completion = told === null ? null : completionWithin(bounds, told.completion);
   const toldDetails = told?.details ?? null;
@@ -63,7 +67,8 @@ export function chargeOf(bounds: CallBounds, told: ToldUsage | null, estimate: (
     details: details && detailsOf(isPromptTold, isCompletionTold, details),
     isPromptTold,
     isCompletionTold,
-    isBeyond: told !== null && (told.prompt !== prompt || told.completion !== completion || isCacheCut),
+    isBeyond:
+      told !== null && (told.prompt !== prompt || told.completion !== completion || isCacheCut),
   };
 }
 
@@ -76,12 +81,16 @@ export function withoutFalseZero(
   { generatedBytes, echoedBytes = 0 }: Generated,
   limit: number | null,
 ): ToldUsage | null {
-  return told?.completion === 0 && generatedBytes > echoedBytes && limit !== 0 ? { ...told, completion: null } : told;
+  return told?.completion === 0 && generatedBytes > echoedBytes && limit !== 0
+    ? { ...told, completion: null }
+    : told;
 }
 
 /** The told count; null where it cannot be. */
 function promptWithin({ prompt, isTextAlone }: CallBounds, told: number | null): number | null {
-  return told === null || told <= prompt.bytes || told <= mostPrompt(prompt, isTextAlone) ? told : null;
+  return told === null || told <= prompt.bytes || told <= mostPrompt(prompt, isTextAlone)
+    ? told
+    : null;
 }
 
 function completionWithin({ limit }: CallBounds, told: number | null): number | null {
@@ -89,7 +98,11 @@ function completionWithin({ limit }: CallBounds, told: number | null): number | 
 }
 
 /** The completion that is charged where none was told, or one above the limit. */
-function overrun(told: number | null, limit: number | null, { completion, seen }: Estimate): number {
+function overrun(
+  told: number | null,
+  limit: number | null,
+  { completion, seen }: Estimate,
+): number {
   return told === null || limit === null ? completion : Math.min(told, Math.max(limit, seen));
 }
 
@@ -102,7 +115,11 @@ interface Charged {
  * The tokens cut so that they cost no more than a strict budget reserved for the call. A prompt that is cut costs the
  * input price, as an estimate does.
  */
-function withinReserved({ reserved, prices }: CallBounds, cache: CacheTokens | null, tokens: TokenCounts): Charged {
+function withinReserved(
+  { reserved, prices }: CallBounds,
+  cache: CacheTokens | null,
+  tokens: TokenCounts,
+): Charged {
   if (reserved === null || !reserved.bounded) return { tokens, cache };
   const { prompt } = tokens;
   if (costOf(prices, prompt, tokens.completion, cache) <= reserved.amount) return { tokens, cache };
@@ -110,7 +127,10 @@ function withinReserved({ reserved, prices }: CallBounds, cache: CacheTokens | n
   const left = reserved.amount - costOf(prices, 0, completion);
   if (costOf(prices, prompt, 0, cache) <= left) return { tokens: { prompt, completion }, cache };
   const each = costOf(prices, 1, 0);
-  return { tokens: { prompt: each === 0n ? prompt : Math.min(prompt, Number(left / each)), completion }, cache: null };
+  return {
+    tokens: { prompt: each === 0n ? prompt : Math.min(prompt, Number(left / each)), completion },
+    cache: null,
+  };
 }
 
 /**
@@ -122,7 +142,11 @@ function cacheWithin(prompt: number | null, details: UsageDetails, prices: Price
   if (prompt === null || (cached ?? 0) + (cacheWrite ?? 0) <= prompt) return details;
   if (prices.cache.length > 0) {
     const read = cached && Math.min(cached, prompt);
-    return { ...details, cached: read, cacheWrite: cacheWrite && Math.min(cacheWrite, prompt - (read ?? 0)) };
+    return {
+      ...details,
+      cached: read,
+      cacheWrite: cacheWrite && Math.min(cacheWrite, prompt - (read ?? 0)),
+    };
   }
   const isWithin = (count: number | null) => (count !== null && count <= prompt ? count : null);
   return { ...details, cached: isWithin(cached), cacheWrite: isWithin(cacheWrite) };
@@ -130,12 +154,17 @@ function cacheWithin(prompt: number | null, details: UsageDetails, prices: Price
 
 function mostPrompt({ bytes, pieces, kept, repeated }: Prompt, isText: boolean | null): number {
   if (repeated !== null) return mostPaired(bytes, repeated) + MOST_ADDED;
-  const known = isText ?? (kept !== 'sampled' && isTextAlone(JSON.parse(Buffer.concat(pieces).toString())));
+  const known =
+    isText ?? (kept !== 'sampled' && isTextAlone(JSON.parse(Buffer.concat(pieces).toString())));
   return known ? bytes + MOST_ADDED : MOST_OF_ANY_MODEL;
 }
 
 /** The details of the counts that are the upstream's own: parts of another count would be parts of nothing. */
-function detailsOf(isPromptTold: boolean, isCompletionTold: boolean, details: UsageDetails): UsageDetails {
+function detailsOf(
+  isPromptTold: boolean,
+  isCompletionTold: boolean,
+  details: UsageDetails,
+): UsageDetails {
   if (isPromptTold && isCompletionTold) return details;
   return {
     ...details,

@@ -68,7 +68,11 @@ export class Estimator {
   ): void {
     if (Math.abs(at - this.#sampledAt) < PAUSE_MS) return;
     const rates = this.#ratesFor(payer.companyId, model.upstream);
-    if (rates === null || (rates.samples >= FIRST_SAMPLES && Math.abs(at - rates.sampledAt) < SAMPLE_MS)) return;
+    if (
+      rates === null ||
+      (rates.samples >= FIRST_SAMPLES && Math.abs(at - rates.sampledAt) < SAMPLE_MS)
+    )
+      return;
     rates.samples++;
     rates.sampledAt = at;
     this.#sampledAt = at;
@@ -79,10 +83,18 @@ export class Estimator {
   }
 
   /** @param limit the most tokens that the call lets the model generate; null: no limit */
-  estimate({ payer, model }: Admission, prompt: Prompt, generated: Generated, limit: number | null = null): Estimate {
+  estimate(
+    { payer, model }: Admission,
+    prompt: Prompt,
+    generated: Generated,
+    limit: number | null = null,
+  ): Estimate {
     const rates = this.#companies.get(payer.companyId)?.get(model.upstream) ?? UNKNOWN_RATES;
     const { text, files } = countPrompt(prompt);
-    const learned = Math.min(text * (rates.prompt.rate ?? 1), Math.max(text, prompt.bytes - prompt.files.bytes));
+    const learned = Math.min(
+      text * (rates.prompt.rate ?? 1),
+      Math.max(text, prompt.bytes - prompt.files.bytes),
+    );
     const seen = visible(generated, UNKNOWN_RATES);
     const whole = seen === 0 ? 0 : visible(generated, rates) + rates.hidden;
     return {
@@ -164,8 +176,13 @@ class Rates {
   }
 
   /** @param completion tokens of an answer @param reasoning how many of them are reasoning; null: not told */
-  learn({ textEvents, generatedBytes, sample }: Generated, completion: number, reasoning: number | null): void {
-    const text = sample === null || generatedBytes === 0 ? 0 : countWeighted(sample.read(generatedBytes));
+  learn(
+    { textEvents, generatedBytes, sample }: Generated,
+    completion: number,
+    reasoning: number | null,
+  ): void {
+    const text =
+      sample === null || generatedBytes === 0 ? 0 : countWeighted(sample.read(generatedBytes));
     const hidden = hiddenOf(text * (this.counted.rate ?? 1), text, completion, reasoning);
     this.#hidden = [...this.#hidden.slice(1 - HIDDEN_SAMPLES), hidden];
     const shown = completion - hidden;
@@ -180,10 +197,19 @@ class Rates {
  * vLLM send it, or not: whichever fits the text better.
  * @param expected tokens of the text, as the model's calls taught @param counted the same by our own count
  */
-function hiddenOf(expected: number, counted: number, completion: number, reasoning: number | null): number {
+function hiddenOf(
+  expected: number,
+  counted: number,
+  completion: number,
+  reasoning: number | null,
+): number {
   if (reasoning !== null && reasoning > 0) {
     const shown = completion - reasoning;
-    if (Math.abs(shown - expected) < Math.abs(completion - expected) && shown <= MOST_RATE * counted) return reasoning;
+    if (
+      Math.abs(shown - expected) < Math.abs(completion - expected) &&
+      shown <= MOST_RATE * counted
+    )
+      return reasoning;
   }
   return completion <= MOST_RATE * counted ? 0 : Math.round(completion - expected);
 }
@@ -197,16 +223,25 @@ function visible(
 ): number {
   if (generatedBytes === 0 || sample === null) return 0;
   const pieces = sample.read(generatedBytes);
-  const byText = echoedBytes === 0 ? countWeighted(pieces) : countOwn(pieces, sample, generatedBytes, echoedBytes);
+  const byText =
+    echoedBytes === 0
+      ? countWeighted(pieces)
+      : countOwn(pieces, sample, generatedBytes, echoedBytes);
   if (byText === 0 && echoedBytes > 0) return 0;
   const undecided = perEvent.error === counted.error; // fewer than two samples
-  const isByEvents = textEvents > 0 && (undecided ? areSingleTokens(pieces) : perEvent.error < counted.error);
+  const isByEvents =
+    textEvents > 0 && (undecided ? areSingleTokens(pieces) : perEvent.error < counted.error);
   if (!isByEvents) return byText * (counted.rate ?? 1);
   return Math.min(textEvents * (perEvent.rate ?? 1), Math.max(MOST_RATE * byText, textEvents));
 }
 
 /** The tokens of a text behind the prompt that it repeats, whose bytes are those of JSON without needless escapes. */
-function countOwn(pieces: readonly Piece[], sample: TextSample, size: number, echoedBytes: number): number {
+function countOwn(
+  pieces: readonly Piece[],
+  sample: TextSample,
+  size: number,
+  echoedBytes: number,
+): number {
   const bytesOf = (some: readonly Piece[]) =>
     some.reduce((sum, { text, weight }) => sum + weight * writtenBytes(text), 0);
   const bytes = bytesOf(pieces);

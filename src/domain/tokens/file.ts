@@ -49,7 +49,12 @@ interface KnownFile {
  * @param text its beginning, at least 200 characters if it is longer @param bytes as written
  * @param isHeld whether an address there is that of a file
  */
-export function fileOf(text: string, bytes: number, isHeld: boolean, isLow: boolean): KnownFile | null {
+export function fileOf(
+  text: string,
+  bytes: number,
+  isHeld: boolean,
+  isLow: boolean,
+): KnownFile | null {
   const kind = kindOf(text.slice(0, LOOKED_AT), isHeld);
   return kind === null ? null : { kind, tokens: tokensOf(kind, bytes, isLow) };
 }
@@ -75,8 +80,11 @@ function within(least: number, tokens: number, most: number): number {
 
 function kindOf(text: string, isHeld: boolean): Kind | null {
   const [prefix, type] = DATA.exec(text) ?? [];
-  if (prefix === undefined && !BASE64.test(text)) return isHeld && ADDRESS.test(text) ? 'unknown' : null;
-  const first = Buffer.from(text.slice(prefix?.length ?? 0, LOOKED_AT), 'base64').toString('latin1');
+  if (prefix === undefined && !BASE64.test(text))
+    return isHeld && ADDRESS.test(text) ? 'unknown' : null;
+  const first = Buffer.from(text.slice(prefix?.length ?? 0, LOOKED_AT), 'base64').toString(
+    'latin1',
+  );
   if (IMAGE.test(first)) return 'image';
   if (PDF.test(first)) return 'document';
   if (type === undefined) return 'media'; // samples of sound have no first bytes of their own

@@ -13,7 +13,9 @@ const SAMPLE_BYTES = 256;
 export const BYTES_PER_TOKEN = 4;
 const QUOTE = 0x22;
 /** Base64, or words that are joined by underscores. */
-const ENCODED = Uint8Array.from({ length: 256 }, (_, c) => (/[A-Za-z0-9+/=_-]/.test(String.fromCharCode(c)) ? 1 : 0));
+const ENCODED = Uint8Array.from({ length: 256 }, (_, c) =>
+  /[A-Za-z0-9+/=_-]/.test(String.fromCharCode(c)) ? 1 : 0,
+);
 /** What stands before thoughts that only the provider can read: a model takes about as little for them as for a file. */
 const SEALED = /"(?:encrypted_content|(?:thought_)?signature)"\s*:\s*$/;
 /** What is kept of them: some one token. */
@@ -62,7 +64,8 @@ export function keepPrompt(
   repeated: Repeated | null = null,
 ): Prompt {
   const bytes = lengthOf(body);
-  if (bytes <= MAX_COUNTED) return { bytes, pieces: body, kept: 'short', files, filePieces, repeated };
+  if (bytes <= MAX_COUNTED)
+    return { bytes, pieces: body, kept: 'short', files, filePieces, repeated };
   // copying samples takes 5 µs, a tenth of a request of 16 KiB, and they are rarely needed
   if (bytes <= MAX_KEPT) return { bytes, pieces: body, kept: 'long', files, filePieces, repeated };
   const copies = samplesOf(textOf(body, filePieces)).map((piece) => Buffer.from(piece)); // so that the rest of the body can be freed
@@ -70,8 +73,13 @@ export function keepPrompt(
 }
 
 /** The pieces of a body that are no files. */
-export function textOf(body: readonly Buffer[], filePieces: ReadonlySet<Buffer> | null): readonly Buffer[] {
-  return filePieces === null || filePieces.size === 0 ? body : body.filter((piece) => !filePieces.has(piece));
+export function textOf(
+  body: readonly Buffer[],
+  filePieces: ReadonlySet<Buffer> | null,
+): readonly Buffer[] {
+  return filePieces === null || filePieces.size === 0
+    ? body
+    : body.filter((piece) => !filePieces.has(piece));
 }
 
 export function lengthOf(pieces: readonly Buffer[]): number {
@@ -157,7 +165,15 @@ function countOnce({ bytes, pieces, kept, files, filePieces, repeated }: Prompt)
 }
 
 /** Members beside the messages that become a part of the prompt, as JSON. */
-const OTHERS = ['tools', 'functions', 'response_format', 'text', 'output_format', 'output_config', 'documents'];
+const OTHERS = [
+  'tools',
+  'functions',
+  'response_format',
+  'text',
+  'output_format',
+  'output_config',
+  'documents',
+];
 
 function bodyTokens(json: string): PromptTokens {
   const body = JSON.parse(json) as Record<string, unknown>;
@@ -176,13 +192,24 @@ function bodyTokens(json: string): PromptTokens {
 
 /** The tokens of a query and of documents, each read once: a text, an object with one, or an object of fields. */
 function rerankTokens(json: string): PromptTokens {
-  const { query, documents } = JSON.parse(json) as { query: string; documents: (string | { text?: unknown })[] };
-  const texts = documents.map((each) => (typeof each === 'object' ? (each.text ?? JSON.stringify(each)) : each));
-  return { text: [query, ...texts].reduce<number>((sum, text) => sum + countTokens(String(text)), 0), files: 0 };
+  const { query, documents } = JSON.parse(json) as {
+    query: string;
+    documents: (string | { text?: unknown })[];
+  };
+  const texts = documents.map((each) =>
+    typeof each === 'object' ? (each.text ?? JSON.stringify(each)) : each,
+  );
+  return {
+    text: [query, ...texts].reduce<number>((sum, text) => sum + countTokens(String(text)), 0),
+    files: 0,
+  };
 }
 
 function jsonTokens(values: readonly unknown[]): number {
-  return values.reduce<number>((sum, value) => sum + (value == null ? 0 : countTokens(JSON.stringify(value))), 0);
+  return values.reduce<number>(
+    (sum, value) => sum + (value == null ? 0 : countTokens(JSON.stringify(value))),
+    0,
+  );
 }
 
 /** Whether it is the input of a response in items, and not that of embeddings. */
@@ -191,7 +218,16 @@ function isItems(input: unknown): input is readonly object[] {
 }
 
 /** The members of messages, items and parts that hold text, or parts. */
-const TEXTS = ['text', 'content', 'thinking', 'reasoning_content', 'refusal', 'arguments', 'output', 'summary'];
+const TEXTS = [
+  'text',
+  'content',
+  'thinking',
+  'reasoning_content',
+  'refusal',
+  'arguments',
+  'output',
+  'summary',
+];
 
 /** Adds the tokens of a text, of token ids, of a message or part, or of several; parts without a text are files. */
 function addTokens(found: PromptTokens, value: unknown): void {
@@ -202,7 +238,8 @@ function addTokens(found: PromptTokens, value: unknown): void {
   const part = value as Readonly<Record<string, unknown>>;
   const texts = TEXTS.filter((name) => part[name] != null);
   const calls = [part.tool_calls, part.function_call, part.input].filter((call) => call != null); // JSON for a tool
-  if (texts.length === 0 && calls.length === 0) return 'role' in part ? undefined : addFile(found, part);
+  if (texts.length === 0 && calls.length === 0)
+    return 'role' in part ? undefined : addFile(found, part);
   found.text += jsonTokens(calls);
   for (const name of texts) addTokens(found, part[name]);
 }
@@ -215,7 +252,8 @@ function addFile(found: PromptTokens, part: Readonly<Record<string, unknown>>): 
     if (holder !== part && content != null) return addTokens(found, content);
     if (type === 'text') return addTokens(found, data);
     for (const text of [data, ...Object.values(others)]) {
-      const file = typeof text === 'string' ? fileOf(text, text.length, true, detail === 'low') : null;
+      const file =
+        typeof text === 'string' ? fileOf(text, text.length, true, detail === 'low') : null;
       if (file === null) continue;
       found.files += file.tokens;
       return;

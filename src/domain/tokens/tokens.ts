@@ -8,7 +8,9 @@ export function countTokens(text: string): number {
 }
 
 /** The same for samples of a text, each of which counts `weight` times. */
-export function countWeighted(pieces: readonly { readonly text: string; readonly weight: number }[]): number {
+export function countWeighted(
+  pieces: readonly { readonly text: string; readonly weight: number }[],
+): number {
   const words = new Words();
   let tokens = 0;
   for (const { text, weight } of pieces) {
@@ -208,7 +210,9 @@ const KINDS = new Uint8Array(65_536);
 for (const [first, last, kind] of RANGES) KINDS.fill(kind, first, last + 1);
 
 const ENGLISH = new Set(
-  'the of and to in is that for it as with be on you are this not by or at from can we if an but which have'.split(' '),
+  'the of and to in is that for it as with be on you are this not by or at from can we if an but which have'.split(
+    ' ',
+  ),
 );
 const FOREIGN = new Set(
   (
@@ -255,7 +259,8 @@ function randomTokens(text: string, start: number, end: number): number {
     const kind = KINDS[code] as number;
     if (kind === DIGIT) digits++;
     else if ((code | 0x20) < 0x61 || (code | 0x20) > 0x66) hex = false;
-    if (kind !== last && (kind === DIGIT || last === DIGIT || (kind === UPPER && last === LOWER))) changes++;
+    if (kind !== last && (kind === DIGIT || last === DIGIT || (kind === UPPER && last === LOWER)))
+      changes++;
     last = kind;
   }
   if (digits === 0 || changes * 4 < length || (!hex && length < 6)) return 0;

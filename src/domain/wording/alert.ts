@@ -49,7 +49,9 @@ export function mailOf(
   const [first] = alerts;
   const told = alerts.map((alert) => partsOf(alert, words));
   const title =
-    alerts.length === 1 ? told[0]?.[0].title : mails.alerts({ count: told.length, company: first.company.name });
+    alerts.length === 1
+      ? told[0]?.[0].title
+      : mails.alerts({ count: told.length, company: first.company.name });
   const parts: MailPart[] = told.flat();
   if (pages !== null && outsider === null) {
     const page = alerts.length === 1 ? pageOf(first) : companyPage(first);
@@ -62,7 +64,15 @@ export function mailOf(
 
 /** What an e-mail says of one alert. */
 function partsOf(alert: BudgetAlert, { mails, locale }: Words) {
-  const { company, key = null, cost_center = null, threshold, budget_eur, spent_eur, forecast_eur } = alert;
+  const {
+    company,
+    key = null,
+    cost_center = null,
+    threshold,
+    budget_eur,
+    spent_eur,
+    forecast_eur,
+  } = alert;
   const { shown: eur } = eurIn(locale);
   const isDaily = alert.day != null;
   const month = alert.day == null ? monthName(alert.month, locale) : dateName(alert.day, locale);
@@ -73,7 +83,9 @@ function partsOf(alert: BudgetAlert, { mails, locale }: Words) {
         ? company.name
         : mails.key({ ...key, company: company.name });
   const title =
-    threshold === FORECAST ? mails.forecast({ who, month }) : mails.used({ who, percent: threshold, month, isDaily });
+    threshold === FORECAST
+      ? mails.forecast({ who, month })
+      : mails.used({ who, percent: threshold, month, isDaily });
   const facts: [string, string][] = [
     [mails.budget, eur(budget_eur)],
     [mails.spent, eur(spent_eur)],
@@ -127,11 +139,17 @@ export function confirmationMail(
 
 /** "28 November 2026" of "2026-11-28". */
 function dateName(day: string, locale: string): string {
-  return new Intl.DateTimeFormat(locale, { dateStyle: 'long', timeZone: 'UTC' }).format(new Date(`${day}T00:00:00Z`));
+  return new Intl.DateTimeFormat(locale, { dateStyle: 'long', timeZone: 'UTC' }).format(
+    new Date(`${day}T00:00:00Z`),
+  );
 }
 
 /** "November 2026" of "2026-11". */
 export function monthName(month: string, locale: string): string {
-  const format = new Intl.DateTimeFormat(locale, { month: 'long', year: 'numeric', timeZone: 'UTC' });
+  const format = new Intl.DateTimeFormat(locale, {
+    month: 'long',
+    year: 'numeric',
+    timeZone: 'UTC',
+  });
   return format.format(new Date(`${month}-01T00:00:00Z`));
 }

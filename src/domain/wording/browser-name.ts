@@ -27,7 +27,9 @@ export function browserName(userAgent: string): string | null {
 }
 
 /** The parts of such a name, for another language; null: it has no system. */
-export function partsOfBrowser(browser: string): { readonly name: string; readonly system: string } | null {
+export function partsOfBrowser(
+  browser: string,
+): { readonly name: string; readonly system: string } | null {
   const [name = '', system] = browser.split(' on ');
   return system === undefined ? null : { name, system };
 }

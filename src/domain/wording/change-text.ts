@@ -72,8 +72,12 @@ export function actorName(actor: string | null): string {
 }
 
 /** The word for the end or pause of a company or key, or for its return; null for other changes. */
-export function endOf(before: Row, after: Row): 'reopened' | 'closed' | 'revoked' | 'paused' | 'resumed' | null {
-  if ((before.closed_at ?? null) !== (after.closed_at ?? null)) return after.closed_at == null ? 'reopened' : 'closed';
+export function endOf(
+  before: Row,
+  after: Row,
+): 'reopened' | 'closed' | 'revoked' | 'paused' | 'resumed' | null {
+  if ((before.closed_at ?? null) !== (after.closed_at ?? null))
+    return after.closed_at == null ? 'reopened' : 'closed';
   if (before.revoked_at == null && after.revoked_at != null) return 'revoked';
   if ((before.paused_at ?? null) === (after.paused_at ?? null)) return null;
   return after.paused_at == null ? 'resumed' : 'paused';
@@ -104,6 +108,9 @@ function minuteIn(text: string): string {
 }
 
 function shown(value: unknown): string {
-  const text = value == null || (Array.isArray(value) && value.length === 0) ? 'none' : minuteIn(String(value));
+  const text =
+    value == null || (Array.isArray(value) && value.length === 0)
+      ? 'none'
+      : minuteIn(String(value));
   return text.length > MAX_VALUE ? `${text.slice(0, MAX_VALUE)}…` : text;
 }

@@ -10,7 +10,8 @@ const CENT = '0.01';
 
 /** The amount to show: itself, or a cent with "<" before it; below zero a cent less, because "> -€0.01" cannot be read. */
 export function roundedCents(amount: string): { readonly sign: '' | '< '; readonly value: string } {
-  if (!/^-?0\.00[0-4]\d*$/.test(amount) || !/[1-9]/.test(amount)) return { sign: '', value: amount };
+  if (!/^-?0\.00[0-4]\d*$/.test(amount) || !/[1-9]/.test(amount))
+    return { sign: '', value: amount };
   return { sign: amount.startsWith('-') ? '' : '< ', value: amount.replace(/\d.*/, CENT) };
 }
 
@@ -42,9 +43,20 @@ export function eurIn(locale: string) {
  * Writes an amount with the separators of all other numbers of the page. A currency format would not: English of
  * Germany has 1.234,5 and €1,234.50.
  */
-export function euro(locale: string, least: number, most: number): (amount: string) => Intl.NumberFormatPart[] {
-  const numbers = new Intl.NumberFormat(locale, { minimumFractionDigits: least, maximumFractionDigits: most });
-  const currency = new Intl.NumberFormat(locale, { style: 'currency', currency: 'EUR', maximumFractionDigits: 0 });
+export function euro(
+  locale: string,
+  least: number,
+  most: number,
+): (amount: string) => Intl.NumberFormatPart[] {
+  const numbers = new Intl.NumberFormat(locale, {
+    minimumFractionDigits: least,
+    maximumFractionDigits: most,
+  });
+  const currency = new Intl.NumberFormat(locale, {
+    style: 'currency',
+    currency: 'EUR',
+    maximumFractionDigits: 0,
+  });
   const [positive, negative] = [currency.formatToParts(1), currency.formatToParts(-1)];
   return (amount) => {
     const parts = numbers.formatToParts(amount.replace(/^-/, '') as Intl.StringNumericLiteral);

@@ -24,11 +24,19 @@ interface Invitation {
  * pages have it, with its name.
  */
 export function instantText(at: Date, timeZone: string, { locale }: Words): string {
-  const text = new Intl.DateTimeFormat(locale, { dateStyle: 'long', timeStyle: 'short', timeZone }).format(at);
+  const text = new Intl.DateTimeFormat(locale, {
+    dateStyle: 'long',
+    timeStyle: 'short',
+    timeZone,
+  }).format(at);
   return `${text} (${timeZone})`;
 }
 
-export function invitationMail({ link, until, ...invited }: Invitation, words: Words, brand: MailBrand): Message {
+export function invitationMail(
+  { link, until, ...invited }: Invitation,
+  words: Words,
+  brand: MailBrand,
+): Message {
   const { mails } = words;
   return mailIn(words, brand, mails.invited(invited.company), [
     mails.invitation(invited),
@@ -51,7 +59,11 @@ export function newPasswordMail(
   const { newPassword } = words.mails;
   const parts =
     link !== null
-      ? [newPassword.open(minutes), { href: link, label: words.newPassword.choose }, newPassword.ignore]
+      ? [
+          newPassword.open(minutes),
+          { href: link, label: words.newPassword.choose },
+          newPassword.ignore,
+        ]
       : signIn === null
         ? [newPassword.none]
         : [newPassword.organisation, { href: signIn, label: words.signIn.withOrganisation }];
@@ -67,7 +79,12 @@ export type AccountNotice =
   | { readonly kind: 'closed'; readonly wrong: number };
 
 /** @param at when it happened, in words */
-export function accountMail(notice: AccountNotice, at: string, words: Words, brand: MailBrand): Message {
+export function accountMail(
+  notice: AccountNotice,
+  at: string,
+  words: Words,
+  brand: MailBrand,
+): Message {
   const { factor } = words.mails;
   const what = {
     on: `${factor.onText} ${factor.notYou}`,
@@ -75,7 +92,8 @@ export function accountMail(notice: AccountNotice, at: string, words: Words, bra
     reset: factor.resetText,
     codes: `${factor.codesText} ${factor.notYou}`,
     password: factor.passwordText,
-    recovery: notice.kind === 'recovery' ? `${factor.recoveryText(notice.left)} ${factor.notYou}` : '',
+    recovery:
+      notice.kind === 'recovery' ? `${factor.recoveryText(notice.left)} ${factor.notYou}` : '',
     closed: notice.kind === 'closed' ? factor.closedText(notice.wrong) : '',
   }[notice.kind];
   return mailIn(words, brand, factor[notice.kind], [what, { facts: [[factor.time, at]] }]);
@@ -89,7 +107,10 @@ export function erasureAskedMail(
 ): Message {
   const { mails } = words;
   const link = page === null ? [] : [{ href: page, label: mails.toDecide }];
-  return mailIn(words, brand, mails.erasureAsked(asked.person), [mails.erasureAskedText(asked), ...link]);
+  return mailIn(words, brand, mails.erasureAsked(asked.person), [
+    mails.erasureAskedText(asked),
+    ...link,
+  ]);
 }
 
 /** To the person, who has no account any more. @param by who did it; null: the operator */

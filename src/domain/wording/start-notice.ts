@@ -10,7 +10,8 @@ export const NO_OPERATOR = {
 
 export const NO_TENANT_ROLE = {
   text: 'Row-level security between companies is off: the database user may not take the role tollgate_tenant.',
-  remedy: (advice: string) => `Let an administrator of the server run "${advice}", then restart a gateway.`,
+  remedy: (advice: string) =>
+    `Let an administrator of the server run "${advice}", then restart a gateway.`,
 };
 
 /** "90 seconds", "12 minutes", "5 hours". Records in a file that cannot be read have waited since the epoch. */

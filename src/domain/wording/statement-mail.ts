@@ -37,10 +37,13 @@ export function statementMail(
   const facts: [string, string][] = [[mails.closed.total, total]];
   if (previous_eur != null) facts.push([mails.closed.before, eur(previous_eur)]);
   facts.push([mails.closed.calls, count.format(statement.requests)]);
-  if (statement.corrections > 0) facts.push([mails.closed.late, count.format(statement.corrections)]);
+  if (statement.corrections > 0)
+    facts.push([mails.closed.late, count.format(statement.corrections)]);
   const parts: MailPart[] = [mails.closed.text({ company: company.name, month }), { facts }];
   if (models != null && models.length > 0) {
-    parts.push(mails.closed.models, { facts: models.map(({ model, cost_eur }) => [model, eur(cost_eur)]) });
+    parts.push(mails.closed.models, {
+      facts: models.map(({ model, cost_eur }) => [model, eur(cost_eur)]),
+    });
   }
   if (pages !== null) {
     const page = `/companies/${company.id}/${is_owner ? 'statements/month' : 'usage'}?month=${statement.month}`;

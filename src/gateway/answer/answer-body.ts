@@ -111,7 +111,10 @@ export class AnswerEnds {
   push(bytes: Buffer): boolean {
     this.#beyond += bytes.length;
     const last = bytes.subarray(-ENDS_BYTES);
-    this.#tail = Buffer.concat([this.#tail.subarray(Math.max(0, this.#tail.length + last.length - ENDS_BYTES)), last]);
+    this.#tail = Buffer.concat([
+      this.#tail.subarray(Math.max(0, this.#tail.length + last.length - ENDS_BYTES)),
+      last,
+    ]);
     return this.#beyond <= MOST_BEYOND;
   }
 }

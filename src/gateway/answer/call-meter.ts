@@ -90,7 +90,9 @@ export class CallMeter {
     const { repeated } = call.request;
     // fields of documents are text, whatever they hold
     this.#prompt =
-      repeated === undefined ? keepPrompt(sent, files, filePieces) : keepPrompt(sent, NO_FILES, null, repeated);
+      repeated === undefined
+        ? keepPrompt(sent, files, filePieces)
+        : keepPrompt(sent, NO_FILES, null, repeated);
     this.#limit = call.limit;
     this.#echoedBytes = call.request.echoedBytes ?? 0;
     this.#isTextAlone = this.keepsSent ? null : call.request.isTextAlone();
@@ -143,7 +145,10 @@ export class CallMeter {
     const { ownModels, sharedModels } = this.#company;
     // after a fallback a router names models other than the one asked for
     const names = [...ownModels.values(), ...sharedModels.values()].map(({ upstream }) => upstream);
-    return [...this.#services.upstream.secrets, ...names.filter((name) => name !== this.admission.model.upstream)];
+    return [
+      ...this.#services.upstream.secrets,
+      ...names.filter((name) => name !== this.admission.model.upstream),
+    ];
   }
 
   /** The caller's body, for names of members that the upstream tells. */
@@ -167,22 +172,31 @@ export class CallMeter {
     const { kept, pieces } = this.#prompt; // a longer prompt is not at hand to be removed from the reason
     // the internal name was sent too, and may be logged
     const prompt =
-      kept === 'short' ? Buffer.concat(pieces).toString().replace(JSON.stringify(model.upstream), '') : null;
+      kept === 'short'
+        ? Buffer.concat(pieces).toString().replace(JSON.stringify(model.upstream), '')
+        : null;
     if (prompt !== null) addWork(this.load, SCRUB_COST * prompt.length);
     this.failure = { status, reason: scrub(reason, this.#services.upstream.keys, prompt) };
     const line = { request_id: requestId, reason: this.failure.reason };
-    if (told === 0 || isUpstreamsFailure(told, status)) this.#services.log.warn(line, 'upstream failed');
+    if (told === 0 || isUpstreamsFailure(told, status))
+      this.#services.log.warn(line, 'upstream failed');
     else this.#services.log.info(line, 'upstream refused the request');
   }
 
   /** Logs what the gateway had too little of to send the call: no fault of the upstream's. */
   ranShort(reason: string): void {
-    this.#services.log.error({ request_id: this.admission.requestId, reason }, 'a call could not be sent');
+    this.#services.log.error(
+      { request_id: this.admission.requestId, reason },
+      'a call could not be sent',
+    );
   }
 
   /** Logs a fault of our own in handling the answer. */
   threw(error: unknown): void {
-    this.#services.log.error({ request_id: this.admission.requestId, err: error }, 'request failed');
+    this.#services.log.error(
+      { request_id: this.admission.requestId, err: error },
+      'request failed',
+    );
   }
 
   /** The token counts that a call is charged for. */
@@ -199,7 +213,8 @@ export class CallMeter {
 
   #chargeOf(usage: ToldUsage | null, generated: Generated): Charge {
     const { estimator } = this.#services;
-    const estimate = (): Estimate => estimator.estimate(this.admission, this.#prompt, generated, this.#limit);
+    const estimate = (): Estimate =>
+      estimator.estimate(this.admission, this.#prompt, generated, this.#limit);
     const { prices } = this.admission.model;
     const bounds = {
       limit: this.#limit,
@@ -218,7 +233,12 @@ export class CallMeter {
    * @param seen of the answer
    * @param listener called once when the end of the answer may be sent; perhaps before this returns
    */
-  settle(outcome: Outcome, told: ToldUsage | null, seen: Generated, listener: BookingListener | null): void {
+  settle(
+    outcome: Outcome,
+    told: ToldUsage | null,
+    seen: Generated,
+    listener: BookingListener | null,
+  ): void {
     this.outcome = outcome;
     this.#memory?.end(); // nothing more of the body is sent
     const { endpoint } = this.admission;
@@ -238,7 +258,14 @@ export class CallMeter {
     const isTold = charge.isPromptTold && charge.isCompletionTold && !charge.isBeyond;
     const source = isTold ? 'upstream' : 'estimated';
     const details = withCost(charge.details, this.toldCost);
-    const record = usageRecord(this.admission, this.tokens, source, outcome, details, settings.upstreamCurrency);
+    const record = usageRecord(
+      this.admission,
+      this.tokens,
+      source,
+      outcome,
+      details,
+      settings.upstreamCurrency,
+    );
     this.#hold?.settle(this.tokens.prompt + this.tokens.completion);
     this.cost = formatEur(record.cost);
     metrics.booked(record);
@@ -246,7 +273,10 @@ export class CallMeter {
   }
 
   #noteBeyond({ prompt, completion, details }: ToldUsage): void {
-    const cache = details && { cached_tokens: details.cached, cache_write_tokens: details.cacheWrite };
+    const cache = details && {
+      cached_tokens: details.cached,
+      cache_write_tokens: details.cacheWrite,
+    };
     const { requestId: request_id } = this.admission;
     const fields = { request_id, prompt_tokens: prompt, completion_tokens: completion, ...cache };
     this.#services.log.warn(fields, 'the upstream told more tokens than the call allows');

@@ -3,7 +3,13 @@ import { GatewayError } from '../../domain/errors.ts';
 import type { MaybeAsync } from '../../domain/ports.ts';
 import { CHAT_ANSWER } from '../../domain/request/answer-members.ts';
 import { type Generated, NOTHING_SEEN } from '../../domain/tokens/estimate.ts';
-import { type AnswerScan, type AnswerText, findUsage, scanAnswer, scanBeginning } from '../../json/answer.ts';
+import {
+  type AnswerScan,
+  type AnswerText,
+  findUsage,
+  scanAnswer,
+  scanBeginning,
+} from '../../json/answer.ts';
 import type { MemberTable } from '../../json/member-table.ts';
 import { splice } from '../../json/splice.ts';
 import { TextSample } from '../../json/text-sample.ts';
@@ -92,7 +98,10 @@ export class JsonRelay extends Relay {
       return this.onEnd();
     }
     const most = this.meter.maxAnswerBytes;
-    this.meter.upstreamFailed(`the answer is larger than MAX_ANSWER_BYTES (${most}); what ran is booked`, 200);
+    this.meter.upstreamFailed(
+      `the answer is larger than MAX_ANSWER_BYTES (${most}); what ran is booked`,
+      200,
+    );
     const { bytes: held } = this.#body;
     this.#ends = new AnswerEnds(held);
     this.#begun = new WholeAnswer(held, scanBeginning(held, this.#table)).kept();
@@ -112,8 +121,16 @@ export class JsonRelay extends Relay {
   #bookTooLarge({ head, tail, growth }: AnswerEnds): void {
     this.#settle();
     const usage = findUsage(tail, this.#table) ?? findUsage(head, this.#table) ?? UNTOLD;
-    const generated = { ...this.#begun, generatedBytes: Math.round(this.#begun.generatedBytes * growth) };
-    this.meter.settle(this.clientGone ? 'client_aborted' : 'upstream_failed', usage, generated, this);
+    const generated = {
+      ...this.#begun,
+      generatedBytes: Math.round(this.#begun.generatedBytes * growth),
+    };
+    this.meter.settle(
+      this.clientGone ? 'client_aborted' : 'upstream_failed',
+      usage,
+      generated,
+      this,
+    );
   }
 
   /** Takes the memory of a large answer, and counts its work. It is refused where its company holds too much. */

@@ -43,7 +43,9 @@ export abstract class Relay implements UpstreamHandler, BookingListener {
     this.reply = reply;
     this.meter = meter;
     reply.relay = this;
-    this.watch = meter.watch(reply.res, (deadline) => this.guarded(() => this.onDeadline(deadline)));
+    this.watch = meter.watch(reply.res, (deadline) =>
+      this.guarded(() => this.onDeadline(deadline)),
+    );
   }
 
   onConnected(call: UpstreamCall): boolean {
@@ -141,7 +143,10 @@ export abstract class Relay implements UpstreamHandler, BookingListener {
   protected toldError(told: Buffer, ran: boolean, reason?: string): GatewayError {
     const { error, status, words } = toldFailure(told, this.#failedCall, ran);
     this.said = words;
-    const said = words === '' ? 'an answer of 200 that is not what was asked for' : `an error in a 200: ${words}`;
+    const said =
+      words === ''
+        ? 'an answer of 200 that is not what was asked for'
+        : `an error in a 200: ${words}`;
     this.meter.upstreamFailed(reason ?? said, status || 200, error.status);
     return error;
   }

@@ -6,7 +6,13 @@ import type { ResponseStream } from '../../http/exchange.ts';
 import type { ToldUsage } from '../../json/usage.ts';
 import type { DialectStream, StreamOptions } from '../../sse/dialect-stream.ts';
 import type { SpanSink } from '../../sse/scanner.ts';
-import { brokenAnswer, brokenStream, type Deadline, deadlineFailure, eventTooLarge } from '../../upstream/failure.ts';
+import {
+  brokenAnswer,
+  brokenStream,
+  type Deadline,
+  deadlineFailure,
+  eventTooLarge,
+} from '../../upstream/failure.ts';
 import type { AnswerHead } from '../../upstream/upstream.ts';
 import type { KeepaliveSource, KeptStream } from '../request/keepalive.ts';
 import type { Reply } from '../request/reply.ts';
@@ -53,7 +59,8 @@ export class StreamRelay extends Relay implements SpanSink, KeepaliveSource {
   override onHead(head: AnswerHead): void {
     super.onHead(head);
     const { keepalive } = this.meter;
-    if (head.status !== 200 || !isEventStream(head)) this.#whole = new AnswerBody(MAX_FAILURE_BYTES);
+    if (head.status !== 200 || !isEventStream(head))
+      this.#whole = new AnswerBody(MAX_FAILURE_BYTES);
     else if (keepalive !== null && !this.clientGone && !this.settled) {
       this.#kept = keepalive.keep(this.#out, this.reply, this);
       this.#out = this.#kept;
@@ -128,7 +135,8 @@ export class StreamRelay extends Relay implements SpanSink, KeepaliveSource {
 
   /** The scanner has seen the end: whole, or broken. The record is booked before the last bytes are sent. */
   #finish(last: boolean): void {
-    if (this.#scanner.state !== 'done') return this.#fail(this.#brokenError(), this.#scanner.isTooLarge);
+    if (this.#scanner.state !== 'done')
+      return this.#fail(this.#brokenError(), this.#scanner.isTooLarge);
     if (!last) this.#readOn(END_MS); // an answer that ends by itself leaves its connection usable
     this.#settle(this.clientGone ? 'client_aborted' : 'completed', this);
   }
@@ -157,7 +165,8 @@ export class StreamRelay extends Relay implements SpanSink, KeepaliveSource {
    * @param limited whether it was a limit of our own
    */
   #fail(error: GatewayError, limited = false): void {
-    const usage = this.#scanner.textEvents > 0 ? (this.#scanner.usage() ?? (limited ? UNTOLD : null)) : null;
+    const usage =
+      this.#scanner.textEvents > 0 ? (this.#scanner.usage() ?? (limited ? UNTOLD : null)) : null;
     this.#settle('upstream_failed', null, usage);
     this.call?.abort(this);
     if (this.clientGone) return;
@@ -170,12 +179,18 @@ export class StreamRelay extends Relay implements SpanSink, KeepaliveSource {
     if (isFree && error.name === 'upstream_error') error = brokenStream(this.said !== '');
     reply.failure = error;
     const { requestId, at, model } = this.meter.admission;
-    const event = Buffer.from(reply.errors.event(error, { requestId, at, events, model: model.slug, id }));
+    const event = Buffer.from(
+      reply.errors.event(error, { requestId, at, events, model: model.slug, id }),
+    );
     this.#out.add(event, 0, event.length);
     this.#out.end();
   }
 
-  #settle(outcome: Outcome, listener: BookingListener | null, usage: ToldUsage | null = this.#scanner.usage()): void {
+  #settle(
+    outcome: Outcome,
+    listener: BookingListener | null,
+    usage: ToldUsage | null = this.#scanner.usage(),
+  ): void {
     if (this.settled) return;
     this.settled = true;
     this.reply.endedAt = performance.now();

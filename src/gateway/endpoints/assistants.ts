@@ -2,7 +2,11 @@ import { type Assistant, dateText } from '../../domain/assistant.ts';
 import { boundChat, isTextAlone } from '../../domain/budget.ts';
 import { GatewayError, REFERENCE_ERRORS } from '../../domain/errors.ts';
 import { CHAT_LIMITS } from '../../domain/members/completion-limit.ts';
-import { type AssistantRunRequest, checkAssistantRun, unsupportedInRun } from '../../domain/request/request.ts';
+import {
+  type AssistantRunRequest,
+  checkAssistantRun,
+  unsupportedInRun,
+} from '../../domain/request/request.ts';
 import { memberNamed } from '../../json/members.ts';
 import type { TokenCounts } from '../../json/usage.ts';
 import { JsonRelay, WholeAnswer } from '../answer/json-relay.ts';
@@ -75,7 +79,8 @@ function runCall(
         model.maxOutputTokens,
       );
     },
-    forward: (upstream) => forwardRun(valid, assistant, upstream, services.calendar.date(services.clock())),
+    forward: (upstream) =>
+      forwardRun(valid, assistant, upstream, services.calendar.date(services.clock())),
     answer: (reply, meter) =>
       new JsonRelay(reply, meter, (answer, scan) =>
         renderRun(answer, slug, meter.tokensOf(scan.usage, new WholeAnswer(answer, scan))),
@@ -123,5 +128,7 @@ function renderRun(body: Buffer, slug: string, { prompt, completion }: TokenCoun
 function textOf(content: unknown): string {
   if (typeof content === 'string') return content;
   if (!Array.isArray(content)) return '';
-  return content.map((part: { text?: unknown }) => (typeof part.text === 'string' ? part.text : '')).join('');
+  return content
+    .map((part: { text?: unknown }) => (typeof part.text === 'string' ? part.text : ''))
+    .join('');
 }

@@ -28,7 +28,13 @@ export interface Operation {
    * @param head the request's headers
    * @throws GatewayError 400 or 404
    */
-  read(services: Services, body: RequestBody, companyId: string, id: string, head: RequestHead): Call | Promise<Call>;
+  read(
+    services: Services,
+    body: RequestBody,
+    companyId: string,
+    id: string,
+    head: RequestHead,
+  ): Call | Promise<Call>;
 }
 
 /** One endpoint that runs no model: it tells something to the holder of any valid key (spec section 5, rule 3). */

@@ -30,7 +30,15 @@ export const chat: Operation = {
 const RULES: BodyRules<ChatRequest> = {
   check: checkChat,
   limits: CHAT_LIMITS,
-  governed: ['model', 'messages', 'stream', 'stream_options', 'max_tokens', 'max_completion_tokens', 'n'],
+  governed: [
+    'model',
+    'messages',
+    'stream',
+    'stream_options',
+    'max_tokens',
+    'max_completion_tokens',
+    'n',
+  ],
 };
 function chatCall(services: Services, valid: ValidBody<ChatRequest>): Call {
   const { request, body } = valid;
@@ -44,14 +52,19 @@ function chatCall(services: Services, valid: ValidBody<ChatRequest>): Call {
     costCenter: costCenterOf(valid, services.settings.costCenterMember).name,
     limit: completionLimit(request, CHAT_LIMITS, body.length, valid.limiting),
     isTextAlone: () => isTextAlone(request),
-    bound: (model) => boundChat(request, body.length, model.prices, CHAT_LIMITS, body.files, model.maxOutputTokens),
+    bound: (model) =>
+      boundChat(request, body.length, model.prices, CHAT_LIMITS, body.files, model.maxOutputTokens),
     forward(upstream) {
       const model = modelEdit(valid.members, upstream);
       return body.edited(usage === null ? [model] : [model, usage]);
     },
     answer: (reply, meter) =>
       streamed
-        ? new StreamRelay(reply, meter, (options) => new ChatStream(options, CHAT_ANSWER, wantsUsage))
+        ? new StreamRelay(
+            reply,
+            meter,
+            (options) => new ChatStream(options, CHAT_ANSWER, wantsUsage),
+          )
         : new JsonRelay(reply, meter, renderEdited),
   };
 }

@@ -3,7 +3,11 @@ import { REFERENCE_ERRORS, unsupportedParameter } from '../../domain/errors.ts';
 import { admitTokenIds } from '../../domain/gate.ts';
 import { COMPLETIONS_LIMITS, completionLimit } from '../../domain/members/completion-limit.ts';
 import { COMPLETIONS_ANSWER } from '../../domain/request/answer-members.ts';
-import { areTokenIds, type CompletionsRequest, checkCompletions } from '../../domain/request/request.ts';
+import {
+  areTokenIds,
+  type CompletionsRequest,
+  checkCompletions,
+} from '../../domain/request/request.ts';
 import { writtenBytes } from '../../domain/tokens/estimate.ts';
 import { BYTES_PER_TOKEN } from '../../domain/tokens/prompt.ts';
 import { type Member, memberNamed } from '../../json/members.ts';
@@ -44,7 +48,14 @@ export const completions: Operation = {
       ...(request.echo === true ? { echoedBytes: echoedBytes(valid) } : {}),
       isTextAlone: () => isTextAlone(request),
       bound: (model) =>
-        boundChat(request, body.length, model.prices, COMPLETIONS_LIMITS, body.files, model.maxOutputTokens),
+        boundChat(
+          request,
+          body.length,
+          model.prices,
+          COMPLETIONS_LIMITS,
+          body.files,
+          model.maxOutputTokens,
+        ),
       // the format has no metadata: providers refuse it
       forward: (upstream) => body.edited([modelEdit(members, upstream), ...usage, ...removal]),
       answer: (reply, meter) =>
@@ -67,7 +78,8 @@ const RULES: BodyRules<CompletionsRequest> = {
   own: ['echo'],
 };
 
-const ALL_LOGPROBS = " With 'logprobs' it has engines compute those of the whole prompt, in memory that others need.";
+const ALL_LOGPROBS =
+  " With 'logprobs' it has engines compute those of the whole prompt, in memory that others need.";
 
 /** Prompts of more bytes are not read once more: they are taken to be as long in the answer as in the request. */
 const MOST_READ = 65_536;
@@ -77,7 +89,12 @@ function echoedBytes({ request, body, members }: ValidBody<CompletionsRequest>):
   const { valueStart, valueEnd } = memberNamed(members, 'prompt') as Member;
   const choices = Number.isSafeInteger(request.n) ? Math.max(1, request.n as number) : 1;
   if (valueEnd - valueStart > MOST_READ) return choices * (valueEnd - valueStart);
-  const prompts = [JSON.parse(body.slice(valueStart, valueEnd).toString())].flat(2) as (string | number)[];
-  const bytes = prompts.map((each) => (typeof each === 'string' ? writtenBytes(each) : BYTES_PER_TOKEN));
+  const prompts = [JSON.parse(body.slice(valueStart, valueEnd).toString())].flat(2) as (
+    | string
+    | number
+  )[];
+  const bytes = prompts.map((each) =>
+    typeof each === 'string' ? writtenBytes(each) : BYTES_PER_TOKEN,
+  );
   return choices * bytes.reduce((sum, each) => sum + each, 0);
 }

@@ -20,7 +20,10 @@ const NOTHING = Buffer.alloc(0);
  * @param member the member of `metadata` that names it; null: there is none
  * @throws GatewayError 400
  */
-export function costCenterOf({ body, members }: ValidBody<unknown>, member: string | null): NamedCostCenter {
+export function costCenterOf(
+  { body, members }: ValidBody<unknown>,
+  member: string | null,
+): NamedCostCenter {
   if (member === null) return NONE;
   const outer = memberNamed(members, 'metadata');
   if (outer === undefined) return NONE;
@@ -28,7 +31,8 @@ export function costCenterOf({ body, members }: ValidBody<unknown>, member: stri
   const inner = membersWithin(value, outer);
   const at = inner === null ? -1 : inner.findIndex(({ name }) => name === member);
   if (inner === null || at < 0) return NONE;
-  if (inner.findLastIndex(({ name }) => name === member) !== at) throw twoReadings(`metadata.${member}`);
+  if (inner.findLastIndex(({ name }) => name === member) !== at)
+    throw twoReadings(`metadata.${member}`);
   const { valueStart, valueEnd } = inner[at] as Member;
   const name = readCostCenter(value.toString('utf8', valueStart, valueEnd), `metadata.${member}`);
   if (name === '') return NONE;

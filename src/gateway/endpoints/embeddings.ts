@@ -41,7 +41,9 @@ export const embeddings: Operation = {
       answer: (reply, meter) => {
         const encoder = base64 ? new VectorEncoder() : null;
         const render = (answer: Buffer, scan: AnswerScan): Rendered =>
-          encoder === null ? renderFloats(answer, scan, services.bodyMemory.turns) : renderTexts(answer, scan, encoder);
+          encoder === null
+            ? renderFloats(answer, scan, services.bodyMemory.turns)
+            : renderTexts(answer, scan, encoder);
         return new JsonRelay(reply, meter, render, EMBEDDING_ANSWER, encoder);
       },
     };
@@ -64,7 +66,9 @@ const START_BYTES = 65_536;
 function renderTexts(body: Buffer, scan: AnswerScan, encoder: VectorEncoder): Buffer | null {
   if (encoder.isBroken) return null;
   const rendered = splice(body, scan.edits);
-  return encoder.hasVectors || DATA.test(rendered.toString('latin1', 0, START_BYTES)) ? rendered : null;
+  return encoder.hasVectors || DATA.test(rendered.toString('latin1', 0, START_BYTES))
+    ? rendered
+    : null;
 }
 
 /** Gives the client floats, which it asked for. */

@@ -19,12 +19,18 @@ export function usageEdit({ request, body, members }: ValidBody<StreamRequest>):
     return { start: end, end, bytes: OPTIONS };
   }
   const { valueStart, valueEnd } = options;
-  if (request.stream_options === null) return { start: valueStart, end: valueEnd, bytes: OPTIONS_VALUE };
+  if (request.stream_options === null)
+    return { start: valueStart, end: valueEnd, bytes: OPTIONS_VALUE };
   const inner = membersWithin(bytesWithin(body, options), options) as Members;
-  if (ambiguous(inner, ['include_usage']) !== null) throw twoReadings('stream_options.include_usage');
+  if (ambiguous(inner, ['include_usage']) !== null)
+    throw twoReadings('stream_options.include_usage');
   const include = memberNamed(inner, 'include_usage');
   if (include !== undefined) {
-    return { start: valueStart + include.valueStart, end: valueStart + include.valueEnd, bytes: TRUE };
+    return {
+      start: valueStart + include.valueStart,
+      end: valueStart + include.valueEnd,
+      bytes: TRUE,
+    };
   }
   const start = valueStart + 1;
   return { start, end: start, bytes: inner.length === 0 ? INCLUDE_USAGE : INCLUDE_USAGE_FIRST };

@@ -1,5 +1,12 @@
 import { GatewayError, twoReadings } from '../../domain/errors.ts';
-import { ambiguous, MAX_MEMBERS, MAX_NAMES, type Member, type Members, type ParsedObject } from '../../json/members.ts';
+import {
+  ambiguous,
+  MAX_MEMBERS,
+  MAX_NAMES,
+  type Member,
+  type Members,
+  type ParsedObject,
+} from '../../json/members.ts';
 import { parseObject } from '../../json/parser.ts';
 import type { RequestBody } from '../request/body.ts';
 
@@ -42,7 +49,8 @@ export function membersWithin(value: Buffer, { name }: Member): Members | null {
 export function objectWithin(value: Buffer, name: string): ParsedObject | null {
   const object = parseObject(value);
   if (typeof object !== 'string') return object;
-  const most = object === 'too_many_members' ? MAX_MEMBERS : object === 'too_many_names' ? MAX_NAMES : null;
+  const most =
+    object === 'too_many_members' ? MAX_MEMBERS : object === 'too_many_names' ? MAX_NAMES : null;
   if (most === null) return null;
   throw new GatewayError('invalid_request', `'${name}' has more than ${most} members.`, name);
 }

@@ -3,7 +3,11 @@ import { MESSAGES_ERRORS } from '../../domain/errors.ts';
 import { allowedBetas } from '../../domain/members/betas.ts';
 import { completionLimit, MESSAGES_LIMITS } from '../../domain/members/completion-limit.ts';
 import { MESSAGES_ANSWER, MESSAGES_EVENT } from '../../domain/request/answer-members.ts';
-import { checkCountTokens, checkMessages, type MessagesRequest } from '../../domain/request/request.ts';
+import {
+  checkCountTokens,
+  checkMessages,
+  type MessagesRequest,
+} from '../../domain/request/request.ts';
 import { requireStateless, STORED_MEMBERS } from '../../domain/request/stateless.ts';
 import type { RequestHead } from '../../http/request-head.ts';
 import type { AnswerScan } from '../../json/answer.ts';
@@ -18,7 +22,12 @@ import type { Operation } from './call.ts';
 import { costCenterOf } from './cost-center.ts';
 import { type BodyRules, validateBody } from './validate.ts';
 
-const DIALECT = { scope: 'chat', kind: 'chat', errors: MESSAGES_ERRORS, takesApiKeyHeader: true } as const;
+const DIALECT = {
+  scope: 'chat',
+  kind: 'chat',
+  errors: MESSAGES_ERRORS,
+  takesApiKeyHeader: true,
+} as const;
 const RULES: BodyRules<MessagesRequest> = {
   check: checkMessages,
   limits: MESSAGES_LIMITS,
@@ -49,7 +58,14 @@ export const messages: Operation = {
     return {
       ...call,
       bound: (model) =>
-        boundChat(request, body.length, model.prices, MESSAGES_LIMITS, body.files, model.maxOutputTokens),
+        boundChat(
+          request,
+          body.length,
+          model.prices,
+          MESSAGES_LIMITS,
+          body.files,
+          model.maxOutputTokens,
+        ),
       answer: (reply, meter) =>
         request.stream === true
           ? new StreamRelay(reply, meter, openMessage)
@@ -71,7 +87,12 @@ export const countTokens: Operation = {
 };
 
 /** What both endpoints have in common. */
-function messagesCall(services: Services, body: RequestBody, head: RequestHead, rules: BodyRules<MessagesRequest>) {
+function messagesCall(
+  services: Services,
+  body: RequestBody,
+  head: RequestHead,
+  rules: BodyRules<MessagesRequest>,
+) {
   const valid = validateBody(body, rules, services.steering);
   const { request, members, limiting } = valid;
   requireStateless(request);
@@ -92,9 +113,14 @@ function messagesCall(services: Services, body: RequestBody, head: RequestHead, 
 
 /** The count, and how many tokens there were before the context was managed; nothing else that a router may add. */
 function renderCount(body: Buffer, { edits }: AnswerScan): Buffer | null {
-  const { input_tokens, context_management } = JSON.parse(splice(body, edits).toString()) as Record<string, unknown>;
+  const { input_tokens, context_management } = JSON.parse(splice(body, edits).toString()) as Record<
+    string,
+    unknown
+  >;
   if (!Number.isSafeInteger(input_tokens)) return null;
-  return Buffer.from(JSON.stringify({ input_tokens, context_management: context_management ?? undefined }));
+  return Buffer.from(
+    JSON.stringify({ input_tokens, context_management: context_management ?? undefined }),
+  );
 }
 
 const VERSION = /^\d{4}-\d\d-\d\d$/;

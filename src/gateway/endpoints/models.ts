@@ -7,7 +7,9 @@ import type { Lookup } from './call.ts';
 export const modelList: Lookup = {
   endpoint: 'models',
   render({ settings }, { restriction }, company) {
-    const data = listModels(company, restriction?.models ?? null).map((model) => modelEntry(model, settings.ownedBy));
+    const data = listModels(company, restriction?.models ?? null).map((model) =>
+      modelEntry(model, settings.ownedBy),
+    );
     return Buffer.from(JSON.stringify({ object: 'list', data }));
   },
 };
@@ -17,7 +19,9 @@ export const oneModel: Lookup = {
   endpoint: 'models',
   render({ settings }, { restriction }, company, id) {
     const slug = decode(id);
-    const model = listModels(company, restriction?.models ?? null).find((listed) => listed.slug === slug);
+    const model = listModels(company, restriction?.models ?? null).find(
+      (listed) => listed.slug === slug,
+    );
     if (model === undefined) throw modelNotFound(slug);
     return Buffer.from(JSON.stringify(modelEntry(model, settings.ownedBy)));
   },

@@ -41,7 +41,11 @@ export const rerank: Operation = {
 };
 
 /** `return_documents` shows the caller's own documents; other members of such names show what is behind. */
-const RULES = { check: checkRerank, governed: ['model', 'query', 'documents'], own: ['return_documents'] };
+const RULES = {
+  check: checkRerank,
+  governed: ['model', 'query', 'documents'],
+  own: ['return_documents'],
+};
 
 /** With this member llama.cpp answers as TEI does, which tells no usage. */
 const TEXTS = 'texts';
@@ -50,7 +54,11 @@ const IN_PLACE = " Documents are sent as 'documents'.";
 /** How much of a query is kept to estimate its tokens. */
 const KEPT_BYTES = 2048;
 
-function repeatedIn({ request, body, members }: ValidBody<{ documents: readonly unknown[] }>): Repeated {
+function repeatedIn({
+  request,
+  body,
+  members,
+}: ValidBody<{ documents: readonly unknown[] }>): Repeated {
   const query = memberNamed(members, 'query') as Member;
   const documents = memberNamed(members, 'documents') as Member;
   const start = query.valueStart + 1;

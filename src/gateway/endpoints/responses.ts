@@ -37,7 +37,14 @@ export const responses: Operation = {
       limit: completionLimit(request, RESPONSES_LIMITS, body.length, valid.limiting),
       isTextAlone: () => isTextAlone(request),
       bound: (model) =>
-        boundChat(request, body.length, model.prices, RESPONSES_LIMITS, body.files, model.maxOutputTokens),
+        boundChat(
+          request,
+          body.length,
+          model.prices,
+          RESPONSES_LIMITS,
+          body.files,
+          model.maxOutputTokens,
+        ),
       forward: (upstream) => body.edited([modelEdit(valid.members, upstream), storeEdit(valid)]),
       answer: (reply, meter) =>
         request.stream === true
@@ -50,7 +57,16 @@ export const responses: Operation = {
 const RULES: BodyRules<ResponsesRequest> = {
   check: checkResponses,
   limits: RESPONSES_LIMITS,
-  governed: ['model', 'input', 'stream', 'store', 'include', 'max_output_tokens', 'n', ...STORED_MEMBERS],
+  governed: [
+    'model',
+    'input',
+    'stream',
+    'store',
+    'include',
+    'max_output_tokens',
+    'n',
+    ...STORED_MEMBERS,
+  ],
   own: STORED_MEMBERS,
 };
 
@@ -64,7 +80,8 @@ const TYPES: EventTypes = {
     /^response\.(?:created|queued|in_progress|completed|incomplete|failed|cancelled|[a-z]\w*\.[a-z]\w*(?:\.[a-z]\w*)*)$/,
 };
 
-export const openResponse: OpenStream = (options) => new TypedStream(options, RESPONSES_EVENT, TYPES);
+export const openResponse: OpenStream = (options) =>
+  new TypedStream(options, RESPONSES_EVENT, TYPES);
 
 const FALSE = Buffer.from('false');
 const STORE_FALSE = Buffer.from(',"store":false');

@@ -3,7 +3,14 @@ import { CALLERS_TOOLS } from '../../domain/members/steering-table.ts';
 import type { ResponsesRequest } from '../../domain/request/request.ts';
 import { isCallersUnnamedTool, type SteeringFilter } from '../../domain/request/steering.ts';
 import { OPEN_BRACKET } from '../../json/bytes.ts';
-import { foldsTo, itemsOf, type Member, memberNamed, type ParsedObject, type Span } from '../../json/members.ts';
+import {
+  foldsTo,
+  itemsOf,
+  type Member,
+  memberNamed,
+  type ParsedObject,
+  type Span,
+} from '../../json/members.ts';
 import type { RequestBody, ValidBody } from '../request/body.ts';
 import { bytesWithin, objectWithin, requireOnce, tooLarge } from './members-within.ts';
 
@@ -21,7 +28,12 @@ interface ToolRule {
 }
 
 /** Refuses tools that run at the router or the provider: all types but those that the caller runs. */
-export function validateTools(body: RequestBody, member: Member, tools: unknown, rule: ToolRule): void {
+export function validateTools(
+  body: RequestBody,
+  member: Member,
+  tools: unknown,
+  rule: ToolRule,
+): void {
   const { name: list } = member;
   if (!Array.isArray(tools)) return;
   // tools of groups lie deeper than the parsed value reaches
@@ -31,7 +43,8 @@ export function validateTools(body: RequestBody, member: Member, tools: unknown,
   for (let i = 0; i < tools.length; i++) {
     const tool = tools[i];
     if (typeof tool !== 'object' || tool === null) continue;
-    for (const name in tool) if (name !== 'type' && foldsTo(name, 'type')) throw twoReadings(`${list}[${i}].type`);
+    for (const name in tool)
+      if (name !== 'type' && foldsTo(name, 'type')) throw twoReadings(`${list}[${i}].type`);
     requireCallersTool(tool, `${list}[${i}]`, rule);
   }
 }
@@ -54,7 +67,12 @@ function validateToolBytes(bytes: Buffer, parent: string, rule: ToolRule, mayGro
     requireOnce(tool.members, 'tools', at);
     const inner = memberNamed(tool.members, 'tools');
     if (inner === undefined) continue;
-    validateToolBytes(bytes.subarray(start + inner.valueStart, start + inner.valueEnd), `${at}.tools`, rule, false);
+    validateToolBytes(
+      bytes.subarray(start + inner.valueStart, start + inner.valueEnd),
+      `${at}.tools`,
+      rule,
+      false,
+    );
   }
 }
 
@@ -65,7 +83,10 @@ const WITH_TOOLS: ReadonlySet<unknown> = new Set(['additional_tools', 'tool_sear
  * Checks the tools that items of a response's input bring: Codex sends all of its own in one.
  * @throws GatewayError 400
  */
-export function validateItemTools({ body, members, request }: ValidBody<ResponsesRequest>, steering: SteeringFilter) {
+export function validateItemTools(
+  { body, members, request }: ValidBody<ResponsesRequest>,
+  steering: SteeringFilter,
+) {
   const { input } = request;
   if (typeof input === 'string' || !input.some(({ type }) => WITH_TOOLS.has(type))) return;
   const { valueStart, valueEnd } = memberNamed(members, 'input') as Member;
@@ -82,7 +103,11 @@ export function validateItemTools({ body, members, request }: ValidBody<Response
     if (tools === undefined) continue;
     const list = bytes.subarray(start + tools.valueStart, start + tools.valueEnd);
     if (list[0] !== OPEN_BRACKET) {
-      throw new GatewayError('invalid_type', `Invalid type for '${at}.tools': must be array.`, `${at}.tools`);
+      throw new GatewayError(
+        'invalid_type',
+        `Invalid type for '${at}.tools': must be array.`,
+        `${at}.tools`,
+      );
     }
     validateToolBytes(list, `${at}.tools`, { steering, untypedTool: null });
   }
@@ -103,7 +128,8 @@ function requireCallersTool(
 /** Why a tool is refused, and the setting by which operators allow its type. */
 function reasonOf({ environment }: Readonly<Record<string, unknown>>, type: unknown): string {
   if (typeof type !== 'string' || !TYPE.test(type) || CALLERS_TOOLS.includes(type)) return HOSTED;
-  const isLocal = type === 'shell' && (environment as { type?: unknown } | null | undefined)?.type === 'local';
+  const isLocal =
+    type === 'shell' && (environment as { type?: unknown } | null | undefined)?.type === 'local';
   const why = isLocal || CLIENTS_TYPES.includes(type) ? NOT_TO_ALL : HOSTED;
   return `${why} The operator can allow the type: REFUSED_PARAMETERS=-tools.${type}`;
 }
@@ -111,7 +137,11 @@ function reasonOf({ environment }: Readonly<Record<string, unknown>>, type: unkn
 function itemsWithin(list: Buffer, name: string): Span[] {
   const items = itemsOf(list, MOST_LISTED);
   if (items !== null) return items;
-  throw new GatewayError('invalid_request', `'${name}' has more than ${MOST_LISTED} bytes outside of strings.`, name);
+  throw new GatewayError(
+    'invalid_request',
+    `'${name}' has more than ${MOST_LISTED} bytes outside of strings.`,
+    name,
+  );
 }
 
 /** Types besides CALLERS_TOOLS of which clients run the tools themselves. */

@@ -45,12 +45,21 @@ async function renderUsage(services: Services, key: ApiKey, company: Company): P
 }
 
 /** The present day of a key with a budget of the day; else nothing. @throws GatewayError 503 */
-async function dayOf({ calendar, ledger }: Services, key: ApiKey, at: number): Promise<{ day?: object }> {
+async function dayOf(
+  { calendar, ledger }: Services,
+  key: ApiKey,
+  at: number,
+): Promise<{ day?: object }> {
   const budget = key.restriction?.dailyBudget ?? null;
   if (budget === null) return {};
   const date = calendar.date(at);
   const spent = await ledger.spentOnDay(key, date, 'key');
-  const day = { date, resets_at: calendar.dayEnd(at), cost_eur: formatEur(spent), ...budgetLeft(budget, spent) };
+  const day = {
+    date,
+    resets_at: calendar.dayEnd(at),
+    cost_eur: formatEur(spent),
+    ...budgetLeft(budget, spent),
+  };
   return { day };
 }
 
@@ -76,12 +85,17 @@ export const oneCall: Lookup = {
  * @param id as it stands in the path
  * @throws GatewayError 429, 503, and the same 404 for a request of another key, one without usage, and a malformed id
  */
-async function renderCall({ calendar, clock, calls }: Services, key: ApiKey, id: string): Promise<Buffer> {
+async function renderCall(
+  { calendar, clock, calls }: Services,
+  key: ApiKey,
+  id: string,
+): Promise<Buffer> {
   const requestId = id.toLowerCase();
   const began = requestIdTime(requestId);
   const known = began !== null && began < clock() + DAY;
   const call = known ? await calls.find(key, requestId, monthsAround(calendar, began)) : null;
-  if (call === null) throw new GatewayError('not_found', 'This key has no request of this id that used anything.');
+  if (call === null)
+    throw new GatewayError('not_found', 'This key has no request of this id that used anything.');
   const usage = {
     object: 'usage.request',
     id: requestId,

@@ -1,5 +1,15 @@
-import { type ErrorName, GatewayError, twoReadings, unsupportedParameter } from '../../domain/errors.ts';
-import { isLimit, type LimitFormat, mayLimit, unclearLimit } from '../../domain/members/completion-limit.ts';
+import {
+  type ErrorName,
+  GatewayError,
+  twoReadings,
+  unsupportedParameter,
+} from '../../domain/errors.ts';
+import {
+  isLimit,
+  type LimitFormat,
+  mayLimit,
+  unclearLimit,
+} from '../../domain/members/completion-limit.ts';
 import { requireNoFiles } from '../../domain/request/stateless.ts';
 import { REFUSED_WITHIN, type SteeringFilter } from '../../domain/request/steering.ts';
 import { LETTER_N, QUOTE } from '../../json/bytes.ts';
@@ -37,12 +47,17 @@ export interface BodyRules<T> {
  * @param steering members that could choose another model, host or key, which are refused; null: the schema refuses them
  * @throws GatewayError 400
  */
-export function validateBody<T>(body: RequestBody, rules: BodyRules<T>, steering: SteeringFilter | null): ValidBody<T> {
+export function validateBody<T>(
+  body: RequestBody,
+  rules: BodyRules<T>,
+  steering: SteeringFilter | null,
+): ValidBody<T> {
   const { object } = body;
   if (typeof object === 'string') throw new GatewayError(...FAULTS[object]);
   const { members, watched, retyped } = object;
   const plain = PLAIN.get(rules);
-  const isKnown = plain !== undefined && plain.steering === steering && haveNames(members, plain.names);
+  const isKnown =
+    plain !== undefined && plain.steering === steering && haveNames(members, plain.names);
   if (!isKnown) {
     const twice = ambiguous(members, rules.governed) ?? ambiguous(members, WITH_MEMBERS);
     if (twice !== null) throw twoReadings(twice);
@@ -52,14 +67,18 @@ export function validateBody<T>(body: RequestBody, rules: BodyRules<T>, steering
     if (WITH_TYPES.includes(name)) throw twoReadings(`${name}[].type`);
   }
   if (watched.length > 0) {
-    const found = watched.map(({ member, key }) => ({ name: (members[member] as Member).name, key }));
+    const found = watched.map(({ member, key }) => ({
+      name: (members[member] as Member).name,
+      key,
+    }));
     requireNoFiles(found, (member) => steering?.refuses(member) !== false);
   }
   const hasEmpty = steering !== null && !isKnown && refuseSteering(body, object, steering, rules);
   const request = rules.check(object.value);
   const limiting = isKnown ? plain.limiting : limitingNames(members);
   if (!isKnown && !hasEmpty) notePlain(members, rules, steering, limiting);
-  const unclear = rules.limits === undefined ? null : unclearLimit(object.value, rules.limits, limiting);
+  const unclear =
+    rules.limits === undefined ? null : unclearLimit(object.value, rules.limits, limiting);
   if (unclear !== null) throw twoReadings(unclear);
   return { request, body, members, limiting };
 }
@@ -140,8 +159,10 @@ function refuseSteering(
     if (!CHECKED.has(name)) continue;
     if (name === 'metadata') validateMetadata(body, member, steering);
     else if (name === 'tools') validateTools(body, member, value.tools, { steering, untypedTool });
-    else if (name === 'functions') validateTools(body, member, value.functions, { steering, untypedTool: 'function' });
-    else if (WITH_FORMAT.has(name)) validateFormat(bytesWithin(body, member, MOST_SCHEMA), name, name, steering);
+    else if (name === 'functions')
+      validateTools(body, member, value.functions, { steering, untypedTool: 'function' });
+    else if (WITH_FORMAT.has(name))
+      validateFormat(bytesWithin(body, member, MOST_SCHEMA), name, name, steering);
     else validateWithin(body, member, steering);
   }
   return hasEmpty;
@@ -162,7 +183,11 @@ function validateMetadata(body: RequestBody, member: Member, steering: SteeringF
   if (bytes.equals(NULL)) return;
   const members = membersWithin(bytes, member);
   if (members === null) {
-    throw new GatewayError('invalid_type', "Invalid type for 'metadata': must be object or null.", 'metadata');
+    throw new GatewayError(
+      'invalid_type',
+      "Invalid type for 'metadata': must be object or null.",
+      'metadata',
+    );
   }
   for (const { name, valueStart, valueEnd } of members) {
     if (!steering.refusesInMetadata(name, bytes[valueStart] === QUOTE)) continue;
@@ -176,7 +201,11 @@ function validateWithin(body: RequestBody, member: Member, steering: SteeringFil
   const bytes = bytesWithin(body, member, MOST_SCHEMA);
   if (bytes[0] === QUOTE) {
     // some read a text as JSON
-    throw new GatewayError('invalid_type', `Invalid type for '${member.name}': must be object or null.`, member.name);
+    throw new GatewayError(
+      'invalid_type',
+      `Invalid type for '${member.name}': must be object or null.`,
+      member.name,
+    );
   }
   for (const { name, valueStart } of membersWithin(bytes, member) ?? []) {
     if (bytes[valueStart] === LETTER_N || !steering.refusesWithin(member.name, name)) continue;
@@ -195,15 +224,22 @@ function validateFormat(value: Buffer, at: string, name: string, steering: Steer
   const inner = WITH_FORMAT.get(name) ?? null;
   requireOnce(object.members, inner ?? 'type', at);
   if (inner === null) {
-    if (steering.refusesFormat(object.value.type)) throw unsupportedParameter(`${at}.type`, PROGRAM);
+    if (steering.refusesFormat(object.value.type))
+      throw unsupportedParameter(`${at}.type`, PROGRAM);
     return;
   }
   const format = memberNamed(object.members, inner);
   if (format === undefined) return;
-  validateFormat(value.subarray(format.valueStart, format.valueEnd), `${at}.${inner}`, inner, steering);
+  validateFormat(
+    value.subarray(format.valueStart, format.valueEnd),
+    `${at}.${inner}`,
+    inner,
+    steering,
+  );
 }
 
-const PROGRAM = ' Text, JSON objects and JSON schemas are available; patterns and grammars would run in the engine.';
+const PROGRAM =
+  ' Text, JSON objects and JSON schemas are available; patterns and grammars would run in the engine.';
 const NULL = Buffer.from('null');
 
 /** The name as a reader of C strings has it. */

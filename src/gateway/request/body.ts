@@ -78,7 +78,8 @@ export class RequestBody {
     for (const piece of this.#pieces) {
       if (from >= end) break;
       if (from >= start && from + piece.length <= end) found.push(piece);
-      else if (from + piece.length > start) found.push(piece.subarray(Math.max(0, start - from), end - from));
+      else if (from + piece.length > start)
+        found.push(piece.subarray(Math.max(0, start - from), end - from));
       from += piece.length;
     }
     return found;
@@ -103,7 +104,10 @@ export class RequestBody {
 const NO_PIECES: ReadonlySet<Buffer> = new Set();
 
 /** Cuts pieces where spans begin and end. @returns the pieces, and which of them are inside of a span */
-function cutOut(pieces: readonly Buffer[], spans: Files['spans']): { pieces: Buffer[]; inside: Set<Buffer> } {
+function cutOut(
+  pieces: readonly Buffer[],
+  spans: Files['spans'],
+): { pieces: Buffer[]; inside: Set<Buffer> } {
   const cut: Buffer[] = [];
   const inside = new Set<Buffer>();
   let next = 0;
@@ -151,12 +155,18 @@ export interface BodyListener {
  * Reads a request body.
  * @param limit the largest body accepted, in bytes
  */
-export function readBody(req: ClientRequest, limit: number, memory: BodyMemory, listener: BodyListener): void {
+export function readBody(
+  req: ClientRequest,
+  limit: number,
+  memory: BodyMemory,
+  listener: BodyListener,
+): void {
   const body = req.takeBody();
   if (body === null) {
     const { contentLength } = req.head;
     if (contentLength > limit) return listener.onNoBody(new GatewayError('request_too_large'));
-    if (contentLength > SMALL_BYTES && !listener.takeMemory(contentLength)) return listener.onNoBody(noMemory());
+    if (contentLength > SMALL_BYTES && !listener.takeMemory(contentLength))
+      return listener.onNoBody(noMemory());
     listener.onWait();
     return req.readBody(new BodyReader(req, limit, memory, listener));
   }
@@ -207,7 +217,8 @@ class BodyReader implements BodySink {
     this.#turnEnds = announced >= 0 && announced <= SMALL_BYTES ? TURN_BYTES : this.#turnBytes;
     this.#told = Math.max(0, announced);
     this.#slabsFrom = announced > SMALL_BYTES ? BEGUN_BYTES : SMALL_BYTES;
-    this.#parser = announced >= 0 && announced <= MOST_WHOLE ? null : new ObjectStreamParser(STORED_FILES);
+    this.#parser =
+      announced >= 0 && announced <= MOST_WHOLE ? null : new ObjectStreamParser(STORED_FILES);
   }
 
   onPiece(piece: Buffer, memory: PieceMemory): boolean {

@@ -37,13 +37,18 @@ export class RequestCompanies {
     if (digest === null) return UNKNOWN;
     const known = this.#directory.keyInMemory(digest);
     if (known !== null) return companyOf(known);
-    return this.#lookedUp.get(digest) ?? (this.#lookedUp.size < MAX_LOOKED_UP ? this.#lookUp(digest) : UNKNOWN);
+    return (
+      this.#lookedUp.get(digest) ??
+      (this.#lookedUp.size < MAX_LOOKED_UP ? this.#lookUp(digest) : UNKNOWN)
+    );
   }
 
   #lookUp(digest: string): MaybeAsync<string> {
     const found = this.#directory.key(digest);
     if (!(found instanceof Promise)) return companyOf(found);
-    const company = found.then(companyOf, () => UNKNOWN).finally(() => this.#lookedUp.delete(digest));
+    const company = found
+      .then(companyOf, () => UNKNOWN)
+      .finally(() => this.#lookedUp.delete(digest));
     this.#lookedUp.set(digest, company);
     return company;
   }

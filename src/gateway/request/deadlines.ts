@@ -198,7 +198,8 @@ export class Watch implements ActiveMember {
     const age = now - this.#began;
     if (this.#state === CONNECTING) {
       if (age >= Math.min(limits.connectMs, limits.firstByteMs)) this.#expire('connect');
-    } else if (age >= limits.totalMs) this.#expire(this.#heldMs < HELD_PART * limits.totalMs ? 'total' : 'reading');
+    } else if (age >= limits.totalMs)
+      this.#expire(this.#heldMs < HELD_PART * limits.totalMs ? 'total' : 'reading');
     else if (this.#state === ANSWERING) {
       if (now - this.#since >= limits.idleMs) this.#expire('idle');
     } else if (age >= limits.firstByteMs) this.#expire('first_byte');

@@ -103,7 +103,10 @@ export class FairShares {
       this.#counts = true; // from now on
       return;
     }
-    const works = Float64Array.from([this.unattributed, ...this.#loads.values()], ({ work }) => work);
+    const works = Float64Array.from(
+      [this.unattributed, ...this.#loads.values()],
+      ({ work }) => work,
+    );
     const all = works.reduce((sum, work) => sum + work, 0);
     this.#mean = all / this.#loads.size;
     this.#span += samples;

@@ -119,7 +119,11 @@ export class RequestLog {
     const { status, requestId, streamedAt } = summary.reply;
     const { added, endpoint, companyId, slug, meter, trace } = summary;
     this.#metrics.answered(endpoint, status);
-    if (meter !== null && meter.failure !== null && isUpstreamsFailure(status, meter.failure.status)) {
+    if (
+      meter !== null &&
+      meter.failure !== null &&
+      isUpstreamsFailure(status, meter.failure.status)
+    ) {
       this.#metrics.upstreamFailed();
     }
     this.#metrics.took(ms, added, streamedAt - summary.began);
@@ -188,12 +192,20 @@ export class RequestLog {
 interface WholeSummary extends RequestSummary {
   companyId: string;
   slug: string;
-  meter: NonNullable<RequestSummary['meter']> & { readonly tokens: { prompt: number; completion: number } };
+  meter: NonNullable<RequestSummary['meter']> & {
+    readonly tokens: { prompt: number; completion: number };
+  };
 }
 
 function isWhole(summary: RequestSummary): summary is WholeSummary {
   const { reply, companyId, slug, meter, trace } = summary;
-  if (trace !== null || companyId === null || slug === null || reply.status !== 200 || reply.failure !== null)
+  if (
+    trace !== null ||
+    companyId === null ||
+    slug === null ||
+    reply.status !== 200 ||
+    reply.failure !== null
+  )
     return false;
   return meter !== null && meter.outcome === 'completed' && meter.tokens !== null;
 }
@@ -231,7 +243,10 @@ const NUMBERS_ROOM = 160;
 const MAX_SHAPES = 4096;
 
 /** What an operator needs to find the cause of a refusal: its code and member, the key, and the model asked for. */
-function describeFailure({ keyId, asked, slug }: RequestSummary, { code, name, param, setting }: GatewayError): string {
+function describeFailure(
+  { keyId, asked, slug }: RequestSummary,
+  { code, name, param, setting }: GatewayError,
+): string {
   let text = `,"code":"${code ?? name}"`;
   const about = setting ?? param;
   if (about !== null) text += `,"param":${asciiJson(nameOrNot(about))}`;

@@ -99,7 +99,8 @@ export class Overload {
   /** Whether `enter` needs the company that sends a request: the load is near a limit, or was a moment ago. */
   get needsCompany(): boolean {
     return (
-      (this.#calm < CALM_SAMPLES || this.#inFlight >= COUNTED * this.#limits.maxRequests) && this.#shortage() === null
+      (this.#calm < CALM_SAMPLES || this.#inFlight >= COUNTED * this.#limits.maxRequests) &&
+      this.#shortage() === null
     );
   }
 
@@ -112,7 +113,8 @@ export class Overload {
     this.#hadRequest = true;
     if (this.#interval.resting) this.#begin();
     if (++this.#entered % SAMPLE_REQUESTS === 0) this.#sampleIfOverdue();
-    const load = company === null ? this.#shares.unattributed : this.#shares.addRequest(company, bodyBytes);
+    const load =
+      company === null ? this.#shares.unattributed : this.#shares.addRequest(company, bodyBytes);
     const reason = this.#shortage() ?? (company === null ? null : this.#excess(load));
     if (reason !== null) {
       this.refused[reason]++;
@@ -150,7 +152,8 @@ export class Overload {
     const isNear = isBusy || this.#memoryExcess > 0 || this.#inFlight >= COUNTED * maxRequests;
     this.#calm = isNear || this.#shares.short ? 0 : this.#calm + 1;
     const memoryExcess = this.#inFlight < FEW * maxRequests ? 0 : this.#memoryExcess;
-    if (this.#calm < CALM_SAMPLES) this.#shares.sample(excess, memoryExcess, Math.max(1, ms / SAMPLE_MS));
+    if (this.#calm < CALM_SAMPLES)
+      this.#shares.sample(excess, memoryExcess, Math.max(1, ms / SAMPLE_MS));
     else this.#shares.rest();
   }
 

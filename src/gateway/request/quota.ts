@@ -36,12 +36,24 @@ export async function budgetsOf(services: Services, key: ApiKey): Promise<readon
       if (of === null) continue;
       const { budget, dailyBudget } = of;
       if (budget !== null) {
-        const spent = await (whose === 'key' ? ledger.spentByKey(key, month) : ledger.spentOf(key, month));
-        found.push({ setting: `${whose}.monthly_budget_eur`, limit: budget, spent, resetsAt: calendar.monthEnd(at) });
+        const spent = await (whose === 'key'
+          ? ledger.spentByKey(key, month)
+          : ledger.spentOf(key, month));
+        found.push({
+          setting: `${whose}.monthly_budget_eur`,
+          limit: budget,
+          spent,
+          resetsAt: calendar.monthEnd(at),
+        });
       }
       if (dailyBudget !== null) {
         const spent = await ledger.spentOnDay(key, day, whose);
-        found.push({ setting: `${whose}.daily_budget_eur`, limit: dailyBudget, spent, resetsAt: calendar.dayEnd(at) });
+        found.push({
+          setting: `${whose}.daily_budget_eur`,
+          limit: dailyBudget,
+          spent,
+          resetsAt: calendar.dayEnd(at),
+        });
       }
     }
     return found;
@@ -66,7 +78,9 @@ export class QuotaReply extends Reply {
     const { setting, headers: told } = this.failure;
     const isStrict = setting === 'company.budget_mode';
     const refused = this.budgets.filter((each) =>
-      isStrict ? each.setting.startsWith('company.') && each.resetsAt === told[resets + 1] : each.setting === setting,
+      isStrict
+        ? each.setting.startsWith('company.') && each.resetsAt === told[resets + 1]
+        : each.setting === setting,
     );
     const budget = nearest(refused);
     return budget === null

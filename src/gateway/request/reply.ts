@@ -58,7 +58,8 @@ export class Reply implements ResponseListener {
     if (error.retryAfter !== undefined) headers.push('retry-after', error.retryAfter);
     headers.push(...error.headers);
     // the upstream may have told them
-    for (let i = 0; i < headers.length; i += 2) validateHeaderValue(headers[i] as string, headers[i + 1] as string);
+    for (let i = 0; i < headers.length; i += 2)
+      validateHeaderValue(headers[i] as string, headers[i + 1] as string);
     if (error.retry !== undefined) headers.push('x-should-retry', `${error.retry}`);
     if (closeConnection) this.res.closeAfter();
     this.res.send(error.status, headers, body);
@@ -103,7 +104,14 @@ export class Reply implements ResponseListener {
   protected headers({ length }: Buffer): string[] {
     const { requestId } = this;
     const { idHeader } = this.errors;
-    const headers = ['content-type', 'application/json', 'content-length', `${length}`, 'x-request-id', requestId];
+    const headers = [
+      'content-type',
+      'application/json',
+      'content-length',
+      `${length}`,
+      'x-request-id',
+      requestId,
+    ];
     if (idHeader !== null) headers.push(idHeader, requestId);
     return headers;
   }

@@ -33,7 +33,12 @@ export class ShedQueue<T> {
     const most = Math.ceil((now - this.#takenAt) * Math.max(PACE / 1000, length / MAX_WAIT_MS));
     this.#takenAt = now;
     let count = 0;
-    while (count < most && count < length && now - (this.#waiting[count]?.since as number) >= REFUSE_MS) count++;
+    while (
+      count < most &&
+      count < length &&
+      now - (this.#waiting[count]?.since as number) >= REFUSE_MS
+    )
+      count++;
     count = Math.max(count, length - MAX_WAITING);
     return this.#waiting.splice(0, count).map(({ request }) => request);
   }

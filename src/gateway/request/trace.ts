@@ -2,7 +2,12 @@ import { randomFillSync } from 'node:crypto';
 import type { ClientRequest } from '../../http/exchange.ts';
 import type { SpanExporter } from '../../tracing/exporter.ts';
 import { boolean, CLIENT, double, encodeSpan, integer, SERVER, text } from '../../tracing/otlp.ts';
-import { formatTraceparent, parseTraceparent, SAMPLED, type TraceContext } from '../../tracing/traceparent.ts';
+import {
+  formatTraceparent,
+  parseTraceparent,
+  SAMPLED,
+  type TraceContext,
+} from '../../tracing/traceparent.ts';
 import type { RequestSummary, RequestTrace } from './log.ts';
 
 interface TracerOptions {
@@ -34,7 +39,11 @@ export class Tracer {
     if (caller !== null) return new Spans(this.#options, this.#ids, req, caller);
     // the request id is the trace id
     const flags = Math.random() < this.#options.share ? SAMPLED : 0;
-    return new Spans(this.#options, this.#ids, req, { traceId: requestId.replaceAll('-', ''), parentId: null, flags });
+    return new Spans(this.#options, this.#ids, req, {
+      traceId: requestId.replaceAll('-', ''),
+      parentId: null,
+      flags,
+    });
   }
 }
 
@@ -58,7 +67,12 @@ class Spans implements RequestTrace {
   readonly #address: string | undefined;
   readonly #port: number | undefined;
 
-  constructor(options: TracerOptions, ids: SpanIds, req: ClientRequest, { traceId, parentId, flags }: Trace) {
+  constructor(
+    options: TracerOptions,
+    ids: SpanIds,
+    req: ClientRequest,
+    { traceId, parentId, flags }: Trace,
+  ) {
     this.#options = options;
     this.#serverId = ids.next();
     this.#clientId = ids.next();
@@ -78,7 +92,8 @@ class Spans implements RequestTrace {
     if (!this.#sampled) return;
     const now = performance.now();
     const { exporter } = this.#options;
-    if (summary.sentAt > 0 && summary.slug !== null) exporter.add(this.#client(summary, summary.slug, now));
+    if (summary.sentAt > 0 && summary.slug !== null)
+      exporter.add(this.#client(summary, summary.slug, now));
     exporter.add(this.#server(summary, now));
   }
 
@@ -126,7 +141,9 @@ class Spans implements RequestTrace {
     ];
     if (streamedAt > 0) {
       attributes.push(STREAM);
-      attributes.push(double('gen_ai.response.time_to_first_chunk', (streamedAt - summary.sentAt) / 1000));
+      attributes.push(
+        double('gen_ai.response.time_to_first_chunk', (streamedAt - summary.sentAt) / 1000),
+      );
     }
     const { tokens = null, outcome = null } = summary.meter ?? {};
     if (tokens !== null) {

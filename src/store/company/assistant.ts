@@ -17,7 +17,9 @@ export interface AssistantRow extends Values<typeof ASSISTANT> {
 export type ListedAssistant = Omit<AssistantRow, 'system_prompt'>;
 export type AssistantChanges = Changes<Values<typeof ASSISTANT>>;
 /** A new assistant; its id is random unless given. */
-export type NewAssistant = New<typeof ASSISTANT> & Pick<AssistantRow, 'company_id'> & Changes<Pick<AssistantRow, 'id'>>;
+export type NewAssistant = New<typeof ASSISTANT> &
+  Pick<AssistantRow, 'company_id'> &
+  Changes<Pick<AssistantRow, 'id'>>;
 
 const SETTINGS = namesOf(ASSISTANT);
 const { system_prompt: _, ...LISTED } = ASSISTANT;
@@ -33,7 +35,11 @@ export const { find: findAssistant, remove: deleteAssistant } = ROWS;
 
 /** @throws RefusedChange when the company does not exist */
 export function insertAssistant(sql: Sql, assistant: NewAssistant): Promise<AssistantRow> {
-  return ROWS.insert(sql, given(sql, assistant, ['id', 'company_id', ...SETTINGS]), assistant.company_id);
+  return ROWS.insert(
+    sql,
+    given(sql, assistant, ['id', 'company_id', ...SETTINGS]),
+    assistant.company_id,
+  );
 }
 
 /**
@@ -46,7 +52,12 @@ export function updateAssistant(
   changes: AssistantChanges,
   company: string | null = null,
 ): Promise<AssistantRow> {
-  return ROWS.update(sql, given(sql, changes, SETTINGS, { company_id: sql`company_id` }), id, company);
+  return ROWS.update(
+    sql,
+    given(sql, changes, SETTINGS, { company_id: sql`company_id` }),
+    id,
+    company,
+  );
 }
 
 /**
@@ -55,7 +66,10 @@ export function updateAssistant(
  * @throws RefusedChange not_found
  */
 export async function listAssistants(sql: Sql, company: string | null): Promise<AssistantRow[]> {
-  const rows = await ROWS.list(sql, sql`where true ${matching(sql, { company_id: company })} order by name, id`);
+  const rows = await ROWS.list(
+    sql,
+    sql`where true ${matching(sql, { company_id: company })} order by name, id`,
+  );
   return rowsOf(sql, company, rows);
 }
 

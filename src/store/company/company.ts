@@ -34,9 +34,14 @@ export const COMPANY_ROW = object({
   id,
   ...settings,
   price_factor: orNull(
-    described(settings.price_factor, `${settings.price_factor.description}; null: only the operator is told`),
+    described(
+      settings.price_factor,
+      `${settings.price_factor.description}; null: only the operator is told`,
+    ),
   ),
-  effective_budget_eur: orNull(described(eur, 'what holds of budget and credit limit; null: unlimited')),
+  effective_budget_eur: orNull(
+    described(eur, 'what holds of budget and credit limit; null: unlimited'),
+  ),
   ...schemasOf(DISABLED),
   created_at: time,
   closed_at: orNull(described(time, `${instant.description}; null: it is open`)),
@@ -66,7 +71,9 @@ const FACTOR = namesOf(PRICE_FACTOR).map(
 const ROWS = rowsIn<CompanyRow>({
   table: 'companies',
   noun: 'company',
-  columns: (sql) => sql`id, disabled_model_slugs, ${settingColumns(sql, TOLD_TO_OWNERS)}, ${sql.unsafe(FACTOR)},
+  columns: (
+    sql,
+  ) => sql`id, disabled_model_slugs, ${settingColumns(sql, TOLD_TO_OWNERS)}, ${sql.unsafe(FACTOR)},
     trim_scale(company_budget(companies))::text as effective_budget_eur, created_at, closed_at,
     paused_at, ${sql.unsafe(pausedBy('(paused_at is not null)'))} as paused_by, pause_reason, erased_at`,
   missing: (id) => `There is no company ${id}.`,
@@ -144,7 +151,10 @@ export async function companiesNamed(sql: Sql, texts: readonly string[]) {
 }
 
 /** Whether another company has this name, in whatever case. */
-export async function hasNamesake(sql: Sql, { id, name }: Pick<CompanyRow, 'id' | 'name'>): Promise<boolean> {
+export async function hasNamesake(
+  sql: Sql,
+  { id, name }: Pick<CompanyRow, 'id' | 'name'>,
+): Promise<boolean> {
   const rows = await sql`
     select from companies where lower(normalize(name)) = lower(normalize(${name}::text)) and id <> ${id} limit 1`;
   return rows.length > 0;
@@ -154,7 +164,11 @@ export async function hasNamesake(sql: Sql, { id, name }: Pick<CompanyRow, 'id' 
  * Closes a company, or opens it again unless it was erased.
  * @returns null: nothing is changed
  */
-export async function updateClosed(sql: Sql, id: string, isClosed: boolean): Promise<CompanyRow | null> {
+export async function updateClosed(
+  sql: Sql,
+  id: string,
+  isClosed: boolean,
+): Promise<CompanyRow | null> {
   const [row] = await sql<CompanyRow[]>`
     update companies set closed_at = case when ${isClosed} then now() end
     where id = ${id} and (closed_at is null) = ${isClosed} and erased_at is null returning ${companyColumns(sql)}`;
@@ -169,12 +183,20 @@ export function paused(sql: Sql, reason: string | null) {
 }
 
 /** Pauses a company, or ends its pause. One that is paused keeps its time. @param reason null: it ends @throws RefusedChange not_found */
-export function updateCompanyPause(sql: Sql, id: string, reason: string | null): Promise<CompanyRow> {
+export function updateCompanyPause(
+  sql: Sql,
+  id: string,
+  reason: string | null,
+): Promise<CompanyRow> {
   return ROWS.update(sql, paused(sql, reason), id);
 }
 
 /** Rows of a company, or of all. @throws RefusedChange not_found when there are none because there is no such company */
-export async function rowsOf<R extends readonly unknown[]>(sql: Sql, company: string | null, rows: R): Promise<R> {
+export async function rowsOf<R extends readonly unknown[]>(
+  sql: Sql,
+  company: string | null,
+  rows: R,
+): Promise<R> {
   if (rows.length === 0 && company !== null) await findCompany(sql, company);
   return rows;
 }

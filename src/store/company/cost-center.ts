@@ -1,5 +1,9 @@
 import { refusal, throwConflict } from '../../domain/refusal.ts';
-import { COST_CENTER, type CostCenterBudget, type CostCenterColumns } from '../../domain/settings/cost-center.ts';
+import {
+  COST_CENTER,
+  type CostCenterBudget,
+  type CostCenterColumns,
+} from '../../domain/settings/cost-center.ts';
 import { namesOf } from '../../domain/settings/schema.ts';
 import { given, settingColumns } from '../connection/columns.ts';
 import type { Sql } from '../connection/pool.ts';
@@ -25,9 +29,14 @@ const ROWS = rowsIn<CostCenterBudgetRow>({
 export const { find: findCostCenterBudget, columns: budgetColumns } = ROWS;
 
 /** @throws RefusedChange where the cost centre has a budget, or the company does not exist */
-export function insertCostCenterBudget(sql: Sql, company_id: string, { name, ...settings }: CostCenterBudget) {
+export function insertCostCenterBudget(
+  sql: Sql,
+  company_id: string,
+  { name, ...settings }: CostCenterBudget,
+) {
   return ROWS.insert(sql, given(sql, settings, SETTINGS, { company_id, name }), company_id, {
-    cost_center_budgets_once: () => throwConflict('cost centre budget', refusal('costCenterTwice', { name })),
+    cost_center_budgets_once: () =>
+      throwConflict('cost centre budget', refusal('costCenterTwice', { name })),
   });
 }
 
@@ -44,13 +53,20 @@ export async function deleteCostCenterBudget(sql: Sql, company: string, name: st
 }
 
 /** The budget of a cost centre by its name; null: it has none. */
-export async function costCenterBudgetOf(sql: Sql, company: string, name: string): Promise<CostCenterBudgetRow | null> {
+export async function costCenterBudgetOf(
+  sql: Sql,
+  company: string,
+  name: string,
+): Promise<CostCenterBudgetRow | null> {
   const [row] = await ROWS.list(sql, sql`where company_id = ${company} and name = ${name}`);
   return row ?? null;
 }
 
 /** All of some companies, or of all, by name. A company has a bounded number. @param companies null: all */
-export function listCostCenterBudgets(sql: Sql, companies: readonly string[] | null): Promise<CostCenterBudgetRow[]> {
+export function listCostCenterBudgets(
+  sql: Sql,
+  companies: readonly string[] | null,
+): Promise<CostCenterBudgetRow[]> {
   const chosen = companies === null ? sql`true` : sql`company_id = any(${[...companies]}::uuid[])`;
   return ROWS.list(sql, sql`where ${chosen} order by company_id, name`);
 }

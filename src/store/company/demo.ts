@@ -1,4 +1,9 @@
-import { DEMO_ACTOR, DEMO_ASSISTANT, DEMO_COMPANY, DEMO_MODELS } from '../../domain/wording/demo.ts';
+import {
+  DEMO_ACTOR,
+  DEMO_ASSISTANT,
+  DEMO_COMPANY,
+  DEMO_MODELS,
+} from '../../domain/wording/demo.ts';
 import type { Sql } from '../connection/pool.ts';
 
 /** Makes the second of two first starts wait until the end of the first one's transaction. */

@@ -15,7 +15,9 @@ export interface Erased {
  * @param dryRun only counts, and changes nothing
  */
 export async function deletePeople(sql: Sql, company: string, dryRun: boolean): Promise<Erased> {
-  const [row] = await sql<[{ erased: Erased }]>`select erase_company(${company}, ${dryRun}) as erased`;
+  const [row] = await sql<
+    [{ erased: Erased }]
+  >`select erase_company(${company}, ${dryRun}) as erased`;
   // of an erased company nobody is left to read anything
   if (!dryRun) {
     await sql`update admin_tokens set revoked_at = now() where company_id = ${company} and revoked_at is null`;
@@ -37,7 +39,9 @@ export async function erasePerson(
   dryRun: boolean,
   company: string | null = null,
 ): Promise<Erased> {
-  const [row] = await sql<[{ erased: Erased }]>`select erase_person(${email}, ${dryRun}, ${company}) as erased`;
+  const [row] = await sql<
+    [{ erased: Erased }]
+  >`select erase_person(${email}, ${dryRun}, ${company}) as erased`;
   const erased = reached(row.erased);
   if (Object.keys(erased.rows).length === 0) {
     throwNotFound('user', `The address ${email} is stored nowhere.`);
@@ -46,5 +50,8 @@ export async function erasePerson(
 }
 
 function reached({ persons, rows }: Erased): Erased {
-  return { persons, rows: Object.fromEntries(Object.entries(rows).filter(([, count]) => count > 0)) };
+  return {
+    persons,
+    rows: Object.fromEntries(Object.entries(rows).filter(([, count]) => count > 0)),
+  };
 }

@@ -39,7 +39,12 @@ export async function claim(sql: Sql, repeatable: Repeatable): Promise<Answered 
 }
 
 /** Keeps the answer of a request that was claimed. */
-export async function keep(sql: Sql, repeatable: Repeatable, answer: object, secret: string | null): Promise<void> {
+export async function keep(
+  sql: Sql,
+  repeatable: Repeatable,
+  answer: object,
+  secret: string | null,
+): Promise<void> {
   const { tokenId, token, key } = repeatable;
   await sql`
     update idempotent_answers set answer = ${sql.json(answer as never)},

@@ -5,7 +5,13 @@ import * as schema from '../../domain/settings/schema.ts';
 import { type Given, type New, schemasOf } from '../../domain/settings/setting.ts';
 import { nameSpelling } from '../../domain/visible-text.ts';
 import { CREATED_BY, createdBy, pausedBy } from '../connection/actor.ts';
-import { given, matching, PAGE_BYTES, settingColumns, unpackedBytes } from '../connection/columns.ts';
+import {
+  given,
+  matching,
+  PAGE_BYTES,
+  settingColumns,
+  unpackedBytes,
+} from '../connection/columns.ts';
 import type { Range } from '../connection/cursor.ts';
 import { explaining } from '../connection/errors.ts';
 import { endOf, IS_ACTIVE, KEY_STATE } from '../connection/expressions.ts';
@@ -18,7 +24,9 @@ export const KEY_ROW = schema.object({
   id: schema.id,
   company_id: schema.id,
   ...schemasOf(KEY),
-  expires_at: schema.orNull(schema.described(schema.instant, `${schema.instant.description}; null: never`)),
+  expires_at: schema.orNull(
+    schema.described(schema.instant, `${schema.instant.description}; null: never`),
+  ),
   prefix: schema.described(schema.string, 'the first 8 characters'),
   created_at: schema.time,
   created_by: createdBy,
@@ -26,14 +34,20 @@ export const KEY_ROW = schema.object({
   revoked_at: schema.orNull(schema.time),
   ...pauseOf('key'),
   user_id: schema.orNull(
-    schema.described(schema.id, 'the user whose key it is; null: of the company, or of a playground'),
+    schema.described(
+      schema.id,
+      'the user whose key it is; null: of the company, or of a playground',
+    ),
   ),
   person: schema.described(
     schema.textOrNull,
     'the e-mail address of that user; null: nobody, or somebody who is not there any more',
   ),
   purpose: schema.orNull(
-    schema.oneOf(['playground'], 'null: for programs; playground: of a user who tries models on the pages'),
+    schema.oneOf(
+      ['playground'],
+      'null: for programs; playground: of a user who tries models on the pages',
+    ),
   ),
   // by the clock of the database
   state: schema.oneOf(KEY_STATES),
@@ -82,7 +96,10 @@ export const { find: findKey, read: readKey, columns: keyColumns } = ROWS;
  */
 export async function insertKey(sql: Sql, keyPrefix: string, asked: NewKey): Promise<MintedKey> {
   const key = asked.key ?? mintKey(keyPrefix);
-  return { ...(await insertKeyOf(sql, { digest: digestBytes(key), prefix: key.slice(0, 8) }, asked)), key };
+  return {
+    ...(await insertKeyOf(sql, { digest: digestBytes(key), prefix: key.slice(0, 8) }, asked)),
+    key,
+  };
 }
 
 /** What is kept of a key's text. */
@@ -96,7 +113,8 @@ export interface KeptText {
 /** Creates a key whose text is known to its holders alone. @throws RefusedChange as `insertKey` */
 export async function insertKeyOf(sql: Sql, text: KeptText, asked: NewKey): Promise<KeyRow> {
   const special = await specialColumns(sql, asked);
-  if (special.expires_at != null && !(await isToCome(sql, special.expires_at))) throwExpired(special.expires_at);
+  if (special.expires_at != null && !(await isToCome(sql, special.expires_at)))
+    throwExpired(special.expires_at);
   const columns = [
     'id',
     'company_id',
@@ -144,7 +162,9 @@ export async function updateKey(
   throwExpired(expires_at ?? null);
 }
 
-const TEXT_TAKEN = { api_keys_digest_key: () => throwConflict('key', 'There is a key with this text already.') };
+const TEXT_TAKEN = {
+  api_keys_digest_key: () => throwConflict('key', 'There is a key with this text already.'),
+};
 
 /** @returns whether it is another text @throws RefusedChange conflict for the text of another key */
 export async function updateKeyText(sql: Sql, id: string, key: string): Promise<boolean> {
@@ -168,11 +188,18 @@ export async function freeKeyTexts(
 
 /** Keys of all companies that work, but those of persons. */
 export function listActiveKeys(sql: Sql): Promise<KeyRow[]> {
-  return ROWS.list(sql, sql`where purpose is null and user_id is null and ${sql.unsafe(IS_ACTIVE)} order by name, id`);
+  return ROWS.list(
+    sql,
+    sql`where purpose is null and user_id is null and ${sql.unsafe(IS_ACTIVE)} order by name, id`,
+  );
 }
 
 /** Keys of these companies that work, and those of these ids, but none of persons. */
-export function keysOf(sql: Sql, companies: readonly string[], ids: readonly string[]): Promise<KeyRow[]> {
+export function keysOf(
+  sql: Sql,
+  companies: readonly string[],
+  ids: readonly string[],
+): Promise<KeyRow[]> {
   return ROWS.list(
     sql,
     sql`where company_id in (select unnest(${[...companies]}::uuid[])) and purpose is null and user_id is null
@@ -182,7 +209,11 @@ export function keysOf(sql: Sql, companies: readonly string[], ids: readonly str
 
 /** All keys of a company, including revoked ones, newest first. @throws RefusedChange not_found */
 export async function listKeys(sql: Sql, company: string): Promise<KeyRow[]> {
-  return rowsOf(sql, company, await ROWS.list(sql, sql`where company_id = ${company} order by created_at desc, id`));
+  return rowsOf(
+    sql,
+    company,
+    await ROWS.list(sql, sql`where company_id = ${company} order by created_at desc, id`),
+  );
 }
 
 /** The keys to list; default: all, dead ones included. */
@@ -207,7 +238,11 @@ export async function keyNames(sql: Sql, company: string, ids: readonly string[]
 }
 
 /** The ids of keys that begin so, as far as lists show it, in whatever case; those of one company, or of all. At most 51. */
-export async function idsOfPrefix(sql: Sql, prefix: string, company: string | null): Promise<string[]> {
+export async function idsOfPrefix(
+  sql: Sql,
+  prefix: string,
+  company: string | null,
+): Promise<string[]> {
   const rows = await sql<{ id: string }[]>`
     select id from api_keys where purpose is null and starts_with(lower(prefix), ${prefix.toLowerCase()})
       ${matching(sql, { company_id: company })} order by id limit 51`;
@@ -242,7 +277,10 @@ export async function keysWithCompany(
     const [{ bytes }] = await sql<[{ bytes: number }]>`
       select coalesce(sum(${listBytes(sql)}), 0)::float8 as bytes from api_keys where ${chosen}`;
     if (bytes > PAGE_BYTES) {
-      throwConflict('key', 'The models and networks of the keys found have more than 2 MiB: look for fewer at once.');
+      throwConflict(
+        'key',
+        'The models and networks of the keys found have more than 2 MiB: look for fewer at once.',
+      );
     }
   }
   return sql<(KeyRow & { readonly company_name: string })[]>`
@@ -274,7 +312,12 @@ export async function endKey(
  * @param reason null: the pause ends
  * @throws RefusedChange not_found; conflict for a revoked key
  */
-export async function updateKeyPause(sql: Sql, id: string, company: string, reason: string | null): Promise<KeyRow> {
+export async function updateKeyPause(
+  sql: Sql,
+  id: string,
+  company: string,
+  reason: string | null,
+): Promise<KeyRow> {
   const [row] = await sql<KeyRow[]>`
     update api_keys set ${paused(sql, reason)} where id = ${id} and company_id = ${company} and revoked_at is null
     returning ${keyColumns(sql)}`;
@@ -308,7 +351,13 @@ export async function replaceKey(sql: Sql, keyPrefix: string, asked: Rotation): 
   else {
     await sql`update api_keys set expires_at = least(expires_at, now() + make_interval(secs => ${overlap})) where id = ${id}`;
   }
-  return insertKey(sql, keyPrefix, { ...old, id: new_id, created_by, expires_at, rotated_from: id });
+  return insertKey(sql, keyPrefix, {
+    ...old,
+    id: new_id,
+    created_by,
+    expires_at,
+    rotated_from: id,
+  });
 }
 
 /** When a key was to end before a rotation shortened it: the latest end among it and the keys made in its place. */

@@ -1,7 +1,12 @@
 import type { Sql } from '../connection/pool.ts';
 
 /** Tables whose rows people edit in forms. */
-export type EditedTable = 'companies' | 'models' | 'api_keys' | 'assistants' | 'cost_center_budgets';
+export type EditedTable =
+  | 'companies'
+  | 'models'
+  | 'api_keys'
+  | 'assistants'
+  | 'cost_center_budgets';
 
 /** Keeps a row as it is until the transaction ends: what is read next is what is changed. */
 export async function lockRow(sql: Sql, table: string, id: string): Promise<void> {

@@ -9,14 +9,30 @@ const READ_MS = 600_000;
 /** It is none, or of another version; the message says what is missing. */
 export class NoLitellm extends Error {}
 
-const LIMITED = ['max_budget', 'budget_duration', 'tpm_limit', 'rpm_limit', 'max_parallel_requests'] as const;
+const LIMITED = [
+  'max_budget',
+  'budget_duration',
+  'tpm_limit',
+  'rpm_limit',
+  'max_parallel_requests',
+] as const;
 const HELD = ['models', ...LIMITED, 'spend'] as const;
 
 /** The tables that are read, and the columns without which something would come wrong. */
 const TABLES = {
   keys: [
     'LiteLLM_VerificationToken',
-    ['token', 'key_alias', 'key_name', 'team_id', 'user_id', ...HELD, 'budget_id', 'expires', 'blocked'],
+    [
+      'token',
+      'key_alias',
+      'key_name',
+      'team_id',
+      'user_id',
+      ...HELD,
+      'budget_id',
+      'expires',
+      'blocked',
+    ],
   ],
   teams: ['LiteLLM_TeamTable', ['team_id', 'team_alias', ...HELD, 'blocked']],
   users: ['LiteLLM_UserTable', ['user_id', 'user_email', ...HELD]],
@@ -62,19 +78,27 @@ async function readTables(sql: Sql): Promise<LitellmTables> {
   const missing = Object.values(TABLES).flatMap(([table, needed]) => {
     const there = columns.get(table);
     if (there === undefined) return [`table ${table}`];
-    return needed.filter((column) => !there.includes(column)).map((column) => `column ${table}.${column}`);
+    return needed
+      .filter((column) => !there.includes(column))
+      .map((column) => `column ${table}.${column}`);
   });
   if (columns.size === 0)
-    throw new NoLitellm('there is no LiteLLM database: it has no table whose name begins with LiteLLM_');
+    throw new NoLitellm(
+      'there is no LiteLLM database: it has no table whose name begins with LiteLLM_',
+    );
   if (missing.length > 0) {
     throw new NoLitellm(
       `it is of a version of LiteLLM that is not known here: there is no ${missing.join(', no ')}; update LiteLLM first`,
     );
   }
   const { keys, teams, users, budgets, models } = TABLES;
-  const read = async ([table, [key]]: readonly [string, readonly [string, ...string[]]]): Promise<Row[]> => {
+  const read = async ([table, [key]]: readonly [string, readonly [string, ...string[]]]): Promise<
+    Row[]
+  > => {
     if (!columns.has(table)) return [];
-    const rows = await sql<{ row: Row }[]>`select to_jsonb(t) as row from ${sql(table)} t order by ${sql(key)}`;
+    const rows = await sql<
+      { row: Row }[]
+    >`select to_jsonb(t) as row from ${sql(table)} t order by ${sql(key)}`;
     return rows.map(({ row }) => row);
   };
   const handled = [OLD_KEYS, ...Object.values(TABLES).map(([table]) => table)];
@@ -110,7 +134,10 @@ function withoutPrisma(url: string): string {
 }
 
 /** The keys with these ids or digests, whatever became of them, each with its digest in hex. */
-export async function keysThatCame(sql: Sql, keys: readonly { readonly id: string; readonly digest: string }[]) {
+export async function keysThatCame(
+  sql: Sql,
+  keys: readonly { readonly id: string; readonly digest: string }[],
+) {
   return sql<(KeyRow & { readonly digest: string })[]>`
     select ${keyColumns(sql)}, encode(digest, 'hex') as digest from api_keys
     where id in (select unnest(${keys.map(({ id }) => id)}::uuid[]))

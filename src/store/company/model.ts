@@ -37,7 +37,8 @@ export const { find: findModelById, columns: modelColumns } = ROWS;
 /** @throws RefusedChange when there is a model of this slug already, or no such company */
 export function insertModel(sql: Sql, model: NewModel): Promise<ModelRow> {
   const { slug, company_id: company } = model;
-  const what = company === null ? `A shared model ${slug}` : `A model ${slug} of company ${company}`;
+  const what =
+    company === null ? `A shared model ${slug}` : `A model ${slug} of company ${company}`;
   const taken = () => throwConflict('model', `${what} exists already.`);
   return ROWS.insert(sql, given(sql, model, ['slug', 'company_id', ...SETTINGS]), company, {
     models_shared_slug: taken,
@@ -46,7 +47,11 @@ export function insertModel(sql: Sql, model: NewModel): Promise<ModelRow> {
 }
 
 /** @throws RefusedChange not_found */
-export async function updateModel(sql: Sql, { slug, company_id }: ModelName, changes: ModelChanges): Promise<ModelRow> {
+export async function updateModel(
+  sql: Sql,
+  { slug, company_id }: ModelName,
+  changes: ModelChanges,
+): Promise<ModelRow> {
   const [row] = await sql<ModelRow[]>`
     update models set ${given(sql, changes, SETTINGS, { slug: sql`slug` })}
     where slug = ${slug} and company_id is not distinct from ${company_id}
@@ -69,13 +74,19 @@ function usedBy(sql: Sql, company: string | null) {
 }
 
 /** The shared models, or those of some slugs that there are, ordered by slug. */
-export function sharedModels(sql: Sql, slugs: readonly string[] | null = null): Promise<ModelRow[]> {
+export function sharedModels(
+  sql: Sql,
+  slugs: readonly string[] | null = null,
+): Promise<ModelRow[]> {
   const among = slugs === null ? sql`` : sql`and slug in (select unnest(${[...slugs]}::text[]))`;
   return ROWS.list(sql, sql`where company_id is null ${among} order by slug`);
 }
 
 /** The slugs under which internal names are offered, to all companies or to some: names that are not offered are absent. */
-export async function slugsOf(sql: Sql, names: readonly string[]): Promise<ReadonlyMap<string, readonly string[]>> {
+export async function slugsOf(
+  sql: Sql,
+  names: readonly string[],
+): Promise<ReadonlyMap<string, readonly string[]>> {
   const rows = await sql<{ upstream_model: string; slugs: string[] }[]>`
     select upstream_model, array_agg(distinct slug order by slug) as slugs from models
     where upstream_model in (select unnest(${[...names]}::text[])) group by 1`;
@@ -95,7 +106,11 @@ export async function deleteModel(sql: Sql, { slug, company_id }: ModelName): Pr
 }
 
 /** Which of some slugs name no model of a company, most likely by a typing error. */
-export async function unknownSlugs(sql: Sql, company: string, slugs: readonly string[]): Promise<string[]> {
+export async function unknownSlugs(
+  sql: Sql,
+  company: string,
+  slugs: readonly string[],
+): Promise<string[]> {
   const rows = await sql<{ slug: string }[]>`
     select distinct slug from unnest(${[...slugs]}::text[]) as asked (slug)
     where not exists (select 1 from models m where m.slug = asked.slug and (m.company_id is null or m.company_id = ${company}))
@@ -105,6 +120,7 @@ export async function unknownSlugs(sql: Sql, company: string, slugs: readonly st
 
 /** @throws RefusedChange */
 export function unknownModel({ slug, company_id: company }: ModelName): never {
-  const what = company === null ? `no shared model ${slug}` : `no model ${slug} of company ${company} alone`;
+  const what =
+    company === null ? `no shared model ${slug}` : `no model ${slug} of company ${company} alone`;
   throwNotFound('model', `There is ${what}.`);
 }

@@ -20,7 +20,10 @@ export interface OwnKeyAllowance {
 }
 
 /** Ids of all keys of a person in a company: dead ones and those of the playground too. */
-export async function ownKeyIds(sql: Sql, { company_id, user_id, email }: KeyHolder): Promise<string[]> {
+export async function ownKeyIds(
+  sql: Sql,
+  { company_id, user_id, email }: KeyHolder,
+): Promise<string[]> {
   const rows = await sql<{ id: string }[]>`
     select id from api_keys where company_id = ${company_id} and user_id = ${user_id}
     union all
@@ -34,12 +37,16 @@ export async function ownKeyIds(sql: Sql, { company_id, user_id, email }: KeyHol
  * @returns whether the person belongs to the company
  */
 export async function lockHolder(sql: Sql, { company_id, user_id }: KeyHolder): Promise<boolean> {
-  const rows = await sql`select from users where id = ${user_id} and company_id = ${company_id} for update`;
+  const rows =
+    await sql`select from users where id = ${user_id} and company_id = ${company_id} for update`;
   return rows.length > 0;
 }
 
 /** Reads the allowance of one of the people of a company that exists. */
-export async function readAllowance(sql: Sql, { company_id, user_id }: KeyHolder): Promise<OwnKeyAllowance> {
+export async function readAllowance(
+  sql: Sql,
+  { company_id, user_id }: KeyHolder,
+): Promise<OwnKeyAllowance> {
   const [row] = await sql<OwnKeyAllowance[]>`
     select member_max_keys as most, trim_scale(member_key_budget_eur)::text as budget,
       (select count(*)::integer from api_keys where user_id = ${user_id} and ${sql.unsafe(IS_ACTIVE)}) as active

@@ -25,7 +25,10 @@ export async function lockPlaygroundKey(sql: Sql, player: Omit<Player, 'role'>):
 }
 
 /** Whether a person's playground key was revoked, and no other made since. */
-export async function isPlaygroundRevoked(sql: Sql, player: Omit<Player, 'role'>): Promise<boolean> {
+export async function isPlaygroundRevoked(
+  sql: Sql,
+  player: Omit<Player, 'role'>,
+): Promise<boolean> {
   const [row] = await sql<[{ revoked: boolean }]>`
     select coalesce(bool_and(revoked_at is not null), false) as revoked from api_keys where ${isOf(sql, player)}`;
   return row.revoked;
@@ -37,7 +40,11 @@ function isOf(sql: Sql, { company_id, email }: Omit<Player, 'role'>) {
 }
 
 /** Gives a person's playground key a new text, which works for ten minutes; makes the key where none works. */
-export async function insertPlaygroundKey(sql: Sql, keyPrefix: string, player: Player): Promise<string> {
+export async function insertPlaygroundKey(
+  sql: Sql,
+  keyPrefix: string,
+  player: Player,
+): Promise<string> {
   const { company_id, email } = player;
   const key = mintKey(keyPrefix);
   const [digest, prefix] = [digestBytes(key), key.slice(0, 8)];

@@ -21,7 +21,9 @@ export type PriceFactorRow = schema.Value<typeof DATED_FACTOR>;
 const ROWS = rowsIn<PriceFactorRow>({
   table: 'company_price_factors',
   noun: 'price',
-  columns: (sql) => sql`id, company_id, valid_from, trim_scale(factor)::text as factor, changed_by, created_at,
+  columns: (
+    sql,
+  ) => sql`id, company_id, valid_from, trim_scale(factor)::text as factor, changed_by, created_at,
     valid_from <= clock_timestamp() as begun`,
 });
 
@@ -48,7 +50,12 @@ export async function datedFactor(sql: Sql, company: string | null, from: Moment
 }
 
 /** Lets a factor begin at a date, in place of one that was to begin at the same instant. @throws RefusedChange */
-export function insertFactor(sql: Sql, company: string, factor: string, from: Moment): Promise<PriceFactorRow> {
+export function insertFactor(
+  sql: Sql,
+  company: string,
+  factor: string,
+  from: Moment,
+): Promise<PriceFactorRow> {
   return ROWS.insert(
     sql,
     sql`(company_id, valid_from, factor) values (${company}, ${instantOf(sql, from)}, ${factor})
@@ -65,7 +72,9 @@ export async function deleteFactor(
   which: { id: string } | { from: Moment },
 ): Promise<PriceFactorRow> {
   const named =
-    'id' in which ? sql`id = ${which.id}` : sql`date_trunc('milliseconds', valid_from) = ${instantOf(sql, which.from)}`;
+    'id' in which
+      ? sql`id = ${which.id}`
+      : sql`date_trunc('milliseconds', valid_from) = ${instantOf(sql, which.from)}`;
   const [row] = await explaining(
     sql<PriceFactorRow[]>`
       delete from company_price_factors where company_id = ${company} and ${named} returning ${ROWS.columns(sql)}`,
@@ -86,7 +95,10 @@ export interface FactoredCost {
  * The billing month before the present one, "2026-10", and what its API calls cost, by the factors that held in it. Where
  * one held all the time that is the sum of the month; else its rows are added up.
  */
-export async function lastMonthByFactor(sql: Sql, company: string): Promise<{ month: string; costs: FactoredCost[] }> {
+export async function lastMonthByFactor(
+  sql: Sql,
+  company: string,
+): Promise<{ month: string; costs: FactoredCost[] }> {
   type Part = Record<'month' | 'factor', string> & Record<'since' | 'until', string | null>;
   const parts = await sql<[Part, ...Part[]]>`
     with asked as (

@@ -1,6 +1,12 @@
 import type { Moment } from '../../domain/price.ts';
 import { throwConflict, throwNotFound } from '../../domain/refusal.ts';
-import { eachPrice, PRICE_NAMES, PRICES, type PriceName, type PriceTexts } from '../../domain/settings/model.ts';
+import {
+  eachPrice,
+  PRICE_NAMES,
+  PRICES,
+  type PriceName,
+  type PriceTexts,
+} from '../../domain/settings/model.ts';
 import * as schema from '../../domain/settings/schema.ts';
 import { settingColumns } from '../connection/columns.ts';
 import type { Range } from '../connection/cursor.ts';
@@ -12,7 +18,8 @@ import { type ModelName, unknownModel } from './model.ts';
 
 /** Prices; null, all of them: there was no such model; null, those of the cache: the input price. */
 const orNone = eachPrice(
-  (_, each): schema.Schema<string | null> => (each.isNullable ? each.schema : schema.orNull(each.schema)),
+  (_, each): schema.Schema<string | null> =>
+    each.isNullable ? each.schema : schema.orNull(each.schema),
 );
 
 /** A price of a model since an instant. The name is null for the shared model, and for a company that is gone. */
@@ -23,7 +30,10 @@ export const PRICE_ROW = schema.object({
   company_name: schema.textOrNull,
   valid_from: schema.time,
   ...orNone,
-  input: schema.described(orNone.input, 'EUR per 1000 tokens; null: from then on there was no such model'),
+  input: schema.described(
+    orNone.input,
+    'EUR per 1000 tokens; null: from then on there was no such model',
+  ),
   changed_by: schema.string,
   created_at: schema.time,
   begun: schema.described(schema.boolean, 'false: it can be withdrawn'),
@@ -32,9 +42,18 @@ export type PriceRow = schema.Value<typeof PRICE_ROW>;
 
 /** A price during a part of a day. */
 export const PRICE_ANSWER = schema.object({
-  from: schema.described(schema.time, 'since when within the day, or the instant that was asked for'),
-  valid_from: schema.described(schema.orNull(schema.time), 'when this price began; null: there was no such model'),
-  company_id: schema.described(schema.orNull(schema.id), 'the company whose own model it was; null: the shared model'),
+  from: schema.described(
+    schema.time,
+    'since when within the day, or the instant that was asked for',
+  ),
+  valid_from: schema.described(
+    schema.orNull(schema.time),
+    'when this price began; null: there was no such model',
+  ),
+  company_id: schema.described(
+    schema.orNull(schema.id),
+    'the company whose own model it was; null: the shared model',
+  ),
   ...orNone,
   factor: schema.described(
     schema.orNull(schema.priceFactor),
@@ -62,7 +81,11 @@ const ROWS = rowsIn<PriceRow>({
  * All prices of a slug, the latest first: those of the shared model, and of companies' own.
  * @param company only the shared model and that company's own; null: all
  */
-export function priceHistory(sql: Sql, slug: string, company: string | null = null): Promise<PriceRow[]> {
+export function priceHistory(
+  sql: Sql,
+  slug: string,
+  company: string | null = null,
+): Promise<PriceRow[]> {
   return ROWS.list(
     sql,
     sql`where slug = ${slug} and (${company}::uuid is null or company_id is null or company_id = ${company})
@@ -90,7 +113,11 @@ export async function pricesOfModel(
 }
 
 /** A price of a model. @throws RefusedChange not_found */
-export async function findPrice(sql: Sql, { slug, company_id: company }: ModelName, id: string): Promise<PriceRow> {
+export async function findPrice(
+  sql: Sql,
+  { slug, company_id: company }: ModelName,
+  id: string,
+): Promise<PriceRow> {
   const of = sql`where id = ${id} and slug = ${slug} and company_id is not distinct from ${company}`;
   const [row] = await ROWS.list(sql, of);
   return row ?? throwNotFound('price');
@@ -118,7 +145,10 @@ export async function datedPrice(sql: Sql, model: ModelName, from: Moment): Prom
 }
 
 /** As `datedPrice`, of many models in one statement, in their order. */
-export async function datedPrices(sql: Sql, asked: readonly (ModelName & { from: Moment })[]): Promise<DatedPrice[]> {
+export async function datedPrices(
+  sql: Sql,
+  asked: readonly (ModelName & { from: Moment })[],
+): Promise<DatedPrice[]> {
   const days = asked.map(({ from }) => ('day' in from ? from.day : null));
   const instants = asked.map(({ from }) => ('at' in from ? from.at.toISOString() : null));
   return sql<DatedPrice[]>`
@@ -135,7 +165,9 @@ export async function datedPrices(sql: Sql, asked: readonly (ModelName & { from:
 }
 
 /** Prices to come and cost prices of all models, in the order of their dates. */
-export async function listDatedPrices(sql: Sql): Promise<Record<'prices' | 'costs', readonly ListedPrice[]>> {
+export async function listDatedPrices(
+  sql: Sql,
+): Promise<Record<'prices' | 'costs', readonly ListedPrice[]>> {
   const columns = sql`slug, company_id, ${settingColumns(sql, PRICES)}`;
   const prices = await sql<ListedPrice[]>`
     select ${columns}, utc_text(valid_from) as valid_from
@@ -152,7 +184,12 @@ export type ListedPrice = ModelName & PriceTexts & { readonly valid_from: string
  * The prices of a company on a day, or at an instant: one answer for each part of the day.
  * @param company null: one without a model of its own
  */
-export async function pricesOn(sql: Sql, slug: string, company: string | null, moment: Moment): Promise<PriceAnswer[]> {
+export async function pricesOn(
+  sql: Sql,
+  slug: string,
+  company: string | null,
+  moment: Moment,
+): Promise<PriceAnswer[]> {
   const rows = await sql<PriceAnswer[]>`
     with span as materialized (select ${instantOf(sql, moment)} as first, ${instantOf(sql, moment, 1)} as after),
     instants as (
@@ -168,7 +205,9 @@ export async function pricesOn(sql: Sql, slug: string, company: string | null, m
 }
 
 function isSame(one: PriceAnswer, other: PriceAnswer): boolean {
-  return one.company_id === other.company_id && one.valid_from?.getTime() === other.valid_from?.getTime();
+  return (
+    one.company_id === other.company_id && one.valid_from?.getTime() === other.valid_from?.getTime()
+  );
 }
 
 /** Whether any price of any time asks for tokens of the cache: reports tell them only then. */
@@ -181,7 +220,8 @@ export async function asksForCached(sql: Sql): Promise<boolean> {
 /** Lets a price begin at a date, in place of one that was to begin at the same instant. @throws RefusedChange */
 export async function insertPrice(sql: Sql, price: NewPrice): Promise<PriceRow> {
   const { slug, company_id: company } = price;
-  const each = (of: (name: PriceName) => ReturnType<typeof instantOf>) => PRICE_NAMES.map((name) => sql`, ${of(name)}`);
+  const each = (of: (name: PriceName) => ReturnType<typeof instantOf>) =>
+    PRICE_NAMES.map((name) => sql`, ${of(name)}`);
   const row: PriceRow | undefined = await ROWS.insert(
     sql,
     sql`(slug, company_id, valid_from ${each((name) => sql`${sql(name)}`)})

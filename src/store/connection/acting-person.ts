@@ -5,7 +5,12 @@ import type { Database, Sql, Work } from './pool.ts';
  * is set for the transaction alone, so that a pooled connection does not keep it.
  * @param actor an e-mail address, or "cli"
  */
-export function actingAs<T>(db: Database, actor: string, deadlineMs: number, work: Work<T>): Promise<T> {
+export function actingAs<T>(
+  db: Database,
+  actor: string,
+  deadlineMs: number,
+  work: Work<T>,
+): Promise<T> {
   return db.transaction(deadlineMs, async (sql) => {
     await nameActor(sql, actor);
     return work(sql);
@@ -19,6 +24,8 @@ export async function nameActor(sql: Sql, actor: string): Promise<void> {
 
 /** Bytes that the transaction has written into the audit log so far (sql/schema/audit.sql). */
 export async function auditedBytes(sql: Sql): Promise<number> {
-  const [{ bytes }] = await sql<[{ bytes: string | null }]>`select current_setting('tollgate.audited', true) as bytes`;
+  const [{ bytes }] = await sql<
+    [{ bytes: string | null }]
+  >`select current_setting('tollgate.audited', true) as bytes`;
   return Number(bytes);
 }

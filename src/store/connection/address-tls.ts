@@ -30,9 +30,13 @@ export function readEncryption(take: Take): Encryption {
   const asked = take('sslmode') ?? take('ssl') ?? required;
   if (root === 'system' && asked !== undefined && asked !== 'verify-full')
     throw new TypeError("the database URL's sslrootcert=system needs sslmode=verify-full");
-  const { mode, verify } = verification(asked ?? (root === 'system' ? 'verify-full' : OWN_DEFAULT), root);
+  const { mode, verify } = verification(
+    asked ?? (root === 'system' ? 'verify-full' : OWN_DEFAULT),
+    root,
+  );
   const isDirect =
-    requireOneOf('sslnegotiation', take('sslnegotiation') ?? 'postgres', ['postgres', 'direct']) === 'direct';
+    requireOneOf('sslnegotiation', take('sslnegotiation') ?? 'postgres', ['postgres', 'direct']) ===
+    'direct';
   if (isDirect && mode !== 'always') throw needsTls('sslnegotiation=direct');
   return {
     mode,
@@ -52,7 +56,8 @@ function verification(
   mode: string,
   root: string | undefined,
 ): Pick<Encryption, 'mode'> & { verify: ConnectionOptions } {
-  const ca = root === undefined || root === 'system' ? {} : { ca: read('sslrootcert', root).toString() };
+  const ca =
+    root === undefined || root === 'system' ? {} : { ca: read('sslrootcert', root).toString() };
   const anyHost = { checkServerIdentity: () => undefined };
   switch (mode) {
     case 'disable':
@@ -66,7 +71,10 @@ function verification(
     case 'require':
     case 'true':
       // as in libpq: encrypted, and verified only if there is a root certificate
-      return { mode: 'always', verify: root === undefined ? { rejectUnauthorized: false } : { ...ca, ...anyHost } };
+      return {
+        mode: 'always',
+        verify: root === undefined ? { rejectUnauthorized: false } : { ...ca, ...anyHost },
+      };
     case 'verify-ca':
       return { mode: 'always', verify: { ...ca, ...anyHost } };
     case 'verify-full':
@@ -121,7 +129,11 @@ function clientCertificate(take: Take, mode: Encryption['mode']): ConnectionOpti
   if (cert === undefined || key === undefined)
     throw new TypeError("the database URL's sslcert and sslkey are set together");
   if (mode !== 'always') throw needsTls('sslcert');
-  const pair = { cert: read('sslcert', cert), key: read('sslkey', key), ...(passphrase && { passphrase }) };
+  const pair = {
+    cert: read('sslcert', cert),
+    key: read('sslkey', key),
+    ...(passphrase && { passphrase }),
+  };
   usable('sslcert and sslkey', pair);
   return pair;
 }
@@ -130,12 +142,16 @@ function usable(parameters: string, options: ConnectionOptions): void {
   try {
     createSecureContext(options);
   } catch (error) {
-    throw new TypeError(`the database URL's ${parameters} cannot be used: ${(error as Error).message}`);
+    throw new TypeError(
+      `the database URL's ${parameters} cannot be used: ${(error as Error).message}`,
+    );
   }
 }
 
 function needsTls(parameter: string): TypeError {
-  return new TypeError(`the database URL's ${parameter} needs sslmode=require, verify-ca or verify-full`);
+  return new TypeError(
+    `the database URL's ${parameter} needs sslmode=require, verify-ca or verify-full`,
+  );
 }
 
 /** The file that a parameter names. */
@@ -148,13 +164,23 @@ function read(parameter: string, path: string): Buffer {
 }
 
 function unreadable(parameter: string, path: string, reason: string): TypeError {
-  return new TypeError(`the database URL's ${parameter} ${JSON.stringify(path)} cannot be read: ${reason}`);
+  return new TypeError(
+    `the database URL's ${parameter} ${JSON.stringify(path)} cannot be read: ${reason}`,
+  );
 }
 
 /** A value that is one of some. @throws TypeError that names them */
-export function requireOneOf<T extends string>(parameter: string, text: string, choices: readonly T[]): T {
+export function requireOneOf<T extends string>(
+  parameter: string,
+  text: string,
+  choices: readonly T[],
+): T {
   const choice = choices.find((each) => each === text);
   if (choice !== undefined) return choice;
-  const words = [choices.slice(0, -1).join(', '), ...choices.slice(-1)].filter((each) => each !== '').join(' or ');
-  throw new TypeError(`the database URL's ${parameter} must be ${words}: no other value is supported`);
+  const words = [choices.slice(0, -1).join(', '), ...choices.slice(-1)]
+    .filter((each) => each !== '')
+    .join(' or ');
+  throw new TypeError(
+    `the database URL's ${parameter} must be ${words}: no other value is supported`,
+  );
 }

@@ -71,8 +71,11 @@ const UNSUPPORTED = [
 export function parseDatabaseUrl(url: string) {
   const match = URL_FORM.exec(url);
   if (match === null)
-    throw new TypeError('the database URL must look like postgres://user:password@host:port/database');
-  if (CONTROL.test(url)) throw new TypeError('the database URL has a line break or another control character in it');
+    throw new TypeError(
+      'the database URL must look like postgres://user:password@host:port/database',
+    );
+  if (CONTROL.test(url))
+    throw new TypeError('the database URL has a line break or another control character in it');
   if (url.includes('%00')) throw new TypeError('the database URL has a NUL character in it');
   const [, userinfo = '', authority = '', path = '', search = ''] = match;
   const query = new Map(new URLSearchParams(search.replaceAll('+', '%2B'))); // as in libpq, + is no blank
@@ -99,11 +102,17 @@ export function parseDatabaseUrl(url: string) {
   );
   return {
     /** Tried in this order, beginning with the last one that worked. */
-    targets: found.map(({ host, port, target }) => ({ ...target, password: lookUp({ host, port, database, user }) })),
+    targets: found.map(({ host, port, target }) => ({
+      ...target,
+      password: lookUp({ host, port, database, user }),
+    })),
     role,
     /** Whether each connection begins with another one. */
     isBalanced:
-      requireOneOf('load_balance_hosts', take('load_balance_hosts') ?? 'disable', ['disable', 'random']) === 'random',
+      requireOneOf('load_balance_hosts', take('load_balance_hosts') ?? 'disable', [
+        'disable',
+        'random',
+      ]) === 'random',
     user,
     password,
     database,
@@ -116,7 +125,8 @@ export function parseDatabaseUrl(url: string) {
 
 function refuseUnsupported(take: Take): void {
   for (const name of UNSUPPORTED) {
-    if (take(name) !== undefined) throw new TypeError(`the database URL's ${name} is not supported: leave it out`);
+    if (take(name) !== undefined)
+      throw new TypeError(`the database URL's ${name} is not supported: leave it out`);
   }
   for (const [name, values] of Object.entries(LIMITED)) {
     const value = take(name);
@@ -124,7 +134,9 @@ function refuseUnsupported(take: Take): void {
   }
   const encoding = take('client_encoding');
   if (encoding !== undefined && !/^(?:auto|utf[-_]?8|unicode)$/i.test(encoding))
-    throw new TypeError("the database URL's client_encoding must be UTF8: no other value is supported");
+    throw new TypeError(
+      "the database URL's client_encoding must be UTF8: no other value is supported",
+    );
 }
 
 /** How long to wait for a server, and when to ask whether it lives. */
@@ -158,9 +170,12 @@ function targetsOf(take: Take, authority: string) {
   // a host of the query takes the place of that between @ and path, and leaves its port
   const given = take('port');
   const ports = list(given ?? (named === undefined ? undefined : portsOf(authority)));
-  const hosts = names.length === 1 && names[0] === '' && addresses.length > 1 ? addresses.map(() => '') : names;
+  const hosts =
+    names.length === 1 && names[0] === '' && addresses.length > 1 ? addresses.map(() => '') : names;
   if (addresses.length > 0 && addresses.length !== hosts.length)
-    throw new TypeError(`the database URL has ${hosts.length} hosts, and hostaddr for ${addresses.length}`);
+    throw new TypeError(
+      `the database URL has ${hosts.length} hosts, and hostaddr for ${addresses.length}`,
+    );
   if (ports.length > 1 && ports.length !== hosts.length)
     throw new TypeError(`the database URL has ${hosts.length} hosts, and port for ${ports.length}`);
   return hosts.map((text, i) => {
@@ -168,17 +183,25 @@ function targetsOf(take: Take, authority: string) {
     const { host, port } = hostAndPort(text, given === undefined ? '' : other, other);
     const address = addresses[i] ?? '';
     if (address !== '' && isIP(address) === 0)
-      throw new TypeError("the database URL's hostaddr must be an IP address, without brackets and port");
+      throw new TypeError(
+        "the database URL's hostaddr must be an IP address, without brackets and port",
+      );
     if (address === '' && host.startsWith('/'))
       return { host, port, target: { path: `${host}/.s.PGSQL.${port}` } satisfies Target };
     const named = host || address || 'localhost';
-    return { host: named, port, target: { host: named, port, ...(address !== '' && { address }) } satisfies Target };
+    return {
+      host: named,
+      port,
+      target: { host: named, port, ...(address !== '' && { address }) } satisfies Target,
+    };
   });
 }
 
 /** The ports among the servers of the address, separated by commas; undefined: there are none. */
 function portsOf(authority: string): string | undefined {
-  const ports = authority.split(',').map((text) => /:(\d+)$/.exec(text.replace(/^\[[^\]]*\]/, ''))?.[1] ?? '');
+  const ports = authority
+    .split(',')
+    .map((text) => /:(\d+)$/.exec(text.replace(/^\[[^\]]*\]/, ''))?.[1] ?? '');
   return ports.every((port) => port === '') ? undefined : ports.join(',');
 }
 

@@ -23,7 +23,10 @@ export function given<T extends object>(
 ) {
   const named = columns
     .filter((column) => values[column] !== undefined)
-    .map((column) => [column, column === 'name' ? nameSpelling(values[column] as string) : values[column]]);
+    .map((column) => [
+      column,
+      column === 'name' ? nameSpelling(values[column] as string) : values[column],
+    ]);
   return sql({ ...Object.fromEntries(named), ...more } as Record<string, string>);
 }
 

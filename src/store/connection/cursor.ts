@@ -23,7 +23,11 @@ export interface CursorPage<T, C = string> {
 type Fragment = ReturnType<typeof unpackedBytes>;
 
 /** The page that rows begin, of which one more was read than it has. */
-export function cut<T, C>(rows: readonly T[], limit: number, cursorOf: (row: T) => C): CursorPage<T, C> {
+export function cut<T, C>(
+  rows: readonly T[],
+  limit: number,
+  cursorOf: (row: T) => C,
+): CursorPage<T, C> {
   const shown = rows.slice(0, limit);
   return { rows: shown, next: rows.length > limit ? cursorOf(shown.at(-1) as T) : null };
 }
@@ -48,7 +52,8 @@ export async function pageById<T extends { readonly id: string }>(
   from: Fragment,
   bytes: Fragment | null = null,
 ): Promise<CursorPage<T>> {
-  const rows = (most: number) => sql`${from} and (${after}::uuid is null or id > ${after}) order by id limit ${most}`;
+  const rows = (most: number) =>
+    sql`${from} and (${after}::uuid is null or id > ${after}) order by id limit ${most}`;
   const read = (most: number) => sql<T[]>`select ${columns} ${rows(most)}`;
   if (bytes === null) return readPage({ after, limit }, (range) => read(range.limit));
   const [{ most }] = await sql<[{ most: number }]>`

@@ -90,14 +90,23 @@ export function connectorTo(address: DatabaseAddress, isFast: boolean) {
   const rounds = role === 'prefer-standby' ? 2 : 1;
   let first = 0;
 
-  return async (deadline: QueryDeadline, onNotice = (_channel: string, _payload: string) => {}, onClose = () => {}) => {
+  return async (
+    deadline: QueryDeadline,
+    onNotice = (_channel: string, _payload: string) => {},
+    onClose = () => {},
+  ) => {
     if (isBalanced) first = Math.floor(Math.random() * targets.length);
     for (let tried = 1; ; tried++) {
       const at = first;
-      const connection = new DatabaseConnection(address, targets[at] as Target, isFast, { onNotice, onClose });
+      const connection = new DatabaseConnection(address, targets[at] as Target, isFast, {
+        onNotice,
+        onClose,
+      });
       const ofHost = startDeadline(hostMs);
       try {
-        await deadline.race(ofHost.race(connection.open(tried > targets.length && rounds > 1 ? 'any' : role)));
+        await deadline.race(
+          ofHost.race(connection.open(tried > targets.length && rounds > 1 ? 'any' : role)),
+        );
         return connection;
       } catch (error) {
         connection.cut(false);
@@ -121,7 +130,9 @@ interface ServerState {
 }
 
 /** The state that each role needs of a server. */
-const FITS: Readonly<Record<DatabaseAddress['role'], { test: (server: ServerState) => boolean; want: string }>> = {
+const FITS: Readonly<
+  Record<DatabaseAddress['role'], { test: (server: ServerState) => boolean; want: string }>
+> = {
   any: { test: () => true, want: 'there' },
   primary: { test: ({ standby }) => !standby, want: 'a primary' },
   standby: { test: ({ standby }) => standby, want: 'a standby' },
@@ -150,7 +161,12 @@ export class DatabaseConnection {
   #alive = false;
   #ended = false;
 
-  constructor(address: DatabaseAddress, target: Target, isFast: boolean, { onNotice, onClose }: Listeners) {
+  constructor(
+    address: DatabaseAddress,
+    target: Target,
+    isFast: boolean,
+    { onNotice, onClose }: Listeners,
+  ) {
     this.#address = address;
     this.#target = target;
     this.#parameter = isFast ? new LargeParameter() : null;
@@ -165,7 +181,9 @@ export class DatabaseConnection {
         onClose();
       },
     };
-    const driver = postgres(options as unknown as postgres.Options<Record<string, never>>) as unknown as Sql;
+    const driver = postgres(
+      options as unknown as postgres.Options<Record<string, never>>,
+    ) as unknown as Sql;
     this.sql = Object.assign(driver, {
       large: (text: Buffer) => this.#parameter?.set(text) ?? text.toString('latin1'),
       copyOut: (text: string) => this.#copyOut(text),
@@ -184,7 +202,8 @@ export class DatabaseConnection {
       from (select pg_is_in_recovery() as standby) as server`;
     this.#backend = rows.state;
     const { test, want } = FITS[role];
-    if (!test(rows[0])) throw new DatabaseUnavailable('WRONG_ROLE', `no server of the list is ${want}`);
+    if (!test(rows[0]))
+      throw new DatabaseUnavailable('WRONG_ROLE', `no server of the list is ${want}`);
     this.#alive = !this.#ended;
   }
 
@@ -258,7 +277,10 @@ export class DatabaseConnection {
   }
 }
 
-function driverOptions({ user, password, database, settings }: DatabaseAddress, target: Target): object {
+function driverOptions(
+  { user, password, database, settings }: DatabaseAddress,
+  target: Target,
+): object {
   const login = { user, password: password ?? target.password, database };
   const given = Object.entries(login).filter(([, value]) => value !== undefined);
   return {
@@ -306,11 +328,16 @@ function tlsOptions(host: string, { options, namesHost }: Encryption): TlsOption
 
 /** Where a server listens. */
 function endpointOf(target: Target): NetConnectOpts {
-  return 'path' in target ? { path: target.path } : { host: target.address ?? target.host, port: target.port };
+  return 'path' in target
+    ? { path: target.path }
+    : { host: target.address ?? target.host, port: target.port };
 }
 
 /** Asks a server to cancel what a connection of ours is doing. Resolves when it was heard, or after CANCEL_MS. */
-async function requestCancel(target: Target, { pid, secret }: { pid: number; secret: number }): Promise<void> {
+async function requestCancel(
+  target: Target,
+  { pid, secret }: { pid: number; secret: number },
+): Promise<void> {
   const socket = connect(endpointOf(target)).on('error', () => {});
   const timer = setTimeout(() => socket.destroy(), CANCEL_MS);
   socket.resume().write(words(16, CANCEL_REQUEST, pid, secret)); // the server answers by closing; a frozen one never answers

@@ -38,17 +38,24 @@ export class SchemaRefused extends Error {}
 export function databaseError(error: unknown): unknown {
   if (error instanceof postgres.PostgresError) {
     // any statement that changes a closed company (sql/schema/erasure.sql)
-    if (error.constraint_name === 'company_is_open') return new RefusedChange('conflict', 'company', error.message);
+    if (error.constraint_name === 'company_is_open')
+      return new RefusedChange('conflict', 'company', error.message);
     // any that sets a price or a factor (sql/schema/models.sql)
-    if (error.constraint_name === 'price_fits_factor') return new RefusedChange('conflict', 'price', error.message);
-    const transient = TRANSIENT_CLASSES.includes(error.code.slice(0, 2)) || TRANSIENT_CODES.includes(error.code);
-    return transient ? new DatabaseUnavailable(error.code, error.message) : new DatabaseRefused(error);
+    if (error.constraint_name === 'price_fits_factor')
+      return new RefusedChange('conflict', 'price', error.message);
+    const transient =
+      TRANSIENT_CLASSES.includes(error.code.slice(0, 2)) || TRANSIENT_CODES.includes(error.code);
+    return transient
+      ? new DatabaseUnavailable(error.code, error.message)
+      : new DatabaseRefused(error);
   }
   if (!(error instanceof Error) || error instanceof DatabaseUnavailable) return error;
   const code = String((error as { code?: unknown }).code ?? '');
   // the driver attaches the interrupted query to a socket error that it passes on
   const ofSocket = 'query' in error && ('syscall' in error || /^ERR_(SSL|TLS|STREAM)/.test(code));
-  return ofSocket || code.startsWith('CONNECTION_') ? new DatabaseUnavailable(code, error.message) : error;
+  return ofSocket || code.startsWith('CONNECTION_')
+    ? new DatabaseUnavailable(code, error.message)
+    : error;
 }
 
 /** The error of a failed attempt to connect. Whatever its kind, it says nothing about the statement. */

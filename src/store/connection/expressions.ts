@@ -68,7 +68,8 @@ export const CLOCK = 'extract(epoch from now())::float8';
  * @throws TypeError for any other text
  */
 export function literal(value: string | null): string {
-  if (value !== null && !/^[\d:,]+$/.test(value)) throw new TypeError('neither a number nor a snapshot');
+  if (value !== null && !/^[\d:,]+$/.test(value))
+    throw new TypeError('neither a number nor a snapshot');
   return value === null ? 'null' : `'${value}'`;
 }
 

@@ -35,7 +35,8 @@ export class LargeParameter {
       const at = message.indexOf(this.#token);
       if (at < 0 && message[0] !== BIND) return write(message, done);
       // fail rather than let the server take the token for the text
-      if (at < 0 || message[0] !== BIND) throw new Error('the driver sends parameters in another way');
+      if (at < 0 || message[0] !== BIND)
+        throw new Error('the driver sends parameters in another way');
       this.#text = null;
       message.writeUInt32BE(message.readUInt32BE(1) + text.length - this.#token.length, 1);
       message.writeUInt32BE(text.length, at - 4);

@@ -27,8 +27,15 @@ export function passwordsOf(path: string): (login: Login) => string | undefined 
     .map((line) => fieldsOf(line));
   return ({ host, port, database, user }) => {
     const name = user ?? process.env.PGUSER ?? userInfo().username;
-    const wanted = [SOCKET_FOLDERS.includes(host) ? 'localhost' : host, String(port), database ?? name, name];
-    const row = rows.find((fields) => wanted.every((value, i) => fields[i] === ANY || fields[i] === value));
+    const wanted = [
+      SOCKET_FOLDERS.includes(host) ? 'localhost' : host,
+      String(port),
+      database ?? name,
+      name,
+    ];
+    const row = rows.find((fields) =>
+      wanted.every((value, i) => fields[i] === ANY || fields[i] === value),
+    );
     return row === undefined ? undefined : (row[4] as string | undefined);
   };
 }
@@ -38,7 +45,9 @@ const ANY = Symbol('*');
 
 function fieldsOf(line: string): (string | typeof ANY)[] {
   const fields = line.match(/(?:\\.|[^:\\]|\\$)+|(?<=:)(?=:|$)|^(?=:)/g) ?? [];
-  return fields.map((field, i) => (field === '*' && i < 4 ? ANY : field.replaceAll(/\\(.)/g, '$1')));
+  return fields.map((field, i) =>
+    field === '*' && i < 4 ? ANY : field.replaceAll(/\\(.)/g, '$1'),
+  );
 }
 
 function textOf(path: string): string {

@@ -64,7 +64,11 @@ interface DatabaseOptions {
  * @param options.isFast whether large parameters go past the driver (large-parameter.ts)
  * @throws TypeError when the URL cannot be read; the message does not repeat it
  */
-export function openDatabase({ url, maxConnections = 2, isFast = false }: DatabaseOptions): Database {
+export function openDatabase({
+  url,
+  maxConnections = 2,
+  isFast = false,
+}: DatabaseOptions): Database {
   return new ConnectionPool(connectorTo(parseDatabaseUrl(url), isFast), maxConnections);
 }
 
@@ -105,7 +109,8 @@ class ConnectionPool implements Database {
       if (failure instanceof DatabaseUnavailable) {
         connection?.cut(deadline.passed);
         // if the server is frozen or cut off, the idle ones would each wait for a deadline of their own
-        if (deadline.passed && connection !== undefined) for (const other of this.#idle.splice(0)) other.cut(false);
+        if (deadline.passed && connection !== undefined)
+          for (const other of this.#idle.splice(0)) other.cut(false);
       }
       throw failure;
     } finally {
@@ -132,11 +137,13 @@ class ConnectionPool implements Database {
         value = await work(sql);
       } catch (error) {
         // a connection that is about to be cut rolls back by itself, and may be in the middle of an answer
-        if (!(databaseError(error) instanceof DatabaseUnavailable)) await sql.unsafe('rollback').catch(() => {});
+        if (!(databaseError(error) instanceof DatabaseUnavailable))
+          await sql.unsafe('rollback').catch(() => {});
         throw error;
       }
       const { command } = await sql.unsafe('commit');
-      if (command !== 'COMMIT') throw new Error('the work of a transaction kept a failed statement to itself');
+      if (command !== 'COMMIT')
+        throw new Error('the work of a transaction kept a failed statement to itself');
       return value;
     });
   }
@@ -148,7 +155,13 @@ class ConnectionPool implements Database {
         () => true,
         () => false,
       );
-    void keepListening(this.#connect, prove, channel, handlers, AbortSignal.any([own.signal, this.#stop.signal]));
+    void keepListening(
+      this.#connect,
+      prove,
+      channel,
+      handlers,
+      AbortSignal.any([own.signal, this.#stop.signal]),
+    );
     return { close: () => own.abort() };
   }
 
@@ -211,7 +224,9 @@ async function keepListening(
       onReady();
     };
     try {
-      connection = await withinListenMs(stop, (deadline) => connect(deadline, hear, () => lost.abort()));
+      connection = await withinListenMs(stop, (deadline) =>
+        connect(deadline, hear, () => lost.abort()),
+      );
       const { sql } = connection;
       for (const name of [channel, PROOF_CHANNEL])
         await withinListenMs(stop, (deadline) => deadline.race(sql`listen ${sql(name)}`));
@@ -231,7 +246,10 @@ async function keepListening(
 }
 
 /** Gives work LISTEN_MS, less when `stop` aborts. */
-async function withinListenMs<T>(stop: AbortSignal, work: (deadline: QueryDeadline) => Promise<T>): Promise<T> {
+async function withinListenMs<T>(
+  stop: AbortSignal,
+  work: (deadline: QueryDeadline) => Promise<T>,
+): Promise<T> {
   const deadline = startDeadline(LISTEN_MS, stop);
   try {
     return await work(deadline);

@@ -21,7 +21,12 @@ interface Table {
  * What is read and written in the same way whatever the table. Where a company is given, rows of others count as not found.
  * @template R a row, as its columns are selected
  */
-export function rowsIn<R extends { readonly id: string }>({ table, noun, columns, missing }: Table) {
+export function rowsIn<R extends { readonly id: string }>({
+  table,
+  noun,
+  columns,
+  missing,
+}: Table) {
   type Refusals = Readonly<Record<string, () => never>>;
   type Values = ReturnType<typeof given> | Fragment;
   const isThat = (sql: Sql, id: string, company: string | null) =>
@@ -52,7 +57,12 @@ export function rowsIn<R extends { readonly id: string }>({ table, noun, columns
      * @param refusals by the name of the constraint that is violated
      * @throws RefusedChange not_found where there is no such company
      */
-    async insert(sql: Sql, values: Values, company: string | null, refusals: Refusals = {}): Promise<R> {
+    async insert(
+      sql: Sql,
+      values: Values,
+      company: string | null,
+      refusals: Refusals = {},
+    ): Promise<R> {
       const insert = sql<R[]>`insert into ${sql(table)} ${values} returning ${columns(sql)}`;
       const noCompany = { [`${table}_company_id_fkey`]: () => unknownCompany(company as string) };
       const [row] = await explaining(insert, { ...noCompany, ...refusals });
@@ -71,7 +81,13 @@ export function rowsIn<R extends { readonly id: string }>({ table, noun, columns
       return orNotFound(row, id, company);
     },
     /** Rows of a company, or of all, ordered by id. @param bytes of a row, where rows may be long @param only a condition */
-    page(sql: Sql, company: string | null, range: Range, bytes: Fragment | null = null, only: Fragment = sql`true`) {
+    page(
+      sql: Sql,
+      company: string | null,
+      range: Range,
+      bytes: Fragment | null = null,
+      only: Fragment = sql`true`,
+    ) {
       const from = sql`from ${sql(table)} where ${only} ${matching(sql, { company_id: company })}`;
       return pageById<R>(sql, range, columns(sql), from, bytes);
     },

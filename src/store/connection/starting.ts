@@ -11,7 +11,14 @@ const STARTING = '57P03';
  * The errors while Postgres does not listen yet: no listener, no socket, a closed connection of a container's proxy, or
  * no host name.
  */
-const REFUSED = ['ECONNREFUSED', 'ENOENT', 'ECONNRESET', 'CONNECTION_CLOSED', 'EAI_AGAIN', 'ENOTFOUND'];
+const REFUSED = [
+  'ECONNREFUSED',
+  'ENOENT',
+  'ECONNRESET',
+  'CONNECTION_CLOSED',
+  'EAI_AGAIN',
+  'ENOTFOUND',
+];
 
 interface Waiting {
   /** Whether a database that nobody answers for is waited for too: it is being started beside us. */
@@ -25,7 +32,10 @@ interface Waiting {
  * @param first may be done again
  * @throws DatabaseUnavailable when it has not started by then; whatever `first` throws
  */
-export async function whenStarted<T>(first: () => Promise<T>, { whileRefused, onWait }: Waiting): Promise<T> {
+export async function whenStarted<T>(
+  first: () => Promise<T>,
+  { whileRefused, onWait }: Waiting,
+): Promise<T> {
   const end = performance.now() + MOST_MS;
   for (let tried = 1; ; tried++) {
     try {

@@ -9,7 +9,11 @@ const CREATE_MS = 10_000;
  * @param company a well-formed id
  * @param reader only to an operator do rows tell which person of the operator made them (actor.ts)
  */
-export async function enterCompany(sql: Sql, company: string, reader: Role | null = null): Promise<void> {
+export async function enterCompany(
+  sql: Sql,
+  company: string,
+  reader: Role | null = null,
+): Promise<void> {
   // row_security is on unless the database is set otherwise: then it refuses instead of filtering
   await sql`
     select enter_company(${company}), set_config('tollgate.reader', ${reader ?? ''}, true),
@@ -40,7 +44,12 @@ export function within<T>(
  * Reads as a company, in one snapshot: all of its statements see the same instant.
  * @param deadlineMs milliseconds; Infinity for none
  */
-export function snapshot<T>(db: Database, company: string, deadlineMs: number, work: Work<T>): Promise<T> {
+export function snapshot<T>(
+  db: Database,
+  company: string,
+  deadlineMs: number,
+  work: Work<T>,
+): Promise<T> {
   return db.transaction(deadlineMs, async (sql) => {
     await sql`set transaction isolation level repeatable read, read only`;
     await enterCompany(sql, company);

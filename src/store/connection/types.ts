@@ -26,8 +26,16 @@ export const TYPES: Record<string, postgres.PostgresType> = {
   uuidArray: array(2951),
 };
 
-function array(oid: number, parse: (text: string) => unknown = (text) => text): postgres.PostgresType {
-  return { to: oid, from: [oid], serialize: writeArray, parse: (text: string) => readArray(text, parse) };
+function array(
+  oid: number,
+  parse: (text: string) => unknown = (text) => text,
+): postgres.PostgresType {
+  return {
+    to: oid,
+    from: [oid],
+    serialize: writeArray,
+    parse: (text: string) => readArray(text, parse),
+  };
 }
 
 /** A one-dimensional array literal with every element quoted, as all types allow. */
@@ -39,7 +47,11 @@ function writeArray(values: readonly unknown[] | string): string {
 function writeElement(value: unknown): string {
   if (value === null) return 'NULL';
   const text =
-    value instanceof Date ? value.toISOString() : value instanceof Uint8Array ? writeBytes(value) : String(value);
+    value instanceof Date
+      ? value.toISOString()
+      : value instanceof Uint8Array
+        ? writeBytes(value)
+        : String(value);
   return `"${text.replace(/[\\"]/g, '\\$&')}"`;
 }
 

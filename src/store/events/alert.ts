@@ -73,8 +73,13 @@ function dayStates(sql: Sql, companies: readonly string[]) {
 }
 
 /** Writes alerts for thresholds that were newly reached. @param cursor as of `EventStore.look` */
-export async function lookAtBudgets(sql: Sql, cursor: string | null): Promise<Pick<EventLook, 'cursor' | 'reached'>> {
-  const [{ daily, ...found }] = await sql<[Pick<EventLook, 'cursor' | 'reached'> & { readonly daily: string[] }]>`
+export async function lookAtBudgets(
+  sql: Sql,
+  cursor: string | null,
+): Promise<Pick<EventLook, 'cursor' | 'reached'>> {
+  const [{ daily, ...found }] = await sql<
+    [Pick<EventLook, 'cursor' | 'reached'> & { readonly daily: string[] }]
+  >`
     with ${states(sql, onlyLater(sql, cursor))}, ${writtenAlerts(sql)},
     daily as (
       select s.company_id from spends s join companies c on c.id = s.company_id where company_daily_budget(c) > 0
@@ -95,7 +100,9 @@ export async function lookAtBudgets(sql: Sql, cursor: string | null): Promise<Pi
  * @param cursor as of `EventStore.lookAtCostCenters`
  */
 export async function lookAtCostCenters(sql: Sql, cursor: string | null): Promise<string | null> {
-  const [{ any }] = await sql<[{ any: boolean }]>`select exists (select 1 from cost_center_budgets) as any`;
+  const [{ any }] = await sql<
+    [{ any: boolean }]
+  >`select exists (select 1 from cost_center_budgets) as any`;
   if (!any) return null;
   const [found] = await sql<[{ cursor: string }]>`
     with ${costCenterStates(sql, onlyLater(sql, cursor))}, ${writtenAlerts(sql)}
@@ -193,7 +200,11 @@ export interface BudgetNotice {
 }
 
 /** The alerts of a company's present month that are still true, the company's own first. */
-export async function readNotices(sql: Sql, company: string, limit: number): Promise<BudgetNotice[]> {
+export async function readNotices(
+  sql: Sql,
+  company: string,
+  limit: number,
+): Promise<BudgetNotice[]> {
   return sql<BudgetNotice[]>`
     with ${states(sql, sql`s.company_id = ${company}`)},
     alerted as (

@@ -49,7 +49,8 @@ export function eventStore(db: Database, own: Database): EventStore {
     async release(holder) {
       await db.run(
         LEASE_MS,
-        (sql) => sql`update alert_lease set holder = null, expires_at = '-infinity' where holder = ${holder}`,
+        (sql) =>
+          sql`update alert_lease set holder = null, expires_at = '-infinity' where holder = ${holder}`,
       );
     },
     async look(cursor, receivers) {
@@ -57,7 +58,8 @@ export function eventStore(db: Database, own: Database): EventStore {
       return { ...found, ...(await own.run(MANY_MS, (sql) => tell(sql, receivers))) };
     },
     lookAtCostCenters: (cursor) => own.run(LOOK_MS, (sql) => lookAtCostCenters(sql, cursor)),
-    due: (channel, limit, operators) => own.run(DELIVERY_MS, (sql) => readDue(sql, channel, limit, operators)),
+    due: (channel, limit, operators) =>
+      own.run(DELIVERY_MS, (sql) => readDue(sql, channel, limit, operators)),
     async delivered(delivery) {
       await own.run(
         DELIVERY_MS,
@@ -78,7 +80,10 @@ export function eventStore(db: Database, own: Database): EventStore {
       );
     },
     async trim() {
-      await own.run(MANY_MS, (sql) => sql`delete from events where at < now() - make_interval(days => ${EVENT_DAYS})`);
+      await own.run(
+        MANY_MS,
+        (sql) => sql`delete from events where at < now() - make_interval(days => ${EVENT_DAYS})`,
+      );
     },
   };
 }
@@ -175,7 +180,12 @@ function eventOf({ id, kind, company, actor, body, occurred_at }: Columns): Comp
  * A closed company gets no budget alerts, but the events of changes to it. An e-mail to somebody who is told no alerts
  * any more, such as a person who was removed, waits until the event goes.
  */
-async function readDue(sql: Sql, channel: Channel, limit: number, operators: readonly string[]): Promise<Delivery[]> {
+async function readDue(
+  sql: Sql,
+  channel: Channel,
+  limit: number,
+  operators: readonly string[],
+): Promise<Delivery[]> {
   const rows = await sql<(Columns & Omit<Delivery, 'event'>)[]>`
     select ${eventColumns(sql)}, d.channel, d.recipient, d.attempts,
       case when u.id is not null then coalesce(u.language, c.language, u.page_language)
@@ -195,7 +205,9 @@ async function readDue(sql: Sql, channel: Channel, limit: number, operators: rea
   });
   const messages = new Set(due.slice(0, limit).map(messageOf));
   return Promise.all(
-    due.filter((delivery) => messages.has(messageOf(delivery))).map((delivery) => withSummary(sql, delivery)),
+    due
+      .filter((delivery) => messages.has(messageOf(delivery)))
+      .map((delivery) => withSummary(sql, delivery)),
   );
 }
 
@@ -223,7 +235,11 @@ async function withSummary(sql: Sql, delivery: Delivery): Promise<Delivery> {
  * @param company null: of all companies
  * @returns how many e-mails are new
  */
-export async function insertSummaries(sql: Sql, month: string, company: string | null): Promise<number> {
+export async function insertSummaries(
+  sql: Sql,
+  month: string,
+  company: string | null,
+): Promise<number> {
   const { count } = await sql`
     insert into event_deliveries (event_id, channel, recipient)
     select e.id, 'email', u.email from events e join users u on u.company_id = e.company_id
@@ -267,7 +283,11 @@ export interface EventRow {
 }
 
 /** Events, newest first. @param after the id of the last one that was read; null: from the newest */
-export async function listEvents(sql: Sql, filter: EventFilter, { after, limit }: Range): Promise<EventRow[]> {
+export async function listEvents(
+  sql: Sql,
+  filter: EventFilter,
+  { after, limit }: Range,
+): Promise<EventRow[]> {
   const rows = await sql<(Columns & Pick<EventRow, 'subject' | 'told' | 'deliveries'>)[]>`
     select ${eventColumns(sql)}, e.subject, e.told, coalesce((
         select json_agg(json_build_object('channel', d.channel, 'recipient', d.recipient, 'state', d.state,
@@ -293,7 +313,10 @@ function matches(sql: Sql, { company, kind, since, state }: EventFilter) {
 }
 
 /** Makes events due again, in their order. @returns how many */
-export async function updateDue(sql: Sql, which: EventFilter | { readonly id: string }): Promise<number> {
+export async function updateDue(
+  sql: Sql,
+  which: EventFilter | { readonly id: string },
+): Promise<number> {
   const { count } = await sql`
     with chosen as (
       select e.id, ${dueInTurn(sql, sql`row_number() over (partition by e.company_id order by e.at, e.id)`)} as due

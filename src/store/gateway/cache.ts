@@ -143,7 +143,8 @@ export class Cache<T extends object> {
     for (const [id, entry] of before) {
       if (entry === undefined || this.#entries.peek(id) !== entry) continue; // it was forgotten, or read again, meanwhile
       const value = found.get(id);
-      if (value !== undefined && isDeepStrictEqual(this.#facts(value), this.#facts(entry.value))) continue;
+      if (value !== undefined && isDeepStrictEqual(this.#facts(value), this.#facts(entry.value)))
+        continue;
       this.drop(id);
       outdated++;
     }
@@ -168,7 +169,13 @@ export class Cache<T extends object> {
   }
 
   #load(id: string): Load<T> {
-    const load = { id, ...Promise.withResolvers<T | null>(), readings: 0, outdated: false, answered: false };
+    const load = {
+      id,
+      ...Promise.withResolvers<T | null>(),
+      readings: 0,
+      outdated: false,
+      answered: false,
+    };
     this.#loads.set(id, load);
     this.#waiting.push(load);
     this.#readWaiting();

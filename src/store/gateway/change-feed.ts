@@ -1,5 +1,11 @@
 import { type Logger, reasonOf } from '../../log.ts';
-import { CLOCK, literal, SERVER_IDENTITY, SPEND_CURSOR, spentSince } from '../connection/expressions.ts';
+import {
+  CLOCK,
+  literal,
+  SERVER_IDENTITY,
+  SPEND_CURSOR,
+  spentSince,
+} from '../connection/expressions.ts';
 import type { Database, Listening, Sql } from '../connection/pool.ts';
 
 /** Whatever the change feed keeps up to date. Its methods never throw and never wait. */
@@ -87,7 +93,12 @@ export class ChangeFeed {
   /** An earlier poll: rows of transactions that had finished by then are deleted once it is old enough. */
   #horizon: Snapshot | null = null;
 
-  constructor(db: Database, followers: readonly Follower[], log: Logger, options: ChangeFeedOptions) {
+  constructor(
+    db: Database,
+    followers: readonly Follower[],
+    log: Logger,
+    options: ChangeFeedOptions,
+  ) {
     this.#db = db;
     this.#followers = followers;
     this.#log = log;
@@ -95,7 +106,11 @@ export class ChangeFeed {
     this.#listener = db.listen(CHANNEL, {
       onNotice: (payload) => {
         const [first, last] = [payload.indexOf(':'), payload.lastIndexOf(':')];
-        this.#pass(Number(payload.slice(last + 1)), payload.slice(0, first), payload.slice(first + 1, last));
+        this.#pass(
+          Number(payload.slice(last + 1)),
+          payload.slice(0, first),
+          payload.slice(first + 1, last),
+        );
       },
       onReady: () => {
         this.listening = true;
@@ -129,7 +144,9 @@ export class ChangeFeed {
 
   async #poll(): Promise<void> {
     try {
-      const { changes, spent, ...now } = await this.#db.run(POLL_DEADLINE_MS, (sql) => readNews(sql, this.#last));
+      const { changes, spent, ...now } = await this.#db.run(POLL_DEADLINE_MS, (sql) =>
+        readNews(sql, this.#last),
+      );
       if (this.#closed) return;
       const gap = this.#last === null || !continues(this.#last, now, this.#options.keepSeconds);
       this.#options.onSpend(spent || gap);
@@ -146,7 +163,8 @@ export class ChangeFeed {
       for (const each of this.#followers) each.polled();
       this.#trim(now);
     } catch (error) {
-      if (this.available && !this.#closed) this.#log.warn({ reason: reasonOf(error) }, 'change feed: interrupted');
+      if (this.available && !this.#closed)
+        this.#log.warn({ reason: reasonOf(error) }, 'change feed: interrupted');
       this.available = false;
     }
   }
@@ -176,7 +194,11 @@ export class ChangeFeed {
       this.#horizon = now;
       return;
     }
-    if (this.#trimming !== null || now.at - horizon.at <= this.#options.keepSeconds + TRIM_MARGIN_SECONDS) return;
+    if (
+      this.#trimming !== null ||
+      now.at - horizon.at <= this.#options.keepSeconds + TRIM_MARGIN_SECONDS
+    )
+      return;
     this.#trimming = this.#db
       .run(TRIM_DEADLINE_MS, async (sql) => {
         const { count } = await sql`
@@ -217,7 +239,8 @@ export class ChangeFeed {
 async function readNews(sql: Sql, last: Snapshot | null): Promise<News> {
   const since = last?.snapshot ?? null;
   const before = `pg_snapshot_xmin(${literal(since)}::pg_snapshot)`; // for the indexes
-  const seen = (xid: string): string => `pg_visible_in_snapshot(${xid}, ${literal(since)}::pg_snapshot)`;
+  const seen = (xid: string): string =>
+    `pg_visible_in_snapshot(${xid}, ${literal(since)}::pg_snapshot)`;
   // One statement, so that the rows and the new snapshot are of the same instant. As one text: the driver makes a
   // promise of each part of a tagged statement, which was a third of what a poll costs an idle gateway.
   const [row] = await sql.unsafe<[News]>(`
@@ -235,7 +258,9 @@ async function readNews(sql: Sql, last: Snapshot | null): Promise<News> {
 /** Whether a snapshot continues the history of the one before it, with no row deleted in between. */
 function continues(before: Snapshot, now: Snapshot, keepSeconds: number): boolean {
   // after a failover or a restore, transactions we saw may never have happened and their ids be used again
-  return now.server === before.server && xmax(now) >= xmax(before) && now.at - before.at <= keepSeconds;
+  return (
+    now.server === before.server && xmax(now) >= xmax(before) && now.at - before.at <= keepSeconds
+  );
 }
 
 function xmax({ snapshot }: Snapshot): bigint {

@@ -15,7 +15,12 @@ import {
   scopeSet,
 } from '../../domain/key.ts';
 import { eachLimit, type Limits } from '../../domain/limits.ts';
-import { type ComingPrice, type Model, type PriceFactors, withFactors } from '../../domain/model.ts';
+import {
+  type ComingPrice,
+  type Model,
+  type PriceFactors,
+  withFactors,
+} from '../../domain/model.ts';
 import { type Femto, parseEur, parsePrices } from '../../domain/money.ts';
 import type { Directory, MaybeAsync } from '../../domain/ports.ts';
 import { unknownCompany } from '../../domain/refusal.ts';
@@ -79,7 +84,10 @@ export class CachedDirectory implements Directory, Follower {
     this.keys = new Cache((digests) => this.#read((sql) => readKeys(sql, digests)), {
       max: maxKeys,
       // a BlockList shows its content by `rules` alone
-      facts: (key) => [key, key.restriction?.networks instanceof BlockList && key.restriction.networks.rules],
+      facts: (key) => [
+        key,
+        key.restriction?.networks instanceof BlockList && key.restriction.networks.rules,
+      ],
     });
     this.companies = new Cache((ids) => this.#readCompanies(ids), {
       max: maxCompanies,
@@ -90,7 +98,9 @@ export class CachedDirectory implements Directory, Follower {
       maxWeight: MAX_PROMPT_BYTES,
       weigh: ({ prompt }) => prompt.reduce((sum, { length }) => sum + length, 200),
     });
-    this.endUsers = new Cache((names) => this.#read((sql) => findEndUsers(sql, names)), { max: maxEndUsers });
+    this.endUsers = new Cache((names) => this.#read((sql) => findEndUsers(sql, names)), {
+      max: maxEndUsers,
+    });
   }
 
   key(digest: string): MaybeAsync<ApiKey | null> {
@@ -138,10 +148,12 @@ export class CachedDirectory implements Directory, Follower {
     if (kind === 'key') this.keys.drop(subject);
     else if (kind === 'assistant') this.assistants.drop(subject);
     else if (kind === 'end_user') this.endUsers.dropOne(({ id }) => id === subject);
-    else if (kind === 'company' || (kind === 'model' && subject !== '')) this.companies.drop(subject);
+    else if (kind === 'company' || (kind === 'model' && subject !== ''))
+      this.companies.drop(subject);
     else if (kind === 'model') this.#renewSharedModels();
     else if (kind === 'all') {
-      for (const cache of [this.keys, this.companies, this.assistants, this.endUsers]) cache.clear();
+      for (const cache of [this.keys, this.companies, this.assistants, this.endUsers])
+        cache.clear();
       this.#renewSharedModels();
     }
   }
@@ -163,7 +175,10 @@ export class CachedDirectory implements Directory, Follower {
     if (this.#unchecked.length === 0) {
       if (now - this.#checkedAt < this.#checkMs) return;
       this.#checkedAt = now;
-      this.#unchecked = [this.keys, this.companies, this.assistants].map((cache) => [cache, cache.ids]);
+      this.#unchecked = [this.keys, this.companies, this.assistants].map((cache) => [
+        cache,
+        cache.ids,
+      ]);
       this.#renewSharedModels();
     }
     this.#checking = true;
@@ -221,13 +236,15 @@ export class CachedDirectory implements Directory, Follower {
     try {
       const answer = await this.#db.run(READ_MS, query).catch((error) => {
         // the connection may have died: another one answers, unless there is no server
-        if (error instanceof DatabaseUnavailable && error.code !== 'DEADLINE') return this.#db.run(READ_MS, query);
+        if (error instanceof DatabaseUnavailable && error.code !== 'DEADLINE')
+          return this.#db.run(READ_MS, query);
         throw error;
       });
       this.#failing = false;
       return answer;
     } catch (error) {
-      if (!this.#failing) this.#log.warn({ reason: reasonOf(error) }, 'directory: the database cannot be read');
+      if (!this.#failing)
+        this.#log.warn({ reason: reasonOf(error) }, 'directory: the database cannot be read');
       this.#failing = true;
       throw new GatewayError('service_unavailable');
     }
@@ -236,10 +253,14 @@ export class CachedDirectory implements Directory, Follower {
   #warnOfFree(company: string, models: ReadonlyMap<string, Model>): void {
     for (const { slug, prices } of models.values()) {
       const name = `${company}/${slug}`;
-      if (Object.values(prices.texts).some((text) => text !== null && parseEur(text) !== 0n)) this.#free.delete(name);
+      if (Object.values(prices.texts).some((text) => text !== null && parseEur(text) !== 0n))
+        this.#free.delete(name);
       else if (!this.#free.has(name)) {
         this.#free.add(name);
-        this.#log.warn({ model: slug, company: company || null }, 'this model has no price: its calls are free');
+        this.#log.warn(
+          { model: slug, company: company || null },
+          'this model has no price: its calls are free',
+        );
       }
     }
   }
@@ -298,8 +319,11 @@ async function readKeys(sql: Sql, digests: readonly string[]): Promise<Map<strin
 }
 
 function pauseOf({ isPaused, isCompanyPaused }: KeyColumns, expiresAt: number): Pause | null {
-  if (isCompanyPaused) return Object.freeze({ error: 'account_paused', setting: 'company.paused_at', expiresAt });
-  return isPaused ? Object.freeze({ error: 'key_paused', setting: 'key.paused_at', expiresAt }) : null;
+  if (isCompanyPaused)
+    return Object.freeze({ error: 'account_paused', setting: 'company.paused_at', expiresAt });
+  return isPaused
+    ? Object.freeze({ error: 'key_paused', setting: 'key.paused_at', expiresAt })
+    : null;
 }
 
 /** @param names each a company's id, a blank, and the name */
@@ -311,7 +335,9 @@ async function findEndUsers(sql: Sql, names: readonly string[]): Promise<Map<str
   return new Map(rows.map(({ name, id }) => [name, Object.freeze({ id })]));
 }
 
-const LIMITS_AS_MEMBERS = Object.values(eachLimit(({ member }, name) => `${name} as "${member}"`)).join(', ');
+const LIMITS_AS_MEMBERS = Object.values(
+  eachLimit(({ member }, name) => `${name} as "${member}"`),
+).join(', ');
 
 function limitColumns(sql: Sql) {
   return sql.unsafe(LIMITS_AS_MEMBERS);
@@ -328,7 +354,8 @@ function restrictionOf({ models, networks, ...row }: KeyColumns): Restriction | 
     dailyBudget: amountOf(row.dailyBudget),
     endUserBudget: amountOf(row.endUserBudget),
   };
-  if (models === null && networks === null && Object.values(amounts).every((each) => each === null)) return null;
+  if (models === null && networks === null && Object.values(amounts).every((each) => each === null))
+    return null;
   return Object.freeze({
     models: models === null ? null : new Set(models),
     ...amounts,
@@ -379,24 +406,32 @@ async function readCompanies(sql: Sql, ids: readonly string[]): Promise<ReadComp
       (select coalesce(json_agg(own), '[]')
        from (select ${modelColumns(sql, 'own')} from models where company_id = c.id) as own) as models
     from companies c where c.id = any(${ids.filter((id) => UUID.test(id))}::uuid[])`;
-  return rows.map(({ models, requestsPerMinute, tokensPerMinute, maxConcurrent, factor, coming, ...company }) => {
-    const factors = factor === '1' && coming === null ? null : [{ from: 0, factor }, ...(coming ?? [])];
-    return {
-      ...company,
-      limits: limitsOf({ requestsPerMinute, tokensPerMinute, maxConcurrent }),
-      // most companies have none: one shared set is less memory to fetch
-      disabledSlugs: company.disabledSlugs.length === 0 ? NONE : new Set(company.disabledSlugs),
-      budget: amountOf(company.budget),
-      dailyBudget: amountOf(company.dailyBudget),
-      ownModels: factored(models.length === 0 ? NO_MODELS : modelsBySlug(models), factors),
-      factors,
-    };
-  });
+  return rows.map(
+    ({ models, requestsPerMinute, tokensPerMinute, maxConcurrent, factor, coming, ...company }) => {
+      const factors =
+        factor === '1' && coming === null ? null : [{ from: 0, factor }, ...(coming ?? [])];
+      return {
+        ...company,
+        limits: limitsOf({ requestsPerMinute, tokensPerMinute, maxConcurrent }),
+        // most companies have none: one shared set is less memory to fetch
+        disabledSlugs: company.disabledSlugs.length === 0 ? NONE : new Set(company.disabledSlugs),
+        budget: amountOf(company.budget),
+        dailyBudget: amountOf(company.dailyBudget),
+        ownModels: factored(models.length === 0 ? NO_MODELS : modelsBySlug(models), factors),
+        factors,
+      };
+    },
+  );
 }
 
 /** Models at the prices that a company with these factors pays; null: the same models. */
-function factored(models: ReadonlyMap<string, Model>, factors: PriceFactors | null): ReadonlyMap<string, Model> {
-  return factors === null ? models : new Map([...models].map(([slug, model]) => [slug, withFactors(model, factors)]));
+function factored(
+  models: ReadonlyMap<string, Model>,
+  factors: PriceFactors | null,
+): ReadonlyMap<string, Model> {
+  return factors === null
+    ? models
+    : new Map([...models].map(([slug, model]) => [slug, withFactors(model, factors)]));
 }
 
 /** A company with its models as they stand in the database now. @throws RefusedChange not_found */
@@ -409,7 +444,9 @@ export async function readCompany(sql: Sql, id: string): Promise<Company> {
 
 async function readSharedModels(sql: Sql): Promise<Map<string, Model>> {
   return modelsBySlug(
-    await sql<ModelColumns[]>`select ${modelColumns(sql, 'shared')} from models where company_id is null`,
+    await sql<
+      ModelColumns[]
+    >`select ${modelColumns(sql, 'shared')} from models where company_id is null`,
   );
 }
 

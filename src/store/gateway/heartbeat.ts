@@ -52,7 +52,9 @@ export class Heartbeat {
     while (!signal.aborted) {
       await this.#beat().catch(() => {});
       // with jitter, so that gateways started together do not write together
-      await sleep(everyMs * (0.8 + Math.random() / 5), undefined, { ref: false, signal }).catch(() => {});
+      await sleep(everyMs * (0.8 + Math.random() / 5), undefined, { ref: false, signal }).catch(
+        () => {},
+      );
     }
   }
 
@@ -70,7 +72,8 @@ export class Heartbeat {
     const known = Math.abs(this.aheadMs) > MOST_AHEAD_MS;
     this.aheadMs = aheadMs;
     if (known || Math.abs(aheadMs) <= MOST_AHEAD_MS) return;
-    const text = 'this clock is not that of the database: calls are booked, and prices begin, by this clock';
+    const text =
+      'this clock is not that of the database: calls are booked, and prices begin, by this clock';
     this.#options.log.warn({ seconds_ahead: Math.round(aheadMs / 1000) }, text);
   }
 }

@@ -59,7 +59,10 @@ export function ledgerStore(db: Database): LedgerStore {
   };
 }
 
-function readKeyUsage(db: Database, keys: Parameters<LedgerStore['keyUsage']>[0]): ReturnType<LedgerStore['keyUsage']> {
+function readKeyUsage(
+  db: Database,
+  keys: Parameters<LedgerStore['keyUsage']>[0],
+): ReturnType<LedgerStore['keyUsage']> {
   return db.run(
     READ_MS,
     (sql) => sql<Awaited<ReturnType<LedgerStore['keyUsage']>>>`
@@ -74,7 +77,10 @@ function readKeyUsage(db: Database, keys: Parameters<LedgerStore['keyUsage']>[0]
   );
 }
 
-function readCalls(db: Database, wanted: Parameters<LedgerStore['calls']>[0]): Promise<BookedCall[]> {
+function readCalls(
+  db: Database,
+  wanted: Parameters<LedgerStore['calls']>[0],
+): Promise<BookedCall[]> {
   return db.run(
     READ_MS,
     (sql) => sql<BookedCall[]>`
@@ -152,7 +158,11 @@ async function setAside(db: Database, refused: readonly RefusedRecord[]): Promis
 }
 
 /** @param ids see MonthSum */
-function readSpend(db: Database, ids: readonly string[], months: readonly string[]): Promise<MonthSum[]> {
+function readSpend(
+  db: Database,
+  ids: readonly string[],
+  months: readonly string[],
+): Promise<MonthSum[]> {
   const days = ids.filter(isOfDay);
   const people = ids.filter(isOfPerson);
   const companies = ids.filter((id) => !id.includes('/'));
@@ -179,7 +189,11 @@ function readSpend(db: Database, ids: readonly string[], months: readonly string
 }
 
 /** @param ids of days, see MonthSum */
-function readDaySpend(sql: Sql, ids: readonly string[], days: readonly string[]): Promise<MonthSum[]> {
+function readDaySpend(
+  sql: Sql,
+  ids: readonly string[],
+  days: readonly string[],
+): Promise<MonthSum[]> {
   return sql<MonthSum[]>`
     select id, day::text as month,
       day_spend(split_part(id, '/', 1)::uuid, nullif(split_part(id, '/', 2), '')::uuid, day)::text as eur
@@ -187,7 +201,11 @@ function readDaySpend(sql: Sql, ids: readonly string[], days: readonly string[])
 }
 
 /** Each by the primary key of the sums, whatever the planner thinks of them. @param ids of end users, see MonthSum */
-function readPeopleSpend(sql: Sql, ids: readonly string[], months: readonly string[]): Promise<MonthSum[]> {
+function readPeopleSpend(
+  sql: Sql,
+  ids: readonly string[],
+  months: readonly string[],
+): Promise<MonthSum[]> {
   return sql<MonthSum[]>`
     select id, month::text, coalesce((
       select sum(cost_eur) from usage_end_user_days d
@@ -198,7 +216,10 @@ function readPeopleSpend(sql: Sql, ids: readonly string[], months: readonly stri
 }
 
 /** @param cursor the server and its clock at the last reading, and the cursor of `spentSince` */
-async function readChangedSpend(db: Database, cursor: string | null): ReturnType<LedgerStore['changedSpend']> {
+async function readChangedSpend(
+  db: Database,
+  cursor: string | null,
+): ReturnType<LedgerStore['changedSpend']> {
   const [before, seconds, ...since] = cursor?.split(' ') ?? [];
   // as one text, see `readNews` in change-feed.ts: a gateway that writes asks this four times a second
   const [{ server, at, now, sums }] = await db.run(READ_MS, (sql) =>

@@ -27,7 +27,8 @@ export class PriceDates implements Follower {
 
   changed(kind: string): void {
     // a company that is opened again may have prices that came while it was closed
-    if (kind === 'model' || kind === 'company' || kind === 'all') this.#dueAt = Number.NEGATIVE_INFINITY;
+    if (kind === 'model' || kind === 'company' || kind === 'all')
+      this.#dueAt = Number.NEGATIVE_INFINITY;
   }
 
   missed(): void {
@@ -57,7 +58,8 @@ export class PriceDates implements Follower {
       this.#failing = false;
     } catch (error) {
       this.#dueAt = Number.NEGATIVE_INFINITY; // the next poll tries again
-      if (!this.#failing) this.#log.warn({ reason: reasonOf(error) }, 'prices: models cannot be brought up to date');
+      if (!this.#failing)
+        this.#log.warn({ reason: reasonOf(error) }, 'prices: models cannot be brought up to date');
       this.#failing = true;
     }
   }

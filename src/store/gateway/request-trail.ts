@@ -14,10 +14,16 @@ const STEP_ROWS = 2000;
 export function trailStore(db: Database): TrailStore {
   return {
     async insert(rows) {
-      await db.run(INSERT_MS, (sql) => sql`${sql.unsafe(INSERT_HEAD)} ${sql.large(rows)} ${sql.unsafe(INSERT_TAIL)}`);
+      await db.run(
+        INSERT_MS,
+        (sql) => sql`${sql.unsafe(INSERT_HEAD)} ${sql.large(rows)} ${sql.unsafe(INSERT_TAIL)}`,
+      );
     },
     async keep(days, first, last) {
-      await db.run(KEEP_MS, (sql) => sql`select keep_request_trail(${days}::integer, ${first}::date, ${last}::date)`);
+      await db.run(
+        KEEP_MS,
+        (sql) => sql`select keep_request_trail(${days}::integer, ${first}::date, ${last}::date)`,
+      );
     },
     async trimHours() {
       const step = (table: string, key: string, time: string) =>
@@ -25,7 +31,11 @@ export function trailStore(db: Database): TrailStore {
           sql.unsafe(`delete from ${table} where (${key}) in (
             select ${key} from ${table} where ${time} < now() - interval '${HOURS_DAYS} days' limit ${STEP_ROWS})`),
         );
-      const hours = await step('request_hours', 'company_id, hour, model_slug, api_key_id, endpoint', 'hour');
+      const hours = await step(
+        'request_hours',
+        'company_id, hour, model_slug, api_key_id, endpoint',
+        'hour',
+      );
       const days = await step('request_days', 'company_id, day, model_slug, endpoint', 'day');
       return hours.count === STEP_ROWS || days.count === STEP_ROWS;
     },
@@ -106,7 +116,10 @@ function addedUp(sums: readonly string[]): string {
 function buckets(column: string, bounds: readonly number[]): string {
   const counts = [...bounds, null].map((upper, at) => {
     const lower = bounds[at - 1];
-    const within = [lower !== undefined && `${column} > ${lower}`, upper !== null && `${column} <= ${upper}`];
+    const within = [
+      lower !== undefined && `${column} > ${lower}`,
+      upper !== null && `${column} <= ${upper}`,
+    ];
     return `count(*) filter (where served and ${within.filter(Boolean).join(' and ')})`;
   });
   return `array[${counts}]`;

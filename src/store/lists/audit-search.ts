@@ -12,7 +12,10 @@ import { isFoundIn, searchPattern } from './search-pattern.ts';
  */
 
 /** Conditions on a change, by the words that tell it. */
-function meaningsOf({ audit: { actions, nouns, bySql }, people }: Words): readonly (readonly [string, string])[] {
+function meaningsOf({
+  audit: { actions, nouns, bySql },
+  people,
+}: Words): readonly (readonly [string, string])[] {
   return [
     [actions.insert, "action = 'insert'"],
     [actions.update, "action = 'update'"],
@@ -59,15 +62,25 @@ export async function loggedColumns(sql: Sql, search: string): Promise<string[]>
  * @param words those of the reader's page
  * @param isOwners the search is that of a company's people: texts hidden from them are not searched
  */
-export function tells(sql: Sql, search: string, columns: readonly string[], words: Words, isOwners: boolean) {
+export function tells(
+  sql: Sql,
+  search: string,
+  columns: readonly string[],
+  words: Words,
+  isOwners: boolean,
+) {
   const meanings = meaningsOf(words);
   const conditions = search.split(/\s+/).flatMap((word) => {
     if (word === '') return [];
     const meant = [
       ...meanings.flatMap(([told, condition]) => (isFoundIn(told, word) ? condition : [])),
-      ...columns.filter((name) => isFoundIn(namesOf(name, words), word)).flatMap((name) => changeOf(name, isOwners)),
+      ...columns
+        .filter((name) => isFoundIn(namesOf(name, words), word))
+        .flatMap((name) => changeOf(name, isOwners)),
     ];
-    return [sql`(told ~ ${searchPattern(word)} ${sql.unsafe(meant.map((each) => `or (${each})`).join(' '))})`];
+    return [
+      sql`(told ~ ${searchPattern(word)} ${sql.unsafe(meant.map((each) => `or (${each})`).join(' '))})`,
+    ];
   });
   const all = conditions.reduce((one, other) => sql`${one} and ${other}`, sql`true`);
   if (conditions.length === 0) return all;

@@ -49,9 +49,18 @@ const SHOWN = `${shownActor('a.actor')} as actor, null as db_role,
   ${shownRow('a.before')} as before, ${shownRow('a.after')} as after`;
 
 /** A page of the audit log, and where the next one begins; null at the end. */
-export async function pageOfAudit(sql: Sql, query: AuditQuery): Promise<CursorPage<AuditRow, number>> {
+export async function pageOfAudit(
+  sql: Sql,
+  query: AuditQuery,
+): Promise<CursorPage<AuditRow, number>> {
   const { search, newestFirst, from, company, limit = PAGE_ROWS } = query;
-  const { subject = null, actor = null, firstDay = null, lastDay = null, words = wordsOf(ENGLISH) } = query;
+  const {
+    subject = null,
+    actor = null,
+    firstDay = null,
+    lastDay = null,
+    words = wordsOf(ENGLISH),
+  } = query;
   const direction = newestFirst ? sql`desc` : sql`asc`;
   const first = newestFirst || from === null ? 0 : from + 1;
   const last = newestFirst && from !== null ? from - 1 : Number.MAX_SAFE_INTEGER;
@@ -68,7 +77,8 @@ export async function pageOfAudit(sql: Sql, query: AuditQuery): Promise<CursorPa
   }`;
   const isAll = search === '' && subject === null && actor === null;
   const isFound = sql`${tells(sql, search, await loggedColumns(sql, search), words, company !== null)} ${matching(sql, { subject, actor })}`;
-  type Told = Omit<AuditRow, 'before' | 'after'> & Readonly<Record<'before' | 'after', string | null>>;
+  type Told = Omit<AuditRow, 'before' | 'after'> &
+    Readonly<Record<'before' | 'after', string | null>>;
   const told = await sql<(Told & { readonly found: number })[]>`
     with named as (
       select a.id, a.at, a.action, a.subject, a.subject_id, a.company_id, c.name as company_name,
@@ -91,7 +101,9 @@ export async function pageOfAudit(sql: Sql, query: AuditQuery): Promise<CursorPa
     after: exactValues(row.after),
   }));
   if (rows.length < (told[0]?.found ?? 0)) return { rows, next: (rows.at(-1) as AuditRow).id };
-  const [end] = isAll ? [] : await sql<{ id: number }[]>`select a.id ${entries} offset ${AUDIT_WINDOW - 1} limit 1`;
+  const [end] = isAll
+    ? []
+    : await sql<{ id: number }[]>`select a.id ${entries} offset ${AUDIT_WINDOW - 1} limit 1`;
   return { rows, next: end?.id ?? null };
 }
 
@@ -101,7 +113,11 @@ const AMOUNT = /eur|^(input|output)$/;
 /** Parses a row as JSON. Amounts are texts without trailing zeros, as is each number that a double would round. */
 function exactValues(json: string | null): AuditRow['before'] {
   if (json === null) return null;
-  const exact = (name: string, value: unknown, { source = '' }: { readonly source?: string }): unknown => {
+  const exact = (
+    name: string,
+    value: unknown,
+    { source = '' }: { readonly source?: string },
+  ): unknown => {
     if (typeof value !== 'number' || (!AMOUNT.test(name) && String(value) === source)) return value;
     return source.includes('.') ? source.replace(/\.?0+$/, '') : source;
   };
@@ -114,7 +130,9 @@ export function asOwnersSee(row: AuditRow): AuditRow {
     values &&
     Object.fromEntries(
       Object.entries(values).filter(([name]) =>
-        row.subject === 'models' ? OWN_MODEL_COLUMNS.includes(name) : !(name === 'created_by' || name in PRICE_FACTOR),
+        row.subject === 'models'
+          ? OWN_MODEL_COLUMNS.includes(name)
+          : !(name === 'created_by' || name in PRICE_FACTOR),
       ),
     );
   return { ...row, before: shown(row.before), after: shown(row.after) };

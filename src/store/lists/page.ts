@@ -108,7 +108,9 @@ export function pageOfCompanies(
   const [by, ofOrder] = ORDERS[query.sort];
   const [condition, ofState]: OfCompanies = state === null ? ['true'] : STATES[state];
   const needed = new Set([ofOrder, ofState].flatMap((name) => name ?? []));
-  const joined = [...needed].map((name) => `left join (${FIGURES[name]}) ${name} on ${name}.company_id = id`).join(' ');
+  const joined = [...needed]
+    .map((name) => `left join (${FIGURES[name]}) ${name} on ${name}.company_id = id`)
+    .join(' ');
   const isListed = 'company_id = any(array(select id from listed))';
   const figures = Object.entries(FIGURES).map(
     ([name, rows]) => `${name} as materialized (select * from (${rows}) r where ${isListed})`,
@@ -138,7 +140,9 @@ export function pageOfCompanies(
 
 /** The names of the first companies of the list, to choose from. */
 export async function firstCompanyNames(sql: Sql): Promise<string[]> {
-  const rows = await sql<{ name: string }[]>`select name from companies order by name, id limit ${PAGE_ROWS}`;
+  const rows = await sql<
+    { name: string }[]
+  >`select name from companies order by name, id limit ${PAGE_ROWS}`;
   return rows.map(({ name }) => name);
 }
 
@@ -204,7 +208,11 @@ export async function pageOfKeys(
  * Keys of a company with what each cost in the present month; only these are summed. Materialized: the sums may be on
  * another server than the keys.
  */
-function withCosts<T extends KeyRow>(sql: Sql, company: string, keys: Fragment): PromiseLike<Spent<T>[]> {
+function withCosts<T extends KeyRow>(
+  sql: Sql,
+  company: string,
+  keys: Fragment,
+): PromiseLike<Spent<T>[]> {
   return sql<Spent<T>[]>`
     with k as materialized (${keys}),
     d as materialized (
@@ -239,8 +247,13 @@ export async function playgroundKeys(sql: Sql, company: string): Promise<Spent<K
 }
 
 /** Models of all companies, with the name of their company; null for shared ones. */
-export function pageOfModels(sql: Sql, query: ListQuery<ModelSort>): Promise<ListPage<Named<ModelRow>>> {
-  const by = { slug: sql`slug`, upstream: sql`upstream_model`, company: sql`company_name` }[query.sort];
+export function pageOfModels(
+  sql: Sql,
+  query: ListQuery<ModelSort>,
+): Promise<ListPage<Named<ModelRow>>> {
+  const by = { slug: sql`slug`, upstream: sql`upstream_model`, company: sql`company_name` }[
+    query.sort
+  ];
   return paged(sql, query, by, sql`slug, id`, (tail) => {
     return sql<Counted<Named<ModelRow>>[]>`
       select ${modelColumns(sql)}, company_name, count(*) over ()::integer as total
@@ -264,8 +277,16 @@ export function pageOfAssistants(
 }
 
 /** Users with the name of their company; null for operators. */
-export function pageOfUsers(sql: Sql, query: ListQuery<UserSort>): Promise<ListPage<Named<UserRow>>> {
-  const by = { company: sql`c.name`, email: sql`email`, role: sql`role`, created: sql`u.created_at` }[query.sort];
+export function pageOfUsers(
+  sql: Sql,
+  query: ListQuery<UserSort>,
+): Promise<ListPage<Named<UserRow>>> {
+  const by = {
+    company: sql`c.name`,
+    email: sql`email`,
+    role: sql`role`,
+    created: sql`u.created_at`,
+  }[query.sort];
   return paged(sql, query, by, sql`email`, (tail) => {
     return sql<Counted<Named<UserRow>>[]>`
       select u.id, email, company_id, role, u.created_at, oidc_group, second_factor_since, erasure_asked_at, c.name as company_name, count(*) over ()::integer as total
@@ -275,7 +296,10 @@ export function pageOfUsers(sql: Sql, query: ListQuery<UserSort>): Promise<ListP
 }
 
 /** Groups of the identity provider that give roles; those of operators first. */
-export function pageOfGroups(sql: Sql, query: ListQuery<GroupSort>): Promise<ListPage<ListedGroup>> {
+export function pageOfGroups(
+  sql: Sql,
+  query: ListQuery<GroupSort>,
+): Promise<ListPage<ListedGroup>> {
   const by = { company: sql`c.name`, name: sql`g.name`, role: sql`g.role` }[query.sort];
   return paged(sql, query, by, sql`g.name`, (tail) => {
     return sql<Counted<ListedGroup>[]>`
@@ -351,7 +375,9 @@ export function pageOfCostCenters(
   { month, isPresent }: { month: string; isPresent: boolean },
   query: ListQuery<CostCenterSort>,
 ): Promise<ListPage<ListedCostCenter>> {
-  const by = { spent: sql`coalesce(spent, 0)`, share: sql`spent / budget`, name: sql`name` }[query.sort];
+  const by = { spent: sql`coalesce(spent, 0)`, share: sql`spent / budget`, name: sql`name` }[
+    query.sort
+  ];
   return paged(sql, query, by, sql`name`, (tail) => {
     return sql<Counted<ListedCostCenter>[]>`
       with sums as materialized (
@@ -378,7 +404,8 @@ async function paged<T>(
   run: (tail: Fragment) => PromiseLike<readonly Counted<T>[]>,
 ): Promise<ListPage<T>> {
   const { page, descending } = query;
-  const rows = await run(sql`order by ${by} ${descending ? sql`desc nulls last` : sql`asc nulls first`}, ${then}
+  const rows =
+    await run(sql`order by ${by} ${descending ? sql`desc nulls last` : sql`asc nulls first`}, ${then}
     limit ${PAGE_ROWS} offset ${(page - 1) * PAGE_ROWS}`);
   if (rows.length === 0 && page > 1) return paged(sql, { ...query, page: 1 }, by, then, run);
   return { rows, total: rows[0]?.total ?? 0, page };

@@ -31,9 +31,16 @@ const PAIRS: Readonly<Record<string, string>> = {
   ss: 'ßẞ',
   th: 'þ',
 };
-const WORTH = new Map(Object.entries(PAIRS).flatMap(([pair, letters]) => [...letters].map((letter) => [letter, pair])));
+const WORTH = new Map(
+  Object.entries(PAIRS).flatMap(([pair, letters]) => [...letters].map((letter) => [letter, pair])),
+);
 /** Signs that look alike, of which a keyboard has one. */
-const ALIKE = [' \u00a0\u2009\u202f', "'\u2018\u2019\u00b4`", '"\u201c\u201d\u201e', '-\u2010\u2011\u2013\u2014'];
+const ALIKE = [
+  ' \u00a0\u2009\u202f',
+  "'\u2018\u2019\u00b4`",
+  '"\u201c\u201d\u201e',
+  '-\u2010\u2011\u2013\u2014',
+];
 
 /** The letter that people type: small, and without marks. */
 function bareOf(letter: string): string {
@@ -64,7 +71,10 @@ export function searchPattern(search: string): string {
   let pattern = '';
   for (let at = 0; at < letters.length; at++) {
     const letter = letters[at] as string;
-    const pair = PAIRS[bareOf(letter) + bareOf(letters[at + 1] ?? '')] === undefined ? '' : letter + letters[at + 1];
+    const pair =
+      PAIRS[bareOf(letter) + bareOf(letters[at + 1] ?? '')] === undefined
+        ? ''
+        : letter + letters[at + 1];
     if (pair !== '') at++;
     pattern += pair === '' ? one(letter) : two(pair);
   }

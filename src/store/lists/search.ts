@@ -56,7 +56,9 @@ function monthIn(text: string): { readonly words: string; readonly month: string
   const { words = '', month, name = '', year } = MONTH.exec(text)?.groups ?? {};
   if (month !== undefined) return { words, month };
   const named =
-    year === undefined ? -1 : Math.max(...MONTHS.map((all) => all.findIndex((each) => isFoundIn(each, ` ${name}`))));
+    year === undefined
+      ? -1
+      : Math.max(...MONTHS.map((all) => all.findIndex((each) => isFoundIn(each, ` ${name}`))));
   return named < 0 ? null : { words, month: `${year}-${String(named + 1).padStart(2, '0')}` };
 }
 
@@ -127,7 +129,11 @@ async function rowsOfKind(
   );
 }
 
-async function statementRows(sql: Sql, text: string, company: string | null): Promise<readonly Row[]> {
+async function statementRows(
+  sql: Sql,
+  text: string,
+  company: string | null,
+): Promise<readonly Row[]> {
   const asked = monthIn(text);
   if (asked === null) return [];
   const { words, month } = asked;

@@ -20,7 +20,8 @@ export class BackupReader {
   async line(): Promise<unknown> {
     let end = this.#rest.indexOf(10);
     while (end < 0) {
-      if (this.#rest.length > MAX_LINE_BYTES) throw new BackupDamaged('this file is not a backup of Tollgate');
+      if (this.#rest.length > MAX_LINE_BYTES)
+        throw new BackupDamaged('this file is not a backup of Tollgate');
       this.#rest = Buffer.concat([this.#rest, await this.#next()]);
       end = this.#rest.indexOf(10);
     }

@@ -52,7 +52,14 @@ export interface BackupProgress {
 }
 
 /** Tables whose rows live for minutes or a day, and are left out. With the sessions, people sign in again. */
-const TRANSIENT = ['sessions', 'changes', 'spend_changes', 'budget_reservations', 'key_reveals', 'idempotent_answers'];
+const TRANSIENT = [
+  'sessions',
+  'changes',
+  'spend_changes',
+  'budget_reservations',
+  'key_reveals',
+  'idempotent_answers',
+];
 /** Gateways that are gone with records: no month is closed without those (sql/schema/gateways.sql). */
 const GONE = `where backlog > 0 and last_seen_at < now() - interval '1 minute'`;
 
@@ -83,13 +90,19 @@ export async function* backupOf(
   await sql.unsafe('commit');
 }
 
-async function* piecesOf(sql: ConnectionSql, onProgress: (progress: BackupProgress) => void): AsyncGenerator<Buffer> {
+async function* piecesOf(
+  sql: ConnectionSql,
+  onProgress: (progress: BackupProgress) => void,
+): AsyncGenerator<Buffer> {
   const applied = await appliedMigrations(sql);
   const newest = applied.at(-1);
-  if (newest === undefined) throw new SchemaRefused('the database has no tables of Tollgate: is DATABASE_URL right?');
+  if (newest === undefined)
+    throw new SchemaRefused('the database has no tables of Tollgate: is DATABASE_URL right?');
   const unknown = applied.find((name) => !isKnownMigration(name));
   if (unknown !== undefined) {
-    throw new MigrationRefused(`the database is newer than this program (${unknown}); run the newer version`);
+    throw new MigrationRefused(
+      `the database is newer than this program (${unknown}); run the newer version`,
+    );
   }
   if (await isDistributed(sql)) {
     throw new SchemaRefused(
@@ -115,7 +128,9 @@ async function* piecesOf(sql: ConnectionSql, onProgress: (progress: BackupProgre
     const names = columns.map((name) => `"${name}"`).join(', ');
     const only = table === 'gateways' ? GONE : '';
     // over a query: only so are the rows of partitions copied too
-    for await (const piece of sql.copyOut(`copy (select ${names} from "${table}" ${only}) to stdout`)) {
+    for await (const piece of sql.copyOut(
+      `copy (select ${names} from "${table}" ${only}) to stdout`,
+    )) {
       count(table, piece);
       yield piece;
     }

@@ -24,7 +24,9 @@ export const SPREAD = [
 ] as const;
 
 /** Tables of sums of all companies, with their unique keys. They are spread too: each shard has the sums of its companies. */
-export const BESIDE: Readonly<Record<string, string>> = { usage_model_days: 'billing_month, day, model_slug, part' };
+export const BESIDE: Readonly<Record<string, string>> = {
+  usage_model_days: 'billing_month, day, model_slug, part',
+};
 
 interface DistributeOptions {
   /** Parts that the companies are divided into; more than there will ever be workers. Fixed once tables are spread. */
@@ -48,7 +50,10 @@ const DISTRIBUTE_MS = 12 * 3_600_000;
  * records wait in the spools. A second call does the rest.
  * @throws SchemaRefused, DatabaseUnavailable, DatabaseRefused
  */
-export async function distribute(db: Database, { shards, dryRun }: DistributeOptions): Promise<Distribution> {
+export async function distribute(
+  db: Database,
+  { shards, dryRun }: DistributeOptions,
+): Promise<Distribution> {
   return db.transaction(DISTRIBUTE_MS, async (sql) => {
     await sql`select pg_advisory_xact_lock(hashtext('tollgate migrations'))`;
     const workers = await workersOf(sql);
@@ -75,7 +80,9 @@ export async function changeTables(sql: Sql, change: () => PromiseLike<unknown>)
 
 /** Whether the ledger of this database is spread, whatever its version. */
 export async function isDistributed(sql: Sql): Promise<boolean> {
-  const [{ known }] = await sql<[{ known: boolean }]>`select to_regclass('pg_dist_partition') is not null as known`;
+  const [{ known }] = await sql<
+    [{ known: boolean }]
+  >`select to_regclass('pg_dist_partition') is not null as known`;
   return known && (await placed(sql)).has('api_usage');
 }
 
@@ -105,7 +112,8 @@ async function workersOf(sql: Sql): Promise<string[]> {
       shouldhaveshards as rows
     from pg_dist_node where noderole = 'primary' order by groupid`;
   const [{ own }] = await sql<[{ own: number }]>`select groupid as own from pg_dist_local_group`;
-  if (own !== 0) throw new SchemaRefused('this server is a worker: give the address of the coordinator');
+  if (own !== 0)
+    throw new SchemaRefused('this server is a worker: give the address of the coordinator');
   if (!nodes.some(({ group }) => group === 0)) {
     throw new SchemaRefused(
       'the workers do not know the coordinator: run "select citus_set_coordinator_host(\'HOST\', PORT)" with an address that they reach',
@@ -113,7 +121,9 @@ async function workersOf(sql: Sql): Promise<string[]> {
   }
   const workers = nodes.filter(({ rows }) => rows);
   if (workers.length === 0) {
-    throw new SchemaRefused('there is no worker: run "select citus_add_node(\'HOST\', PORT)" for each');
+    throw new SchemaRefused(
+      'there is no worker: run "select citus_add_node(\'HOST\', PORT)" for each',
+    );
   }
   const away = nodes.filter(({ active }) => !active).map(({ address }) => address);
   if (away.length > 0) throw new SchemaRefused(`not active: ${away.join(', ')}`);
@@ -131,20 +141,21 @@ async function placed(sql: Sql): Promise<ReadonlySet<string>> {
 /** The statements that are still to be run. */
 async function pending(sql: Sql, shards: number): Promise<string[]> {
   const done = await placed(sql);
-  const [{ database, zone, generation, entered, counting, walled, booksByOne, compiles }] = await sql<
-    [
-      {
-        database: string;
-        zone: string;
-        generation: number;
-        entered: string | null;
-        counting: string[] | null;
-        walled: string[] | null;
-        booksByOne: boolean;
-        compiles: boolean;
-      },
-    ]
-  >`
+  const [{ database, zone, generation, entered, counting, walled, booksByOne, compiles }] =
+    await sql<
+      [
+        {
+          database: string;
+          zone: string;
+          generation: number;
+          entered: string | null;
+          counting: string[] | null;
+          walled: string[] | null;
+          booksByOne: boolean;
+          compiles: boolean;
+        },
+      ]
+    >`
     select quote_ident(current_database()) as database, quote_literal(value) as zone,
       (select count(*)::integer from schema_migrations) as generation,
       (select prosrc from pg_proc where proname = 'enter_shard' and pg_function_is_visible(oid)) as entered,
@@ -209,7 +220,10 @@ async function pending(sql: Sql, shards: number): Promise<string[]> {
 }
 
 /** The triggers of tables and their partitions. */
-async function triggersOf(sql: Sql, tables: readonly string[]): Promise<{ drop: string; create: string }[]> {
+async function triggersOf(
+  sql: Sql,
+  tables: readonly string[],
+): Promise<{ drop: string; create: string }[]> {
   return sql<{ drop: string; create: string }[]>`
     select format('drop trigger %I on %s', t.tgname, t.tgrelid::regclass) as drop, pg_get_triggerdef(t.oid) as create
     from pg_trigger t join pg_class c on c.oid = t.tgrelid left join pg_inherits i on i.inhrelid = c.oid
@@ -220,7 +234,8 @@ async function triggersOf(sql: Sql, tables: readonly string[]): Promise<{ drop: 
 
 /** Citus leaves a trigger that is of TRUNCATE too to the coordinator, which is where tables are truncated. */
 function splitTrigger(create: string): readonly string[] {
-  const [, name, events, rest] = /^CREATE TRIGGER (\S+) BEFORE (.+) OR TRUNCATE ON (.*)$/s.exec(create) ?? [];
+  const [, name, events, rest] =
+    /^CREATE TRIGGER (\S+) BEFORE (.+) OR TRUNCATE ON (.*)$/s.exec(create) ?? [];
   if (name === undefined) return [create];
   return [
     `CREATE TRIGGER ${name} BEFORE ${events} ON ${rest}`,
@@ -247,7 +262,8 @@ const OWN = `current_user <> 'tollgate_tenant' or company_id = nullif(current_se
 const ONE_CONNECTION = 'citus.multi_shard_modify_mode=sequential';
 
 /** Its name puts this trigger before those that count. */
-const ENTERS = 'create trigger a_shard before insert on api_usage for each statement execute function enter_shard()';
+const ENTERS =
+  'create trigger a_shard before insert on api_usage for each statement execute function enter_shard()';
 
 /**
  * Begins the names of schemas on workers, one for each shard of the ledger. In it the names of tables are those of the

@@ -78,7 +78,11 @@ export async function startEmbedded(options: EmbeddedOptions) {
   const { userFile } = paths;
   addUser(paths);
   try {
-    const { server, found } = await readyServer(paths, { ...SETTINGS, ...options.settings }, began + START_MS);
+    const { server, found } = await readyServer(
+      paths,
+      { ...SETTINGS, ...options.settings },
+      began + START_MS,
+    );
     const ms = Math.round(performance.now() - began);
     options.log.info({ ms, pid: server.pid, found }, 'embedded database is ready');
     return {
@@ -112,14 +116,16 @@ async function readyServer(paths: Paths, settings: Readonly<Record<string, strin
   for (;;) {
     const server = readServer(paths);
     if (server?.status === 'ready') return { server, found };
-    if (performance.now() > end) throw new Error(`the embedded database is not ready, see ${paths.logFile}`);
+    if (performance.now() > end)
+      throw new Error(`the embedded database is not ready, see ${paths.logFile}`);
     if (server === null) {
       const failure = await startServer(paths, settings);
       found = failure !== null;
       // Sessions of a killed server keep its shared memory for a moment: wait for them. Another
       // failure probably means that another process was first; only the second one counts.
       if (failure?.includes('shared memory block')) await sleep(50);
-      else if (failure !== null && ++failures > 1 && readServer(paths) === null) throw new Error(failure);
+      else if (failure !== null && ++failures > 1 && readServer(paths) === null)
+        throw new Error(failure);
     } else {
       await sleep(POLL_MS); // it is starting or stopping
     }
@@ -140,7 +146,8 @@ function urlOf({ socketDir }: Server): string {
 function pathsOf(dataDir: string) {
   const cluster = join(dataDir, 'postgres');
   // in a URL a comma separates two hosts
-  const fits = Buffer.byteLength(`${cluster}/.s.PGSQL.${PORT}`) <= SOCKET_PATH_BYTES && !cluster.includes(',');
+  const fits =
+    Buffer.byteLength(`${cluster}/.s.PGSQL.${PORT}`) <= SOCKET_PATH_BYTES && !cluster.includes(',');
   const hash = createHash('sha256').update(cluster).digest('hex').slice(0, 16);
   return {
     dataDir,
@@ -156,7 +163,9 @@ function pathsOf(dataDir: string) {
 function checkOwner({ cluster }: Paths): void {
   const uid = process.getuid?.();
   if (uid && existsSync(cluster) && statSync(cluster).uid !== uid) {
-    throw new Error(`${cluster} belongs to another user: run as that user, or choose another DATA_DIR`);
+    throw new Error(
+      `${cluster} belongs to another user: run as that user, or choose another DATA_DIR`,
+    );
   }
 }
 
@@ -180,7 +189,10 @@ function isServer(pid: number, cluster: string): boolean {
     const command =
       process.platform === 'linux'
         ? readFileSync(`/proc/${pid}/cmdline`, 'utf8')
-        : execFileSync('ps', ['-ww', '-o', 'command=', '-p', `${pid}`], { encoding: 'utf8', stdio: 'pipe' });
+        : execFileSync('ps', ['-ww', '-o', 'command=', '-p', `${pid}`], {
+            encoding: 'utf8',
+            stdio: 'pipe',
+          });
     return command.includes(cluster);
   } catch {
     return false; // there is no such process
@@ -188,21 +200,29 @@ function isServer(pid: number, cluster: string): boolean {
 }
 
 /** Starts a server and waits until it is ready. @returns null, or the reason why it did not start */
-async function startServer(paths: Paths, settings: Readonly<Record<string, string>>): Promise<string | null> {
+async function startServer(
+  paths: Paths,
+  settings: Readonly<Record<string, string>>,
+): Promise<string | null> {
   const binaries = await findBinaries();
   const identity = identityFor(paths.cluster, binaries);
   // a server in another container: Postgres too would look for its process and memory in vain, and two would write
   if (await answers(join(paths.socketDir, `.s.PGSQL.${PORT}`)))
     return `${paths.cluster} is in use by a server in another container: run the command there, or stop it first`;
   removeDrafts(paths);
-  if (!existsSync(join(paths.cluster, 'PG_VERSION'))) await createCluster(paths, binaries, identity);
+  if (!existsSync(join(paths.cluster, 'PG_VERSION')))
+    await createCluster(paths, binaries, identity);
   checkVersion(paths);
   removeStalePidFile(paths);
   if (paths.socketDir !== paths.cluster) makePrivate(paths.socketDir, identity);
 
   const quoted = `"${paths.socketDir.replaceAll('"', '""')}"`;
   const flags = Object.entries({ ...settings, unix_socket_directories: quoted });
-  const arguments_ = ['-D', paths.cluster, ...flags.flatMap(([name, value]) => ['-c', `${name}=${value}`])];
+  const arguments_ = [
+    '-D',
+    paths.cluster,
+    ...flags.flatMap(([name, value]) => ['-c', `${name}=${value}`]),
+  ];
   const run = startProgram(paths, identity, binaries.postgres, arguments_);
   const { pid } = run.child;
   for (;;) {
@@ -219,7 +239,13 @@ async function startServer(paths: Paths, settings: Readonly<Record<string, strin
 async function createCluster(paths: Paths, binaries: Binaries, identity: Identity): Promise<void> {
   const draft = `${paths.cluster}.${randomUUID().slice(0, 8)}`;
   makePrivate(draft, identity);
-  const options = ['--username=tollgate', '--auth-local=trust', '--auth-host=reject', '--encoding=UTF8', '--locale=C'];
+  const options = [
+    '--username=tollgate',
+    '--auth-local=trust',
+    '--auth-host=reject',
+    '--encoding=UTF8',
+    '--locale=C',
+  ];
   const locale = ['--locale-provider=builtin', '--builtin-locale=C.UTF-8', '--no-instructions'];
   const run = startProgram(paths, identity, binaries.initdb, ['-D', draft, ...options, ...locale]);
   const failure = await run.ended;
@@ -236,7 +262,8 @@ async function createCluster(paths: Paths, binaries: Binaries, identity: Identit
 function removeDrafts(paths: Paths): void {
   const drafts = readdirSync(paths.dataDir).filter((name) => DRAFT.test(name));
   if (drafts.length === 0 || isUsed(paths)) return; // another process may be creating one
-  for (const draft of drafts) rmSync(join(paths.dataDir, draft), { recursive: true, force: true, maxRetries: 3 });
+  for (const draft of drafts)
+    rmSync(join(paths.dataDir, draft), { recursive: true, force: true, maxRetries: 3 });
 }
 
 /** Creates a folder that only the given user can enter, or checks that it is one. */
@@ -250,7 +277,9 @@ function makePrivate(folder: string, { uid, gid }: Identity): void {
   const found = lstatSync(folder);
   const owner = uid ?? process.getuid?.() ?? found.uid;
   if (!found.isDirectory() || found.uid !== owner || (found.mode & 0o077) !== 0) {
-    throw new Error(`${folder} is not ours alone: remove it, or choose a DATA_DIR with a shorter path`);
+    throw new Error(
+      `${folder} is not ours alone: remove it, or choose a DATA_DIR with a shorter path`,
+    );
   }
 }
 
@@ -272,7 +301,12 @@ async function folderOf(dataDir: string): Promise<string> {
 }
 
 /** Starts a program that writes to the log file. `ended` resolves with null after success, or with the reason. */
-function startProgram({ logFile }: Paths, identity: Identity, program: string, args: readonly string[]) {
+function startProgram(
+  { logFile }: Paths,
+  identity: Identity,
+  program: string,
+  args: readonly string[],
+) {
   const size = existsSync(logFile) ? statSync(logFile).size : 0;
   const begin = size > LOG_BYTES ? 0 : size;
   const output = openSync(logFile, begin < size ? 'w' : 'a', 0o600);
@@ -280,7 +314,8 @@ function startProgram({ logFile }: Paths, identity: Identity, program: string, a
   closeSync(output);
   const { promise: ended, resolve } = Promise.withResolvers<string | null>();
   const cannot = (reason: string) => {
-    const remedy = identity.wrapper.length > 0 ? 'run as an ordinary user with a folder of its own, or ' : '';
+    const remedy =
+      identity.wrapper.length > 0 ? 'run as an ordinary user with a folder of its own, or ' : '';
     return `the embedded database cannot run here (${reason}): ${remedy}set DATABASE_URL`;
   };
   child.once('error', (error) => resolve(cannot(error.message)));
@@ -294,14 +329,21 @@ function startProgram({ logFile }: Paths, identity: Identity, program: string, a
 
 /** The last error that a program wrote after `begin` bytes of the log, otherwise its last line. */
 function lastError(logFile: string, begin: number): string {
-  const lines = existsSync(logFile) ? readFileSync(logFile).subarray(begin).toString().trim().split('\n') : [];
-  return lines.findLast((line) => /FATAL|PANIC|error/.test(line)) ?? (lines.at(-1) || 'it ended without a word');
+  const lines = existsSync(logFile)
+    ? readFileSync(logFile).subarray(begin).toString().trim().split('\n')
+    : [];
+  return (
+    lines.findLast((line) => /FATAL|PANIC|error/.test(line)) ??
+    (lines.at(-1) || 'it ended without a word')
+  );
 }
 
 function checkVersion({ cluster }: Paths): void {
   const version = readFileSync(join(cluster, 'PG_VERSION'), 'utf8').trim();
   if (version !== '18') {
-    throw new Error(`${cluster} was made by Postgres ${version}, the embedded one is 18: dump and restore it`);
+    throw new Error(
+      `${cluster} was made by Postgres ${version}, the embedded one is 18: dump and restore it`,
+    );
   }
 }
 
@@ -354,7 +396,9 @@ function addUser({ userFile }: Paths): void {
 /** Whether another one uses the server. Removes files of killed processes, whose ids may be other programs' by now. */
 function isUsed({ dataDir, userFile }: Paths): boolean {
   const { isAlive } = systemProcesses();
-  const names = readdirSync(dataDir).filter((name) => name.startsWith(USER_FILE) && !name.endsWith('.new'));
+  const names = readdirSync(dataDir).filter(
+    (name) => name.startsWith(USER_FILE) && !name.endsWith('.new'),
+  );
   let used = false;
   for (const file of names.map((name) => join(dataDir, name))) {
     if (file === userFile) continue;

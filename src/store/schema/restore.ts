@@ -50,7 +50,9 @@ export async function restore(
     await migrate(db, options);
     await db.run(FOREVER, (sql) => sql`analyze`);
   } catch (error) {
-    throw new SchemaRefused(`all rows are loaded, but then: ${reasonOf(error)}; go on with "tollgate migrate"`);
+    throw new SchemaRefused(
+      `all rows are loaded, but then: ${reasonOf(error)}; go on with "tollgate migrate"`,
+    );
   }
   return rows;
 }
@@ -58,9 +60,12 @@ export async function restore(
 /** @throws BackupDamaged, SchemaRefused */
 function readHead(line: unknown): BackupHead {
   const head = line as BackupHead;
-  if (head?.tollgate_backup === undefined) throw new BackupDamaged('this file is not a backup of Tollgate');
+  if (head?.tollgate_backup === undefined)
+    throw new BackupDamaged('this file is not a backup of Tollgate');
   if (head.tollgate_backup !== 1 || !isKnownMigration(head.migration)) {
-    throw new SchemaRefused(`a newer version made the backup (${head.migration}): restore it with that one`);
+    throw new SchemaRefused(
+      `a newer version made the backup (${head.migration}): restore it with that one`,
+    );
   }
   return head;
 }
@@ -76,7 +81,10 @@ async function requireEmpty(sql: Sql, migration: string): Promise<void> {
   }
   for (const table of (await ownTables(sql)).filter((name) => !MADE_WITH_ROWS.includes(name))) {
     const { count } = await sql`select from ${sql(table)} limit 1`;
-    if (count > 0) throw new SchemaRefused(`the database is not empty (${table} has rows): restore into a new one`);
+    if (count > 0)
+      throw new SchemaRefused(
+        `the database is not empty (${table} has rows): restore into a new one`,
+      );
   }
 }
 
@@ -150,7 +158,11 @@ function write(stream: Writable, piece: Buffer): Promise<void> {
 }
 
 /** The ledger's function gives partitions their triggers. @throws SchemaRefused */
-async function makePartition(sql: Sql, { parent, name, bound }: Partition, known: readonly string[]): Promise<void> {
+async function makePartition(
+  sql: Sql,
+  { parent, name, bound }: Partition,
+  known: readonly string[],
+): Promise<void> {
   const [, from] = /^FOR VALUES FROM \('([\d: +-]+)'\) TO \('[\d: +-]+'\)$/.exec(bound) ?? [];
   if (from === undefined || !known.includes(parent) || !/^\w+$/.test(name)) {
     throw new SchemaRefused(`the backup has a partition that is not one of Tollgate's: ${name}`);
@@ -160,7 +172,11 @@ async function makePartition(sql: Sql, { parent, name, bound }: Partition, known
 }
 
 /** Switches the triggers of tables and their partitions. Rows were counted, sealed and audited when they were first written. */
-async function setTriggers(sql: Sql, tables: readonly string[], how: 'disable' | 'enable'): Promise<void> {
+async function setTriggers(
+  sql: Sql,
+  tables: readonly string[],
+  how: 'disable' | 'enable',
+): Promise<void> {
   const all = await sql<{ name: string }[]>`
     select c.oid::regclass::text as name from pg_class c
     where c.oid = any(${[...tables]}::text[]::regclass[])
@@ -169,7 +185,11 @@ async function setTriggers(sql: Sql, tables: readonly string[], how: 'disable' |
 }
 
 /** @throws SchemaRefused */
-async function requireColumns(sql: Sql, { table, columns }: BackupTable, tables: readonly string[]): Promise<void> {
+async function requireColumns(
+  sql: Sql,
+  { table, columns }: BackupTable,
+  tables: readonly string[],
+): Promise<void> {
   if (!tables.includes(table))
     throw new SchemaRefused(`the backup has a table that is not one of Tollgate's: ${table}`);
   const known = await savedColumns(sql, table);
@@ -193,9 +213,14 @@ async function continueIdentities(sql: Sql, table: string): Promise<void> {
 }
 
 /** @throws BackupDamaged */
-async function requireWhole(end: BackupEnd, rows: BackupEnd['rows'], reader: BackupReader): Promise<void> {
+async function requireWhole(
+  end: BackupEnd,
+  rows: BackupEnd['rows'],
+  reader: BackupReader,
+): Promise<void> {
   const tables = new Set([...Object.keys(end.rows), ...Object.keys(rows)]);
   const differing = [...tables].filter((table) => end.rows[table] !== rows[table]);
-  if (differing.length > 0) throw new BackupDamaged(`the backup lacks rows of ${differing.join(', ')}`);
+  if (differing.length > 0)
+    throw new BackupDamaged(`the backup lacks rows of ${differing.join(', ')}`);
   if (!(await reader.isAtEnd())) throw new BackupDamaged('the backup goes on after its end');
 }

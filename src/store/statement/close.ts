@@ -49,7 +49,9 @@ export async function requireClosable(sql: Sql, month: string, anyway = false): 
   if (waiting.length === 0) return;
   const gateways = waiting
     .slice(0, 5)
-    .map(({ gateway, seen, records }) => `${gateway} (seen ${seen} UTC, ${records} records waiting)`);
+    .map(
+      ({ gateway, seen, records }) => `${gateway} (seen ${seen} UTC, ${records} records waiting)`,
+    );
   throwConflict(
     'statement',
     `Records of ${name} may still be on their way from ${gateways.join(', ')}${waiting.length > 5 ? ' and others' : ''}: ` +
@@ -84,7 +86,9 @@ export async function requireInOrder(sql: Sql, company: string, month: string): 
   const [first] = earlier;
   if (first !== undefined) {
     const [are, order] =
-      earlier.length === 1 ? ['is', `Close ${first} first`] : ['are', `Close these first, beginning with ${first}`];
+      earlier.length === 1
+        ? ['is', `Close ${first} first`]
+        : ['are', `Close these first, beginning with ${first}`];
     throwConflict(
       'statement',
       `${monthsText(earlier)} ${are} still open for this company, and statements are numbered in the order in which months are closed. ${order}; then ${name}.`,
@@ -104,7 +108,8 @@ const MOST_MONTHS = 12;
 /** "2026-08", "2026-07, 2026-08 and 2026-09", or the first twelve and how many more. */
 function monthsText(months: readonly string[]): string {
   const named = months.length > MOST_MONTHS ? months.slice(0, MOST_MONTHS) : months.slice(0, -1);
-  const last = months.length > MOST_MONTHS ? `${months.length - MOST_MONTHS} more` : (months.at(-1) as string);
+  const last =
+    months.length > MOST_MONTHS ? `${months.length - MOST_MONTHS} more` : (months.at(-1) as string);
   return named.length === 0 ? last : `${named.join(', ')} and ${last}`;
 }
 
@@ -131,7 +136,8 @@ export async function companiesToClose(sql: Sql, month: string): Promise<string[
 
 /** Whether a month of a company is closed. @param month its first day */
 export async function isClosed(sql: Sql, company: string, month: string): Promise<boolean> {
-  const found = await sql`select from statements where company_id = ${company} and billing_month = ${month}`;
+  const found =
+    await sql`select from statements where company_id = ${company} and billing_month = ${month}`;
   return found.length > 0;
 }
 
@@ -202,7 +208,9 @@ type Booked = Pick<Statement, 'requests' | 'cost_eur'>;
  */
 function requireWhole({ month, requests, cost_eur, corrections }: Statement, booked: Booked): void {
   const isWhole = requests === booked.requests && cost_eur === booked.cost_eur;
-  const lacking = isWhole ? corrections.find((late) => late.requests !== late.request_ids.length)?.month : month;
+  const lacking = isWhole
+    ? corrections.find((late) => late.requests !== late.request_ids.length)?.month
+    : month;
   if (lacking === undefined) return;
   throwConflict(
     'statement',

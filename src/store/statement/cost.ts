@@ -11,7 +11,10 @@ type Quantity = readonly [tokens: string, price: string];
 function quantities(priceOf: (part: CostPart) => string): Readonly<Record<CostPart, Quantity>> {
   const counted = (part: CostPart, tokens: string) =>
     `case when ${priceOf(part)} is null then 0 else coalesce(${tokens}, 0) end`;
-  const [read, written] = [counted('cache_read', 'cached_tokens'), counted('cache_write', 'cache_write_tokens')];
+  const [read, written] = [
+    counted('cache_read', 'cached_tokens'),
+    counted('cache_write', 'cache_write_tokens'),
+  ];
   return {
     input: [`(prompt_tokens - ${read} - ${written})`, priceOf('input')],
     cache_read: [read, `coalesce(${priceOf('cache_read')}, 0)`],

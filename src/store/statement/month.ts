@@ -5,7 +5,8 @@ import type { Sql } from '../connection/pool.ts';
 /** A month of all companies: the statements that there are, and those that are still to be made. EUR is exact decimal text. */
 
 /** Sums over the companies of a month. */
-export interface MonthSums extends Pick<CompanyMonth, 'requests' | 'cost_eur' | 'corrections' | 'total_eur'> {
+export interface MonthSums
+  extends Pick<CompanyMonth, 'requests' | 'cost_eur' | 'corrections' | 'total_eur'> {
   readonly companies: number;
   /** Those that have a statement, and whose owners opened it. */
   readonly closed: number;
@@ -89,7 +90,12 @@ async function readSums(sql: Sql, month: string): Promise<MonthSums> {
 }
 
 /** Notes that an owner opened a statement, unless one did before. */
-export async function updateOpened(sql: Sql, company: string, number: number, by: string): Promise<void> {
+export async function updateOpened(
+  sql: Sql,
+  company: string,
+  number: number,
+  by: string,
+): Promise<void> {
   await sql`
     update statements set opened_at = now(), opened_by = ${by}
     where company_id = ${company} and number = ${number} and opened_at is null`;

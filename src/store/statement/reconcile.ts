@@ -7,7 +7,12 @@ import { costFormula } from './cost.ts';
  * Ledger rows of all companies admitted between two instants, milliseconds since the epoch.
  * @param isCosted whether to compute what each call should cost by `model_cost_prices`; about 20 µs a call
  */
-export async function readCalls(sql: Sql, from: number, to: number, isCosted: boolean): Promise<BilledCall[]> {
+export async function readCalls(
+  sql: Sql,
+  from: number,
+  to: number,
+  isCosted: boolean,
+): Promise<BilledCall[]> {
   const calls: BilledCall[] = [];
   const [since, until] = [new Date(from).toISOString(), new Date(to).toISOString()];
   // materialized: rows may be on other servers than the prices

@@ -16,7 +16,11 @@ import { CHARGED, HAS_CACHE_PRICE, PART_SUMS } from './cost.ts';
 /** A statement in a list. */
 export const STATEMENT = schema.object({
   company_id: schema.id,
-  number: { type: 'integer', minimum: 1, description: 'without a gap for each company' } as schema.Schema<number>,
+  number: {
+    type: 'integer',
+    minimum: 1,
+    description: 'without a gap for each company',
+  } as schema.Schema<number>,
   month: schema.month,
   closed_at: schema.instant,
   requests: schema.count,
@@ -24,7 +28,10 @@ export const STATEMENT = schema.object({
   corrections: schema.described(schema.count, 'late calls of earlier months'),
   total_eur: schema.described(schema.sum, 'EUR of the month and its corrections'),
   digest: schema.written('^[0-9a-f]{64}$', 'SHA-256 in hex'),
-  opened_at: schema.described(schema.orNull(schema.instant), 'when an owner first opened or downloaded it'),
+  opened_at: schema.described(
+    schema.orNull(schema.instant),
+    'when an owner first opened or downloaded it',
+  ),
   opened_by: schema.described(schema.textOrNull, 'which owner'),
   later: schema.array(
     schema.object({
@@ -69,22 +76,36 @@ const NO_BOUND: StatementBound = { lines: 2e9, bytes: 2e9 }; // more than Postgr
 const ID_BYTES = 39; // of the id of a request in a document
 
 /** @param month its first day @throws RefusedChange not_found, or conflict beyond the bound */
-export async function readMonthOf(sql: Sql, company: string, month: string, bound = NO_BOUND): Promise<ShownMonth> {
+export async function readMonthOf(
+  sql: Sql,
+  company: string,
+  month: string,
+  bound = NO_BOUND,
+): Promise<ShownMonth> {
   const stored = await statementOf(sql, company, month, bound);
-  const statement = stored === null ? await previewStatement(sql, company, month, bound) : parseStatement(stored.text);
+  const statement =
+    stored === null
+      ? await previewStatement(sql, company, month, bound)
+      : parseStatement(stored.text);
   return { stored, statement, names: await keyNames(sql, company, statement) };
 }
 
 /** The latest statements of a company, and its months that lack one. */
 export async function statementsOf(sql: Sql, company: string) {
-  return { statements: await listStatements(sql, company), open_months: await openMonths(sql, company) };
+  return {
+    statements: await listStatements(sql, company),
+    open_months: await openMonths(sql, company),
+  };
 }
 
 /** The statements of a company, the latest first. @param before numbers below this one; null: all */
 export function listStatements(
   sql: Sql,
   company: string,
-  { before = null, limit = 1000 }: { readonly before?: number | null; readonly limit?: number } = {},
+  {
+    before = null,
+    limit = 1000,
+  }: { readonly before?: number | null; readonly limit?: number } = {},
 ): PromiseLike<StatementRow[]> {
   return sql<StatementRow[]>`
     select ${columns(sql)} from statements s
@@ -128,7 +149,12 @@ function throwTooLong(company: string, month: string): never {
  * The statement of an open month as it would be now, without number, seals and digest.
  * @throws RefusedChange not_found, or conflict beyond the bound
  */
-export async function previewStatement(sql: Sql, company: string, month: string, bound = NO_BOUND): Promise<Statement> {
+export async function previewStatement(
+  sql: Sql,
+  company: string,
+  month: string,
+  bound = NO_BOUND,
+): Promise<Statement> {
   await ledgerName(sql, company);
   await requireFewLate(sql, company, month, bound);
   const late = await sql<LateMonth[]>`
@@ -150,8 +176,14 @@ export async function previewStatement(sql: Sql, company: string, month: string,
 }
 
 /** Present names of a statement's keys by id. They are not in the document: names change, and may be erased. */
-async function keyNames(sql: Sql, company: string, { lines, corrections }: Statement): Promise<Map<string, KeyName>> {
-  const ids = [...new Set([...lines, ...corrections.flatMap((each) => each.lines)].map(({ key }) => key))];
+async function keyNames(
+  sql: Sql,
+  company: string,
+  { lines, corrections }: Statement,
+): Promise<Map<string, KeyName>> {
+  const ids = [
+    ...new Set([...lines, ...corrections.flatMap((each) => each.lines)].map(({ key }) => key)),
+  ];
   const rows = await sql<(KeyName & { id: string })[]>`
     select id, name, prefix from api_keys where company_id = ${company} and id = any(${ids}::uuid[])`;
   return new Map(rows.map(({ id, ...key }) => [id, key]));
@@ -168,7 +200,12 @@ export interface LateMonth {
  * Refuses more late rows than a statement of the month may name.
  * @throws RefusedChange conflict beyond the bound
  */
-export async function requireFewLate(sql: Sql, company: string, month: string, { bytes } = NO_BOUND): Promise<void> {
+export async function requireFewLate(
+  sql: Sql,
+  company: string,
+  month: string,
+  { bytes } = NO_BOUND,
+): Promise<void> {
   const [{ late }] = await sql<[{ late: number }]>`
     select count(*)::float8 as late from late_usage where company_id = ${company}`;
   if (late * ID_BYTES > bytes) throwTooLong(company, month);
@@ -187,7 +224,12 @@ export async function correctionsOf(
     const [closed] = await sql<{ number: number }[]>`
       select number::float8 as number from statements where company_id = ${company} and billing_month = ${corrected}`;
     const lines = await readStatementLines(sql, company, corrected, request_ids, bound, month);
-    corrections.push({ month: corrected.slice(0, 7), statement: closed?.number as number, lines, request_ids });
+    corrections.push({
+      month: corrected.slice(0, 7),
+      statement: closed?.number as number,
+      lines,
+      request_ids,
+    });
   }
   return corrections;
 }
@@ -225,7 +267,9 @@ export async function readCharges(
   month: string,
   { lines: most } = NO_BOUND,
 ): Promise<PricedTokens[]> {
-  const parts = COST_PARTS.map((part, at) => `(${at}, '${part}', ${CHARGED[part].join(', ')})`).join(', ');
+  const parts = COST_PARTS.map(
+    (part, at) => `(${at}, '${part}', ${CHARGED[part].join(', ')})`,
+  ).join(', ');
   const charges = await sql<PricedTokens[]>`
     select model_slug as model, p.part, trim_scale(p.price)::text as price, sum(p.tokens)::float8 as tokens,
       trim_scale(sum(p.tokens * p.price) * 0.001)::text as cost_eur

@@ -48,7 +48,10 @@ const CELL = {
   cost_eur: 'sum(cost_eur)',
 };
 /** The columns of `usage_key_months` with what a key cost on each day of the month, the first to the thirty-first. */
-export const KEY_DAYS = Array.from({ length: 31 }, (_, at) => `day_${String(at + 1).padStart(2, '0')}`);
+export const KEY_DAYS = Array.from(
+  { length: 31 },
+  (_, at) => `day_${String(at + 1).padStart(2, '0')}`,
+);
 const ENDING = 'endpoint, usage_source, outcome, cost_center';
 
 /** `monthly_spend` as far as it is of the ledger; it counts in-app chat too. */
@@ -89,7 +92,9 @@ export const SUMS = {
       ...CELL,
       estimated: "coalesce(sum(requests) filter (where usage_source = 'estimated'), 0)",
       unfinished: "coalesce(sum(requests) filter (where outcome <> 'completed'), 0)",
-      ...Object.fromEntries(KEY_DAYS.map((name, at) => [name, `sum(cost_eur) filter (where number = ${at + 1})`])),
+      ...Object.fromEntries(
+        KEY_DAYS.map((name, at) => [name, `sum(cost_eur) filter (where number = ${at + 1})`]),
+      ),
     },
     from: 'cells',
     untold: KEY_DAYS, // a key without calls on a day is not shown
@@ -101,7 +106,8 @@ export const SUMS = {
     figures: {
       ...CELL,
       completed: "coalesce(sum(requests) filter (where outcome = 'completed'), 0)",
-      untold: "coalesce(sum(requests) filter (where outcome = 'completed' and usage_source = 'estimated'), 0)",
+      untold:
+        "coalesce(sum(requests) filter (where outcome = 'completed' and usage_source = 'estimated'), 0)",
     },
     from: 'cells',
     part: ['part', 'own_part'],

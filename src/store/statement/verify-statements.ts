@@ -175,7 +175,9 @@ interface CheckpointFinding {
  * Checks the checkpoints that statements name: each against the one before it, and each seal in it against the ledger's.
  * So the removal of a writer's newest seals is found too, which its chain alone cannot tell.
  */
-export async function verifyCheckpoints(sql: Sql): Promise<{ checkpoints: number; findings: CheckpointFinding[] }> {
+export async function verifyCheckpoints(
+  sql: Sql,
+): Promise<{ checkpoints: number; findings: CheckpointFinding[] }> {
   const [row] = await sql<[{ checkpoints: number; findings: CheckpointFinding[] }]>`
     with chain as (
       select m.number as checkpoint, digest <> seal_checkpoint_digest(m) as edited, number > 1 + coalesce(lag(number) over c, 0) as gap,

@@ -6,7 +6,10 @@ import { API_SPEND, CALLS, rowsOf, SOURCES, SUMS, type Sums } from './sums.ts';
 export const MOST = 1000;
 
 /** SQL for the period of a table of sums, as differences tell it. */
-const SHOWN = { day: "to_char(day, 'YYYY-MM-DD')", month: "to_char(billing_month, 'YYYY-MM')" } as const;
+const SHOWN = {
+  day: "to_char(day, 'YYYY-MM-DD')",
+  month: "to_char(billing_month, 'YYYY-MM')",
+} as const;
 
 /** What is compared with a table: rows with its columns and figures. */
 interface Compared extends Pick<Sums, 'table' | 'period' | 'by' | 'untold'> {
@@ -82,7 +85,10 @@ export async function verifyLedger(
   since: Since = null,
 ): Promise<{ checked: number; differences: Difference[] }> {
   const { checked, differences } = await compare(sql, MONTHLY_SPEND, null, since);
-  return { checked, differences: differences.map(({ model_slug, ...difference }) => difference as Difference) };
+  return {
+    checked,
+    differences: differences.map(({ model_slug, ...difference }) => difference as Difference),
+  };
 }
 
 /**
@@ -90,19 +96,32 @@ export async function verifyLedger(
  * them. Reads the whole ledger in one snapshot; safe while rows are written.
  * @param most differences returned
  */
-export function verifySums(sql: Sql, name: SumsName, most = MOST, since: Since = null): Promise<SumsCheck> {
+export function verifySums(
+  sql: Sql,
+  name: SumsName,
+  most = MOST,
+  since: Since = null,
+): Promise<SumsCheck> {
   return compare(sql, comparedOf(SUMS[name]), most, since);
 }
 
 /** @param most differences returned; null: all */
-async function compare(sql: Sql, compared: Compared, most: number | null, since: Since): Promise<SumsCheck> {
+async function compare(
+  sql: Sql,
+  compared: Compared,
+  most: number | null,
+  since: Since,
+): Promise<SumsCheck> {
   const { table, period, by, figures, rows, untold = [] } = compared;
   const columns = by.split(', ');
-  const or = (column: string) => sql.unsafe(columns.includes(column) ? column : `null as ${column}`);
+  const or = (column: string) =>
+    sql.unsafe(columns.includes(column) ? column : `null as ${column}`);
   const counted = figures.map((name) => `sum(${name}) as ${name}`).join(', ');
   const of = (table: string) =>
     figures.map((name) =>
-      untold.includes(name) ? `${table}.${name}::numeric` : `coalesce(${table}.${name}::numeric, 0)`,
+      untold.includes(name)
+        ? `${table}.${name}::numeric`
+        : `coalesce(${table}.${name}::numeric, 0)`,
     );
   const pairs = figures.map((name, at) => `('${name}', ${of('c')[at]}, ${of('r')[at]})`).join(', ');
   const [row] = await sql<[SumsCheck]>`
@@ -155,14 +174,20 @@ export async function verifyStill<C extends Looked>(
     return check(sql, since);
   });
   // how much was compared is told by the first look
-  return { ...first, ...Object.fromEntries(Object.entries(again).filter(([name]) => FOUND.includes(name))) };
+  return {
+    ...first,
+    ...Object.fromEntries(Object.entries(again).filter(([name]) => FOUND.includes(name))),
+  };
 }
 
 const FOUND = ['total', 'differences', 'findings'];
 /** What a check found; without a total, all differences. */
 interface Looked {
   readonly total?: number;
-  readonly differences?: readonly { readonly month?: string | null; readonly day?: string | null }[];
+  readonly differences?: readonly {
+    readonly month?: string | null;
+    readonly day?: string | null;
+  }[];
   readonly findings?: readonly { readonly month?: string | null; readonly day?: string | null }[];
 }
 

@@ -35,7 +35,11 @@ export interface AllUsage extends UsageSums {
   /** null where none are asked for, and with a filter for a model: no sum has the days of companies by model. */
   readonly by_company: Groups<CompanyCost> | null;
   /** By day of up to 62 days ("2026-11-21"), else by month ("2026-11-01"), and model; in order. */
-  readonly by_time: readonly { readonly at: string; readonly model: string; readonly cost_eur: string }[];
+  readonly by_time: readonly {
+    readonly at: string;
+    readonly model: string;
+    readonly cost_eur: string;
+  }[];
 }
 
 /**
@@ -100,7 +104,12 @@ export async function readAllChange(
   most = MOST_MOVERS,
 ): Promise<AllChange> {
   const at = atOf({ before, after });
-  const all = { company: null, filters: { ...NO_FILTERS, model }, range: { before, after }, measures: SUMMED };
+  const all = {
+    company: null,
+    filters: { ...NO_FILTERS, model },
+    range: { before, after },
+    measures: SUMMED,
+  };
   const isOwn = sql`(company_id, model_slug) in (select company_id, slug from owned)`;
   const isFactored = sql`company_id in (select company_id from factored)`;
   // first by their companies, so that no others are read
@@ -108,7 +117,11 @@ export async function readAllChange(
   const asks = await asksForCached(sql);
   const ofOwn = { columns: ['company_id', 'model_slug'], holds: apart } as const;
   const cached = readCached(sql, asks, { ...all, by: ['model_slug'] });
-  const ownCached = readCached(sql, asks, { ...all, where: ofOwn, by: ['company_id', 'model_slug'] });
+  const ownCached = readCached(sql, asks, {
+    ...all,
+    where: ofOwn,
+    by: ['company_id', 'model_slug'],
+  });
   const summed = CACHED.map((name) => `sum(${name}) as ${name}`).join(', ');
   type Row = { models: Parameters<typeof compared>[1]; by_time: readonly TimeCost[] };
   const [{ models, by_time }] = await sql<[Row]>`

@@ -6,7 +6,14 @@ import { createTarPacker } from 'modern-tar';
 import { shownActor, shownRow } from '../connection/actor.ts';
 import { utcMicrosecond } from '../connection/expressions.ts';
 import type { ConnectionSql, Sql } from '../connection/pool.ts';
-import { ACTORS, ARCHIVED, type ArchivedTable, INTERNAL_MEMBERS, JSON_ROWS, NOT_ARCHIVED } from './archived-tables.ts';
+import {
+  ACTORS,
+  ARCHIVED,
+  type ArchivedTable,
+  INTERNAL_MEMBERS,
+  JSON_ROWS,
+  NOT_ARCHIVED,
+} from './archived-tables.ts';
 import { copyOut, type Write } from './export.ts';
 
 /** One file of an archive. */
@@ -44,7 +51,10 @@ export interface Manifest {
  */
 export async function archiveCompany(
   sql: ConnectionSql,
-  { company, internal }: { readonly company: { id: string; name: string }; readonly internal: boolean },
+  {
+    company,
+    internal,
+  }: { readonly company: { id: string; name: string }; readonly internal: boolean },
   write: Write,
 ): Promise<Manifest> {
   return packed(`company-${company.id}`, write, async (add) => {
@@ -96,19 +106,30 @@ export function addText(add: Add, name: string, text: string): Promise<string> {
  * @param fill adds its files, one after the other
  * @throws the errors of `fill` and of `write`
  */
-export async function packed<T>(folder: string, write: Write, fill: (add: Add) => Promise<T>): Promise<T> {
+export async function packed<T>(
+  folder: string,
+  write: Write,
+  fill: (add: Add) => Promise<T>,
+): Promise<T> {
   const { readable, controller } = createTarPacker();
   let failure: unknown;
-  const sent = pipeline(Readable.fromWeb(readable), createGzip(), async (pieces: AsyncIterable<Buffer>) => {
-    for await (const piece of pieces) if (!(await write(piece))) throw new Error('the reader left');
-  }).catch((error) => {
+  const sent = pipeline(
+    Readable.fromWeb(readable),
+    createGzip(),
+    async (pieces: AsyncIterable<Buffer>) => {
+      for await (const piece of pieces)
+        if (!(await write(piece))) throw new Error('the reader left');
+    },
+  ).catch((error) => {
     failure = error;
   });
   const mtime = new Date();
 
   const add: Add = async (name, bytes, body) => {
     const hash = createHash('sha256');
-    const file = controller.add({ name: `${folder}/${name}`, size: bytes, mtime, mode: 0o600 }).getWriter();
+    const file = controller
+      .add({ name: `${folder}/${name}`, size: bytes, mtime, mode: 0o600 })
+      .getWriter();
     await body(async (piece) => {
       hash.update(piece);
       // refused once the reader is gone
@@ -135,7 +156,12 @@ export async function packed<T>(folder: string, write: Write, fill: (add: Add) =
 }
 
 /** A query for the rows of a table as JSON texts. Amounts are exact decimal texts, instants in UTC. */
-async function linesOf(sql: Sql, spec: ArchivedTable, company: string, internal: boolean): Promise<string> {
+async function linesOf(
+  sql: Sql,
+  spec: ArchivedTable,
+  company: string,
+  internal: boolean,
+): Promise<string> {
   // COPY takes no parameters
   if (!/^[0-9a-f-]{36}$/.test(company)) throw new TypeError('not an id');
   const rows = await sql<{ name: string; type: string }[]>`

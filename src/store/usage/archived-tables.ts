@@ -66,7 +66,9 @@ export const ARCHIVED: readonly ArchivedTable[] = [
   {
     table: 'alert_receivers',
     what: 'who is told of budgets by e-mail, and at which percentages',
-    columns: words('id company_id email percents forecast created_at created_by expires_at confirmed_at language'),
+    columns: words(
+      'id company_id email percents forecast created_at created_by expires_at confirmed_at language',
+    ),
     without: { digest: 'a secret: it identifies the link by which an address agrees' },
     order: 'created_at, id',
   },
@@ -94,7 +96,9 @@ export const ARCHIVED: readonly ArchivedTable[] = [
   {
     table: 'admin_tokens',
     what: 'administration tokens of programs that manage the company over HTTP',
-    columns: words('id name company_id access created_at created_by expires_at last_used_at revoked_at'),
+    columns: words(
+      'id name company_id access created_at created_by expires_at last_used_at revoked_at',
+    ),
     without: { digest: 'a secret: it identifies the token' },
     order: 'created_at, id',
   },
@@ -137,7 +141,8 @@ export const ARCHIVED: readonly ArchivedTable[] = [
     columns: words(
       'company_id billing_month day model_slug api_key_id endpoint usage_source outcome cost_center requests prompt_tokens completion_tokens cost_eur',
     ),
-    order: 'billing_month, day, model_slug, api_key_id, endpoint, usage_source, outcome, cost_center',
+    order:
+      'billing_month, day, model_slug, api_key_id, endpoint, usage_source, outcome, cost_center',
   },
   {
     table: 'monthly_spend',
@@ -224,14 +229,17 @@ export const ARCHIVED: readonly ArchivedTable[] = [
 
 /** The things that an archive leaves out, and why. */
 export const NOT_ARCHIVED: Readonly<Record<string, string>> = {
-  budget_reservations: 'calls in flight under a strict budget: a row lives for seconds and ends in the ledger',
+  budget_reservations:
+    'calls in flight under a strict budget: a row lives for seconds and ends in the ledger',
   event_deliveries: 'state of sending: alerts go to the owners and administrators in users.jsonl',
   model_cost_prices: 'what the operator pays its provider, which is not about the company',
-  company_price_factors: 'how the operator makes its prices: what was charged is in api_usage.jsonl',
+  company_price_factors:
+    'how the operator makes its prices: what was charged is in api_usage.jsonl',
   upstream_costs: 'what calls cost the operator, which is not about the company',
   upstream_cost_monthly: 'sums of these',
   spend_changes: 'ids of companies whose sums changed in the last hour, for gateways',
-  idempotent_answers: 'answers kept for a day, so that a program that repeats a request gets the same one',
+  idempotent_answers:
+    'answers kept for a day, so that a program that repeats a request gets the same one',
   key_reveals: 'texts of new keys for a minute, encrypted with a secret that is stored nowhere',
   usage_details: 'sums of the rows in api_usage.jsonl that tell what their tokens consist of',
   usage_end_user_days: 'sums of the rows in api_usage.jsonl that have an end user',

@@ -28,7 +28,11 @@ import {
 } from './cube.ts';
 
 /** The cost of a day, or of a month where one of the ranges is longer than 62 days; of a month its first day. */
-const timeCost = schema.object({ time: schema.oneOf(['before', 'after']), at: schema.day, cost_eur: schema.sum });
+const timeCost = schema.object({
+  time: schema.oneOf(['before', 'after']),
+  at: schema.day,
+  cost_eur: schema.sum,
+});
 
 /** Why usage changed, of API calls without in-app chat. */
 export const EXPLAINED = {
@@ -37,14 +41,20 @@ export const EXPLAINED = {
     schema.object({ ...CHANGE.properties, model: schema.string }),
     'those that changed most first',
   ),
-  by_time: schema.array(timeCost, 'by day, or by month where one of the times is longer than 62 days'),
+  by_time: schema.array(
+    timeCost,
+    'by day, or by month where one of the times is longer than 62 days',
+  ),
 };
 
 const mover = { before_eur: schema.sum, after_eur: schema.sum, difference_eur: DIFFERENCE };
 
 /** Lines whose cost changed, those that changed most first, and how many have changed: the lines are the first. */
 export function movers<P extends schema.Properties>(members: P) {
-  return schema.object({ count: schema.count, lines: schema.array(schema.object({ ...mover, ...members })) });
+  return schema.object({
+    count: schema.count,
+    lines: schema.array(schema.object({ ...mover, ...members })),
+  });
 }
 
 /** Name and prefix are null for a key that no longer exists. */
@@ -128,8 +138,12 @@ export async function readUsageChange(
 /** The tokens of the cache at both times. @param asks from `asksForCached`; without it nothing is read */
 export function readCached(sql: Sql, asks: boolean, asked: Omit<Cube, 'measures'>): Fragment {
   if (asks) return readCube(sql, { ...asked, measures: CACHED });
-  const columns = asked.by.map((name) => `null::${name === 'company_id' ? 'uuid' : 'text'} as ${name}`);
-  return sql.unsafe(`select 0 as time, ${columns.join(', ')}, 0 as cached_tokens, 0 as cache_write_tokens where false`);
+  const columns = asked.by.map(
+    (name) => `null::${name === 'company_id' ? 'uuid' : 'text'} as ${name}`,
+  );
+  return sql.unsafe(
+    `select 0 as time, ${columns.join(', ')}, 0 as cached_tokens, 0 as cache_write_tokens where false`,
+  );
 }
 
 export const CACHED = ['cached_tokens', 'cache_write_tokens'] as const;
@@ -176,9 +190,16 @@ export function moversJson(
 export type Compared = ComparedModel & { readonly model: string };
 
 /** Puts the sums of both times beside each other, with the reference price. @param until as for `referencePrices` */
-export async function compared(sql: Sql, models: readonly ModelSums[], until: string): Promise<Compared[]> {
+export async function compared(
+  sql: Sql,
+  models: readonly ModelSums[],
+  until: string,
+): Promise<Compared[]> {
   const groups = [
-    ...Map.groupBy(models, ({ model, company_id, factor }) => `${model} ${company_id} ${factor}`).values(),
+    ...Map.groupBy(
+      models,
+      ({ model, company_id, factor }) => `${model} ${company_id} ${factor}`,
+    ).values(),
   ] as [ModelSums, ModelSums?][];
   const prices = await referencePrices(
     sql,
@@ -202,8 +223,17 @@ function cacheOf([sums]: readonly ModelSums[]): CacheTokens {
 }
 
 /** The price of each model at the end of a day, or the first one after it; null where none is known. */
-async function referencePrices(sql: Sql, models: readonly ModelSums[], until: string): Promise<(Prices | null)[]> {
-  type Row = { input: string | null; output: string | null; cache_read: string | null; cache_write: string | null };
+async function referencePrices(
+  sql: Sql,
+  models: readonly ModelSums[],
+  until: string,
+): Promise<(Prices | null)[]> {
+  type Row = {
+    input: string | null;
+    output: string | null;
+    cache_read: string | null;
+    cache_write: string | null;
+  };
   const rows = await sql<Row[]>`
     select ${PRICE_NAMES.map((name, at) => sql`${at === 0 ? sql`` : sql`, `}trim_scale(a.factor * case when p.input is null then n.${sql(name)} * f.factor else p.${sql(name)} end)::text as ${sql(name)}`)}
     from (
@@ -239,5 +269,8 @@ export function explained(models: readonly Compared[]): {
     model,
   }));
   const size = ({ difference_eur }: ChangeParts) => Math.abs(Number(difference_eur));
-  return { total, by_model: by_model.sort((a, b) => size(b) - size(a) || (a.model < b.model ? -1 : 1)) };
+  return {
+    total,
+    by_model: by_model.sort((a, b) => size(b) - size(a) || (a.model < b.model ? -1 : 1)),
+  };
 }

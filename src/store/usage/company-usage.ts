@@ -1,6 +1,18 @@
-import { type BudgetPeriod, type Budgets, isLimited, PERIODS, percentSpent } from '../../domain/budget.ts';
+import {
+  type BudgetPeriod,
+  type Budgets,
+  isLimited,
+  PERIODS,
+  percentSpent,
+} from '../../domain/budget.ts';
 import { unknownCompany } from '../../domain/refusal.ts';
-import { type DayRange, type Interval, intervalOf, monthsIn, wholeMonth } from '../../domain/reports/day-range.ts';
+import {
+  type DayRange,
+  type Interval,
+  intervalOf,
+  monthsIn,
+  wholeMonth,
+} from '../../domain/reports/day-range.ts';
 import type { UsageSums } from '../../domain/usage.ts';
 import { REMOVED } from '../company/company.ts';
 import { dayBegins, TODAY, utcSecond } from '../connection/expressions.ts';
@@ -37,7 +49,10 @@ export interface CompanyUsage extends UsageTotals {
   readonly by_endpoint: Groups<UsageGroup>;
   /** The name of the cost centre is empty for calls that name none. */
   readonly by_cost_center: Groups<UsageGroup>;
-  readonly by_ending: readonly (UsageSums & { readonly outcome: string; readonly usage_source: string })[];
+  readonly by_ending: readonly (UsageSums & {
+    readonly outcome: string;
+    readonly usage_source: string;
+  })[];
   /**
    * By hour ("2026-11-21T10:00:00Z", when it begins), day ("2026-11-21") or month ("2026-11-01"), and model; in order.
    * The interval is that of `intervalOf`.
@@ -91,7 +106,9 @@ export interface UsageGroup extends UsageSums {
 
 /** First day of the present month in the billing time zone, "2026-11-01". */
 export async function readPresentMonth(sql: Sql): Promise<string> {
-  const [row] = await sql<[{ month: string }]>`select to_char(billing_month(now()), 'YYYY-MM-DD') as month`;
+  const [row] = await sql<
+    [{ month: string }]
+  >`select to_char(billing_month(now()), 'YYYY-MM-DD') as month`;
   return row.month;
 }
 
@@ -114,8 +131,18 @@ export async function readCompanyUsage(
   const { whole, parts } = monthsIn(range);
   const isFiltered = Object.values(filters).some((value) => value !== null);
   const of = { company: companyId, filters, range };
-  const shown = { columns: ['api_key_id'], holds: sql`api_key_id = any(array(select api_key_id from shown))` } as const;
-  const dimensions = ['billing_month', 'model_slug', 'endpoint', 'cost_center', 'outcome', 'usage_source'] as const;
+  const shown = {
+    columns: ['api_key_id'],
+    holds: sql`api_key_id = any(array(select api_key_id from shown))`,
+  } as const;
+  const dimensions = [
+    'billing_month',
+    'model_slug',
+    'endpoint',
+    'cost_center',
+    'outcome',
+    'usage_source',
+  ] as const;
   const counts = sql`coalesce(sum(requests) filter (where usage_source = 'estimated'), 0) as estimated,
     coalesce(sum(requests) filter (where outcome <> 'completed'), 0) as unfinished`;
   const ways = [['model_slug'], ['endpoint'], ['cost_center'], ['outcome', 'usage_source']];
@@ -219,7 +246,11 @@ function budgetJson(sql: Sql) {
 }
 
 /** Adds what is spent of a budget of the day. It is read by itself: a function that reads spread tables cannot stand in a statement that reads some. */
-async function withDay<T extends { budget: BudgetState }>(sql: Sql, companyId: string, usage: T): Promise<T> {
+async function withDay<T extends { budget: BudgetState }>(
+  sql: Sql,
+  companyId: string,
+  usage: T,
+): Promise<T> {
   const { day } = usage.budget;
   if (!day) return usage;
   const spent_eur = await readSpent(sql, 'daily', companyId);
@@ -246,12 +277,17 @@ export async function readPresentSums(sql: Sql, companyId: string): Promise<Usag
  * found sooner than those of its days.
  */
 export async function upToNow(sql: Sql, range: DayRange): Promise<DayRange> {
-  const [row] = await sql<[{ today: string }]>`select to_char(${sql.unsafe(TODAY)}, 'YYYY-MM-DD') as today`;
+  const [row] = await sql<
+    [{ today: string }]
+  >`select to_char(${sql.unsafe(TODAY)}, 'YYYY-MM-DD') as today`;
   return range.to === row.today ? { from: range.from, to: wholeMonth(range.to).to } : range;
 }
 
 /** The rows of the chart: `at`, `model_slug` and sums. */
-function drawnRows(sql: Sql, { company, filters, range }: { company: string; filters: UsageFilters; range: DayRange }) {
+function drawnRows(
+  sql: Sql,
+  { company, filters, range }: { company: string; filters: UsageFilters; range: DayRange },
+) {
   const interval = intervalOf(range);
   if (interval === 'month')
     return sql`select billing_month as at, model_slug, ${sumsOf(sql)} from cells group by billing_month, model_slug`;
@@ -301,7 +337,10 @@ function hoursOf(sql: Sql, day: string) {
 }
 
 /** What a key has spent of its own budgets in the present month and day: of those it has. */
-export async function readKeyBudgets(sql: Sql, key: Budgets & { readonly id: string; readonly company_id: string }) {
+export async function readKeyBudgets(
+  sql: Sql,
+  key: Budgets & { readonly id: string; readonly company_id: string },
+) {
   const spent: BudgetSpent[] = [];
   for (const period of PERIODS) {
     const budget_eur = key[`${period}_budget_eur`];
@@ -330,6 +369,8 @@ export async function readSpent(
     period === 'daily'
       ? sql`day_spend(${company}, ${key}, ${sql.unsafe(TODAY)})`
       : sql`(${ofMonth} and billing_month = billing_month(now()))`;
-  const [row] = await sql<[{ spent: string }]>`select trim_scale(coalesce(${spent}, 0))::text as spent`;
+  const [row] = await sql<
+    [{ spent: string }]
+  >`select trim_scale(coalesce(${spent}, 0))::text as spent`;
   return row.spent;
 }

@@ -27,7 +27,11 @@ export async function listSpentBudgets(sql: Sql, company: string): Promise<Spent
 export type CostCenterState = Omit<BudgetState, 'chat_percent'>;
 
 /** @param name empty: of calls that name none */
-export async function readCostCenterState(sql: Sql, company: string, name: string): Promise<CostCenterState> {
+export async function readCostCenterState(
+  sql: Sql,
+  company: string,
+  name: string,
+): Promise<CostCenterState> {
   const range = wholeMonth(await readPresentMonth(sql));
   const filters = { ...NO_FILTERS, cost_center: name };
   const [row] = await sql<[CostCenterState]>`
@@ -63,7 +67,11 @@ export async function readUsedMonths(sql: Sql, company: string): Promise<string[
  * Cost centres by name, whatever case and accents: those with a budget, and those of calls of this month or the last.
  * @param company looks among its own alone; null: among all
  */
-export async function findCostCenters(sql: Sql, text: string, company: string | null): Promise<Found[]> {
+export async function findCostCenters(
+  sql: Sql,
+  text: string,
+  company: string | null,
+): Promise<Found[]> {
   const pattern = searchPattern(text);
   const { from, to } = wholeMonth(await readPresentMonth(sql));
   const called = readCube(sql, {

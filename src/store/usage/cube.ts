@@ -1,4 +1,9 @@
-import { type DayRange, type MonthDays, monthsIn, monthsLessDays } from '../../domain/reports/day-range.ts';
+import {
+  type DayRange,
+  type MonthDays,
+  monthsIn,
+  monthsLessDays,
+} from '../../domain/reports/day-range.ts';
 import { TOKEN_DETAILS } from '../../domain/usage.ts';
 import { matching } from '../connection/columns.ts';
 import type { Sql } from '../connection/pool.ts';
@@ -19,7 +24,13 @@ export interface UsageFilters {
   readonly keys: readonly string[] | null;
 }
 
-export const NO_FILTERS: UsageFilters = { model: null, key: null, endpoint: null, cost_center: null, keys: null };
+export const NO_FILTERS: UsageFilters = {
+  model: null,
+  key: null,
+  endpoint: null,
+  cost_center: null,
+  keys: null,
+};
 
 /** Two times that are compared, in the billing time zone. They may overlap. */
 export interface Times {
@@ -65,12 +76,21 @@ export interface Cube {
 }
 
 /** The sums of calls, the smallest first. */
-const OF_CALLS: readonly Sums[] = [API_SPEND, SUMS.model_days, SUMS.key_months, SUMS.company_days, SUMS.daily];
+const OF_CALLS: readonly Sums[] = [
+  API_SPEND,
+  SUMS.model_days,
+  SUMS.key_months,
+  SUMS.company_days,
+  SUMS.daily,
+];
 /** The calls themselves: no sum has what the tokens of a key consist of. */
 const BY_CALL: Sums = {
   ...SUMS.daily,
   table: `${SOURCES.cells(CALLS)} as calls`,
-  figures: { requests: 'sum(requests)', ...Object.fromEntries(TOKEN_DETAILS.map((name) => [name, `sum(${name})`])) },
+  figures: {
+    requests: 'sum(requests)',
+    ...Object.fromEntries(TOKEN_DETAILS.map((name) => [name, `sum(${name})`])),
+  },
 };
 /** Figures of tables that have no column for them. */
 const COUNTED: Partial<Record<Measure, readonly [column: Column, sql: string]>> = {
@@ -97,7 +117,10 @@ export function readCube(sql: Sql, asked: Cube): Fragment {
 }
 
 /** Of each group what it cost `before` and `after`, where that differs. */
-export function readMoves(sql: Sql, asked: Omit<Cube, 'measures'> & { readonly range: Times }): Fragment {
+export function readMoves(
+  sql: Sql,
+  asked: Omit<Cube, 'measures'> & { readonly range: Times },
+): Fragment {
   const cube = { ...asked, measures: ['cost_eur'] } as const;
   const [before, after] = [sourcesOf(cube, asked.range.before), sourcesOf(cube, asked.range.after)];
   // rows of a month are read once for both
@@ -112,7 +135,10 @@ export function readMoves(sql: Sql, asked: Omit<Cube, 'measures'> & { readonly r
         .join(' + ') || '0';
     const [first, second] = sources as [Source, Source?];
     const costs = first.costs && [...first.costs, ...(second?.costs ?? [])];
-    return select(sql, cube, { ...first, costs }, [`${cost(before)} as before`, `${cost(after)} as after`]);
+    return select(sql, cube, { ...first, costs }, [
+      `${cost(before)} as before`,
+      `${cost(after)} as after`,
+    ]);
   });
   const columns = sql.unsafe(asked.by.join(', '));
   return sql`select ${columns}, sum(before) as before, sum(after) as after from (${union(sql, selected)}) r
@@ -123,10 +149,16 @@ export function readMoves(sql: Sql, asked: Omit<Cube, 'measures'> & { readonly r
  * Groups rows in several ways at once: a row has the number of its way as `of`, the columns of all, of which the other
  * ways' are null, and the sums.
  */
-export function grouped(sql: Sql, ways: readonly (readonly string[])[], sums: Fragment, rows: Fragment): Fragment {
+export function grouped(
+  sql: Sql,
+  ways: readonly (readonly string[])[],
+  sums: Fragment,
+  rows: Fragment,
+): Fragment {
   const columns = [...new Set(ways.flat())];
   // of a column that a way does not have, `grouping` has a bit, the last column the lowest
-  const bits = (way: readonly string[]) => columns.reduce((all, column) => all * 2 + (way.includes(column) ? 0 : 1), 0);
+  const bits = (way: readonly string[]) =>
+    columns.reduce((all, column) => all * 2 + (way.includes(column) ? 0 : 1), 0);
   const of = ways.map((way, at) => `when ${bits(way)} then ${at}`).join(' ');
   const sets = ways.map((way) => `(${way.join(', ')})`).join(', ');
   return sql`select ${sql.unsafe(`case grouping(${columns}) ${of} end as of, ${columns}`)}, ${sums} from ${rows}
@@ -172,7 +204,10 @@ function rowsOf(sql: Sql, asked: Cube, range: DayRange): Fragment {
 }
 
 /** From which tables a range is read: the smallest that have the columns and figures. */
-function sourcesOf({ company, filters = NO_FILTERS, where, by, measures }: Cube, range: DayRange): Source[] {
+function sourcesOf(
+  { company, filters = NO_FILTERS, where, by, measures }: Cube,
+  range: DayRange,
+): Source[] {
   const matched = Object.entries({
     company_id: company,
     ...filteredColumns(filters),
@@ -180,20 +215,29 @@ function sourcesOf({ company, filters = NO_FILTERS, where, by, measures }: Cube,
   });
   const filtered = matched.flatMap(([column, value]) => (value === null ? [] : [column]));
   const needed = [...by, ...filtered, ...(where?.columns ?? [])];
-  const has = (table: Sums, columns: readonly string[]) => columns.every((column) => columnsOf(table).includes(column));
+  const has = (table: Sums, columns: readonly string[]) =>
+    columns.every((column) => columnsOf(table).includes(column));
   const tables = measures.some((name) => TOKEN_DETAILS.some((detail) => detail === name))
     ? [SUMS.details, BY_CALL]
     : OF_CALLS;
   const smallest = (columns: readonly string[]) =>
-    tables.find((table) => has(table, columns) && measures.every((name) => figureOf(table, name) !== null)) as Sums;
+    tables.find(
+      (table) => has(table, columns) && measures.every((name) => figureOf(table, name) !== null),
+    ) as Sums;
   const days = smallest([...needed, 'day']);
   const months = by.includes('day') ? days : smallest(needed);
   const { whole, parts } = monthsIn(range);
-  const source = (table: Sums, sign: Source['sign'], of: Source['of']): Source => ({ table, of, sign, costs: null });
+  const source = (table: Sums, sign: Source['sign'], of: Source['of']): Source => ({
+    table,
+    of,
+    sign,
+    costs: null,
+  });
   if (parts.length === 0 || months === days)
     return [source(months, '', whole), ...parts.map((part) => source(days, '', part))];
   if (measures.every((name) => name === 'cost_eur') && has(SUMS.key_months, needed)) {
-    const costs = ({ from, to }: MonthDays) => KEY_DAYS.slice(Number(from.slice(8)) - 1, Number(to.slice(8)));
+    const costs = ({ from, to }: MonthDays) =>
+      KEY_DAYS.slice(Number(from.slice(8)) - 1, Number(to.slice(8)));
     return [
       source(months, '', whole),
       ...parts.map((of): Source => ({ ...source(SUMS.key_months, '', of), costs: costs(of) })),

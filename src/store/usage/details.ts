@@ -30,8 +30,15 @@ export async function readTokenDetails(
   if (filters.key !== null || filters.keys !== null) return null;
   const measures = ['requests', 'prompt_tokens', ...TOKEN_DETAILS] as const;
   const figures = measures.map((name) => `sum(${name})::float8 as ${name}`).join(', ');
-  const cached = 'round(sum(cached_tokens) * 100 / nullif(sum(prompt_tokens), 0), 1)::float8 as cached_percent';
-  const models = readCube(sql, { company: companyId, range, filters, by: ['model_slug'], measures });
+  const cached =
+    'round(sum(cached_tokens) * 100 / nullif(sum(prompt_tokens), 0), 1)::float8 as cached_percent';
+  const models = readCube(sql, {
+    company: companyId,
+    range,
+    filters,
+    by: ['model_slug'],
+    measures,
+  });
   const rows = await sql<(DetailSums & { readonly model: string | null })[]>`
     select model_slug as model, requests, ${sql.unsafe(TOKEN_DETAILS.join(', '))}, cached_percent
     from (${grouped(sql, [[], ['model_slug']], sql.unsafe(`${figures}, ${cached}`), sql`(${models}) m`)}) g

@@ -55,11 +55,18 @@ export interface EndUserMonth extends UsageSums {
 }
 
 /** What one person cost, by day, model and key. @param month its first day */
-export async function readEndUserMonth(sql: Sql, company: string, id: string, month: string): Promise<EndUserMonth> {
+export async function readEndUserMonth(
+  sql: Sql,
+  company: string,
+  id: string,
+  month: string,
+): Promise<EndUserMonth> {
   const ways = [[], ['day'], ['model_slug'], ['api_key_id']];
   const calls = sql`(select * from usage_end_user_days
     where company_id = ${company} and billing_month = ${month}::date and end_user_id = ${id}) d`;
-  const rows = await sql<(UsageSums & { of: number; day: string; model_slug: string; api_key_id: string })[]>`
+  const rows = await sql<
+    (UsageSums & { of: number; day: string; model_slug: string; api_key_id: string })[]
+  >`
     select of, day::text as day, model_slug, api_key_id, ${sql.unsafe(SUMMED.join(', '))}
     from (${grouped(sql, ways, usageSums(sql), calls)}) g where requests > 0
     order by of, day, cost_eur::numeric desc, model_slug, api_key_id`;

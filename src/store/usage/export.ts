@@ -10,7 +10,9 @@ import { partCost } from '../statement/cost.ts';
 import { filteredColumns, type UsageFilters } from './cube.ts';
 
 /** The parts of a cost, which add up to it. */
-const PARTS = COST_PARTS.map((part) => [`cost_${part}`, `trim_scale(${partCost(part)})::text`] as const);
+const PARTS = COST_PARTS.map(
+  (part) => [`cost_${part}`, `trim_scale(${partCost(part)})::text`] as const,
+);
 
 /**
  * The columns of `api_usage` (contract section 3) in the order of exports, as SQL expressions, with present names
@@ -49,9 +51,15 @@ const EXPRESSIONS = {
 
 type Column = keyof typeof EXPRESSIONS;
 const ALL_COLUMNS = Object.keys(EXPRESSIONS) as Column[];
-const OF_CACHE: readonly Column[] = ['price_cache_read', 'price_cache_write', ...PARTS.map(([column]) => column)];
+const OF_CACHE: readonly Column[] = [
+  'price_cache_read',
+  'price_cache_write',
+  ...PARTS.map(([column]) => column),
+];
 /** The columns of exports. Where some price asked for tokens of the cache, the others follow. */
-export const LEDGER_COLUMNS: readonly Column[] = ALL_COLUMNS.filter((name) => !OF_CACHE.includes(name));
+export const LEDGER_COLUMNS: readonly Column[] = ALL_COLUMNS.filter(
+  (name) => !OF_CACHE.includes(name),
+);
 
 export async function ledgerColumns(sql: Sql): Promise<readonly Column[]> {
   return (await asksForCached(sql)) ? ALL_COLUMNS : LEDGER_COLUMNS;
@@ -61,14 +69,29 @@ export async function ledgerColumns(sql: Sql): Promise<readonly Column[]> {
 const INTERNAL: readonly Column[] = ['upstream_model', 'upstream_cost', 'upstream_currency'];
 /** What a program reads that gets the calls of all companies: nothing of what stands behind them. */
 const FED = ALL_COLUMNS.filter((name) => !INTERNAL.includes(name));
-const WITH_COSTS = 'api_usage left join upstream_costs using (company_id, billing_month, request_id)';
+const WITH_COSTS =
+  'api_usage left join upstream_costs using (company_id, billing_month, request_id)';
 /** Columns of text that others chose: spreadsheets must not take a part of one for a formula. */
 const TEXTS: readonly Column[] = [
-  ...(['company_name', 'api_key_name', 'model_slug', 'upstream_model', 'cost_center', 'upstream_currency'] as const),
+  ...([
+    'company_name',
+    'api_key_name',
+    'model_slug',
+    'upstream_model',
+    'cost_center',
+    'upstream_currency',
+  ] as const),
 ];
 /** Columns of numbers with decimals. */
 export const LEDGER_DECIMALS: readonly Column[] = [
-  ...(['cost_eur', 'price_input', 'price_output', 'price_cache_read', 'price_cache_write', 'upstream_cost'] as const),
+  ...([
+    'cost_eur',
+    'price_input',
+    'price_output',
+    'price_cache_read',
+    'price_cache_write',
+    'upstream_cost',
+  ] as const),
   ...PARTS.map(([column]) => column),
 ];
 
@@ -133,7 +156,11 @@ interface LedgerSelection {
  * database writes it, from one snapshot.
  * @throws DatabaseUnavailable when the reader left, and the connection with it
  */
-export async function copyLedger(sql: ConnectionSql, asked: LedgerSelection, write: Write): Promise<void> {
+export async function copyLedger(
+  sql: ConnectionSql,
+  asked: LedgerSelection,
+  write: Write,
+): Promise<void> {
   const { internal, form } = asked;
   const columns = (await ledgerColumns(sql)).filter((name) => internal || !INTERNAL.includes(name));
   const rows = internal ? WITH_COSTS : 'api_usage';
@@ -165,7 +192,8 @@ function namesOf(company: string): string {
     company_names as materialized (select id as name_of, name as company_name from companies where id = ${constant(company)})`;
 }
 
-const WITH_NAMES = 'left join key_names on key_id = api_key_id left join company_names on name_of = company_id';
+const WITH_NAMES =
+  'left join key_names on key_id = api_key_id left join company_names on name_of = company_id';
 
 /** COPY takes no parameters. */
 function conditionOf({ companyId, range, filters }: LedgerSelection): string {
@@ -181,7 +209,8 @@ function conditionOf({ companyId, range, filters }: LedgerSelection): string {
   const chosen = Object.entries(filteredColumns(filters))
     .filter(([, value]) => value !== null)
     .map(([column, value]) => ` and ${column} = ${constant(value as string)}`);
-  const keys = filters.keys === null ? '' : ` and api_key_id = any('{${filters.keys.join()}}'::uuid[])`;
+  const keys =
+    filters.keys === null ? '' : ` and api_key_id = any('{${filters.keys.join()}}'::uuid[])`;
   return `company_id = ${constant(companyId)} and (${months.join(' or ')})${keys}${chosen.join('')}`;
 }
 

@@ -44,7 +44,8 @@ export async function* readFeed(
   { after, limit }: { readonly after: string | null; readonly limit: number },
 ): AsyncGenerator<readonly FedCall[]> {
   const [, feed_position, number, place] = FEED_CURSOR.exec(after ?? '') ?? [];
-  let last = feed_position === undefined ? BEGINNING : ({ feed_position, number, place } as FeedPlace);
+  let last =
+    feed_position === undefined ? BEGINNING : ({ feed_position, number, place } as FeedPlace);
   for (let room = limit; room > 0; ) {
     const size = Math.min(room, FEED_PAGE);
     const { calls, rows } = await db.transaction(PAGE_MS, (sql) => readPage(sql, last, size));

@@ -86,7 +86,11 @@ export interface OwnerSteps {
 }
 
 /** @param invites whether the reader may invite people */
-export async function readOwnerSteps(sql: Sql, company: string, invites: boolean): Promise<OwnerSteps> {
+export async function readOwnerSteps(
+  sql: Sql,
+  company: string,
+  invites: boolean,
+): Promise<OwnerSteps> {
   const [row] = await sql<[OwnerSteps]>`
     with spend as materialized (
       select billing_month from monthly_spend where company_id = ${company} and requests > 0 order by billing_month limit 1),
@@ -104,14 +108,26 @@ export async function readOwnerSteps(sql: Sql, company: string, invites: boolean
  * @param company null: of all companies, for operators
  * @param isBooked there is a call in the ledger
  */
-export async function readFirstCall(sql: Sql, company: string | null, isBooked: boolean): Promise<RequestRow | null> {
+export async function readFirstCall(
+  sql: Sql,
+  company: string | null,
+  isBooked: boolean,
+): Promise<RequestRow | null> {
   if (isBooked) {
     const [booked] = await sql<{ request_id: string }[]>`
       select request_id from api_usage ${company === null ? sql`` : sql`where company_id = ${company}`} limit 1`;
     const found = booked === undefined ? null : await findRequest(sql, booked.request_id, company);
     if (found !== null) return found;
   }
-  const all = { key: null, model: null, endpoint: null, status: null, from: null, to: null, before: null };
+  const all = {
+    key: null,
+    model: null,
+    endpoint: null,
+    status: null,
+    from: null,
+    to: null,
+    before: null,
+  };
   const { rows } = await pageOfRequests(sql, { ...all, company, limit: 1 });
   return rows[0] ?? null;
 }

@@ -79,7 +79,8 @@ function columns({
     SkuId: "model_slug || ':' || part",
     SkuPriceId: `model_slug || ':' || part || coalesce('@' || ${utcSecond('valid_from')}, '')`,
     SkuMeter: `case part ${COST_PARTS.map((part) => `when '${part}' then '${METERS[part]}'`).join(' ')} end`,
-    SkuPriceDetails: "json_strip_nulls(json_build_object('x_Model', model_slug, 'x_Part', part))::text",
+    SkuPriceDetails:
+      "json_strip_nulls(json_build_object('x_Model', model_slug, 'x_Part', part))::text",
     Tags: withoutFormula(
       `json_strip_nulls(json_build_object('cost_center', nullif(cost_center, ''), 'key', key_name, 'endpoint', endpoint))::text`,
     ),
@@ -96,8 +97,15 @@ async function queryOf(sql: Sql, { brand, company, month: first, role }: FocusQu
   const zone = constant(await zoneOf(sql));
   const month = `${constant(first)}::date`;
   const [issuer, provider] = [constant(brand.seller?.[0] ?? brand.name), constant(brand.name)];
-  const told = columns({ zone, month, issuer, provider, list: role === 'operator' ? 'list' : 'price' });
-  const own = (of: string) => (company === null ? '' : ` and ${of}company_id = ${constant(company)}`);
+  const told = columns({
+    zone,
+    month,
+    issuer,
+    provider,
+    list: role === 'operator' ? 'list' : 'price',
+  });
+  const own = (of: string) =>
+    company === null ? '' : ` and ${of}company_id = ${constant(company)}`;
   const waiting =
     company === null
       ? `company_id <> all (array(select company_id from closed)) and (company_id = any (array(
@@ -107,7 +115,9 @@ async function queryOf(sql: Sql, { brand, company, month: first, role }: FocusQu
   const cells = `u.company_id, u.billing_month, (u.occurred_at at time zone ${zone})::date as day, u.model_slug, u.api_key_id,
     u.cost_center, u.endpoint, u.price_input, u.price_output, u.price_cache_read, u.price_cache_write`;
   const sums = `min(u.occurred_at) as at, ${COST_PARTS.map((part) => `sum(${CHARGED[part][0]}) as ${part}`).join(', ')}`;
-  const parts = COST_PARTS.map((part, at) => `(${at}, '${part}', ${part}, price_${part})`).join(', ');
+  const parts = COST_PARTS.map((part, at) => `(${at}, '${part}', ${part}, price_${part})`).join(
+    ', ',
+  );
   const priced = 'company_id, model_slug, day, place, part, price';
   const text = `with
     closed as materialized (select company_id, number from statements where billing_month = ${month}${own('')}),
@@ -161,7 +171,11 @@ async function queryOf(sql: Sql, { brand, company, month: first, role }: FocusQu
 type FocusRow = Readonly<Record<keyof ReturnType<typeof columns>, string | null>>;
 
 /** The charges of a month in batches, so that it takes the memory of one. */
-export async function* readFocus(sql: Sql, asked: FocusQuestion, batch = 1000): AsyncGenerator<readonly FocusRow[]> {
+export async function* readFocus(
+  sql: Sql,
+  asked: FocusQuestion,
+  batch = 1000,
+): AsyncGenerator<readonly FocusRow[]> {
   yield* sql.unsafe<FocusRow[]>((await queryOf(sql, asked)).text).cursor(batch);
 }
 
@@ -170,7 +184,11 @@ export async function* readFocus(sql: Sql, asked: FocusQuestion, batch = 1000): 
  * the beginning of an answer a minute or so.
  * @throws DatabaseUnavailable when the reader left
  */
-export async function copyFocus(sql: ConnectionSql, asked: FocusQuestion, write: Write): Promise<void> {
+export async function copyFocus(
+  sql: ConnectionSql,
+  asked: FocusQuestion,
+  write: Write,
+): Promise<void> {
   const { text, names } = await queryOf(sql, asked);
   if (await write(Buffer.from(csvHeading(names, PLAIN_CSV))))
     await copyOut(sql, `copy (${text}) to stdout with (format csv)`, write);

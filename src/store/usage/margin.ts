@@ -28,7 +28,10 @@ const sums = schema.object({
 });
 /** What upstreams tell of them; null where they tell nothing. */
 const told = schema.object({
-  cached_percent: schema.described(percent, "of the prompt tokens, from the upstream's cache, where it tells them"),
+  cached_percent: schema.described(
+    percent,
+    "of the prompt tokens, from the upstream's cache, where it tells them",
+  ),
   upstream: schema.orNull(
     schema.object({
       requests: schema.described(count, 'calls of which the upstream told its own cost'),
@@ -70,7 +73,8 @@ export type DetailedMargin = schema.Value<typeof MARGIN>;
 export type DetailedModel = DetailedMargin['by_model'][number];
 export type DetailedCompany = DetailedMargin['by_company'][number];
 /** A margin without the figures of upstreams. */
-interface MarginMonth extends Pick<DetailedMargin, 'month' | 'companies' | 'without_cost' | 'months'> {
+interface MarginMonth
+  extends Pick<DetailedMargin, 'month' | 'companies' | 'without_cost' | 'months'> {
   readonly total: MarginSums;
   readonly by_model: readonly Omit<DetailedModel, keyof ToldSums>[];
   readonly by_company: readonly Omit<DetailedCompany, keyof ToldSums>[];
@@ -100,7 +104,12 @@ export async function readDetailedMargin(
   extent?: MarginExtent,
 ): Promise<DetailedMargin> {
   const margin = await readMargin(sql, month, extent);
-  const ways = [[], ['model_slug'], ['company_id'], ...(margin.lines.length > 0 ? [['company_id', 'model_slug']] : [])];
+  const ways = [
+    [],
+    ['model_slug'],
+    ['company_id'],
+    ...(margin.lines.length > 0 ? [['company_id', 'model_slug']] : []),
+  ];
   // "company/model", each empty where it stands for all
   const place = sql`of, company_id, concat(company_id, '/', model_slug) as place`;
   const details = readCube(sql, {
@@ -174,15 +183,24 @@ const ALL: MarginExtent = { companies: 1_000_000, lines: true };
  * over all companies, less their own models, and by day only where cost prices began or own models changed.
  * @param month its first day; null: the present one in the billing time zone
  */
-export async function readMargin(sql: Sql, month: string | null, extent: MarginExtent = ALL): Promise<MarginMonth> {
+export async function readMargin(
+  sql: Sql,
+  month: string | null,
+  extent: MarginExtent = ALL,
+): Promise<MarginMonth> {
   const shown = month ?? (await readPresentMonth(sql));
   const { changes, cached } = await costPricesOf(sql, shown);
   const day = changes ? 'day' : 'billing_month';
-  const cells = (by: readonly Column[], where?: { readonly columns: readonly Column[]; readonly holds: Fragment }) => {
+  const cells = (
+    by: readonly Column[],
+    where?: { readonly columns: readonly Column[]; readonly holds: Fragment },
+  ) => {
     const of = { company: null, range: wholeMonth(shown), where, by: [...by, day] } as const;
     const columns = sql.unsafe([...by, day].join(', '));
     const told = sql`left join (${readCube(sql, { ...of, measures: CACHED })}) d using (${columns})`;
-    const tokens = CACHED.map((name) => (cached ? `coalesce(d.${name}, 0) as ${name}` : `0 as ${name}`));
+    const tokens = CACHED.map((name) =>
+      cached ? `coalesce(d.${name}, 0) as ${name}` : `0 as ${name}`,
+    );
     return sql`select ${sql.unsafe(by.join(', '))}, ${sql.unsafe(day)} as day,
         ${sql.unsafe([...SUMMED.map((name) => `c.${name}`), ...tokens].join(', '))}
       from (${readCube(sql, { ...of, measures: SUMMED })}) c ${cached ? told : sql``}`;
@@ -278,7 +296,10 @@ function costed(sql: Sql, cells: 'model_cells' | 'company_cells') {
  * `changes`: whether a cost price began, or a company's own model changed, after the first day of a month and before its
  * end. `cached`: whether a cost price asks for tokens of the cache.
  */
-async function costPricesOf(sql: Sql, month: string): Promise<{ changes: boolean; cached: boolean }> {
+async function costPricesOf(
+  sql: Sql,
+  month: string,
+): Promise<{ changes: boolean; cached: boolean }> {
   const [row] = await sql<[{ changes: boolean; cached: boolean }]>`
     with asked as (select ${month}::date as month, value as zone from settings where name = 'billing_timezone')
     select exists (

@@ -6,7 +6,13 @@ import { forecast, presentMonth } from '../connection/present-month.ts';
 import { tenantRoleAdvice } from '../connection/tenant-role.ts';
 import { pageOfAudit } from '../lists/audit.ts';
 import { hasOperator, ownersOf } from '../users/user.ts';
-import { isLive, isOfLastDay, PICTURE_DAYS, type RecentRequests, readRecentRequests } from './request-days.ts';
+import {
+  isLive,
+  isOfLastDay,
+  PICTURE_DAYS,
+  type RecentRequests,
+  readRecentRequests,
+} from './request-days.ts';
 
 const MOST_CHANGES = 10;
 const MOST_MODELS = 30;
@@ -32,14 +38,32 @@ export async function readOverview(read: Read, spenders = MOST_SPENDERS): Promis
     read((sql) => readFacts(sql, spenders)),
     read(readRecentRequests),
     read(readModels),
-    read((sql) => pageOfAudit(sql, { search: '', newestFirst: true, from: null, company: null, limit: MOST_CHANGES })),
+    read((sql) =>
+      pageOfAudit(sql, {
+        search: '',
+        newestFirst: true,
+        from: null,
+        company: null,
+        limit: MOST_CHANGES,
+      }),
+    ),
     read(tenantRoleAdvice),
     read(hasOperator),
   ]);
-  return { ...facts, ...requests, models, tenant_role_advice, has_operator, changes: rows.map(describeChange) };
+  return {
+    ...facts,
+    ...requests,
+    models,
+    tenant_role_advice,
+    has_operator,
+    changes: rows.map(describeChange),
+  };
 }
 
-type Facts = Omit<Overview, keyof RecentRequests | 'models' | 'tenant_role_advice' | 'changes' | 'has_operator'>;
+type Facts = Omit<
+  Overview,
+  keyof RecentRequests | 'models' | 'tenant_role_advice' | 'changes' | 'has_operator'
+>;
 
 /** Of the last hours as they are now, of those before from `request_totals`: no histogram is read. */
 function readModels(sql: Sql): Promise<ModelHealth[]> {

@@ -35,7 +35,8 @@ export interface Quality {
 }
 
 /** Requests and their results, as programs read them. */
-export type Answers = Pick<NonNullable<Quality['all']>, 'requests' | 'refused' | 'failed'> & Pick<Quality, 'reasons'>;
+export type Answers = Pick<NonNullable<Quality['all']>, 'requests' | 'refused' | 'failed'> &
+  Pick<Quality, 'reasons'>;
 
 /** null: none is known. */
 export function answersOf({ all, reasons }: Quality): Answers | null {
@@ -90,7 +91,11 @@ export async function readQuality(
       (select coalesce(json_agg(reasons order by requests desc, code), '[]') from (
         select key as code, sum(value::bigint) as requests from wrong, jsonb_each_text(reasons) group by 1) reasons) as reasons`;
   const by = (name: 'model_slug' | 'api_key_id' | 'endpoint', groups: readonly Group[]) =>
-    new Map(groups.filter((group) => group[name]).map((group) => [group[name] as string, qualityOf(group)]));
+    new Map(
+      groups
+        .filter((group) => group[name])
+        .map((group) => [group[name] as string, qualityOf(group)]),
+    );
   const all = row.groups.find(({ of }) => of === 0);
   return {
     hasTrail: trail,

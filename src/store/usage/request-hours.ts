@@ -1,4 +1,8 @@
-import { ADDED_BOUNDS_US, DURATION_BOUNDS_MS, percentileOf } from '../../domain/reports/histogram.ts';
+import {
+  ADDED_BOUNDS_US,
+  DURATION_BOUNDS_MS,
+  percentileOf,
+} from '../../domain/reports/histogram.ts';
 import * as schema from '../../domain/settings/schema.ts';
 import { BILLING_ZONE, bucketSums, NIL_ID, utcSecond } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
@@ -23,7 +27,10 @@ const times = schema.orNull(schema.object({ mean: number, p50: number, p95: numb
 
 /** Refused are those with 4xx, failed those with 5xx or with a stream that broke; the upstream's failures count whatever the client was told. */
 export const REQUEST_SUMS = schema.object({
-  group: schema.described(schema.textOrNull, 'an hour, a day, a slug, an id or an endpoint; null: not known, or all'),
+  group: schema.described(
+    schema.textOrNull,
+    'an hour, a day, a slug, an id or an endpoint; null: not known, or all',
+  ),
   requests: schema.count,
   refused: schema.count,
   failed: schema.count,
@@ -87,7 +94,11 @@ export function reasonRows(sql: Sql, hours: ReturnType<Sql>) {
     where h.reasons <> '{}'`;
 }
 
-function percentilesOf(bounds: readonly number[], counts: readonly number[], sum: number): Percentiles | null {
+function percentilesOf(
+  bounds: readonly number[],
+  counts: readonly number[],
+  sum: number,
+): Percentiles | null {
   const total = counts.reduce((all, count) => all + count, 0);
   if (total === 0) return null;
   const of = (share: number): number => percentileOf(bounds, counts, share) as number;

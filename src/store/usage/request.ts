@@ -102,15 +102,24 @@ function windowOf({ keys = null }: RequestsQuery): number {
 }
 
 /** @param next where to go on if all rows are shown */
-function pageOf(rows: readonly RequestRow[], limit: number, next: RequestCursor | null): RequestsPage {
+function pageOf(
+  rows: readonly RequestRow[],
+  limit: number,
+  next: RequestCursor | null,
+): RequestsPage {
   const page = cut(rows, limit, ({ occurred_at: at, request_id: id }) => ({ at, id }));
   return { ...page, next: page.next ?? next };
 }
 
 /** The place, or the end of the newest hour before it that has any by the sums of hours; null when there is none. */
-async function skipHours(sql: Sql, query: RequestsQuery, place: RequestCursor): Promise<RequestCursor | null> {
+async function skipHours(
+  sql: Sql,
+  query: RequestsQuery,
+  place: RequestCursor,
+): Promise<RequestCursor | null> {
   const { company, key, keys = null, model, endpoint, status, from } = query;
-  const isRefused = status === 'refused' || (typeof status === 'number' && status >= 400 && status < 500);
+  const isRefused =
+    status === 'refused' || (typeof status === 'number' && status >= 400 && status < 500);
   const isFailed = status === 'failed' || (typeof status === 'number' && status >= 500);
   const [found] = await sql<[{ hour: Date | null; oldest: Date | null; rows: number }]>`
     select max(hour) filter (where true ${ofKeys(sql, keys)} ${matching(sql, { api_key_id: key, model_slug: model, endpoint })}
@@ -178,7 +187,11 @@ async function endOfWindow(sql: Sql, query: RequestsQuery): Promise<RequestCurso
  * @param company looks among its requests alone; null: among all, with the upstream's error, which the tenant role may
  * not read
  */
-export async function findRequest(sql: Sql, id: string, company: string | null): Promise<RequestDetail | null> {
+export async function findRequest(
+  sql: Sql,
+  id: string,
+  company: string | null,
+): Promise<RequestDetail | null> {
   const isInternal = company === null;
   const at = requestIdTime(id);
   if (at === null) return null;

@@ -16,11 +16,19 @@ export async function summarizeUsage(sql: Sql, companyId: string, month: string 
   const usage = await readCompanyUsage(sql, companyId, wholeMonth(shown), NO_FILTERS, null, true);
   const details = await readTokenDetails(sql, companyId, wholeMonth(shown), NO_FILTERS);
   const quality = await readQuality(sql, companyId, wholeMonth(shown), NO_FILTERS, []);
-  return { ...summaryOf(companyId, usage, shown.slice(0, 7), details), answers: answersOf(quality) };
+  return {
+    ...summaryOf(companyId, usage, shown.slice(0, 7), details),
+    answers: answersOf(quality),
+  };
 }
 
 /** @param month "2026-11" */
-export function summaryOf(companyId: string, usage: CompanyUsage, month: string, details: TokenDetails | null) {
+export function summaryOf(
+  companyId: string,
+  usage: CompanyUsage,
+  month: string,
+  details: TokenDetails | null,
+) {
   return {
     company_id: companyId,
     company_name: usage.company_name,
@@ -36,8 +44,14 @@ export function summaryOf(companyId: string, usage: CompanyUsage, month: string,
     ...(usage.budget.day != null && { day: usage.budget.day }),
     /** null: no upstream told any. */
     token_details: details?.total ?? null,
-    by_model: usage.by_model.lines.map(({ name, ...group }) => ({ model_slug: name, ...sumUsage([group]) })),
-    by_endpoint: usage.by_endpoint.lines.map(({ name, ...group }) => ({ endpoint: name, ...sumUsage([group]) })),
+    by_model: usage.by_model.lines.map(({ name, ...group }) => ({
+      model_slug: name,
+      ...sumUsage([group]),
+    })),
+    by_endpoint: usage.by_endpoint.lines.map(({ name, ...group }) => ({
+      endpoint: name,
+      ...sumUsage([group]),
+    })),
     /** Empty: calls that name none. */
     by_cost_center: usage.by_cost_center.lines.map(({ name, ...group }) => ({
       cost_center: name,

@@ -4,12 +4,27 @@ import { type DayRange, intervalOf } from '../../domain/reports/day-range.ts';
 import * as schema from '../../domain/settings/schema.ts';
 import type { Sql } from '../connection/pool.ts';
 import { upToNow } from './company-usage.ts';
-import { type Column, type Cube, type Fragment, NO_FILTERS, readCube, type UsageFilters } from './cube.ts';
+import {
+  type Column,
+  type Cube,
+  type Fragment,
+  NO_FILTERS,
+  readCube,
+  type UsageFilters,
+} from './cube.ts';
 
 /** One figure by two groups of one's choice, such as cost by model and key. Exact sums of the ledger. */
 
 /** What usage is grouped by: of a company, and of all companies. */
-export const COMPANY_GROUPS = ['model', 'key', 'endpoint', 'cost_center', 'outcome', 'day', 'month'] as const;
+export const COMPANY_GROUPS = [
+  'model',
+  'key',
+  'endpoint',
+  'cost_center',
+  'outcome',
+  'day',
+  'month',
+] as const;
 export const ALL_GROUPS = ['company', 'model', 'day', 'month'] as const;
 export type Group = (typeof COMPANY_GROUPS)[number] | (typeof ALL_GROUPS)[number];
 export const METRICS = ['cost_eur', 'requests', 'prompt_tokens', 'completion_tokens'] as const;
@@ -36,7 +51,11 @@ export interface OverTime {
 }
 
 /** A line or a column: its value is a slug, an id, a name, a day or a month. The name is null for a company or key that no longer exists. */
-const heading = schema.object({ value: schema.string, name: schema.textOrNull, total: schema.string });
+const heading = schema.object({
+  value: schema.string,
+  name: schema.textOrNull,
+  total: schema.string,
+});
 
 export const USAGE_TABLE = schema.object({
   // by cost also where another figure is shown
@@ -64,7 +83,8 @@ const COLUMNS: Readonly<Record<Group, Column>> = {
   day: 'day',
   month: 'billing_month',
 };
-export const isTime = (group: Group | null): group is 'day' | 'month' => group === 'day' || group === 'month';
+export const isTime = (group: Group | null): group is 'day' | 'month' =>
+  group === 'day' || group === 'month';
 
 /** @throws FieldError for groups that cannot be together; RefusedChange not_found */
 export async function readUsageTable(
@@ -74,7 +94,9 @@ export async function readUsageTable(
   query: TableQuery,
 ): Promise<UsageTable & { readonly company_name: string }> {
   checkGroups(query);
-  const [company] = await sql<{ name: string }[]>`select name from companies where id = ${companyId}`;
+  const [company] = await sql<
+    { name: string }[]
+  >`select name from companies where id = ${companyId}`;
   if (company === undefined) unknownCompany(companyId);
   return {
     company_name: company.name,
@@ -83,14 +105,22 @@ export async function readUsageTable(
 }
 
 /** The same of all companies. @param model null: all @throws FieldError */
-export async function readAllTable(sql: Sql, query: TableQuery, model: string | null = null): Promise<UsageTable> {
+export async function readAllTable(
+  sql: Sql,
+  query: TableQuery,
+  model: string | null = null,
+): Promise<UsageTable> {
   checkGroups(query);
   const of = { company: null, filters: { ...NO_FILTERS, model } };
   return readTable(sql, query, of);
 }
 
 /** Refuses groups that cannot be together. @throws FieldError about the columns */
-export function checkGroups({ rows, columns, range }: Pick<TableQuery, 'rows' | 'columns' | 'range'>): void {
+export function checkGroups({
+  rows,
+  columns,
+  range,
+}: Pick<TableQuery, 'rows' | 'columns' | 'range'>): void {
   if (rows === columns) throw new FieldError(refusal('sameGroup'));
   if ((rows === 'day' || columns === 'day') && intervalOf(range) === 'month')
     throw new FieldError(refusal('tooManyDays'));
@@ -123,9 +153,23 @@ async function readTable(
   const measures = [...new Set([metric, 'cost_eur' as const])];
   const by = [COLUMNS[rows], COLUMNS[columns]] as const;
   const id = COLUMNS[many];
-  const costs = readCube(sql, { ...of, range: await upToNow(sql, range), by: [id], measures: ['cost_eur'] });
-  const shown = { columns: [id], holds: sql`${sql(id)} = any(array(select id from shown))` } as const;
-  const cells = readCube(sql, { ...of, range, where: long === null ? undefined : shown, by, measures });
+  const costs = readCube(sql, {
+    ...of,
+    range: await upToNow(sql, range),
+    by: [id],
+    measures: ['cost_eur'],
+  });
+  const shown = {
+    columns: [id],
+    holds: sql`${sql(id)} = any(array(select id from shown))`,
+  } as const;
+  const cells = readCube(sql, {
+    ...of,
+    range,
+    where: long === null ? undefined : shown,
+    by,
+    measures,
+  });
   const other = COLUMNS[long === rows ? columns : rows];
   const sums = (from: Fragment) =>
     sql`select ${sql(other)}::text as value, ${sql(metric)} as n, cost_eur as cost from (${from}) m`;
@@ -141,7 +185,8 @@ async function readTable(
     const ofAll = readCube(sql, { ...of, range, by: [COLUMNS[at]], measures });
     const time = sql.unsafe(COLUMNS[at]);
     // a month may have calls of days beside it, which no bar shows
-    const isShown = at === 'day' ? sql`where day between ${range.from}::date and ${range.to}::date` : sql``;
+    const isShown =
+      at === 'day' ? sql`where day between ${range.from}::date and ${range.to}::date` : sql``;
     return sql`,
     of_field as materialized (
       select ${time} as at, ${sql(by[0])}::text as r, ${sql(by[1])}::text as c, ${sql(metric)} as n from (${ofField}) d ${isShown}
@@ -219,7 +264,8 @@ function tableOf({ rows, columns, cells, total, over }: Row): UsageTable {
     const line = grid[places.r.get(r) as number] as string[];
     line[places.c.get(c) as number] = n;
   }
-  const plain = (headings: readonly Ranked[]) => headings.map(({ count: _, ...heading }) => heading);
+  const plain = (headings: readonly Ranked[]) =>
+    headings.map(({ count: _, ...heading }) => heading);
   const others = (headings: readonly Ranked[]) => (headings[0]?.count ?? 0) - headings.length;
   return {
     rows: plain(rows),

@@ -20,7 +20,10 @@ const percents: schema.Schema<readonly number[]> = {
 /** What somebody is told of budgets; percents in their order. */
 export const CHOICE = schema.object({
   percents,
-  forecast: schema.described(schema.boolean, 'told too when the month will pass the budget at its pace'),
+  forecast: schema.described(
+    schema.boolean,
+    'told too when the month will pass the budget at its pace',
+  ),
 });
 export type AlertChoice = schema.Value<typeof CHOICE>;
 
@@ -28,15 +31,26 @@ export type AlertChoice = schema.Value<typeof CHOICE>;
 export const RECEIVER = schema.object({
   id: schema.id,
   company_id: schema.id,
-  email: schema.described(schema.orNull(schema.email), 'null: owners and administrators without a line of their own'),
+  email: schema.described(
+    schema.orNull(schema.email),
+    'null: owners and administrators without a line of their own',
+  ),
   ...CHOICE.properties,
-  is_person: schema.described(schema.boolean, 'a user of the company, who confirms nothing; true with null'),
+  is_person: schema.described(
+    schema.boolean,
+    'a user of the company, who confirms nothing; true with null',
+  ),
   created_at: schema.time,
   created_by: createdBy,
-  expires_at: schema.orNull(schema.described(schema.time, 'when the link to confirm ends; null: none was sent')),
+  expires_at: schema.orNull(
+    schema.described(schema.time, 'when the link to confirm ends; null: none was sent'),
+  ),
   confirmed_at: schema.orNull(schema.time),
   language: schema.orNull(
-    schema.oneOf<string>(LANGUAGES, 'of e-mails to an address outside the company; null: that of the company'),
+    schema.oneOf<string>(
+      LANGUAGES,
+      'of e-mails to an address outside the company; null: that of the company',
+    ),
   ),
 });
 export type AlertReceiverRow = schema.Value<typeof RECEIVER>;
@@ -50,7 +64,9 @@ type NewReceiver = AlertChoice &
 const ROWS = rowsIn<AlertReceiverRow>({
   table: 'alert_receivers',
   noun: 'receiver',
-  columns: (sql) => sql`id, company_id, email, percents, forecast, created_at, ${sql.unsafe(CREATED_BY)} as created_by,
+  columns: (
+    sql,
+  ) => sql`id, company_id, email, percents, forecast, created_at, ${sql.unsafe(CREATED_BY)} as created_by,
     expires_at, confirmed_at, language, email is null or exists (
       select 1 from users u where u.email = alert_receivers.email and u.company_id = alert_receivers.company_id) as is_person`,
 });
@@ -70,8 +86,18 @@ export function insertReceiver(sql: Sql, asked: NewReceiver): Promise<AlertRecei
 }
 
 /** @throws RefusedChange not_found */
-export function updateReceiver(sql: Sql, company: string, id: string, { percents, forecast }: AlertChoice) {
-  return ROWS.update(sql, sql`percents = ${[...percents]}::smallint[], forecast = ${forecast}`, id, company);
+export function updateReceiver(
+  sql: Sql,
+  company: string,
+  id: string,
+  { percents, forecast }: AlertChoice,
+) {
+  return ROWS.update(
+    sql,
+    sql`percents = ${[...percents]}::smallint[], forecast = ${forecast}`,
+    id,
+    company,
+  );
 }
 
 /** All lines of a company: first that of its owners and administrators, then by address. They are few. */

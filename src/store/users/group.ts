@@ -19,7 +19,10 @@ export type GroupRow = schema.Value<typeof GROUP>;
 export type GivenByGroup = Pick<GroupRow, 'name' | 'company_id' | 'role'>;
 
 /** A group with the name of its company, null for operators, and how many users have their role by it. */
-export type ListedGroup = GroupRow & { readonly company_name: string | null; readonly users: number };
+export type ListedGroup = GroupRow & {
+  readonly company_name: string | null;
+  readonly users: number;
+};
 
 const ROWS = rowsIn<GroupRow>({
   table: 'oidc_groups',
@@ -32,10 +35,15 @@ export const { remove: deleteGroup, page: groupsAfter } = ROWS;
 
 /** @throws RefusedChange when any company has a group of this name, or the company does not exist */
 export function insertGroup(sql: Sql, { name, company_id, role }: GivenByGroup): Promise<GroupRow> {
-  return ROWS.insert(sql, sql`(name, company_id, role) values (${name}, ${company_id}, ${role})`, company_id, {
-    oidc_groups_name_key: () =>
-      throwConflict('group', `The group ${name} gives a role already. Remove it there first.`),
-  });
+  return ROWS.insert(
+    sql,
+    sql`(name, company_id, role) values (${name}, ${company_id}, ${role})`,
+    company_id,
+    {
+      oidc_groups_name_key: () =>
+        throwConflict('group', `The group ${name} gives a role already. Remove it there first.`),
+    },
+  );
 }
 
 /** @throws RefusedChange not_found */
@@ -61,7 +69,11 @@ export function updateGroup(sql: Sql, id: string, role: CompanyRole): Promise<Gr
 }
 
 /** Makes the account that a group gives. @throws RefusedChange when the address got an account meanwhile */
-export function insertUserByGroup(sql: Sql, email: string, { name, company_id, role }: GivenByGroup) {
+export function insertUserByGroup(
+  sql: Sql,
+  email: string,
+  { name, company_id, role }: GivenByGroup,
+) {
   return USERS.insert(
     sql,
     sql`(email, company_id, role, oidc_group) values (${email}, ${company_id}, ${role}, ${name})`,
@@ -73,7 +85,11 @@ export function insertUserByGroup(sql: Sql, email: string, { name, company_id, r
 }
 
 /** Gives a user by group what a group of the same company gives. */
-export async function updateGivenByGroup(sql: Sql, id: string, { name, role }: GivenByGroup): Promise<UserRow> {
+export async function updateGivenByGroup(
+  sql: Sql,
+  id: string,
+  { name, role }: GivenByGroup,
+): Promise<UserRow> {
   const [row] = await sql<UserRow[]>`
     update users set role = ${role}, oidc_group = ${name} where id = ${id} and oidc_group is not null returning ${userColumns(sql)}`;
   return row ?? throwNotFound('user');

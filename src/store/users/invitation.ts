@@ -37,7 +37,8 @@ export type NewInvitation = Pick<InvitationRow, 'company_id' | 'email' | 'role'>
 const ROWS = rowsIn<InvitationRow>({
   table: 'invitations',
   noun: 'invitation',
-  columns: (sql) => sql`id, company_id, email, role, created_at, ${sql.unsafe(CREATED_BY)} as created_by, expires_at`,
+  columns: (sql) =>
+    sql`id, company_id, email, role, created_at, ${sql.unsafe(CREATED_BY)} as created_by, expires_at`,
 });
 
 export const { remove: deleteInvitation, page: invitationsAfter } = ROWS;
@@ -62,7 +63,12 @@ export async function insertInvitation(sql: Sql, asked: NewInvitation): Promise<
 }
 
 /** @param by who renews it @throws RefusedChange not_found */
-export async function updateInvitation(sql: Sql, company: string, id: string, by: string): Promise<MadeInvitation> {
+export async function updateInvitation(
+  sql: Sql,
+  company: string,
+  id: string,
+  by: string,
+): Promise<MadeInvitation> {
   const token = newToken();
   const values = sql`digest = ${digestBytes(token)}, created_by = ${by}, created_at = now(),
     expires_at = now() + make_interval(days => ${DAYS})`;
@@ -70,7 +76,11 @@ export async function updateInvitation(sql: Sql, company: string, id: string, by
 }
 
 /** Open invitations of a company, or of all, and those whose time is over; the newest first, at most so many. */
-export async function listInvitations(sql: Sql, company: string | null, limit: number | null = null) {
+export async function listInvitations(
+  sql: Sql,
+  company: string | null,
+  limit: number | null = null,
+) {
   return sql<NamedInvitation[]>`
     select i.*, c.name as company_name
     from (select ${ROWS.columns(sql)} from invitations where true ${matching(sql, { company_id: company })}) i
@@ -78,7 +88,11 @@ export async function listInvitations(sql: Sql, company: string | null, limit: n
 }
 
 /** The invitation of an address, in lower case, to a company. @throws RefusedChange not_found */
-export async function invitationOf(sql: Sql, company: string, email: string): Promise<InvitationRow> {
+export async function invitationOf(
+  sql: Sql,
+  company: string,
+  email: string,
+): Promise<InvitationRow> {
   const [row] = await ROWS.list(sql, sql`where company_id = ${company} and email = ${email}`);
   return row ?? throwNotFound('invitation');
 }

@@ -28,13 +28,17 @@ export async function lockFactor(sql: Sql, userId: string): Promise<FactorRow | 
 
 /** The secret that waits for its first code; null: none. */
 export async function findPending(sql: Sql, userId: string): Promise<Buffer | null> {
-  const [row] = await sql<Pick<FactorRow, 'pending'>[]>`select pending from second_factors where user_id = ${userId}`;
+  const [row] = await sql<
+    Pick<FactorRow, 'pending'>[]
+  >`select pending from second_factors where user_id = ${userId}`;
   return row?.pending ?? null;
 }
 
 /** How many recovery codes a user has left. */
 export async function countRecoveryCodes(sql: Sql, userId: string): Promise<number> {
-  const [row] = await sql<{ left: number }[]>`select recovery_codes as left from users where id = ${userId}`;
+  const [row] = await sql<
+    { left: number }[]
+  >`select recovery_codes as left from users where id = ${userId}`;
   return row?.left ?? 0;
 }
 
@@ -48,16 +52,26 @@ export async function setPending(sql: Sql, userId: string, pending: Buffer | nul
 const COLUMNS = ['secret', 'pending', 'last_step', 'wrong', 'closed_until'] as const;
 
 /** Changes columns of a user's row; those that are absent stay as they are. */
-export async function setFactor(sql: Sql, userId: string, changes: Partial<FactorRow>): Promise<void> {
+export async function setFactor(
+  sql: Sql,
+  userId: string,
+  changes: Partial<FactorRow>,
+): Promise<void> {
   const { recovery } = changes;
   // as texts: the driver takes a list of bytes for bytes
   const hex = recovery?.map((digest) => digest.toString('hex'));
-  const more = hex && { recovery: sql`array(select decode(code, 'hex') from unnest(${hex}::text[]) as code)` };
+  const more = hex && {
+    recovery: sql`array(select decode(code, 'hex') from unnest(${hex}::text[]) as code)`,
+  };
   await sql`update second_factors set ${given(sql, changes, COLUMNS, more)} where user_id = ${userId}`;
 }
 
 /** Tells the audit log: since when a user has a second factor, and how many recovery codes are left. */
-export async function noteFactor(sql: Sql, userId: string, { isNew, left }: { isNew: boolean; left: number }) {
+export async function noteFactor(
+  sql: Sql,
+  userId: string,
+  { isNew, left }: { isNew: boolean; left: number },
+) {
   await sql`
     update users set recovery_codes = ${left}, second_factor_since = ${isNew ? sql`now()` : sql`second_factor_since`}
     where id = ${userId}`;

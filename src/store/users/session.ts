@@ -38,7 +38,14 @@ export interface NewSession {
 
 /** Signs a user in, unless the user was removed, or the password replaced, since they were looked at. */
 export async function insertSession(sql: Sql, session: NewSession): Promise<void> {
-  const { digest, userId, hash = null, browser = null, language = null, secondFactor = null } = session;
+  const {
+    digest,
+    userId,
+    hash = null,
+    browser = null,
+    language = null,
+    secondFactor = null,
+  } = session;
   await sql`
     with signed_in as (
       update users set last_sign_in_at = case
@@ -76,7 +83,11 @@ const IS_LIVE = `last_seen_at > now() - make_interval(secs => ${SESSION_LIMITS.i
   and created_at > now() - make_interval(secs => ${SESSION_LIMITS.absolute})`;
 
 /** The live sessions of a user, the newest first, at most a hundred. @param own the digest of the one that asks */
-export async function listSessions(sql: Sql, userId: string, own: Buffer): Promise<ListedSession[]> {
+export async function listSessions(
+  sql: Sql,
+  userId: string,
+  own: Buffer,
+): Promise<ListedSession[]> {
   return sql<ListedSession[]>`
     select id, created_at, last_seen_at, browser, second_factor, digest = ${own} as is_own from sessions
     where user_id = ${userId} and ${sql.unsafe(IS_LIVE)} order by is_own desc, created_at desc, id limit 100`;
@@ -107,8 +118,14 @@ export interface EndingSessions {
   readonly keep?: Buffer | null;
 }
 
-export async function deleteSessionsOf(sql: Sql, userId: string, { only, keep }: EndingSessions = {}): Promise<void> {
+export async function deleteSessionsOf(
+  sql: Sql,
+  userId: string,
+  { only, keep }: EndingSessions = {},
+): Promise<void> {
   const chosen =
-    only === undefined ? sql`(${keep ?? null}::bytea is null or digest <> ${keep ?? null})` : sql`id = ${only}`;
+    only === undefined
+      ? sql`(${keep ?? null}::bytea is null or digest <> ${keep ?? null})`
+      : sql`id = ${only}`;
   await sql`delete from sessions where user_id = ${userId} and ${chosen}`;
 }

@@ -18,7 +18,10 @@ const FORM = /^tga-[a-z2-7]{32}$/;
 export const TOKEN = schema.object({
   id: schema.id,
   name: schema.string,
-  company_id: schema.described(schema.orNull(schema.id), 'whose owner it acts like; null: like an operator'),
+  company_id: schema.described(
+    schema.orNull(schema.id),
+    'whose owner it acts like; null: like an operator',
+  ),
   // to read, or also to change things
   access: schema.oneOf(['read', 'write']),
   created_at: schema.time,
@@ -43,7 +46,9 @@ export type NewToken = Pick<TokenRow, 'name' | 'company_id' | 'access' | 'create
 const ROWS = rowsIn<TokenRow>({
   table: 'admin_tokens',
   noun: 'token',
-  columns: (sql) => sql`id, name, company_id, access, created_at, ${sql.unsafe(CREATED_BY)} as created_by, expires_at,
+  columns: (
+    sql,
+  ) => sql`id, name, company_id, access, created_at, ${sql.unsafe(CREATED_BY)} as created_by, expires_at,
     last_used_at, revoked_at, ${sql.unsafe(STATE)} as state`,
   missing: (id) => `There is no token ${id}.`,
 });
@@ -54,7 +59,10 @@ export const { find: findTokenById, page: tokensAfter } = ROWS;
  * Mints a token. Only the returned value contains it in plaintext; the table gets its digest.
  * @throws RefusedChange when the company does not exist, or the token would have expired already
  */
-export async function insertToken(sql: Sql, asked: NewToken): Promise<TokenRow & { readonly token: string }> {
+export async function insertToken(
+  sql: Sql,
+  asked: NewToken,
+): Promise<TokenRow & { readonly token: string }> {
   const token = mintKey(TOKEN_PREFIX);
   const { id = null, name, company_id: company, access, created_by, expires_at: end } = asked;
   const expires = end === null ? null : await endOf(sql, end);

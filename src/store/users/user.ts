@@ -37,7 +37,8 @@ export type NewUser = Pick<UserRow, 'email' | 'role' | 'company_id'>;
 export const USERS = rowsIn<UserRow>({
   table: 'users',
   noun: 'user',
-  columns: (sql) => sql`id, email, company_id, role, created_at, oidc_group, second_factor_since, erasure_asked_at`,
+  columns: (sql) =>
+    sql`id, email, company_id, role, created_at, oidc_group, second_factor_since, erasure_asked_at`,
 });
 
 /** Removes a user, whose sessions end. */
@@ -47,13 +48,18 @@ export const { remove: deleteUser, page: usersAfter, columns: userColumns } = US
  * @param hash of `hashPassword`; null for people who sign in by OpenID Connect
  * @throws RefusedChange when the address is taken or the company does not exist
  */
-export function insertUser(sql: Sql, { email, company_id, role }: NewUser, hash: string | null): Promise<UserRow> {
+export function insertUser(
+  sql: Sql,
+  { email, company_id, role }: NewUser,
+  hash: string | null,
+): Promise<UserRow> {
   return USERS.insert(
     sql,
     sql`(email, company_id, role, password_hash) values (${email}, ${company_id}, ${role}, ${hash})`,
     company_id,
     {
-      users_email_key: () => throwConflict('user', `There is a user ${email} already. Choose another address.`),
+      users_email_key: () =>
+        throwConflict('user', `There is a user ${email} already. Choose another address.`),
     },
   );
 }
@@ -79,12 +85,20 @@ export async function findUserById(sql: Sql, id: string) {
  * @param former the only hash that is replaced; null: any
  * @throws RefusedChange not_found; conflict for a user whose role comes from a group: a password would outlive it
  */
-export async function updatePassword(sql: Sql, id: string, hash: string, former: string | null = null): Promise<void> {
+export async function updatePassword(
+  sql: Sql,
+  id: string,
+  hash: string,
+  former: string | null = null,
+): Promise<void> {
   const { count } = await explaining(
     sql`
       update users set password_hash = ${hash}, reset_digest = null, reset_asked_at = null
       where id = ${id} and (${former}::text is null or password_hash = ${former})`,
-    { users_by_group: () => throwConflict('user', `${BY_GROUP}, and signs in there. There is no password to set.`) },
+    {
+      users_by_group: () =>
+        throwConflict('user', `${BY_GROUP}, and signs in there. There is no password to set.`),
+    },
   );
   if (count === 0) throwNotFound('user');
 }
@@ -121,14 +135,21 @@ export async function updateReset(sql: Sql, email: string, token: string) {
 }
 
 /** The user of a link; null when it was used, or its time is over, or there is a newer one. */
-export async function findReset(sql: Sql, token: string): Promise<Pick<UserRow, 'id' | 'email'> | null> {
+export async function findReset(
+  sql: Sql,
+  token: string,
+): Promise<Pick<UserRow, 'id' | 'email'> | null> {
   const [row] = await sql<Pick<UserRow, 'id' | 'email'>[]>`
     select id, email from users where reset_digest = ${digestBytes(token)} and ${sql.unsafe(IS_RESET)}`;
   return row ?? null;
 }
 
 /** Stores the password that the user of a link chose, once. @returns the user's id; null as `findReset` */
-export async function updatePasswordByLink(sql: Sql, token: string, hash: string): Promise<string | null> {
+export async function updatePasswordByLink(
+  sql: Sql,
+  token: string,
+  hash: string,
+): Promise<string | null> {
   const [row] = await sql<{ id: string }[]>`
     update users set password_hash = ${hash}, reset_digest = null, reset_asked_at = null
     where reset_digest = ${digestBytes(token)} and ${sql.unsafe(IS_RESET)} returning id`;
@@ -155,10 +176,18 @@ export async function listViews(sql: Sql, user: string): Promise<readonly SavedV
 }
 
 /** Saves a view in place of one of the same name, or removes that. @param address null: removes @returns whether there was room */
-export async function updateView(sql: Sql, user: string, name: string, address: string | null, most: number) {
+export async function updateView(
+  sql: Sql,
+  user: string,
+  name: string,
+  address: string | null,
+  most: number,
+) {
   const others = sql`(select coalesce(jsonb_agg(v), '[]') from jsonb_array_elements(saved_views) v where v ->> 'name' <> ${name})`;
   const saved =
-    address === null ? sql`` : sql`|| jsonb_build_object('name', ${name}::text, 'address', ${address}::text)`;
+    address === null
+      ? sql``
+      : sql`|| jsonb_build_object('name', ${name}::text, 'address', ${address}::text)`;
   const { count } = await sql`
     update users set saved_views = ${others} ${saved}
     where id = ${user} and (${address === null} or jsonb_array_length(${others}) < ${most})`;
@@ -167,7 +196,9 @@ export async function updateView(sql: Sql, user: string, name: string, address: 
 
 /** Whether there is anybody who sees all companies. */
 export async function hasOperator(sql: Sql): Promise<boolean> {
-  const [row] = await sql<[{ found: boolean }]>`select exists (select 1 from users where role = 'operator') as found`;
+  const [row] = await sql<
+    [{ found: boolean }]
+  >`select exists (select 1 from users where role = 'operator') as found`;
   return row.found;
 }
 
@@ -257,7 +288,12 @@ export async function findReader(sql: Sql, id: string): Promise<Reader> {
 }
 
 /** @throws RefusedChange not_found; conflict for a user whose role comes from a group */
-export async function updateRole(sql: Sql, company: string, id: string, role: CompanyRole): Promise<void> {
+export async function updateRole(
+  sql: Sql,
+  company: string,
+  id: string,
+  role: CompanyRole,
+): Promise<void> {
   const { count } = await sql`
     update users set role = ${role} where id = ${id} and company_id = ${company} and oidc_group is null`;
   if (count > 0) return;
@@ -267,7 +303,8 @@ export async function updateRole(sql: Sql, company: string, id: string, role: Co
 
 /** Users of a company, or all of them, by company and address; operators first. */
 export async function listUsers(sql: Sql, company: string | null) {
-  type Listed = UserRow & Pick<CompanyUserRow, 'last_sign_in_at'> & { readonly company_name: string | null };
+  type Listed = UserRow &
+    Pick<CompanyUserRow, 'last_sign_in_at'> & { readonly company_name: string | null };
   return sql<Listed[]>`
     select u.id, email, company_id, role, u.created_at, oidc_group, second_factor_since, erasure_asked_at, last_sign_in_at, c.name as company_name
     from users u left join companies c on c.id = company_id

@@ -44,30 +44,36 @@ async function feed(query = '', token = readsAll) {
   };
 }
 
-t.test('calls of all companies as lines of JSON, behind a cursor, for operators’ tokens alone', async (t) => {
-  const all = await feed();
-  t.match(all, { status: 200, type: 'application/x-ndjson' });
-  t.same(all.rows.map(({ request_id }) => request_id).sort(), ids);
-  t.notMatch(all.body, /upstream_model|internal/);
-  const first = await feed('?limit=100');
-  t.equal(first.rows.length, 100);
-  const rest = await feed(`?after=${first.rows.at(-1).cursor}`);
-  t.same([...first.rows, ...rest.rows], all.rows);
-  t.match(await feed(`?after=${rest.rows.at(-1).cursor}`), { status: 200, body: '' });
-  for (const [query, pointer] of [
-    ['?after=x', '?after'],
-    ['?after=1-1-1-00000000', '?after'],
-    ['?limit=0', '?limit'],
-    ['?limit=10001', '?limit'],
-    ['?cursor=1', '?cursor'],
-  ] as const) {
-    const refused = await feed(query);
-    t.equal(refused.status, 400, query);
-    t.match(JSON.parse(refused.body).errors, [{ pointer }]);
-  }
-  t.equal((await feed('', await newToken(office, { name: 'theirs', company_id: company }))).status, 403);
-  t.equal((await feed('', 'none')).status, 401);
-});
+t.test(
+  'calls of all companies as lines of JSON, behind a cursor, for operators’ tokens alone',
+  async (t) => {
+    const all = await feed();
+    t.match(all, { status: 200, type: 'application/x-ndjson' });
+    t.same(all.rows.map(({ request_id }) => request_id).sort(), ids);
+    t.notMatch(all.body, /upstream_model|internal/);
+    const first = await feed('?limit=100');
+    t.equal(first.rows.length, 100);
+    const rest = await feed(`?after=${first.rows.at(-1).cursor}`);
+    t.same([...first.rows, ...rest.rows], all.rows);
+    t.match(await feed(`?after=${rest.rows.at(-1).cursor}`), { status: 200, body: '' });
+    for (const [query, pointer] of [
+      ['?after=x', '?after'],
+      ['?after=1-1-1-00000000', '?after'],
+      ['?limit=0', '?limit'],
+      ['?limit=10001', '?limit'],
+      ['?cursor=1', '?cursor'],
+    ] as const) {
+      const refused = await feed(query);
+      t.equal(refused.status, 400, query);
+      t.match(JSON.parse(refused.body).errors, [{ pointer }]);
+    }
+    t.equal(
+      (await feed('', await newToken(office, { name: 'theirs', company_id: company }))).status,
+      403,
+    );
+    t.equal((await feed('', 'none')).status, 401);
+  },
+);
 
 interface Receiver {
   readonly environment: string;
@@ -103,14 +109,21 @@ const RECEIVERS: Readonly<Record<string, Receiver>> = {
     refusal: {
       status: 400,
       body: (id) => ({
-        error: { type: 'invalid_request_error', message: `An event already exists with identifier ${id}.` },
+        error: {
+          type: 'invalid_request_error',
+          message: `An event already exists with identifier ${id}.`,
+        },
       }),
     },
   },
 };
 
 /** Takes events once, and calls `onCall` before it answers each request. */
-async function startReceiver(t: Test, { idsIn, refusal }: Receiver, onCall: (accepted: number) => void) {
+async function startReceiver(
+  t: Test,
+  { idsIn, refusal }: Receiver,
+  onCall: (accepted: number) => void,
+) {
   const accepted: string[] = [];
   let again = 0;
   const answer = async (request: IncomingMessage, response: ServerResponse) => {
@@ -124,10 +137,17 @@ async function startReceiver(t: Test, { idsIn, refusal }: Receiver, onCall: (acc
       response.writeHead(refusal.status).end(JSON.stringify(refusal.body(known[0] as string)));
     else response.end(JSON.stringify({ event: {} }));
   };
-  const server = createServer((request, response) => void answer(request, response)).listen(0, '127.0.0.1');
+  const server = createServer((request, response) => void answer(request, response)).listen(
+    0,
+    '127.0.0.1',
+  );
   await once(server, 'listening');
   t.teardown(() => server.close());
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, accepted, again: () => again };
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    accepted,
+    again: () => again,
+  };
 }
 
 const document = readFileSync(new URL('../../../.deploy/feed.md', import.meta.url), 'utf8');
@@ -138,7 +158,10 @@ const programs = [...document.matchAll(/^```js\n\/\/ (\S+)\n([\s\S]*?)^```/gm)].
 for (const [name, receiver] of Object.entries(RECEIVERS)) {
   t.test(`the program for ${name}, killed in the middle, brings each call once`, async (t) => {
     const folder = newFolder(t);
-    symlinkSync(fileURLToPath(new URL('../../../node_modules', import.meta.url)), `${folder}/node_modules`);
+    symlinkSync(
+      fileURLToPath(new URL('../../../node_modules', import.meta.url)),
+      `${folder}/node_modules`,
+    );
     for (const [file, program] of programs) writeFileSync(`${folder}/${file}`, program as string);
     writeFileSync(`${folder}/customers.json`, JSON.stringify({ [company]: 'cus_1' }));
     let kill = (): void => {};

@@ -94,7 +94,9 @@ async function makeThings(): Promise<void> {
   kinds = { request: [newRequestId()] };
   for (const [param, table] of Object.entries(TABLES)) {
     const only = table === 'admin_tokens' ? sql`where name = 'old'` : sql``;
-    const rows = await sql<{ id: string }[]>`select id from ${sql(table)} ${only} order by created_at desc limit 4`;
+    const rows = await sql<
+      { id: string }[]
+    >`select id from ${sql(table)} ${only} order by created_at desc limit 4`;
     kinds[param] = rows.map(({ id }) => id);
   }
   ids = Object.values(kinds).flat();
@@ -107,7 +109,9 @@ async function makeThings(): Promise<void> {
 
 /** A token that may still send: each has an allowance of its own. */
 function tokenOf(isOperator: boolean): string {
-  const [operators, companys] = tokens[Math.floor(asked++ / BURST) % tokens.length] as (typeof tokens)[number];
+  const [operators, companys] = tokens[
+    Math.floor(asked++ / BURST) % tokens.length
+  ] as (typeof tokens)[number];
   return isOperator ? operators : companys;
 }
 
@@ -134,7 +138,8 @@ function valueFor(schema: Schema): fc.Arbitrary<unknown> {
   if (types.includes('boolean')) right.push(fc.boolean());
   if (types.includes('array') && items !== undefined)
     right.push(fc.array(valueFor(items), { minLength: 1, maxLength: 3 }));
-  if (types.includes('object') && properties !== undefined) right.push(objectOf(schema as ObjectSchema));
+  if (types.includes('object') && properties !== undefined)
+    right.push(objectOf(schema as ObjectSchema));
   return fc.oneof(
     { weight: 40, arbitrary: right.length === 0 ? any : fc.oneof(...right) },
     { weight: 1, arbitrary: any },
@@ -144,7 +149,9 @@ function valueFor(schema: Schema): fc.Arbitrary<unknown> {
 /** A text of the form that the schema's pattern asks for, where there is one. */
 function textOf({ pattern }: Schema): fc.Arbitrary<unknown> {
   const all = [...TEXTS, ...EDGES, ...ids];
-  const fit = all.filter((text) => new RegExp((pattern as string | undefined) ?? '', 'u').test(text));
+  const fit = all.filter((text) =>
+    new RegExp((pattern as string | undefined) ?? '', 'u').test(text),
+  );
   return fc.constantFrom(...(fit.length === 0 ? all : fit)) as fc.Arbitrary<unknown>;
 }
 
@@ -152,7 +159,9 @@ function textOf({ pattern }: Schema): fc.Arbitrary<unknown> {
 const SURPLUS: readonly object[] = [{ surplus: 1 }, JSON.parse('{"__proto__": 1, "toString": 2}')];
 
 function objectOf({ properties, required }: ObjectSchema): fc.Arbitrary<object> {
-  const members = Object.fromEntries(Object.entries(properties).map(([name, schema]) => [name, valueFor(schema)]));
+  const members = Object.fromEntries(
+    Object.entries(properties).map(([name, schema]) => [name, valueFor(schema)]),
+  );
   const known = fc.record<Record<string, unknown>, string>(members, {
     requiredKeys: [...((required ?? []) as string[])],
   });
@@ -200,7 +209,11 @@ function attemptOf({ path, body, query, method }: ApiOperation): fc.Arbitrary<At
     const text = Object.entries(asked)
       .map(([name, value]) => `${encodeURIComponent(name)}=${encodable(value)}`)
       .join('&');
-    return { path: `${filled}${text === '' ? '' : `?${text}`}`, body: json, headers: method === 'get' ? {} : more };
+    return {
+      path: `${filled}${text === '' ? '' : `?${text}`}`,
+      body: json,
+      headers: method === 'get' ? {} : more,
+    };
   });
 }
 
@@ -215,16 +228,27 @@ const NEEDED: Readonly<Record<string, string>> = {
 /** Addresses of an operation that reads, with each edge at each place of the path and the query that has room for it. */
 function edgesOf({ path, query, method }: ApiOperation): string[] {
   if (method !== 'get') return [];
-  const filled = (params: Readonly<Record<string, string>>, search: Readonly<Record<string, string>>): string => {
-    const known = path.replaceAll(/\{(\w+)\}/g, (_, name) => params[name] ?? kinds[name]?.[0] ?? company);
+  const filled = (
+    params: Readonly<Record<string, string>>,
+    search: Readonly<Record<string, string>>,
+  ): string => {
+    const known = path.replaceAll(
+      /\{(\w+)\}/g,
+      (_, name) => params[name] ?? kinds[name]?.[0] ?? company,
+    );
     return `${known}?${new URLSearchParams(search)}`;
   };
   const needed = Object.fromEntries(
     ((query?.required ?? []) as string[]).map((name) => [name, NEEDED[name] as string]),
   );
-  const inPath = paramsOf(path).flatMap((name) => EDGES.slice(0, 2).map((id) => filled({ [name]: id }, needed)));
+  const inPath = paramsOf(path).flatMap((name) =>
+    EDGES.slice(0, 2).map((id) => filled({ [name]: id }, needed)),
+  );
   const inQuery = Object.entries(query?.properties ?? {}).flatMap(([name, { pattern }]) => {
-    const fit = pattern === undefined ? [] : EDGES.filter((edge) => new RegExp(pattern as string, 'u').test(edge));
+    const fit =
+      pattern === undefined
+        ? []
+        : EDGES.filter((edge) => new RegExp(pattern as string, 'u').test(edge));
     return fit.map((edge) => filled({}, { ...needed, [name]: edge }));
   });
   return [...inPath, ...inQuery];
@@ -276,18 +300,28 @@ for (const operation of OPERATIONS) {
           fc.asyncProperty(attemptOf(operation), fc.boolean(), async (attempt, isOperator) => {
             const { path, body: sent, headers: more } = attempt;
             const route = [operation.method.toUpperCase(), path] as const;
-            const { status, body, headers } = await send(office, tokenOf(isOperator), route, sent, more);
+            const { status, body, headers } = await send(
+              office,
+              tokenOf(isOperator),
+              route,
+              sent,
+              more,
+            );
             if (!SAID.includes(status)) throw new Error(`${status} ${JSON.stringify(body)}`);
             const after = await state();
-            if (status >= 400 && after !== before) throw new Error(`refused with ${status}, and changed something`);
+            if (status >= 400 && after !== before)
+              throw new Error(`refused with ${status}, and changed something`);
             before = after;
             if (status < 400) return;
-            if (!headers.get('content-type')?.startsWith('application/problem+json')) throw new Error('not a problem');
+            if (!headers.get('content-type')?.startsWith('application/problem+json'))
+              throw new Error('not a problem');
             if (body.detail === undefined) throw new Error('no detail');
           }),
           { numRuns: RUNS, seed: SEED },
         )
-        .catch((error: Error) => t.fail(`${(error.cause as Error | undefined)?.message}: ${error.message}`));
+        .catch((error: Error) =>
+          t.fail(`${(error.cause as Error | undefined)?.message}: ${error.message}`),
+        );
       t.pass('all answered');
     },
   );
@@ -298,22 +332,35 @@ for (const operation of OPERATIONS) {
   if (schema === undefined) continue;
   t.test(`${id}: every member that is wrong is named at once`, async (t) => {
     const names = Object.keys(schema.properties);
-    const wrong = { ...Object.fromEntries(names.map((name) => [name, { no: 'value' }])), surplus: 1 };
+    const wrong = {
+      ...Object.fromEntries(names.map((name) => [name, { no: 'value' }])),
+      surplus: 1,
+    };
     const filled = path.replaceAll(/\{(\w+)\}/g, (_, name) => (name === 'company' ? company : NIL));
-    const { status, body } = await send(office, tokenOf(true), [method.toUpperCase(), filled], wrong);
+    const { status, body } = await send(
+      office,
+      tokenOf(true),
+      [method.toUpperCase(), filled],
+      wrong,
+    );
     t.equal(status, 400);
     // of a member that is an object, those within it are named
-    const told = new Set(body.errors.map(({ pointer }: { pointer: string }) => pointer.split('/', 2).join('/')));
+    const told = new Set(
+      body.errors.map(({ pointer }: { pointer: string }) => pointer.split('/', 2).join('/')),
+    );
     t.same([...told].sort(), [...names, 'surplus'].map((name) => `#/${name}`).sort());
   });
 }
 
-t.test('all that was made so is exported as a file, and applying it would change nothing', async (t) => {
-  const env = { DATABASE_URL: office.databaseUrl };
-  const { out: stdin } = await tollgate(['export-config'], { env });
-  t.match(await tollgate(['apply', '-', '--dry-run'], { env, stdin }), {
-    code: 0,
-    out: 'Nothing to change.\n',
-    err: '',
-  });
-});
+t.test(
+  'all that was made so is exported as a file, and applying it would change nothing',
+  async (t) => {
+    const env = { DATABASE_URL: office.databaseUrl };
+    const { out: stdin } = await tollgate(['export-config'], { env });
+    t.match(await tollgate(['apply', '-', '--dry-run'], { env, stdin }), {
+      code: 0,
+      out: 'Nothing to change.\n',
+      err: '',
+    });
+  },
+);

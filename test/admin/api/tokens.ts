@@ -4,8 +4,16 @@ import type { Office } from '../people.ts';
 
 /** A token for administration over HTTP. */
 export async function newToken(office: Office, asked: Partial<NewToken> = {}): Promise<string> {
-  const settings = { name: 'deploy', company_id: null, access: 'write', created_by: 'test', expires_at: null } as const;
-  const { token } = await office.sql.begin((sql) => insertToken(sql as never, { ...settings, ...asked }));
+  const settings = {
+    name: 'deploy',
+    company_id: null,
+    access: 'write',
+    created_by: 'test',
+    expires_at: null,
+  } as const;
+  const { token } = await office.sql.begin((sql) =>
+    insertToken(sql as never, { ...settings, ...asked }),
+  );
   return token;
 }
 
@@ -26,6 +34,11 @@ export async function send(
   headers: Record<string, string> = {},
 ): Promise<Told> {
   const asked = { method, headers, body, key: token === '' ? undefined : token };
-  const { status, headers: told, text, json } = await ask(`${office.adminUrl}/api/v1${path}`, asked);
+  const {
+    status,
+    headers: told,
+    text,
+    json,
+  } = await ask(`${office.adminUrl}/api/v1${path}`, asked);
   return { status, headers: told, body: text === '' ? null : (json ?? text) };
 }

@@ -10,7 +10,11 @@ import { Person, sendsNothing, signedIn, startOffice, startOwnOffice, textOf } f
 const mailbox = await startMailbox(t);
 const office = await startOwnOffice(
   t,
-  { SMTP_URL: mailbox.url, ALERT_FROM: 'tollgate@example.com', ADMIN_URL: 'http://admin.example.com' },
+  {
+    SMTP_URL: mailbox.url,
+    ALERT_FROM: 'tollgate@example.com',
+    ADMIN_URL: 'http://admin.example.com',
+  },
   sendsNothing,
 );
 const { sql, people } = office;
@@ -28,7 +32,9 @@ const plain = (text: string) => text.replaceAll(/=\r\n/g, '').replaceAll('=3D', 
 
 async function linkTo(email: string, path: RegExp): Promise<string> {
   const linkIn = () => {
-    const mail = mailbox.mails.findLast(({ to, text }) => to.includes(email) && path.test(plain(text)));
+    const mail = mailbox.mails.findLast(
+      ({ to, text }) => to.includes(email) && path.test(plain(text)),
+    );
     return mail && path.exec(plain(mail.text))?.[0];
   };
   return (await until(
@@ -47,51 +53,81 @@ t.test('without a rule the page says who is notified; owners alone open it', asy
   t.equal((await (await signedIn(office, 'administrator')).get(base)).status, 403);
 });
 
-t.test('percentages are chosen for owners and administrators, and for one of the people', async (t) => {
-  t.equal(
-    (await owner.post(base, { email: '', percents: '90, 75' })).headers.get('location'),
-    `${base}?done=receiver-added`,
-  );
-  t.equal((await owner.post(base, { email: people.member, percents: '25%', forecast: 'true' })).status, 303);
-  t.same(
-    [...(await rows())],
-    [
-      { email: null, percents: [75, 90], forecast: false, agreed: false },
-      { email: people.member, percents: [25], forecast: true, agreed: false },
-    ],
-  );
-  t.match(textOf(await owner.get(base)), /75 and 90 %.*25 %, and the forecast of the company/);
-  const twice = await owner.post(base, { email: people.member, percents: '50' });
-  t.equal(twice.status, 422);
-  t.match(twice.text, /There is a rule for mila@customer\.example already/);
-  for (const percents of ['0', '101', '50.5', 'half', Array.from({ length: 11 }, (_, i) => i + 1).join()]) {
-    const refused = await owner.post(base, { email: people.owner, percents });
-    t.equal(refused.status, 422, percents);
-    t.match(refused.text, `value="${percents}"`, 'what was typed is kept');
-  }
-  const path = `${base}/${await idOf(people.member)}`;
-  t.match((await owner.get(path)).text, 'value="25"');
-  t.equal((await owner.post(path, { percents: '' })).status, 303, 'people of the company may be told nothing');
-  t.match(textOf(await owner.get(base)), /mila@customer\.example nothing/);
-  await owner.post(`${path}/remove`);
-  t.equal((await rows()).length, 1);
-  t.equal(mailbox.mails.length, 0, 'none of them was asked');
-  const log = textOf(await owner.get(`/companies/${company}/audit`));
-  t.match(log, /receiver of alerts mila@customer\.example/);
-});
+t.test(
+  'percentages are chosen for owners and administrators, and for one of the people',
+  async (t) => {
+    t.equal(
+      (await owner.post(base, { email: '', percents: '90, 75' })).headers.get('location'),
+      `${base}?done=receiver-added`,
+    );
+    t.equal(
+      (await owner.post(base, { email: people.member, percents: '25%', forecast: 'true' })).status,
+      303,
+    );
+    t.same(
+      [...(await rows())],
+      [
+        { email: null, percents: [75, 90], forecast: false, agreed: false },
+        { email: people.member, percents: [25], forecast: true, agreed: false },
+      ],
+    );
+    t.match(textOf(await owner.get(base)), /75 and 90 %.*25 %, and the forecast of the company/);
+    const twice = await owner.post(base, { email: people.member, percents: '50' });
+    t.equal(twice.status, 422);
+    t.match(twice.text, /There is a rule for mila@customer\.example already/);
+    for (const percents of [
+      '0',
+      '101',
+      '50.5',
+      'half',
+      Array.from({ length: 11 }, (_, i) => i + 1).join(),
+    ]) {
+      const refused = await owner.post(base, { email: people.owner, percents });
+      t.equal(refused.status, 422, percents);
+      t.match(refused.text, `value="${percents}"`, 'what was typed is kept');
+    }
+    const path = `${base}/${await idOf(people.member)}`;
+    t.match((await owner.get(path)).text, 'value="25"');
+    t.equal(
+      (await owner.post(path, { percents: '' })).status,
+      303,
+      'people of the company may be told nothing',
+    );
+    t.match(textOf(await owner.get(base)), /mila@customer\.example nothing/);
+    await owner.post(`${path}/remove`);
+    t.equal((await rows()).length, 1);
+    t.equal(mailbox.mails.length, 0, 'none of them was asked');
+    const log = textOf(await owner.get(`/companies/${company}/audit`));
+    t.match(log, /receiver of alerts mila@customer\.example/);
+  },
+);
 
 t.test('an address outside the company is sent a link, which its reader has to use', async (t) => {
   const added = await owner.post(base, { email: BOOKS, percents: '100' });
   t.equal(added.headers.get('location'), `${base}?done=receiver-asked`);
-  t.match(textOf(await owner.get(base)), /books@accountants\.example 100 % has not agreed its link works until/);
-  const link = await linkTo(BOOKS, /http:\/\/admin\.example\.com\/alert-receiver\/confirm\/[\w-]{43}/);
+  t.match(
+    textOf(await owner.get(base)),
+    /books@accountants\.example 100 % has not agreed its link works until/,
+  );
+  const link = await linkTo(
+    BOOKS,
+    /http:\/\/admin\.example\.com\/alert-receiver\/confirm\/[\w-]{43}/,
+  );
   const { pathname } = new URL(link);
-  t.notMatch(await (await owner.get(base)).text, pathname.slice(-20), 'the owner does not learn it');
+  t.notMatch(
+    await (await owner.get(base)).text,
+    pathname.slice(-20),
+    'the owner does not learn it',
+  );
   const reader = new Person(office.adminUrl);
   const page = await reader.get(pathname);
   t.match(textOf(page), /Nordlicht Verlag wants to notify books@accountants\.example/);
   t.equal(page.headers.get('referrer-policy'), 'no-referrer');
-  t.same((await rows()).at(-1)?.agreed, false, 'opening it changes nothing: programs open links, too');
+  t.same(
+    (await rows()).at(-1)?.agreed,
+    false,
+    'opening it changes nothing: programs open links, too',
+  );
   t.match(textOf(await reader.post(pathname)), /You get the budget alerts/);
   t.same((await rows()).at(-1)?.agreed, true);
   t.equal((await reader.get(pathname)).status, 404, 'it works once');
@@ -109,8 +145,16 @@ t.test('an address outside the company is sent a link, which its reader has to u
 
 t.test('each of its e-mails has a link that ends them', async (t) => {
   const { mailOf } = await import('../../../src/domain/wording/alert.ts');
-  const brand = { name: 'Tollgate', color: null, logo: null, support: null, imprint: null, privacy: null };
-  const textFor = (outsider: string | null) => mailOf([alert], wordsOf('de'), brand, pages, outsider).text;
+  const brand = {
+    name: 'Tollgate',
+    color: null,
+    logo: null,
+    support: null,
+    imprint: null,
+    privacy: null,
+  };
+  const textFor = (outsider: string | null) =>
+    mailOf([alert], wordsOf('de'), brand, pages, outsider).text;
   const id = await idOf(BOOKS);
   const alert = {
     id,
@@ -137,7 +181,11 @@ t.test('each of its e-mails has a link that ends them', async (t) => {
   t.equal((await reader.get(`/alert-receiver/stop/${id}`)).status, 404);
   await sql`update alert_receivers set email = null`;
   const [{ team }] = await sql<[{ team: string }]>`select id as team from alert_receivers`;
-  t.equal((await reader.post(`/alert-receiver/stop/${team}`)).status, 404, 'that of the company has no such link');
+  t.equal(
+    (await reader.post(`/alert-receiver/stop/${team}`)).status,
+    404,
+    'that of the company has no such link',
+  );
 });
 
 t.test('a link ends: replaced, after a week, with its line, and with the company', async (t) => {
@@ -173,7 +221,10 @@ t.test('a company asks few addresses in a short time, and has at most twenty lin
   await sql`delete from alert_receivers`;
   let refused = '';
   for (let i = 0; i < 30 && refused === ''; i++) {
-    const { status, text } = await owner.post(base, { email: `someone${i}@elsewhere.example`, percents: '50' });
+    const { status, text } = await owner.post(base, {
+      email: `someone${i}@elsewhere.example`,
+      percents: '50',
+    });
     if (status === 422) refused = text;
     await sql`delete from alert_receivers`;
   }
@@ -190,10 +241,18 @@ t.test('programs add people of the company, and nobody else', async (t) => {
   });
   t.match(outside, { status: 409, body: { detail: /none of the company's users/ } });
   t.equal((await rows()).length, 0, 'nothing is left of it');
-  const inside = await send(office, token, ['POST', at], { email: people.member, percents: [50], forecast: false });
+  const inside = await send(office, token, ['POST', at], {
+    email: people.member,
+    percents: [50],
+    forecast: false,
+  });
   t.match(inside, { status: 201, body: { is_person: true } });
   for (const percents of [[0], [101], [1.5], ['50']]) {
-    t.equal((await send(office, token, ['POST', at], { email: people.owner, percents, forecast: false })).status, 400);
+    t.equal(
+      (await send(office, token, ['POST', at], { email: people.owner, percents, forecast: false }))
+        .status,
+      400,
+    );
   }
 });
 

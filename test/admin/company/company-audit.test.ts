@@ -15,7 +15,10 @@ const changes = async (query = '') =>
 
 t.test('it has what its people and operators changed, and who', async (t) => {
   await owner.post(`/companies/${customer.company}/settings`, { budget: '250' });
-  await operator.post(`/companies/${customer.company}/ceilings`, { credit_limit: '900', eu_locked: 'true' });
+  await operator.post(`/companies/${customer.company}/ceilings`, {
+    credit_limit: '900',
+    eu_locked: 'true',
+  });
   await sql`update companies set name = 'Other name' where id = ${customer.company}`;
   const log = await changes();
   t.match(log, /operator changed company Other name name Nordlicht Verlag Other name/, 'SQL');
@@ -23,14 +26,19 @@ t.test('it has what its people and operators changed, and who', async (t) => {
     log,
     /operator changed company Nordlicht Verlag (eu locked no yes credit limit none €900\.00|credit limit none €900\.00 eu locked no yes)/,
   );
-  t.match(log, /owen@customer\.example changed company Nordlicht Verlag monthly budget none €250\.00/);
+  t.match(
+    log,
+    /owen@customer\.example changed company Nordlicht Verlag monthly budget none €250\.00/,
+  );
   t.notMatch(log, office.people.operator);
   t.match((await operator.get('/audit')).text, office.people.operator, 'operators see each other');
 });
 
 t.test('keys are links to their pages, unless they or their company were removed', async (t) => {
   const { company } = await office.newCustomer();
-  const [{ id }] = await sql<[{ id: string }]>`select id from api_keys where company_id = ${company}`;
+  const [{ id }] = await sql<
+    [{ id: string }]
+  >`select id from api_keys where company_id = ${company}`;
   const link = `href="/companies/${company}/keys/${id}"`;
   t.match((await operator.get('/audit')).text, link);
   t.match((await operator.get(`/companies/${company}/audit`)).text, link);
@@ -51,8 +59,9 @@ t.test('it is searched by the words of its page, in the language of its reader',
   await sql`update api_keys set revoked_at = now() where company_id = ${company}`;
   await sql`update users set company_id = ${company} where email = ${office.people.owner}`;
   const rows = async (search: string, language: string) =>
-    (await owner.get(`/companies/${company}/audit?q=${search}`, { 'accept-language': language })).text.match(/<tr/g)
-      ?.length;
+    (
+      await owner.get(`/companies/${company}/audit?q=${search}`, { 'accept-language': language })
+    ).text.match(/<tr/g)?.length;
   t.equal(await rows('widerrufen', 'de'), 2);
   t.equal(await rows('revoked', 'en'), 2);
   t.equal(await rows('revoked', 'de'), 2, 'the name of the column');
@@ -88,21 +97,24 @@ t.test('amounts, times and choices are as the other pages of the reader have the
   await sql`update companies set budget_mode = 'standard', language = null where id = ${customer.company}`;
 });
 
-t.test('who was one of its people keeps the name; an operator who made a key does not get one', async (t) => {
-  const administrator = await signedIn(office, 'administrator');
-  const key = { id: crypto.randomUUID(), name: 'By Ada', scope: ['chat'], claim: 'a'.repeat(43) };
-  await administrator.post(`/companies/${customer.company}/keys/create`, key);
-  await operator.post(`/companies/${customer.company}/keys/create`, {
-    ...key,
-    id: crypto.randomUUID(),
-    name: 'By Olga',
-  });
-  await sql`delete from users where email = ${office.people.administrator}`;
-  const log = await changes();
-  t.match(log, /ada@customer\.example created key By Ada/);
-  t.match(log, /operator created key By Olga/);
-  t.notMatch((await owner.get(path)).text, office.people.operator);
-});
+t.test(
+  'who was one of its people keeps the name; an operator who made a key does not get one',
+  async (t) => {
+    const administrator = await signedIn(office, 'administrator');
+    const key = { id: crypto.randomUUID(), name: 'By Ada', scope: ['chat'], claim: 'a'.repeat(43) };
+    await administrator.post(`/companies/${customer.company}/keys/create`, key);
+    await operator.post(`/companies/${customer.company}/keys/create`, {
+      ...key,
+      id: crypto.randomUUID(),
+      name: 'By Olga',
+    });
+    await sql`delete from users where email = ${office.people.administrator}`;
+    const log = await changes();
+    t.match(log, /ada@customer\.example created key By Ada/);
+    t.match(log, /operator created key By Olga/);
+    t.notMatch((await owner.get(path)).text, office.people.operator);
+  },
+);
 
 t.test('a token of the company has its name, one of an operator has not', async (t) => {
   const own = await newToken(office, { name: 'Billing', company_id: customer.company });

@@ -14,7 +14,8 @@ const office = await startOffice(t);
 const { sql, customer } = office;
 const { company } = customer;
 const base = `/companies/${company}`;
-const status = async (key: string, path = '/models') => (await ask(office.url + path, { key })).status;
+const status = async (key: string, path = '/models') =>
+  (await ask(office.url + path, { key })).status;
 const close = () => sql`update companies set closed_at = now() where id = ${company}`;
 const reopen = () => sql`update companies set closed_at = null where id = ${company}`;
 const settled = (key: string, wanted: number) =>
@@ -24,33 +25,43 @@ const settled = (key: string, wanted: number) =>
     (got) => got === wanted,
   );
 
-t.test('all keys of a closed company get what an unknown key gets, also by plain SQL', async (t) => {
-  const narrow = await office.key(company, ['embeddings']);
-  const { key: foreign } = await office.newCustomer();
-  for (const key of [customer.key, narrow, foreign]) t.equal(await status(key), 200);
-  await close();
-  await settled(customer.key, 401);
-  await settled(narrow, 401);
-  const unknown = await ask(`${office.url}/models`, { key: 'svc_unknown' });
-  for (const ask of ['/models', '/usage', '/chat/completions', '/embeddings', '/responses', '/messages']) {
-    // the scope of the key is not asked: it would tell that the key is known
-    const { status, json } = await customerWith(office.url, company, narrow).ask(
-      ask,
-      ask === '/models' || ask === '/usage' ? {} : { body: {} },
-    );
-    t.equal(status, 401, ask);
-    if (ask !== '/messages') t.same(json, unknown.json);
-  }
-  t.equal(await status(foreign), 200, 'others do not notice');
+t.test(
+  'all keys of a closed company get what an unknown key gets, also by plain SQL',
+  async (t) => {
+    const narrow = await office.key(company, ['embeddings']);
+    const { key: foreign } = await office.newCustomer();
+    for (const key of [customer.key, narrow, foreign]) t.equal(await status(key), 200);
+    await close();
+    await settled(customer.key, 401);
+    await settled(narrow, 401);
+    const unknown = await ask(`${office.url}/models`, { key: 'svc_unknown' });
+    for (const ask of [
+      '/models',
+      '/usage',
+      '/chat/completions',
+      '/embeddings',
+      '/responses',
+      '/messages',
+    ]) {
+      // the scope of the key is not asked: it would tell that the key is known
+      const { status, json } = await customerWith(office.url, company, narrow).ask(
+        ask,
+        ask === '/models' || ask === '/usage' ? {} : { body: {} },
+      );
+      t.equal(status, 401, ask);
+      if (ask !== '/messages') t.same(json, unknown.json);
+    }
+    t.equal(await status(foreign), 200, 'others do not notice');
 
-  // a key that came in behind the refusal, as with a restore
-  await sql`alter table api_keys disable trigger open_only`;
-  const late = await office.key(company);
-  await sql`alter table api_keys enable trigger open_only`;
-  t.equal(await status(late), 401);
-  await reopen();
-  for (const key of [customer.key, narrow, late]) await settled(key, 200);
-});
+    // a key that came in behind the refusal, as with a restore
+    await sql`alter table api_keys disable trigger open_only`;
+    const late = await office.key(company);
+    await sql`alter table api_keys enable trigger open_only`;
+    t.equal(await status(late), 401);
+    await reopen();
+    for (const key of [customer.key, narrow, late]) await settled(key, 200);
+  },
+);
 
 t.test('a revoked key does not come back', async () => {
   const gone = await office.key(company);
@@ -64,12 +75,19 @@ t.test('a revoked key does not come back', async () => {
 
 t.test('a call in flight ends and is booked', async (t) => {
   const slug = await office.part(customer, 'slow', 'internal-demo-slow!events-60!pace-30');
-  await until(async () => (await status(customer.key, `/models/${slug}`)) === 200, 'the gateway serves the model');
+  await until(
+    async () => (await status(customer.key, `/models/${slug}`)) === 200,
+    'the gateway serves the model',
+  );
   const booked = (await office.ledger(company, 0)).length;
   const response = await fetch(`${office.url}/chat/completions`, {
     method: 'POST',
     headers: { authorization: `Bearer ${customer.key}`, 'content-type': 'application/json' },
-    body: JSON.stringify({ model: slug, stream: true, messages: [{ role: 'user', content: 'Hello there' }] }),
+    body: JSON.stringify({
+      model: slug,
+      stream: true,
+      messages: [{ role: 'user', content: 'Hello there' }],
+    }),
   });
   t.equal(response.status, 200);
   await close();
@@ -95,13 +113,15 @@ t.test('an owner revokes a token of a closed company', async (t) => {
 
 t.test('pages of a closed company can be read, and refuse every change', async (t) => {
   const assistant = await office.assistant(company);
-  const [key] = await sql`select id from api_keys where company_id = ${company} and revoked_at is null limit 1`;
+  const [key] =
+    await sql`select id from api_keys where company_id = ${company} and revoked_at is null limit 1`;
   const [request] = await until(
     () => sql`select request_id as id from request_trail where company_id = ${company} limit 1`,
     'a request of the company is in the trail',
     ({ length }) => length > 0,
   );
-  const [person] = await sql`insert into end_users (company_id, name) values (${company}, 'ann') returning id`;
+  const [person] =
+    await sql`insert into end_users (company_id, name) values (${company}, 'ann') returning id`;
   await close();
   const operator = await signedIn(office, 'operator');
   const owner = await signedIn(office, 'owner');
@@ -128,7 +148,9 @@ t.test('pages of a closed company can be read, and refuse every change', async (
     if (method === 'GET' && isReading(action)) {
       t.equal(found.status, 200, path);
       t.match(found.text, /This company was closed on/, 'a banner');
-      const forms = [...found.text.matchAll(/<form method="post" action="([^"]+)"/g)].map(([, to]) => to);
+      const forms = [...found.text.matchAll(/<form method="post" action="([^"]+)"/g)].map(
+        ([, to]) => to,
+      );
       t.same(
         forms.filter((to) => to !== '/sign-out' && to !== `${base}/reopen`),
         [],
@@ -142,11 +164,19 @@ t.test('pages of a closed company can be read, and refuse every change', async (
   }
   const member = await signedIn(office, 'member');
   for (const place of ['keys', 'usage', 'requests'])
-    t.match(await member.get(`${base}/own/${place}`), { status: 200, text: /This company was closed on/ }, place);
+    t.match(
+      await member.get(`${base}/own/${place}`),
+      { status: 200, text: /This company was closed on/ },
+      place,
+    );
   t.equal((await member.post(`${base}/own/keys/create`, { name: 'Changed' })).status, 409);
   t.equal((await owner.get(`${base}/settings`)).status, 200);
   t.equal((await owner.post(`${base}/settings`, { csrf: csrf.owner, budget: '5' })).status, 409);
-  t.equal((await owner.post(`${base}/reopen`, { csrf: csrf.owner })).status, 403, 'reopening is for operators');
+  t.equal(
+    (await owner.post(`${base}/reopen`, { csrf: csrf.owner })).status,
+    403,
+    'reopening is for operators',
+  );
   t.equal((await owner.get(`${base}/close`)).status, 403);
   // forms that name the company elsewhere
   const user = { csrf: csrf.operator, email: 'new@customer.example', role: 'member', company };
@@ -163,17 +193,30 @@ t.test('pages of a closed company can be read, and refuse every change', async (
     'input-0': '1',
     'output-0': '1',
   };
-  t.match(await operator.post('/models/new', model), { status: 422, text: /The company was closed on/ });
+  t.match(await operator.post('/models/new', model), {
+    status: 422,
+    text: /The company was closed on/,
+  });
   t.equal(await log(), before, 'nothing has changed');
   // the own account is not the company's
   t.equal(
-    (await owner.post('/account/password', { csrf: csrf.owner, current: PASSWORD, new: `${PASSWORD} 2` })).status,
+    (
+      await owner.post('/account/password', {
+        csrf: csrf.owner,
+        current: PASSWORD,
+        new: `${PASSWORD} 2`,
+      })
+    ).status,
     303,
   );
   t.match((await operator.get('/companies')).text, />closed</);
   await reopen();
   const marked = `<a href="${base}/settings" aria-current="page">`;
-  t.match((await operator.get(`${base}/close`)).text, marked, 'the tab that leads to its end is marked');
+  t.match(
+    (await operator.get(`${base}/close`)).text,
+    marked,
+    'the tab that leads to its end is marked',
+  );
 });
 
 t.test('programs may read a closed company, and change nothing', async (t) => {
@@ -243,7 +286,10 @@ t.test('an owner downloads everything, an administrator does not', async (t) => 
     owner.page.waitForEvent('download'),
     owner.page.getByRole('link', { name: 'Download everything' }).click(),
   ]);
-  const text = execFileSync('tar', ['xzOf', await download.path()], { encoding: 'utf8', maxBuffer: 1 << 26 });
+  const text = execFileSync('tar', ['xzOf', await download.path()], {
+    encoding: 'utf8',
+    maxBuffer: 1 << 26,
+  });
   t.match(text, office.people.owner);
   t.notMatch(text, /internal-demo/);
   const administrator = await signedIn(office, 'administrator');
@@ -267,7 +313,10 @@ t.test('an operator closes a company by typing its name, and opens it again', as
   await settled(customer.key, 401);
   t.same(await glance(page, 'company-closed'), []);
   for (const section of ['Keys', 'Models', 'Assistants', 'Usage']) {
-    await page.getByRole('navigation', { name: 'Company' }).getByRole('link', { name: section }).click();
+    await page
+      .getByRole('navigation', { name: 'Company' })
+      .getByRole('link', { name: section })
+      .click();
     await page.getByText('This company was closed on').waitFor();
   }
   await page.goto(`${base}/settings`);

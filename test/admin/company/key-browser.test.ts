@@ -25,7 +25,8 @@ const statusOf = (apiKey: string) =>
     (error: { status: number }) => error.status,
   );
 const shown = (page: Page) => page.locator('#key').innerText();
-const countNamed = async (name: string) => (await office.sql`select from api_keys where name = ${name}`).length;
+const countNamed = async (name: string) =>
+  (await office.sql`select from api_keys where name = ${name}`).length;
 
 async function fillForm(page: Page, name: string): Promise<void> {
   await page.goto(base);
@@ -33,32 +34,35 @@ async function fillForm(page: Page, name: string): Promise<void> {
   await page.getByLabel('Name').fill(name);
 }
 
-await t.test('a double click makes one key, a reload shows it again, and after a minute no longer', async (t) => {
-  const { page, complaints } = await signedInTab(t, office, office.people.owner);
-  await fillForm(page, 'Clicked twice');
-  await page.getByRole('button', { name: 'Create key' }).dblclick();
-  const key = await shown(page);
-  t.equal(await countNamed('Clicked twice'), 1);
-  t.equal(await statusOf(key), 200);
-  await page.reload();
-  t.equal(await shown(page), key);
-  t.equal(await countNamed('Clicked twice'), 1);
-  await page.context().clearCookies({ name: 'tollgate-shown' }); // as the browser does after a minute
-  await page.reload();
-  await page.getByRole('heading', { name: 'This key can no longer be shown' }).waitFor();
-  t.notMatch(await page.content(), key.slice(8));
-  await look(t, page, 'key-gone');
-  await page.getByRole('button', { name: 'Replace the key' }).click();
-  const replacement = await shown(page);
-  t.not(replacement, key);
-  await until(
-    () => statusOf(key),
-    'the old key stops',
-    (status) => status === 401,
-  );
-  t.equal(await statusOf(replacement), 200);
-  t.same(complaints, []);
-});
+await t.test(
+  'a double click makes one key, a reload shows it again, and after a minute no longer',
+  async (t) => {
+    const { page, complaints } = await signedInTab(t, office, office.people.owner);
+    await fillForm(page, 'Clicked twice');
+    await page.getByRole('button', { name: 'Create key' }).dblclick();
+    const key = await shown(page);
+    t.equal(await countNamed('Clicked twice'), 1);
+    t.equal(await statusOf(key), 200);
+    await page.reload();
+    t.equal(await shown(page), key);
+    t.equal(await countNamed('Clicked twice'), 1);
+    await page.context().clearCookies({ name: 'tollgate-shown' }); // as the browser does after a minute
+    await page.reload();
+    await page.getByRole('heading', { name: 'This key can no longer be shown' }).waitFor();
+    t.notMatch(await page.content(), key.slice(8));
+    await look(t, page, 'key-gone');
+    await page.getByRole('button', { name: 'Replace the key' }).click();
+    const replacement = await shown(page);
+    t.not(replacement, key);
+    await until(
+      () => statusOf(key),
+      'the old key stops',
+      (status) => status === 401,
+    );
+    t.equal(await statusOf(replacement), 200);
+    t.same(complaints, []);
+  },
+);
 
 await t.test('a leaked key is replaced with three clicks', async (t) => {
   const { page, complaints } = await signedInTab(t, office, office.people.owner);
@@ -89,16 +93,25 @@ await t.test('a leaked key is replaced with three clicks', async (t) => {
 });
 
 await t.test('rotation asks why, and works without JavaScript', async (t) => {
-  const { page } = await signedInTab(t, office, office.people.administrator, { javaScriptEnabled: false });
+  const { page } = await signedInTab(t, office, office.people.administrator, {
+    javaScriptEnabled: false,
+  });
   await page.goto(base);
   const row = page.getByRole('row', { name: 'In a repository' });
   await row.getByRole('link', { name: 'Rotate' }).click();
-  t.same(await page.getByRole('heading', { level: 2 }).allInnerTexts(), ['A planned change', 'The key leaked']);
+  t.same(await page.getByRole('heading', { level: 2 }).allInnerTexts(), [
+    'A planned change',
+    'The key leaked',
+  ]);
   await page.getByLabel('Overlap').selectOption({ label: 'One week' });
   await page.getByRole('button', { name: 'Create the new key', exact: true }).click();
   await page.getByText(/works until/).waitFor();
   await page.goto(base);
-  await page.getByRole('row', { name: 'In a repository' }).first().getByRole('link', { name: 'Rotate' }).click();
+  await page
+    .getByRole('row', { name: 'In a repository' })
+    .first()
+    .getByRole('link', { name: 'Rotate' })
+    .click();
   await page.getByRole('button', { name: 'Stop the old key and create a new one' }).click();
   await page.getByText(/has stopped working/).waitFor();
   t.match(await shown(page), /^svc_/);
@@ -106,7 +119,8 @@ await t.test('rotation asks why, and works without JavaScript', async (t) => {
 
 await t.test('the rotation page, and keys found by an operator', async (t) => {
   const { page, complaints } = await signedInTab(t, office, office.people.operator);
-  const [key] = await office.sql`select id from api_keys where company_id = ${company} and revoked_at is null limit 1`;
+  const [key] =
+    await office.sql`select id from api_keys where company_id = ${company} and revoked_at is null limit 1`;
   await page.goto(`${base}/${key?.id}/rotate`);
   await look(t, page, 'key-rotate');
   const search = page.getByRole('searchbox', { name: 'Search everything' });

@@ -21,7 +21,8 @@ const GERMAN = { 'accept-language': 'de-DE,de;q=0.9' };
 
 const mailTo = (email: string, text: RegExp): Promise<Mail | undefined> =>
   until(
-    async () => mailbox.mails.find((mail) => mail.to.includes(email) && text.test(decodedBody(mail.text))),
+    async () =>
+      mailbox.mails.find((mail) => mail.to.includes(email) && text.test(decodedBody(mail.text))),
     `an e-mail to ${email}: ${text}`,
     Boolean,
   );
@@ -36,33 +37,40 @@ async function signIn(email: string, headers: Record<string, string>): Promise<P
 const languageOf = async (email: string) =>
   (await sql`select page_language from users where email = ${email}`)[0]?.page_language;
 
-t.test('a person gets e-mails in the language of the first page, until somebody chooses another', async (t) => {
-  await signIn(people.owner, GERMAN);
-  await signIn(people.owner, { 'accept-language': 'en' });
-  await signIn(people.operator, GERMAN);
-  t.equal(await languageOf(people.owner), 'de', 'that of the first sign-in');
-  t.equal(await languageOf(people.operator), null, 'pages of operators are in English');
-  const member = await signedIn(office, 'member');
-  await member.post('/account/erasure');
-  const mail = await mailTo(people.owner, /bittet um Löschung|bittet darum/);
-  t.match(mail?.html, /<html lang="de.*Antrag prüfen<\/a>/s);
+t.test(
+  'a person gets e-mails in the language of the first page, until somebody chooses another',
+  async (t) => {
+    await signIn(people.owner, GERMAN);
+    await signIn(people.owner, { 'accept-language': 'en' });
+    await signIn(people.operator, GERMAN);
+    t.equal(await languageOf(people.owner), 'de', 'that of the first sign-in');
+    t.equal(await languageOf(people.operator), null, 'pages of operators are in English');
+    const member = await signedIn(office, 'member');
+    await member.post('/account/erasure');
+    const mail = await mailTo(people.owner, /bittet um Löschung|bittet darum/);
+    t.match(mail?.html, /<html lang="de.*Antrag prüfen<\/a>/s);
 
-  const path = '/account/password';
-  const owner = await signIn(people.owner, GERMAN);
-  await sql`update companies set language = 'en' where id = ${company}`;
-  await owner.post(path, { current: PASSWORD, new: PASSWORD });
-  await mailTo(people.owner, /The password of your account was changed/);
-  await sql`update companies set language = null where id = ${company}`;
-  await owner.post('/language', { language: 'de', back: '/account' });
-  await sql`update companies set language = 'en' where id = ${company}`;
-  await owner.post(path, { current: PASSWORD, new: PASSWORD });
-  await mailTo(people.owner, /Das Passwort Ihres Kontos wurde geändert/);
-  await sql`update companies set language = null where id = ${company}`;
-});
+    const path = '/account/password';
+    const owner = await signIn(people.owner, GERMAN);
+    await sql`update companies set language = 'en' where id = ${company}`;
+    await owner.post(path, { current: PASSWORD, new: PASSWORD });
+    await mailTo(people.owner, /The password of your account was changed/);
+    await sql`update companies set language = null where id = ${company}`;
+    await owner.post('/language', { language: 'de', back: '/account' });
+    await sql`update companies set language = 'en' where id = ${company}`;
+    await owner.post(path, { current: PASSWORD, new: PASSWORD });
+    await mailTo(people.owner, /Das Passwort Ihres Kontos wurde geändert/);
+    await sql`update companies set language = null where id = ${company}`;
+  },
+);
 
 t.test('who joins keeps the language of the invitation’s page', async (t) => {
   const owner = await signIn(people.owner, GERMAN);
-  await owner.post(`/companies/${company}/users`, { email: 'neu@customer.example', role: 'member' }, GERMAN);
+  await owner.post(
+    `/companies/${company}/users`,
+    { email: 'neu@customer.example', role: 'member' },
+    GERMAN,
+  );
   const mail = await mailTo('neu@customer.example', /eingeladen/);
   const path = /\/invitation\/[\w-]{43}/.exec(decodedBody(mail?.text ?? ''))?.[0] as string;
   await new Person(office.adminUrl).send(path, { password: PASSWORD }, GERMAN);
@@ -75,7 +83,9 @@ t.test('an outsider is asked and told in the language of who adds the address', 
   const owner = await signIn(people.owner, GERMAN);
   await owner.send(alerts, { ...fields, email: 'buch@kanzlei.example' }, GERMAN);
   const mail = await mailTo('buch@kanzlei.example', /möchte Ihnen Budgethinweise/);
-  const path = /\/alert-receiver\/confirm\/[\w-]{43}/.exec(decodedBody(mail?.text ?? ''))?.[0] as string;
+  const path = /\/alert-receiver\/confirm\/[\w-]{43}/.exec(
+    decodedBody(mail?.text ?? ''),
+  )?.[0] as string;
   await new Person(office.adminUrl).post(path);
   await sql`update companies set monthly_budget_eur = 10 where id = ${company}`;
   await sql`insert into chat_usage (company_id, occurred_at, cost_eur) values (${company}, now(), 6)`;
@@ -117,14 +127,24 @@ t.test('a closed month is summed up for owners, and for administrators who want 
   t.notMatch((await (await signedIn(office, 'member')).get('/account')).text, 'name="summary"');
   await sql`insert into users (email, company_id, role, monthly_summary) values ('no@customer.example', ${company}, 'owner', false)`;
   t.equal((await operator.post(close, { month: '2026-02', mail: 'true' })).status, 303);
-  const german = await mailTo(people.owner, /Die Abrechnung von Nordlicht Verlag für Februar 2026 liegt vor/);
+  const german = await mailTo(
+    people.owner,
+    /Die Abrechnung von Nordlicht Verlag für Februar 2026 liegt vor/,
+  );
   const text = decodedBody(german?.text ?? '').replaceAll('\r', '');
   t.match(text, /Gesamtbetrag: 42,00\s€\nVormonat: 1,50\s€\nAufrufe: 2\n/);
   t.match(text, /large: 40,00\s€\nsmall: 2,00\s€\n/);
   t.match(text, `http://admin.example.com/companies/${company}/statements/month?month=2026-02\n`);
   t.match(text, 'http://admin.example.com/account\n');
-  const told = await mailTo(people.administrator, /The statement of Nordlicht Verlag for February 2026 is ready/);
-  t.match(decodedBody(told?.text ?? ''), `/companies/${company}/usage?month=2026-02`, 'which administrators can open');
+  const told = await mailTo(
+    people.administrator,
+    /The statement of Nordlicht Verlag for February 2026 is ready/,
+  );
+  t.match(
+    decodedBody(told?.text ?? ''),
+    `/companies/${company}/usage?month=2026-02`,
+    'which administrators can open',
+  );
   const receivers = await sql`
     select recipient from event_deliveries d join events e on e.id = event_id where e.kind = 'statement.closed' and channel = 'email' order by 1`;
   t.same(

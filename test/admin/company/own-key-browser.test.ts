@@ -33,11 +33,10 @@ await t.test('before anything is allowed, the pages say whom to ask', async (t) 
   await signInTab(tab, people.member, PASSWORD);
   await page.waitForURL(`**${base}/own/keys`);
   await page.getByText('Ask one of them, if you need a key.').waitFor();
-  t.same(await page.getByRole('navigation', { name: 'Company' }).getByRole('link').allInnerTexts(), [
-    'My keys',
-    'My usage',
-    'My requests',
-  ]);
+  t.same(
+    await page.getByRole('navigation', { name: 'Company' }).getByRole('link').allInnerTexts(),
+    ['My keys', 'My usage', 'My requests'],
+  );
   await look(t, page, 'keys-off');
   await page.getByRole('link', { name: 'My usage' }).click();
   await look(t, page, 'usage-none');
@@ -61,54 +60,62 @@ await t.test('the owner says what members may do', async (t) => {
 });
 
 for (const javaScriptEnabled of [true, false]) {
-  await t.test(`a key, a call, its usage and request, ${javaScriptEnabled ? 'with' : 'without'} script`, async (t) => {
-    const { page, complaints } = await signedInTab(t, office, people.member, { javaScriptEnabled });
-    const name = javaScriptEnabled ? 'Notebook' : 'No script';
-    const see = (what: string) => (javaScriptEnabled ? look(t, page, what) : Promise.resolve());
-    await page.goto('/');
-    await page.getByLabel('Name').fill(name);
-    await see('keys-create');
-    await page.getByRole('button', { name: 'Create key' }).click();
-    const key = await page.locator('#key').innerText();
-    await see('key-shown');
-    t.equal(await statusOf(key), 200);
-    const id = (await call(key)).headers.get('x-request-id') as string;
-    await until(async () => (await sql`select from request_trail where request_id = ${id}`).length > 0, 'its row');
-    await page.getByRole('link', { name: 'I have stored the key' }).click();
-    await see('keys');
-    await page.getByRole('link', { name, exact: true }).click();
-    await see('key');
-    await page.getByRole('link', { name: 'My usage' }).click();
-    await page.getByRole('table', { name: 'By key' }).getByText(name).first().waitFor();
-    await see('usage');
-    await page.getByRole('link', { name: 'My requests' }).click();
-    await see('requests');
-    await page.goto(`${base}/own/requests/${id}`);
-    await page.getByText('x-request-id').first().waitFor();
-    await see('request');
-    await page.getByRole('link', { name: 'My keys' }).click();
-    await page.getByRole('link', { name: `Rotate ${name}` }).click();
-    await see('key-rotate');
-    await page.getByRole('button', { name: 'Stop the old key and create a new one' }).click();
-    const next = await page.locator('#key').innerText();
-    t.not(next, key);
-    await until(
-      () => statusOf(key),
-      'the old key stops',
-      (status) => status === 401,
-    );
-    await page.getByRole('link', { name: 'I have stored the key' }).click();
-    await page.getByRole('link', { name: `Revoke ${name}` }).click();
-    await see('key-revoke');
-    await page.getByRole('button', { name: 'Revoke key' }).click();
-    await page.getByText('The key is revoked.').waitFor();
-    await until(
-      () => statusOf(next),
-      'it stops',
-      (status) => status === 401,
-    );
-    t.same(complaints, []);
-  });
+  await t.test(
+    `a key, a call, its usage and request, ${javaScriptEnabled ? 'with' : 'without'} script`,
+    async (t) => {
+      const { page, complaints } = await signedInTab(t, office, people.member, {
+        javaScriptEnabled,
+      });
+      const name = javaScriptEnabled ? 'Notebook' : 'No script';
+      const see = (what: string) => (javaScriptEnabled ? look(t, page, what) : Promise.resolve());
+      await page.goto('/');
+      await page.getByLabel('Name').fill(name);
+      await see('keys-create');
+      await page.getByRole('button', { name: 'Create key' }).click();
+      const key = await page.locator('#key').innerText();
+      await see('key-shown');
+      t.equal(await statusOf(key), 200);
+      const id = (await call(key)).headers.get('x-request-id') as string;
+      await until(
+        async () => (await sql`select from request_trail where request_id = ${id}`).length > 0,
+        'its row',
+      );
+      await page.getByRole('link', { name: 'I have stored the key' }).click();
+      await see('keys');
+      await page.getByRole('link', { name, exact: true }).click();
+      await see('key');
+      await page.getByRole('link', { name: 'My usage' }).click();
+      await page.getByRole('table', { name: 'By key' }).getByText(name).first().waitFor();
+      await see('usage');
+      await page.getByRole('link', { name: 'My requests' }).click();
+      await see('requests');
+      await page.goto(`${base}/own/requests/${id}`);
+      await page.getByText('x-request-id').first().waitFor();
+      await see('request');
+      await page.getByRole('link', { name: 'My keys' }).click();
+      await page.getByRole('link', { name: `Rotate ${name}` }).click();
+      await see('key-rotate');
+      await page.getByRole('button', { name: 'Stop the old key and create a new one' }).click();
+      const next = await page.locator('#key').innerText();
+      t.not(next, key);
+      await until(
+        () => statusOf(key),
+        'the old key stops',
+        (status) => status === 401,
+      );
+      await page.getByRole('link', { name: 'I have stored the key' }).click();
+      await page.getByRole('link', { name: `Revoke ${name}` }).click();
+      await see('key-revoke');
+      await page.getByRole('button', { name: 'Revoke key' }).click();
+      await page.getByText('The key is revoked.').waitFor();
+      await until(
+        () => statusOf(next),
+        'it stops',
+        (status) => status === 401,
+      );
+      t.same(complaints, []);
+    },
+  );
 }
 
 await t.test('the playground', async (t) => {
@@ -132,7 +139,9 @@ await t.test('the same in German', async (t) => {
   await page.getByText('Grenzen und Einschränkungen').click();
   await page.getByLabel('Budget im Monat in EUR').fill('20,01');
   await page.getByRole('button', { name: 'Schlüssel anlegen' }).click();
-  await page.getByText('darf höchstens 20 sein: So viel lassen die Inhaber Ihres Unternehmens').waitFor();
+  await page
+    .getByText('darf höchstens 20 sein: So viel lassen die Inhaber Ihres Unternehmens')
+    .waitFor();
   t.equal(await page.getByLabel('Name').inputValue(), 'Auswertung', 'nothing typed is lost');
   await look(t, page, 'german-refused');
   await page.getByLabel('Budget im Monat in EUR').fill('19,99');

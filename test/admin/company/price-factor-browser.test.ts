@@ -23,10 +23,14 @@ t.test('what the company would have paid is asked before the factor is saved', a
   const [{ last }] = await sql<
     [{ last: string }]
   >`select (billing_month(now()) - interval '1 month')::date::text as last`;
-  await addUsage(sql as never, [{ company, month: last, model: 'brand-fast', prompt: 123_456_789, input: '0.0025' }]);
+  await addUsage(sql as never, [
+    { company, month: last, model: 'brand-fast', prompt: 123_456_789, input: '0.0025' },
+  ]);
   const { page, complaints } = await signedInTab(t, gateway, EMAIL, { locale: 'en' });
   await page.goto(`/companies/${company}/settings`);
-  const card = page.locator('section.card', { has: page.getByRole('heading', { name: 'Price factor', exact: true }) });
+  const card = page.locator('section.card', {
+    has: page.getByRole('heading', { name: 'Price factor', exact: true }),
+  });
   t.equal(await card.getByLabel('Factor').inputValue(), '1');
   t.same(await glance(page, 'price-factor-none'), []);
   await card.getByLabel('Factor').fill('0.9');

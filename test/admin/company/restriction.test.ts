@@ -38,7 +38,13 @@ const NOTHING = {
   allowed_model_slugs: null,
   cidrs: null,
 };
-const EMPTY = { requests_per_minute: '', tokens_per_minute: '', max_concurrent: '', budget: '', cidrs: ' \r\n' };
+const EMPTY = {
+  requests_per_minute: '',
+  tokens_per_minute: '',
+  max_concurrent: '',
+  budget: '',
+  cidrs: ' \r\n',
+};
 
 const SECRET = 's'.repeat(43);
 
@@ -47,7 +53,13 @@ async function create(fields: Record<string, string | string[]>) {
   const id = randomUUID();
   return {
     id,
-    ...(await owner.post(`${base}/keys/create`, { id, claim: SECRET, name: 'form', scope: 'chat', ...fields })),
+    ...(await owner.post(`${base}/keys/create`, {
+      id,
+      claim: SECRET,
+      name: 'form',
+      scope: 'chat',
+      ...fields,
+    })),
   };
 }
 
@@ -80,82 +92,135 @@ t.test('a key is created with limits and restrictions, edited, and freed of them
 t.test('a rotated key has all of the old one', async (t) => {
   const { id } = await create(ASKED);
   const new_id = randomUUID();
-  t.equal((await owner.post(`${base}/keys/${id}/rotate`, { id: new_id, claim: SECRET, overlap: '0' })).status, 200);
+  t.equal(
+    (await owner.post(`${base}/keys/${id}/rotate`, { id: new_id, claim: SECRET, overlap: '0' }))
+      .status,
+    200,
+  );
   t.same(await stored(new_id), await stored(id));
 });
 
-t.test('values that are no limit or network are refused in words, and what was typed is shown again', async (t) => {
-  const { id } = await create(ASKED);
-  const before = await stored(id);
-  const numbers = ['0', '-1', '1e30', 'NaN', '1.5', 'ten'];
-  const limits: [string, string, string[], string][] = [
-    ['requests_per_minute', 'Requests a minute', [...numbers, '1000000001'], 'a whole number from 1 to 1000000000'],
-    ['tokens_per_minute', 'Tokens a minute', [...numbers, '1000000000001'], 'a whole number from 1 to 1000000000000'],
-    ['max_concurrent', 'Calls at once', [...numbers, '1000001'], 'a whole number from 1 to 1000000'],
-  ];
-  const others: [string, string, string[], string][] = [
-    [
-      'budget',
-      'Budget a month in EUR',
-      ['-1', '1e30', 'NaN', 'ten'],
-      'an amount in EUR such as 250 or 99.50, below 1e12',
-    ],
-    [
-      'cidrs',
-      'Networks',
-      ['10.0.0.1/33', '::/129', 'here', '10.0.0.0/8, ::/0'],
-      'a network such as 10.0.0.0/8 or 2001:db8::/32',
-    ],
-    ['cidrs', 'Networks', ['::1\r\n10.0.0.1/8'], 'the network 10.0.0.0/8 or the address 10.0.0.1/32, not "10.0.0.1/8"'],
-    ['cidrs', 'Networks', ['::ffff:10.0.0.0/104'], 'written as IPv4, 10.0.0.0/8, not "::ffff:10.0.0.0/104"'],
-  ];
-  for (const [name, label, values, words] of [...limits, ...others]) {
-    for (const value of values) {
-      const forms = [
-        owner.post(`${base}/keys/${id}`, { name: 'x', scope: 'chat', [name]: value }),
-        create({ [name]: value }),
-      ];
-      if (limits.some(([limit]) => limit === name)) forms.push(operator.post(`${base}/limits`, { [name]: value }));
-      for (const { status, text } of await Promise.all(forms)) {
-        t.equal(status, 422, `${name} ${value}`);
-        t.equal(wrong(text).length, 1);
-        t.match(wrong(text)[0], `${label} must be ${words}`);
-        const shown = value.replaceAll('\r\n', '\n');
-        t.ok(text.replaceAll('\r\n', '\n').includes(name === 'cidrs' ? `>\n${shown}</textarea>` : `value="${shown}"`));
-        if (text.includes('<details')) t.match(text, '<details class="fold" open>', 'not folded over a mistake');
+t.test(
+  'values that are no limit or network are refused in words, and what was typed is shown again',
+  async (t) => {
+    const { id } = await create(ASKED);
+    const before = await stored(id);
+    const numbers = ['0', '-1', '1e30', 'NaN', '1.5', 'ten'];
+    const limits: [string, string, string[], string][] = [
+      [
+        'requests_per_minute',
+        'Requests a minute',
+        [...numbers, '1000000001'],
+        'a whole number from 1 to 1000000000',
+      ],
+      [
+        'tokens_per_minute',
+        'Tokens a minute',
+        [...numbers, '1000000000001'],
+        'a whole number from 1 to 1000000000000',
+      ],
+      [
+        'max_concurrent',
+        'Calls at once',
+        [...numbers, '1000001'],
+        'a whole number from 1 to 1000000',
+      ],
+    ];
+    const others: [string, string, string[], string][] = [
+      [
+        'budget',
+        'Budget a month in EUR',
+        ['-1', '1e30', 'NaN', 'ten'],
+        'an amount in EUR such as 250 or 99.50, below 1e12',
+      ],
+      [
+        'cidrs',
+        'Networks',
+        ['10.0.0.1/33', '::/129', 'here', '10.0.0.0/8, ::/0'],
+        'a network such as 10.0.0.0/8 or 2001:db8::/32',
+      ],
+      [
+        'cidrs',
+        'Networks',
+        ['::1\r\n10.0.0.1/8'],
+        'the network 10.0.0.0/8 or the address 10.0.0.1/32, not "10.0.0.1/8"',
+      ],
+      [
+        'cidrs',
+        'Networks',
+        ['::ffff:10.0.0.0/104'],
+        'written as IPv4, 10.0.0.0/8, not "::ffff:10.0.0.0/104"',
+      ],
+    ];
+    for (const [name, label, values, words] of [...limits, ...others]) {
+      for (const value of values) {
+        const forms = [
+          owner.post(`${base}/keys/${id}`, { name: 'x', scope: 'chat', [name]: value }),
+          create({ [name]: value }),
+        ];
+        if (limits.some(([limit]) => limit === name))
+          forms.push(operator.post(`${base}/limits`, { [name]: value }));
+        for (const { status, text } of await Promise.all(forms)) {
+          t.equal(status, 422, `${name} ${value}`);
+          t.equal(wrong(text).length, 1);
+          t.match(wrong(text)[0], `${label} must be ${words}`);
+          const shown = value.replaceAll('\r\n', '\n');
+          t.ok(
+            text
+              .replaceAll('\r\n', '\n')
+              .includes(name === 'cidrs' ? `>\n${shown}</textarea>` : `value="${shown}"`),
+          );
+          if (text.includes('<details'))
+            t.match(text, '<details class="fold" open>', 'not folded over a mistake');
+        }
       }
     }
-  }
-  t.same(await stored(id), before);
-  const [row] =
-    await sql`select requests_per_minute, tokens_per_minute, max_concurrent from companies where id = ${company}`;
-  t.same(row, { requests_per_minute: null, tokens_per_minute: null, max_concurrent: null });
-});
+    t.same(await stored(id), before);
+    const [row] =
+      await sql`select requests_per_minute, tokens_per_minute, max_concurrent from companies where id = ${company}`;
+    t.same(row, { requests_per_minute: null, tokens_per_minute: null, max_concurrent: null });
+  },
+);
 
-t.test('a key may only be given models of the company, and keeps those that are gone', async (t) => {
-  for (const slug of ['tpyo', 'a b', '']) {
-    const { status, text } = await create({ model: [CHAT, slug] });
-    if (slug === '') t.equal(status, 200, 'an empty line is none');
-    else t.match({ status, wrong: wrong(text) }, { status: 422, wrong: [/^Models must .*, not "(tpyo|a b)"\.$/] });
-  }
-  const { id } = await create({ model: CHAT });
-  await sql`update api_keys set allowed_model_slugs = ${['gone', OVERSEAS]} where id = ${id}`;
-  const { text } = await owner.get(`${base}/keys/${id}`);
-  t.match(text, /value="gone" checked><label [^>]*>gone \(not listed now\)/);
-  t.match(text, new RegExp(`value="${OVERSEAS}" checked><label [^>]*>${OVERSEAS} \\(not listed now\\)`), 'the EU gate');
-  t.match(text, new RegExp(`value="${CHAT}"><label [^>]*>${CHAT}<`));
-  const edit = (model: string[]) => owner.post(`${base}/keys/${id}`, { name: 'x', scope: 'chat', model });
-  t.equal((await edit(['gone', CHAT])).status, 303);
-  t.match(await stored(id), { allowed_model_slugs: [CHAT, 'gone'].sort() });
-  t.equal((await edit([OVERSEAS])).status, 303, 'the gate may open again');
-  t.match(wrong((await edit(['gone'])).text), [/^Models must be one of the company’s models, not "gone"\.$/]);
-});
+t.test(
+  'a key may only be given models of the company, and keeps those that are gone',
+  async (t) => {
+    for (const slug of ['tpyo', 'a b', '']) {
+      const { status, text } = await create({ model: [CHAT, slug] });
+      if (slug === '') t.equal(status, 200, 'an empty line is none');
+      else
+        t.match(
+          { status, wrong: wrong(text) },
+          { status: 422, wrong: [/^Models must .*, not "(tpyo|a b)"\.$/] },
+        );
+    }
+    const { id } = await create({ model: CHAT });
+    await sql`update api_keys set allowed_model_slugs = ${['gone', OVERSEAS]} where id = ${id}`;
+    const { text } = await owner.get(`${base}/keys/${id}`);
+    t.match(text, /value="gone" checked><label [^>]*>gone \(not listed now\)/);
+    t.match(
+      text,
+      new RegExp(`value="${OVERSEAS}" checked><label [^>]*>${OVERSEAS} \\(not listed now\\)`),
+      'the EU gate',
+    );
+    t.match(text, new RegExp(`value="${CHAT}"><label [^>]*>${CHAT}<`));
+    const edit = (model: string[]) =>
+      owner.post(`${base}/keys/${id}`, { name: 'x', scope: 'chat', model });
+    t.equal((await edit(['gone', CHAT])).status, 303);
+    t.match(await stored(id), { allowed_model_slugs: [CHAT, 'gone'].sort() });
+    t.equal((await edit([OVERSEAS])).status, 303, 'the gate may open again');
+    t.match(wrong((await edit(['gone'])).text), [
+      /^Models must be one of the company’s models, not "gone"\.$/,
+    ]);
+  },
+);
 
 t.test(
   'only a model of the company is disabled: the list of them, which every gateway reads, does not grow without end',
   async (t) => {
     const disabled = async () =>
-      (await sql`select disabled_model_slugs as slugs from companies where id = ${company}`)[0]?.slugs;
+      (await sql`select disabled_model_slugs as slugs from companies where id = ${company}`)[0]
+        ?.slugs;
     const before = await disabled();
     const refused = await owner.post(`${base}/models/disable`, { slug: 'made-up' });
     t.match([refused.status, refused.text], [404, /The company has no model made-up/]);
@@ -169,12 +234,20 @@ t.test(
 t.test('a revoked key and keys of others cannot be edited; a key needs a scope', async (t) => {
   const { id } = await create({});
   const noScope = await owner.post(`${base}/keys/${id}`, { name: 'x' });
-  t.match({ ...noScope, wrong: wrong(noScope.text) }, { status: 422, wrong: ['Scopes must be chosen, one at least.'] });
+  t.match(
+    { ...noScope, wrong: wrong(noScope.text) },
+    { status: 422, wrong: ['Scopes must be chosen, one at least.'] },
+  );
   const other = await office.newCustomer();
-  const [theirs] = await sql<[{ id: string }]>`select id from api_keys where company_id = ${other.company}`;
+  const [theirs] = await sql<
+    [{ id: string }]
+  >`select id from api_keys where company_id = ${other.company}`;
   for (const who of [owner, operator]) {
     t.equal((await who.get(`${base}/keys/${theirs.id}`)).status, 404);
-    t.equal((await who.post(`${base}/keys/${theirs.id}`, { name: 'x', scope: 'chat' })).status, 404);
+    t.equal(
+      (await who.post(`${base}/keys/${theirs.id}`, { name: 'x', scope: 'chat' })).status,
+      404,
+    );
   }
   await sql`update api_keys set revoked_at = now() where id = ${id}`;
   const { status, text } = await owner.post(`${base}/keys/${id}`, { name: 'x', scope: 'chat' });
@@ -191,10 +264,16 @@ t.test('a budget of each end user needs calls that name them, at every face', as
   const { id, status } = await create({ end_users: 'header', end_user_budget: '5' });
   t.equal(status, 200);
   const kept = async () =>
-    (await sql`select end_users, trim_scale(end_user_budget_eur)::text as eur from api_keys where id = ${id}`)[0];
+    (
+      await sql`select end_users, trim_scale(end_user_budget_eur)::text as eur from api_keys where id = ${id}`
+    )[0];
   t.same(await kept(), { end_users: 'header', eur: '5' });
   const form = { name: 'x', scope: 'chat', end_users: 'off', end_user_budget: '5' };
-  t.match(wrong((await owner.post(`${base}/keys/${id}`, form)).text), [message], 'neither is it left without them');
+  t.match(
+    wrong((await owner.post(`${base}/keys/${id}`, form)).text),
+    [message],
+    'neither is it left without them',
+  );
   t.equal((await owner.post(`${base}/keys/${id}`, { ...form, end_user_budget: '' })).status, 303);
   t.same(await kept(), { end_users: 'off', eur: null });
   const token = await newToken(office, { company_id: company });
@@ -213,7 +292,8 @@ t.test('the page of a key tells what was spent of its budgets, those it has', as
   const now = new Date().toISOString();
   const month = `${now.slice(0, 7)}-01`;
   await addUsage(sql, [{ company, key: id, prompt: 1000, input: '0.08', month, at: now }]);
-  const told = async (key: string) => (await owner.get(`${base}/keys/${key}`)).text.replaceAll(/<[^>]*>/g, '');
+  const told = async (key: string) =>
+    (await owner.get(`${base}/keys/${key}`)).text.replaceAll(/<[^>]*>/g, '');
   t.match(await told(id), 'This month €0.08 of the monthly budget of €0.20, 40%.');
   t.match(await told(id), 'Today €0.08 of the daily budget of €0.08, 100%. reached: calls get 402');
   const { id: other } = await create({});
@@ -221,13 +301,18 @@ t.test('the page of a key tells what was spent of its budgets, those it has', as
 });
 
 t.test('company limits: operators set them, owners see them', async (t) => {
-  const limits = { requests_per_minute: '1', tokens_per_minute: '1000000000000', max_concurrent: '' };
+  const limits = {
+    requests_per_minute: '1',
+    tokens_per_minute: '1000000000000',
+    max_concurrent: '',
+  };
   t.equal((await owner.post(`${base}/limits`, limits)).status, 403);
   t.equal((await operator.post(`${base}/limits`, limits)).status, 303);
   const { text } = await owner.get(`${base}/settings`);
   t.match(text, 'All keys together: 1 request a minute, 1,000,000,000,000 tokens a minute.');
   t.notMatch(text, 'name="requests_per_minute"');
   t.equal((await owner.post(`${base}/settings`, { budget: '5' })).status, 303);
-  const [row] = await sql`select requests_per_minute, max_concurrent from companies where id = ${company}`;
+  const [row] =
+    await sql`select requests_per_minute, max_concurrent from companies where id = ${company}`;
   t.same(row, { requests_per_minute: 1, max_concurrent: null }, 'a saved budget leaves them');
 });

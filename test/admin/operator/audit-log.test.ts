@@ -18,11 +18,15 @@ interface Entry {
 const { db } = await testDatabase(t);
 
 function entries(sql: Sql): Promise<Entry[]> {
-  return sql<Entry[]>`select actor, db_role, action, subject, company_id, before, after from audit_log order by id`;
+  return sql<
+    Entry[]
+  >`select actor, db_role, action, subject, company_id, before, after from audit_log order by id`;
 }
 
 async function company(sql: Sql): Promise<string> {
-  const [row] = await sql<[{ id: string }]>`insert into companies (name) values ('Acme') returning id`;
+  const [row] = await sql<
+    [{ id: string }]
+  >`insert into companies (name) values ('Acme') returning id`;
   return row.id;
 }
 
@@ -33,8 +37,18 @@ t.test('plain SQL is logged with the database role, before and after', (t) =>
     await sql`delete from companies where id = ${id}`;
     const log = (await entries(sql)).slice(-3);
     t.match(log, [
-      { action: 'insert', subject: 'companies', company_id: id, before: null, after: { name: 'Acme' } },
-      { action: 'update', before: { monthly_budget_eur: null }, after: { monthly_budget_eur: 12.5 } },
+      {
+        action: 'insert',
+        subject: 'companies',
+        company_id: id,
+        before: null,
+        after: { name: 'Acme' },
+      },
+      {
+        action: 'update',
+        before: { monthly_budget_eur: null },
+        after: { monthly_budget_eur: 12.5 },
+      },
       { action: 'delete', before: { allow_non_eu_models: true }, after: null },
     ]);
     const [me] = await sql<[{ me: string }]>`select session_user::text as me`;
@@ -69,10 +83,17 @@ t.test('an update leaves out what is long and stayed as it was, and adds up what
     const log = (await entries(sql)).filter(({ subject }) => subject === 'assistants');
     t.match(log, [
       { before: null, after: { system_prompt: prompt } },
-      { before: { name, temperature: null, max_tokens: null }, after: { name, temperature: 0.5, company_id: id } },
-      { before: { name, system_prompt: prompt }, after: { name, system_prompt: edited, temperature: 0.5 } },
+      {
+        before: { name, temperature: null, max_tokens: null },
+        after: { name, temperature: 0.5, company_id: id },
+      },
+      {
+        before: { name, system_prompt: prompt },
+        after: { name, system_prompt: edited, temperature: 0.5 },
+      },
     ]);
-    for (const row of [log[1]?.before, log[1]?.after]) t.notOk(Object.hasOwn(row ?? {}, 'system_prompt'));
+    for (const row of [log[1]?.before, log[1]?.after])
+      t.notOk(Object.hasOwn(row ?? {}, 'system_prompt'));
   }),
 );
 
@@ -100,9 +121,14 @@ t.test('the log says that a secret changed, and never the secret', (t) =>
       ].sort(),
     );
     t.notMatch(JSON.stringify(log), /07070707|08080808|old-hash|new-hash/);
-    t.equal(log.find(({ action, subject }) => action === 'update' && subject === 'api_keys')?.after?.digest, 'changed');
     t.equal(
-      log.find(({ action, subject }) => action === 'update' && subject === 'users')?.after?.password_hash,
+      log.find(({ action, subject }) => action === 'update' && subject === 'api_keys')?.after
+        ?.digest,
+      'changed',
+    );
+    t.equal(
+      log.find(({ action, subject }) => action === 'update' && subject === 'users')?.after
+        ?.password_hash,
       'changed',
     );
   }),
@@ -137,7 +163,11 @@ t.test('a rolled back change leaves no row; truncation leaves one', async (t) =>
 });
 
 t.test('append-only', async (t) => {
-  for (const statement of ["update audit_log set actor = 'nobody'", 'delete from audit_log', 'truncate audit_log']) {
+  for (const statement of [
+    "update audit_log set actor = 'nobody'",
+    'delete from audit_log',
+    'truncate audit_log',
+  ]) {
     await t.rejects(
       db.run(5000, (sql) => sql.unsafe(statement)),
       /append-only/,

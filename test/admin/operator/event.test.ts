@@ -11,36 +11,51 @@ const owner = await signedIn(office, 'owner');
 const operator = await signedIn(office, 'operator');
 const { company } = office.customer;
 
-t.test('changes of keys and budget alerts stand in one list with what became of them', async (t) => {
-  await office.sql`update companies set name = 'Late <i>', monthly_budget_eur = 10 where id = ${company}`;
-  await office.sql`insert into chat_usage (company_id, cost_eur) values (${company}, 10)`;
-  await store.look(null, { webhook: true, email: true, operators: ['ops@gate.example'] });
-  const due = await store.due('webhook', 100, []);
-  for (const delivery of due) {
-    if (delivery.event.type.startsWith('budget.')) await store.failed(delivery, 'status 500', null);
-    else await store.delivered(delivery);
-  }
-  const [mail] = await store.due('email', 1, ['ops@gate.example']);
-  if (mail !== undefined) await store.failed(mail, 'EENVELOPE 550', 60);
+t.test(
+  'changes of keys and budget alerts stand in one list with what became of them',
+  async (t) => {
+    await office.sql`update companies set name = 'Late <i>', monthly_budget_eur = 10 where id = ${company}`;
+    await office.sql`insert into chat_usage (company_id, cost_eur) values (${company}, 10)`;
+    await store.look(null, { webhook: true, email: true, operators: ['ops@gate.example'] });
+    const due = await store.due('webhook', 100, []);
+    for (const delivery of due) {
+      if (delivery.event.type.startsWith('budget.'))
+        await store.failed(delivery, 'status 500', null);
+      else await store.delivered(delivery);
+    }
+    const [mail] = await store.due('email', 1, ['ops@gate.example']);
+    if (mail !== undefined) await store.failed(mail, 'EENVELOPE 550', 60);
 
-  const { text } = await operator.get('/events');
-  t.match(text, /Late &lt;i&gt;/);
-  const [{ id, name }] = await office.sql<
-    [{ id: string; name: string }]
-  >`select id, name from api_keys where company_id = ${company}`;
-  t.match(text, `<a href="/companies/${company}/keys/${id}">${name}</a>`, 'the key is a link');
-  t.match(textOf(text), /Key created .*Late &lt;i&gt; .* Webhook delivered /);
-  t.match(textOf(text), /Budget: threshold reached .*100\s?% .* the gateway Webhook given up status 500/);
-  t.match(text, /EENVELOPE 550<\/code> <span class="muted">next attempt <time/);
-  const [, month] = /<a href="\/companies\/[\da-f-]+\/usage\?month=(\d{4}-\d\d)">100/.exec(text) ?? [];
-  t.equal(month, new Date().toISOString().slice(0, 7), 'the figure leads to its month');
-  const undelivered = textOf((await operator.get('/events?kind=budget&state=undelivered')).text);
-  t.match(undelivered, /threshold reached/);
-  t.notMatch(undelivered.replace(/<select.*?<\/select>/gs, ''), /Webhook delivered/);
-  t.match((await operator.get('/events?kind=statement')).text, /There are no such events/);
-  t.match((await operator.get(`/events?company=${company}`)).text, /Only events of <strong>Late &lt;i&gt;<\/strong>/);
-  t.match((await operator.get('/events?kind=keys')).text, /must be /, 'a mistake in the address is told');
-});
+    const { text } = await operator.get('/events');
+    t.match(text, /Late &lt;i&gt;/);
+    const [{ id, name }] = await office.sql<
+      [{ id: string; name: string }]
+    >`select id, name from api_keys where company_id = ${company}`;
+    t.match(text, `<a href="/companies/${company}/keys/${id}">${name}</a>`, 'the key is a link');
+    t.match(textOf(text), /Key created .*Late &lt;i&gt; .* Webhook delivered /);
+    t.match(
+      textOf(text),
+      /Budget: threshold reached .*100\s?% .* the gateway Webhook given up status 500/,
+    );
+    t.match(text, /EENVELOPE 550<\/code> <span class="muted">next attempt <time/);
+    const [, month] =
+      /<a href="\/companies\/[\da-f-]+\/usage\?month=(\d{4}-\d\d)">100/.exec(text) ?? [];
+    t.equal(month, new Date().toISOString().slice(0, 7), 'the figure leads to its month');
+    const undelivered = textOf((await operator.get('/events?kind=budget&state=undelivered')).text);
+    t.match(undelivered, /threshold reached/);
+    t.notMatch(undelivered.replace(/<select.*?<\/select>/gs, ''), /Webhook delivered/);
+    t.match((await operator.get('/events?kind=statement')).text, /There are no such events/);
+    t.match(
+      (await operator.get(`/events?company=${company}`)).text,
+      /Only events of <strong>Late &lt;i&gt;<\/strong>/,
+    );
+    t.match(
+      (await operator.get('/events?kind=keys')).text,
+      /must be /,
+      'a mistake in the address is told',
+    );
+  },
+);
 
 t.test('an operator sends an event again, whatever became of it', async (t) => {
   const { text } = await operator.get('/events?state=dead');
@@ -48,7 +63,10 @@ t.test('an operator sends an event again, whatever became of it', async (t) => {
   const sent = await operator.post(path);
   t.match(sent, { status: 303 });
   t.equal(sent.headers.get('location'), '/events?done=replayed');
-  t.match((await operator.get('/events?done=replayed')).text, /The event is sent again within seconds/);
+  t.match(
+    (await operator.get('/events?done=replayed')).text,
+    /The event is sent again within seconds/,
+  );
   t.match((await operator.get('/events?state=dead')).text, /There are no such events/);
   t.equal((await store.due('webhook', 10, [])).length, 1);
   t.equal((await operator.post('/events/00000000-0000-4000-8000-000000000000/replay')).status, 404);

@@ -34,7 +34,11 @@ t.test('from an empty database to the first call, which shows without a click', 
   const gateway = await emptyInstallation(t, upstream);
   const { page, complaints } = await signedInTab(t, gateway, EMAIL, { locale: 'en' });
   let clicks = 0;
-  const click = async (name: string, role: 'link' | 'button' = 'link', where = page.getByRole('main')) => {
+  const click = async (
+    name: string,
+    role: 'link' | 'button' = 'link',
+    where = page.getByRole('main'),
+  ) => {
     clicks++;
     await where.getByRole(role, { name, exact: true }).first().click();
   };
@@ -51,7 +55,11 @@ t.test('from an empty database to the first call, which shows without a click', 
   t.same(await glance(page, 'first-steps-choose'), []);
   await click('Set names and prices', 'button');
   const chat = page.getByRole('group', { name: 'internal-demo-chat', exact: true });
-  t.equal(await chat.getByLabel('Model name').inputValue(), 'internal-demo-chat', 'proposed from the name');
+  t.equal(
+    await chat.getByLabel('Model name').inputValue(),
+    'internal-demo-chat',
+    'proposed from the name',
+  );
   await chat.getByLabel('Model name').fill('fast');
   await chat.getByLabel('EUR per 1,000,000 prompt tokens').fill('2.5');
   await chat.getByLabel('EUR per 1,000,000 completion tokens').fill('10');
@@ -62,7 +70,11 @@ t.test('from an empty database to the first call, which shows without a click', 
   t.same(await glance(page, 'first-steps-prices'), []);
   await click('Offer 2 models', 'button');
   t.match(await page.getByRole('main').innerText(), /is the slug of another one here/);
-  t.equal(await chat.getByLabel('EUR per 1,000,000 prompt tokens').inputValue(), '2.5', 'nothing typed is lost');
+  t.equal(
+    await chat.getByLabel('EUR per 1,000,000 prompt tokens').inputValue(),
+    '2.5',
+    'nothing typed is lost',
+  );
   await vectors.getByLabel('Model name').fill('vectors');
   await click('Offer 2 models', 'button');
   await page.getByText('Created.').waitFor();
@@ -90,14 +102,20 @@ t.test('from an empty database to the first call, which shows without a click', 
   t.equal(unknown.status, 404);
   await live.getByText('404').waitFor();
   t.match(await live.innerText(), /What to do/);
-  t.equal(await live.getByRole('link').getAttribute('href'), `/requests/${unknown.headers.get('x-request-id')}`);
+  t.equal(
+    await live.getByRole('link').getAttribute('href'),
+    `/requests/${unknown.headers.get('x-request-id')}`,
+  );
   const answered = await callAsShown(page, key);
   t.equal(answered.status, 200);
   await live.getByText('200').waitFor();
   const told = page.locator('#first-steps');
   await told.locator('li').filter({ has: live }).locator('.step-title').getByText('done').waitFor();
   t.match(await told.locator('p').first().innerText(), /^6 of 6 done/);
-  t.equal(await live.getByRole('link').getAttribute('href'), `/requests/${answered.headers.get('x-request-id')}`);
+  t.equal(
+    await live.getByRole('link').getAttribute('href'),
+    `/requests/${answered.headers.get('x-request-id')}`,
+  );
   t.match(await live.innerText(), /This step is done\. The request was answered/);
   t.same(await glance(page, 'first-steps-called'), []);
   t.comment(`from the empty list to the key: ${clicks} clicks, one of them a form sent again`);
@@ -110,9 +128,15 @@ t.test('without scripts, when the router comes late, and until the list is put a
   const router = await scriptedUpstream(t);
   router.answer((res) => void res.writeHead(401).end());
   const gateway = await emptyInstallation(t, router.url);
-  const { page, complaints } = await signedInTab(t, gateway, EMAIL, { locale: 'en', javaScriptEnabled: false });
+  const { page, complaints } = await signedInTab(t, gateway, EMAIL, {
+    locale: 'en',
+    javaScriptEnabled: false,
+  });
   await page.goto('/');
-  t.match(await step(page, 'The model router answers').innerText(), /to do.*The router refuses the key/s);
+  t.match(
+    await step(page, 'The model router answers').innerText(),
+    /to do.*The router refuses the key/s,
+  );
   await page.goto('/models/new');
   t.match(await page.getByRole('main').innerText(), /The router refuses the key.*type the name/s);
   await page.getByLabel('Another internal name').fill('internal-typed');
@@ -124,7 +148,9 @@ t.test('without scripts, when the router comes late, and until the list is put a
   await page.getByText('Created.').waitFor();
 
   router.answer((res) => {
-    const data = ['internal-typed', 'lab/other', 'bad\u0007name', '<b>odd</b>'].map((id) => ({ id }));
+    const data = ['internal-typed', 'lab/other', 'bad\u0007name', '<b>odd</b>'].map((id) => ({
+      id,
+    }));
     res.end(JSON.stringify({ data }));
   });
   const shows = async () => {
@@ -132,7 +158,11 @@ t.test('without scripts, when the router comes late, and until the list is put a
     return (await page.getByLabel('lab/other').count()) === 1;
   };
   await until(shows, 'the page asks the router again');
-  t.same(await page.getByRole('checkbox', { name: /internal-typed/ }).count(), 0, 'what is offered is not asked for');
+  t.same(
+    await page.getByRole('checkbox', { name: /internal-typed/ }).count(),
+    0,
+    'what is offered is not asked for',
+  );
   t.equal(await page.getByLabel('<b>odd</b>').count(), 1);
   t.match(await page.getByRole('main').innerText(), /One more entry of its list cannot be shown/);
   await page.getByLabel('lab/other').check();
@@ -142,9 +172,10 @@ t.test('without scripts, when the router comes late, and until the list is put a
   await page.getByLabel('EUR per 1,000,000 prompt tokens').fill('2.5');
   await page.getByLabel('EUR per 1,000,000 completion tokens').fill('10');
   await page.getByRole('button', { name: 'Offer a model' }).click();
-  t.match(await gateway.sql`select cost_eur_per_1k_input::text as input from models where slug = 'other'`, [
-    { input: /^0\.00250*$/ },
-  ]);
+  t.match(
+    await gateway.sql`select cost_eur_per_1k_input::text as input from models where slug = 'other'`,
+    [{ input: /^0\.00250*$/ }],
+  );
 
   const company = await gateway.company();
   await page.goto('/');
@@ -152,15 +183,27 @@ t.test('without scripts, when the router comes late, and until the list is put a
     ['Its owner', 'users'],
     ['A key', 'keys#create'],
   ] as const)
-    t.equal(await step(page, title).getByRole('link').getAttribute('href'), `/companies/${company}/${path}`);
+    t.equal(
+      await step(page, title).getByRole('link').getAttribute('href'),
+      `/companies/${company}/${path}`,
+    );
   const key = await gateway.key(company);
   await page.goto('/');
   t.match(await steps(page).innerText(), /4 of 6 done/);
   t.match(await page.locator('#first-call').innerText(), /No call has come yet/);
   router.answer((res) => {
     const usage = { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 };
-    const choices = [{ index: 0, message: { role: 'assistant', content: 'Hi' }, finish_reason: 'stop' }];
-    const body = { id: 'x', object: 'chat.completion', created: 1, model: 'lab/other', choices, usage };
+    const choices = [
+      { index: 0, message: { role: 'assistant', content: 'Hi' }, finish_reason: 'stop' },
+    ];
+    const body = {
+      id: 'x',
+      object: 'chat.completion',
+      created: 1,
+      model: 'lab/other',
+      choices,
+      usage,
+    };
     res.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(body));
   });
   t.equal((await callAsShown(page, key)).status, 200);

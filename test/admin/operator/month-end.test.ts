@@ -14,7 +14,8 @@ t.teardown(() => db.close());
 const base = `/companies/${company}/statements`;
 const ALL = '/month-end';
 const ONE = `${base}/month`;
-const add = (...rows: Parameters<typeof addUsage>[1]) => db.run(10_000, (sql: Sql) => addUsage(sql, rows));
+const add = (...rows: Parameters<typeof addUsage>[1]) =>
+  db.run(10_000, (sql: Sql) => addUsage(sql, rows));
 const row = { company, prompt: 1000, input: '0.0025' };
 const operator = await signedIn(office, 'operator');
 
@@ -27,66 +28,87 @@ async function newCompany(name: string): Promise<string> {
 }
 
 async function numberOf(id: string, month: string): Promise<string | undefined> {
-  const [found] = await office.sql`select number from statements where company_id = ${id} and billing_month = ${month}`;
+  const [found] =
+    await office.sql`select number from statements where company_id = ${id} and billing_month = ${month}`;
   return found?.number;
 }
 
-t.test('an operator closes the months of a company in their order, and gets their statements', async (t) => {
-  await add({ ...row, month: '2026-01-01' }, { ...row, month: '2026-02-01' }, { ...row, month: '2026-03-01' });
-  const tab = await signedInTab(t, office, office.people.operator);
-  const { page } = tab;
-  await page.goto(base);
-  await page.getByRole('link', { name: 'Close… March 2026' }).click();
-  await page.getByRole('heading', { name: 'Preview of March 2026' }).waitFor();
-  const main = page.getByRole('main');
-  t.match(await main.innerText(), /Still open before it: January 2026, February 2026\. .*these are closed first/);
-  t.equal(await main.getByRole('button', { name: 'Close March 2026' }).count(), 0);
-  t.same(await glance(page, 'statement-close-order'), []);
-  t.match(await operator.post(ONE, { month: '2026-03' }), {
-    status: 422,
-    text: /2026-01 and 2026-02 are still open .* beginning with 2026-01; then 2026-03\./,
-  });
-  t.equal(await numberOf(company, '2026-03-01'), undefined);
-  const charges = await operator.get(`${ALL}/focus.csv?month=2026-03`);
-  t.match(charges, { status: 200, text: /^BilledCost,.*\n0\.0025,/ });
-  const all = await operator.get(`${ALL}?month=2026-03`);
-  t.match(all.text, `href="${ALL}/focus.csv?month=2026-03"`);
-  t.match(textOf(all), /Still open: January 2026 \(one company\), February 2026 \(one company\)\./);
-  t.match(await operator.post(ALL, { month: '2026-03' }), {
-    status: 200,
-    text: /Not closed.*2026-01 and 2026-02 are/s,
-  });
+t.test(
+  'an operator closes the months of a company in their order, and gets their statements',
+  async (t) => {
+    await add(
+      { ...row, month: '2026-01-01' },
+      { ...row, month: '2026-02-01' },
+      { ...row, month: '2026-03-01' },
+    );
+    const tab = await signedInTab(t, office, office.people.operator);
+    const { page } = tab;
+    await page.goto(base);
+    await page.getByRole('link', { name: 'Close… March 2026' }).click();
+    await page.getByRole('heading', { name: 'Preview of March 2026' }).waitFor();
+    const main = page.getByRole('main');
+    t.match(
+      await main.innerText(),
+      /Still open before it: January 2026, February 2026\. .*these are closed first/,
+    );
+    t.equal(await main.getByRole('button', { name: 'Close March 2026' }).count(), 0);
+    t.same(await glance(page, 'statement-close-order'), []);
+    t.match(await operator.post(ONE, { month: '2026-03' }), {
+      status: 422,
+      text: /2026-01 and 2026-02 are still open .* beginning with 2026-01; then 2026-03\./,
+    });
+    t.equal(await numberOf(company, '2026-03-01'), undefined);
+    const charges = await operator.get(`${ALL}/focus.csv?month=2026-03`);
+    t.match(charges, { status: 200, text: /^BilledCost,.*\n0\.0025,/ });
+    const all = await operator.get(`${ALL}?month=2026-03`);
+    t.match(all.text, `href="${ALL}/focus.csv?month=2026-03"`);
+    t.match(
+      textOf(all),
+      /Still open: January 2026 \(one company\), February 2026 \(one company\)\./,
+    );
+    t.match(await operator.post(ALL, { month: '2026-03' }), {
+      status: 200,
+      text: /Not closed.*2026-01 and 2026-02 are/s,
+    });
 
-  for (const [at, month] of ['January', 'February', 'March'].entries()) {
-    if (at > 0) await page.goto(`${ONE}?month=2026-03`);
-    if (month !== 'March') await main.getByRole('link', { name: `${month} 2026` }).click();
-    await page.getByRole('heading', { name: `Preview of ${month} 2026` }).waitFor();
-    t.match(await main.innerText(), /This cannot be undone/);
-    if (at === 0) t.same(await glance(page, 'statement-close'), []);
-    await page.getByRole('button', { name: `Close ${month} 2026` }).click();
-    await page.getByText('The month is closed. This is its statement.').waitFor();
-    await page.getByRole('heading', { name: `Statement ${at + 1} · ${month} 2026` }).waitFor();
-    t.equal(await main.getByRole('button', { name: /^Close/ }).count(), 0);
-  }
-  await page.goto(`${ONE}?month=2026-03`);
-  await page.getByRole('heading', { name: 'Statement 3 · March 2026' }).waitFor(); // and not closed twice
-  t.same(tab.complaints, []);
-  t.equal((await operator.post(ONE, { month: '2026-03' })).status, 303, 'a form that is sent again');
-  const log = await office.sql`select distinct actor from audit_log where subject = 'statements'`;
-  t.same([...log], [{ actor: office.people.operator }]);
-  await add({ ...row, month: '2026-04-01' }); // it comes late, and waits for its statement
-});
+    for (const [at, month] of ['January', 'February', 'March'].entries()) {
+      if (at > 0) await page.goto(`${ONE}?month=2026-03`);
+      if (month !== 'March') await main.getByRole('link', { name: `${month} 2026` }).click();
+      await page.getByRole('heading', { name: `Preview of ${month} 2026` }).waitFor();
+      t.match(await main.innerText(), /This cannot be undone/);
+      if (at === 0) t.same(await glance(page, 'statement-close'), []);
+      await page.getByRole('button', { name: `Close ${month} 2026` }).click();
+      await page.getByText('The month is closed. This is its statement.').waitFor();
+      await page.getByRole('heading', { name: `Statement ${at + 1} · ${month} 2026` }).waitFor();
+      t.equal(await main.getByRole('button', { name: /^Close/ }).count(), 0);
+    }
+    await page.goto(`${ONE}?month=2026-03`);
+    await page.getByRole('heading', { name: 'Statement 3 · March 2026' }).waitFor(); // and not closed twice
+    t.same(tab.complaints, []);
+    t.equal(
+      (await operator.post(ONE, { month: '2026-03' })).status,
+      303,
+      'a form that is sent again',
+    );
+    const log = await office.sql`select distinct actor from audit_log where subject = 'statements'`;
+    t.same([...log], [{ actor: office.people.operator }]);
+    await add({ ...row, month: '2026-04-01' }); // it comes late, and waits for its statement
+  },
+);
 
-t.test('e-mails of a month that is closed already are sent to whom they were not, once', async (t) => {
-  const mails = () => office.sql`
+t.test(
+  'e-mails of a month that is closed already are sent to whom they were not, once',
+  async (t) => {
+    const mails = () => office.sql`
     select recipient from event_deliveries join events on id = event_id
     where company_id = ${company} and channel = 'email' and body #>> '{statement,month}' = '2026-03'`;
-  t.same([...(await mails())], []);
-  for (let sent = 0; sent < 2; sent++) {
-    t.equal((await operator.post(ONE, { month: '2026-03', mail: 'true' })).status, 303);
-    t.same([...(await mails())], [{ recipient: office.people.owner }]);
-  }
-});
+    t.same([...(await mails())], []);
+    for (let sent = 0; sent < 2; sent++) {
+      t.equal((await operator.post(ONE, { month: '2026-03', mail: 'true' })).status, 303);
+      t.same([...(await mails())], [{ recipient: office.people.owner }]);
+    }
+  },
+);
 
 t.test('people of a company close nothing', async (t) => {
   const owner = await signedIn(office, 'owner');
@@ -100,21 +122,36 @@ t.test(
   'a month that is not over is not closed, and no month is closed unasked to which records are on their way',
   async (t) => {
     const now = { month: new Date().toISOString().slice(0, 7) };
-    t.match(await operator.get(`${ALL}?month=${now.month}`), { status: 409, text: /is not over yet in UTC/ });
+    t.match(await operator.get(`${ALL}?month=${now.month}`), {
+      status: 409,
+      text: /is not over yet in UTC/,
+    });
     t.match(await operator.post(ALL, now), { status: 409, text: /is not over yet in UTC/ });
-    t.notMatch((await operator.get(`${ONE}?month=${now.month}`)).text, /<button class="danger">Close/);
+    t.notMatch(
+      (await operator.get(`${ONE}?month=${now.month}`)).text,
+      /<button class="danger">Close/,
+    );
     t.equal((await operator.post(ONE, now)).status, 422);
-    for (const path of [ONE, ALL]) t.equal((await operator.post(path, { month: 'May' })).status, 404);
+    for (const path of [ONE, ALL])
+      t.equal((await operator.post(path, { month: 'May' })).status, 404);
     const id = randomUUID();
     await office.sql`insert into gateways (id, name, version, backlog, oldest_at) values (${id}, 'gw-1', '1', 7, '2026-04-30T23:00:00Z')`;
-    t.match((await operator.get(`${ONE}?month=2026-04`)).text, /may still be on their way from gw-1/);
+    t.match(
+      (await operator.get(`${ONE}?month=2026-04`)).text,
+      /may still be on their way from gw-1/,
+    );
     for (const path of [ALL, ONE]) {
       const asked = await operator.post(path, { month: '2026-04' });
-      t.match(asked, { status: 409, text: /on their way from gw-1 .*7 records waiting.*Close it anyway/s });
+      t.match(asked, {
+        status: 409,
+        text: /on their way from gw-1 .*7 records waiting.*Close it anyway/s,
+      });
       t.equal(await numberOf(company, '2026-04-01'), undefined);
     }
     const [, answer = ''] =
-      /name="confirmed" value="([^"]+)"/.exec((await operator.post(ALL, { month: '2026-04' })).text) ?? [];
+      /name="confirmed" value="([^"]+)"/.exec(
+        (await operator.post(ALL, { month: '2026-04' })).text,
+      ) ?? [];
     t.equal((await operator.post(ONE, { month: '2026-04', confirmed: answer })).status, 303);
     t.equal(await numberOf(company, '2026-04-01'), '4');
     await office.sql`delete from gateways where id = ${id}`;
@@ -125,8 +162,11 @@ t.test(
   'a month is closed for all companies: closed and removed ones too, and those with late calls; who is refused is named',
   async (t) => {
     const month = '2026-07-01';
-    const [whole, lacking, gone, shut] = await Promise.all(['Whole', 'Lacking', 'Gone', 'Shut'].map(newCompany));
-    for (const company of [whole, lacking, gone, shut]) await add({ ...row, company: company as string, month });
+    const [whole, lacking, gone, shut] = await Promise.all(
+      ['Whole', 'Lacking', 'Gone', 'Shut'].map(newCompany),
+    );
+    for (const company of [whole, lacking, gone, shut])
+      await add({ ...row, company: company as string, month });
     await add({ ...row, month: '2026-06-01' });
     t.equal((await operator.post(ONE, { month: '2026-06' })).status, 303);
     await add({ ...row, month: '2026-06-01' });
@@ -147,21 +187,27 @@ t.test(
     t.match(await page.getByRole('status').innerText(), '4 companies are closed for July 2026.');
     t.same(await glance(page, 'statements-all-refused'), []);
     const refused = page.getByRole('table', { name: 'Not closed for July 2026' });
-    t.match(await refused.innerText(), /Lacking\s+The ledger rows of 2026-07 are not those that were booked/);
+    t.match(
+      await refused.innerText(),
+      /Lacking\s+The ledger rows of 2026-07 are not those that were booked/,
+    );
     t.same(complaints, []);
-    t.same(await Promise.all([whole, gone, shut, company, lacking].map((id) => numberOf(id as string, month))), [
-      '1',
-      '1',
-      '1',
-      '6',
-      undefined,
-    ]);
+    t.same(
+      await Promise.all(
+        [whole, gone, shut, company, lacking].map((id) => numberOf(id as string, month)),
+      ),
+      ['1', '1', '1', '6', undefined],
+    );
     await office.sql`update monthly_spend set requests = 1 where company_id = ${lacking as string}`;
     await page.getByRole('link', { name: 'What is still open of July 2026' }).click();
     await page.getByRole('button', { name: 'Close July 2026 for one company' }).click();
     t.match(await page.getByRole('main').innerText(), /One company is closed.*5 of 5/s);
     await page.reload();
-    t.match(await page.getByRole('status').innerText(), 'One company is closed', 'nothing is sent again');
+    t.match(
+      await page.getByRole('status').innerText(),
+      'One company is closed',
+      'nothing is sent again',
+    );
   },
 );
 
@@ -169,8 +215,14 @@ t.test('the last month of a closed company is closed on its own page', async (t)
   const id = await newCompany('Left');
   await add({ ...row, company: id, month: '2026-05-01' });
   await office.sql`update companies set closed_at = now() where id = ${id}`;
-  t.match((await operator.get(`/companies/${id}/statements/month?month=2026-05`)).text, /Close May 2026/);
-  t.equal((await operator.post(`/companies/${id}/statements/month`, { month: '2026-05' })).status, 303);
+  t.match(
+    (await operator.get(`/companies/${id}/statements/month?month=2026-05`)).text,
+    /Close May 2026/,
+  );
+  t.equal(
+    (await operator.post(`/companies/${id}/statements/month`, { month: '2026-05' })).status,
+    303,
+  );
   t.equal(await numberOf(id, '2026-05-01'), '1');
 });
 
@@ -196,7 +248,8 @@ t.test(
     t.match(textOf(before), /Calls of gift had tokens and cost nothing/);
     t.equal((await operator.post(ALL, { month: '2025-10' })).status, 303);
     t.equal((await operator.post(`/companies/${other}/statements/month`, { month })).status, 303);
-    const inOrder = async (sort: string) => textOf(await operator.get(`${ALL}?month=${month}&sort=${sort}`));
+    const inOrder = async (sort: string) =>
+      textOf(await operator.get(`${ALL}?month=${month}&sort=${sort}`));
     t.match(await inOrder('name'), /=Cent\/Co.*Ähre/s);
     t.match(await inOrder('open'), /Ähre.*=Cent\/Co/s);
     t.equal((await operator.post(ALL, { month })).status, 303);
@@ -224,10 +277,15 @@ t.test(
     t.equal(archive.status, 200);
     t.equal(archive.headers.get('content-type'), 'application/gzip');
     t.equal((await operator.get(`/companies/${one}/statements/month?month=${month}`)).status, 200);
-    const opened = () => office.sql`select opened_by, opened_at from statements where opened_at is not null`;
+    const opened = () =>
+      office.sql`select opened_by, opened_at from statements where opened_at is not null`;
     t.same([...(await opened())], [], 'an operator is no owner');
     const owner = await signedIn(office, 'owner');
-    t.equal((await owner.get(`${base}/month?month=2025-12`)).status, 200, 'a preview is no statement');
+    t.equal(
+      (await owner.get(`${base}/month?month=2025-12`)).status,
+      200,
+      'a preview is no statement',
+    );
     t.equal((await owner.get(`${base}/month.json?month=2026-03`)).status, 200);
     const first = await opened();
     t.match([...first], [{ opened_by: office.people.owner }]);
@@ -239,6 +297,9 @@ t.test(
     );
     const again = office.sql`update statements set opened_at = now() where company_id = ${company} and number = 3`;
     await t.rejects(again, /append-only/);
-    await t.rejects(office.sql`update statements set content = '{}' where company_id = ${company}`, /append-only/);
+    await t.rejects(
+      office.sql`update statements set content = '{}' where company_id = ${company}`,
+      /append-only/,
+    );
   },
 );

@@ -15,7 +15,8 @@ t.teardown(() => db.close());
 await until(async () => (await office.sql`select from gateways`).count === 1, 'the gateway beats');
 const { company } = office.customer;
 const first = async () => (await operator.get('/', { 'accept-language': 'en' })).text;
-const status = (...more: string[]) => tollgate(['status', ...more], { env: { DATABASE_URL: office.databaseUrl } });
+const status = (...more: string[]) =>
+  tollgate(['status', ...more], { env: { DATABASE_URL: office.databaseUrl } });
 
 t.test('the first page of others is what is theirs', async (t) => {
   const of = async (role: 'owner' | 'administrator' | 'member') =>
@@ -31,18 +32,40 @@ t.test('an operator sees that all is well, figures of today, and whose budget en
   const [call] = await office.ledger(company, 1);
   const html = await first();
   const text = textOf(html);
-  t.match(text, /Overview All is well with gateways, .* Refused requests and budgets are not judged here: /);
+  t.match(
+    text,
+    /Overview All is well with gateways, .* Refused requests and budgets are not judged here: /,
+  );
   t.match(text, /1 budget has reached 80% or will be passed at this pace\. Used up: 1\./);
-  t.match(html, `<a href="/companies/${company}/settings">Change`, 'and leads to where it is changed');
+  t.match(
+    html,
+    `<a href="/companies/${company}/settings">Change`,
+    'and leads to where it is changed',
+  );
   t.match(text, /Spent today €[\d.]+ .*yesterday at this time €0\.00 · \w+ \d{4} €/);
-  t.match(text, /running Gateway \S+ runs, version 0\.1\.0\. Requests in flight: \d+, records waiting: \d+\./);
+  t.match(
+    text,
+    /running Gateway \S+ runs, version 0\.1\.0\. Requests in flight: \d+, records waiting: \d+\./,
+  );
   t.notMatch(text, 'In flight', 'one line while all is well');
   const run = await status();
-  t.match(run, { code: 0, out: /^All is well with .*\n\nAPI CALLS +EUR +REQUESTS +TOKENS\ntoday, / });
-  t.match(run.out, new RegExp(`TOP SPENDERS TODAY +EUR +SHARE % +ID\nNord <b> +${call?.cost_eur} +100 +${company}\n`));
+  t.match(run, {
+    code: 0,
+    out: /^All is well with .*\n\nAPI CALLS +EUR +REQUESTS +TOKENS\ntoday, /,
+  });
+  t.match(
+    run.out,
+    new RegExp(
+      `TOP SPENDERS TODAY +EUR +SHARE % +ID\nNord <b> +${call?.cost_eur} +100 +${company}\n`,
+    ),
+  );
   t.match(await status('--json'), {
     code: 0,
-    json: { ok: true, problems: [], today: { requests: 1, cost_eur: call?.cost_eur, spenders: [{ id: company }] } },
+    json: {
+      ok: true,
+      problems: [],
+      today: { requests: 1, cost_eur: call?.cost_eur, spenders: [{ id: company }] },
+    },
   });
 });
 
@@ -50,11 +73,17 @@ t.test('a model that fails leads to the requests that failed', async (t) => {
   const calls = Array.from({ length: 20 }, (_, i) => ({
     company,
     model: 'lame/duck',
-    ...(i < 3 && { status: 502, code: 'upstream_error', outcome: 'upstream_failed', upstreamStatus: 500 }),
+    ...(i < 3 && {
+      status: 502,
+      code: 'upstream_error',
+      outcome: 'upstream_failed',
+      upstreamStatus: 500,
+    }),
   }));
   await addRequests(trailStore(db), calls);
   const html = await first();
-  const [, wrong] = /<a href="([^"]+)">The upstream failed 3 of 20 requests for lame\/duck/.exec(html) ?? [];
+  const [, wrong] =
+    /<a href="([^"]+)">The upstream failed 3 of 20 requests for lame\/duck/.exec(html) ?? [];
   t.match(wrong, /^\/requests\?model=lame%2Fduck&amp;from=\d{4}-\d\d-\d\dT\d\d%3A00%3A00\.000Z$/);
   t.match((await status()).out, /\nlame\/duck +20 +0 +3 /);
   await office.sql`delete from request_hours where model_slug = 'lame/duck'`;
@@ -63,16 +92,27 @@ t.test('a model that fails leads to the requests that failed', async (t) => {
 
 t.test('a model that tells no usage is named, with how many answers are estimated', async (t) => {
   t.notMatch(textOf(await first()), 'tells no usage');
-  t.match((await status()).out, /\nThe upstream told the usage of each whole answer since yesterday\.\n/);
+  t.match(
+    (await status()).out,
+    /\nThe upstream told the usage of each whole answer since yesterday\.\n/,
+  );
   await office.sql`
     insert into api_usage (billing_month, request_id, company_id, api_key_id, model_slug, upstream_model, endpoint, prompt_tokens,
       completion_tokens, cost_eur, price_input, price_output, usage_source, outcome, occurred_at)
     select billing_month(now()), gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), 'mute', 'u', 'messages', 1, 1, 0, 0, 0,
       source, 'completed', now()
     from generate_series(1, 2), unnest('{estimated,estimated,upstream}'::text[]) source`;
-  t.match(textOf(await first()), /tells no usage mute : 4 of 6 whole answers since yesterday are estimated/);
-  t.match((await status()).out, /\nUSAGE NOT TOLD SINCE YESTERDAY +ESTIMATED +OF ANSWERS\nmute +4 +6\n/);
-  t.match((await status('--json')).json, { untold_usage: [{ slug: 'mute', requests: 6, estimated: 4 }] });
+  t.match(
+    textOf(await first()),
+    /tells no usage mute : 4 of 6 whole answers since yesterday are estimated/,
+  );
+  t.match(
+    (await status()).out,
+    /\nUSAGE NOT TOLD SINCE YESTERDAY +ESTIMATED +OF ANSWERS\nmute +4 +6\n/,
+  );
+  t.match((await status('--json')).json, {
+    untold_usage: [{ slug: 'mute', requests: 6, estimated: 4 }],
+  });
   await office.sql`
     insert into api_usage (billing_month, request_id, company_id, api_key_id, model_slug, upstream_model, endpoint, prompt_tokens,
       completion_tokens, cost_eur, price_input, price_output, usage_source, outcome, occurred_at)
@@ -87,13 +127,21 @@ t.test('a model that tells no usage is named, with how many answers are estimate
 });
 
 t.test('what callers did wrong is refused, and no failure of the upstream', async (t) => {
-  const mistake = { status: 400, code: 'context_length_exceeded', outcome: 'upstream_failed', upstreamStatus: 400 };
+  const mistake = {
+    status: 400,
+    code: 'context_length_exceeded',
+    outcome: 'upstream_failed',
+    upstreamStatus: 400,
+  };
   await addRequests(
     trailStore(db),
     Array.from({ length: 25 }, () => ({ company, model: 'short', ...mistake })),
   );
   const html = await first();
-  t.match(textOf(html), /Overview All is well .* \d+ of \d+ requests were refused in the last 24 hours, 25 of them/);
+  t.match(
+    textOf(html),
+    /Overview All is well .* \d+ of \d+ requests were refused in the last 24 hours, 25 of them/,
+  );
   t.match(await status(), { code: 0, out: /\nshort +25 +25 +0 +0 / });
   await office.sql`delete from request_hours where model_slug = 'short'`;
   await office.sql`delete from request_days where model_slug = 'short'`;
@@ -119,7 +167,11 @@ t.test('refused requests are told by their reasons, and lead to themselves', asy
     /All is well with .* \d+ of \d+ requests were refused in the last 24 hours, 30 of them for “Budget reached”\./,
   );
   const [, which = ''] = /<a href="([^"]+)">Which<\/a>/.exec(html) ?? [];
-  t.equal(listed((await operator.get(which.replaceAll('&amp;', '&'))).text), 33, 'all that were refused');
+  t.equal(
+    listed((await operator.get(which.replaceAll('&amp;', '&'))).text),
+    33,
+    'all that were refused',
+  );
   const [, now = ''] = /href="([^"]+)">30<span/.exec(html) ?? [];
   t.equal(listed((await operator.get(now.replaceAll('&amp;', '&'))).text), 30);
   const run = await status();
@@ -127,7 +179,12 @@ t.test('refused requests are told by their reasons, and lead to themselves', asy
   t.match(run.out, /\nBudget reached +insufficient_quota +402 +30 +1 +Nord <b>: 30\n/);
   t.match((await status('--json')).json, {
     ok: true,
-    last_day: { reasons: [{ code: 'insufficient_quota', requests: 30, companies: 1, most: { id: company } }, {}] },
+    last_day: {
+      reasons: [
+        { code: 'insufficient_quota', requests: 30, companies: 1, most: { id: company } },
+        {},
+      ],
+    },
   });
 
   const owner = await signedIn(office, 'owner');
@@ -136,14 +193,22 @@ t.test('refused requests are told by their reasons, and lead to themselves', asy
   t.match(textOf(own), /3\d of \d\d requests were refused, and 0 failed\./);
   t.match(textOf(own), /Budget reached insufficient_quota 402 30 /);
   const [, href = ''] = /href="([^"]+code=insufficient_quota)"/.exec(own) ?? [];
-  t.equal(listed((await owner.get(`/companies/${company}/${href.replaceAll('&amp;', '&')}`)).text), 30);
-  const filtered = await owner.get(`/companies/${company}/usage?model=dear`, { 'accept-language': 'en' });
+  t.equal(
+    listed((await owner.get(`/companies/${company}/${href.replaceAll('&amp;', '&')}`)).text),
+    30,
+  );
+  const filtered = await owner.get(`/companies/${company}/usage?model=dear`, {
+    'accept-language': 'en',
+  });
   t.match(
     textOf(filtered.text),
     /Refused 30 93\.8% of all 32 requests · why Failed 0 0% of all 32 requests Response time \d+ ms p50 p95: \d+ ms/,
   );
   t.match(textOf(filtered.text), /30 of 32 requests were refused/);
-  t.match((await owner.get(`/companies/${company}/requests?code=No`)).text, '“code” must be the code of an error');
+  t.match(
+    (await owner.get(`/companies/${company}/requests?code=No`)).text,
+    '“code” must be the code of an error',
+  );
   await office.sql`delete from request_hours where model_slug in ('dear', '')`;
   await office.sql`delete from request_days where model_slug in ('dear', '')`;
 });
@@ -155,7 +220,11 @@ t.test('the budget of a key is changed on the page of the key', async (t) => {
     insert into budget_alerts (company_id, api_key_id, billing_month, threshold, budget_eur, spent_eur)
     values (${company}, ${id}, billing_month(now()), '100', 0.0000001, 1) on conflict do nothing`;
   t.match(await first(), `<a href="/companies/${company}/keys/${id}">Change`);
-  t.match(await first(), `<a href="/companies/${company}/usage?key=${id}">Nord`, 'and its spend is that of the key');
+  t.match(
+    await first(),
+    `<a href="/companies/${company}/usage?key=${id}">Nord`,
+    'and its spend is that of the key',
+  );
   await office.sql`delete from budget_alerts where api_key_id = ${id}`;
   await office.sql`update api_keys set monthly_budget_eur = null where id = ${id}`;
 });
@@ -174,7 +243,9 @@ t.test('what is wrong stands on top, with a link to where it is mended', async (
   const html = await first();
   const [, wrong = ''] = /<section class="problem"(.*?)<\/section>/s.exec(html) ?? [];
   t.match(textOf(wrong), /5 things are wrong/);
-  const links = [...wrong.matchAll(/<li><a href="([^"]+)">([^<]+)<\/a>/g)].map(([, href, text]) => `${href} ${text}`);
+  const links = [...wrong.matchAll(/<li><a href="([^"]+)">([^<]+)<\/a>/g)].map(
+    ([, href, text]) => `${href} ${text}`,
+  );
   t.same(links, [
     '/#gateways The database refused 1 usage record, kept aside.',
     '/#gateways pod &lt;i&gt; is gone without a stop.',
@@ -199,12 +270,20 @@ t.test('who begins is told what is missing before anybody can call the API', asy
   const { text } = await operator.get(`/companies/${company}/models`);
   t.match(text, 'No models are offered yet. <a href="/models">Offer one</a>');
   const owner = await signedIn(office, 'owner');
-  t.match((await owner.get(`/companies/${company}/models`)).text, 'the operator of this service offers them');
+  t.match(
+    (await owner.get(`/companies/${company}/models`)).text,
+    'the operator of this service offers them',
+  );
   t.match(
     (await owner.get(`/companies/${company}/playground`)).text,
     `<a href="/companies/${company}/models">Its models</a>`,
   );
-  const form = { id: randomUUID(), claim: randomBytes(32).toString('base64url'), name: 'First', scope: 'chat' };
+  const form = {
+    id: randomUUID(),
+    claim: randomBytes(32).toString('base64url'),
+    name: 'First',
+    scope: 'chat',
+  };
   const shown = await owner.post(`/companies/${company}/keys/create`, form);
   t.match(shown.text, /can call no model yet: see the <a href="[^"]+\/models">/);
 });
@@ -215,6 +294,9 @@ t.test('status says that there is no operator, and which command makes one', asy
   const said =
     'There is no operator: nobody can sign in to see all companies. Make one: tollgate user create --role operator';
   t.match((await run()).out, said);
-  await empty.run(10_000, (sql) => sql`insert into users (email, role) values ('o@tollgate.example', 'operator')`);
+  await empty.run(
+    10_000,
+    (sql) => sql`insert into users (email, role) values ('o@tollgate.example', 'operator')`,
+  );
   t.notMatch((await run()).out, 'no operator');
 });

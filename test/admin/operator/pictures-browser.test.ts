@@ -16,7 +16,8 @@ const { company } = office.customer;
 const now = Date.now();
 const today = new Date(now).toISOString().slice(0, 10);
 const day = addDays(today, -2);
-const other = (await sql`insert into companies (name) values ('Zweite') returning id`)[0]?.id as string;
+const other = (await sql`insert into companies (name) values ('Zweite') returning id`)[0]
+  ?.id as string;
 await sql`update companies set name = 'Erste', monthly_budget_eur = 1 where id = ${company}`;
 const call = (of: string, at: string, prompt: number) => ({
   company: of,
@@ -58,14 +59,24 @@ for (const javaScriptEnabled of SCRIPTS) {
       t.equal(await page.locator('.pictures svg.chart').count(), 4);
       const spend = page.locator('.pictures .card').nth(0);
       await spend.getByRole('link', { name: /: €0\.984$/ }).focus();
-      await Promise.all([page.waitForURL(`**/usage?from=${day}&to=${day}`), page.keyboard.press('Enter')]);
-      t.equal(await page.locator('.figure-card .big .eur').first().getAttribute('title'), '€0.984', 'the same amount');
+      await Promise.all([
+        page.waitForURL(`**/usage?from=${day}&to=${day}`),
+        page.keyboard.press('Enter'),
+      ]);
+      t.equal(
+        await page.locator('.figure-card .big .eur').first().getAttribute('title'),
+        '€0.984',
+        'the same amount',
+      );
       t.match(await page.getByRole('table', { name: 'By company' }).innerText(), /Zweite.*Erste/s);
 
       await page.goto('/');
       const refused = page.locator('.pictures .card').nth(1);
       await refused.getByRole('link', { name: /: 8$/ }).focus();
-      await Promise.all([page.waitForURL(`**/usage?from=${day}&to=${day}#reasons`), page.keyboard.press('Enter')]);
+      await Promise.all([
+        page.waitForURL(`**/usage?from=${day}&to=${day}#reasons`),
+        page.keyboard.press('Enter'),
+      ]);
       const requests = page.locator('#reasons');
       t.match(await requests.innerText(), `7 of ${all} requests were refused, and 1 failed.`);
       await requests.getByRole('link', { name: /7 requests: Budget reached/ }).click();
@@ -95,11 +106,18 @@ t.test('the figures of a picture are a table too', async (t) => {
 t.test('who is refused now, and whose budget ends, with the owner to write to', async (t) => {
   const { page } = await signedInTab(t, office, office.people.operator, { locale: 'en-IE' });
   await page.goto('/');
-  const now = page.getByRole('table', { name: 'Refused or failing in this hour and the one before' });
+  const now = page.getByRole('table', {
+    name: 'Refused or failing in this hour and the one before',
+  });
   const row = now.getByRole('row').filter({ hasText: 'Budget reached' });
   t.match(await row.innerText(), /Erste\s+Budget reached insufficient_quota\s+3\s+requests/);
-  const mail = (await row.getByRole('link', { name: office.people.owner }).getAttribute('href')) as string;
-  t.match(mail, `mailto:${office.people.owner}?subject=Requests%20are%20refused%3A%20Budget%20reached`);
+  const mail = (await row
+    .getByRole('link', { name: office.people.owner })
+    .getAttribute('href')) as string;
+  t.match(
+    mail,
+    `mailto:${office.people.owner}?subject=Requests%20are%20refused%3A%20Budget%20reached`,
+  );
   await row.getByRole('link', { name: /3 requests/ }).click();
   t.equal(await page.getByRole('table', { name: 'Requests' }).getByRole('row').count(), 4);
   await page.goto('/');
@@ -115,15 +133,18 @@ t.test('who is refused now, and whose budget ends, with the owner to write to', 
   await until(async () => (await sql`select from gateways`).length > 0, 'a gateway beats');
 });
 
-t.test('the address where two companies were compared leads to the changes of the first', async (t) => {
-  const { page } = await signedInTab(t, office, office.people.operator, { locale: 'en-IE' });
-  const days = `from=${day}&to=${day}`;
-  for (const [asked, base] of [
-    [`company=Zweite&with=${company}`, `/companies/${other}`],
-    [`company=${other}`, `/companies/${other}`],
-    ['company=Nobody&with=Zweite', ''],
-  ] as const) {
-    await page.goto(`/usage/beside?${asked}&${days}`);
-    t.equal(page.url(), `${office.adminUrl}${base}/usage?${days}&against=before`);
-  }
-});
+t.test(
+  'the address where two companies were compared leads to the changes of the first',
+  async (t) => {
+    const { page } = await signedInTab(t, office, office.people.operator, { locale: 'en-IE' });
+    const days = `from=${day}&to=${day}`;
+    for (const [asked, base] of [
+      [`company=Zweite&with=${company}`, `/companies/${other}`],
+      [`company=${other}`, `/companies/${other}`],
+      ['company=Nobody&with=Zweite', ''],
+    ] as const) {
+      await page.goto(`/usage/beside?${asked}&${days}`);
+      t.equal(page.url(), `${office.adminUrl}${base}/usage?${days}&against=before`);
+    }
+  },
+);

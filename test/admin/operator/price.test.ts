@@ -8,12 +8,20 @@ const office = await startOffice(t, { BILLING_TIMEZONE: 'Europe/Berlin' });
 t.test('days are those of the billing time zone, and each page names it', async (t) => {
   const operator = await signedIn(office, 'operator');
   for (const path of ['/events', '/requests', '/audit', '/tokens'])
-    t.match((await operator.get(path)).text, 'Times, days and months are those of Europe/Berlin.', path);
+    t.match(
+      (await operator.get(path)).text,
+      'Times, days and months are those of Europe/Berlin.',
+      path,
+    );
   await operator.post('/tokens', { name: 'Terraform', access: 'read', expires: '2099-07-31' });
   const [token] = await office.sql<
     [{ expires_at: Date }]
   >`select expires_at from admin_tokens where name = 'Terraform'`;
-  t.equal(token.expires_at.toISOString(), '2099-07-31T22:00:00.000Z', 'it works until the end of its last day');
+  t.equal(
+    token.expires_at.toISOString(),
+    '2099-07-31T22:00:00.000Z',
+    'it works until the end of its last day',
+  );
 });
 const { company } = office.customer;
 const operator = await signedIn(office, 'operator');
@@ -29,9 +37,15 @@ async function addOperator(email: string): Promise<Person> {
 }
 
 /** Sends a form with a file as a browser does. */
-async function upload(person: Person, to: string, csv: string | null, fields: Record<string, string> = {}) {
+async function upload(
+  person: Person,
+  to: string,
+  csv: string | null,
+  fields: Record<string, string> = {},
+) {
   const body = new FormData();
-  for (const [name, value] of Object.entries({ csrf: await person.csrf(), ...fields })) body.append(name, value);
+  for (const [name, value] of Object.entries({ csrf: await person.csrf(), ...fields }))
+    body.append(name, value);
   if (csv !== null) body.append('file', new File([csv], 'models.csv', { type: 'text/csv' }));
   const cookie = [...person.cookies].map(([name, value]) => `${name}=${value}`).join('; ');
   const response = await until(
@@ -45,14 +59,23 @@ async function upload(person: Person, to: string, csv: string | null, fields: Re
     'the rate limit lets it pass',
     ({ status }) => status !== 429,
   );
-  return { status: response.status, text: await response.text(), headers: response.headers, setCookies: [] };
+  return {
+    status: response.status,
+    text: await response.text(),
+    headers: response.headers,
+    setCookies: [],
+  };
 }
 
 t.test('prices are shown and entered in the unit of the reader, to the last digit', async (t) => {
   t.match(textOf(await operator.get('/models')), /EUR per 1,000,000 prompt tokens/);
   t.match(textOf(await operator.get('/models?unit=1k')), /EUR per 1000 prompt tokens/);
   t.match((await operator.get(path)).text, /name="input" type="text" value="0\.5"/, 'remembered');
-  t.match((await operator.get(`${path}?unit=1M`)).text, /name="input" type="text" value="500"/, '0.5 per 1000 is 500');
+  t.match(
+    (await operator.get(`${path}?unit=1M`)).text,
+    /name="input" type="text" value="500"/,
+    '0.5 per 1000 is 500',
+  );
   const fields = { upstream: 'internal-x', kind: 'chat', eu_hosted: 'true' };
   const saved = await operator.post(path, {
     ...fields,
@@ -65,11 +88,23 @@ t.test('prices are shown and entered in the unit of the reader, to the last digi
     office.sql`select cost_eur_per_1k_input::text as input, cost_eur_per_1k_output::text as output from models where id = ${model?.id}`;
   t.same([...(await prices())], [{ input: '0.000000000001', output: '999999.999999999999' }]);
   t.match((await operator.get(path)).text, /value="0\.000000001".*value="999999999\.999999999"/s);
-  t.match((await operator.get(`${path}?unit=1k`)).text, /value="0\.000000000001".*value="999999\.999999999999"/s);
+  t.match(
+    (await operator.get(`${path}?unit=1k`)).text,
+    /value="0\.000000000001".*value="999999\.999999999999"/s,
+  );
   await operator.get('/models?unit=1M');
   await operator.post(path, { ...fields, input: '0.5', output: '1.5' });
-  t.same([...(await prices())], [{ input: '0.5', output: '1.5' }], 'a form that was filled in per 1000 is read so');
-  const refused = await operator.post(path, { ...fields, unit: '1M', input: '1e3', output: '0.0000000001' });
+  t.same(
+    [...(await prices())],
+    [{ input: '0.5', output: '1.5' }],
+    'a form that was filled in per 1000 is read so',
+  );
+  const refused = await operator.post(path, {
+    ...fields,
+    unit: '1M',
+    input: '1e3',
+    output: '0.0000000001',
+  });
   t.equal(refused.status, 422);
   t.match(
     textOf(refused),
@@ -78,81 +113,113 @@ t.test('prices are shown and entered in the unit of the reader, to the last digi
   await operator.get('/models?unit=1k');
 });
 
-t.test('a price is scheduled for a day of the billing time zone, shown, and withdrawn', async (t) => {
-  t.equal(
-    (await operator.post(`${path}/prices`, { from: '2099-01-01', next_input: '7', next_output: '8' })).status,
-    303,
-  );
-  const [row] =
-    await office.sql`select id, valid_from, changed_by from model_prices where slug = ${CHAT} and not applied`;
-  t.match(row, { valid_from: new Date('2098-12-31T23:00:00Z'), changed_by: 'olga@tollgate.example' });
-  const page = textOf(await operator.get(path));
-  t.match(page, /to come 7|to come .*7\.00.*8\.00.*olga@tollgate\.example/);
-  t.match(
-    textOf(await owner.get(`/companies/${company}/models`)),
-    /from .*2099.*7,000\.00/,
-    'owners see what is to come',
-  );
-  t.notMatch((await owner.get(`/companies/${company}/models`)).text, /olga@/);
-  const late = await operator.post(`${path}/prices`, { from: '2020-01-01', next_input: '7', next_output: '8' });
-  t.equal(late.status, 422);
-  t.match(textOf(late), /begins five seconds from now or later/);
-  t.match(
-    textOf(await operator.post(`${path}/prices`, { from: '31.12.2099', next_input: '-1' })),
-    /Begins must be an ISO time.*EUR must be EUR per 1000.*EUR is missing/,
-  );
-  const [, seen] = /withdraw">.*?name="seen" value="([^"]+)"/s.exec((await operator.get(path)).text) ?? [];
-  await office.sql`update model_prices set output = 9 where id = ${row?.id}`;
-  const stale = await operator.post(`${path}/prices/${row?.id}/withdraw`, { seen: seen ?? '' });
-  t.match([stale.status, textOf(stale)], [409, /is now 7 and 9 per 1000/], 'another price than the page showed');
-  await office.sql`update model_prices set output = 8 where id = ${row?.id}`;
-  t.equal((await operator.post(`${path}/prices/${row?.id}/withdraw`, { seen: seen ?? '' })).status, 303);
-  t.equal((await office.sql`select from model_prices where not applied`).length, 0);
-  t.match(await office.sql`select action, actor from audit_log where subject = 'model_prices' order by id`, [
-    { action: 'insert', actor: 'olga@tollgate.example' },
-    { action: 'update' }, // by the test itself
-    { action: 'update' },
-    { action: 'delete', actor: 'olga@tollgate.example' },
-  ]);
-  t.match(textOf(await operator.get('/audit')), /removed price to come/);
-});
-
-t.test('a price takes the place of another one that somebody set for the same time after a question', async (t) => {
-  const second = await addOperator('otto@tollgate.example');
-  const answerIn = ({ text }: Page) => /name="confirmed" value="([^"]*)"/.exec(text)?.[1] ?? '';
-  const at = { from: '2098-01-01', next_input: '7', next_output: '8' };
-  const since = { since: '2019-01-01', cost_input: '7', cost_output: '8' };
-  for (const [to, mine, theirs, stored] of [
-    ['prices', at, { ...at, next_output: '9' }, 'model_prices where not applied'],
-    ['costs', since, { ...since, cost_output: '9' }, 'model_cost_prices'],
-  ] as const) {
-    const form = `${path}/${to}`;
-    const outputs = async () =>
-      (await office.sql.unsafe(`select trim_scale(output)::text as output from ${stored}`)).map(({ output }) => output);
-    t.equal((await operator.post(form, mine)).status, 303);
-    const asked = await second.post(form, theirs);
-    t.equal(asked.status, 409);
-    t.match(
-      textOf(asked),
-      /it is €7\.00 and €8\.00 per 1000 .* set by olga@tollgate\.example *\. Yours, €7\.00 and €9\.00/,
+t.test(
+  'a price is scheduled for a day of the billing time zone, shown, and withdrawn',
+  async (t) => {
+    t.equal(
+      (
+        await operator.post(`${path}/prices`, {
+          from: '2099-01-01',
+          next_input: '7',
+          next_output: '8',
+        })
+      ).status,
+      303,
     );
-    t.same(await outputs(), ['8'], 'nothing is saved');
-    const confirmed = answerIn(asked);
-    t.equal((await second.post(form, { ...theirs, confirmed })).status, 303);
-    t.same(await outputs(), ['9']);
-    t.equal((await operator.post(form, theirs)).status, 303, 'the same is no replacement');
-    const again = await operator.post(form, { ...mine, confirmed });
-    t.equal(again.status, 409, 'an answer about other prices is none');
+    const [row] =
+      await office.sql`select id, valid_from, changed_by from model_prices where slug = ${CHAT} and not applied`;
+    t.match(row, {
+      valid_from: new Date('2098-12-31T23:00:00Z'),
+      changed_by: 'olga@tollgate.example',
+    });
+    const page = textOf(await operator.get(path));
+    t.match(page, /to come 7|to come .*7\.00.*8\.00.*olga@tollgate\.example/);
     t.match(
-      await office.sql`select action, actor from audit_log where subject = ${stored.split(' ')[0] as string} order by id desc limit 2`,
+      textOf(await owner.get(`/companies/${company}/models`)),
+      /from .*2099.*7,000\.00/,
+      'owners see what is to come',
+    );
+    t.notMatch((await owner.get(`/companies/${company}/models`)).text, /olga@/);
+    const late = await operator.post(`${path}/prices`, {
+      from: '2020-01-01',
+      next_input: '7',
+      next_output: '8',
+    });
+    t.equal(late.status, 422);
+    t.match(textOf(late), /begins five seconds from now or later/);
+    t.match(
+      textOf(await operator.post(`${path}/prices`, { from: '31.12.2099', next_input: '-1' })),
+      /Begins must be an ISO time.*EUR must be EUR per 1000.*EUR is missing/,
+    );
+    const [, seen] =
+      /withdraw">.*?name="seen" value="([^"]+)"/s.exec((await operator.get(path)).text) ?? [];
+    await office.sql`update model_prices set output = 9 where id = ${row?.id}`;
+    const stale = await operator.post(`${path}/prices/${row?.id}/withdraw`, { seen: seen ?? '' });
+    t.match(
+      [stale.status, textOf(stale)],
+      [409, /is now 7 and 9 per 1000/],
+      'another price than the page showed',
+    );
+    await office.sql`update model_prices set output = 8 where id = ${row?.id}`;
+    t.equal(
+      (await operator.post(`${path}/prices/${row?.id}/withdraw`, { seen: seen ?? '' })).status,
+      303,
+    );
+    t.equal((await office.sql`select from model_prices where not applied`).length, 0);
+    t.match(
+      await office.sql`select action, actor from audit_log where subject = 'model_prices' order by id`,
       [
-        { action: 'update', actor: 'otto@tollgate.example' },
         { action: 'insert', actor: 'olga@tollgate.example' },
+        { action: 'update' }, // by the test itself
+        { action: 'update' },
+        { action: 'delete', actor: 'olga@tollgate.example' },
       ],
     );
-    await office.sql.unsafe(`delete from ${stored}`);
-  }
-});
+    t.match(textOf(await operator.get('/audit')), /removed price to come/);
+  },
+);
+
+t.test(
+  'a price takes the place of another one that somebody set for the same time after a question',
+  async (t) => {
+    const second = await addOperator('otto@tollgate.example');
+    const answerIn = ({ text }: Page) => /name="confirmed" value="([^"]*)"/.exec(text)?.[1] ?? '';
+    const at = { from: '2098-01-01', next_input: '7', next_output: '8' };
+    const since = { since: '2019-01-01', cost_input: '7', cost_output: '8' };
+    for (const [to, mine, theirs, stored] of [
+      ['prices', at, { ...at, next_output: '9' }, 'model_prices where not applied'],
+      ['costs', since, { ...since, cost_output: '9' }, 'model_cost_prices'],
+    ] as const) {
+      const form = `${path}/${to}`;
+      const outputs = async () =>
+        (await office.sql.unsafe(`select trim_scale(output)::text as output from ${stored}`)).map(
+          ({ output }) => output,
+        );
+      t.equal((await operator.post(form, mine)).status, 303);
+      const asked = await second.post(form, theirs);
+      t.equal(asked.status, 409);
+      t.match(
+        textOf(asked),
+        /it is €7\.00 and €8\.00 per 1000 .* set by olga@tollgate\.example *\. Yours, €7\.00 and €9\.00/,
+      );
+      t.same(await outputs(), ['8'], 'nothing is saved');
+      const confirmed = answerIn(asked);
+      t.equal((await second.post(form, { ...theirs, confirmed })).status, 303);
+      t.same(await outputs(), ['9']);
+      t.equal((await operator.post(form, theirs)).status, 303, 'the same is no replacement');
+      const again = await operator.post(form, { ...mine, confirmed });
+      t.equal(again.status, 409, 'an answer about other prices is none');
+      t.match(
+        await office.sql`select action, actor from audit_log where subject = ${stored.split(' ')[0] as string} order by id desc limit 2`,
+        [
+          { action: 'update', actor: 'otto@tollgate.example' },
+          { action: 'insert', actor: 'olga@tollgate.example' },
+        ],
+      );
+      await office.sql.unsafe(`delete from ${stored}`);
+    }
+  },
+);
 
 t.test('a field that takes nothing but a day is one of days', async (t) => {
   const { text } = await operator.get(path);
@@ -165,9 +232,19 @@ t.test('what the operator pays and the margin are for operators alone', async (t
   await office.customer.chat();
   await office.customer.embed();
   const rows = await office.ledger(company, 3);
-  t.match(textOf(await operator.get('/margin')), /Revenue (?!.*unknown)/, 'no column of what no cost price tells');
+  t.match(
+    textOf(await operator.get('/margin')),
+    /Revenue (?!.*unknown)/,
+    'no column of what no cost price tells',
+  );
   t.equal(
-    (await operator.post(`${path}/costs`, { since: '2020-01-01', cost_input: '0.077', cost_output: '0.099' })).status,
+    (
+      await operator.post(`${path}/costs`, {
+        since: '2020-01-01',
+        cost_input: '0.077',
+        cost_output: '0.099',
+      })
+    ).status,
     303,
   );
   t.match(textOf(await operator.get(path)), /2020-01-01 .*0\.077 .*0\.099/);
@@ -179,7 +256,11 @@ t.test('what the operator pays and the margin are for operators alone', async (t
   );
   const page = textOf(margin);
   t.match(page, /Without a cost price: brand-embed/);
-  t.match(margin.text, '<a href="/models?q=brand-embed"><code>brand-embed</code></a>', 'where its cost price is set');
+  t.match(
+    margin.text,
+    '<a href="/models?q=brand-embed"><code>brand-embed</code></a>',
+    'where its cost price is set',
+  );
   t.match(page, new RegExp(`${CHAT} 2 `));
   t.match(page, /Nordlicht Verlag/);
   const [, file = ''] = /href="([^"]+)" title="[^"]+" download>CSV</.exec(margin.text) ?? [];
@@ -187,7 +268,10 @@ t.test('what the operator pays and the margin are for operators alone', async (t
   t.match(csv.headers.get('content-disposition'), /filename="margin-\d{4}-\d\d\.csv"/);
   t.match(
     csv.text,
-    new RegExp(`^month,company_id,company_name,model,.*\\n.*,Nordlicht Verlag,${CHAT},2,0\\.\\d+,0\\.\\d{6},`, 's'),
+    new RegExp(
+      `^month,company_id,company_name,model,.*\\n.*,Nordlicht Verlag,${CHAT},2,0\\.\\d+,0\\.\\d{6},`,
+      's',
+    ),
     'exact',
   );
   t.equal((await (await signedIn(office, 'owner')).get(file)).status, 403);
@@ -217,7 +301,9 @@ t.test('what the operator pays and the margin are for operators alone', async (t
   }
   t.notMatch(seen.join('\n'), /0\.077|0\.099|0,077|cost price|margin/i);
   t.equal(rows.length, 3);
-  const [{ id }] = (await office.sql`select id from model_cost_prices`) as unknown as [{ id: string }];
+  const [{ id }] = (await office.sql`select id from model_cost_prices`) as unknown as [
+    { id: string },
+  ];
   t.match((await operator.get(`${path}/costs/${id}/remove`)).text, /Remove this cost price\?/);
   t.equal((await operator.post(`${path}/costs/${id}/remove`)).status, 303);
   t.equal((await office.sql`select from model_cost_prices`).length, 0);
@@ -232,7 +318,11 @@ feather,internal-own,chat,false,1,2,Nordlicht Verlag,,,`;
   const shown = await upload(operator, '/models/import', csv);
   t.equal(shown.status, 200);
   t.match(textOf(shown), /2 new, 1 changed, 1 the same/);
-  t.equal((await office.sql`select from models where slug = 'feather'`).length, 0, 'nothing is done yet');
+  t.equal(
+    (await office.sql`select from models where slug = 'feather'`).length,
+    0,
+    'nothing is done yet',
+  );
   const done = await upload(operator, '/models/import', null, { csv, sure: 'true' });
   t.match([done.status, done.headers.get('location')], [303, '/models?done=imported']);
   t.same(
@@ -244,9 +334,10 @@ feather,internal-own,chat,false,1,2,Nordlicht Verlag,,,`;
       { company_id: company, input: '0.001' },
     ],
   );
-  t.match(await office.sql`select input::text, valid_from from model_prices where slug = 'feather' and not applied`, [
-    { input: '0.0002', valid_from: new Date('2098-12-31T23:00:00Z') },
-  ]);
+  t.match(
+    await office.sql`select input::text, valid_from from model_prices where slug = 'feather' and not applied`,
+    [{ input: '0.0002', valid_from: new Date('2098-12-31T23:00:00Z') }],
+  );
   const again = await upload(operator, '/models/import', csv);
   t.match(textOf(again), /0 new, 0 changed, 4 the same.*Everything is as the file says/);
   const count = async () => (await office.sql`select from audit_log`).length;
@@ -262,8 +353,9 @@ t.test(
     const csv = `${heading}\nrival,internal-rival,chat,true,1,2`;
     await upload(operator, '/models/import', null, { csv, sure: 'true' });
     const input = async () =>
-      (await office.sql`select trim_scale(cost_eur_per_1k_input)::text as eur from models where slug = 'rival'`)[0]
-        ?.eur;
+      (
+        await office.sql`select trim_scale(cost_eur_per_1k_input)::text as eur from models where slug = 'rival'`
+      )[0]?.eur;
     const wanted = csv.replace('1,2', '3,2');
     const sent = ({ text }: { text: string }) => ({
       csv: wanted,
@@ -286,13 +378,18 @@ t.test(
       await sql`update models set cost_eur_per_1k_input = 5 where slug = 'rival'`;
       meanwhile = upload(operator, '/models/import', null, { ...sent({ text }), csv: third });
       await until(
-        () => office.sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
+        () =>
+          office.sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
         'the import waits',
         ({ length }) => length > 0,
       );
     });
     const told = await (meanwhile as ReturnType<typeof upload>);
-    t.match([told.status, textOf(told)], [409, /input price: 6, was 5/], 'also what is saved while it compares');
+    t.match(
+      [told.status, textOf(told)],
+      [409, /input price: 6, was 5/],
+      'also what is saved while it compares',
+    );
     t.equal(await input(), '5');
   },
 );
@@ -317,7 +414,9 @@ other,x,chat,true,1,2,Nobody,`;
   ])
     t.match(text, expected);
   t.match((await operator.get('/models')).text, /^(?!.*>good<)/s);
-  const second = textOf(await upload(operator, '/models/import', csv.replace(/^bad.*\n/m, ''), { sure: 'true' }));
+  const second = textOf(
+    await upload(operator, '/models/import', csv.replace(/^bad.*\n/m, ''), { sure: 'true' }),
+  );
   t.match(second, /Line 3: valid_from the model is new.*Line 4: company is not known/);
   t.equal((await office.sql`select from models where slug = 'good'`).length, 0);
   t.equal((await upload(operator, '/models/import', `slug\n${'x'.repeat(1_100_000)}`)).status, 413);

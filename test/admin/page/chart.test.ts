@@ -26,14 +26,21 @@ interface Cell {
 }
 
 /** A chart of a month. */
-function monthChart(days: number, cells: readonly Cell[], models: readonly string[], month: string): string {
+function monthChart(
+  days: number,
+  cells: readonly Cell[],
+  models: readonly string[],
+  month: string,
+): string {
   const stack = stackedBy(models, format);
   const bars = Array.from({ length: days }, (_, at) => ({
     label: String(at + 1),
     name: `${at + 1} ${month}`,
     href: `?from=${at + 1}&to=${at + 1}`,
     ...stack.partsOf(
-      cells.filter(({ day }) => day === at + 1).map((each) => ({ name: each.model, value: each.cost_eur })),
+      cells
+        .filter(({ day }) => day === at + 1)
+        .map((each) => ({ name: each.model, value: each.cost_eur })),
     ),
   }));
   const names = { title: `Cost per day in ${month}`, how: 'in EUR', axis: 'Day', period: 'Day' };
@@ -41,8 +48,8 @@ function monthChart(days: number, cells: readonly Cell[], models: readonly strin
 }
 
 function bars(svg: string, series: number): number[] {
-  return [...svg.matchAll(new RegExp(`<rect class="s${series}"[^>]* height="([\\d.]+)"`, 'g'))].map(([, height]) =>
-    Number(height),
+  return [...svg.matchAll(new RegExp(`<rect class="s${series}"[^>]* height="([\\d.]+)"`, 'g'))].map(
+    ([, height]) => Number(height),
   );
 }
 
@@ -104,43 +111,55 @@ t.test('the bar has room for more than the budget', async (t) => {
   t.match(bar, 'x1="40.00%"');
 });
 
-t.test('the legend of a budget has each part of its bar, in the same colour and pattern, and no other', async (t) => {
-  for (const [chat, total, forecast] of [
-    [0, 0, null],
-    [10, 50, 90],
-    [10, 85, 120],
-    [10, 250, null],
-    [120, 250, 400],
-    [30, 100, 100],
-    [0, 130, 130],
-  ] as const) {
-    const [, bar = '', legend = ''] =
-      /(<svg class="budget".*?<\/svg>)(.*)/s.exec(String(budgetBar(format.words.usage, chat, total, forecast))) ?? [];
-    const paints = (markup: string) =>
-      [...markup.matchAll(/(?:class|fill)="(spent|forecast|limit|url\(#beyond\))"/g)].map(([, paint]) => paint);
-    const isAhead = forecast !== null && forecast > total; // else it lies below what is spent
-    const drawn = paints(bar).filter((paint) => paint !== 'forecast' || isAhead);
-    const told = paints(legend).filter((paint) => paint !== 'spent' || total > 0);
-    t.same(new Set(told), new Set(drawn), `${chat} ${total} ${forecast}`);
-  }
-});
+t.test(
+  'the legend of a budget has each part of its bar, in the same colour and pattern, and no other',
+  async (t) => {
+    for (const [chat, total, forecast] of [
+      [0, 0, null],
+      [10, 50, 90],
+      [10, 85, 120],
+      [10, 250, null],
+      [120, 250, 400],
+      [30, 100, 100],
+      [0, 130, 130],
+    ] as const) {
+      const [, bar = '', legend = ''] =
+        /(<svg class="budget".*?<\/svg>)(.*)/s.exec(
+          String(budgetBar(format.words.usage, chat, total, forecast)),
+        ) ?? [];
+      const paints = (markup: string) =>
+        [...markup.matchAll(/(?:class|fill)="(spent|forecast|limit|url\(#beyond\))"/g)].map(
+          ([, paint]) => paint,
+        );
+      const isAhead = forecast !== null && forecast > total; // else it lies below what is spent
+      const drawn = paints(bar).filter((paint) => paint !== 'forecast' || isAhead);
+      const told = paints(legend).filter((paint) => paint !== 'spent' || total > 0);
+      t.same(new Set(told), new Set(drawn), `${chat} ${total} ${forecast}`);
+    }
+  },
+);
 
-t.test('each series but the first has a pattern of its own, in the bars and in the legend', async (t) => {
-  const models = Array.from({ length: MAX_SERIES + 1 }, (_, i) => `model-${i}`);
-  const markup = monthChart(
-    30,
-    models.map((model) => ({ day: 1, model, cost_eur: '1' })),
-    models,
-    'June 2026',
-  );
-  for (let series = 0; series <= MAX_SERIES; series++) {
-    const drawn = [...markup.matchAll(new RegExp(`<rect class="s${series}" ([^>]*)width="(?!8")`, 'g'))];
-    t.ok(drawn.length >= 3, 'both sizes and the legend');
-    const paint = series === 0 ? '' : `fill="url(#p${series})" `;
-    for (const [, attributes = ''] of drawn) t.ok(attributes.startsWith(paint), attributes);
-    if (series > 0) t.match(markup, `<pattern id="p${series}"`);
-  }
-});
+t.test(
+  'each series but the first has a pattern of its own, in the bars and in the legend',
+  async (t) => {
+    const models = Array.from({ length: MAX_SERIES + 1 }, (_, i) => `model-${i}`);
+    const markup = monthChart(
+      30,
+      models.map((model) => ({ day: 1, model, cost_eur: '1' })),
+      models,
+      'June 2026',
+    );
+    for (let series = 0; series <= MAX_SERIES; series++) {
+      const drawn = [
+        ...markup.matchAll(new RegExp(`<rect class="s${series}" ([^>]*)width="(?!8")`, 'g')),
+      ];
+      t.ok(drawn.length >= 3, 'both sizes and the legend');
+      const paint = series === 0 ? '' : `fill="url(#p${series})" `;
+      for (const [, attributes = ''] of drawn) t.ok(attributes.startsWith(paint), attributes);
+      if (series > 0) t.match(markup, `<pattern id="p${series}"`);
+    }
+  },
+);
 
 t.test(
   'each bar with calls is a link with a name, in both sizes; a table has the same figures, to the last digit',
@@ -160,7 +179,9 @@ t.test(
       ['?from=3&amp;to=3', '3 June 2026: €0.00000001'],
     ];
     t.same(links, [...once, ...once]);
-    const rows = [...markup.matchAll(/<tr><th scope="row">(.*?)<\/tr>/gs)].map(([, row]) => row as string);
+    const rows = [...markup.matchAll(/<tr><th scope="row">(.*?)<\/tr>/gs)].map(
+      ([, row]) => row as string,
+    );
     t.equal(rows.length, 3);
     t.match(rows[0], /^1 June 2026<\/th><td class="figure">–<\/td>/);
     t.match(rows[1], /title="€1.123456789">€1.12<.*title="€0.123456789">€0.12<.*>€1.00</s);
@@ -179,10 +200,23 @@ t.test('a chart of any length names some of its bars', async (t) => {
 const DAYS = { title: 'Of days', how: 'as told', axis: 'Day', period: 'Day' };
 
 /** A small chart with two values a day. */
-function twoValues(kind: Chart['kind'], values: readonly (readonly [bigint | null, bigint | null])[]): string {
-  const bars = values.map((each, at) => ({ label: `${at}`, name: `day ${at}`, href: `?day=${at}`, values: each }));
+function twoValues(
+  kind: Chart['kind'],
+  values: readonly (readonly [bigint | null, bigint | null])[],
+): string {
+  const bars = values.map((each, at) => ({
+    label: `${at}`,
+    name: `day ${at}`,
+    href: `?day=${at}`,
+    values: each,
+  }));
   const measure = kind === 'line' ? durations(format) : counts(format);
-  return String(chart({ ...DAYS, measure, kind, half: true, series: ['first', 'second'], bars }, format.words.chart));
+  return String(
+    chart(
+      { ...DAYS, measure, kind, half: true, series: ['first', 'second'], bars },
+      format.words.chart,
+    ),
+  );
 }
 
 t.test('values in pairs stand beside each other from the floor, each in proportion', async (t) => {
@@ -207,7 +241,9 @@ t.test('a line has a gap where a value is not known, and a point where it is', a
     [400n, 1200n],
   ]);
   const [, chartOnly = ''] = /(<svg class="chart.*?<\/svg>)/s.exec(markup) ?? [];
-  const paths = [...chartOnly.matchAll(/<path class="line l\d" d="([^"]+)"/g)].map(([, path = '']) => path);
+  const paths = [...chartOnly.matchAll(/<path class="line l\d" d="([^"]+)"/g)].map(
+    ([, path = '']) => path,
+  );
   t.same(
     paths.map((path) => path.replaceAll(/[^ML]/g, '')),
     ['MML', 'MLLL'],
@@ -220,13 +256,17 @@ t.test('a line has a gap where a value is not known, and a point where it is', a
 t.test(
   'parts of an explanation go right for more and left for less, in proportion, and none for nothing',
   async (t) => {
-    const steps = [3n, -1n, 0n].map((value) => ({ name: `part ${value}`, note: '', value, text: `${value}` }));
+    const steps = [3n, -1n, 0n].map((value) => ({
+      name: `part ${value}`,
+      note: '',
+      value,
+      text: `${value}`,
+    }));
     const whole = { name: 'All', note: '', value: null, text: 'all' };
     const markup = String(stepsTable('Why', [whole, ...steps], counts(format)));
-    const rects = [...markup.matchAll(/<rect [^>]*x="([\d.]+)%" width="([\d.]+)%"/g)].map(([, x, width]) => [
-      Number(x),
-      Number(width),
-    ]);
+    const rects = [...markup.matchAll(/<rect [^>]*x="([\d.]+)%" width="([\d.]+)%"/g)].map(
+      ([, x, width]) => [Number(x), Number(width)],
+    );
     t.same(rects, [
       [50, 50],
       [33.33, 16.67],

@@ -27,13 +27,19 @@ t.test(
     const app = new Hono<{ Bindings: FormBindings }>();
     app.get('/:company', (c) => {
       const company = c.req.param('company') as keyof typeof written;
-      return download(c, services, company, { name: 'all.csv', type: 'text/csv' }, async (write) => {
-        while (await write(piece)) {
-          written[company] += piece.length;
-          if (company === 'computing') await computed.promise;
-        }
-        ended.push(company);
-      });
+      return download(
+        c,
+        services,
+        company,
+        { name: 'all.csv', type: 'text/csv' },
+        async (write) => {
+          while (await write(piece)) {
+            written[company] += piece.length;
+            if (company === 'computing') await computed.promise;
+          }
+          ended.push(company);
+        },
+      );
     });
     app.onError((error, c) => c.text(error.name, error instanceof Busy ? 503 : 500));
     const server = createServer(getRequestListener(app.fetch, { overrideGlobalObjects: false }));

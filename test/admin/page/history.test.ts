@@ -12,7 +12,10 @@ const ofCompany = `/companies/${company}`;
 const open = (role: 'operator' | 'owner') => signedInTab(t, office, office.people[role]);
 
 const press = (page: Page, name: string) =>
-  Promise.all([page.waitForEvent('domcontentloaded'), page.getByRole('button', { name, exact: true }).click()]);
+  Promise.all([
+    page.waitForEvent('domcontentloaded'),
+    page.getByRole('button', { name, exact: true }).click(),
+  ]);
 
 /** Goes back and forward again. @returns the text of the page before and after */
 async function backAndForward(page: Page): Promise<[string, string]> {
@@ -23,72 +26,81 @@ async function backAndForward(page: Page): Promise<[string, string]> {
   return [before, await text()];
 }
 
-t.test('what is shown once is there again for its minute, and then a page that says so', async (t) => {
-  const { page } = await open('owner');
-  const secrets: readonly (readonly [string, RegExp, () => Promise<unknown>])[] = [
-    [
-      'a new key',
-      /svc_\w{20,}/,
-      async () => {
-        await page.goto(`${ofCompany}/keys`);
-        await page.getByText('Create a key', { exact: true }).click();
-        await page.getByLabel('Name').fill('First');
-        await press(page, 'Create key');
-      },
-    ],
-    [
-      'a rotated key',
-      /svc_\w{20,}.*/s,
-      async () => {
-        const [key] = await sql`select id from api_keys where name = 'First'`;
-        await page.goto(`${ofCompany}/keys/${key?.id}/rotate`);
-        await press(page, 'Create the new key');
-        t.match(await page.locator('main').innerText(), /The old key .* works until/);
-      },
-    ],
-    [
-      'a token',
-      /Bearer tga-\w{20,}/,
-      async () => {
-        await page.goto(`${ofCompany}/tokens`);
-        await page.getByLabel('Name').fill('Terraform');
-        await press(page, 'Create token');
-      },
-    ],
-    [
-      'an invitation',
-      /\/invitation\/[\w-]{43}/,
-      async () => {
-        await page.goto(`${ofCompany}/users`);
-        await page.getByLabel('E-mail address').fill('new@customer.example');
-        await press(page, 'Invite');
-      },
-    ],
-    [
-      'a renewed invitation',
-      /\/invitation\/[\w-]{43}/,
-      async () => {
-        await page.goto(`${ofCompany}/users`);
-        await page.getByRole('button', { name: 'Renew the invitation of new@customer.example' }).click();
-        await page.locator('#link').waitFor();
-      },
-    ],
-  ];
-  for (const [name, secret, make] of secrets) {
-    await make();
-    t.match(new URL(page.url()).pathname, /\/shown$/, `${name} has a page of its own`);
-    const [before, after] = await backAndForward(page);
-    t.match(before, secret, name);
-    t.equal(after, before, name);
-    t.notMatch(page.url(), secret, 'which is in no address');
-    await page.context().clearCookies({ name: 'tollgate-shown' });
-    const [late] = await backAndForward(page);
-    t.equal((await page.reload())?.status(), 410, name);
-    t.match(await page.locator('main').innerText(), 'can no longer be shown');
-    t.ok(late);
-  }
-  t.equal((await sql`select from api_keys where name = 'First'`).length, 2, 'the key and the one after it');
-});
+t.test(
+  'what is shown once is there again for its minute, and then a page that says so',
+  async (t) => {
+    const { page } = await open('owner');
+    const secrets: readonly (readonly [string, RegExp, () => Promise<unknown>])[] = [
+      [
+        'a new key',
+        /svc_\w{20,}/,
+        async () => {
+          await page.goto(`${ofCompany}/keys`);
+          await page.getByText('Create a key', { exact: true }).click();
+          await page.getByLabel('Name').fill('First');
+          await press(page, 'Create key');
+        },
+      ],
+      [
+        'a rotated key',
+        /svc_\w{20,}.*/s,
+        async () => {
+          const [key] = await sql`select id from api_keys where name = 'First'`;
+          await page.goto(`${ofCompany}/keys/${key?.id}/rotate`);
+          await press(page, 'Create the new key');
+          t.match(await page.locator('main').innerText(), /The old key .* works until/);
+        },
+      ],
+      [
+        'a token',
+        /Bearer tga-\w{20,}/,
+        async () => {
+          await page.goto(`${ofCompany}/tokens`);
+          await page.getByLabel('Name').fill('Terraform');
+          await press(page, 'Create token');
+        },
+      ],
+      [
+        'an invitation',
+        /\/invitation\/[\w-]{43}/,
+        async () => {
+          await page.goto(`${ofCompany}/users`);
+          await page.getByLabel('E-mail address').fill('new@customer.example');
+          await press(page, 'Invite');
+        },
+      ],
+      [
+        'a renewed invitation',
+        /\/invitation\/[\w-]{43}/,
+        async () => {
+          await page.goto(`${ofCompany}/users`);
+          await page
+            .getByRole('button', { name: 'Renew the invitation of new@customer.example' })
+            .click();
+          await page.locator('#link').waitFor();
+        },
+      ],
+    ];
+    for (const [name, secret, make] of secrets) {
+      await make();
+      t.match(new URL(page.url()).pathname, /\/shown$/, `${name} has a page of its own`);
+      const [before, after] = await backAndForward(page);
+      t.match(before, secret, name);
+      t.equal(after, before, name);
+      t.notMatch(page.url(), secret, 'which is in no address');
+      await page.context().clearCookies({ name: 'tollgate-shown' });
+      const [late] = await backAndForward(page);
+      t.equal((await page.reload())?.status(), 410, name);
+      t.match(await page.locator('main').innerText(), 'can no longer be shown');
+      t.ok(late);
+    }
+    t.equal(
+      (await sql`select from api_keys where name = 'First'`).length,
+      2,
+      'the key and the one after it',
+    );
+  },
+);
 
 t.test('refused forms, questions, previews and what was found are there again', async (t) => {
   const { page } = await open('operator');
@@ -117,7 +129,8 @@ t.test('refused forms, questions, previews and what was found are there again', 
       /What would change/,
       async () => {
         await page.goto('/models/import');
-        const csv = 'slug,upstream_model,kind,eu_hosted,input_per_1m,output_per_1m\nnew,a/b,chat,true,1,2';
+        const csv =
+          'slug,upstream_model,kind,eu_hosted,input_per_1m,output_per_1m\nnew,a/b,chat,true,1,2';
         await page.getByLabel('Or its text').fill(csv);
         await press(page, 'Show what would change');
       },
@@ -147,7 +160,9 @@ t.test('the page of a secret shows it to the session that made it alone', async 
   await page.getByLabel('Name').fill('Mine');
   await press(page, 'Create token');
   const token = await page.locator('#token').innerText();
-  const [cookie] = (await page.context().cookies(page.url())).filter(({ name }) => name === 'tollgate-shown');
+  const [cookie] = (await page.context().cookies(page.url())).filter(
+    ({ name }) => name === 'tollgate-shown',
+  );
   t.match(cookie, { httpOnly: true, sameSite: 'Strict', path: new URL(page.url()).pathname });
   t.notMatch(
     Buffer.from(cookie?.value ?? '', 'base64url').toString('latin1'),

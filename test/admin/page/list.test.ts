@@ -51,13 +51,31 @@ function firsts(text: string): string[] {
 }
 
 t.test('no page is large, and each list has 50 rows', async (t) => {
-  const lists = ['/companies', `${base}/keys`, `${base}/models`, `${base}/assistants`, '/models', '/users', '/audit'];
+  const lists = [
+    '/companies',
+    `${base}/keys`,
+    `${base}/models`,
+    `${base}/assistants`,
+    '/models',
+    '/users',
+    '/audit',
+  ];
   for (const path of lists) t.equal(firsts(await get(operator, path)).length, 50, path);
   for (const path of ['/settings', '/usage', '/assistants/new']) await get(operator, base + path);
   const edit = await get(operator, `${base}/keys/${keys[0]?.id}`);
-  t.match(edit, /<textarea id="f-model".*\nmodel-1\nmodel-2\n/s, 'four hundred checkboxes would be much');
+  t.match(
+    edit,
+    /<textarea id="f-model".*\nmodel-1\nmodel-2\n/s,
+    'four hundred checkboxes would be much',
+  );
   const ids = keys.map(({ id }) => id);
-  await insertUsage(sql, { companies: [company], keys: ids, rows: 2000, seed: 1, month: row.month });
+  await insertUsage(sql, {
+    companies: [company],
+    keys: ids,
+    rows: 2000,
+    seed: 1,
+    month: row.month,
+  });
   const usage = await get(operator, `${base}/usage`);
   t.match(usage, /1,990 others.*The first 50 of 2,000 keys/s);
   t.match(await get(operator, `${base}/usage?all=key`), /1,950 others.*Only the first 10</s);
@@ -75,7 +93,9 @@ t.test('pages follow each other, without a gap or a repetition', async (t) => {
     seen.push(...firsts(text));
     path = /rel="next" href="([^"]+)"/.exec(text)?.[1]?.replaceAll('&amp;', '&');
   }
-  const wanted = Array.from({ length: 2000 }, (_, i) => `Key ${i + 1}`).filter((name) => name.includes('Key 19'));
+  const wanted = Array.from({ length: 2000 }, (_, i) => `Key ${i + 1}`).filter((name) =>
+    name.includes('Key 19'),
+  );
   t.same(seen, wanted, 'newest first');
   t.same(
     firsts(await get(operator, `${base}/keys?q=Key+19&page=7`)),
@@ -89,10 +109,17 @@ t.test('search and order', async (t) => {
   t.match(await get(operator, '/companies?q=%25'), 'Nothing matches the search.');
   t.equal(firsts(await get(operator, `${base}/keys?sort=name`))[0], 'Key 1');
   t.equal(firsts(await get(operator, `${base}/keys?sort=-cost&page=40`)).length, 50);
-  t.equal(firsts(await get(operator, `${base}/models?sort=-slug`))[0], 'model-99own'.replace('own', ' own'));
+  t.equal(
+    firsts(await get(operator, `${base}/models?sort=-slug`))[0],
+    'model-99own'.replace('own', ' own'),
+  );
   t.same(firsts(await get(operator, '/users?q=USER1999')), ['user1999@customer.example']);
   t.same(firsts(await get(operator, `${base}/assistants?q=assistant+777`)), ['Assistant 777']);
-  t.equal(firsts(await get(operator, '/models?q=nordlicht')).length, 50, 'by the name of the owner');
+  t.equal(
+    firsts(await get(operator, '/models?q=nordlicht')).length,
+    50,
+    'by the name of the owner',
+  );
   t.match((await get(operator, '/companies?q="><b>')).toLowerCase(), 'value="&quot;&gt;&lt;b&gt;"');
   for (const odd of ['?sort=constructor', '?page=-1', '?page=99999999', '?q=%00', '?sort=--name']) {
     t.equal((await operator.get(`${base}/keys${odd}`)).status, 200, odd);
@@ -114,7 +141,12 @@ t.test(
       { company: d, prompt: 10000, input: '1', month: row.month, at: new Date().toISOString() },
     ]);
     const refusal = { company: a, status: 402, code: 'insufficient_quota' };
-    await addRequests(trailStore(db), [refusal, refusal, { ...refusal, company: b }, { company: d }]);
+    await addRequests(trailStore(db), [
+      refusal,
+      refusal,
+      { ...refusal, company: b },
+      { company: d },
+    ]);
     await sql`insert into api_keys (company_id, name, digest, prefix, scopes, last_used_at)
     values (${b}, 'used', sha256('used'), 'svc_used', '{chat}', now() - interval '1 hour'),
       (${d}, 'used', sha256('used too'), 'svc_used', '{chat}', now() - interval '40 days')`;
@@ -123,7 +155,11 @@ t.test(
     t.same(await found('sort=name'), ['A', 'B', 'C closed', 'D used up']);
     t.same(await found('sort=-name'), ['D used up', 'C closed', 'B', 'A']);
     t.same(await found('sort=-spent'), ['B', 'D used up', 'A', 'C closed']);
-    t.same(await found('sort=-share'), ['D used up', 'B', 'A', 'C closed'], 'without a budget, the last');
+    t.same(
+      await found('sort=-share'),
+      ['D used up', 'B', 'A', 'C closed'],
+      'without a budget, the last',
+    );
     t.same((await found('sort=-refused')).slice(0, 2), ['A', 'B']);
     t.same((await found('sort=-called')).slice(0, 2), ['B', 'D used up']);
     for (const [state, names] of Object.entries({
@@ -143,11 +179,17 @@ t.test(
       page,
       'aria-sort="descending"><a href="/companies?q=heading&amp;sort=refused&amp;show=near">Refused today</a>',
     );
-    t.match(page, '<a href="/companies?q=heading&amp;sort=-spent&amp;show=near">Spent this month</a>');
+    t.match(
+      page,
+      '<a href="/companies?q=heading&amp;sort=-spent&amp;show=near">Spent this month</a>',
+    );
     t.match(page, '<input type="hidden" name="sort" value="-refused">');
     t.match(page, '<option value="near" selected>');
     const [, cells = ''] = /Heading A<\/a>.*?<\/th>(.*?)<\/tr>/s.exec(page) ?? [];
-    t.match(cells.replace(/<[^>]*>/g, ' ').replace(/\s+/g, ' '), /€8\.50 85% of €10\.00 2 refused never/);
+    t.match(
+      cells.replace(/<[^>]*>/g, ' ').replace(/\s+/g, ' '),
+      /€8\.50 85% of €10\.00 2 refused never/,
+    );
     t.match(cells, /aria-label="most on \d+ \w+: €8\.50"/);
     await sql`delete from request_days`;
   },
@@ -165,17 +207,20 @@ t.test(
   },
 );
 
-t.test('the audit log is searched by person, name and company, and goes on where it ended', async (t) => {
-  t.match(await get(operator, '/audit?q=company+1234'), /<strong>Company 1234<\/strong>/);
-  t.equal(firsts(await get(operator, '/audit?sort=id')).length, 50);
-  t.equal(firsts(await get(operator, '/audit?sort=id&q=nordlicht')).length, 50);
-  await sql`insert into audit_log (actor, action, subject) select 'noise', 'truncate', 'models' from generate_series(1, 100000)`;
-  const first = await get(operator, '/audit?q=company+1234');
-  t.match(first, 'None of 100,000 changes matches the search.');
-  const next = /rel="next" href="([^"]+)"/.exec(first)?.[1]?.replaceAll('&amp;', '&');
-  t.match(next, /^\/audit\?q=company\+1234&after=\d+$/, 'there are older changes to search');
-  t.match(await get(operator, next as string), /<strong>Company 1234<\/strong>/);
-});
+t.test(
+  'the audit log is searched by person, name and company, and goes on where it ended',
+  async (t) => {
+    t.match(await get(operator, '/audit?q=company+1234'), /<strong>Company 1234<\/strong>/);
+    t.equal(firsts(await get(operator, '/audit?sort=id')).length, 50);
+    t.equal(firsts(await get(operator, '/audit?sort=id&q=nordlicht')).length, 50);
+    await sql`insert into audit_log (actor, action, subject) select 'noise', 'truncate', 'models' from generate_series(1, 100000)`;
+    const first = await get(operator, '/audit?q=company+1234');
+    t.match(first, 'None of 100,000 changes matches the search.');
+    const next = /rel="next" href="([^"]+)"/.exec(first)?.[1]?.replaceAll('&amp;', '&');
+    t.match(next, /^\/audit\?q=company\+1234&after=\d+$/, 'there are older changes to search');
+    t.match(await get(operator, next as string), /<strong>Company 1234<\/strong>/);
+  },
+);
 
 t.test(
   'every list is searched whatever the case and the accents, and companies by their people and keys',
@@ -197,12 +242,32 @@ t.test(
     const name = 'Grüne Łódź Müller';
     const finds = async (path: string, search: string, first: string) => {
       const found = firsts(
-        await get(operator, `${path}${path.includes('?') ? '&' : '?'}q=${encodeURIComponent(search)}`),
+        await get(
+          operator,
+          `${path}${path.includes('?') ? '&' : '?'}q=${encodeURIComponent(search)}`,
+        ),
       );
       t.same(found, [first], `${path} ${search}`);
     };
-    const people = ['owner.of.it', 'OWNER.of.it@gruen.example', 'invited@gruen', 'svc_Zz9Q', 'svc_zz9q…', 'Zz9Q'];
-    for (const search of ['muller', 'mueller', 'gruene', 'grune', 'lodz', 'ŁÓDŹ', 'grüne lódz', id, ...people])
+    const people = [
+      'owner.of.it',
+      'OWNER.of.it@gruen.example',
+      'invited@gruen',
+      'svc_Zz9Q',
+      'svc_zz9q…',
+      'Zz9Q',
+    ];
+    for (const search of [
+      'muller',
+      'mueller',
+      'gruene',
+      'grune',
+      'lodz',
+      'ŁÓDŹ',
+      'grüne lódz',
+      id,
+      ...people,
+    ])
       await finds('/companies', search, name);
     await finds(`/companies/${id}/keys`, 'schluessel fur juergen', 'Schlüssel für Jürgen');
     await finds(`/companies/${id}/assistants`, 'uebersetzer', 'Übersetzer');
@@ -214,7 +279,9 @@ t.test(
 );
 
 t.test('the audit log is narrowed by kind, person and day', async (t) => {
-  const [{ id }] = await sql<[{ id: string }]>`insert into companies (name) values ('Filtered') returning id`;
+  const [{ id }] = await sql<
+    [{ id: string }]
+  >`insert into companies (name) values ('Filtered') returning id`;
   const path = `/companies/${id}/audit`;
   await sql.begin(async (as) => {
     await as`select set_config('tollgate.actor', 'fay@filtered.example', true)`;
@@ -222,13 +289,16 @@ t.test('the audit log is narrowed by kind, person and day', async (t) => {
     await as`update companies set requests_per_minute = 5 where id = ${id}`;
   });
   const found = async (query: string) =>
-    [...(await get(operator, `${path}?${query}`)).matchAll(/<tr role="row"><th role="rowheader"/g)].length;
+    [...(await get(operator, `${path}?${query}`)).matchAll(/<tr role="row"><th role="rowheader"/g)]
+      .length;
   t.equal(await found(''), 3);
   t.equal(await found('subject=users'), 1);
   t.equal(await found('actor=fay@filtered.example'), 2);
   t.equal(await found('actor=fay@filtered.example&subject=companies'), 1);
   t.equal(await found('q=minute&subject=companies'), 1);
-  const [{ today }] = await sql<[{ today: string }]>`select to_char(now() at time zone 'UTC', 'YYYY-MM-DD') as today`;
+  const [{ today }] = await sql<
+    [{ today: string }]
+  >`select to_char(now() at time zone 'UTC', 'YYYY-MM-DD') as today`;
   t.equal(await found(`from=${today}&to=${today}`), 3);
   t.equal(await found('to=2020-01-01'), 0);
   t.equal(await found('from=2999-01-01'), 0);
@@ -237,8 +307,12 @@ t.test('the audit log is narrowed by kind, person and day', async (t) => {
 });
 
 t.test('the audit log is searched by what happened', async (t) => {
-  const [{ id }] = await sql<[{ id: string }]>`insert into companies (name) values ('Wortmann') returning id`;
-  const [key] = await sql<[{ id: string }]>`insert into api_keys (company_id, name, digest, prefix, scopes)
+  const [{ id }] = await sql<
+    [{ id: string }]
+  >`insert into companies (name) values ('Wortmann') returning id`;
+  const [key] = await sql<
+    [{ id: string }]
+  >`insert into api_keys (company_id, name, digest, prefix, scopes)
     values (${id}, 'CI', sha256('ci'), 'svc_ci12', '{chat}') returning id`;
   const own = { slug: 'wort-chat', upstream_model: 'internal-w', cost_eur_per_1k_output: '2' };
   await sql`insert into models ${sql({ ...own, company_id: id, kind: 'chat', eu_hosted: true, cost_eur_per_1k_input: '1' })}`;
@@ -262,13 +336,24 @@ t.test('the audit log is searched by what happened', async (t) => {
   );
   await finds(() => updateKey('monthly_budget_eur', '5'), 'budget', 'key budget', 'CI budget');
   await finds(() => updateKey('revoked_at', '2026-11-01'), 'revoked', 'revoked key', 'revoked ci');
-  await finds(() => sql`update models set cost_eur_per_1k_input = 3 where company_id = ${id}`, 'price', 'input price');
+  await finds(
+    () => sql`update models set cost_eur_per_1k_input = 3 where company_id = ${id}`,
+    'price',
+    'input price',
+  );
   await finds(() => sql`update companies set closed_at = now() where id = ${id}`, 'closed');
   await finds(() => sql`update companies set closed_at = null where id = ${id}`, 'reopened');
-  await finds(() => sql`update companies set allow_non_eu_models = true where id = ${id}`, 'eu models');
+  await finds(
+    () => sql`update companies set allow_non_eu_models = true where id = ${id}`,
+    'eu models',
+  );
   const people = { email: 'w@w.example', role: 'owner', company_id: id };
   await finds(() => sql`insert into users ${sql(people)}`, 'created user', 'owner');
-  await finds(() => sql`update users set role = 'member' where email = 'w@w.example'`, 'role', 'changed user');
+  await finds(
+    () => sql`update users set role = 'member' where email = 'w@w.example'`,
+    'role',
+    'changed user',
+  );
   await finds(() => sql`delete from users where email = 'w@w.example'`, 'removed');
   t.equal(await count('budget', '/audit'), 3, 'of all companies as well');
   t.equal(await count('created company wortmann', '/audit'), 2);
@@ -281,14 +366,25 @@ t.test('the audit log is searched by what happened', async (t) => {
 });
 
 t.test("an operator's lists lead from the name of a company to its pages", async (t) => {
-  const [{ id }] = await sql<[{ id: string }]>`insert into companies (name) values ('Hafen <i>') returning id`;
+  const [{ id }] = await sql<
+    [{ id: string }]
+  >`insert into companies (name) values ('Hafen <i>') returning id`;
   await sql`insert into users (email, role, company_id) values ('hafen@x.example', 'member', ${id})`;
   await sql`insert into models (slug, company_id, upstream_model, kind, eu_hosted, cost_eur_per_1k_input, cost_eur_per_1k_output)
     values ('hafen-chat', ${id}, 'internal-h', 'chat', true, 1, 2)`;
   await sql`insert into admin_tokens (name, company_id, digest, access) values ('Hafen', ${id}, sha256('hafen'), 'read')`;
-  const lists = { 'audit?q=hafen': 'usage', 'users?q=hafen': 'users', 'models?q=hafen': 'models', tokens: 'tokens' };
+  const lists = {
+    'audit?q=hafen': 'usage',
+    'users?q=hafen': 'users',
+    'models?q=hafen': 'models',
+    tokens: 'tokens',
+  };
   for (const [list, tab] of Object.entries(lists)) {
-    t.match(await get(operator, `/${list}`), `<a href="/companies/${id}/${tab}">Hafen &lt;i&gt;</a>`, list);
+    t.match(
+      await get(operator, `/${list}`),
+      `<a href="/companies/${id}/${tab}">Hafen &lt;i&gt;</a>`,
+      list,
+    );
   }
 });
 
@@ -298,18 +394,22 @@ t.test("an owner's list has the rows of the owner's company alone", async (t) =>
   const owner = await signedIn(office, 'owner');
   t.same(firsts(await get(owner, `${base}/keys?q=foreign`)), []);
   t.equal((await owner.get(`/companies/${other.company}/keys?q=foreign`)).status, 404);
-  const [theirs] = await sql<[{ id: string }]>`select id from api_keys where company_id = ${other.company}`;
+  const [theirs] = await sql<
+    [{ id: string }]
+  >`select id from api_keys where company_id = ${other.company}`;
   t.equal((await owner.get(`${base}/keys/${theirs.id}/revoke`)).status, 404);
 });
 
 t.test('a company is chosen by its name or id', async (t) => {
   await sql`insert into companies (name) values ('Twin'), ('Twin')`;
   const [one] = await sql<[{ id: string }]>`select id from companies where name = 'Company 17'`;
-  const add = (email: string, chosen: string) => operator.post('/users', { email, role: 'owner', company: chosen });
+  const add = (email: string, chosen: string) =>
+    operator.post('/users', { email, role: 'owner', company: chosen });
   t.equal((await add('a@x.example', 'Company 17')).status, 303);
   t.equal((await add('b@x.example', one.id.toUpperCase())).status, 303);
   t.match((await add('c@x.example', 'Twin')).text, 'the name of several companies');
   t.match((await add('d@x.example', 'Nobody')).text, 'Company is not known');
-  const rows = await sql`select from users where email like '%@x.example' and company_id = ${one.id}`;
+  const rows =
+    await sql`select from users where email like '%@x.example' and company_id = ${one.id}`;
   t.equal(rows.length, 2);
 });

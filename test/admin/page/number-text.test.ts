@@ -37,8 +37,15 @@ t.test('what could be two amounts is refused, with both and how to write them', 
   t.throws(() => budget('de-DE', '1.500'), {
     message: 'must be clear: “1.500” can mean 1.500,00 or 1,50. Write 1500 or 1,50',
   });
-  t.throws(() => budget('de-CH', '1,500'), /must be an amount/, 'no group of this reader, nor decimals');
-  t.throws(() => numeric('de', readPrice)('12.375'), /can mean 12\.375,00 or 12,375\. Write 12375 or 12,3750/);
+  t.throws(
+    () => budget('de-CH', '1,500'),
+    /must be an amount/,
+    'no group of this reader, nor decimals',
+  );
+  t.throws(
+    () => numeric('de', readPrice)('12.375'),
+    /can mean 12\.375,00 or 12,375\. Write 12375 or 12,3750/,
+  );
   t.equal(numeric('de', readPrice)('12,3750'), '12.3750', 'the second of them is clear');
   t.equal(budget('en-US', '1.500'), '1.500', 'an English reader means one and a half');
   t.equal(budget('en-US', '1,500'), '1500');
@@ -46,7 +53,8 @@ t.test('what could be two amounts is refused, with both and how to write them', 
 });
 
 t.test('a meaning that the field does not take is none', async (t) => {
-  for (const text of ['1.500', '1 500', '1500']) t.equal(numeric('de', readLimit)(text), 1500, text);
+  for (const text of ['1.500', '1 500', '1500'])
+    t.equal(numeric('de', readLimit)(text), 1500, text);
   t.throws(() => numeric('de', readLimit)('1,500'), /must be a whole number/);
   t.equal(numeric('de', readTemperature)('1.500'), 1.5);
 });
@@ -111,7 +119,8 @@ t.test(
         if (meantBy(language, shown, amount) !== plain(amount)) wrong.push(shown);
         const whole = amount.split('.')[0] as string;
         const counted = new Intl.NumberFormat(pageLocale(language)).format(BigInt(whole));
-        if (BigInt(whole) > 0n && numeric(language, readLimit)(counted) !== Number(whole)) wrong.push(counted);
+        if (BigInt(whole) > 0n && numeric(language, readLimit)(counted) !== Number(whole))
+          wrong.push(counted);
       }
       t.same(wrong, [], language);
     }
@@ -124,6 +133,8 @@ function meantBy(language: string, text: string, amount: string): string {
     return plain(budget(language, text));
   } catch (error) {
     const { message } = error as Error;
-    return /can mean/.test(message) && message.includes(text.replace(/[.,]00$/, '')) ? plain(amount) : message;
+    return /can mean/.test(message) && message.includes(text.replace(/[.,]00$/, ''))
+      ? plain(amount)
+      : message;
   }
 }

@@ -43,7 +43,8 @@ const style = readFileSync(new URL('../../../src/admin/assets/style.css', import
 
 /** A colour of the style sheet: of the light theme, and of the dark one. */
 function colours(name: string): readonly [light: Triple, dark: Triple] {
-  const [, light = '', dark = ''] = new RegExp(`--${name}: light-dark\\((#\\w+), (#\\w+)\\)`).exec(style) ?? [];
+  const [, light = '', dark = ''] =
+    new RegExp(`--${name}: light-dark\\((#\\w+), (#\\w+)\\)`).exec(style) ?? [];
   return [linear(light), linear(dark)];
 }
 
@@ -61,7 +62,9 @@ const times = (matrix: readonly Triple[], [r, g, b]: Triple) =>
   matrix.map(([x, y, z]) => x * r + y * g + z * b) as unknown as Triple;
 
 function seen(vision: string, colour: Triple): Triple {
-  const rgb = times(VISIONS[vision] as readonly Triple[], colour).map((each) => Math.min(1, Math.max(0, each)));
+  const rgb = times(VISIONS[vision] as readonly Triple[], colour).map((each) =>
+    Math.min(1, Math.max(0, each)),
+  );
   return oklab(rgb as unknown as Triple);
 }
 
@@ -111,11 +114,15 @@ for (const [theme, name] of ['light', 'dark'].entries()) {
     }
   });
 
-  t.test(`colours of charts stand out from the card and from the track of a budget, ${name}`, async (t) => {
-    const card = colours('card')[theme] as Triple;
-    const track = colours('sunk')[theme] as Triple;
-    for (const [at, colour] of palette.entries())
-      t.ok(contrast(colour, card) >= CONTRAST, `s${at} ${contrast(colour, card)}`);
-    for (const at of [0, 1]) t.ok(contrast(palette[at] as Triple, track) >= CONTRAST, `s${at} on the track`);
-  });
+  t.test(
+    `colours of charts stand out from the card and from the track of a budget, ${name}`,
+    async (t) => {
+      const card = colours('card')[theme] as Triple;
+      const track = colours('sunk')[theme] as Triple;
+      for (const [at, colour] of palette.entries())
+        t.ok(contrast(colour, card) >= CONTRAST, `s${at} ${contrast(colour, card)}`);
+      for (const at of [0, 1])
+        t.ok(contrast(palette[at] as Triple, track) >= CONTRAST, `s${at} on the track`);
+    },
+  );
 }

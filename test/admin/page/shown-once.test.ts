@@ -15,7 +15,9 @@ function pages({ csrf = 'of the session', now = MADE, isSecure = false } = {}) {
     c.set('session', { csrf } as unknown as PageContext['var']['session']);
     await next();
   });
-  app.post('/make', (c) => redirectToSecret(c, '/a/shown', 'svc_secret text', new Date(MADE), '?old=1'));
+  app.post('/make', (c) =>
+    redirectToSecret(c, '/a/shown', 'svc_secret text', new Date(MADE), '?old=1'),
+  );
   app.post('/gone', (c) => redirectToSecret(c, '/a/shown', null, new Date(MADE)));
   app.get('/:of/shown', (c) => c.text(secretOf(c) ?? 'gone'));
   return app;
@@ -42,7 +44,9 @@ t.test('the page shows the secret, to its session, for a minute', async (t) => {
 
 t.test('the cookie is sent to that page alone, and scripts cannot read it', async (t) => {
   t.match(cookie, /; Max-Age=60; Path=\/a\/shown; HttpOnly; SameSite=Strict$/);
-  const [secure = ''] = (await pages({ isSecure: true }).request('/make', { method: 'POST' })).headers.getSetCookie();
+  const [secure = ''] = (
+    await pages({ isSecure: true }).request('/make', { method: 'POST' })
+  ).headers.getSetCookie();
   t.match(secure, /^__Secure-tollgate-shown=.*; Path=\/a\/shown; .*Secure/);
 });
 

@@ -15,7 +15,11 @@ t.test('attempts over two replicas', async (t) => {
   }
   t.same(statuses, [...Array(10).fill(401), ...Array(4).fill(429)], 'five for each replica');
   for (const url of [office.adminUrl, other.adminUrl]) {
-    t.equal((await new Person(url).signIn(owner, PASSWORD)).status, 429, 'then none, with the right password either');
+    t.equal(
+      (await new Person(url).signIn(owner, PASSWORD)).status,
+      429,
+      'then none, with the right password either',
+    );
   }
   const person = new Person(office.adminUrl);
   await person.signIn(office.people.operator);

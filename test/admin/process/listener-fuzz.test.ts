@@ -9,7 +9,9 @@ import { Person, signedIn, startOffice } from '../people.ts';
 
 /** Hostile connections to the admin listener, and hostile addresses of pages. FUZZ_RUNS sets how many, FUZZ_SEED which. */
 const RUNS = fuzzRuns(240);
-const SEED = Number(process.env.FUZZ_SEED ?? (process.env.FUZZ_RUNS === undefined ? 1 : Date.now() & 0x7fffffff));
+const SEED = Number(
+  process.env.FUZZ_SEED ?? (process.env.FUZZ_RUNS === undefined ? 1 : Date.now() & 0x7fffffff),
+);
 /** Runs at once, each with a session of its own. */
 const LANES = 8;
 
@@ -18,7 +20,15 @@ const { host, port, hostname } = new URL(office.adminUrl);
 const base = `/companies/${office.customer.company}/assistants`;
 
 const FORM = 'application/x-www-form-urlencoded';
-const TYPES = [FORM, 'application/json', 'text/plain', 'multipart/form-data; boundary=x', '', `${FORM}x`, '\u00ff'];
+const TYPES = [
+  FORM,
+  'application/json',
+  'text/plain',
+  'multipart/form-data; boundary=x',
+  '',
+  `${FORM}x`,
+  '\u00ff',
+];
 /** Appended to a form that leave it valid. */
 const HARMLESS = [
   '',
@@ -40,13 +50,17 @@ const FRAMINGS = {
   length: (body: string) => `content-length: ${body.length}\r\n\r\n${body}`,
   chunked: (body: string) => {
     const [one, other] = [body.slice(0, 7), body.slice(7)];
-    const chunk = (text: string) => (text === '' ? '' : `${text.length.toString(16)}\r\n${text}\r\n`);
+    const chunk = (text: string) =>
+      text === '' ? '' : `${text.length.toString(16)}\r\n${text}\r\n`;
     return `transfer-encoding: chunked\r\n\r\n${chunk(one)}${chunk(other)}0\r\n\r\n`;
   },
   'a length of more': (body: string) => `content-length: ${body.length + 99}\r\n\r\n${body}`,
-  'two lengths': (body: string) => `content-length: ${body.length}\r\ncontent-length: 7\r\n\r\n${body}`,
-  'length and chunks': (body: string) => `content-length: 4\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n${body}`,
-  'chunks cut off': (body: string) => `transfer-encoding: chunked\r\n\r\n${(body.length + 9).toString(16)}\r\n${body}`,
+  'two lengths': (body: string) =>
+    `content-length: ${body.length}\r\ncontent-length: 7\r\n\r\n${body}`,
+  'length and chunks': (body: string) =>
+    `content-length: 4\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n${body}`,
+  'chunks cut off': (body: string) =>
+    `transfer-encoding: chunked\r\n\r\n${(body.length + 9).toString(16)}\r\n${body}`,
   'chunks without a size': (body: string) => `transfer-encoding: chunked\r\n\r\nxyz\r\n${body}`,
   'no length': (body: string) => `\r\n${body}`,
 };
@@ -81,7 +95,16 @@ const soundForm = fc.record({
 const FLAWS: fc.Arbitrary<Partial<FormPlan>>[] = [
   fc.record({ method: fc.constantFrom('PUT', 'DELETE', 'GET', 'HEAD', 'OPTIONS', 'BREW') }),
   fc.record({
-    path: fc.constantFrom('/sign-in', '/companies', '/no/where', '*', 'http://x/', '/%', '/livez', `${base}/%00`),
+    path: fc.constantFrom(
+      '/sign-in',
+      '/companies',
+      '/no/where',
+      '*',
+      'http://x/',
+      '/%',
+      '/livez',
+      `${base}/%00`,
+    ),
   }),
   fc.record({ cookie: fc.constantFrom('false', 'none') }),
   fc.record({ token: fc.constantFrom('false', 'none') }),
@@ -89,10 +112,16 @@ const FLAWS: fc.Arbitrary<Partial<FormPlan>>[] = [
   fc.record({ type: fc.constantFrom(...TYPES.slice(1)) }),
   fc.record({ more: fc.constantFrom(...Object.keys(TOO_MUCH)) }),
   fc.record({
-    framing: fc.constantFrom(...(Object.keys(FRAMINGS) as Framing[]).filter((framing) => !WHOLE.includes(framing))),
+    framing: fc.constantFrom(
+      ...(Object.keys(FRAMINGS) as Framing[]).filter((framing) => !WHOLE.includes(framing)),
+    ),
   }),
 ];
-const flawedForm = fc.tuple(soundForm, fc.oneof(...FLAWS), fc.option(fc.oneof(...FLAWS), { freq: 2 }));
+const flawedForm = fc.tuple(
+  soundForm,
+  fc.oneof(...FLAWS),
+  fc.option(fc.oneof(...FLAWS), { freq: 2 }),
+);
 
 const connections = fc.record({
   forms: fc.array(
@@ -100,7 +129,13 @@ const connections = fc.record({
       { weight: 2, arbitrary: soundForm.map((plan) => ({ isSound: true, ...sound, ...plan })) },
       {
         weight: 3,
-        arbitrary: flawedForm.map(([plan, one, other]) => ({ isSound: false, ...sound, ...plan, ...one, ...other })),
+        arbitrary: flawedForm.map(([plan, one, other]) => ({
+          isSound: false,
+          ...sound,
+          ...plan,
+          ...one,
+          ...other,
+        })),
       },
     ),
     { minLength: 1, maxLength: 4 },
@@ -174,13 +209,22 @@ async function converse(pieces: readonly Buffer[], ending: string, answers = 0, 
 const ALLOWED = [200, 204, 303, 400, 401, 403, 404, 405, 408, 413, 415, 422, 429, 503];
 
 /** What became of the forms, by name. No status: no answer was read. `isSound` is null when chance decided. */
-const outcomes = new Map<string, { readonly isSound: boolean | null; readonly status: number | null }>();
+const outcomes = new Map<
+  string,
+  { readonly isSound: boolean | null; readonly status: number | null }
+>();
 let names = 0;
 
-async function attack(lane: Lane, { forms, cuts, ending, share }: HostileConnection): Promise<void> {
+async function attack(
+  lane: Lane,
+  { forms, cuts, ending, share }: HostileConnection,
+): Promise<void> {
   const named = forms.map((plan) => ({ plan, name: `fuzz-${++names}` }));
   const address = `10.${(names >> 16) & 255}.${(names >> 8) & 255}.${names & 255}`;
-  const bytes = Buffer.from(named.map(({ plan, name }) => written(plan, lane, name, address)).join(''), 'latin1');
+  const bytes = Buffer.from(
+    named.map(({ plan, name }) => written(plan, lane, name, address)).join(''),
+    'latin1',
+  );
   let statuses: readonly number[] = [];
   if (ending === 'read') {
     const isWhole = forms.every(({ framing }) => WHOLE.includes(framing));
@@ -190,15 +234,23 @@ async function attack(lane: Lane, { forms, cuts, ending, share }: HostileConnect
     if (statuses.length === 0 && isWhole && !heard.isReset) throw new Error('no answer');
     if (statuses.some((status) => !ALLOWED.includes(status))) throw new Error(`${statuses}`);
   } else {
-    await converse(cutAt(bytes.subarray(0, Math.ceil((bytes.length * share) / 1000)), cuts), ending);
+    await converse(
+      cutAt(bytes.subarray(0, Math.ceil((bytes.length * share) / 1000)), cuts),
+      ending,
+    );
   }
   // node:http refuses what it cannot read at once: the answers to forms before that are lost
-  const isReadable = forms.every(({ method, framing }) => method !== 'BREW' && WHOLE.includes(framing));
+  const isReadable = forms.every(
+    ({ method, framing }) => method !== 'BREW' && WHOLE.includes(framing),
+  );
   for (const [k, { plan, name }] of named.entries()) {
     const isFilled = plan.framing === 'a length of more' && k < named.length - 1; // by the beginning of the next form
     const status = statuses[k] ?? null;
     const isKnown = status !== null && (status !== 400 || isReadable);
-    outcomes.set(name, { isSound: isFilled ? null : plan.isSound, status: isKnown ? status : null });
+    outcomes.set(name, {
+      isSound: isFilled ? null : plan.isSound,
+      status: isKnown ? status : null,
+    });
     if (!WHOLE.includes(plan.framing)) statuses = []; // what follows may be read as its body
   }
 }
@@ -207,81 +259,126 @@ t.test('the body of a GET or HEAD is not taken for a part of the next request', 
   for (const method of ['GET', 'HEAD']) {
     const odd = `${method} /sign-in HTTP/1.1\r\nhost: ${host}\r\ncontent-length: 20\r\n\r\n${'x'.repeat(20)}`;
     const plain = `GET /sign-in HTTP/1.1\r\nhost: ${host}\r\n\r\n`;
-    const { statuses } = await converse([Buffer.from(odd), Buffer.from(plain), Buffer.from(plain)], 'read', 3, 60_000);
+    const { statuses } = await converse(
+      [Buffer.from(odd), Buffer.from(plain), Buffer.from(plain)],
+      'read',
+      3,
+      60_000,
+    );
     t.same(statuses, [200, 200, 200], method);
   }
 });
 
-t.test('the pages take every sound form once and no other, and clients of the API notice nothing', async (t) => {
-  t.comment(`FUZZ_SEED=${SEED} FUZZ_RUNS=${RUNS}`);
-  let over = false;
-  let answered = 0;
-  const client = (async () => {
-    for (; !over; answered++) {
-      const { status, json } = await office.customer.chat();
-      if (status !== 200 || json.model !== CHAT || json.usage.prompt_tokens < 1) throw new Error(`the API: ${status}`);
-      await sleep(5); // so that a long run leaves room in the ledger
-    }
-  })();
-  client.catch(() => {}); // awaited below
-  const lanes: Lane[] = [];
-  while (lanes.length < LANES) lanes.push(await newLane()); // one by one: attempts to sign in are limited
-  const results = await Promise.all(
-    lanes.map((lane, n) =>
-      fc.check(
-        fc.asyncProperty(connections, (connection) => attack(lane, connection)),
-        { numRuns: Math.ceil(RUNS / LANES), seed: SEED + n, endOnFailure: true },
+t.test(
+  'the pages take every sound form once and no other, and clients of the API notice nothing',
+  async (t) => {
+    t.comment(`FUZZ_SEED=${SEED} FUZZ_RUNS=${RUNS}`);
+    let over = false;
+    let answered = 0;
+    const client = (async () => {
+      for (; !over; answered++) {
+        const { status, json } = await office.customer.chat();
+        if (status !== 200 || json.model !== CHAT || json.usage.prompt_tokens < 1)
+          throw new Error(`the API: ${status}`);
+        await sleep(5); // so that a long run leaves room in the ledger
+      }
+    })();
+    client.catch(() => {}); // awaited below
+    const lanes: Lane[] = [];
+    while (lanes.length < LANES) lanes.push(await newLane()); // one by one: attempts to sign in are limited
+    const results = await Promise.all(
+      lanes.map((lane, n) =>
+        fc.check(
+          fc.asyncProperty(connections, (connection) => attack(lane, connection)),
+          { numRuns: Math.ceil(RUNS / LANES), seed: SEED + n, endOnFailure: true },
+        ),
       ),
-    ),
-  );
-  over = true;
-  for (const { failed, counterexample, errorInstance } of results) {
-    t.notOk(failed, 'every answer is one of the pages', { counterexample, error: String(errorInstance) });
-  }
-  await client;
-  t.ok(answered > 10, `an API client beside them had ${answered} right answers`);
-  t.equal((await office.ledger(office.customer.company, answered)).length, answered, 'and they are booked once each');
+    );
+    over = true;
+    for (const { failed, counterexample, errorInstance } of results) {
+      t.notOk(failed, 'every answer is one of the pages', {
+        counterexample,
+        error: String(errorInstance),
+      });
+    }
+    await client;
+    t.ok(answered > 10, `an API client beside them had ${answered} right answers`);
+    t.equal(
+      (await office.ledger(office.customer.company, answered)).length,
+      answered,
+      'and they are booked once each',
+    );
 
-  const person = await signedIn(office, 'owner');
-  const { status, headers } = await person.post(`${base}/new`, {
-    name: 'after',
-    system_prompt: 'x',
-    visibility: 'company',
-  });
-  t.same([status, headers.get('location')], [303, `${base}?done=created`], 'the pages work afterwards');
-  t.equal((await new Person(office.adminUrl).get('/sign-in')).status, 200, 'for strangers too');
-  t.equal((await fetch(`${office.adminUrl}/readyz`)).status, 200, 'the gateway is ready');
+    const person = await signedIn(office, 'owner');
+    const { status, headers } = await person.post(`${base}/new`, {
+      name: 'after',
+      system_prompt: 'x',
+      visibility: 'company',
+    });
+    t.same(
+      [status, headers.get('location')],
+      [303, `${base}?done=created`],
+      'the pages work afterwards',
+    );
+    t.equal((await new Person(office.adminUrl).get('/sign-in')).status, 200, 'for strangers too');
+    t.equal((await fetch(`${office.adminUrl}/readyz`)).status, 200, 'the gateway is ready');
 
-  const rows = await office.sql<{ name: string; count: number }[]>`
+    const rows = await office.sql<{ name: string; count: number }[]>`
     select name, count(*)::integer from assistants where name like 'fuzz-%' group by name`;
-  const created = new Map(rows.map(({ name, count }) => [name, count]));
-  let taken = 0;
-  for (const [name, { isSound, status }] of outcomes) {
-    const count = created.get(name) ?? 0;
-    const expected = isSound === false ? [0] : isSound === null || status === null ? [0, 1] : [status === 303 ? 1 : 0];
-    if (!expected.includes(count)) t.fail(`${name}: sound ${isSound}, status ${status}, taken ${count} times`);
-    if (isSound === true && ![null, 303, 503].includes(status)) t.fail(`${name} was sound and got ${status}`);
-    if (isSound === true && status === 303) taken += 1;
-  }
-  t.ok(taken > RUNS / 8, `${taken} of ${outcomes.size} forms were sound, and taken`);
-  t.same(
-    office.logged.filter((line) => JSON.parse(line).level >= 50),
-    [],
-    'nothing is logged as an error',
-  );
-});
+    const created = new Map(rows.map(({ name, count }) => [name, count]));
+    let taken = 0;
+    for (const [name, { isSound, status }] of outcomes) {
+      const count = created.get(name) ?? 0;
+      const expected =
+        isSound === false
+          ? [0]
+          : isSound === null || status === null
+            ? [0, 1]
+            : [status === 303 ? 1 : 0];
+      if (!expected.includes(count))
+        t.fail(`${name}: sound ${isSound}, status ${status}, taken ${count} times`);
+      if (isSound === true && ![null, 303, 503].includes(status))
+        t.fail(`${name} was sound and got ${status}`);
+      if (isSound === true && status === 303) taken += 1;
+    }
+    t.ok(taken > RUNS / 8, `${taken} of ${outcomes.size} forms were sound, and taken`);
+    t.same(
+      office.logged.filter((line) => JSON.parse(line).level >= 50),
+      [],
+      'nothing is logged as an error',
+    );
+  },
+);
 
 /** Texts of each form at the edges of what can be stored or computed, and beside it. */
 const EDGES = {
   id: ['ffffffff-ffff-7fff-bfff-ffffffffffff', '00000000-0000-0000-0000-000000000000'],
-  instant: ['1000-01-01T00:00:00+23:59', '2999-12-31T23:59:59-23:59', '1000-01-01', '2999-12-31T23:59'],
+  instant: [
+    '1000-01-01T00:00:00+23:59',
+    '2999-12-31T23:59:59-23:59',
+    '1000-01-01',
+    '2999-12-31T23:59',
+  ],
   day: ['1000-01-01', '2999-12-31', '0000-01-01', '+010000-01-01'],
   month: ['1000-01', '2999-12', '0000-01'],
   number: ['999999999999999', '9223372036854775808', '1e400', '٣'],
   text: ['\0', '\ufffd', '%', '__proto__', 'x'.repeat(3000)],
 };
-const OF_REQUESTS = { before: 'id', key: 'id', from: 'instant', to: 'instant', model: 'text', status: 'text' } as const;
-const OF_USAGE = { from: 'day', to: 'day', month: 'month', key: 'id', cost_center: 'text' } as const;
+const OF_REQUESTS = {
+  before: 'id',
+  key: 'id',
+  from: 'instant',
+  to: 'instant',
+  model: 'text',
+  status: 'text',
+} as const;
+const OF_USAGE = {
+  from: 'day',
+  to: 'day',
+  month: 'month',
+  key: 'id',
+  cost_center: 'text',
+} as const;
 const ASKED: Readonly<Record<string, Readonly<Record<string, keyof typeof EDGES>>>> = {
   '/requests': OF_REQUESTS,
   ':company/requests': OF_REQUESTS,

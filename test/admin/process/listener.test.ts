@@ -8,7 +8,10 @@ function builtinsAfter(file: string): string {
   const url = new URL(`../../../src/admin/${file}`, import.meta.url).href;
   const script = `await import('${url}'); console.log(process.moduleLoadList.join())`;
   const env = { ...process.env, NODE_OPTIONS: '' }; // not the loader of the test runner
-  return execFileSync(process.execPath, ['--input-type=module', '-e', script], { env, encoding: 'utf8' });
+  return execFileSync(process.execPath, ['--input-type=module', '-e', script], {
+    env,
+    encoding: 'utf8',
+  });
 }
 
 t.test('fetch and HTTP/2 are loaded with the pages, not with the listener', async (t) => {

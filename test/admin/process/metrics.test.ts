@@ -65,11 +65,17 @@ t.test('requests, tokens, money, times, streams, ledger and caches are measured'
 t.test('a stream counts as open until its client is gone', async (t) => {
   const leaving = new AbortController();
   const open = async () =>
-    Number(/^tollgate_open_streams (\d+)$/m.exec((await ask(`${world.adminUrl}/metrics`)).text)?.[1]);
+    Number(
+      /^tollgate_open_streams (\d+)$/m.exec((await ask(`${world.adminUrl}/metrics`)).text)?.[1],
+    );
   const answer = await fetch(`${world.url}/chat/completions`, {
     method: 'POST',
     headers: { authorization: `Bearer ${customer.key}`, 'content-type': 'application/json' },
-    body: JSON.stringify({ model: 'brand-slow', messages: [{ role: 'user', content: 'Hi' }], stream: true }),
+    body: JSON.stringify({
+      model: 'brand-slow',
+      messages: [{ role: 'user', content: 'Hi' }],
+      stream: true,
+    }),
     signal: leaving.signal,
   });
   await answer.body?.getReader().read();
@@ -101,7 +107,14 @@ t.test('labels are few, and none of them grows with keys, companies or models', 
       name,
     );
   }
-  for (const word of [customer.company, customer.key.slice(0, 8), CHAT, 'brand-failing', 'unheard-of', 'internal']) {
+  for (const word of [
+    customer.company,
+    customer.key.slice(0, 8),
+    CHAT,
+    'brand-failing',
+    'unheard-of',
+    'internal',
+  ]) {
     t.notOk(text.includes(word), word);
   }
 });
@@ -127,7 +140,9 @@ t.test('alerts of monitoring.md name existing metrics and labels', async (t) => 
 t.test("monitoring.md has every member of a request's line in the log", async (t) => {
   const document = readFileSync(new URL('../../../.deploy/monitoring.md', import.meta.url), 'utf8');
   const [, logs = ''] = /^## Logs$(.*?)^## /ms.exec(document) ?? [];
-  const lines = world.logged.map((line) => JSON.parse(line)).filter(({ endpoint }) => endpoint !== undefined);
+  const lines = world.logged
+    .map((line) => JSON.parse(line))
+    .filter(({ endpoint }) => endpoint !== undefined);
   const members = new Set(lines.flatMap(Object.keys));
   t.ok(members.has('asked'));
   t.same(
@@ -136,49 +151,65 @@ t.test("monitoring.md has every member of a request's line in the log", async (t
   );
 });
 
-t.test('the dashboard can be imported, and every query names existing metrics and labels', async (t) => {
-  const dashboard = JSON.parse(
-    readFileSync(new URL('../../../.deploy/dashboard.json', import.meta.url), 'utf8'),
-  ) as Dashboard;
-  t.ok(Number.isInteger(dashboard.schemaVersion) && dashboard.schemaVersion >= 36);
-  t.match(dashboard, { title: 'Tollgate', uid: /^[\w-]{1,40}$/, time: { from: String, to: String } });
-  const variables = dashboard.templating.list;
-  t.match(variables[0], { name: 'datasource', type: 'datasource', query: 'prometheus' });
-  const names = ['__rate_interval', ...variables.map(({ name }) => name)];
+t.test(
+  'the dashboard can be imported, and every query names existing metrics and labels',
+  async (t) => {
+    const dashboard = JSON.parse(
+      readFileSync(new URL('../../../.deploy/dashboard.json', import.meta.url), 'utf8'),
+    ) as Dashboard;
+    t.ok(Number.isInteger(dashboard.schemaVersion) && dashboard.schemaVersion >= 36);
+    t.match(dashboard, {
+      title: 'Tollgate',
+      uid: /^[\w-]{1,40}$/,
+      time: { from: String, to: String },
+    });
+    const variables = dashboard.templating.list;
+    t.match(variables[0], { name: 'datasource', type: 'datasource', query: 'prometheus' });
+    const names = ['__rate_interval', ...variables.map(({ name }) => name)];
 
-  const { panels } = dashboard;
-  t.equal(new Set(panels.map(({ id }) => id)).size, panels.length);
-  const taken = new Set<string>();
-  for (const { title, type, gridPos, targets, datasource, fieldConfig } of panels) {
-    t.ok(['stat', 'timeseries'].includes(type) && title !== '' && targets.length > 0, title);
-    t.equal(datasource.uid, `$\{datasource}`, title);
-    t.type(fieldConfig.defaults.unit, 'string');
-    for (let x = gridPos.x; x < gridPos.x + gridPos.w; x++) {
-      for (let y = gridPos.y; y < gridPos.y + gridPos.h; y++) {
-        if (x >= 24 || taken.has(`${x} ${y}`)) t.fail(`${title} lies outside, or on another panel`);
-        taken.add(`${x} ${y}`);
+    const { panels } = dashboard;
+    t.equal(new Set(panels.map(({ id }) => id)).size, panels.length);
+    const taken = new Set<string>();
+    for (const { title, type, gridPos, targets, datasource, fieldConfig } of panels) {
+      t.ok(['stat', 'timeseries'].includes(type) && title !== '' && targets.length > 0, title);
+      t.equal(datasource.uid, `$\{datasource}`, title);
+      t.type(fieldConfig.defaults.unit, 'string');
+      for (let x = gridPos.x; x < gridPos.x + gridPos.w; x++) {
+        for (let y = gridPos.y; y < gridPos.y + gridPos.h; y++) {
+          if (x >= 24 || taken.has(`${x} ${y}`))
+            t.fail(`${title} lies outside, or on another panel`);
+          taken.add(`${x} ${y}`);
+        }
+      }
+      t.equal(new Set(targets.map(({ refId }) => refId)).size, targets.length, title);
+      for (const { expr, legendFormat } of targets) {
+        for (const [, name] of expr.matchAll(/\$(\w+)/g))
+          t.ok(names.includes(name as string), `${title}: $${name}`);
+        const asked = [...expr.matchAll(/\b([a-z]\w*)\{([^}]*)\}/g)];
+        t.ok(asked.length > 0, expr);
+        for (const [, name, filter] of asked) {
+          t.ok(series.has(name as string), `${title}: ${name}`);
+          const labels = [
+            ...(filter as string).matchAll(/(\w+)=/g),
+            ...expr.matchAll(/\bby \((\w+)(?:, (\w+))?\)/g),
+          ]
+            .flatMap(([, ...found]) => found)
+            .filter((label) => label !== undefined && label !== 'instance'); // added by Prometheus
+          for (const label of labels)
+            t.ok(series.get(name as string)?.includes(label as string), `${name}: ${label}`);
+        }
+        for (const [, label] of legendFormat.matchAll(/\{\{(\w+)\}\}/g)) {
+          t.ok(
+            label === 'instance' ? !/\bsum|\bmax/.test(expr) : expr.includes('by ('),
+            `${title}: ${legendFormat}`,
+          );
+        }
       }
     }
-    t.equal(new Set(targets.map(({ refId }) => refId)).size, targets.length, title);
-    for (const { expr, legendFormat } of targets) {
-      for (const [, name] of expr.matchAll(/\$(\w+)/g)) t.ok(names.includes(name as string), `${title}: $${name}`);
-      const asked = [...expr.matchAll(/\b([a-z]\w*)\{([^}]*)\}/g)];
-      t.ok(asked.length > 0, expr);
-      for (const [, name, filter] of asked) {
-        t.ok(series.has(name as string), `${title}: ${name}`);
-        const labels = [...(filter as string).matchAll(/(\w+)=/g), ...expr.matchAll(/\bby \((\w+)(?:, (\w+))?\)/g)]
-          .flatMap(([, ...found]) => found)
-          .filter((label) => label !== undefined && label !== 'instance'); // added by Prometheus
-        for (const label of labels) t.ok(series.get(name as string)?.includes(label as string), `${name}: ${label}`);
-      }
-      for (const [, label] of legendFormat.matchAll(/\{\{(\w+)\}\}/g)) {
-        t.ok(label === 'instance' ? !/\bsum|\bmax/.test(expr) : expr.includes('by ('), `${title}: ${legendFormat}`);
-      }
-    }
-  }
-  const shown = panels.flatMap(({ targets }) => targets.map(({ expr }) => expr)).join();
-  for (const family of families) t.match(shown, family, `it shows ${family}`);
-});
+    const shown = panels.flatMap(({ targets }) => targets.map(({ expr }) => expr)).join();
+    for (const family of families) t.match(shown, family, `it shows ${family}`);
+  },
+);
 
 interface Dashboard {
   readonly schemaVersion: number;
@@ -187,9 +218,18 @@ interface Dashboard {
     readonly id: number;
     readonly title: string;
     readonly type: string;
-    readonly gridPos: { readonly x: number; readonly y: number; readonly w: number; readonly h: number };
+    readonly gridPos: {
+      readonly x: number;
+      readonly y: number;
+      readonly w: number;
+      readonly h: number;
+    };
     readonly datasource: { readonly uid: string };
     readonly fieldConfig: { readonly defaults: { readonly unit: string } };
-    readonly targets: readonly { readonly refId: string; readonly expr: string; readonly legendFormat: string }[];
+    readonly targets: readonly {
+      readonly refId: string;
+      readonly expr: string;
+      readonly legendFormat: string;
+    }[];
   }[];
 }

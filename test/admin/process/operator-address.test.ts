@@ -15,8 +15,14 @@ const operator = await signedIn(office, 'operator');
 const owner = await signedIn(office, 'owner');
 const OPERATOR = people.operator;
 /** What would tell who of the operator it was, with what stands before it. */
-const leaks = (text: string) => [...text.matchAll(/.{0,50}(olga@tollgate\.example|Ansible)/g)].map(([found]) => found);
-const keyForm = (name: string) => ({ id: crypto.randomUUID(), name, scope: ['chat'], claim: 'a'.repeat(43) });
+const leaks = (text: string) =>
+  [...text.matchAll(/.{0,50}(olga@tollgate\.example|Ansible)/g)].map(([found]) => found);
+const keyForm = (name: string) => ({
+  id: crypto.randomUUID(),
+  name,
+  scope: ['chat'],
+  claim: 'a'.repeat(43),
+});
 
 const [byOperator, byOwner] = [keyForm('By Olga'), keyForm('By Owen')];
 for (const [person, form] of [
@@ -29,9 +35,14 @@ await operator.post(`${base}/tokens`, { name: 'Deploy', access: 'read' });
 await operator.post(`${base}/users`, { email: 'new@customer.example', role: 'member' });
 await operator.post(`${base}/playground`, { model: 'brand-chat', prompt: 'Hello' });
 const ofAll = await newToken(office, { name: 'Ansible' });
-const ofCompany = await newToken(office, { name: 'Billing', company_id: company, created_by: OPERATOR });
+const ofCompany = await newToken(office, {
+  name: 'Billing',
+  company_id: company,
+  created_by: OPERATOR,
+});
 await send(office, ofAll, ['POST', `${base}/keys`], { name: 'By program', scopes: ['chat'] });
-const [playground] = await sql`select id, name, created_by from api_keys where purpose = 'playground'`;
+const [playground] =
+  await sql`select id, name, created_by from api_keys where purpose = 'playground'`;
 
 t.test('pages', async (t) => {
   t.equal(playground?.created_by, OPERATOR);
@@ -45,7 +56,10 @@ t.test('pages', async (t) => {
     t.ok(status < 500, path);
     t.same(leaks(text), [], path);
   }
-  t.match((await owner.get(`${base}/keys`)).text, /By Olga.*operator.*By Owen|By Owen.*By Olga.*operator/s);
+  t.match(
+    (await owner.get(`${base}/keys`)).text,
+    /By Olga.*operator.*By Owen|By Owen.*By Olga.*operator/s,
+  );
   t.match((await owner.get(`${base}/keys`)).text, people.owner, 'colleagues are named');
   t.match((await operator.get(`${base}/keys`)).text, OPERATOR, 'to operators everybody is');
   t.match((await operator.get(`${base}/keys/${playground?.id}`)).text, OPERATOR);
@@ -76,9 +90,14 @@ t.test('HTTP', async (t) => {
     const { body: all } = await send(office, ofAll, ['GET', base + path]);
     t.match(JSON.stringify(all), OPERATOR, path);
   }
-  const { body } = await send(office, ofCompany, ['PATCH', `${base}/keys/${byOperator.id}`], { name: 'Renamed' });
+  const { body } = await send(office, ofCompany, ['PATCH', `${base}/keys/${byOperator.id}`], {
+    name: 'Renamed',
+  });
   t.match(body, { name: 'Renamed', created_by: 'operator' });
-  const { body: own } = await send(office, ofCompany, ['POST', `${base}/keys`], { name: 'Own', scopes: ['chat'] });
+  const { body: own } = await send(office, ofCompany, ['POST', `${base}/keys`], {
+    name: 'Own',
+    scopes: ['chat'],
+  });
   t.equal(own.created_by, 'token Billing');
   const { body: keys } = await send(office, ofCompany, ['GET', `${base}/keys?name=By%20Owen`]);
   t.match(keys.data, [{ created_by: people.owner }]);

@@ -18,7 +18,9 @@ const office = await startOffice(t, { DATABASE_CONNECTIONS: '6' });
 
 /** Processes of pages that a process started. */
 function pagesOf(parent: number): number[] {
-  const lines = execFileSync('ps', ['-A', '-o', 'pid=,ppid=,stat=,args='], { encoding: 'utf8' }).split('\n');
+  const lines = execFileSync('ps', ['-A', '-o', 'pid=,ppid=,stat=,args='], {
+    encoding: 'utf8',
+  }).split('\n');
   return lines
     .map((line) => line.trim().split(/\s+/))
     .filter(
@@ -40,14 +42,21 @@ function isRunning(pid: number): boolean {
 /** Sends a form without waiting for a slot of the rate limit. */
 function post(person: Person, path: string, body: string): Promise<Response> {
   const cookie = [...person.cookies].map(([name, value]) => `${name}=${value}`).join('; ');
-  const headers = { cookie, origin: person.base, 'content-type': 'application/x-www-form-urlencoded' };
+  const headers = {
+    cookie,
+    origin: person.base,
+    'content-type': 'application/x-www-form-urlencoded',
+  };
   return fetch(person.base + path, { method: 'POST', redirect: 'manual', headers, body });
 }
 
 t.test('a gateway without visitors has no process of pages; its visitors share one', async (t) => {
-  for (const path of ['/livez', '/readyz', '/metrics']) t.equal((await fetch(office.adminUrl + path)).status, 200);
+  for (const path of ['/livez', '/readyz', '/metrics'])
+    t.equal((await fetch(office.adminUrl + path)).status, 200);
   t.same(pagesOf(process.pid), []);
-  const answers = await Promise.all(Array.from({ length: 5 }, () => fetch(`${office.adminUrl}/sign-in`)));
+  const answers = await Promise.all(
+    Array.from({ length: 5 }, () => fetch(`${office.adminUrl}/sign-in`)),
+  );
   for (const { status } of answers) t.equal(status, 200);
   t.equal(pagesOf(process.pid).length, 1);
 });
@@ -63,13 +72,16 @@ t.test('while the pages stand still, the API, health and metrics go on', async (
   const waiting = [
     owner.get(`${base}/keys`).then(({ status }) => done.push(`page ${status}`)),
     owner.signIn(office.people.owner, 'wrong').then(({ status }) => done.push(`sign-in ${status}`)),
-    post(owner, `${base}/assistants/new`, `csrf=${csrf}${'&a'.repeat(FIELDS)}`).then(({ status }) => {
-      done.push(`form ${status}`);
-    }),
+    post(owner, `${base}/assistants/new`, `csrf=${csrf}${'&a'.repeat(FIELDS)}`).then(
+      ({ status }) => {
+        done.push(`form ${status}`);
+      },
+    ),
   ];
   for (let i = 0; i < 50; i++) {
     t.equal((await office.customer.chat()).status, 200);
-    for (const path of ['/livez', '/readyz', '/metrics']) t.equal((await fetch(office.adminUrl + path)).status, 200);
+    for (const path of ['/livez', '/readyz', '/metrics'])
+      t.equal((await fetch(office.adminUrl + path)).status, 200);
   }
   t.same(done, [], '200 requests were answered before any page');
   process.kill(pages, 'SIGCONT');
@@ -85,7 +97,8 @@ t.test('with few database connections exports leave one to the pages', async (t)
     await sql`lock table api_usage in access exclusive mode`; // the exports wait for it
     exports = [operator.get(ledger), owner.get(ledger)];
     await until(
-      () => office.sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
+      () =>
+        office.sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
       'an export waits',
       ({ length }) => length > 0,
     );
@@ -104,12 +117,25 @@ t.test('forms of many fields, long forms and bodies without an end are refused',
   for (const path of [`${base}/settings`, `${base}/assistants/new`, '/sign-in']) {
     t.equal((await post(owner, path, fields)).status, 413, path);
   }
-  t.equal((await post(owner, `${base}/settings`, `csrf=${csrf}&budget=${'1'.repeat(16_384)}`)).status, 413);
-  t.equal((await post(owner, `${base}/assistants/new`, `csrf=${csrf}&name=${'x'.repeat(1 << 20)}`)).status, 413);
+  t.equal(
+    (await post(owner, `${base}/settings`, `csrf=${csrf}&budget=${'1'.repeat(16_384)}`)).status,
+    413,
+  );
+  t.equal(
+    (await post(owner, `${base}/assistants/new`, `csrf=${csrf}&name=${'x'.repeat(1 << 20)}`))
+      .status,
+    413,
+  );
   const prompt = 'Long. '.repeat(100_000);
   const form = { name: 'Long', system_prompt: prompt, visibility: 'company' };
-  t.equal((await owner.post(`${base}/assistants/new`, form)).status, 303, 'a prompt of 600 kB is stored');
-  const endless = new ReadableStream({ pull: (controller) => controller.enqueue(Buffer.alloc(65_536, 'a')) });
+  t.equal(
+    (await owner.post(`${base}/assistants/new`, form)).status,
+    303,
+    'a prompt of 600 kB is stored',
+  );
+  const endless = new ReadableStream({
+    pull: (controller) => controller.enqueue(Buffer.alloc(65_536, 'a')),
+  });
   const headers = { origin: office.adminUrl, 'content-type': 'application/x-www-form-urlencoded' };
   const init = { method: 'POST', body: endless, duplex: 'half', headers } as const;
   const refused = await fetch(`${office.adminUrl}/sign-in`, init).then(
@@ -129,7 +155,10 @@ t.test('after a crash it is started again, with pauses that double', async (t) =
     const interrupted = ask();
     process.kill(pages, 'SIGKILL');
     t.ok([502, 503].includes((await interrupted).status));
-    await until(() => office.logged.some((line) => JSON.parse(line).pause_ms === pause), `a pause of ${pause} ms`);
+    await until(
+      () => office.logged.some((line) => JSON.parse(line).pause_ms === pause),
+      `a pause of ${pause} ms`,
+    );
     const { status, headers } = await ask();
     t.equal(status, 503);
     t.ok(Number(headers.get('retry-after')) >= 1);
@@ -279,13 +308,17 @@ t.test('a stranger from the same address takes nothing from a session', async (t
   const office = await startOwnOffice(t);
   const owner = await signedIn(office, 'owner');
   const cookie = `tollgate=${owner.cookies.get('tollgate')}`;
-  const ask = (headers: Record<string, string>) => fetch(`${office.adminUrl}/account`, { redirect: 'manual', headers });
+  const ask = (headers: Record<string, string>) =>
+    fetch(`${office.adminUrl}/account`, { redirect: 'manual', headers });
   const counts = new Map<number, number>();
   const strangers: Promise<unknown>[] = [];
   for (let i = 0; i < 20; i++) {
     for (let j = 0; j < 20; j++) {
-      const madeUp = i % 2 === 0 ? {} : { cookie: `tollgate=${String(i * 20 + j).padStart(43, 'x')}` };
-      strangers.push(ask(madeUp).then(({ status }) => counts.set(status, (counts.get(status) ?? 0) + 1)));
+      const madeUp =
+        i % 2 === 0 ? {} : { cookie: `tollgate=${String(i * 20 + j).padStart(43, 'x')}` };
+      strangers.push(
+        ask(madeUp).then(({ status }) => counts.set(status, (counts.get(status) ?? 0) + 1)),
+      );
     }
     t.equal((await ask({ cookie })).status, 200);
   }
@@ -299,7 +332,11 @@ t.test('an allowance is filled again with time, for each address and session alo
   const allowance = new Allowance(() => now);
   const taken = (address: string, session: string | null) => {
     let count = 0;
-    for (let release = allowance.take(address, session); release !== null; release = allowance.take(address, session)) {
+    for (
+      let release = allowance.take(address, session);
+      release !== null;
+      release = allowance.take(address, session)
+    ) {
       count++;
       release();
     }

@@ -41,20 +41,24 @@ t.test('a success is no failure', async (t) => {
   }
 });
 
-t.test('a stranger who has a whole block of IPv6 networks locks nobody out elsewhere', async (t) => {
-  const attempts = attemptThrottles(() => 0);
-  const guess = (address: string): number => {
-    const attempt = attempts(address, 'olga@tollgate.example');
-    const seconds = attempt.closedFor();
-    if (seconds === 0) attempt.count();
-    return seconds;
-  };
-  let guesses = 0;
-  for (let i = 0; i < 200; i++) if (guess(`2001:db8:7:${i.toString(16)}`) === 0) guesses++;
-  t.equal(guesses, 30);
-  t.equal(guess('2001:db8:8:1'), 0);
-  for (let i = 0; i < 60; i++) t.equal(guess(`::ffff:198.51.100.${i}`), 0, 'addresses of IPv4 have no block');
-});
+t.test(
+  'a stranger who has a whole block of IPv6 networks locks nobody out elsewhere',
+  async (t) => {
+    const attempts = attemptThrottles(() => 0);
+    const guess = (address: string): number => {
+      const attempt = attempts(address, 'olga@tollgate.example');
+      const seconds = attempt.closedFor();
+      if (seconds === 0) attempt.count();
+      return seconds;
+    };
+    let guesses = 0;
+    for (let i = 0; i < 200; i++) if (guess(`2001:db8:7:${i.toString(16)}`) === 0) guesses++;
+    t.equal(guesses, 30);
+    t.equal(guess('2001:db8:8:1'), 0);
+    for (let i = 0; i < 60; i++)
+      t.equal(guess(`::ffff:198.51.100.${i}`), 0, 'addresses of IPv4 have no block');
+  },
+);
 
 t.test('small changes count too, for an hour, and what is kept of them', async (t) => {
   let now = 0;
@@ -84,80 +88,94 @@ t.test('a member is limited alone, to less, and takes nothing from the company',
   t.equal(limit.begin('a', 0, 'mona'), 3600);
 });
 
-t.test('a semaphore runs so many tasks, queues so many more in order, and refuses the rest', async (t) => {
-  const semaphore = new Semaphore({ permits: 1, queue: 2 });
-  const gates = [0, 1, 2].map(() => Promise.withResolvers<void>());
-  const begun: number[] = [];
-  const runs = gates.map(({ promise }, i) =>
-    semaphore.run(`${i}`, async () => {
-      begun.push(i);
-      await promise;
-    }),
-  );
-  await t.rejects(
-    semaphore.run('who', async () => t.fail('never run')),
-    Busy,
-  );
-  t.same(begun, [0]);
-  gates[0]?.resolve();
-  await runs[0];
-  await tick();
-  t.same(begun, [0, 1]);
-  gates[1]?.reject(new Error('broke'));
-  await t.rejects(runs[1] as Promise<void>, /broke/, 'a failure gives the permit back');
-  await tick();
-  t.same(begun, [0, 1, 2]);
-  gates[2]?.resolve();
-  await runs[2];
-  t.equal(await semaphore.run('who', async () => 'free again'), 'free again');
-});
+t.test(
+  'a semaphore runs so many tasks, queues so many more in order, and refuses the rest',
+  async (t) => {
+    const semaphore = new Semaphore({ permits: 1, queue: 2 });
+    const gates = [0, 1, 2].map(() => Promise.withResolvers<void>());
+    const begun: number[] = [];
+    const runs = gates.map(({ promise }, i) =>
+      semaphore.run(`${i}`, async () => {
+        begun.push(i);
+        await promise;
+      }),
+    );
+    await t.rejects(
+      semaphore.run('who', async () => t.fail('never run')),
+      Busy,
+    );
+    t.same(begun, [0]);
+    gates[0]?.resolve();
+    await runs[0];
+    await tick();
+    t.same(begun, [0, 1]);
+    gates[1]?.reject(new Error('broke'));
+    await t.rejects(runs[1] as Promise<void>, /broke/, 'a failure gives the permit back');
+    await tick();
+    t.same(begun, [0, 1, 2]);
+    gates[2]?.resolve();
+    await runs[2];
+    t.equal(await semaphore.run('who', async () => 'free again'), 'free again');
+  },
+);
 
-t.test('one company gets half of the permits and of the queue, the next one half of the rest, and so on', async (t) => {
-  const semaphore = new Semaphore({ permits: 4, queue: 4 });
-  const releases = [await semaphore.acquire('greedy'), await semaphore.acquire('greedy')];
-  const begun: string[] = [];
-  const wait = (who: string) => semaphore.acquire(who).then((release) => [begun.push(who), releases.push(release)]);
-  const waiting = [wait('greedy'), wait('greedy')];
-  await t.rejects(semaphore.acquire('greedy'), Busy, 'its part of the queue is full');
-  await Promise.all([wait('one'), wait('other')]);
-  t.same(begun, ['one', 'other'], 'the others do not wait behind it');
-  releases.pop()?.();
-  await tick();
-  t.same(begun, ['one', 'other'], 'what others leave is not for it while it has its part');
-  releases.shift()?.();
-  releases.shift()?.();
-  await Promise.all(waiting);
-  for (const release of releases) release();
-  const exports = new Semaphore({ permits: 3, queue: 0 });
-  await exports.acquire('greedy');
-  await exports.acquire('greedy');
-  await t.rejects(exports.acquire('greedy'), Busy);
-  await exports.acquire('other');
-  const trials = new Semaphore({ permits: 16, queue: 0 });
-  for (const [who, share] of Object.entries({ a: 8, b: 4, c: 2, d: 1, e: 1 })) {
-    for (let held = 0; held < share; held++) await trials.acquire(who);
-    await t.rejects(trials.acquire(who), Busy, `${who} has ${share}`);
-  }
-});
+t.test(
+  'one company gets half of the permits and of the queue, the next one half of the rest, and so on',
+  async (t) => {
+    const semaphore = new Semaphore({ permits: 4, queue: 4 });
+    const releases = [await semaphore.acquire('greedy'), await semaphore.acquire('greedy')];
+    const begun: string[] = [];
+    const wait = (who: string) =>
+      semaphore.acquire(who).then((release) => [begun.push(who), releases.push(release)]);
+    const waiting = [wait('greedy'), wait('greedy')];
+    await t.rejects(semaphore.acquire('greedy'), Busy, 'its part of the queue is full');
+    await Promise.all([wait('one'), wait('other')]);
+    t.same(begun, ['one', 'other'], 'the others do not wait behind it');
+    releases.pop()?.();
+    await tick();
+    t.same(begun, ['one', 'other'], 'what others leave is not for it while it has its part');
+    releases.shift()?.();
+    releases.shift()?.();
+    await Promise.all(waiting);
+    for (const release of releases) release();
+    const exports = new Semaphore({ permits: 3, queue: 0 });
+    await exports.acquire('greedy');
+    await exports.acquire('greedy');
+    await t.rejects(exports.acquire('greedy'), Busy);
+    await exports.acquire('other');
+    const trials = new Semaphore({ permits: 16, queue: 0 });
+    for (const [who, share] of Object.entries({ a: 8, b: 4, c: 2, d: 1, e: 1 })) {
+      for (let held = 0; held < share; held++) await trials.acquire(who);
+      await t.rejects(trials.acquire(who), Busy, `${who} has ${share}`);
+    }
+  },
+);
 
-t.test('whoever waits with fewest tasks is next, and many who wait leave a place to another', async (t) => {
-  const semaphore = new Semaphore({ permits: 1, queue: 16 });
-  const begun: string[] = [];
-  const refused = new Map<string, number>();
-  const gate = Promise.withResolvers<void>();
-  const ask = (who: string) =>
-    semaphore
-      .run(who, async () => {
-        begun.push(who);
-        await gate.promise;
-      })
-      .catch(() => refused.set(who, (refused.get(who) ?? 0) + 1));
-  const asked = ['a', 'b', 'c'].flatMap((who) => Array.from({ length: 20 }, () => ask(who)));
-  asked.push(ask('late'));
-  gate.resolve();
-  await Promise.all(asked);
-  t.same(Object.fromEntries(refused), { a: 11, b: 16, c: 18 }, 'each may fill half of what is free');
-  t.same(begun.slice(0, 2), ['a', 'late']);
-  t.equal(begun.length, 1 + 8 + 4 + 2 + 1);
-  t.same(begun.slice(2, 6), ['c', 'c', 'b', 'b']);
-});
+t.test(
+  'whoever waits with fewest tasks is next, and many who wait leave a place to another',
+  async (t) => {
+    const semaphore = new Semaphore({ permits: 1, queue: 16 });
+    const begun: string[] = [];
+    const refused = new Map<string, number>();
+    const gate = Promise.withResolvers<void>();
+    const ask = (who: string) =>
+      semaphore
+        .run(who, async () => {
+          begun.push(who);
+          await gate.promise;
+        })
+        .catch(() => refused.set(who, (refused.get(who) ?? 0) + 1));
+    const asked = ['a', 'b', 'c'].flatMap((who) => Array.from({ length: 20 }, () => ask(who)));
+    asked.push(ask('late'));
+    gate.resolve();
+    await Promise.all(asked);
+    t.same(
+      Object.fromEntries(refused),
+      { a: 11, b: 16, c: 18 },
+      'each may fill half of what is free',
+    );
+    t.same(begun.slice(0, 2), ['a', 'late']);
+    t.equal(begun.length, 1 + 8 + 4 + 2 + 1);
+    t.same(begun.slice(2, 6), ['c', 'c', 'b', 'b']);
+  },
+);

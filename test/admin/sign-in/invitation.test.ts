@@ -23,14 +23,16 @@ const join = (path: string, password = PASSWORD, from: Office = office) => {
   const person = new Person(from.adminUrl);
   return person.post(path, { password }).then((page) => ({ person, ...page }));
 };
-const idOf = async (email: string) => (await sql`select id from invitations where email = ${email}`)[0]?.id as string;
+const idOf = async (email: string) =>
+  (await sql`select id from invitations where email = ${email}`)[0]?.id as string;
 
 t.test('the link shows once, sets a password once, and signs in', async (t) => {
   const path = await invite(' Nina@Customer.example ');
   t.match(path, /^\/invitation\/[\w-]{43}$/);
   const token = path.split('/')[2] as string;
   t.notMatch((await owner.get(people)).text, token, 'the list does not show it');
-  const [row] = await sql`select to_jsonb(i) as all from invitations i where digest = sha256(${token}::bytea)`;
+  const [row] =
+    await sql`select to_jsonb(i) as all from invitations i where digest = sha256(${token}::bytea)`;
   t.ok(row, 'the digest is stored');
   t.notMatch(JSON.stringify(row), token);
 
@@ -46,9 +48,17 @@ t.test('the link shows once, sets a password once, and signs in', async (t) => {
   const { person, headers } = await join(path, 'a password of her own');
   t.equal(headers.get('location'), `/companies/${customer.company}/keys?done=joined`);
   const first = await person.get(headers.get('location') as string);
-  t.match(first.text, /<details class="card create" id="create" open>.*Create key/s, 'the form of a key is open');
+  t.match(
+    first.text,
+    /<details class="card create" id="create" open>.*Create key/s,
+    'the form of a key is open',
+  );
   t.match((await person.get('/account')).text, /nina@customer\.example.*administrator/s);
-  t.equal((await new Person(office.adminUrl).signIn('nina@customer.example', 'a password of her own')).status, 303);
+  t.equal(
+    (await new Person(office.adminUrl).signIn('nina@customer.example', 'a password of her own'))
+      .status,
+    303,
+  );
 
   const second = await join(path, 'another long password');
   t.equal(second.status, 404, 'it works once');
@@ -68,18 +78,24 @@ t.test('the link shows once, sets a password once, and signs in', async (t) => {
   t.notMatch(office.logged.join(''), token, 'nor does any log have it');
 });
 
-t.test('a member who joins is led to the start, and two who press the button at once make one account', async (t) => {
-  const path = await invite('max@customer.example', 'member');
-  const both = await Promise.all([join(path), join(path)]);
-  t.same(both.map(({ status }) => status).sort(), [303, 404]);
-  t.equal(both.find(({ status }) => status === 303)?.headers.get('location'), '/');
-});
+t.test(
+  'a member who joins is led to the start, and two who press the button at once make one account',
+  async (t) => {
+    const path = await invite('max@customer.example', 'member');
+    const both = await Promise.all([join(path), join(path)]);
+    t.same(both.map(({ status }) => status).sort(), [303, 404]);
+    t.equal(both.find(({ status }) => status === 303)?.headers.get('location'), '/');
+  },
+);
 
 t.test('a link ends: withdrawn, renewed, after a week, with its company', async (t) => {
   const withdrawn = await invite('w@customer.example');
   t.equal(
-    (await owner.post(`/companies/${customer.company}/invitations/${await idOf('w@customer.example')}/withdraw`))
-      .status,
+    (
+      await owner.post(
+        `/companies/${customer.company}/invitations/${await idOf('w@customer.example')}/withdraw`,
+      )
+    ).status,
     303,
   );
   t.equal((await join(withdrawn)).status, 404);
@@ -97,41 +113,52 @@ t.test('a link ends: withdrawn, renewed, after a week, with its company', async 
   const [span] =
     await sql`select expires_at - created_at = interval '7 days' as week from invitations where email = 'r@customer.example'`;
   t.equal(span?.week, false, 'the test moved it');
-  await owner.post(`/companies/${customer.company}/invitations/${await idOf('r@customer.example')}/renew`);
+  await owner.post(
+    `/companies/${customer.company}/invitations/${await idOf('r@customer.example')}/renew`,
+  );
   const [whole] =
     await sql`select expires_at - created_at = interval '7 days' as week from invitations where email = 'r@customer.example'`;
   t.equal(whole?.week, true);
 });
 
-t.test('who has an account, or is invited already, is refused; of another company nothing is told', async (t) => {
-  const { company: other } = await office.newCustomer();
-  await sql`update companies set name = 'Secret Rival' where id = ${other}`;
-  await sql`insert into users (email, company_id, role) values ('spy@rival.example', ${other}, 'owner')`;
-  const refusals = [];
-  for (const email of ['spy@rival.example', office.people.member, office.people.operator]) {
-    const { status, text } = await owner.post(people, { email, role: 'member' });
-    t.equal(status, 422);
-    t.notMatch(text, 'Secret Rival');
-    refusals.push(/role="alert"[^>]*>([^<]+)</.exec(text)?.[1]?.replace(email, 'X'));
-  }
-  t.same(
-    new Set(refusals),
-    new Set(['X cannot be invited: the address has an account already. Choose another address.']),
-  );
-  await invite('twice@customer.example');
-  t.match((await owner.post(people, { email: 'TWICE@customer.example', role: 'member' })).text, 'is invited already');
-  t.equal((await owner.post(people, { email: 'x@customer.example', role: 'operator' })).status, 422);
-  t.equal((await owner.post(people, { email: 'nonsense', role: 'member' })).status, 422);
+t.test(
+  'who has an account, or is invited already, is refused; of another company nothing is told',
+  async (t) => {
+    const { company: other } = await office.newCustomer();
+    await sql`update companies set name = 'Secret Rival' where id = ${other}`;
+    await sql`insert into users (email, company_id, role) values ('spy@rival.example', ${other}, 'owner')`;
+    const refusals = [];
+    for (const email of ['spy@rival.example', office.people.member, office.people.operator]) {
+      const { status, text } = await owner.post(people, { email, role: 'member' });
+      t.equal(status, 422);
+      t.notMatch(text, 'Secret Rival');
+      refusals.push(/role="alert"[^>]*>([^<]+)</.exec(text)?.[1]?.replace(email, 'X'));
+    }
+    t.same(
+      new Set(refusals),
+      new Set(['X cannot be invited: the address has an account already. Choose another address.']),
+    );
+    await invite('twice@customer.example');
+    t.match(
+      (await owner.post(people, { email: 'TWICE@customer.example', role: 'member' })).text,
+      'is invited already',
+    );
+    t.equal(
+      (await owner.post(people, { email: 'x@customer.example', role: 'operator' })).status,
+      422,
+    );
+    t.equal((await owner.post(people, { email: 'nonsense', role: 'member' })).status, 422);
 
-  // invited here and there: whoever is first
-  await sql`insert into invitations (company_id, email, role, digest, expires_at)
+    // invited here and there: whoever is first
+    await sql`insert into invitations (company_id, email, role, digest, expires_at)
     values (${other}, 'both@customer.example', 'owner', sha256('there'), now() + interval '1 day')`;
-  const path = await invite('both@customer.example');
-  await sql`insert into users (email, company_id, role) values ('both@customer.example', ${other}, 'owner')`;
-  const late = await join(path);
-  t.equal(late.status, 409);
-  t.match(late.text, 'There is a user both@customer.example already');
-});
+    const path = await invite('both@customer.example');
+    await sql`insert into users (email, company_id, role) values ('both@customer.example', ${other}, 'owner')`;
+    const late = await join(path);
+    t.equal(late.status, 409);
+    t.match(late.text, 'There is a user both@customer.example already');
+  },
+);
 
 const guarded = await startOffice(t, { ADMIN_PROXIES: '1' });
 
@@ -151,12 +178,20 @@ t.test('a company cannot send a flood of invitations', async (t) => {
   const person = await signedIn(guarded, 'owner');
   const path = `/companies/${guarded.customer.company}/users`;
   const csrf = await person.csrf();
-  for (let i = 0; i < 30; i++) await person.post(path, { csrf, email: `n${i}@customer.example`, role: 'member' });
-  const { status, text } = await person.post(path, { csrf, email: 'more@customer.example', role: 'member' });
+  for (let i = 0; i < 30; i++)
+    await person.post(path, { csrf, email: `n${i}@customer.example`, role: 'member' });
+  const { status, text } = await person.post(path, {
+    csrf,
+    email: 'more@customer.example',
+    role: 'member',
+  });
   t.equal(status, 422);
   t.match(text, /many invitations in a short time. Try again in 15 minutes/);
   const [first] = await guarded.sql`select id from invitations limit 1`;
-  const renewal = await person.post(`/companies/${guarded.customer.company}/invitations/${first?.id}/renew`, { csrf });
+  const renewal = await person.post(
+    `/companies/${guarded.customer.company}/invitations/${first?.id}/renew`,
+    { csrf },
+  );
   t.match(renewal.text, /many invitations in a short time/);
   t.equal((await guarded.sql`select from invitations`).length, 30);
 });
@@ -202,9 +237,17 @@ t.test('where e-mails are set up the link is sent, and only below ADMIN_URL', as
     (mails) => mails.length === 2,
   );
   t.match(byOperator?.text, /You are invited to Evil/);
-  t.notMatch(byOperator?.text, sending.people.operator, 'companies do not know the addresses of operators');
+  t.notMatch(
+    byOperator?.text,
+    sending.people.operator,
+    'companies do not know the addresses of operators',
+  );
   for (const email of ['fay,boss@customer.example', 'ä@ö', 'jörg@customer.example'])
-    t.equal((await person.post(path, { email, role: 'member' })).status, 422, 'what a browser takes for no address');
+    t.equal(
+      (await person.post(path, { email, role: 'member' })).status,
+      422,
+      'what a browser takes for no address',
+    );
   mailbox.refuse('gone@customer.example');
   const failed = await person.post(path, { email: 'gone@customer.example', role: 'member' });
   t.match(failed.text, 'The e-mail could not be sent');
@@ -212,10 +255,13 @@ t.test('where e-mails are set up the link is sent, and only below ADMIN_URL', as
   t.notMatch(sending.logged.join(''), /gone@customer\.example|\/invitation\//);
 
   const nowhere = await startOffice(t, mail);
-  const asked = await (await signedIn(nowhere, 'owner')).post(`/companies/${nowhere.customer.company}/users`, {
-    email: 'far@customer.example',
-    role: 'owner',
-  });
+  const asked = await (await signedIn(nowhere, 'owner')).post(
+    `/companies/${nowhere.customer.company}/users`,
+    {
+      email: 'far@customer.example',
+      role: 'owner',
+    },
+  );
   t.match(asked.text, 'Give this link to');
   t.equal(mailbox.mails.length, 2);
 });
@@ -232,5 +278,9 @@ t.test('an operator creates a company and invites its owner in one step', async 
   t.same(row, { name: 'Kranich', role: 'owner' });
   const taken = await operator.post('/companies/new', { ...asked, ...form(), name: 'Other' });
   t.equal(taken.status, 422);
-  t.equal((await sql`select from companies where name = 'Other'`).length, 0, 'and nothing half done');
+  t.equal(
+    (await sql`select from companies where name = 'Other'`).length,
+    0,
+    'and nothing half done',
+  );
 });

@@ -24,7 +24,8 @@ function attempt(person: Person, email: string, password: string, address: strin
 
 /** A hundred wrong passwords from twenty addresses, which close an account to everybody. */
 async function lockOut(email: string): Promise<void> {
-  for (let i = 0; i < 100; i++) await attempt(new Person(office.adminUrl), email, 'wrong', `198.51.100.${i % 20}`);
+  for (let i = 0; i < 100; i++)
+    await attempt(new Person(office.adminUrl), email, 'wrong', `198.51.100.${i % 20}`);
   t.equal((await attempt(new Person(office.adminUrl), email, PASSWORD, '192.0.2.1')).status, 429);
 }
 
@@ -44,17 +45,25 @@ t.test('strangers from many networks do not lock people out of the browser they 
   t.equal((await attempt(usual, owner, PASSWORD, '192.0.2.1')).status, 303);
 });
 
-t.test('such a browser is for its own account, and guesses no more often than an address', async (t) => {
-  const chosen = 'a new long password';
-  await office.sql`update users set password_hash = ${cheapHash(chosen)} where email = ${operator}`;
-  await lockOut(operator);
-  t.equal((await attempt(usual, operator, chosen, '192.0.2.2')).status, 429);
-  const made = new Person(office.adminUrl);
-  made.cookies.set('__Host-tollgate-known', `${'a'.repeat(22)}.${'b'.repeat(43)}`);
-  t.equal((await attempt(made, owner, PASSWORD, '192.0.2.3')).status, 429, 'a cookie that somebody made up');
-  for (let i = 0; i < 5; i++) t.equal((await attempt(usual, owner, 'wrong', `192.0.2.${10 + i}`)).status, 401);
-  t.equal((await attempt(usual, owner, PASSWORD, '192.0.2.20')).status, 429, 'wherever it is');
-});
+t.test(
+  'such a browser is for its own account, and guesses no more often than an address',
+  async (t) => {
+    const chosen = 'a new long password';
+    await office.sql`update users set password_hash = ${cheapHash(chosen)} where email = ${operator}`;
+    await lockOut(operator);
+    t.equal((await attempt(usual, operator, chosen, '192.0.2.2')).status, 429);
+    const made = new Person(office.adminUrl);
+    made.cookies.set('__Host-tollgate-known', `${'a'.repeat(22)}.${'b'.repeat(43)}`);
+    t.equal(
+      (await attempt(made, owner, PASSWORD, '192.0.2.3')).status,
+      429,
+      'a cookie that somebody made up',
+    );
+    for (let i = 0; i < 5; i++)
+      t.equal((await attempt(usual, owner, 'wrong', `192.0.2.${10 + i}`)).status, 401);
+    t.equal((await attempt(usual, owner, PASSWORD, '192.0.2.20')).status, 429, 'wherever it is');
+  },
+);
 
 t.test('a new password ends it everywhere but where it was chosen', async (t) => {
   const { administrator } = office.people;
@@ -67,31 +76,48 @@ t.test('a new password ends it everywhere but where it was chosen', async (t) =>
   t.equal((await attempt(there, administrator, chosen, '192.0.2.4')).status, 429);
 });
 
-t.test('a queue of guesses from many networks keeps nobody who is known waiting behind it', async (t) => {
-  const { member } = office.people;
-  const person = new Person(office.adminUrl);
-  await attempt(person, member, PASSWORD, '192.0.2.5');
-  const turnedAway = Promise.withResolvers<void>();
-  const emails = await slowPeople('many', 20);
-  const guesses = emails.map(async (email, i) => {
-    const { status } = await attempt(new Person(office.adminUrl), email, 'wrong', `203.0.113.${i}`);
-    if (status === 503) turnedAway.resolve();
-  });
-  await Promise.race([turnedAway.promise, Promise.all(guesses)]);
-  t.equal((await attempt(person, member, PASSWORD, '192.0.2.5')).status, 303);
-  await Promise.all(guesses);
-});
+t.test(
+  'a queue of guesses from many networks keeps nobody who is known waiting behind it',
+  async (t) => {
+    const { member } = office.people;
+    const person = new Person(office.adminUrl);
+    await attempt(person, member, PASSWORD, '192.0.2.5');
+    const turnedAway = Promise.withResolvers<void>();
+    const emails = await slowPeople('many', 20);
+    const guesses = emails.map(async (email, i) => {
+      const { status } = await attempt(
+        new Person(office.adminUrl),
+        email,
+        'wrong',
+        `203.0.113.${i}`,
+      );
+      if (status === 503) turnedAway.resolve();
+    });
+    await Promise.race([turnedAway.promise, Promise.all(guesses)]);
+    t.equal((await attempt(person, member, PASSWORD, '192.0.2.5')).status, 303);
+    await Promise.all(guesses);
+  },
+);
 
 t.test('guesses from one block of IPv6 networks leave places to others', async (t) => {
   const turnedAway = Promise.withResolvers<void>();
   let refused = 0;
   const emails = await slowPeople('block', 24);
   const guesses = emails.map(async (email, i) => {
-    const { status } = await attempt(new Person(office.adminUrl), email, 'wrong', `2001:db8:7:${i + 1}::1`);
+    const { status } = await attempt(
+      new Person(office.adminUrl),
+      email,
+      'wrong',
+      `2001:db8:7:${i + 1}::1`,
+    );
     if (status === 503 && ++refused === 7) turnedAway.resolve(); // with a place for each network the queue is full now
   });
   await Promise.race([turnedAway.promise, Promise.all(guesses)]);
-  t.equal((await attempt(new Person(office.adminUrl), 'nobody@example.com', PASSWORD, '192.0.2.7')).status, 401);
+  t.equal(
+    (await attempt(new Person(office.adminUrl), 'nobody@example.com', PASSWORD, '192.0.2.7'))
+      .status,
+    401,
+  );
   await Promise.all(guesses);
 });
 
@@ -100,7 +126,8 @@ t.test('many browsers of one account leave places to others', async (t) => {
   const other = new Person(office.adminUrl);
   await attempt(other, office.people.member, PASSWORD, '192.0.2.5');
   const browsers = Array.from({ length: 5 }, () => new Person(office.adminUrl));
-  for (const [i, browser] of browsers.entries()) await attempt(browser, email, PASSWORD, `192.0.2.${100 + i}`);
+  for (const [i, browser] of browsers.entries())
+    await attempt(browser, email, PASSWORD, `192.0.2.${100 + i}`);
   const turnedAway = Promise.withResolvers<void>();
   let refused = 0;
   const again = browsers.flatMap((browser) =>

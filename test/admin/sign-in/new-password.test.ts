@@ -7,7 +7,11 @@ import { type Office, PASSWORD, Person, startOwnOffice } from '../people.ts';
 /** A forgotten password: a link by e-mail that works once, for an hour. */
 
 const mailbox = await startMailbox(t);
-const MAIL = { SMTP_URL: mailbox.url, ALERT_FROM: 'gate@tollgate.example', ADMIN_URL: 'http://admin.example.com' };
+const MAIL = {
+  SMTP_URL: mailbox.url,
+  ALERT_FROM: 'gate@tollgate.example',
+  ADMIN_URL: 'http://admin.example.com',
+};
 const office = await startOwnOffice(t, MAIL);
 const { sql, people, customer } = office;
 const FORGOT = '/sign-in/forgot';
@@ -35,56 +39,63 @@ async function linkFor(email: string): Promise<string> {
 const age = (email: string, minutes: number) =>
   sql`update users set reset_asked_at = reset_asked_at - make_interval(mins => ${minutes}) where email = ${email}`;
 
-t.test('the link sets a password once, ends all sessions, signs nobody in, and is told', async (t) => {
-  const email = people.administrator;
-  const session = new Person(office.adminUrl);
-  await session.signIn(email);
-  t.match(
-    (await new Person(office.adminUrl).get('/sign-in')).text,
-    '<a href="/sign-in/forgot">Forgot your password?</a>',
-  );
-  const path = await linkFor(email);
-  const token = path.split('/')[2] as string;
-  const visitor = new Person(office.adminUrl);
-  const page = await visitor.get(path);
-  t.match(page.text, /Choose a new password.*ada@customer\.example/s);
-  t.equal(page.headers.get('referrer-policy'), 'no-referrer');
-  t.equal((await visitor.get(path)).status, 200, 'opening it uses nothing up: programs of mail servers open links too');
-  t.equal((await session.get('/account')).status, 200, 'nothing has changed yet');
-  const short = await visitor.post(path, { password: 'short' });
-  t.equal(short.status, 422);
-  t.match(short.text, 'Password must have at least 12 characters');
-  const done = await visitor.post(path, { password: NEW });
-  t.equal(done.headers.get('location'), '/sign-in?done=new-password');
-  t.match((await visitor.get('/sign-in?done=new-password')).text, 'The new password is saved.');
-  t.equal((await visitor.get('/account')).status, 303, 'nobody is signed in by it');
-  t.equal((await session.get('/account')).status, 303, 'all sessions ended');
-  t.equal((await visitor.post(path, { password: `${NEW} again` })).status, 404, 'it works once');
-  t.equal((await visitor.signIn(email, PASSWORD)).status, 401);
-  t.equal((await visitor.signIn(email, NEW)).status, 303);
-  await until(
-    async () => mailsTo(email).at(-1)?.text,
-    'a notice',
-    (text) => /Your password was changed/.test(`${text}`),
-  );
+t.test(
+  'the link sets a password once, ends all sessions, signs nobody in, and is told',
+  async (t) => {
+    const email = people.administrator;
+    const session = new Person(office.adminUrl);
+    await session.signIn(email);
+    t.match(
+      (await new Person(office.adminUrl).get('/sign-in')).text,
+      '<a href="/sign-in/forgot">Forgot your password?</a>',
+    );
+    const path = await linkFor(email);
+    const token = path.split('/')[2] as string;
+    const visitor = new Person(office.adminUrl);
+    const page = await visitor.get(path);
+    t.match(page.text, /Choose a new password.*ada@customer\.example/s);
+    t.equal(page.headers.get('referrer-policy'), 'no-referrer');
+    t.equal(
+      (await visitor.get(path)).status,
+      200,
+      'opening it uses nothing up: programs of mail servers open links too',
+    );
+    t.equal((await session.get('/account')).status, 200, 'nothing has changed yet');
+    const short = await visitor.post(path, { password: 'short' });
+    t.equal(short.status, 422);
+    t.match(short.text, 'Password must have at least 12 characters');
+    const done = await visitor.post(path, { password: NEW });
+    t.equal(done.headers.get('location'), '/sign-in?done=new-password');
+    t.match((await visitor.get('/sign-in?done=new-password')).text, 'The new password is saved.');
+    t.equal((await visitor.get('/account')).status, 303, 'nobody is signed in by it');
+    t.equal((await session.get('/account')).status, 303, 'all sessions ended');
+    t.equal((await visitor.post(path, { password: `${NEW} again` })).status, 404, 'it works once');
+    t.equal((await visitor.signIn(email, PASSWORD)).status, 401);
+    t.equal((await visitor.signIn(email, NEW)).status, 303);
+    await until(
+      async () => mailsTo(email).at(-1)?.text,
+      'a notice',
+      (text) => /Your password was changed/.test(`${text}`),
+    );
 
-  const entries = await sql`
+    const entries = await sql`
     select actor, before ->> 'reset_asked_at' is null as is_asked, after ->> 'password_hash' as password from audit_log
     where subject = 'users' and action = 'update' and after ->> 'email' = ${email} order by id`;
-  t.same(
-    [...entries],
-    [
-      { actor: email, is_asked: true, password: null },
-      { actor: email, is_asked: false, password: 'changed' },
-    ],
-  );
-  const stored =
-    JSON.stringify(await sql`select to_jsonb(u) as u from users u`) +
-    JSON.stringify(await sql`select * from audit_log`);
-  t.notMatch(stored, token, 'the token is nowhere');
-  t.notMatch(stored, 'reset_digest":"', 'and its digest not in the log');
-  t.notMatch(office.logged.join(''), token);
-});
+    t.same(
+      [...entries],
+      [
+        { actor: email, is_asked: true, password: null },
+        { actor: email, is_asked: false, password: 'changed' },
+      ],
+    );
+    const stored =
+      JSON.stringify(await sql`select to_jsonb(u) as u from users u`) +
+      JSON.stringify(await sql`select * from audit_log`);
+    t.notMatch(stored, token, 'the token is nowhere');
+    t.notMatch(stored, 'reset_digest":"', 'and its digest not in the log');
+    t.notMatch(office.logged.join(''), token);
+  },
+);
 
 t.test('the answer is the same, whether the address is known or not', async (t) => {
   const before = mailbox.mails.length;
@@ -182,7 +193,8 @@ t.test('who signs in with the organisation is told so, and gets no link', async 
 
 t.test('one network cannot send many', async (t) => {
   const visitor = new Person(office.adminUrl);
-  const asked = async () => (await visitor.post(FORGOT, { email: 'nobody@elsewhere.example' })).status;
+  const asked = async () =>
+    (await visitor.post(FORGOT, { email: 'nobody@elsewhere.example' })).status;
   const refused = await until(asked, 'a refusal', (status) => status === 429);
   t.equal(refused, 429);
 });

@@ -21,7 +21,8 @@ async function asked(person: Person): Promise<URL> {
   return new URL(back.headers.get('location') as string);
 }
 const follow = (person: Person, { pathname, search }: URL) => person.get(pathname + search);
-const isSignedIn = async (person: Person): Promise<boolean> => (await person.get('/account')).status === 200;
+const isSignedIn = async (person: Person): Promise<boolean> =>
+  (await person.get('/account')).status === 200;
 
 t.test('an honest answer signs in', async (t) => {
   const person = new Person(office.adminUrl);
@@ -73,7 +74,8 @@ t.test('a token that somebody else signed, or nobody', async (t) => {
   await other.issuer.keys.generate('RS256');
   other.issuer.url = issuer;
   const foreign = await other.issuer.buildToken({
-    scopesOrTransform: (_header, payload) => Object.assign(payload, { ...HONEST, aud: 'tollgate', sub: 'x' }),
+    scopesOrTransform: (_header, payload) =>
+      Object.assign(payload, { ...HONEST, aud: 'tollgate', sub: 'x' }),
   });
   const forgeries: Record<string, (token: string) => string> = {
     'a key of somebody else': () => foreign,
@@ -98,19 +100,33 @@ t.test('a token that somebody else signed, or nobody', async (t) => {
 t.test('a code is good once, for the browser that began, in its own attempt', async (t) => {
   const person = new Person(office.adminUrl);
   const back = await asked(person);
-  const [name, attempt] = [...person.cookies].find(([name]) => name.startsWith('tollgate-oidc')) as [string, string];
+  const [name, attempt] = [...person.cookies].find(([name]) =>
+    name.startsWith('tollgate-oidc'),
+  ) as [string, string];
   t.equal((await follow(person, back)).status, 303);
-  t.equal((await follow(new Person(office.adminUrl), back)).status, 401, 'replayed without the attempt');
+  t.equal(
+    (await follow(new Person(office.adminUrl), back)).status,
+    401,
+    'replayed without the attempt',
+  );
   const thief = new Person(office.adminUrl);
   thief.cookies.set(name, attempt);
-  t.equal((await follow(thief, back)).status, 401, 'replayed with it: the provider takes a code once');
+  t.equal(
+    (await follow(thief, back)).status,
+    401,
+    'replayed with it: the provider takes a code once',
+  );
 
   const victim = new Person(office.adminUrl);
   const own = await asked(victim);
   const attacker = new Person(office.adminUrl);
   const foreign = await asked(attacker);
   own.searchParams.set('code', foreign.searchParams.get('code') as string);
-  t.equal((await follow(victim, own)).status, 401, 'the code of another attempt: PKCE does not fit');
+  t.equal(
+    (await follow(victim, own)).status,
+    401,
+    'the code of another attempt: PKCE does not fit',
+  );
   t.notOk(await isSignedIn(victim));
 
   const twice = new Person(office.adminUrl);
@@ -118,7 +134,11 @@ t.test('a code is good once, for the browser that began, in its own attempt', as
   const second = await asked(twice);
   const mixed = new URL(first);
   mixed.searchParams.set('code', second.searchParams.get('code') as string);
-  t.equal((await follow(twice, mixed)).status, 401, 'the code of another attempt of the same browser');
+  t.equal(
+    (await follow(twice, mixed)).status,
+    401,
+    'the code of another attempt of the same browser',
+  );
   t.equal((await follow(twice, first)).status, 401, 'and that one has ended');
   t.notOk(await isSignedIn(twice));
 });

@@ -21,7 +21,14 @@ const base = `/companies/${office.customer.company}`;
 const browser = await startBrowser(t);
 
 /** What accessible.test.ts does not come to. */
-const HERE_ALONE = ['factor-setup', 'factor-codes', 'factor-on', 'factor-code', 'alert-agree', 'alert-stop'];
+const HERE_ALONE = [
+  'factor-setup',
+  'factor-codes',
+  'factor-on',
+  'factor-code',
+  'alert-agree',
+  'alert-stop',
+];
 
 /** Judges the page that a tab shows in one where scripts run: axe-core is a script. */
 async function look(page: Page, name: string, locale = 'en-GB'): Promise<string[]> {
@@ -46,7 +53,10 @@ async function scan(page: Page): Promise<string> {
     const image = new Image();
     image.src = `data:image/png;base64,${base64}`;
     await image.decode();
-    const canvas = Object.assign(document.createElement('canvas'), { width: image.width, height: image.height });
+    const canvas = Object.assign(document.createElement('canvas'), {
+      width: image.width,
+      height: image.height,
+    });
     const context = canvas.getContext('2d');
     context.drawImage(image, 0, 0);
     return {
@@ -148,7 +158,10 @@ t.test('an owner sets alerts, reads what is kept and erases somebody who asks', 
   await page.getByText('7 days, rounded up').waitFor();
   t.same(await look(page, 'kept'), []);
 
-  const ada = await signedInTab(t, office, people.administrator, { javaScriptEnabled: false, locale: 'en-GB' });
+  const ada = await signedInTab(t, office, people.administrator, {
+    javaScriptEnabled: false,
+    locale: 'en-GB',
+  });
   await ada.page.goto('/account');
   await ada.page.getByRole('link', { name: 'Ask to be erased' }).click();
   t.same(await look(ada.page, 'erasure-ask'), []);
@@ -209,5 +222,7 @@ t.test('in German, too: the set-up, the codes and the sign-in', async (t) => {
   await sql`update second_factors set last_step = last_step + 1`; // whatever the clock says when it is given again
   await tab.page.getByLabel('Code aus Ihrer App').fill(code);
   await tab.page.getByRole('button', { name: 'Weiter' }).click();
-  await tab.page.getByText('Dieser Code wurde schon verwendet. Warten Sie auf den nächsten.').waitFor();
+  await tab.page
+    .getByText('Dieser Code wurde schon verwendet. Warten Sie auf den nächsten.')
+    .waitFor();
 });

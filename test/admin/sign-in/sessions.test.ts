@@ -19,19 +19,26 @@ async function signIn(email: string, agent: string, of: Office = office): Promis
 
 const isLive = async (person: Person) => (await person.get('/account')).status === 200;
 
-t.test('it tells browsers in plain words, when each began and was used, and which is this one', async (t) => {
-  const desk = await signIn(owner, FIREFOX);
-  const phone = await signIn(owner, IPHONE);
-  await signIn(administrator, 'curl/8.0');
-  await sql`update sessions set last_seen_at = now() - interval '40 minutes' where browser like 'Safari%'`;
-  const text = textOf(await desk.get('/account'));
-  t.match(text, /Firefox on Windows this one .*Safari on iPhone /);
-  t.match(text, /40 minutes ago/);
-  t.notMatch(text, /a browser that is not known/i, 'nobody else’s');
-  const [{ all }] = await sql<[{ all: string }]>`select json_agg(s)::text as all from sessions s`;
-  t.notMatch(all, /Gecko|Mozilla|127\.0\.0\.1/, 'neither the whole user-agent nor the address is kept');
-  t.ok(await isLive(phone));
-});
+t.test(
+  'it tells browsers in plain words, when each began and was used, and which is this one',
+  async (t) => {
+    const desk = await signIn(owner, FIREFOX);
+    const phone = await signIn(owner, IPHONE);
+    await signIn(administrator, 'curl/8.0');
+    await sql`update sessions set last_seen_at = now() - interval '40 minutes' where browser like 'Safari%'`;
+    const text = textOf(await desk.get('/account'));
+    t.match(text, /Firefox on Windows this one .*Safari on iPhone /);
+    t.match(text, /40 minutes ago/);
+    t.notMatch(text, /a browser that is not known/i, 'nobody else’s');
+    const [{ all }] = await sql<[{ all: string }]>`select json_agg(s)::text as all from sessions s`;
+    t.notMatch(
+      all,
+      /Gecko|Mozilla|127\.0\.0\.1/,
+      'neither the whole user-agent nor the address is kept',
+    );
+    t.ok(await isLive(phone));
+  },
+);
 
 t.test('one is ended, or all others, and never those of somebody else', async (t) => {
   const desk = await signIn(owner, FIREFOX);
@@ -47,7 +54,9 @@ t.test('one is ended, or all others, and never those of somebody else', async (t
     )[0]?.id as string;
   await desk.post(`/account/sessions/${await idOf('Firefox on Windows', administrator)}/sign-out`);
   t.ok(await isLive(other));
-  const ended = await desk.post(`/account/sessions/${await idOf('Safari on iPhone', owner)}/sign-out`);
+  const ended = await desk.post(
+    `/account/sessions/${await idOf('Safari on iPhone', owner)}/sign-out`,
+  );
   t.equal(ended.headers.get('location'), '/account?done=session-ended');
   t.notOk(await isLive(phone));
   t.ok(await isLive(tablet));
@@ -62,7 +71,10 @@ t.test('names of browsers are those that people know', async (t) => {
   const chrome = 'AppleWebKit/537.36 (KHTML, like Gecko) Chrome/141.0.0.0';
   for (const [agent, name] of [
     [`Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) ${chrome} Safari/537.36`, 'Chrome on macOS'],
-    [`Mozilla/5.0 (Windows NT 10.0; Win64; x64) ${chrome} Safari/537.36 Edg/141.0.0.0`, 'Edge on Windows'],
+    [
+      `Mozilla/5.0 (Windows NT 10.0; Win64; x64) ${chrome} Safari/537.36 Edg/141.0.0.0`,
+      'Edge on Windows',
+    ],
     [`Mozilla/5.0 (Windows NT 10.0) ${chrome} Safari/537.36 OPR/120.0.0.0`, 'Opera on Windows'],
     [`Mozilla/5.0 (Linux; Android 10; K) ${chrome} Mobile Safari/537.36`, 'Chrome on Android'],
     [

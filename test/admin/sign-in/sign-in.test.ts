@@ -10,25 +10,36 @@ const office = await startOwnOffice(t); // which counts guesses
 const { owner, operator } = office.people;
 const base = `/companies/${office.customer.company}`;
 
-t.test('the cookie is for this host, this site and no script; the table has its digest only', async (t) => {
-  const person = new Person(office.adminUrl);
-  const { status, headers, setCookies } = await person.signIn(` ${owner.toUpperCase()} `);
-  t.equal(status, 303);
-  t.equal(headers.get('location'), '/');
-  const [cookie = ''] = setCookies;
-  t.match(cookie, /^tollgate=[\w-]{43}; Max-Age=43200; Path=\/; HttpOnly; SameSite=Lax$/);
-  const token = person.cookies.get('tollgate') as string;
-  const rows = await office.sql`select encode(digest, 'hex') as digest, encode(digest, 'escape') as raw from sessions`;
-  t.notMatch(JSON.stringify(rows), token);
-  t.equal((await office.sql`select from sessions where digest = sha256(${token}::bytea)`).length, 1);
-});
+t.test(
+  'the cookie is for this host, this site and no script; the table has its digest only',
+  async (t) => {
+    const person = new Person(office.adminUrl);
+    const { status, headers, setCookies } = await person.signIn(` ${owner.toUpperCase()} `);
+    t.equal(status, 303);
+    t.equal(headers.get('location'), '/');
+    const [cookie = ''] = setCookies;
+    t.match(cookie, /^tollgate=[\w-]{43}; Max-Age=43200; Path=\/; HttpOnly; SameSite=Lax$/);
+    const token = person.cookies.get('tollgate') as string;
+    const rows =
+      await office.sql`select encode(digest, 'hex') as digest, encode(digest, 'escape') as raw from sessions`;
+    t.notMatch(JSON.stringify(rows), token);
+    t.equal(
+      (await office.sql`select from sessions where digest = sha256(${token}::bytea)`).length,
+      1,
+    );
+  },
+);
 
 t.test('the log tells who signed in and whose password was refused, by ids alone', async (t) => {
   const { administrator } = office.people; // whose guesses nothing else counts
-  const lines = () => office.logged.map((line) => JSON.parse(line)).filter(({ msg }) => /signed in|refused/.test(msg));
-  const [{ id }] = (await office.sql`select id from users where email = ${administrator}`) as unknown as [
-    { id: string },
-  ];
+  const lines = () =>
+    office.logged
+      .map((line) => JSON.parse(line))
+      .filter(({ msg }) => /signed in|refused/.test(msg));
+  const [{ id }] =
+    (await office.sql`select id from users where email = ${administrator}`) as unknown as [
+      { id: string },
+    ];
   const before = lines().length;
   await new Person(office.adminUrl).signIn(administrator, 'wrong and long enough');
   await new Person(office.adminUrl).signIn(administrator);
@@ -48,7 +59,10 @@ delete process.env.SLOW_HASHES;
 t.test('behind https the cookie never leaves it', async (t) => {
   const person = new Person(behind.adminUrl);
   const { setCookies, headers } = await person.signIn(behind.people.owner);
-  t.match(setCookies[0], /^__Host-tollgate=[\w-]{43}; Max-Age=43200; Path=\/; HttpOnly; Secure; SameSite=Lax$/);
+  t.match(
+    setCookies[0],
+    /^__Host-tollgate=[\w-]{43}; Max-Age=43200; Path=\/; HttpOnly; Secure; SameSite=Lax$/,
+  );
   t.match(headers.get('strict-transport-security'), /max-age=31536000/);
 });
 
@@ -81,10 +95,16 @@ t.test('a session ends: idle, old, signed out, with a new password', async (t) =
 
   const here = await signedIn(office, 'administrator');
   const there = await signedIn(office, 'administrator');
-  const wrong = await here.post('/account/password', { current: 'not it, surely', new: 'a new long password' });
+  const wrong = await here.post('/account/password', {
+    current: 'not it, surely',
+    new: 'a new long password',
+  });
   t.equal(wrong.status, 422);
   t.ok(await live(there));
-  const { headers } = await here.post('/account/password', { current: PASSWORD, new: 'a new long password' });
+  const { headers } = await here.post('/account/password', {
+    current: PASSWORD,
+    new: 'a new long password',
+  });
   t.equal(headers.get('location'), '/account?done=password');
   t.ok(await live(here));
   t.notOk(await live(there));
@@ -93,14 +113,17 @@ t.test('a session ends: idle, old, signed out, with a new password', async (t) =
 
 t.test('a sign-in with the former password, while it is replaced, makes no session', async (t) => {
   const attempt = () => new Person(office.adminUrl).signIn(office.people.member);
-  const [{ id }] = await office.sql<[{ id: string }]>`select id from users where email = ${office.people.member}`;
+  const [{ id }] = await office.sql<
+    [{ id: string }]
+  >`select id from users where email = ${office.people.member}`;
   let late: ReturnType<typeof attempt> | undefined;
   await office.sql.begin(async (sql) => {
     await sql`update users set password_hash = ${cheapHash('a new long password')} where id = ${id}`;
     await sql`delete from sessions where user_id = ${id}`;
     late = attempt();
     await until(
-      () => office.sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
+      () =>
+        office.sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
       'the sign-in waits for the user',
       ({ length }) => length > 0,
     );
@@ -111,31 +134,43 @@ t.test('a sign-in with the former password, while it is replaced, makes no sessi
   t.equal((await attempt()).status, 303);
 });
 
-t.test('a change of the own password does not undo one that an operator makes meanwhile', async (t) => {
-  const person = await signedIn(office, 'member');
-  await person.csrf();
-  const replaced = cheapHash('what the operator chose');
-  let late: Promise<{ status: number }> | undefined;
-  await office.sql.begin(async (sql) => {
-    await sql`update users set password_hash = ${replaced} where email = ${office.people.member}`;
-    late = person.post('/account/password', { current: PASSWORD, new: 'what a thief would like' });
-    await until(
-      () => office.sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
-      'the change waits for the user',
-      ({ length }) => length > 0,
-    );
-  });
-  t.equal((await late)?.status, 404);
-  const [user] = await office.sql`select password_hash from users where email = ${office.people.member}`;
-  t.equal(user?.password_hash, replaced);
-  await office.sql`update users set password_hash = ${cheapHash(PASSWORD)} where email = ${office.people.member}`;
-});
+t.test(
+  'a change of the own password does not undo one that an operator makes meanwhile',
+  async (t) => {
+    const person = await signedIn(office, 'member');
+    await person.csrf();
+    const replaced = cheapHash('what the operator chose');
+    let late: Promise<{ status: number }> | undefined;
+    await office.sql.begin(async (sql) => {
+      await sql`update users set password_hash = ${replaced} where email = ${office.people.member}`;
+      late = person.post('/account/password', {
+        current: PASSWORD,
+        new: 'what a thief would like',
+      });
+      await until(
+        () =>
+          office.sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
+        'the change waits for the user',
+        ({ length }) => length > 0,
+      );
+    });
+    t.equal((await late)?.status, 404);
+    const [user] =
+      await office.sql`select password_hash from users where email = ${office.people.member}`;
+    t.equal(user?.password_hash, replaced);
+    await office.sql`update users set password_hash = ${cheapHash(PASSWORD)} where email = ${office.people.member}`;
+  },
+);
 
 t.test('unknown people and wrong passwords get one answer', async (t) => {
   const answers = await Promise.all(
     [owner, 'nobody@customer.example', 'no\0body@customer.example', 'x', ''].map(async (email) => {
       const { status, text, headers } = await new Person(office.adminUrl).signIn(email, 'wrong');
-      return { status, text: text.replace(/ value="[^"]*"/g, ''), headers: [...headers.keys()].join() };
+      return {
+        status,
+        text: text.replace(/ value="[^"]*"/g, ''),
+        headers: [...headers.keys()].join(),
+      };
     }),
   );
   t.equal(answers[0]?.status, 401);
@@ -148,7 +183,8 @@ t.test(
     const nobody = 'nobody@else.example';
     const from = async (address: string, email: string, password: string) => {
       const headers = { 'x-forwarded-for': address };
-      return (await new Person(behind.adminUrl).post('/sign-in', { email, password }, headers)).status;
+      return (await new Person(behind.adminUrl).post('/sign-in', { email, password }, headers))
+        .status;
     };
     const turnedAway = Promise.withResolvers<void>();
     const guess = async (email: string) => {
@@ -165,7 +201,11 @@ t.test(
 
     let failed = (await Promise.all(guesses)).filter((status) => status === 401).length;
     while ((await guess(nobody)) === 401) failed++;
-    t.equal(failed, 5, 'an account that does not exist is throttled too, and those turned away are not counted');
+    t.equal(
+      failed,
+      5,
+      'an account that does not exist is throttled too, and those turned away are not counted',
+    );
     t.equal(await guess(nobody), 429);
   },
 );
@@ -204,9 +244,14 @@ t.test('a form must come from here, with the token of its session', async (t) =>
   t.equal((await change({}, { origin: 'null' })).status, 403);
   t.equal((await change({ csrf: '' }, {})).status, 403);
   const other = await signedIn(office, 'owner');
-  t.equal((await change({ csrf: await other.csrf() }, {})).status, 403, 'nor with that of another session');
+  t.equal(
+    (await change({ csrf: await other.csrf() }, {})).status,
+    403,
+    'nor with that of another session',
+  );
   t.equal((await change({}, { 'content-type': 'text/plain' })).status, 415);
-  const [row] = await office.sql`select monthly_budget_eur from companies where id = ${office.customer.company}`;
+  const [row] =
+    await office.sql`select monthly_budget_eur from companies where id = ${office.customer.company}`;
   t.equal(row?.monthly_budget_eur, null);
   t.equal((await change({}, { 'sec-fetch-site': 'same-origin' })).status, 303);
   const cross = await new Person(office.adminUrl).post(
@@ -217,25 +262,36 @@ t.test('a form must come from here, with the token of its session', async (t) =>
   t.equal(cross.status, 403, 'nobody is signed in by another site');
 });
 
-t.test('forms of another type, beyond the limit of size or with an odd token are refused', async (t) => {
-  const person = await signedIn(office, 'owner');
-  const settings = `${base}/settings`;
-  t.equal((await person.post(settings, { budget: '8', csrf: 'é'.repeat(43) })).status, 403);
-  t.equal((await person.post(settings, { budget: '8', csrf: 'x'.repeat(1 << 20) })).status, 413);
-  t.equal((await new Person(office.adminUrl).post('/sign-in', { email: 'x'.repeat(8192) })).status, 413);
-  // chunked: without a content-length
-  const body = new Blob(['email=', 'x'.repeat(8192)]).stream();
-  const chunked = { method: 'POST', body, duplex: 'half' } as const;
-  const headers = { origin: office.adminUrl, 'content-type': 'application/x-www-form-urlencoded' };
-  t.equal((await fetch(`${office.adminUrl}/sign-in`, { ...chunked, headers })).status, 413);
-  // hono/csrf lets types pass that are no form
-  for (const type of ['application/json', 'multipart/form-data; boundary=x']) {
-    const status = (await person.post(settings, { budget: '8' }, { 'content-type': type })).status;
-    t.equal(status, 415, type);
-  }
-  const [row] = await office.sql`select monthly_budget_eur from companies where id = ${office.customer.company}`;
-  t.not(row?.monthly_budget_eur, '8');
-});
+t.test(
+  'forms of another type, beyond the limit of size or with an odd token are refused',
+  async (t) => {
+    const person = await signedIn(office, 'owner');
+    const settings = `${base}/settings`;
+    t.equal((await person.post(settings, { budget: '8', csrf: 'é'.repeat(43) })).status, 403);
+    t.equal((await person.post(settings, { budget: '8', csrf: 'x'.repeat(1 << 20) })).status, 413);
+    t.equal(
+      (await new Person(office.adminUrl).post('/sign-in', { email: 'x'.repeat(8192) })).status,
+      413,
+    );
+    // chunked: without a content-length
+    const body = new Blob(['email=', 'x'.repeat(8192)]).stream();
+    const chunked = { method: 'POST', body, duplex: 'half' } as const;
+    const headers = {
+      origin: office.adminUrl,
+      'content-type': 'application/x-www-form-urlencoded',
+    };
+    t.equal((await fetch(`${office.adminUrl}/sign-in`, { ...chunked, headers })).status, 413);
+    // hono/csrf lets types pass that are no form
+    for (const type of ['application/json', 'multipart/form-data; boundary=x']) {
+      const status = (await person.post(settings, { budget: '8' }, { 'content-type': type }))
+        .status;
+      t.equal(status, 415, type);
+    }
+    const [row] =
+      await office.sql`select monthly_budget_eur from companies where id = ${office.customer.company}`;
+    t.not(row?.monthly_budget_eur, '8');
+  },
+);
 
 t.test('every page is protected: no script but ours, no frame, no cache', async (t) => {
   const person = await signedIn(office, 'owner');
@@ -253,7 +309,16 @@ t.test('every page is protected: no script but ours, no frame, no cache', async 
 t.test('odd paths are not found, and nothing breaks', async (t) => {
   const person = await signedIn(office, 'owner');
   const cookie = `tollgate=${person.cookies.get('tollgate')}`;
-  for (const path of ['//', '/%', '/..%2f', '/companies/x/usage', `${base}/usage/`, '/a?b?c&%', 'http://[', '*']) {
+  for (const path of [
+    '//',
+    '/%',
+    '/..%2f',
+    '/companies/x/usage',
+    `${base}/usage/`,
+    '/a?b?c&%',
+    'http://[',
+    '*',
+  ]) {
     const status = await new Promise((resolve, reject) => {
       const { hostname, port } = new URL(office.adminUrl);
       request({ hostname, port, path, headers: { cookie } }, (response) => {
@@ -290,8 +355,12 @@ t.test('nothing of a key or a password is ever logged', async (t) => {
 t.test('requests beyond the rate limit get 503, health checks do not', async (t) => {
   // pipelined: 400 separate calls take so long on a busy machine that the limit allows them
   const burst = 'GET /sign-in HTTP/1.1\r\nhost: admin\r\n\r\n'.repeat(40);
-  const answers = await Promise.all(Array.from({ length: 10 }, () => speak(office.adminUrl, [burst])));
-  const statuses = answers.flatMap(({ text }) => [...text.matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, status]) => status));
+  const answers = await Promise.all(
+    Array.from({ length: 10 }, () => speak(office.adminUrl, [burst])),
+  );
+  const statuses = answers.flatMap(({ text }) =>
+    [...text.matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, status]) => status),
+  );
   t.ok(statuses.includes('503') && statuses.includes('200'));
   t.equal((await fetch(`${office.adminUrl}/livez`)).status, 200);
   t.equal((await fetch(`${office.adminUrl}/readyz`)).status, 200);
@@ -305,8 +374,10 @@ t.test('requests beyond the rate limit get 503, health checks do not', async (t)
 
 t.test('who has a session guesses its password no more often than at sign-in', async (t) => {
   const person = await signedIn(await startOwnOffice(t), 'member'); // elsewhere guesses were counted already
-  const change = (current: string) => person.post('/account/password', { current, new: 'a password of a stranger' });
-  for (let guess = 1; guess <= 5; guess++) t.match((await change(`guess ${guess}`)).text, 'Current password is wrong');
+  const change = (current: string) =>
+    person.post('/account/password', { current, new: 'a password of a stranger' });
+  for (let guess = 1; guess <= 5; guess++)
+    t.match((await change(`guess ${guess}`)).text, 'Current password is wrong');
   const right = await change(PASSWORD);
   t.equal(right.status, 422);
   t.match(right.text, 'Current password was wrong too often. Try again in 15 minutes.');

@@ -13,9 +13,9 @@ const path = `/companies/${company}`;
 await paint(sql, company);
 const [{ month, day }] = await sql<[{ month: string; day: number }]>`
   select billing_month(now())::text as month, extract(day from now())::integer as day`;
-const keys = (await sql`select id from api_keys where name in ('Newsroom CMS', 'Cover blurb tool')`).map(
-  ({ id }) => id,
-);
+const keys = (
+  await sql`select id from api_keys where name in ('Newsroom CMS', 'Cover blurb tool')`
+).map(({ id }) => id);
 const CENTERS = [
   'Marketing',
   'Redaktion',
@@ -47,69 +47,97 @@ await addUsage(
 );
 
 for (const javaScriptEnabled of SCRIPTS) {
-  t.test(`a budget is set, changed and removed ${javaScriptEnabled ? 'with' : 'without'} a script`, async (t) => {
-    await sql`delete from cost_center_budgets`;
-    const options = { locale: 'en-IE', javaScriptEnabled };
-    const { page, complaints } = await signedInTab(t, office, people.owner, options);
-    // axe-core waits by timers, which a page without scripts has none of
-    const seen = async (name: string) => javaScriptEnabled && t.same(await glance(page, `cost-center-${name}`), []);
-    await page.goto(`${path}/usage`);
-    await page.getByRole('link', { name: 'Cost centres', exact: true }).click();
-    const rows = page.getByRole('table').getByRole('row');
-    t.match(await rows.nth(1).innerText(), /calls that name none/, 'the dearest first');
-    t.match(await rows.nth(2).innerText(), /Marketing/);
-    await page.getByText('Set a budget').click();
-    await page.getByLabel('Name of the cost centre').fill('Marketing');
-    await page.getByLabel('Monthly budget in EUR').fill('none');
-    await page.getByRole('button', { name: 'Set budget' }).click();
-    await page.getByText('Monthly budget in EUR must be an amount in EUR').waitFor();
-    t.equal(await page.getByLabel('Name of the cost centre').inputValue(), 'Marketing', 'nothing typed is lost');
-    await page.getByLabel('Monthly budget in EUR').fill('0.60');
-    await Promise.all([page.waitForURL(/done=budget-saved/), page.getByRole('button', { name: 'Set budget' }).click()]);
-    t.match(await page.getByRole('heading', { level: 1 }).innerText(), /^Cost centre Marketing in /);
-    t.match(await page.getByRole('status').innerText(), /The budget is saved/);
-    t.equal(await page.getByRole('img', { name: /percent of the budget is spent/ }).count(), 1);
-    await seen('page');
+  t.test(
+    `a budget is set, changed and removed ${javaScriptEnabled ? 'with' : 'without'} a script`,
+    async (t) => {
+      await sql`delete from cost_center_budgets`;
+      const options = { locale: 'en-IE', javaScriptEnabled };
+      const { page, complaints } = await signedInTab(t, office, people.owner, options);
+      // axe-core waits by timers, which a page without scripts has none of
+      const seen = async (name: string) =>
+        javaScriptEnabled && t.same(await glance(page, `cost-center-${name}`), []);
+      await page.goto(`${path}/usage`);
+      await page.getByRole('link', { name: 'Cost centres', exact: true }).click();
+      const rows = page.getByRole('table').getByRole('row');
+      t.match(await rows.nth(1).innerText(), /calls that name none/, 'the dearest first');
+      t.match(await rows.nth(2).innerText(), /Marketing/);
+      await page.getByText('Set a budget').click();
+      await page.getByLabel('Name of the cost centre').fill('Marketing');
+      await page.getByLabel('Monthly budget in EUR').fill('none');
+      await page.getByRole('button', { name: 'Set budget' }).click();
+      await page.getByText('Monthly budget in EUR must be an amount in EUR').waitFor();
+      t.equal(
+        await page.getByLabel('Name of the cost centre').inputValue(),
+        'Marketing',
+        'nothing typed is lost',
+      );
+      await page.getByLabel('Monthly budget in EUR').fill('0.60');
+      await Promise.all([
+        page.waitForURL(/done=budget-saved/),
+        page.getByRole('button', { name: 'Set budget' }).click(),
+      ]);
+      t.match(
+        await page.getByRole('heading', { level: 1 }).innerText(),
+        /^Cost centre Marketing in /,
+      );
+      t.match(await page.getByRole('status').innerText(), /The budget is saved/);
+      t.equal(await page.getByRole('img', { name: /percent of the budget is spent/ }).count(), 1);
+      await seen('page');
 
-    await page.getByLabel('Monthly budget in EUR').fill('5000');
-    await Promise.all([page.waitForURL(/done=/), page.getByRole('button', { name: 'Save budget' }).click()]);
-    t.equal(await page.getByLabel('Monthly budget in EUR').inputValue(), '5000');
-    await sql`insert into cost_center_budgets (company_id, name, monthly_budget_eur)
+      await page.getByLabel('Monthly budget in EUR').fill('5000');
+      await Promise.all([
+        page.waitForURL(/done=/),
+        page.getByRole('button', { name: 'Save budget' }).click(),
+      ]);
+      t.equal(await page.getByLabel('Monthly budget in EUR').inputValue(), '5000');
+      await sql`insert into cost_center_budgets (company_id, name, monthly_budget_eur)
       values (${company}, 'Redaktion', 0.3), (${company}, 'Vertrieb', 0.1), (${company}, 'Volontariat', 20)`;
-    await page.getByRole('link', { name: 'Cost centres', exact: true }).click();
-    t.match(await rows.filter({ hasText: 'Redaktion' }).innerText(), /% of €0\.30/);
-    await seen('list');
-    await page
-      .getByLabel('Sort')
-      .selectOption('Most of its budget used')
-      .catch(() => page.locator('#list-sort').selectOption('-share'));
-    await Promise.all([
-      page.waitForURL(/sort=-share/),
-      page.getByRole('search').last().getByRole('button', { name: 'Show' }).click(),
-    ]);
-    t.match(await rows.nth(1).innerText(), /used up/);
+      await page.getByRole('link', { name: 'Cost centres', exact: true }).click();
+      t.match(await rows.filter({ hasText: 'Redaktion' }).innerText(), /% of €0\.30/);
+      await seen('list');
+      await page
+        .getByLabel('Sort')
+        .selectOption('Most of its budget used')
+        .catch(() => page.locator('#list-sort').selectOption('-share'));
+      await Promise.all([
+        page.waitForURL(/sort=-share/),
+        page.getByRole('search').last().getByRole('button', { name: 'Show' }).click(),
+      ]);
+      t.match(await rows.nth(1).innerText(), /used up/);
 
-    await page.getByRole('link', { name: 'Marketing' }).click();
-    const models = page.getByRole('table', { name: 'By model' });
-    t.equal(await models.getByRole('link').count(), 3, 'of its calls alone');
-    await models.getByRole('link').first().click();
-    t.match(page.url(), /\/usage\?.*model=.*cost_center=Marketing/, 'a model leads to its usage');
-    await page.goBack();
-    await page.getByLabel('Compare with').selectOption('the time before');
-    await Promise.all([page.waitForURL(/against=before/), page.getByRole('button', { name: 'Apply' }).click()]);
-    t.equal(await page.getByRole('link', { name: 'Remove the filter Cost centre: Marketing' }).count(), 1);
-    await page.goBack();
-    await page.getByLabel('Monthly budget in EUR').fill('');
-    await Promise.all([page.waitForURL(/budget-removed/), page.getByRole('button', { name: 'Save budget' }).click()]);
-    t.match(await page.locator('main').innerText(), /No budget is set\. Spent so far: €/);
-    t.same(complaints, []);
-  });
+      await page.getByRole('link', { name: 'Marketing' }).click();
+      const models = page.getByRole('table', { name: 'By model' });
+      t.equal(await models.getByRole('link').count(), 3, 'of its calls alone');
+      await models.getByRole('link').first().click();
+      t.match(page.url(), /\/usage\?.*model=.*cost_center=Marketing/, 'a model leads to its usage');
+      await page.goBack();
+      await page.getByLabel('Compare with').selectOption('the time before');
+      await Promise.all([
+        page.waitForURL(/against=before/),
+        page.getByRole('button', { name: 'Apply' }).click(),
+      ]);
+      t.equal(
+        await page.getByRole('link', { name: 'Remove the filter Cost centre: Marketing' }).count(),
+        1,
+      );
+      await page.goBack();
+      await page.getByLabel('Monthly budget in EUR').fill('');
+      await Promise.all([
+        page.waitForURL(/budget-removed/),
+        page.getByRole('button', { name: 'Save budget' }).click(),
+      ]);
+      t.match(await page.locator('main').innerText(), /No budget is set\. Spent so far: €/);
+      t.same(complaints, []);
+    },
+  );
 }
 
 t.test('in German, as an administrator reads it', async (t) => {
   await sql`delete from cost_center_budgets`;
   await sql`insert into cost_center_budgets (company_id, name, monthly_budget_eur) values (${company}, 'Büro Köln', 1234.5)`;
-  const { page, complaints } = await signedInTab(t, office, people.administrator, { locale: 'de-DE' });
+  const { page, complaints } = await signedInTab(t, office, people.administrator, {
+    locale: 'de-DE',
+  });
   await page.goto(`${path}/cost-centers`);
   t.match(await page.getByRole('heading', { level: 1 }).innerText(), /^Kostenstellen im /);
   t.equal(await page.getByText('Ein Budget festlegen').count(), 0, 'owners set them');

@@ -22,40 +22,62 @@ const call = (center: string, prompt: number, month = present) => ({
   center,
 });
 /** Names that an address could take for something else. */
-const ODD = ['.', '..', 'a/b', 'R&D', 'what?', '#1', '50 %', 'Büro Köln', '"quoted" <b>', '%2e%2e', '~', '(others)'];
-await addUsage(sql, [...ODD.map((name, n) => call(name, 1000 * (n + 1))), call('', 500), call('..', 77_000, last)]);
+const ODD = [
+  '.',
+  '..',
+  'a/b',
+  'R&D',
+  'what?',
+  '#1',
+  '50 %',
+  'Büro Köln',
+  '"quoted" <b>',
+  '%2e%2e',
+  '~',
+  '(others)',
+];
+await addUsage(sql, [
+  ...ODD.map((name, n) => call(name, 1000 * (n + 1))),
+  call('', 500),
+  call('..', 77_000, last),
+]);
 
 const links = (html: string) =>
   [...html.matchAll(/<a href="([^"]+\/usage\?cost_center=[^"]+)">/g)].map(([, href]) =>
     (href as string).replaceAll('&amp;', '&').replaceAll('&#39;', "'"),
   );
 
-t.test('the list leads to a page of each, whatever its name, and the usage page to both', async (t) => {
-  const { text } = await owner.get(`${base}/cost-centers`);
-  t.match(text, '<a href="/companies/', 'marks the tab of usage');
-  const found = links(text);
-  t.equal(found.length, ODD.length + 1);
-  const costs = new Map<string, string | undefined>();
-  for (const href of found) {
-    const page = await owner.get(href);
-    t.equal(page.status, 200, href);
-    t.match(page.text, /aria-current="page">Usage</, 'the tab of usage');
-    costs.set(
-      new URL(href, 'http://x').searchParams.get('cost_center') as string,
-      /€([\d.,]+)/.exec(textOf(page))?.[1],
+t.test(
+  'the list leads to a page of each, whatever its name, and the usage page to both',
+  async (t) => {
+    const { text } = await owner.get(`${base}/cost-centers`);
+    t.match(text, '<a href="/companies/', 'marks the tab of usage');
+    const found = links(text);
+    t.equal(found.length, ODD.length + 1);
+    const costs = new Map<string, string | undefined>();
+    for (const href of found) {
+      const page = await owner.get(href);
+      t.equal(page.status, 200, href);
+      t.match(page.text, /aria-current="page">Usage</, 'the tab of usage');
+      costs.set(
+        new URL(href, 'http://x').searchParams.get('cost_center') as string,
+        /€([\d.,]+)/.exec(textOf(page))?.[1],
+      );
+    }
+    t.same(Object.fromEntries(costs), {
+      ...Object.fromEntries(ODD.map((name, n) => [name, `${n + 1}.00`])),
+      ' ': '0.50',
+    });
+    t.equal(links(text)[0], found[0], 'the dearest first');
+    t.match(found[0], 'others');
+    const usage = (await owner.get(`${base}/usage?all=cost_center`)).text;
+    t.match(usage, 'href="cost-centers?month=');
+    const linked = [...usage.matchAll(/<a href="\?range=month&amp;cost_center=([^"]+)"/g)].map(
+      ([, name]) => name,
     );
-  }
-  t.same(Object.fromEntries(costs), {
-    ...Object.fromEntries(ODD.map((name, n) => [name, `${n + 1}.00`])),
-    ' ': '0.50',
-  });
-  t.equal(links(text)[0], found[0], 'the dearest first');
-  t.match(found[0], 'others');
-  const usage = (await owner.get(`${base}/usage?all=cost_center`)).text;
-  t.match(usage, 'href="cost-centers?month=');
-  const linked = [...usage.matchAll(/<a href="\?range=month&amp;cost_center=([^"]+)"/g)].map(([, name]) => name);
-  t.same(linked.sort(), found.map((href) => href.replace(/^.*=/, '')).sort());
-});
+    t.same(linked.sort(), found.map((href) => href.replace(/^.*=/, '')).sort());
+  },
+);
 
 t.test('a month that is over has its own figures, and no budget beside them', async (t) => {
   await sql`insert into cost_center_budgets (company_id, name, monthly_budget_eur) values (${company}, '..', 10)`;
@@ -92,7 +114,10 @@ t.test('a budget is set, changed and removed on the page; who saves second is as
   const late = await save('R&D', '99', first);
   t.match([late.status, textOf(late)], [409, /Somebody else saved this first.*€99\.00.*€12\.50/]);
   t.equal((await save('R&D', '12.5', first)).status, 303, 'the same is no difference');
-  t.match((await owner.get(`${base}/usage?cost_center=R%26D`)).text, /name="budget"[^>]* value="12\.5"/);
+  t.match(
+    (await owner.get(`${base}/usage?cost_center=R%26D`)).text,
+    /name="budget"[^>]* value="12\.5"/,
+  );
   const wrong = await save('R&D', 'much', await form('R&D'));
   t.match([wrong.status, wrong.text], [422, /value="much"/], 'nothing typed is lost');
   t.match(wrong.text, /<input type="hidden" name="name" value="R&amp;D">/);
@@ -106,12 +131,19 @@ t.test('a budget is set, changed and removed on the page; who saves second is as
   t.same([...(await sql`select from cost_center_budgets`)], []);
 });
 
-t.test('the list is searched, sorted, and shows budgets of cost centres that nobody named', async (t) => {
-  await sql`insert into cost_center_budgets (company_id, name, monthly_budget_eur)
+t.test(
+  'the list is searched, sorted, and shows budgets of cost centres that nobody named',
+  async (t) => {
+    await sql`insert into cost_center_budgets (company_id, name, monthly_budget_eur)
     values (${company}, 'Ahead', 5), (${company}, '#1', 3), (${company}, 'a/b', 300)`;
-  const names = (text: string) => links(text).map((href) => new URL(href, 'http://x').searchParams.get('cost_center'));
-  t.same(names((await owner.get(`${base}/cost-centers?q=K%C3%B6ln`)).text), ['Büro Köln']);
-  t.same(names((await owner.get(`${base}/cost-centers?sort=-share`)).text).slice(0, 2), ['#1', 'a/b']);
-  t.ok(names((await owner.get(`${base}/cost-centers?sort=name`)).text).includes('Ahead'));
-  t.match(textOf(await owner.get(`${base}/cost-centers?q=%231`)), /200% of €3\.00 used up/);
-});
+    const names = (text: string) =>
+      links(text).map((href) => new URL(href, 'http://x').searchParams.get('cost_center'));
+    t.same(names((await owner.get(`${base}/cost-centers?q=K%C3%B6ln`)).text), ['Büro Köln']);
+    t.same(names((await owner.get(`${base}/cost-centers?sort=-share`)).text).slice(0, 2), [
+      '#1',
+      'a/b',
+    ]);
+    t.ok(names((await owner.get(`${base}/cost-centers?sort=name`)).text).includes('Ahead'));
+    t.match(textOf(await owner.get(`${base}/cost-centers?q=%231`)), /200% of €3\.00 used up/);
+  },
+);

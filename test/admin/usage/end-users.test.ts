@@ -11,14 +11,22 @@ const { sql } = office;
 const { company } = office.customer;
 const base = `/companies/${company}/end-users`;
 const owner = await signedIn(office, 'owner');
-const [{ present }] = await sql<[{ present: string }]>`select billing_month(now())::text as present`;
+const [{ present }] = await sql<
+  [{ present: string }]
+>`select billing_month(now())::text as present`;
 const month = present.slice(0, 7);
 const at = new Date().toISOString();
-const [{ key }] = await sql<[{ key: string }]>`select id as key from api_keys where company_id = ${company} limit 1`;
+const [{ key }] = await sql<
+  [{ key: string }]
+>`select id as key from api_keys where company_id = ${company} limit 1`;
 
 /** Somebody new, who cost one euro for each thousand tokens. */
-async function person(name: string, ...calls: readonly [model: string, prompt: number][]): Promise<string> {
-  const [row] = await sql`insert into end_users (company_id, name) values (${company}, ${name}) returning id`;
+async function person(
+  name: string,
+  ...calls: readonly [model: string, prompt: number][]
+): Promise<string> {
+  const [row] =
+    await sql`insert into end_users (company_id, name) values (${company}, ${name}) returning id`;
   const rows = calls.map(([model, prompt]) => ({
     company,
     key,
@@ -41,28 +49,37 @@ await addUsage(sql, [{ company, key, month: present, at, prompt: 9000, input: '1
 t.test('the list has those who cost most first, and leads to a page of each', async (t) => {
   const page = await owner.get(base);
   t.match(page.text, 'aria-current="page">Usage<', 'the tab of usage');
-  t.match(textOf(page), /ann@front\.example.*3\.50.*&lt;b&gt;bob&lt;\/b&gt;.*0\.50.*can name anybody/s);
+  t.match(
+    textOf(page),
+    /ann@front\.example.*3\.50.*&lt;b&gt;bob&lt;\/b&gt;.*0\.50.*can name anybody/s,
+  );
   t.notMatch(page.text, '<b>bob');
   t.match((await owner.get(`/companies/${company}/usage`)).text, 'href="end-users?month=');
   const one = textOf(await owner.get(`${base}/${ann}?month=${month}`));
   t.match(one, /ann@front\.example.*3\.50.*solid.*2\.50.*fast.*1\.00/s);
-  t.match(textOf(await owner.get(`${base}?month=2020-01`)), 'No call named anybody in January 2020');
+  t.match(
+    textOf(await owner.get(`${base}?month=2020-01`)),
+    'No call named anybody in January 2020',
+  );
   t.match(await owner.get(`${base}/${company}`), { status: 404 });
 });
 
-t.test('the page of one tells what is spent of what each key allows, in the present month', async (t) => {
-  const told = async (query = '') => textOf(await owner.get(`${base}/${ann}${query}`));
-  t.notMatch(await told(), /% of/);
-  await sql`update api_keys set end_users = 'header', end_user_budget_eur = 5 where id = ${key}`;
-  t.match(await told(), /Budget.*3\.50.*70% of €5\.00/s);
-  const one = (await send(office, token, ['GET', `${base}/${ann}/usage`])).body;
-  t.match(one.by_key, [{ id: key, end_user_budget_eur: '5' }]);
-  await sql`update api_keys set end_user_budget_eur = 3 where id = ${key}`;
-  t.match(await told(), /116\.6% of €3\.00.*reached: calls get 402/s);
-  t.notMatch(await told('?month=2020-01'), /% of/);
-  await sql`update api_keys set end_users = 'off' where id = ${key}`;
-  t.notMatch(await told(), /% of/, 'no call is held to it');
-});
+t.test(
+  'the page of one tells what is spent of what each key allows, in the present month',
+  async (t) => {
+    const told = async (query = '') => textOf(await owner.get(`${base}/${ann}${query}`));
+    t.notMatch(await told(), /% of/);
+    await sql`update api_keys set end_users = 'header', end_user_budget_eur = 5 where id = ${key}`;
+    t.match(await told(), /Budget.*3\.50.*70% of €5\.00/s);
+    const one = (await send(office, token, ['GET', `${base}/${ann}/usage`])).body;
+    t.match(one.by_key, [{ id: key, end_user_budget_eur: '5' }]);
+    await sql`update api_keys set end_user_budget_eur = 3 where id = ${key}`;
+    t.match(await told(), /116\.6% of €3\.00.*reached: calls get 402/s);
+    t.notMatch(await told('?month=2020-01'), /% of/);
+    await sql`update api_keys set end_users = 'off' where id = ${key}`;
+    t.notMatch(await told(), /% of/, 'no call is held to it');
+  },
+);
 
 t.test('administrators see them, owners erase, members do neither', async (t) => {
   const administrator = await signedIn(office, 'administrator');
@@ -92,18 +109,27 @@ t.test('an owner erases a name by page', async (t) => {
 
 t.test('programs list, read and erase them', async (t) => {
   const cy = await person('cy', ['fast', 250]);
-  const listed = (await send(office, token, ['GET', base])).body.data.map(({ id, name }: Record<string, string>) => [
-    id,
-    name,
-  ]);
+  const listed = (await send(office, token, ['GET', base])).body.data.map(
+    ({ id, name }: Record<string, string>) => [id, name],
+  );
   t.same(new Map(listed).get(ann), 'ann@front.example');
   const all = (await send(office, token, ['GET', `/companies/${company}/usage-by-end-user`])).body;
-  t.match(all, { month, count: 3, end_users: [{ id: ann, cost_eur: '3.5', requests: 2 }, {}, { id: cy, name: 'cy' }] });
+  t.match(all, {
+    month,
+    count: 3,
+    end_users: [{ id: ann, cost_eur: '3.5', requests: 2 }, {}, { id: cy, name: 'cy' }],
+  });
   const one = (await send(office, token, ['GET', `${base}/${ann}/usage?month=${month}`])).body;
-  t.match(one, { cost_eur: '3.5', by_model: [{ model_slug: 'solid' }, {}], by_key: [{ id: key, cost_eur: '3.5' }] });
+  t.match(one, {
+    cost_eur: '3.5',
+    by_model: [{ model_slug: 'solid' }, {}],
+    by_key: [{ id: key, cost_eur: '3.5' }],
+  });
   t.equal(one.by_day.length, 1);
   t.equal((await send(office, token, ['DELETE', `${base}/${cy}`])).status, 204);
-  t.match(await send(office, token, ['GET', `${base}/${cy}`]), { body: { name: null, erased_at: /^20/ } });
+  t.match(await send(office, token, ['GET', `${base}/${cy}`]), {
+    body: { name: null, erased_at: /^20/ },
+  });
   const foreign = await newToken(office, {
     company_id: (await sql`insert into companies (name) values ('Other') returning id`)[0]?.id,
   });

@@ -27,11 +27,16 @@ const BAD = [
   'Müller; Łódź, "Süd"',
 ];
 
-const companies = Array.from({ length: 226 }, (_, at) => ({ id: randomUUID(), name: `${BAD[at % BAD.length]} ${at}` }));
+const companies = Array.from({ length: 226 }, (_, at) => ({
+  id: randomUUID(),
+  name: `${BAD[at % BAD.length]} ${at}`,
+}));
 const [own] = companies as [{ id: string; name: string }];
 const keys = BAD.map((name) => ({ id: randomUUID(), name }));
 const rows: SomeUsage[] = [
-  ...companies.slice(1).map(({ id }, at) => ({ company: id, month: `${MONTH}-01`, prompt: at + 1, input: '0.0025' })),
+  ...companies
+    .slice(1)
+    .map(({ id }, at) => ({ company: id, month: `${MONTH}-01`, prompt: at + 1, input: '0.0025' })),
   ...keys.map(({ id }, at) => ({
     company: own.id,
     key: id,
@@ -56,7 +61,10 @@ const operator = await signedIn(office, 'operator');
 const cookie = [...operator.cookies].map((pair) => pair.join('=')).join('; ');
 const token = await newToken(office);
 /** The bytes of a file as UTF-8, with its byte order mark. */
-async function bytesOf(path: string, headers: Record<string, string> = { cookie }): Promise<string> {
+async function bytesOf(
+  path: string,
+  headers: Record<string, string> = { cookie },
+): Promise<string> {
   const answer = await fetch(new URL(path, adminUrl), { headers });
   if (answer.status !== 200) throw new Error(`${path}: ${answer.status}`);
   return Buffer.from(await answer.arrayBuffer()).toString();
@@ -107,7 +115,12 @@ const EXPORTS: Readonly<Record<string, Export>> = {
     isPlain: true,
   },
   'usage by model': { read: page(usage), lines: 2, sum: sum?.own },
-  'usage by key': { read: page(`${usage}&by=key`), lines: 9, sum: sum?.own, names: [['key', 'key_name']] },
+  'usage by key': {
+    read: page(`${usage}&by=key`),
+    lines: 9,
+    sum: sum?.own,
+    names: [['key', 'key_name']],
+  },
   'usage by endpoint': { read: page(`${usage}&by=endpoint`), lines: 3, sum: sum?.own },
   'usage by cost centre': { read: page(`${usage}&by=cost_center`), lines: 5, sum: sum?.own },
   'usage by time': { read: page(`${usage}&by=time`), lines: 9, sum: sum?.own },
@@ -119,7 +132,13 @@ const EXPORTS: Readonly<Record<string, Export>> = {
     sum: sum?.own,
     names: KEYS,
   },
-  'ledger, command': { read: command('ledger', 'export', ...of), lines: 9, sum: sum?.own, names: KEYS, isPlain: true },
+  'ledger, command': {
+    read: command('ledger', 'export', ...of),
+    lines: 9,
+    sum: sum?.own,
+    names: KEYS,
+    isPlain: true,
+  },
   'ledger, HTTP': {
     read: (spreadsheet) => {
       const choice = spreadsheet === undefined ? '' : `&spreadsheet=${spreadsheet}`;
@@ -148,40 +167,59 @@ const EXPORTS: Readonly<Record<string, Export>> = {
 const nameOf = new Map<string, string>([...companies, ...keys].map(({ id, name }) => [id, name]));
 const plainName = (text: string) => text.replaceAll("'", '');
 
-for (const [title, { read, lines, sum, cost = 'cost_eur', names = [], isPlain }] of Object.entries(EXPORTS)) {
-  t.test(`${title}: one table with all lines, names beside ids, and no formula in either convention`, async (t) => {
-    for (const spreadsheet of ['comma', 'semicolon', undefined] as const) {
-      const text = await read(spreadsheet);
-      const [separator, point] = spreadsheet === 'semicolon' ? [';', ','] : [',', '.'];
-      t.equal(text.startsWith('\ufeff'), spreadsheet !== undefined || !isPlain, 'a byte order mark');
-      const [heading = [], ...records] = readAs(text, separator);
-      t.equal(records.length, lines);
-      t.ok(
-        records.every(({ length }) => length === heading.length),
-        'each line has a cell for each column',
-      );
-      const column = (name: string) => records.map((cells) => cells[heading.indexOf(name)] ?? '');
-      const total = column(cost).reduce((all, amount) => all + parseEur(amount.replace(point, '.')), 0n);
-      t.equal(formatEur(total), sum, 'SUM of the column is the cost');
-      for (const [id, name] of names) {
-        const shown = column(name);
-        const known = column(id).map((each) => nameOf.get(each) ?? '');
-        t.same(shown.map(plainName), known.map(plainName), `${name} beside ${id}`);
+for (const [title, { read, lines, sum, cost = 'cost_eur', names = [], isPlain }] of Object.entries(
+  EXPORTS,
+)) {
+  t.test(
+    `${title}: one table with all lines, names beside ids, and no formula in either convention`,
+    async (t) => {
+      for (const spreadsheet of ['comma', 'semicolon', undefined] as const) {
+        const text = await read(spreadsheet);
+        const [separator, point] = spreadsheet === 'semicolon' ? [';', ','] : [',', '.'];
+        t.equal(
+          text.startsWith('\ufeff'),
+          spreadsheet !== undefined || !isPlain,
+          'a byte order mark',
+        );
+        const [heading = [], ...records] = readAs(text, separator);
+        t.equal(records.length, lines);
+        t.ok(
+          records.every(({ length }) => length === heading.length),
+          'each line has a cell for each column',
+        );
+        const column = (name: string) => records.map((cells) => cells[heading.indexOf(name)] ?? '');
+        const total = column(cost).reduce(
+          (all, amount) => all + parseEur(amount.replace(point, '.')),
+          0n,
+        );
+        t.equal(formatEur(total), sum, 'SUM of the column is the cost');
+        for (const [id, name] of names) {
+          const shown = column(name);
+          const known = column(id).map((each) => nameOf.get(each) ?? '');
+          t.same(shown.map(plainName), known.map(plainName), `${name} beside ${id}`);
+        }
+        for (const each of [',', ';', '\t'])
+          t.same(readAs(text, each).flat().filter(beginsFormula), [], `read by ${each}`);
       }
-      for (const each of [',', ';', '\t'])
-        t.same(readAs(text, each).flat().filter(beginsFormula), [], `read by ${each}`);
-    }
-  });
+    },
+  );
 }
 
-t.test('a file is written as the page writes its numbers, unless the address chooses', async (t) => {
-  const heading = async (path: string, language: string) =>
-    (await bytesOf(path, { cookie, 'accept-language': language })).split('\n', 1)[0];
-  for (const path of [`/margin.csv?month=${MONTH}`, usage, `/companies/${own.id}/ledger.csv?month=${MONTH}`]) {
-    t.match(await heading(path, 'de-DE,en;q=0.5'), /^\ufeff\w+;\w+;/, path);
-    t.match(await heading(path, 'en-US'), /^\ufeff\w+,\w+,/, path);
-    t.match(await heading(`${path}&spreadsheet=comma`, 'de'), /^\ufeff\w+,\w+,/, path);
-    t.equal((await operator.get(`${path}&spreadsheet=tab`)).status, 404);
-  }
-  t.equal((await operator.get(`${usage}&by=everything`)).status, 404);
-});
+t.test(
+  'a file is written as the page writes its numbers, unless the address chooses',
+  async (t) => {
+    const heading = async (path: string, language: string) =>
+      (await bytesOf(path, { cookie, 'accept-language': language })).split('\n', 1)[0];
+    for (const path of [
+      `/margin.csv?month=${MONTH}`,
+      usage,
+      `/companies/${own.id}/ledger.csv?month=${MONTH}`,
+    ]) {
+      t.match(await heading(path, 'de-DE,en;q=0.5'), /^\ufeff\w+;\w+;/, path);
+      t.match(await heading(path, 'en-US'), /^\ufeff\w+,\w+,/, path);
+      t.match(await heading(`${path}&spreadsheet=comma`, 'de'), /^\ufeff\w+,\w+,/, path);
+      t.equal((await operator.get(`${path}&spreadsheet=tab`)).status, 404);
+    }
+    t.equal((await operator.get(`${usage}&by=everything`)).status, 404);
+  },
+);

@@ -17,7 +17,10 @@ t.test('an owner creates a key, sees the first call come, and invites somebody',
   const steps = page.getByRole('region', { name: 'First steps' });
   await page.goto('/');
   await page.waitForURL(`**${base}/usage`);
-  t.match(await steps.innerText(), /0 of 3 done.*A key.*The first call.*It needs a key.*A colleague/s);
+  t.match(
+    await steps.innerText(),
+    /0 of 3 done.*A key.*The first call.*It needs a key.*A colleague/s,
+  );
   t.same(await glance(page, 'owner-steps'), []);
   await steps.getByRole('link', { name: 'Create a key' }).click();
   await page.getByLabel('Name').fill('First');
@@ -38,7 +41,10 @@ t.test('an owner creates a key, sees the first call come, and invites somebody',
   });
   t.equal(made.status, 200);
   await live.getByText('200').waitFor(); // without a click
-  t.equal(await live.getByRole('link').getAttribute('href'), `${base}/requests/${made.headers.get('x-request-id')}`);
+  t.equal(
+    await live.getByRole('link').getAttribute('href'),
+    `${base}/requests/${made.headers.get('x-request-id')}`,
+  );
   t.same(await glance(page, 'owner-steps-called'), []);
   await page.goto('/');
   t.match(await steps.innerText(), /2 of 3 done/);

@@ -17,7 +17,11 @@ const member = await signedIn(office, 'member');
 const [person] = await sql<[{ id: string }]>`select id from users where email = ${people.member}`;
 
 /** A key by plain SQL. @param user null: of the company */
-async function key(name: string, user: string | null, more: { purpose?: string; by?: string } = {}): Promise<string> {
+async function key(
+  name: string,
+  user: string | null,
+  more: { purpose?: string; by?: string } = {},
+): Promise<string> {
   const text = `svc_${randomUUID().replaceAll('-', '').slice(0, 26)}`;
   const [row] = await sql<[{ id: string }]>`
     insert into api_keys (company_id, name, digest, prefix, scopes, user_id, purpose, created_by, created_at)
@@ -82,40 +86,56 @@ t.test('filters narrow what is one’s own, and lead to nobody else’s', async 
     t.match(text, 'Spent €0.00');
     t.notMatch(text, OTHERS);
   }
-  t.match(textOf(await member.get(`${base}/usage?month=2026-11&model=model-of-77000`)), 'Spent €0.00');
+  t.match(
+    textOf(await member.get(`${base}/usage?month=2026-11&model=model-of-77000`)),
+    'Spent €0.00',
+  );
   t.match(textOf(await member.get(`${base}/usage?month=2026-11&model=model-of-4`)), 'Spent €4.00');
-  t.match(textOf(await member.get(`${base}/usage?month=2026-11&cost_center=center-2`)), 'Spent €2.00');
+  t.match(
+    textOf(await member.get(`${base}/usage?month=2026-11&cost_center=center-2`)),
+    'Spent €2.00',
+  );
 });
 
 t.test('exports have the same rows', async (t) => {
   for (const by of ['model', 'key', 'endpoint', 'cost_center', 'time', 'ending', 'total']) {
-    const { status, text } = await member.get(`${base}/usage.csv?month=2026-10&by=${by}&spreadsheet=comma`);
+    const { status, text } = await member.get(
+      `${base}/usage.csv?month=2026-10&by=${by}&spreadsheet=comma`,
+    );
     t.equal(status, 200, by);
     t.notMatch(text, OTHERS, by);
     t.match(text, /[1247]/, by);
   }
-  const { text } = await member.get(`${base}/ledger.csv?from=2026-10-01&to=2026-11-30&spreadsheet=comma`);
+  const { text } = await member.get(
+    `${base}/ledger.csv?from=2026-10-01&to=2026-11-30&spreadsheet=comma`,
+  );
   t.equal(text.trim().split(/\r?\n/).length, 7, 'a heading, and three keys in two months');
   t.notMatch(text, OTHERS);
   t.notMatch(text, 'internal/fast');
 });
 
-t.test('the months to choose from begin with the first key, and tell nothing of the company', async (t) => {
-  await addUsage(sql, [{ company, key: theirs, prompt: 1, input: '1', month: '2024-03-01' }]);
-  const months = [...(await member.get(`${base}/usage`)).text.matchAll(/<option value="(\d{4}-\d\d)"/g)].map(
-    ([, month]) => month,
-  );
-  t.ok(months.includes('2026-09') && months.includes('2026-10'), `${months}`);
-  t.notOk(
-    months.some((month) => (month as string) < '2026-09'),
-    `${months}`,
-  );
-});
+t.test(
+  'the months to choose from begin with the first key, and tell nothing of the company',
+  async (t) => {
+    await addUsage(sql, [{ company, key: theirs, prompt: 1, input: '1', month: '2024-03-01' }]);
+    const months = [
+      ...(await member.get(`${base}/usage`)).text.matchAll(/<option value="(\d{4}-\d\d)"/g),
+    ].map(([, month]) => month);
+    t.ok(months.includes('2026-09') && months.includes('2026-10'), `${months}`);
+    t.notOk(
+      months.some((month) => (month as string) < '2026-09'),
+      `${months}`,
+    );
+  },
+);
 
 t.test('without any key the page says what comes first', async (t) => {
   await sql`insert into users (email, company_id, role, password_hash)
     select 'new@customer.example', company_id, role, password_hash from users where email = ${people.member}`;
-  const fresh = await signedIn({ ...office, people: { ...people, member: 'new@customer.example' } }, 'member');
+  const fresh = await signedIn(
+    { ...office, people: { ...people, member: 'new@customer.example' } },
+    'member',
+  );
   const page = await fresh.get(`${base}/usage`);
   t.match(textOf(page), 'You have no key yet, so nothing was used.');
   t.match(page.text, `href="${base}/keys"`);
@@ -128,10 +148,27 @@ t.test(
     const db = openDatabase({ url: office.databaseUrl });
     t.teardown(() => db.close());
     const now = Date.now();
-    const few = [own, dead, playground].map((key, at) => ({ key, company, at: now - 60_000 - at, model: 'fast' }));
-    const refused = { key: own, company, at: now - 70_000, status: 402, code: 'insufficient_quota', model: 'fast' };
+    const few = [own, dead, playground].map((key, at) => ({
+      key,
+      company,
+      at: now - 60_000 - at,
+      model: 'fast',
+    }));
+    const refused = {
+      key: own,
+      company,
+      at: now - 70_000,
+      status: 402,
+      code: 'insufficient_quota',
+      model: 'fast',
+    };
     const foreign = Array.from({ length: 120 }, (_, at) => ({
-      ...{ key: at % 2 === 0 ? theirs : colleague, company, at: now - 61_000 - at * 100, model: 'secret-model' },
+      ...{
+        key: at % 2 === 0 ? theirs : colleague,
+        company,
+        at: now - 61_000 - at * 100,
+        model: 'secret-model',
+      },
       ...(at % 3 === 0 ? { status: 402, code: 'insufficient_quota' } : {}),
     }));
     const ids = await addRequests(trailStore(db), [...few, refused, ...foreign]);

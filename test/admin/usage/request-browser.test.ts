@@ -10,7 +10,8 @@ const { customer, upstream } = office;
 const base = `/companies/${customer.company}`;
 const failing = await office.part(customer, 'fails', upstream.parts.failing);
 
-const begin = (t: Test, email: string, options = {}) => signedInTab(t, office, email, { locale: 'en', ...options });
+const begin = (t: Test, email: string, options = {}) =>
+  signedInTab(t, office, email, { locale: 'en', ...options });
 
 const idOf = ({ headers }: { headers: Headers }): string => headers.get('x-request-id') as string;
 
@@ -18,7 +19,10 @@ t.test('the owner watches a request fail, and reads what to do about it', async 
   const { page, complaints } = await begin(t, office.people.owner);
   await page.goto('/');
   await customer.chat();
-  await page.getByRole('navigation', { name: 'Company' }).getByRole('link', { name: 'Requests' }).click();
+  await page
+    .getByRole('navigation', { name: 'Company' })
+    .getByRole('link', { name: 'Requests' })
+    .click();
   await page.getByRole('button', { name: 'Pause' }).waitFor();
 
   const id = idOf(await customer.chat({ model: failing }));
@@ -41,22 +45,31 @@ t.test('the owner watches a request fail, and reads what to do about it', async 
   t.same(complaints, []);
 });
 
-t.test('the operator finds the same request by its id, and reads what the upstream said', async (t) => {
-  const id = idOf(await customer.chat({ model: failing }));
-  await until(async () => (await office.sql`select from request_trail where request_id = ${id}`).length > 0, 'its row');
-  const { page, complaints } = await begin(t, office.people.operator);
-  await page.goto('/');
-  await page.getByRole('searchbox', { name: 'Search everything' }).fill(` ${id} `);
-  await page.keyboard.press('Enter');
-  await page.waitForURL(`**/requests/${id}`);
-  const words = page.getByLabel('The words of the upstream');
-  t.match(await words.innerText(), /500/);
-  t.ok(await words.evaluate((box) => box.scrollWidth <= box.clientWidth), 'they are read without scrolling sideways');
-  await page.getByRole('link', { name: 'its requests' }).click();
-  await page.getByText('alone.').waitFor();
-  t.same(await glance(page, 'requests-of-key'), []);
-  t.same(complaints, []);
-});
+t.test(
+  'the operator finds the same request by its id, and reads what the upstream said',
+  async (t) => {
+    const id = idOf(await customer.chat({ model: failing }));
+    await until(
+      async () => (await office.sql`select from request_trail where request_id = ${id}`).length > 0,
+      'its row',
+    );
+    const { page, complaints } = await begin(t, office.people.operator);
+    await page.goto('/');
+    await page.getByRole('searchbox', { name: 'Search everything' }).fill(` ${id} `);
+    await page.keyboard.press('Enter');
+    await page.waitForURL(`**/requests/${id}`);
+    const words = page.getByLabel('The words of the upstream');
+    t.match(await words.innerText(), /500/);
+    t.ok(
+      await words.evaluate((box) => box.scrollWidth <= box.clientWidth),
+      'they are read without scrolling sideways',
+    );
+    await page.getByRole('link', { name: 'its requests' }).click();
+    await page.getByText('alone.').waitFor();
+    t.same(await glance(page, 'requests-of-key'), []);
+    t.same(complaints, []);
+  },
+);
 
 t.test('without JavaScript, on a narrow screen, everything is there', async (t) => {
   const { page } = await begin(t, office.people.owner, {
@@ -83,7 +96,8 @@ t.test(
     const { page } = await begin(t, office.people.owner, { javaScriptEnabled: false });
     const result = page.getByLabel('Result');
     const summary = page.locator('summary');
-    const rows = async () => (await page.locator('#live-rows').boundingBox())?.y ?? Number.POSITIVE_INFINITY;
+    const rows = async () =>
+      (await page.locator('#live-rows').boundingBox())?.y ?? Number.POSITIVE_INFINITY;
     await page.setViewportSize({ width: 1200, height: 800 });
     await page.goto(`${base}/requests`);
     t.ok(await result.isVisible());
@@ -99,7 +113,9 @@ t.test(
     await page.waitForURL('**status=refused**');
     t.equal(await summary.innerText(), 'Filters: Refused (4xx), brand-chat');
     t.ok(await result.isVisible());
-    await page.goto(`${base}/requests?status=429&endpoint=models&from=2026-11-01T00:00:00Z&to=2026-11-02T12:30:00Z`);
+    await page.goto(
+      `${base}/requests?status=429&endpoint=models&from=2026-11-01T00:00:00Z&to=2026-11-02T12:30:00Z`,
+    );
     t.match(
       await summary.innerText(),
       /^Filters: status 429, Models, from Nov 1, 2026, 12:00.AM, until Nov 2, 2026, 12:30.PM$/,

@@ -16,7 +16,8 @@ const { company } = office.customer;
 const db = openDatabase({ url: office.databaseUrl, maxConnections: 2 });
 t.teardown(() => db.close());
 const base = `/companies/${company}/statements`;
-const add = (rows: Parameters<typeof addUsage>[1]) => db.run(10_000, (sql: Sql) => addUsage(sql, rows));
+const add = (rows: Parameters<typeof addUsage>[1]) =>
+  db.run(10_000, (sql: Sql) => addUsage(sql, rows));
 const [{ id: key } = { id: '' }] = await office.sql<
   { id: string }[]
 >`select id from api_keys where company_id = ${company} limit 1`;
@@ -88,14 +89,28 @@ t.test('the JSON is the sealed document, and the CSV has all lines', async (t) =
   t.equal(createHash('sha256').update(json.text).digest('hex'), stored?.digest);
   t.match((await owner.get(`${base}/month?month=2026-10`)).text, stored?.digest as string);
   const csv = await owner.get(`${base}/month.csv?month=2026-10`);
-  t.match(csv.text, /^statement,kind,month,.*\n2,month,2026-10,fast,.*\n2,correction,2026-09,fast,.*\n$/);
-  t.equal((await owner.get(`${base}/month.json?month=2026-08`)).status, 404, 'a preview is no document');
+  t.match(
+    csv.text,
+    /^statement,kind,month,.*\n2,month,2026-10,fast,.*\n2,correction,2026-09,fast,.*\n$/,
+  );
+  t.equal(
+    (await owner.get(`${base}/month.json?month=2026-08`)).status,
+    404,
+    'a preview is no document',
+  );
 
   const charges = await owner.get(`${base}/month/focus.csv?month=2026-10`);
   t.match(charges.headers.get('content-disposition'), 'attachment; filename="focus-2026-10.csv"');
   t.match(charges.text, /^BilledCost,.*\n(.*,Usage,,.*\n){2}(.*,Usage,Correction,.*\n){2}$/);
-  t.match((await owner.get(`${base}/month?month=2026-10`)).text, `href="${base}/month/focus.csv?month=2026-10"`);
-  t.equal((await owner.get(`${base}/month/focus.csv?month=2026-08`)).status, 200, 'a preview has charges');
+  t.match(
+    (await owner.get(`${base}/month?month=2026-10`)).text,
+    `href="${base}/month/focus.csv?month=2026-10"`,
+  );
+  t.equal(
+    (await owner.get(`${base}/month/focus.csv?month=2026-08`)).status,
+    200,
+    'a preview has charges',
+  );
   t.equal((await owner.get('/month-end/focus.csv?month=2026-10')).status, 403);
 
   const operator = await signedIn(office, 'operator');
@@ -105,59 +120,81 @@ t.test('the JSON is the sealed document, and the CSV has all lines', async (t) =
     for (const person of [owner, owner, operator]) {
       exports.push(person.get(`/companies/${company}/export.tar.gz`));
       await until(
-        () => office.sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
+        () =>
+          office.sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
         'the export runs',
         ({ length }) => length === exports.length,
       );
     }
-    t.equal((await owner.get(`${base}/month.json?month=2026-10`)).status, 200, 'a statement waits for no export');
+    t.equal(
+      (await owner.get(`${base}/month.json?month=2026-10`)).status,
+      200,
+      'a statement waits for no export',
+    );
     const invited = { email: 'new@customer.example', role: 'member' };
-    t.equal((await owner.post(`/companies/${company}/users`, invited)).status, 200, 'nor does an invitation');
+    t.equal(
+      (await owner.post(`/companies/${company}/users`, invited)).status,
+      200,
+      'nor does an invitation',
+    );
   });
   await Promise.all(exports);
 });
 
-t.test('the pages are accessible on every window, and print without what one can click', async (t) => {
-  const tab = await signedInTab(t, office, office.people.owner);
-  await tab.page.goto(base);
-  t.same(await glance(tab.page, 'statements'), []);
-  await tab.page
-    .getByRole('link', { name: /October 2026/ })
-    .first()
-    .click();
-  await tab.page.getByRole('heading', { name: 'Statement 2 · October 2026' }).waitFor();
-  t.same(await glance(tab.page, 'statement'), []);
-  await tab.page.setViewportSize({ width: 360, height: 800 });
-  const files = await Promise.all(
-    ['JSON', 'CSV'].map((name) => tab.page.getByRole('link', { name, exact: true }).boundingBox()),
-  );
-  t.equal(files[0]?.y, files[1]?.y, 'the files stand side by side on a phone');
-  const usage = tab.page.getByRole('main').getByRole('link', { name: 'Usage', exact: true });
-  t.equal(await usage.last().getAttribute('href'), `/companies/${company}/usage?month=2026-10`);
-  await tab.page.emulateMedia({ media: 'print' });
-  t.notOk(await tab.page.getByRole('link', { name: 'CSV' }).isVisible());
-  t.ok(await tab.page.locator('.parties').getByText('Nordlicht Verlag').isVisible(), 'the company is named');
-  t.ok(await tab.page.getByText(late).isVisible());
-  await tab.page.setViewportSize({ width: 680, height: 1000 }); // A4 between its margins
-  await tab.page.goto(`${base}/month?month=2026-09`);
-  const wide = await tab.page.evaluate('document.documentElement.scrollWidth');
-  t.equal(wide, 680, 'no column is cut off');
-  const size = await tab.page.evaluate<string>(`getComputedStyle(document.querySelector('td')).fontSize`);
-  t.ok(Number.parseFloat(size) < 13, 'tables are of the size of paper too');
-  const tops = await tab.page
-    .locator('.parties > *')
-    .evaluateAll((blocks) => blocks.map((block) => block.getBoundingClientRect().top));
-  t.equal(new Set(tops).size, 1, 'paper is no phone');
-  await tab.page.goto(`${base}/month?month=2026-08`);
-  t.ok(await tab.page.getByText('This month is not closed').isVisible(), 'a preview says what it is');
-  if (process.env.SCREENSHOTS) {
-    mkdirSync('.tap/screenshots', { recursive: true });
-    await tab.page.pdf({ path: '.tap/screenshots/statement.pdf', format: 'A4' });
-    await tab.page.setViewportSize({ width: 794, height: 1123 });
-    await tab.page.screenshot({ path: '.tap/screenshots/statement-print.png', fullPage: true });
-  }
-  t.same(tab.complaints, []);
-});
+t.test(
+  'the pages are accessible on every window, and print without what one can click',
+  async (t) => {
+    const tab = await signedInTab(t, office, office.people.owner);
+    await tab.page.goto(base);
+    t.same(await glance(tab.page, 'statements'), []);
+    await tab.page
+      .getByRole('link', { name: /October 2026/ })
+      .first()
+      .click();
+    await tab.page.getByRole('heading', { name: 'Statement 2 · October 2026' }).waitFor();
+    t.same(await glance(tab.page, 'statement'), []);
+    await tab.page.setViewportSize({ width: 360, height: 800 });
+    const files = await Promise.all(
+      ['JSON', 'CSV'].map((name) =>
+        tab.page.getByRole('link', { name, exact: true }).boundingBox(),
+      ),
+    );
+    t.equal(files[0]?.y, files[1]?.y, 'the files stand side by side on a phone');
+    const usage = tab.page.getByRole('main').getByRole('link', { name: 'Usage', exact: true });
+    t.equal(await usage.last().getAttribute('href'), `/companies/${company}/usage?month=2026-10`);
+    await tab.page.emulateMedia({ media: 'print' });
+    t.notOk(await tab.page.getByRole('link', { name: 'CSV' }).isVisible());
+    t.ok(
+      await tab.page.locator('.parties').getByText('Nordlicht Verlag').isVisible(),
+      'the company is named',
+    );
+    t.ok(await tab.page.getByText(late).isVisible());
+    await tab.page.setViewportSize({ width: 680, height: 1000 }); // A4 between its margins
+    await tab.page.goto(`${base}/month?month=2026-09`);
+    const wide = await tab.page.evaluate('document.documentElement.scrollWidth');
+    t.equal(wide, 680, 'no column is cut off');
+    const size = await tab.page.evaluate<string>(
+      `getComputedStyle(document.querySelector('td')).fontSize`,
+    );
+    t.ok(Number.parseFloat(size) < 13, 'tables are of the size of paper too');
+    const tops = await tab.page
+      .locator('.parties > *')
+      .evaluateAll((blocks) => blocks.map((block) => block.getBoundingClientRect().top));
+    t.equal(new Set(tops).size, 1, 'paper is no phone');
+    await tab.page.goto(`${base}/month?month=2026-08`);
+    t.ok(
+      await tab.page.getByText('This month is not closed').isVisible(),
+      'a preview says what it is',
+    );
+    if (process.env.SCREENSHOTS) {
+      mkdirSync('.tap/screenshots', { recursive: true });
+      await tab.page.pdf({ path: '.tap/screenshots/statement.pdf', format: 'A4' });
+      await tab.page.setViewportSize({ width: 794, height: 1123 });
+      await tab.page.screenshot({ path: '.tap/screenshots/statement-print.png', fullPage: true });
+    }
+    t.same(tab.complaints, []);
+  },
+);
 
 t.test(
   'a month whose calls name a cost centre each is left to commands: it would take the memory of all pages',
@@ -173,7 +210,9 @@ t.test(
     const { status, text } = await operator.get(`${statements}/month?month=2026-07`);
     t.equal(status, 409);
     t.match(text, `tollgate statement --company ${careless} --month 2026-07`);
-    const closed = await send(office, await newToken(office), ['POST', statements], { month: '2026-07' });
+    const closed = await send(office, await newToken(office), ['POST', statements], {
+      month: '2026-07',
+    });
     t.match(closed, { status: 409, body: { detail: /has too many lines/ } });
     t.match((await operator.get(statements)).text, /July 2026/, 'still open');
   },
@@ -233,7 +272,11 @@ t.test('programs list, read and close statements; tokens of a company only read'
     status: 201,
     body: { number: 4, month: '2026-08', corrections: 0 },
   });
-  t.same((await send(office, token, ['POST', base], { month: '2026-08' })).body, closed.body, 'closed once');
+  t.same(
+    (await send(office, token, ['POST', base], { month: '2026-08' })).body,
+    closed.body,
+    'closed once',
+  );
   const log = await office.sql<{ actor: string; number: string }[]>`
     select actor, after ->> 'number' as number from audit_log where subject = 'statements' order by id desc limit 1`;
   t.same([...log], [{ actor: 'token deploy', number: '4' }]);
@@ -241,7 +284,12 @@ t.test('programs list, read and close statements; tokens of a company only read'
 
 t.test('a table of many keys adds up: those that it does not show are one line', async (t) => {
   const { company } = await office.newCustomer();
-  const rows = Array.from({ length: 203 }, (_, n) => ({ company, month: '2026-08-01', prompt: n + 1, input: '1' }));
+  const rows = Array.from({ length: 203 }, (_, n) => ({
+    company,
+    month: '2026-08-01',
+    prompt: n + 1,
+    input: '1',
+  }));
   await add(rows);
   const { text } = await (await signedIn(office, 'operator')).get(
     `/companies/${company}/statements/month?month=2026-08`,
@@ -259,10 +307,21 @@ t.test(
     const owner = await signedIn(office, 'owner');
     const operator = await signedIn(office, 'operator');
     const settings = `/companies/${company}`;
-    const buyer = { billing_name: 'Nordlicht GmbH', billing_address: 'Am Kai 1\r\n\r\n20457 Hamburg', vat_id: 'DE1' };
+    const buyer = {
+      billing_name: 'Nordlicht GmbH',
+      billing_address: 'Am Kai 1\r\n\r\n20457 Hamburg',
+      vat_id: 'DE1',
+    };
     t.equal((await owner.post(`${settings}/buyer`, buyer)).status, 303);
-    t.equal((await owner.post(`${settings}/buyer`, { ...buyer, billing_address: 'x\n'.repeat(7) })).status, 422);
-    t.equal((await owner.post(`${settings}/name`, { name: 'Mine', customer_number: 'K-1' })).status, 403);
+    t.equal(
+      (await owner.post(`${settings}/buyer`, { ...buyer, billing_address: 'x\n'.repeat(7) }))
+        .status,
+      422,
+    );
+    t.equal(
+      (await owner.post(`${settings}/name`, { name: 'Mine', customer_number: 'K-1' })).status,
+      403,
+    );
     const named = { name: 'Nordlicht Verlag', customer_number: 'K-1' };
     t.equal((await operator.post(`${settings}/name`, named)).status, 303);
     const { text } = await owner.get(`${base}/month?month=2026-09`);

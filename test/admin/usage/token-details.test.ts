@@ -33,11 +33,16 @@ t.test('the usage page, its exports and the page of a request show token details
   const share = `${((told.cached * 100) / told.prompt).toFixed(1).replace('.0', '')}%`;
   const usage = textOf(await owner.get(`/companies/${company}/usage`, english));
   t.match(usage, `${CHAT} 1 ${told.cached} ${share} 0 0 0 0`);
-  const [{ key }] = (await office.sql`select api_key_id as key from api_usage`) as unknown as [{ key: string }];
+  const [{ key }] = (await office.sql`select api_key_id as key from api_usage`) as unknown as [
+    { key: string },
+  ];
   const ofKey = textOf(await owner.get(`/companies/${company}/usage?key=${key}`, english));
   t.notMatch(ofKey, 'Token details');
   const sums = (await owner.get(`/companies/${company}/usage.csv`)).text.split('\n');
-  t.match(sums[0], /,cached_tokens,cache_write_tokens,audio_prompt_tokens,reasoning_tokens,audio_completion_tokens$/);
+  t.match(
+    sums[0],
+    /,cached_tokens,cache_write_tokens,audio_prompt_tokens,reasoning_tokens,audio_completion_tokens$/,
+  );
   t.match(sums[1], new RegExp(`^${CHAT},.*,${told.cached},0,0,0,0$`));
   const request = textOf(await owner.get(`/companies/${company}/requests/${id}`, english));
   t.match(request, `Of the prompt tokens ${told.cached} from the cache, 0 audio`);
@@ -53,7 +58,10 @@ t.test('the upstream’s own cost is for operators', async (t) => {
     t.notMatch(text, new RegExp(`${told.cost.replace('.', '[.,]')}|upstream_cost|USD`), page);
   }
   t.equal((await owner.get('/margin')).status, 403);
-  t.match(textOf(await operator.get(`/requests/${id}`, english)), `Upstream's cost ${told.cost} USD`);
+  t.match(
+    textOf(await operator.get(`/requests/${id}`, english)),
+    `Upstream's cost ${told.cost} USD`,
+  );
   const [heading, row] = (await operator.get(`/companies/${company}/ledger.csv`)).text.split('\n');
   t.match(heading, /,upstream_cost,upstream_currency$/);
   t.match(row, new RegExp(`,${told.cached},,0,0,0,${told.cost.replace('.', '\\.')},USD$`));

@@ -28,10 +28,23 @@ async function compare(sql: Sql): Promise<{ rollup: unknown[]; ledger: unknown[]
 t.test('equals the ledger, through any path a row may take', async (t) => {
   const { db } = await testDatabase(t);
   await db.run(30_000, async (sql) => {
-    for (const seed of [1, 2, 3]) await insertUsage(sql, { companies: COMPANIES, keys: KEYS, rows: 500, seed });
-    await insertUsage(sql, { companies: COMPANIES, keys: KEYS, rows: 40, seed: 4, into: 'api_usage_2026_11' });
+    for (const seed of [1, 2, 3])
+      await insertUsage(sql, { companies: COMPANIES, keys: KEYS, rows: 500, seed });
+    await insertUsage(sql, {
+      companies: COMPANIES,
+      keys: KEYS,
+      rows: 40,
+      seed: 4,
+      into: 'api_usage_2026_11',
+    });
     await t.rejects(
-      insertUsage(sql, { companies: COMPANIES, keys: KEYS, rows: 5, seed: 4, into: 'api_usage_2026_11' }), // same ids
+      insertUsage(sql, {
+        companies: COMPANIES,
+        keys: KEYS,
+        rows: 5,
+        seed: 4,
+        into: 'api_usage_2026_11',
+      }), // same ids
       /duplicate key/,
     );
     const { rollup, ledger } = await compare(sql);
@@ -47,7 +60,9 @@ t.test('many writers at once lose and double nothing', async (t) => {
   t.teardown(() => db.close());
   await Promise.all(
     Array.from({ length: 12 }, (_, seed) =>
-      db.run(30_000, (sql) => insertUsage(sql, { companies: COMPANIES, keys: KEYS, rows: 200, seed: seed + 10 })),
+      db.run(30_000, (sql) =>
+        insertUsage(sql, { companies: COMPANIES, keys: KEYS, rows: 200, seed: seed + 10 }),
+      ),
     ),
   );
   const { rollup, ledger } = await db.run(30_000, compare);

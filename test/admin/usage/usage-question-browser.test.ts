@@ -53,7 +53,9 @@ const cells = (table: Locator): Promise<string[]> =>
   table
     .getByRole('row')
     .evaluateAll((rows) =>
-      rows.map((each) => (each as { innerText: string } & object).innerText.trim().split(/\s+/).join(' ')),
+      rows.map((each) =>
+        (each as { innerText: string } & object).innerText.trim().split(/\s+/).join(' '),
+      ),
     );
 
 const apply = (page: Page) => page.getByRole('button', { name: 'Apply' }).click();
@@ -71,7 +73,11 @@ for (const javaScriptEnabled of SCRIPTS) {
       await page.getByLabel('Last day', { exact: true }).fill(addDays(today, -1));
       await page.getByLabel('Compare with').selectOption('other days');
       await Promise.all([page.waitForURL(/against=days/), apply(page)]);
-      t.equal(await page.getByLabel('Before: first day').inputValue(), addDays(today, -14), 'as many days before');
+      t.equal(
+        await page.getByLabel('Before: first day').inputValue(),
+        addDays(today, -14),
+        'as many days before',
+      );
       await page.getByLabel('Compare with').selectOption('the time before');
       await Promise.all([page.waitForURL(/against=before/), apply(page)]);
       t.match(
@@ -81,7 +87,11 @@ for (const javaScriptEnabled of SCRIPTS) {
       const parts = ['More calls', 'Longer calls', 'More expensive models', 'Prices'];
       const amounts = [];
       for (const part of parts) amounts.push(await exactOf(lastCell(row(page, part))));
-      t.equal(formatEur(amounts.reduce((sum, text) => sum + parseEur(text), 0n)), '1.23', 'to the last digit');
+      t.equal(
+        formatEur(amounts.reduce((sum, text) => sum + parseEur(text), 0n)),
+        '1.23',
+        'to the last digit',
+      );
       t.same(amounts, ['0.246', '0.246', '0.738', '0.00']);
       t.same(await glance(page, `usage-change-${javaScriptEnabled}`), []);
 
@@ -95,12 +105,26 @@ for (const javaScriptEnabled of SCRIPTS) {
         'of the cost centre alone',
       );
       await page.getByRole('link', { name: 'Remove the filter Cost centre: Marketing' }).click();
-      await page.getByRole('table', { name: 'By model' }).getByRole('link', { name: 'swift' }).click();
-      t.equal(await exactOf(lastCell(row(page, 'Choice of models'))), '0.00', 'one model has no other');
+      await page
+        .getByRole('table', { name: 'By model' })
+        .getByRole('link', { name: 'swift' })
+        .click();
+      t.equal(
+        await exactOf(lastCell(row(page, 'Choice of models'))),
+        '0.00',
+        'one model has no other',
+      );
       t.match(page.url(), /model=swift.*against=before/);
       await page.getByRole('link', { name: 'Remove the filter Model: swift' }).click();
-      await page.getByRole('table', { name: 'Keys that changed most' }).getByRole('link', { name: 'Website' }).click();
-      t.equal(await page.getByRole('link', { name: /^Remove the filter Key: Website/ }).count(), 1, 'by its name');
+      await page
+        .getByRole('table', { name: 'Keys that changed most' })
+        .getByRole('link', { name: 'Website' })
+        .click();
+      t.equal(
+        await page.getByRole('link', { name: /^Remove the filter Key: Website/ }).count(),
+        1,
+        'by its name',
+      );
       t.same(complaints, []);
     },
   );
@@ -113,15 +137,24 @@ t.test('a month that runs is compared with the same days of the month before', a
   const text = ({ from, to }: typeof before) => days.formatRange(new Date(from), new Date(to));
   for (const query of ['?against=before', `?month=${today.slice(0, 7)}&against=before`]) {
     await page.goto(path + query);
-    t.same(await page.locator('table.steps tr.whole th').allInnerTexts(), [text(before), text(after)], query);
+    t.same(
+      await page.locator('table.steps tr.whole th').allInnerTexts(),
+      [text(before), text(after)],
+      query,
+    );
   }
 });
 
 t.test('a mistake in the days is told, and nothing typed is lost', async (t) => {
   const { page } = await signedInTab(t, office, office.people.owner, { locale: 'en-IE' });
-  const answer = await page.goto(`${path}?from=2026-11-08&to=2026-11-14&before_from=2026-11-07&before_to=2026-11-01`);
+  const answer = await page.goto(
+    `${path}?from=2026-11-08&to=2026-11-14&before_from=2026-11-07&before_to=2026-11-01`,
+  );
   t.equal(answer?.status(), 422);
-  t.match(await page.locator('.wrong').innerText(), 'Before: last day must not be before the first day.');
+  t.match(
+    await page.locator('.wrong').innerText(),
+    'Before: last day must not be before the first day.',
+  );
   t.equal(await page.getByLabel('Before: last day').inputValue(), '2026-11-01');
 });
 
@@ -139,7 +172,12 @@ for (const javaScriptEnabled of SCRIPTS) {
       await page.getByLabel('Second group').selectOption('model');
       await Promise.all([page.waitForURL(/by=cost_center&and=model/), apply(page)]);
       const grid = page.getByRole('table', { name: 'Requests by cost centre and model' });
-      t.same(await cells(grid), ['Cost centre All swift solid', 'All 8 7 1', 'Marketing 5 4 1', 'none 3 3 –']);
+      t.same(await cells(grid), [
+        'Cost centre All swift solid',
+        'All 8 7 1',
+        'Marketing 5 4 1',
+        'none 3 3 –',
+      ]);
       t.same(await page.locator('.chart-frame .legend > span').allInnerTexts(), [
         'Marketing · swift',
         'none · swift',
@@ -184,21 +222,30 @@ t.test('two groups that are the same are refused with a message', async (t) => {
   const { page } = await signedInTab(t, office, office.people.owner, { locale: 'en-IE' });
   const answer = await page.goto(`${path}?by=model&and=model`);
   t.equal(answer?.status(), 422);
-  t.match(await page.locator('.wrong').innerText(), 'Second group must be another group than the rows.');
+  t.match(
+    await page.locator('.wrong').innerText(),
+    'Second group must be another group than the rows.',
+  );
 });
 
-t.test('a range with a name stays one when a filter is applied, and other days take its place', async (t) => {
-  const { page } = await signedInTab(t, office, office.people.owner, { locale: 'en-IE' });
-  await page.goto(path);
-  await page.getByRole('link', { name: 'Last 7 days' }).click();
-  await page.waitForURL(/range=7d/);
-  t.equal(await page.getByLabel('First day', { exact: true }).inputValue(), addDays(today, -6));
-  await page.getByLabel('Group by').selectOption('key');
-  await Promise.all([page.waitForURL(`${office.adminUrl}${path}?range=7d&by=key`), apply(page)]);
-  await page.getByLabel('First day', { exact: true }).fill(addDays(today, -5));
-  await Promise.all([page.waitForURL(new RegExp(`from=${addDays(today, -5)}.*by=key`)), apply(page)]);
-  t.notMatch(page.url(), /range=/);
-});
+t.test(
+  'a range with a name stays one when a filter is applied, and other days take its place',
+  async (t) => {
+    const { page } = await signedInTab(t, office, office.people.owner, { locale: 'en-IE' });
+    await page.goto(path);
+    await page.getByRole('link', { name: 'Last 7 days' }).click();
+    await page.waitForURL(/range=7d/);
+    t.equal(await page.getByLabel('First day', { exact: true }).inputValue(), addDays(today, -6));
+    await page.getByLabel('Group by').selectOption('key');
+    await Promise.all([page.waitForURL(`${office.adminUrl}${path}?range=7d&by=key`), apply(page)]);
+    await page.getByLabel('First day', { exact: true }).fill(addDays(today, -5));
+    await Promise.all([
+      page.waitForURL(new RegExp(`from=${addDays(today, -5)}.*by=key`)),
+      apply(page),
+    ]);
+    t.notMatch(page.url(), /range=/);
+  },
+);
 
 t.test('addresses of former pages lead to the same question', async (t) => {
   const { page } = await signedInTab(t, office, office.people.operator, { locale: 'en-IE' });
@@ -209,8 +256,14 @@ t.test('addresses of former pages lead to the same question', async (t) => {
       [`/change?${days}`, `?${days}&against=before`],
       [`/change?${days}&${before}&model=swift`, `?${days}&${before}&model=swift`],
       ['/change', '?range=7d&against=before'],
-      [`/table?${days}&rows=model&columns=day&metric=requests`, `?${days}&by=model&and=day&figure=requests&as=table`],
-      ['/table?rows=model', base === path ? '?by=model&and=key&as=table' : '?by=model&and=company&as=table'],
+      [
+        `/table?${days}&rows=model&columns=day&metric=requests`,
+        `?${days}&by=model&and=day&figure=requests&as=table`,
+      ],
+      [
+        '/table?rows=model',
+        base === path ? '?by=model&and=key&as=table' : '?by=model&and=company&as=table',
+      ],
     ]) {
       await page.goto(base + asked);
       t.equal(page.url(), office.adminUrl + base + leads, base + asked);
@@ -248,14 +301,21 @@ for (const javaScriptEnabled of SCRIPTS) {
         [office.people.operator, path],
         [office.people.operator, '/usage'],
       ] as const) {
-        const { page, complaints } = await signedInTab(t, office, email, { locale: 'en-IE', javaScriptEnabled });
+        const { page, complaints } = await signedInTab(t, office, email, {
+          locale: 'en-IE',
+          javaScriptEnabled,
+        });
         const asked = `${at}?range=7d&by=model&against=before`;
         await page.goto(asked);
         await page.getByText('Saved views').click();
         await page.getByLabel('Name of this view').fill('a\u200bb');
         await page.getByRole('button', { name: 'Save view' }).click();
         t.match(await page.locator('.wrong').innerText(), 'Name of this view');
-        t.equal(await page.getByLabel('Name of this view').inputValue(), 'a\u200bb', 'what was typed is there');
+        t.equal(
+          await page.getByLabel('Name of this view').inputValue(),
+          'a\u200bb',
+          'what was typed is there',
+        );
         await page.getByLabel('Name of this view').fill('My week');
         await page.getByRole('button', { name: 'Save view' }).click();
         await page.getByText('The view is saved.').waitFor();
@@ -265,7 +325,11 @@ for (const javaScriptEnabled of SCRIPTS) {
         await page.getByRole('link', { name: 'My week' }).click();
         await page.waitForURL(office.adminUrl + asked);
         await page.goto(at === path ? '/account' : path);
-        t.equal(await page.getByText('Saved views (1)').count(), 0, 'those of other pages are not there');
+        t.equal(
+          await page.getByText('Saved views (1)').count(),
+          0,
+          'those of other pages are not there',
+        );
         await page.goto(at);
         await page.getByText('Saved views (1)').click();
         await page.getByRole('button', { name: 'Remove the view My week' }).click();
@@ -273,23 +337,37 @@ for (const javaScriptEnabled of SCRIPTS) {
         t.equal(await page.getByText('Saved views (').count(), 0);
         t.same(complaints, []);
       }
-      const { page } = await signedInTab(t, office, office.people.member, { locale: 'en-IE', javaScriptEnabled });
+      const { page } = await signedInTab(t, office, office.people.member, {
+        locale: 'en-IE',
+        javaScriptEnabled,
+      });
       await page.goto(own);
-      t.equal(await page.getByText('Saved views').count(), 0, 'a member without a key has nothing to see');
+      t.equal(
+        await page.getByText('Saved views').count(),
+        0,
+        'a member without a key has nothing to see',
+      );
     },
   );
 }
 
-t.test('one person keeps thirty views, and a name stands for the last of its questions', async (t) => {
-  const owner = await signedIn(office, 'owner');
-  const save = (name: string, query = '') => owner.post(`${path}${query}`, { view: name });
-  for (let n = 1; n <= 30; n++) t.match((await save(`View ${n}`)).status, 303);
-  t.equal((await save('View 7', '?by=key')).status, 303);
-  const { status, text } = await save('One more');
-  t.equal(status, 422);
-  t.match(text, 'you have 30 views');
-  const page = (await owner.get(path)).text;
-  t.match(page, 'Saved views (30)');
-  t.match(page, new RegExp(`<a class="chip" href="${path}\\?range=month&amp;by=key">View 7</a>`));
-  t.equal((await sql`select from audit_log where after::text like '%View 7%'`).length, 0, 'not in the audit log');
-});
+t.test(
+  'one person keeps thirty views, and a name stands for the last of its questions',
+  async (t) => {
+    const owner = await signedIn(office, 'owner');
+    const save = (name: string, query = '') => owner.post(`${path}${query}`, { view: name });
+    for (let n = 1; n <= 30; n++) t.match((await save(`View ${n}`)).status, 303);
+    t.equal((await save('View 7', '?by=key')).status, 303);
+    const { status, text } = await save('One more');
+    t.equal(status, 422);
+    t.match(text, 'you have 30 views');
+    const page = (await owner.get(path)).text;
+    t.match(page, 'Saved views (30)');
+    t.match(page, new RegExp(`<a class="chip" href="${path}\\?range=month&amp;by=key">View 7</a>`));
+    t.equal(
+      (await sql`select from audit_log where after::text like '%View 7%'`).length,
+      0,
+      'not in the audit log',
+    );
+  },
+);

@@ -22,14 +22,23 @@ const others = [randomUUID(), randomUUID()];
 const month = `${new Date().toISOString().slice(0, 7)}-01`;
 const [ownKey] = await office.sql`select id from api_keys where company_id = ${company}`;
 await db.run(30_000, (sql) =>
-  insertUsage(sql, { companies: [company, ...others], keys: [ownKey?.id, randomUUID()], rows: 3000, seed: 1, month }),
+  insertUsage(sql, {
+    companies: [company, ...others],
+    keys: [ownKey?.id, randomUUID()],
+    rows: 3000,
+    seed: 1,
+    month,
+  }),
 );
 
 const read = (id: string) =>
-  db.run(5000, async (sql) => readCompanyUsage(sql, id, wholeMonth(await readPresentMonth(sql)), NO_FILTERS));
+  db.run(5000, async (sql) =>
+    readCompanyUsage(sql, id, wholeMonth(await readPresentMonth(sql)), NO_FILTERS),
+  );
 const eur = (lines: readonly { cost_eur: string }[]) =>
   formatEur(lines.reduce((sum, { cost_eur }) => sum + parseEur(cost_eur), 0n));
-const requests = (lines: readonly { requests: number }[]) => lines.reduce((sum, each) => sum + each.requests, 0);
+const requests = (lines: readonly { requests: number }[]) =>
+  lines.reduce((sum, each) => sum + each.requests, 0);
 
 t.test('every table and the chart add up to the ledger, to the last digit', async (t) => {
   const usage = await read(company);
@@ -53,7 +62,8 @@ t.test('every table and the chart add up to the ledger, to the last digit', asyn
   }
   for (const { count, lines } of Object.values(tables)) {
     t.equal(count, lines.length);
-    const sum = (part: 'estimated' | 'unfinished') => lines.reduce((all, each) => all + each[part], 0);
+    const sum = (part: 'estimated' | 'unfinished') =>
+      lines.reduce((all, each) => all + each[part], 0);
     t.equal(sum('estimated'), ledger?.estimated);
     t.equal(sum('unfinished'), ledger?.unfinished);
   }
@@ -62,17 +72,25 @@ t.test('every table and the chart add up to the ledger, to the last digit', asyn
     usage.by_model.lines.map(({ cost_eur }) => parseEur(cost_eur)).sort((a, b) => (a > b ? -1 : 1)),
     'dearest first',
   );
-  t.same(usage.by_key.lines.map(({ name }) => name).sort(), [null, 'test'].sort(), 'a key that is gone still counts');
+  t.same(
+    usage.by_key.lines.map(({ name }) => name).sort(),
+    [null, 'test'].sort(),
+    'a key that is gone still counts',
+  );
 });
 
 t.test('no key has the nil id, under which the hours of all keys are kept', async (t) => {
   const NIL = '00000000-0000-0000-0000-000000000000';
   const { from } = wholeMonth(month);
   for (const range of [wholeMonth(month), { from, to: from }]) {
-    const usage = await db.run(5000, (sql) => readCompanyUsage(sql, company, range, { ...NO_FILTERS, key: NIL }));
+    const usage = await db.run(5000, (sql) =>
+      readCompanyUsage(sql, company, range, { ...NO_FILTERS, key: NIL }),
+    );
     t.match(usage, { requests: 0, by_time: { length: 0 } });
   }
-  const page = await (await signedIn(office, 'owner')).get(`/companies/${company}/usage?key=${NIL}`);
+  const page = await (await signedIn(office, 'owner')).get(
+    `/companies/${company}/usage?key=${NIL}`,
+  );
   t.equal(page.status, 200);
 });
 
@@ -89,51 +107,60 @@ t.test('in-app chat counts toward the budget, and is told apart', async (t) => {
   t.equal((await read(company)).budget.budget_eur, null, '0 is unlimited');
 });
 
-t.test('in-app chat of a month that no calendar of pages has is kept, and hides nothing', async (t) => {
-  const { company } = await office.newCustomer();
-  const times = [
-    'infinity',
-    '-infinity',
-    '0044-03-15 12:00:00+00 BC',
-    '58881-01-01 12:00:00+00',
-    '2025-03-15 12:00:00+00',
-  ];
-  for (const at of times) {
-    await office.sql`insert into chat_usage (company_id, occurred_at, cost_eur) values (${company}, ${at}::text::timestamptz, 1)`;
-  }
-  const page = await (await signedIn(office, 'operator')).get(`/companies/${company}/usage`);
-  t.equal(page.status, 200);
-  t.same((await read(company)).months, [month, '2025-03-01']);
-});
+t.test(
+  'in-app chat of a month that no calendar of pages has is kept, and hides nothing',
+  async (t) => {
+    const { company } = await office.newCustomer();
+    const times = [
+      'infinity',
+      '-infinity',
+      '0044-03-15 12:00:00+00 BC',
+      '58881-01-01 12:00:00+00',
+      '2025-03-15 12:00:00+00',
+    ];
+    for (const at of times) {
+      await office.sql`insert into chat_usage (company_id, occurred_at, cost_eur) values (${company}, ${at}::text::timestamptz, 1)`;
+    }
+    const page = await (await signedIn(office, 'operator')).get(`/companies/${company}/usage`);
+    t.equal(page.status, 200);
+    t.same((await read(company)).months, [month, '2025-03-01']);
+  },
+);
 
-t.test('the exported sums have in-app chat as well where the page shows it, refunds too', async (t) => {
-  const { company } = await office.newCustomer();
-  const operator = await signedIn(office, 'operator');
-  const chat = async (query: string) => {
-    const { text } = await operator.get(`/companies/${company}/usage.csv?by=total&${query}`);
-    return text.split('\n').filter((line) => line.startsWith('chat,'));
-  };
-  const whole = `month=${month.slice(0, 7)}`;
-  t.same(await chat(whole), ['chat,,,,0']);
-  await office.sql`insert into chat_usage (company_id, cost_eur) values (${company}, -0.30000000000000004)`;
-  t.same(await chat(whole), ['chat,,,,-0.30000000000000004']);
-  t.same(await chat(`${whole}&model=solid`), [], 'not known with a filter');
-  t.same(await chat(`from=${month}&to=${month}`), [], 'nor for a part of a month');
-});
+t.test(
+  'the exported sums have in-app chat as well where the page shows it, refunds too',
+  async (t) => {
+    const { company } = await office.newCustomer();
+    const operator = await signedIn(office, 'operator');
+    const chat = async (query: string) => {
+      const { text } = await operator.get(`/companies/${company}/usage.csv?by=total&${query}`);
+      return text.split('\n').filter((line) => line.startsWith('chat,'));
+    };
+    const whole = `month=${month.slice(0, 7)}`;
+    t.same(await chat(whole), ['chat,,,,0']);
+    await office.sql`insert into chat_usage (company_id, cost_eur) values (${company}, -0.30000000000000004)`;
+    t.same(await chat(whole), ['chat,,,,-0.30000000000000004']);
+    t.same(await chat(`${whole}&model=solid`), [], 'not known with a filter');
+    t.same(await chat(`from=${month}&to=${month}`), [], 'nor for a part of a month');
+  },
+);
 
-t.test('a budget is reached when all of it is spent, and not when the rest is rounded away', async (t) => {
-  const { company } = await office.newCustomer();
-  await office.sql`update companies set monthly_budget_eur = 1000 where id = ${company}`;
-  const operator = await signedIn(office, 'operator');
-  const page = async (spent: string) => {
-    await office.sql`insert into chat_usage (company_id, cost_eur) values (${company}, ${spent})`;
-    return (await operator.get(`/companies/${company}/usage`)).text;
-  };
-  const nearly = await page('999.99');
-  t.match(nearly, '99.9%');
-  t.notMatch(nearly, 'reached: calls get 402', 'a cent is left');
-  t.match(await page('0.01'), 'reached: calls get 402');
-});
+t.test(
+  'a budget is reached when all of it is spent, and not when the rest is rounded away',
+  async (t) => {
+    const { company } = await office.newCustomer();
+    await office.sql`update companies set monthly_budget_eur = 1000 where id = ${company}`;
+    const operator = await signedIn(office, 'operator');
+    const page = async (spent: string) => {
+      await office.sql`insert into chat_usage (company_id, cost_eur) values (${company}, ${spent})`;
+      return (await operator.get(`/companies/${company}/usage`)).text;
+    };
+    const nearly = await page('999.99');
+    t.match(nearly, '99.9%');
+    t.notMatch(nearly, 'reached: calls get 402', 'a cent is left');
+    t.match(await page('0.01'), 'reached: calls get 402');
+  },
+);
 
 t.test(
   'the forecast goes on at the pace so far; the budget is that of the present month, whatever is shown',
@@ -144,9 +171,14 @@ t.test(
     if (elapsed < 2) t.equal(budget.forecast_eur, null);
     else {
       const expected = (Number(total_cost_eur) * daysIn(wholeMonth(month))) / elapsed;
-      t.ok(Math.abs(Number(budget.forecast_eur) - expected) < 0.02, `${budget.forecast_eur} is about ${expected}`);
+      t.ok(
+        Math.abs(Number(budget.forecast_eur) - expected) < 0.02,
+        `${budget.forecast_eur} is about ${expected}`,
+      );
     }
-    const past = await db.run(5000, (sql) => readCompanyUsage(sql, company, wholeMonth('2020-02-01'), NO_FILTERS));
+    const past = await db.run(5000, (sql) =>
+      readCompanyUsage(sql, company, wholeMonth('2020-02-01'), NO_FILTERS),
+    );
     t.match(past, {
       requests: 0,
       total_cost_eur: '0',
@@ -161,31 +193,46 @@ t.test(
 function parsed(text: string): Record<string, string>[] {
   const [heading = '', ...lines] = text.replace('\ufeff', '').trim().split('\n');
   const names = heading.split(',');
-  return lines.map((line) => Object.fromEntries(line.split(',').map((cell, at) => [names[at], cell])));
+  return lines.map((line) =>
+    Object.fromEntries(line.split(',').map((cell, at) => [names[at], cell])),
+  );
 }
 
-t.test('the export of rows is the ledger, without internal names for those who may not see them', async (t) => {
-  const owner = await signedIn(office, 'owner');
-  const { headers, text } = await owner.get(`/companies/${company}/ledger.csv?month=${month.slice(0, 7)}`);
-  t.match(headers.get('content-disposition'), `filename="ledger-${month.slice(0, 7)}.csv"`);
-  t.notMatch(text.split('\n')[0], 'upstream_model');
-  const rows = parsed(text) as { cost_eur: string }[];
-  t.equal(rows.length, 1000);
-  t.equal(eur(rows), (await read(company)).api_cost_eur);
-  const operator = await signedIn(office, 'operator');
-  t.match((await operator.get(`/companies/${company}/ledger.csv`)).text.split('\n')[0], 'upstream_model');
-});
+t.test(
+  'the export of rows is the ledger, without internal names for those who may not see them',
+  async (t) => {
+    const owner = await signedIn(office, 'owner');
+    const { headers, text } = await owner.get(
+      `/companies/${company}/ledger.csv?month=${month.slice(0, 7)}`,
+    );
+    t.match(headers.get('content-disposition'), `filename="ledger-${month.slice(0, 7)}.csv"`);
+    t.notMatch(text.split('\n')[0], 'upstream_model');
+    const rows = parsed(text) as { cost_eur: string }[];
+    t.equal(rows.length, 1000);
+    t.equal(eur(rows), (await read(company)).api_cost_eur);
+    const operator = await signedIn(office, 'operator');
+    t.match(
+      (await operator.get(`/companies/${company}/ledger.csv`)).text.split('\n')[0],
+      'upstream_model',
+    );
+  },
+);
 
 t.test('the export of sums is what the page shows', async (t) => {
   const owner = await signedIn(office, 'owner');
   const exported = async (by: string) => {
     const path = `/companies/${company}/usage.csv?month=${month.slice(0, 7)}&model=solid&by=${by}`;
     const { headers, text } = await owner.get(path);
-    t.match(headers.get('content-disposition'), `filename="usage-by-${by.replace('_', '-')}-${month.slice(0, 7)}.csv"`);
+    t.match(
+      headers.get('content-disposition'),
+      `filename="usage-by-${by.replace('_', '-')}-${month.slice(0, 7)}.csv"`,
+    );
     return parsed(text) as Record<'model' | 'day' | 'cost_eur' | 'requests', string>[];
   };
   const range = wholeMonth(month);
-  const usage = await db.run(5000, (sql) => readCompanyUsage(sql, company, range, { ...NO_FILTERS, model: 'solid' }));
+  const usage = await db.run(5000, (sql) =>
+    readCompanyUsage(sql, company, range, { ...NO_FILTERS, model: 'solid' }),
+  );
   for (const by of ['total', 'time', 'model', 'key', 'endpoint', 'cost_center', 'ending']) {
     t.equal(eur(await exported(by)), usage.api_cost_eur, `the sum of the column, by ${by}`);
   }
@@ -249,7 +296,13 @@ t.test(
 t.test('a connection is as good as new after an export, however slow its reader', async (t) => {
   const single = openDatabase({ url: office.databaseUrl, maxConnections: 1 });
   t.teardown(() => single.close());
-  const asked = { companyId: company, range: wholeMonth(month), filters: NO_FILTERS, internal: true, form: PLAIN_CSV };
+  const asked = {
+    companyId: company,
+    range: wholeMonth(month),
+    filters: NO_FILTERS,
+    internal: true,
+    form: PLAIN_CSV,
+  };
   for (let round = 0; round < 5; round++) {
     let bytes = 0;
     await single.run(20_000, (sql) =>
@@ -284,14 +337,24 @@ t.test('HEAD of an export runs none', async (t) => {
     t.equal(status, 200);
     t.match(headers.get('content-disposition'), 'attachment');
   }
-  t.equal((await owner.get(`/companies/${company}/ledger.csv`)).status, 200, 'all permits are free');
+  t.equal(
+    (await owner.get(`/companies/${company}/ledger.csv`)).status,
+    200,
+    'all permits are free',
+  );
 });
 
 t.test('an export whose reader leaves gives back its connection and its permit', async (t) => {
   const owner = await signedIn(office, 'owner');
   await db.transaction(60_000, async (sql) => {
     await sql`set local session_replication_role = replica`; // without the triggers that count
-    await insertUsage(sql, { companies: [company], keys: [ownKey?.id], rows: 60_000, seed: 2, month });
+    await insertUsage(sql, {
+      companies: [company],
+      keys: [ownKey?.id],
+      rows: 60_000,
+      seed: 2,
+      month,
+    });
   });
   const cookie = [...owner.cookies].map((pair) => pair.join('=')).join('; ');
   const path = `${office.adminUrl}/companies/${company}/ledger.csv`;
@@ -315,11 +378,14 @@ t.test('an export that fails destroys the connection: a part must not look compl
   const cookie = [...owner.cookies].map((pair) => pair.join('=')).join('; ');
   const copying = office.sql`
     datname = current_database() and query like 'copy (with%' and state = 'active'`;
-  const idle = async () => (await office.sql`select from pg_stat_activity where ${copying}`).length === 0;
+  const idle = async () =>
+    (await office.sql`select from pg_stat_activity where ${copying}`).length === 0;
   await until(idle, 'the exports of the tests before have ended');
   // in each row: so much more than the sockets between it and its reader hold
   await office.sql`update api_keys set name = ${'Newsroom '.repeat(22)} where id = ${ownKey?.id}`;
-  const { status, body } = await fetch(`${office.adminUrl}/companies/${company}/ledger.csv`, { headers: { cookie } });
+  const { status, body } = await fetch(`${office.adminUrl}/companies/${company}/ledger.csv`, {
+    headers: { cookie },
+  });
   t.equal(status, 200);
   const reader = body?.getReader() as ReadableStreamDefaultReader<Uint8Array>;
   await reader.read();

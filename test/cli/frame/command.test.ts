@@ -25,23 +25,40 @@ const probe = command({
 });
 const parse = (...args: string[]) => parseCommand(probe, args);
 
-t.test('options and operand come in any order, and what is absent is undefined, empty or false', async (t) => {
-  const expected = { help: false, json: false, operand: ID };
-  t.same(parse(ID, '--name', 'x'), { ...expected, values: { name: 'x', open: undefined, slug: [], loud: false } });
-  t.same(parse('--slug=a', '--loud', '--name=x y', ID, '--open', 'false', '--slug', 'b', '--json'), {
-    ...expected,
-    json: true,
-    values: { name: 'x y', open: false, slug: ['a', 'b'], loud: true },
-  });
-  t.equal(parse('--name', 'x', '--', ID).operand, ID);
-});
+t.test(
+  'options and operand come in any order, and what is absent is undefined, empty or false',
+  async (t) => {
+    const expected = { help: false, json: false, operand: ID };
+    t.same(parse(ID, '--name', 'x'), {
+      ...expected,
+      values: { name: 'x', open: undefined, slug: [], loud: false },
+    });
+    t.same(
+      parse('--slug=a', '--loud', '--name=x y', ID, '--open', 'false', '--slug', 'b', '--json'),
+      {
+        ...expected,
+        json: true,
+        values: { name: 'x y', open: false, slug: ['a', 'b'], loud: true },
+      },
+    );
+    t.equal(parse('--name', 'x', '--', ID).operand, ID);
+  },
+);
 
-t.test('a value may begin with a dash if it follows an equals sign, or is a negative number', async (t) => {
-  t.equal(parse(ID, '--name=- be kind').values.name, '- be kind');
-  t.throws(() => parse(ID, '--name', '--json'), { name: 'UsageError', message: '--name needs a value: --name=NAME' });
-  t.throws(() => parse(ID, '--name'), { name: 'UsageError' });
-  t.throws(() => parse(ID, '--name=n', '--open', '-1'), { message: '--open must be true or false, not "-1"' });
-});
+t.test(
+  'a value may begin with a dash if it follows an equals sign, or is a negative number',
+  async (t) => {
+    t.equal(parse(ID, '--name=- be kind').values.name, '- be kind');
+    t.throws(() => parse(ID, '--name', '--json'), {
+      name: 'UsageError',
+      message: '--name needs a value: --name=NAME',
+    });
+    t.throws(() => parse(ID, '--name'), { name: 'UsageError' });
+    t.throws(() => parse(ID, '--name=n', '--open', '-1'), {
+      message: '--open must be true or false, not "-1"',
+    });
+  },
+);
 
 t.test('--help and -h work without required options, but not with unknown ones', async (t) => {
   t.equal(parse('--help').help, true);
@@ -57,10 +74,18 @@ const MISTAKES: [string, string[], RegExp][] = [
     /^unknown option --nmae; the options are --name, --open, --slug, --loud, --json$/,
   ],
   ['a short option is unknown', [ID, '-n', 'x'], /^unknown option -n;/],
-  ['an option is a name of every object', [ID, '--constructor', 'x'], /^unknown option --constructor;/],
+  [
+    'an option is a name of every object',
+    [ID, '--constructor', 'x'],
+    /^unknown option --constructor;/,
+  ],
   ['an option is given twice', [ID, '--name', 'x', '--name', 'y'], /^--name is given twice/],
   ['a switch gets a value', [ID, '--name', 'x', '--loud=false'], /^--loud is a switch/],
-  ['a boolean is none', [ID, '--name', 'x', '--open', 'yes'], /^--open must be true or false, not "yes"$/],
+  [
+    'a boolean is none',
+    [ID, '--name', 'x', '--open', 'yes'],
+    /^--open must be true or false, not "yes"$/,
+  ],
   ['an empty value', [ID, '--name='], /^--name must be one line/],
   ['the operand is malformed', ['acme', '--name', 'x'], /^ID must be an id/],
   ['there is one argument too many', [ID, 'more', '--name', 'x'], /^unexpected "more"/],
@@ -72,7 +97,10 @@ for (const [what, args, message] of MISTAKES) {
 }
 
 t.test('a set without a setting is refused', async (t) => {
-  t.throws(() => someChange({ a: undefined, b: [] }), { name: 'UsageError', message: /^nothing to change/ });
+  t.throws(() => someChange({ a: undefined, b: [] }), {
+    name: 'UsageError',
+    message: /^nothing to change/,
+  });
   for (const changes of [{ a: null }, { a: false }, { a: 0 }, { a: '' }, { a: ['x'] }])
     t.equal(someChange(changes), changes);
 });

@@ -1,5 +1,14 @@
 import t from 'tap';
-import { card, fitted, instant, listing, minute, nowAndThen, plainly, table } from '../../../src/cli/frame/text.ts';
+import {
+  card,
+  fitted,
+  instant,
+  listing,
+  minute,
+  nowAndThen,
+  plainly,
+  table,
+} from '../../../src/cli/frame/text.ts';
 
 t.test('a table is aligned, numbers to the right, without blanks at line ends', async (t) => {
   const text = table(
@@ -10,41 +19,73 @@ t.test('a table is aligned, numbers to the right, without blanks at line ends', 
     ],
     ['EUR'],
   );
-  t.same(fitted(text).split('\n'), ['NAME         EUR  STATE', 'Ü           12.5  active', 'long name  0.001  -']);
+  t.same(fitted(text).split('\n'), [
+    'NAME         EUR  STATE',
+    'Ü           12.5  active',
+    'long name  0.001  -',
+  ]);
 });
 
-t.test('a column can be called as its member is, and an instant has the zone in its heading', async (t) => {
-  const rows = [
-    { id: 7, cost_eur: '0.5', expires_at: new Date('2027-01-31T18:00:00Z') },
-    { id: 8, cost_eur: '12', expires_at: null },
-  ];
-  const text = fitted(listing(rows, plainly('id', 'cost_eur', 'expires_at'), '', ['COST EUR']));
-  const lines = ['ID  COST EUR  EXPIRES (UTC)', '7        0.5  2027-01-31 18:00', '8         12  -'];
-  t.same(text.split('\n'), lines);
-});
+t.test(
+  'a column can be called as its member is, and an instant has the zone in its heading',
+  async (t) => {
+    const rows = [
+      { id: 7, cost_eur: '0.5', expires_at: new Date('2027-01-31T18:00:00Z') },
+      { id: 8, cost_eur: '12', expires_at: null },
+    ];
+    const text = fitted(listing(rows, plainly('id', 'cost_eur', 'expires_at'), '', ['COST EUR']));
+    const lines = [
+      'ID  COST EUR  EXPIRES (UTC)',
+      '7        0.5  2027-01-31 18:00',
+      '8         12  -',
+    ];
+    t.same(text.split('\n'), lines);
+  },
+);
 
-t.test('columns are those of a terminal: two for an East Asian letter or an emoji, none for a mark', async (t) => {
-  const columns = { plain: 5, 東京: 4, 한국: 4, ｶﾅ: 2, '、（': 4, 'e\u0301te\u0301': 3, שלום: 4, '€·…→': 4 };
-  const emoji = { '🦄': 2, '👍🏽': 2, '❤️': 2, '☎': 1, '1️⃣': 2, '🇩🇪': 2, '👩‍👩‍👧‍👦': 2, 'a\u200bb': 2 };
-  for (const [text, width] of Object.entries({ ...columns, ...emoji })) {
-    const [, drawn = ''] = fitted(
-      table(
-        ['N', 'M'],
-        [
-          [text, 'end'],
-          ['x'.repeat(9), 'end'],
-        ],
-      ),
-    ).split('\n');
-    t.equal(drawn, `${text}${' '.repeat(9 - width)}  end`);
-  }
-  t.same(
-    fitted(table(['N', 'M'], [['東京', 'end']]), 8)
-      .split('\n')
-      .slice(1),
-    ['東京', '    end'],
-  );
-});
+t.test(
+  'columns are those of a terminal: two for an East Asian letter or an emoji, none for a mark',
+  async (t) => {
+    const columns = {
+      plain: 5,
+      東京: 4,
+      한국: 4,
+      ｶﾅ: 2,
+      '、（': 4,
+      'e\u0301te\u0301': 3,
+      שלום: 4,
+      '€·…→': 4,
+    };
+    const emoji = {
+      '🦄': 2,
+      '👍🏽': 2,
+      '❤️': 2,
+      '☎': 1,
+      '1️⃣': 2,
+      '🇩🇪': 2,
+      '👩‍👩‍👧‍👦': 2,
+      'a\u200bb': 2,
+    };
+    for (const [text, width] of Object.entries({ ...columns, ...emoji })) {
+      const [, drawn = ''] = fitted(
+        table(
+          ['N', 'M'],
+          [
+            [text, 'end'],
+            ['x'.repeat(9), 'end'],
+          ],
+        ),
+      ).split('\n');
+      t.equal(drawn, `${text}${' '.repeat(9 - width)}  end`);
+    }
+    t.same(
+      fitted(table(['N', 'M'], [['東京', 'end']]), 8)
+        .split('\n')
+        .slice(1),
+      ['東京', '    end'],
+    );
+  },
+);
 
 t.test('a table that is wider than the terminal goes on below each line, indented', async (t) => {
   const text = table(
@@ -55,9 +96,19 @@ t.test('a table that is wider than the terminal goes on below each line, indente
     ],
     ['EUR'],
   );
-  const folded = ['ID  NAME     EUR  LIMITS', '1   Ümläut  12.5', '    60 requests a minute', '2   B          7  -'];
+  const folded = [
+    'ID  NAME     EUR  LIMITS',
+    '1   Ümläut  12.5',
+    '    60 requests a minute',
+    '2   B          7  -',
+  ];
   t.same(fitted(text, 37).split('\n'), folded);
-  t.same(fitted(text, 10).split('\n').slice(0, 4), ['ID  NAME', '     EUR', '    LIMITS', '1   Ümläut']);
+  t.same(fitted(text, 10).split('\n').slice(0, 4), [
+    'ID  NAME',
+    '     EUR',
+    '    LIMITS',
+    '1   Ümläut',
+  ]);
   t.notMatch(fitted(text, 38), /\n {4}/, 'it fits');
   t.equal(
     fitted('Two  spaces stay,\n  and lines of 30 characters', 5),
@@ -111,7 +162,10 @@ t.test('control characters in names do not reach the terminal', async (t) => {
   const nasty = 'a\u001b[2Jb\nc\u009b';
   t.notMatch(fitted(table(['N'], [[nasty, 'b\u001fc']])).split('\n')[1], /\p{Cc}/u);
   t.notMatch(card('Made.', { name: nasty }).split('\n').at(-1), /\p{Cc}/u);
-  t.equal(card('Usage of a\u001b[2Jb\nin two lines', {}).trimEnd(), 'Usage of a\ufffd[2Jb\nin two lines');
+  t.equal(
+    card('Usage of a\u001b[2Jb\nin two lines', {}).trimEnd(),
+    'Usage of a\ufffd[2Jb\nin two lines',
+  );
   t.equal(
     card('Made.', { name: 'a\u202eb\u2066c' }).split('\n').at(-1),
     '  name  a\ufffdb\ufffdc',
@@ -119,16 +173,19 @@ t.test('control characters in names do not reach the terminal', async (t) => {
   );
 });
 
-t.test('a command that lasts says every five seconds how far it is, and one that does not says nothing', async (t) => {
-  let now = 0;
-  const said: string[] = [];
-  const tell = nowAndThen(
-    (line) => said.push(line),
-    () => now,
-  );
-  for (now of [0, 4999, 5000, 9999, 10_000]) tell(`at ${now}`);
-  t.same(said, ['at 5000', 'at 10000']);
-});
+t.test(
+  'a command that lasts says every five seconds how far it is, and one that does not says nothing',
+  async (t) => {
+    let now = 0;
+    const said: string[] = [];
+    const tell = nowAndThen(
+      (line) => said.push(line),
+      () => now,
+    );
+    for (now of [0, 4999, 5000, 9999, 10_000]) tell(`at ${now}`);
+    t.same(said, ['at 5000', 'at 10000']);
+  },
+);
 
 t.test('times are in UTC and name the zone', async (t) => {
   const at = new Date('2026-11-21T09:41:59.999+01:00');

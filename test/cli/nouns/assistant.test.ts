@@ -8,7 +8,17 @@ const env = { DATABASE_URL: url };
 const tollgate = (...argv: string[]) => run(argv, { env });
 const { id: company } = (await tollgate('company', 'create', '--name', 'Acme', '--json')).json;
 const create = (...more: string[]) =>
-  tollgate('assistant', 'create', '--company', company, '--name', 'Helper', '--system-prompt', 'Be kind', ...more);
+  tollgate(
+    'assistant',
+    'create',
+    '--company',
+    company,
+    '--name',
+    'Helper',
+    '--system-prompt',
+    'Be kind',
+    ...more,
+  );
 await tollgate(
   'model',
   'create',
@@ -56,7 +66,10 @@ t.test('create, set, list and remove', async (t) => {
     },
   });
   const { id } = made.json;
-  t.match((await tollgate('assistant', 'list', '--company', company)).out, /Helper +fast +0\.7 +500 +projects +no\n$/);
+  t.match(
+    (await tollgate('assistant', 'list', '--company', company)).out,
+    /Helper +fast +0\.7 +500 +projects +no\n$/,
+  );
 
   const emptied = [
     '--model',
@@ -78,7 +91,10 @@ t.test('create, set, list and remove', async (t) => {
     visibility: 'company',
     system_prompt: 'Be kind',
   });
-  t.match((await tollgate('assistant', 'list', '--company', company)).out, /Helper +- +- +- +company +yes\n$/);
+  t.match(
+    (await tollgate('assistant', 'list', '--company', company)).out,
+    /Helper +- +- +- +company +yes\n$/,
+  );
   t.match(await tollgate('assistant', 'remove', id), { code: 0, out: /^Assistant removed\./ });
   t.match(await tollgate('assistant', 'remove', id), {
     code: 1,

@@ -16,19 +16,38 @@ const folder = mkdtempSync(join(tmpdir(), 'tollgate-end-'));
 t.teardown(() => rmSync(folder, { recursive: true }));
 
 const { id } = (await tollgate('company', 'create', '--name', 'Acme', '--json')).json;
-await run(['user', 'create', '--email', 'ann@acme.example', '--role', 'owner', '--company', id, '--password-stdin'], {
-  env,
-  stdin: 'a long enough password',
-});
+await run(
+  [
+    'user',
+    'create',
+    '--email',
+    'ann@acme.example',
+    '--role',
+    'owner',
+    '--company',
+    id,
+    '--password-stdin',
+  ],
+  {
+    env,
+    stdin: 'a long enough password',
+  },
+);
 await tollgate('key', 'create', '--company', id, '--name', 'Laptop of Ann', '--scope', 'chat');
 await db.run(5000, (sql) => addUsage(sql, [{ company: id, prompt: 1000, input: '0.5' }]));
 
 t.test('close and reopen say what they did', async (t) => {
-  t.match(await tollgate('company', 'close', id), { code: 0, out: /^Company closed\.\n.*\n {2}closed +20/s });
+  t.match(await tollgate('company', 'close', id), {
+    code: 0,
+    out: /^Company closed\.\n.*\n {2}closed +20/s,
+  });
   t.match((await tollgate('company', 'close', id)).out, /^The company was closed already\./);
   t.match((await tollgate('company', 'list')).out, /CLOSED \(UTC\)\n.*Acme .*20\d\d-/s);
   t.match(await tollgate('company', 'reopen', id), { code: 0, out: /^Company reopened\./ });
-  t.match(await tollgate('company', 'reopen', id, '--json'), { code: 0, json: { id, closed_at: null } });
+  t.match(await tollgate('company', 'reopen', id, '--json'), {
+    code: 0,
+    json: { id, closed_at: null },
+  });
   t.match((await tollgate('company', 'list')).out, /NON-EU\n/, 'no column without any');
 });
 
@@ -96,10 +115,13 @@ t.test('export writes an archive that tar reads, under its name when it is whole
   });
   t.match(await tollgate('company', 'export', id, '--to', '-', '--json'), { code: 64 });
   const unknown = join(folder, 'unknown');
-  t.match(await tollgate('company', 'export', '00000000-0000-4000-8000-000000000000', '--to', unknown), {
-    code: 1,
-    err: /There is no company/,
-  });
+  t.match(
+    await tollgate('company', 'export', '00000000-0000-4000-8000-000000000000', '--to', unknown),
+    {
+      code: 1,
+      err: /There is no company/,
+    },
+  );
   t.notOk(existsSync(unknown));
 });
 
@@ -117,7 +139,8 @@ t.test('export to a pipe prints the archive and nothing else', async (t) => {
   const stdout = new PassThrough();
   const said: string[] = [];
   const stderr = new PassThrough().on('data', (text) => said.push(String(text)));
-  stdout._write = (_chunk, _encoding, done) => done(Object.assign(new Error('gone'), { code: 'EPIPE' }));
+  stdout._write = (_chunk, _encoding, done) =>
+    done(Object.assign(new Error('gone'), { code: 'EPIPE' }));
   const argv = ['company', 'export', id, '--to', '-'];
   t.equal(
     await runCli({ argv, env, stdin: Readable.from([]), stdout, stderr }),
@@ -128,26 +151,41 @@ t.test('export to a pipe prints the archive and nothing else', async (t) => {
 });
 
 t.test('erase counts first, wants the name, and leaves a ledger that verifies', async (t) => {
-  t.match(await tollgate('company', 'erase', id), { code: 1, err: /is open: run "tollgate company close/ });
+  t.match(await tollgate('company', 'erase', id), {
+    code: 1,
+    err: /is open: run "tollgate company close/,
+  });
   await tollgate('company', 'close', id);
   t.match(await tollgate('company', 'erase', id, '--json'), {
     code: 0,
     json: { dry_run: true, persons: 1, rows: { users: 1 } },
   });
-  t.match(await tollgate('company', 'erase', id, '--yes', 'Acne'), { code: 1, err: /name is "Acme"/ });
+  t.match(await tollgate('company', 'erase', id, '--yes', 'Acne'), {
+    code: 1,
+    err: /name is "Acme"/,
+  });
   t.match(await tollgate('company', 'erase', id, '--yes', 'Acme'), {
     code: 0,
     out: /^Company erased\.\n\n {2}persons +1\n/,
   });
-  t.match(await tollgate('company', 'reopen', id), { code: 1, err: /were erased: it stays closed/ });
+  t.match(await tollgate('company', 'reopen', id), {
+    code: 1,
+    err: /were erased: it stays closed/,
+  });
   t.equal((await tollgate('ledger', 'verify')).code, 0);
-  t.match((await tollgate('usage', 'summary', '--company', id, '--month', '2026-11', '--json')).out, '0.5');
+  t.match(
+    (await tollgate('usage', 'summary', '--company', id, '--month', '2026-11', '--json')).out,
+    '0.5',
+  );
   t.match((await tollgate('key', 'list', '--company', id)).out, /key-[0-9a-f]{8}/);
 });
 
 t.test('a company whose name other programs wrote in another form can be erased', async (t) => {
   const name = ` two\nlines of ${'x'.repeat(300)} `;
-  const [row] = await db.run(5000, (sql) => sql`insert into companies (name) values (${name}) returning id`);
+  const [row] = await db.run(
+    5000,
+    (sql) => sql`insert into companies (name) values (${name}) returning id`,
+  );
   await tollgate('company', 'close', row?.id);
   t.match(await tollgate('company', 'erase', row?.id, '--yes', name), { code: 0, err: '' });
 });
@@ -167,8 +205,13 @@ t.test('user erase counts, then erases one person', async (t) => {
     '--password-stdin',
   ];
   await run(argv, { env, stdin });
-  const erase = (...more: string[]) => tollgate('user', 'erase', '--email', 'bob@borg.example', ...more);
+  const erase = (...more: string[]) =>
+    tollgate('user', 'erase', '--email', 'bob@borg.example', ...more);
   t.match(await erase(), { code: 0, out: /add --yes to do it\.\n.*rows of users +1\n/s });
-  t.match((await erase('--yes', '--json')).json, { dry_run: false, persons: 1, rows: { users: 1, audit_log: 1 } });
+  t.match((await erase('--yes', '--json')).json, {
+    dry_run: false,
+    persons: 1,
+    rows: { users: 1, audit_log: 1 },
+  });
   t.match(await erase('--yes'), { code: 1, err: /is stored nowhere/ });
 });

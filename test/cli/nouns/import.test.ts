@@ -11,7 +11,8 @@ import { MASTER_KEY, scriptedUpstream } from '../../support/upstream.ts';
 const SCHEMA = readFileSync(new URL('litellm.sql', import.meta.url), 'utf8');
 const digest = (key: string) => createHash('sha256').update(key).digest('hex');
 const literal = (value: unknown): string => {
-  if (value === null || typeof value === 'number' || typeof value === 'boolean') return String(value);
+  if (value === null || typeof value === 'number' || typeof value === 'boolean')
+    return String(value);
   if (Array.isArray(value) && value.every((each) => typeof each === 'string'))
     return `array[${value.map(literal).join(', ')}]::text[]`;
   return `'${(typeof value === 'object' ? JSON.stringify(value) : String(value)).replaceAll("'", "''")}'`;
@@ -28,7 +29,11 @@ async function litellm(t: Test, schema = SCHEMA) {
     );
   const key = (text: string, row: Record<string, unknown> = {}) =>
     add('VerificationToken', { token: digest(text), key_name: `sk-...${text.slice(-4)}`, ...row });
-  const model = (model_name: string, model_info: object | null, more: Record<string, unknown> = {}) =>
+  const model = (
+    model_name: string,
+    model_info: object | null,
+    more: Record<string, unknown> = {},
+  ) =>
     add('ProxyModelTable', {
       model_id: `id-${model_name}`,
       model_name,
@@ -36,7 +41,14 @@ async function litellm(t: Test, schema = SCHEMA) {
       model_info,
       ...more,
     });
-  return { url, run, add, key, model, team: (row: object) => add('TeamTable', row as Record<string, unknown>) };
+  return {
+    url,
+    run,
+    add,
+    key,
+    model,
+    team: (row: object) => add('TeamTable', row as Record<string, unknown>),
+  };
 }
 
 /** An empty Tollgate, and the import into it. */
@@ -81,7 +93,10 @@ t.test(
     t.equal(dry.code, 0, dry.err);
     t.match(dry.out, /\+ company Nordlicht\n {4}name: Nordlicht\n/);
     t.match(dry.out, /\+ key Website of Nordlicht \(sk-…QRST\)\n/);
-    t.match(dry.out, /\n3 changes would be made\.\n0 are here already and stay as they are; 0 do not come\.\n$/);
+    t.match(
+      dry.out,
+      /\n3 changes would be made\.\n0 are here already and stay as they are; 0 do not come\.\n$/,
+    );
     t.same(await to.query('select from companies'), []);
 
     const done = await to.bring(from.url, '--usd-rate', '0.92');
@@ -130,39 +145,55 @@ t.test(
       },
     ]);
     const again = await to.bring(from.url, '--usd-rate', '0.92');
-    t.match(again, { code: 0, out: 'Nothing to change.\n3 are here already and stay as they are; 0 do not come.\n' });
+    t.match(again, {
+      code: 0,
+      out: 'Nothing to change.\n3 are here already and stay as they are; 0 do not come.\n',
+    });
   },
 );
 
-t.test('a second run brings what is new, and changes nothing that came before, here or there', async (t) => {
-  const from = await litellm(t);
-  const to = await target(t);
-  await from.team({ team_id: 'a', team_alias: 'Alpha', models: ['one'] });
-  await from.model('one', PRICED);
-  await from.key('sk-first', { team_id: 'a', key_alias: 'First' });
-  t.match(await to.bring(from.url, '--usd-rate', '1'), { code: 0 });
-  await to.query("update companies set name = 'Renamed', monthly_budget_eur = 7");
-  await to.query('update api_keys set revoked_at = now()');
-  await from.run('update "LiteLLM_TeamTable" set max_budget = 50');
-  await from.run('update "LiteLLM_VerificationToken" set rpm_limit = 9');
-  await from.model('two', PRICED);
-  await from.key('sk-second', { team_id: 'a', key_alias: 'Second' });
-  const { out, json: _, ...ran } = await to.bring(from.url, '--usd-rate', '1');
-  t.equal(ran.code, 0, ran.err);
-  t.match(out, '= company Alpha\n    name: Renamed here, Alpha there\n    monthly_budget_eur: 7 here, 50 there\n');
-  t.match(out, '= key First of Renamed\n    requests_per_minute: none here, 9 there\n');
-  t.match(out, '~ company Alpha\n    may not use two\n', 'its team may not use the new model there');
-  t.match(await to.query('select name, monthly_budget_eur, disabled_model_slugs from companies'), [
-    { name: 'Renamed', monthly_budget_eur: '7', disabled_model_slugs: ['two'] },
-  ]);
-  t.match(
-    await to.query('select name, revoked_at is null as works, requests_per_minute as rpm from api_keys order by name'),
-    [
-      { name: 'First', works: false, rpm: null },
-      { name: 'Second', works: true, rpm: null },
-    ],
-  );
-});
+t.test(
+  'a second run brings what is new, and changes nothing that came before, here or there',
+  async (t) => {
+    const from = await litellm(t);
+    const to = await target(t);
+    await from.team({ team_id: 'a', team_alias: 'Alpha', models: ['one'] });
+    await from.model('one', PRICED);
+    await from.key('sk-first', { team_id: 'a', key_alias: 'First' });
+    t.match(await to.bring(from.url, '--usd-rate', '1'), { code: 0 });
+    await to.query("update companies set name = 'Renamed', monthly_budget_eur = 7");
+    await to.query('update api_keys set revoked_at = now()');
+    await from.run('update "LiteLLM_TeamTable" set max_budget = 50');
+    await from.run('update "LiteLLM_VerificationToken" set rpm_limit = 9');
+    await from.model('two', PRICED);
+    await from.key('sk-second', { team_id: 'a', key_alias: 'Second' });
+    const { out, json: _, ...ran } = await to.bring(from.url, '--usd-rate', '1');
+    t.equal(ran.code, 0, ran.err);
+    t.match(
+      out,
+      '= company Alpha\n    name: Renamed here, Alpha there\n    monthly_budget_eur: 7 here, 50 there\n',
+    );
+    t.match(out, '= key First of Renamed\n    requests_per_minute: none here, 9 there\n');
+    t.match(
+      out,
+      '~ company Alpha\n    may not use two\n',
+      'its team may not use the new model there',
+    );
+    t.match(
+      await to.query('select name, monthly_budget_eur, disabled_model_slugs from companies'),
+      [{ name: 'Renamed', monthly_budget_eur: '7', disabled_model_slugs: ['two'] }],
+    );
+    t.match(
+      await to.query(
+        'select name, revoked_at is null as works, requests_per_minute as rpm from api_keys order by name',
+      ),
+      [
+        { name: 'First', works: false, rpm: null },
+        { name: 'Second', works: true, rpm: null },
+      ],
+    );
+  },
+);
 
 t.test('a key that came works at a gateway, under the name of the model that it had', async (t) => {
   const from = await litellm(t);
@@ -172,7 +203,9 @@ t.test('a key that came works at a gateway, under the name of the model that it 
     object: 'chat.completion',
     created: 1,
     model: 'gpt-4o',
-    choices: [{ index: 0, message: { role: 'assistant', content: 'Hello' }, finish_reason: 'stop' }],
+    choices: [
+      { index: 0, message: { role: 'assistant', content: 'Hello' }, finish_reason: 'stop' },
+    ],
     usage: { prompt_tokens: 1000, completion_tokens: 100, total_tokens: 1100 },
   });
   await from.team({ team_id: 'a', team_alias: 'Alpha' });
@@ -180,7 +213,9 @@ t.test('a key that came works at a gateway, under the name of the model that it 
   await from.key('sk-holder', { team_id: 'a' });
   const gateway = await startGateway(t, upstream.url);
   const env = { DATABASE_URL: gateway.databaseUrl };
-  const ran = await tollgate(['import', 'litellm', '--database', from.url, '--usd-rate', '1'], { env });
+  const ran = await tollgate(['import', 'litellm', '--database', from.url, '--usd-rate', '1'], {
+    env,
+  });
   t.equal(ran.code, 0, ran.err);
   const body = { model: 'gpt-4o', messages: [{ role: 'user', content: 'Hello' }] };
   await until(
@@ -193,41 +228,44 @@ t.test('a key that came works at a gateway, under the name of the model that it 
   t.match(await ask(`${gateway.url}/chat/completions`, { key: 'sk-other', body }), { status: 401 });
 });
 
-t.test('keys of no team are of a company of their person, with the budget that the person has', async (t) => {
-  const from = await litellm(t);
-  await from.add('UserTable', {
-    user_id: 'u1',
-    user_email: 'ada@example.com',
-    max_budget: 10,
-    budget_duration: '1mo',
-    models: ['no-default-models'],
-  });
-  await from.add('UserTable', {
-    user_id: 'u2',
-    user_email: 'bo@example.com',
-    user_alias: 'Bo',
-    max_budget: 20,
-    budget_duration: '1d',
-  });
-  await from.add('UserTable', { user_id: 'u3', user_email: 'no-key@example.com' });
-  await from.key('sk-bo', { user_id: 'u2', key_alias: 'of Bo' });
-  await from.key('sk-bo-2', { user_id: 'u2', key_alias: 'of Bo too' });
-  await from.key('sk-nobody', { user_id: 'default_user_id' });
-  await from.key('sk-nobody-2');
-  const to = await target(t);
-  const ran = await to.bring(from.url, '--usd-rate', '1');
-  t.equal(ran.code, 0, ran.err);
-  t.match(ran.out, '! people: 3, who sign in after "user invite"');
-  t.match(
-    await to.query(
-      'select c.name, c.daily_budget_eur as daily, count(k.id)::int as keys from companies c join api_keys k on k.company_id = c.id group by c.id order by 1',
-    ),
-    [
-      { name: 'Bo', daily: '20', keys: 2 },
-      { name: 'Keys without a team', daily: null, keys: 2 },
-    ],
-  );
-});
+t.test(
+  'keys of no team are of a company of their person, with the budget that the person has',
+  async (t) => {
+    const from = await litellm(t);
+    await from.add('UserTable', {
+      user_id: 'u1',
+      user_email: 'ada@example.com',
+      max_budget: 10,
+      budget_duration: '1mo',
+      models: ['no-default-models'],
+    });
+    await from.add('UserTable', {
+      user_id: 'u2',
+      user_email: 'bo@example.com',
+      user_alias: 'Bo',
+      max_budget: 20,
+      budget_duration: '1d',
+    });
+    await from.add('UserTable', { user_id: 'u3', user_email: 'no-key@example.com' });
+    await from.key('sk-bo', { user_id: 'u2', key_alias: 'of Bo' });
+    await from.key('sk-bo-2', { user_id: 'u2', key_alias: 'of Bo too' });
+    await from.key('sk-nobody', { user_id: 'default_user_id' });
+    await from.key('sk-nobody-2');
+    const to = await target(t);
+    const ran = await to.bring(from.url, '--usd-rate', '1');
+    t.equal(ran.code, 0, ran.err);
+    t.match(ran.out, '! people: 3, who sign in after "user invite"');
+    t.match(
+      await to.query(
+        'select c.name, c.daily_budget_eur as daily, count(k.id)::int as keys from companies c join api_keys k on k.company_id = c.id group by c.id order by 1',
+      ),
+      [
+        { name: 'Bo', daily: '20', keys: 2 },
+        { name: 'Keys without a team', daily: null, keys: 2 },
+      ],
+    );
+  },
+);
 
 t.test('budgets of all periods', async (t) => {
   const from = await litellm(t);
@@ -251,7 +289,13 @@ t.test('budgets of all periods', async (t) => {
     ['tiny', 0.001, '30d', 0],
   ];
   for (const [key_alias, max_budget, budget_duration, spend] of periods) {
-    await from.key(`sk-${key_alias}`, { key_alias, team_id: 'a', max_budget, budget_duration, spend });
+    await from.key(`sk-${key_alias}`, {
+      key_alias,
+      team_id: 'a',
+      max_budget,
+      budget_duration,
+      spend,
+    });
   }
   await from.key('sk-shared', { key_alias: 'of a budget', team_id: 'a', budget_id: 'shared' });
   const ran = await to.bring(from.url, '--usd-rate', '0.5');
@@ -299,11 +343,13 @@ t.test('what may do nothing there comes paused, with the reason; its key gets 40
     await from.key(`sk-${key_alias.replaceAll(' ', '-')}`, { team_id: 'a', key_alias, ...row });
   }
   await from.key('sk-works', { team_id: 'a', key_alias: 'works' });
-  const bring = () => tollgate(['import', 'litellm', '--database', from.url, '--usd-rate', '1'], { env });
+  const bring = () =>
+    tollgate(['import', 'litellm', '--database', from.url, '--usd-rate', '1'], { env });
   const ran = await bring();
   t.equal(ran.code, 0, ran.err);
   t.match(ran.out, '    paused: a budget of 5 USD, spent at LiteLLM\n');
-  const keys = await gateway.sql`select name, pause_reason as reason from api_keys where name <> 'works' order by name`;
+  const keys =
+    await gateway.sql`select name, pause_reason as reason from api_keys where name <> 'works' order by name`;
   t.same(
     keys.map(({ name, reason }) => [name, reason]),
     Object.entries(idle).map(([name, [, reason]]) => [name, reason]),
@@ -314,55 +360,80 @@ t.test('what may do nothing there comes paused, with the reason; its key gets 40
   const chat = (key: string) => ask(`${gateway.url}/models`, { key });
   await until(async () => (await chat('sk-works')).status === 200, 'the keys are known');
   t.match(await chat('sk-blocked'), { status: 403, json: { error: { code: 'key_paused' } } });
-  t.match(await chat('sk-in-a-blocked-team'), { status: 403, json: { error: { code: 'account_paused' } } });
+  t.match(await chat('sk-in-a-blocked-team'), {
+    status: 403,
+    json: { error: { code: 'account_paused' } },
+  });
   await from.run(`update "LiteLLM_VerificationToken" set blocked = true where key_alias = 'works'`);
   const { out } = await bring();
   t.match(out, '= key works of Alpha\n    paused: false here, true there\n');
   t.equal((await chat('sk-works')).status, 200, 'what came once stays as it is');
 });
 
-t.test('what is no key of a program, or ended, does not come; nor does the key of the router', async (t) => {
-  const from = await litellm(t);
-  const to = await target(t, { UPSTREAM_API_KEY: MASTER_KEY, UPSTREAM_URL: 'http://127.0.0.1:9/v1' });
-  await from.team({ team_id: 'a', team_alias: 'Alpha' });
-  await from.key('sk-session', { team_id: 'litellm-dashboard' });
-  await from.key('sk-ended', { team_id: 'a', key_alias: 'ended', expires: '2020-01-01 00:00:00' });
-  await from.key('sk-lost', { team_id: 'gone', key_alias: 'lost' });
-  await from.key('sk-manages', { team_id: 'a', key_alias: 'manages', allowed_routes: ['management_routes'] });
-  await from.key('sk-embeds', { team_id: 'a', key_alias: 'embeds', allowed_routes: ['/v1/embeddings'] });
-  await from.key(MASTER_KEY, { team_id: 'a', key_alias: 'master' });
-  await from.add('VerificationToken', { token: 'sk-not-hashed-at-all', key_alias: 'plain', team_id: 'a' });
-  await from.add('DeprecatedVerificationToken', {
-    id: '1',
-    token: digest('sk-before'),
-    active_token_id: digest('sk-embeds'),
-    revoke_at: '2099-01-01 00:00:00',
-  });
-  const ran = await to.bring(from.url);
-  t.equal(ran.code, 0, ran.err);
-  t.match(ran.err, /Nothing listens at 127\.0\.0\.1:9.* models of the configuration file/s);
-  t.match(ran.out, "! sign-ins to LiteLLM's own pages: 1, ");
-  t.match(ran.out, '! key ended: ended there, 2020-01-01T00:00:00.000Z');
-  t.match(ran.out, '! key lost: its team is not there: gone');
-  t.match(ran.out, '! key manages: calls no endpoint here: management_routes');
-  t.match(ran.out, '! key master: is the key by which the gateway calls the router');
-  t.match(ran.out, '! key plain: its digest is not SHA-256 in hex');
-  t.notMatch(ran.out, /sk-not-hashed/);
-  t.match(
-    await to.query(
-      "select name, scopes, encode(digest, 'hex') as hex, expires_at from api_keys order by expires_at nulls first",
-    ),
-    [
-      { name: 'embeds', scopes: ['embeddings'], hex: digest('sk-embeds'), expires_at: null },
-      {
-        name: 'embeds',
-        scopes: ['embeddings'],
-        hex: digest('sk-before'),
-        expires_at: new Date('2099-01-01T00:00:00Z'),
-      },
-    ],
-  );
-});
+t.test(
+  'what is no key of a program, or ended, does not come; nor does the key of the router',
+  async (t) => {
+    const from = await litellm(t);
+    const to = await target(t, {
+      UPSTREAM_API_KEY: MASTER_KEY,
+      UPSTREAM_URL: 'http://127.0.0.1:9/v1',
+    });
+    await from.team({ team_id: 'a', team_alias: 'Alpha' });
+    await from.key('sk-session', { team_id: 'litellm-dashboard' });
+    await from.key('sk-ended', {
+      team_id: 'a',
+      key_alias: 'ended',
+      expires: '2020-01-01 00:00:00',
+    });
+    await from.key('sk-lost', { team_id: 'gone', key_alias: 'lost' });
+    await from.key('sk-manages', {
+      team_id: 'a',
+      key_alias: 'manages',
+      allowed_routes: ['management_routes'],
+    });
+    await from.key('sk-embeds', {
+      team_id: 'a',
+      key_alias: 'embeds',
+      allowed_routes: ['/v1/embeddings'],
+    });
+    await from.key(MASTER_KEY, { team_id: 'a', key_alias: 'master' });
+    await from.add('VerificationToken', {
+      token: 'sk-not-hashed-at-all',
+      key_alias: 'plain',
+      team_id: 'a',
+    });
+    await from.add('DeprecatedVerificationToken', {
+      id: '1',
+      token: digest('sk-before'),
+      active_token_id: digest('sk-embeds'),
+      revoke_at: '2099-01-01 00:00:00',
+    });
+    const ran = await to.bring(from.url);
+    t.equal(ran.code, 0, ran.err);
+    t.match(ran.err, /Nothing listens at 127\.0\.0\.1:9.* models of the configuration file/s);
+    t.match(ran.out, "! sign-ins to LiteLLM's own pages: 1, ");
+    t.match(ran.out, '! key ended: ended there, 2020-01-01T00:00:00.000Z');
+    t.match(ran.out, '! key lost: its team is not there: gone');
+    t.match(ran.out, '! key manages: calls no endpoint here: management_routes');
+    t.match(ran.out, '! key master: is the key by which the gateway calls the router');
+    t.match(ran.out, '! key plain: its digest is not SHA-256 in hex');
+    t.notMatch(ran.out, /sk-not-hashed/);
+    t.match(
+      await to.query(
+        "select name, scopes, encode(digest, 'hex') as hex, expires_at from api_keys order by expires_at nulls first",
+      ),
+      [
+        { name: 'embeds', scopes: ['embeddings'], hex: digest('sk-embeds'), expires_at: null },
+        {
+          name: 'embeds',
+          scopes: ['embeddings'],
+          hex: digest('sk-before'),
+          expires_at: new Date('2099-01-01T00:00:00Z'),
+        },
+      ],
+    );
+  },
+);
 
 t.test(
   'models: several deployments, no price, kinds, patterns, groups, those of a team; the router tells the rest',
@@ -395,9 +466,18 @@ t.test(
       {
         model_name: 'told',
         litellm_params: {},
-        model_info: { id: 'id-told', mode: 'embedding', input_cost_per_token: 1e-7, output_cost_per_token: 0 },
+        model_info: {
+          id: 'id-told',
+          mode: 'embedding',
+          input_cost_per_token: 1e-7,
+          output_cost_per_token: 0,
+        },
       },
-      { model_name: 'image', litellm_params: {}, model_info: { id: 'f4', mode: 'image_generation' } },
+      {
+        model_name: 'image',
+        litellm_params: {},
+        model_info: { id: 'f4', mode: 'image_generation' },
+      },
       { model_name: 'openai/*', litellm_params: {}, model_info: { id: 'f5' } },
       null,
     ];
@@ -422,13 +502,19 @@ t.test(
     await from.model(
       'set',
       { mode: 'chat' },
-      { litellm_params: { model: 'eA==', input_cost_per_token: 1e-6, output_cost_per_token: 1e-6 } },
+      {
+        litellm_params: { model: 'eA==', input_cost_per_token: 1e-6, output_cost_per_token: 1e-6 },
+      },
     );
     await from.model('told', null);
     await from.model('no-price', { mode: 'chat' });
     await from.model('off', PRICED, { blocked: true });
     await from.model('a name with blanks', PRICED);
-    await from.team({ team_id: 'a', team_alias: 'Alpha', models: ['beta', 'set', 'own', 'openai/*'] });
+    await from.team({
+      team_id: 'a',
+      team_alias: 'Alpha',
+      models: ['beta', 'set', 'own', 'openai/*'],
+    });
     await from.model('model_name_a_1', { ...PRICED, team_id: 'a', team_public_model_name: 'own' });
     await from.key('sk-key', { team_id: 'a', models: ['beta', 'later', 'not a slug'] });
     await from.key('sk-all', { team_id: 'a', models: ['all-team-models'], key_alias: 'all' });
@@ -461,9 +547,10 @@ t.test(
       t.match(ran.out, `! model ${left}`);
     }
     t.match(ran.out, 'input price: the highest of its 2 deployments');
-    t.match(await to.query("select context_length, max_output_tokens from models where slug = 'twice'"), [
-      { context_length: 32_000, max_output_tokens: 16_384 },
-    ]);
+    t.match(
+      await to.query("select context_length, max_output_tokens from models where slug = 'twice'"),
+      [{ context_length: 32_000, max_output_tokens: 16_384 }],
+    );
     t.match(ran.out, 'no counterpart: input_cost_per_token_above_200k_tokens');
     t.match(ran.out, 'no counterpart: models not a slug');
     t.match(await to.query('select disabled_model_slugs from companies'), [
@@ -508,41 +595,60 @@ t.test('hostile names, and what has no counterpart, are listed by name alone', a
   t.match(ran.out, '    people: 1\n');
   t.match(ran.out, 'another company is called Same too');
   t.match(ran.out, '! table LiteLLM_EndUserTable: no counterpart, rows: 1');
-  const names = (await to.query<{ name: string }>('select name from companies')).map(({ name }) => name);
+  const names = (await to.query<{ name: string }>('select name from companies')).map(
+    ({ name }) => name,
+  );
   t.same(names.sort(), [`Evil ${'x'.repeat(195)}`, 'Same', 'Same', 'b'].sort());
 });
 
-t.test('what is no LiteLLM database, cannot be reached or has no rate is refused, and nothing changes', async (t) => {
-  const to = await target(t);
-  const { url: empty } = await emptyDatabase(t);
-  t.match(await to.bring(empty), { code: 1, err: /there is no LiteLLM database/ });
-  t.match(await to.bring('postgres://u:secret@127.0.0.1:9/x'), {
-    code: 1,
-    err: /^tollgate: --database: .*ECONNREFUSED/,
-  });
-  const wrong = await to.bring('mysql://u:secret@x/y');
-  t.match(wrong, { code: 1, err: /the database URL must look like/ });
-  t.notMatch(wrong.err, /secret/);
-  const old = await litellm(
-    t,
-    SCHEMA.replace('budget_id text, organization_id text, object_permission_id text,\n  created_at', 'created_at'),
-  );
-  t.match(await to.bring(old.url), {
-    code: 1,
-    err: /there is no column LiteLLM_VerificationToken\.budget_id; update LiteLLM first/,
-  });
-  const from = await litellm(t);
-  await from.team({ team_id: 'a', team_alias: 'Alpha', max_budget: 5 });
-  t.match(await to.bring(from.url), { code: 1, err: /1 budgets and prices there are in USD: give --usd-rate/ });
-  t.match(await to.bring(from.url, '--usd-rate', '0'), { code: 64, err: /must be the EUR for one USD/ });
-  const ran = await to.bring(
-    `${from.url}?schema=public&connection_limit=5&pool_timeout=2`,
-    '--usd-rate',
-    '1',
-    '--json',
-  );
-  t.match(ran, {
-    code: 0,
-    json: { dry_run: false, steps: [{ done: 'create', what: 'company Alpha' }], kept: [], left: [] },
-  });
-});
+t.test(
+  'what is no LiteLLM database, cannot be reached or has no rate is refused, and nothing changes',
+  async (t) => {
+    const to = await target(t);
+    const { url: empty } = await emptyDatabase(t);
+    t.match(await to.bring(empty), { code: 1, err: /there is no LiteLLM database/ });
+    t.match(await to.bring('postgres://u:secret@127.0.0.1:9/x'), {
+      code: 1,
+      err: /^tollgate: --database: .*ECONNREFUSED/,
+    });
+    const wrong = await to.bring('mysql://u:secret@x/y');
+    t.match(wrong, { code: 1, err: /the database URL must look like/ });
+    t.notMatch(wrong.err, /secret/);
+    const old = await litellm(
+      t,
+      SCHEMA.replace(
+        'budget_id text, organization_id text, object_permission_id text,\n  created_at',
+        'created_at',
+      ),
+    );
+    t.match(await to.bring(old.url), {
+      code: 1,
+      err: /there is no column LiteLLM_VerificationToken\.budget_id; update LiteLLM first/,
+    });
+    const from = await litellm(t);
+    await from.team({ team_id: 'a', team_alias: 'Alpha', max_budget: 5 });
+    t.match(await to.bring(from.url), {
+      code: 1,
+      err: /1 budgets and prices there are in USD: give --usd-rate/,
+    });
+    t.match(await to.bring(from.url, '--usd-rate', '0'), {
+      code: 64,
+      err: /must be the EUR for one USD/,
+    });
+    const ran = await to.bring(
+      `${from.url}?schema=public&connection_limit=5&pool_timeout=2`,
+      '--usd-rate',
+      '1',
+      '--json',
+    );
+    t.match(ran, {
+      code: 0,
+      json: {
+        dry_run: false,
+        steps: [{ done: 'create', what: 'company Alpha' }],
+        kept: [],
+        left: [],
+      },
+    });
+  },
+);

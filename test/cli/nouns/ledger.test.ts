@@ -17,7 +17,13 @@ const { id: company } = (await tollgate('company', 'create', '--name', 'Acme', '
 const month = ['--company', company, '--month', '2026-11'];
 await db.run(10_000, (sql) =>
   addUsage(sql, [
-    { company, prompt: 1000, input: '0.1', upstream: 'inter"nal,\nname', at: '2026-11-02T00:00:00Z' },
+    {
+      company,
+      prompt: 1000,
+      input: '0.1',
+      upstream: 'inter"nal,\nname',
+      at: '2026-11-02T00:00:00Z',
+    },
     { company, prompt: 1, input: '0.000000000001', at: '2026-11-01T00:00:00Z' },
     { company, month: '2026-10-01', prompt: 5 },
   ]),
@@ -67,7 +73,8 @@ t.test('feed tells the calls of all companies, each once, behind a cursor', asyn
   const all = await feed();
   const [{ count } = { count: 0 }] = await db.run(
     10_000,
-    (sql) => sql<{ count: number }[]>`select count(distinct request_id)::integer as count from api_usage`,
+    (sql) =>
+      sql<{ count: number }[]>`select count(distinct request_id)::integer as count from api_usage`,
   );
   t.equal(all.length, count);
   t.equal(new Set(all.map(({ request_id }) => request_id)).size, count);
@@ -76,9 +83,18 @@ t.test('feed tells the calls of all companies, each once, behind a cursor', asyn
   t.same(await feed('--after', first[1].cursor), all.slice(2));
   t.same(await feed('--after', all.at(-1).cursor), []);
   t.same((await tollgate('ledger', 'feed', '--json')).json, all);
-  t.match(await tollgate('ledger', 'feed', '--after', 'x'), { code: 64, err: /--after must be the cursor of a call/ });
-  t.match(await tollgate('ledger', 'feed', '--limit', '0'), { code: 64, err: /--limit must be a whole number/ });
-  t.match(await tollgate('ledger', 'feed', '--after', '1-0-1-00000000'), { code: 1, err: /of another ledger/ });
+  t.match(await tollgate('ledger', 'feed', '--after', 'x'), {
+    code: 64,
+    err: /--after must be the cursor of a call/,
+  });
+  t.match(await tollgate('ledger', 'feed', '--limit', '0'), {
+    code: 64,
+    err: /--limit must be a whole number/,
+  });
+  t.match(await tollgate('ledger', 'feed', '--after', '1-0-1-00000000'), {
+    code: 1,
+    err: /of another ledger/,
+  });
 });
 
 t.test('--json gives one array, empty or not', async (t) => {
@@ -86,14 +102,20 @@ t.test('--json gives one array, empty or not', async (t) => {
     { prompt_tokens: 1 },
     { prompt_tokens: 1000 },
   ]);
-  t.same((await tollgate('ledger', 'export', '--company', company, '--month', '2020-01', '--json')).json, []);
+  t.same(
+    (await tollgate('ledger', 'export', '--company', company, '--month', '2020-01', '--json')).json,
+    [],
+  );
   t.equal((await tollgate('ledger', 'export', '--company', company, '--month', '2020-01')).out, '');
   t.match(await tollgate('ledger', 'export', ...month, '--json', '--csv'), {
     code: 64,
     out: '',
     err: /exclude each other/,
   });
-  t.equal((await tollgate('ledger', 'export', '--company', randomUUID(), '--month', '2026-11')).code, 1);
+  t.equal(
+    (await tollgate('ledger', 'export', '--company', randomUUID(), '--month', '2026-11')).code,
+    1,
+  );
 });
 
 t.test('export waits for a slow reader, so that rows do not pile up in memory', async (t) => {
@@ -127,7 +149,11 @@ t.test('verify exits 1 when counters are wrong, and names them', async (t) => {
     code: 0,
     out: /^monthly_spend is the sum of its rows; .*: 2\.\nusage_daily is the sum of its rows; .*: 3\.\nusage_company_days is the sum of its rows; .*: \d+\.\nusage_key_months is the sum of its rows; .*: \d+\.\nusage_model_days is the sum of its rows; .*: \d+\.\nusage_details is the sum of its rows; .*: 0\.\nusage_end_user_days is the sum of its rows; .*: 0\.\nupstream_cost_monthly is the sum of its rows; .*: 0\.\nEvery sealed row is as it was written; rows: 0, seals: 0\. Rows without a seal: 3\.\n$/,
   });
-  t.match((await tollgate('ledger', 'verify', '--json')).json, { checked: 2, differences: [], unsealed: 3 });
+  t.match((await tollgate('ledger', 'verify', '--json')).json, {
+    checked: 2,
+    differences: [],
+    unsealed: 3,
+  });
   await db.run(
     5000,
     (sql) =>
@@ -152,11 +178,15 @@ t.test('verify also compares usage_daily, which the pages show, with the rows', 
   t.equal(code, 1);
   t.match(
     out,
-    new RegExp(`COMPANY +DAY .*\n${company} +2026-11-02 +fast +cost_eur +0\\.15 +0\\.1\nusage_company_days is `),
+    new RegExp(
+      `COMPANY +DAY .*\n${company} +2026-11-02 +fast +cost_eur +0\\.15 +0\\.1\nusage_company_days is `,
+    ),
   );
   t.match((await tollgate('ledger', 'verify', '--json')).json.daily, {
     total: 1,
-    differences: [{ company_id: company, day: '2026-11-02', counter: 'cost_eur', counted: '0.15', rows: '0.1' }],
+    differences: [
+      { company_id: company, day: '2026-11-02', counter: 'cost_eur', counted: '0.15', rows: '0.1' },
+    ],
   });
 });
 
@@ -182,12 +212,25 @@ t.test('verify names an edited row, a removed row and a removed seal', async (t)
   const { code, json } = await tollgate('ledger', 'verify', '--json');
   t.equal(code, 1);
   t.match(json.findings, [
-    { what: 'row edited', request_id: '00000000-0000-7000-8000-000000000001', month: '2026-11', number: 1 },
-    { what: 'row missing', request_id: '00000000-0000-7000-8000-000000000002', month: '2026-11', number: 1 },
+    {
+      what: 'row edited',
+      request_id: '00000000-0000-7000-8000-000000000001',
+      month: '2026-11',
+      number: 1,
+    },
+    {
+      what: 'row missing',
+      request_id: '00000000-0000-7000-8000-000000000002',
+      month: '2026-11',
+      number: 1,
+    },
     { what: 'seal edited', writer, number: 3 },
     { what: 'seal missing', writer, number: 2 },
   ]);
-  t.match((await tollgate('ledger', 'verify')).out, /row missing +2026-11 +00000000-0000-7000-8000-000000000002/);
+  t.match(
+    (await tollgate('ledger', 'verify')).out,
+    /row missing +2026-11 +00000000-0000-7000-8000-000000000002/,
+  );
 });
 
 t.test("reconcile pairs the calls of an upstream's bill with the ledger", async (t) => {
@@ -195,7 +238,10 @@ t.test("reconcile pairs the calls of an upstream's bill with the ledger", async 
   t.teardown(() => rmSync(folder, { recursive: true }));
   const bill = (...lines: string[]) => {
     const file = join(folder, 'bill.csv');
-    writeFileSync(file, `startTime,model,prompt_tokens,completion_tokens,request_id,note\n${lines.join('\n')}\n`);
+    writeFileSync(
+      file,
+      `startTime,model,prompt_tokens,completion_tokens,request_id,note\n${lines.join('\n')}\n`,
+    );
     return file;
   };
   const others = ['00000000-0000-7000-8000-000000000003', '00000000-0000-7000-8000-000000000004'];
@@ -219,12 +265,17 @@ t.test("reconcile pairs the calls of an upstream's bill with the ledger", async 
     matched: 1,
     missing: [{ name: 'line 3', model: 'internal/unknown' }],
     extra: [{ model: 'internal/sealed' }],
-    differing: [{ upstream: { name: 'line 2' }, ledger: { promptTokens: 1000, completionTokens: 0 } }],
+    differing: [
+      { upstream: { name: 'line 2' }, ledger: { promptTokens: 1000, completionTokens: 0 } },
+    ],
   });
   t.match(await tollgate('ledger', 'reconcile', '--upstream', bill('yesterday,a,1,1,,')), {
     code: 1,
     err: /line 2: "yesterday" is no ISO 8601 time/,
   });
-  t.match(await tollgate('ledger', 'reconcile', '--upstream', join(folder, 'none.csv')), { code: 1, err: /ENOENT/ });
+  t.match(await tollgate('ledger', 'reconcile', '--upstream', join(folder, 'none.csv')), {
+    code: 1,
+    err: /ENOENT/,
+  });
   t.equal((await tollgate('ledger', 'reconcile')).code, 64);
 });

@@ -34,7 +34,10 @@ t.test('create, list, set and remove a shared model', async (t) => {
     cost_eur_per_1k_output: '0.01',
     token_input: 'refuse',
   });
-  t.match((await tollgate('model', 'list')).out, /^SLUG .*\nfast +chat +yes +0\.0025 +0\.01 +internal\/gpt +all\n$/);
+  t.match(
+    (await tollgate('model', 'list')).out,
+    /^SLUG .*\nfast +chat +yes +0\.0025 +0\.01 +internal\/gpt +all\n$/,
+  );
   const changes = [
     '--upstream',
     'other',
@@ -92,14 +95,22 @@ t.test('a taken slug is refused with a line that says what to do', async (t) => 
 t.test('a price of 0 gives a warning', async (t) => {
   const warned = async (input: string, output: string, ...more: string[]) => {
     const slug = `free-${input}-${output}-${more.length}`;
-    return (await create(slug, '--input-price', input, '--output-price', output, ...more, '--json')).err;
+    return (await create(slug, '--input-price', input, '--output-price', output, ...more, '--json'))
+      .err;
   };
   t.match(await warned('0', '0.000'), /^tollgate: warning: .*this model is free\n$/);
   t.match(await warned('0', '1'), /prompt tokens are free/);
   t.match(await warned('1', '0'), /completion tokens are free/);
   t.equal(await warned('1', '1'), '');
-  t.equal((await tollgate('model', 'set', 'free-1-0-0', '--kind', 'rerank')).err, '', 'reranking has no completion');
-  t.match((await tollgate('model', 'set', 'free-1-1-0', '--input-price', '0')).err, /prompt tokens are free/);
+  t.equal(
+    (await tollgate('model', 'set', 'free-1-0-0', '--kind', 'rerank')).err,
+    '',
+    'reranking has no completion',
+  );
+  t.match(
+    (await tollgate('model', 'set', 'free-1-1-0', '--input-price', '0')).err,
+    /prompt tokens are free/,
+  );
 });
 
 t.test('wrong usage is refused and stores nothing', async (t) => {
@@ -118,7 +129,10 @@ t.test('wrong usage is refused and stores nothing', async (t) => {
       args.join(' '),
     );
   }
-  t.match(await tollgate('model', 'set', 'taken', '--slug', 'renamed'), { code: 64, err: /unknown option --slug/ });
+  t.match(await tollgate('model', 'set', 'taken', '--slug', 'renamed'), {
+    code: 64,
+    err: /unknown option --slug/,
+  });
   t.same((await tollgate('model', 'list', '--json')).json, before);
 });
 
@@ -145,7 +159,11 @@ t.test('model offered lists what the router has, and what is offered of it', asy
     { upstream: 'lab/two', slugs: [] },
   ]);
   router.answer((res) => void res.writeHead(401).end());
-  t.match(await tollgate('model', 'offered'), { code: 1, out: '', err: /The router refuses the key \(401/ });
+  t.match(await tollgate('model', 'offered'), {
+    code: 1,
+    out: '',
+    err: /The router refuses the key \(401/,
+  });
   t.notMatch((await tollgate('model', 'offered')).err, MASTER_KEY);
   const demo = await run(['model', 'offered'], { env: { DATABASE_URL: url } });
   t.match(demo, { code: 1, err: /UPSTREAM_URL is not set/ });

@@ -9,12 +9,17 @@ const { url, db } = await testDatabase(t);
 const env = { DATABASE_URL: url };
 const tollgate = (...argv: string[]) => run(argv, { env });
 const { id } = (await tollgate('company', 'create', '--name', 'Acme', '--json')).json;
-const NEW = '--upstream internal/gpt --kind chat --eu-hosted true --input-price 1 --output-price 2'.split(' ');
-const create = (slug: string, ...more: string[]) => tollgate('model', 'create', '--slug', slug, ...NEW, ...more);
+const NEW =
+  '--upstream internal/gpt --kind chat --eu-hosted true --input-price 1 --output-price 2'.split(
+    ' ',
+  );
+const create = (slug: string, ...more: string[]) =>
+  tollgate('model', 'create', '--slug', slug, ...NEW, ...more);
 
 t.test('a price from a date is set, shown, answered for a day and withdrawn', async (t) => {
   await create('dated');
-  const set = (...more: string[]) => tollgate('model', 'set', 'dated', '--from', '2099-01-01', ...more);
+  const set = (...more: string[]) =>
+    tollgate('model', 'set', 'dated', '--from', '2099-01-01', ...more);
   t.match((await set('--input-price', '0.5', '--json')).json, {
     slug: 'dated',
     input: '0.5',
@@ -24,21 +29,28 @@ t.test('a price from a date is set, shown, answered for a day and withdrawn', as
   });
   t.match(
     await set('--output-price', '3', '--json'),
-    { json: { input: '1', output: '3' }, err: /it takes the place of 0\.5 and 2, set by the command line/ },
+    {
+      json: { input: '1', output: '3' },
+      err: /it takes the place of 0\.5 and 2, set by the command line/,
+    },
     'set again: what is not given is as before that date',
   );
   t.match(
     (await tollgate('model', 'price', 'dated')).out,
     /^FROM.*\n2099-01-01T00:00:00\.000Z +1 +3 +all +to come +the command line\n.* +1 +2 +all +begun +the command line\n$/,
   );
-  const at = async (...more: string[]) => (await tollgate('model', 'price', 'dated', '--json', ...more)).json;
+  const at = async (...more: string[]) =>
+    (await tollgate('model', 'price', 'dated', '--json', ...more)).json;
   t.match(await at('--at', '2098-12-31'), [{ input: '1', output: '2', company_id: null }]);
   t.match(await at('--at', '2099-01-01'), [{ input: '1', output: '3' }]);
   t.match(await at('--at', '2098-12-31T23:59:59Z'), [{ output: '2' }]);
   t.match(await at('--at', '2000-01-01'), [{ input: null, valid_from: null }]);
   await create('dated', '--company', id);
   t.match(await at('--at', '2099-06-01', '--company', id), [{ company_id: id, output: '2' }]);
-  t.match((await tollgate('model', 'price', 'dated', '--at', '2099-06-01', '--company', id)).out, /the company's own/);
+  t.match(
+    (await tollgate('model', 'price', 'dated', '--at', '2099-06-01', '--company', id)).out,
+    /the company's own/,
+  );
   t.match(await tollgate('model', 'withdraw', 'dated', '--from', '2099-01-01'), {
     code: 0,
     out: /^The price is withdrawn\./,
@@ -50,16 +62,22 @@ t.test('a price from a date is set, shown, answered for a day and withdrawn', as
   t.match(await tollgate('model', 'price', 'nothing'), { code: 0, out: /There was never a model/ });
 });
 
-t.test('a price that SQL let begin within a millisecond is withdrawn by the time that is shown', async (t) => {
-  await create('fine');
-  await db.run(
-    5000,
-    (sql) =>
-      sql`insert into model_prices (slug, valid_from, input, output) values ('fine', '2099-01-01T00:00:00.123456Z', 3, 4)`,
-  );
-  const [{ valid_from }] = (await tollgate('model', 'price', 'fine', '--json')).json;
-  t.match(await tollgate('model', 'withdraw', 'fine', '--from', valid_from), { code: 0, err: '' });
-});
+t.test(
+  'a price that SQL let begin within a millisecond is withdrawn by the time that is shown',
+  async (t) => {
+    await create('fine');
+    await db.run(
+      5000,
+      (sql) =>
+        sql`insert into model_prices (slug, valid_from, input, output) values ('fine', '2099-01-01T00:00:00.123456Z', 3, 4)`,
+    );
+    const [{ valid_from }] = (await tollgate('model', 'price', 'fine', '--json')).json;
+    t.match(await tollgate('model', 'withdraw', 'fine', '--from', valid_from), {
+      code: 0,
+      err: '',
+    });
+  },
+);
 
 t.test('what cannot begin at a date, or in the past, is refused', async (t) => {
   await create('strict');
@@ -69,7 +87,10 @@ t.test('what cannot begin at a date, or in the past, is refused', async (t) => {
     err: /only --input-price, --output-price, --cache-read-price, --cache-write-price can begin at a date/,
   });
   t.match(await set('--from', '2099-01-01'), { code: 64, err: /nothing to change/ });
-  t.match(await set('--from', '2099-02-30', '--input-price', '1'), { code: 64, err: /--from must be an ISO time/ });
+  t.match(await set('--from', '2099-02-30', '--input-price', '1'), {
+    code: 64,
+    err: /--from must be an ISO time/,
+  });
   t.match(await set('--from', '2020-01-01', '--input-price', '1'), {
     code: 1,
     err: /begins five seconds from now or later/,
@@ -82,17 +103,42 @@ t.test('what cannot begin at a date, or in the past, is refused', async (t) => {
 
 t.test('a cost price of a model that never was is told: the slug may be a mistake', async (t) => {
   const cost = (slug: string, ...more: string[]) =>
-    tollgate('model', 'cost', slug, '--input-price', '0.25', '--output-price', '0', '--from', '2025-01-01', ...more);
+    tollgate(
+      'model',
+      'cost',
+      slug,
+      '--input-price',
+      '0.25',
+      '--output-price',
+      '0',
+      '--from',
+      '2025-01-01',
+      ...more,
+    );
   await create('costed');
   t.match(await cost('costed'), { code: 0, err: '' });
   t.match(await cost('coasted'), {
     code: 0,
     err: /^tollgate: warning: there was never a shared model coasted; [^\n]+\n$/,
   });
-  t.match(await cost('costed', '--company', id), { code: 0, err: /never a model of the company alone costed/ });
+  t.match(await cost('costed', '--company', id), {
+    code: 0,
+    err: /never a model of the company alone costed/,
+  });
   const since = async (...more: string[]) =>
-    (await tollgate('model', 'cost', 'costed', '--input-price', '1', '--output-price', '1', '--json', ...more)).json
-      .valid_from;
+    (
+      await tollgate(
+        'model',
+        'cost',
+        'costed',
+        '--input-price',
+        '1',
+        '--output-price',
+        '1',
+        '--json',
+        ...more,
+      )
+    ).json.valid_from;
   t.equal(await since('--from', '2099-01-01'), '2099-01-01');
   t.match(await since(), /^20\d\d-\d\d-\d\d$/, 'from today, as it is stored');
 });
@@ -100,13 +146,19 @@ t.test('a cost price of a model that never was is told: the slug may be a mistak
 t.test('a company that is none has no prices', async (t) => {
   await create('nobodys');
   const nobody = '3f0c6a52-9d1e-4f6b-8a57-0d3c5f1b7e21';
-  const refused = { code: 1, err: `tollgate: There is no company ${nobody}. See "tollgate company list".\n` };
+  const refused = {
+    code: 1,
+    err: `tollgate: There is no company ${nobody}. See "tollgate company list".\n`,
+  };
   const ofNobody = (verb: string, ...more: string[]) =>
     tollgate('model', verb, 'nobodys', '--company', nobody, ...more);
   t.match(await ofNobody('price'), refused);
   t.match(await ofNobody('price', '--at', '2099-01-01'), refused);
   t.match(await ofNobody('cost', '--input-price', '1', '--output-price', '1'), refused);
-  const [row] = await db.run(5000, (sql) => sql`select from model_cost_prices where company_id = ${nobody}`);
+  const [row] = await db.run(
+    5000,
+    (sql) => sql`select from model_cost_prices where company_id = ${nobody}`,
+  );
   t.equal(row, undefined, 'nothing is stored');
 });
 
@@ -118,8 +170,19 @@ t.test('usage margin shows cost and margin, and names models without a cost pric
     ]),
   );
   t.equal(
-    (await tollgate('model', 'cost', 'fast', '--input-price', '0.25', '--output-price', '0', '--from', '2026-01-01'))
-      .code,
+    (
+      await tollgate(
+        'model',
+        'cost',
+        'fast',
+        '--input-price',
+        '0.25',
+        '--output-price',
+        '0',
+        '--from',
+        '2026-01-01',
+      )
+    ).code,
     0,
   );
   await db.run(
@@ -129,7 +192,13 @@ t.test('usage margin shows cost and margin, and names models without a cost pric
   );
   const margin = (...more: string[]) => tollgate('usage', 'margin', '--month', '2026-03', ...more);
   t.match((await margin('--json')).json, {
-    total: { revenue_eur: '3', cost_eur: '0.5', margin_eur: '1.5', margin_percent: 75, uncosted_eur: '1' },
+    total: {
+      revenue_eur: '3',
+      cost_eur: '0.5',
+      margin_eur: '1.5',
+      margin_percent: 75,
+      uncosted_eur: '1',
+    },
     without_cost: ['a,b'],
   });
   t.match(
@@ -158,13 +227,22 @@ t.test('model import: a dry run, the import, and once more', async (t) => {
     out: /2 new, 0 changed, 0 the same\. Nothing was changed\.\n$/,
   });
   t.same(
-    (await tollgate('model', 'list', '--json')).json.filter(({ slug }: { slug: string }) => slug === 'bulk'),
+    (await tollgate('model', 'list', '--json')).json.filter(
+      ({ slug }: { slug: string }) => slug === 'bulk',
+    ),
     [],
   );
-  t.match(await tollgate('model', 'import', file), { code: 0, out: /2 new, 0 changed, 0 the same\.\n$/ });
+  t.match(await tollgate('model', 'import', file), {
+    code: 0,
+    out: /2 new, 0 changed, 0 the same\.\n$/,
+  });
   t.match(
-    (await run(['model', 'import', '-', '--json'], { env, stdin: text.replace('1.5', '1.50').replace(',y,', ',z,') }))
-      .json,
+    (
+      await run(['model', 'import', '-', '--json'], {
+        env,
+        stdin: text.replace('1.5', '1.50').replace(',y,', ',z,'),
+      })
+    ).json,
     {
       dry_run: false,
       lines: [
@@ -182,16 +260,27 @@ t.test('model import: a dry run, the import, and once more', async (t) => {
     out: '',
     err: /^tollgate: standard input:2: the line has 8 values, and the heading 7\n$/,
   });
-  const two = await run(['model', 'import', '-'], { env, stdin: text.replace('chat', 'talk').replace('false', 'no') });
-  t.match(two.err, /^tollgate: standard input:2: kind must be.*\ntollgate: standard input:3: eu_hosted must be.*\n$/);
+  const two = await run(['model', 'import', '-'], {
+    env,
+    stdin: text.replace('chat', 'talk').replace('false', 'no'),
+  });
+  t.match(
+    two.err,
+    /^tollgate: standard input:2: kind must be.*\ntollgate: standard input:3: eu_hosted must be.*\n$/,
+  );
   t.match(await run(['model', 'import', '-'], { env, stdin: text.replace('Acme', 'Nobody') }), {
     code: 1,
     err: /standard input:3: company is not known/,
   });
-  const line = (price: string, whose: string, more = ',x,chat,true') => `twice${more},${price},1,${whose}\n`;
-  const heading = 'slug,upstream_model,kind,eu_hosted,input_per_1k,output_per_1k,company,valid_from\n';
+  const line = (price: string, whose: string, more = ',x,chat,true') =>
+    `twice${more},${price},1,${whose}\n`;
+  const heading =
+    'slug,upstream_model,kind,eu_hosted,input_per_1k,output_per_1k,company,valid_from\n';
   for (const [lines, err] of [
-    [[line('1', 'Acme,'), line('2', `${id},`)], /:3: slug is the model of line 2, from the same moment\n$/],
+    [
+      [line('1', 'Acme,'), line('2', `${id},`)],
+      /:3: slug is the model of line 2, from the same moment\n$/,
+    ],
     [
       [line('1', ','), line('2', ',2099-01-01'), line('3', ',2099-01-01T00:00:00Z')],
       /:4: slug is the model of line 3, from the same moment\n$/,
@@ -202,7 +291,11 @@ t.test('model import: a dry run, the import, and once more', async (t) => {
     ],
   ] as const) {
     const twice = await run(['model', 'import', '-'], { env, stdin: heading + lines.join('') });
-    t.match(twice, { code: 1, err }, 'one company by name and by id, one moment as a day and as a time');
+    t.match(
+      twice,
+      { code: 1, err },
+      'one company by name and by id, one moment as a day and as a time',
+    );
   }
   t.match(await tollgate('model', 'import', '/nowhere.csv'), { code: 1, err: /no such file/ });
   t.match(await run(['model', 'import', '-'], { env, stdin: 'x'.repeat(1_100_000) }), {
@@ -220,32 +313,58 @@ t.test(
     const file = (...lines: string[]) => ({ env, stdin: [head, ...lines, ''].join('\n') });
     t.equal((await run(['model', 'import', '-'], file(line('1', '')))).code, 0);
     const changed = file(line('2', ''), line('1', '2099-01-01'));
-    t.match(await run(['model', 'import', '-'], changed), { code: 0, out: /2 changed, 0 the same/ });
+    t.match(await run(['model', 'import', '-'], changed), {
+      code: 0,
+      out: /2 changed, 0 the same/,
+    });
     const costs = await db.run(
       10_000,
       (sql) =>
         sql`select trim_scale(input)::text as cost from model_cost_prices where slug = 'steady' order by valid_from`,
     );
     t.same([...costs], [{ cost: '2' }, { cost: '1' }]);
-    t.match(await run(['model', 'import', '-'], changed), { code: 0, out: /0 changed, 2 the same/ });
+    t.match(await run(['model', 'import', '-'], changed), {
+      code: 0,
+      out: /0 changed, 2 the same/,
+    });
   },
 );
 
-t.test('a price is shown on the clock of the billing time zone, and withdrawn as shown', async (t) => {
-  const berlin = { DATABASE_URL: (await testDatabase(t)).url, BILLING_TIMEZONE: 'Europe/Berlin' };
-  const inBerlin = (...argv: string[]) => run(['model', ...argv], { env: berlin });
-  await run(['migrate'], { env: berlin }); // which sets the zone
-  const prices = ['--input-price', '1', '--output-price', '2'];
-  await inBerlin('create', '--slug', 'far', '--upstream', 'x', '--kind', 'chat', '--eu-hosted', 'true', ...prices);
-  const shown = '2099-07-01T00:00:00.000+02:00';
-  const at = shown.replace(/[.+]/g, '\\$&');
-  const { out } = await inBerlin('set', 'far', '--input-price', '3', '--from', '2099-07-01');
-  t.match(out, ` from              ${shown}\n`);
-  t.match((await inBerlin('price', 'far')).out, `\n${shown} `);
-  t.match((await inBerlin('price', 'far', '--at', '2099-07-01')).out, new RegExp(`\n${at} .* ${at}\n`));
-  t.match((await inBerlin('price', 'far', '--json')).json, [{ valid_from: '2099-06-30T22:00:00.000Z' }, {}]);
-  t.match(await inBerlin('withdraw', 'far', '--from', shown), { code: 0, out: shown });
-});
+t.test(
+  'a price is shown on the clock of the billing time zone, and withdrawn as shown',
+  async (t) => {
+    const berlin = { DATABASE_URL: (await testDatabase(t)).url, BILLING_TIMEZONE: 'Europe/Berlin' };
+    const inBerlin = (...argv: string[]) => run(['model', ...argv], { env: berlin });
+    await run(['migrate'], { env: berlin }); // which sets the zone
+    const prices = ['--input-price', '1', '--output-price', '2'];
+    await inBerlin(
+      'create',
+      '--slug',
+      'far',
+      '--upstream',
+      'x',
+      '--kind',
+      'chat',
+      '--eu-hosted',
+      'true',
+      ...prices,
+    );
+    const shown = '2099-07-01T00:00:00.000+02:00';
+    const at = shown.replace(/[.+]/g, '\\$&');
+    const { out } = await inBerlin('set', 'far', '--input-price', '3', '--from', '2099-07-01');
+    t.match(out, ` from              ${shown}\n`);
+    t.match((await inBerlin('price', 'far')).out, `\n${shown} `);
+    t.match(
+      (await inBerlin('price', 'far', '--at', '2099-07-01')).out,
+      new RegExp(`\n${at} .* ${at}\n`),
+    );
+    t.match((await inBerlin('price', 'far', '--json')).json, [
+      { valid_from: '2099-06-30T22:00:00.000Z' },
+      {},
+    ]);
+    t.match(await inBerlin('withdraw', 'far', '--from', shown), { code: 0, out: shown });
+  },
+);
 
 t.test('demo remove says when there is nothing', async (t) => {
   t.match(await tollgate('demo', 'remove'), { code: 0, out: 'There is nothing of the demo.\n' });

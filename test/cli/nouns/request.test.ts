@@ -8,7 +8,8 @@ import { addRequests } from '../../support/requests.ts';
 import { addUsage } from '../../support/usage.ts';
 
 const { db, url } = await testDatabase(t);
-const tollgate = (...argv: string[]) => run(argv, { env: { DATABASE_URL: url, REQUEST_TRAIL_DAYS: '3' } });
+const tollgate = (...argv: string[]) =>
+  run(argv, { env: { DATABASE_URL: url, REQUEST_TRAIL_DAYS: '3' } });
 const { id: company } = (await tollgate('company', 'create', '--name', 'Acme', '--json')).json;
 const AT = Date.parse('2026-11-22T10:15:30.123Z');
 const booked = newRequestId(AT);
@@ -27,7 +28,9 @@ const [failed] = await addRequests(trailStore(db), [
   },
 ]);
 await db.run(10_000, (sql) =>
-  addUsage(sql, [{ company, request: booked, prompt: 10, input: '0.5', at: new Date(AT).toISOString() }]),
+  addUsage(sql, [
+    { company, request: booked, prompt: 10, input: '0.5', at: new Date(AT).toISOString() },
+  ]),
 );
 
 t.test('a request is told with what happened, what to do and what the upstream said', async (t) => {
@@ -74,12 +77,15 @@ t.test('a call that only the ledger knows says so', async (t) => {
   t.match(out, /source +the ledger alone/);
 });
 
-t.test('an unknown id says for how long requests are kept; one that is none is refused', async (t) => {
-  const unknown = await tollgate('request', newRequestId(AT));
-  t.match(unknown, { code: 1, out: '', err: /nothing is known of request .*kept for 3 days/ });
-  t.match(await tollgate('request', randomUUID()), { code: 1 });
-  const late = await tollgate('request', newRequestId(2 ** 48 - 1));
-  t.match(late, { code: 1, err: /nothing is known of request/ }, 'an id of the year 10889');
-  t.match(await tollgate('request', 'abc'), { code: 64, err: /ID must be an id/ });
-  t.match(await tollgate('request'), { code: 64, err: /missing ID/ });
-});
+t.test(
+  'an unknown id says for how long requests are kept; one that is none is refused',
+  async (t) => {
+    const unknown = await tollgate('request', newRequestId(AT));
+    t.match(unknown, { code: 1, out: '', err: /nothing is known of request .*kept for 3 days/ });
+    t.match(await tollgate('request', randomUUID()), { code: 1 });
+    const late = await tollgate('request', newRequestId(2 ** 48 - 1));
+    t.match(late, { code: 1, err: /nothing is known of request/ }, 'an id of the year 10889');
+    t.match(await tollgate('request', 'abc'), { code: 64, err: /ID must be an id/ });
+    t.match(await tollgate('request'), { code: 64, err: /missing ID/ });
+  },
+);

@@ -10,7 +10,8 @@ const run = (...args: string[]) => tollgate(['usage', ...args], { env: { DATABAS
 const [first, second] = (
   await db.run(
     10_000,
-    (sql) => sql<{ id: string }[]>`insert into companies (name) values ('Erste'), ('Zweite') returning id`,
+    (sql) =>
+      sql<{ id: string }[]>`insert into companies (name) values ('Erste'), ('Zweite') returning id`,
   )
 ).map(({ id }) => id) as [string, string];
 const key = '019aa8f0-3b5c-7000-8000-00000000000a';
@@ -35,12 +36,18 @@ const WEEK = ['--from', '2026-11-08', '--to', '2026-11-14'];
 t.test('why a company spent more than in the days before', async (t) => {
   const { code, out } = await run('change', '--company', first, ...WEEK);
   t.equal(code, 0);
-  t.match(out, /^Usage of Erste, 2026-11-08 to 2026-11-14 and before it 2026-11-01 to 2026-11-07\n/);
+  t.match(
+    out,
+    /^Usage of Erste, 2026-11-08 to 2026-11-14 and before it 2026-11-01 to 2026-11-07\n/,
+  );
   t.match(
     out,
     /EUR difference +0\.000369\n +EUR more calls +0\.000123\n +EUR longer calls +0\.000246\n +EUR dearer models +0\n/,
   );
-  t.match(out, /KEY THAT CHANGED MOST +BEFORE +AFTER +DIFFERENCE\n019aa8f0-\S+ +0\.000123 +0\.000492 +0\.000369/);
+  t.match(
+    out,
+    /KEY THAT CHANGED MOST +BEFORE +AFTER +DIFFERENCE\n019aa8f0-\S+ +0\.000123 +0\.000492 +0\.000369/,
+  );
   t.match((await run('change', '--company', first, ...WEEK, '--json')).json, {
     company_id: first,
     before: { from: '2026-11-01', to: '2026-11-07' },
@@ -82,6 +89,12 @@ t.test('a figure by two groups', async (t) => {
       ['0', '0.0000615'],
     ],
   });
-  t.match(await run('table', '--rows', 'key', '--columns', 'model', ...WEEK), { code: 64, err: /give --company/ });
-  t.match(await run('table', '--rows', 'model', '--columns', 'model', ...WEEK), { code: 64, err: /another group/ });
+  t.match(await run('table', '--rows', 'key', '--columns', 'model', ...WEEK), {
+    code: 64,
+    err: /give --company/,
+  });
+  t.match(await run('table', '--rows', 'model', '--columns', 'model', ...WEEK), {
+    code: 64,
+    err: /another group/,
+  });
 });

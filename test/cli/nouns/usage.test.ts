@@ -8,17 +8,33 @@ import { addUsage } from '../../support/usage.ts';
 
 const { db, url } = await testDatabase(t);
 const tollgate = (...argv: string[]) => run(argv, { env: { DATABASE_URL: url } });
-const { id: company } = (await tollgate('company', 'create', '--name', 'Acme', '--budget', '12.5', '--json')).json;
+const { id: company } = (
+  await tollgate('company', 'create', '--name', 'Acme', '--budget', '12.5', '--json')
+).json;
 await db.run(10_000, async (sql) => {
   await addUsage(sql, [
-    { company, model: 'fast', prompt: 1000, completion: 10, input: '0.1', output: '0.000000000001' },
+    {
+      company,
+      model: 'fast',
+      prompt: 1000,
+      completion: 10,
+      input: '0.1',
+      output: '0.000000000001',
+    },
     { company, model: 'embed', prompt: 7, input: '0.2', endpoint: 'embeddings' },
   ]);
   await sql`insert into chat_usage (company_id, occurred_at, cost_eur) values (${company}, '2026-11-03T00:00:00Z', 0.5)`;
 });
 
 t.test('a month is shown with its totals, budget, models and endpoints', async (t) => {
-  const { code, err, out } = await tollgate('usage', 'summary', '--company', company, '--month', '2026-11');
+  const { code, err, out } = await tollgate(
+    'usage',
+    'summary',
+    '--company',
+    company,
+    '--month',
+    '2026-11',
+  );
   t.match({ code, err }, { code: 0, err: '' });
   t.same(out.split('\n'), [
     'Usage of Acme in 2026-11',
@@ -43,8 +59,13 @@ t.test('a month is shown with its totals, budget, models and endpoints', async (
 });
 
 t.test('a daily budget is told beside that of the month, with what is spent today', async (t) => {
-  const { id } = (await tollgate('company', 'create', '--name', 'Daily', '--daily-budget', '8', '--json')).json;
-  await db.run(10_000, (sql) => sql`insert into chat_usage (company_id, cost_eur) values (${id}, 2)`);
+  const { id } = (
+    await tollgate('company', 'create', '--name', 'Daily', '--daily-budget', '8', '--json')
+  ).json;
+  await db.run(
+    10_000,
+    (sql) => sql`insert into chat_usage (company_id, cost_eur) values (${id}, 2)`,
+  );
   const { out } = await tollgate('usage', 'summary', '--company', id);
   t.match(out, /\n {2}EUR budget +unlimited\n {2}EUR today +2 of 8 \(25 %\)\n/);
   const { json } = await tollgate('usage', 'summary', '--company', id, '--json');
@@ -76,20 +97,32 @@ t.test('refused and failed requests are told by their reasons', async (t) => {
 });
 
 t.test('in JSON amounts are strings, so that no parser rounds them', async (t) => {
-  t.match((await tollgate('usage', 'summary', '--company', company, '--month', '2026-11', '--json')).json, {
-    month: '2026-11',
-    total_cost_eur: '0.60140000000001',
-    by_model: [{ model_slug: 'fast', cost_eur: '0.10000000000001' }, { model_slug: 'embed' }],
-    by_endpoint: [{ endpoint: 'chat.completions' }, { endpoint: 'embeddings' }],
-  });
+  t.match(
+    (await tollgate('usage', 'summary', '--company', company, '--month', '2026-11', '--json')).json,
+    {
+      month: '2026-11',
+      total_cost_eur: '0.60140000000001',
+      by_model: [{ model_slug: 'fast', cost_eur: '0.10000000000001' }, { model_slug: 'embed' }],
+      by_endpoint: [{ endpoint: 'chat.completions' }, { endpoint: 'embeddings' }],
+    },
+  );
 });
 
 t.test('a month without usage, the current month as default, and refused values', async (t) => {
-  t.match((await tollgate('usage', 'summary', '--company', company, '--month', '2020-01', '--json')).json, {
-    requests: 0,
-  });
-  const [now] = await db.run(5000, (sql) => sql`select to_char(billing_month(now()), 'YYYY-MM') as month`);
-  t.equal((await tollgate('usage', 'summary', '--company', company, '--json')).json.month, now?.month);
+  t.match(
+    (await tollgate('usage', 'summary', '--company', company, '--month', '2020-01', '--json')).json,
+    {
+      requests: 0,
+    },
+  );
+  const [now] = await db.run(
+    5000,
+    (sql) => sql`select to_char(billing_month(now()), 'YYYY-MM') as month`,
+  );
+  t.equal(
+    (await tollgate('usage', 'summary', '--company', company, '--json')).json.month,
+    now?.month,
+  );
   t.equal((await tollgate('usage', 'summary', '--company', randomUUID())).code, 1);
   t.match(await tollgate('usage', 'summary', '--company', company, '--month', '2026-13'), {
     code: 64,
@@ -99,11 +132,21 @@ t.test('a month without usage, the current month as default, and refused values'
 
 t.test('the usage of a removed company is shown: its ledger outlives it', async (t) => {
   await db.run(5000, (sql) => sql`delete from companies where id = ${company}`);
-  const { code, out } = await tollgate('usage', 'summary', '--company', company, '--month', '2026-11');
+  const { code, out } = await tollgate(
+    'usage',
+    'summary',
+    '--company',
+    company,
+    '--month',
+    '2026-11',
+  );
   t.equal(code, 0);
   t.match(
     out,
     /^Usage of a removed company in 2026-11\n\n {2}requests +2\n.*EUR total +0\.60140000000001\n {2}EUR budget +unlimited\n/s,
   );
-  t.match((await tollgate('usage', 'summary', '--company', randomUUID())).err, /^tollgate: There is no company /);
+  t.match(
+    (await tollgate('usage', 'summary', '--company', randomUUID())).err,
+    /^tollgate: There is no company /,
+  );
 });

@@ -10,21 +10,49 @@ const COLUMNS = {
   none: () => null,
 };
 
-t.test('a program gets commas and points, a spreadsheet a byte order mark, and what its language takes', async (t) => {
-  const rows = [{ name: 'Müller, "Söhne"; Łódź' }, { name: null }];
-  const own = '"Müller, ""Söhne""; Łódź"';
-  const lines = `name,cost_eur,percent,requests,none\n${own},-1234.5600000000000001,61.5,7,\n,-1234.5600000000000001,61.5,7,\n`;
-  t.equal(csvFile(COLUMNS, rows, PLAIN_CSV), lines);
-  t.equal(csvFile(COLUMNS, rows, SPREADSHEETS.comma), `\ufeff${lines}`);
-  t.equal(
-    csvFile(COLUMNS, rows, SPREADSHEETS.semicolon),
-    `\ufeffname;cost_eur;percent;requests;none\n${own};-1234,5600000000000001;61,5;7;\n;-1234,5600000000000001;61,5;7;\n`,
-  );
-});
+t.test(
+  'a program gets commas and points, a spreadsheet a byte order mark, and what its language takes',
+  async (t) => {
+    const rows = [{ name: 'Müller, "Söhne"; Łódź' }, { name: null }];
+    const own = '"Müller, ""Söhne""; Łódź"';
+    const lines = `name,cost_eur,percent,requests,none\n${own},-1234.5600000000000001,61.5,7,\n,-1234.5600000000000001,61.5,7,\n`;
+    t.equal(csvFile(COLUMNS, rows, PLAIN_CSV), lines);
+    t.equal(csvFile(COLUMNS, rows, SPREADSHEETS.comma), `\ufeff${lines}`);
+    t.equal(
+      csvFile(COLUMNS, rows, SPREADSHEETS.semicolon),
+      `\ufeffname;cost_eur;percent;requests;none\n${own};-1234,5600000000000001;61,5;7;\n;-1234,5600000000000001;61,5;7;\n`,
+    );
+  },
+);
 
 /** Texts that contain a formula, for one way or another to separate cells and lines. */
-const SEPARATED = ['', 'a;', 'a,', 'a\t', 'a\n', 'a\r\n', 'a;;', 'a"; ', ';\n\u00a0', 'a;b,', '"', '""', ' ', 'a;"'];
-const SIGNS = ['=1+1', '+1+1', '-1+1', '@SUM(1)', '=HYPERLINK("http://x","y")', '＝1', '＋1', '－1', '＠x'];
+const SEPARATED = [
+  '',
+  'a;',
+  'a,',
+  'a\t',
+  'a\n',
+  'a\r\n',
+  'a;;',
+  'a"; ',
+  ';\n\u00a0',
+  'a;b,',
+  '"',
+  '""',
+  ' ',
+  'a;"',
+];
+const SIGNS = [
+  '=1+1',
+  '+1+1',
+  '-1+1',
+  '@SUM(1)',
+  '=HYPERLINK("http://x","y")',
+  '＝1',
+  '＋1',
+  '－1',
+  '＠x',
+];
 
 t.test(
   'no cell begins a formula, whatever a spreadsheet separates cells by, and each name stays one cell',

@@ -1,5 +1,10 @@
 import t from 'tap';
-import { type BilledCall, readExport, reconcile, spanOf } from '../../../src/domain/documents/reconcile.ts';
+import {
+  type BilledCall,
+  readExport,
+  reconcile,
+  spanOf,
+} from '../../../src/domain/documents/reconcile.ts';
 import { newRequestId } from '../../../src/runtime/request-id.ts';
 
 const HOUR = 3_600_000;
@@ -22,12 +27,22 @@ t.test('a call is found by our id though the upstream tells its end, hours later
   const [first, last] = spanOf(billed);
   t.ok(first <= began && first > began - 60_000);
   t.equal(last, began + 3 * HOUR);
-  t.match(reconcile(billed, [call(id, began)], 60_000), { same: [{}], missing: [], extra: [], differing: [] });
+  t.match(reconcile(billed, [call(id, began)], 60_000), {
+    same: [{}],
+    missing: [],
+    extra: [],
+    differing: [],
+  });
 });
 
 t.test('an id that is none of ours says nothing of the time', async (t) => {
   const at = Date.now();
-  const ids = [null, 'chatcmpl-1', '00000000-0000-7000-8000-000000000001', '5f15994a-a1b0-4e33-8e66-91ead47848fa'];
+  const ids = [
+    null,
+    'chatcmpl-1',
+    '00000000-0000-7000-8000-000000000001',
+    '5f15994a-a1b0-4e33-8e66-91ead47848fa',
+  ];
   t.same(spanOf(ids.map((id) => call(id, at))), [at, at]);
 });
 
@@ -43,7 +58,11 @@ t.test('a bill that is damaged is refused by its line, and never misread', async
     { name: 'line 2', model: 'm "a", b', promptTokens: 7, completionTokens: 0, requestId: 'id-1' },
     { name: 'line 3', model: 'm', promptTokens: 8, requestId: null },
   ]);
-  t.match(readExport(`${heading}m,7,2026-11-03T10:00:00Z`), [{ requestId: null }], 'a value may be missing at the end');
+  t.match(
+    readExport(`${heading}m,7,2026-11-03T10:00:00Z`),
+    [{ requestId: null }],
+    'a value may be missing at the end',
+  );
   for (const [line, what] of [
     ['m"1",7,2026-11-03T10:00:00Z,', 'a quote stands within a value'],
     ['"m"1,7,2026-11-03T10:00:00Z,', 'text follows a closing quote'],
@@ -54,5 +73,8 @@ t.test('a bill that is damaged is refused by its line, and never misread', async
   ] as const) {
     t.throws(() => readExport(heading + line), { line: 2, message: what });
   }
-  t.throws(() => readExport('model,time\n'), { line: 1, message: 'there is no column prompt_tokens or input_tokens' });
+  t.throws(() => readExport('model,time\n'), {
+    line: 1,
+    message: 'there is no column prompt_tokens or input_tokens',
+  });
 });

@@ -10,7 +10,14 @@ import { textsOf, VALUE } from '../../admin/english.ts';
 const SAME =
   /^(Name|Browser|Export|API|Status|Code|Embeddings|Optional\.|Parameter|Parameter missing|Playground|Prompt|Support|WebSocket|audio|budget|Budget|Tokens?|openapi\.json|[^\p{L}]*|.*JSON.*)$/u;
 /** Texts of values and signs alone. */
-const SIGNS = ['account.lead', 'chart.inEur', 'mails.subject', 'mails.sentence', 'mails.budget', 'members.link'];
+const SIGNS = [
+  'account.lead',
+  'chart.inEur',
+  'mails.subject',
+  'mails.sentence',
+  'mails.budget',
+  'members.link',
+];
 /** Where a language has words of its own for a value, such as the name of a role. */
 const OWN_WORDS = [
   'refusals.notOfCompany',
@@ -29,14 +36,19 @@ const ROOM: readonly (readonly [place: RegExp, letters: number])[] = [
   [/^keys\.(rotate|revoke)$|^models\.(enable|disable|try)$|^assistants\.(edit|try)$/, 14],
   [/^members\.(changeRole|remove|renew|withdraw)$|^tokens\.revoke$/, 14],
   [/^usage\.presets\./, 16],
-  [/(?:^|\.)(button|save|saveRole|createButton|inviteButton|stop|done|replace|download|allow)$/, 42],
+  [
+    /(?:^|\.)(button|save|saveRole|createButton|inviteButton|stop|done|replace|download|allow)$/,
+    42,
+  ],
   [/(?:^|\.)title$/, 60],
 ];
 
 const wordLists = LANGUAGES.map((language) => [language, textsOf(wordsOf(language))] as const);
 
 t.test('all word lists have the same texts, and none is empty', async (t) => {
-  const [, english] = wordLists.find(([language]) => language === 'en') as (typeof wordLists)[number];
+  const [, english] = wordLists.find(
+    ([language]) => language === 'en',
+  ) as (typeof wordLists)[number];
   for (const [language, texts] of wordLists) {
     t.same([...texts.keys()].sort(), [...english.keys()].sort(), language);
     for (const [place, said] of texts) {
@@ -48,12 +60,18 @@ t.test('all word lists have the same texts, and none is empty', async (t) => {
 });
 
 t.test('each text tells all values that the English one tells', async (t) => {
-  const [, english] = wordLists.find(([language]) => language === 'en') as (typeof wordLists)[number];
-  const valuesIn = (texts: readonly string[]) => Math.max(...texts.map((text) => text.split(VALUE).length - 1));
+  const [, english] = wordLists.find(
+    ([language]) => language === 'en',
+  ) as (typeof wordLists)[number];
+  const valuesIn = (texts: readonly string[]) =>
+    Math.max(...texts.map((text) => text.split(VALUE).length - 1));
   for (const [language, texts] of wordLists) {
     for (const [place, said] of texts) {
       if (OWN_WORDS.includes(place)) continue;
-      t.ok(valuesIn(said) >= valuesIn(english.get(place) as string[]), `${language} ${place}: ${said[0]}`);
+      t.ok(
+        valuesIn(said) >= valuesIn(english.get(place) as string[]),
+        `${language} ${place}: ${said[0]}`,
+      );
     }
   }
 });
@@ -77,7 +95,10 @@ t.test('texts fit into their places', async (t) => {
       const [, letters] = ROOM.find(([pattern]) => pattern.test(place)) ?? [];
       if (letters === undefined) continue;
       for (const text of said)
-        t.ok(text.length <= letters, `${language} ${place} has ${text.length} of ${letters}: ${text}`);
+        t.ok(
+          text.length <= letters,
+          `${language} ${place} has ${text.length} of ${letters}: ${text}`,
+        );
     }
   }
 });

@@ -40,9 +40,9 @@ const types = readFileSync(
   new URL('../../../node_modules/@anthropic-ai/sdk/resources/beta/beta.d.ts', import.meta.url),
   'utf8',
 );
-const known = [...(/export type AnthropicBeta = ([^;]+);/.exec(types)?.[1] ?? '').matchAll(/'([^']+)'/g)].map(
-  ([, beta]) => beta as string,
-);
+const known = [
+  ...(/export type AnthropicBeta = ([^;]+);/.exec(types)?.[1] ?? '').matchAll(/'([^']+)'/g),
+].map(([, beta]) => beta as string);
 
 t.test('every feature that the SDK knows goes upstream, or is left out for a reason', async (t) => {
   t.ok(known.length > 50);
@@ -60,7 +60,9 @@ t.test('every feature that the SDK knows goes upstream, or is left out for a rea
 
 t.test('of several features those go upstream that may, and nothing else', async (t) => {
   t.equal(
-    allowedBetas('compact-2026-01-12, files-api-2025-04-14 ,claude-code-20250219,,x,context-management-2025-06-27'),
+    allowedBetas(
+      'compact-2026-01-12, files-api-2025-04-14 ,claude-code-20250219,,x,context-management-2025-06-27',
+    ),
     'compact-2026-01-12,claude-code-20250219,context-management-2025-06-27',
   );
   for (const no of ['compact', 'compact-2026', 'compact-2026-01-12-x', 'xcompact-2026-01-12'])

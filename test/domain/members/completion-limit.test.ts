@@ -11,8 +11,10 @@ import {
 
 const BYTES = 1000;
 const chat = (request: object) => completionLimit({ messages: [], ...request }, CHAT_LIMITS, BYTES);
-const messages = (request: object) => completionLimit({ messages: [], ...request }, MESSAGES_LIMITS, BYTES);
-const responses = (request: object) => completionLimit({ input: 'x', ...request }, RESPONSES_LIMITS, BYTES);
+const messages = (request: object) =>
+  completionLimit({ messages: [], ...request }, MESSAGES_LIMITS, BYTES);
+const responses = (request: object) =>
+  completionLimit({ input: 'x', ...request }, RESPONSES_LIMITS, BYTES);
 
 t.test('the limits of each format, and of several the larger one', async (t) => {
   t.equal(chat({ max_tokens: 5 }), 5);
@@ -23,12 +25,15 @@ t.test('the limits of each format, and of several the larger one', async (t) => 
   for (const limit of [chat, responses, messages]) t.equal(limit({}), null);
 });
 
-t.test('0 limits a message, which only warms the cache; engines take it for no limit elsewhere', async (t) => {
-  t.equal(messages({ max_tokens: 0 }), 0);
-  t.equal(chat({ max_tokens: 0 }), null);
-  t.equal(responses({ max_output_tokens: 0 }), null);
-  t.equal(messages({ max_tokens: 0, max_new_tokens: 70 }), 70);
-});
+t.test(
+  '0 limits a message, which only warms the cache; engines take it for no limit elsewhere',
+  async (t) => {
+    t.equal(messages({ max_tokens: 0 }), 0);
+    t.equal(chat({ max_tokens: 0 }), null);
+    t.equal(responses({ max_output_tokens: 0 }), null);
+    t.equal(messages({ max_tokens: 0, max_new_tokens: 70 }), 70);
+  },
+);
 
 /** Members that an engine or provider takes as the most, where they are not the format’s own. */
 // biome-ignore format: a table
@@ -62,8 +67,16 @@ t.test('every spelling counts, so that the largest is what is reserved', async (
         10,
         `${name}: a smaller one promises nothing`,
       );
-      t.equal(completionLimit({ ...own(format), [name]: null }, format, BYTES), 10, `${name}: null`);
-      t.equal(completionLimit({ [name]: 10 }, format, BYTES), null, `${name} alone: an engine may not know it`);
+      t.equal(
+        completionLimit({ ...own(format), [name]: null }, format, BYTES),
+        10,
+        `${name}: null`,
+      );
+      t.equal(
+        completionLimit({ [name]: 10 }, format, BYTES),
+        null,
+        `${name} alone: an engine may not know it`,
+      );
     }
     t.ok(isLimit(name), name);
   }
@@ -79,7 +92,11 @@ t.test('objects that engines read limits from', async (t) => {
     ['sampling_params', 'max_tokens'],
   ] as const) {
     t.equal(chat({ max_tokens: 10, [within]: { [name]: 100_000 } }), 100_000, within);
-    t.equal(chat({ max_tokens: 10, additional_fields: { [within]: { [name]: 100_000 } } }), 100_000, within);
+    t.equal(
+      chat({ max_tokens: 10, additional_fields: { [within]: { [name]: 100_000 } } }),
+      100_000,
+      within,
+    );
   }
   t.equal(chat({ max_tokens: 10, generation_config: { candidate_count: 4 } }), 40);
   t.equal(chat({ max_tokens: 10, generation_config: { max_output_tokens: '99' } }), null);
@@ -112,30 +129,73 @@ t.test('what readers may take for another number is no limit', async (t) => {
   t.equal(chat({ max_tokens: 2 ** 52, n: 2 ** 52 }), null, 'more than a row can hold');
 });
 
-t.test('a limit that others may read as none is unclear; one that everybody reads as none is not', async (t) => {
-  const unclear = (request: object) =>
-    unclearLimit(request as Record<string, unknown>, CHAT_LIMITS, Object.keys(request));
-  for (const odd of ['100000', '', -1, 0, 1.5, true, [], Number.NaN]) {
-    t.equal(unclear({ max_tokens: 10, max_new_tokens: odd }), 'max_new_tokens', String(odd));
-    t.equal(unclear({ max_tokens: 10, max_completion_tokens: odd }), 'max_completion_tokens', String(odd));
-    t.equal(unclear({ max_tokens: 10, generation_config: { numPredict: odd } }), 'generation_config.numPredict');
-    t.equal(unclear({ max_tokens: 10, n: odd }), 'n', String(odd));
-    t.equal(unclear({ max_new_tokens: odd }), null, 'there is no limit to be believed');
-  }
-  for (const alone of ['100000', 1.5, {}, 0, -1, null]) t.equal(unclear({ max_tokens: alone }), null, String(alone));
-  t.equal(unclear({ max_tokens: 10, max_completion_tokens: null, max_new_tokens: 99, n: 2 }), null);
-});
+t.test(
+  'a limit that others may read as none is unclear; one that everybody reads as none is not',
+  async (t) => {
+    const unclear = (request: object) =>
+      unclearLimit(request as Record<string, unknown>, CHAT_LIMITS, Object.keys(request));
+    for (const odd of ['100000', '', -1, 0, 1.5, true, [], Number.NaN]) {
+      t.equal(unclear({ max_tokens: 10, max_new_tokens: odd }), 'max_new_tokens', String(odd));
+      t.equal(
+        unclear({ max_tokens: 10, max_completion_tokens: odd }),
+        'max_completion_tokens',
+        String(odd),
+      );
+      t.equal(
+        unclear({ max_tokens: 10, generation_config: { numPredict: odd } }),
+        'generation_config.numPredict',
+      );
+      t.equal(unclear({ max_tokens: 10, n: odd }), 'n', String(odd));
+      t.equal(unclear({ max_new_tokens: odd }), null, 'there is no limit to be believed');
+    }
+    for (const alone of ['100000', 1.5, {}, 0, -1, null])
+      t.equal(unclear({ max_tokens: alone }), null, String(alone));
+    t.equal(
+      unclear({ max_tokens: 10, max_completion_tokens: null, max_new_tokens: 99, n: 2 }),
+      null,
+    );
+  },
+);
 
 t.test('members that hold texts and schemas are not looked into', async (t) => {
   const schema = { type: 'object', properties: { max_tokens: { type: 'integer' }, n: 7 } };
-  t.equal(chat({ max_tokens: 10, response_format: { json_schema: schema }, metadata: { max_tokens: '99' } }), 10);
+  t.equal(
+    chat({
+      max_tokens: 10,
+      response_format: { json_schema: schema },
+      metadata: { max_tokens: '99' },
+    }),
+    10,
+  );
   t.equal(responses({ max_output_tokens: 10, text: { format: { schema } } }), 10);
-  t.equal(messages({ max_tokens: 10, thinking: { budget_tokens: 99 }, output_config: { format: { schema } } }), 10);
+  t.equal(
+    messages({
+      max_tokens: 10,
+      thinking: { budget_tokens: 99 },
+      output_config: { format: { schema } },
+    }),
+    10,
+  );
 });
 
-t.test('a predicted answer is charged beside the own one, and a compaction runs the model once more', async (t) => {
-  t.equal(chat({ max_tokens: 10, prediction: { type: 'content', content: 'x' } }), 10 + BYTES);
-  t.equal(messages({ max_tokens: 10, context_management: { edits: [{ type: 'compact_20260112' }] } }), null);
-  t.equal(responses({ max_output_tokens: 10, context_management: [{ type: 'compaction' }] }), null);
-  t.equal(messages({ max_tokens: 10, context_management: { edits: [{ type: 'clear_thinking_20251015' }] } }), 10);
-});
+t.test(
+  'a predicted answer is charged beside the own one, and a compaction runs the model once more',
+  async (t) => {
+    t.equal(chat({ max_tokens: 10, prediction: { type: 'content', content: 'x' } }), 10 + BYTES);
+    t.equal(
+      messages({ max_tokens: 10, context_management: { edits: [{ type: 'compact_20260112' }] } }),
+      null,
+    );
+    t.equal(
+      responses({ max_output_tokens: 10, context_management: [{ type: 'compaction' }] }),
+      null,
+    );
+    t.equal(
+      messages({
+        max_tokens: 10,
+        context_management: { edits: [{ type: 'clear_thinking_20251015' }] },
+      }),
+      10,
+    );
+  },
+);

@@ -13,14 +13,19 @@ const TYPES = [
 /** Voices, and names of models and companies: a model called so is hidden. */
 const NAMES = 'alloy anthropic ash ballad cedar coral lark marin opus sage'.split(' ');
 
-t.test('every word of the formats is an ordinary one, as the types of the SDKs list them', async (t) => {
-  const words = TYPES.flatMap((path) => {
-    const types = readFileSync(new URL(`../../../node_modules/${path}`, import.meta.url), 'utf8');
-    return [...types.replace(/\/\*[\s\S]*?\*\//g, '').matchAll(/'([a-z]+)'/g)].map(([, word]) => word as string);
-  });
-  t.ok(words.length > 500);
-  t.same([...new Set(words)].filter((word) => !isOrdinaryWord(word)).sort(), NAMES);
-});
+t.test(
+  'every word of the formats is an ordinary one, as the types of the SDKs list them',
+  async (t) => {
+    const words = TYPES.flatMap((path) => {
+      const types = readFileSync(new URL(`../../../node_modules/${path}`, import.meta.url), 'utf8');
+      return [...types.replace(/\/\*[\s\S]*?\*\//g, '').matchAll(/'([a-z]+)'/g)].map(
+        ([, word]) => word as string,
+      );
+    });
+    t.ok(words.length > 500);
+    t.same([...new Set(words)].filter((word) => !isOrdinaryWord(word)).sort(), NAMES);
+  },
+);
 
 t.test('no name of a family of models or of a provider is an ordinary word', async (t) => {
   const families = `gpt claude gemini gemma llama mistral mixtral qwen grok sonnet opus haiku deepseek phi nova titan palm

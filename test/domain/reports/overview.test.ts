@@ -37,19 +37,28 @@ const WELL: Overview = {
   untold_usage: [],
   models: [{ slug: 'm', requests: 1000, failed: 60, upstream_failed: 50, ...QUIET, mean_ms: 10 }],
   set_aside: 0,
-  gateways: [GATEWAY, { ...GATEWAY, id: 'b', backlog: 10, oldest_seconds: 60, requests_in_flight: 9 }],
+  gateways: [
+    GATEWAY,
+    { ...GATEWAY, id: 'b', backlog: 10, oldest_seconds: 60, requests_in_flight: 9 },
+  ],
   dead_deliveries: 0,
   failing_deliveries: 0,
   tenant_role_advice: null,
   has_operator: true,
   changes: [],
 };
-const texts = (changes: Partial<Overview>) => problemsOf({ ...WELL, ...changes }).map(({ text }) => text);
-const gateways = (...rows: Partial<GatewayRow>[]) => ({ gateways: rows.map((row) => ({ ...GATEWAY, ...row })) });
-
-t.test('nothing is wrong with records on their way, budgets used up, and few failures', async (t) => {
-  t.same(texts({}), []);
+const texts = (changes: Partial<Overview>) =>
+  problemsOf({ ...WELL, ...changes }).map(({ text }) => text);
+const gateways = (...rows: Partial<GatewayRow>[]) => ({
+  gateways: rows.map((row) => ({ ...GATEWAY, ...row })),
 });
+
+t.test(
+  'nothing is wrong with records on their way, budgets used up, and few failures',
+  async (t) => {
+    t.same(texts({}), []);
+  },
+);
 
 t.test('what is wrong is told in a sentence, with what to do and where', async (t) => {
   t.same(texts(gateways({ lost: 4 })), ['pod-1 lost 4 usage records.']);
@@ -60,15 +69,22 @@ t.test('what is wrong is told in a sentence, with what to do and where', async (
     'pod-1 has 12 usage records not yet in the database, the oldest for 10 minutes.',
   ]);
   const epoch = Date.now() / 1000; // of a spool file that cannot be read
-  t.match(texts(gateways({ backlog: 1, oldest_seconds: epoch })), [/the oldest for an unknown time\.$/]);
+  t.match(texts(gateways({ backlog: 1, oldest_seconds: epoch })), [
+    /the oldest for an unknown time\.$/,
+  ]);
   t.same(texts({ set_aside: 2 }), ['The database refused 2 usage records, kept aside.']);
   t.same(texts({ gateways: [] }), ['No gateway runs.']);
-  t.same(texts(gateways({}, { name: 'pod-2', gone: true, spool_failing: true, version: '0.9.0' })), [
-    'pod-2 is gone without a stop.',
+  t.same(
+    texts(gateways({}, { name: 'pod-2', gone: true, spool_failing: true, version: '0.9.0' })),
+    ['pod-2 is gone without a stop.'],
+  );
+  t.same(texts(gateways({}, { gone: true, backlog: 7 })), [
+    'pod-1 is gone, and its spool had 7 usage records.',
   ]);
-  t.same(texts(gateways({}, { gone: true, backlog: 7 })), ['pod-1 is gone, and its spool had 7 usage records.']);
   t.same(texts(gateways({ limits_alone: true })), ['pod-1 counts limits alone.']);
-  t.same(texts(gateways({}, { version: '0.9.0' })), ['Gateways of different versions run: 0.9.0, 1.0.0.']);
+  t.same(texts(gateways({}, { version: '0.9.0' })), [
+    'Gateways of different versions run: 0.9.0, 1.0.0.',
+  ]);
   const refusing = {
     ...WELL,
     ...gateways({ backlog: 1, oldest_seconds: 61 }, { gone: true }, { gone: true, backlog: 1 }),
@@ -87,7 +103,8 @@ t.test('what is wrong is told in a sentence, with what to do and where', async (
   t.same(problemsOf({ ...WELL, tenant_role_advice: 'grant tollgate_tenant to app' }), [
     {
       text: 'Row-level security between companies is off: the database user may not take the role tollgate_tenant.',
-      remedy: 'Let an administrator of the server run "grant tollgate_tenant to app", then restart a gateway.',
+      remedy:
+        'Let an administrator of the server run "grant tollgate_tenant to app", then restart a gateway.',
       path: '/#gateways',
     },
   ]);
@@ -118,14 +135,23 @@ t.test('what is wrong is told in a sentence, with what to do and where', async (
 
 t.test('an outage is told within minutes, and no longer once it is over', async (t) => {
   const health = { slug: 'm', requests: 2400, refused: 0, failed: 0, mean_ms: 1 };
-  const outage = { ...health, upstream_failed: 20, recent_requests: 120, recent_upstream_failed: 20 };
+  const outage = {
+    ...health,
+    upstream_failed: 20,
+    recent_requests: 120,
+    recent_upstream_failed: 20,
+  };
   t.same(texts({ models: [outage] }), [
     'The upstream failed 20 of 120 requests for m in this hour and the one before.',
   ]);
-  t.match(problemsOf({ ...WELL, models: [outage] }), [{ path: '/requests?model=m&from=2026-11-22T09%3A00%3A00.000Z' }]);
+  t.match(problemsOf({ ...WELL, models: [outage] }), [
+    { path: '/requests?model=m&from=2026-11-22T09%3A00%3A00.000Z' },
+  ]);
   t.same(texts({ models: [{ ...outage, upstream_failed: 600, recent_upstream_failed: 0 }] }), []);
   const few = { ...outage, upstream_failed: 600, recent_requests: 19, recent_upstream_failed: 0 };
-  t.same(texts({ models: [few] }), ['The upstream failed 600 of 2400 requests for m in the last 24 hours.']);
+  t.same(texts({ models: [few] }), [
+    'The upstream failed 600 of 2400 requests for m in the last 24 hours.',
+  ]);
 });
 
 t.test('who says that all is well says of what, and how many requests were refused', async (t) => {
@@ -138,7 +164,10 @@ t.test('who says that all is well says of what, and how many requests were refus
   const well =
     'All is well with gateways, usage records, upstreams and deliveries of events. Refused requests and budgets are not judged here: ';
   for (const [last_day, rest] of [
-    [{ ...day, reasons }, '345 of 359 requests were refused in the last 24 hours, 340 of them for “Budget reached”.'],
+    [
+      { ...day, reasons },
+      '345 of 359 requests were refused in the last 24 hours, 340 of them for “Budget reached”.',
+    ],
     [{ ...day, reasons: [] }, '345 of 359 requests were refused in the last 24 hours.'],
     [{ ...day, refused: 0, reasons: [] }, 'none of 359 requests was refused in the last 24 hours.'],
     [WELL.last_day, 'no request of the last 24 hours is known.'],
@@ -146,14 +175,17 @@ t.test('who says that all is well says of what, and how many requests were refus
     t.equal(wellText(last_day), well + rest);
 });
 
-t.test('the first hour of sums by the hour is the one after the hour that is not whole', async (t) => {
-  for (const [now, first] of [
-    ['2026-11-22T10:30:00Z', '2026-11-21T11:00:00.000Z'],
-    ['2026-11-22T10:00:00Z', '2026-11-21T11:00:00.000Z'],
-    ['2026-11-22T10:59:59Z', '2026-11-21T11:00:00.000Z'],
-  ] as const)
-    t.equal(firstHour(Date.parse(now)), first, now);
-});
+t.test(
+  'the first hour of sums by the hour is the one after the hour that is not whole',
+  async (t) => {
+    for (const [now, first] of [
+      ['2026-11-22T10:30:00Z', '2026-11-21T11:00:00.000Z'],
+      ['2026-11-22T10:00:00Z', '2026-11-21T11:00:00.000Z'],
+      ['2026-11-22T10:59:59Z', '2026-11-21T11:00:00.000Z'],
+    ] as const)
+      t.equal(firstHour(Date.parse(now)), first, now);
+  },
+);
 
 t.test('durations are told in the unit that fits', async (t) => {
   t.same([61, 119, 120, 7199, 7200, 90_000].map(duration), [
@@ -167,15 +199,26 @@ t.test('durations are told in the unit that fits', async (t) => {
 });
 
 t.test('a change is told in a sentence', async (t) => {
-  const row = { at: new Date(0), actor: 'ann@a.example', db_role: 'app', action: 'update' as const };
-  const key = { ...row, subject: 'api_keys', company_name: 'Acme', before: { name: 'CI', monthly_budget_eur: null } };
+  const row = {
+    at: new Date(0),
+    actor: 'ann@a.example',
+    db_role: 'app',
+    action: 'update' as const,
+  };
+  const key = {
+    ...row,
+    subject: 'api_keys',
+    company_name: 'Acme',
+    before: { name: 'CI', monthly_budget_eur: null },
+  };
   t.same(describeChange({ ...key, after: { name: 'CI', monthly_budget_eur: 5 } }), {
     at: '1970-01-01T00:00:00.000Z',
     who: 'ann@a.example',
     what: 'changed key CI of Acme: monthly budget none → 5',
   });
   t.equal(
-    describeChange({ ...key, before: { name: 'CI' }, after: { name: 'CI', digest: 'changed' } }).what,
+    describeChange({ ...key, before: { name: 'CI' }, after: { name: 'CI', digest: 'changed' } })
+      .what,
     'changed key CI of Acme: secret changed',
   );
   const long = { name: 'x'.repeat(50), a: [], b: 1, c: 2 };
@@ -194,16 +237,33 @@ t.test('a change is told in a sentence', async (t) => {
     who: 'the command line',
     what: 'created model m',
   });
-  t.match(describeChange({ ...row, ...model, before: { slug: 'm' }, after: null, action: 'delete', actor: 'app' }), {
-    who: 'app by SQL',
-    what: 'removed model m',
-  });
+  t.match(
+    describeChange({
+      ...row,
+      ...model,
+      before: { slug: 'm' },
+      after: null,
+      action: 'delete',
+      actor: 'app',
+    }),
+    {
+      who: 'app by SQL',
+      what: 'removed model m',
+    },
+  );
   for (const [subject, what] of [
     ['model_prices', 'removed price to come m'],
     ['model_cost_prices', 'removed cost price m'],
   ] as const)
     t.equal(
-      describeChange({ ...row, ...model, subject, before: { slug: 'm' }, after: null, action: 'delete' }).what,
+      describeChange({
+        ...row,
+        ...model,
+        subject,
+        before: { slug: 'm' },
+        after: null,
+        action: 'delete',
+      }).what,
       what,
     );
   const statement = {
@@ -215,14 +275,32 @@ t.test('a change is told in a sentence', async (t) => {
   };
   t.equal(describeChange({ ...row, ...statement }).what, 'created statement 1 of Acme');
   const closed = { name: 'B', closed_at: '2026-11-23T08:18:45.020257+00:00' };
-  const ofB = { ...row, subject: 'companies', company_name: 'B', before: { name: 'B' }, after: closed };
+  const ofB = {
+    ...row,
+    subject: 'companies',
+    company_name: 'B',
+    before: { name: 'B' },
+    after: closed,
+  };
   t.equal(describeChange(ofB).what, 'closed company B');
-  t.equal(describeChange({ ...ofB, before: closed, after: { name: 'B', closed_at: null } }).what, 'reopened company B');
+  t.equal(
+    describeChange({ ...ofB, before: closed, after: { name: 'B', closed_at: null } }).what,
+    'reopened company B',
+  );
   const revoked = { name: 'CI', revoked_at: '2026-11-23T08:18:45+00:00' };
-  t.equal(describeChange({ ...key, before: { name: 'CI' }, after: revoked }).what, 'revoked key CI of Acme');
+  t.equal(
+    describeChange({ ...key, before: { name: 'CI' }, after: revoked }).what,
+    'revoked key CI of Acme',
+  );
   const paused = { name: 'CI', paused_at: '2026-11-23T08:18:45+00:00', pause_reason: 'Leaving' };
-  t.equal(describeChange({ ...key, before: { name: 'CI' }, after: paused }).what, 'paused key CI of Acme');
-  t.equal(describeChange({ ...key, before: paused, after: { name: 'CI' } }).what, 'resumed key CI of Acme');
+  t.equal(
+    describeChange({ ...key, before: { name: 'CI' }, after: paused }).what,
+    'paused key CI of Acme',
+  );
+  t.equal(
+    describeChange({ ...key, before: paused, after: { name: 'CI' } }).what,
+    'resumed key CI of Acme',
+  );
   const expires = { name: 'CI', expires_at: '2026-12-31T23:00:00+00:00' };
   const expiry = 'changed key CI of Acme: expires at none → 2026-12-31 23:00 UTC';
   t.equal(describeChange({ ...key, before: { name: 'CI' }, after: expires }).what, expiry);

@@ -1,5 +1,11 @@
 import t from 'tap';
-import { costOf as exactCost, formatEur, type Prices, parseEur, parsePrices } from '../../../src/domain/money.ts';
+import {
+  costOf as exactCost,
+  formatEur,
+  type Prices,
+  parseEur,
+  parsePrices,
+} from '../../../src/domain/money.ts';
 import {
   type ChangeParts,
   type ComparedModel,
@@ -30,14 +36,20 @@ const NO_USAGE = sumUsage([]);
 const costOf = ({ input, output }: Prices, prompt: number, completion: number): string =>
   formatEur((BigInt(prompt) * input + BigInt(completion) * output) / 1000n);
 
-const usage = (requests: number, prompt: number, completion: number, prices: Prices): UsageSums => ({
+const usage = (
+  requests: number,
+  prompt: number,
+  completion: number,
+  prices: Prices,
+): UsageSums => ({
   requests,
   prompt_tokens: prompt,
   completion_tokens: completion,
   cost_eur: costOf(prices, prompt, completion),
 });
 
-const sumOf = (parts: ChangeParts) => formatEur(PARTS.reduce((sum, part) => sum + parseEur(parts[part]), 0n));
+const sumOf = (parts: ChangeParts) =>
+  formatEur(PARTS.reduce((sum, part) => sum + parseEur(parts[part]), 0n));
 
 /** A price with up to 12 decimals. */
 const priceFrom = (pick: (most: number) => number): string =>
@@ -48,20 +60,31 @@ const pricesFrom = (pick: (most: number) => number): Prices => {
 };
 const cacheFrom = (pick: (most: number) => number, { prompt_tokens: prompt }: UsageSums) => {
   const cached = pick(3) === 0 ? null : Math.min(prompt, pick(1_000_000_000));
-  return { cached, cacheWrite: pick(3) === 0 ? null : Math.min(prompt - (cached ?? 0), pick(100_000_000)) };
+  return {
+    cached,
+    cacheWrite: pick(3) === 0 ? null : Math.min(prompt - (cached ?? 0), pick(100_000_000)),
+  };
 };
 
 function sumsFrom(pick: (most: number) => number, prices: Prices): UsageSums {
   const requests = pick(4) === 0 ? 0 : pick(10_000);
-  return requests === 0 ? NO_USAGE : usage(requests, pick(1_000_000_000), pick(100_000_000), prices);
+  return requests === 0
+    ? NO_USAGE
+    : usage(requests, pick(1_000_000_000), pick(100_000_000), prices);
 }
 
 function modelFrom(pick: (most: number) => number): ComparedModel {
   const reference = pick(5) === 0 ? null : pricesFrom(pick);
-  const of = () => sumsFrom(pick, pick(2) === 0 && reference !== null ? reference : pricesFrom(pick));
+  const of = () =>
+    sumsFrom(pick, pick(2) === 0 && reference !== null ? reference : pricesFrom(pick));
   const [before, after] = [of(), of()];
   if (pick(2) === 0) return { before, after, reference };
-  return { before, after, reference, cache: { before: cacheFrom(pick, before), after: cacheFrom(pick, after) } };
+  return {
+    before,
+    after,
+    reference,
+    cache: { before: cacheFrom(pick, before), after: cacheFrom(pick, after) },
+  };
 }
 
 t.test(
@@ -74,7 +97,8 @@ t.test(
       const wrong = [...lines, total].filter(
         (each) =>
           sumOf(each) !== each.difference_eur ||
-          parseEur(each.after.cost_eur) - parseEur(each.before.cost_eur) !== parseEur(each.difference_eur),
+          parseEur(each.after.cost_eur) - parseEur(each.before.cost_eur) !==
+            parseEur(each.difference_eur),
       );
       for (const part of [...PARTS, 'difference_eur'] as const) {
         const sum = lines.reduce((all, line) => all + parseEur(line[part]), 0n);
@@ -90,25 +114,32 @@ function defined(models: readonly ComparedModel[]): Record<(typeof PARTS)[number
   const worth = (model: ComparedModel, time: 'before' | 'after', cache = model.cache?.[time]) => {
     const { prompt_tokens: prompt, completion_tokens: completion } = model[time];
     const { input, output, texts } = model.reference as Prices;
-    const more = (text: string | null) => (text === null ? 0 : Number(parseEur(text)) - Number(input));
+    const more = (text: string | null) =>
+      text === null ? 0 : Number(parseEur(text)) - Number(input);
     const [read, written] = [Number(cache?.cached ?? 0), Number(cache?.cacheWrite ?? 0)];
     const cheaper = read * more(texts.cache_read) + written * more(texts.cache_write);
     const whole = (prompt * Number(input) + completion * Number(output) + cheaper) / 1000;
     return [whole, cheaper / 1000] as const;
   };
-  const count = (time: 'before' | 'after') => models.reduce((sum, model) => sum + model[time].requests, 0);
+  const count = (time: 'before' | 'after') =>
+    models.reduce((sum, model) => sum + model[time].requests, 0);
   const [n, m] = [count('before'), count('after')];
-  const parts = Object.fromEntries(PARTS.map((part) => [part, 0])) as Record<(typeof PARTS)[number], number>;
+  const parts = Object.fromEntries(PARTS.map((part) => [part, 0])) as Record<
+    (typeof PARTS)[number],
+    number
+  >;
   for (const model of models) {
     const { before, after } = model;
     const [[v, d], [w, e]] = [worth(model, 'before'), worth(model, 'after')];
-    const cached = before.prompt_tokens === 0 ? 0 : e - (after.prompt_tokens * d) / before.prompt_tokens;
+    const cached =
+      before.prompt_tokens === 0 ? 0 : e - (after.prompt_tokens * d) / before.prompt_tokens;
     parts.more_cached_eur += cached;
     parts.more_calls_eur += (v * m) / n - v;
     const asLong = before.requests === 0 ? w : (v / before.requests) * after.requests;
     parts.dearer_models_eur += asLong - (v * m) / n;
     parts.longer_calls_eur += w - asLong - cached;
-    parts.changed_prices_eur += Number(parseEur(after.cost_eur)) - w - (Number(parseEur(before.cost_eur)) - v);
+    parts.changed_prices_eur +=
+      Number(parseEur(after.cost_eur)) - w - (Number(parseEur(before.cost_eur)) - v);
   }
   return parts;
 }
@@ -116,7 +147,10 @@ function defined(models: readonly ComparedModel[]): Record<(typeof PARTS)[number
 t.test('each part is what its definition says, computed in another way', async (t) => {
   const pick = numbersFrom(SEED + 1);
   for (let run = 0; run < RUNS; run++) {
-    const models = Array.from({ length: 1 + pick(4) }, () => ({ ...modelFrom(pick), reference: pricesFrom(pick) }));
+    const models = Array.from({ length: 1 + pick(4) }, () => ({
+      ...modelFrom(pick),
+      reference: pricesFrom(pick),
+    }));
     if (models.every(({ before }) => before.requests === 0)) continue;
     const expected = defined(models);
     const { total } = explainChange(models);
@@ -195,51 +229,100 @@ t.test('a call that goes to a dearer model is one of dearer models, and as long'
     { before: of(10, dear), after: of(20, dear), reference: dear },
   ]);
   t.same(total.difference_eur, '0.09');
-  t.match(total, { more_calls_eur: '0', longer_calls_eur: '0', dearer_models_eur: '0.09', changed_prices_eur: '0' });
+  t.match(total, {
+    more_calls_eur: '0',
+    longer_calls_eur: '0',
+    dearer_models_eur: '0.09',
+    changed_prices_eur: '0',
+  });
   t.same(
     lines.map(({ dearer_models_eur }) => dearer_models_eur),
     ['-0.01', '0.1'],
   );
 });
 
-t.test('a model that is new is one of dearer models; where all is new, it is more calls', async (t) => {
-  const prices = parsePrices('0.003', '0');
-  const used = usage(3, 1000, 0, prices);
-  const kept = { before: used, after: used, reference: prices };
-  const fresh = { before: NO_USAGE, after: used, reference: prices };
-  t.match(explainChange([kept, fresh]).lines[1], {
-    more_calls_eur: '0',
-    dearer_models_eur: '0.003',
-    longer_calls_eur: '0',
-  });
-  t.match(explainChange([fresh]).total, { more_calls_eur: '0.003', dearer_models_eur: '0', longer_calls_eur: '0' });
-  const gone = { before: used, after: NO_USAGE, reference: prices };
-  t.match(explainChange([gone]).total, { more_calls_eur: '-0.003', dearer_models_eur: '0', difference_eur: '-0.003' });
-  t.match(explainChange([]).total, { before: NO_USAGE, difference_eur: '0' });
-});
+t.test(
+  'a model that is new is one of dearer models; where all is new, it is more calls',
+  async (t) => {
+    const prices = parsePrices('0.003', '0');
+    const used = usage(3, 1000, 0, prices);
+    const kept = { before: used, after: used, reference: prices };
+    const fresh = { before: NO_USAGE, after: used, reference: prices };
+    t.match(explainChange([kept, fresh]).lines[1], {
+      more_calls_eur: '0',
+      dearer_models_eur: '0.003',
+      longer_calls_eur: '0',
+    });
+    t.match(explainChange([fresh]).total, {
+      more_calls_eur: '0.003',
+      dearer_models_eur: '0',
+      longer_calls_eur: '0',
+    });
+    const gone = { before: used, after: NO_USAGE, reference: prices };
+    t.match(explainChange([gone]).total, {
+      more_calls_eur: '-0.003',
+      dearer_models_eur: '0',
+      difference_eur: '-0.003',
+    });
+    t.match(explainChange([]).total, { before: NO_USAGE, difference_eur: '0' });
+  },
+);
 
-t.test('a price that changed within the time before counts as far as it was another than at its end', async (t) => {
-  const [old, now] = [parsePrices('0.002', '0'), parsePrices('0.001', '0')];
-  const half = costOf(old, 500, 0);
-  const before = { ...usage(10, 1000, 0, now), cost_eur: formatEur(parseEur(half) + parseEur(costOf(now, 500, 0))) };
-  const { total } = explainChange([{ before, after: usage(10, 1000, 0, now), reference: now }]);
-  t.match(total, { more_calls_eur: '0', longer_calls_eur: '0', dearer_models_eur: '0', changed_prices_eur: '-0.0005' });
-});
+t.test(
+  'a price that changed within the time before counts as far as it was another than at its end',
+  async (t) => {
+    const [old, now] = [parsePrices('0.002', '0'), parsePrices('0.001', '0')];
+    const half = costOf(old, 500, 0);
+    const before = {
+      ...usage(10, 1000, 0, now),
+      cost_eur: formatEur(parseEur(half) + parseEur(costOf(now, 500, 0))),
+    };
+    const { total } = explainChange([{ before, after: usage(10, 1000, 0, now), reference: now }]);
+    t.match(total, {
+      more_calls_eur: '0',
+      longer_calls_eur: '0',
+      dearer_models_eur: '0',
+      changed_prices_eur: '-0.0005',
+    });
+  },
+);
 
-t.test('more of it cached is a part of its own, and nothing of longer calls or changed prices', async (t) => {
-  const prices = parsePrices('0.002', '0.01', '0.0002');
-  const cost = (cached: number) => formatEur(exactCost(prices, 87_000, 1000, { cached, cacheWrite: null }));
-  const turn = (cached: number): UsageSums => ({ ...usage(1, 87_000, 1000, prices), cost_eur: cost(cached) });
-  const cache = {
-    before: { cached: 10_000, cacheWrite: null },
-    after: { cached: 80_000, cacheWrite: null },
-  };
-  const model = { before: turn(10_000), after: turn(80_000), reference: prices, cache };
-  const none = { more_calls_eur: '0', longer_calls_eur: '0', dearer_models_eur: '0', changed_prices_eur: '0' };
-  t.match(explainChange([model]).total, { ...none, more_cached_eur: '-0.126', difference_eur: '-0.126' });
-  const same = { ...model, after: turn(10_000), cache: { ...cache, after: cache.before } };
-  t.match(explainChange([same]).total, { ...none, more_cached_eur: '0' });
-  t.same(partsAmong([explainChange([same]).total]).length, PARTS.length - 1, 'nothing of it is shown');
-  const plain = explainChange([{ before: model.before, after: model.after, reference: parsePrices('0.002', '0.01') }]);
-  t.match(plain.total, { changed_prices_eur: '-0.126', more_cached_eur: '0' });
-});
+t.test(
+  'more of it cached is a part of its own, and nothing of longer calls or changed prices',
+  async (t) => {
+    const prices = parsePrices('0.002', '0.01', '0.0002');
+    const cost = (cached: number) =>
+      formatEur(exactCost(prices, 87_000, 1000, { cached, cacheWrite: null }));
+    const turn = (cached: number): UsageSums => ({
+      ...usage(1, 87_000, 1000, prices),
+      cost_eur: cost(cached),
+    });
+    const cache = {
+      before: { cached: 10_000, cacheWrite: null },
+      after: { cached: 80_000, cacheWrite: null },
+    };
+    const model = { before: turn(10_000), after: turn(80_000), reference: prices, cache };
+    const none = {
+      more_calls_eur: '0',
+      longer_calls_eur: '0',
+      dearer_models_eur: '0',
+      changed_prices_eur: '0',
+    };
+    t.match(explainChange([model]).total, {
+      ...none,
+      more_cached_eur: '-0.126',
+      difference_eur: '-0.126',
+    });
+    const same = { ...model, after: turn(10_000), cache: { ...cache, after: cache.before } };
+    t.match(explainChange([same]).total, { ...none, more_cached_eur: '0' });
+    t.same(
+      partsAmong([explainChange([same]).total]).length,
+      PARTS.length - 1,
+      'nothing of it is shown',
+    );
+    const plain = explainChange([
+      { before: model.before, after: model.after, reference: parsePrices('0.002', '0.01') },
+    ]);
+    t.match(plain.total, { changed_prices_eur: '-0.126', more_cached_eur: '0' });
+  },
+);

@@ -11,22 +11,26 @@ import {
 const MOST = 10_000;
 const OCTOBER = '2026-10-01';
 
-t.test('a company has so many cost centres in a month; what it named before stays its own', async (t) => {
-  const told: string[] = [];
-  const centers = new CostCenters((company) => told.push(company));
-  const names = Array.from({ length: MOST }, (_, n) => `call ${n}`);
-  t.same(
-    names.map((name) => centers.of('a', OCTOBER, name)),
-    names,
-  );
-  t.same(told, []);
-  for (const name of ['one more', 'and one', 'one more', OTHERS]) t.equal(centers.of('a', OCTOBER, name), OTHERS);
-  t.same(told, ['a'], 'once');
-  t.equal(centers.of('a', OCTOBER, 'call 7'), 'call 7');
-  t.equal(centers.of('a', OCTOBER, ''), '', 'none is none');
-  t.equal(centers.of('b', OCTOBER, 'one more'), 'one more', 'others are not concerned');
-  t.equal(centers.of('a', '2026-11-01', 'one more'), 'one more', 'the next month begins anew');
-});
+t.test(
+  'a company has so many cost centres in a month; what it named before stays its own',
+  async (t) => {
+    const told: string[] = [];
+    const centers = new CostCenters((company) => told.push(company));
+    const names = Array.from({ length: MOST }, (_, n) => `call ${n}`);
+    t.same(
+      names.map((name) => centers.of('a', OCTOBER, name)),
+      names,
+    );
+    t.same(told, []);
+    for (const name of ['one more', 'and one', 'one more', OTHERS])
+      t.equal(centers.of('a', OCTOBER, name), OTHERS);
+    t.same(told, ['a'], 'once');
+    t.equal(centers.of('a', OCTOBER, 'call 7'), 'call 7');
+    t.equal(centers.of('a', OCTOBER, ''), '', 'none is none');
+    t.equal(centers.of('b', OCTOBER, 'one more'), 'one more', 'others are not concerned');
+    t.equal(centers.of('a', '2026-11-01', 'one more'), 'one more', 'the next month begins anew');
+  },
+);
 
 t.test(
   'a company keeps its bound however many others name; all together have one, which few names never meet',
@@ -51,7 +55,12 @@ t.test(
 
 t.test('a cost centre is the same however its accents and blanks are written', async (t) => {
   const read = (name: string) => readCostCenter(JSON.stringify(name), 'metadata.cost_center');
-  for (const name of ['Büro Köln', 'Bu\u0308ro Ko\u0308ln', 'Büro\u00a0Köln', '\u3000Büro  Köln\u00a0']) {
+  for (const name of [
+    'Büro Köln',
+    'Bu\u0308ro Ko\u0308ln',
+    'Büro\u00a0Köln',
+    '\u3000Büro  Köln\u00a0',
+  ]) {
     t.equal(read(name), 'Büro Köln', JSON.stringify(name));
   }
   const long = 'e\u0323\u0302'.repeat(64); // letters of Vietnamese with both their accents
@@ -62,7 +71,15 @@ t.test('a cost centre is the same however its accents and blanks are written', a
 });
 
 t.test('a budget is for the name that calls book, in whatever spelling it is given', async (t) => {
-  const names = ['Büro Köln', 'Bu\u0308ro\u00a0\u00a0Ko\u0308ln ', '.', '..', 'a/b?c#d%', '4711', 'x'.repeat(64)];
+  const names = [
+    'Büro Köln',
+    'Bu\u0308ro\u00a0\u00a0Ko\u0308ln ',
+    '.',
+    '..',
+    'a/b?c#d%',
+    '4711',
+    'x'.repeat(64),
+  ];
   for (const name of names) {
     const booked = readCostCenter(JSON.stringify(name), 'metadata.cost_center');
     t.equal(readBudgetedCostCenter(name), booked, name);
@@ -70,6 +87,16 @@ t.test('a budget is for the name that calls book, in whatever spelling it is giv
     t.ok(mayHaveBudget(booked));
   }
   t.notOk(mayHaveBudget('Bu\u0308ro'), 'not in the spelling of the ledger');
-  for (const refused of ['', ' ', OTHERS, 'x'.repeat(65), '=1', '-1', 'a\nb', 'a\u200bb', 'x'.repeat(10_000)])
+  for (const refused of [
+    '',
+    ' ',
+    OTHERS,
+    'x'.repeat(65),
+    '=1',
+    '-1',
+    'a\nb',
+    'a\u200bb',
+    'x'.repeat(10_000),
+  ])
     t.throws(() => readBudgetedCostCenter(refused), { name: 'FieldError' }, refused.slice(0, 70));
 });

@@ -1,5 +1,9 @@
 import t from 'tap';
-import { endUserInBody, endUserInHeaders, endUserName } from '../../../src/domain/request/end-user.ts';
+import {
+  endUserInBody,
+  endUserInHeaders,
+  endUserName,
+} from '../../../src/domain/request/end-user.ts';
 import type { ParsedObject } from '../../../src/json/members.ts';
 import { parseObject } from '../../../src/json/parser.ts';
 
@@ -7,7 +11,16 @@ t.test('a name is 1 to 256 bytes that can be seen, in one spelling', async (t) =
   t.equal(endUserName('  4711 '), '4711');
   t.equal(endUserName('Zoe\u0308'), 'Zoë', 'accents joined to their letters');
   t.equal(endUserName('ü'.repeat(128)), 'ü'.repeat(128));
-  for (const text of ['', '  ', 'a'.repeat(257), 'ü'.repeat(129), 'a\nb', 'a\u0000b', 'a\u200bb', '\ud800']) {
+  for (const text of [
+    '',
+    '  ',
+    'a'.repeat(257),
+    'ü'.repeat(129),
+    'a\nb',
+    'a\u0000b',
+    'a\u200bb',
+    '\ud800',
+  ]) {
     t.equal(endUserName(text), null, JSON.stringify(text).slice(0, 20));
   }
 });
@@ -33,7 +46,12 @@ t.test('a body names a person by the member that its format has for it', async (
     const bytes = Buffer.from(typeof body === 'string' ? body : JSON.stringify(body));
     const { members } = parseObject(bytes) as ParsedObject;
     const membersOf = (object: Buffer) => (parseObject(object) as ParsedObject).members ?? null;
-    return endUserInBody(isMessages, members, (start, end) => bytes.subarray(start, end), membersOf);
+    return endUserInBody(
+      isMessages,
+      members,
+      (start, end) => bytes.subarray(start, end),
+      membersOf,
+    );
   };
   t.equal(named(false, { model: 'm', user: 'ann' }), 'ann');
   t.equal(named(false, { safety_identifier: 'bob', user: 'ann' }), 'ann');

@@ -2,7 +2,12 @@ import t from 'tap';
 import { OwnBody } from '../../../src/domain/request/own-body.ts';
 
 const member = (name: string) => ({ name, valueStart: 0, valueEnd: 0 });
-const SENT = { model: 'internal', store: false, messages: [{ content: [{ text: 'x' }] }, { content: 'y' }], 'x-y': {} };
+const SENT = {
+  model: 'internal',
+  store: false,
+  messages: [{ content: [{ text: 'x' }] }, { content: 'y' }],
+  'x-y': {},
+};
 const body = (names: readonly string[], isRun = false) =>
   new OwnBody(names.map(member), [Buffer.from(JSON.stringify(SENT))], isRun);
 const own = body(['model', 'messages', 'x-y', 'stream_options']);

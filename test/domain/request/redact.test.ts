@@ -14,13 +14,25 @@ const MODEL = {
 } as const;
 
 const CASES: readonly (readonly [string, string])[] = [
-  ["Invalid value for 'temperature': must be at most 2.", "Invalid value for 'temperature': must be at most 2."],
-  ["This model's maximum context length is 8192 tokens.", "This model's maximum context length is 8192 tokens."],
+  [
+    "Invalid value for 'temperature': must be at most 2.",
+    "Invalid value for 'temperature': must be at most 2.",
+  ],
+  [
+    "This model's maximum context length is 8192 tokens.",
+    "This model's maximum context length is 8192 tokens.",
+  ],
   ['litellm.BadRequestError: OpenAIException - bad tool', 'bad tool'],
   ['model azure/gpt-4o-eu-prod refuses this', 'model fast refuses this'],
   ['deployment GPT-4o-EU-Prod refuses this', 'deployment fast refuses this'],
-  ['no vision in resource group rg-prod-1, project proj_8aXz', 'no vision in resource group …, project …'],
-  ["tenant 'acme-gmbh' and organization org-AbC1 refuse top_k", 'tenant … and organization … refuse top_k'],
+  [
+    'no vision in resource group rg-prod-1, project proj_8aXz',
+    'no vision in resource group …, project …',
+  ],
+  [
+    "tenant 'acme-gmbh' and organization org-AbC1 refuse top_k",
+    'tenant … and organization … refuse top_k',
+  ],
   ["Unknown parameter: 'project'.", "Unknown parameter: 'project'."],
   ['the account or project must be a string', 'the account or project must be a string'],
   ['bad image at https://blob.example.com/x?sig=1 here', 'bad image at … here'],
@@ -46,27 +58,43 @@ t.test('a reason is 300 characters at most', async (t) => {
   }
 });
 
-t.test('a reason in the log repeats nothing of the prompt, however it is repeated there', async (t) => {
-  const cases: readonly (readonly [text: string, prompt: string, logged: string])[] = [
-    ['400: "tell me about the merger" is bad', '{"content":"Please, tell me about the merger!"}', '400: "…" is bad'],
-    ['one secret word, one secret word!', '{"content":"one secret word"}', '…, …!'],
-    [`bad ${'a'.repeat(500)}`, `"${'a'.repeat(16_000)}"`, 'bad …'],
-    ['too short', '{"content":"too short"}', 'too short'],
-    ['ein Märchen von dreizehn', '{"content":"ein M\\u00e4rchen von dreizehn"}', '…'],
-    ['nothing of the kind was asked', '{"content":"nothing of the kin"}', '…d was asked'],
-  ];
-  for (const [text, prompt, logged] of cases) t.equal(scrub(text, [], prompt), logged);
-});
+t.test(
+  'a reason in the log repeats nothing of the prompt, however it is repeated there',
+  async (t) => {
+    const cases: readonly (readonly [text: string, prompt: string, logged: string])[] = [
+      [
+        '400: "tell me about the merger" is bad',
+        '{"content":"Please, tell me about the merger!"}',
+        '400: "…" is bad',
+      ],
+      ['one secret word, one secret word!', '{"content":"one secret word"}', '…, …!'],
+      [`bad ${'a'.repeat(500)}`, `"${'a'.repeat(16_000)}"`, 'bad …'],
+      ['too short', '{"content":"too short"}', 'too short'],
+      ['ein Märchen von dreizehn', '{"content":"ein M\\u00e4rchen von dreizehn"}', '…'],
+      ['nothing of the kind was asked', '{"content":"nothing of the kin"}', '…d was asked'],
+    ];
+    for (const [text, prompt, logged] of cases) t.equal(scrub(text, [], prompt), logged);
+  },
+);
 
-t.test('a text of a caller is told if it looks like a name, and is no key and no address of a person', async (t) => {
-  for (const name of ['gpt-5', 'azure/gpt-4o:eu', '@cf/meta/llama-3.1', 'claude-3-5@20240620', 'gemini@1.5'])
-    t.equal(nameOrNot(name), name);
-  for (const text of [
-    'Dear diary',
-    'ann@acme.example',
-    'Ann.O+x@mail.acme.example',
-    'model:ann@acme.example',
-    'x'.repeat(65),
-  ])
-    t.equal(nameOrNot(text), '(no name)', text);
-});
+t.test(
+  'a text of a caller is told if it looks like a name, and is no key and no address of a person',
+  async (t) => {
+    for (const name of [
+      'gpt-5',
+      'azure/gpt-4o:eu',
+      '@cf/meta/llama-3.1',
+      'claude-3-5@20240620',
+      'gemini@1.5',
+    ])
+      t.equal(nameOrNot(name), name);
+    for (const text of [
+      'Dear diary',
+      'ann@acme.example',
+      'Ann.O+x@mail.acme.example',
+      'model:ann@acme.example',
+      'x'.repeat(65),
+    ])
+      t.equal(nameOrNot(text), '(no name)', text);
+  },
+);

@@ -27,17 +27,26 @@ const error = (message: string, more: object = {}) => ({
 
 t.test('members of an error that are no text are none', async (t) => {
   for (const odd of [{ toString: 1 }, [{ toString: 1 }], 7, true]) {
-    t.match(failure({ error: { message: 'too hot', code: odd, param: odd } }), { status: 400, message: 'too hot' });
-    t.match(failure({ error: { message: odd }, message: 'too hot' }), { status: 400, message: 'too hot' });
+    t.match(failure({ error: { message: 'too hot', code: odd, param: odd } }), {
+      status: 400,
+      message: 'too hot',
+    });
+    t.match(failure({ error: { message: odd }, message: 'too hot' }), {
+      status: 400,
+      message: 'too hot',
+    });
   }
   const detail = [{ loc: ['body', { toString: 1 }, 'messages', 0], msg: 'too hot' }];
   t.equal(failure({ detail }).message, 'messages.0: too hot');
 });
 
-t.test('a reason is looked for at the beginning of a long text, which may repeat the request', async (t) => {
-  t.match(failure(error(`bad tool ${'x'.repeat(4000)} invalid model: a`)), { status: 400 });
-  t.match(failure(error(`invalid model: a ${'x'.repeat(4000)}`)), { status: 502 });
-});
+t.test(
+  'a reason is looked for at the beginning of a long text, which may repeat the request',
+  async (t) => {
+    t.match(failure(error(`bad tool ${'x'.repeat(4000)} invalid model: a`)), { status: 400 });
+    t.match(failure(error(`invalid model: a ${'x'.repeat(4000)}`)), { status: 502 });
+  },
+);
 
 /** What routers and providers say of a request that the caller can mend, and what the caller reads. */
 const REASONS: readonly (readonly [unknown, string])[] = [
@@ -48,11 +57,15 @@ const REASONS: readonly (readonly [unknown, string])[] = [
     "Invalid 'tools[0].function.name': string does not match pattern.",
   ],
   [
-    error(`OpenAIException - Error code: 400 - {'error': {'message': 'temperature must be at most 2', 'code': None}}`),
+    error(
+      `OpenAIException - Error code: 400 - {'error': {'message': 'temperature must be at most 2', 'code': None}}`,
+    ),
     'temperature must be at most 2',
   ],
   [
-    error(`litellm.BadRequestError: OpenAIException - {"error": {"message": "Unknown parameter: \\"foo\\"."}}`),
+    error(
+      `litellm.BadRequestError: OpenAIException - {"error": {"message": "Unknown parameter: \\"foo\\"."}}`,
+    ),
     'Unknown parameter: "foo".',
   ],
   [
@@ -108,11 +121,15 @@ const NOT_SHOWN: readonly unknown[] = [
 ];
 
 const UNKNOWN: readonly unknown[] = [
-  error('The model `gpt-4o-eu-prod` does not exist or you do not have access to it.', { code: 'model_not_found' }),
+  error('The model `gpt-4o-eu-prod` does not exist or you do not have access to it.', {
+    code: 'model_not_found',
+  }),
   error(
     '/chat/completions: Invalid model name passed in model=azure/gpt-4o-eu-prod. Call `/v1/models` to view available models for your key.',
   ),
-  error('litellm.BadRequestError: LLM Provider NOT provided. Pass in the LLM provider you are trying to call.'),
+  error(
+    'litellm.BadRequestError: LLM Provider NOT provided. Pass in the LLM provider you are trying to call.',
+  ),
   error('azure/gpt-4o-eu-prod is not a valid model ID', { code: 400 }),
   { object: 'error', message: 'The model `x` does not exist.', type: 'NotFoundError', code: 404 },
   error('The API deployment for this resource does not exist.', { code: 'DeploymentNotFound' }),
@@ -126,17 +143,26 @@ const UNKNOWN: readonly unknown[] = [
 
 /** What is said of the operator's own account with a status that blames the request. */
 const ACCOUNT: readonly unknown[] = [
-  error('Budget has been exceeded! Current cost: 28.0664, Max budget: 0.001', { type: 'budget_exceeded' }),
+  error('Budget has been exceeded! Current cost: 28.0664, Max budget: 0.001', {
+    type: 'budget_exceeded',
+  }),
   error('ExceededTokenBudget: Current spend for token: 7.2e-05; Max Budget for Token: 2e-07'),
   error('ExceededBudget: User=default_user_id over budget. Spend=12.5, Budget=10'),
-  error('Your credit balance is too low to access the API. Please go to Plans & Billing to purchase credits.'),
-  error('You have reached your specified API usage limits. You will regain access on 2026-12-01 at 00:00 UTC.'),
+  error(
+    'Your credit balance is too low to access the API. Please go to Plans & Billing to purchase credits.',
+  ),
+  error(
+    'You have reached your specified API usage limits. You will regain access on 2026-12-01 at 00:00 UTC.',
+  ),
   error('This organization has been disabled.'),
   error('Billing hard limit has been reached', { code: 'billing_hard_limit_reached' }),
   error('API key not valid. Please pass a valid API key.', { code: 400 }),
   error('API Key not found. Please pass a valid API key.', { code: 400 }),
   error('API key expired. Please renew the API key.', { code: 400 }),
-  { code: 'Client specified an invalid argument', error: 'Incorrect API key provided: ab***. You can obtain one.' },
+  {
+    code: 'Client specified an invalid argument',
+    error: 'Incorrect API key provided: ab***. You can obtain one.',
+  },
   error('User location is not supported for the API use.', { code: 400 }),
   error('Access denied, please make sure your account is in good standing.', { code: 'Arrearage' }),
   error('Access to model denied. Please make sure you are eligible for using the model.'),
@@ -147,7 +173,11 @@ const ACCOUNT: readonly unknown[] = [
 t.test("what is said of the operator's account is our fault, not the request", async (t) => {
   for (const body of ACCOUNT) {
     for (const status of [400, 422]) {
-      t.match(failure(body, status), { status: 502, message: 'The model failed to answer.' }, JSON.stringify(body));
+      t.match(
+        failure(body, status),
+        { status: 502, message: 'The model failed to answer.' },
+        JSON.stringify(body),
+      );
     }
   }
   for (const text of [
@@ -177,7 +207,11 @@ t.test('what names products, headers or models is not shown', async (t) => {
     t.match(message, /^The model refused the request\. .*x-request-id/, JSON.stringify(body));
   }
   t.match(
-    failure(error("The response was filtered due to the prompt triggering Azure OpenAI's content management policy.")),
+    failure(
+      error(
+        "The response was filtered due to the prompt triggering Azure OpenAI's content management policy.",
+      ),
+    ),
     {
       status: 400,
       message: /content filter refused/,
@@ -203,14 +237,29 @@ t.test(
         error('No endpoints found that support image input', { code: 404 }),
         'No endpoints found that support image input',
       ],
-      [404, error('No tool output found.', { type: 'invalid_request_error', param: 'input' }), 'No tool output found.'],
-      [403, error('The image is private.', { param: 'messages[0].content' }), 'The image is private.'],
+      [
+        404,
+        error('No tool output found.', { type: 'invalid_request_error', param: 'input' }),
+        'No tool output found.',
+      ],
       [
         403,
-        { code: 'permission-denied', error: 'Content violates usage guidelines. Failed check: SAFETY_CHECK_TYPE_BIO' },
+        error('The image is private.', { param: 'messages[0].content' }),
+        'The image is private.',
+      ],
+      [
+        403,
+        {
+          code: 'permission-denied',
+          error: 'Content violates usage guidelines. Failed check: SAFETY_CHECK_TYPE_BIO',
+        },
         /content filter/,
       ],
-      [403, error('fast requires moderation. Your input was flagged for "violence"', { code: 403 }), /content filter/],
+      [
+        403,
+        error('fast requires moderation. Your input was flagged for "violence"', { code: 403 }),
+        /content filter/,
+      ],
     ] as const) {
       t.match(failure(body, status), { status: 400, message }, JSON.stringify(body));
     }
@@ -225,12 +274,19 @@ t.test(
       [401, error('Missing key', { param: 'input' })],
       [
         402,
-        error('This request requires more credits, or fewer max_tokens. You exceed the context limit.', {
-          param: 'input',
-        }),
+        error(
+          'This request requires more credits, or fewer max_tokens. You exceed the context limit.',
+          {
+            param: 'input',
+          },
+        ),
       ],
     ] as const) {
-      t.match(failure(body, status), { status: 502, message: 'The model failed to answer.' }, JSON.stringify(body));
+      t.match(
+        failure(body, status),
+        { status: 502, message: 'The model failed to answer.' },
+        JSON.stringify(body),
+      );
     }
   },
 );
@@ -245,16 +301,33 @@ t.test('what engines tell with a 5xx is what it would be with its own status', a
     [500, error('The model is overloaded. Please try again later.', own), 503],
     [500, { error: 'server busy, please try again.  maximum pending requests exceeded' }, 503],
     [502, error('litellm.RateLimitError: OpenAIException - slow', { code: '429' }), 429],
-    [500, { error: { code: 500, message: 'Only one completion choice is allowed', type: 'server_error' } }, 400],
     [
       500,
-      error('image input is not supported - hint: if this is unexpected, you may need to provide the mmproj', own),
+      {
+        error: {
+          code: 500,
+          message: 'Only one completion choice is allowed',
+          type: 'server_error',
+        },
+      },
+      400,
+    ],
+    [
+      500,
+      error(
+        'image input is not supported - hint: if this is unexpected, you may need to provide the mmproj',
+        own,
+      ),
       400,
     ],
     [500, { error: 'this model is missing data required for image input' }, 400],
     [500, error('Unsupported param: suffix', own), 400],
     [500, error('Failed to load image or audio file', own), 400],
-    [500, error('n must be 1 when using greedy sampling, got 2.', { type: 'InternalServerError' }), 400],
+    [
+      500,
+      error('n must be 1 when using greedy sampling, got 2.', { type: 'InternalServerError' }),
+      400,
+    ],
     [500, error('bad', { type: 'BadRequestError', code: 400 }), 400],
     [500, error('cannot identify image file <_io.BytesIO object at 0x7f>', own), 400],
     [500, error('top_logprobs requires logprobs to be set to true', own), 400],
@@ -272,20 +345,38 @@ t.test('what engines tell with a 5xx is what it would be with its own status', a
     t.equal(failure(body, status).status, expected, `${status} ${JSON.stringify(body)}`);
   }
   t.equal(failure('', 503).retryAfter, '1');
-  t.match(failure(error('Unsupported param: suffix', own), 500).message, 'Unsupported param: suffix');
+  t.match(
+    failure(error('Unsupported param: suffix', own), 500).message,
+    'Unsupported param: suffix',
+  );
 });
 
-t.test('a router that gave up waiting for its provider tells of a timeout, which is not tried again', async (t) => {
-  const late = failure(error('litellm.Timeout: APITimeoutError - Request timed out. Error_str: timed out'), 408);
-  t.match(late, { status: 504, code: 'upstream_timeout', retry: false, message: 'The model took too long to answer.' });
-});
+t.test(
+  'a router that gave up waiting for its provider tells of a timeout, which is not tried again',
+  async (t) => {
+    const late = failure(
+      error('litellm.Timeout: APITimeoutError - Request timed out. Error_str: timed out'),
+      408,
+    );
+    t.match(late, {
+      status: 504,
+      code: 'upstream_timeout',
+      retry: false,
+      message: 'The model took too long to answer.',
+    });
+  },
+);
 
 t.test('llama.cpp and LiteLLM, as they answer', async (t) => {
-  const type = "Field 'temperature': [json.exception.type_error.302] type must be number, but is string";
+  const type =
+    "Field 'temperature': [json.exception.type_error.302] type must be number, but is string";
   const shown = "Field 'temperature': type must be number, but is string";
   t.match(failure(error(type)), { name: 'invalid_request', message: shown });
   const wrapped = `litellm.BadRequestError: OpenAIException - ${type}. Received Model Group=tiny\nAvailable Model Group Fallbacks=None`;
   t.match(failure(error(wrapped)), { name: 'invalid_request', message: shown });
   // a wrong master key, where LiteLLM has no database to look a key up in
-  t.match(failure(error('No connected db.', { type: 'no_db_connection' })), { name: 'upstream_error', status: 502 });
+  t.match(failure(error('No connected db.', { type: 'no_db_connection' })), {
+    name: 'upstream_error',
+    status: 502,
+  });
 });

@@ -37,7 +37,11 @@ const PASSES = `store metadata prompt_cache_key safety_identifier service_tier r
 const words = (text: string) => text.trim().split(/\s+/);
 
 t.test('every entry has who obeys it and what it would do', async (t) => {
-  for (const [names, obeyedBy, effect] of [...STEERING_TABLE, ...STEERING_WITHIN, ...STEERING_METADATA]) {
+  for (const [names, obeyedBy, effect] of [
+    ...STEERING_TABLE,
+    ...STEERING_WITHIN,
+    ...STEERING_METADATA,
+  ]) {
     t.ok(obeyedBy.length > 2 && effect.length > 8, names);
   }
   t.equal(new Set(STEERING).size, STEERING.length, 'no entry twice');
@@ -48,7 +52,8 @@ t.test('every entry is refused, at the top and in metadata, however it is spelle
     for (const spell of SPELLINGS) {
       const name = spell(example(entry));
       if (!filter.refuses(name)) t.fail(`${entry} as ${JSON.stringify(name)}`);
-      if (!filter.refusesInMetadata(name, false)) t.fail(`metadata.${entry} as ${JSON.stringify(name)}`);
+      if (!filter.refusesInMetadata(name, false))
+        t.fail(`metadata.${entry} as ${JSON.stringify(name)}`);
     }
   }
   for (const entry of STEERING_METADATA.flatMap(([names]) => words(names))) {
@@ -67,13 +72,27 @@ t.test('every entry is refused, at the top and in metadata, however it is spelle
 });
 
 t.test('what is harmless passes', async (t) => {
-  for (const name of [...words(PASSES), ...REFERENCE, ...HARMLESS.flatMap(([names]) => words(names))])
+  for (const name of [
+    ...words(PASSES),
+    ...REFERENCE,
+    ...HARMLESS.flatMap(([names]) => words(names)),
+  ])
     t.notOk(filter.refuses(name), name);
   for (const [names, why] of HARMLESS) t.ok(why.length > 3, names);
-  for (const label of ['priority', 'deployment', 'tags', 'project', 'session_id', 'model', 'end_user_id', 'trace']) {
+  for (const label of [
+    'priority',
+    'deployment',
+    'tags',
+    'project',
+    'session_id',
+    'model',
+    'end_user_id',
+    'trace',
+  ]) {
     t.notOk(filter.refusesInMetadata(label, true), `metadata.${label} as a label`);
   }
-  for (const name of ['enable_thinking', 'thinking']) t.notOk(filter.refusesWithin('chat_template_kwargs', name));
+  for (const name of ['enable_thinking', 'thinking'])
+    t.notOk(filter.refusesWithin('chat_template_kwargs', name));
 });
 
 t.test('a star stands for one character or more', async (t) => {

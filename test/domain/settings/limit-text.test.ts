@@ -17,5 +17,8 @@ t.test('a key that may do less than its company says by what', async (t) => {
   t.same(restrictionTexts(NOTHING, SHOWN), []);
   const row = { ...NOTHING, max_concurrent: 3, monthly_budget_eur: '9.5', daily_budget_eur: '2' };
   t.same(restrictionTexts(row, SHOWN), ['3 at once', '€9.5 a month', '€2 a day']);
-  t.same(restrictionTexts(row, SHOWN, wordsOf('de').limitTexts).slice(1), ['€9.5 im Monat', '€2 am Tag']);
+  t.same(restrictionTexts(row, SHOWN, wordsOf('de').limitTexts).slice(1), [
+    '€9.5 im Monat',
+    '€2 am Tag',
+  ]);
 });

@@ -8,49 +8,64 @@ const HEADING = 'slug,upstream_model,kind,eu_hosted,input_per_1k,output_per_1k';
 const told = (text: string) =>
   readModels(text).mistakes.map(({ line, column, message }) => `${line} ${column} ${message}`);
 
-t.test('a file is read whatever the order of its columns, its line ends and its quotes', async (t) => {
-  const { models, mistakes } = readModels(
-    '\ufeffOutput_per_1M, kind ,slug,upstream_model,eu_hosted,input_per_1k,company,valid_from,cost_input_per_1m,cost_output_per_1k,token_input\r\n' +
-      '2.50,chat,fast,"azure/gpt, ""EU""",true,0.0010,,,,,\r\n' +
-      '\r\n' +
-      '0,embedding,vec,v,false,1,Acme GmbH,2027-01-31,20,0,accept\r\n',
-  );
-  t.same(mistakes, []);
-  t.same(models, [
-    {
-      line: 2,
-      slug: 'fast',
-      company: null,
-      settings: { upstream_model: 'azure/gpt, "EU"', kind: 'chat', eu_hosted: true, token_input: null },
-      prices: { input: '0.001', output: '0.0025' },
-      valid_from: null,
-      cost: null,
-    },
-    {
-      line: 4,
-      slug: 'vec',
-      company: 'Acme GmbH',
-      settings: { upstream_model: 'v', kind: 'embedding', eu_hosted: false, token_input: 'accept' },
-      prices: { input: '1', output: '0' },
-      valid_from: { day: '2027-01-31' },
-      cost: { input: '0.02', output: '0' },
-    },
-  ]);
-});
+t.test(
+  'a file is read whatever the order of its columns, its line ends and its quotes',
+  async (t) => {
+    const { models, mistakes } = readModels(
+      '\ufeffOutput_per_1M, kind ,slug,upstream_model,eu_hosted,input_per_1k,company,valid_from,cost_input_per_1m,cost_output_per_1k,token_input\r\n' +
+        '2.50,chat,fast,"azure/gpt, ""EU""",true,0.0010,,,,,\r\n' +
+        '\r\n' +
+        '0,embedding,vec,v,false,1,Acme GmbH,2027-01-31,20,0,accept\r\n',
+    );
+    t.same(mistakes, []);
+    t.same(models, [
+      {
+        line: 2,
+        slug: 'fast',
+        company: null,
+        settings: {
+          upstream_model: 'azure/gpt, "EU"',
+          kind: 'chat',
+          eu_hosted: true,
+          token_input: null,
+        },
+        prices: { input: '0.001', output: '0.0025' },
+        valid_from: null,
+        cost: null,
+      },
+      {
+        line: 4,
+        slug: 'vec',
+        company: 'Acme GmbH',
+        settings: {
+          upstream_model: 'v',
+          kind: 'embedding',
+          eu_hosted: false,
+          token_input: 'accept',
+        },
+        prices: { input: '1', output: '0' },
+        valid_from: { day: '2027-01-31' },
+        cost: { input: '0.02', output: '0' },
+      },
+    ]);
+  },
+);
 
 t.test('what Excel makes of a file is read, exact, in English and in German', async (t) => {
   const read = (text: string) => {
     const { models, mistakes } = readModels(text);
     return mistakes.length > 0
       ? mistakes.map(({ line, column, message }) => `${line} ${column} ${message}`)
-      : models.map(({ slug, settings: { eu_hosted }, prices: { input, output }, valid_from, cost }) => [
-          slug,
-          eu_hosted,
-          input,
-          output,
-          valid_from,
-          cost,
-        ]);
+      : models.map(
+          ({ slug, settings: { eu_hosted }, prices: { input, output }, valid_from, cost }) => [
+            slug,
+            eu_hosted,
+            input,
+            output,
+            valid_from,
+            cost,
+          ],
+        );
   };
   const cost = { input: '0.00001', output: '0.000015' };
   const english = `\ufeff${HEADING},valid_from,cost_input_per_1k,cost_output_per_1k,,\r
@@ -79,13 +94,21 @@ d,x,chat,true,0.000000000001,123456.000000000001\r
   t.same(read(german.replaceAll(';', '\t').replaceAll('1,234', '1,2340')), expected, 'with tabs');
   const cells = (separator: string, input: string) =>
     read(`${HEADING}\na,x,chat,true,0,0`.replaceAll(',', separator).replace(/0$/, input));
-  t.same(cells(';', '0.25'), [['a', true, '0', '0.25', null, null]], 'a point that separates no thousands');
+  t.same(
+    cells(';', '0.25'),
+    [['a', true, '0', '0.25', null, null]],
+    'a point that separates no thousands',
+  );
   for (const [separator, ambiguous] of [
     [';', '1.234'],
     ['\t', '1.234'],
     ['\t', '1,234'],
   ] as const)
-    t.match(cells(separator, ambiguous), [/^2 output_per_1k may be of thousands or have decimals/], ambiguous);
+    t.match(
+      cells(separator, ambiguous),
+      [/^2 output_per_1k may be of thousands or have decimals/],
+      ambiguous,
+    );
   for (const wrong of [
     '1,2,3',
     '1.2.3',
@@ -116,7 +139,9 @@ t.test('a heading says what is wrong with it', async (t) => {
     /1 upstream_model is missing/,
     /1 output is missing: output_per_1k, or output_per_1m/,
   ]);
-  t.match(told(`${HEADING},cost_input_per_1k\na,b,chat,true,1,1,1`), [/cost_input and cost_output go together/]);
+  t.match(told(`${HEADING},cost_input_per_1k\na,b,chat,true,1,1,1`), [
+    /cost_input and cost_output go together/,
+  ]);
 });
 
 t.test('all mistakes are told at once, by line and column', async (t) => {
@@ -149,7 +174,9 @@ timed,x,chat,true,1,1,2027-01-01T00:00:00Z,1,1`),
     ],
   );
   t.match(told(`${HEADING}\n"a,b`), [/is not CSV: a quote is not closed/]);
-  t.match(told(`${HEADING}\n"a"b,x,chat,true,1,1`), [/2 null is not CSV: text follows a closing quote/]);
+  t.match(told(`${HEADING}\n"a"b,x,chat,true,1,1`), [
+    /2 null is not CSV: text follows a closing quote/,
+  ]);
   t.match(told(`${HEADING}\n${'m,x,chat,true,1,1\n'.repeat(1001)}`), [/1002 null is one too many/]);
 });
 
@@ -168,7 +195,9 @@ t.test('whatever a file holds, it is read or refused with lines, and never half'
   fc.assert(
     fc.property(fc.oneof(text, fc.string({ unit: character, maxLength: 200 })), (made) => {
       const { models, mistakes } = readModels(made);
-      const isSound = mistakes.every(({ line: at, message }) => Number.isInteger(at) && at >= 1 && message !== '');
+      const isSound = mistakes.every(
+        ({ line: at, message }) => Number.isInteger(at) && at >= 1 && message !== '',
+      );
       const isWhole = models.every(({ prices: { input, output }, slug }) =>
         [input, output, slug].every((value) => typeof value === 'string' && value !== ''),
       );

@@ -6,29 +6,45 @@ import { keepPrompt } from '../../../src/domain/tokens/prompt.ts';
 import type { ToldUsage } from '../../../src/json/usage.ts';
 
 const PRICES = parsePrices('1', '10');
-const textBody = (content: unknown) => [Buffer.from(JSON.stringify({ messages: [{ role: 'user', content }] }))];
+const textBody = (content: unknown) => [
+  Buffer.from(JSON.stringify({ messages: [{ role: 'user', content }] })),
+];
 const BODY = textBody('Hello');
 const BYTES = (BODY[0] as Buffer).length;
 
 function boundsOf(more: Partial<CallBounds> = {}): CallBounds {
-  return { limit: 300, prompt: keepPrompt(BODY), isTextAlone: null, reserved: null, prices: PRICES, ...more };
+  return {
+    limit: 300,
+    prompt: keepPrompt(BODY),
+    isTextAlone: null,
+    reserved: null,
+    prices: PRICES,
+    ...more,
+  };
 }
 
-const told = (prompt: number | null, completion: number | null): ToldUsage => ({ prompt, completion, details: null });
+const told = (prompt: number | null, completion: number | null): ToldUsage => ({
+  prompt,
+  completion,
+  details: null,
+});
 const guess = { prompt: 9, completion: 20, seen: 18 };
 
-t.test('a told usage within the bounds is charged as it is, and nothing is estimated', async (t) => {
-  const estimate = () => {
-    throw new Error('estimated');
-  };
-  const charge = chargeOf(boundsOf(), told(12, 300), estimate);
-  t.match(charge, {
-    tokens: { prompt: 12, completion: 300 },
-    isPromptTold: true,
-    isCompletionTold: true,
-    isBeyond: false,
-  });
-});
+t.test(
+  'a told usage within the bounds is charged as it is, and nothing is estimated',
+  async (t) => {
+    const estimate = () => {
+      throw new Error('estimated');
+    };
+    const charge = chargeOf(boundsOf(), told(12, 300), estimate);
+    t.match(charge, {
+      tokens: { prompt: 12, completion: 300 },
+      isPromptTold: true,
+      isCompletionTold: true,
+      isBeyond: false,
+    });
+  },
+);
 
 t.test('what was not told is estimated', async (t) => {
   t.match(
@@ -36,74 +52,121 @@ t.test('what was not told is estimated', async (t) => {
     { tokens: { prompt: 9, completion: 20 }, isBeyond: false },
   );
   const half = chargeOf(boundsOf(), told(12, null), () => guess);
-  t.match(half, { tokens: { prompt: 12, completion: 20 }, isPromptTold: true, isCompletionTold: false });
+  t.match(half, {
+    tokens: { prompt: 12, completion: 20 },
+    isPromptTold: true,
+    isCompletionTold: false,
+  });
 });
 
-t.test('a completion above the limit is charged up to the limit, or to the text that was seen', async (t) => {
-  for (const completion of [301, 4000, 1e12]) {
-    const charge = chargeOf(boundsOf(), told(12, completion), () => guess);
-    t.match(charge, {
-      tokens: { prompt: 12, completion: 300 },
-      isPromptTold: true,
-      isCompletionTold: false,
-      isBeyond: true,
+t.test(
+  'a completion above the limit is charged up to the limit, or to the text that was seen',
+  async (t) => {
+    for (const completion of [301, 4000, 1e12]) {
+      const charge = chargeOf(boundsOf(), told(12, completion), () => guess);
+      t.match(charge, {
+        tokens: { prompt: 12, completion: 300 },
+        isPromptTold: true,
+        isCompletionTold: false,
+        isBeyond: true,
+      });
+    }
+    const overrun = { ...guess, seen: 900 };
+    t.equal(chargeOf(boundsOf(), told(12, 1e12), () => overrun).tokens.completion, 900);
+    t.equal(chargeOf(boundsOf(), told(12, 700), () => overrun).tokens.completion, 700);
+  },
+);
+
+t.test(
+  'a prompt has few more tokens than its text has bytes; one with images or searches may have many',
+  async (t) => {
+    t.match(
+      chargeOf(boundsOf(), told(BYTES + 9000, 1), () => guess).tokens,
+      { prompt: BYTES + 9000 },
+      'a template',
+    );
+    t.match(
+      chargeOf(boundsOf(), told(1e6, 1), () => guess),
+      { tokens: { prompt: 9, completion: 1 }, isBeyond: true },
+    );
+    const image = keepPrompt(
+      textBody([{ type: 'image_url', image_url: { url: 'https://a/b.png' } }]),
+    );
+    t.match(chargeOf(boundsOf({ prompt: image }), told(1e6, 1), () => guess).tokens, {
+      prompt: 1e6,
     });
-  }
-  const overrun = { ...guess, seen: 900 };
-  t.equal(chargeOf(boundsOf(), told(12, 1e12), () => overrun).tokens.completion, 900);
-  t.equal(chargeOf(boundsOf(), told(12, 700), () => overrun).tokens.completion, 700);
-});
-
-t.test('a prompt has few more tokens than its text has bytes; one with images or searches may have many', async (t) => {
-  t.match(chargeOf(boundsOf(), told(BYTES + 9000, 1), () => guess).tokens, { prompt: BYTES + 9000 }, 'a template');
-  t.match(
-    chargeOf(boundsOf(), told(1e6, 1), () => guess),
-    { tokens: { prompt: 9, completion: 1 }, isBeyond: true },
-  );
-  const image = keepPrompt(textBody([{ type: 'image_url', image_url: { url: 'https://a/b.png' } }]));
-  t.match(chargeOf(boundsOf({ prompt: image }), told(1e6, 1), () => guess).tokens, { prompt: 1e6 });
-  t.match(chargeOf(boundsOf({ prompt: image }), told(1e12, 1), () => guess).tokens, { prompt: 9 });
-  const large = keepPrompt(textBody('x'.repeat(100_000)));
-  t.match(chargeOf(boundsOf({ prompt: large, isTextAlone: true }), told(1e6, 1), () => guess).tokens, { prompt: 9 });
-  t.match(chargeOf(boundsOf({ prompt: large, isTextAlone: false }), told(1e6, 1), () => guess).tokens, { prompt: 1e6 });
-});
+    t.match(chargeOf(boundsOf({ prompt: image }), told(1e12, 1), () => guess).tokens, {
+      prompt: 9,
+    });
+    const large = keepPrompt(textBody('x'.repeat(100_000)));
+    t.match(
+      chargeOf(boundsOf({ prompt: large, isTextAlone: true }), told(1e6, 1), () => guess).tokens,
+      { prompt: 9 },
+    );
+    t.match(
+      chargeOf(boundsOf({ prompt: large, isTextAlone: false }), told(1e6, 1), () => guess).tokens,
+      { prompt: 1e6 },
+    );
+  },
+);
 
 t.test('without a limit there is that of what any model can', async (t) => {
-  t.equal(chargeOf(boundsOf({ limit: null }), told(12, 128_000), () => guess).tokens.completion, 128_000);
+  t.equal(
+    chargeOf(boundsOf({ limit: null }), told(12, 128_000), () => guess).tokens.completion,
+    128_000,
+  );
   const charge = chargeOf(boundsOf({ limit: null }), told(12, 1e12), () => guess);
   t.match(charge, { tokens: { completion: 20 }, isCompletionTold: false, isBeyond: true });
 });
 
-t.test('a strict budget is charged no more than was reserved, whatever was told or seen', async (t) => {
-  const request = { messages: [{ role: 'user', content: 'Hello' }], max_tokens: 300 };
-  for (const prices of [PRICES, parsePrices('0', '10'), parsePrices('0.37', '0'), parsePrices('0.000000000001', '7')]) {
-    const reserved = boundChat(request, BYTES, prices);
-    for (const usage of [
-      null,
-      told(1e12, 1e12),
-      told(BYTES + 9000, 300),
-      told(12, 300),
-      told(null, 900),
-      told(12, 0),
+t.test(
+  'a strict budget is charged no more than was reserved, whatever was told or seen',
+  async (t) => {
+    const request = { messages: [{ role: 'user', content: 'Hello' }], max_tokens: 300 };
+    for (const prices of [
+      PRICES,
+      parsePrices('0', '10'),
+      parsePrices('0.37', '0'),
+      parsePrices('0.000000000001', '7'),
     ]) {
-      for (const seen of [18, 5000]) {
-        const estimate = { prompt: 20_000, completion: seen, seen };
-        const { tokens } = chargeOf(boundsOf({ reserved, prices }), usage, () => estimate);
-        t.ok(costOf(prices, tokens.prompt, tokens.completion) <= reserved.amount, JSON.stringify(tokens));
+      const reserved = boundChat(request, BYTES, prices);
+      for (const usage of [
+        null,
+        told(1e12, 1e12),
+        told(BYTES + 9000, 300),
+        told(12, 300),
+        told(null, 900),
+        told(12, 0),
+      ]) {
+        for (const seen of [18, 5000]) {
+          const estimate = { prompt: 20_000, completion: seen, seen };
+          const { tokens } = chargeOf(boundsOf({ reserved, prices }), usage, () => estimate);
+          t.ok(
+            costOf(prices, tokens.prompt, tokens.completion) <= reserved.amount,
+            JSON.stringify(tokens),
+          );
+        }
       }
     }
-  }
-  const reserved = boundChat(request, BYTES, PRICES);
-  const charge = chargeOf(boundsOf({ reserved }), told(BYTES + 50, 20), () => guess);
-  t.match(
-    charge,
-    { tokens: { prompt: BYTES + 50, completion: 20 }, isPromptTold: true },
-    'what was reserved is enough',
-  );
-});
+    const reserved = boundChat(request, BYTES, PRICES);
+    const charge = chargeOf(boundsOf({ reserved }), told(BYTES + 50, 20), () => guess);
+    t.match(
+      charge,
+      { tokens: { prompt: BYTES + 50, completion: 20 }, isPromptTold: true },
+      'what was reserved is enough',
+    );
+  },
+);
 
 t.test('details of a count that was cut are left out', async (t) => {
-  const details = { cached: 3, cacheWrite: 2, audioPrompt: 1, reasoning: 4, audioCompletion: 1, cost: '0.1' };
+  const details = {
+    cached: 3,
+    cacheWrite: 2,
+    audioPrompt: 1,
+    reasoning: 4,
+    audioCompletion: 1,
+    cost: '0.1',
+  };
   const charged = (prompt: number, completion: number) =>
     chargeOf(boundsOf(), { prompt, completion, details }, () => guess).details;
   t.same(charged(12, 301), { ...details, reasoning: null, audioCompletion: null });
@@ -111,29 +174,40 @@ t.test('details of a count that was cut are left out', async (t) => {
   t.equal(charged(12, 20), details);
 });
 
-t.test('tokens of the cache beyond the prompt are left out, and cut where they have a price', async (t) => {
-  const none = { audioPrompt: null, reasoning: null, audioCompletion: null, cost: null };
-  const charged = (
-    cached: number | null,
-    cacheWrite: number | null,
-    prices = parsePrices('1', '10', '0.1', '1.25'),
-  ) => {
-    const usage = { prompt: 12, completion: 20, details: { ...none, cached, cacheWrite } };
-    const { tokens, details, isPromptTold, isBeyond } = chargeOf(boundsOf({ prices }), usage, () => guess);
-    t.strictSame([tokens, isPromptTold], [{ prompt: 12, completion: 20 }, true]);
-    return [details?.cached, details?.cacheWrite, isBeyond];
-  };
-  t.strictSame(charged(10, 2), [10, 2, false]);
-  t.strictSame(charged(13, null), [12, null, true]);
-  t.strictSame(charged(null, 13), [null, 12, true]);
-  t.strictSame(charged(10, 3), [10, 2, true], 'those that were read first');
-  t.strictSame(charged(13, 5), [12, 0, true]);
-  for (const prices of [parsePrices('1', '10', '0.1'), parsePrices('1', '10', null, '0')]) {
-    t.strictSame(charged(10, 3, prices), [10, 2, true], 'one price is enough');
-  }
-  t.strictSame(charged(13, 5, PRICES), [null, 5, false], 'without a price they are told for information');
-  t.strictSame(charged(10, 5, PRICES), [10, 5, false]);
-});
+t.test(
+  'tokens of the cache beyond the prompt are left out, and cut where they have a price',
+  async (t) => {
+    const none = { audioPrompt: null, reasoning: null, audioCompletion: null, cost: null };
+    const charged = (
+      cached: number | null,
+      cacheWrite: number | null,
+      prices = parsePrices('1', '10', '0.1', '1.25'),
+    ) => {
+      const usage = { prompt: 12, completion: 20, details: { ...none, cached, cacheWrite } };
+      const { tokens, details, isPromptTold, isBeyond } = chargeOf(
+        boundsOf({ prices }),
+        usage,
+        () => guess,
+      );
+      t.strictSame([tokens, isPromptTold], [{ prompt: 12, completion: 20 }, true]);
+      return [details?.cached, details?.cacheWrite, isBeyond];
+    };
+    t.strictSame(charged(10, 2), [10, 2, false]);
+    t.strictSame(charged(13, null), [12, null, true]);
+    t.strictSame(charged(null, 13), [null, 12, true]);
+    t.strictSame(charged(10, 3), [10, 2, true], 'those that were read first');
+    t.strictSame(charged(13, 5), [12, 0, true]);
+    for (const prices of [parsePrices('1', '10', '0.1'), parsePrices('1', '10', null, '0')]) {
+      t.strictSame(charged(10, 3, prices), [10, 2, true], 'one price is enough');
+    }
+    t.strictSame(
+      charged(13, 5, PRICES),
+      [null, 5, false],
+      'without a price they are told for information',
+    );
+    t.strictSame(charged(10, 5, PRICES), [10, 5, false]);
+  },
+);
 
 t.test('a strict budget holds whatever is told of the cache', async (t) => {
   const request = { messages: [{ role: 'user', content: 'Hello' }], max_tokens: 300 };
@@ -153,7 +227,10 @@ t.test('a strict budget holds whatever is told of the cache', async (t) => {
           const usage = { prompt, completion: 300, details: { ...none, cached, cacheWrite } };
           const { tokens, details } = chargeOf(boundsOf({ reserved, prices }), usage, () => guess);
           const cost = costOf(prices, tokens.prompt, tokens.completion, details);
-          t.ok(cost >= 0n && cost <= reserved.amount, JSON.stringify([input, read, write, usage, tokens]));
+          t.ok(
+            cost >= 0n && cost <= reserved.amount,
+            JSON.stringify([input, read, write, usage, tokens]),
+          );
           if (prompt <= BYTES) t.equal(tokens.prompt, prompt, 'what was reserved is enough');
         }
       }

@@ -1,7 +1,12 @@
 import { randomBytes } from 'node:crypto';
 import t from 'tap';
 import { STORED_FILES } from '../../../src/domain/request/stateless.ts';
-import { keepPrompt, type Prompt, promptTokens, roughPromptTokens } from '../../../src/domain/tokens/prompt.ts';
+import {
+  keepPrompt,
+  type Prompt,
+  promptTokens,
+  roughPromptTokens,
+} from '../../../src/domain/tokens/prompt.ts';
 import { countTokens } from '../../../src/domain/tokens/tokens.ts';
 import { RequestBody } from '../../../src/gateway/request/body.ts';
 import { parseObject } from '../../../src/json/parser.ts';
@@ -26,29 +31,42 @@ function keptOf(pieces: readonly Buffer[], size = Number.POSITIVE_INFINITY): Pro
   return keepPrompt(read.edited([model]), read.files, read.filePieces);
 }
 const tokensOf = (pieces: readonly Buffer[]): number => promptTokens(keptOf(pieces));
-const near = (found: number, wanted: number, share: number): boolean => Math.abs(found - wanted) <= wanted * share;
+const near = (found: number, wanted: number, share: number): boolean =>
+  Math.abs(found - wanted) <= wanted * share;
 
-t.test('a small body is kept as it is, and its messages are counted with what frames them', async (t) => {
-  const pieces = body({
-    messages: [
-      { role: 'system', content: prose },
-      { role: 'user', content: [{ type: 'text', text: prose }] },
-    ],
-  });
-  t.equal(keepPrompt(pieces).pieces, pieces);
-  t.equal(tokensOf(pieces), 3 + 2 * (4 + countTokens(prose)));
-  const tools = [{ type: 'function', function: { name: 'weather', parameters: {} } }];
-  t.equal(tokensOf(body({ messages: [], tools })), 3 + countTokens(JSON.stringify(tools)));
-});
+t.test(
+  'a small body is kept as it is, and its messages are counted with what frames them',
+  async (t) => {
+    const pieces = body({
+      messages: [
+        { role: 'system', content: prose },
+        { role: 'user', content: [{ type: 'text', text: prose }] },
+      ],
+    });
+    t.equal(keepPrompt(pieces).pieces, pieces);
+    t.equal(tokensOf(pieces), 3 + 2 * (4 + countTokens(prose)));
+    const tools = [{ type: 'function', function: { name: 'weather', parameters: {} } }];
+    t.equal(tokensOf(body({ messages: [], tools })), 3 + countTokens(JSON.stringify(tools)));
+  },
+);
 
 t.test('a text counts wherever it reaches the model', async (t) => {
   const schema = { description: prose };
   const cases: Record<string, object> = {
     'a function of the older format': { functions: [{ name: 'f', description: prose }] },
-    'a call of one': { messages: [{ role: 'assistant', function_call: { name: 'f', arguments: prose } }] },
-    'earlier reasoning': { messages: [{ role: 'assistant', content: '', reasoning_content: prose }] },
-    'a schema of the answer': { response_format: { type: 'json_schema', json_schema: { name: 's', schema } } },
-    'that of a response': { input: 'x', text: { format: { type: 'json_schema', name: 's', schema } } },
+    'a call of one': {
+      messages: [{ role: 'assistant', function_call: { name: 'f', arguments: prose } }],
+    },
+    'earlier reasoning': {
+      messages: [{ role: 'assistant', content: '', reasoning_content: prose }],
+    },
+    'a schema of the answer': {
+      response_format: { type: 'json_schema', json_schema: { name: 's', schema } },
+    },
+    'that of a response': {
+      input: 'x',
+      text: { format: { type: 'json_schema', name: 's', schema } },
+    },
     'that of a message': { output_format: { type: 'json_schema', schema } },
     documents: { documents: [{ text: prose }] },
   };
@@ -58,35 +76,46 @@ t.test('a text counts wherever it reaches the model', async (t) => {
   }
 });
 
-t.test('items of a response, system prompts, and tools with their results are counted as text', async (t) => {
-  const tokens = countTokens(prose);
-  t.equal(tokensOf(body({ input: prose, instructions: prose })), 4 + 2 * tokens);
-  const items = [
-    { role: 'user', content: prose },
-    { type: 'message', role: 'user', content: [{ type: 'input_text', text: prose }] },
-    { type: 'function_call', name: 'f', arguments: prose },
-    { type: 'function_call_output', output: prose },
-    { type: 'function_call_output', output: [{ type: 'input_text', text: prose }] },
-    { type: 'reasoning', summary: [{ type: 'summary_text', text: prose }], encrypted_content: 'x'.repeat(999) },
-  ];
-  t.equal(tokensOf(body({ input: items })), 3 + 6 * (4 + tokens));
-  const content = [
-    { type: 'text', text: prose },
-    { type: 'thinking', thinking: prose },
-    { type: 'tool_use', name: 'f', input: { text: 'one two' } },
-    { type: 'tool_result', content: [{ type: 'text', text: prose }] },
-    { type: 'tool_result', content: prose },
-  ];
-  const input = countTokens('{"text":"one two"}');
-  t.equal(
-    tokensOf(body({ system: [{ type: 'text', text: prose }], messages: [{ role: 'user', content }] })),
-    3 + 4 + tokens + 4 + 4 * tokens + input,
-  );
-  t.equal(
-    tokensOf(body({ input: [{ role: 'user', content: [{ type: 'input_image', image_url: 'x' }] }] })),
-    3 + 4 + 1000,
-  );
-});
+t.test(
+  'items of a response, system prompts, and tools with their results are counted as text',
+  async (t) => {
+    const tokens = countTokens(prose);
+    t.equal(tokensOf(body({ input: prose, instructions: prose })), 4 + 2 * tokens);
+    const items = [
+      { role: 'user', content: prose },
+      { type: 'message', role: 'user', content: [{ type: 'input_text', text: prose }] },
+      { type: 'function_call', name: 'f', arguments: prose },
+      { type: 'function_call_output', output: prose },
+      { type: 'function_call_output', output: [{ type: 'input_text', text: prose }] },
+      {
+        type: 'reasoning',
+        summary: [{ type: 'summary_text', text: prose }],
+        encrypted_content: 'x'.repeat(999),
+      },
+    ];
+    t.equal(tokensOf(body({ input: items })), 3 + 6 * (4 + tokens));
+    const content = [
+      { type: 'text', text: prose },
+      { type: 'thinking', thinking: prose },
+      { type: 'tool_use', name: 'f', input: { text: 'one two' } },
+      { type: 'tool_result', content: [{ type: 'text', text: prose }] },
+      { type: 'tool_result', content: prose },
+    ];
+    const input = countTokens('{"text":"one two"}');
+    t.equal(
+      tokensOf(
+        body({ system: [{ type: 'text', text: prose }], messages: [{ role: 'user', content }] }),
+      ),
+      3 + 4 + tokens + 4 + 4 * tokens + input,
+    );
+    t.equal(
+      tokensOf(
+        body({ input: [{ role: 'user', content: [{ type: 'input_image', image_url: 'x' }] }] }),
+      ),
+      3 + 4 + 1000,
+    );
+  },
+);
 
 t.test('the texts of an embedding are counted', async (t) => {
   t.equal(tokensOf(body({ input: prose })), countTokens(prose));
@@ -155,7 +184,10 @@ t.test('words that are joined as in names are text, not a file', async (t) => {
 t.test('blanks at even distances do not stand for all of a body', async (t) => {
   const content = prose.repeat(1000);
   const gap = content.length / 32;
-  const filled = Array.from({ length: 32 }, (_, n) => `${' '.repeat(512)}${content.slice(n * gap, (n + 1) * gap)}`);
+  const filled = Array.from(
+    { length: 32 },
+    (_, n) => `${' '.repeat(512)}${content.slice(n * gap, (n + 1) * gap)}`,
+  );
   const found = tokensOf(body({ messages: [{ role: 'user', content: filled.join('') }] }));
   t.ok(found > 500 * countTokens(prose), `${found}`);
 });
@@ -171,19 +203,35 @@ const user = (...content: object[]): object => ({ role: 'user', content });
 
 /** An image in each dialect, alone and in the result of a tool. */
 const IMAGES: Readonly<Record<string, Part>> = {
-  chat: (data) => ({ messages: [user({ type: 'image_url', image_url: { url: `data:image/png;base64,${data}` } })] }),
-  'chat, of a tool': (data) => ({
-    messages: [{ role: 'tool', content: [{ type: 'image_url', image_url: { url: `data:image/png;base64,${data}` } }] }],
+  chat: (data) => ({
+    messages: [user({ type: 'image_url', image_url: { url: `data:image/png;base64,${data}` } })],
   }),
-  responses: (data) => ({ input: [user({ type: 'input_image', image_url: `data:image/png;base64,${data}` })] }),
+  'chat, of a tool': (data) => ({
+    messages: [
+      {
+        role: 'tool',
+        content: [{ type: 'image_url', image_url: { url: `data:image/png;base64,${data}` } }],
+      },
+    ],
+  }),
+  responses: (data) => ({
+    input: [user({ type: 'input_image', image_url: `data:image/png;base64,${data}` })],
+  }),
   'responses, of a tool': (data) => ({
-    input: [{ type: 'function_call_output', output: [{ type: 'input_image', image_url: `data:;base64,${data}` }] }],
+    input: [
+      {
+        type: 'function_call_output',
+        output: [{ type: 'input_image', image_url: `data:;base64,${data}` }],
+      },
+    ],
   }),
   messages: (data) => ({
     messages: [user({ type: 'image', source: { data, type: 'base64', media_type: 'image/png' } })],
   }),
   'messages, of a tool': (data) => ({
-    messages: [user({ type: 'tool_result', content: [{ type: 'image', source: { type: 'base64', data } }] })],
+    messages: [
+      user({ type: 'tool_result', content: [{ type: 'image', source: { type: 'base64', data } }] }),
+    ],
   }),
 };
 
@@ -194,25 +242,42 @@ t.test('an image is counted as models do, whatever the bytes of its file', async
       for (const size of [Number.POSITIVE_INFINITY, 65_536, 999]) {
         const kept = keptOf(pieces, size);
         const found = promptTokens(kept);
-        t.ok(found >= 255 && found < 1800, `${name}, ${bytes} bytes in pieces of ${size}: ${found}`);
-        t.ok(roughPromptTokens(kept) < 1800, `${name}, ${bytes} bytes at a glance: ${roughPromptTokens(kept)}`);
+        t.ok(
+          found >= 255 && found < 1800,
+          `${name}, ${bytes} bytes in pieces of ${size}: ${found}`,
+        );
+        t.ok(
+          roughPromptTokens(kept) < 1800,
+          `${name}, ${bytes} bytes at a glance: ${roughPromptTokens(kept)}`,
+        );
       }
     }
   }
 });
 
-t.test('text beside images is counted by itself, in front of them, behind them and between', async (t) => {
-  const image = { type: 'image_url', image_url: { url: `data:image/jpeg;base64,${fileOf(JPEG, 1_000_000)}` } };
-  for (const length of [1, 20, 1000]) {
-    const text = { type: 'text', text: prose.repeat(length) };
-    for (const content of [[text, image], [image, text], [image, text, image], Array(8).fill(image).concat(text)]) {
-      const images = content.filter((part) => part === image).length;
-      const found = tokensOf(body({ messages: [user(...content)] }));
-      const wanted = length * countTokens(prose) + 1600 * images;
-      t.ok(near(found, wanted, 0.15), `${length} texts, ${images} images: ${found} of ${wanted}`);
+t.test(
+  'text beside images is counted by itself, in front of them, behind them and between',
+  async (t) => {
+    const image = {
+      type: 'image_url',
+      image_url: { url: `data:image/jpeg;base64,${fileOf(JPEG, 1_000_000)}` },
+    };
+    for (const length of [1, 20, 1000]) {
+      const text = { type: 'text', text: prose.repeat(length) };
+      for (const content of [
+        [text, image],
+        [image, text],
+        [image, text, image],
+        Array(8).fill(image).concat(text),
+      ]) {
+        const images = content.filter((part) => part === image).length;
+        const found = tokensOf(body({ messages: [user(...content)] }));
+        const wanted = length * countTokens(prose) + 1600 * images;
+        t.ok(near(found, wanted, 0.15), `${length} texts, ${images} images: ${found} of ${wanted}`);
+      }
     }
-  }
-});
+  },
+);
 
 t.test('an image of which little is to be seen is 85 tokens, wherever that is said', async (t) => {
   const url = `data:image/png;base64,${fileOf(PNG, 1_000_000)}`;
@@ -226,36 +291,67 @@ t.test('an image of which little is to be seen is 85 tokens, wherever that is sa
       { type: 'image_url', image_url: { url } },
     ];
     const found = tokensOf(body({ messages: [user(...others)] }));
-    t.ok(found > wanted + 1600 && found < wanted + 1800, `${JSON.stringify(image).slice(0, 20)}: ${found}`);
+    t.ok(
+      found > wanted + 1600 && found < wanted + 1800,
+      `${JSON.stringify(image).slice(0, 20)}: ${found}`,
+    );
   }
 });
 
 t.test('sound, documents and texts count by their kind', async (t) => {
   const bytes = 1_000_000;
   const cases: readonly (readonly [string, object, least: number, most: number])[] = [
-    ['sound', { type: 'input_audio', input_audio: { data: fileOf('RIFF1234WAVE', bytes), format: 'wav' } }, 300, 3000],
-    ['samples of sound', { type: 'input_audio', input_audio: { data: fileOf('', bytes), format: 'pcm16' } }, 300, 3000],
     [
-      'video',
-      { type: 'video_url', video_url: { url: `data:video/mp4;base64,${fileOf('1234ftypisom', bytes)}` } },
+      'sound',
+      { type: 'input_audio', input_audio: { data: fileOf('RIFF1234WAVE', bytes), format: 'wav' } },
       300,
       3000,
     ],
-    ['a document', { type: 'document', source: { type: 'base64', data: fileOf('%PDF-1.7', bytes) } }, 5000, 40_000],
+    [
+      'samples of sound',
+      { type: 'input_audio', input_audio: { data: fileOf('', bytes), format: 'pcm16' } },
+      300,
+      3000,
+    ],
+    [
+      'video',
+      {
+        type: 'video_url',
+        video_url: { url: `data:video/mp4;base64,${fileOf('1234ftypisom', bytes)}` },
+      },
+      300,
+      3000,
+    ],
+    [
+      'a document',
+      { type: 'document', source: { type: 'base64', data: fileOf('%PDF-1.7', bytes) } },
+      5000,
+      40_000,
+    ],
     [
       'a file',
       { type: 'input_file', file_data: `data:application/pdf;base64,${fileOf('%PDF-1.7', bytes)}` },
       5000,
       40_000,
     ],
-    ['a table', { type: 'file', file: { file_data: `data:text/csv;base64,${fileOf('a,b', bytes)}` } }, 2e5, 3e5],
+    [
+      'a table',
+      { type: 'file', file: { file_data: `data:text/csv;base64,${fileOf('a,b', bytes)}` } },
+      2e5,
+      3e5,
+    ],
     [
       'a text',
       { type: 'document', source: { type: 'text', data: prose.repeat(1000) } },
       700 * countTokens(prose),
       1300 * countTokens(prose),
     ],
-    ['an address', { type: 'image_url', image_url: { url: 'https://example.com/a.png' } }, 1000, 1100],
+    [
+      'an address',
+      { type: 'image_url', image_url: { url: 'https://example.com/a.png' } },
+      1000,
+      1100,
+    ],
   ];
   for (const [name, part, least, most] of cases) {
     const found = tokensOf(body({ messages: [user(part)] }));
@@ -274,7 +370,10 @@ t.test('letters of base64 in a text are letters', async (t) => {
         { messages: [user({ type: 'tool_use', input: { data: content } })] },
       ]) {
         const found = tokensOf(body(request));
-        t.ok(near(found, 0.69 * text.length, 0.1), `${JSON.stringify(request).slice(0, 60)}: ${found}`);
+        t.ok(
+          near(found, 0.69 * text.length, 0.1),
+          `${JSON.stringify(request).slice(0, 60)}: ${found}`,
+        );
       }
     }
   }
@@ -283,12 +382,20 @@ t.test('letters of base64 in a text are letters', async (t) => {
 t.test('thoughts that only the provider can read weigh little', async (t) => {
   const thought = { type: 'reasoning', summary: [], encrypted_content: fileOf('', 9000) };
   for (const count of [1, 30]) {
-    const found = tokensOf(body({ input: [...Array(count).fill(thought), user({ type: 'input_text', text: prose })] }));
+    const found = tokensOf(
+      body({ input: [...Array(count).fill(thought), user({ type: 'input_text', text: prose })] }),
+    );
     t.ok(found < count * 2000 + 2 * countTokens(prose), `${count}: ${found}`);
   }
 });
 
-t.test('of more files than are noted the rest counts as text, and the time is that of the text', async (t) => {
-  const tiny = { type: 'image_url', image_url: { url: `data:image/png;base64,${fileOf(PNG, 60)}` } };
-  t.ok(tokensOf(body({ messages: [user(...Array(5000).fill(tiny))] })) > 4096 * 255);
-});
+t.test(
+  'of more files than are noted the rest counts as text, and the time is that of the text',
+  async (t) => {
+    const tiny = {
+      type: 'image_url',
+      image_url: { url: `data:image/png;base64,${fileOf(PNG, 60)}` },
+    };
+    t.ok(tokensOf(body({ messages: [user(...Array(5000).fill(tiny))] })) > 4096 * 255);
+  },
+);

@@ -83,7 +83,10 @@ t.test('a text is counted about as tokenizers of today count it', async (t) => {
   for (const [kind, text, o200k, llama3] of COUNTED) {
     const between = Math.sqrt(o200k * llama3); // they differ by a quarter where a language is not English
     const found = countTokens(text);
-    t.ok(Math.abs(found / between - 1) < 0.2, `${kind}: ${found.toFixed(0)}, really ${o200k} or ${llama3}`);
+    t.ok(
+      Math.abs(found / between - 1) < 0.2,
+      `${kind}: ${found.toFixed(0)}, really ${o200k} or ${llama3}`,
+    );
   }
 });
 

@@ -2,7 +2,14 @@ import t from 'tap';
 import { wordsOf } from '../../../src/domain/language/language.ts';
 import { type BudgetAlert, mailOf } from '../../../src/domain/wording/alert.ts';
 
-const BRAND = { name: 'Tollgate', color: null, logo: null, support: null, imprint: null, privacy: null };
+const BRAND = {
+  name: 'Tollgate',
+  color: null,
+  logo: null,
+  support: null,
+  imprint: null,
+  privacy: null,
+};
 const [EN, DE] = [wordsOf('en'), wordsOf('de')];
 
 const ALERT: BudgetAlert = {
@@ -47,20 +54,28 @@ https://gate.example/companies/0b9f6a52-9d1e-4f6b-8a57-0d3c5f1b7e21/usage?month=
   );
 });
 
-t.test('an e-mail about the budget of a day names the day, and says until when calls are refused', async (t) => {
-  const daily = { ...ALERT, day: '2026-11-20', forecast_eur: null };
-  const mail = mailOf([daily], EN, BRAND, null);
-  t.match(mail.subject, /has used 80 % of its budget for November 20, 2026|for 20 November 2026/);
-  t.match(mail.text, /until the day ends or the budget is raised/);
-  const german = mailOf([{ ...daily, threshold: '100' }], DE, BRAND, null);
-  t.match(german.subject, 'ACME hat 100 % des Budgets für den 20. November 2026 verbraucht');
-  t.match(german.text, 'bis der Tag endet');
-});
+t.test(
+  'an e-mail about the budget of a day names the day, and says until when calls are refused',
+  async (t) => {
+    const daily = { ...ALERT, day: '2026-11-20', forecast_eur: null };
+    const mail = mailOf([daily], EN, BRAND, null);
+    t.match(mail.subject, /has used 80 % of its budget for November 20, 2026|for 20 November 2026/);
+    t.match(mail.text, /until the day ends or the budget is raised/);
+    const german = mailOf([{ ...daily, threshold: '100' }], DE, BRAND, null);
+    t.match(german.subject, 'ACME hat 100 % des Budgets für den 20. November 2026 verbraucht');
+    t.match(german.text, 'bis der Tag endet');
+  },
+);
 
 t.test('an e-mail of several alerts of a company tells each, and has one link', async (t) => {
   const key = { id: ALERT.id, name: 'Newsroom', prefix: 'svc_abcd' };
   const pages = new URL('https://gate.example');
-  const { subject, text } = mailOf([ALERT, { ...ALERT, key, threshold: '100', forecast_eur: null }], EN, BRAND, pages);
+  const { subject, text } = mailOf(
+    [ALERT, { ...ALERT, key, threshold: '100', forecast_eur: null }],
+    EN,
+    BRAND,
+    pages,
+  );
   t.equal(subject, '[Tollgate] 2 budget alerts for ACME');
   t.equal(
     text,
@@ -85,18 +100,27 @@ https://gate.example/companies/0b9f6a52-9d1e-4f6b-8a57-0d3c5f1b7e21/usage?month=
   );
 });
 
-t.test('an e-mail is in the language of its receiver, and names the operator and its pages below', async (t) => {
-  const brand = {
-    name: 'Modellwerk',
-    color: null,
-    logo: null,
-    support: 'mailto:hilfe@modellwerk.example',
-    imprint: 'https://modellwerk.example/impressum',
-    privacy: null,
-  };
-  t.match(mailOf([{ ...ALERT, budget_eur: '1400', threshold: '100', spent_eur: '1400.004' }], DE, brand, null), {
-    subject: '[Modellwerk] ACME hat 100 % des Budgets für November 2026 verbraucht',
-    text: `ACME hat 100 % des Budgets für November 2026 verbraucht.
+t.test(
+  'an e-mail is in the language of its receiver, and names the operator and its pages below',
+  async (t) => {
+    const brand = {
+      name: 'Modellwerk',
+      color: null,
+      logo: null,
+      support: 'mailto:hilfe@modellwerk.example',
+      imprint: 'https://modellwerk.example/impressum',
+      privacy: null,
+    };
+    t.match(
+      mailOf(
+        [{ ...ALERT, budget_eur: '1400', threshold: '100', spent_eur: '1400.004' }],
+        DE,
+        brand,
+        null,
+      ),
+      {
+        subject: '[Modellwerk] ACME hat 100 % des Budgets für November 2026 verbraucht',
+        text: `ACME hat 100 % des Budgets für November 2026 verbraucht.
 
 Budget: 1.400,00 €
 Bisher ausgegeben: 1.400,00 €
@@ -108,5 +132,7 @@ Aufrufe werden mit Status 402 abgewiesen, bis der Monat endet oder das Budget er
 Hilfe: hilfe@modellwerk.example
 Impressum: https://modellwerk.example/impressum
 `.replaceAll(' €', '\u00a0€'),
-  });
-});
+      },
+    );
+  },
+);

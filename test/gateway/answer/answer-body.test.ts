@@ -15,16 +15,19 @@ t.test('a body in pieces of any size is kept whole, in twice its memory at most'
   }
 });
 
-t.test('a body that comes in one piece is not copied, and one that is too large is not kept', async (t) => {
-  const [one, large] = [new AnswerBody(10), new AnswerBody(10)];
-  const piece = Buffer.from('whole body');
-  one.push(piece, true);
-  t.equal(one.bytes, piece);
-  large.push(piece, false);
-  large.push(Buffer.from('!'), true);
-  t.ok(large.overflown);
-  t.equal(new AnswerBody(10).bytes.length, 0);
-});
+t.test(
+  'a body that comes in one piece is not copied, and one that is too large is not kept',
+  async (t) => {
+    const [one, large] = [new AnswerBody(10), new AnswerBody(10)];
+    const piece = Buffer.from('whole body');
+    one.push(piece, true);
+    t.equal(one.bytes, piece);
+    large.push(piece, false);
+    large.push(Buffer.from('!'), true);
+    t.ok(large.overflown);
+    t.equal(new AnswerBody(10).bytes.length, 0);
+  },
+);
 
 t.test(
   'of a body that is larger than it may be, whole pieces are kept, and nothing that was there before',
@@ -37,20 +40,23 @@ t.test(
   },
 );
 
-t.test('the beginning and the end of an endless body are kept, in pieces of any size', async (t) => {
-  const whole = Buffer.from(Array.from({ length: 60_000 }, (_, i) => i % 251));
-  for (const size of [7, 1000, 16_384, 40_000]) {
-    const ends = new AnswerEnds(whole.subarray(0, 5000));
-    for (let from = 5000; from < whole.length; from += size) {
-      const piece = Buffer.from(whole.subarray(from, from + size));
-      t.ok(ends.push(piece));
-      piece.fill(0); // its memory is used again
+t.test(
+  'the beginning and the end of an endless body are kept, in pieces of any size',
+  async (t) => {
+    const whole = Buffer.from(Array.from({ length: 60_000 }, (_, i) => i % 251));
+    for (const size of [7, 1000, 16_384, 40_000]) {
+      const ends = new AnswerEnds(whole.subarray(0, 5000));
+      for (let from = 5000; from < whole.length; from += size) {
+        const piece = Buffer.from(whole.subarray(from, from + size));
+        t.ok(ends.push(piece));
+        piece.fill(0); // its memory is used again
+      }
+      t.ok(ends.head.equals(whole.subarray(0, 5000)));
+      t.ok(ends.tail.equals(whole.subarray(-16_384)), `pieces of ${size}`);
     }
-    t.ok(ends.head.equals(whole.subarray(0, 5000)));
-    t.ok(ends.tail.equals(whole.subarray(-16_384)), `pieces of ${size}`);
-  }
-  const endless = new AnswerEnds(Buffer.alloc(0));
-  let pushed = 0;
-  while (endless.push(Buffer.alloc(1_000_000))) pushed++;
-  t.equal(pushed, 268);
-});
+    const endless = new AnswerEnds(Buffer.alloc(0));
+    let pushed = 0;
+    while (endless.push(Buffer.alloc(1_000_000))) pushed++;
+    t.equal(pushed, 268);
+  },
+);

@@ -11,7 +11,8 @@ import { until } from '../../support/until.ts';
 import { scriptedUpstream } from '../../support/upstream.ts';
 
 const upstream = await scriptedUpstream(t);
-const ANSWER = '{"choices":[{"message":{"content":"hi"}}],"usage":{"prompt_tokens":7,"completion_tokens":5}}';
+const ANSWER =
+  '{"choices":[{"message":{"content":"hi"}}],"usage":{"prompt_tokens":7,"completion_tokens":5}}';
 
 /** A call of a company of its own whose client leaves when the upstream has it; `res` is the upstream's to answer. */
 async function leftCall(gateway: TestGateway) {
@@ -28,7 +29,10 @@ async function leftCall(gateway: TestGateway) {
   const body = { model: 'whole', messages: [{ role: 'user', content: 'x' }] };
   const asked = { key: await gateway.key(company), body, signal: leaving.signal };
   const over = ask(`${gateway.url}/chat/completions`, asked).catch(() => {});
-  await until(() => upstream.received.length > begun && left.res !== null, 'the upstream has the call');
+  await until(
+    () => upstream.received.length > begun && left.res !== null,
+    'the upstream has the call',
+  );
   leaving.abort();
   await over;
   return { company, left };
@@ -46,7 +50,10 @@ t.test(
       await gateway.model('whole', { upstream: 'internal-whole' });
       const { company, left } = await leftCall(gateway);
       if (rows.usage_source === 'upstream') {
-        await until(() => gateway.logged.some((line) => line.includes(company)), 'the gateway saw the client leave');
+        await until(
+          () => gateway.logged.some((line) => line.includes(company)),
+          'the gateway saw the client leave',
+        );
         t.notOk(left.closed, 'the upstream may go on');
         left.res?.writeHead(200, { 'content-type': 'application/json' }).end(ANSWER);
       } else await until(() => left.closed, 'the upstream is let go');
@@ -77,83 +84,113 @@ async function embedder(maxAnswerBytes: string) {
   await gateway.model('embed', { upstream: 'internal-embed', kind: 'embedding' });
   const company = await gateway.company();
   const key = await gateway.key(company);
-  return { gateway, company, key, openai: new OpenAI({ apiKey: key, baseURL: gateway.url, maxRetries: 2 }) };
+  return {
+    gateway,
+    company,
+    key,
+    openai: new OpenAI({ apiKey: key, baseURL: gateway.url, maxRetries: 2 }),
+  };
 }
 
-t.test('floats for an SDK that asked for base64 are held as base64: a quarter of their digits', async (t) => {
-  const { gateway, company, openai } = await embedder('2200000');
-  upstream.answer((res) => writeVectors(res, 256, 1536)); // 8.2 MB
-  const { data, usage } = await openai.embeddings.create({ model: 'embed', input: 'x' });
-  t.equal(data.length, 256);
-  t.ok(
-    data.every(({ embedding }, n) => embedding.length === 1536 && embedding[7] === Math.fround(Math.sin(n + 7) / 37)),
-  );
-  t.equal(usage.prompt_tokens, 9);
-  t.match(await gateway.ledger(company, 1), [{ outcome: 'completed', usage_source: 'upstream', prompt_tokens: 9 }]);
-});
+t.test(
+  'floats for an SDK that asked for base64 are held as base64: a quarter of their digits',
+  async (t) => {
+    const { gateway, company, openai } = await embedder('2200000');
+    upstream.answer((res) => writeVectors(res, 256, 1536)); // 8.2 MB
+    const { data, usage } = await openai.embeddings.create({ model: 'embed', input: 'x' });
+    t.equal(data.length, 256);
+    t.ok(
+      data.every(
+        ({ embedding }, n) =>
+          embedding.length === 1536 && embedding[7] === Math.fround(Math.sin(n + 7) / 37),
+      ),
+    );
+    t.equal(usage.prompt_tokens, 9);
+    t.match(await gateway.ledger(company, 1), [
+      { outcome: 'completed', usage_source: 'upstream', prompt_tokens: 9 },
+    ]);
+  },
+);
 
-t.test('an answer larger than MAX_ANSWER_BYTES is an error that says so, and what ran is booked', async (t) => {
-  const { gateway, company, key, openai } = await embedder('2000000');
-  const asked = upstream.received.length;
-  const ends = {
-    upstream: '"usage":{"prompt_tokens":9}',
-    estimated: '',
-  };
-  for (const [source, usage] of Object.entries(ends)) {
-    upstream.answer((res) => writeVectors(res, 256, 1536, usage));
-    await t.rejects(openai.embeddings.create({ model: 'embed', input: 'x' }), {
-      status: 502,
-      code: 'upstream_error',
-      message: /larger than the gateway passes on.*is charged/,
+t.test(
+  'an answer larger than MAX_ANSWER_BYTES is an error that says so, and what ran is booked',
+  async (t) => {
+    const { gateway, company, key, openai } = await embedder('2000000');
+    const asked = upstream.received.length;
+    const ends = {
+      upstream: '"usage":{"prompt_tokens":9}',
+      estimated: '',
+    };
+    for (const [source, usage] of Object.entries(ends)) {
+      upstream.answer((res) => writeVectors(res, 256, 1536, usage));
+      await t.rejects(openai.embeddings.create({ model: 'embed', input: 'x' }), {
+        status: 502,
+        code: 'upstream_error',
+        message: /larger than the gateway passes on.*is charged/,
+      });
+      t.comment(source);
+    }
+    t.equal(upstream.received.length, asked + 2, 'no SDK asks again');
+    const rows = await gateway.ledger(company, 2);
+    t.match(rows, [
+      {
+        outcome: 'upstream_failed',
+        usage_source: 'upstream',
+        prompt_tokens: 9,
+        completion_tokens: 0,
+      },
+      { outcome: 'upstream_failed', usage_source: 'estimated', completion_tokens: 0 },
+    ]);
+    t.match(
+      gateway.logged.filter((line) => line.includes('MAX_ANSWER_BYTES (2000000)')),
+      { length: 2 },
+      'the log names the setting',
+    );
+    // the usage may stand before the vectors, and the upstream may break off
+    upstream.answer((res) => {
+      res.writeHead(200, { 'content-type': 'application/json' });
+      res.write(`{"usage":{"prompt_tokens":7},"data":[{"embedding":"${'A'.repeat(3_000_000)}`, () =>
+        res.destroy(),
+      );
     });
-    t.comment(source);
-  }
-  t.equal(upstream.received.length, asked + 2, 'no SDK asks again');
-  const rows = await gateway.ledger(company, 2);
-  t.match(rows, [
-    { outcome: 'upstream_failed', usage_source: 'upstream', prompt_tokens: 9, completion_tokens: 0 },
-    { outcome: 'upstream_failed', usage_source: 'estimated', completion_tokens: 0 },
-  ]);
-  t.match(
-    gateway.logged.filter((line) => line.includes('MAX_ANSWER_BYTES (2000000)')),
-    { length: 2 },
-    'the log names the setting',
-  );
-  // the usage may stand before the vectors, and the upstream may break off
-  upstream.answer((res) => {
-    res.writeHead(200, { 'content-type': 'application/json' });
-    res.write(`{"usage":{"prompt_tokens":7},"data":[{"embedding":"${'A'.repeat(3_000_000)}`, () => res.destroy());
-  });
-  const body = { model: 'embed', input: 'x', encoding_format: 'float' };
-  const answer = await ask(`${gateway.url}/embeddings`, { key, body });
-  t.equal(answer.status, 502);
-  t.equal(answer.headers.get('x-should-retry'), 'false');
-  t.match((await gateway.ledger(company, 3))[2], { usage_source: 'upstream', prompt_tokens: 7 });
-});
+    const body = { model: 'embed', input: 'x', encoding_format: 'float' };
+    const answer = await ask(`${gateway.url}/embeddings`, { key, body });
+    t.equal(answer.status, 502);
+    t.equal(answer.headers.get('x-should-retry'), 'false');
+    t.match((await gateway.ledger(company, 3))[2], { usage_source: 'upstream', prompt_tokens: 7 });
+  },
+);
 
-t.test('the text of an answer that is too large and tells no usage is counted by what passed', async (t) => {
-  const gateway = await startGateway(t, upstream.url, { MAX_ANSWER_BYTES: '400000' });
-  const company = await gateway.company();
-  await gateway.model('chat', { upstream: 'internal-chat', company });
-  const key = await gateway.key(company);
-  const words = 'the quick brown fox jumps over a lazy dog and '.repeat(20_000); // 920 KB of 200,000 words
-  const whole = { message: { role: 'assistant', content: words } };
-  const small = { message: { role: 'assistant', content: words.slice(0, 4600) } };
-  const answers = [
-    [{ choices: [whole] }, 200_000],
-    [{ choices: Array.from({ length: 200 }, () => small) }, 200_000],
-    [{ choices: [small], padding: 'x'.repeat(900_000) }, 1000],
-  ] as const;
-  for (const [n, [body, tokens]] of answers.entries()) {
-    upstream.answerJson(body);
-    const messages = [{ role: 'user', content: 'x' }];
-    t.equal((await ask(`${gateway.url}/chat/completions`, { key, body: { model: 'chat', messages } })).status, 502);
-    const row = (await gateway.ledger(company, n + 1)).at(-1);
-    t.match(row, { usage_source: 'estimated', outcome: 'upstream_failed' });
-    const counted = row?.completion_tokens ?? 0;
-    t.ok(counted > tokens * 0.8 && counted < tokens * 3, `${counted} tokens for ${tokens} words`);
-  }
-});
+t.test(
+  'the text of an answer that is too large and tells no usage is counted by what passed',
+  async (t) => {
+    const gateway = await startGateway(t, upstream.url, { MAX_ANSWER_BYTES: '400000' });
+    const company = await gateway.company();
+    await gateway.model('chat', { upstream: 'internal-chat', company });
+    const key = await gateway.key(company);
+    const words = 'the quick brown fox jumps over a lazy dog and '.repeat(20_000); // 920 KB of 200,000 words
+    const whole = { message: { role: 'assistant', content: words } };
+    const small = { message: { role: 'assistant', content: words.slice(0, 4600) } };
+    const answers = [
+      [{ choices: [whole] }, 200_000],
+      [{ choices: Array.from({ length: 200 }, () => small) }, 200_000],
+      [{ choices: [small], padding: 'x'.repeat(900_000) }, 1000],
+    ] as const;
+    for (const [n, [body, tokens]] of answers.entries()) {
+      upstream.answerJson(body);
+      const messages = [{ role: 'user', content: 'x' }];
+      t.equal(
+        (await ask(`${gateway.url}/chat/completions`, { key, body: { model: 'chat', messages } }))
+          .status,
+        502,
+      );
+      const row = (await gateway.ledger(company, n + 1)).at(-1);
+      t.match(row, { usage_source: 'estimated', outcome: 'upstream_failed' });
+      const counted = row?.completion_tokens ?? 0;
+      t.ok(counted > tokens * 0.8 && counted < tokens * 3, `${counted} tokens for ${tokens} words`);
+    }
+  },
+);
 
 t.test('what is too large and no answer is broken, and free', async (t) => {
   const { gateway, company, key } = await embedder('100000');
@@ -162,7 +199,9 @@ t.test('what is too large and no answer is broken, and free', async (t) => {
     [200, 'text/html'],
     [500, 'application/json'],
   ] as const) {
-    upstream.answer((res) => void res.writeHead(status, { 'content-type': type }).end(' '.repeat(2_000_000)));
+    upstream.answer(
+      (res) => void res.writeHead(status, { 'content-type': type }).end(' '.repeat(2_000_000)),
+    );
     const answer = await ask(`${gateway.url}/embeddings`, { key, body });
     t.equal(answer.status, 502);
     t.notMatch(answer.text, /charged/);
@@ -181,41 +220,54 @@ t.test('one vector without end is not held without end', async (t) => {
   t.match(await gateway.ledger(company, 1), [{ usage_source: 'upstream', prompt_tokens: 4 }]);
 });
 
-t.test('a request that did not reach the upstream is sent again only for a client that is still there', async (t) => {
-  const became = { dropped: 0, settled: 0, closed: 0, status: 0 };
-  const watch = { sent() {}, answered() {}, settled() {}, abandon: () => true, close: () => became.closed++ };
-  const meter = {
-    admission: { payer: { companyId: 'one' } },
-    maxAnswerBytes: 1000,
-    readOnMs: { streamed: 3000, whole: 3_600_000 },
-    watch: () => watch,
-    drop: () => became.dropped++,
-    settle: () => became.settled++,
-    upstreamFailed() {},
-  } as unknown as CallMeter;
-  const error = ({ status }: { status: number }): void => {
-    became.status = status;
-  };
-  const call = { abort() {} } as never;
-  const newRelay = () =>
-    new JsonRelay({ error, res: { writableFinished: false } } as unknown as Reply, meter, (body) => body);
+t.test(
+  'a request that did not reach the upstream is sent again only for a client that is still there',
+  async (t) => {
+    const became = { dropped: 0, settled: 0, closed: 0, status: 0 };
+    const watch = {
+      sent() {},
+      answered() {},
+      settled() {},
+      abandon: () => true,
+      close: () => became.closed++,
+    };
+    const meter = {
+      admission: { payer: { companyId: 'one' } },
+      maxAnswerBytes: 1000,
+      readOnMs: { streamed: 3000, whole: 3_600_000 },
+      watch: () => watch,
+      drop: () => became.dropped++,
+      settle: () => became.settled++,
+      upstreamFailed() {},
+    } as unknown as CallMeter;
+    const error = ({ status }: { status: number }): void => {
+      became.status = status;
+    };
+    const call = { abort() {} } as never;
+    const newRelay = () =>
+      new JsonRelay(
+        { error, res: { writableFinished: false } } as unknown as Reply,
+        meter,
+        (body) => body,
+      );
 
-  const stays = newRelay();
-  t.ok(stays.onConnected(call));
-  t.ok(stays.onStale());
-  stays.onError(new Error('refused')); // no fresh connection could be opened
-  t.match(became, { status: 503, settled: 1, dropped: 0 }, 'it may be retried: nothing ran');
+    const stays = newRelay();
+    t.ok(stays.onConnected(call));
+    t.ok(stays.onStale());
+    stays.onError(new Error('refused')); // no fresh connection could be opened
+    t.match(became, { status: 503, settled: 1, dropped: 0 }, 'it may be retried: nothing ran');
 
-  const left = newRelay();
-  t.ok(left.onConnected(call));
-  left.onClientClose();
-  t.notOk(left.onStale());
-  t.match(became, { settled: 1, dropped: 1, closed: 1 }, 'nothing ran, and nothing is booked');
+    const left = newRelay();
+    t.ok(left.onConnected(call));
+    left.onClientClose();
+    t.notOk(left.onStale());
+    t.match(became, { settled: 1, dropped: 1, closed: 1 }, 'nothing ran, and nothing is booked');
 
-  const leaves = newRelay();
-  t.ok(leaves.onConnected(call));
-  t.ok(leaves.onStale());
-  leaves.onClientClose();
-  t.notOk(leaves.onConnected(call));
-  t.match(became, { settled: 1, dropped: 2 });
-});
+    const leaves = newRelay();
+    t.ok(leaves.onConnected(call));
+    t.ok(leaves.onStale());
+    leaves.onClientClose();
+    t.notOk(leaves.onConnected(call));
+    t.match(became, { settled: 1, dropped: 2 });
+  },
+);

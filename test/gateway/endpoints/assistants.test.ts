@@ -19,7 +19,13 @@ async function sent(prompt: readonly Buffer[]): Promise<readonly Buffer[]> {
   };
   const bytes = Buffer.from('{"messages":[{"role":"user","content":"Hello"}]}');
   const body = new RequestBody([bytes], bytes.length, parseObject(bytes, STORED_FILES));
-  const call = await assistantRun.read(services as unknown as Services, body, 'company', 'id', {} as never);
+  const call = await assistantRun.read(
+    services as unknown as Services,
+    body,
+    'company',
+    'id',
+    {} as never,
+  );
   return call.forward(Buffer.from('"internal-fast"'));
 }
 
@@ -40,12 +46,15 @@ t.test('a run sends the prompt and the date before the messages of the caller', 
   }
 });
 
-t.test('runs share the bytes of the prompt: however many are under way, there is one of them', async (t) => {
-  const prompt = promptPieces('x'.repeat(1_000_000));
-  const runs = [await sent(prompt), await sent(prompt)];
-  for (const pieces of runs) {
-    const own = pieces.filter((piece) => !prompt.includes(piece));
-    t.ok(Buffer.concat(own).length < 1000);
-    t.ok(pieces.every(({ length }) => length <= MOST_BYTES));
-  }
-});
+t.test(
+  'runs share the bytes of the prompt: however many are under way, there is one of them',
+  async (t) => {
+    const prompt = promptPieces('x'.repeat(1_000_000));
+    const runs = [await sent(prompt), await sent(prompt)];
+    for (const pieces of runs) {
+      const own = pieces.filter((piece) => !prompt.includes(piece));
+      t.ok(Buffer.concat(own).length < 1000);
+      t.ok(pieces.every(({ length }) => length <= MOST_BYTES));
+    }
+  },
+);

@@ -71,7 +71,8 @@ t.test('a strict company reserves up to the credit limit', async (t) => {
 t.test('a locked EU gate is closed, whatever the company allows', async (t) => {
   const one = await world.newCustomer({ allowNonEu: true });
   const ask = () => statusOf(one.chat({ model: OVERSEAS }));
-  const listed = async () => ((await one.ask('/models')).json.data as { id: string }[]).map(({ id }) => id);
+  const listed = async () =>
+    ((await one.ask('/models')).json.data as { id: string }[]).map(({ id }) => id);
   t.equal(await ask(), 200);
   await sql`update companies set eu_locked = true where id = ${one.company}`;
   await until(ask, 'the lock holds', (status) => status === 403);
@@ -83,18 +84,25 @@ t.test('a locked EU gate is closed, whatever the company allows', async (t) => {
   await until(ask, 'unlocked, the company decides again', (status) => status === 200);
 });
 
-t.test('a gate that closes while a run waits for its assistant is closed for that run', async (t) => {
-  const one = await world.newCustomer({ allowNonEu: true });
-  const assistant = await world.assistant(one.company, { model: OVERSEAS });
-  let run = one.chat({ model: OVERSEAS });
-  t.equal((await run).status, 200);
-  await sql.begin(async (holder) => {
-    await holder`lock table assistants in access exclusive mode`;
-    run = one.run(assistant);
-    const waiting = () => holder`select from pg_locks where not granted and relation = 'assistants'::regclass`;
-    await until(async () => (await waiting()).length > 0, 'the run waits');
-    await sql`update companies set allow_non_eu_models = false where id = ${one.company}`;
-    await until(async () => (await one.chat({ model: OVERSEAS })).status === 403, 'the gate is closed');
-  });
-  t.match(await run, { status: 403, json: { error: { code: 'non_eu_model_blocked' } } });
-});
+t.test(
+  'a gate that closes while a run waits for its assistant is closed for that run',
+  async (t) => {
+    const one = await world.newCustomer({ allowNonEu: true });
+    const assistant = await world.assistant(one.company, { model: OVERSEAS });
+    let run = one.chat({ model: OVERSEAS });
+    t.equal((await run).status, 200);
+    await sql.begin(async (holder) => {
+      await holder`lock table assistants in access exclusive mode`;
+      run = one.run(assistant);
+      const waiting = () =>
+        holder`select from pg_locks where not granted and relation = 'assistants'::regclass`;
+      await until(async () => (await waiting()).length > 0, 'the run waits');
+      await sql`update companies set allow_non_eu_models = false where id = ${one.company}`;
+      await until(
+        async () => (await one.chat({ model: OVERSEAS })).status === 403,
+        'the gate is closed',
+      );
+    });
+    t.match(await run, { status: 403, json: { error: { code: 'non_eu_model_blocked' } } });
+  },
+);

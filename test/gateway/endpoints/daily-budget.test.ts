@@ -18,7 +18,9 @@ let meanwhile = async (): Promise<void> => {};
 upstream.answer(async (res) => {
   await meanwhile();
   const usage = { prompt_tokens: 1000, completion_tokens: 0, total_tokens: 1000 };
-  const choices = [{ index: 0, message: { role: 'assistant', content: 'x' }, finish_reason: 'stop' }];
+  const choices = [
+    { index: 0, message: { role: 'assistant', content: 'x' }, finish_reason: 'stop' },
+  ];
   const answer = { id: 'c', object: 'chat.completion', model: 'internal', choices, usage };
   res.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(answer));
 });
@@ -30,10 +32,26 @@ await base.model('fast', { upstream: 'internal', input: '1', output: '0' });
 /** A gateway beside it whose clock the test sets. */
 async function replica(t: Test, instant: string) {
   let ahead = Date.parse(instant) - Date.now();
-  const env = { PORT: '0', ADMIN_PORT: '0', BILLING_TIMEZONE: ZONE, DATABASE_URL: base.databaseUrl, SPOOL_DIR: '' };
-  const more = { UPSTREAM_URL: upstream.url, UPSTREAM_API_KEY: MASTER_KEY, MAX_DELAY_MS: '60000', FAST_HTTP };
-  const log = createLog({ level: 'silent' }, new Writable({ write: (_line, _encoding, done) => done() }));
-  const app = await openApp(readConfig({ ...env, ...more }), log, { clock: () => Date.now() + ahead });
+  const env = {
+    PORT: '0',
+    ADMIN_PORT: '0',
+    BILLING_TIMEZONE: ZONE,
+    DATABASE_URL: base.databaseUrl,
+    SPOOL_DIR: '',
+  };
+  const more = {
+    UPSTREAM_URL: upstream.url,
+    UPSTREAM_API_KEY: MASTER_KEY,
+    MAX_DELAY_MS: '60000',
+    FAST_HTTP,
+  };
+  const log = createLog(
+    { level: 'silent' },
+    new Writable({ write: (_line, _encoding, done) => done() }),
+  );
+  const app = await openApp(readConfig({ ...env, ...more }), log, {
+    clock: () => Date.now() + ahead,
+  });
   await app.listen();
   t.teardown(async () => {
     await app.drain(1);
@@ -67,29 +85,46 @@ async function customer(settings: object, ofKey: object = {}) {
 const OF_COMPANY = 'The daily budget of your company has been reached.';
 const OF_KEY = 'This key has reached its daily budget.';
 
-t.test('a budget of a day refuses until midnight of the billing time zone, and begins anew by itself', async (t) => {
-  const gateway = await replica(t, '2026-11-27T15:00:00Z');
-  const { company, key } = await customer({ daily_budget_eur: 2, monthly_budget_eur: 4 });
-  t.equal((await gateway.post(key)).status, 200);
-  t.equal((await gateway.post(key)).status, 200);
-  t.same(await gateway.post(key), { status: 402, text: OF_COMPANY, resets: '2026-11-27T23:00:00Z' });
-  gateway.set('2026-11-27T22:59:58Z');
-  t.equal((await gateway.post(key)).status, 402, 'to its last second');
-  gateway.set('2026-11-27T23:00:00Z');
-  t.equal((await gateway.post(key)).status, 200, 'from its first instant');
-  t.equal((await gateway.post(key)).status, 200);
-  const month = await gateway.post(key);
-  t.match(month, { status: 402, resets: '2026-11-30T23:00:00Z' }, 'both refuse: the later of the two is told');
-  t.match(month.text, /monthly/);
-  await base.sql`update companies set monthly_budget_eur = null where id = ${company}`;
-  await until(async () => (await gateway.post(key)).resets === '2026-11-28T23:00:00Z', 'the day alone refuses');
-  await base.sql`update companies set daily_budget_eur = 0 where id = ${company}`;
-  await until(async () => (await gateway.post(key)).status === 200, '0 is no budget');
-});
+t.test(
+  'a budget of a day refuses until midnight of the billing time zone, and begins anew by itself',
+  async (t) => {
+    const gateway = await replica(t, '2026-11-27T15:00:00Z');
+    const { company, key } = await customer({ daily_budget_eur: 2, monthly_budget_eur: 4 });
+    t.equal((await gateway.post(key)).status, 200);
+    t.equal((await gateway.post(key)).status, 200);
+    t.same(await gateway.post(key), {
+      status: 402,
+      text: OF_COMPANY,
+      resets: '2026-11-27T23:00:00Z',
+    });
+    gateway.set('2026-11-27T22:59:58Z');
+    t.equal((await gateway.post(key)).status, 402, 'to its last second');
+    gateway.set('2026-11-27T23:00:00Z');
+    t.equal((await gateway.post(key)).status, 200, 'from its first instant');
+    t.equal((await gateway.post(key)).status, 200);
+    const month = await gateway.post(key);
+    t.match(
+      month,
+      { status: 402, resets: '2026-11-30T23:00:00Z' },
+      'both refuse: the later of the two is told',
+    );
+    t.match(month.text, /monthly/);
+    await base.sql`update companies set monthly_budget_eur = null where id = ${company}`;
+    await until(
+      async () => (await gateway.post(key)).resets === '2026-11-28T23:00:00Z',
+      'the day alone refuses',
+    );
+    await base.sql`update companies set daily_budget_eur = 0 where id = ${company}`;
+    await until(async () => (await gateway.post(key)).status === 200, '0 is no budget');
+  },
+);
 
 t.test('a key has a budget of the day of its own, which GET /usage tells', async (t) => {
   const gateway = await replica(t, '2026-11-27T15:00:00Z');
-  const { company, key } = await customer({ daily_budget_eur: 3 }, { daily_budget_eur: 1, monthly_budget_eur: 5 });
+  const { company, key } = await customer(
+    { daily_budget_eur: 3 },
+    { daily_budget_eur: 1, monthly_budget_eur: 5 },
+  );
   const other = await base.key(company);
   t.equal((await gateway.post(key)).status, 200);
   t.same(await gateway.post(key), { status: 402, text: OF_KEY, resets: '2026-11-27T23:00:00Z' });
@@ -105,7 +140,11 @@ t.test('a key has a budget of the day of its own, which GET /usage tells', async
   t.equal('day' in (await usage(other)), false, 'a key without one is told nothing new');
   t.equal((await gateway.post(other)).status, 200);
   t.equal((await gateway.post(other)).status, 200);
-  t.match(await gateway.post(other), { status: 402, text: OF_COMPANY }, 'it counts toward the company');
+  t.match(
+    await gateway.post(other),
+    { status: 402, text: OF_COMPANY },
+    'it counts toward the company',
+  );
   t.match(await gateway.post(key), { status: 402, text: OF_COMPANY }, 'which is asked first');
   gateway.set('2026-11-27T23:00:00Z');
   t.same((await usage(key)).day, {
@@ -157,11 +196,16 @@ t.test('gateways whose clocks differ by a second count each call in its own day'
   const ahead = await replica(t, '2026-11-27T23:00:00.500Z');
   const behind = await replica(t, '2026-11-27T22:59:30Z');
   const { company, key } = await customer({ daily_budget_eur: 2 });
-  for (const gateway of [behind, ahead, behind, ahead]) t.equal((await gateway.post(key)).status, 200);
+  for (const gateway of [behind, ahead, behind, ahead])
+    t.equal((await gateway.post(key)).status, 200);
   await base.ledger(company, 4);
-  for (const gateway of [behind, ahead]) t.equal((await gateway.post(key)).status, 402, 'both days are used up');
+  for (const gateway of [behind, ahead])
+    t.equal((await gateway.post(key)).status, 402, 'both days are used up');
   behind.set('2026-11-27T23:00:00Z');
-  await until(async () => (await behind.post(key)).status === 402, 'the day that the other one filled');
+  await until(
+    async () => (await behind.post(key)).status === 402,
+    'the day that the other one filled',
+  );
   const days =
     await base.sql`select sum(cost_eur)::float8 as eur from usage_company_days where company_id = ${company} group by day`;
   t.same(
@@ -209,11 +253,14 @@ t.test('a strict budget of a day is never passed, by however many gateways', asy
   const second = await replica(t, '2026-11-28T10:00:01Z');
   const { company, key } = await customer({ daily_budget_eur: 1, budget_mode: 'strict' });
   const all = async (): Promise<Awaited<ReturnType<typeof first.post>>[]> =>
-    Promise.all(Array.from({ length: 40 }, (_, n) => (n % 2 ? first : second).post(key, { max_tokens: 1 })));
+    Promise.all(
+      Array.from({ length: 40 }, (_, n) => (n % 2 ? first : second).post(key, { max_tokens: 1 })),
+    );
   const answers = await all();
   const passed = answers.filter(({ status }) => status === 200).length;
   t.ok(passed > 1 && passed < 40, `${passed} passed`);
-  const resets = (of: typeof answers) => [...new Set(of.map((answer) => `${answer.status} ${answer.resets}`))].sort();
+  const resets = (of: typeof answers) =>
+    [...new Set(of.map((answer) => `${answer.status} ${answer.resets}`))].sort();
   t.same(resets(answers), ['200 null', '402 2026-11-28T23:00:00Z']);
   await base.ledger(company, passed);
   const spent = async () => {
@@ -232,7 +279,15 @@ t.test('a strict budget of a day is never passed, by however many gateways', asy
   t.equal(before, of28);
   t.ok(of29 <= 1, `${of29} EUR of 1`);
 
-  const month = await customer({ daily_budget_eur: 5, monthly_budget_eur: 0.01, budget_mode: 'strict' });
+  const month = await customer({
+    daily_budget_eur: 5,
+    monthly_budget_eur: 0.01,
+    budget_mode: 'strict',
+  });
   const refused = await first.post(month.key, { max_tokens: 1 });
-  t.match(refused, { status: 402, resets: '2026-11-30T23:00:00Z' }, 'that of the month holds as well');
+  t.match(
+    refused,
+    { status: 402, resets: '2026-11-30T23:00:00Z' },
+    'that of the month holds as well',
+  );
 });

@@ -20,7 +20,11 @@ function relayTo(encoding: 'base64' | 'float') {
   const body = new RequestBody([text], text.length, parseObject(text));
   const call = embeddings.read(services, body, '', '', {} as never);
   if (call instanceof Promise) throw new Error('it waits for nothing');
-  const became: { sent: string | null; outcome: string | null; deadline: ((which: 'total') => void) | null } = {
+  const became: {
+    sent: string | null;
+    outcome: string | null;
+    deadline: ((which: 'total') => void) | null;
+  } = {
     sent: null,
     outcome: null,
     deadline: null,
@@ -46,7 +50,12 @@ function relayTo(encoding: 'base64' | 'float') {
       return { sent() {}, answered() {}, settled() {}, close() {}, abandon: () => true };
     },
     upstreamFailed() {},
-    settle(outcome: string, _usage: unknown, _generated: unknown, listener: { onBooked(): void } | null) {
+    settle(
+      outcome: string,
+      _usage: unknown,
+      _generated: unknown,
+      listener: { onBooked(): void } | null,
+    ) {
       became.outcome = outcome;
       listener?.onBooked();
     },
@@ -88,7 +97,12 @@ t.test('vectors are converted to the encoding asked for, and nothing else is', a
 
 t.test('an answer with a vector that is none is broken', async (t) => {
   for (const encoding of ['base64', 'float'] as const) {
-    for (const wrong of ['{}', 'null', '1', ...(encoding === 'float' ? [] : ['[[1],[2]]', '[1,null]', '[1,"2"]'])]) {
+    for (const wrong of [
+      '{}',
+      'null',
+      '1',
+      ...(encoding === 'float' ? [] : ['[[1],[2]]', '[1,null]', '[1,"2"]']),
+    ]) {
       const { answer, became } = relayTo(encoding);
       const first = JSON.stringify(encoding === 'float' ? BASE64 : FLOATS);
       answer(answerOf([first, wrong]));
@@ -121,18 +135,21 @@ t.test('others have their turn while a large answer becomes floats', async (t) =
   t.ok(became.sent === expected, 'all of it');
 });
 
-t.test('a client that leaves meanwhile is charged, and a call given up meanwhile ends once', async (t) => {
-  const left = relayTo('float');
-  left.answer(LARGE);
-  left.relay.onClientClose();
-  const late = relayTo('float');
-  late.answer(LARGE);
-  late.became.deadline?.('total');
-  t.same([late.became.sent, late.became.outcome], ['504', 'upstream_failed']);
-  await until(() => {
-    for (const { waiting } of [left, late]) waiting.shift()?.();
-    return left.became.outcome !== null && late.waiting.length === 0;
-  }, 'the end of both');
-  t.equal(left.became.outcome, 'client_aborted');
-  t.same([late.became.sent, late.became.outcome], ['504', 'upstream_failed']);
-});
+t.test(
+  'a client that leaves meanwhile is charged, and a call given up meanwhile ends once',
+  async (t) => {
+    const left = relayTo('float');
+    left.answer(LARGE);
+    left.relay.onClientClose();
+    const late = relayTo('float');
+    late.answer(LARGE);
+    late.became.deadline?.('total');
+    t.same([late.became.sent, late.became.outcome], ['504', 'upstream_failed']);
+    await until(() => {
+      for (const { waiting } of [left, late]) waiting.shift()?.();
+      return left.became.outcome !== null && late.waiting.length === 0;
+    }, 'the end of both');
+    t.equal(left.became.outcome, 'client_aborted');
+    t.same([late.became.sent, late.became.outcome], ['504', 'upstream_failed']);
+  },
+);

@@ -42,9 +42,15 @@ const other = await startGateway(t, upstream.url, { DATABASE_URL: passage.url })
 await gateway.model('fast', { upstream: 'internal', input: '1', output: '0' });
 await gateway.model('free', { upstream: 'internal', input: '0', output: '0' });
 await gateway.model('ranker', { upstream: 'internal', kind: 'rerank', input: '1', output: '0' });
-await gateway.model('vectors', { upstream: 'internal', kind: 'embedding', input: '1', output: '0' });
+await gateway.model('vectors', {
+  upstream: 'internal',
+  kind: 'embedding',
+  input: '1',
+  output: '0',
+});
 const HELLO = [{ role: 'user', content: 'x' }];
-const OWN = 'You have reached your own monthly budget. It is yours alone: other users of this key are not affected.';
+const OWN =
+  'You have reached your own monthly budget. It is yours alone: other users of this key are not affected.';
 const now = new Date();
 const monthEnd = `${new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1)).toISOString().slice(0, 19)}Z`;
 
@@ -60,12 +66,21 @@ async function front(allowance: number | null, ofKey: object = {}, ofCompany: ob
   return {
     company,
     key,
-    change: (to: object) => sql`update api_keys set ${sql(to as Record<string, string>)} where digest = ${digest}`,
-    async post(user: string | null, { url = gateway.url, path = '/chat/completions', body = {} } = {}) {
+    change: (to: object) =>
+      sql`update api_keys set ${sql(to as Record<string, string>)} where digest = ${digest}`,
+    async post(
+      user: string | null,
+      { url = gateway.url, path = '/chat/completions', body = {} } = {},
+    ) {
       const headers = user === null ? {} : { 'x-end-user-id': user };
       const asked = { model: 'fast', messages: HELLO, ...body };
       const { status, json, headers: told } = await ask(url + path, { key, headers, body: asked });
-      return { status, text: json.error?.message, code: json.error?.code, resets: told.get('x-budget-resets-at') };
+      return {
+        status,
+        text: json.error?.message,
+        code: json.error?.code,
+        resets: told.get('x-budget-resets-at'),
+      };
     },
   };
 }
@@ -80,7 +95,8 @@ t.test(
     t.equal((await post('ann')).status, 200);
     t.same(await post('ann'), REFUSED);
     t.equal((await post('bob')).status, 200);
-    for (let n = 0; n < 4; n++) t.equal((await post(null)).status, 200, 'a call that names nobody is not held back');
+    for (let n = 0; n < 4; n++)
+      t.equal((await post(null)).status, 200, 'a call that names nobody is not held back');
     t.equal((await post('x'.repeat(300))).status, 200, 'nor one whose name is none');
     const { text } = await ask(`${gateway.url}/usage`, { key });
     t.notMatch(text, /ann|own|end_user/, 'whoever holds the key is not told');
@@ -97,34 +113,44 @@ t.test(
   },
 );
 
-t.test('calls of all formats count and are refused, by whatever way they name the person', async (t) => {
-  const { company, post } = await front(8);
-  const assistant = await gateway.assistant(company, { model: 'fast' });
-  const calls: readonly [path: string, body: object, status?: number][] = [
-    ['/chat/completions', { user: 'ann' }],
-    ['/chat/completions', { safety_identifier: 'ann' }],
-    ['/embeddings', { model: 'vectors', input: 'x', messages: undefined, user: 'ann' }],
-    ['/completions', { prompt: 'x', messages: undefined, user: 'ann' }],
-    ['/responses', { input: 'x', messages: undefined, user: 'ann' }],
-    ['/messages', { max_tokens: 5, metadata: { user_id: 'ann' } }],
-  ];
-  for (const [path, body] of calls) t.equal((await post(null, { path, body })).status, 200, path);
-  const rank = { path: '/rerank', body: { model: 'ranker', messages: undefined, query: 'x', documents: ['x'] } };
-  t.equal((await post('ann', rank)).status, 200);
-  const run = { path: `/assistants/${assistant}/run`, body: { model: undefined } };
-  t.equal((await post('ann', run)).status, 200);
-  for (const [path, body] of [...calls, ['/chat/completions', { stream: true, user: 'ann' }] as const]) {
-    const { status, text, resets } = await post(null, { path, body });
-    t.same({ status, text, resets }, { status: 402, text: OWN, resets: monthEnd }, path);
-  }
-  t.same(await post('ann', run), REFUSED);
-  t.same(await post('ann', rank), REFUSED);
-  t.equal((await post('bob', run)).status, 200);
-});
+t.test(
+  'calls of all formats count and are refused, by whatever way they name the person',
+  async (t) => {
+    const { company, post } = await front(8);
+    const assistant = await gateway.assistant(company, { model: 'fast' });
+    const calls: readonly [path: string, body: object, status?: number][] = [
+      ['/chat/completions', { user: 'ann' }],
+      ['/chat/completions', { safety_identifier: 'ann' }],
+      ['/embeddings', { model: 'vectors', input: 'x', messages: undefined, user: 'ann' }],
+      ['/completions', { prompt: 'x', messages: undefined, user: 'ann' }],
+      ['/responses', { input: 'x', messages: undefined, user: 'ann' }],
+      ['/messages', { max_tokens: 5, metadata: { user_id: 'ann' } }],
+    ];
+    for (const [path, body] of calls) t.equal((await post(null, { path, body })).status, 200, path);
+    const rank = {
+      path: '/rerank',
+      body: { model: 'ranker', messages: undefined, query: 'x', documents: ['x'] },
+    };
+    t.equal((await post('ann', rank)).status, 200);
+    const run = { path: `/assistants/${assistant}/run`, body: { model: undefined } };
+    t.equal((await post('ann', run)).status, 200);
+    for (const [path, body] of [
+      ...calls,
+      ['/chat/completions', { stream: true, user: 'ann' }] as const,
+    ]) {
+      const { status, text, resets } = await post(null, { path, body });
+      t.same({ status, text, resets }, { status: 402, text: OWN, resets: monthEnd }, path);
+    }
+    t.same(await post('ann', run), REFUSED);
+    t.same(await post('ann', rank), REFUSED);
+    t.equal((await post('bob', run)).status, 200);
+  },
+);
 
 t.test('an allowance is one, however many gateways there are', async (t) => {
   const { company, post } = await front(4);
-  for (const { url } of [gateway, other, gateway, other]) t.equal((await post('ann', { url })).status, 200);
+  for (const { url } of [gateway, other, gateway, other])
+    t.equal((await post('ann', { url })).status, 200);
   await gateway.ledger(company, 4);
   for (const { url } of [gateway, other])
     await until(
@@ -144,31 +170,46 @@ t.test('the months of company and key are asked before the end user, and days af
   t.same(await post('ann'), REFUSED, 'of two that refuse the one that lasts longer is told');
   t.match(await post('bob'), { status: 402, text: /daily/ });
   await change({ monthly_budget_eur: 1 });
-  await until(async () => /This key .* monthly/.test((await post('ann')).text), 'the key comes first');
+  await until(
+    async () => /This key .* monthly/.test((await post('ann')).text),
+    'the key comes first',
+  );
   await sql`update companies set monthly_budget_eur = 1 where id = ${company}`;
-  await until(async () => /your company/.test((await post('ann')).text), 'and its company before it');
+  await until(
+    async () => /your company/.test((await post('ann')).text),
+    'and its company before it',
+  );
   await change({ monthly_budget_eur: null, daily_budget_eur: null });
   await sql`update companies set monthly_budget_eur = null where id = ${company}`;
   await until(async () => (await post('bob')).status === 200, 'nobody else refuses');
   t.same(await post('ann'), REFUSED);
 });
 
-t.test('after an erasure the same name is somebody new, with an allowance of its own', async (t) => {
-  const { company, post } = await front(1);
-  t.equal((await post('ann')).status, 200);
-  t.same(await post('ann'), REFUSED);
-  await sql`select erase_end_user(id) from end_users where company_id = ${company}`;
-  await until(async () => (await post('ann')).status === 200, 'the gateway forgets');
-  t.same(await post('ann'), REFUSED);
-});
+t.test(
+  'after an erasure the same name is somebody new, with an allowance of its own',
+  async (t) => {
+    const { company, post } = await front(1);
+    t.equal((await post('ann')).status, 200);
+    t.same(await post('ann'), REFUSED);
+    await sql`select erase_end_user(id) from end_users where company_id = ${company}`;
+    await until(async () => (await post('ann')).status === 200, 'the gateway forgets');
+    t.same(await post('ann'), REFUSED);
+  },
+);
 
 t.test('a strict company reserves of the allowance too, so that it is never passed', async (t) => {
   for (const budget of [null, 1000]) {
-    const { company, post } = await front(1.5, {}, { budget_mode: 'strict', monthly_budget_eur: budget });
+    const { company, post } = await front(
+      1.5,
+      {},
+      { budget_mode: 'strict', monthly_budget_eur: budget },
+    );
     const urls = [gateway.url, other.url];
     const all = (user: string | null) =>
       Promise.all(
-        Array.from({ length: 30 }, (_, n) => post(user, { url: urls[n % 2] as string, body: { max_tokens: 1 } })),
+        Array.from({ length: 30 }, (_, n) =>
+          post(user, { url: urls[n % 2] as string, body: { max_tokens: 1 } }),
+        ),
       );
     const answers = await all('ann');
     const passed = answers.filter(({ status }) => status === 200).length;
@@ -192,20 +233,23 @@ t.test('a strict company reserves of the allowance too, so that it is never pass
   }
 });
 
-t.test('while the database is away those who are known go on, and others are told to come back', async (t) => {
-  const { post } = await front(2);
-  const { url } = other;
-  t.equal((await post('ann', { url })).status, 200);
-  t.equal((await post('bob', { url })).status, 200);
-  t.equal((await post('bob', { url })).status, 200);
-  t.equal((await post('bob', { url })).status, 402);
-  await passage.cut();
-  t.equal((await post('ann', { url })).status, 200);
-  t.equal((await post('ann', { url })).status, 402, 'what waits for the database counts');
-  t.equal((await post('bob', { url })).status, 402);
-  t.equal((await post('new', { url })).status, 503, 'a stranger may have spent it already');
-  t.equal((await post(null, { url })).status, 200);
-  await passage.restore();
-  await until(async () => (await post('new', { url })).status === 200, 'the database is back');
-  for (const user of ['ann', 'bob']) t.equal((await post(user, { url })).status, 402, user);
-});
+t.test(
+  'while the database is away those who are known go on, and others are told to come back',
+  async (t) => {
+    const { post } = await front(2);
+    const { url } = other;
+    t.equal((await post('ann', { url })).status, 200);
+    t.equal((await post('bob', { url })).status, 200);
+    t.equal((await post('bob', { url })).status, 200);
+    t.equal((await post('bob', { url })).status, 402);
+    await passage.cut();
+    t.equal((await post('ann', { url })).status, 200);
+    t.equal((await post('ann', { url })).status, 402, 'what waits for the database counts');
+    t.equal((await post('bob', { url })).status, 402);
+    t.equal((await post('new', { url })).status, 503, 'a stranger may have spent it already');
+    t.equal((await post(null, { url })).status, 200);
+    await passage.restore();
+    await until(async () => (await post('new', { url })).status === 200, 'the database is back');
+    for (const user of ['ann', 'bob']) t.equal((await post(user, { url })).status, 402, user);
+  },
+);

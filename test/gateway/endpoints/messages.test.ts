@@ -12,13 +12,20 @@ const MESSAGE = {
   content: [{ type: 'text', text: 'one two' }],
   stop_reason: 'end_turn',
   stop_sequence: null,
-  usage: { input_tokens: 2, cache_creation_input_tokens: 4, cache_read_input_tokens: 1, output_tokens: 3 },
+  usage: {
+    input_tokens: 2,
+    cache_creation_input_tokens: 4,
+    cache_read_input_tokens: 1,
+    output_tokens: 3,
+  },
 };
 
 const TURNS = [{ role: 'user', content: 'Hello' }];
 
-const event = (type: string, more: object = {}) => `event: ${type}\ndata: ${JSON.stringify({ type, ...more })}\n\n`;
-const delta = (text: string) => event('content_block_delta', { index: 0, delta: { type: 'text_delta', text } });
+const event = (type: string, more: object = {}) =>
+  `event: ${type}\ndata: ${JSON.stringify({ type, ...more })}\n\n`;
+const delta = (text: string) =>
+  event('content_block_delta', { index: 0, delta: { type: 'text_delta', text } });
 
 const DIALECT: Dialect = {
   endpoint: 'messages',
@@ -27,7 +34,9 @@ const DIALECT: Dialect = {
   limit: 'max_tokens',
   answer: MESSAGE,
   events: [
-    event('message_start', { message: { ...MESSAGE, content: [], usage: { ...MESSAGE.usage, output_tokens: 1 } } }),
+    event('message_start', {
+      message: { ...MESSAGE, content: [], usage: { ...MESSAGE.usage, output_tokens: 1 } },
+    }),
     event('ping'),
     ...['one', ' two', ' three', ' four'].map(delta),
     event('content_block_stop', { index: 0 }),
@@ -76,7 +85,10 @@ t.test('what needs stored state, or runs elsewhere, is refused by name', async (
     [{ thread: { type: 'create' } }, "'thread' needs state"],
     [{ thread: { type: 'continue', previous_message_id: 'msg_1' } }, "'thread' needs state"],
     [{ messages: [{ role: 'user', content: [file] }] }, "'messages[].file_id' needs state"],
-    [{ messages: [{ role: 'user', content: [{ type: 'container_upload', file_id: 'f' }] }] }, "'messages[].file_id'"],
+    [
+      { messages: [{ role: 'user', content: [{ type: 'container_upload', file_id: 'f' }] }] },
+      "'messages[].file_id'",
+    ],
     [{ mcp_servers: [{ url: 'https://x' }] }, "'mcp_servers'"],
     [{ inference_geo: 'us' }, "'inference_geo'"],
     [{ anthropic_beta: ['files-api-2025-04-14'] }, "'anthropic_beta'"],
@@ -94,13 +106,21 @@ t.test('what needs stored state, or runs elsewhere, is refused by name', async (
       'code_execution_20250522',
       'mcp_toolset',
       'tool_search_tool_regex',
-    ].map((type) => [{ tools: [{ type, name: 'x' }] }, "'tools[0].type'. Only tools that the caller runs"] as const),
+    ].map(
+      (type) =>
+        [
+          { tools: [{ type, name: 'x' }] },
+          "'tools[0].type'. Only tools that the caller runs",
+        ] as const,
+    ),
     ...[
       { googleSearch: {} },
       { type: 'browser_toolset_20260801', googleSearch: {} },
       { type: 'tool_search_tool_regex_20251119' },
       { type: 'web_search_toolset_20260801' },
-    ].map((tool) => [{ tools: [tool] }, "'tools[0].type'. Only tools that the caller runs"] as const),
+    ].map(
+      (tool) => [{ tools: [tool] }, "'tools[0].type'. Only tools that the caller runs"] as const,
+    ),
   ] as const) {
     for (const path of ['/messages', '/messages/count_tokens']) {
       const { status, json } = await ask(gateway.url + path, { key, body: { ...BODY, ...more } });
@@ -110,54 +130,79 @@ t.test('what needs stored state, or runs elsewhere, is refused by name', async (
     }
   }
   const { json } = await post({ thread: { type: 'create' } });
-  t.match(json.error.details, { error_code: 'thread_unsupported_request', unsupported: ['thread'] });
+  t.match(json.error.details, {
+    error_code: 'thread_unsupported_request',
+    unsupported: ['thread'],
+  });
   t.notOk('details' in (await post({ container: 'container_1' })).json.error);
   t.equal((await post({ max_tokens: undefined })).status, 400, 'max_tokens is required');
   t.equal(upstream.received.length, sent, 'nothing went upstream');
 });
 
-t.test("the caller's own toolsets, the effort of a system message and what is opted into alone pass", async (t) => {
-  const { key, post } = await newClient();
-  answerJson(stage, MESSAGE);
-  const [question] = TURNS;
-  for (const more of [
-    { tools: [{ type: 'browser_toolset_20260801', configs: { javascript_exec: { enabled: false } } }] },
-    { tools: [{ type: 'computer_toolset_20260801', cache_control: { type: 'ephemeral' }, configs: null }] },
-    { messages: [question, { role: 'system', output_config: { effort: 'low' } }] },
-    {
-      messages: [
-        question,
-        { role: 'system', content: [{ type: 'text', text: 'x' }], output_config: { effort: 'low' } },
-      ],
-    },
-    { diagnostics: { previous_message_id: null } },
-    { chat_template_kwargs: { enable_thinking: false, chat_template: null } },
-    {
-      diagnostics: null,
-      compaction: { type: 'summarize' },
-      output_config: { task_budget: { type: 'tokens', total: 9 } },
-    },
-  ]) {
-    const { status, text } = await post(more);
-    t.equal(status, 200, text);
-    const body = JSON.stringify({ ...BODY, ...more, model: 'internal-fast' });
-    t.equal(String(upstream.received.at(-1)?.body), body);
-  }
-  const twice = '{"previous_message_id":"msg_1","previous_message_id":null}';
-  t.equal((await post(JSON.stringify(BODY).replace('{', `{"diagnostics":${twice},`))).status, 400);
-  const messages = [question, { role: 'user', output_config: { effort: 'low' } }];
-  t.match((await post({ messages })).json.error.message, "'messages[1].content'");
-  const { status } = await post(
-    {},
-    { key, headers: { 'anthropic-beta': 'per-turn-control-2026-07-01,inline-tools-2026-09-15' } },
-  );
-  t.equal(status, 200);
-  t.equal(
-    upstream.received.at(-1)?.headers['anthropic-beta'],
-    'per-turn-control-2026-07-01',
-    'but no tools in messages',
-  );
-});
+t.test(
+  "the caller's own toolsets, the effort of a system message and what is opted into alone pass",
+  async (t) => {
+    const { key, post } = await newClient();
+    answerJson(stage, MESSAGE);
+    const [question] = TURNS;
+    for (const more of [
+      {
+        tools: [
+          { type: 'browser_toolset_20260801', configs: { javascript_exec: { enabled: false } } },
+        ],
+      },
+      {
+        tools: [
+          {
+            type: 'computer_toolset_20260801',
+            cache_control: { type: 'ephemeral' },
+            configs: null,
+          },
+        ],
+      },
+      { messages: [question, { role: 'system', output_config: { effort: 'low' } }] },
+      {
+        messages: [
+          question,
+          {
+            role: 'system',
+            content: [{ type: 'text', text: 'x' }],
+            output_config: { effort: 'low' },
+          },
+        ],
+      },
+      { diagnostics: { previous_message_id: null } },
+      { chat_template_kwargs: { enable_thinking: false, chat_template: null } },
+      {
+        diagnostics: null,
+        compaction: { type: 'summarize' },
+        output_config: { task_budget: { type: 'tokens', total: 9 } },
+      },
+    ]) {
+      const { status, text } = await post(more);
+      t.equal(status, 200, text);
+      const body = JSON.stringify({ ...BODY, ...more, model: 'internal-fast' });
+      t.equal(String(upstream.received.at(-1)?.body), body);
+    }
+    const twice = '{"previous_message_id":"msg_1","previous_message_id":null}';
+    t.equal(
+      (await post(JSON.stringify(BODY).replace('{', `{"diagnostics":${twice},`))).status,
+      400,
+    );
+    const messages = [question, { role: 'user', output_config: { effort: 'low' } }];
+    t.match((await post({ messages })).json.error.message, "'messages[1].content'");
+    const { status } = await post(
+      {},
+      { key, headers: { 'anthropic-beta': 'per-turn-control-2026-07-01,inline-tools-2026-09-15' } },
+    );
+    t.equal(status, 200);
+    t.equal(
+      upstream.received.at(-1)?.headers['anthropic-beta'],
+      'per-turn-control-2026-07-01',
+      'but no tools in messages',
+    );
+  },
+);
 
 t.test('the key comes as a bearer token, as x-api-key, or as both if they are one', async (t) => {
   const { key, company, post } = await newClient();
@@ -182,7 +227,11 @@ t.test('the key comes as a bearer token, as x-api-key, or as both if they are on
     t.equal(status, expected, `${bearer?.slice(0, 9)} ${apiKey?.slice(0, 9)}`);
     if (expected !== 200) t.match(json, { type: 'error', error: { message: String } });
   }
-  t.equal((await post({}, { key: undefined, headers: { authorization: 'Basic x', 'x-api-key': key } })).status, 200);
+  t.equal(
+    (await post({}, { key: undefined, headers: { authorization: 'Basic x', 'x-api-key': key } }))
+      .status,
+    200,
+  );
 });
 
 t.test('of the headers, the version and some features go upstream, and nothing else', async (t) => {
@@ -200,7 +249,14 @@ t.test('of the headers, the version and some features go upstream, and nothing e
     'x-app': 'cli',
     cookie: 'a=b',
   });
-  const known = ['accept', 'accept-encoding', 'anthropic-version', 'authorization', 'connection', 'content-length'];
+  const known = [
+    'accept',
+    'accept-encoding',
+    'anthropic-version',
+    'authorization',
+    'connection',
+    'content-length',
+  ];
   t.same(
     Object.keys(first).filter(
       (name) => ![...known, 'content-type', 'host', 'x-request-id', 'user-agent'].includes(name),
@@ -254,7 +310,11 @@ t.test('errors before the endpoint is found have the shape of this dialect', asy
     t.equal(answer.json.request_id, answer.headers.get('x-request-id'));
   }
   for (const path of ['/messagesx', '/threads/t/messages', '/none']) {
-    t.match((await ask(url + path, { key })).json, { type: undefined, error: { code: null } }, path);
+    t.match(
+      (await ask(url + path, { key })).json,
+      { type: undefined, error: { code: null } },
+      path,
+    );
   }
   answerJson(stage, MESSAGE);
   const query = await ask(`${url}/messages?beta=true`, { key, body: BODY });
@@ -272,36 +332,48 @@ t.test('a request that is shed is told so in the shape of this dialect', async (
   const answer = await arrived.promise;
   const shed = await ask(`${full.url}/messages?beta=true`, { key, body });
   t.match(shed, { status: 503, json: DIALECT.error('overloaded_error', null) });
-  t.match((await ask(`${full.url}/models`, { key })).json, { error: { code: 'service_unavailable' } });
+  t.match((await ask(`${full.url}/models`, { key })).json, {
+    error: { code: 'service_unavailable' },
+  });
   answer();
   await first;
 });
 
-t.test('a message of no tokens warms the cache: it passes, and a strict budget reserves its prompt', async (t) => {
-  const { company, post } = await newClient({ budget: '1' });
-  await gateway.sql`update companies set budget_mode = 'strict' where id = ${company}`;
-  const reserved: unknown[] = [];
-  upstream.answer(async (res) => {
-    reserved.push(
-      ...(await gateway.sql`select amount_eur::text from budget_reservations where company_id = ${company}`),
-    );
-    const usage = { input_tokens: 7, output_tokens: 0, cache_creation_input_tokens: 5 };
-    const answer = JSON.stringify({ ...MESSAGE, content: [], usage, stop_reason: 'max_tokens' });
-    res.writeHead(200, { 'content-type': 'application/json' }).end(answer);
-  });
-  t.equal((await post({ max_tokens: 0 })).status, 200);
-  t.match(await gateway.ledger(company, 1), [{ prompt_tokens: 12, completion_tokens: 0, usage_source: 'upstream' }]);
-  t.match(reserved, [{ amount_eur: /^0\.0\d\d/ }], 'its bytes, and nothing for an answer');
-  for (const max_tokens of [-1, 0.5, '0', null]) t.equal((await post({ max_tokens })).status, 400, `${max_tokens}`);
-});
+t.test(
+  'a message of no tokens warms the cache: it passes, and a strict budget reserves its prompt',
+  async (t) => {
+    const { company, post } = await newClient({ budget: '1' });
+    await gateway.sql`update companies set budget_mode = 'strict' where id = ${company}`;
+    const reserved: unknown[] = [];
+    upstream.answer(async (res) => {
+      reserved.push(
+        ...(await gateway.sql`select amount_eur::text from budget_reservations where company_id = ${company}`),
+      );
+      const usage = { input_tokens: 7, output_tokens: 0, cache_creation_input_tokens: 5 };
+      const answer = JSON.stringify({ ...MESSAGE, content: [], usage, stop_reason: 'max_tokens' });
+      res.writeHead(200, { 'content-type': 'application/json' }).end(answer);
+    });
+    t.equal((await post({ max_tokens: 0 })).status, 200);
+    t.match(await gateway.ledger(company, 1), [
+      { prompt_tokens: 12, completion_tokens: 0, usage_source: 'upstream' },
+    ]);
+    t.match(reserved, [{ amount_eur: /^0\.0\d\d/ }], 'its bytes, and nothing for an answer');
+    for (const max_tokens of [-1, 0.5, '0', null])
+      t.equal((await post({ max_tokens })).status, 400, `${max_tokens}`);
+  },
+);
 
 t.test('counting tokens waits for no reservation of a strict budget', async (t) => {
   const { company, key, post } = await newClient({ budget: '1' });
   await gateway.sql`update companies set budget_mode = 'strict' where id = ${company}`;
   const reserved: number[] = [];
   upstream.answer(async (res) => {
-    reserved.push((await gateway.sql`select from budget_reservations where company_id = ${company}`).length);
-    res.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify({ ...MESSAGE, input_tokens: 42 }));
+    reserved.push(
+      (await gateway.sql`select from budget_reservations where company_id = ${company}`).length,
+    );
+    res
+      .writeHead(200, { 'content-type': 'application/json' })
+      .end(JSON.stringify({ ...MESSAGE, input_tokens: 42 }));
   });
   const body = { model: 'fast', messages: TURNS };
   t.equal((await ask(`${gateway.url}/messages/count_tokens`, { key, body })).status, 200);
@@ -317,7 +389,12 @@ t.test('tokens are counted behind all gates, for nothing', async (t) => {
       key: asKey,
       body: { model: 'fast', messages: TURNS, ...more },
     });
-  answerJson(stage, { input_tokens: 42, model: 'internal-fast', provider: 'Internal', context_management: null });
+  answerJson(stage, {
+    input_tokens: 42,
+    model: 'internal-fast',
+    provider: 'Internal',
+    context_management: null,
+  });
   const { status, text } = await count();
   t.equal(status, 200);
   t.equal(text, '{"input_tokens":42}');
@@ -332,22 +409,43 @@ t.test('tokens are counted behind all gates, for nothing', async (t) => {
   t.match(JSON.parse(String(upstream.received.at(-1)?.body)), edits);
   answerJson(stage, { input_tokens: 42 });
   await count();
-  t.same(JSON.parse(String(upstream.received.at(-1)?.body)), { model: 'internal-fast', messages: TURNS });
+  t.same(JSON.parse(String(upstream.received.at(-1)?.body)), {
+    model: 'internal-fast',
+    messages: TURNS,
+  });
   t.match(await count({}, ''), { status: 401, json: { type: 'error' } });
   t.match(await count({}, narrow), { status: 403, json: { error: { type: 'permission_error' } } });
   t.match(await count({ messages: [] }), { status: 400, json: { type: 'error' } });
-  t.match(await count({ model: 'none' }), { status: 404, json: { error: { type: 'not_found_error' } } });
-  t.match(await count({ model: 'far' }), { status: 403, json: { error: { type: 'permission_error' } } });
-  for (const wrong of [{}, { input_tokens: '1' }, { input_tokens: 1.5 }, { error: { message: 'x' } }, []]) {
+  t.match(await count({ model: 'none' }), {
+    status: 404,
+    json: { error: { type: 'not_found_error' } },
+  });
+  t.match(await count({ model: 'far' }), {
+    status: 403,
+    json: { error: { type: 'permission_error' } },
+  });
+  for (const wrong of [
+    {},
+    { input_tokens: '1' },
+    { input_tokens: 1.5 },
+    { error: { message: 'x' } },
+    [],
+  ]) {
     answerJson(stage, wrong);
     t.match(await count(), { status: 502, json: { type: 'error', error: { type: 'api_error' } } });
   }
   answerJson(stage, MESSAGE);
   t.equal((await post()).status, 200);
-  t.match(await gateway.ledger(company, 1), [{ endpoint: 'messages', prompt_tokens: 7 }], 'the message alone');
+  t.match(
+    await gateway.ledger(company, 1),
+    [{ endpoint: 'messages', prompt_tokens: 7 }],
+    'the message alone',
+  );
   t.match(await count(), { status: 402, json: { error: { type: 'billing_error' } } });
   t.equal((await gateway.ledger(company, 1)).length, 1);
-  const line = gateway.logged.find((line) => line.includes('"messages.count_tokens"') && line.includes(company));
+  const line = gateway.logged.find(
+    (line) => line.includes('"messages.count_tokens"') && line.includes(company),
+  );
   t.notMatch(line, 'tokens":4');
 });
 
@@ -377,8 +475,15 @@ t.test(
       answerJson(stage, { ...MESSAGE, content, stop_details, usage });
       const { json } = await post({ context_management });
       t.strictSame(json.stop_details, { ...stop_details, recommended_model: 'fast' });
-      t.strictSame(json.usage, { ...counts, iterations: iterations.map((one) => ({ ...one, model: 'fast' })) });
-      t.strictSame(json.content, [{ ...content[0], from: { model: 'fast' } }, content[1]], 'the input of a tool stays');
+      t.strictSame(json.usage, {
+        ...counts,
+        iterations: iterations.map((one) => ({ ...one, model: 'fast' })),
+      });
+      t.strictSame(
+        json.content,
+        [{ ...content[0], from: { model: 'fast' } }, content[1]],
+        'the input of a tool stays',
+      );
       answerEvents(stage, [
         ...DIALECT.events.slice(0, -2),
         event('message_delta', { delta: { stop_reason: 'refusal', stop_details }, usage }),
@@ -392,14 +497,17 @@ t.test(
   },
 );
 
-t.test('a stream that ends early and told zeros alone, as routers begin it, told no usage: it is free', async (t) => {
-  const { company, stream } = await newClient();
-  const usage = { input_tokens: 0, output_tokens: 0 };
-  const [, ping, ...rest] = DIALECT.events;
-  const start = event('message_start', { message: { ...MESSAGE, content: [], usage } });
-  answerEvents(stage, [start, ping as string, ...rest.slice(0, 3)]);
-  t.match(await (await stream()).text(), 'event: error');
-  answerEvents(stage, DIALECT.events);
-  await (await stream()).text();
-  t.match(await gateway.ledger(company, 1), [{ outcome: 'completed' }]);
-});
+t.test(
+  'a stream that ends early and told zeros alone, as routers begin it, told no usage: it is free',
+  async (t) => {
+    const { company, stream } = await newClient();
+    const usage = { input_tokens: 0, output_tokens: 0 };
+    const [, ping, ...rest] = DIALECT.events;
+    const start = event('message_start', { message: { ...MESSAGE, content: [], usage } });
+    answerEvents(stage, [start, ping as string, ...rest.slice(0, 3)]);
+    t.match(await (await stream()).text(), 'event: error');
+    answerEvents(stage, DIALECT.events);
+    await (await stream()).text();
+    t.match(await gateway.ledger(company, 1), [{ outcome: 'completed' }]);
+  },
+);

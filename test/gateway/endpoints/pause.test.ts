@@ -30,60 +30,74 @@ const answered = (key: string, status: number, code: string | null = null) =>
     ([got, why]) => got === status && why === code,
   );
 
-t.test('every address answers 403 in its own shape, without the reason, and 200 when the pause ends', async (t) => {
-  const company = await gateway.company();
-  const key = await gateway.key(company);
-  const other = await gateway.key(company);
-  const assistant = await gateway.assistant(company, { model: 'fast' });
-  const sent = upstream.received.length;
-  const refusedEverywhere = async (code: string) => {
-    for (const path of ['/models', '/models/fast', '/models/none', '/usage', '/usage/x']) {
-      const { status, json } = await ask(url + path, { key });
-      t.match(
-        { status, json },
-        { status: 403, json: { error: { type: 'permission_error', code, param: null } } },
-        path,
+t.test(
+  'every address answers 403 in its own shape, without the reason, and 200 when the pause ends',
+  async (t) => {
+    const company = await gateway.company();
+    const key = await gateway.key(company);
+    const other = await gateway.key(company);
+    const assistant = await gateway.assistant(company, { model: 'fast' });
+    const sent = upstream.received.length;
+    const refusedEverywhere = async (code: string) => {
+      for (const path of ['/models', '/models/fast', '/models/none', '/usage', '/usage/x']) {
+        const { status, json } = await ask(url + path, { key });
+        t.match(
+          { status, json },
+          { status: 403, json: { error: { type: 'permission_error', code, param: null } } },
+          path,
+        );
+      }
+      const posts = [
+        '/chat/completions',
+        '/responses',
+        '/embeddings',
+        '/rerank',
+        '/completions',
+        `/assistants/${assistant}/run`,
+      ];
+      for (const path of posts) {
+        const { status, json, text } = await ask(url + path, { key, body: { not: 'even valid' } });
+        t.match(
+          { status, json },
+          { status: 403, json: { error: { type: 'permission_error', code } } },
+          path,
+        );
+        t.notMatch(text, /unpaid/i);
+      }
+      for (const path of ['/messages', '/messages/count_tokens']) {
+        const { status, json } = await ask(url + path, { headers: { 'x-api-key': key }, body: {} });
+        t.match(
+          { status, json },
+          { status: 403, json: { type: 'error', error: { type: 'permission_error' } } },
+          path,
+        );
+      }
+      t.equal(
+        (await ask(`${url}/chat/completions`, { key, body: { ...body, stream: true } })).status,
+        403,
       );
-    }
-    const posts = [
-      '/chat/completions',
-      '/responses',
-      '/embeddings',
-      '/rerank',
-      '/completions',
-      `/assistants/${assistant}/run`,
-    ];
-    for (const path of posts) {
-      const { status, json, text } = await ask(url + path, { key, body: { not: 'even valid' } });
-      t.match({ status, json }, { status: 403, json: { error: { type: 'permission_error', code } } }, path);
-      t.notMatch(text, /unpaid/i);
-    }
-    for (const path of ['/messages', '/messages/count_tokens']) {
-      const { status, json } = await ask(url + path, { headers: { 'x-api-key': key }, body: {} });
-      t.match({ status, json }, { status: 403, json: { type: 'error', error: { type: 'permission_error' } } }, path);
-    }
-    t.equal((await ask(`${url}/chat/completions`, { key, body: { ...body, stream: true } })).status, 403);
-  };
-  await sql`update api_keys set paused_at = now(), pause_reason = 'Unpaid' where ${ofKey(key)}`;
-  await answered(key, 403, 'key_paused');
-  await refusedEverywhere('key_paused');
-  await answered(other, 200);
-  await sql`update companies set paused_at = now(), pause_reason = 'Unpaid' where id = ${company}`;
-  await answered(key, 403, 'account_paused');
-  await answered(other, 403, 'account_paused');
-  await refusedEverywhere('account_paused');
-  t.equal((await ask(`${url}/nowhere`, { key })).status, 404, 'no address, no key');
-  await sql`update companies set paused_at = null where id = ${company}`;
-  await answered(key, 403, 'key_paused');
-  await answered(other, 200);
-  await sql`update api_keys set paused_at = null where ${ofKey(key)}`;
-  await answered(key, 200);
-  t.equal(upstream.received.length, sent, 'nothing was sent upstream');
-  t.equal((await ask(`${url}/chat/completions`, { key, body })).status, 200);
-  const seen = gateway.logged.join('\n');
-  t.match(seen, /key_paused/);
-  t.notMatch(seen, /Unpaid/);
-});
+    };
+    await sql`update api_keys set paused_at = now(), pause_reason = 'Unpaid' where ${ofKey(key)}`;
+    await answered(key, 403, 'key_paused');
+    await refusedEverywhere('key_paused');
+    await answered(other, 200);
+    await sql`update companies set paused_at = now(), pause_reason = 'Unpaid' where id = ${company}`;
+    await answered(key, 403, 'account_paused');
+    await answered(other, 403, 'account_paused');
+    await refusedEverywhere('account_paused');
+    t.equal((await ask(`${url}/nowhere`, { key })).status, 404, 'no address, no key');
+    await sql`update companies set paused_at = null where id = ${company}`;
+    await answered(key, 403, 'key_paused');
+    await answered(other, 200);
+    await sql`update api_keys set paused_at = null where ${ofKey(key)}`;
+    await answered(key, 200);
+    t.equal(upstream.received.length, sent, 'nothing was sent upstream');
+    t.equal((await ask(`${url}/chat/completions`, { key, body })).status, 200);
+    const seen = gateway.logged.join('\n');
+    t.match(seen, /key_paused/);
+    t.notMatch(seen, /Unpaid/);
+  },
+);
 
 t.test('whose key would get 401 without the pause gets it with the pause, too', async (t) => {
   const company = await gateway.company();

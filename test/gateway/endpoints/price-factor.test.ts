@@ -62,7 +62,10 @@ t.test('row, header, sums, statement, margin and change: no digit differs', asyn
         sum += cost;
         const body = { model: 'fast', messages: [{ role: 'user', content: 'x' }] };
         const { headers, status } = await ask(`${gateway.url}/chat/completions`, { key, body });
-        t.match({ status, cost: headers.get('x-cost-eur') }, { status: 200, cost: formatDecimal(cost, 15) });
+        t.match(
+          { status, cost: headers.get('x-cost-eur') },
+          { status: 200, cost: formatDecimal(cost, 15) },
+        );
       }
       all += sum;
       const rows = await gateway.ledger(company, calls.length);
@@ -89,7 +92,9 @@ t.test('row, header, sums, statement, margin and change: no digit differs', asyn
       const [spent] =
         await sql`select trim_scale(api_cost_eur)::text as cost from monthly_spend where company_id = ${company}`;
       t.equal(spent?.cost, formatDecimal(sum, 15));
-      const [{ month }] = (await sql`select billing_month(now())::text as month`) as unknown as [{ month: string }];
+      const [{ month }] = (await sql`select billing_month(now())::text as month`) as unknown as [
+        { month: string },
+      ];
       await closeStatement(db, company, month);
       const [sealed] =
         await sql`select trim_scale(total_eur)::text as total from statements where company_id = ${company}`;
@@ -111,7 +116,9 @@ t.test('row, header, sums, statement, margin and change: no digit differs', asyn
   const change = await db.transaction(60_000, (sql) => readAllChange(sql, times, null));
   t.equal(change.total.difference_eur, formatDecimal(all, 15));
   t.equal(change.total.changed_prices_eur, '0');
-  const own = await db.transaction(60_000, (sql) => readUsageChange(sql, companies[0] as string, times, NO_FILTERS));
+  const own = await db.transaction(60_000, (sql) =>
+    readUsageChange(sql, companies[0] as string, times, NO_FILTERS),
+  );
   t.equal(own.total.changed_prices_eur, '0');
 });
 
@@ -124,7 +131,9 @@ t.test(
     const key = await gateway.key(company);
     const cost = async (model: string, by = key) => {
       const body = { model, messages: [{ role: 'user', content: 'x' }] };
-      return (await ask(`${gateway.url}/chat/completions`, { key: by, body })).headers.get('x-cost-eur');
+      return (await ask(`${gateway.url}/chat/completions`, { key: by, body })).headers.get(
+        'x-cost-eur',
+      );
     };
     t.equal(await cost('bespoke'), '3');
     for (const [factor, own, shared] of [

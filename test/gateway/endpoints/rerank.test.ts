@@ -8,8 +8,16 @@ import { customerWith } from '../../support/world.ts';
 /** What reranking shares with other endpoints, and what could be read in two ways; test/spec/rerank.test.ts has its rules. */
 
 const upstream = await scriptedUpstream(t);
-const gateway = await startGateway(t, upstream.url, { MAX_ANSWER_BYTES: '20000', COST_CENTER_MEMBER: 'cost_center' });
-await gateway.model('brand-rank', { upstream: 'internal-rank', kind: 'rerank', input: '1', output: '5' });
+const gateway = await startGateway(t, upstream.url, {
+  MAX_ANSWER_BYTES: '20000',
+  COST_CENTER_MEMBER: 'cost_center',
+});
+await gateway.model('brand-rank', {
+  upstream: 'internal-rank',
+  kind: 'rerank',
+  input: '1',
+  output: '5',
+});
 const query = 'Which way to the station?';
 const documents = ['Left, then right.', 'It rains.'];
 const results = [{ index: 0, relevance_score: 0.9 }];
@@ -23,51 +31,72 @@ async function newCustomer(settings: Parameters<typeof gateway.company>[0] = {})
   return { ...customer, rerank, row: async () => (await gateway.ledger(company, 1)).at(-1) };
 }
 
-t.test('of several usages the first of the order counts, and none that a document repeats', async (t) => {
-  const meta = { tokens: { input_tokens: 30, output_tokens: 9 }, billed_units: { total_tokens: 40, search_units: 1 } };
-  const told = { usage: { total_tokens: 20, prompt_tokens: 10 }, meta };
-  const repeated = [
-    { ...results[0], document: { text: 'x', usage: { total_tokens: 1 }, meta: { tokens: { input_tokens: 1 } } } },
-  ];
-  for (const [body, tokens] of [
-    [{ results, ...told }, 10],
-    [{ ...told, results }, 10],
-    [{ meta, results, usage: { prompt_tokens: 10, total_tokens: 20 } }, 10],
-    [{ results, usage: { prompt_tokens: 0, total_tokens: 20 }, meta }, 20],
-    [{ results, usage: { prompt_tokens: null, total_tokens: '7' }, meta }, 30],
-    [{ results, usage: {}, meta }, 30],
-    [{ results, usage: null, meta }, 30],
-    [{ meta, results, usage: { prompt_tokens: 0, total_tokens: 0 } }, 30],
-    [{ results, meta: { ...meta, tokens: { input_tokens: 0 } } }, 40],
-    [{ results, meta: { ...meta, tokens: null } }, 40],
-    [{ results: repeated, ...told }, 10],
-    [{ ...told, results: repeated }, 10],
-    [{ usage: { total_tokens: 20 }, data: repeated }, 20],
-    [{ results: repeated }, null],
-    [{ results: repeated, meta: { billed_units: { search_units: 1 } } }, null],
-    [{ results, meta: 'x', usage: [7] }, null],
-    [{ results, meta: [{ tokens: { input_tokens: 7 } }] }, null],
-    [{ results, meta: { tokens: { input_tokens: -1 }, billed_units: { total_tokens: 1.5 } } }, null],
-    [{ results, usage: { total_tokens: 900_000 } }, null],
-    [{ results, meta: { tokens: { input_tokens: 1e15 } } }, null],
-  ] as const) {
-    const customer = await newCustomer();
-    upstream.answerJson(body);
-    const answer = await customer.rerank();
-    const text = JSON.stringify(body);
-    t.equal(answer.status, 200, text);
-    t.equal(answer.text, text, 'every byte of it');
-    const row = await customer.row();
-    t.equal(row?.usage_source, tokens === null ? 'estimated' : 'upstream', text);
-    if (tokens !== null) t.equal(row?.prompt_tokens, tokens, text);
-    else t.ok(Number(row?.prompt_tokens) > 15 && Number(row?.prompt_tokens) < 40, `${row?.prompt_tokens} for ${text}`);
-    t.match(row, { completion_tokens: 0, cost_eur: `${Number(row?.prompt_tokens) / 1000}` });
-  }
-});
+t.test(
+  'of several usages the first of the order counts, and none that a document repeats',
+  async (t) => {
+    const meta = {
+      tokens: { input_tokens: 30, output_tokens: 9 },
+      billed_units: { total_tokens: 40, search_units: 1 },
+    };
+    const told = { usage: { total_tokens: 20, prompt_tokens: 10 }, meta };
+    const repeated = [
+      {
+        ...results[0],
+        document: { text: 'x', usage: { total_tokens: 1 }, meta: { tokens: { input_tokens: 1 } } },
+      },
+    ];
+    for (const [body, tokens] of [
+      [{ results, ...told }, 10],
+      [{ ...told, results }, 10],
+      [{ meta, results, usage: { prompt_tokens: 10, total_tokens: 20 } }, 10],
+      [{ results, usage: { prompt_tokens: 0, total_tokens: 20 }, meta }, 20],
+      [{ results, usage: { prompt_tokens: null, total_tokens: '7' }, meta }, 30],
+      [{ results, usage: {}, meta }, 30],
+      [{ results, usage: null, meta }, 30],
+      [{ meta, results, usage: { prompt_tokens: 0, total_tokens: 0 } }, 30],
+      [{ results, meta: { ...meta, tokens: { input_tokens: 0 } } }, 40],
+      [{ results, meta: { ...meta, tokens: null } }, 40],
+      [{ results: repeated, ...told }, 10],
+      [{ ...told, results: repeated }, 10],
+      [{ usage: { total_tokens: 20 }, data: repeated }, 20],
+      [{ results: repeated }, null],
+      [{ results: repeated, meta: { billed_units: { search_units: 1 } } }, null],
+      [{ results, meta: 'x', usage: [7] }, null],
+      [{ results, meta: [{ tokens: { input_tokens: 7 } }] }, null],
+      [
+        { results, meta: { tokens: { input_tokens: -1 }, billed_units: { total_tokens: 1.5 } } },
+        null,
+      ],
+      [{ results, usage: { total_tokens: 900_000 } }, null],
+      [{ results, meta: { tokens: { input_tokens: 1e15 } } }, null],
+    ] as const) {
+      const customer = await newCustomer();
+      upstream.answerJson(body);
+      const answer = await customer.rerank();
+      const text = JSON.stringify(body);
+      t.equal(answer.status, 200, text);
+      t.equal(answer.text, text, 'every byte of it');
+      const row = await customer.row();
+      t.equal(row?.usage_source, tokens === null ? 'estimated' : 'upstream', text);
+      if (tokens !== null) t.equal(row?.prompt_tokens, tokens, text);
+      else
+        t.ok(
+          Number(row?.prompt_tokens) > 15 && Number(row?.prompt_tokens) < 40,
+          `${row?.prompt_tokens} for ${text}`,
+        );
+      t.match(row, { completion_tokens: 0, cost_eur: `${Number(row?.prompt_tokens) / 1000}` });
+    }
+  },
+);
 
 t.test('what the caller wrote in a document stays, beside it nothing that tells', async (t) => {
   const customer = await newCustomer();
-  const document = { text: 'internal-rank is a model', provider: 'ours', cost: 5, body: 'of internal-rank' };
+  const document = {
+    text: 'internal-rank is a model',
+    provider: 'ours',
+    cost: 5,
+    body: 'of internal-rank',
+  };
   for (const each of [document, 'a text about internal-rank', { text: 'x' }, null]) {
     upstream.answerJson({
       results: [{ index: 0, document: each, provider: 'internal', model: 'internal-rank' }],
@@ -78,17 +107,27 @@ t.test('what the caller wrote in a document stays, beside it nothing that tells'
   }
 });
 
-t.test('an answer that is too large is booked by an estimate, whatever its documents say', async (t) => {
-  for (const more of [{}, { usage: { total_tokens: 1 } }]) {
-    const customer = await newCustomer();
-    const document = { text: 'x'.repeat(100), usage: { total_tokens: 1 }, meta: { tokens: { input_tokens: 1 } } };
-    upstream.answerJson({ ...more, results: Array.from({ length: 200 }, (_, index) => ({ index, document })) });
-    t.match(await customer.rerank({ documents: Array(200).fill(document) }), { status: 502 });
-    const row = await customer.row();
-    t.match(row, { usage_source: 'estimated', outcome: 'upstream_failed' });
-    t.ok(Number(row?.prompt_tokens) > 2000, `${row?.prompt_tokens} tokens`);
-  }
-});
+t.test(
+  'an answer that is too large is booked by an estimate, whatever its documents say',
+  async (t) => {
+    for (const more of [{}, { usage: { total_tokens: 1 } }]) {
+      const customer = await newCustomer();
+      const document = {
+        text: 'x'.repeat(100),
+        usage: { total_tokens: 1 },
+        meta: { tokens: { input_tokens: 1 } },
+      };
+      upstream.answerJson({
+        ...more,
+        results: Array.from({ length: 200 }, (_, index) => ({ index, document })),
+      });
+      t.match(await customer.rerank({ documents: Array(200).fill(document) }), { status: 502 });
+      const row = await customer.row();
+      t.match(row, { usage_source: 'estimated', outcome: 'upstream_failed' });
+      t.ok(Number(row?.prompt_tokens) > 2000, `${row?.prompt_tokens} tokens`);
+    }
+  },
+);
 
 t.test('gates come in their order', async (t) => {
   const company = await gateway.company({ budget: '0.001', disabled: ['off'] });
@@ -116,7 +155,11 @@ t.test('gates come in their order', async (t) => {
   upstream.answerJson({ results, usage: { total_tokens: 5 } });
   t.same(await post(good), [200, null]);
   await until(async () => (await post(good))[0] === 402, 'the budget is used up');
-  t.same(await post({ ...good, model: 'abroad' }), [403, 'non_eu_model_blocked'], 'before the budget');
+  t.same(
+    await post({ ...good, model: 'abroad' }),
+    [403, 'non_eu_model_blocked'],
+    'before the budget',
+  );
 });
 
 t.test('a limit of tokens counts the query with each document', async (t) => {
@@ -149,17 +192,30 @@ t.test('the call of a client that leaves is read on and booked', async (t) => {
   await asked.promise;
   leaving.abort();
   await call;
-  await until(() => gateway.logged.some((line) => line.includes(company)), 'the log line of the call');
+  await until(
+    () => gateway.logged.some((line) => line.includes(company)),
+    'the log line of the call',
+  );
   left.resolve();
-  t.match(await row(), { outcome: 'client_aborted', prompt_tokens: 77, usage_source: 'upstream', company_id: company });
+  t.match(await row(), {
+    outcome: 'client_aborted',
+    prompt_tokens: 77,
+    usage_source: 'upstream',
+    company_id: company,
+  });
 });
 
 t.test('a cost centre is taken out of the body, which has no metadata otherwise', async (t) => {
   const { company, rerank } = await newCustomer();
   upstream.answerJson({ results, usage: { total_tokens: 5 } });
   t.equal((await rerank({ metadata: { cost_center: 'Sales' } })).status, 200);
-  t.same(JSON.parse(String(upstream.received.at(-1)?.body)), { model: 'internal-rank', query, documents });
-  const centers = () => gateway.sql`select cost_center from api_usage where company_id = ${company}`;
+  t.same(JSON.parse(String(upstream.received.at(-1)?.body)), {
+    model: 'internal-rank',
+    query,
+    documents,
+  });
+  const centers = () =>
+    gateway.sql`select cost_center from api_usage where company_id = ${company}`;
   t.same(await until(centers, 'a row', ({ length }) => length > 0), [{ cost_center: 'Sales' }]);
 });
 
@@ -168,9 +224,23 @@ t.test('metrics, the log and GET /usage name the endpoint, and never what was as
   upstream.answerJson({ results, usage: { total_tokens: 5 } });
   const { headers } = await rerank();
   const { json } = await send(`/usage/${headers.get('x-request-id')}`);
-  t.match(json, { endpoint: 'rerank', model: 'brand-rank', prompt_tokens: 5, completion_tokens: 0, cost_eur: '0.005' });
-  t.match((await ask(`${gateway.adminUrl}/metrics`)).text, 'tollgate_requests_total{endpoint="rerank",status="200"}');
+  t.match(json, {
+    endpoint: 'rerank',
+    model: 'brand-rank',
+    prompt_tokens: 5,
+    completion_tokens: 0,
+    cost_eur: '0.005',
+  });
+  t.match(
+    (await ask(`${gateway.adminUrl}/metrics`)).text,
+    'tollgate_requests_total{endpoint="rerank",status="200"}',
+  );
   const line = gateway.logged.find((each) => each.includes(company)) as string;
-  t.match(JSON.parse(line), { endpoint: 'rerank', status: 200, slug: 'brand-rank', prompt_tokens: 5 });
+  t.match(JSON.parse(line), {
+    endpoint: 'rerank',
+    status: 200,
+    slug: 'brand-rank',
+    prompt_tokens: 5,
+  });
   t.notOk(gateway.logged.join('').includes('station'));
 });

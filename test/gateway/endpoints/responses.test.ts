@@ -22,7 +22,8 @@ let number = 0;
 const event = (type: string, more: object) =>
   `event: ${type}\ndata: ${JSON.stringify({ type, sequence_number: number++, ...more })}\n\n`;
 const begun = { ...RESPONSE, status: 'in_progress', output: [], usage: null };
-const delta = (text: string) => event('response.output_text.delta', { item_id: 'msg_1', delta: text });
+const delta = (text: string) =>
+  event('response.output_text.delta', { item_id: 'msg_1', delta: text });
 
 const DIALECT: Dialect = {
   endpoint: 'responses',
@@ -84,16 +85,46 @@ t.test('members of current clients pass', async (t) => {
     instructions: 'x',
     parallel_tool_calls: true,
     reasoning: { effort: 'low', summary: 'auto' },
-    include: ['reasoning.encrypted_content', 'message.output_text.logprobs', 'message.input_image.image_url'],
-    text: { format: { type: 'json_schema', name: 'x', schema: { properties: { file_id: {} } }, strict: true } },
+    include: [
+      'reasoning.encrypted_content',
+      'message.output_text.logprobs',
+      'message.input_image.image_url',
+    ],
+    text: {
+      format: {
+        type: 'json_schema',
+        name: 'x',
+        schema: { properties: { file_id: {} } },
+        strict: true,
+      },
+    },
     tool_choice: 'auto',
     tools: [
-      { type: 'function', name: 'f', parameters: { properties: { file_id: { type: 'string' } } }, strict: true },
-      { type: 'custom', name: 'apply_patch', format: { type: 'grammar', syntax: 'lark', definition: 'x' } },
-      { type: 'tool_search', execution: 'client', description: 'x', parameters: { type: 'object' } },
+      {
+        type: 'function',
+        name: 'f',
+        parameters: { properties: { file_id: { type: 'string' } } },
+        strict: true,
+      },
+      {
+        type: 'custom',
+        name: 'apply_patch',
+        format: { type: 'grammar', syntax: 'lark', definition: 'x' },
+      },
+      {
+        type: 'tool_search',
+        execution: 'client',
+        description: 'x',
+        parameters: { type: 'object' },
+      },
     ],
     prompt_cache_key: 'x',
-    prompt_cache_options: { mode: 'explicit', ttl: '12h', prewarm: false, comparison_response_id: null },
+    prompt_cache_options: {
+      mode: 'explicit',
+      ttl: '12h',
+      prewarm: false,
+      comparison_response_id: null,
+    },
     context_management: [{ type: 'compaction', compact_threshold: 1000 }],
     image: { context_compression: 'auto' },
     safety_identifier: 'x',
@@ -121,12 +152,26 @@ t.test('members of current clients pass', async (t) => {
       { role: 'user', content: [{ type: 'input_image', image_url: 'data:image/png;base64,AAAA' }] },
       { type: 'reasoning', id: 'rs_1', summary: [], encrypted_content: 'x' },
       // of engines whose reasoning is open, and of clients that send no id
-      { type: 'reasoning', id: 'rs_2', summary: [], content: [{ type: 'reasoning_text', text: 'x' }] },
-      { type: 'reasoning', id: 'rs_3', summary: [{ type: 'summary_text', text: 'x' }], encrypted_content: null },
+      {
+        type: 'reasoning',
+        id: 'rs_2',
+        summary: [],
+        content: [{ type: 'reasoning_text', text: 'x' }],
+      },
+      {
+        type: 'reasoning',
+        id: 'rs_3',
+        summary: [{ type: 'summary_text', text: 'x' }],
+        encrypted_content: null,
+      },
       { type: 'reasoning', summary: [], content: null, encrypted_content: null },
       { type: 'function_call', call_id: 'c', name: 'f', arguments: '{"file_id":"x"}' },
       { type: 'function_call_output', call_id: 'c', output: '"file_id":' },
-      { type: 'message', role: 'assistant', content: [{ type: 'output_text', text: '\\u0066ile_id":' }] },
+      {
+        type: 'message',
+        role: 'assistant',
+        content: [{ type: 'output_text', text: '\\u0066ile_id":' }],
+      },
     ],
   };
   const body = JSON.stringify({ model: 'fast', ...members });
@@ -136,7 +181,9 @@ t.test('members of current clients pass', async (t) => {
 t.test('what needs stored state, or runs elsewhere, is refused by name', async (t) => {
   const { post } = await newClient({ budget: '0.01' });
   const sent = upstream.received.length;
-  const item = (part: object) => ({ input: [{ role: 'user', content: [{ type: 'input_text', text: 'x' }, part] }] });
+  const item = (part: object) => ({
+    input: [{ role: 'user', content: [{ type: 'input_text', text: 'x' }, part] }],
+  });
   for (const [more, param] of [
     [{ previous_response_id: 'resp_1' }, 'previous_response_id'],
     [{ previous_response_id: '' }, 'previous_response_id'],
@@ -170,15 +217,28 @@ t.test('what needs stored state, or runs elsewhere, is refused by name', async (
       },
       'input[1]',
     ],
-    [{ input: [{ type: 'reasoning', id: 'rs_1', summary: [], content: null, encrypted_content: '' }] }, 'input[0]'],
+    [
+      {
+        input: [
+          { type: 'reasoning', id: 'rs_1', summary: [], content: null, encrypted_content: '' },
+        ],
+      },
+      'input[0]',
+    ],
     [{ input: [{ type: 'reasoning', id: 'rs_1', status: 'completed' }] }, 'input[0]'],
     [{ input: [{ type: 'function_call', id: 'fc_1' }] }, 'input[0]'],
     [{ input: [{ type: 'message', id: 'msg_1', content: [] }] }, 'input[0]'],
     [{ input: [{ type: 'compaction', id: 'cmp_1', encrypted_content: null }] }, 'input[0]'],
-    [{ input: [{ id: 'ci_1', type: 'code_interpreter_call', container_id: 'cntr_1' }] }, 'input[0]'],
+    [
+      { input: [{ id: 'ci_1', type: 'code_interpreter_call', container_id: 'cntr_1' }] },
+      'input[0]',
+    ],
     [item({ type: 'input_file', file_id: 'file-1' }), 'input[].file_id'],
     [item({ type: 'input_image', file_id: 'file-1' }), 'input[].file_id'],
-    [{ input: [{ type: 'function_call_output', output: [{ type: 'input_file', file_id: 'f' }] }] }, 'input[].file_id'],
+    [
+      { input: [{ type: 'function_call_output', output: [{ type: 'input_file', file_id: 'f' }] }] },
+      'input[].file_id',
+    ],
   ] as const) {
     const { status, json } = await post(more);
     t.equal(status, 400);
@@ -186,10 +246,14 @@ t.test('what needs stored state, or runs elsewhere, is refused by name', async (
     t.match(json.error.message, /stored at the provider, and this gateway keeps none/);
   }
   const long = `${'"reasoning.encrypted_content",'.repeat(17_000)}"code_interpreter_call.outputs"`;
-  t.match((await post(`{"model":"fast","input":"x","include":[${long}]}`)).json, { error: { param: 'include[100]' } });
+  t.match((await post(`{"model":"fast","input":"x","include":[${long}]}`)).json, {
+    error: { param: 'include[100]' },
+  });
   const escaped = `{"model":"fast","input":[{"id":"msg_1","type":"${'item_reference'.replace(/./g, (c) => `\\u00${c.charCodeAt(0).toString(16)}`)}"}]}`;
   t.match((await post(escaped)).json.error, { param: 'input[0]' }, 'a type written with escapes');
-  const folded = await post({ input: [{ type: 'message', Type: 'item_reference', role: 'user', id: 'msg_1' }] });
+  const folded = await post({
+    input: [{ type: 'message', Type: 'item_reference', role: 'user', id: 'msg_1' }],
+  });
   t.match(folded.json.error, { param: 'input[0].type', message: /in two ways/ });
   for (const item of [
     '"type":"item_reference","type":"message"',
@@ -197,10 +261,16 @@ t.test('what needs stored state, or runs elsewhere, is refused by name', async (
   ]) {
     for (const filler of ['', `"metadata":null,${' '.repeat(100_000)}`]) {
       const body = `{${filler}"model":"fast","input":[{"type":"message","role":"user"},{${item},"id":"msg_1"}]}`;
-      t.match((await post(body)).json.error, { param: 'input[].type', message: /in two ways/ }, item);
+      t.match(
+        (await post(body)).json.error,
+        { param: 'input[].type', message: /in two ways/ },
+        item,
+      );
     }
   }
-  const tool = await post('{"model":"fast","input":"x","tools":[{"type":"web_search","type":"function"}]}');
+  const tool = await post(
+    '{"model":"fast","input":"x","tools":[{"type":"web_search","type":"function"}]}',
+  );
   t.match(tool.json.error, { param: 'tools[].type', message: /in two ways/ });
   const once = '{"type":"object","type":"string"},"type":"function"';
   answerJson(stage, RESPONSE);
@@ -245,12 +315,19 @@ t.test('what needs stored state, or runs elsewhere, is refused by name', async (
     { type: 'tool_search', execution: 'client', googleSearch: {} },
     { type: 'tool_search', name: 'f' },
   ]) {
-    t.match((await post({ tools: [tool] })).json.error, { param: 'tools[0].type' }, JSON.stringify(tool));
+    t.match(
+      (await post({ tools: [tool] })).json.error,
+      { param: 'tools[0].type' },
+      JSON.stringify(tool),
+    );
   }
   for (const [more, param] of [
     [{ moderation: { model: 'omni-moderation-latest' } }, 'moderation'],
     [{ access_programs: { cyber: 'daybreak_red' } }, 'access_programs'],
-    [{ prompt_cache_options: { comparison_response_id: 'resp_1' } }, 'prompt_cache_options.comparison_response_id'],
+    [
+      { prompt_cache_options: { comparison_response_id: 'resp_1' } },
+      'prompt_cache_options.comparison_response_id',
+    ],
   ] as const) {
     t.match((await post(more)).json.error, { code: 'unsupported_parameter', param });
   }
@@ -269,12 +346,17 @@ t.test('items of the input bring no other tools than the list of tools may', asy
       ['"tools":[{"type":"mcp","type":"function"}]', 'input[1].tools[0].type'],
       ['"tools":[{"type":"mcp"}],"tools":[]', 'input[1].tools'],
       ['"tools":[],"Tools":[{"type":"mcp"}]', 'input[1].tools'],
-      ['"tools":[{"type":"namespace","tools":[{"type":"web_search"}]}]', 'input[1].tools[0].tools[0].type'],
+      [
+        '"tools":[{"type":"namespace","tools":[{"type":"web_search"}]}]',
+        'input[1].tools[0].tools[0].type',
+      ],
       ['"tools":{"type":"mcp"}', 'input[1].tools'],
     ] as const) {
       for (const filler of ['', ' '.repeat(100_000)]) {
         const item = `{${tools},${filler}"role":"developer","type":"${type}"}`;
-        const { status, json } = await post(`{"model":"fast","input":[${first}, ${item} ,${first}]}`);
+        const { status, json } = await post(
+          `{"model":"fast","input":[${first}, ${item} ,${first}]}`,
+        );
         t.equal(status, 400, item.trim());
         t.match(json.error, { param }, `${type} ${tools}`);
       }
@@ -292,7 +374,10 @@ t.test('a file is found however it is named, and wherever the body is cut', asyn
       [80, 7],
       [75, 1],
     ] as const) {
-      const pieces = [body.slice(0, from), ...(body.slice(from).match(new RegExp(`[\\s\\S]{1,${step}}`, 'g')) ?? [])];
+      const pieces = [
+        body.slice(0, from),
+        ...(body.slice(from).match(new RegExp(`[\\s\\S]{1,${step}}`, 'g')) ?? []),
+      ];
       const stream = ReadableStream.from(pieces.map((piece) => Buffer.from(piece)));
       const answer = await fetch(`${stage.gateway.url}/responses`, {
         method: 'POST',
@@ -323,42 +408,58 @@ t.test(
       t.ok(json.id.startsWith('resp_') && left.endsWith(told(json.id)), `${json.id} of ${coded}`);
       t.ok(told(json.id).length > left.length - 3, 'no more is gone than has to be');
       const [first, ...others] = DIALECT.events;
-      const events = [first, others.at(-1)].map((text) => String(text).replaceAll('"resp_1"', JSON.stringify(id)));
+      const events = [first, others.at(-1)].map((text) =>
+        String(text).replaceAll('"resp_1"', JSON.stringify(id)),
+      );
       answerEvents(stage, [events[0] as string, ...others.slice(0, -1), events[1] as string]);
       const text = await (await stream()).text();
-      t.equal(text.split(JSON.stringify(json.id)).length, 3, 'the same id in the first and the last event');
+      t.equal(
+        text.split(JSON.stringify(json.id)).length,
+        3,
+        'the same id in the first and the last event',
+      );
       t.notOk(text.includes('bGl0ZWxsbT'));
     }
   },
 );
 
-t.test('an item that is not stored, by us or by the words of the upstream: the caller learns the cure', async (t) => {
-  const { post } = await newClient();
-  const cure = /"include": \["reasoning\.encrypted_content"\]/;
-  const alone = await post({ input: [{ type: 'reasoning', id: 'rs_1', summary: [] }] });
-  t.match(alone, { status: 400, json: { error: { code: 'unsupported_parameter', param: 'input[0]', message: cure } } });
-  const input = [{ type: 'reasoning', id: 'rs_1', summary: [{ type: 'summary_text', text: 'x' }] }];
-  const message =
-    "Item with id 'rs_1' not found. Items are not persisted when `store` is set to false. Try again with `store` set to true, or remove this item from your input.";
-  for (const body of [
-    { error: { message, type: 'invalid_request_error', param: 'input', code: null } },
-    { detail: message },
-    { error: { message: `litellm.NotFoundError: OpenAIException - ${message}`, code: '404' } },
-  ]) {
-    answerJson(stage, body, 404);
-    for (const stream of [false, true]) {
-      const answer = await post({ input, stream });
-      t.match(answer, {
-        status: 400,
-        json: { error: { code: 'unsupported_parameter', param: 'input', message: cure } },
-      });
+t.test(
+  'an item that is not stored, by us or by the words of the upstream: the caller learns the cure',
+  async (t) => {
+    const { post } = await newClient();
+    const cure = /"include": \["reasoning\.encrypted_content"\]/;
+    const alone = await post({ input: [{ type: 'reasoning', id: 'rs_1', summary: [] }] });
+    t.match(alone, {
+      status: 400,
+      json: { error: { code: 'unsupported_parameter', param: 'input[0]', message: cure } },
+    });
+    const input = [
+      { type: 'reasoning', id: 'rs_1', summary: [{ type: 'summary_text', text: 'x' }] },
+    ];
+    const message =
+      "Item with id 'rs_1' not found. Items are not persisted when `store` is set to false. Try again with `store` set to true, or remove this item from your input.";
+    for (const body of [
+      { error: { message, type: 'invalid_request_error', param: 'input', code: null } },
+      { detail: message },
+      { error: { message: `litellm.NotFoundError: OpenAIException - ${message}`, code: '404' } },
+    ]) {
+      answerJson(stage, body, 404);
+      for (const stream of [false, true]) {
+        const answer = await post({ input, stream });
+        t.match(answer, {
+          status: 400,
+          json: { error: { code: 'unsupported_parameter', param: 'input', message: cure } },
+        });
+      }
     }
-  }
-});
+  },
+);
 
 t.test('the event that ends a broken stream goes on with the numbers', async (t) => {
   const { stream } = await newClient();
-  const failed = event('response.failed', { response: { ...RESPONSE, status: 'failed', error: { code: 'x' } } });
+  const failed = event('response.failed', {
+    response: { ...RESPONSE, status: 'failed', error: { code: 'x' } },
+  });
   for (const last of [failed, event('error', { message: 'x' }), '']) {
     answerEvents(stage, [...DIALECT.events.slice(0, 5), last]);
     t.match(
@@ -379,5 +480,6 @@ t.test('a response with an empty input is for the provider to judge', async (t) 
   const { post } = await newClient();
   answerJson(stage, RESPONSE);
   t.equal((await post({ input: [], instructions: 'Say a word.' })).status, 200);
-  for (const input of [7, {}, true, null]) t.equal((await post({ input })).status, 400, JSON.stringify(input));
+  for (const input of [7, {}, true, null])
+    t.equal((await post({ input })).status, 400, JSON.stringify(input));
 });

@@ -23,7 +23,12 @@ import type { Services } from '../../../src/gateway/request/services.ts';
 import { RequestHead } from '../../../src/http/request-head.ts';
 import { parseObject } from '../../../src/json/parser.ts';
 import { ObjectStreamParser } from '../../../src/json/stream-parser.ts';
-import { READ_MEMBERS, READ_OF_METADATA, READ_TEXTS_OF_METADATA, SENT_BY_CLIENTS } from '../engine-members.ts';
+import {
+  READ_MEMBERS,
+  READ_OF_METADATA,
+  READ_TEXTS_OF_METADATA,
+  SENT_BY_CLIENTS,
+} from '../engine-members.ts';
 
 const SERVICES = { steering: new SteeringFilter(STEERING), settings: {} } as Services;
 const HI = '[{"role":"user","content":"hi"}]';
@@ -41,18 +46,28 @@ const DIALECTS: readonly (readonly [Operation, string])[] = [
 /** Whether the least body of a dialect has the member already. */
 const isOwn = ([, own]: readonly [Operation, string], name: string) => own.includes(`"${name}":`);
 const words = (text: string) => text.trim().split(/\s+/);
-const namesOf = (groups: readonly (readonly [string, ...string[]])[]) => groups.flatMap(([names]) => words(names));
+const namesOf = (groups: readonly (readonly [string, ...string[]])[]) =>
+  groups.flatMap(([names]) => words(names));
 /** A name that the entry stands for. */
 const example = (entry: string) => entry.replace('*', 'some_thing').replace('[]', '');
 
 /** The refusal of a body with this member, as small and large bodies are read; null: it would go upstream. */
-function refusal([operation, own]: readonly [Operation, string], member: string): GatewayError | null {
+function refusal(
+  [operation, own]: readonly [Operation, string],
+  member: string,
+): GatewayError | null {
   const bytes = Buffer.from(`{"model":"m",${own},${member}}`);
   const parser = new ObjectStreamParser();
   parser.push(bytes);
   const [small, large] = [parseObject(bytes), parser.end()].map((parsed) => {
     try {
-      operation.read(SERVICES, new RequestBody([bytes], bytes.length, parsed), 'company', '', new RequestHead([]));
+      operation.read(
+        SERVICES,
+        new RequestBody([bytes], bytes.length, parsed),
+        'company',
+        '',
+        new RequestHead([]),
+      );
       return null;
     } catch (error) {
       if (error instanceof GatewayError) return error;
@@ -65,10 +80,13 @@ function refusal([operation, own]: readonly [Operation, string], member: string)
 
 /** `y.x` as the member x of y. */
 function memberOf(name: string, value = '1'): string {
-  const [parent, inner] = /^(chat_template_kwargs|structured_outputs|diagnostics|prompt_cache_options)\.(.*)/
-    .exec(name)
-    ?.slice(1) ?? [null, null];
-  return parent === null ? `${JSON.stringify(name)}:${value}` : `"${parent}":{${JSON.stringify(inner)}:${value}}`;
+  const [parent, inner] =
+    /^(chat_template_kwargs|structured_outputs|diagnostics|prompt_cache_options)\.(.*)/
+      .exec(name)
+      ?.slice(1) ?? [null, null];
+  return parent === null
+    ? `${JSON.stringify(name)}:${value}`
+    : `"${parent}":{${JSON.stringify(inner)}:${value}}`;
 }
 
 /** The name without what careless readers overlook. */
@@ -88,7 +106,8 @@ for (const dialect of DIALECTS) {
     const refuses = (member: string, param: string) => {
       walked++;
       const error = refusal(dialect, member);
-      if (error?.status !== 400 || plain(error.param) !== plain(param)) t.fail(`${member}: ${error?.param}`);
+      if (error?.status !== 400 || plain(error.param) !== plain(param))
+        t.fail(`${member}: ${error?.param}`);
     };
     for (const entry of namesOf(STEERING_TABLE)) {
       for (const name of spelled(example(entry))) refuses(memberOf(name), name);
@@ -103,14 +122,16 @@ for (const dialect of DIALECTS) {
     }
     for (const entry of namesOf(STEERING_WITHIN)) {
       const [parent, inner] = example(entry).split('.') as [string, string];
-      for (const name of spelled(inner)) refuses(`"${parent}":{"a":1,"${name}":"x"}`, `${parent}.${name}`);
+      for (const name of spelled(inner))
+        refuses(`"${parent}":{"a":1,"${name}":"x"}`, `${parent}.${name}`);
     }
     t.ok(walked > 1000, `${walked} bodies`);
   });
 
   t.test(`${endpoint}: what routers and engines read of a body is judged`, async (t) => {
     for (const [who, { refused, passed = '' }] of Object.entries(READ_MEMBERS)) {
-      for (const name of words(refused)) t.equal(refusal(dialect, memberOf(name))?.status, 400, `${who}: ${name}`);
+      for (const name of words(refused))
+        t.equal(refusal(dialect, memberOf(name))?.status, 400, `${who}: ${name}`);
       for (const name of words(passed).filter((name) => name !== '' && !isOwn(dialect, name))) {
         // values that the dialect itself checks are left out
         const value = name === 'stop' || name === 'audio' ? 'null' : '{}';
@@ -126,75 +147,103 @@ for (const dialect of DIALECTS) {
   });
 
   t.test(`${endpoint}: what clients send and what is harmless passes`, async (t) => {
-    for (const name of [...words(SENT_BY_CLIENTS), ...HARMLESS.flatMap(([names]) => words(names))]) {
+    for (const name of [
+      ...words(SENT_BY_CLIENTS),
+      ...HARMLESS.flatMap(([names]) => words(names)),
+    ]) {
       if (isOwn(dialect, name)) continue;
       // values that the dialect itself checks, and a number of answers, which counts towards the limit of tokens
       const value = name === 'stream_options' ? 'null' : name === 'n' ? '1' : '{}';
       t.equal(refusal(dialect, memberOf(name, value)), null, name);
     }
-    const labels = '{"user":"u","tags":"a","priority":"1","grammar":"x","research":"y","system_prompt":"z"}';
+    const labels =
+      '{"user":"u","tags":"a","priority":"1","grammar":"x","research":"y","system_prompt":"z"}';
     t.equal(refusal(dialect, `"metadata":${labels}`), null, 'labels');
   });
 }
 
 /** A schema with patterns, as structured outputs of the reference have them. */
-const SCHEMA = '{"type":"object","properties":{"zip":{"type":"string","pattern":"^(a+)+$"}},"required":["zip"]}';
+const SCHEMA =
+  '{"type":"object","properties":{"zip":{"type":"string","pattern":"^(a+)+$"}},"required":["zip"]}';
 
-t.test('the form of an answer is text, an object or a schema, with patterns in it; programs are refused', async (t) => {
-  for (const dialect of DIALECTS) {
-    for (const [form, param] of [
-      [`"response_format":{"type":"json_schema","json_schema":{"name":"n","strict":true,"schema":${SCHEMA}}}`, null],
-      [`"response_format":{"type":"json_object","schema":${SCHEMA}}`, null],
-      ['"response_format":{"type":"text"}', null],
-      ['"response_format":null', null],
-      ['"response_format":{}', null],
-      [`"text":{"verbosity":"low","format":{"type":"json_schema","name":"n","schema":${SCHEMA}}}`, null],
-      ['"text":{"format":null}', null],
-      ['"text":{"verbosity":"low"}', null],
-      ['"text":null', null],
-      [`"output_config":{"effort":"low","format":{"type":"json_schema","schema":${SCHEMA}}}`, null],
-      [`"output_format":{"type":"json_schema","schema":${SCHEMA}}`, null],
-      ['"output_format":"png"', null],
-      [`"tools":[{"type":"function","name":"f","function":{"name":"f","parameters":${SCHEMA}}}]`, null],
-      [`"guided_json":${SCHEMA}`, null],
-      [`"json_schema":${SCHEMA}`, null],
-      [`"structured_outputs":{"json":${SCHEMA}}`, null],
-      ['"structured_outputs":{"choice":["a","b"],"regex":null}', null],
-      ['"chat_template_kwargs":{"enable_thinking":false,"chat_template":null}', null],
-      ['"chat_template_kwargs":null', null],
-      ['"response_format":{"type":"regex","value":"(a*)*b"}', 'response_format.type'],
-      ['"response_format":{"type":"regex_schema","regex_schema":"(a*)*b"}', 'response_format.type'],
-      ['"response_format":{"type":"ebnf","ebnf":"root ::= root"}', 'response_format.type'],
-      ['"response_format":{"type":"grammar","grammar":"root ::= root"}', 'response_format.type'],
-      ['"response_format":{"type":"structural_tag","format":{}}', 'response_format.type'],
-      ['"response_format":{"type":"Regex"}', 'response_format.type'],
-      ['"response_format":{"type":["regex"]}', 'response_format.type'],
-      [`"response_format":{"type":"${'x'.repeat(99)}"}`, 'response_format.type'],
-      ['"response_format":{"type":"regex","type":"text"}', 'response_format.type'],
-      ['"response_format":{"type":"text","Type":"regex"}', 'response_format.type'],
-      ['"response_format":{"t\\u0079pe":"regex"}', 'response_format.type'],
-      ['"response_format":{"type":"regex"},"response_format":null', 'response_format'],
-      ['"Response_Format":{"type":"regex"}', 'response_format'],
-      ['"text":{"format":{"type":"grammar"}}', 'text.format.type'],
-      ['"text":{"format":{"type":"text"},"format":{"type":"grammar"}}', 'text.format'],
-      ['"text":{"Format":{"type":"grammar"}}', 'text.format'],
-      ['"output_config":{"format":{"type":"regex"}}', 'output_config.format.type'],
-      ['"output_format":{"type":"regex"}', 'output_format.type'],
-      ['"structured_outputs":{"json":{},"regex":"(a*)*b"}', 'structured_outputs.regex'],
-      ['"structured_outputs":{"Regex":"(a*)*b"}', 'structured_outputs.Regex'],
-      ['"structured_outputs":"{\\"regex\\":\\"(a*)*b\\"}"', 'structured_outputs'],
-      ['"chat_template_kwargs":"{\\"chat_template\\":\\"x\\"}"', 'chat_template_kwargs'],
-    ] as const) {
-      t.equal(refusal(dialect, form)?.param ?? null, param, `${dialect[0].endpoint}: ${form}`);
+t.test(
+  'the form of an answer is text, an object or a schema, with patterns in it; programs are refused',
+  async (t) => {
+    for (const dialect of DIALECTS) {
+      for (const [form, param] of [
+        [
+          `"response_format":{"type":"json_schema","json_schema":{"name":"n","strict":true,"schema":${SCHEMA}}}`,
+          null,
+        ],
+        [`"response_format":{"type":"json_object","schema":${SCHEMA}}`, null],
+        ['"response_format":{"type":"text"}', null],
+        ['"response_format":null', null],
+        ['"response_format":{}', null],
+        [
+          `"text":{"verbosity":"low","format":{"type":"json_schema","name":"n","schema":${SCHEMA}}}`,
+          null,
+        ],
+        ['"text":{"format":null}', null],
+        ['"text":{"verbosity":"low"}', null],
+        ['"text":null', null],
+        [
+          `"output_config":{"effort":"low","format":{"type":"json_schema","schema":${SCHEMA}}}`,
+          null,
+        ],
+        [`"output_format":{"type":"json_schema","schema":${SCHEMA}}`, null],
+        ['"output_format":"png"', null],
+        [
+          `"tools":[{"type":"function","name":"f","function":{"name":"f","parameters":${SCHEMA}}}]`,
+          null,
+        ],
+        [`"guided_json":${SCHEMA}`, null],
+        [`"json_schema":${SCHEMA}`, null],
+        [`"structured_outputs":{"json":${SCHEMA}}`, null],
+        ['"structured_outputs":{"choice":["a","b"],"regex":null}', null],
+        ['"chat_template_kwargs":{"enable_thinking":false,"chat_template":null}', null],
+        ['"chat_template_kwargs":null', null],
+        ['"response_format":{"type":"regex","value":"(a*)*b"}', 'response_format.type'],
+        [
+          '"response_format":{"type":"regex_schema","regex_schema":"(a*)*b"}',
+          'response_format.type',
+        ],
+        ['"response_format":{"type":"ebnf","ebnf":"root ::= root"}', 'response_format.type'],
+        ['"response_format":{"type":"grammar","grammar":"root ::= root"}', 'response_format.type'],
+        ['"response_format":{"type":"structural_tag","format":{}}', 'response_format.type'],
+        ['"response_format":{"type":"Regex"}', 'response_format.type'],
+        ['"response_format":{"type":["regex"]}', 'response_format.type'],
+        [`"response_format":{"type":"${'x'.repeat(99)}"}`, 'response_format.type'],
+        ['"response_format":{"type":"regex","type":"text"}', 'response_format.type'],
+        ['"response_format":{"type":"text","Type":"regex"}', 'response_format.type'],
+        ['"response_format":{"t\\u0079pe":"regex"}', 'response_format.type'],
+        ['"response_format":{"type":"regex"},"response_format":null', 'response_format'],
+        ['"Response_Format":{"type":"regex"}', 'response_format'],
+        ['"text":{"format":{"type":"grammar"}}', 'text.format.type'],
+        ['"text":{"format":{"type":"text"},"format":{"type":"grammar"}}', 'text.format'],
+        ['"text":{"Format":{"type":"grammar"}}', 'text.format'],
+        ['"output_config":{"format":{"type":"regex"}}', 'output_config.format.type'],
+        ['"output_format":{"type":"regex"}', 'output_format.type'],
+        ['"structured_outputs":{"json":{},"regex":"(a*)*b"}', 'structured_outputs.regex'],
+        ['"structured_outputs":{"Regex":"(a*)*b"}', 'structured_outputs.Regex'],
+        ['"structured_outputs":"{\\"regex\\":\\"(a*)*b\\"}"', 'structured_outputs'],
+        ['"chat_template_kwargs":"{\\"chat_template\\":\\"x\\"}"', 'chat_template_kwargs'],
+      ] as const) {
+        t.equal(refusal(dialect, form)?.param ?? null, param, `${dialect[0].endpoint}: ${form}`);
+      }
     }
-  }
-});
+  },
+);
 
 t.test('a schema may be large, within a bound', async (t) => {
-  const form = (bytes: number) => `"response_format":{"type":"json_schema","x":"${'a'.repeat(bytes)}"}`;
+  const form = (bytes: number) =>
+    `"response_format":{"type":"json_schema","x":"${'a'.repeat(bytes)}"}`;
   const dialect = DIALECTS[0] as (typeof DIALECTS)[number];
   t.equal(refusal(dialect, form(250_000)), null);
-  t.match(refusal(dialect, form(270_000)), { status: 400, param: 'response_format', message: /larger than 262144/ });
+  t.match(refusal(dialect, form(270_000)), {
+    status: 400,
+    param: 'response_format',
+    message: /larger than 262144/,
+  });
 });
 
 t.test('the types of forms are adjustable', async (t) => {
@@ -211,27 +260,46 @@ t.test('the types of forms are adjustable', async (t) => {
   t.notOk(new SteeringFilter(['only_this']).refusesFormat('regex'));
 });
 
-t.test('what is null or empty asks for nothing, unless it takes away what the operator set', async (t) => {
-  const counts = new NameSet(words(EMPTY_COUNTS));
-  for (const dialect of DIALECTS) {
-    const { endpoint } = dialect[0];
-    for (const name of [...namesOf(STEERING_TABLE).map(example), 'fallback_credit_token', 'mcp_servers']) {
-      if (STORED_MEMBERS.some((stored) => stored === name)) continue; // judged with the rest of what is stored
-      if (endpoint === 'completions' && name === 'echo') continue; // a member of that format
-      const wanted = counts.has(name) ? [name] : [];
-      // a list as a limit of tokens is refused as one that readers may take for none
-      for (const value of isLimit(name) ? ['null'] : ['null', '[]', '[ ]']) {
-        const found = [memberOf(name, value), `"metadata":{"${name}":${value}}`].map((member) =>
-          refusal(dialect, member),
-        );
-        const isRight = found.every((error) => (error === null) === (wanted.length === 0));
-        if (!isRight) t.fail(`${endpoint}: ${name} is ${value}`);
+t.test(
+  'what is null or empty asks for nothing, unless it takes away what the operator set',
+  async (t) => {
+    const counts = new NameSet(words(EMPTY_COUNTS));
+    for (const dialect of DIALECTS) {
+      const { endpoint } = dialect[0];
+      for (const name of [
+        ...namesOf(STEERING_TABLE).map(example),
+        'fallback_credit_token',
+        'mcp_servers',
+      ]) {
+        if (STORED_MEMBERS.some((stored) => stored === name)) continue; // judged with the rest of what is stored
+        if (endpoint === 'completions' && name === 'echo') continue; // a member of that format
+        const wanted = counts.has(name) ? [name] : [];
+        // a list as a limit of tokens is refused as one that readers may take for none
+        for (const value of isLimit(name) ? ['null'] : ['null', '[]', '[ ]']) {
+          const found = [memberOf(name, value), `"metadata":{"${name}":${value}}`].map((member) =>
+            refusal(dialect, member),
+          );
+          const isRight = found.every((error) => (error === null) === (wanted.length === 0));
+          if (!isRight) t.fail(`${endpoint}: ${name} is ${value}`);
+        }
       }
+      for (const value of ['[1]', '{}', '""', 'false', '0', '[[]]', '[null]']) {
+        t.equal(
+          refusal(dialect, `"fallbacks":${value}`)?.param,
+          'fallbacks',
+          `${endpoint}: ${value}`,
+        );
+      }
+      t.equal(
+        refusal(dialect, '"fallbacks":null,"fallbacks":["m"]')?.param,
+        'fallbacks',
+        'the second of two',
+      );
+      t.equal(
+        refusal(dialect, '"fallbacks":["m"]')?.param,
+        'fallbacks',
+        'behind bodies of the same names',
+      );
     }
-    for (const value of ['[1]', '{}', '""', 'false', '0', '[[]]', '[null]']) {
-      t.equal(refusal(dialect, `"fallbacks":${value}`)?.param, 'fallbacks', `${endpoint}: ${value}`);
-    }
-    t.equal(refusal(dialect, '"fallbacks":null,"fallbacks":["m"]')?.param, 'fallbacks', 'the second of two');
-    t.equal(refusal(dialect, '"fallbacks":["m"]')?.param, 'fallbacks', 'behind bodies of the same names');
-  }
-});
+  },
+);

@@ -1,5 +1,12 @@
 import t from 'tap';
-import { completion, finish, message, messageEvents, response, token } from '../../support/answers.ts';
+import {
+  completion,
+  finish,
+  message,
+  messageEvents,
+  response,
+  token,
+} from '../../support/answers.ts';
 import { dataOf } from '../../support/client.ts';
 import { startGateway } from '../../support/gateway.ts';
 import { scriptedUpstream } from '../../support/upstream.ts';
@@ -51,7 +58,12 @@ const RESPONSE = {
   input_tokens_details: { cached_tokens: 16 },
   output_tokens_details: { reasoning_tokens: 25 },
 };
-const MESSAGE = { input_tokens: 7, cache_read_input_tokens: 80, cache_creation_input_tokens: 13, output_tokens: 9 };
+const MESSAGE = {
+  input_tokens: 7,
+  cache_read_input_tokens: 80,
+  cache_creation_input_tokens: 13,
+  output_tokens: 9,
+};
 const NOTHING = {
   cached_tokens: null,
   cache_write_tokens: null,
@@ -65,13 +77,25 @@ const COST_HEADER = 'x-litellm-response-cost';
 
 t.test('whole answers and streams of every dialect', async (t) => {
   const customer = await customerOf();
-  const chat = { model: 'brand', messages: [{ role: 'user', content: 'Hi' }], max_tokens: 90, input: 'Hi' };
+  const chat = {
+    model: 'brand',
+    messages: [{ role: 'user', content: 'Hi' }],
+    max_tokens: 90,
+    input: 'Hi',
+  };
   upstream.answerJson(completion({ ...CHAT, cost: 0.00012 }));
   const whole = await customer.chat({ model: 'brand' });
-  upstream.answerEvents([token, finish, { choices: [], usage: { ...CHAT, cost: 0.00013 } }, '[DONE]'], {
-    [COST_HEADER]: '9',
+  upstream.answerEvents(
+    [token, finish, { choices: [], usage: { ...CHAT, cost: 0.00013 } }, '[DONE]'],
+    {
+      [COST_HEADER]: '9',
+    },
+  );
+  const streamed = await customer.chat({
+    model: 'brand',
+    stream: true,
+    stream_options: { include_usage: true },
   });
-  const streamed = await customer.chat({ model: 'brand', stream: true, stream_options: { include_usage: true } });
   t.same(dataOf(streamed.text).at(-1), '[DONE]');
 
   upstream.answerJson(response({ usage: { ...RESPONSE, cost: 2e-7 } }));
@@ -107,7 +131,13 @@ t.test('whole answers and streams of every dialect', async (t) => {
       cost: '0.0000002',
       currency: 'USD',
     },
-    { ...NOTHING, prompt_tokens: 20, completion_tokens: 30, cached_tokens: 16, reasoning_tokens: 25 },
+    {
+      ...NOTHING,
+      prompt_tokens: 20,
+      completion_tokens: 30,
+      cached_tokens: 16,
+      reasoning_tokens: 25,
+    },
     {
       ...NOTHING,
       prompt_tokens: 100,
@@ -117,7 +147,13 @@ t.test('whole answers and streams of every dialect', async (t) => {
       cost: '0.0004',
       currency: 'USD',
     },
-    { ...NOTHING, prompt_tokens: 100, completion_tokens: 9, cached_tokens: 80, cache_write_tokens: 13 },
+    {
+      ...NOTHING,
+      prompt_tokens: 100,
+      completion_tokens: 9,
+      cached_tokens: 80,
+      cache_write_tokens: 13,
+    },
     { ...NOTHING, prompt_tokens: 4, completion_tokens: 0, cost: '0.000001', currency: 'USD' },
     { ...NOTHING, prompt_tokens: 4, completion_tokens: 1 },
   ]);
@@ -158,10 +194,21 @@ t.test('a message whose client leaves keeps the details of its prompt', async (t
     ...messageEvents({ ...MESSAGE, output_tokens: 1 }, {}).slice(0, 3),
     { type: 'error', error: { type: 'overloaded_error', message: 'busy' } },
   ]);
-  const body = { model: 'brand', messages: [{ role: 'user', content: 'Hi' }], max_tokens: 9, stream: true };
+  const body = {
+    model: 'brand',
+    messages: [{ role: 'user', content: 'Hi' }],
+    max_tokens: 9,
+    stream: true,
+  };
   await customer.ask('/messages', { body });
   const [row] = await told(customer.company, 1);
-  t.match(row, { prompt_tokens: 100, cached_tokens: 80, cache_write_tokens: 13, reasoning_tokens: null, cost: null });
+  t.match(row, {
+    prompt_tokens: 100,
+    cached_tokens: 80,
+    cache_write_tokens: 13,
+    reasoning_tokens: null,
+    cost: null,
+  });
 });
 
 t.test('GET /usage/{id} tells the details, and not the cost of the upstream', async (t) => {

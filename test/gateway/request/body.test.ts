@@ -37,7 +37,11 @@ t.test('the body goes on by its own bytes, only model is replaced', async (t) =>
   const body = (model: string): string =>
     ` {${odd},\n "messages":[{"role":"user","content":"a\\u0000b"}],"model": ${model} }\n`;
   t.equal(await forwarded(body('"fast"')), body('"internal-fast"'));
-  t.equal(await forwarded(body('"f\\u0061st"')), body('"internal-fast"'), 'an escaped slug is the same slug');
+  t.equal(
+    await forwarded(body('"f\\u0061st"')),
+    body('"internal-fast"'),
+    'an escaped slug is the same slug',
+  );
 });
 
 t.test('large bodies too, whatever comes last', async (t) => {
@@ -47,23 +51,28 @@ t.test('large bodies too, whatever comes last', async (t) => {
   t.ok((await forwarded(body('"fast"'))) === body('"internal-fast"'));
 });
 
-t.test('large bodies that use the same memory, at once and one after the other, stay apart', async (t) => {
-  const body = (model: string, n: number): string =>
-    `{"n":${n},"messages":[{"role":"user","content":"${`${n % 10}`.repeat(100_000 + 300_000 * (n % 10))}"}],"model":${model}}`;
-  const before = upstream.received.length;
-  for (let n = 0; n < 40; n += 8) {
-    const round = Array.from({ length: 8 }, (_, k) => n + k);
-    const sent = round.map((n) => ask(`${gateway.url}/chat/completions`, { key, body: body('"fast"', n) }));
-    for (const { status } of await Promise.all(sent)) t.equal(status, 200);
-  }
-  const received = upstream.received.slice(before).map(({ body }) => body.toString());
-  t.equal(received.length, 40);
-  for (const text of received) {
-    const n = Number(/^{"n":(\d+)/.exec(text)?.[1]);
-    t.ok(text === body('"internal-fast"', n), `body ${n}`);
-  }
-  t.equal(new Set(received).size, 40);
-});
+t.test(
+  'large bodies that use the same memory, at once and one after the other, stay apart',
+  async (t) => {
+    const body = (model: string, n: number): string =>
+      `{"n":${n},"messages":[{"role":"user","content":"${`${n % 10}`.repeat(100_000 + 300_000 * (n % 10))}"}],"model":${model}}`;
+    const before = upstream.received.length;
+    for (let n = 0; n < 40; n += 8) {
+      const round = Array.from({ length: 8 }, (_, k) => n + k);
+      const sent = round.map((n) =>
+        ask(`${gateway.url}/chat/completions`, { key, body: body('"fast"', n) }),
+      );
+      for (const { status } of await Promise.all(sent)) t.equal(status, 200);
+    }
+    const received = upstream.received.slice(before).map(({ body }) => body.toString());
+    t.equal(received.length, 40);
+    for (const text of received) {
+      const n = Number(/^{"n":(\d+)/.exec(text)?.[1]);
+      t.ok(text === body('"internal-fast"', n), `body ${n}`);
+    }
+    t.equal(new Set(received).size, 40);
+  },
+);
 
 t.test("an assistant's messages go on by their own bytes, large as they are", async (t) => {
   const company = await gateway.company();
@@ -71,57 +80,71 @@ t.test("an assistant's messages go on by their own bytes, large as they are", as
   const id = await gateway.assistant(company, { model: 'fast' });
   upstream.answer((res) => {
     res.writeHead(200, { 'content-type': 'application/json' });
-    res.end('{"choices":[{"message":{"content":"a"}}],"usage":{"prompt_tokens":1,"completion_tokens":1}}');
+    res.end(
+      '{"choices":[{"message":{"content":"a"}}],"usage":{"prompt_tokens":1,"completion_tokens":1}}',
+    );
   });
   for (const size of [10, 100_000, 1_500_000]) {
     const messages = `[ {"role":"user", "content":"${'ä'.repeat(size)}"} ]`;
     const before = upstream.received.length;
-    const { status } = await ask(`${gateway.url}/assistants/${id}/run`, { key, body: `{"messages":${messages}}` });
+    const { status } = await ask(`${gateway.url}/assistants/${id}/run`, {
+      key,
+      body: `{"messages":${messages}}`,
+    });
     t.equal(status, 200);
-    t.ok((upstream.received[before] as { body: Buffer }).body.toString().includes(messages.slice(1)), `${size}`);
+    t.ok(
+      (upstream.received[before] as { body: Buffer }).body.toString().includes(messages.slice(1)),
+      `${size}`,
+    );
   }
 });
 
-t.test('a large body stays whole while its upstream reads nothing, whatever others send meanwhile', async (t) => {
-  const slow = createServer();
-  const sockets: Socket[] = [];
-  slow.on('connection', (socket) => sockets.push(socket.pause()));
-  slow.listen(0, '127.0.0.1');
-  await once(slow, 'listening');
-  const around = await startGateway(t, `http://127.0.0.1:${(slow.address() as AddressInfo).port}/v1`);
-  t.teardown(() => {
-    for (const socket of sockets) socket.destroy();
-    slow.close();
-  });
-  await around.model('fast', { upstream: 'internal-fast' });
-  const key = await around.key(await around.company());
-  const body = (model: string, letter: string): string =>
-    `{"messages":[{"role":"user","content":"${letter.repeat(15 << 20)}"}],"model":${model}}`;
-  const answers: Promise<{ status: number }>[] = [];
-  for (const letter of ['a', 'b', 'c']) {
-    answers.push(ask(`${around.url}/chat/completions`, { key, body: body('"fast"', letter) }));
-    await until(() => sockets.length === answers.length, 'the call reaches the upstream');
-    await sleep(50); // time for what the connection takes of it; nothing tells how much that is
-  }
-  const whole = sockets.map(async (socket, n) => {
-    const chunks: Buffer[] = [];
-    let left = Number.POSITIVE_INFINITY;
-    for await (const chunk of socket.resume() as AsyncIterable<Buffer>) {
-      chunks.push(chunk);
-      left -= chunk.length;
-      if (chunks.length === 1) {
-        const [head] = chunk.toString('latin1').split('\r\n\r\n', 1) as [string];
-        left = Number(/content-length: (\d+)/.exec(head)?.[1]) + head.length + 4 - chunk.length;
-      }
-      if (left === 0) break;
+t.test(
+  'a large body stays whole while its upstream reads nothing, whatever others send meanwhile',
+  async (t) => {
+    const slow = createServer();
+    const sockets: Socket[] = [];
+    slow.on('connection', (socket) => sockets.push(socket.pause()));
+    slow.listen(0, '127.0.0.1');
+    await once(slow, 'listening');
+    const around = await startGateway(
+      t,
+      `http://127.0.0.1:${(slow.address() as AddressInfo).port}/v1`,
+    );
+    t.teardown(() => {
+      for (const socket of sockets) socket.destroy();
+      slow.close();
+    });
+    await around.model('fast', { upstream: 'internal-fast' });
+    const key = await around.key(await around.company());
+    const body = (model: string, letter: string): string =>
+      `{"messages":[{"role":"user","content":"${letter.repeat(15 << 20)}"}],"model":${model}}`;
+    const answers: Promise<{ status: number }>[] = [];
+    for (const letter of ['a', 'b', 'c']) {
+      answers.push(ask(`${around.url}/chat/completions`, { key, body: body('"fast"', letter) }));
+      await until(() => sockets.length === answers.length, 'the call reaches the upstream');
+      await sleep(50); // time for what the connection takes of it; nothing tells how much that is
     }
-    const text = Buffer.concat(chunks).toString('latin1');
-    t.ok(text.endsWith(`\r\n\r\n${body('"internal-fast"', 'abc'[n] as string)}`), `body ${n}`);
-  });
-  await Promise.all(whole);
-  for (const socket of sockets) socket.destroy();
-  for (const { status } of await Promise.all(answers)) t.equal(status, 502);
-});
+    const whole = sockets.map(async (socket, n) => {
+      const chunks: Buffer[] = [];
+      let left = Number.POSITIVE_INFINITY;
+      for await (const chunk of socket.resume() as AsyncIterable<Buffer>) {
+        chunks.push(chunk);
+        left -= chunk.length;
+        if (chunks.length === 1) {
+          const [head] = chunk.toString('latin1').split('\r\n\r\n', 1) as [string];
+          left = Number(/content-length: (\d+)/.exec(head)?.[1]) + head.length + 4 - chunk.length;
+        }
+        if (left === 0) break;
+      }
+      const text = Buffer.concat(chunks).toString('latin1');
+      t.ok(text.endsWith(`\r\n\r\n${body('"internal-fast"', 'abc'[n] as string)}`), `body ${n}`);
+    });
+    await Promise.all(whole);
+    for (const socket of sockets) socket.destroy();
+    for (const { status } of await Promise.all(answers)) t.equal(status, 502);
+  },
+);
 
 t.test('stream_options.include_usage is set, and the other options stay', async (t) => {
   const message = '"messages":[{"role":"user","content":"x"}]';
@@ -130,7 +153,10 @@ t.test('stream_options.include_usage is set, and the other options stay', async 
     [',"stream_options":null', ',"stream_options":{"include_usage":true}'],
     [',"stream_options":{}', ',"stream_options":{"include_usage":true}'],
     [',"stream_options":{ "a":1}', ',"stream_options":{"include_usage":true, "a":1}'],
-    [',"stream_options":{"a":1,"include_usage":false}', ',"stream_options":{"a":1,"include_usage":true}'],
+    [
+      ',"stream_options":{"a":1,"include_usage":false}',
+      ',"stream_options":{"a":1,"include_usage":true}',
+    ],
   ];
   upstream.answer((res) => {
     res.writeHead(200, { 'content-type': 'text/event-stream' });
@@ -169,26 +195,29 @@ t.test('a body whose governed members could be read in two ways is refused', asy
   t.equal(upstream.received.length, before, 'nothing went upstream');
 });
 
-t.test('members that choose another model, host, key or answer are refused, whatever their case', async (t) => {
-  const before = upstream.received.length;
-  for (const name of [
-    'fallbacks',
-    'models',
-    'api_base',
-    'API_KEY',
-    'Base_Url',
-    'mock_response',
-    'provider',
-    'litellm_metadata',
-    'extra_body',
-  ]) {
-    const body = { model: 'fast', messages: [{ role: 'user', content: 'x' }], [name]: ['other'] };
-    const { status, json } = await ask(`${gateway.url}/chat/completions`, { key, body });
-    t.equal(status, 400, name);
-    t.same([json.error.code, json.error.param], ['unsupported_parameter', name]);
-  }
-  t.equal(upstream.received.length, before, 'nothing went upstream');
-});
+t.test(
+  'members that choose another model, host, key or answer are refused, whatever their case',
+  async (t) => {
+    const before = upstream.received.length;
+    for (const name of [
+      'fallbacks',
+      'models',
+      'api_base',
+      'API_KEY',
+      'Base_Url',
+      'mock_response',
+      'provider',
+      'litellm_metadata',
+      'extra_body',
+    ]) {
+      const body = { model: 'fast', messages: [{ role: 'user', content: 'x' }], [name]: ['other'] };
+      const { status, json } = await ask(`${gateway.url}/chat/completions`, { key, body });
+      t.equal(status, 400, name);
+      t.same([json.error.code, json.error.param], ['unsupported_parameter', name]);
+    }
+    t.equal(upstream.received.length, before, 'nothing went upstream');
+  },
+);
 
 t.test('bodies that are no JSON object are refused', async (t) => {
   for (const body of [
@@ -200,12 +229,22 @@ t.test('bodies that are no JSON object are refused', async (t) => {
     '{} {}',
     Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d]),
   ]) {
-    const { status, json } = await ask(`${gateway.url}/chat/completions`, { key, body, method: 'POST' });
+    const { status, json } = await ask(`${gateway.url}/chat/completions`, {
+      key,
+      body,
+      method: 'POST',
+    });
     t.same([status, json.error.code], [400, 'invalid_json']);
   }
-  t.equal((await ask(`${gateway.url}/chat/completions`, { key, body: '[]' })).json.error.code, 'invalid_type');
+  t.equal(
+    (await ask(`${gateway.url}/chat/completions`, { key, body: '[]' })).json.error.code,
+    'invalid_type',
+  );
   const deep = `{"model":"fast","messages":[{"role":"user","content":"x"}],"d":${'['.repeat(600)}${']'.repeat(600)}}`;
-  t.match((await ask(`${gateway.url}/chat/completions`, { key, body: deep })).json.error.message, /nested too deeply/);
+  t.match(
+    (await ask(`${gateway.url}/chat/completions`, { key, body: deep })).json.error.message,
+    /nested too deeply/,
+  );
 });
 
 t.test('more members and values than any client sends are refused, and told', async (t) => {
@@ -215,12 +254,18 @@ t.test('more members and values than any client sends are refused, and told', as
     Array.from({ length: count }, (_, n) => item(n)).join();
   const cases: Record<string, [body: string, told: RegExp]> = {
     members: [`{${message},${many(1023)}}`, /more than 1024 members/],
-    'members of a small body': [`{${message},${many(1200, () => '"":0')}}`, /more than 1024 members/],
+    'members of a small body': [
+      `{${message},${many(1200, () => '"":0')}}`,
+      /more than 1024 members/,
+    ],
     messages: [
       `{"model":"fast","messages":[${many(22_000, () => '{"role":"user","content":""}')}]}`,
       /more than 65536 values/,
     ],
-    'members of metadata': [`{${message},"metadata":{${many(1025)}}}`, /'metadata' has more than 1024 members/],
+    'members of metadata': [
+      `{${message},"metadata":{${many(1025)}}}`,
+      /'metadata' has more than 1024 members/,
+    ],
     'large metadata': [
       `{${message},"metadata":{"a":"${'x'.repeat(65_536)}"}}`,
       /'metadata' is larger than 65536 bytes/,
@@ -245,7 +290,11 @@ t.test('more members and values than any client sends are refused, and told', as
     res.end('{"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":1}}');
   });
   const most = `{${message},"metadata":{${many(1024)}},${many(1021, (n) => `"x${n}":0`)}}`;
-  t.equal((await ask(`${gateway.url}/chat/completions`, { key, body: most })).status, 200, 'and not one less');
+  t.equal(
+    (await ask(`${gateway.url}/chat/completions`, { key, body: most })).status,
+    200,
+    'and not one less',
+  );
 });
 
 t.test('a value is cut out of pieces wherever they end', async (t) => {
@@ -261,26 +310,39 @@ t.test('a value is cut out of pieces wherever they end', async (t) => {
   }
 });
 
-t.test('a body over the limit is refused, announced or not, and the gateway serves on', async (t) => {
-  const body = `{"model":"fast","x":"${'y'.repeat(5 << 20)}"}`;
-  for (const headers of [{ 'content-length': `${body.length}` }, { 'transfer-encoding': 'chunked' }]) {
-    t.match(await upload(body, headers as Record<string, string>), { status: 413 });
-  }
-  t.equal((await ask(`${gateway.url}/models`, { key })).status, 200);
-});
+t.test(
+  'a body over the limit is refused, announced or not, and the gateway serves on',
+  async (t) => {
+    const body = `{"model":"fast","x":"${'y'.repeat(5 << 20)}"}`;
+    for (const headers of [
+      { 'content-length': `${body.length}` },
+      { 'transfer-encoding': 'chunked' },
+    ]) {
+      t.match(await upload(body, headers as Record<string, string>), { status: 413 });
+    }
+    t.equal((await ask(`${gateway.url}/models`, { key })).status, 200);
+  },
+);
 
 t.test('a chunked body and Expect: 100-continue work as curl sends them', async (t) => {
   upstream.answer((res) => {
     res.writeHead(200, { 'content-type': 'application/json' });
-    res.end('{"model":"internal-fast","choices":[],"usage":{"prompt_tokens":1,"completion_tokens":1}}');
+    res.end(
+      '{"model":"internal-fast","choices":[],"usage":{"prompt_tokens":1,"completion_tokens":1}}',
+    );
   });
   const body = '{"model":"fast","messages":[{"role":"user","content":"x"}]}';
   t.equal((await upload(body, { 'transfer-encoding': 'chunked' })).status, 200);
   const large = `{"x":"${'y'.repeat(1 << 20)}",${body.slice(1)}`;
   t.equal((await upload(large, { 'transfer-encoding': 'chunked' })).status, 200);
-  const sent = upstream.received.slice(-2).map(({ body }) => body.toString().replace('internal-fast', 'fast'));
+  const sent = upstream.received
+    .slice(-2)
+    .map(({ body }) => body.toString().replace('internal-fast', 'fast'));
   t.ok(sent[0] === body && sent[1] === large, 'whole');
-  t.equal((await upload(body, { expect: '100-continue', 'content-length': `${body.length}` })).status, 200);
+  t.equal(
+    (await upload(body, { expect: '100-continue', 'content-length': `${body.length}` })).status,
+    200,
+  );
 });
 
 t.test('a client that stops halfway leaves no trace but its log line', async (t) => {
@@ -292,7 +354,11 @@ t.test('a client that stops halfway leaves no trace but its log line', async (t)
   ] as const) {
     const req = request(`${gateway.url}/chat/completions`, {
       method: 'POST',
-      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json', 'content-length': `${announced}` },
+      headers: {
+        authorization: `Bearer ${key}`,
+        'content-type': 'application/json',
+        'content-length': `${announced}`,
+      },
     });
     req.on('error', () => {});
     const lines = told();
@@ -318,7 +384,9 @@ function upload(
       res.resume();
       resolve({ status: res.statusCode });
     });
-    req.on('error', (error: NodeJS.ErrnoException) => resolve({ error: error.code ?? error.message }));
+    req.on('error', (error: NodeJS.ErrnoException) =>
+      resolve({ error: error.code ?? error.message }),
+    );
     if (headers.expect === undefined) req.end(body);
     else req.on('continue', () => req.end(body));
   });

@@ -3,7 +3,9 @@ import { digestOf, REVOKED } from '../../../src/domain/key.ts';
 import { RequestCompanies, UNKNOWN } from '../../../src/gateway/request/company.ts';
 import { RequestHead } from '../../../src/http/request-head.ts';
 
-type Key = NonNullable<ReturnType<ConstructorParameters<typeof RequestCompanies>[0]['keyInMemory']>>;
+type Key = NonNullable<
+  ReturnType<ConstructorParameters<typeof RequestCompanies>[0]['keyInMemory']>
+>;
 
 const headWith = (...headers: string[]) => new RequestHead(headers);
 const bearer = (key: string) => headWith('authorization', `Bearer ${key}`);

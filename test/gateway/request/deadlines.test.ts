@@ -11,15 +11,29 @@ import { RepeatedRequest } from '../../../src/http/repeated-request.ts';
 import type { Deadline } from '../../../src/upstream/failure.ts';
 import { until } from '../../support/until.ts';
 
-const LIMITS = { connectMs: 1000, firstByteMs: 5000, idleMs: 2000, totalMs: 60_000, maxAbandoned: 1000, stallMs: 3000 };
+const LIMITS = {
+  connectMs: 1000,
+  firstByteMs: 5000,
+  idleMs: 2000,
+  totalMs: 60_000,
+  maxAbandoned: 1000,
+  stallMs: 3000,
+};
 const TICK = 100;
 
 /** A watch under a clock that this test turns. */
 function start() {
   const deadlines = new Deadlines(LIMITS);
-  const res = { writableLength: 0, socket: {} as object | null, destroyed: 0, destroy: () => void res.destroyed++ };
+  const res = {
+    writableLength: 0,
+    socket: {} as object | null,
+    destroyed: 0,
+    destroy: () => void res.destroyed++,
+  };
   const told: Deadline[] = [];
-  const watch = deadlines.watch(res as unknown as ClientResponse, (deadline) => told.push(deadline));
+  const watch = deadlines.watch(res as unknown as ClientResponse, (deadline) =>
+    told.push(deadline),
+  );
   deadlines.close(); // no timer of its own
   let now = 0;
   deadlines.check(now);
@@ -131,16 +145,19 @@ t.test('a client that takes nothing is cut, one that takes a little is not', asy
   t.equal(stalled.res.destroyed, 1);
 });
 
-t.test("an answer that waits for the one before it on its connection is not the client's to read yet", async (t) => {
-  const { watch, res, pass } = start();
-  watch.settled();
-  Object.assign(res, { writableLength: 500, socket: null });
-  pass(20_000);
-  t.equal(res.destroyed, 0);
-  res.socket = {};
-  pass(20_000);
-  t.equal(res.destroyed, 1);
-});
+t.test(
+  "an answer that waits for the one before it on its connection is not the client's to read yet",
+  async (t) => {
+    const { watch, res, pass } = start();
+    watch.settled();
+    Object.assign(res, { writableLength: 500, socket: null });
+    pass(20_000);
+    t.equal(res.destroyed, 0);
+    res.socket = {};
+    pass(20_000);
+    t.equal(res.destroyed, 1);
+  },
+);
 
 t.test('more that waits for a client is no progress of his', async (t) => {
   const { watch, res, pass } = start();
@@ -244,24 +261,27 @@ for (const names of [Object.keys(FAST_PARTS) as FastPart[], []])
   for (const secure of [false, true])
     for (const streamed of [false, true]) {
       const way = `${streamed ? 'event' : 'answer'} ${names.length > 0 ? 'by the fast path' : 'by node:http'}${secure ? ' over TLS' : ''}`;
-      t.test(`a client that reads all the time is not cut, however slowly it reads: a large ${way}`, async (t) => {
-        const { client, seen, step } = await answerLarge(t, names, secure, streamed);
-        t.equal(seen.repeated, names.length > 0);
-        let read = 0;
-        let unchecked = 0;
-        client.on('data', (chunk) => {
-          read += chunk.length;
-          unchecked += chunk.length;
-          if (unchecked < READ) return;
-          unchecked = 0;
-          step();
-        });
-        client.resume();
-        await until(() => seen.closed === 2, 'the answer is over');
-        await until(() => read > LARGE.length || client.destroyed, 'all of it is read');
-        t.ok(read > LARGE.length, `${read} bytes were read`);
-        t.notOk(client.destroyed);
-      });
+      t.test(
+        `a client that reads all the time is not cut, however slowly it reads: a large ${way}`,
+        async (t) => {
+          const { client, seen, step } = await answerLarge(t, names, secure, streamed);
+          t.equal(seen.repeated, names.length > 0);
+          let read = 0;
+          let unchecked = 0;
+          client.on('data', (chunk) => {
+            read += chunk.length;
+            unchecked += chunk.length;
+            if (unchecked < READ) return;
+            unchecked = 0;
+            step();
+          });
+          client.resume();
+          await until(() => seen.closed === 2, 'the answer is over');
+          await until(() => read > LARGE.length || client.destroyed, 'all of it is read');
+          t.ok(read > LARGE.length, `${read} bytes were read`);
+          t.notOk(client.destroyed);
+        },
+      );
 
       t.test(`a client that reads nothing is cut: a large ${way}`, async (t) => {
         const { seen, step } = await answerLarge(t, names, secure, streamed);

@@ -11,23 +11,26 @@ import type { BodySink, ClientRequest } from '../../../src/http/exchange.ts';
 import { BodyMemory } from '../../../src/runtime/body-memory.ts';
 import { until } from '../../support/until.ts';
 
-t.test('one company holds seven eighths of the memory, and leaves the rest to others', async (t) => {
-  const memory = new HeldMemory(800);
-  const one = new RequestMemory(memory, 'one');
-  t.notOk(one.take(700));
-  t.ok(one.take(699));
-  t.notOk(one.take(1));
-  t.match(memory, { all: 699, refused: 2 });
-  const other = new RequestMemory(memory, 'other');
-  t.ok(other.take(80));
-  one.end();
-  one.end();
-  t.equal(memory.all, 80, 'it is given back once');
-  t.ok(one.take(600), 'and may be taken again');
-  other.end();
-  one.end();
-  t.equal(memory.all, 0);
-});
+t.test(
+  'one company holds seven eighths of the memory, and leaves the rest to others',
+  async (t) => {
+    const memory = new HeldMemory(800);
+    const one = new RequestMemory(memory, 'one');
+    t.notOk(one.take(700));
+    t.ok(one.take(699));
+    t.notOk(one.take(1));
+    t.match(memory, { all: 699, refused: 2 });
+    const other = new RequestMemory(memory, 'other');
+    t.ok(other.take(80));
+    one.end();
+    one.end();
+    t.equal(memory.all, 80, 'it is given back once');
+    t.ok(one.take(600), 'and may be taken again');
+    other.end();
+    one.end();
+    t.equal(memory.all, 0);
+  },
+);
 
 t.test('what is held may change in size, beyond a share too', async (t) => {
   const memory = new HeldMemory(800);
@@ -50,7 +53,8 @@ function requestOf(contentLength: number) {
     sink = to;
   };
   const req = { head: { contentLength }, takeBody: () => null, readBody, readOn() {} };
-  const push = (bytes: number): boolean => (sink as unknown as BodySink).onPiece(Buffer.alloc(bytes, 0x20), 'own');
+  const push = (bytes: number): boolean =>
+    (sink as unknown as BodySink).onPiece(Buffer.alloc(bytes, 0x20), 'own');
   return { req: req as unknown as ClientRequest, push };
 }
 
@@ -102,14 +106,22 @@ t.test('a body that takes longer to read than its bytes count as counts by its t
     [300_000, true],
     [200, false],
   ] as const) {
-    const bytes = Buffer.from(`{"messages":[${Array(Math.ceil(size / message.length)).fill(message)}]}`);
+    const bytes = Buffer.from(
+      `{"messages":[${Array(Math.ceil(size / message.length)).fill(message)}]}`,
+    );
     for (const way of ['with its head', 'behind it', 'without a length']) {
       const readTo = (sink: BodySink): void => {
-        for (let at = 0; at < bytes.length; at += 65_536) sink.onPiece(bytes.subarray(at, at + 65_536), 'kept');
+        for (let at = 0; at < bytes.length; at += 65_536)
+          sink.onPiece(bytes.subarray(at, at + 65_536), 'kept');
         sink.onWhole();
       };
       const head = { contentLength: way === 'without a length' ? -1 : bytes.length };
-      const req = { head, takeBody: () => (way === 'with its head' ? bytes : null), readBody: readTo, readOn() {} };
+      const req = {
+        head,
+        takeBody: () => (way === 'with its head' ? bytes : null),
+        readBody: readTo,
+        readOn() {},
+      };
       readBody(req as unknown as ClientRequest, 1_000_000, new BodyMemory(), {
         onWait() {},
         onBody: ({ parseMs }) => t.equal(parseMs > 0, isTimed, `${size} ${way}`),
@@ -132,7 +144,12 @@ t.test(
         sink.onPiece(body, 'kept');
         sink.onWhole();
       };
-      const req = { head: { contentLength: body.length }, takeBody: () => null, readBody: readTo, readOn() {} };
+      const req = {
+        head: { contentLength: body.length },
+        takeBody: () => null,
+        readBody: readTo,
+        readOn() {},
+      };
       readBody(req as unknown as ClientRequest, 1_000_000, memory, {
         onWait() {},
         onBody: ({ object }) => told.push(typeof object === 'string' ? object : `${size}`),
@@ -151,39 +168,45 @@ t.test(
   },
 );
 
-t.test('a body in pieces of a few bytes holds no more memory than others, and its pieces count as work', async (t) => {
-  setFlagsFromString('--expose-gc');
-  const collect = runInNewContext('gc') as NodeJS.GCFunction;
-  for (const [announced, size] of [
-    [65_536, 1],
-    [-1, 8],
-  ] as const) {
-    let [work, taken] = [0, 0];
-    const { req, push } = requestOf(announced);
-    const listener: BodyListener = {
-      onWait() {},
-      onBody() {},
-      onNoBody: ({ name }) => t.fail(name),
-      takeMemory(bytes) {
-        taken += bytes;
-        return true;
-      },
-      worked(bytes) {
-        work += bytes;
-      },
-    };
-    readBody(req, 10_000_000, new BodyMemory(), listener);
-    collect();
-    const before = process.memoryUsage().heapUsed;
-    for (let n = 0; n < 65_528; n += size) push(size);
-    collect();
-    const kept = process.memoryUsage().heapUsed - before;
-    t.ok(kept < 400_000, `${kept} bytes`); // 2 to 15 million where each piece is kept
-    const cost = (65_528 / size) * 1024 - Math.max(0, announced);
-    t.ok(work > cost - 131_072 && work <= cost, `${work} of ${cost}`);
-    t.ok(announced < 0 || taken === 0, 'a small body that is announced takes no memory of large ones');
-  }
-});
+t.test(
+  'a body in pieces of a few bytes holds no more memory than others, and its pieces count as work',
+  async (t) => {
+    setFlagsFromString('--expose-gc');
+    const collect = runInNewContext('gc') as NodeJS.GCFunction;
+    for (const [announced, size] of [
+      [65_536, 1],
+      [-1, 8],
+    ] as const) {
+      let [work, taken] = [0, 0];
+      const { req, push } = requestOf(announced);
+      const listener: BodyListener = {
+        onWait() {},
+        onBody() {},
+        onNoBody: ({ name }) => t.fail(name),
+        takeMemory(bytes) {
+          taken += bytes;
+          return true;
+        },
+        worked(bytes) {
+          work += bytes;
+        },
+      };
+      readBody(req, 10_000_000, new BodyMemory(), listener);
+      collect();
+      const before = process.memoryUsage().heapUsed;
+      for (let n = 0; n < 65_528; n += size) push(size);
+      collect();
+      const kept = process.memoryUsage().heapUsed - before;
+      t.ok(kept < 400_000, `${kept} bytes`); // 2 to 15 million where each piece is kept
+      const cost = (65_528 / size) * 1024 - Math.max(0, announced);
+      t.ok(work > cost - 131_072 && work <= cost, `${work} of ${cost}`);
+      t.ok(
+        announced < 0 || taken === 0,
+        'a small body that is announced takes no memory of large ones',
+      );
+    }
+  },
+);
 
 /** A relay of one company's answer, and what became of it. */
 function relayOf(memory: HeldMemory) {
@@ -215,23 +238,30 @@ function relayOf(memory: HeldMemory) {
   return { relay, became, load };
 }
 
-t.test('a large answer counts as work, and as memory until its client has read it or left', async (t) => {
-  const memory = new HeldMemory(800_000);
-  const first = relayOf(memory);
-  first.relay.onData(Buffer.alloc(65_536), false);
-  t.equal(memory.all, 0, 'a small one does not count');
-  for (let n = 0; n < 7; n++) first.relay.onData(Buffer.alloc(65_536), false);
-  t.equal(memory.all, 8 * 65_536);
-  t.equal(first.load.work, 8);
+t.test(
+  'a large answer counts as work, and as memory until its client has read it or left',
+  async (t) => {
+    const memory = new HeldMemory(800_000);
+    const first = relayOf(memory);
+    first.relay.onData(Buffer.alloc(65_536), false);
+    t.equal(memory.all, 0, 'a small one does not count');
+    for (let n = 0; n < 7; n++) first.relay.onData(Buffer.alloc(65_536), false);
+    t.equal(memory.all, 8 * 65_536);
+    t.equal(first.load.work, 8);
 
-  const second = relayOf(memory);
-  for (let n = 0; n < 3; n++) second.relay.onData(Buffer.alloc(65_536), false);
-  t.match(second.became, { error: 'service_unavailable', aborted: true }, 'the company holds too much');
-  second.relay.onClientClose();
-  t.equal(memory.all, 10 * 65_536 - 2 * 65_536, 'what it had is given back');
+    const second = relayOf(memory);
+    for (let n = 0; n < 3; n++) second.relay.onData(Buffer.alloc(65_536), false);
+    t.match(
+      second.became,
+      { error: 'service_unavailable', aborted: true },
+      'the company holds too much',
+    );
+    second.relay.onClientClose();
+    t.equal(memory.all, 10 * 65_536 - 2 * 65_536, 'what it had is given back');
 
-  first.relay.onClientClose();
-  t.equal(memory.all, 8 * 65_536, 'an answer that is still awaited keeps its memory');
-  first.relay.onError(new Error('gone'));
-  t.equal(memory.all, 0);
-});
+    first.relay.onClientClose();
+    t.equal(memory.all, 8 * 65_536, 'an answer that is still awaited keeps its memory');
+    first.relay.onError(new Error('gone'));
+    t.equal(memory.all, 0);
+  },
+);

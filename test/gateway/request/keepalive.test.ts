@@ -40,7 +40,10 @@ const DIALECTS: readonly Dialect[] = [
     events: [
       typed('response.created', ',"response":{"id":"resp_1","model":"internal-fast"}'),
       typed('response.output_text.delta', ',"delta":"one two"'),
-      typed('response.completed', ',"response":{"id":"resp_1","usage":{"input_tokens":7,"output_tokens":3}}'),
+      typed(
+        'response.completed',
+        ',"response":{"id":"resp_1","usage":{"input_tokens":7,"output_tokens":3}}',
+      ),
     ],
     keepalive: COMMENT,
   },
@@ -98,7 +101,11 @@ class Reading {
 }
 
 async function stage(t: Test, way: string, env: Record<string, string> = {}) {
-  const gateway = await startGateway(t, upstream.url, { STREAM_KEEPALIVE_SECONDS: '1', FAST_HTTP: way, ...env });
+  const gateway = await startGateway(t, upstream.url, {
+    STREAM_KEEPALIVE_SECONDS: '1',
+    FAST_HTTP: way,
+    ...env,
+  });
   await gateway.model('fast', { upstream: 'internal-fast', input: '1', output: '2' });
   /** The body of a request that the script answers. */
   const bodyFor = (script: Script, { body }: Dialect = CHAT) => {
@@ -114,9 +121,16 @@ async function stage(t: Test, way: string, env: Record<string, string> = {}) {
       company,
       key,
       ledger: (rows: number) => gateway.ledger(company, rows),
-      async ask(script: Script, dialect: Dialect = CHAT, more: object = {}, signal?: AbortSignal): Promise<Reading> {
+      async ask(
+        script: Script,
+        dialect: Dialect = CHAT,
+        more: object = {},
+        signal?: AbortSignal,
+      ): Promise<Reading> {
         const body = { ...bodyFor(script, dialect), ...more };
-        return new Reading(await open(gateway.url + dialect.path, { key, body, ...(signal && { signal }) }));
+        return new Reading(
+          await open(gateway.url + dialect.path, { key, body, ...(signal && { signal }) }),
+        );
       },
     };
   };
@@ -177,28 +191,39 @@ for (const way of WAYS) {
 
     for (const dialect of DIALECTS) {
       const { path, events, keepalive } = dialect;
-      t.test(`${path}: a silent stream is kept alive between events, and booked as any other`, async (t) => {
-        const { ask, ledger } = await newCustomer();
-        const [first = '', second = ''] = events;
-        const heard = Promise.withResolvers<void>();
-        const silent = await ask(async (res) => {
-          res.writeHead(200, HEAD);
-          res.write(first + second.slice(0, 30)); // silent inside an event
-          await heard.promise;
-          res.end(second.slice(30) + events.slice(2).join(''));
-        }, dialect);
-        await silent.until(keepalive, 2);
-        heard.resolve();
-        const [before, ...others] = (await silent.end()).split(keepalive);
-        t.equal(before, renamed(first));
-        t.same(others, [...others.slice(1).fill(''), renamed(events.slice(1).join(''))]);
-        const busy = await ask((res) => void res.writeHead(200, HEAD).end(events.join('')), dialect);
-        t.equal(await busy.end(), renamed(events.join('')));
-        const rows = await ledger(2);
-        const facts = rows.map(({ request_id: _id, occurred_at: _at, ...row }) => row);
-        t.same(facts[0], facts[1]);
-        t.match(facts[0], { prompt_tokens: 7, completion_tokens: 3, usage_source: 'upstream', outcome: 'completed' });
-      });
+      t.test(
+        `${path}: a silent stream is kept alive between events, and booked as any other`,
+        async (t) => {
+          const { ask, ledger } = await newCustomer();
+          const [first = '', second = ''] = events;
+          const heard = Promise.withResolvers<void>();
+          const silent = await ask(async (res) => {
+            res.writeHead(200, HEAD);
+            res.write(first + second.slice(0, 30)); // silent inside an event
+            await heard.promise;
+            res.end(second.slice(30) + events.slice(2).join(''));
+          }, dialect);
+          await silent.until(keepalive, 2);
+          heard.resolve();
+          const [before, ...others] = (await silent.end()).split(keepalive);
+          t.equal(before, renamed(first));
+          t.same(others, [...others.slice(1).fill(''), renamed(events.slice(1).join(''))]);
+          const busy = await ask(
+            (res) => void res.writeHead(200, HEAD).end(events.join('')),
+            dialect,
+          );
+          t.equal(await busy.end(), renamed(events.join('')));
+          const rows = await ledger(2);
+          const facts = rows.map(({ request_id: _id, occurred_at: _at, ...row }) => row);
+          t.same(facts[0], facts[1]);
+          t.match(facts[0], {
+            prompt_tokens: 7,
+            completion_tokens: 3,
+            usage_source: 'upstream',
+            outcome: 'completed',
+          });
+        },
+      );
     }
 
     t.test('an estimate counts no keepalive', async (t) => {
@@ -214,22 +239,29 @@ for (const way of WAYS) {
       heard.resolve();
       await silent.end();
       await (await ask((res) => void res.writeHead(200, HEAD).end(events.join('')))).end();
-      const [one, two] = (await ledger(2)).map(({ request_id: _id, occurred_at: _at, ...row }) => row);
+      const [one, two] = (await ledger(2)).map(
+        ({ request_id: _id, occurred_at: _at, ...row }) => row,
+      );
       t.same(one, two);
       t.equal(one?.usage_source, 'estimated');
     });
 
-    t.test('before the head of the upstream nothing is sent, whose status the client then gets', async (t) => {
-      const { ask } = await newCustomer();
-      const waited = Promise.withResolvers<void>();
-      const refused = ask(async (res) => {
-        await waited.promise;
-        res.writeHead(400, { 'content-type': 'application/json' }).end('{"error":{"message":"no"}}');
-      });
-      await witness(2);
-      waited.resolve();
-      t.equal((await refused).answer.status, 400);
-    });
+    t.test(
+      'before the head of the upstream nothing is sent, whose status the client then gets',
+      async (t) => {
+        const { ask } = await newCustomer();
+        const waited = Promise.withResolvers<void>();
+        const refused = ask(async (res) => {
+          await waited.promise;
+          res
+            .writeHead(400, { 'content-type': 'application/json' })
+            .end('{"error":{"message":"no"}}');
+        });
+        await witness(2);
+        waited.resolve();
+        t.equal((await refused).answer.status, 400);
+      },
+    );
 
     t.test(
       'behind its head a stream is kept alive before its first event; the time to this is that of the model',
@@ -245,7 +277,10 @@ for (const way of WAYS) {
         await reading.until(COMMENT, 3);
         const before = performance.now();
         heard.resolve();
-        t.equal((await reading.end()).replaceAll(COMMENT, ''), renamed(delta('one') + USAGE + DONE));
+        t.equal(
+          (await reading.end()).replaceAll(COMMENT, ''),
+          renamed(delta('one') + USAGE + DONE),
+        );
         const rest = performance.now() - before;
         const [row] = await ledger(1);
         const took = await until(async () => {
@@ -253,7 +288,10 @@ for (const way of WAYS) {
             select first_event_ms, duration_ms from request_trail where request_id = ${row?.request_id ?? ''}`;
           return call;
         }, 'the row of the trail');
-        t.ok(took?.duration_ms - took?.first_event_ms <= rest + 1, 'not that to the first keepalive');
+        t.ok(
+          took?.duration_ms - took?.first_event_ms <= rest + 1,
+          'not that to the first keepalive',
+        );
       },
     );
 
@@ -316,45 +354,50 @@ for (const way of WAYS) {
       t.ok(text.replaceAll(COMMENT, '') === renamed(events) + USAGE + DONE);
     });
 
-    t.test('none follows the end of a stream, whole or broken, on a connection that stays open', async (t) => {
-      const { key } = await newCustomer();
-      const { hostname, port } = new URL(gateway.url);
-      const ask = async (events: string, times = 1) => {
-        const socket = connect(Number(port), hostname).setEncoding('latin1');
-        t.teardown(() => socket.destroy());
-        const client = { socket, text: '', again: async () => {} };
-        socket.on('data', (bytes: string) => {
-          client.text += bytes;
-        });
-        const end = events === '' ? '}' : '\r\n0\r\n\r\n';
-        client.again = async () => {
-          const body = JSON.stringify(bodyFor((res) => void res.writeHead(200, HEAD).end(events)));
-          client.text = '';
-          socket.write(
-            `POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${key}\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
-          );
-          await until(() => client.text.endsWith(end), 'the answer');
+    t.test(
+      'none follows the end of a stream, whole or broken, on a connection that stays open',
+      async (t) => {
+        const { key } = await newCustomer();
+        const { hostname, port } = new URL(gateway.url);
+        const ask = async (events: string, times = 1) => {
+          const socket = connect(Number(port), hostname).setEncoding('latin1');
+          t.teardown(() => socket.destroy());
+          const client = { socket, text: '', again: async () => {} };
+          socket.on('data', (bytes: string) => {
+            client.text += bytes;
+          });
+          const end = events === '' ? '}' : '\r\n0\r\n\r\n';
+          client.again = async () => {
+            const body = JSON.stringify(
+              bodyFor((res) => void res.writeHead(200, HEAD).end(events)),
+            );
+            client.text = '';
+            socket.write(
+              `POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${key}\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
+            );
+            await until(() => client.text.endsWith(end), 'the answer');
+          };
+          for (let n = 0; n < times; n++) await client.again();
+          return client;
         };
-        for (let n = 0; n < times; n++) await client.again();
-        return client;
-      };
-      const whole = delta('one') + USAGE + DONE;
-      // from the second on the fast path answers past Node
-      const clients = await Promise.all([
-        ask(whole),
-        ask(whole, 3),
-        ask(`${delta('one')}data: {"error":1}\n\n`),
-        ask(''),
-      ]);
-      const texts = clients.map(({ text }) => text);
-      await witness(2);
-      t.same(
-        clients.map(({ text }) => text),
-        texts,
-      );
-      await Promise.all(clients.map(({ again }) => again()));
-      for (const { text } of clients) t.notMatch(text, 'keepalive');
-    });
+        const whole = delta('one') + USAGE + DONE;
+        // from the second on the fast path answers past Node
+        const clients = await Promise.all([
+          ask(whole),
+          ask(whole, 3),
+          ask(`${delta('one')}data: {"error":1}\n\n`),
+          ask(''),
+        ]);
+        const texts = clients.map(({ text }) => text);
+        await witness(2);
+        t.same(
+          clients.map(({ text }) => text),
+          texts,
+        );
+        await Promise.all(clients.map(({ again }) => again()));
+        for (const { text } of clients) t.notMatch(text, 'keepalive');
+      },
+    );
 
     t.test('a client that leaves while nothing comes is noticed and booked', async (t) => {
       const { company, ask, ledger } = await newCustomer();
@@ -372,9 +415,14 @@ for (const way of WAYS) {
       );
       await reading.until(COMMENT);
       abort.abort();
-      await until(() => gateway.logged.some((line) => line.includes(company)), 'the log line of the call');
+      await until(
+        () => gateway.logged.some((line) => line.includes(company)),
+        'the log line of the call',
+      );
       left.resolve();
-      t.match(await ledger(1), [{ outcome: 'client_aborted', prompt_tokens: 7, completion_tokens: 3 }]);
+      t.match(await ledger(1), [
+        { outcome: 'client_aborted', prompt_tokens: 7, completion_tokens: 3 },
+      ]);
     });
   });
 }
@@ -386,14 +434,20 @@ t.test('whoever is over has left, however it ended', async (t) => {
   t.notOk([...keepings.values()].some(({ wrong }) => wrong > 0));
 });
 
-t.test('IDLE_SECONDS ends a stream that is kept alive: a keepalive is nothing from the upstream', async (t) => {
-  const { newCustomer } = await stage(t, WAYS[0] as string, { IDLE_SECONDS: '3' });
-  const { ask } = await newCustomer();
-  const reading = await ask((res) => void res.writeHead(200, HEAD).write(delta('one')));
-  const text = await reading.end();
-  t.match(text, COMMENT);
-  t.match(text.slice(text.lastIndexOf('\n\n', text.length - 3)), /"code":"upstream_timeout".*\n\n$/);
-});
+t.test(
+  'IDLE_SECONDS ends a stream that is kept alive: a keepalive is nothing from the upstream',
+  async (t) => {
+    const { newCustomer } = await stage(t, WAYS[0] as string, { IDLE_SECONDS: '3' });
+    const { ask } = await newCustomer();
+    const reading = await ask((res) => void res.writeHead(200, HEAD).write(delta('one')));
+    const text = await reading.end();
+    t.match(text, COMMENT);
+    t.match(
+      text.slice(text.lastIndexOf('\n\n', text.length - 3)),
+      /"code":"upstream_timeout".*\n\n$/,
+    );
+  },
+);
 
 t.test('off: a silent stream stays silent', async (t) => {
   const { witness } = await stage(t, WAYS[0] as string);
@@ -428,11 +482,17 @@ t.test(
       end() {},
       drop() {},
     };
-    const reply = new Reply(res as unknown as ClientResponse, 'id', { onReplyWaits() {}, onReplyClosed() {} });
+    const reply = new Reply(res as unknown as ClientResponse, 'id', {
+      onReplyWaits() {},
+      onReplyClosed() {},
+    });
     const keepalive = new Keepalive(1000);
     t.teardown(() => keepalive.close());
     let bytes: Buffer | null = Buffer.from('due ');
-    const silent = keepalive.keep(stream, reply, { keepalive: () => bytes, guarded: (part) => part() });
+    const silent = keepalive.keep(stream, reply, {
+      keepalive: () => bytes,
+      guarded: (part) => part(),
+    });
     const beat = (): string => {
       out.written = '';
       silent.onInactive();

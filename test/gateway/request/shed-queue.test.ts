@@ -1,5 +1,11 @@
 import t from 'tap';
-import { MAX_WAIT_MS, MAX_WAITING, PACE, REFUSE_MS, ShedQueue } from '../../../src/gateway/request/shed-queue.ts';
+import {
+  MAX_WAIT_MS,
+  MAX_WAITING,
+  PACE,
+  REFUSE_MS,
+  ShedQueue,
+} from '../../../src/gateway/request/shed-queue.ts';
 
 const TICK_MS = 50;
 
@@ -41,7 +47,10 @@ t.test('clients that try again at once do not make it refuse faster', async (t) 
   for (const clients of [20, 100, 400, 1000]) {
     const { refused, longest } = insist(clients, 20_000);
     t.ok(refused <= 20 * PACE * 1.05 + clients, `${clients} clients: ${refused} refusals in 20 s`);
-    t.ok(refused >= 20 * Math.min(PACE, clients * 4) * 0.9, `${clients} clients: ${refused} refusals, not fewer`);
+    t.ok(
+      refused >= 20 * Math.min(PACE, clients * 4) * 0.9,
+      `${clients} clients: ${refused} refusals, not fewer`,
+    );
     t.ok(longest <= MAX_WAIT_MS * 1.02, `${longest} ms at most`);
   }
 });

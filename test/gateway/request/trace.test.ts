@@ -11,7 +11,10 @@ const LEFT = '5bf92f3577b34da6a3ce929d0e0e4737';
 const PARENT = '00f067aa0ba902b7';
 const MESSAGES = [{ role: 'user', content: 'My secret diary' }];
 
-async function tracedWorld(t: Test, env: Record<string, string> = {}): Promise<{ world: World; collector: Collector }> {
+async function tracedWorld(
+  t: Test,
+  env: Record<string, string> = {},
+): Promise<{ world: World; collector: Collector }> {
   const collector = await startCollector(t);
   const world = await startWorld(t, {
     OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
@@ -44,7 +47,12 @@ t.test('a call is two spans after the conventions for HTTP and for generative AI
   const [server, client] = (await trace(collector, traceOf(requestId), 2)) as [Span, Span];
   const { added, ...attributes } = splitAdded(server);
   t.ok(added > 0);
-  t.match(server, { name: 'POST /v1/chat/completions', kind: 2, parentSpanId: undefined, status: undefined });
+  t.match(server, {
+    name: 'POST /v1/chat/completions',
+    kind: 2,
+    parentSpanId: undefined,
+    status: undefined,
+  });
   t.same(attributes, {
     'http.request.method': 'POST',
     'http.route': '/v1/chat/completions',
@@ -56,7 +64,12 @@ t.test('a call is two spans after the conventions for HTTP and for generative AI
     'tollgate.request_id': requestId,
     'tollgate.company_id': world.customer.company,
   });
-  t.match(client, { name: `chat ${CHAT}`, kind: 3, parentSpanId: server.spanId, status: undefined });
+  t.match(client, {
+    name: `chat ${CHAT}`,
+    kind: 3,
+    parentSpanId: server.spanId,
+    status: undefined,
+  });
   t.same(client.attributes, {
     'gen_ai.operation.name': 'chat',
     'gen_ai.provider.name': 'tollgate',
@@ -66,11 +79,21 @@ t.test('a call is two spans after the conventions for HTTP and for generative AI
     'gen_ai.usage.output_tokens': answer.json.usage.completion_tokens,
     'tollgate.outcome': 'completed',
   });
-  t.match(server.resource, { 'service.name': 'our-gateway', 'service.instance.id': /^[\da-f-]{36}$/ });
+  t.match(server.resource, {
+    'service.name': 'our-gateway',
+    'service.instance.id': /^[\da-f-]{36}$/,
+  });
   t.ok(BigInt(server.startTimeUnixNano) <= BigInt(client.startTimeUnixNano));
   t.ok(BigInt(server.endTimeUnixNano) >= BigInt(client.endTimeUnixNano));
-  t.match(collector.posts[0]?.headers, { authorization: 'Bearer collector-secret', 'x-tenant': 'a' });
-  t.ok(world.logged.some((line) => line.includes(requestId) && line.includes(`"trace_id":"${traceOf(requestId)}"`)));
+  t.match(collector.posts[0]?.headers, {
+    authorization: 'Bearer collector-secret',
+    'x-tenant': 'a',
+  });
+  t.ok(
+    world.logged.some(
+      (line) => line.includes(requestId) && line.includes(`"trace_id":"${traceOf(requestId)}"`),
+    ),
+  );
 });
 
 function splitAdded({ attributes }: Span) {
@@ -87,7 +110,10 @@ t.test('each endpoint by its own name', async (t) => {
 
   const [embedding, embed] = await seen(await customer.embed(), 2);
   t.match(embedding, { name: 'POST /v1/embeddings' });
-  t.match(embed, { name: `embeddings ${EMBED}`, attributes: { 'gen_ai.operation.name': 'embeddings' } });
+  t.match(embed, {
+    name: `embeddings ${EMBED}`,
+    attributes: { 'gen_ai.operation.name': 'embeddings' },
+  });
   t.equal(embed?.attributes['gen_ai.usage.output_tokens'], undefined);
 
   const [running, run] = await seen(await customer.run(assistant), 2);
@@ -108,7 +134,9 @@ t.test('each endpoint by its own name', async (t) => {
   t.match(await seen(await customer.ask('/models'), 1), [
     { name: 'GET /v1/models', attributes: { 'url.path': '/v1/models' } },
   ]);
-  t.match(await seen(await customer.ask(`/models/${CHAT}`), 1), [{ name: 'GET /v1/models/{model}' }]);
+  t.match(await seen(await customer.ask(`/models/${CHAT}`), 1), [
+    { name: 'GET /v1/models/{model}' },
+  ]);
 
   t.match(await seen(await customer.ask('/usage'), 1), [
     { name: 'GET /v1/usage', attributes: { 'url.path': '/v1/usage' } },
@@ -130,14 +158,26 @@ t.test('refusals and failures', async (t) => {
 
   const lost = await customer.ask('/secret-diary?and=more', { method: 'PROPFIND' });
   const [unknown] = await seen(lost, 1);
-  t.match(unknown, { name: '_OTHER', status: undefined, attributes: { 'http.response.status_code': 404 } });
-  t.equal(unknown?.attributes['url.path'], undefined, "a path that is no route is the caller's text");
+  t.match(unknown, {
+    name: '_OTHER',
+    status: undefined,
+    attributes: { 'http.response.status_code': 404 },
+  });
+  t.equal(
+    unknown?.attributes['url.path'],
+    undefined,
+    "a path that is no route is the caller's text",
+  );
 
   const [gated] = await seen(await ask(`${world.url}/chat/completions`, { body: {} }), 1);
-  t.match(gated, { attributes: { 'http.response.status_code': 401, 'error.type': undefined }, status: undefined });
+  t.match(gated, {
+    attributes: { 'http.response.status_code': 401, 'error.type': undefined },
+    status: undefined,
+  });
 
   const [server, client] = await seen(await customer.chat({ model: 'failing' }), 2);
-  for (const span of [server, client]) t.match(span, { attributes: { 'error.type': '502' }, status: { code: 2 } });
+  for (const span of [server, client])
+    t.match(span, { attributes: { 'error.type': '502' }, status: { code: 2 } });
   t.match(client, { attributes: { 'tollgate.outcome': 'upstream_failed' } });
 
   const refused = await seen(await customer.chat({ model: 'limited' }), 2);
@@ -145,7 +185,8 @@ t.test('refusals and failures', async (t) => {
   t.match(refused[1], { attributes: { 'error.type': '429' }, status: { code: 2 } });
 
   const cut = await seen(await customer.chat({ model: 'broken', stream: true }), 2);
-  for (const span of cut) t.match(span, { attributes: { 'error.type': 'upstream_failed' }, status: { code: 2 } });
+  for (const span of cut)
+    t.match(span, { attributes: { 'error.type': 'upstream_failed' }, status: { code: 2 } });
 });
 
 t.test('a request shed by overload has its span, in the trace of its caller', async (t) => {
@@ -170,36 +211,58 @@ t.test('a request shed by overload has its span, in the trace of its caller', as
     kind: 2,
     parentSpanId: undefined,
     status: { code: 2 },
-    attributes: { 'http.response.status_code': 503, 'error.type': '503', 'tollgate.request_id': requestId },
+    attributes: {
+      'http.response.status_code': 503,
+      'error.type': '503',
+      'tollgate.request_id': requestId,
+    },
   });
   t.match(alone?.attributes, { 'http.route': undefined }, 'nothing was looked up'); // its company, where it is in memory
 
   const headers = { traceparent: `00-${TRACE}-${PARENT}-01` };
   const body = { model: CHAT, messages: MESSAGES };
-  t.equal((await ask(`${world.url}/chat/completions`, { key: customer.key, body, headers })).status, 503);
+  t.equal(
+    (await ask(`${world.url}/chat/completions`, { key: customer.key, body, headers })).status,
+    503,
+  );
   t.match(await trace(collector, TRACE, 1), [{ parentSpanId: PARENT, status: { code: 2 } }]);
-  t.equal(stream.status, 200, 'referred to until here: fetch ends an answer that is collected as garbage');
+  t.equal(
+    stream.status,
+    200,
+    'referred to until here: fetch ends an answer that is collected as garbage',
+  );
 });
 
-t.test("a caller's trace is continued, and nothing else of its headers goes upstream", async (t) => {
-  const { world, collector } = shared;
-  const traced = { traceparent: `00-${TRACE}-${PARENT}-01`, tracestate: 'vendor=secret', baggage: 'user=secret' };
-  const body = { model: CHAT, messages: MESSAGES };
-  await ask(`${world.url}/chat/completions`, { key: world.customer.key, body, headers: traced });
-  const [server, client] = (await trace(collector, TRACE, 2)) as [Span, Span];
-  t.equal(server.parentSpanId, PARENT);
-  const received = world.upstream.received().at(-1);
-  t.equal(received?.headers.traceparent, `00-${TRACE}-${client.spanId}-01`);
-  t.equal(received?.headers.tracestate, undefined);
-  t.equal(received?.headers.baggage, undefined);
-});
+t.test(
+  "a caller's trace is continued, and nothing else of its headers goes upstream",
+  async (t) => {
+    const { world, collector } = shared;
+    const traced = {
+      traceparent: `00-${TRACE}-${PARENT}-01`,
+      tracestate: 'vendor=secret',
+      baggage: 'user=secret',
+    };
+    const body = { model: CHAT, messages: MESSAGES };
+    await ask(`${world.url}/chat/completions`, { key: world.customer.key, body, headers: traced });
+    const [server, client] = (await trace(collector, TRACE, 2)) as [Span, Span];
+    t.equal(server.parentSpanId, PARENT);
+    const received = world.upstream.received().at(-1);
+    t.equal(received?.headers.traceparent, `00-${TRACE}-${client.spanId}-01`);
+    t.equal(received?.headers.tracestate, undefined);
+    t.equal(received?.headers.baggage, undefined);
+  },
+);
 
 t.test('a trace that is not recorded is passed on, and not recorded', async (t) => {
   const { world, collector } = await tracedWorld(t, { OTEL_TRACES_SAMPLER_ARG: '0' });
   const { key } = world.customer;
   const body = { model: CHAT, messages: MESSAGES };
   const send = (flags: string) =>
-    ask(`${world.url}/chat/completions`, { key, body, headers: { traceparent: `00-${TRACE}-${PARENT}-${flags}` } });
+    ask(`${world.url}/chat/completions`, {
+      key,
+      body,
+      headers: { traceparent: `00-${TRACE}-${PARENT}-${flags}` },
+    });
   await world.customer.chat();
   await send('00');
   await send('03'); // its caller has decided
@@ -217,7 +280,11 @@ t.test('what is no valid traceparent, or is there twice, begins a new trace', as
   const body = { model: CHAT, messages: MESSAGES };
   const twice = `00-${TRACE}-${PARENT}-01, 00-${TRACE}-${PARENT}-01`;
   for (const traceparent of ['nonsense', twice, `00-${'0'.repeat(32)}-${PARENT}-01`]) {
-    const { headers } = await ask(`${world.url}/chat/completions`, { key, body, headers: { traceparent } });
+    const { headers } = await ask(`${world.url}/chat/completions`, {
+      key,
+      body,
+      headers: { traceparent },
+    });
     const sent = world.upstream.received().at(-1)?.headers.traceparent;
     t.match(sent, new RegExp(`^00-${traceOf(headers.get('x-request-id'))}-[\\da-f]{16}-01$`));
   }
@@ -225,7 +292,11 @@ t.test('what is no valid traceparent, or is there twice, begins a new trace', as
 
 t.test('without a collector nothing of the headers goes upstream', async (t) => {
   const world = await startWorld(t);
-  const headers = { traceparent: `00-${TRACE}-${PARENT}-01`, tracestate: 'vendor=secret', baggage: 'user=secret' };
+  const headers = {
+    traceparent: `00-${TRACE}-${PARENT}-01`,
+    tracestate: 'vendor=secret',
+    baggage: 'user=secret',
+  };
   const body = { model: CHAT, messages: MESSAGES };
   await ask(`${world.url}/chat/completions`, { key: world.customer.key, body, headers });
   const [received] = world.upstream.received();
@@ -238,7 +309,10 @@ t.test('a client that leaves is told of', async (t) => {
   const customer = await world.newCustomer();
   await world.part(customer, 'slow', world.upstream.parts.long);
   const leaving = new AbortController();
-  const headers = { traceparent: `00-${LEFT}-${PARENT}-01`, authorization: `Bearer ${customer.key}` };
+  const headers = {
+    traceparent: `00-${LEFT}-${PARENT}-01`,
+    authorization: `Bearer ${customer.key}`,
+  };
   const answer = await fetch(`${world.url}/chat/completions`, {
     method: 'POST',
     headers: { ...headers, 'content-type': 'application/json' },
@@ -268,12 +342,16 @@ t.test('no prompt, no key, no internal name is in any span', async (t) => {
   const { customer } = world;
   upstream.answer((res) => {
     res.writeHead(400, { 'content-type': 'application/json' });
-    res.end(JSON.stringify({ error: { message: 'internal-a at internal-host says: My secret diary' } }));
+    res.end(
+      JSON.stringify({ error: { message: 'internal-a at internal-host says: My secret diary' } }),
+    );
   });
   await customer.chat({ messages: MESSAGES });
   await customer.chat({ messages: MESSAGES, stream: true, model: 'svc_secret-diary' });
   await customer.ask(`/models/My-secret-diary/${customer.key}`);
-  await customer.ask(`/${customer.key}?secret=diary`, { headers: { 'user-agent': 'secret diary' } });
+  await customer.ask(`/${customer.key}?secret=diary`, {
+    headers: { 'user-agent': 'secret diary' },
+  });
   await collector.arrived(5);
   const text = collector.posts.map((post) => post.text).join();
   t.notMatch(text, INTERNAL);
@@ -284,6 +362,12 @@ t.test('no prompt, no key, no internal name is in any span', async (t) => {
 t.test('a missing collector costs no request', async (t) => {
   const world = await startWorld(t, { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:1' });
   for (let i = 0; i < 5; i++) t.equal((await world.customer.chat()).status, 200);
-  await until(() => world.logged.some((line) => line.includes('traces cannot be exported')), 'the log tells of it');
-  t.match((await ask(`${world.adminUrl}/metrics`)).text, /^tollgate_trace_spans_total\{result="exported"\} 0$/m);
+  await until(
+    () => world.logged.some((line) => line.includes('traces cannot be exported')),
+    'the log tells of it',
+  );
+  t.match(
+    (await ask(`${world.adminUrl}/metrics`)).text,
+    /^tollgate_trace_spans_total\{result="exported"\} 0$/m,
+  );
 });

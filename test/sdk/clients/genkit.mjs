@@ -2,9 +2,16 @@ import { openAICompatible } from '@genkit-ai/compat-oai';
 import { genkit, z } from 'genkit';
 
 const { TOLLGATE_URL: baseURL, TOLLGATE_KEY: apiKey, WORD: word } = process.env;
-const ai = genkit({ plugins: [openAICompatible({ name: 'tollgate', baseURL, apiKey })], model: 'tollgate/demo-chat' });
+const ai = genkit({
+  plugins: [openAICompatible({ name: 'tollgate', baseURL, apiKey })],
+  model: 'tollgate/demo-chat',
+});
 const weather = ai.defineTool(
-  { name: 'get_weather', description: 'Weather of a city', inputSchema: z.object({ city: z.string() }) },
+  {
+    name: 'get_weather',
+    description: 'Weather of a city',
+    inputSchema: z.object({ city: z.string() }),
+  },
   async () => `${word}`,
 );
 

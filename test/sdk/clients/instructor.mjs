@@ -7,6 +7,9 @@ const client = Instructor({ client: new OpenAI({ baseURL, apiKey }), mode: 'TOOL
 const answer = await client.chat.completions.create({
   model: 'demo-chat',
   messages: [{ role: 'user', content: `Which city is \`${word}\`?` }],
-  response_model: { name: 'City', schema: z.object({ city: z.string(), population: z.number().int() }) },
+  response_model: {
+    name: 'City',
+    schema: z.object({ city: z.string(), population: z.number().int() }),
+  },
 });
 console.log(answer.city, answer.population);

@@ -21,8 +21,12 @@ for (const model of models) {
   const thread = { configurable: { thread_id: '1' } };
   const ask = (content) => ({ messages: [{ role: 'user', content }] });
   const { messages } = await agent.invoke(ask('Get weather of Bonn'), thread);
-  if (!messages.at(-1).text.includes(word)) throw new Error(`the tool's word is missing: ${messages.at(-1).text}`);
-  for await (const [piece] of await agent.stream(ask('And again'), { ...thread, streamMode: 'messages' })) {
+  if (!messages.at(-1).text.includes(word))
+    throw new Error(`the tool's word is missing: ${messages.at(-1).text}`);
+  for await (const [piece] of await agent.stream(ask('And again'), {
+    ...thread,
+    streamMode: 'messages',
+  })) {
     process.stdout.write(piece.text);
   }
   console.log(messages.at(-1).text);

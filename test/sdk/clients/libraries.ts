@@ -2,7 +2,12 @@ import { readFileSync } from 'node:fs';
 import type { Client } from './client.ts';
 
 /** A library, which a program beside this file uses. */
-function library(name: string, program: string, packages: readonly string[], asked: string): Client {
+function library(
+  name: string,
+  program: string,
+  packages: readonly string[],
+  asked: string,
+): Client {
   const isPython = program.endsWith('.py');
   return {
     name,
@@ -26,7 +31,10 @@ const promptfoo: Client = {
   options: ['--omit=optional', '--omit=peer'], // they weigh 1.6 GB
   asked: 'an evaluation by chat completions, responses and messages',
   start({ folder, url, key, word }) {
-    const provider = (id: string, apiBaseUrl: string) => ({ id, config: { apiBaseUrl, apiKey: key } });
+    const provider = (id: string, apiBaseUrl: string) => ({
+      id,
+      config: { apiBaseUrl, apiKey: key },
+    });
     const config = {
       prompts: ['Repeat {{word}}'],
       providers: [
@@ -71,7 +79,14 @@ export const LIBRARIES: readonly Client[] = [
   library(
     'langgraph',
     'langgraph.mjs',
-    ['@langchain/langgraph', 'langchain', '@langchain/core', '@langchain/openai', '@langchain/anthropic', 'zod'],
+    [
+      '@langchain/langgraph',
+      'langchain',
+      '@langchain/core',
+      '@langchain/openai',
+      '@langchain/anthropic',
+      'zod',
+    ],
     'an agent with a tool and memory by chat completions, responses and messages',
   ),
   library(
@@ -80,7 +95,12 @@ export const LIBRARIES: readonly Client[] = [
     ['@llamaindex/openai', '@llamaindex/core', '@llamaindex/workflow'],
     'a stream, an agent with a tool by chat completions and responses',
   ),
-  library('mastra', 'mastra.mjs', ['@mastra/core', 'zod'], 'an agent with a tool, a stream, structured output'),
+  library(
+    'mastra',
+    'mastra.mjs',
+    ['@mastra/core', 'zod'],
+    'an agent with a tool, a stream, structured output',
+  ),
   library('genkit', 'genkit.mjs', ['genkit', '@genkit-ai/compat-oai'], 'a tool, a stream'),
   library(
     'instructor',

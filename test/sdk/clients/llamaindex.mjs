@@ -12,7 +12,8 @@ const weather = tool({
 });
 
 const messages = [{ role: 'user', content: 'Hello there' }];
-for await (const { delta } of await openai(settings).chat({ messages, stream: true })) process.stdout.write(delta);
+for await (const { delta } of await openai(settings).chat({ messages, stream: true }))
+  process.stdout.write(delta);
 for (const llm of [openai(settings), openaiResponses(settings)]) {
   const { data } = await agent({ llm, tools: [weather] }).run('Get weather of Bonn');
   if (!data.result.includes(word)) throw new Error(`the tool's word is missing: ${data.result}`);

@@ -19,14 +19,23 @@ import { LIBRARIES } from './libraries.ts';
  */
 const INSTALL_MS = 300_000;
 const RUN_MS = 120_000;
-const NPM = ['install', '--ignore-scripts', '--no-audit', '--no-fund', '--no-package-lock', '--loglevel=error'];
+const NPM = [
+  'install',
+  '--ignore-scripts',
+  '--no-audit',
+  '--no-fund',
+  '--no-package-lock',
+  '--loglevel=error',
+];
 const ROOT = fileURLToPath(new URL('../../..', import.meta.url));
 
 const names = process.argv.slice(2);
 const all = [...LIBRARIES, ...AGENTS];
 const unknown = names.filter((name) => !all.some((client) => client.name === name));
 if (unknown.length > 0) {
-  console.error(`No such client: ${unknown.join(', ')}. There are: ${all.map(({ name }) => name).join(', ')}`);
+  console.error(
+    `No such client: ${unknown.join(', ')}. There are: ${all.map(({ name }) => name).join(', ')}`,
+  );
   process.exit(64);
 }
 const temporary = await mkdtemp(join(tmpdir(), 'tollgate-clients-'));
@@ -40,7 +49,9 @@ try {
     counts[result]++;
     const seconds = `${Math.round((performance.now() - began) / 1000)} s`;
     const why = reason === undefined ? '' : `: ${reason}`;
-    console.log(`${result.padEnd(7)} ${client.name} ${version} (${client.asked}, ${seconds})${why}`);
+    console.log(
+      `${result.padEnd(7)} ${client.name} ${version} (${client.asked}, ${seconds})${why}`,
+    );
   }
 } finally {
   await gateway.stop();
@@ -62,7 +73,11 @@ async function tryClient(client: Client): Promise<Result> {
     const installed = await install(client, folder);
     if (installed.failed) {
       const reason = installed.err.split('\n').filter((line) => /error/i.test(line));
-      return { result: 'skipped', version: '', reason: reason.slice(0, 2).join(' ') || reasonOf(installed) };
+      return {
+        result: 'skipped',
+        version: '',
+        reason: reason.slice(0, 2).join(' ') || reasonOf(installed),
+      };
     }
     const version = await versionOf(client, folder);
     const word = `zebra-${randomBytes(4).toString('hex')}`;
@@ -81,12 +96,17 @@ async function install({ packages, from, options = [] }: Client, folder: string)
   }
   const venv = await run(['python3', '-m', 'venv', 'venv'], folder, INSTALL_MS);
   if (venv.failed) return venv;
-  return run(['venv/bin/pip', 'install', '--quiet', '--retries', '0', ...packages], folder, INSTALL_MS);
+  return run(
+    ['venv/bin/pip', 'install', '--quiet', '--retries', '0', ...packages],
+    folder,
+    INSTALL_MS,
+  );
 }
 
 async function versionOf({ packages: [name = ''], from }: Client, folder: string): Promise<string> {
   if (from === 'npm') {
-    return JSON.parse(await readFile(join(folder, 'node_modules', name, 'package.json'), 'utf8')).version;
+    return JSON.parse(await readFile(join(folder, 'node_modules', name, 'package.json'), 'utf8'))
+      .version;
   }
   const code = `from importlib.metadata import version; print(version(${JSON.stringify(name)}))`;
   return (await run(['venv/bin/python', '-c', code], folder, RUN_MS)).out.trim();
@@ -112,14 +132,24 @@ async function run(
   env?: Readonly<Record<string, string>>,
 ): Promise<Ran> {
   const { PATH = '', TMPDIR = tmpdir(), LANG = 'C.UTF-8' } = process.env;
-  const options = { cwd, timeout, maxBuffer: 1 << 26, env: env ? { PATH, TMPDIR, LANG, ...env } : process.env };
+  const options = {
+    cwd,
+    timeout,
+    maxBuffer: 1 << 26,
+    env: env ? { PATH, TMPDIR, LANG, ...env } : process.env,
+  };
   const running = promisify(execFile)(file, args, { ...options, killSignal: 'SIGKILL' });
   running.child.stdin?.end();
   try {
     const { stdout, stderr } = await running;
     return { failed: false, out: stdout, err: stderr };
   } catch (error) {
-    const { stdout = '', stderr = '', killed, message } = error as Error & Record<string, string | undefined>;
+    const {
+      stdout = '',
+      stderr = '',
+      killed,
+      message,
+    } = error as Error & Record<string, string | undefined>;
     return {
       failed: true,
       out: stdout,
@@ -139,7 +169,9 @@ function reasonOf({ failed, out, err }: Ran): string {
 }
 
 /** `make run` on any free port, with a database and a demo upstream of its own, and a model that is silent for longer than a stream may be. */
-async function startGateway(folder: string): Promise<{ url: string; key: string; stop(): Promise<void> }> {
+async function startGateway(
+  folder: string,
+): Promise<{ url: string; key: string; stop(): Promise<void> }> {
   const { PATH = '', TMPDIR = tmpdir() } = process.env;
   const demo = await startFaultyDemo({ port: 0 });
   const env = {
@@ -156,12 +188,26 @@ async function startGateway(folder: string): Promise<{ url: string; key: string;
     env: { ...env, STREAM_KEEPALIVE_SECONDS: '1' },
     stdio: ['ignore', 'pipe', 'inherit'],
   });
-  const ended = new Promise<void>((resolve) => child.once('exit', () => resolve())).then(() => demo.close());
+  const ended = new Promise<void>((resolve) => child.once('exit', () => resolve())).then(() =>
+    demo.close(),
+  );
   for await (const line of createInterface({ input: child.stdout })) {
     const { base_url: url, key } = JSON.parse(line);
-    const model = ['--slug', 'demo-slow', '--upstream', 'demo-chat!pace-1500!events-3', '--kind', 'chat'];
+    const model = [
+      '--slug',
+      'demo-slow',
+      '--upstream',
+      'demo-chat!pace-1500!events-3',
+      '--kind',
+      'chat',
+    ];
     const terms = ['--eu-hosted', 'true', '--input-price', '0.001', '--output-price', '0.002'];
-    const made = await run([process.execPath, 'src/main.ts', 'model', 'create', ...model, ...terms], ROOT, RUN_MS, env);
+    const made = await run(
+      [process.execPath, 'src/main.ts', 'model', 'create', ...model, ...terms],
+      ROOT,
+      RUN_MS,
+      env,
+    );
     if (made.failed) throw new Error(made.err);
     const stop = (): Promise<void> => {
       child.kill();

@@ -21,5 +21,8 @@ const { text } = await agent.generate('Get weather of Bonn');
 if (!text.includes(word)) throw new Error(`the tool's word is missing: ${text}`);
 const { textStream } = await agent.stream('Get weather of Bonn');
 for await (const part of textStream) process.stdout.write(part);
-const { object } = await agent.generate('A city', { structuredOutput: { schema: z.object({ city: z.string() }) } });
-if (typeof object?.city !== 'string') throw new Error(`not of the shape: ${JSON.stringify(object)}`);
+const { object } = await agent.generate('A city', {
+  structuredOutput: { schema: z.object({ city: z.string() }) },
+});
+if (typeof object?.city !== 'string')
+  throw new Error(`not of the shape: ${JSON.stringify(object)}`);

@@ -30,12 +30,18 @@ for (const api of ['chat_completions', 'responses']) {
   setOpenAIAPI(api);
   const session = new MemorySession();
   const { finalOutput } = await run(agent, 'Get weather of Bonn', { session });
-  if (!finalOutput.includes(word)) throw new Error(`${api}: the tool's word is missing: ${finalOutput}`);
+  if (!finalOutput.includes(word))
+    throw new Error(`${api}: the tool's word is missing: ${finalOutput}`);
   await run(agent, 'And again', { session });
   const stream = await run(agent, 'Get weather of Bonn', { stream: true });
   for await (const text of stream.toTextStream()) process.stdout.write(text);
   console.log();
 }
-const shaped = new Agent({ name: 'City', model: 'demo-chat', outputType: z.object({ city: z.string() }) });
+const shaped = new Agent({
+  name: 'City',
+  model: 'demo-chat',
+  outputType: z.object({ city: z.string() }),
+});
 const { finalOutput } = await run(shaped, 'A city');
-if (typeof finalOutput.city !== 'string') throw new Error(`not of the shape: ${JSON.stringify(finalOutput)}`);
+if (typeof finalOutput.city !== 'string')
+  throw new Error(`not of the shape: ${JSON.stringify(finalOutput)}`);

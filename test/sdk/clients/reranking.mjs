@@ -25,10 +25,18 @@ async function refused(name, call) {
 
 const v1 = new CohereClient({ token: key, environment: host });
 const v2 = new CohereClientV2({ token: key, environment: host });
-const told = await v1.rerank({ model, query, documents: documents.map((text) => ({ text })), returnDocuments: true });
+const told = await v1.rerank({
+  model,
+  query,
+  documents: documents.map((text) => ({ text })),
+  returnDocuments: true,
+});
 check('cohere-ai, version 1', told.results[0]?.index);
 if (!told.results[0].document.text.includes(word)) throw new Error('the document is missing');
-check('cohere-ai, version 2', (await v2.rerank({ model, query, documents, topN: 1 })).results[0]?.index);
+check(
+  'cohere-ai, version 2',
+  (await v2.rerank({ model, query, documents, topN: 1 })).results[0]?.index,
+);
 await refused('cohere-ai', () => v2.rerank({ model: 'none', query, documents }, { maxRetries: 0 }));
 
 const langchain = new CohereRerank({ client: v1, model, topN: 1 });
@@ -36,8 +44,14 @@ check('@langchain/cohere', (await langchain.rerank(documents, query))[0]?.index)
 
 for (const baseURL of [url, `${host}/v2`]) {
   const cohere = createCohere({ baseURL, apiKey: key });
-  const { ranking, rerankedDocuments } = await rerank({ model: cohere.reranking(model), query, documents });
+  const { ranking, rerankedDocuments } = await rerank({
+    model: cohere.reranking(model),
+    query,
+    documents,
+  });
   check('@ai-sdk/cohere', ranking[0]?.originalIndex);
   console.log(rerankedDocuments[0]);
-  await refused('@ai-sdk/cohere', () => rerank({ model: cohere.reranking('none'), query, documents, maxRetries: 0 }));
+  await refused('@ai-sdk/cohere', () =>
+    rerank({ model: cohere.reranking('none'), query, documents, maxRetries: 0 }),
+  );
 }

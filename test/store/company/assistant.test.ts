@@ -45,10 +45,21 @@ t.test('an assistant is stored as it was given', async (t) => {
 t.test('a change leaves what it does not name, and null empties', async (t) => {
   const made = await run((sql) => insertAssistant(sql, full));
   t.same(await run((sql) => updateAssistant(sql, made.id, {})), made);
-  const empty = { model_slug: null, temperature: null, max_tokens: null, project_id: null } as const;
+  const empty = {
+    model_slug: null,
+    temperature: null,
+    max_tokens: null,
+    project_id: null,
+  } as const;
   t.same(await run((sql) => updateAssistant(sql, made.id, empty)), { ...made, ...empty });
   const { company_id, ...rest } = full;
-  const again = { ...rest, temperature: 0, name: 'Other', system_prompt: '', visibility: 'private' } as const;
+  const again = {
+    ...rest,
+    temperature: 0,
+    name: 'Other',
+    system_prompt: '',
+    visibility: 'private',
+  } as const;
   t.same(await run((sql) => updateAssistant(sql, made.id, again)), { ...made, ...again });
 });
 

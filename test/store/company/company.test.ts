@@ -13,14 +13,17 @@ import { testDatabase } from '../../support/postgres.ts';
 const { db } = await testDatabase(t);
 const run = <T>(work: (sql: Sql) => Promise<T>) => db.run(10_000, work);
 
-t.test('a company begins closed to non-EU models, without budget and without disabled models', async (t) => {
-  const company = await run((sql) => insertCompany(sql, { name: 'Acme' }));
-  t.match(company, { name: 'Acme', allow_non_eu_models: false, monthly_budget_eur: null });
-  t.same(company.disabled_model_slugs, []);
-  t.match(company.id, /^[0-9a-f-]{36}$/);
-  t.type(company.created_at, Date);
-  t.same(await run((sql) => findCompany(sql, company.id)), company);
-});
+t.test(
+  'a company begins closed to non-EU models, without budget and without disabled models',
+  async (t) => {
+    const company = await run((sql) => insertCompany(sql, { name: 'Acme' }));
+    t.match(company, { name: 'Acme', allow_non_eu_models: false, monthly_budget_eur: null });
+    t.same(company.disabled_model_slugs, []);
+    t.match(company.id, /^[0-9a-f-]{36}$/);
+    t.type(company.created_at, Date);
+    t.same(await run((sql) => findCompany(sql, company.id)), company);
+  },
+);
 
 t.test('a budget keeps every digit', async (t) => {
   const budget = '123456789012.123456789012345';
@@ -28,7 +31,10 @@ t.test('a budget keeps every digit', async (t) => {
     insertCompany(sql, { name: 'Exact', monthly_budget_eur: budget }),
   );
   t.equal(monthly_budget_eur, budget);
-  t.equal((await run((sql) => updateCompany(sql, id, { monthly_budget_eur: '0.10' }))).monthly_budget_eur, '0.1');
+  t.equal(
+    (await run((sql) => updateCompany(sql, id, { monthly_budget_eur: '0.10' }))).monthly_budget_eur,
+    '0.1',
+  );
 });
 
 t.test('what a change does not name stays as it is', async (t) => {
@@ -36,7 +42,10 @@ t.test('what a change does not name stays as it is', async (t) => {
     insertCompany(sql, { name: 'Steady', monthly_budget_eur: '5', allow_non_eu_models: true }),
   );
   t.same(await run((sql) => updateCompany(sql, made.id, {})), made);
-  t.same(await run((sql) => updateCompany(sql, made.id, { name: 'Renamed' })), { ...made, name: 'Renamed' });
+  t.same(await run((sql) => updateCompany(sql, made.id, { name: 'Renamed' })), {
+    ...made,
+    name: 'Renamed',
+  });
   const closed = await run((sql) =>
     updateCompany(sql, made.id, { allow_non_eu_models: false, monthly_budget_eur: null }),
   );
@@ -62,9 +71,18 @@ t.test('limits are set, changed one by one and lifted', async (t) => {
 
 t.test('disabled models are a sorted set', async (t) => {
   const { id } = await run((sql) => insertCompany(sql, { name: 'Picky' }));
-  const set = async (changes: object) => (await run((sql) => updateCompany(sql, id, changes))).disabled_model_slugs;
-  t.same(await set({ disable: ['b', 'a', 'b', 'with "quotes", {braces}'] }), ['a', 'b', 'with "quotes", {braces}']);
-  t.same(await set({ disable: ['a', 'c'], enable: ['b', 'never was'] }), ['a', 'c', 'with "quotes", {braces}']);
+  const set = async (changes: object) =>
+    (await run((sql) => updateCompany(sql, id, changes))).disabled_model_slugs;
+  t.same(await set({ disable: ['b', 'a', 'b', 'with "quotes", {braces}'] }), [
+    'a',
+    'b',
+    'with "quotes", {braces}',
+  ]);
+  t.same(await set({ disable: ['a', 'c'], enable: ['b', 'never was'] }), [
+    'a',
+    'c',
+    'with "quotes", {braces}',
+  ]);
   t.same(await set({ enable: ['a', 'c', 'with "quotes", {braces}'] }), []);
 });
 
@@ -101,11 +119,22 @@ t.test('companies are listed by name', async (t) => {
 
 t.test('companies are found by many texts at once: whole names, and ids in any case', async (t) => {
   const create = (name: string) => run((sql) => insertCompany(sql, { name }));
-  const [one, twin, third] = [await create('Twins Ltd'), await create('Twins Ltd'), await create('Third Ltd')];
+  const [one, twin, third] = [
+    await create('Twins Ltd'),
+    await create('Twins Ltd'),
+    await create('Third Ltd'),
+  ];
   const upper = third.id.toUpperCase();
-  const found = await run((sql) => companiesNamed(sql, ['Twins Ltd', upper, 'Third Ltd', 'third ltd', 'Nobody']));
+  const found = await run((sql) =>
+    companiesNamed(sql, ['Twins Ltd', upper, 'Third Ltd', 'third ltd', 'Nobody']),
+  );
   t.same(
     new Set(found.map(({ text, id }) => `${text} ${id}`)),
-    new Set([`Twins Ltd ${one.id}`, `Twins Ltd ${twin.id}`, `${upper} ${third.id}`, `Third Ltd ${third.id}`]),
+    new Set([
+      `Twins Ltd ${one.id}`,
+      `Twins Ltd ${twin.id}`,
+      `${upper} ${third.id}`,
+      `Third Ltd ${third.id}`,
+    ]),
   );
 });

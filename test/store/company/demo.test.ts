@@ -25,32 +25,49 @@ async function start(db: Database): Promise<Welcome> {
   return welcome(db, 'svc_');
 }
 
-t.test('what the first start created goes, and nothing else; a later start creates it again', async (t) => {
-  const { db } = await testDatabase(t);
-  t.equal(await db.run(MS, hasDemo), false);
-  const companyId = (await start(db)).companyId as string;
-  await start(db);
-  await db.run(MS, (sql) => insertModel(sql, { ...MODEL, slug: 'mine' }));
-  await db.run(MS, (sql) => addUsage(sql, [{ company: companyId, model: 'demo-chat', prompt: 5 }]));
-  t.equal(await db.run(MS, hasDemo), true);
-  const { removed, kept } = await db.transaction(MS, removeDemo);
-  t.same(kept, []);
-  t.match(removed, [/company "Demo company"/, /demo-chat\./, /demo-chat-us/, /demo-embedding/]);
-  const left = async (
-    sql: Sql,
-  ) => sql`select (select count(*)::int from companies) as companies, (select string_agg(slug, ' ') from models) as models,
+t.test(
+  'what the first start created goes, and nothing else; a later start creates it again',
+  async (t) => {
+    const { db } = await testDatabase(t);
+    t.equal(await db.run(MS, hasDemo), false);
+    const companyId = (await start(db)).companyId as string;
+    await start(db);
+    await db.run(MS, (sql) => insertModel(sql, { ...MODEL, slug: 'mine' }));
+    await db.run(MS, (sql) =>
+      addUsage(sql, [{ company: companyId, model: 'demo-chat', prompt: 5 }]),
+    );
+    t.equal(await db.run(MS, hasDemo), true);
+    const { removed, kept } = await db.transaction(MS, removeDemo);
+    t.same(kept, []);
+    t.match(removed, [/company "Demo company"/, /demo-chat\./, /demo-chat-us/, /demo-embedding/]);
+    const left = async (
+      sql: Sql,
+    ) => sql`select (select count(*)::int from companies) as companies, (select string_agg(slug, ' ') from models) as models,
     (select count(*)::int from api_keys) as keys, (select count(*)::int from api_usage) as calls, (select count(*)::int from users) as users`;
-  t.same([...(await db.run(MS, left))], [{ companies: 0, models: 'mine', keys: 0, calls: 1, users: 1 }]);
-  t.same(await db.transaction(MS, removeDemo), { removed: [], kept: [] });
-  t.match(await start(db), { first: { login: null, key: /^svc_/ } }, 'the operator is still there');
-});
+    t.same(
+      [...(await db.run(MS, left))],
+      [{ companies: 0, models: 'mine', keys: 0, calls: 1, users: 1 }],
+    );
+    t.same(await db.transaction(MS, removeDemo), { removed: [], kept: [] });
+    t.match(
+      await start(db),
+      { first: { login: null, key: /^svc_/ } },
+      'the operator is still there',
+    );
+  },
+);
 
 t.test('what others use is kept, and it says for whom', async (t) => {
   const { db } = await testDatabase(t);
   const companyId = (await start(db)).companyId as string;
   await db.run(MS, async (sql) => {
     const { id } = await insertCompany(sql, { name: 'Acme' });
-    await insertAssistant(sql, { company_id: id, name: 'A', system_prompt: 'x', model_slug: 'demo-chat' });
+    await insertAssistant(sql, {
+      company_id: id,
+      name: 'A',
+      system_prompt: 'x',
+      model_slug: 'demo-chat',
+    });
     await sql`insert into api_keys (company_id, name, digest, prefix, scopes, allowed_model_slugs) values (${id}, 'k', ${Buffer.alloc(32)}, 'svc_aaaa', '{chat}', '{demo-chat-us}')`;
     await insertUser(sql, { email: 'own@example.com', role: 'owner', company_id: companyId }, null);
   });
@@ -63,12 +80,15 @@ t.test('what others use is kept, and it says for whom', async (t) => {
   t.match(removed, [/demo-embedding/]);
 });
 
-t.test('models and a company of the same names that somebody else made are not of the demo', async (t) => {
-  const { db } = await testDatabase(t);
-  await db.run(MS, async (sql) => {
-    await insertCompany(sql, { name: 'Demo company' });
-    await insertModel(sql, { ...MODEL, slug: 'demo-chat', upstream_model: 'internal-demo-chat' });
-  });
-  t.same(await db.transaction(MS, removeDemo), { removed: [], kept: [] });
-  t.equal(await db.run(MS, hasDemo), true, 'by their names alone');
-});
+t.test(
+  'models and a company of the same names that somebody else made are not of the demo',
+  async (t) => {
+    const { db } = await testDatabase(t);
+    await db.run(MS, async (sql) => {
+      await insertCompany(sql, { name: 'Demo company' });
+      await insertModel(sql, { ...MODEL, slug: 'demo-chat', upstream_model: 'internal-demo-chat' });
+    });
+    t.same(await db.transaction(MS, removeDemo), { removed: [], kept: [] });
+    t.equal(await db.run(MS, hasDemo), true, 'by their names alone');
+  },
+);

@@ -36,7 +36,9 @@ async function everything(): Promise<string> {
 
 /** The lines of a dump that hold one of some texts, in any case. */
 function traces(dump: string, texts: readonly string[]): string[] {
-  return dump.split('\n').filter((line) => texts.some((text) => line.toLowerCase().includes(text.toLowerCase())));
+  return dump
+    .split('\n')
+    .filter((line) => texts.some((text) => line.toLowerCase().includes(text.toLowerCase())));
 }
 
 /** The ledger with its sums and seals, to the last digit. */
@@ -56,7 +58,9 @@ async function settle(name: string, domain: string, network: string) {
   const [ann, bob, gone] = [`ann@${domain}`, `bob@${domain}`, `gone@${domain}`];
   const key = randomUUID();
   const company = await change(async (sql) => {
-    const [{ id }] = await sql<[{ id: string }]>`insert into companies (name) values (${`${name} Old`}) returning id`;
+    const [{ id }] = await sql<
+      [{ id: string }]
+    >`insert into companies (name) values (${`${name} Old`}) returning id`;
     await sql`select set_config('tollgate.actor', ${ann}, true)`;
     await sql`update companies set name = ${name} where id = ${id}`;
     await sql`insert into users (email, company_id, role) values
@@ -72,7 +76,9 @@ async function settle(name: string, domain: string, network: string) {
     await sql`insert into models (slug, company_id, upstream_model, kind, eu_hosted, cost_eur_per_1k_input, cost_eur_per_1k_output)
       values ('own', ${id}, 'internal/own', 'chat', true, 1, 1)`;
     await sql`insert into sessions (digest, user_id) select sha256(email::bytea), id from users where company_id = ${id}`;
-    const [token] = await sql<[{ id: string }]>`insert into admin_tokens (name, company_id, digest, access, created_by)
+    const [token] = await sql<
+      [{ id: string }]
+    >`insert into admin_tokens (name, company_id, digest, access, created_by)
       values (${`${name} Terraform of Ann`}, ${id}, sha256(${key}::text::bytea), 'read', ${ann}) returning id`;
     await sql`insert into idempotent_answers (token_id, key_digest, request, answer) values (${token.id}, '', '', ${JSON.stringify({ name, ann })}::text::jsonb)`;
     await sql`select set_config('tollgate.actor', ${`token ${name} Terraform of Ann`}, true)`;
@@ -110,11 +116,14 @@ async function settle(name: string, domain: string, network: string) {
     occurred_at: '2026-11-15T12:00:00Z',
   };
   await run(
-    (sql) => sql`select book_usage(${randomUUID()}, ${JSON.stringify([{ ...record, ...rest, ...how }])}::text::json)`,
+    (sql) =>
+      sql`select book_usage(${randomUUID()}, ${JSON.stringify([{ ...record, ...rest, ...how }])}::text::json)`,
   );
   await run((sql) => addUsage(sql, [{ company, key }]));
   const reason = `Budget of ${ann} at ${name} is used up`;
-  await addRequests(trailStore(db), [{ company, key, status: 404, asked: `${domain}-chat`, param: domain, reason }]);
+  await addRequests(trailStore(db), [
+    { company, key, status: 404, asked: `${domain}-chat`, param: domain, reason },
+  ]);
   return { company, ann, bob, gone, key };
 }
 
@@ -147,7 +156,11 @@ t.test('an open company is not erased, and neither is one that is named wrongly'
 t.test('a dry run counts and changes nothing', async (t) => {
   const before = await everything();
   const { persons, rows } = await change((sql) => eraseCompany(sql, acme.company, null));
-  t.equal(persons, 6, 'Ann, Bob, Gus, one whose user was removed, a receiver of alerts, and a token');
+  t.equal(
+    persons,
+    6,
+    'Ann, Bob, Gus, one whose user was removed, a receiver of alerts, and a token',
+  );
   t.match(rows, {
     users: 3,
     oidc_groups: 1,
@@ -195,7 +208,8 @@ t.test('erasing a company leaves no trace of its names and addresses', async (t)
   t.match(removed?.email, /^person-[0-9a-f]{12}$/);
   const maker = rows.find(({ creator }) => creator !== null)?.creator;
   const [key] = await run(
-    (sql) => sql`select name, created_by, digest is not null as kept from api_keys where id = ${acme.key}`,
+    (sql) =>
+      sql`select name, created_by, digest is not null as kept from api_keys where id = ${acme.key}`,
   );
   t.match(key, { name: `key-${acme.key.slice(0, 8)}`, created_by: maker, kept: true });
   t.ok(
@@ -208,30 +222,38 @@ t.test('erasing a company leaves no trace of its names and addresses', async (t)
   );
 });
 
-t.test('whoever went to another company is erased from the one that ends, and from no other', async (t) => {
-  const { company, bob } = await settle('Calm See', 'calm.example', '203.0.113.10/32');
-  await change(async (sql) => {
-    await sql`delete from users where email = ${bob}`;
-    await sql`insert into users (email, company_id, role) values (${bob}, ${other.company}, 'owner')`;
-    await sql`select set_config('tollgate.actor', ${bob}, true)`;
-    await sql`update companies set monthly_budget_eur = 20 where id = ${other.company}`;
-    await sql`update companies set monthly_budget_eur = 20 where id = ${company}`;
-    await sql`insert into api_keys (company_id, name, digest, prefix, scopes, created_by)
+t.test(
+  'whoever went to another company is erased from the one that ends, and from no other',
+  async (t) => {
+    const { company, bob } = await settle('Calm See', 'calm.example', '203.0.113.10/32');
+    await change(async (sql) => {
+      await sql`delete from users where email = ${bob}`;
+      await sql`insert into users (email, company_id, role) values (${bob}, ${other.company}, 'owner')`;
+      await sql`select set_config('tollgate.actor', ${bob}, true)`;
+      await sql`update companies set monthly_budget_eur = 20 where id = ${other.company}`;
+      await sql`update companies set monthly_budget_eur = 20 where id = ${company}`;
+      await sql`insert into api_keys (company_id, name, digest, prefix, scopes, created_by)
       values (${company}, 'Key', sha256('of bob'), 'svc_bbbb', '{chat}', ${bob})`;
-    await sql`update companies set closed_at = now() where id = ${company}`;
-  });
-  const log = (own: boolean) =>
-    run((sql) => sql`select * from audit_log where (company_id is not distinct from ${company}) = ${own} order by id`);
-  const others = await log(false);
-  t.match(JSON.stringify(others), bob);
-  const dry = await change((sql) => eraseCompany(sql, company, null));
-  const erased = await change((sql) => eraseCompany(sql, company, 'Calm See'));
-  t.same(erased, dry);
-  t.notMatch(JSON.stringify(await log(true)), bob);
-  t.same(await log(false), others, 'the person is named where the person belongs now');
-  const left = traces(await everything(), ['calm']).filter((line) => !line.startsWith('audit_log.'));
-  t.same(left, [`users.email: ${bob}`]);
-});
+      await sql`update companies set closed_at = now() where id = ${company}`;
+    });
+    const log = (own: boolean) =>
+      run(
+        (sql) =>
+          sql`select * from audit_log where (company_id is not distinct from ${company}) = ${own} order by id`,
+      );
+    const others = await log(false);
+    t.match(JSON.stringify(others), bob);
+    const dry = await change((sql) => eraseCompany(sql, company, null));
+    const erased = await change((sql) => eraseCompany(sql, company, 'Calm See'));
+    t.same(erased, dry);
+    t.notMatch(JSON.stringify(await log(true)), bob);
+    t.same(await log(false), others, 'the person is named where the person belongs now');
+    const left = traces(await everything(), ['calm']).filter(
+      (line) => !line.startsWith('audit_log.'),
+    );
+    t.same(left, [`users.email: ${bob}`]);
+  },
+);
 
 t.test('an owner erases somebody from the own company, and from no other', async (t) => {
   const { company, bob, key } = await settle('Dune Sand', 'dune.example', '203.0.113.11/32');
@@ -248,7 +270,10 @@ t.test('an owner erases somebody from the own company, and from no other', async
       .filter((line) => !/^(audit_log|users|invitations)/.test(line))
       .sort();
   const log = (own: boolean) =>
-    run((sql) => sql`select * from audit_log where (company_id is not distinct from ${company}) = ${own} order by id`);
+    run(
+      (sql) =>
+        sql`select * from audit_log where (company_id is not distinct from ${company}) = ${own} order by id`,
+    );
   const others = await log(false);
   t.match(JSON.stringify(others), bob);
   const before = await ledger();
@@ -257,7 +282,9 @@ t.test('an owner erases somebody from the own company, and from no other', async
   t.match(dry, { persons: 1, rows: { users: 1, api_keys: 1, alert_receivers: 1 } });
   t.notMatch(JSON.stringify(await log(true)), bob);
   t.same(await log(false), others, 'the log of the other company names who was there');
-  const rows = ['alert_receivers.email', 'api_keys.created_by', 'events.actor'].map((column) => `${column}: ${bob}`);
+  const rows = ['alert_receivers.email', 'api_keys.created_by', 'events.actor'].map(
+    (column) => `${column}: ${bob}`,
+  );
   t.same(await elsewhere(), rows, 'as its rows do');
   const [user] = await run((sql) => sql`select from users where email = ${bob}`);
   t.equal(user, undefined);
@@ -266,7 +293,10 @@ t.test('an owner erases somebody from the own company, and from no other', async
     change((sql) => erasePerson(sql, bob, false, company)),
     { message: /is stored nowhere/ },
   );
-  t.ok((await change((sql) => erasePerson(sql, bob, false))).rows.api_keys, 'an operator erases everywhere');
+  t.ok(
+    (await change((sql) => erasePerson(sql, bob, false))).rows.api_keys,
+    'an operator erases everywhere',
+  );
   t.same(traces(await everything(), [bob]), []);
 });
 
@@ -279,16 +309,28 @@ t.test('erasing one person of an open company', async (t) => {
   const before = await ledger();
   const [{ max }] = await run((sql) => sql<[{ max: number }]>`select max(id) from audit_log`);
   const dry = await change((sql) => erasePerson(sql, other.ann, true));
-  t.match(dry, { persons: 1, rows: { users: 1, api_keys: 1, event_deliveries: 1, request_trail: 1 } });
+  t.match(dry, {
+    persons: 1,
+    rows: { users: 1, api_keys: 1, event_deliveries: 1, request_trail: 1 },
+  });
   t.same(await change((sql) => erasePerson(sql, other.ann, false)), dry);
   t.same(traces(await everything(), [other.ann]), []);
   t.equal(await ledger(), before);
-  const [key] = await run((sql) => sql`select name, created_by from api_keys where id = ${other.key}`);
-  t.match(key, { name: /^Borg Werke laptop of person-[0-9a-f]{12}$/, created_by: /^person-[0-9a-f]{12}$/ });
+  const [key] = await run(
+    (sql) => sql`select name, created_by from api_keys where id = ${other.key}`,
+  );
+  t.match(key, {
+    name: /^Borg Werke laptop of person-[0-9a-f]{12}$/,
+    created_by: /^person-[0-9a-f]{12}$/,
+  });
   t.equal(key?.name.slice(-19), key?.created_by);
-  const [assistant] = await run((sql) => sql`select system_prompt from assistants where company_id = ${other.company}`);
+  const [assistant] = await run(
+    (sql) => sql`select system_prompt from assistants where company_id = ${other.company}`,
+  );
   t.match(assistant?.system_prompt, 'bob@borg.example', 'others stay');
-  const entries = await run((sql) => sql`select action, actor from audit_log where id > ${max} and action = 'erase'`);
+  const entries = await run(
+    (sql) => sql`select action, actor from audit_log where id > ${max} and action = 'erase'`,
+  );
   t.equal(entries.length, 1);
   await t.rejects(
     change((sql) => erasePerson(sql, other.ann, false)),
@@ -331,13 +373,23 @@ t.test('an address within a longer one is not the person, wherever it is', async
   const kept = async () => traces((await everything()).replaceAll('\\\\', '\\'), others).sort();
   for (const other of others) await settled(other);
   const quoted = "'neill@mail.example"; // where an address is all there is, it is another one
-  await change((sql) => sql`insert into users (email, company_id, role) values (${quoted}, ${company}, 'member')`);
+  await change(
+    (sql) =>
+      sql`insert into users (email, company_id, role) values (${quoted}, ${company}, 'member')`,
+  );
   others.push(quoted);
   const before = await kept();
   t.ok(before.length > others.length * 10);
   await settled(person);
   const { rows } = await change((sql) => erasePerson(sql, person, true));
-  const once = { users: 1, invitations: 1, idempotent_answers: 1, event_deliveries: 1, events: 1, api_keys: 1 };
+  const once = {
+    users: 1,
+    invitations: 1,
+    idempotent_answers: 1,
+    event_deliveries: 1,
+    events: 1,
+    api_keys: 1,
+  };
   t.same(rows, { ...once, audit_log: 3 });
   await change((sql) => erasePerson(sql, person, false));
   t.same(await kept(), before, 'nothing of others');
@@ -345,7 +397,9 @@ t.test('an address within a longer one is not the person, wherever it is', async
     (line) => traces(line.replaceAll('\\\\', '\\'), others).length === 0,
   );
   t.same(rest, []);
-  const [invited] = await run((sql) => sql`select created_by from invitations where email = ${guestOf(person)}`);
+  const [invited] = await run(
+    (sql) => sql`select created_by from invitations where email = ${guestOf(person)}`,
+  );
   t.match(invited?.created_by, /^person-/, 'whoever was invited by the person stays invited');
 
   await change((sql) => erasePerson(sql, 'a\\neill@mail.example', false));
@@ -368,11 +422,16 @@ t.test('in a text an address may stand in quotes or brackets, or end a sentence'
     (sql) => sql<[{ id: string }]>`insert into assistants (company_id, name, system_prompt)
       values (${other.company}, 'Jo', ${text}) returning id`,
   );
-  t.match(await change((sql) => erasePerson(sql, 'jo@x.example', false)), { rows: { assistants: 1, audit_log: 1 } });
-  const pattern = [...found.map((each) => each.replace('jo@x.example', 'PERSON')), ...others].join(' ');
+  t.match(await change((sql) => erasePerson(sql, 'jo@x.example', false)), {
+    rows: { assistants: 1, audit_log: 1 },
+  });
+  const pattern = [...found.map((each) => each.replace('jo@x.example', 'PERSON')), ...others].join(
+    ' ',
+  );
   const [row] = await run((sql) => sql`select system_prompt from assistants where id = ${id}`);
   const logged = await run(
-    (sql) => sql`select after ->> 'system_prompt' as system_prompt from audit_log where subject_id = ${id}`,
+    (sql) =>
+      sql`select after ->> 'system_prompt' as system_prompt from audit_log where subject_id = ${id}`,
   );
   for (const each of [row, ...logged]) {
     t.equal(each?.system_prompt.replaceAll(/person-[0-9a-f]{12}/g, 'PERSON'), pattern);
@@ -380,12 +439,15 @@ t.test('in a text an address may stand in quotes or brackets, or end a sentence'
 });
 
 t.test('the audit log refuses every other change', async (t) => {
-  const refused = (work: (sql: Sql) => PromiseLike<unknown>) => t.rejects(change(work), { message: /append-only/ });
+  const refused = (work: (sql: Sql) => PromiseLike<unknown>) =>
+    t.rejects(change(work), { message: /append-only/ });
   await refused((sql) => sql`update audit_log set actor = 'nobody'`);
   await refused((sql) => sql`delete from audit_log`);
   await refused((sql) => sql`truncate audit_log`);
   await refused(async (sql) => {
-    const [{ id }] = await sql<[{ id: number }]>`select max(id) as id from audit_log where action = 'erase'`;
+    const [{ id }] = await sql<
+      [{ id: number }]
+    >`select max(id) as id from audit_log where action = 'erase'`;
     await sql`select set_config('tollgate.erasure', ${String(id)}, true)`;
     await sql`update audit_log set actor = 'nobody'`;
   });
@@ -441,7 +503,9 @@ t.test('every text of a company is erased, or holds no name', async (t) => {
           or exists (select from pg_attribute k where k.attrelid = c.oid and k.attname = 'company_id'))
         and not exists (select from personal_data p where p.table_name = c.relname and p.column_name = a.attname)`,
   );
-  const unknown = columns.filter(({ name, column }) => !nameless[name]?.split(' ').includes(column));
+  const unknown = columns.filter(
+    ({ name, column }) => !nameless[name]?.split(' ').includes(column),
+  );
   t.same(unknown, [], 'a new column is a row of personal_data, or a word of the list above');
 });
 

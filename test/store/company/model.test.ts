@@ -73,7 +73,10 @@ t.test('a change touches the shared model or the one of a company, never the oth
     cost_eur_per_1k_input: '0.5',
     cost_eur_per_1k_output: '0',
   } as const;
-  t.same(await run((sql) => updateModel(sql, { slug: 'twin', company_id: acme }, changes)), { ...own, ...changes });
+  t.same(await run((sql) => updateModel(sql, { slug: 'twin', company_id: acme }, changes)), {
+    ...own,
+    ...changes,
+  });
   t.same(await run((sql) => updateModel(sql, { slug: 'twin', company_id: null }, {})), shared);
   await t.rejects(
     run((sql) => updateModel(sql, { slug: 'twin', company_id: other }, changes)),
@@ -91,7 +94,8 @@ t.test('a change touches the shared model or the one of a company, never the oth
 t.test('a list for a company has the shared models and its own, no other', async (t) => {
   await run((sql) => insertModel(sql, model('seen-by-all')));
   await run((sql) => insertModel(sql, model('seen-by-acme', acme)));
-  const seen = async (company: string) => (await run((sql) => listModels(sql, company))).map(({ slug }) => slug);
+  const seen = async (company: string) =>
+    (await run((sql) => listModels(sql, company))).map(({ slug }) => slug);
   t.ok((await seen(acme)).includes('seen-by-all'));
   t.ok((await seen(acme)).includes('seen-by-acme'));
   t.notOk((await seen(other)).includes('seen-by-acme'));

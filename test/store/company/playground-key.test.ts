@@ -35,13 +35,19 @@ const behind = <T>(company: string, work: (sql: Sql) => Promise<T>) =>
 const mint = (email: string, company_id = acme) =>
   behind(company_id, (sql) => mintPlaygroundKey(sql, 'svc_', { company_id, email, role: 'owner' }));
 const idOf = async (key: string) => (await run((sql) => idsOfDigests(sql, [digestOf(key)])))[0];
-const keysOf = (email: string) => run((sql) => sql`select * from api_keys where created_by = ${email}`);
+const keysOf = (email: string) =>
+  run((sql) => sql`select * from api_keys where created_by = ${email}`);
 
 t.test('one key for each person and company; a new text stops the one before', async (t) => {
   const first = await mint('ann@example.com');
   const id = await idOf(first);
   t.match(await keysOf('ann@example.com'), [
-    { id, name: 'Playground of ann@example.com', purpose: 'playground', scopes: ['chat', 'assistants'] },
+    {
+      id,
+      name: 'Playground of ann@example.com',
+      purpose: 'playground',
+      scopes: ['chat', 'assistants'],
+    },
   ]);
   const second = await mint('ann@example.com');
   t.equal(await idOf(second), id);
@@ -53,7 +59,8 @@ t.test('one key for each person and company; a new text stops the one before', a
 
 t.test('a text works for ten minutes', async (t) => {
   const [row] = await run(
-    (sql) => sql`select extract(epoch from expires_at - now())::float8 as left from api_keys where purpose is not null`,
+    (sql) =>
+      sql`select extract(epoch from expires_at - now())::float8 as left from api_keys where purpose is not null`,
   );
   t.ok(row?.left > 550 && row?.left <= 600, `${row?.left}`);
 });
@@ -65,7 +72,9 @@ t.test('ten at once have one key', async (t) => {
 
 t.test('what is set for the key stays with it', async (t) => {
   await mint('narrow@example.com');
-  await run((sql) => sql`update api_keys set max_concurrent = 1 where created_by = 'narrow@example.com'`);
+  await run(
+    (sql) => sql`update api_keys set max_concurrent = 1 where created_by = 'narrow@example.com'`,
+  );
   await mint('narrow@example.com');
   t.match(await keysOf('narrow@example.com'), [{ max_concurrent: 1 }]);
 });
@@ -76,7 +85,11 @@ t.test('a revoked key gets no text until it is allowed again', async (t) => {
   const id = (await idOf(await mint(player.email))) as string;
   await run((sql) => endKey(sql, id));
   t.equal(await run((sql) => isPlaygroundRevoked(sql, player)), true);
-  await t.rejects(mint(player.email), { name: 'RefusedChange', reason: 'conflict', message: /was revoked/ });
+  await t.rejects(mint(player.email), {
+    name: 'RefusedChange',
+    reason: 'conflict',
+    message: /was revoked/,
+  });
   t.equal(await run((sql) => isPlaygroundRevoked(sql, { ...player, company_id: other })), false);
   await behind(acme, (sql) => allowPlayground(sql, 'svc_', player));
   const again = await idOf(await mint(player.email));
@@ -85,7 +98,12 @@ t.test('a revoked key gets no text until it is allowed again', async (t) => {
 });
 
 t.test('lists of keys have it apart, and it is never rotated', async (t) => {
-  const ordinary = { company_id: other, name: 'ci', scopes: ['chat'] as const, created_by: 'ann@example.com' };
+  const ordinary = {
+    company_id: other,
+    name: 'ci',
+    scopes: ['chat'] as const,
+    created_by: 'ann@example.com',
+  };
   await run((sql) => insertKey(sql, 'svc_', ordinary));
   const all = { search: '', sort: 'name', descending: false, page: 1 } as const;
   const page = await db.transaction(10_000, (sql) => pageOfKeys(sql, other, 'active', all));
@@ -109,44 +127,56 @@ t.test('the wall keeps the digest unreadable, and the keys of others unchanged',
   );
   await t.rejects(
     behind(acme, (sql) =>
-      mintPlaygroundKey(sql, 'svc_', { company_id: other, email: 'eve@example.com', role: 'owner' }),
+      mintPlaygroundKey(sql, 'svc_', {
+        company_id: other,
+        email: 'eve@example.com',
+        role: 'owner',
+      }),
     ),
     { code: '42501' },
   );
-  const changed = await behind(acme, (sql) => sql`update api_keys set prefix = 'changed' where company_id = ${other}`);
+  const changed = await behind(
+    acme,
+    (sql) => sql`update api_keys set prefix = 'changed' where company_id = ${other}`,
+  );
   t.equal(changed.count, 0);
 });
 
-t.test('its name, scopes and end cannot be changed, by whatever face; its limits can', async (t) => {
-  const id = (await idOf(await mint('fix@example.com'))) as string;
-  const before = await keysOf('fix@example.com');
-  const { expires_at, scopes, name } = before[0] as unknown as KeyRow;
-  const later = new Date(Date.now() + 86_400_000);
-  for (const changes of [
-    { name: 'nice' },
-    { scopes: ['chat'] },
-    { scopes: ['chat', 'embeddings'] },
-    { scopes: ['chat', 'assistants', 'embeddings'] },
-    { scopes: [] },
-    { expires_at: null },
-    { expires_at: later },
-    { expires_at: later, max_concurrent: 2 },
-  ] as const) {
-    await t.rejects(
-      behind(acme, (sql) => updateKey(sql, id, changes, acme)),
-      { name: 'RefusedChange', reason: 'conflict', message: /of a user's playground/ },
-      JSON.stringify(changes),
+t.test(
+  'its name, scopes and end cannot be changed, by whatever face; its limits can',
+  async (t) => {
+    const id = (await idOf(await mint('fix@example.com'))) as string;
+    const before = await keysOf('fix@example.com');
+    const { expires_at, scopes, name } = before[0] as unknown as KeyRow;
+    const later = new Date(Date.now() + 86_400_000);
+    for (const changes of [
+      { name: 'nice' },
+      { scopes: ['chat'] },
+      { scopes: ['chat', 'embeddings'] },
+      { scopes: ['chat', 'assistants', 'embeddings'] },
+      { scopes: [] },
+      { expires_at: null },
+      { expires_at: later },
+      { expires_at: later, max_concurrent: 2 },
+    ] as const) {
+      await t.rejects(
+        behind(acme, (sql) => updateKey(sql, id, changes, acme)),
+        { name: 'RefusedChange', reason: 'conflict', message: /of a user's playground/ },
+        JSON.stringify(changes),
+      );
+    }
+    t.same(await keysOf('fix@example.com'), before);
+    const same = { name, expires_at, scopes: [...scopes].reverse() };
+    const changed = await behind(acme, (sql) =>
+      updateKey(sql, id, { ...same, max_concurrent: 2 }, acme),
     );
-  }
-  t.same(await keysOf('fix@example.com'), before);
-  const same = { name, expires_at, scopes: [...scopes].reverse() };
-  const changed = await behind(acme, (sql) => updateKey(sql, id, { ...same, max_concurrent: 2 }, acme));
-  t.match(changed, { name, expires_at, max_concurrent: 2 }, 'as a form sends what it showed');
-  await t.rejects(
-    run((sql) => updateKey(sql, id, { name: 'x' }, other)),
-    { reason: 'not_found', message: /no key/ },
-  );
-});
+    t.match(changed, { name, expires_at, max_concurrent: 2 }, 'as a form sends what it showed');
+    await t.rejects(
+      run((sql) => updateKey(sql, id, { name: 'x' }, other)),
+      { reason: 'not_found', message: /no key/ },
+    );
+  },
+);
 
 t.test('it ends with its person', async (t) => {
   const addUser = (email: string, company: string | null) =>
@@ -169,7 +199,12 @@ t.test('it ends with its person', async (t) => {
   await addUser('rules@example.com', null);
   for (const email of ['stays', 'leaves', 'moves', 'serves']) await mint(`${email}@example.com`);
   await mint('serves@example.com', other);
-  const program = { company_id: acme, name: 'ci', scopes: ['chat'] as const, created_by: 'leaves@example.com' };
+  const program = {
+    company_id: acme,
+    name: 'ci',
+    scopes: ['chat'] as const,
+    created_by: 'leaves@example.com',
+  };
   const { id: kept } = await run((sql) => insertKey(sql, 'svc_', program));
 
   await behind(acme, (sql) => deleteUser(sql, leaver.id));
@@ -185,5 +220,9 @@ t.test('it ends with its person', async (t) => {
   t.same(await alive('stays@example.com'), [acme]);
 
   await addUser('leaves@example.com', acme);
-  await t.rejects(mint('leaves@example.com'), { message: /was revoked/ }, 'who comes back allows it anew');
+  await t.rejects(
+    mint('leaves@example.com'),
+    { message: /was revoked/ },
+    'who comes back allows it anew',
+  );
 });

@@ -25,8 +25,12 @@ const history = (slug: string) =>
   );
 const inputs = async (slug: string) => (await history(slug)).map(({ input }) => input);
 const columnOf = async (slug: string) =>
-  (await one((sql) => sql`select trim_scale(cost_eur_per_1k_input)::text as price from models where slug = ${slug}`))
-    .price;
+  (
+    await one(
+      (sql) =>
+        sql`select trim_scale(cost_eur_per_1k_input)::text as price from models where slug = ${slug}`,
+    )
+  ).price;
 /** A price that another program lets begin. @param seconds from now */
 const schedule = (slug: string, seconds: number, price = '2', company: string | null = null) =>
   run(
@@ -39,20 +43,30 @@ const pass = (slug: string, seconds: number) =>
     await sql`set local session_replication_role = replica`; // no triggers
     await sql`update model_prices set valid_from = valid_from - ${seconds} * interval '1 second' where slug = ${slug}`;
   });
-const apply = async () => (await one((sql) => sql`select apply_due_prices() as seconds`)).seconds as number | null;
+const apply = async () =>
+  (await one((sql) => sql`select apply_due_prices() as seconds`)).seconds as number | null;
 
 t.test('each change of a price by plain SQL leaves one row, and nothing else does', async (t) => {
   await addModel('plain');
   await run((sql) => sql`update models set cost_eur_per_1k_input = 1.50 where slug = 'plain'`);
-  await run((sql) => sql`update models set cost_eur_per_1k_input = 1.5, upstream_model = 'other' where slug = 'plain'`);
+  await run(
+    (sql) =>
+      sql`update models set cost_eur_per_1k_input = 1.5, upstream_model = 'other' where slug = 'plain'`,
+  );
   await run((sql) => sql`update models set eu_hosted = false where slug = 'plain'`);
   t.same(await inputs('plain'), ['1', '1.5']);
   await db.transaction(10_000, async (sql) => {
-    for (const price of [3, 4, 5]) await sql`update models set cost_eur_per_1k_input = ${price} where slug = 'plain'`;
+    for (const price of [3, 4, 5])
+      await sql`update models set cost_eur_per_1k_input = ${price} where slug = 'plain'`;
   });
   t.same(await inputs('plain'), ['1', '1.5', '3', '4', '5'], 'each of one transaction');
   t.equal(
-    (await one((sql) => sql`select changed_by = session_user as yes from model_prices where slug = 'plain'`)).yes,
+    (
+      await one(
+        (sql) =>
+          sql`select changed_by = session_user as yes from model_prices where slug = 'plain'`,
+      )
+    ).yes,
     true,
   );
 });
@@ -70,40 +84,57 @@ t.test('a program with rights to models alone goes on writing them', async (t) =
   t.same(await inputs('granted'), ['1', '9', null]);
 });
 
-t.test('a removed, renamed or emptied model keeps its history, which says that it ended', async (t) => {
-  await addModel('gone');
-  await schedule('gone', 3600);
-  await run((sql) => sql`update models set slug = 'renamed' where slug = 'gone'`);
-  t.same(await inputs('gone'), ['1', null], 'what was to begin is withdrawn');
-  t.same(await inputs('renamed'), ['1']);
-  await run((sql) => sql`delete from models where slug = 'renamed'`);
-  t.same(await inputs('renamed'), ['1', null]);
-  await addModel('renamed', '1');
-  t.same(await inputs('renamed'), ['1', null, '1'], 'and begins again');
+t.test(
+  'a removed, renamed or emptied model keeps its history, which says that it ended',
+  async (t) => {
+    await addModel('gone');
+    await schedule('gone', 3600);
+    await run((sql) => sql`update models set slug = 'renamed' where slug = 'gone'`);
+    t.same(await inputs('gone'), ['1', null], 'what was to begin is withdrawn');
+    t.same(await inputs('renamed'), ['1']);
+    await run((sql) => sql`delete from models where slug = 'renamed'`);
+    t.same(await inputs('renamed'), ['1', null]);
+    await addModel('renamed', '1');
+    t.same(await inputs('renamed'), ['1', null, '1'], 'and begins again');
 
-  const { id } = await one((sql) => sql`insert into companies (name) values ('Leaving') returning id`);
-  await addModel('renamed', '7', id as string);
-  await run((sql) => sql`delete from companies where id = ${id as string}`);
-  t.same(await inputs('renamed'), ['1', null, '1', '7', null], 'a company that leaves takes no history along');
-  await db
-    .transaction(10_000, async (sql) => {
-      await sql`truncate models`;
-      t.equal((await sql`select from model_prices where input is null and slug = 'renamed'`).length, 3);
-      throw new Error('as it was');
-    })
-    .catch(() => {});
-});
+    const { id } = await one(
+      (sql) => sql`insert into companies (name) values ('Leaving') returning id`,
+    );
+    await addModel('renamed', '7', id as string);
+    await run((sql) => sql`delete from companies where id = ${id as string}`);
+    t.same(
+      await inputs('renamed'),
+      ['1', null, '1', '7', null],
+      'a company that leaves takes no history along',
+    );
+    await db
+      .transaction(10_000, async (sql) => {
+        await sql`truncate models`;
+        t.equal(
+          (await sql`select from model_prices where input is null and slug = 'renamed'`).length,
+          3,
+        );
+        throw new Error('as it was');
+      })
+      .catch(() => {});
+  },
+);
 
 t.test('what has begun cannot be added, changed, withdrawn or emptied', async (t) => {
   await addModel('fixed');
   const { id } = (await schedule('fixed', 3600))[0] as { id: string };
-  const refused = (work: (sql: Sql) => PromiseLike<unknown>, constraint: string | null = 'model_prices_begun') =>
-    t.rejects(run(work), { unavailable: false, constraint } as never);
+  const refused = (
+    work: (sql: Sql) => PromiseLike<unknown>,
+    constraint: string | null = 'model_prices_begun',
+  ) => t.rejects(run(work), { unavailable: false, constraint } as never);
   await refused((sql) => sql`update model_prices set input = 5 where slug = 'fixed' and applied`);
   await refused((sql) => sql`update model_prices set applied = false where slug = 'fixed'`);
   await refused((sql) => sql`delete from model_prices where slug = 'fixed' and applied`);
   await refused((sql) => sql`truncate model_prices`, null);
-  await refused((sql) => sql`insert into model_prices (slug, valid_from, input, output) values ('fixed', now(), 1, 1)`);
+  await refused(
+    (sql) =>
+      sql`insert into model_prices (slug, valid_from, input, output) values ('fixed', now(), 1, 1)`,
+  );
   await refused(
     (sql) =>
       sql`insert into model_prices (slug, valid_from, input, output, applied) values ('fixed', '2020-01-01', 1, 1, true)`,
@@ -115,7 +146,8 @@ t.test('what has begun cannot be added, changed, withdrawn or emptied', async (t
     'model_prices_model',
   );
   await refused(
-    (sql) => sql`insert into model_prices (slug, valid_from) values ('fixed', now() + interval '1 day')`,
+    (sql) =>
+      sql`insert into model_prices (slug, valid_from) values ('fixed', now() + interval '1 day')`,
     null,
   );
   await run((sql) => sql`update model_prices set applied = true where id = ${id}`);
@@ -144,14 +176,20 @@ t.test('the columns of models follow a date, without a second row', async (t) =>
   await pass('dated', 101);
   t.ok(((await apply()) as number) <= 2, 'not before two seconds have gone by');
   t.equal(
-    (await one((sql) => sql`select min(cost_eur_per_1k_input)::text as price from models where slug = 'dated'`)).price,
+    (
+      await one(
+        (sql) =>
+          sql`select min(cost_eur_per_1k_input)::text as price from models where slug = 'dated'`,
+      )
+    ).price,
     '1',
   );
   await pass('dated', 2);
   await Promise.all([apply(), apply(), apply()]); // as several gateways do
   t.same(
     await run(
-      (sql) => sql`select trim_scale(cost_eur_per_1k_input)::text as price from models where slug = 'dated' order by 1`,
+      (sql) =>
+        sql`select trim_scale(cost_eur_per_1k_input)::text as price from models where slug = 'dated' order by 1`,
     ),
     [{ price: '2' }, { price: '9' }],
   );
@@ -180,7 +218,10 @@ t.test('a price set just after a date is not overwritten by it', async (t) => {
   await addModel('raced');
   await schedule('raced', 50, '2');
   await pass('raced', 51);
-  await run((sql) => sql`update models set cost_eur_per_1k_input = 3, cost_eur_per_1k_output = 3 where slug = 'raced'`);
+  await run(
+    (sql) =>
+      sql`update models set cost_eur_per_1k_input = 3, cost_eur_per_1k_output = 3 where slug = 'raced'`,
+  );
   await pass('raced', 10);
   await apply();
   t.equal(await columnOf('raced'), '3');
@@ -190,7 +231,9 @@ t.test('a price set just after a date is not overwritten by it', async (t) => {
 t.test(
   'what a price was is answered for any instant: own before shared, and after the own one was removed',
   async (t) => {
-    const { id } = await one((sql) => sql`insert into companies (name) values ('Asks') returning id`);
+    const { id } = await one(
+      (sql) => sql`insert into companies (name) values ('Asks') returning id`,
+    );
     const priceAt = async (at: unknown) =>
       (
         await one(
@@ -200,7 +243,9 @@ t.test(
       )?.input;
     await addModel('asked', '1');
     await addModel('asked', '7', id as string);
-    await run((sql) => sql`delete from models where slug = 'asked' and company_id = ${id as string}`);
+    await run(
+      (sql) => sql`delete from models where slug = 'asked' and company_id = ${id as string}`,
+    );
     // the instants of the rows themselves: clocks of two connections may differ by more than a query takes
     const rows = await run(
       (sql) => sql<
@@ -220,7 +265,9 @@ t.test(
 t.test(
   'prices to come and purchase prices are audited; a tenant reads neither the latter nor who changed them',
   async (t) => {
-    const { id } = await one((sql) => sql`insert into companies (name) values ('Curious') returning id`);
+    const { id } = await one(
+      (sql) => sql`insert into companies (name) values ('Curious') returning id`,
+    );
     await addModel('audited', '1', id as string);
     await schedule('audited', 3600, '2', id as string);
     await run(
@@ -241,8 +288,15 @@ t.test(
         await sql`select enter_company(${id as string})`;
         return work(sql);
       });
-    t.equal((await asTenant((sql) => sql`select valid_from from model_prices where slug = 'audited'`)).length, 2);
-    t.notMatch(JSON.stringify(await asTenant((sql) => sql`select * from audit_log`)), /0\.777|0\.888/);
+    t.equal(
+      (await asTenant((sql) => sql`select valid_from from model_prices where slug = 'audited'`))
+        .length,
+      2,
+    );
+    t.notMatch(
+      JSON.stringify(await asTenant((sql) => sql`select * from audit_log`)),
+      /0\.777|0\.888/,
+    );
     await t.rejects(
       asTenant((sql) => sql`select * from model_cost_prices`),
       /permission denied/,
@@ -259,7 +313,9 @@ t.test(
 );
 
 t.test('prices of a closed company hold nobody up, and hold when it is opened again', async (t) => {
-  const { id } = await one((sql) => sql`insert into companies (name) values ('Closing') returning id`);
+  const { id } = await one(
+    (sql) => sql`insert into companies (name) values ('Closing') returning id`,
+  );
   const company = id as string;
   await addModel('closing', '1', company);
   await addModel('open', '1');
@@ -292,9 +348,10 @@ t.test('an erasure takes who changed a price, and nothing else', async (t) => {
     erase((sql) => sql`update model_prices set input = 5 where slug = 'erased'`),
     /cannot be changed/,
   );
-  t.match(await run((sql) => sql`select changed_by, input from model_prices where slug = 'erased'`), [
-    { changed_by: 'nobody', input: '1' },
-  ]);
+  t.match(
+    await run((sql) => sql`select changed_by, input from model_prices where slug = 'erased'`),
+    [{ changed_by: 'nobody', input: '1' }],
+  );
 });
 
 t.test('prices of many models and moments are read at once, each in its place', async (t) => {
@@ -326,7 +383,11 @@ t.test('prices of many models and moments are read at once, each in its place', 
 t.test('a price begins with its day, also where the clock is put back to midnight', async (t) => {
   await addModel('islands');
   const days = ['2027-10-31', '2027-11-01', '2027-03-28'];
-  const begins = ['2027-10-31T00:00:00.000Z', '2027-11-01T01:00:00.000Z', '2027-03-28T01:00:00.000Z'];
+  const begins = [
+    '2027-10-31T00:00:00.000Z',
+    '2027-11-01T01:00:00.000Z',
+    '2027-03-28T01:00:00.000Z',
+  ];
   await db.transaction(10_000, async (sql) => {
     await sql`update settings set value = 'Atlantic/Azores' where name = 'billing_timezone'`;
     const asked = days.map((day) => ({ slug: 'islands', company_id: null, from: { day } }));

@@ -26,31 +26,38 @@ t.test('a copy of any size, read late, leaves the connection as good as new', as
   }
 });
 
-t.test('a copy that is left early ends with the error of who left, and takes its connection along', async (t) => {
-  const one = openDatabase({ url, maxConnections: 1 });
-  t.teardown(() => one.close());
-  const left = one.transaction(MS, async (sql) => {
-    for await (const _ of sql.copyOut('copy (select generate_series(1, 1000000)) to stdout'))
-      throw new Error('the disk is full');
-  });
-  await t.rejects(left, { message: 'the disk is full' });
-  const [row] = await one.run(MS, (sql) => sql`select 1 as one`);
-  t.equal(row?.one, 1);
-});
-
-t.test('a statement that fails while it is copied, early or late, is an error of whoever reads it', async (t) => {
-  const one = openDatabase({ url, maxConnections: 1 });
-  t.teardown(() => one.close());
-  for (const rows of [1, 3, 100, 1500, 2000, 2500, 3000, 3500]) {
-    const read = one.run(MS, async (sql) => {
-      const text = `copy (select 1 / (${rows} - i), repeat('x', 30) from generate_series(1, ${rows}) i) to stdout`;
-      let pieces = 0;
-      for await (const _ of sql.copyOut(text)) {
-        // meanwhile the rest has come, as in the first test
-        if (pieces++ === 0) for (let n = 0; n < 10; n++) await db.run(MS, (other) => other`select 1`);
-      }
+t.test(
+  'a copy that is left early ends with the error of who left, and takes its connection along',
+  async (t) => {
+    const one = openDatabase({ url, maxConnections: 1 });
+    t.teardown(() => one.close());
+    const left = one.transaction(MS, async (sql) => {
+      for await (const _ of sql.copyOut('copy (select generate_series(1, 1000000)) to stdout'))
+        throw new Error('the disk is full');
     });
-    await t.rejects(read, { message: /division by zero/ }, `after ${rows - 1} rows`);
-    t.ok(await holds(one, 'true'), 'the connection goes on');
-  }
-});
+    await t.rejects(left, { message: 'the disk is full' });
+    const [row] = await one.run(MS, (sql) => sql`select 1 as one`);
+    t.equal(row?.one, 1);
+  },
+);
+
+t.test(
+  'a statement that fails while it is copied, early or late, is an error of whoever reads it',
+  async (t) => {
+    const one = openDatabase({ url, maxConnections: 1 });
+    t.teardown(() => one.close());
+    for (const rows of [1, 3, 100, 1500, 2000, 2500, 3000, 3500]) {
+      const read = one.run(MS, async (sql) => {
+        const text = `copy (select 1 / (${rows} - i), repeat('x', 30) from generate_series(1, ${rows}) i) to stdout`;
+        let pieces = 0;
+        for await (const _ of sql.copyOut(text)) {
+          // meanwhile the rest has come, as in the first test
+          if (pieces++ === 0)
+            for (let n = 0; n < 10; n++) await db.run(MS, (other) => other`select 1`);
+        }
+      });
+      await t.rejects(read, { message: /division by zero/ }, `after ${rows - 1} rows`);
+      t.ok(await holds(one, 'true'), 'the connection goes on');
+    }
+  },
+);

@@ -31,14 +31,16 @@ t.test('LISTEN is resumed after every loss of its connection', async (t) => {
     onReady: () => note('ready'),
     onLost: () => note('lost'),
   });
-  const notify = (payload: string) => db.run(MS, (sql) => sql`select pg_notify('odd "name"', ${payload})`);
+  const notify = (payload: string) =>
+    db.run(MS, (sql) => sql`select pg_notify('odd "name"', ${payload})`);
   t.same(await seen(1), ['ready']);
   await notify('first');
   await notify('second');
   t.same(await seen(2), ['first', 'second']);
   await db.run(
     MS,
-    (sql) => sql`select pg_terminate_backend(pid, 5000) from pg_stat_activity where query like 'listen%'`,
+    (sql) =>
+      sql`select pg_terminate_backend(pid, 5000) from pg_stat_activity where query like 'listen%'`,
   );
   t.same(await seen(2), ['lost', 'ready'], 'its backend was terminated');
   await notify('third');

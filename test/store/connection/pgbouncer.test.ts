@@ -20,9 +20,12 @@ import { CHAT, startWorld } from '../../support/world.ts';
 
 /** PgBouncer in transaction mode: each transaction may run on another server connection. */
 
-const PROGRAM = ['pgbouncer', '/usr/sbin/pgbouncer', '/usr/bin/pgbouncer', '/usr/local/bin/pgbouncer'].find(
-  (path) => spawnSync(path, ['--version']).status === 0,
-);
+const PROGRAM = [
+  'pgbouncer',
+  '/usr/sbin/pgbouncer',
+  '/usr/bin/pgbouncer',
+  '/usr/local/bin/pgbouncer',
+].find((path) => spawnSync(path, ['--version']).status === 0);
 const skip = PROGRAM === undefined && 'pgbouncer is not installed';
 const MAIN = new URL('../../../src/main.ts', import.meta.url).pathname;
 const CALLS = 40;
@@ -34,7 +37,9 @@ async function startBouncer(t: Test, url: string, mode = 'transaction'): Promise
   const [target] = targets;
   if (target === undefined) throw new Error('no server');
   const [host, port] =
-    'path' in target ? [dirname(target.path), target.path.split('.').at(-1)] : [target.host, target.port];
+    'path' in target
+      ? [dirname(target.path), target.path.split('.').at(-1)]
+      : [target.host, target.port];
   const folder = mkdtempSync(join(tmpdir(), 'tollgate-bouncer-'));
   chmodSync(folder, 0o755);
   const free = createServer().listen(0, '127.0.0.1');
@@ -52,11 +57,17 @@ async function startBouncer(t: Test, url: string, mode = 'transaction'): Promise
   };
   const lines = Object.entries(settings).map(([name, value]) => `${name} = ${value}`);
   const databases = `${database} = host=${host} port=${port} dbname=${database} user=${user}`;
-  writeFileSync(join(folder, 'pgbouncer.ini'), ['[databases]', databases, '[pgbouncer]', ...lines, ''].join('\n'));
+  writeFileSync(
+    join(folder, 'pgbouncer.ini'),
+    ['[databases]', databases, '[pgbouncer]', ...lines, ''].join('\n'),
+  );
   // it refuses to run as root; the owner of the server's private socket may use that
   const owner = process.getuid?.() === 0 && 'path' in target ? statSync(host as string) : null;
   const as = owner === null || owner.uid === 0 ? {} : { uid: owner.uid, gid: owner.gid };
-  const child = spawn(PROGRAM as string, ['-q', join(folder, 'pgbouncer.ini')], { ...as, stdio: 'ignore' });
+  const child = spawn(PROGRAM as string, ['-q', join(folder, 'pgbouncer.ini')], {
+    ...as,
+    stdio: 'ignore',
+  });
   t.teardown(async () => {
     await end(child, 'SIGKILL');
     rmSync(folder, { recursive: true, force: true });
@@ -79,7 +90,10 @@ async function end(child: ChildProcess, signal: NodeJS.Signals): Promise<number 
 }
 
 /** `tollgate serve` as a process of its own. */
-async function serve(t: Test, env: Record<string, string>): Promise<{ url: string; child: ChildProcess }> {
+async function serve(
+  t: Test,
+  env: Record<string, string>,
+): Promise<{ url: string; child: ChildProcess }> {
   const settings = {
     PORT: '0',
     ADMIN_PORT: 'off',
@@ -101,125 +115,149 @@ async function serve(t: Test, env: Record<string, string>): Promise<{ url: strin
   return { url: JSON.parse(printed).base_url, child };
 }
 
-t.test('behind PgBouncer replicas serve, meter, hear of a revoked key by polling, and stop', { skip }, async (t) => {
-  const world = await startWorld(t);
-  const { sql, customer } = world;
-  const through = await startBouncer(t, world.databaseUrl);
-  const env = { DATABASE_URL: through, UPSTREAM_URL: world.upstream.url, UPSTREAM_API_KEY: MASTER_KEY };
-  const replicas = [await serve(t, env), await serve(t, env)];
-  const chat = (url: string, key: string) =>
-    ask(`${url}/chat/completions`, { key, body: { model: CHAT, messages: [{ role: 'user', content: 'Hello' }] } });
-
-  // every request needs something looked up, while batches are written and both replicas poll
-  const statuses = await Promise.all(
-    Array.from({ length: CALLS }, async (_, i) => {
-      const key = await world.key(customer.company);
-      return (await chat(replicas[i % 2]?.url as string, key)).status;
-    }),
-  );
-  t.same(new Set(statuses), new Set([200]));
-  t.equal((await world.ledger(customer.company, CALLS)).length, CALLS);
-
-  const key = await world.key(customer.company);
-  for (const { url } of replicas) t.equal((await chat(url, key)).status, 200);
-  await sql`update api_keys set revoked_at = now() where digest = sha256(${key}::bytea)`;
-  let served = CALLS + 2; // and what was answered before the revocation arrived
-  for (const { url } of replicas) {
-    const refused = async () => {
-      const { status } = await chat(url, key);
-      if (status === 200) served += 1;
-      return status === 401;
+t.test(
+  'behind PgBouncer replicas serve, meter, hear of a revoked key by polling, and stop',
+  { skip },
+  async (t) => {
+    const world = await startWorld(t);
+    const { sql, customer } = world;
+    const through = await startBouncer(t, world.databaseUrl);
+    const env = {
+      DATABASE_URL: through,
+      UPSTREAM_URL: world.upstream.url,
+      UPSTREAM_API_KEY: MASTER_KEY,
     };
-    await until(refused, 'a replica refuses the revoked key');
-  }
-  await world.ledger(customer.company, served);
-  t.match(await tollgate(['ledger', 'verify'], { env }), { code: 0, err: '' });
-  const month = new Date().toISOString().slice(0, 7);
-  const { out } = await tollgate(['ledger', 'export', '--company', customer.company, '--month', month, '--csv'], {
-    env,
-  });
-  t.equal(out.trim().split('\n').length, 1 + served);
-  for (const { child } of replicas) t.equal(await end(child, 'SIGTERM'), 0);
-});
+    const replicas = [await serve(t, env), await serve(t, env)];
+    const chat = (url: string, key: string) =>
+      ask(`${url}/chat/completions`, {
+        key,
+        body: { model: CHAT, messages: [{ role: 'user', content: 'Hello' }] },
+      });
 
-t.test('the tenant role works through PgBouncer, and ends with its transaction', { skip }, async (t) => {
-  const direct = await testDatabase(t);
-  const companies = await direct.db.transaction(MS, async (sql) => {
-    const made = [];
-    for (let n = 0; n < 4; n++) {
-      const { id } = await insertCompany(sql, { name: `company ${n}` });
-      await sql`insert into chat_usage (company_id, cost_eur) values (${id}, ${n + 1})`;
-      made.push(id);
+    // every request needs something looked up, while batches are written and both replicas poll
+    const statuses = await Promise.all(
+      Array.from({ length: CALLS }, async (_, i) => {
+        const key = await world.key(customer.company);
+        return (await chat(replicas[i % 2]?.url as string, key)).status;
+      }),
+    );
+    t.same(new Set(statuses), new Set([200]));
+    t.equal((await world.ledger(customer.company, CALLS)).length, CALLS);
+
+    const key = await world.key(customer.company);
+    for (const { url } of replicas) t.equal((await chat(url, key)).status, 200);
+    await sql`update api_keys set revoked_at = now() where digest = sha256(${key}::bytea)`;
+    let served = CALLS + 2; // and what was answered before the revocation arrived
+    for (const { url } of replicas) {
+      const refused = async () => {
+        const { status } = await chat(url, key);
+        if (status === 200) served += 1;
+        return status === 401;
+      };
+      await until(refused, 'a replica refuses the revoked key');
     }
-    return made;
-  });
-  const url = await startBouncer(t, direct.url);
-  // more clients than servers: a server connection goes from company to company, and to whoever has entered none
-  const clients = Array.from({ length: 3 * SERVERS }, () => openDatabase({ url, maxConnections: 1 }));
-  t.teardown(() => Promise.all(clients.map((client) => client.close())));
-  t.equal(await ensureTenantRole(clients[0] as Database), null);
-  const owners = async (sql: Sql) =>
-    (
-      await sql<{ company_id: string; role: string; server: number }[]>`
-      select company_id, current_user::text as role, pg_backend_pid() as server from chat_usage`
-    ).map((row) => {
-      servers.add(row.server);
-      return { company: row.company_id, tenant: row.role === 'tollgate_tenant' };
-    });
-  const servers = new Set<number>();
-  const all = companies.map((company) => ({ company, tenant: false })).sort(byCompany);
-  const changedMind = new Error('changed my mind');
+    await world.ledger(customer.company, served);
+    t.match(await tollgate(['ledger', 'verify'], { env }), { code: 0, err: '' });
+    const month = new Date().toISOString().slice(0, 7);
+    const { out } = await tollgate(
+      ['ledger', 'export', '--company', customer.company, '--month', month, '--csv'],
+      {
+        env,
+      },
+    );
+    t.equal(out.trim().split('\n').length, 1 + served);
+    for (const { child } of replicas) t.equal(await end(child, 'SIGTERM'), 0);
+  },
+);
 
-  await Promise.all(
-    clients.map(async (client, c) => {
-      for (let n = 0; n < 12; n++) {
-        const company = companies[(c + n) % companies.length] as string;
-        const seen = await within(client, company, MS, async (sql) => {
-          const first = await owners(sql);
-          await sql`select pg_sleep(0.002)`; // others take turns meanwhile
-          return [...first, ...(await owners(sql))];
-        });
-        assert.deepEqual(seen, Array(2).fill({ company, tenant: true }));
-        if (n % 4 === 0) assert.deepEqual((await client.run(MS, owners)).sort(byCompany), all);
-        if (n % 4 === 1) {
-          const failing = within(client, company, MS, (sql) => sql`select 1 / 0`);
-          await assert.rejects(failing, { code: '22012' });
-        }
-        if (n % 4 === 2) {
-          const failing = within(client, company, MS, async () => Promise.reject(changedMind));
-          await assert.rejects(failing, changedMind);
-        }
+t.test(
+  'the tenant role works through PgBouncer, and ends with its transaction',
+  { skip },
+  async (t) => {
+    const direct = await testDatabase(t);
+    const companies = await direct.db.transaction(MS, async (sql) => {
+      const made = [];
+      for (let n = 0; n < 4; n++) {
+        const { id } = await insertCompany(sql, { name: `company ${n}` });
+        await sql`insert into chat_usage (company_id, cost_eur) values (${id}, ${n + 1})`;
+        made.push(id);
       }
-    }),
-  );
-  t.ok(servers.size > 1 && servers.size <= SERVERS, `${servers.size} server connections for ${clients.length} clients`);
-  const other = companies[1] as string;
-  await t.rejects(
-    within(
-      clients[0] as Database,
-      companies[0] as string,
-      MS,
-      (sql) => sql`insert into chat_usage (company_id, cost_eur) values (${other}, 1)`,
-    ),
-    { code: '42501' },
-    'nothing is put among the rows of another',
-  );
+      return made;
+    });
+    const url = await startBouncer(t, direct.url);
+    // more clients than servers: a server connection goes from company to company, and to whoever has entered none
+    const clients = Array.from({ length: 3 * SERVERS }, () =>
+      openDatabase({ url, maxConnections: 1 }),
+    );
+    t.teardown(() => Promise.all(clients.map((client) => client.close())));
+    t.equal(await ensureTenantRole(clients[0] as Database), null);
+    const owners = async (sql: Sql) =>
+      (
+        await sql<{ company_id: string; role: string; server: number }[]>`
+      select company_id, current_user::text as role, pg_backend_pid() as server from chat_usage`
+      ).map((row) => {
+        servers.add(row.server);
+        return { company: row.company_id, tenant: row.role === 'tollgate_tenant' };
+      });
+    const servers = new Set<number>();
+    const all = companies.map((company) => ({ company, tenant: false })).sort(byCompany);
+    const changedMind = new Error('changed my mind');
 
-  // clients that vanish in the middle leave their server connection to nobody
-  const lost = Array.from({ length: SERVERS }, () =>
-    spawn(process.execPath, ['--input-type=module', '-e', VANISH, url, other], {
-      stdio: ['ignore', 'pipe', 'inherit'],
-    }),
-  );
-  for (const child of lost) {
-    await once(child.stdout, 'data');
-    await end(child, 'SIGKILL');
-  }
-  for (const client of clients) t.same((await client.run(MS, owners)).sort(byCompany), all);
-});
+    await Promise.all(
+      clients.map(async (client, c) => {
+        for (let n = 0; n < 12; n++) {
+          const company = companies[(c + n) % companies.length] as string;
+          const seen = await within(client, company, MS, async (sql) => {
+            const first = await owners(sql);
+            await sql`select pg_sleep(0.002)`; // others take turns meanwhile
+            return [...first, ...(await owners(sql))];
+          });
+          assert.deepEqual(seen, Array(2).fill({ company, tenant: true }));
+          if (n % 4 === 0) assert.deepEqual((await client.run(MS, owners)).sort(byCompany), all);
+          if (n % 4 === 1) {
+            const failing = within(client, company, MS, (sql) => sql`select 1 / 0`);
+            await assert.rejects(failing, { code: '22012' });
+          }
+          if (n % 4 === 2) {
+            const failing = within(client, company, MS, async () => Promise.reject(changedMind));
+            await assert.rejects(failing, changedMind);
+          }
+        }
+      }),
+    );
+    t.ok(
+      servers.size > 1 && servers.size <= SERVERS,
+      `${servers.size} server connections for ${clients.length} clients`,
+    );
+    const other = companies[1] as string;
+    await t.rejects(
+      within(
+        clients[0] as Database,
+        companies[0] as string,
+        MS,
+        (sql) => sql`insert into chat_usage (company_id, cost_eur) values (${other}, 1)`,
+      ),
+      { code: '42501' },
+      'nothing is put among the rows of another',
+    );
+
+    // clients that vanish in the middle leave their server connection to nobody
+    const lost = Array.from({ length: SERVERS }, () =>
+      spawn(process.execPath, ['--input-type=module', '-e', VANISH, url, other], {
+        stdio: ['ignore', 'pipe', 'inherit'],
+      }),
+    );
+    for (const child of lost) {
+      await once(child.stdout, 'data');
+      await end(child, 'SIGKILL');
+    }
+    for (const client of clients) t.same((await client.run(MS, owners)).sort(byCompany), all);
+  },
+);
 
 const MS = 20_000;
-const byCompany = (a: { company: string }, b: { company: string }) => (a.company < b.company ? -1 : 1);
+const byCompany = (a: { company: string }, b: { company: string }) =>
+  a.company < b.company ? -1 : 1;
 const module = (path: string) => new URL(`../../../src/store/${path}`, import.meta.url).href;
 /** Enters a company, prints that it has, and stays in the transaction. */
 const VANISH = `
@@ -238,7 +276,10 @@ t.test('replicas may migrate at once through PgBouncer', { skip }, async (t) => 
   const runs = await Promise.all([1, 2, 3, 4].map(() => tollgate(['migrate', '--json'], { env })));
   for (const { code, err } of runs) t.match({ code, err }, { code: 0, err: '' });
   const applied = runs.flatMap(({ json }) => json.applied as string[]).sort();
-  const rows = await db.run(5000, (sql) => sql<{ name: string }[]>`select name from schema_migrations order by name`);
+  const rows = await db.run(
+    5000,
+    (sql) => sql<{ name: string }[]>`select name from schema_migrations order by name`,
+  );
   t.same(
     applied,
     rows.map(({ name }) => name),
@@ -259,8 +300,10 @@ t.test(
       const handlers = { onReady: () => note('ready'), onLost: () => note('lost'), onNotice: note };
       return { through, listening: through.listen('news', handlers) };
     };
-    const isListening = (at: Database) => at.run(MS, (sql) => sql`select from pg_listening_channels()`);
-    const sent = (payload: string) => db.run(MS, (sql) => sql`select pg_notify('news', ${payload})`);
+    const isListening = (at: Database) =>
+      at.run(MS, (sql) => sql`select from pg_listening_channels()`);
+    const sent = (payload: string) =>
+      db.run(MS, (sql) => sql`select pg_notify('news', ${payload})`);
 
     const session = await listen('session');
     await until(() => events.includes('ready'), 'a listener of its own server connection');

@@ -15,7 +15,9 @@ t.test('values keep their meaning on the way', async (t) => {
   const odd = ['plain', '', 'a,b', '{"q"}', 'back\\slash', 'NULL', ' ümlaut\n', '\u{1f600}'];
   const [row] = await db.run(
     MS,
-    (sql) => sql`select 12::int8 as small, 9223372036854775807::int8 as large, count(*) as n, 1.50::numeric as money,
+    (
+      sql,
+    ) => sql`select 12::int8 as small, 9223372036854775807::int8 as large, count(*) as n, 1.50::numeric as money,
       '2026-11-01'::date as day, ${odd}::text[] as odd, ${[]}::text[] as none, array[null, 'x'] as some,
       ${[1, 2]}::int8[] as ints, array[true, false] as flags, array['\\x00ff'::bytea] as bytes,
       ${['1.5', '0.000000000000001']}::numeric[] as prices, ${'2026-11-01'}::date as given,
@@ -56,54 +58,66 @@ t.test(
   },
 );
 
-t.test('times, bytes and backslashes keep their meaning in a database that is set to other formats', async (t) => {
-  const setStyle = (what: string) =>
-    db.run(MS, (sql) =>
-      sql.unsafe(`do $$ begin execute format('alter database %I ${what}', current_database()); end $$`),
-    );
-  await setStyle(`set datestyle = ''SQL, DMY''`);
-  await setStyle('set bytea_output = escape');
-  await setStyle('set standard_conforming_strings = off');
-  t.teardown(async () => {
-    await setStyle('reset datestyle');
-    await setStyle('reset bytea_output');
-    await setStyle('reset standard_conforming_strings');
-  });
-  const other = openDatabase({ url });
-  t.teardown(() => other.close());
-  const [row] = await other.run(
-    MS,
-    (sql) =>
-      sql`select '2026-11-05T10:00:00Z'::timestamptz as at, '2026-11-05'::date::text as day, 'abc' ~ 'a\\.c' as loose`,
-  );
-  t.same(row, { at: new Date('2026-11-05T10:00:00Z'), day: '2026-11-05', loose: false });
-  const every = Buffer.from(Array.from({ length: 256 }, (_, byte) => byte));
-  for (const bytes of [every, Buffer.from('\\x41'), Buffer.from('\\101'), Buffer.alloc(0)]) {
-    const [told] = await other.run(
+t.test(
+  'times, bytes and backslashes keep their meaning in a database that is set to other formats',
+  async (t) => {
+    const setStyle = (what: string) =>
+      db.run(MS, (sql) =>
+        sql.unsafe(
+          `do $$ begin execute format('alter database %I ${what}', current_database()); end $$`,
+        ),
+      );
+    await setStyle(`set datestyle = ''SQL, DMY''`);
+    await setStyle('set bytea_output = escape');
+    await setStyle('set standard_conforming_strings = off');
+    t.teardown(async () => {
+      await setStyle('reset datestyle');
+      await setStyle('reset bytea_output');
+      await setStyle('reset standard_conforming_strings');
+    });
+    const other = openDatabase({ url });
+    t.teardown(() => other.close());
+    const [row] = await other.run(
       MS,
       (sql) =>
-        sql`select ${bytes}::bytea as one, array[${bytes}::bytea] as several, encode(${bytes}::bytea, 'hex') as hex`,
+        sql`select '2026-11-05T10:00:00Z'::timestamptz as at, '2026-11-05'::date::text as day, 'abc' ~ 'a\\.c' as loose`,
     );
-    t.same(told, { one: bytes, several: [bytes], hex: bytes.toString('hex') });
-  }
-});
+    t.same(row, { at: new Date('2026-11-05T10:00:00Z'), day: '2026-11-05', loose: false });
+    const every = Buffer.from(Array.from({ length: 256 }, (_, byte) => byte));
+    for (const bytes of [every, Buffer.from('\\x41'), Buffer.from('\\101'), Buffer.alloc(0)]) {
+      const [told] = await other.run(
+        MS,
+        (sql) =>
+          sql`select ${bytes}::bytea as one, array[${bytes}::bytea] as several, encode(${bytes}::bytea, 'hex') as hex`,
+      );
+      t.same(told, { one: bytes, several: [bytes], hex: bytes.toString('hex') });
+    }
+  },
+);
 
-t.test('a transaction has the deadline that it is given, and no limit of the server for its statements', async (t) => {
-  const limited = openDatabase({ url: `${url}&statement_timeout=5000` });
-  t.teardown(() => limited.close());
-  const [row] = await limited.transaction(
-    MS,
-    (sql) => sql`select current_setting('statement_timeout') as statement, setting as session from pg_settings
+t.test(
+  'a transaction has the deadline that it is given, and no limit of the server for its statements',
+  async (t) => {
+    const limited = openDatabase({ url: `${url}&statement_timeout=5000` });
+    t.teardown(() => limited.close());
+    const [row] = await limited.transaction(
+      MS,
+      (
+        sql,
+      ) => sql`select current_setting('statement_timeout') as statement, setting as session from pg_settings
       where name = 'idle_in_transaction_session_timeout'`,
-  );
-  t.same(row, { statement: '0', session: `${MS}` });
-});
+    );
+    t.same(row, { statement: '0', session: `${MS}` });
+  },
+);
 
 t.test('the session is named tollgate and has no more connections than asked for', async (t) => {
   const few = openDatabase({ url: `${url}&application_name=few` });
   t.teardown(() => few.close());
   const answers = await Promise.all(
-    Array.from({ length: 50 }, (_, i) => few.run(MS, async (sql) => (await sql`select ${i}::int as i`)[0]?.i)),
+    Array.from({ length: 50 }, (_, i) =>
+      few.run(MS, async (sql) => (await sql`select ${i}::int as i`)[0]?.i),
+    ),
   );
   t.same(answers, [...answers.keys()]);
   const rows = await db.run(
@@ -125,8 +139,15 @@ t.test('what exceeds its deadline is refused, and ended on the server', async (t
   t.teardown(() => one.close());
   const slow = one.run(200, (sql) => sql`select pg_sleep(60), 'slow'`);
   const queued = one.run(100, (sql) => sql`select 1`);
-  await t.rejects(queued, { code: 'DEADLINE', unavailable: true }, 'waiting for a connection counts');
-  await t.rejects(slow, { code: 'DEADLINE', message: 'database unavailable: no answer within 200 ms' });
+  await t.rejects(
+    queued,
+    { code: 'DEADLINE', unavailable: true },
+    'waiting for a connection counts',
+  );
+  await t.rejects(slow, {
+    code: 'DEADLINE',
+    message: 'database unavailable: no answer within 200 ms',
+  });
   const [row] = await one.run(MS, (sql) => sql`select 2 as two`);
   t.equal(row?.two, 2, 'the next query has a connection');
   const cancelled = `not exists (select from pg_stat_activity
@@ -149,7 +170,10 @@ t.test('a large text', async (t) => {
       t.same({ ...row }, { before: 'before', md5, behind: 'behind' }, `${size} bytes`);
     }
   }
-  const refused = one.run(MS, (sql) => sql`select ${sql.large(Buffer.from('lost'))}::text from nowhere`);
+  const refused = one.run(
+    MS,
+    (sql) => sql`select ${sql.large(Buffer.from('lost'))}::text from nowhere`,
+  );
   await t.rejects(refused, { code: '42P01' });
   const [row] = await one.run(MS, (sql) => sql`select ${'kept'}::text as text`);
   t.equal(row?.text, 'kept', 'nothing of it reaches another statement');
@@ -161,7 +185,9 @@ t.test('a driver that sends parameters in another way is noticed', async (t) => 
   parameter.attach(socket);
   const token = parameter.set(Buffer.from('text'));
   for (const message of [`Q    ${token}`, 'B    other']) {
-    t.throws(() => socket.write(Buffer.from(message)), { message: 'the driver sends parameters in another way' });
+    t.throws(() => socket.write(Buffer.from(message)), {
+      message: 'the driver sends parameters in another way',
+    });
   }
 });
 
@@ -182,7 +208,8 @@ t.test('a statement that waits for a lock past its deadline never takes effect',
 
 t.test('a frozen server', async (t) => {
   const server = await privateServer(t);
-  const pipes = () => process.getActiveResourcesInfo().filter((name) => name.startsWith('Pipe')).length;
+  const pipes = () =>
+    process.getActiveResourcesInfo().filter((name) => name.startsWith('Pipe')).length;
   const before = pipes();
   const db = openDatabase({ url: server.url });
   t.teardown(() => db.close());
@@ -192,9 +219,13 @@ t.test('a frozen server', async (t) => {
     for (let round = 0; round < 3; round++) {
       const asked = Array.from({ length: 3 }, () => db.run(150, (sql) => sql`select 1`));
       const answers = await Promise.allSettled(asked);
-      for (const answer of answers) t.match(answer, { status: 'rejected', reason: { code: 'DEADLINE' } });
+      for (const answer of answers)
+        t.match(answer, { status: 'rejected', reason: { code: 'DEADLINE' } });
     }
-    await until(() => pipes() === before, 'no connection stays behind: cancel requests wait a second for an answer');
+    await until(
+      () => pipes() === before,
+      'no connection stays behind: cancel requests wait a second for an answer',
+    );
   } finally {
     thaw();
   }
@@ -240,7 +271,8 @@ t.test('connections the server ends', async (t) => {
   const terminate = () =>
     db.run(
       MS,
-      (sql) => sql`select pg_terminate_backend(pid, 5000) from pg_stat_activity where application_name = 'victim'`,
+      (sql) =>
+        sql`select pg_terminate_backend(pid, 5000) from pg_stat_activity where application_name = 'victim'`,
     );
 
   await victim.run(MS, (sql) => sql`select 1`);
@@ -258,8 +290,15 @@ t.test('connections the server ends', async (t) => {
   );
 
   const running = victim.run(MS, (sql) => sql`select pg_sleep(30)`);
-  await until(() => holds(db, `exists (select from pg_stat_activity where wait_event = 'PgSleep')`), 'it runs');
-  const rejected = t.rejects(running, { message: /^database unavailable/ }, 'a running one is unavailable');
+  await until(
+    () => holds(db, `exists (select from pg_stat_activity where wait_event = 'PgSleep')`),
+    'it runs',
+  );
+  const rejected = t.rejects(
+    running,
+    { message: /^database unavailable/ },
+    'a running one is unavailable',
+  );
   await terminate();
   await rejected;
   await t.resolves(victim.run(MS, (sql) => sql`select 1`));
@@ -267,9 +306,13 @@ t.test('connections the server ends', async (t) => {
 
 t.test('transactions', async (t) => {
   await db.run(MS, (sql) => sql`create table steps (name text unique)`);
-  const names = async () => (await db.run(MS, (sql) => sql`select name from steps order by 1`)).map((row) => row.name);
+  const names = async () =>
+    (await db.run(MS, (sql) => sql`select name from steps order by 1`)).map((row) => row.name);
 
-  t.equal(await db.transaction(MS, async (sql) => (await sql`insert into steps values ('one')`).count), 1);
+  t.equal(
+    await db.transaction(MS, async (sql) => (await sql`insert into steps values ('one')`).count),
+    1,
+  );
   t.same(await names(), ['one'], 'resolved: committed');
 
   const mind = new Error('no');
@@ -293,7 +336,8 @@ t.test('transactions', async (t) => {
     await sql`insert into steps values ('four')`;
     await db.run(
       MS,
-      (other) => other`select pg_terminate_backend(pid, 5000) from pg_stat_activity where application_name = 'victim'`,
+      (other) =>
+        other`select pg_terminate_backend(pid, 5000) from pg_stat_activity where application_name = 'victim'`,
     );
     await sql`select 1`.catch(() => {});
     await new Promise(setImmediate); // the driver could connect anew
@@ -316,33 +360,43 @@ t.test('transactions', async (t) => {
   t.same(await names(), ['one'], 'a deadline rolls back');
 });
 
-t.test('work that goes on after its deadline changes nothing, even if the server cannot be reached', async (t) => {
-  await db.run(MS, (sql) => sql`create table entries (name text)`);
-  const proxy = await startProxy(t, url);
-  const slow = openDatabase({ url: `${proxy.url}?application_name=slow`, maxConnections: 1 });
-  t.teardown(() => slow.close());
-  for (const use of ['run', 'transaction'] as const) {
-    await proxy.restore();
-    await slow.run(MS, (sql) => sql`select 1`);
-    proxy.freezeNew(); // a request to cancel gets no answer
-    const next = Promise.withResolvers<unknown>();
-    const overdue = slow[use](100, async (sql) => {
-      if (use === 'transaction') await sql`insert into entries values ('in time')`;
-      await sql`select pg_sleep(0.2)`;
-      if (use === 'run') await sql`insert into entries values ('late')`.catch((error) => error).then(next.resolve);
-    });
-    await t.rejects(overdue, { code: 'DEADLINE' });
-    if (use === 'run') t.match(await next.promise, { code: 'CONNECTION_ENDED' }, 'a statement is refused');
-    const gone = `not exists (select from pg_stat_activity where application_name = 'slow')`;
-    await until(() => holds(db, gone), 'the connection is ended');
-    t.same([...(await db.run(MS, (sql) => sql`select name from entries`))], [], `${use}: nothing took effect`);
-  }
-});
+t.test(
+  'work that goes on after its deadline changes nothing, even if the server cannot be reached',
+  async (t) => {
+    await db.run(MS, (sql) => sql`create table entries (name text)`);
+    const proxy = await startProxy(t, url);
+    const slow = openDatabase({ url: `${proxy.url}?application_name=slow`, maxConnections: 1 });
+    t.teardown(() => slow.close());
+    for (const use of ['run', 'transaction'] as const) {
+      await proxy.restore();
+      await slow.run(MS, (sql) => sql`select 1`);
+      proxy.freezeNew(); // a request to cancel gets no answer
+      const next = Promise.withResolvers<unknown>();
+      const overdue = slow[use](100, async (sql) => {
+        if (use === 'transaction') await sql`insert into entries values ('in time')`;
+        await sql`select pg_sleep(0.2)`;
+        if (use === 'run')
+          await sql`insert into entries values ('late')`.catch((error) => error).then(next.resolve);
+      });
+      await t.rejects(overdue, { code: 'DEADLINE' });
+      if (use === 'run')
+        t.match(await next.promise, { code: 'CONNECTION_ENDED' }, 'a statement is refused');
+      const gone = `not exists (select from pg_stat_activity where application_name = 'slow')`;
+      await until(() => holds(db, gone), 'the connection is ended');
+      t.same(
+        [...(await db.run(MS, (sql) => sql`select name from entries`))],
+        [],
+        `${use}: nothing took effect`,
+      );
+    }
+  },
+);
 
 t.test('errors say whether trying again can help', async (t) => {
   await db.run(
     MS,
-    (sql) => sql`create table pairs (name text constraint a_name check (name <> ''), value text unique)`,
+    (sql) =>
+      sql`create table pairs (name text constraint a_name check (name <> ''), value text unique)`,
   );
   const refused = async (work: Parameters<Database['run']>[1]) =>
     (await db.run(MS, work).catch((error) => error)) as unknown;
@@ -355,16 +409,26 @@ t.test('errors say whether trying again can help', async (t) => {
     message: 'database refused: new row for relation "pairs" violates check constraint "a_name"',
   });
   await db.run(MS, (sql) => sql`insert into pairs values ('a', 'confidential')`);
-  const duplicate = (await refused((sql) => sql`insert into pairs values ('b', 'confidential')`)) as Error;
+  const duplicate = (await refused(
+    (sql) => sql`insert into pairs values ('b', 'confidential')`,
+  )) as Error;
   t.match(duplicate, { code: '23505' });
-  t.notMatch(`${JSON.stringify(duplicate)}${duplicate.stack}${duplicate.cause}`, /confidential/, 'without the values');
+  t.notMatch(
+    `${JSON.stringify(duplicate)}${duplicate.stack}${duplicate.cause}`,
+    /confidential/,
+    'without the values',
+  );
   t.match(await refused((sql) => sql`select nothing`), { code: '42703', unavailable: false });
   t.match(await refused((sql) => sql`select ${'x'}::uuid`), { code: '22P02', unavailable: false });
 
-  const readOnly = db.run(MS, (sql) => sql.unsafe(`begin read only; insert into pairs values ('c', 'd')`));
+  const readOnly = db.run(MS, (sql) =>
+    sql.unsafe(`begin read only; insert into pairs values ('c', 'd')`),
+  );
   await t.rejects(readOnly, { constructor: DatabaseUnavailable, code: '25006', unavailable: true });
   for (const code of ['57P03', '53300', '40001', '40P01', '08006', '55P03']) {
-    const raised = db.run(MS, (sql) => sql.unsafe(`do $$ begin raise exception 'x' using errcode = '${code}'; end $$`));
+    const raised = db.run(MS, (sql) =>
+      sql.unsafe(`do $$ begin raise exception 'x' using errcode = '${code}'; end $$`),
+    );
     await t.rejects(raised, { unavailable: true, code }, code);
   }
   await t.rejects(
@@ -373,7 +437,11 @@ t.test('errors say whether trying again can help', async (t) => {
     'errors of the work are left alone',
   );
   const disk = Object.assign(new Error('no space left'), { code: 'ENOSPC', syscall: 'write' });
-  t.equal(await db.run(MS, () => Promise.reject(disk)).catch((error) => error), disk, 'though they look like ours');
+  t.equal(
+    await db.run(MS, () => Promise.reject(disk)).catch((error) => error),
+    disk,
+    'though they look like ours',
+  );
   await t.rejects(
     db.run(MS, (sql) => sql`select ${undefined as unknown as string}`),
     { code: 'UNDEFINED_VALUE' },
@@ -449,7 +517,10 @@ t.test('a server that does not answer is given up after connect_timeout', async 
 t.test('of a host that falls silent no second connection is waited for', async (t) => {
   const [one, two] = [await startProxy(t, url), await startProxy(t, url)];
   const [a, b] = [one, two].map((proxy) => new URL(proxy.url).host);
-  const db = openDatabase({ url: new URL(one.url).href.replace(a as string, `${a},${b}`), maxConnections: 3 });
+  const db = openDatabase({
+    url: new URL(one.url).href.replace(a as string, `${a},${b}`),
+    maxConnections: 3,
+  });
   t.teardown(() => db.close());
   const slow = () => db.run(MS, (sql) => sql`select pg_sleep(0.1)`);
   await Promise.all([slow(), slow(), slow()]);
@@ -467,7 +538,10 @@ t.test('of a host that falls silent no second connection is waited for', async (
 t.test('a silent host does not keep from asking the others again', async (t) => {
   const [one, two] = [await startProxy(t, url), await startProxy(t, url)];
   const [a, b] = [one, two].map((proxy) => new URL(proxy.url).host);
-  const db = openDatabase({ url: new URL(one.url).href.replace(a as string, `${a},${b}`), maxConnections: 1 });
+  const db = openDatabase({
+    url: new URL(one.url).href.replace(a as string, `${a},${b}`),
+    maxConnections: 1,
+  });
   t.teardown(() => db.close());
   await one.cut();
   await db.run(MS, (sql) => sql`select 1`); // by the second host, which is asked first from now on
@@ -484,7 +558,11 @@ t.test('a silent host does not keep from asking the others again', async (t) => 
 
 t.test('closing', async (t) => {
   const closing = openDatabase({ url: `${url}&application_name=closing`, maxConnections: 1 });
-  closing.listen('x', { onNotice: () => {}, onReady: () => {}, onLost: () => t.fail('closing is no loss') });
+  closing.listen('x', {
+    onNotice: () => {},
+    onReady: () => {},
+    onLost: () => t.fail('closing is no loss'),
+  });
   await closing.run(MS, (sql) => sql`select 1`);
   const running = closing.run(MS, (sql) => sql`select pg_sleep(30)`);
   const queued = closing.run(MS, (sql) => sql`select 1`);
@@ -502,24 +580,33 @@ t.test('closing', async (t) => {
   await until(() => holds(db, none), 'no connection is left');
 });
 
-t.test('an unreachable or unwilling server is unavailable, and no message holds the password', async (t) => {
-  const proxy = await startProxy(t, url);
-  const port = new URL(proxy.url).port;
-  const urls = {
-    'no such database': inDatabase(url, 'nowhere'),
-    'no such socket': 'postgres://u:secret@/db?host=/nonexistent',
-    'nobody listens': 'postgres://u:secret@127.0.0.1:1/db',
-    'nobody listens at any address of a name': 'postgres://u:secret@localhost:1/db',
-    'no such role': `postgres://stranger:secret@127.0.0.1:${port}/postgres`,
-    'no TLS there': `postgres://tollgate:secret@127.0.0.1:${port}/postgres?sslmode=require`,
-  };
-  for (const [name, address] of Object.entries(urls)) {
-    const db = openDatabase({ url: address });
-    const error = (await db.run(3000, (sql) => sql`select 1`).catch((error) => error)) as DatabaseUnavailable;
-    t.type(error, DatabaseUnavailable, name);
-    t.not(error.code, 'DEADLINE', error.message);
-    t.match(error.message, /: ./);
-    t.notMatch(`${error.message} ${error.stack} ${JSON.stringify(error)} ${error.cause}`, /secret/, name);
-    await db.close();
-  }
-});
+t.test(
+  'an unreachable or unwilling server is unavailable, and no message holds the password',
+  async (t) => {
+    const proxy = await startProxy(t, url);
+    const port = new URL(proxy.url).port;
+    const urls = {
+      'no such database': inDatabase(url, 'nowhere'),
+      'no such socket': 'postgres://u:secret@/db?host=/nonexistent',
+      'nobody listens': 'postgres://u:secret@127.0.0.1:1/db',
+      'nobody listens at any address of a name': 'postgres://u:secret@localhost:1/db',
+      'no such role': `postgres://stranger:secret@127.0.0.1:${port}/postgres`,
+      'no TLS there': `postgres://tollgate:secret@127.0.0.1:${port}/postgres?sslmode=require`,
+    };
+    for (const [name, address] of Object.entries(urls)) {
+      const db = openDatabase({ url: address });
+      const error = (await db
+        .run(3000, (sql) => sql`select 1`)
+        .catch((error) => error)) as DatabaseUnavailable;
+      t.type(error, DatabaseUnavailable, name);
+      t.not(error.code, 'DEADLINE', error.message);
+      t.match(error.message, /: ./);
+      t.notMatch(
+        `${error.message} ${error.stack} ${JSON.stringify(error)} ${error.cause}`,
+        /secret/,
+        name,
+      );
+      await db.close();
+    }
+  },
+);

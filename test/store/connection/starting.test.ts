@@ -24,7 +24,9 @@ async function slowStart(t: Test, url: string, left: number) {
       client.once('data', () => client.end(STARTING_UP));
       return;
     }
-    const target = connect(targets[0] as Extract<Target, { path: string }>).on('error', () => client.destroy());
+    const target = connect(targets[0] as Extract<Target, { path: string }>).on('error', () =>
+      client.destroy(),
+    );
     client.pipe(target).pipe(client);
   });
   server.listen(0, '127.0.0.1');
@@ -47,7 +49,13 @@ async function tollgate(argv: string[], url: string, onLine: () => unknown = () 
     err += piece;
   });
   const env = { ...CHILD_ENV, DATABASE_URL: url } as Record<string, string>;
-  const code = await runCli({ argv, env, stdin: Readable.from([Buffer.from('companies: []')]), stdout, stderr });
+  const code = await runCli({
+    argv,
+    env,
+    stdin: Readable.from([Buffer.from('companies: []')]),
+    stdout,
+    stderr,
+  });
   return { code, err };
 }
 
@@ -76,15 +84,21 @@ t.test('a gateway waits for it too', async (t) => {
   t.match(gateway.logged.join(''), 'the database system is starting up; waiting for it');
 });
 
-t.test('what prepares a database waits for one that nobody answers for; other commands tell at once', async (t) => {
-  const { url } = await emptyDatabase(t);
-  const proxy = await startProxy(t, url);
-  for (const argv of [['migrate'], ['apply', '-']]) {
+t.test(
+  'what prepares a database waits for one that nobody answers for; other commands tell at once',
+  async (t) => {
+    const { url } = await emptyDatabase(t);
+    const proxy = await startProxy(t, url);
+    for (const argv of [['migrate'], ['apply', '-']]) {
+      await proxy.cut();
+      const { code, err } = await tollgate(argv, proxy.url, () => proxy.restore());
+      t.equal(code, 0, err);
+      t.match(err, /ECONNREFUSED.*; waiting for it, up to 60 s/);
+    }
     await proxy.cut();
-    const { code, err } = await tollgate(argv, proxy.url, () => proxy.restore());
-    t.equal(code, 0, err);
-    t.match(err, /ECONNREFUSED.*; waiting for it, up to 60 s/);
-  }
-  await proxy.cut();
-  t.match(await tollgate(['company', 'list'], proxy.url), { code: 1, err: /ECONNREFUSED.*check that Postgres runs/ });
-});
+    t.match(await tollgate(['company', 'list'], proxy.url), {
+      code: 1,
+      err: /ECONNREFUSED.*check that Postgres runs/,
+    });
+  },
+);

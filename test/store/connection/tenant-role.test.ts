@@ -5,7 +5,11 @@ import { insertCompany, updateCompany } from '../../../src/store/company/company
 import { endKey, insertKey } from '../../../src/store/company/key.ts';
 import { insertModel } from '../../../src/store/company/model.ts';
 import { type Database, openDatabase, type Sql } from '../../../src/store/connection/pool.ts';
-import { ensureTenantRole, enterCompany, within } from '../../../src/store/connection/tenant-role.ts';
+import {
+  ensureTenantRole,
+  enterCompany,
+  within,
+} from '../../../src/store/connection/tenant-role.ts';
 import { trailStore } from '../../../src/store/gateway/request-trail.ts';
 import { pageOfCompanyUsers } from '../../../src/store/lists/page.ts';
 import { migrate } from '../../../src/store/schema/migrate.ts';
@@ -24,11 +28,23 @@ import { addUsage } from '../../support/usage.ts';
 const MS = 10_000;
 
 /** A company with a row in every table that has rows of companies. */
-async function fullCompany(db: Database, name: string): Promise<{ id: string; key: string; assistant: string }> {
+async function fullCompany(
+  db: Database,
+  name: string,
+): Promise<{ id: string; key: string; assistant: string }> {
   const made = await db.transaction(MS, async (sql) => {
     const { id } = await insertCompany(sql, { name });
-    const key = await insertKey(sql, 'svc_', { company_id: id, name, scopes: ['chat'], created_by: 'test' });
-    const assistant = await insertAssistant(sql, { company_id: id, name, system_prompt: `the secret of ${name}` });
+    const key = await insertKey(sql, 'svc_', {
+      company_id: id,
+      name,
+      scopes: ['chat'],
+      created_by: 'test',
+    });
+    const assistant = await insertAssistant(sql, {
+      company_id: id,
+      name,
+      system_prompt: `the secret of ${name}`,
+    });
     await insertModel(sql, {
       slug: `${name}-own`,
       company_id: id,
@@ -54,15 +70,25 @@ async function fullCompany(db: Database, name: string): Promise<{ id: string; ke
     await sql`
       insert into budget_alerts (company_id, billing_month, threshold, budget_eur, spent_eur)
       values (${id}, '2026-11-01', '50', 10, 5)`;
-    const token = { name, company_id: id, access: 'read', created_by: null, expires_at: null } as const;
+    const token = {
+      name,
+      company_id: id,
+      access: 'read',
+      created_by: null,
+      expires_at: null,
+    } as const;
     await insertToken(sql, token);
     await sql`insert into key_reveals values (${id}, ${key.id}, 'x', now() + interval '1 minute')`;
-    await addUsage(sql, [{ company: id, prompt: 10, cached: 3, input: '0.5', endUser: randomUUID() }]);
+    await addUsage(sql, [
+      { company: id, prompt: 10, cached: 3, input: '0.5', endUser: randomUUID() },
+    ]);
     await addStatementRows(sql, id);
     await sql`update companies set price_factor = 0.9 where id = ${id}`;
     return { id, key: key.id, assistant: assistant.id };
   });
-  await addRequests(trailStore(db), [{ company: made.id, status: 502, upstreamStatus: 500, reason: 'internal words' }]);
+  await addRequests(trailStore(db), [
+    { company: made.id, status: 502, upstreamStatus: 500, reason: 'internal words' },
+  ]);
   return made;
 }
 
@@ -84,7 +110,9 @@ const NEVER_READ = { code: '42501' }; // insufficient_privilege
 t.test('with every WHERE forgotten', async (t) => {
   const { url, db } = await testDatabase(t);
   const [one, two] = [await fullCompany(db, 'one'), await fullCompany(db, 'two')];
-  await db.run(MS, (sql) => insertUser(sql, { email: 'op@example.com', role: 'operator', company_id: null }, null));
+  await db.run(MS, (sql) =>
+    insertUser(sql, { email: 'op@example.com', role: 'operator', company_id: null }, null),
+  );
   const all = await db.run(MS, tables);
   const owned = all.filter(({ owner, name }) => owner !== null && !OPERATORS.includes(name)) as {
     name: string;
@@ -94,7 +122,8 @@ t.test('with every WHERE forgotten', async (t) => {
 
   for (const { name, owner } of owned) {
     await t.test(`${name} shows the company's rows and no others`, async (t) => {
-      const read = (sql: Sql) => sql<{ whose: string | null }[]>`select ${sql(owner)} as whose from ${sql(name)}`;
+      const read = (sql: Sql) =>
+        sql<{ whose: string | null }[]>`select ${sql(owner)} as whose from ${sql(name)}`;
       const owners = new Set((await db.run(MS, read)).map(({ whose }) => whose));
       t.ok(owners.has(one.id) && owners.has(two.id), 'without a company there are rows of both');
       for (const { id } of [one, two]) {
@@ -102,7 +131,11 @@ t.test('with every WHERE forgotten', async (t) => {
         if (name === 'models' || name === 'model_prices') seen.delete(null); // shared by all, as are the prices of these
         t.same([...seen], [id]);
       }
-      t.same(await within(db, randomUUID(), MS, read), [], 'and nothing to a company that does not exist');
+      t.same(
+        await within(db, randomUUID(), MS, read),
+        [],
+        'and nothing to a company that does not exist',
+      );
     });
   }
 
@@ -126,7 +159,9 @@ t.test('with every WHERE forgotten', async (t) => {
   });
 
   await t.test('what belongs to nobody, and secrets, are not there at all', async (t) => {
-    const rest = all.filter(({ name, owner }) => OPERATORS.includes(name) || (owner === null && name !== 'settings'));
+    const rest = all.filter(
+      ({ name, owner }) => OPERATORS.includes(name) || (owner === null && name !== 'settings'),
+    );
     t.ok(rest.some(({ name }) => name === 'sessions'));
     for (const { name } of rest) {
       await t.rejects(
@@ -157,7 +192,9 @@ t.test('with every WHERE forgotten', async (t) => {
     await within(db, one.id, MS, (sql) => sql`delete from assistants`);
     t.same(await names(), [{ name: 'two' }]);
     await t.rejects(
-      within(db, one.id, MS, (sql) => insertAssistant(sql, { company_id: two.id, name: 'x', system_prompt: 'x' })),
+      within(db, one.id, MS, (sql) =>
+        insertAssistant(sql, { company_id: two.id, name: 'x', system_prompt: 'x' }),
+      ),
       { code: '42501' },
       'nothing is put among the rows of another',
     );
@@ -175,72 +212,96 @@ t.test('with every WHERE forgotten', async (t) => {
     );
   });
 
-  await t.test('a company changes its own people and invitations, and its ceilings not at all', async (t) => {
-    const query = { search: '', sort: 'role', descending: false, page: 1 } as const;
-    const [theirs] = (await db.run(MS, (sql) => pageOfCompanyUsers(sql, two.id, query))).rows;
-    const [invited] = await db.run(
-      MS,
-      (sql) => sql<{ id: string }[]>`select id from invitations where company_id = ${two.id}`,
-    );
-    const asOne = (work: (sql: Sql) => Promise<unknown>) => within(db, one.id, MS, work);
-    const none = { message: /There is no such/ };
-    await t.rejects(
-      asOne((sql) => updateRole(sql, two.id, theirs?.id as string, 'member')),
-      none,
-    );
-    await t.rejects(
-      asOne((sql) => deleteUser(sql, theirs?.id as string)),
-      none,
-    );
-    await t.rejects(
-      asOne((sql) => deleteInvitation(sql, invited?.id as string, two.id)),
-      none,
-    );
-    await t.rejects(
-      asOne((sql) =>
-        insertInvitation(sql, { company_id: two.id, email: 'x@example.com', role: 'owner', created_by: 'x' }),
-      ),
-      NEVER_READ,
-    );
-    await t.rejects(
-      asOne((sql) =>
-        insertInvitation(sql, { company_id: one.id, email: 'two@example.com', role: 'owner', created_by: 'x' }),
-      ),
-      { message: 'two@example.com cannot be invited: the address has an account already. Choose another address.' },
-      'an account of another company is seen, and not whose it is',
-    );
-    for (const ceiling of ['credit_limit_eur = null', 'eu_locked = false']) {
-      await t.rejects(
-        asOne((sql) => sql.unsafe(`update companies set ${ceiling}`)),
-        NEVER_READ,
-        ceiling,
+  await t.test(
+    'a company changes its own people and invitations, and its ceilings not at all',
+    async (t) => {
+      const query = { search: '', sort: 'role', descending: false, page: 1 } as const;
+      const [theirs] = (await db.run(MS, (sql) => pageOfCompanyUsers(sql, two.id, query))).rows;
+      const [invited] = await db.run(
+        MS,
+        (sql) => sql<{ id: string }[]>`select id from invitations where company_id = ${two.id}`,
       );
-    }
-    await t.rejects(
-      asOne((sql) => sql`update users set company_id = null, role = 'operator'`),
-      NEVER_READ,
-    );
-    await t.rejects(
-      asOne((sql) => sql`update users set role = 'operator'`),
-      { code: '23514' },
-      'nobody becomes an operator',
-    );
-    await t.rejects(
-      asOne((sql) => sql`update users set email = 'x@example.com'`),
-      NEVER_READ,
-    );
-  });
+      const asOne = (work: (sql: Sql) => Promise<unknown>) => within(db, one.id, MS, work);
+      const none = { message: /There is no such/ };
+      await t.rejects(
+        asOne((sql) => updateRole(sql, two.id, theirs?.id as string, 'member')),
+        none,
+      );
+      await t.rejects(
+        asOne((sql) => deleteUser(sql, theirs?.id as string)),
+        none,
+      );
+      await t.rejects(
+        asOne((sql) => deleteInvitation(sql, invited?.id as string, two.id)),
+        none,
+      );
+      await t.rejects(
+        asOne((sql) =>
+          insertInvitation(sql, {
+            company_id: two.id,
+            email: 'x@example.com',
+            role: 'owner',
+            created_by: 'x',
+          }),
+        ),
+        NEVER_READ,
+      );
+      await t.rejects(
+        asOne((sql) =>
+          insertInvitation(sql, {
+            company_id: one.id,
+            email: 'two@example.com',
+            role: 'owner',
+            created_by: 'x',
+          }),
+        ),
+        {
+          message:
+            'two@example.com cannot be invited: the address has an account already. Choose another address.',
+        },
+        'an account of another company is seen, and not whose it is',
+      );
+      for (const ceiling of ['credit_limit_eur = null', 'eu_locked = false']) {
+        await t.rejects(
+          asOne((sql) => sql.unsafe(`update companies set ${ceiling}`)),
+          NEVER_READ,
+          ceiling,
+        );
+      }
+      await t.rejects(
+        asOne((sql) => sql`update users set company_id = null, role = 'operator'`),
+        NEVER_READ,
+      );
+      await t.rejects(
+        asOne((sql) => sql`update users set role = 'operator'`),
+        { code: '23514' },
+        'nobody becomes an operator',
+      );
+      await t.rejects(
+        asOne((sql) => sql`update users set email = 'x@example.com'`),
+        NEVER_READ,
+      );
+    },
+  );
 
   await t.test('what a company may change is announced and audited as ever', async (t) => {
     await db.run(MS, (sql) => sql`delete from changes`);
     const made = await within(db, one.id, MS, async (sql) => {
       await updateCompany(sql, one.id, { monthly_budget_eur: '7' });
       await endKey(sql, one.key);
-      return insertKey(sql, 'svc_', { company_id: one.id, name: 'new', scopes: ['chat'], created_by: 'test' });
+      return insertKey(sql, 'svc_', {
+        company_id: one.id,
+        name: 'new',
+        scopes: ['chat'],
+        created_by: 'test',
+      });
     });
     const kinds = await db.run(MS, (sql) => sql`select distinct kind from changes order by 1`);
     t.same(kinds, [{ kind: 'company' }, { kind: 'key' }]);
-    const [entry] = await db.run(MS, (sql) => sql`select actor, db_role from audit_log where subject_id = ${made.id}`);
+    const [entry] = await db.run(
+      MS,
+      (sql) => sql`select actor, db_role from audit_log where subject_id = ${made.id}`,
+    );
     const [user] = await db.run(MS, (sql) => sql`select session_user::text as name`);
     t.equal(entry?.db_role, user?.name, 'by the database user, not by the tenant role');
   });
@@ -273,7 +334,8 @@ t.test('a database user of modest rights', async (t: Test) => {
     await migrate(db, { billingTimezone: 'UTC' });
     return db;
   };
-  const seen = (db: Database, id: string) => within(db, id, MS, (sql) => sql`select name from companies order by 1`);
+  const seen = (db: Database, id: string) =>
+    within(db, id, MS, (sql) => sql`select name from companies order by 1`);
 
   const modest = await become('modest', 'nocreaterole');
   const { id } = await fullCompany(modest, 'one');
@@ -290,7 +352,11 @@ t.test('a database user of modest rights', async (t: Test) => {
 
   const grant = 'grant tollgate_tenant to modest';
   t.equal(await ensureTenantRole(modest), grant, 'a role of another user does not work yet');
-  t.equal((await readOverview((query) => modest.run(MS, query))).tenant_role_advice, grant, 'as operators are told');
+  t.equal(
+    (await readOverview((query) => modest.run(MS, query))).tenant_role_advice,
+    grant,
+    'as operators are told',
+  );
   await admin.run(MS, (sql) => sql.unsafe(grant));
   t.equal(await ensureTenantRole(modest), null, 'until an administrator lets it be taken');
   t.same(await seen(modest, id), [{ name: 'one' }]);
@@ -304,9 +370,17 @@ t.test('a database user of modest rights', async (t: Test) => {
   // another program, with grants of its own and no company entered
   await admin.run(MS, (sql) => sql`create role application login`);
   await modest.run(MS, (sql) => sql`grant all on all tables in schema public to application`);
-  const application = openDatabase({ url: inDatabase(server.url, 'modest').replace(/\/\/[^@/]*@/, '//application@') });
+  const application = openDatabase({
+    url: inDatabase(server.url, 'modest').replace(/\/\/[^@/]*@/, '//application@'),
+  });
   t.teardown(() => application.close());
-  await application.run(MS, (sql) => sql`insert into chat_usage (company_id, cost_eur) values (${id}, 1)`);
-  const [{ n }] = await application.run(MS, (sql) => sql<[{ n: number }]>`select count(*) as n from chat_usage`);
+  await application.run(
+    MS,
+    (sql) => sql`insert into chat_usage (company_id, cost_eur) values (${id}, 1)`,
+  );
+  const [{ n }] = await application.run(
+    MS,
+    (sql) => sql<[{ n: number }]>`select count(*) as n from chat_usage`,
+  );
   t.equal(n, 3, 'sees what its grants say');
 });

@@ -26,7 +26,9 @@ async function startTls(more: (cert: Buffer) => TLSSocketOptions = () => ({}), i
     const begin = () => {
       if (!isDirect) socket.write('S');
       const client = new TLSSocket(socket, secure).on('error', () => {});
-      const database = connect(parseDatabaseUrl(url).targets[0] as Extract<Target, { path: string }>);
+      const database = connect(
+        parseDatabaseUrl(url).targets[0] as Extract<Target, { path: string }>,
+      );
       database.on('error', () => {}).on('close', () => client.destroy());
       client.on('close', () => database.destroy());
       client.pipe(database).pipe(client);
@@ -48,7 +50,9 @@ async function answerOf(address: string): Promise<unknown> {
     t.equal(row?.md5, createHash('md5').update(text).digest('hex'));
     let bytes = 0;
     await db.run(MS, async (sql) => {
-      for await (const piece of sql.copyOut(`copy (select repeat('x', 5777) from generate_series(1, 50)) to stdout`))
+      for await (const piece of sql.copyOut(
+        `copy (select repeat('x', 5777) from generate_series(1, 50)) to stdout`,
+      ))
         bytes += piece.length;
     });
     const [behind] = await db.run(MS, (sql) => sql`select ${bytes}::integer as bytes`);
@@ -63,7 +67,8 @@ async function answerOf(address: string): Promise<unknown> {
 const BYTES = 50 * 5778;
 
 t.test('a server without TLS', async (t) => {
-  for (const mode of ['disable', 'allow', 'prefer']) t.equal(await answerOf(`${plain}?sslmode=${mode}`), BYTES, mode);
+  for (const mode of ['disable', 'allow', 'prefer'])
+    t.equal(await answerOf(`${plain}?sslmode=${mode}`), BYTES, mode);
   t.equal(await answerOf(`${plain}?sslmode=require`), 'NO_TLS');
 });
 
@@ -82,14 +87,26 @@ t.test('a server with TLS', { skip: NO_OPENSSL }, async (t) => {
   ]) {
     t.equal(await answerOf(at('127.0.0.1', `sslmode=${mode}`)), BYTES, mode);
   }
-  t.equal(await answerOf(at('localhost', `sslmode=verify-ca&sslrootcert=${cert}`)), BYTES, 'another name');
-  t.equal(await answerOf(at('localhost', `sslmode=verify-full&sslrootcert=${cert}`)), 'ERR_TLS_CERT_ALTNAME_INVALID');
+  t.equal(
+    await answerOf(at('localhost', `sslmode=verify-ca&sslrootcert=${cert}`)),
+    BYTES,
+    'another name',
+  );
+  t.equal(
+    await answerOf(at('localhost', `sslmode=verify-full&sslrootcert=${cert}`)),
+    'ERR_TLS_CERT_ALTNAME_INVALID',
+  );
   t.equal(await answerOf(at('127.0.0.1', 'sslmode=verify-full')), 'DEPTH_ZERO_SELF_SIGNED_CERT');
 });
 
 t.test('a server that asks for a certificate of the client', { skip: NO_OPENSSL }, async (t) => {
-  const { port, cert, key } = await startTls((pem) => ({ requestCert: true, rejectUnauthorized: true, ca: pem }));
-  const at = (query: string) => `postgres://tollgate@127.0.0.1:${port}${new URL(plain).pathname}?${query}`;
+  const { port, cert, key } = await startTls((pem) => ({
+    requestCert: true,
+    rejectUnauthorized: true,
+    ca: pem,
+  }));
+  const at = (query: string) =>
+    `postgres://tollgate@127.0.0.1:${port}${new URL(plain).pathname}?${query}`;
   for (const mode of ['require', `verify-full&sslrootcert=${cert}`]) {
     t.equal(await answerOf(at(`sslmode=${mode}&sslcert=${cert}&sslkey=${key}`)), BYTES, mode);
   }
@@ -118,7 +135,10 @@ t.test(
     t.same(names, []);
     for (const mode of ['require', 'prefer']) {
       t.equal(await answerOf(at(port, `sslmode=${mode}&ssl_min_protocol_version=TLSv1.2`)), BYTES);
-      t.match(await answerOf(at(port, `sslmode=${mode}&ssl_min_protocol_version=TLSv1.3`)), /^ERR_SSL/);
+      t.match(
+        await answerOf(at(port, `sslmode=${mode}&ssl_min_protocol_version=TLSv1.3`)),
+        /^ERR_SSL/,
+      );
     }
     t.equal(await answerOf(at(direct, 'sslmode=require&sslnegotiation=direct')), BYTES);
     const local = at(direct, `sslmode=verify-ca&sslnegotiation=direct&sslrootcert=${cert}`);
@@ -128,16 +148,20 @@ t.test(
 
 t.test('a revoked certificate, and a key with a passphrase', { skip: NO_OPENSSL }, async (t) => {
   const folder = t.testdir({ 'index.txt': '', number: '01\n' });
-  const { port, cert, key } = await startTls((pem) => ({ requestCert: true, rejectUnauthorized: true, ca: pem }));
-  const openssl = (...args: string[]) => execFileSync('openssl', args, { cwd: folder, stdio: 'ignore' });
-  const conf = '[ca]\ndefault_ca=d\n[d]\ndatabase=index.txt\ncrlnumber=number\ndefault_md=sha256\ndefault_crl_days=2\n';
+  const { port, cert, key } = await startTls((pem) => ({
+    requestCert: true,
+    rejectUnauthorized: true,
+    ca: pem,
+  }));
+  const openssl = (...args: string[]) =>
+    execFileSync('openssl', args, { cwd: folder, stdio: 'ignore' });
+  const conf =
+    '[ca]\ndefault_ca=d\n[d]\ndatabase=index.txt\ncrlnumber=number\ndefault_md=sha256\ndefault_crl_days=2\n';
   writeFileSync(join(folder, 'ca.cnf'), conf);
   const ofAuthority = ['-config', 'ca.cnf', '-cert', cert, '-keyfile', key];
-  const [good, bad, locked] = ['good.pem', 'bad.pem', 'locked.key'].map((name) => join(folder, name)) as [
-    string,
-    string,
-    string,
-  ];
+  const [good, bad, locked] = ['good.pem', 'bad.pem', 'locked.key'].map((name) =>
+    join(folder, name),
+  ) as [string, string, string];
   openssl('ca', '-gencrl', ...ofAuthority, '-out', good);
   openssl('ca', '-revoke', cert, ...ofAuthority);
   openssl('ca', '-gencrl', ...ofAuthority, '-out', bad);
@@ -146,12 +170,15 @@ t.test('a revoked certificate, and a key with a passphrase', { skip: NO_OPENSSL 
   mkdirSync(join(folder, 'lists'));
   copyFileSync(bad, join(folder, 'lists', `${hash}.r0`));
   const pair = `sslmode=verify-ca&sslrootcert=${cert}&sslcert=${cert}&sslkey=${locked}&sslpassword=open`;
-  const at = (query: string) => `postgres://tollgate@127.0.0.1:${port}${new URL(plain).pathname}?${pair}${query}`;
+  const at = (query: string) =>
+    `postgres://tollgate@127.0.0.1:${port}${new URL(plain).pathname}?${pair}${query}`;
   t.equal(await answerOf(at('')), BYTES);
   t.equal(await answerOf(at(`&sslcrl=${good}`)), BYTES);
   t.equal(await answerOf(at(`&sslcrl=${bad}`)), 'CERT_REVOKED');
   t.equal(await answerOf(at(`&sslcrldir=${join(folder, 'lists')}`)), 'CERT_REVOKED');
   t.not(await answerOf(at('&sslcertmode=disable')), BYTES, 'the certificate is not shown');
-  t.throws(() => parseDatabaseUrl(at('').replace('=open', '=shut')), { message: /sslcert and sslkey cannot be used/ });
+  t.throws(() => parseDatabaseUrl(at('').replace('=open', '=shut')), {
+    message: /sslcert and sslkey cannot be used/,
+  });
   t.throws(() => parseDatabaseUrl(at(`&sslcrl=${cert}`)), { message: /sslcrl cannot be used/ });
 });

@@ -10,7 +10,12 @@ import { actingAs } from '../../../src/store/connection/acting-person.ts';
 import type { Database, Sql } from '../../../src/store/connection/pool.ts';
 import { enterCompany } from '../../../src/store/connection/tenant-role.ts';
 import { listAlerts } from '../../../src/store/events/alert.ts';
-import { type EventFilter, type EventRow, eventStore, listEvents } from '../../../src/store/events/event.ts';
+import {
+  type EventFilter,
+  type EventRow,
+  eventStore,
+  listEvents,
+} from '../../../src/store/events/event.ts';
 import { testDatabase } from '../../support/postgres.ts';
 
 const MS = 10_000;
@@ -30,7 +35,8 @@ async function begin(t: Test) {
 }
 
 function listOf(db: Database) {
-  return (filter: Partial<EventFilter> = {}) => db.run(MS, (sql) => listEvents(sql, { ...ALL, ...filter }, FIRST));
+  return (filter: Partial<EventFilter> = {}) =>
+    db.run(MS, (sql) => listEvents(sql, { ...ALL, ...filter }, FIRST));
 }
 
 /** Their kinds, the oldest first. */
@@ -45,48 +51,66 @@ function nextMillisecond(): Date {
   return new Date(at);
 }
 
-t.test('each change of a key is one event of its transaction, by whoever and however it is made', async (t) => {
-  const { run, asAnn, company, asked, list } = await begin(t);
-  const key = await asAnn((sql) => insertKey(sql, 'svc_', asked));
-  await asAnn((sql) => updateKey(sql, key.id, { name: 'Shop', requests_per_minute: 5 }));
-  await run((sql) => sql`update api_keys set last_used_at = now() where id = ${key.id}`);
-  const [created, ...none] = await list();
-  t.same(none, [], 'settings and use are none');
-  t.match(created, { id: /-/, subject: key.id, deliveries: [] });
-  t.same(created?.event, {
-    id: created?.id,
-    type: 'key.created',
-    company: { id: company, name: 'ACME' },
-    key: { id: key.id, name: 'Shop', prefix: key.prefix },
-    scopes: ['chat'],
-    purpose: null,
-    expires_at: null,
-    actor: ANN,
-    occurred_at: created?.event.occurred_at,
-  });
-  t.match(created?.event.occurred_at, /^20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
+t.test(
+  'each change of a key is one event of its transaction, by whoever and however it is made',
+  async (t) => {
+    const { run, asAnn, company, asked, list } = await begin(t);
+    const key = await asAnn((sql) => insertKey(sql, 'svc_', asked));
+    await asAnn((sql) => updateKey(sql, key.id, { name: 'Shop', requests_per_minute: 5 }));
+    await run((sql) => sql`update api_keys set last_used_at = now() where id = ${key.id}`);
+    const [created, ...none] = await list();
+    t.same(none, [], 'settings and use are none');
+    t.match(created, { id: /-/, subject: key.id, deliveries: [] });
+    t.same(created?.event, {
+      id: created?.id,
+      type: 'key.created',
+      company: { id: company, name: 'ACME' },
+      key: { id: key.id, name: 'Shop', prefix: key.prefix },
+      scopes: ['chat'],
+      purpose: null,
+      expires_at: null,
+      actor: ANN,
+      occurred_at: created?.event.occurred_at,
+    });
+    t.match(created?.event.occurred_at, /^20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
 
-  const rotation = { id: key.id, company_id: null, created_by: ANN };
-  const second = await asAnn((sql) => replaceKey(sql, 'svc_', { ...rotation, overlap: 3600 }));
-  const third = await asAnn((sql) => replaceKey(sql, 'svc_', { ...rotation, id: second.id, overlap: 0 }));
-  await run((sql) => endKey(sql, third.id));
-  await run((sql) => endKey(sql, third.id));
-  const rows = await list();
-  t.same(kinds(rows), ['key.created', 'key.rotated', 'key.revoked', 'key.rotated', 'key.revoked']);
-  const [last, atOnce, replaced, overlapped] = rows;
-  t.match(overlapped?.event, { key: { id: second.id }, old_key: { id: key.id, prefix: key.prefix, ends_at: /Z$/ } });
-  const ends = (overlapped as EventRow).event.old_key as { ends_at: string };
-  t.ok(Date.parse(ends.ends_at) > Date.now() + 3_000_000);
-  t.match(replaced?.event, { type: 'key.revoked', key: { id: second.id }, actor: ANN });
-  t.match(atOnce?.event, { key: { id: third.id }, old_key: { id: second.id, ends_at: /Z$/ } });
-  t.match(last?.event, { key: { id: third.id }, actor: /^(?!ann@)/ }, 'by a role of the database');
+    const rotation = { id: key.id, company_id: null, created_by: ANN };
+    const second = await asAnn((sql) => replaceKey(sql, 'svc_', { ...rotation, overlap: 3600 }));
+    const third = await asAnn((sql) =>
+      replaceKey(sql, 'svc_', { ...rotation, id: second.id, overlap: 0 }),
+    );
+    await run((sql) => endKey(sql, third.id));
+    await run((sql) => endKey(sql, third.id));
+    const rows = await list();
+    t.same(kinds(rows), [
+      'key.created',
+      'key.rotated',
+      'key.revoked',
+      'key.rotated',
+      'key.revoked',
+    ]);
+    const [last, atOnce, replaced, overlapped] = rows;
+    t.match(overlapped?.event, {
+      key: { id: second.id },
+      old_key: { id: key.id, prefix: key.prefix, ends_at: /Z$/ },
+    });
+    const ends = (overlapped as EventRow).event.old_key as { ends_at: string };
+    t.ok(Date.parse(ends.ends_at) > Date.now() + 3_000_000);
+    t.match(replaced?.event, { type: 'key.revoked', key: { id: second.id }, actor: ANN });
+    t.match(atOnce?.event, { key: { id: third.id }, old_key: { id: second.id, ends_at: /Z$/ } });
+    t.match(
+      last?.event,
+      { key: { id: third.id }, actor: /^(?!ann@)/ },
+      'by a role of the database',
+    );
 
-  const texts = JSON.stringify(rows);
-  for (const { key: text } of [key, second, third]) {
-    t.notOk(texts.includes(text.slice(8)), 'no text of a key');
-    t.notOk(texts.includes(digestOf(text)), 'no digest');
-  }
-});
+    const texts = JSON.stringify(rows);
+    for (const { key: text } of [key, second, third]) {
+      t.notOk(texts.includes(text.slice(8)), 'no text of a key');
+      t.notOk(texts.includes(digestOf(text)), 'no digest');
+    }
+  },
+);
 
 t.test('plain SQL writes them too; what is rolled back writes none', async (t) => {
   const { run, asAnn, company, list } = await begin(t);
@@ -102,7 +126,10 @@ t.test('plain SQL writes them too; what is rolled back writes none', async (t) =
   );
   t.same(await list(), []);
   const [{ id }] = (await run(insert)) as unknown as [{ id: string }];
-  await run((sql) => sql`update api_keys set digest = sha256('another'), prefix = 'svc_efgh' where id = ${id}`);
+  await run(
+    (sql) =>
+      sql`update api_keys set digest = sha256('another'), prefix = 'svc_efgh' where id = ${id}`,
+  );
   t.match((await list())[0]?.event, {
     type: 'key.rotated',
     key: { id, prefix: 'svc_efgh' },
@@ -116,32 +143,38 @@ t.test('plain SQL writes them too; what is rolled back writes none', async (t) =
   t.same(await list(), [], 'a company that is removed takes its events with it');
 });
 
-t.test('behind the tenant wall events are written, and those of another company not seen', async (t) => {
-  const { db, asAnn, company, asked } = await begin(t);
-  const other = await db.run(MS, (sql) => insertCompany(sql, { name: 'Other' }));
-  for (const id of [company, other.id]) {
-    await asAnn(async (sql) => {
-      await enterCompany(sql, id);
-      await insertKey(sql, 'svc_', { ...asked, company_id: id });
+t.test(
+  'behind the tenant wall events are written, and those of another company not seen',
+  async (t) => {
+    const { db, asAnn, company, asked } = await begin(t);
+    const other = await db.run(MS, (sql) => insertCompany(sql, { name: 'Other' }));
+    for (const id of [company, other.id]) {
+      await asAnn(async (sql) => {
+        await enterCompany(sql, id);
+        await insertKey(sql, 'svc_', { ...asked, company_id: id });
+      });
+    }
+    const seen = await asAnn(async (sql) => {
+      await enterCompany(sql, company);
+      return sql`select company_id from events`;
     });
-  }
-  const seen = await asAnn(async (sql) => {
-    await enterCompany(sql, company);
-    return sql`select company_id from events`;
-  });
-  t.same(seen, [{ company_id: company }]);
-});
+    t.same(seen, [{ company_id: company }]);
+  },
+);
 
-t.test("a playground's key is an event when it is made and revoked, not with each of its texts", async (t) => {
-  const { asAnn, company, list } = await begin(t);
-  const player = { company_id: company, email: ANN, role: 'owner' } as const;
-  for (let n = 0; n < 3; n++) await asAnn((sql) => mintPlaygroundKey(sql, 'svc_', player));
-  const [row, ...more] = await list();
-  t.same(more, []);
-  t.match(row?.event, { type: 'key.created', purpose: 'playground' });
-  await asAnn((sql) => endKey(sql, row?.subject as string));
-  t.same(kinds(await list()), ['key.created', 'key.revoked']);
-});
+t.test(
+  "a playground's key is an event when it is made and revoked, not with each of its texts",
+  async (t) => {
+    const { asAnn, company, list } = await begin(t);
+    const player = { company_id: company, email: ANN, role: 'owner' } as const;
+    for (let n = 0; n < 3; n++) await asAnn((sql) => mintPlaygroundKey(sql, 'svc_', player));
+    const [row, ...more] = await list();
+    t.same(more, []);
+    t.match(row?.event, { type: 'key.created', purpose: 'playground' });
+    await asAnn((sql) => endKey(sql, row?.subject as string));
+    t.same(kinds(await list()), ['key.created', 'key.revoked']);
+  },
+);
 
 t.test('whatever a program writes as a body, the event and the others are sent', async (t) => {
   const { run, company, store } = await begin(t);
@@ -160,34 +193,45 @@ t.test('whatever a program writes as a body, the event and the others are sent',
     t.match(event, { id: /-/, type: 'key.created', company: { id: company }, occurred_at: /Z$/ });
 });
 
-t.test('a company that is closed and reopened tells it, and its statement is told while it is closed', async (t) => {
-  const { run, asAnn, company, list, store } = await begin(t);
-  await asAnn((sql) => closeCompany(sql, company));
-  const [{ id }] = await run(
-    (sql) => sql<[{ id: string }]>`
+t.test(
+  'a company that is closed and reopened tells it, and its statement is told while it is closed',
+  async (t) => {
+    const { run, asAnn, company, list, store } = await begin(t);
+    await asAnn((sql) => closeCompany(sql, company));
+    const [{ id }] = await run(
+      (sql) => sql<[{ id: string }]>`
       select record_event(${company}, 'statement.closed', 'S-2026-0001', ${{ total_eur: '12.5' } as never}) as id`,
-  );
-  await store.look(null, WEBHOOK);
-  const due = await store.due('webhook', 10, []);
-  t.same(due.map(({ event }) => event.type).sort(), ['company.closed', 'statement.closed']);
-  t.match(
-    due.find(({ event }) => event.id === id),
-    { event: { type: 'statement.closed', total_eur: '12.5', company: { name: 'ACME' } }, attempts: 0 },
-  );
-  await asAnn((sql) => reopenCompany(sql, company));
-  t.same(kinds(await list()), ['company.closed', 'statement.closed', 'company.reopened']);
-  t.match((await list({ kind: 'statement' }))[0], { id, subject: 'S-2026-0001' });
-});
+    );
+    await store.look(null, WEBHOOK);
+    const due = await store.due('webhook', 10, []);
+    t.same(due.map(({ event }) => event.type).sort(), ['company.closed', 'statement.closed']);
+    t.match(
+      due.find(({ event }) => event.id === id),
+      {
+        event: { type: 'statement.closed', total_eur: '12.5', company: { name: 'ACME' } },
+        attempts: 0,
+      },
+    );
+    await asAnn((sql) => reopenCompany(sql, company));
+    t.same(kinds(await list()), ['company.closed', 'statement.closed', 'company.reopened']);
+    t.match((await list({ kind: 'statement' }))[0], { id, subject: 'S-2026-0001' });
+  },
+);
 
 t.test('an event is told once, however often and by however many it is looked at', async (t) => {
   const { db, asAnn, asked, list, store } = await begin(t);
   for (let n = 0; n < 30; n++) await asAnn((sql) => insertKey(sql, 'svc_', asked));
-  const looks = await Promise.all(Array.from({ length: 4 }, () => eventStore(db, db).look(null, WEBHOOK)));
+  const looks = await Promise.all(
+    Array.from({ length: 4 }, () => eventStore(db, db).look(null, WEBHOOK)),
+  );
   t.equal(
     looks.reduce((sum, { told }) => sum + told, 0),
     30,
   );
-  t.equal((await store.look(null, { ...WEBHOOK, email: true, operators: ['ops@gate.example'] })).told, 0);
+  t.equal(
+    (await store.look(null, { ...WEBHOOK, email: true, operators: ['ops@gate.example'] })).told,
+    0,
+  );
   t.ok((await list()).every(({ deliveries }) => deliveries.length === 1));
   await asAnn((sql) => insertKey(sql, 'svc_', asked));
   const everybody = { webhook: true, email: true, operators: ['ops@gate.example'] };
@@ -208,7 +252,9 @@ t.test('events of a company do not wait until thousands of another one are sent'
     t.equal((await dueOf(other)).length, 3);
     t.ok((await dueOf(company)).length < 1000, 'the rest are due one after the other');
     const [found] = await run(
-      (sql) => sql`select extract(epoch from max(next_attempt_at) - min(next_attempt_at))::integer as seconds
+      (
+        sql,
+      ) => sql`select extract(epoch from max(next_attempt_at) - min(next_attempt_at))::integer as seconds
         from event_deliveries join events e on e.id = event_id where e.company_id = ${company}`,
     );
     t.equal(found?.seconds, 297);
@@ -254,7 +300,8 @@ t.test('a list is filtered, and read page by page', async (t) => {
 
 t.test('a replay sends again what was delivered, given up, or had no webhook', async (t) => {
   const { db, run, asAnn, asked, store } = await begin(t);
-  const replay = (which: Parameters<typeof replayEvents>[1]) => run((sql) => replayEvents(sql, which));
+  const replay = (which: Parameters<typeof replayEvents>[1]) =>
+    run((sql) => replayEvents(sql, which));
   await asAnn((sql) => insertKey(sql, 'svc_', asked));
   await store.look(null, NOBODY);
   await asAnn((sql) => insertKey(sql, 'svc_', asked));
@@ -276,9 +323,17 @@ t.test('a replay sends again what was delivered, given up, or had no webhook', a
   const owner = (sql: Sql) =>
     sql`insert into users (email, company_id, role) values (${ANN}, ${asked.company_id}, 'owner')`;
   await run(owner);
-  await run((sql) => sql`update companies set monthly_budget_eur = 1 where id = ${asked.company_id}`);
-  await run((sql) => sql`insert into chat_usage (company_id, cost_eur) values (${asked.company_id}, 2)`);
-  await eventStore(db, db).look(null, { webhook: true, email: true, operators: ['ops@gate.example'] });
+  await run(
+    (sql) => sql`update companies set monthly_budget_eur = 1 where id = ${asked.company_id}`,
+  );
+  await run(
+    (sql) => sql`insert into chat_usage (company_id, cost_eur) values (${asked.company_id}, 2)`,
+  );
+  await eventStore(db, db).look(null, {
+    webhook: true,
+    email: true,
+    operators: ['ops@gate.example'],
+  });
   const [one, two] = await store.due('email', 10, ['ops@gate.example']);
   await store.delivered(one as never);
   await store.failed(two as never, 'EENVELOPE 550', null);
@@ -290,19 +345,22 @@ t.test('a replay sends again what was delivered, given up, or had no webhook', a
   );
 });
 
-t.test('after 90 days events go, with their deliveries; an alert says that no more is known', async (t) => {
-  const { run, asAnn, company, asked, list, store } = await begin(t);
-  await asAnn((sql) => insertKey(sql, 'svc_', asked));
-  await run((sql) => sql`update companies set monthly_budget_eur = 1`);
-  await run((sql) => sql`insert into chat_usage (company_id, cost_eur) values (${company}, 2)`);
-  await store.look(null, WEBHOOK);
-  await store.trim();
-  t.equal((await list()).length, 2);
-  await run((sql) => sql`update events set at = now() - interval '91 days'`);
-  await asAnn((sql) => insertKey(sql, 'svc_', asked));
-  await store.trim();
-  t.same(kinds(await list()), ['key.created']);
-  t.same(await run((sql) => sql`select from event_deliveries`), []);
-  const alerts = await run((sql) => listAlerts(sql, { undelivered: false, company, limit: 10 }));
-  t.same(alerts.map(({ state }) => state).sort(), ['forgotten', 'superseded', 'superseded']);
-});
+t.test(
+  'after 90 days events go, with their deliveries; an alert says that no more is known',
+  async (t) => {
+    const { run, asAnn, company, asked, list, store } = await begin(t);
+    await asAnn((sql) => insertKey(sql, 'svc_', asked));
+    await run((sql) => sql`update companies set monthly_budget_eur = 1`);
+    await run((sql) => sql`insert into chat_usage (company_id, cost_eur) values (${company}, 2)`);
+    await store.look(null, WEBHOOK);
+    await store.trim();
+    t.equal((await list()).length, 2);
+    await run((sql) => sql`update events set at = now() - interval '91 days'`);
+    await asAnn((sql) => insertKey(sql, 'svc_', asked));
+    await store.trim();
+    t.same(kinds(await list()), ['key.created']);
+    t.same(await run((sql) => sql`select from event_deliveries`), []);
+    const alerts = await run((sql) => listAlerts(sql, { undelivered: false, company, limit: 10 }));
+    t.same(alerts.map(({ state }) => state).sort(), ['forgotten', 'superseded', 'superseded']);
+  },
+);

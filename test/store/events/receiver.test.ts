@@ -13,7 +13,9 @@ await plain.run(MS, (sql) =>
     `create function public.now() returns timestamptz language sql stable as 'select timestamptz ''2026-11-01T12:00:00Z''';`,
   ),
 );
-const db = openDatabase({ url: `${url}${url.includes('?') ? '&' : '?'}search_path=public,pg_catalog` });
+const db = openDatabase({
+  url: `${url}${url.includes('?') ? '&' : '?'}search_path=public,pg_catalog`,
+});
 t.teardown(() => db.close());
 const run = <T>(work: (sql: Sql) => PromiseLike<T>) => db.run(MS, work);
 const store = eventStore(db, db);
@@ -23,12 +25,19 @@ let companies = 0;
 
 /** A company with a budget of 100 EUR, people of each role, and some lines. */
 async function company(
-  lines: readonly { email: string | null; percents: number[]; forecast?: boolean; agreed?: boolean }[],
+  lines: readonly {
+    email: string | null;
+    percents: number[];
+    forecast?: boolean;
+    agreed?: boolean;
+  }[],
 ) {
   const domain = `c${++companies}.example`;
   const [row] = await run(
     (sql) =>
-      sql<[{ id: string }]>`insert into companies (name, monthly_budget_eur) values (${domain}, 100) returning id`,
+      sql<
+        [{ id: string }]
+      >`insert into companies (name, monthly_budget_eur) values (${domain}, 100) returning id`,
   );
   const { id } = row as { id: string };
   const at = (name: string) => `${name}@${domain}`;
@@ -47,7 +56,8 @@ async function company(
     /** Spends so much of the budget, and returns who was told at which threshold, in words. */
     async spend(eur: number): Promise<string[]> {
       await run(
-        (sql) => sql`insert into chat_usage (company_id, occurred_at, cost_eur) values (${id}, '2026-11-01', ${eur})`,
+        (sql) =>
+          sql`insert into chat_usage (company_id, occurred_at, cost_eur) values (${id}, '2026-11-01', ${eur})`,
       );
       const before = await deliveries();
       await store.look(null, { webhook: true, email: true, operators: [OPS] });
@@ -72,17 +82,28 @@ t.test('without a line, owners and administrators are told at 50, 80 and 100', a
   t.same(await spend(40), ['50 admin', '50 ops', '50 owner', '50 webhook']);
 });
 
-t.test('a line of its own says what a person is told, members too; the others stay as they are', async (t) => {
-  const { spend } = await company([
-    { email: 'owner', percents: [10, 90] },
-    { email: 'admin', percents: [] },
-    { email: 'member', percents: [20] },
-  ]);
-  t.same(await spend(10), ['10 owner', '10 webhook'], 'the operator is told at the usual ones only');
-  t.same(await spend(15), ['20 member', '20 webhook']);
-  t.same(await spend(30), ['50 ops', '50 webhook']);
-  t.same(await spend(40), ['90 ops', '90 owner', '90 webhook'], 'by one message, where 80 was reached with it');
-});
+t.test(
+  'a line of its own says what a person is told, members too; the others stay as they are',
+  async (t) => {
+    const { spend } = await company([
+      { email: 'owner', percents: [10, 90] },
+      { email: 'admin', percents: [] },
+      { email: 'member', percents: [20] },
+    ]);
+    t.same(
+      await spend(10),
+      ['10 owner', '10 webhook'],
+      'the operator is told at the usual ones only',
+    );
+    t.same(await spend(15), ['20 member', '20 webhook']);
+    t.same(await spend(30), ['50 ops', '50 webhook']);
+    t.same(
+      await spend(40),
+      ['90 ops', '90 owner', '90 webhook'],
+      'by one message, where 80 was reached with it',
+    );
+  },
+);
 
 t.test('the line without an address is for owners and administrators who have none', async (t) => {
   const { spend } = await company([
@@ -98,7 +119,10 @@ t.test('an address outside the company is told nothing until its reader agreed',
   const books = { email: 'books', percents: [30] };
   const { id, spend } = await company([books, { email: 'agreed', percents: [30], agreed: true }]);
   t.same(await spend(31), ['30 agreed', '30 webhook']);
-  await run((sql) => sql`update alert_receivers set percents = '{40}', confirmed_at = now() where company_id = ${id}`);
+  await run(
+    (sql) =>
+      sql`update alert_receivers set percents = '{40}', confirmed_at = now() where company_id = ${id}`,
+  );
   t.same(await spend(10), ['40 agreed', '40 books', '40 webhook']);
 });
 
@@ -107,7 +131,11 @@ t.test('somebody who reached a threshold that a higher one tells for is told, to
     { email: 'owner', percents: [60] },
     { email: 'admin', percents: [95] },
   ]);
-  t.same(await spend(85), ['80 ops', '80 owner', '80 webhook'], 'at 60 as well, by the message of 80');
+  t.same(
+    await spend(85),
+    ['80 ops', '80 owner', '80 webhook'],
+    'at 60 as well, by the message of 80',
+  );
 });
 
 t.test('who left, or took it back, gets no message that still waits', async (t) => {
@@ -131,12 +159,16 @@ t.test('the forecast is for whoever chose it', async (t) => {
     { email: 'admin', percents: [50] },
   ]);
   await run(
-    (sql) => sql`insert into budget_alerts (company_id, billing_month, threshold, budget_eur, spent_eur)
+    (
+      sql,
+    ) => sql`insert into budget_alerts (company_id, billing_month, threshold, budget_eur, spent_eur)
       values (${id}, billing_month(now()), 'forecast', 100, 10)`,
   );
   await store.look(null, { webhook: false, email: true, operators: [OPS] });
   const told = await run(
-    (sql) => sql<{ recipient: string }[]>`select recipient from event_deliveries d join events e on e.id = d.event_id
+    (sql) => sql<
+      { recipient: string }[]
+    >`select recipient from event_deliveries d join events e on e.id = d.event_id
       where e.company_id = ${id} order by 1`,
   );
   t.same(

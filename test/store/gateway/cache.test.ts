@@ -8,12 +8,17 @@ interface Value {
 
 /** A source whose reads are answered one by one, when the test says so. */
 function source() {
-  const reads: { ids: readonly string[]; answer: (found: Record<string, string>) => void; fail: () => void }[] = [];
+  const reads: {
+    ids: readonly string[];
+    answer: (found: Record<string, string>) => void;
+    fail: () => void;
+  }[] = [];
   const read = (ids: readonly string[]) =>
     new Promise<ReadonlyMap<string, Value>>((resolve, reject) => {
       reads.push({
         ids,
-        answer: (found) => resolve(new Map(Object.entries(found).map(([id, text]) => [id, { text }]))),
+        answer: (found) =>
+          resolve(new Map(Object.entries(found).map(([id, text]) => [id, { text }]))),
         fail: () => reject(new Error('away')),
       });
     });
@@ -65,21 +70,24 @@ t.test('subjects missed while reads are running are read together', async (t) =>
   );
 });
 
-t.test('an absence is remembered for less than a second, and forgotten at once by a change', async (t) => {
-  const { reads, read } = source();
-  const cache = new Cache(read, { max: 10, absenceMs: 300 });
-  const first = cache.get('a');
-  reads[0]?.answer({});
-  t.equal(await first, null);
-  t.equal(cache.get('a'), null, 'no second read');
-  cache.drop('a');
-  const second = cache.get('a');
-  t.ok(second instanceof Promise, 'a change makes it be read again');
-  reads[1]?.answer({});
-  await second;
-  await until(() => cache.get('a') instanceof Promise, 'the absence is forgotten');
-  t.equal(reads.length, 3, 'time makes it be read again');
-});
+t.test(
+  'an absence is remembered for less than a second, and forgotten at once by a change',
+  async (t) => {
+    const { reads, read } = source();
+    const cache = new Cache(read, { max: 10, absenceMs: 300 });
+    const first = cache.get('a');
+    reads[0]?.answer({});
+    t.equal(await first, null);
+    t.equal(cache.get('a'), null, 'no second read');
+    cache.drop('a');
+    const second = cache.get('a');
+    t.ok(second instanceof Promise, 'a change makes it be read again');
+    reads[1]?.answer({});
+    await second;
+    await until(() => cache.get('a') instanceof Promise, 'the absence is forgotten');
+    t.equal(reads.length, 3, 'time makes it be read again');
+  },
+);
 
 t.test('a reading overtaken by a change is read again and never kept', async (t) => {
   const changes = { drop: 'drop', clear: 'clear', doubt: 'doubt' } as const;
@@ -120,18 +128,21 @@ t.test('an absence overtaken by a change is not remembered', async (t) => {
   t.same(await a, { text: 'created' });
 });
 
-t.test('what changes faster than it can be read is answered in the end, but not kept', async (t) => {
-  const { reads, read } = source();
-  const cache = new Cache(read, { max: 10 });
-  const a = cache.get('a');
-  for (let i = 0; i < 3; i++) {
-    cache.drop('a');
-    reads[i]?.answer({ a: `version ${i}` });
-    await tick();
-  }
-  t.same(await a, { text: 'version 2' });
-  t.ok(cache.get('a') instanceof Promise);
-});
+t.test(
+  'what changes faster than it can be read is answered in the end, but not kept',
+  async (t) => {
+    const { reads, read } = source();
+    const cache = new Cache(read, { max: 10 });
+    const a = cache.get('a');
+    for (let i = 0; i < 3; i++) {
+      cache.drop('a');
+      reads[i]?.answer({ a: `version ${i}` });
+      await tick();
+    }
+    t.same(await a, { text: 'version 2' });
+    t.ok(cache.get('a') instanceof Promise);
+  },
+);
 
 t.test('a failed read rejects those who wait, and the next one asks again', async (t) => {
   const { reads, read } = source();
@@ -158,7 +169,11 @@ t.test('what is in doubt is read again, yet serves where it cannot be read', asy
   t.ok(inDoubt instanceof Promise);
   reads[2]?.fail();
   t.same(await inDoubt, { text: 'old' });
-  t.same(cache.get('b'), { text: 'old' }, 'while the source is away the others serve without waiting for it');
+  t.same(
+    cache.get('b'),
+    { text: 'old' },
+    'while the source is away the others serve without waiting for it',
+  );
 
   cache.doubt();
   const again = cache.get('a');
@@ -170,28 +185,31 @@ t.test('what is in doubt is read again, yet serves where it cannot be read', asy
   t.equal(cache.size, 1);
 });
 
-t.test('what is in doubt serves after a moment where the reading takes long, and the reading goes on', async (t) => {
-  const { reads, read } = source();
-  const cache = new Cache(read, { max: 10 });
-  const first = Promise.all(['a', 'b', 'c'].map((id) => cache.get(id)));
-  for (let n = 0; n < 2; n++) {
-    for (const { answer } of reads) answer({ a: 'old', b: 'old', c: 'old' });
+t.test(
+  'what is in doubt serves after a moment where the reading takes long, and the reading goes on',
+  async (t) => {
+    const { reads, read } = source();
+    const cache = new Cache(read, { max: 10 });
+    const first = Promise.all(['a', 'b', 'c'].map((id) => cache.get(id)));
+    for (let n = 0; n < 2; n++) {
+      for (const { answer } of reads) answer({ a: 'old', b: 'old', c: 'old' });
+      await tick();
+    }
+    await first;
+    const before = reads.length;
+    cache.doubt();
+    const [a, c] = [cache.get('a'), cache.get('c')];
+    cache.drop('c'); // it is known to have changed
+    t.same(await a, { text: 'old' });
+    t.same(cache.get('b'), { text: 'old' }, 'nobody else waits for a source that does not answer');
+    t.equal(await Promise.race([c, Promise.resolve('waits')]), 'waits');
+    for (const { answer } of reads.slice(before)) answer({ a: 'new' });
     await tick();
-  }
-  await first;
-  const before = reads.length;
-  cache.doubt();
-  const [a, c] = [cache.get('a'), cache.get('c')];
-  cache.drop('c'); // it is known to have changed
-  t.same(await a, { text: 'old' });
-  t.same(cache.get('b'), { text: 'old' }, 'nobody else waits for a source that does not answer');
-  t.equal(await Promise.race([c, Promise.resolve('waits')]), 'waits');
-  for (const { answer } of reads.slice(before)) answer({ a: 'new' });
-  await tick();
-  for (const { answer } of reads.slice(before)) answer({});
-  t.same(cache.get('a'), { text: 'new' });
-  t.ok(cache.get('b') instanceof Promise, 'the source answers again: the others are read');
-});
+    for (const { answer } of reads.slice(before)) answer({});
+    t.same(cache.get('a'), { text: 'new' });
+    t.ok(cache.get('b') instanceof Promise, 'the source answers again: the others are read');
+  },
+);
 
 t.test('what changed does not serve, even where it cannot be read', async (t) => {
   const { reads, read } = source();
@@ -220,7 +238,11 @@ t.test('the bound holds: the least recently used goes first', async (t) => {
   const weighed = new Cache(read, { max: 100, maxWeight: 10, weigh: ({ text }) => text.length });
   for (const id of ['aaaa', 'bbbb', 'cccc']) await weighed.get(id);
   t.equal(weighed.size, 2);
-  t.same(await weighed.get('longer than all of it'), { text: 'longer than all of it' }, 'answered, not kept');
+  t.same(
+    await weighed.get('longer than all of it'),
+    { text: 'longer than all of it' },
+    'answered, not kept',
+  );
   t.equal(weighed.size, 2, 'nobody made room for it');
 });
 
@@ -244,7 +266,11 @@ t.test('who is asked for stays, however many others come and go', async (t) => {
 });
 
 t.test('ids that begin alike are told apart, whichever comes or goes', async (t) => {
-  const ids = ['a', 'b', 'c'].map((last) => `0123456${last.repeat(57)}`) as [string, string, string];
+  const ids = ['a', 'b', 'c'].map((last) => `0123456${last.repeat(57)}`) as [
+    string,
+    string,
+    string,
+  ];
   const { reads, read } = source();
   const cache = new Cache(read, { max: 10 });
   const ask = async (id: string) => {

@@ -4,7 +4,11 @@ import { join } from 'node:path';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { type Database, openDatabase, type Sql } from '../../../src/store/connection/pool.ts';
-import { ChangeFeed, type ChangeFeedOptions, type Follower } from '../../../src/store/gateway/change-feed.ts';
+import {
+  ChangeFeed,
+  type ChangeFeedOptions,
+  type Follower,
+} from '../../../src/store/gateway/change-feed.ts';
 import { startEmbedded } from '../../../src/store/schema/embedded.ts';
 import { migrate } from '../../../src/store/schema/migrate.ts';
 import { deaf } from '../../support/database.ts';
@@ -77,7 +81,10 @@ t.test('a change is told by notification alone', async (t) => {
 t.test('each poll tells whether there is spend the one before did not see', async (t) => {
   const db = open(t, url);
   const told: boolean[] = [];
-  const journal = await follow(t, deaf(db), { pollMs: 20, onSpend: (changed) => told.push(changed) });
+  const journal = await follow(t, deaf(db), {
+    pollMs: 20,
+    onSpend: (changed) => told.push(changed),
+  });
   await journal.morePolls(2);
   t.ok(told.shift(), 'at first, all of it');
   t.notOk(told.includes(true), 'then nothing new');
@@ -180,7 +187,8 @@ t.test('more changes than are worth naming are told as a change of everything', 
   const journal = await follow(t, deaf(db), { pollMs: 20 });
   await db.run(
     QUERY_MS,
-    (sql) => sql`insert into changes (kind, subject) select 'key', n::text from generate_series(1, 10001) as n`,
+    (sql) =>
+      sql`insert into changes (kind, subject) select 'key', n::text from generate_series(1, 10001) as n`,
   );
   await journal.hears('all:');
   t.same(journal.told, ['all:']);
@@ -210,15 +218,18 @@ t.test('a change is told though the listening connection is killed again and aga
   }
 });
 
-t.test('a poll follows every LISTEN: it finds what was committed while nobody listened', async (t) => {
-  const proxy = await startProxy(t, url);
-  const journal = await follow(t, open(t, proxy.url), POLL_ONLY_AT_START);
-  await until(() => journal.polls === 2, 'the first poll and the one that follows LISTEN');
-  await proxy.cut();
-  await announce(direct, 'key', 'missed');
-  await proxy.restore();
-  await journal.hears('key:missed');
-});
+t.test(
+  'a poll follows every LISTEN: it finds what was committed while nobody listened',
+  async (t) => {
+    const proxy = await startProxy(t, url);
+    const journal = await follow(t, open(t, proxy.url), POLL_ONLY_AT_START);
+    await until(() => journal.polls === 2, 'the first poll and the one that follows LISTEN');
+    await proxy.cut();
+    await announce(direct, 'key', 'missed');
+    await proxy.restore();
+    await journal.hears('key:missed');
+  },
+);
 
 t.test('an interruption longer than changes are kept is a gap', async (t) => {
   const proxy = await startProxy(t, url);
@@ -227,7 +238,10 @@ t.test('an interruption longer than changes are kept is a gap', async (t) => {
   await proxy.cut();
   const { gaps } = journal;
   const now = () =>
-    direct.run(QUERY_MS, (sql) => sql<[{ at: number }]>`select extract(epoch from now())::float8 as at`);
+    direct.run(
+      QUERY_MS,
+      (sql) => sql<[{ at: number }]>`select extract(epoch from now())::float8 as at`,
+    );
   const [{ at }] = await now();
   await until(now, 'the database is a second older', ([later]) => later.at > at + 1);
   await proxy.restore();
@@ -261,33 +275,39 @@ t.test('rows are deleted once they are old enough, however many there are', asyn
   await until(rows, 'all rows are deleted again', ([{ count }]) => count === 0);
 });
 
-t.test('a restart of the database is a gap: it may be another one, or have lost changes', async (t) => {
-  const dataDir = mkdtempSync(join(tmpdir(), 'tollgate-changes-'));
-  chmodSync(dataDir, 0o755);
-  const settings = { dataDir, log };
-  let server = await startEmbedded(settings);
-  t.teardown(async () => {
+t.test(
+  'a restart of the database is a gap: it may be another one, or have lost changes',
+  async (t) => {
+    const dataDir = mkdtempSync(join(tmpdir(), 'tollgate-changes-'));
+    chmodSync(dataDir, 0o755);
+    const settings = { dataDir, log };
+    let server = await startEmbedded(settings);
+    t.teardown(async () => {
+      await server.stop();
+      rmSync(dataDir, { recursive: true, force: true });
+    });
+    const db = open(t, server.url);
+    await migrate(db, { billingTimezone: 'UTC' });
+    const journal = await follow(t, db, { pollMs: 20 });
+    t.equal(journal.gaps, 1);
     await server.stop();
-    rmSync(dataDir, { recursive: true, force: true });
-  });
-  const db = open(t, server.url);
-  await migrate(db, { billingTimezone: 'UTC' });
-  const journal = await follow(t, db, { pollMs: 20 });
-  t.equal(journal.gaps, 1);
-  await server.stop();
-  server = await startEmbedded(settings);
-  await until(() => journal.gaps === 2, 'the restart is told as a gap');
-  await announce(open(t, server.url), 'key', 'after');
-  await journal.hears('key:after');
-});
+    server = await startEmbedded(settings);
+    await until(() => journal.gaps === 2, 'the restart is told as a gap');
+    await announce(open(t, server.url), 'key', 'after');
+    await journal.hears('key:after');
+  },
+);
 
-t.test('a poll that ends after closing began is passed to nobody: the database may be closed by then', async (t) => {
-  const db = open(t, url);
-  const journal = new Journal();
-  const feed = new ChangeFeed(db, [journal], log, {});
-  await feed.close(); // its first poll is under way
-  t.match(journal, { polls: 0, gaps: 0, told: [] });
-});
+t.test(
+  'a poll that ends after closing began is passed to nobody: the database may be closed by then',
+  async (t) => {
+    const db = open(t, url);
+    const journal = new Journal();
+    const feed = new ChangeFeed(db, [journal], log, {});
+    await feed.close(); // its first poll is under way
+    t.match(journal, { polls: 0, gaps: 0, told: [] });
+  },
+);
 
 t.test('closing ends every query, even while the database hangs', async (t) => {
   const proxy = await startProxy(t, url);

@@ -25,7 +25,10 @@ async function world(t: Parameters<typeof testDatabase>[0]) {
 
 t.test('a batch may be sent twice: each request is there, and counted, once', async (t) => {
   const { store, run } = await world(t);
-  const rows = [{ company: randomUUID(), id: '019aa8f0-3b5c-7000-8000-000000000001' }, { status: 401 }];
+  const rows = [
+    { company: randomUUID(), id: '019aa8f0-3b5c-7000-8000-000000000001' },
+    { status: 401 },
+  ];
   const at = Date.parse('2026-11-22T10:00:00Z');
   const [first, second] = rows.map((row) => ({ at, ...row }));
   await addRequests(store, [first as object, second as object]);
@@ -52,11 +55,16 @@ t.test('days are dropped when they are too old, and made before they come', asyn
     await days(),
     [-2, -1, 0, 1].map((n) => name(now + n * DAY)),
   );
-  const [{ count }] = await run((sql) => sql<[{ count: number }]>`select count(*) from request_trail`);
+  const [{ count }] = await run(
+    (sql) => sql<[{ count: number }]>`select count(*) from request_trail`,
+  );
   t.equal(count, 2);
 
   await store.keep(2, dayOf(now + 400 * DAY), dayOf(now + 400 * DAY));
-  t.ok((await days()).includes(name(now)), 'a gateway whose clock is a year ahead drops nothing that others keep');
+  t.ok(
+    (await days()).includes(name(now)),
+    'a gateway whose clock is a year ahead drops nothing that others keep',
+  );
 });
 
 t.test('where no days are kept those of before are dropped, and none are made', async (t) => {
@@ -110,8 +118,12 @@ t.test('hours that are too old are deleted in steps', async (t) => {
   );
   t.equal(await store.trimHours(), true, 'days too');
   t.equal(await store.trimHours(), false);
-  const [{ days }] = await run((sql) => sql<[{ days: number }]>`select count(*)::integer as days from request_days`);
+  const [{ days }] = await run(
+    (sql) => sql<[{ days: number }]>`select count(*)::integer as days from request_days`,
+  );
   t.ok(days >= 1 && days <= 2);
-  const [{ count }] = await run((sql) => sql<[{ count: number }]>`select count(*) from request_hours`);
+  const [{ count }] = await run(
+    (sql) => sql<[{ count: number }]>`select count(*) from request_hours`,
+  );
   t.ok(count >= 10 && count <= 11, 'those of the last days stay');
 });

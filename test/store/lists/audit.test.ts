@@ -22,7 +22,12 @@ interface Change {
 
 /** @returns the id of the change */
 async function log(sql: Sql, change: Change): Promise<number> {
-  const { at = '2026-01-01T00:00:00Z', actor = 'ann@a.example', action = 'update', subject = 'companies' } = change;
+  const {
+    at = '2026-01-01T00:00:00Z',
+    actor = 'ann@a.example',
+    action = 'update',
+    subject = 'companies',
+  } = change;
   const { before = null, after = null } = change;
   const [row] = await sql<[{ id: number }]>`
     insert into audit_log (at, actor, db_role, action, subject, before, after)
@@ -53,22 +58,31 @@ t.test('each word that the page has for a change finds it, in the language of th
         select relname as name, array_agg(attname::text) as columns from pg_attribute join pg_class on pg_class.oid = attrelid
         where relname in ${sql(Object.keys(audit.nouns))} and attnum > 0 and not attisdropped group by relname`;
       const changes: [string, Change][] = [
-        ...Object.entries(audit.actions).map(([name, word]) => [word, actions[name] as Change] as [string, Change]),
-        ...Object.entries(audit.nouns).map(([subject, word]) => [word, { subject }] as [string, Change]),
+        ...Object.entries(audit.actions).map(
+          ([name, word]) => [word, actions[name] as Change] as [string, Change],
+        ),
+        ...Object.entries(audit.nouns).map(
+          ([subject, word]) => [word, { subject }] as [string, Change],
+        ),
         [people.commandLine, { actor: 'cli' }],
         [people.operator, { actor: 'operator' }],
         [audit.bySql, { actor: 'app' }],
         ...Object.entries(audit.columns).map(([name, word]): [string, Change] => {
           const subject = tables.find(({ columns }) => columns.includes(name))?.name;
           t.ok(subject, `${name} is a column of the log`);
-          return [word, { ...(subject && { subject }), before: { [name]: 1 }, after: { [name]: 2 } }];
+          return [
+            word,
+            { ...(subject && { subject }), before: { [name]: 1 }, after: { [name]: 2 } },
+          ];
         }),
       ];
       const nothing = await log(sql, { action: 'none', subject: 'nothing' }).catch(() => null);
       t.equal(nothing, null, 'there are no other actions');
       for (const [word, change] of changes) {
         const id = await log(sql, change);
-        for (const search of process.env.ALL === undefined ? [word] : new Set([word, ...word.split(' ')])) {
+        for (const search of process.env.ALL === undefined
+          ? [word]
+          : new Set([word, ...word.split(' ')])) {
           const { rows } = await pageOfAudit(sql, { ...ALL, words, search, limit: 1 });
           t.equal(rows[0]?.id, id, `${language}: ${search}`);
         }
@@ -77,26 +91,39 @@ t.test('each word that the page has for a change finds it, in the language of th
   }),
 );
 
-t.test('a search finds no change by the words of another one, nor fails for what no word has', (t) =>
-  db.run(10_000, async (sql) => {
-    const id = await log(sql, { subject: 'admin_tokens', action: 'insert', after: { name: 'Billing' } });
-    const found = async (language: 'en' | 'de', search: string) => {
-      const { rows } = await pageOfAudit(sql, { ...ALL, words: wordsOf(language), search, limit: 500 });
-      return rows.some((row) => row.id === id);
-    };
-    t.ok(await found('en', 'created administration token billing'));
-    for (const search of ['Verwaltungstoken angelegt', 'VERWALTUNGSTOKEN', 'angele\u0301gt'])
-      t.ok(await found('de', search), search);
-    t.notOk(await found('en', 'administration token revoked'));
-    t.notOk(await found('de', 'Verwaltungstoken widerrufen'));
-    for (const search of ['🎉', '(', '[a', '\\', 'a|b', '.*', '\ud83d', '^', '{2}'])
-      t.equal(await found('de', search), false, search);
-  }),
+t.test(
+  'a search finds no change by the words of another one, nor fails for what no word has',
+  (t) =>
+    db.run(10_000, async (sql) => {
+      const id = await log(sql, {
+        subject: 'admin_tokens',
+        action: 'insert',
+        after: { name: 'Billing' },
+      });
+      const found = async (language: 'en' | 'de', search: string) => {
+        const { rows } = await pageOfAudit(sql, {
+          ...ALL,
+          words: wordsOf(language),
+          search,
+          limit: 500,
+        });
+        return rows.some((row) => row.id === id);
+      };
+      t.ok(await found('en', 'created administration token billing'));
+      for (const search of ['Verwaltungstoken angelegt', 'VERWALTUNGSTOKEN', 'angele\u0301gt'])
+        t.ok(await found('de', search), search);
+      t.notOk(await found('en', 'administration token revoked'));
+      t.notOk(await found('de', 'Verwaltungstoken widerrufen'));
+      for (const search of ['🎉', '(', '[a', '\\', 'a|b', '.*', '\ud83d', '^', '{2}'])
+        t.equal(await found('de', search), false, search);
+    }),
 );
 
 t.test('an owner finds nothing by columns that pages do not show', (t) =>
   db.run(10_000, async (sql) => {
-    const [{ id: company }] = await sql<[{ id: string }]>`insert into companies (name) values ('Acme') returning id`;
+    const [{ id: company }] = await sql<
+      [{ id: string }]
+    >`insert into companies (name) values ('Acme') returning id`;
     await sql`insert into audit_log (actor, db_role, action, subject, company_id, before, after) values
       ('ann@a.example', 'app', 'update', 'models', ${company}, ${{ upstream_model: 'x' } as never}, ${{ upstream_model: 'y' } as never})`;
     t.notOk(OWN_MODEL_COLUMNS.includes('upstream_model'));
@@ -117,7 +144,8 @@ t.test('a day whose midnight comes twice begins at the first one, as on pages of
     ] as const) {
       await sql`update settings set value = ${zone} where name = 'billing_timezone'`;
       const [last, next] = [await log(sql, { at: before }), await log(sql, { at: first })];
-      const of = async (days: object) => (await pageOfAudit(sql, { ...ALL, ...days })).rows.map(({ id }) => id);
+      const of = async (days: object) =>
+        (await pageOfAudit(sql, { ...ALL, ...days })).rows.map(({ id }) => id);
       const dayBefore = new Date(Date.parse(day) - 86_400_000).toISOString().slice(0, 10);
       const [since, until] = [await of({ firstDay: day }), await of({ lastDay: dayBefore })];
       t.same([since.includes(next), since.includes(last)], [true, false], `from: ${zone}`);

@@ -63,5 +63,9 @@ t.test('and nothing else: signs of patterns are text', async (t) => {
 
 t.test('the longest search is a pattern that Postgres takes', async (t) => {
   for (const letter of ['ü', 'a', '(', '😀', '\u0308', 'ue'])
-    t.same(await finds(letter.repeat(200 / letter.length), ['b']), letter === '\u0308' ? ['b'] : [], letter);
+    t.same(
+      await finds(letter.repeat(200 / letter.length), ['b']),
+      letter === '\u0308' ? ['b'] : [],
+      letter,
+    );
 });

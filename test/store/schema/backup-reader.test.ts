@@ -1,7 +1,9 @@
 import t from 'tap';
 import { BackupReader } from '../../../src/store/schema/backup-reader.ts';
 
-const WHOLE = Buffer.from('{"a":1}\n{"t":"x"}\n1\\\\.\t2\n\\\\.\n3\n\\.\n{"t":"y"}\n\\.\n{"end":true}\n');
+const WHOLE = Buffer.from(
+  '{"a":1}\n{"t":"x"}\n1\\\\.\t2\n\\\\.\n3\n\\.\n{"t":"y"}\n\\.\n{"end":true}\n',
+);
 
 async function* pieces(...of: Buffer[]): AsyncGenerator<Buffer> {
   yield* of;
@@ -37,8 +39,14 @@ t.test('a backup that ends too early, or is none, is told from a whole one', asy
       `${length} bytes`,
     );
   }
-  await t.rejects(new BackupReader(pieces(Buffer.from('PGDMP\n'))).line(), /not a backup of Tollgate/);
+  await t.rejects(
+    new BackupReader(pieces(Buffer.from('PGDMP\n'))).line(),
+    /not a backup of Tollgate/,
+  );
   const endless = Buffer.alloc(1 << 20, 'x');
-  await t.rejects(new BackupReader(pieces(endless, endless, endless)).line(), /not a backup of Tollgate/);
+  await t.rejects(
+    new BackupReader(pieces(endless, endless, endless)).line(),
+    /not a backup of Tollgate/,
+  );
   t.equal(await new BackupReader(pieces(Buffer.from('more'))).isAtEnd(), false);
 });

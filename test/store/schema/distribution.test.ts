@@ -65,14 +65,19 @@ t.test('every table has its place', async (t) => {
       select relname as name from pg_class
       where relkind in ('r', 'p') and not relispartition and relnamespace = 'public'::regnamespace`,
   );
-  t.same([...SPREAD, ...Object.keys(BESIDE), ...ON_COORDINATOR].sort(), tables.map(({ name }) => name).sort());
+  t.same(
+    [...SPREAD, ...Object.keys(BESIDE), ...ON_COORDINATOR].sort(),
+    tables.map(({ name }) => name).sort(),
+  );
 });
 
-t.test('what is spread by company has the company in every unique key, and refers to no other table', async (t) => {
-  const { db } = await testDatabase(t);
-  const keys = await db.run(
-    MS,
-    (sql) => sql<{ key: string }[]>`
+t.test(
+  'what is spread by company has the company in every unique key, and refers to no other table',
+  async (t) => {
+    const { db } = await testDatabase(t);
+    const keys = await db.run(
+      MS,
+      (sql) => sql<{ key: string }[]>`
       select format('%s (%s)', c.relname, string_agg(a.attname, ', ' order by k.place)) as key
       from pg_index i join pg_class c on c.oid = i.indrelid
       cross join unnest(i.indkey) with ordinality as k (attnum, place)
@@ -82,10 +87,11 @@ t.test('what is spread by company has the company in every unique key, and refer
       union all
       select format('%s refers to %s', conrelid::regclass, confrelid::regclass) from pg_constraint
       where contype = 'f' and (conrelid::regclass::text = any(string_to_array(${SPREAD.join()}, ',')) or confrelid::regclass::text = any(string_to_array(${SPREAD.join()}, ',')))`,
-  );
-  // spreading the ledger adds the company to this one
-  t.same(keys, [{ key: 'api_usage (billing_month, request_id)' }]);
-});
+    );
+    // spreading the ledger adds the company to this one
+    t.same(keys, [{ key: 'api_usage (billing_month, request_id)' }]);
+  },
+);
 
 t.test('a server without Citus is refused in words, and nothing is changed', async (t) => {
   const { db, url } = await testDatabase(t);
@@ -93,7 +99,9 @@ t.test('a server without Citus is refused in words, and nothing is changed', asy
   const plain = openDatabase({ url: `${url}&role=tollgate_tenant`, maxConnections: 1 }); // reads no settings of superusers
   t.teardown(() => plain.close());
   await t.rejects(distribute(plain, { shards: 8, dryRun: false }), new SchemaRefused(REFUSED));
-  const { code, err } = await tollgate(['database', 'distribute', '--dry-run'], { env: { DATABASE_URL: url } });
+  const { code, err } = await tollgate(['database', 'distribute', '--dry-run'], {
+    env: { DATABASE_URL: url },
+  });
   t.equal(code, 1);
   t.equal(err, `tollgate: ${REFUSED}\n`);
 });
@@ -113,7 +121,10 @@ t.test(
       const others = [...source.matchAll(/\b(?:from|into|join|update)\s+([a-z_.]+)/g)]
         .map(([, table]) => table as string)
         // settings are there as a view, and no row gets to the feed there
-        .filter((table) => ON_COORDINATOR.includes(table) && table !== 'settings' && table !== 'ledger_feed');
+        .filter(
+          (table) =>
+            ON_COORDINATOR.includes(table) && table !== 'settings' && table !== 'ledger_feed',
+        );
       t.same(others, [], `${name} reads and writes nothing that is on the coordinator alone`);
       t.notMatch(source, /\bpublic\./);
     }

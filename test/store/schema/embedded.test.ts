@@ -38,11 +38,18 @@ t.test('starts a server, finds it again, and stops it with the last who uses it'
   t.equal(second.pid, first.pid);
   t.equal(findEmbedded(dataDir), first.url);
   const told: string[] = [];
-  const command = await startEmbedded({ dataDir, log: { info: (_fields, text) => told.push(text) } });
+  const command = await startEmbedded({
+    dataDir,
+    log: { info: (_fields, text) => told.push(text) },
+  });
   await command.stop();
   t.match(told, [/is ready/, /goes on: another process uses it/]);
   await first.stop();
-  t.same(await ask(second.url, 'select n from kept'), [{ n: 1 }], 'it goes on without the one that started it');
+  t.same(
+    await ask(second.url, 'select n from kept'),
+    [{ n: 1 }],
+    'it goes on without the one that started it',
+  );
   await second.stop();
   t.equal(findEmbedded(dataDir), null);
   const third = await startEmbedded({ dataDir, log });
@@ -57,7 +64,11 @@ t.test('starts a server, finds it again, and stops it with the last who uses it'
       { name: 'listen_addresses', setting: '' },
     ],
   );
-  t.equal(statSync(join(dataDir, 'postgres')).mode & 0o077, 0, 'only our user can enter the folder of the socket');
+  t.equal(
+    statSync(join(dataDir, 'postgres')).mode & 0o077,
+    0,
+    'only our user can enter the folder of the socket',
+  );
   await third.stop();
 });
 
@@ -93,30 +104,40 @@ t.test(
   },
 );
 
-t.test('the next gateway stops the server of a killed one, whose id another program has', async (t) => {
-  const dataDir = made;
-  const killed = await starter(t, dataDir);
-  await ask(killed.url, 'create table of_the_killed (n int)');
-  killed.process.kill('SIGKILL');
-  await once(killed.process, 'exit');
-  t.ok(isAlive(killed.pid), 'the server is still running');
-  const file = join(dataDir, readdirSync(dataDir).find((name) => name.startsWith('postgres.user-')) as string);
-  const user = JSON.parse(readFileSync(file, 'utf8'));
-  writeFileSync(file, JSON.stringify({ ...user, pid: process.ppid })); // as after a restart of a container
-  const next = await startEmbedded({ dataDir, log });
-  t.equal(next.pid, killed.pid);
-  t.same(await ask(next.url, 'select n from of_the_killed'), []);
-  await next.stop();
-  t.equal(findEmbedded(dataDir), null);
-});
+t.test(
+  'the next gateway stops the server of a killed one, whose id another program has',
+  async (t) => {
+    const dataDir = made;
+    const killed = await starter(t, dataDir);
+    await ask(killed.url, 'create table of_the_killed (n int)');
+    killed.process.kill('SIGKILL');
+    await once(killed.process, 'exit');
+    t.ok(isAlive(killed.pid), 'the server is still running');
+    const file = join(
+      dataDir,
+      readdirSync(dataDir).find((name) => name.startsWith('postgres.user-')) as string,
+    );
+    const user = JSON.parse(readFileSync(file, 'utf8'));
+    writeFileSync(file, JSON.stringify({ ...user, pid: process.ppid })); // as after a restart of a container
+    const next = await startEmbedded({ dataDir, log });
+    t.equal(next.pid, killed.pid);
+    t.same(await ask(next.url, 'select n from of_the_killed'), []);
+    await next.stop();
+    t.equal(findEmbedded(dataDir), null);
+  },
+);
 
 t.test('a killed server is started again and has lost nothing', async (t) => {
   const dataDir = made;
   const first = await startEmbedded({ dataDir, log });
   await ask(first.url, 'insert into kept values (2)');
   // a busy session outlives the server for a moment
-  const busy = ask(first.url, `do $$ begin perform count(*) from generate_series(1, 20000000); end $$`).catch(() => {});
-  const runs = () => ask(first.url, `select from pg_stat_activity where query like 'do $$%' and state = 'active'`);
+  const busy = ask(
+    first.url,
+    `do $$ begin perform count(*) from generate_series(1, 20000000); end $$`,
+  ).catch(() => {});
+  const runs = () =>
+    ask(first.url, `select from pg_stat_activity where query like 'do $$%' and state = 'active'`);
   await until(async () => (await runs()).length > 0, 'the session is busy');
   process.kill(first.pid, 'SIGKILL');
   await until(() => !isAlive(first.pid), 'the server is gone');
@@ -146,25 +167,32 @@ t.test('a stale pid file that names another program is no obstacle', async (t) =
   t.ok(isAlive(other.pid as number), 'the other program still runs');
 });
 
-t.test('a server whose process is in another container is not joined by a second one', async (t) => {
-  const dataDir = made;
-  const cluster = join(dataDir, 'postgres');
-  const server = await startEmbedded({ dataDir, log });
-  const file = join(cluster, 'postmaster.pid');
-  const text = readFileSync(file, 'utf8');
-  const gone = spawn('true');
-  await once(gone, 'exit');
-  writeFileSync(file, text.replace(/^\d+/, `${gone.pid}`)); // its number means nothing here
-  try {
-    await t.rejects(startEmbedded({ dataDir, log }), {
-      message: `${cluster} is in use by a server in another container: run the command there, or stop it first`,
-    });
-    t.equal(readFileSync(file, 'utf8'), text.replace(/^\d+/, `${gone.pid}`), 'its pid file is left alone');
-  } finally {
-    writeFileSync(file, text);
-    await server.stop();
-  }
-});
+t.test(
+  'a server whose process is in another container is not joined by a second one',
+  async (t) => {
+    const dataDir = made;
+    const cluster = join(dataDir, 'postgres');
+    const server = await startEmbedded({ dataDir, log });
+    const file = join(cluster, 'postmaster.pid');
+    const text = readFileSync(file, 'utf8');
+    const gone = spawn('true');
+    await once(gone, 'exit');
+    writeFileSync(file, text.replace(/^\d+/, `${gone.pid}`)); // its number means nothing here
+    try {
+      await t.rejects(startEmbedded({ dataDir, log }), {
+        message: `${cluster} is in use by a server in another container: run the command there, or stop it first`,
+      });
+      t.equal(
+        readFileSync(file, 'utf8'),
+        text.replace(/^\d+/, `${gone.pid}`),
+        'its pid file is left alone',
+      );
+    } finally {
+      writeFileSync(file, text);
+      await server.stop();
+    }
+  },
+);
 
 t.test('a path that is too long for a socket', async (t) => {
   const dataDir = join(folder(t), 'long'.repeat(30));
@@ -201,25 +229,30 @@ t.test('errors are one line', async (t) => {
   });
   const version = join(dataDir, 'postgres', 'PG_VERSION');
   writeFileSync(version, '17\n');
-  await t.rejects(startEmbedded({ dataDir, log }), { message: /was made by Postgres 17, the embedded one is 18/ });
+  await t.rejects(startEmbedded({ dataDir, log }), {
+    message: /was made by Postgres 17, the embedded one is 18/,
+  });
   writeFileSync(version, '18\n');
 });
 
-t.test('its log is for its user alone, and has no values of rows that a constraint refuses', async (t) => {
-  const dataDir = made;
-  const logFile = join(dataDir, 'postgres.log');
-  rmSync(logFile);
-  const server = await startEmbedded({ dataDir, log });
-  await ask(server.url, 'create table people (email text unique)');
-  const insert = "insert into people values ('ann' || '@acme.example')";
-  await ask(server.url, insert);
-  await t.rejects(ask(server.url, insert), /duplicate key/);
-  await server.stop();
-  const text = readFileSync(logFile, 'utf8');
-  t.match(text, /duplicate key value violates unique constraint "people_email_key"/);
-  t.notMatch(text, 'ann@acme.example');
-  t.equal(statSync(logFile).mode & 0o077, 0);
-});
+t.test(
+  'its log is for its user alone, and has no values of rows that a constraint refuses',
+  async (t) => {
+    const dataDir = made;
+    const logFile = join(dataDir, 'postgres.log');
+    rmSync(logFile);
+    const server = await startEmbedded({ dataDir, log });
+    await ask(server.url, 'create table people (email text unique)');
+    const insert = "insert into people values ('ann' || '@acme.example')";
+    await ask(server.url, insert);
+    await t.rejects(ask(server.url, insert), /duplicate key/);
+    await server.stop();
+    const text = readFileSync(logFile, 'utf8');
+    t.match(text, /duplicate key value violates unique constraint "people_email_key"/);
+    t.notMatch(text, 'ann@acme.example');
+    t.equal(statSync(logFile).mode & 0o077, 0);
+  },
+);
 
 t.test('a long log is truncated at the start', async (t) => {
   const dataDir = made;

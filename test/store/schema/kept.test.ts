@@ -22,7 +22,9 @@ const NO_TEXT = [
 ];
 
 const LISTED = new Map(
-  [...Object.values(KEPT), ...KEPT_OF_SERVICE.map(([tables]) => tables)].flatMap((tables) => Object.entries(tables)),
+  [...Object.values(KEPT), ...KEPT_OF_SERVICE.map(([tables]) => tables)].flatMap((tables) =>
+    Object.entries(tables),
+  ),
 );
 
 /** What is on the list or in the database and not in both, as `table.column` or `table`. */
@@ -35,13 +37,16 @@ async function differences(db: Database): Promise<string[]> {
         and a.attnum > 0 and not a.attisdropped group by 1`;
   });
   const found = new Map(rows.map(({ relation, columns }) => [relation, columns]));
-  const columnsOf = (text: string | undefined) => (text ?? '').split(' ').filter((column) => column !== '');
+  const columnsOf = (text: string | undefined) =>
+    (text ?? '').split(' ').filter((column) => column !== '');
   const differing = [...new Set([...found.keys(), ...LISTED.keys()])].flatMap((table) => {
     if (!LISTED.has(table)) return `${table} is not on the list`;
     const [there, listed] = [found.get(table), columnsOf(LISTED.get(table))];
     if (there === undefined) return `${table} is on the list, and not there`;
     return [
-      ...there.filter((column) => !listed.includes(column)).map((column) => `${table}.${column} is not on the list`),
+      ...there
+        .filter((column) => !listed.includes(column))
+        .map((column) => `${table}.${column} is not on the list`),
       ...listed
         .filter((column) => !there.includes(column))
         .map((column) => `${table}.${column} is on the list, and not there`),
@@ -55,10 +60,12 @@ t.test('every column that may keep a text is on the list, and nothing else', asy
   t.same(await differences(db), []);
 });
 
-t.test('a column or a table that somebody adds is found, of whatever type that may keep a text', async (t) => {
-  const { db } = await testDatabase(t);
-  await db.run(MS, (sql: Sql) =>
-    sql.unsafe(`
+t.test(
+  'a column or a table that somebody adds is found, of whatever type that may keep a text',
+  async (t) => {
+    const { db } = await testDatabase(t);
+    await db.run(MS, (sql: Sql) =>
+      sql.unsafe(`
       create type note as (words text);
       create domain short as varchar(10);
       alter table users add column nickname text, add column photo bytea, add column tags text[], add column numbers integer[],
@@ -66,24 +73,37 @@ t.test('a column or a table that somebody adds is found, of whatever type that m
         add column network inet, add column visits integer, add column born date;
       create table diaries (id uuid);
       alter table invitations drop column created_by`),
-  );
-  t.same(
-    await differences(db),
-    [
-      'diaries is not on the list',
-      'invitations.created_by is on the list, and not there',
-      ...['fixed', 'more', 'network', 'nickname', 'note', 'numbers', 'other', 'photo', 'short', 'tags'].map(
-        (column) => `users.${column} is not on the list`,
-      ),
-    ].sort(),
-  );
-});
+    );
+    t.same(
+      await differences(db),
+      [
+        'diaries is not on the list',
+        'invitations.created_by is on the list, and not there',
+        ...[
+          'fixed',
+          'more',
+          'network',
+          'nickname',
+          'note',
+          'numbers',
+          'other',
+          'photo',
+          'short',
+          'tags',
+        ].map((column) => `users.${column} is not on the list`),
+      ].sort(),
+    );
+  },
+);
 
 t.test('what an erasure reaches is on the list, as of the company or its people', async (t) => {
   const { db } = await testDatabase(t);
   const rows = await db.run(
     MS,
-    (sql: Sql) => sql<{ table_name: string; column_name: string }[]>`select table_name, column_name from personal_data`,
+    (sql: Sql) =>
+      sql<
+        { table_name: string; column_name: string }[]
+      >`select table_name, column_name from personal_data`,
   );
   for (const { table_name: table, column_name: column } of rows) {
     t.ok(LISTED.get(table)?.split(' ').includes(column) || column === '', `${table}.${column}`);

@@ -23,7 +23,8 @@ t.test('a database of this server has nothing to forget', async (t) => {
     await addUsage(sql, [{ company: other, prompt: 1000, input: '0.1' }]);
     await sql`insert into companies (id, name) values (${company}, 'Here')`;
   });
-  const rows = () => db.run(MS, (sql) => sql`select company_id, xid::text from spend_changes order by xid`);
+  const rows = () =>
+    db.run(MS, (sql) => sql`select company_id, xid::text from spend_changes order by xid`);
   const before = await rows();
   t.equal(before.length, 2);
   t.equal(await forgetOtherCluster(db), false);
@@ -41,16 +42,27 @@ t.test('ids of another server are forgotten at the start, by many replicas at on
   );
   const store = ledgerStore(db);
   const { cursor } = await store.changedSpend(null);
-  t.equal((await store.changedSpend(cursor)).sums.length, 1, 'such a figure is read again at every poll');
+  t.equal(
+    (await store.changedSpend(cursor)).sums.length,
+    1,
+    'such a figure is read again at every poll',
+  );
   await Promise.all([1, 2, 3, 4].map(() => migrate(db, { billingTimezone: 'UTC' })));
   t.same([...(await ahead())], []);
   const rows = await db.run(MS, (sql) => sql`select kind, subject from changes`);
-  t.same([...rows], [{ kind: 'all', subject: '' }], 'replicas that run are told to forget what they know');
+  t.same(
+    [...rows],
+    [{ kind: 'all', subject: '' }],
+    'replicas that run are told to forget what they know',
+  );
   t.same((await store.changedSpend(cursor)).sums, [], 'and nothing is read twice any more');
 });
 
 t.test('a cursor of another server reads all that is current', async (t) => {
-  await db.run(MS, (sql) => sql`update monthly_spend set billing_month = date_trunc('month', now())`);
+  await db.run(
+    MS,
+    (sql) => sql`update monthly_spend set billing_month = date_trunc('month', now())`,
+  );
   const store = ledgerStore(db);
   const { cursor } = await store.changedSpend(null);
   const [server, seconds, ...since] = cursor.split(' ');
@@ -61,5 +73,9 @@ t.test('a cursor of another server reads all that is current', async (t) => {
   t.ok(read.cursor.startsWith(`${server} `), 'and goes on with the ids of this one');
   t.same((await store.changedSpend(cursor)).sums, []);
   const old = [server, Number(seconds) - 3601, ...since].join(' ');
-  t.same((await store.changedSpend(old)).sums.map(({ id }) => id).sort(), all, 'and so does one of an hour ago');
+  t.same(
+    (await store.changedSpend(old)).sums.map(({ id }) => id).sort(),
+    all,
+    'and so does one of an hour ago',
+  );
 });

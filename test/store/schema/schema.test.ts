@@ -12,9 +12,15 @@ const MS = 10_000;
 t.test('monthly_spend is the sum of the rows, whichever way they come', async (t) => {
   const { db } = await testDatabase(t);
   const [one, two] = [randomUUID(), randomUUID()];
-  const twice = usage({ company_id: one, prompt_tokens: 123_456_789, price_input: '0.000000000001' });
+  const twice = usage({
+    company_id: one,
+    prompt_tokens: 123_456_789,
+    price_input: '0.000000000001',
+  });
 
-  await db.run(MS, (sql) => insert(sql, [usage({ company_id: one }), usage({ company_id: two }), twice]));
+  await db.run(MS, (sql) =>
+    insert(sql, [usage({ company_id: one }), usage({ company_id: two }), twice]),
+  );
   await t.test('rows inserted through api_usage', (t) => agrees(t, db));
 
   const [replayed] = await db.run(MS, (sql) =>
@@ -23,7 +29,10 @@ t.test('monthly_spend is the sum of the rows, whichever way they come', async (t
   await t.test('a replay counts only what is new', async (t) => {
     await agrees(t, db);
     t.not(replayed?.request_id, twice.request_id, 'the conflicting row was not inserted again');
-    const [{ n }] = await db.run(MS, (sql) => sql<[{ n: number }]>`select count(*) as n from api_usage`);
+    const [{ n }] = await db.run(
+      MS,
+      (sql) => sql<[{ n: number }]>`select count(*) as n from api_usage`,
+    );
     t.equal(n, 4);
   });
 
@@ -35,7 +44,9 @@ t.test('monthly_spend is the sum of the rows, whichever way they come', async (t
       where i.inhparent = 'api_usage'::regclass and c.relname <> 'api_usage_default' order by 1`,
   );
   const part = months[1] as { month: string; part: string };
-  await db.run(MS, (sql) => insert(sql, [usage({ company_id: one, billing_month: part.month })], '', part.part));
+  await db.run(MS, (sql) =>
+    insert(sql, [usage({ company_id: one, billing_month: part.month })], '', part.part),
+  );
   await t.test('rows inserted straight into a partition', (t) => agrees(t, db));
 
   await db.run(MS, (sql) => insert(sql, [usage({ company_id: one, billing_month: '1999-01-01' })]));
@@ -79,17 +90,25 @@ t.test('many writers at once, replaying each other, count every row once', async
   const { url, db } = await testDatabase(t);
   const companies = Array.from({ length: 7 }, () => randomUUID());
   const rows = Array.from({ length: 700 }, (_, i) =>
-    usage({ company_id: companies[i % 7] as string, billing_month: i % 2 === 0 ? '2026-05-01' : '2026-06-01' }),
+    usage({
+      company_id: companies[i % 7] as string,
+      billing_month: i % 2 === 0 ? '2026-05-01' : '2026-06-01',
+    }),
   );
   const writers = openDatabase({ url, maxConnections: 4 });
   t.teardown(() => writers.close());
   const batches = Array.from({ length: 12 }, (_, i) => {
     const start = (i % 6) * 100;
-    return writers.run(MS, (sql) => insert(sql, shuffled(rows.slice(start, start + 200)), 'on conflict do nothing'));
+    return writers.run(MS, (sql) =>
+      insert(sql, shuffled(rows.slice(start, start + 200)), 'on conflict do nothing'),
+    );
   });
   await Promise.all(batches);
   await agrees(t, db);
-  const [{ n }] = await db.run(MS, (sql) => sql<[{ n: number }]>`select count(*) as n from api_usage`);
+  const [{ n }] = await db.run(
+    MS,
+    (sql) => sql<[{ n: number }]>`select count(*) as n from api_usage`,
+  );
   t.equal(n, 700);
 });
 
@@ -118,7 +137,10 @@ t.test('rows that cannot be right are refused', async (t) => {
     'a cost that is no number': { cost_eur: 'NaN', price_input: 'NaN' },
     'a price below zero': { price_input: '-1', cost_eur: '-0.9' },
     'an infinite price': { price_output: 'Infinity', cost_eur: 'Infinity' },
-    'a cost without the price of its cached tokens': { cached_tokens: 100, price_cache_read: '0.001' },
+    'a cost without the price of its cached tokens': {
+      cached_tokens: 100,
+      price_cache_read: '0.001',
+    },
     'a price of cached tokens below zero': { price_cache_read: '-1' },
     'an infinite price of cached tokens': { price_cache_write: 'Infinity' },
     'more cached tokens than the prompt has': { cached_tokens: 901, price_cache_read: '0.0015' },
@@ -136,7 +158,10 @@ t.test('rows that cannot be right are refused', async (t) => {
     t.type(refused, DatabaseRefused, name);
   }
   const budget = (amount: string) =>
-    db.run(MS, (sql) => sql`insert into companies (name, monthly_budget_eur) values ('c', ${amount})`);
+    db.run(
+      MS,
+      (sql) => sql`insert into companies (name, monthly_budget_eur) values ('c', ${amount})`,
+    );
   for (const amount of ['NaN', 'Infinity', '-1', '0.0000000000000001']) {
     await t.rejects(budget(amount), { code: '23514' }, `a budget of ${amount}`);
   }
@@ -156,15 +181,24 @@ t.test('every change is announced: a row in changes and a notification', async (
       `insert into companies (id, name) values ('${company}', 'c'), ('${other}', 'd')`,
       [`company:${company}`, `company:${other}`],
     ],
-    [`update companies set allow_non_eu_models = true where id = '${company}'`, [`company:${company}`]],
+    [
+      `update companies set allow_non_eu_models = true where id = '${company}'`,
+      [`company:${company}`],
+    ],
     [
       `insert into models (slug, upstream_model, kind, eu_hosted, cost_eur_per_1k_input, cost_eur_per_1k_output)
        values ('shared', 'u', 'chat', true, 0, 0)`,
       ['model:'],
     ],
-    [`update models set company_id = '${company}' where slug = 'shared'`, ['model:', `model:${company}`]],
+    [
+      `update models set company_id = '${company}' where slug = 'shared'`,
+      ['model:', `model:${company}`],
+    ],
     [`update models set cost_eur_per_1k_input = 1 where slug = 'shared'`, [`model:${company}`]],
-    [`update models set company_id = '${other}' where slug = 'shared'`, [`model:${company}`, `model:${other}`]],
+    [
+      `update models set company_id = '${other}' where slug = 'shared'`,
+      [`model:${company}`, `model:${other}`],
+    ],
     [`delete from models where slug = 'shared'`, [`model:${other}`]],
     [
       `insert into api_keys (company_id, name, digest, prefix, scopes)
@@ -220,36 +254,42 @@ t.test('triggers find their tables whatever search_path the caller has', async (
   await agrees(t, db);
 });
 
-t.test('a program with a user of its own needs rights to the tables that it writes, and to no others', async (t) => {
-  const { db } = await testDatabase(t);
-  const company = randomUUID();
-  const done = db.transaction(MS, async (sql) => {
-    await sql.unsafe(`create role application; grant select, insert, update, delete on companies, models, api_keys, assistants,
+t.test(
+  'a program with a user of its own needs rights to the tables that it writes, and to no others',
+  async (t) => {
+    const { db } = await testDatabase(t);
+    const company = randomUUID();
+    const done = db.transaction(MS, async (sql) => {
+      await sql.unsafe(`create role application; grant select, insert, update, delete on companies, models, api_keys, assistants,
       chat_usage, model_prices to application; set local role application`);
-    await sql`insert into companies (id, name) values (${company}, 'c')`;
-    await sql`insert into chat_usage (company_id, cost_eur) values (${company}, 3)`;
-    await sql`update chat_usage set cost_eur = 2`;
-    await sql`
+      await sql`insert into companies (id, name) values (${company}, 'c')`;
+      await sql`insert into chat_usage (company_id, cost_eur) values (${company}, 3)`;
+      await sql`update chat_usage set cost_eur = 2`;
+      await sql`
       insert into models (slug, company_id, upstream_model, kind, eu_hosted, cost_eur_per_1k_input, cost_eur_per_1k_output)
       values ('own', ${company}, 'u', 'chat', true, 1, 1)`;
-    await sql`insert into model_prices (slug, company_id, valid_from, input, output) values ('own', ${company}, now() + interval '1 hour', 2, 2)`;
-    await sql`
+      await sql`insert into model_prices (slug, company_id, valid_from, input, output) values ('own', ${company}, now() + interval '1 hour', 2, 2)`;
+      await sql`
       insert into api_keys (company_id, name, digest, prefix, scopes) values (${company}, 'k', sha256('key'), 'svc_abcd', '{chat}')`;
-    await sql`insert into assistants (company_id, name, system_prompt) values (${company}, 'a', 'p')`;
-    await sql`update companies set monthly_budget_eur = 5`;
-    await sql`set local role none`;
-    const [row] =
-      await sql`select chat_cost_eur, (select count(*)::integer from audit_log) as entries from monthly_spend`;
-    throw Object.assign(new Error('done'), row); // the role goes with it
-  });
-  await t.rejects(done, { message: 'done', chat_cost_eur: '2', entries: 6 });
-});
+      await sql`insert into assistants (company_id, name, system_prompt) values (${company}, 'a', 'p')`;
+      await sql`update companies set monthly_budget_eur = 5`;
+      await sql`set local role none`;
+      const [row] =
+        await sql`select chat_cost_eur, (select count(*)::integer from audit_log) as entries from monthly_spend`;
+      throw Object.assign(new Error('done'), row); // the role goes with it
+    });
+    await t.rejects(done, { message: 'done', chat_cost_eur: '2', entries: 6 });
+  },
+);
 
 t.test(
   'neither a temporary table of a caller, nor a schema that is named like the owner, stands for ours',
   async (t) => {
     const { db } = await testDatabase(t);
-    const [{ owner }] = await db.run(MS, (sql) => sql<[{ owner: string }]>`select current_user::text as owner`);
+    const [{ owner }] = await db.run(
+      MS,
+      (sql) => sql<[{ owner: string }]>`select current_user::text as owner`,
+    );
 
     /** What a stranger makes, then an update that the owner's program makes, or a call of the stranger's own. */
     const attack = (place: 'pg_temp' | 'schema', call: string) =>
@@ -257,7 +297,8 @@ t.test(
         const schema = place === 'pg_temp' ? 'pg_temp' : `"${owner}"`;
         await sql.unsafe(`create role stranger; grant create, temporary on database ${(await sql`select quote_ident(current_database()) as name`)[0]?.name} to stranger;
         grant update, select on companies to stranger; grant select on changes, events, audit_log to stranger; set local role stranger`);
-        if (place === 'schema') await sql.unsafe(`create schema ${schema}; grant usage on schema ${schema} to public`);
+        if (place === 'schema')
+          await sql.unsafe(`create schema ${schema}; grant usage on schema ${schema} to public`);
         await sql.unsafe(`
         create function ${schema}.tell() returns trigger language plpgsql as $$ begin raise 'trigger of %', current_user; end $$;
         grant execute on function ${schema}.tell() to public`);
@@ -274,7 +315,11 @@ t.test(
     await db.run(MS, (sql) => sql`insert into companies (name) values ('c')`);
     for (const place of ['pg_temp', 'schema'] as const) {
       await t.rejects(attack(place, update), { message: 'done' }, place);
-      await t.rejects(attack(place, announce), { message: /permission denied for function announce_change/ }, place);
+      await t.rejects(
+        attack(place, announce),
+        { message: /permission denied for function announce_change/ },
+        place,
+      );
     }
 
     // what the attack finds where a function has the path of whoever made it
@@ -284,24 +329,31 @@ t.test(
       where pronamespace = current_schema()::regnamespace and proconfig::text like '%search_path=%'`,
     );
     for (const { name } of functions)
-      await db.run(MS, (sql) => sql.unsafe(`alter function ${name} set search_path = "$user", public`));
+      await db.run(MS, (sql) =>
+        sql.unsafe(`alter function ${name} set search_path = "$user", public`),
+      );
     const byOwner = { message: new RegExp(`trigger of ${owner}`) };
-    for (const place of ['pg_temp', 'schema'] as const) await t.rejects(attack(place, update), byOwner, place);
+    for (const place of ['pg_temp', 'schema'] as const)
+      await t.rejects(attack(place, update), byOwner, place);
   },
 );
 
-t.test('a program refuses a database in which a schema of its name belongs to somebody else', async (t) => {
-  const { db } = await testDatabase(t);
-  const made = db.transaction(MS, async (sql) => {
-    await sql.unsafe(`create role stranger; create role gateway_c; grant create on database ${(await sql`select quote_ident(current_database()) as name`)[0]?.name} to stranger;
+t.test(
+  'a program refuses a database in which a schema of its name belongs to somebody else',
+  async (t) => {
+    const { db } = await testDatabase(t);
+    const made = db.transaction(MS, async (sql) => {
+      await sql.unsafe(`create role stranger; create role gateway_c; grant create on database ${(await sql`select quote_ident(current_database()) as name`)[0]?.name} to stranger;
       set local role stranger; create schema gateway_c; grant usage on schema gateway_c to public;
       set local role none; set local role gateway_c; set local search_path = "$user", public`);
-    await requireUsable(sql);
-  });
-  await t.rejects(made, {
-    message: /^the schema gateway_c of the database belongs to stranger, .*alter role .* set search_path = public"$/,
-  });
-});
+      await requireUsable(sql);
+    });
+    await t.rejects(made, {
+      message:
+        /^the schema gateway_c of the database belongs to stranger, .*alter role .* set search_path = public"$/,
+    });
+  },
+);
 
 /** Functions without a path of their own: they name no table, or Postgres could not inline them. */
 // biome-ignore format: a table
@@ -339,7 +391,9 @@ t.test(
     t.ok(owners.length > 10);
     t.same(
       Object.fromEntries(
-        owners.filter(({ callers }) => callers.length > 0).map(({ name, callers }) => [name, callers]),
+        owners
+          .filter(({ callers }) => callers.length > 0)
+          .map(({ name, callers }) => [name, callers]),
       ),
       { has_account: ['tollgate_tenant'] },
     );
@@ -347,7 +401,10 @@ t.test(
       functions.filter(({ path }) => path === null).map(({ name }) => name),
       WITHOUT_PATH,
     );
-    t.same([...new Set(functions.map(({ path }) => String(path)))].toSorted(), ['null', 'public, pg_temp']);
+    t.same([...new Set(functions.map(({ path }) => String(path)))].toSorted(), [
+      'null',
+      'public, pg_temp',
+    ]);
     t.same(
       owners.filter(({ path }) => path === null).map(({ name }) => name),
       [],
@@ -368,7 +425,9 @@ t.test('looks of gateways for spend do not read the whole table', async (t) => {
   const company = randomUUID();
   await db.transaction(MS, async (sql) => {
     const look = async () => [
-      ...(await sql.unsafe(`select coalesce((${spentSince(cursor, 'true')} order by xid limit 1), false) as spent`)),
+      ...(await sql.unsafe(
+        `select coalesce((${spentSince(cursor, 'true')} order by xid limit 1), false) as spent`,
+      )),
       ...(await sql.unsafe(`with changed as materialized (${spentSince(cursor)}) select company_id::text from monthly_spend
         where company_id = any(array(select company_id from changed)) and billing_month = any(array(select billing_month from changed))`)),
     ];
@@ -381,30 +440,40 @@ t.test('looks of gateways for spend do not read the whole table', async (t) => {
   });
 });
 
-t.test('the next version of a row of monthly_spend stays on its page: no index gets an entry', async (t) => {
-  const { db } = await testDatabase(t);
-  const companies = Array.from({ length: 50 }, () => randomUUID());
-  await db.run(MS, async (sql) => {
-    for (let batch = 0; batch < 2; batch++)
-      await insert(
-        sql,
-        companies.map((company_id) => usage({ company_id })),
-      );
-  });
-  await until(
-    () =>
-      db.run(
-        MS,
-        (sql) => sql<[{ updated: number; hot: number }]>`
+t.test(
+  'the next version of a row of monthly_spend stays on its page: no index gets an entry',
+  async (t) => {
+    const { db } = await testDatabase(t);
+    const companies = Array.from({ length: 50 }, () => randomUUID());
+    await db.run(MS, async (sql) => {
+      for (let batch = 0; batch < 2; batch++)
+        await insert(
+          sql,
+          companies.map((company_id) => usage({ company_id })),
+        );
+    });
+    await until(
+      () =>
+        db.run(
+          MS,
+          (sql) => sql<[{ updated: number; hot: number }]>`
           select n_tup_upd::integer as updated, n_tup_hot_upd::integer as hot from pg_stat_user_tables
           where relname = 'monthly_spend'`,
-      ),
-    'every update is a HOT one',
-    ([{ updated, hot }]) => updated === 50 && hot === 50,
-  );
-  const told = await db.run(MS, (sql) => sql`select cardinality(others) as others from spend_changes`);
-  t.same([...told], Array(2).fill({ others: 49 }), 'a row for each batch tells whose spend it changed');
-});
+        ),
+      'every update is a HOT one',
+      ([{ updated, hot }]) => updated === 50 && hot === 50,
+    );
+    const told = await db.run(
+      MS,
+      (sql) => sql`select cardinality(others) as others from spend_changes`,
+    );
+    t.same(
+      [...told],
+      Array(2).fill({ others: 49 }),
+      'a row for each batch tells whose spend it changed',
+    );
+  },
+);
 
 t.test('the billing month is the calendar month of the configured zone', async (t) => {
   const { db } = await testDatabase(t);
@@ -416,9 +485,20 @@ t.test('the billing month is the calendar month of the configured zone', async (
     return row.month;
   };
   t.equal(await month('2025-12-31T23:30:00Z'), '2025-12-01', 'UTC');
-  await db.run(MS, (sql) => sql`update settings set value = 'Europe/Berlin' where name = 'billing_timezone'`);
-  t.equal(await month('2025-12-31T22:59:59.999Z'), '2025-12-01', 'Berlin, the last instant of the year');
-  t.equal(await month('2025-12-31T23:00:00Z'), '2026-01-01', 'Berlin, the first instant of the year');
+  await db.run(
+    MS,
+    (sql) => sql`update settings set value = 'Europe/Berlin' where name = 'billing_timezone'`,
+  );
+  t.equal(
+    await month('2025-12-31T22:59:59.999Z'),
+    '2025-12-01',
+    'Berlin, the last instant of the year',
+  );
+  t.equal(
+    await month('2025-12-31T23:00:00Z'),
+    '2026-01-01',
+    'Berlin, the first instant of the year',
+  );
   t.equal(await month('2026-03-31T21:59:59Z'), '2026-03-01', 'Berlin in summer time');
   t.equal(await month('2026-03-31T22:00:00Z'), '2026-04-01', 'Berlin in summer time');
 
@@ -430,7 +510,8 @@ t.test('the billing month is the calendar month of the configured zone', async (
   );
   const rows = await db.run(
     MS,
-    (sql) => sql`select billing_month, chat_cost_eur from monthly_spend where company_id = ${company} order by 1`,
+    (sql) =>
+      sql`select billing_month, chat_cost_eur from monthly_spend where company_id = ${company} order by 1`,
   );
   t.same(
     [...rows],
@@ -447,33 +528,44 @@ t.test('partitions', async (t) => {
   t.teardown(() => many.close());
   await t.test('many may make the same ones at once', async (t) => {
     const asked = Array.from({ length: 12 }, (_, i) =>
-      many.run(MS, (sql) => sql`select ensure_api_usage_partitions(${`2030-0${(i % 3) + 1}-15`}, 5)`),
+      many.run(
+        MS,
+        (sql) => sql`select ensure_api_usage_partitions(${`2030-0${(i % 3) + 1}-15`}, 5)`,
+      ),
     );
     await Promise.all(asked);
     const rows = await db.run(
       MS,
       (sql) =>
-        sql<{ name: string }[]>`select relname as name from pg_class where relname ~ '^api_usage_2030_..$' order by 1`,
+        sql<
+          { name: string }[]
+        >`select relname as name from pg_class where relname ~ '^api_usage_2030_..$' order by 1`,
     );
     t.same(
       rows.map(({ name }) => name),
       [1, 2, 3, 4, 5, 6, 7].map((n) => `api_usage_2030_0${n}`),
     );
   });
-  await t.test('a month whose rows wait in the default partition stays there, and counts', async (t) => {
-    await db.run(MS, (sql) => insert(sql, [usage({ billing_month: '2031-01-01' })]));
-    await db.run(MS, (sql) => sql`select ensure_api_usage_partitions('2031-01-01', 2)`);
-    const [{ january, february }] = await db.run(
-      MS,
-      (sql) => sql<[{ january: boolean; february: boolean }]>`
+  await t.test(
+    'a month whose rows wait in the default partition stays there, and counts',
+    async (t) => {
+      await db.run(MS, (sql) => insert(sql, [usage({ billing_month: '2031-01-01' })]));
+      await db.run(MS, (sql) => sql`select ensure_api_usage_partitions('2031-01-01', 2)`);
+      const [{ january, february }] = await db.run(
+        MS,
+        (sql) => sql<[{ january: boolean; february: boolean }]>`
         select to_regclass('api_usage_2031_01') is not null as january, to_regclass('api_usage_2031_02') is not null as february`,
-    );
-    t.same([january, february], [false, true]);
-    await db.run(MS, (sql) =>
-      insert(sql, [usage({ billing_month: '2031-01-01' }), usage({ billing_month: '2031-02-01' })]),
-    );
-    await agrees(t, db);
-  });
+      );
+      t.same([january, february], [false, true]);
+      await db.run(MS, (sql) =>
+        insert(sql, [
+          usage({ billing_month: '2031-01-01' }),
+          usage({ billing_month: '2031-02-01' }),
+        ]),
+      );
+      await agrees(t, db);
+    },
+  );
 });
 
 interface Usage {
@@ -529,7 +621,9 @@ function exactCost({ prompt_tokens, completion_tokens, price_input, price_output
     const [whole = '', fraction = ''] = price.split('.');
     return BigInt(whole + fraction.padEnd(12, '0'));
   }) as [bigint, bigint];
-  const digits = (BigInt(prompt_tokens) * input + BigInt(completion_tokens) * output).toString().padStart(16, '0');
+  const digits = (BigInt(prompt_tokens) * input + BigInt(completion_tokens) * output)
+    .toString()
+    .padStart(16, '0');
   return `${digits.slice(0, -15)}.${digits.slice(-15)}`;
 }
 

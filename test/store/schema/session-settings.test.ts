@@ -37,7 +37,13 @@ const FREE = [
     'enter_company',
     'spend_horizon',
   ],
-  ...['company_budget', 'company_daily_budget', 'company_allows_non_eu', 'fits_budget', 'note_end_user_erasure'],
+  ...[
+    'company_budget',
+    'company_daily_budget',
+    'company_allows_non_eu',
+    'fits_budget',
+    'note_end_user_erasure',
+  ],
   ...['usage_digest', 'seal_digest', 'seal_checkpoint_digest'],
   'refuse_change',
 ];
@@ -69,18 +75,27 @@ t.test('every function has its own settings, or is known to need none', async (t
   );
 });
 
-t.test('a change by plain SQL leaves the same rows and tells the same, whatever its session is set to', async (t) => {
-  const { url: plainUrl, db: plain } = await testDatabase(t);
-  await changeAll(t, plainUrl, []);
-  const expected = await traces(plain);
-  t.match(expected.changes, [['company', COMPANY]], 'the company was announced');
-  t.ok(expected.changes.filter(([kind, subject]) => kind === 'key' && subject === DIGEST).length > 2, 'and the key');
-  for (const settings of [...OTHERS.map((each) => [each]), OTHERS.filter(([, value]) => value !== 'German')]) {
-    const { url, db } = await testDatabase(t);
-    await changeAll(t, url, settings);
-    t.strictSame(await traces(db), expected, settings.map((each) => each.join(' = ')).join(', '));
-  }
-});
+t.test(
+  'a change by plain SQL leaves the same rows and tells the same, whatever its session is set to',
+  async (t) => {
+    const { url: plainUrl, db: plain } = await testDatabase(t);
+    await changeAll(t, plainUrl, []);
+    const expected = await traces(plain);
+    t.match(expected.changes, [['company', COMPANY]], 'the company was announced');
+    t.ok(
+      expected.changes.filter(([kind, subject]) => kind === 'key' && subject === DIGEST).length > 2,
+      'and the key',
+    );
+    for (const settings of [
+      ...OTHERS.map((each) => [each]),
+      OTHERS.filter(([, value]) => value !== 'German'),
+    ]) {
+      const { url, db } = await testDatabase(t);
+      await changeAll(t, url, settings);
+      t.strictSame(await traces(db), expected, settings.map((each) => each.join(' = ')).join(', '));
+    }
+  },
+);
 
 const COMPANY = '11111111-1111-4111-8111-111111111111';
 const KEY = '22222222-2222-4222-8222-222222222222';
@@ -90,7 +105,11 @@ const CALL = '44444444-4444-4444-8444-444444444444';
 const DIGEST = '5c78415c5c27222000ff80c3a9616263646566676869000102030405060708ff';
 
 /** Changes of every kind by another program, in a session with these settings. */
-async function changeAll(t: Test, url: string, settings: readonly (readonly [string, string])[]): Promise<void> {
+async function changeAll(
+  t: Test,
+  url: string,
+  settings: readonly (readonly [string, string])[],
+): Promise<void> {
   const db = openDatabase({ url, maxConnections: 1 });
   t.teardown(() => db.close());
   await db.run(MS, async (sql) => {
@@ -153,13 +172,21 @@ async function traces(db: Database) {
     );
     return rows.map(({ row }) => row);
   };
-  const changes = (await list('select kind, subject from changes order by id')) as { kind: string; subject: string }[];
+  const changes = (await list('select kind, subject from changes order by id')) as {
+    kind: string;
+    subject: string;
+  }[];
   const assistants = new Set<string>();
   for (const { kind, subject } of changes) if (kind === 'assistant') assistants.add(subject);
   t.equal(assistants.size, 1);
-  const log = await list('select action, subject, company_id, before, after from audit_log order by id');
+  const log = await list(
+    'select action, subject, company_id, before, after from audit_log order by id',
+  );
   return {
-    changes: changes.map(({ kind, subject }) => [kind, assistants.has(subject) ? 'the assistant' : subject]),
+    changes: changes.map(({ kind, subject }) => [
+      kind,
+      assistants.has(subject) ? 'the assistant' : subject,
+    ]),
     log: log.map((entry) => withoutChance(entry)),
     events: (await list('select kind, body from events order by kind, body::text')).map((event) =>
       withoutChance(event),
@@ -170,7 +197,8 @@ async function traces(db: Database) {
       'select company_id, billing_month, requests, api_cost_eur, chat_cost_eur from monthly_spend order by 2',
     ),
     days: await list('select day, model_slug, requests from usage_model_days order by day'),
-    parts: await list(`select c.relname, pg_get_expr(c.relpartbound, c.oid) as bound from pg_inherits i
+    parts:
+      await list(`select c.relname, pg_get_expr(c.relpartbound, c.oid) as bound from pg_inherits i
       join pg_class c on c.oid = i.inhrelid where i.inhparent = 'api_usage'::regclass order by 1`),
   };
 }
@@ -179,10 +207,13 @@ async function traces(db: Database) {
 function withoutChance(value: unknown): unknown {
   const fixed = new Set([COMPANY, KEY, WRITER, CALL]);
   const text = JSON.stringify(value)
-    .replaceAll(/[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}/g, (id) => (fixed.has(id) ? id : 'ID'))
+    .replaceAll(/[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}/g, (id) =>
+      fixed.has(id) ? id : 'ID',
+    )
     .replaceAll(/person-[0-9a-f]{12}/g, 'PERSON')
-    .replaceAll(new RegExp(`${new Date().getUTCFullYear()}-[\\d-]{5}T[\\d:.]{8,15}\\+00:00`, 'g'), (at) =>
-      Math.abs(Date.now() - Date.parse(at)) < 600_000 ? 'NOW' : at,
+    .replaceAll(
+      new RegExp(`${new Date().getUTCFullYear()}-[\\d-]{5}T[\\d:.]{8,15}\\+00:00`, 'g'),
+      (at) => (Math.abs(Date.now() - Date.parse(at)) < 600_000 ? 'NOW' : at),
     );
   return JSON.parse(text);
 }

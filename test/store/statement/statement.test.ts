@@ -1,6 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import t, { type Test } from 'tap';
-import { parseStatement, statementDigest, sumsBy } from '../../../src/domain/documents/statement.ts';
+import {
+  parseStatement,
+  statementDigest,
+  sumsBy,
+} from '../../../src/domain/documents/statement.ts';
 import { RefusedChange } from '../../../src/domain/refusal.ts';
 import { closeEach } from '../../../src/operations/statement.ts';
 import type { Database, Sql } from '../../../src/store/connection/pool.ts';
@@ -20,7 +24,10 @@ import {
   type StoredStatement,
   statementOf,
 } from '../../../src/store/statement/statement.ts';
-import { verifyCheckpoints, verifyStatements } from '../../../src/store/statement/verify-statements.ts';
+import {
+  verifyCheckpoints,
+  verifyStatements,
+} from '../../../src/store/statement/verify-statements.ts';
 import { WORKERS } from '../../support/distributed.ts';
 import { holds, testDatabase } from '../../support/postgres.ts';
 import { closeStatement } from '../../support/statement.ts';
@@ -63,74 +70,102 @@ async function findStatement(sql: Sql, company: string, number: number): Promise
   return (await statementOf(sql, company, `${row?.month}-01`)) as StoredStatement;
 }
 
-t.test('a closed month: exact sums by model, key and cost centre, and the digest of its text', async (t) => {
-  const { add, close, run, newCompany } = await world(t);
-  const company = await newCompany();
-  const [one, two] = [randomUUID(), randomUUID()];
-  const row = { company, month: OCTOBER, key: one };
-  await add(
-    { ...row, prompt: 1000, input: '0.000000000001' },
-    { ...row, prompt: 1, completion: 1, input: '0.1', output: '0.3' },
-    { ...row, prompt: 7, input: '0.1', center: 'sales' },
-    { ...row, key: two, model: 'slow', prompt: 5, input: '2' },
-    { ...row, month: NOVEMBER, prompt: 100, input: '9' },
-    { ...row, company: randomUUID(), prompt: 100, input: '9' },
-  );
-  t.equal((await run((sql) => openMonths(sql, company)))[0], '2026-10');
-  const preview = await run((sql) => previewStatement(sql, company, OCTOBER));
-  t.match(preview, { number: null, closed_at: null, total_eur: '0.011100000001', requests: 4 });
+t.test(
+  'a closed month: exact sums by model, key and cost centre, and the digest of its text',
+  async (t) => {
+    const { add, close, run, newCompany } = await world(t);
+    const company = await newCompany();
+    const [one, two] = [randomUUID(), randomUUID()];
+    const row = { company, month: OCTOBER, key: one };
+    await add(
+      { ...row, prompt: 1000, input: '0.000000000001' },
+      { ...row, prompt: 1, completion: 1, input: '0.1', output: '0.3' },
+      { ...row, prompt: 7, input: '0.1', center: 'sales' },
+      { ...row, key: two, model: 'slow', prompt: 5, input: '2' },
+      { ...row, month: NOVEMBER, prompt: 100, input: '9' },
+      { ...row, company: randomUUID(), prompt: 100, input: '9' },
+    );
+    t.equal((await run((sql) => openMonths(sql, company)))[0], '2026-10');
+    const preview = await run((sql) => previewStatement(sql, company, OCTOBER));
+    t.match(preview, { number: null, closed_at: null, total_eur: '0.011100000001', requests: 4 });
 
-  t.same(await close(company), { number: 1, already: false });
-  const stored = await run((sql) => findStatement(sql, company, 1));
-  const { text, digest } = stored;
-  t.match(stored, { number: 1, month: '2026-10', requests: 4, total_eur: '0.011100000001', corrections: 0, later: [] });
-  t.equal(statementDigest(text), digest);
-  const statement = parseStatement(text);
-  t.match(statement, {
-    number: 1,
-    previous: null,
-    opening_seals: null,
-    closing_seals: { checkpoint: 1 },
-    corrections: [],
-  });
-  t.same(statement.lines, preview.lines);
-  t.same(
-    sumsBy(statement.lines, 'cost_center').map(({ name, cost_eur }) => [name, cost_eur]),
-    [
-      ['', '0.010400000001'],
-      ['sales', '0.0007'],
-    ],
-  );
-  t.notMatch(text, /internal|Acme/, 'neither internal model names nor names');
-  t.same(await close(company), { number: 1, already: true });
-  t.equal((await run((sql) => statementOf(sql, company, OCTOBER)))?.text, text);
-  t.notOk((await run((sql) => openMonths(sql, company))).includes('2026-10'));
-  t.match(await run((sql) => verifyStatements(sql)), { statements: 1, rows: 4, late: 0, total: 0, findings: [] });
-});
+    t.same(await close(company), { number: 1, already: false });
+    const stored = await run((sql) => findStatement(sql, company, 1));
+    const { text, digest } = stored;
+    t.match(stored, {
+      number: 1,
+      month: '2026-10',
+      requests: 4,
+      total_eur: '0.011100000001',
+      corrections: 0,
+      later: [],
+    });
+    t.equal(statementDigest(text), digest);
+    const statement = parseStatement(text);
+    t.match(statement, {
+      number: 1,
+      previous: null,
+      opening_seals: null,
+      closing_seals: { checkpoint: 1 },
+      corrections: [],
+    });
+    t.same(statement.lines, preview.lines);
+    t.same(
+      sumsBy(statement.lines, 'cost_center').map(({ name, cost_eur }) => [name, cost_eur]),
+      [
+        ['', '0.010400000001'],
+        ['sales', '0.0007'],
+      ],
+    );
+    t.notMatch(text, /internal|Acme/, 'neither internal model names nor names');
+    t.same(await close(company), { number: 1, already: true });
+    t.equal((await run((sql) => statementOf(sql, company, OCTOBER)))?.text, text);
+    t.notOk((await run((sql) => openMonths(sql, company))).includes('2026-10'));
+    t.match(await run((sql) => verifyStatements(sql)), {
+      statements: 1,
+      rows: 4,
+      late: 0,
+      total: 0,
+      findings: [],
+    });
+  },
+);
 
-t.test('for a process that others share a statement has a bound, before it is closed and afterwards', async (t) => {
-  const { add, close, run, newCompany } = await world(t);
-  const company = await newCompany();
-  await add(...['a', 'b', 'c'].map((center) => ({ company, month: OCTOBER, center })));
-  const [enough, few] = [
-    { lines: 3, bytes: 10_000 },
-    { lines: 2, bytes: 100 },
-  ];
-  const tooLong = { reason: 'conflict', message: RegExp(`tollgate statement --company ${company} --month 2026-10"`) };
-  t.equal((await run((sql) => readMonthOf(sql, company, OCTOBER, enough))).statement.lines.length, 3);
-  await t.rejects(
-    run((sql) => readMonthOf(sql, company, OCTOBER, few)),
-    tooLong,
-  );
-  await t.rejects(close(company, OCTOBER, few), tooLong);
-  t.same(await run((sql) => openMonths(sql, company)), ['2026-10'], 'it is not closed');
-  t.match(await close(company, OCTOBER, enough), { already: false });
-  t.equal((await run((sql) => readMonthOf(sql, company, OCTOBER, enough))).statement.lines.length, 3);
-  await t.rejects(
-    run((sql) => readMonthOf(sql, company, OCTOBER, few)),
-    tooLong,
-  );
-});
+t.test(
+  'for a process that others share a statement has a bound, before it is closed and afterwards',
+  async (t) => {
+    const { add, close, run, newCompany } = await world(t);
+    const company = await newCompany();
+    await add(...['a', 'b', 'c'].map((center) => ({ company, month: OCTOBER, center })));
+    const [enough, few] = [
+      { lines: 3, bytes: 10_000 },
+      { lines: 2, bytes: 100 },
+    ];
+    const tooLong = {
+      reason: 'conflict',
+      message: RegExp(`tollgate statement --company ${company} --month 2026-10"`),
+    };
+    t.equal(
+      (await run((sql) => readMonthOf(sql, company, OCTOBER, enough))).statement.lines.length,
+      3,
+    );
+    await t.rejects(
+      run((sql) => readMonthOf(sql, company, OCTOBER, few)),
+      tooLong,
+    );
+    await t.rejects(close(company, OCTOBER, few), tooLong);
+    t.same(await run((sql) => openMonths(sql, company)), ['2026-10'], 'it is not closed');
+    t.match(await close(company, OCTOBER, enough), { already: false });
+    t.equal(
+      (await run((sql) => readMonthOf(sql, company, OCTOBER, enough))).statement.lines.length,
+      3,
+    );
+    await t.rejects(
+      run((sql) => readMonthOf(sql, company, OCTOBER, few)),
+      tooLong,
+    );
+  },
+);
 
 t.test(
   'the bound holds for late rows too: for the lines of corrections, and for the ids of their requests',
@@ -141,7 +176,10 @@ t.test(
     await add({ company, month: SEPTEMBER }, { company, month: OCTOBER });
     await close(company, SEPTEMBER);
     await add(lateRow('a'), lateRow('b'), lateRow('c'));
-    const tooLong = { reason: 'conflict', message: RegExp(`tollgate statement --company ${company} --month 2026-10"`) };
+    const tooLong = {
+      reason: 'conflict',
+      message: RegExp(`tollgate statement --company ${company} --month 2026-10"`),
+    };
     for (const few of [
       { lines: 2, bytes: 10_000 },
       { lines: 3, bytes: 110 },
@@ -152,7 +190,10 @@ t.test(
       );
       await t.rejects(close(company, OCTOBER, few), tooLong);
     }
-    t.match(await close(company, OCTOBER, { lines: 3, bytes: 10_000 }), { number: 2, already: false });
+    t.match(await close(company, OCTOBER, { lines: 3, bytes: 10_000 }), {
+      number: 2,
+      already: false,
+    });
   },
 );
 
@@ -169,7 +210,9 @@ t.test('late rows become a correction of the next statement, whoever writes them
   const shown = () => run((sql) => findStatement(sql, company, 1));
   t.match((await shown()).later, [{ statement: null, requests: 1, cost_eur: '0.000000000000003' }]);
   t.match(await run((sql) => verifyStatements(sql)), { late: 1, total: 0 });
-  t.match(await run((sql) => previewStatement(sql, company, OCTOBER)), { corrections: [{ request_ids: [late] }] });
+  t.match(await run((sql) => previewStatement(sql, company, OCTOBER)), {
+    corrections: [{ request_ids: [late] }],
+  });
 
   await close(company);
   t.match((await shown()).later, [{ statement: 2, requests: 1, cost_eur: '0.000000000000003' }]);
@@ -181,7 +224,9 @@ t.test('late rows become a correction of the next statement, whoever writes them
     opening_seals: parseStatement(first.text).closing_seals,
     requests: 1,
     cost_eur: '0.002',
-    corrections: [{ month: '2026-09', statement: 1, requests: 1, prompt_tokens: 3, request_ids: [late] }],
+    corrections: [
+      { month: '2026-09', statement: 1, requests: 1, prompt_tokens: 3, request_ids: [late] },
+    ],
     total_eur: '0.002000000000003',
   });
   t.match(await run((sql) => verifyStatements(sql)), { statements: 2, rows: 3, late: 0, total: 0 });
@@ -222,7 +267,10 @@ t.test(
       const writer = randomUUID();
       for (let after = 0; after < 5; after += isClosed ? 1 : 0) {
         const batch = JSON.stringify(Array.from({ length: 7 }, record));
-        await pool.run(20_000, (sql) => sql`select from book_usage(${writer}::uuid, ${batch}::text::json)`);
+        await pool.run(
+          20_000,
+          (sql) => sql`select from book_usage(${writer}::uuid, ${batch}::text::json)`,
+        );
         booked += 7;
       }
     };
@@ -235,7 +283,11 @@ t.test(
     );
     isClosed = true;
     await Promise.all(writers);
-    t.same(closings.map(({ number, already }) => `${number} ${already}`).sort(), ['1 false', '1 true', '1 true']);
+    t.same(closings.map(({ number, already }) => `${number} ${already}`).sort(), [
+      '1 false',
+      '1 true',
+      '1 true',
+    ]);
     const statement = await run((sql) => findStatement(sql, company, 1));
     const check = await run((sql) => verifyStatements(sql));
     t.match(check, { statements: 1, total: 0 });
@@ -246,7 +298,12 @@ t.test(
     const next = await run((sql) => findStatement(sql, company, 2));
     t.match(next, { corrections: check.late, requests: 0 });
     t.match(await run((sql) => verifyStatements(sql)), { rows: booked, late: 0, total: 0 });
-    t.ok(await holds(pool, `(select sum(total_eur) from statements) = (select sum(cost_eur) from api_usage)`));
+    t.ok(
+      await holds(
+        pool,
+        `(select sum(total_eur) from statements) = (select sum(cost_eur) from api_usage)`,
+      ),
+    );
   },
 );
 
@@ -290,7 +347,9 @@ t.test('a batch waits for a closing that began before it, and is late', async (t
   let booking: Promise<void> | undefined;
   await db.transaction(20_000, async (sql) => {
     await insertStatement(sql, { company, month: OCTOBER, seals });
-    booking = other.run(20_000, (sql) => addUsage(sql, [{ company, month: OCTOBER, prompt: 2, input: '1' }]));
+    booking = other.run(20_000, (sql) =>
+      addUsage(sql, [{ company, month: OCTOBER, prompt: 2, input: '1' }]),
+    );
     await until(
       () =>
         holds(
@@ -328,7 +387,10 @@ t.test('what is not over, or known to be on its way, is not closed', async (t) =
   await beat(3, 1);
   t.equal(await refused('2020-01-01'), null, 'records that came later');
   await beat(5, 86_400 * 40);
-  t.match(await refused(last), /may still be on their way from gw3456000 \(seen .* UTC, 5 records waiting\)/);
+  t.match(
+    await refused(last),
+    /may still be on their way from gw3456000 \(seen .* UTC, 5 records waiting\)/,
+  );
   await run((sql) => requireClosable(sql, last, true));
   await run((sql) => sql`delete from gateways`);
   t.equal(await refused('2020-01-01'), null);
@@ -344,23 +406,30 @@ t.test('what is not over, or known to be on its way, is not closed', async (t) =
   t.equal(await refused('2019-12-01'), null);
 });
 
-t.test('companies that need a statement: with calls of the month, or late ones of earlier months', async (t) => {
-  const { add, close, run, newCompany } = await world(t);
-  const [used, late, idle] = [await newCompany(), await newCompany(), await newCompany()];
-  await add(
-    { company: used, month: OCTOBER },
-    { company: late, month: SEPTEMBER },
-    { company: idle, month: SEPTEMBER },
-  );
-  await close(late, SEPTEMBER);
-  t.same(await run((sql) => companiesToClose(sql, OCTOBER)), [used]);
-  await add({ company: late, month: SEPTEMBER });
-  t.same(await run((sql) => companiesToClose(sql, OCTOBER)), [used, late].sort());
-  t.same(await run((sql) => companiesToClose(sql, '2026-08-01')), [], 'none for late calls of a later month alone');
-  await close(late);
-  await close(used);
-  t.same(await run((sql) => companiesToClose(sql, OCTOBER)), []);
-});
+t.test(
+  'companies that need a statement: with calls of the month, or late ones of earlier months',
+  async (t) => {
+    const { add, close, run, newCompany } = await world(t);
+    const [used, late, idle] = [await newCompany(), await newCompany(), await newCompany()];
+    await add(
+      { company: used, month: OCTOBER },
+      { company: late, month: SEPTEMBER },
+      { company: idle, month: SEPTEMBER },
+    );
+    await close(late, SEPTEMBER);
+    t.same(await run((sql) => companiesToClose(sql, OCTOBER)), [used]);
+    await add({ company: late, month: SEPTEMBER });
+    t.same(await run((sql) => companiesToClose(sql, OCTOBER)), [used, late].sort());
+    t.same(
+      await run((sql) => companiesToClose(sql, '2026-08-01')),
+      [],
+      'none for late calls of a later month alone',
+    );
+    await close(late);
+    await close(used);
+    t.same(await run((sql) => companiesToClose(sql, OCTOBER)), []);
+  },
+);
 
 t.test('months of a company are closed in their order, whatever is asked for first', async (t) => {
   const { add, close, run, newCompany } = await world(t);
@@ -375,13 +444,17 @@ t.test('months of a company are closed in their order, whatever is asked for fir
   await isRefused(NOVEMBER, /^2026-08, 2026-09 and 2026-10 are still open /);
   await isRefused(SEPTEMBER, /^2026-08 is still open .* Close 2026-08 first; then 2026-09\.$/);
   t.equal((await close(later, OCTOBER)).number, 1, 'a company without calls before');
-  t.same(await Promise.all([OCTOBER, OCTOBER].map((month) => close(company, month).catch(({ reason }) => reason))), [
-    'conflict',
-    'conflict',
-  ]);
+  t.same(
+    await Promise.all(
+      [OCTOBER, OCTOBER].map((month) => close(company, month).catch(({ reason }) => reason)),
+    ),
+    ['conflict', 'conflict'],
+  );
   const seals = await run(checkpointSeals);
   const close2 = (month: string) => (id: string) =>
-    run((sql) => sql.begin((own) => insertStatement(own as unknown as Sql, { company: id, month, seals })));
+    run((sql) =>
+      sql.begin((own) => insertStatement(own as unknown as Sql, { company: id, month, seals })),
+    );
   const all = await run((sql) => companiesToClose(sql, OCTOBER));
   t.match(await closeEach(all, close2(OCTOBER), () => true), {
     closed: [],
@@ -389,126 +462,186 @@ t.test('months of a company are closed in their order, whatever is asked for fir
   });
   for (const [at, month] of [august, SEPTEMBER, OCTOBER].entries())
     t.equal((await close(company, month)).number, at + 1);
-  t.same(await close(company, august), { number: 1, already: true }, 'a closed month stays as it is');
+  t.same(
+    await close(company, august),
+    { number: 1, already: true },
+    'a closed month stays as it is',
+  );
   await isRefused(july, /^2026-10 of this company is closed already, and 2026-07 has no calls /);
   t.match(await run((sql) => verifyStatements(sql)), { statements: 4, total: 0 });
 });
 
-t.test('calls of an earlier month that come after a later one was closed get their statement', async (t) => {
-  const { add, close, run, newCompany } = await world(t);
-  const company = await newCompany();
-  await add({ company, month: OCTOBER });
-  t.equal((await close(company, OCTOBER)).number, 1);
-  for (const month of [SEPTEMBER, '2026-08-01', NOVEMBER]) await add({ company, month });
-  await t.rejects(close(company, NOVEMBER), { message: /^2026-08 and 2026-09 are still open / });
-  for (const [at, month] of ['2026-08-01', SEPTEMBER, NOVEMBER].entries())
-    t.equal((await close(company, month)).number, at + 2);
-  t.match(await run((sql) => verifyStatements(sql)), { statements: 4, total: 0 });
-});
+t.test(
+  'calls of an earlier month that come after a later one was closed get their statement',
+  async (t) => {
+    const { add, close, run, newCompany } = await world(t);
+    const company = await newCompany();
+    await add({ company, month: OCTOBER });
+    t.equal((await close(company, OCTOBER)).number, 1);
+    for (const month of [SEPTEMBER, '2026-08-01', NOVEMBER]) await add({ company, month });
+    await t.rejects(close(company, NOVEMBER), { message: /^2026-08 and 2026-09 are still open / });
+    for (const [at, month] of ['2026-08-01', SEPTEMBER, NOVEMBER].entries())
+      t.equal((await close(company, month)).number, at + 2);
+    t.match(await run((sql) => verifyStatements(sql)), { statements: 4, total: 0 });
+  },
+);
 
-t.test('many are closed one by one: a refusal stops no other, a failure does, and the rest can be left', async (t) => {
-  const close = async (company: string) => {
-    if (company === 'lacking') throw new RefusedChange('conflict', 'statement', 'It lacks rows.');
-    if (company === 'broken') throw new Error('The database is away.');
-    return { number: 7 };
-  };
-  const companies = ['a', 'lacking', 'b', 'c'];
-  const refused = [{ company_id: 'lacking', reason: 'It lacks rows.' }];
-  const closed = (...ids: string[]) => ids.map((company_id) => ({ company_id, number: 7 }));
-  t.same(await closeEach(companies, close, () => true), { closed: closed('a', 'b', 'c'), refused });
-  t.same(await closeEach(companies, close, (count) => count < 2), { closed: closed('a', 'b'), refused });
-  await t.rejects(
-    closeEach(['broken', 'a'], close, () => true),
-    /away/,
-  );
-});
-
-t.test('nobody changes statements, and verify names what somebody changed behind the guard', async (t) => {
-  const { add, close, run, newCompany } = await world(t);
-  const company = await newCompany();
-  const [edited, removed, moved] = [randomUUID(), randomUUID(), randomUUID()];
-  const row = { company, month: OCTOBER, prompt: 1, input: '1' };
-  await add({ ...row, request: edited }, { ...row, request: removed }, { ...row, request: moved }, row);
-  await close(company, SEPTEMBER);
-  await close(company);
-  await close(company, NOVEMBER);
-  for (const table of ['statements', 'statement_rows', 'seal_checkpoints']) {
-    for (const change of [`delete from ${table}`, `update ${table} set number = 9`, `truncate ${table}`]) {
-      await t.rejects(
-        run((sql) => sql.unsafe(change)),
-        { code: '23001' },
-        change,
-      );
-    }
-  }
-  await t.rejects(
-    run((sql) => sql`update monthly_spend set statement = null`),
-    { code: '23001' },
-  );
-  t.match(await run((sql) => verifyStatements(sql)), { total: 0 });
-
-  /** What is found after changes behind the triggers, which are undone. */
-  const found = async (...changes: string[]) => {
-    let told: string[] = [];
-    const undone = new Error('undone');
-    const changed = run(async (sql) => {
-      await sql.unsafe(`begin; set local session_replication_role = replica; ${changes.join(';')}`);
-      told = (await verifyStatements(sql)).findings.map(({ what, number, month, request_id }) =>
-        [what, number, month, request_id].join(' ').trim(),
-      );
-      await sql.unsafe('rollback');
-      throw undone;
+t.test(
+  'many are closed one by one: a refusal stops no other, a failure does, and the rest can be left',
+  async (t) => {
+    const close = async (company: string) => {
+      if (company === 'lacking') throw new RefusedChange('conflict', 'statement', 'It lacks rows.');
+      if (company === 'broken') throw new Error('The database is away.');
+      return { number: 7 };
+    };
+    const companies = ['a', 'lacking', 'b', 'c'];
+    const refused = [{ company_id: 'lacking', reason: 'It lacks rows.' }];
+    const closed = (...ids: string[]) => ids.map((company_id) => ({ company_id, number: 7 }));
+    t.same(await closeEach(companies, close, () => true), {
+      closed: closed('a', 'b', 'c'),
+      refused,
     });
-    await t.rejects(changed, undone);
-    return told;
-  };
-  const ofRow = (id: string) => `where request_id = '${id}'`;
-  t.same(
-    await found(`update api_usage set prompt_tokens = 2, cost_eur = 0.002 ${ofRow(edited)}`),
-    ['statement differs from its rows 2', `row edited 2 2026-10 ${edited}`].sort((a, b) => a.localeCompare(b)),
-  );
-  t.same((await found(`delete from api_usage ${ofRow(removed)}`)).sort(), [
-    `row missing 2 2026-10 ${removed}`,
-    'statement differs from its rows 2',
-  ]);
-  t.same(await found(`update api_usage set occurred_at = occurred_at + interval '1 day' ${ofRow(moved)}`), [
-    `row edited 2 2026-10 ${moved}`,
-  ]);
-  const added = randomUUID();
-  const copy = `insert into api_usage select billing_month, '${added}', company_id, api_key_id, model_slug, upstream_model, endpoint,
+    t.same(await closeEach(companies, close, (count) => count < 2), {
+      closed: closed('a', 'b'),
+      refused,
+    });
+    await t.rejects(
+      closeEach(['broken', 'a'], close, () => true),
+      /away/,
+    );
+  },
+);
+
+t.test(
+  'nobody changes statements, and verify names what somebody changed behind the guard',
+  async (t) => {
+    const { add, close, run, newCompany } = await world(t);
+    const company = await newCompany();
+    const [edited, removed, moved] = [randomUUID(), randomUUID(), randomUUID()];
+    const row = { company, month: OCTOBER, prompt: 1, input: '1' };
+    await add(
+      { ...row, request: edited },
+      { ...row, request: removed },
+      { ...row, request: moved },
+      row,
+    );
+    await close(company, SEPTEMBER);
+    await close(company);
+    await close(company, NOVEMBER);
+    for (const table of ['statements', 'statement_rows', 'seal_checkpoints']) {
+      for (const change of [
+        `delete from ${table}`,
+        `update ${table} set number = 9`,
+        `truncate ${table}`,
+      ]) {
+        await t.rejects(
+          run((sql) => sql.unsafe(change)),
+          { code: '23001' },
+          change,
+        );
+      }
+    }
+    await t.rejects(
+      run((sql) => sql`update monthly_spend set statement = null`),
+      { code: '23001' },
+    );
+    t.match(await run((sql) => verifyStatements(sql)), { total: 0 });
+
+    /** What is found after changes behind the triggers, which are undone. */
+    const found = async (...changes: string[]) => {
+      let told: string[] = [];
+      const undone = new Error('undone');
+      const changed = run(async (sql) => {
+        await sql.unsafe(
+          `begin; set local session_replication_role = replica; ${changes.join(';')}`,
+        );
+        told = (await verifyStatements(sql)).findings.map(({ what, number, month, request_id }) =>
+          [what, number, month, request_id].join(' ').trim(),
+        );
+        await sql.unsafe('rollback');
+        throw undone;
+      });
+      await t.rejects(changed, undone);
+      return told;
+    };
+    const ofRow = (id: string) => `where request_id = '${id}'`;
+    t.same(
+      await found(`update api_usage set prompt_tokens = 2, cost_eur = 0.002 ${ofRow(edited)}`),
+      ['statement differs from its rows 2', `row edited 2 2026-10 ${edited}`].sort((a, b) =>
+        a.localeCompare(b),
+      ),
+    );
+    t.same((await found(`delete from api_usage ${ofRow(removed)}`)).sort(), [
+      `row missing 2 2026-10 ${removed}`,
+      'statement differs from its rows 2',
+    ]);
+    t.same(
+      await found(
+        `update api_usage set occurred_at = occurred_at + interval '1 day' ${ofRow(moved)}`,
+      ),
+      [`row edited 2 2026-10 ${moved}`],
+    );
+    const added = randomUUID();
+    const copy = `insert into api_usage select billing_month, '${added}', company_id, api_key_id, model_slug, upstream_model, endpoint,
     prompt_tokens, completion_tokens, cost_eur, price_input, price_output, usage_source, outcome, occurred_at from api_usage ${ofRow(moved)}`;
-  t.same(await found(copy), [`row added  2026-10 ${added}`]);
-  t.same(await found(`update statements set content = replace(content, '0.004', '0.005') where number = 2`), [
-    'statement edited 2 2026-10',
-  ]);
-  t.same(await found(`update statements set total_eur = 1 where number = 1`), ['statement edited 1 2026-09']);
-  const forged = (
-    number: number,
-    from: string,
-    to: string,
-  ) => `update statements set content = c, digest = sha256(convert_to(c, 'UTF8')),
+    t.same(await found(copy), [`row added  2026-10 ${added}`]);
+    t.same(
+      await found(
+        `update statements set content = replace(content, '0.004', '0.005') where number = 2`,
+      ),
+      ['statement edited 2 2026-10'],
+    );
+    t.same(await found(`update statements set total_eur = 1 where number = 1`), [
+      'statement edited 1 2026-09',
+    ]);
+    const forged = (
+      number: number,
+      from: string,
+      to: string,
+    ) => `update statements set content = c, digest = sha256(convert_to(c, 'UTF8')),
     total_eur = (c::json ->> 'total_eur')::numeric, cost_eur = (c::json ->> 'cost_eur')::numeric
     from (select replace(content, '${from}', '${to}') as c from statements where number = ${number}) x where number = ${number}`;
-  t.same(await found(forged(2, '0.004', '0.005')), ['statement edited 2 2026-10', 'statement edited 3 2026-11']);
-  t.same(await found(forged(3, '"total_eur":"0"', '"total_eur":"5"')), ['statement edited 3 2026-11']);
-  t.same(await found(forged(2, '"model":"fast"', '"model":"slow"')), [
-    'statement differs from its rows 2',
-    'statement edited 3 2026-11',
-  ]);
-  const without = (member: string) => `update statements set content = c, digest = sha256(convert_to(c, 'UTF8'))
+    t.same(await found(forged(2, '0.004', '0.005')), [
+      'statement edited 2 2026-10',
+      'statement edited 3 2026-11',
+    ]);
+    t.same(await found(forged(3, '"total_eur":"0"', '"total_eur":"5"')), [
+      'statement edited 3 2026-11',
+    ]);
+    t.same(await found(forged(2, '"model":"fast"', '"model":"slow"')), [
+      'statement differs from its rows 2',
+      'statement edited 3 2026-11',
+    ]);
+    const without = (
+      member: string,
+    ) => `update statements set content = c, digest = sha256(convert_to(c, 'UTF8'))
     from (select (content::jsonb - '${member}')::text as c from statements where number = 3) x where number = 3`;
-  for (const member of ['rows', 'closing_seals', 'closed_at']) {
-    t.same(await found(without(member)), ['statement edited 3 2026-11'], `a text that says nothing of ${member}`);
-  }
-  t.same(await found(`update statements set closed_at = closed_at - interval '1 day' where number = 3`), [
-    'statement edited 3 2026-11',
-  ]);
-  t.same(await found('delete from statements where number = 2'), ['statement missing 2 2026-10']);
-  t.same(await found('delete from statements where number = 3', 'delete from statement_rows where number = 3'), [
-    'statement missing 3 2026-11',
-  ]);
-  t.same(await found('update monthly_spend set statement = null where statement = 2'), ['month not closed 2 2026-10']);
-});
+    for (const member of ['rows', 'closing_seals', 'closed_at']) {
+      t.same(
+        await found(without(member)),
+        ['statement edited 3 2026-11'],
+        `a text that says nothing of ${member}`,
+      );
+    }
+    t.same(
+      await found(
+        `update statements set closed_at = closed_at - interval '1 day' where number = 3`,
+      ),
+      ['statement edited 3 2026-11'],
+    );
+    t.same(await found('delete from statements where number = 2'), ['statement missing 2 2026-10']);
+    t.same(
+      await found(
+        'delete from statements where number = 3',
+        'delete from statement_rows where number = 3',
+      ),
+      ['statement missing 3 2026-11'],
+    );
+    t.same(await found('update monthly_spend set statement = null where statement = 2'), [
+      'month not closed 2 2026-10',
+    ]);
+  },
+);
 
 t.test('checkpoints hold the newest seals: their removal is named', async (t) => {
   const { close, run, newCompany } = await world(t);
@@ -532,7 +665,10 @@ t.test('checkpoints hold the newest seals: their removal is named', async (t) =>
       outcome: 'completed',
       occurred_at: '2026-10-20T10:00:00Z',
     };
-    await run((sql) => sql`select from book_usage(${writer}::uuid, ${JSON.stringify([record])}::text::json)`);
+    await run(
+      (sql) =>
+        sql`select from book_usage(${writer}::uuid, ${JSON.stringify([record])}::text::json)`,
+    );
   }
   await close(company);
   t.same(await run((sql) => verifyCheckpoints(sql)), { checkpoints: 1, findings: [] });
@@ -553,10 +689,14 @@ t.test('closing leaves an entry in the audit log, and an event for webhooks', as
   await close(company);
   await close(company);
   const told = { number: 1, month: '2026-10', requests: 1, corrections: 0, total_eur: '0.001' };
-  const entries = await run((sql) => sql`select action, after from audit_log where subject = 'statements'`);
+  const entries = await run(
+    (sql) => sql`select action, after from audit_log where subject = 'statements'`,
+  );
   t.match([...entries], [{ action: 'insert', after: told }]);
   t.equal(entries.length, 1);
-  const events = await run((sql) => sql`select company_id, subject, body from events where kind = 'statement.closed'`);
+  const events = await run(
+    (sql) => sql`select company_id, subject, body from events where kind = 'statement.closed'`,
+  );
   t.match([...events], [{ company_id: company, subject: '1', body: { statement: told } }]);
   t.equal(events.length, 1);
 });

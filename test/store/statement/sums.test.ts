@@ -2,7 +2,14 @@ import { readFileSync } from 'node:fs';
 import t from 'tap';
 import type { Sql } from '../../../src/store/connection/pool.ts';
 import { costFormula } from '../../../src/store/statement/cost.ts';
-import { API_SPEND, DAY, rowsOf, SOURCES, SUMS, type Sums } from '../../../src/store/statement/sums.ts';
+import {
+  API_SPEND,
+  DAY,
+  rowsOf,
+  SOURCES,
+  SUMS,
+  type Sums,
+} from '../../../src/store/statement/sums.ts';
 import { testDatabase } from '../../support/postgres.ts';
 
 /** Verification and triggers say the same: what a trigger does is compared with what src/store/statement/sums.ts says, word by word. */
@@ -32,7 +39,10 @@ function statementsOf(sums: Sums): { insert: string; update: string } {
   const { table, by, figures, part, untold = [] } = sums;
   const key = part === undefined ? by : `${by}, ${part[0]}`;
   const from = sums.from === 'calls' ? 'added' : sums.from;
-  const rows = rowsOf(sums, from).replace(`select ${by}`, `select ${part === undefined ? by : `${by}, ${part[1]}`}`);
+  const rows = rowsOf(sums, from).replace(
+    `select ${by}`,
+    `select ${part === undefined ? by : `${by}, ${part[1]}`}`,
+  );
   const moved = Object.keys(figures).map((name) => {
     const sum = `s.${name} + excluded.${name}`;
     return `${name} = ${untold.includes(name) ? `coalesce(${sum}, s.${name}, excluded.${name})` : sum}`;
@@ -58,11 +68,17 @@ t.test('a trigger moves each table by the sums that verify compares it with', as
     const [, rest = ''] = body.split(insert);
     t.ok(body.includes(insert), `${sums.table} has the sums of its rows`, { wanted: insert });
     const moves = rest.replace(/^ order by (?:(?! on conflict).)*/, '').trimStart();
-    t.ok(moves.startsWith(update) && /^[;) ,]/.test(moves.slice(update.length)), `${sums.table} moves by them`, {
-      wanted: update,
-    });
+    t.ok(
+      moves.startsWith(update) && /^[;) ,]/.test(moves.slice(update.length)),
+      `${sums.table} moves by them`,
+      {
+        wanted: update,
+      },
+    );
   }
-  const statements = counting.flatMap((text) => [...text.matchAll(/insert into (\w+)/g)].map(([, table]) => table));
+  const statements = counting.flatMap((text) =>
+    [...text.matchAll(/insert into (\w+)/g)].map(([, table]) => table),
+  );
   const others = ['late_usage', 'ledger_feed', 'spend_changes', 'upstream_costs'];
   t.same(statements.sort(), [...ALL.map(({ table }) => table), ...others].sort(), 'once each');
   const sources = {
@@ -82,24 +98,34 @@ t.test('a trigger moves each table by the sums that verify compares it with', as
   }
 });
 
-t.test('a table of sums has the columns that are added up, and one row for what tells them apart', async (t) => {
-  for (const { table, by, figures, part } of ALL) {
-    const [row] = await run(
-      (sql) => sql<{ key: string[]; columns: string[] }[]>`
+t.test(
+  'a table of sums has the columns that are added up, and one row for what tells them apart',
+  async (t) => {
+    for (const { table, by, figures, part } of ALL) {
+      const [row] = await run(
+        (sql) => sql<{ key: string[]; columns: string[] }[]>`
         select (select array_agg(attname::text order by array_position(i.indkey::smallint[], attnum)) from pg_attribute a
             where a.attrelid = i.indrelid and attnum = any(i.indkey)) as key,
           (select array_agg(attname::text) from pg_attribute a where a.attrelid = i.indrelid and attnum > 0 and not attisdropped) as columns
         from pg_index i where i.indrelid = ${table}::regclass and i.indisprimary`,
-    );
-    const key = [...by.split(', '), ...(part === undefined ? [] : [part[0]])];
-    t.same(row?.key, key, table);
-    const more = table === 'monthly_spend' ? ['chat_cost_eur', 'statement'] : [];
-    t.same([...(row?.columns ?? [])].sort(), [...key, ...Object.keys(figures), ...more].sort(), table);
-  }
-});
+      );
+      const key = [...by.split(', '), ...(part === undefined ? [] : [part[0]])];
+      t.same(row?.key, key, table);
+      const more = table === 'monthly_spend' ? ['chat_cost_eur', 'statement'] : [];
+      t.same(
+        [...(row?.columns ?? [])].sort(),
+        [...key, ...Object.keys(figures), ...more].sort(),
+        table,
+      );
+    }
+  },
+);
 
 t.test('the check of a cost is the sum of its parts that reports add up', async (t) => {
   const schema = readFileSync(new URL('../../../sql/schema/ledger.sql', import.meta.url), 'utf8');
   const formula = costFormula((part) => `price_${part}`);
-  t.ok(plain(schema).includes(plain(`constraint cost_is_exact check (cost_eur = ${formula})`)), formula);
+  t.ok(
+    plain(schema).includes(plain(`constraint cost_is_exact check (cost_eur = ${formula})`)),
+    formula,
+  );
 });

@@ -35,7 +35,8 @@ async function settle(name: string): Promise<{ id: string; name: string }> {
       sql`insert into api_keys (company_id, name, digest, prefix, scopes) values (${id}, ${`${name} key`}, ${randomBytes(32)}, 'svc_aaaa', '{chat}')`,
   );
   await run(
-    (sql) => sql`insert into oidc_groups (name, company_id, role) values (${`${mark} owners`}, ${id}, 'owner')`,
+    (sql) =>
+      sql`insert into oidc_groups (name, company_id, role) values (${`${mark} owners`}, ${id}, 'owner')`,
   );
   await run(
     (sql) =>
@@ -49,7 +50,9 @@ async function settle(name: string): Promise<{ id: string; name: string }> {
     (sql) =>
       sql`insert into cost_center_budgets (company_id, name, monthly_budget_eur) values (${id}, ${`${mark} marketing`}, 5)`,
   );
-  await run((sql) => sql`insert into end_users (company_id, name) values (${id}, ${`${mark} person`})`);
+  await run(
+    (sql) => sql`insert into end_users (company_id, name) values (${id}, ${`${mark} person`})`,
+  );
   await run(
     (sql) =>
       sql`insert into admin_tokens (company_id, name, digest, access) values (${id}, ${`${name} token`}, ${randomBytes(32)}, 'read')`,
@@ -66,7 +69,10 @@ async function settle(name: string): Promise<{ id: string; name: string }> {
     ) => sql`insert into models (slug, company_id, upstream_model, kind, eu_hosted, cost_eur_per_1k_input, cost_eur_per_1k_output)
     values ('own', ${id}, 'internal/own', 'chat', true, 0.000000000001, 2)`,
   );
-  await run((sql) => sql`insert into chat_usage (company_id, cost_eur) values (${id}, 1.000000000000000001)`);
+  await run(
+    (sql) =>
+      sql`insert into chat_usage (company_id, cost_eur) values (${id}, 1.000000000000000001)`,
+  );
   await addRequests(trailStore(db), [{ company: id, status: 502, reason: 'internal words' }]);
   await run(
     (sql) =>
@@ -95,9 +101,12 @@ async function settle(name: string): Promise<{ id: string; name: string }> {
     occurred_at: '2026-11-15T12:00:00.123456Z',
   };
   await run(
-    (sql) => sql`select book_usage(${randomUUID()}, ${JSON.stringify([{ ...record, ...rest, ...how }])}::text::json)`,
+    (sql) =>
+      sql`select book_usage(${randomUUID()}, ${JSON.stringify([{ ...record, ...rest, ...how }])}::text::json)`,
   );
-  await run((sql) => addUsage(sql, [{ company: id, month: '2026-10-01', upstream: 'internal/fast' }]));
+  await run((sql) =>
+    addUsage(sql, [{ company: id, month: '2026-10-01', upstream: 'internal/fast' }]),
+  );
   return { id, name };
 }
 
@@ -105,7 +114,11 @@ const acme = await settle('Acme');
 await settle('Borg');
 
 /** Writes an archive and unpacks it with the tools everybody has. */
-async function unpacked(t: Test, internal: boolean, onPiece: () => Promise<unknown> = async () => {}) {
+async function unpacked(
+  t: Test,
+  internal: boolean,
+  onPiece: () => Promise<unknown> = async () => {},
+) {
   const folder = mkdtempSync(join(tmpdir(), 'tollgate-archive-'));
   t.teardown(() => rmSync(folder, { recursive: true }));
   const pieces: Buffer[] = [];
@@ -114,7 +127,9 @@ async function unpacked(t: Test, internal: boolean, onPiece: () => Promise<unkno
     pieces.push(Buffer.from(piece));
     return true;
   };
-  const manifest = await snapshot(db, acme.id, MS, (sql) => archiveCompany(sql, { company: acme, internal }, write));
+  const manifest = await snapshot(db, acme.id, MS, (sql) =>
+    archiveCompany(sql, { company: acme, internal }, write),
+  );
   writeFileSync(join(folder, 'archive.tar.gz'), Buffer.concat(pieces));
   execFileSync('sh', ['-c', 'gunzip archive.tar.gz && tar xf archive.tar'], { cwd: folder });
   const text = (name: string) => readFileSync(join(folder, `company-${acme.id}`, name), 'utf8');
@@ -128,87 +143,108 @@ async function unpacked(t: Test, internal: boolean, onPiece: () => Promise<unkno
   return { manifest, text, rows, all };
 }
 
-t.test('every table and column of a company is in the archive, or is left out for a reason', async (t) => {
-  const tables = await run(
-    (sql) => sql<{ name: string; columns: string[] }[]>`
+t.test(
+  'every table and column of a company is in the archive, or is left out for a reason',
+  async (t) => {
+    const tables = await run(
+      (sql) => sql<{ name: string; columns: string[] }[]>`
     select c.relname as name, array_agg(a.attname::text order by attnum) as columns
     from pg_class c join pg_attribute a on a.attrelid = c.oid
     where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition
       and a.attnum > 0 and not a.attisdropped group by c.oid`,
-  );
-  const known = new Map(ARCHIVED.map((spec) => [spec.table, spec]));
-  for (const { name, columns } of tables) {
-    const spec = known.get(name);
-    if (spec === undefined) {
-      t.ok(!columns.includes('company_id') || name in NOT_ARCHIVED, `${name} is a line of ARCHIVED or of NOT_ARCHIVED`);
-      continue;
+    );
+    const known = new Map(ARCHIVED.map((spec) => [spec.table, spec]));
+    for (const { name, columns } of tables) {
+      const spec = known.get(name);
+      if (spec === undefined) {
+        t.ok(
+          !columns.includes('company_id') || name in NOT_ARCHIVED,
+          `${name} is a line of ARCHIVED or of NOT_ARCHIVED`,
+        );
+        continue;
+      }
+      t.same(
+        [...spec.columns, ...(spec.internal ?? []), ...Object.keys(spec.without ?? {})].sort(),
+        columns.sort(),
+        name,
+      );
     }
     t.same(
-      [...spec.columns, ...(spec.internal ?? []), ...Object.keys(spec.without ?? {})].sort(),
-      columns.sort(),
-      name,
+      [...known.keys(), ...Object.keys(NOT_ARCHIVED)].filter((name) =>
+        tables.every((table) => table.name !== name),
+      ),
+      [],
     );
-  }
-  t.same(
-    [...known.keys(), ...Object.keys(NOT_ARCHIVED)].filter((name) => tables.every((table) => table.name !== name)),
-    [],
-  );
-});
+  },
+);
 
-t.test('an archive is a tar of JSON lines with a manifest that tells rows and digests', async (t) => {
-  const { manifest, text, rows } = await unpacked(t, false);
-  t.same(JSON.parse(text('manifest.json')), manifest);
-  t.match(manifest, {
-    format: 'tollgate company archive',
-    version: 1,
-    company: acme,
-    internal: false,
-    billing_timezone: 'UTC',
-  });
-  for (const { name, rows: count, bytes, sha256 } of manifest.files) {
-    t.equal(text(name).split('\n').length - 1, count, name);
-    t.equal(Buffer.byteLength(text(name)), bytes);
-    t.equal(createHash('sha256').update(text(name)).digest('hex'), sha256);
-    t.ok(count > 0, `${name} has rows`);
-  }
-  const [assistant] = rows('assistants');
-  const [stored] = await run((sql) => sql`select system_prompt from assistants where company_id = ${acme.id}`);
-  t.equal(assistant.system_prompt, stored?.system_prompt);
-  t.match(rows('companies'), [{ id: acme.id, name: 'Acme', monthly_budget_eur: '12.5', closed_at: null }]);
-  t.equal(rows('chat_usage')[0].cost_eur, '1.000000000000000001', 'exact');
-  t.same(
-    rows('api_usage').map((row) => [row.cost_eur, row.occurred_at]),
-    [
-      ['0', '2026-10-15T12:00:00+00:00'],
-      ['0.000000000000001', '2026-11-15T12:00:00.123456+00:00'],
-    ],
-    'all months, oldest first',
-  );
-});
+t.test(
+  'an archive is a tar of JSON lines with a manifest that tells rows and digests',
+  async (t) => {
+    const { manifest, text, rows } = await unpacked(t, false);
+    t.same(JSON.parse(text('manifest.json')), manifest);
+    t.match(manifest, {
+      format: 'tollgate company archive',
+      version: 1,
+      company: acme,
+      internal: false,
+      billing_timezone: 'UTC',
+    });
+    for (const { name, rows: count, bytes, sha256 } of manifest.files) {
+      t.equal(text(name).split('\n').length - 1, count, name);
+      t.equal(Buffer.byteLength(text(name)), bytes);
+      t.equal(createHash('sha256').update(text(name)).digest('hex'), sha256);
+      t.ok(count > 0, `${name} has rows`);
+    }
+    const [assistant] = rows('assistants');
+    const [stored] = await run(
+      (sql) => sql`select system_prompt from assistants where company_id = ${acme.id}`,
+    );
+    t.equal(assistant.system_prompt, stored?.system_prompt);
+    t.match(rows('companies'), [
+      { id: acme.id, name: 'Acme', monthly_budget_eur: '12.5', closed_at: null },
+    ]);
+    t.equal(rows('chat_usage')[0].cost_eur, '1.000000000000000001', 'exact');
+    t.same(
+      rows('api_usage').map((row) => [row.cost_eur, row.occurred_at]),
+      [
+        ['0', '2026-10-15T12:00:00+00:00'],
+        ['0.000000000000001', '2026-11-15T12:00:00.123456+00:00'],
+      ],
+      'all months, oldest first',
+    );
+  },
+);
 
-t.test('an archive for the company has no internal names, no secrets and nothing of another company', async (t) => {
-  const { all, manifest } = await unpacked(t, false);
-  t.match(all, 'ann@acme.example');
-  t.notMatch(all, /internal\//);
-  t.notMatch(all, /hash-of-ann|\\\\x[0-9a-f]{64}/);
-  t.notMatch(all, /borg/i);
-  t.match(manifest.left_out, {
-    'models.upstream_model': 'internal to the operator of this service',
-    'api_keys.digest': /^a secret/,
-  });
-});
+t.test(
+  'an archive for the company has no internal names, no secrets and nothing of another company',
+  async (t) => {
+    const { all, manifest } = await unpacked(t, false);
+    t.match(all, 'ann@acme.example');
+    t.notMatch(all, /internal\//);
+    t.notMatch(all, /hash-of-ann|\\\\x[0-9a-f]{64}/);
+    t.notMatch(all, /borg/i);
+    t.match(manifest.left_out, {
+      'models.upstream_model': 'internal to the operator of this service',
+      'api_keys.digest': /^a secret/,
+    });
+  },
+);
 
-t.test("an operator's archive has the internal names, and the digest that the seal of each row holds", async (t) => {
-  const { all, rows } = await unpacked(t, true);
-  t.match(all, 'internal/own');
-  t.notMatch(all, /hash-of-ann|borg/i);
-  const [row] = rows('api_usage').slice(-1);
-  const seals = await run(
-    (sql) =>
-      sql`select encode(row_digests, 'hex') as digests from ledger_seals where ${row.request_id}::uuid = any(request_ids)`,
-  );
-  t.same([...seals], [{ digests: row.digest }]);
-});
+t.test(
+  "an operator's archive has the internal names, and the digest that the seal of each row holds",
+  async (t) => {
+    const { all, rows } = await unpacked(t, true);
+    t.match(all, 'internal/own');
+    t.notMatch(all, /hash-of-ann|borg/i);
+    const [row] = rows('api_usage').slice(-1);
+    const seals = await run(
+      (sql) =>
+        sql`select encode(row_digests, 'hex') as digests from ledger_seals where ${row.request_id}::uuid = any(request_ids)`,
+    );
+    t.same([...seals], [{ digests: row.digest }]);
+  },
+);
 
 t.test(
   'PRIVACY.md tells how the digest of a row is made: with a cost centre, prices of cached input, and an end user',
@@ -216,24 +252,36 @@ t.test(
     const row = { company: acme.id, prompt: 3, input: '0.10', center: 'Mark"eting ü' };
     const cached = { ...row, cached: 2, cacheRead: '0.010' };
     await run((sql) =>
-      addUsage(sql, [row, cached, { ...cached, center: '', cacheWrite: '0' }, { ...row, endUser: randomUUID() }]),
+      addUsage(sql, [
+        row,
+        cached,
+        { ...cached, center: '', cacheWrite: '0' },
+        { ...row, endUser: randomUUID() },
+      ]),
     );
     const privacy = readFileSync(join(SQL_DIRECTORY, 'PRIVACY.md'), 'utf8');
     const [, always = '', sometimes = ''] =
-      /SHA-256 of the JSON array of (.*?) and the time in seconds(, and, .*?)?[,;] as Postgres prints/.exec(privacy) ??
-      [];
+      /SHA-256 of the JSON array of (.*?) and the time in seconds(, and, .*?)?[,;] as Postgres prints/.exec(
+        privacy,
+      ) ?? [];
     const named = (text: string) => [...text.matchAll(/`(\w+)`/g)].map(([, name]) => name);
     const members = [...named(always), 'extract(epoch from occurred_at)'];
-    const [, ofCache = ''] = /With a price of cached input the last members are (.*?)\. /.exec(privacy) ?? [];
-    const [, ofPerson = ''] = /With an end user the last members are the same and (.*?)\. /.exec(privacy) ?? [];
+    const [, ofCache = ''] =
+      /With a price of cached input the last members are (.*?)\. /.exec(privacy) ?? [];
+    const [, ofPerson = ''] =
+      /With an end user the last members are the same and (.*?)\. /.exec(privacy) ?? [];
     const { rows } = await unpacked(t, true);
-    for (const { request_id, cost_center, price_cache_read, end_user_id, digest } of rows('api_usage')) {
+    for (const { request_id, cost_center, price_cache_read, end_user_id, digest } of rows(
+      'api_usage',
+    )) {
       const label = cost_center === '' ? [] : named(sometimes);
       const priced = price_cache_read === null ? label : named(ofCache);
       const last = end_user_id === null ? priced : [...named(ofCache), ...named(ofPerson)];
       const array = `json_build_array(${[...members, ...last]})::text`;
       const [made] = await run(
-        (sql) => sql`select encode(substr(sha256(convert_to(${sql.unsafe(array)}, 'UTF8')), 1, 16), 'hex') as digest
+        (
+          sql,
+        ) => sql`select encode(substr(sha256(convert_to(${sql.unsafe(array)}, 'UTF8')), 1, 16), 'hex') as digest
         from api_usage where request_id = ${request_id}`,
       );
       t.equal(made?.digest, digest, `cost centre "${cost_center}"`);
@@ -243,7 +291,9 @@ t.test(
 );
 
 t.test('all files are of one instant, whatever is written meanwhile', async (t) => {
-  const { rows } = await unpacked(t, false, () => run((sql) => addUsage(sql, [{ company: acme.id, prompt: 1 }])));
+  const { rows } = await unpacked(t, false, () =>
+    run((sql) => addUsage(sql, [{ company: acme.id, prompt: 1 }])),
+  );
   const daily: { requests: number }[] = rows('usage_daily');
   t.equal(
     rows('api_usage').length,
@@ -256,21 +306,33 @@ t.test('more than the buffers hold arrives whole, with a slow reader too', async
     (sql) => sql`insert into assistants (company_id, name, system_prompt)
     select ${acme.id}, 'big', string_agg(md5(random()::text), '') from generate_series(1, 40) as n, generate_series(1, 10000) group by n`,
   );
-  const { rows, manifest } = await unpacked(t, false, () => new Promise((resolve) => setImmediate(resolve)));
+  const { rows, manifest } = await unpacked(
+    t,
+    false,
+    () => new Promise((resolve) => setImmediate(resolve)),
+  );
   t.equal(rows('assistants').length, 41);
-  t.ok((manifest.files.find(({ name }) => name === 'assistants.jsonl')?.bytes as number) > 12_000_000);
+  t.ok(
+    (manifest.files.find(({ name }) => name === 'assistants.jsonl')?.bytes as number) > 12_000_000,
+  );
 });
 
 t.test('a reader that leaves ends it, and the next one is served', async (t) => {
   let pieces = 0;
   const leave: Write = async () => ++pieces < 3;
   await t.rejects(
-    snapshot(db, acme.id, MS, (sql) => archiveCompany(sql, { company: acme, internal: false }, leave)),
+    snapshot(db, acme.id, MS, (sql) =>
+      archiveCompany(sql, { company: acme, internal: false }, leave),
+    ),
     { message: /the reader left/ },
   );
   const broken: Write = async () => {
     throw new Error('disk full');
   };
-  await t.rejects(snapshot(db, acme.id, MS, (sql) => archiveCompany(sql, { company: acme, internal: false }, broken)));
+  await t.rejects(
+    snapshot(db, acme.id, MS, (sql) =>
+      archiveCompany(sql, { company: acme, internal: false }, broken),
+    ),
+  );
   t.ok((await unpacked(t, false)).manifest.files.length > 5);
 });

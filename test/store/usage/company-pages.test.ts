@@ -32,29 +32,47 @@ async function reading<T>(table: string, query: (sql: Sql) => Promise<T>) {
   });
 }
 
-t.test('requests that were refused', { skip: WORKERS.length > 0 && 'other servers have the rows' }, async (t) => {
-  const at = Date.parse('2026-11-22T12:00:00Z');
-  const [key, failing] = [randomUUID(), randomUUID()];
-  const good = { company, key, status: 200, model: 'fast' };
-  const strangers = { status: 401, code: 'invalid_api_key' };
-  const wrong = { company, key: failing, status: 429, code: 'rate_limit_exceeded' };
-  const rows = [good, strangers].flatMap((row) => Array.from({ length: MANY }, (_, n) => ({ ...row, at: at + n })));
-  await addRequests(trailStore(db), [...rows, ...[1, 2, 3].map((n) => ({ ...wrong, at: at - n }))]);
-  await run((sql) => sql.unsafe('analyze request_trail'));
-  const all = { company, key: null, model: null, endpoint: null, status: null, from: null, to: null, before: null };
-  const page = (query: Partial<RequestsQuery>) =>
-    reading('request_trail', (sql) => pageOfRequests(sql, { ...all, ...query }));
-  for (const [query, found] of [
-    [{ status: 'refused' }, 3],
-    [{ status: 'failed' }, 0],
-    [{ status: 429, key: failing }, 3],
-    [{ status: 429, key }, 0],
-  ] as const) {
-    const { result, read } = await page(query);
-    t.equal(result.rows.length, found);
-    t.ok(read < 20, `${read} rows were read for ${JSON.stringify(query)}`);
-  }
-});
+t.test(
+  'requests that were refused',
+  { skip: WORKERS.length > 0 && 'other servers have the rows' },
+  async (t) => {
+    const at = Date.parse('2026-11-22T12:00:00Z');
+    const [key, failing] = [randomUUID(), randomUUID()];
+    const good = { company, key, status: 200, model: 'fast' };
+    const strangers = { status: 401, code: 'invalid_api_key' };
+    const wrong = { company, key: failing, status: 429, code: 'rate_limit_exceeded' };
+    const rows = [good, strangers].flatMap((row) =>
+      Array.from({ length: MANY }, (_, n) => ({ ...row, at: at + n })),
+    );
+    await addRequests(trailStore(db), [
+      ...rows,
+      ...[1, 2, 3].map((n) => ({ ...wrong, at: at - n })),
+    ]);
+    await run((sql) => sql.unsafe('analyze request_trail'));
+    const all = {
+      company,
+      key: null,
+      model: null,
+      endpoint: null,
+      status: null,
+      from: null,
+      to: null,
+      before: null,
+    };
+    const page = (query: Partial<RequestsQuery>) =>
+      reading('request_trail', (sql) => pageOfRequests(sql, { ...all, ...query }));
+    for (const [query, found] of [
+      [{ status: 'refused' }, 3],
+      [{ status: 'failed' }, 0],
+      [{ status: 429, key: failing }, 3],
+      [{ status: 429, key }, 0],
+    ] as const) {
+      const { result, read } = await page(query);
+      t.equal(result.rows.length, found);
+      t.ok(read < 20, `${read} rows were read for ${JSON.stringify(query)}`);
+    }
+  },
+);
 
 t.test('changes in the audit log', async (t) => {
   // first those of the company, so that all newer ones are of others
@@ -82,7 +100,8 @@ t.test('changes in the audit log', async (t) => {
 });
 
 t.test('a page of the audit log ends before a few of its changes fill the memory', async (t) => {
-  const long = (n: number) => JSON.stringify({ name: `${n}`, system_prompt: 'x'.repeat(1_500_000) });
+  const long = (n: number) =>
+    JSON.stringify({ name: `${n}`, system_prompt: 'x'.repeat(1_500_000) });
   for (const n of [1, 2, 3]) {
     await run(
       (sql) => sql`insert into audit_log (actor, action, subject, company_id, before, after)
@@ -92,7 +111,12 @@ t.test('a page of the audit log ends before a few of its changes fill the memory
   const names: unknown[] = [];
   let from: number | null = null;
   for (let page = 0; page < 3; page++) {
-    const asked: Parameters<typeof pageOfAudit>[1] = { search: '', newestFirst: true, from, company };
+    const asked: Parameters<typeof pageOfAudit>[1] = {
+      search: '',
+      newestFirst: true,
+      from,
+      company,
+    };
     const found = await run((sql) => pageOfAudit(sql, asked));
     t.equal(found.rows.length, 1);
     names.push(found.rows[0]?.after?.name);

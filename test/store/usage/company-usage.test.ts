@@ -24,8 +24,16 @@ const newCompany = async (): Promise<string> =>
 const company = await newCompany();
 const other = await newCompany();
 const keys = [randomUUID(), randomUUID(), randomUUID()];
-for (const [seed, month] of ['2025-12-01', '2026-01-01', '2026-03-01', '2026-04-01', '2026-10-01'].entries()) {
-  await run((sql) => insertUsage(sql, { companies: [company, other], keys, rows: 1500, seed, month }));
+for (const [seed, month] of [
+  '2025-12-01',
+  '2026-01-01',
+  '2026-03-01',
+  '2026-04-01',
+  '2026-10-01',
+].entries()) {
+  await run((sql) =>
+    insertUsage(sql, { companies: [company, other], keys, rows: 1500, seed, month }),
+  );
 }
 
 await run((sql) => sql`analyze`);
@@ -48,7 +56,8 @@ function randomFilters(): UsageFilters {
     model: none || random(2) === 0 ? null : oneOf('swift', 'solid', 'vectors', 'absent'),
     key: none || random(3) > 0 ? null : oneOf(...keys),
     endpoint: none || random(3) > 0 ? null : oneOf('chat.completions', 'embeddings'),
-    cost_center: none || random(2) === 0 ? null : oneOf('', 'Einkauf', 'R&D', "IT's", "x' or true --", '\\'),
+    cost_center:
+      none || random(2) === 0 ? null : oneOf('', 'Einkauf', 'R&D', "IT's", "x' or true --", '\\'),
     keys: none || random(3) > 0 ? null : keys.filter(() => random(2) === 0),
   };
 }
@@ -66,7 +75,11 @@ async function linesOf(range: DayRange, filters: UsageFilters, column: string) {
   );
 }
 
-const chosenOf = (sql: Sql, { from, to }: DayRange, { model, key, endpoint, cost_center, keys }: UsageFilters) => sql`
+const chosenOf = (
+  sql: Sql,
+  { from, to }: DayRange,
+  { model, key, endpoint, cost_center, keys }: UsageFilters,
+) => sql`
   company_id = ${company} and (occurred_at at time zone ${ZONE})::date between ${from}::date and ${to}::date
   and model_slug = coalesce(${model}, model_slug) and api_key_id = coalesce(${key}::uuid, api_key_id)
   and endpoint = coalesce(${endpoint}, endpoint) and cost_center = coalesce(${cost_center}, cost_center)
@@ -85,7 +98,12 @@ async function ledgerOf(range: DayRange, filters: UsageFilters) {
 }
 
 const sumsOf = (
-  lines: readonly { requests: number; prompt_tokens: number; completion_tokens: number; cost_eur: string }[],
+  lines: readonly {
+    requests: number;
+    prompt_tokens: number;
+    completion_tokens: number;
+    cost_eur: string;
+  }[],
 ) => ({
   requests: lines.reduce((sum, line) => sum + line.requests, 0),
   prompt_tokens: lines.reduce((sum, line) => sum + line.prompt_tokens, 0),
@@ -93,67 +111,77 @@ const sumsOf = (
   cost_eur: formatEur(lines.reduce((sum, line) => sum + parseEur(line.cost_eur), 0n)) || '0',
 });
 
-t.test('every table of any range with any filter adds up to the ledger rows, and so do their exports', async (t) => {
-  const steps = new Set<string>();
-  let filled = 0;
-  for (let round = 0; round < 40; round++) {
-    const range = randomRange();
-    const filters = randomFilters();
-    const usage = await run((sql) => readCompanyUsage(sql, company, range, filters));
-    const ledger = await ledgerOf(range, filters);
-    const what = JSON.stringify({ ...range, ...filters });
-    for (const [name, lines] of Object.entries({
-      total: [{ ...usage, cost_eur: usage.api_cost_eur }],
-      time: usage.by_time,
-      model: usage.by_model.lines,
-      key: usage.by_key.lines,
-      endpoint: usage.by_endpoint.lines,
-      cost_center: usage.by_cost_center.lines,
-      ending: usage.by_ending,
-    })) {
-      t.same(sumsOf(lines), ledger, `${what} ${name}`);
+t.test(
+  'every table of any range with any filter adds up to the ledger rows, and so do their exports',
+  async (t) => {
+    const steps = new Set<string>();
+    let filled = 0;
+    for (let round = 0; round < 40; round++) {
+      const range = randomRange();
+      const filters = randomFilters();
+      const usage = await run((sql) => readCompanyUsage(sql, company, range, filters));
+      const ledger = await ledgerOf(range, filters);
+      const what = JSON.stringify({ ...range, ...filters });
+      for (const [name, lines] of Object.entries({
+        total: [{ ...usage, cost_eur: usage.api_cost_eur }],
+        time: usage.by_time,
+        model: usage.by_model.lines,
+        key: usage.by_key.lines,
+        endpoint: usage.by_endpoint.lines,
+        cost_center: usage.by_cost_center.lines,
+        ending: usage.by_ending,
+      })) {
+        t.same(sumsOf(lines), ledger, `${what} ${name}`);
+      }
+      const tables = {
+        model_slug: usage.by_model.lines,
+        api_key_id: usage.by_key.lines.map(({ id, prefix, ...line }) => ({ ...line, name: id })),
+        endpoint: usage.by_endpoint.lines,
+        cost_center: usage.by_cost_center.lines,
+      };
+      for (const [column, lines] of Object.entries(tables)) {
+        t.same(lines, await linesOf(range, filters, column), `${what} each ${column}`);
+      }
+      const short = await run((sql) => readCompanyUsage(sql, company, range, filters, 2));
+      t.same(short.by_model.lines, usage.by_model.lines.slice(0, 2));
+      t.equal(short.by_model.count, usage.by_model.lines.length);
+      t.same(short.by_key.lines, usage.by_key.lines.slice(0, 2));
+      t.equal(short.by_key.count, usage.by_key.lines.length);
+      if (round % 4 === 0) {
+        let csv = '';
+        await run((sql) =>
+          copyLedger(
+            sql,
+            { companyId: company, range, filters, internal: false, form: PLAIN_CSV },
+            async (bytes) => {
+              csv += bytes;
+              return true;
+            },
+          ),
+        );
+        const [heading = '', ...lines] = csv.trim().split('\n');
+        const at = heading.split(',').indexOf('cost_eur');
+        t.equal(lines.length, ledger?.requests, `${what} export`);
+        t.equal(
+          sumsOf(lines.map((line) => ({ ...usage, cost_eur: line.split(',')[at] as string })))
+            .cost_eur,
+          ledger?.cost_eur,
+        );
+      }
+      steps.add(intervalOf(range));
+      if (ledger?.requests > 0) filled++;
     }
-    const tables = {
-      model_slug: usage.by_model.lines,
-      api_key_id: usage.by_key.lines.map(({ id, prefix, ...line }) => ({ ...line, name: id })),
-      endpoint: usage.by_endpoint.lines,
-      cost_center: usage.by_cost_center.lines,
-    };
-    for (const [column, lines] of Object.entries(tables)) {
-      t.same(lines, await linesOf(range, filters, column), `${what} each ${column}`);
-    }
-    const short = await run((sql) => readCompanyUsage(sql, company, range, filters, 2));
-    t.same(short.by_model.lines, usage.by_model.lines.slice(0, 2));
-    t.equal(short.by_model.count, usage.by_model.lines.length);
-    t.same(short.by_key.lines, usage.by_key.lines.slice(0, 2));
-    t.equal(short.by_key.count, usage.by_key.lines.length);
-    if (round % 4 === 0) {
-      let csv = '';
-      await run((sql) =>
-        copyLedger(sql, { companyId: company, range, filters, internal: false, form: PLAIN_CSV }, async (bytes) => {
-          csv += bytes;
-          return true;
-        }),
-      );
-      const [heading = '', ...lines] = csv.trim().split('\n');
-      const at = heading.split(',').indexOf('cost_eur');
-      t.equal(lines.length, ledger?.requests, `${what} export`);
-      t.equal(
-        sumsOf(lines.map((line) => ({ ...usage, cost_eur: line.split(',')[at] as string }))).cost_eur,
-        ledger?.cost_eur,
-      );
-    }
-    steps.add(intervalOf(range));
-    if (ledger?.requests > 0) filled++;
-  }
-  t.same([...steps].sort(), ['day', 'hour', 'month']);
-  t.ok(filled > 10, `${filled} of them had calls`);
-});
+    t.same([...steps].sort(), ['day', 'hour', 'month']);
+    t.ok(filled > 10, `${filled} of them had calls`);
+  },
+);
 
 t.test('a key with free calls alone is shown on the days of its calls', async (t) => {
   const own = await newCompany();
   await run((sql) =>
-    addUsage(sql, [{ company: own, at: '2026-02-14T12:00:00Z', month: '2026-02-01', prompt: 5, input: '0' }]),
+    addUsage(sql, [
+      { company: own, at: '2026-02-14T12:00:00Z', month: '2026-02-01', prompt: 5, input: '0' },
+    ]),
   );
   const keysOf = async (from: string, to: string) => {
     const { by_key } = await run((sql) => readCompanyUsage(sql, own, { from, to }, NO_FILTERS, 50));
@@ -208,7 +236,8 @@ t.test(
         at('2026-03-29T01:00:00Z', 8),
       ]),
     );
-    const day = (date: string) => run((sql) => readCompanyUsage(sql, own, { from: date, to: date }, NO_FILTERS));
+    const day = (date: string) =>
+      run((sql) => readCompanyUsage(sql, own, { from: date, to: date }, NO_FILTERS));
     const autumn = await day('2026-10-25');
     t.equal(autumn.hours.length, 25);
     t.same(
@@ -244,22 +273,24 @@ t.test(
   },
 );
 
-t.test('days and hours hold in zones with odd offsets and with midnights that do not exist', async (t) => {
-  await run(async (sql) => {
-    for (const zone of [
-      'Asia/Kolkata',
-      'Australia/Lord_Howe',
-      'America/Havana',
-      'Atlantic/Azores',
-      'America/Sao_Paulo',
-      'Africa/Cairo',
-      'UTC',
-    ]) {
-      await sql`begin`;
-      await sql`update settings set value = ${zone} where name = 'billing_timezone'`;
-      const [own] = await sql`insert into companies (name) values ('Odd') returning id`;
-      // each half hour of a day and of those about the clock changes of a year
-      await sql`
+t.test(
+  'days and hours hold in zones with odd offsets and with midnights that do not exist',
+  async (t) => {
+    await run(async (sql) => {
+      for (const zone of [
+        'Asia/Kolkata',
+        'Australia/Lord_Howe',
+        'America/Havana',
+        'Atlantic/Azores',
+        'America/Sao_Paulo',
+        'Africa/Cairo',
+        'UTC',
+      ]) {
+        await sql`begin`;
+        await sql`update settings set value = ${zone} where name = 'billing_timezone'`;
+        const [own] = await sql`insert into companies (name) values ('Odd') returning id`;
+        // each half hour of a day and of those about the clock changes of a year
+        await sql`
         insert into api_usage (billing_month, request_id, company_id, api_key_id, model_slug, upstream_model, endpoint,
           prompt_tokens, completion_tokens, cost_eur, price_input, price_output, usage_source, outcome, occurred_at)
         select date_trunc('month', at at time zone ${zone})::date, gen_random_uuid(), ${own?.id}, ${own?.id}, 'm', 'i', 'messages',
@@ -267,38 +298,45 @@ t.test('days and hours hold in zones with odd offsets and with midnights that do
         from generate_series('2018-01-01T00:00Z'::timestamptz, '2018-12-31T00:00Z', '30 minutes') at
         where (at at time zone ${zone})::date = '2018-06-15' or (at + interval '36 hours') at time zone ${zone}
           - (at - interval '36 hours') at time zone ${zone} <> interval '72 hours'`;
-      const days = await sql`
+        const days = await sql`
         select (occurred_at at time zone ${zone})::date::text as day, count(*)::integer as requests,
           count(distinct date_trunc('hour', occurred_at, ${zone}))::integer as hours
         from api_usage where company_id = ${own?.id} group by 1 order by 1`;
-      const odd = days
-        .filter(({ hours }) => hours !== 24)
-        .map(({ day }) => day)
-        .slice(0, 6);
-      for (const date of [...odd, '2018-06-15']) {
-        const usage = await readCompanyUsage(sql, own?.id, { from: date, to: date }, NO_FILTERS);
-        const known = usage.hours.map(({ at }) => at);
-        const wanted = days.find(({ day }) => day === date);
-        t.equal(usage.requests, wanted?.requests, `${zone} ${date}`);
-        t.same(
-          usage.by_time.map(({ at }) => at).filter((at) => !known.includes(at)),
-          [],
-          `${zone} ${date}`,
-        );
-        t.equal(sumsOf(usage.by_time).requests, usage.requests);
-        let csv = '';
-        const range = { from: date, to: date };
-        const asked = { companyId: own?.id, range, filters: NO_FILTERS, internal: false, form: PLAIN_CSV };
-        await copyLedger(sql, asked, async (bytes) => {
-          csv += bytes;
-          return true;
-        });
-        t.equal(csv.trim().split('\n').length - 1, usage.requests, `${zone} ${date} export`);
+        const odd = days
+          .filter(({ hours }) => hours !== 24)
+          .map(({ day }) => day)
+          .slice(0, 6);
+        for (const date of [...odd, '2018-06-15']) {
+          const usage = await readCompanyUsage(sql, own?.id, { from: date, to: date }, NO_FILTERS);
+          const known = usage.hours.map(({ at }) => at);
+          const wanted = days.find(({ day }) => day === date);
+          t.equal(usage.requests, wanted?.requests, `${zone} ${date}`);
+          t.same(
+            usage.by_time.map(({ at }) => at).filter((at) => !known.includes(at)),
+            [],
+            `${zone} ${date}`,
+          );
+          t.equal(sumsOf(usage.by_time).requests, usage.requests);
+          let csv = '';
+          const range = { from: date, to: date };
+          const asked = {
+            companyId: own?.id,
+            range,
+            filters: NO_FILTERS,
+            internal: false,
+            form: PLAIN_CSV,
+          };
+          await copyLedger(sql, asked, async (bytes) => {
+            csv += bytes;
+            return true;
+          });
+          t.equal(csv.trim().split('\n').length - 1, usage.requests, `${zone} ${date} export`);
+        }
+        await sql`rollback`;
       }
-      await sql`rollback`;
-    }
-  });
-});
+    });
+  },
+);
 
 t.test('a figure by day or by month that is off is named', async (t) => {
   for (const name of SUMS_NAMES) {
@@ -309,14 +347,16 @@ t.test('a figure by day or by month that is off is named', async (t) => {
     where company_id = ${company} and day = '2026-01-05' and model_slug = 'swift'`,
   );
   await run(
-    (sql) => sql`update usage_key_months set estimated = estimated + 1 where api_key_id = ${keys[0] as string}`,
+    (sql) =>
+      sql`update usage_key_months set estimated = estimated + 1 where api_key_id = ${keys[0] as string}`,
   );
   await run(
     (sql) => sql`update usage_key_months set day_31 = 0, day_01 = day_01 + 1
     where company_id = ${company} and billing_month = '2026-04-01' and api_key_id = ${keys[0] as string}`,
   );
   await run(
-    (sql) => sql`insert into usage_model_days values ('2026-01-01', '2026-01-05', 'swift', 7, 1, 0, 0, 0, 0, 0)`,
+    (sql) =>
+      sql`insert into usage_model_days values ('2026-01-01', '2026-01-05', 'swift', 7, 1, 0, 0, 0, 0, 0)`,
   );
   await run(
     (sql) =>
@@ -327,7 +367,12 @@ t.test('a figure by day or by month that is off is named', async (t) => {
   t.equal(daily.differences.length, 5);
   t.match(daily.differences[0], { company_id: company, counted: '0' });
   const days = await run((sql) => verifySums(sql, 'company_days'));
-  t.match(days.differences[0], { company_id: company, day: '2026-01-05', model_slug: 'swift', counter: 'cost_eur' });
+  t.match(days.differences[0], {
+    company_id: company,
+    day: '2026-01-05',
+    model_slug: 'swift',
+    counter: 'cost_eur',
+  });
   const months = await run((sql) => verifySums(sql, 'key_months'));
   t.match(months.differences[0], { month: '2025-12', model_slug: null, counter: 'estimated' });
   const ofDays = months.differences.filter(({ counter }) => counter !== 'estimated');
@@ -335,6 +380,8 @@ t.test('a figure by day or by month that is off is named', async (t) => {
   t.same(new Set(ofDays.map(({ counter }) => counter)), new Set(['day_31', 'day_01']));
   t.match(await run((sql) => verifySums(sql, 'model_days')), {
     total: 1,
-    differences: [{ company_id: null, day: '2026-01-05', model_slug: 'swift', counter: 'requests' }],
+    differences: [
+      { company_id: null, day: '2026-01-05', model_slug: 'swift', counter: 'requests' },
+    ],
   });
 });

@@ -41,13 +41,40 @@ const cases: readonly (readonly [Cube, string])[] = [
   [{ company, range: month, by: ['cost_center'], ...all }, 'usage_key_months'],
   [{ company, range: most, by: ['api_key_id'], ...cost }, 'usage_key_months'],
   [{ company, range: most, by: ['api_key_id'], ...all }, 'usage_key_months usage_daily'],
-  [{ company, range: month, by: ['api_key_id'], measures: ['estimated', 'unfinished'] }, 'usage_key_months'],
+  [
+    { company, range: month, by: ['api_key_id'], measures: ['estimated', 'unfinished'] },
+    'usage_key_months',
+  ],
   [{ company, range: month, by: ['model_slug'], measures: ['estimated'] }, 'usage_company_days'],
   [{ company, range: month, by: ['api_key_id', 'model_slug'], ...cost }, 'usage_daily'],
-  [{ company, range: month, filters: { ...NO_FILTERS, model: 'swift' }, by: ['api_key_id'], ...cost }, 'usage_daily'],
-  [{ company, range: month, filters: { ...NO_FILTERS, keys: [company] }, by: ['outcome'], ...cost }, 'usage_daily'],
-  [{ company, range: { before: month, after: part }, by: ['endpoint'], ...all }, 'usage_key_months usage_company_days'],
-  [{ company, range: part, by: ['model_slug'], measures: ['requests', 'cached_tokens'] }, 'usage_details'],
+  [
+    {
+      company,
+      range: month,
+      filters: { ...NO_FILTERS, model: 'swift' },
+      by: ['api_key_id'],
+      ...cost,
+    },
+    'usage_daily',
+  ],
+  [
+    {
+      company,
+      range: month,
+      filters: { ...NO_FILTERS, keys: [company] },
+      by: ['outcome'],
+      ...cost,
+    },
+    'usage_daily',
+  ],
+  [
+    { company, range: { before: month, after: part }, by: ['endpoint'], ...all },
+    'usage_key_months usage_company_days',
+  ],
+  [
+    { company, range: part, by: ['model_slug'], measures: ['requests', 'cached_tokens'] },
+    'usage_details',
+  ],
 ];
 
 for (const [asked, tables] of cases) {

@@ -51,7 +51,12 @@ const agrees = async () => {
 
 t.test('details are booked once, summed by day, and are no part of the seals', async (t) => {
   const company = await companyOf('One');
-  const details = { cached_tokens: 60, cache_write_tokens: 10, audio_prompt_tokens: 1, reasoning_tokens: 30 };
+  const details = {
+    cached_tokens: 60,
+    cache_write_tokens: 10,
+    audio_prompt_tokens: 1,
+    reasoning_tokens: 30,
+  };
   const told = record(company, { ...details, upstream_cost: 0.0001, upstream_currency: 'USD' });
   const records = [
     told,
@@ -61,14 +66,27 @@ t.test('details are booked once, summed by day, and are no part of the seals', a
     record(company, { upstream_cost: 2.5e-7, upstream_currency: 'USD' }),
     record(company, { upstream_cost: 3, upstream_currency: 'EUR', billing_month: '2026-06-01' }),
   ];
-  for (let replay = 0; replay < 3; replay++) await book(replay === 1 ? records.toReversed() : records);
+  for (let replay = 0; replay < 3; replay++)
+    await book(replay === 1 ? records.toReversed() : records);
   await book([told, told]);
 
   const read = (month: string, filters = NO_FILTERS) =>
     run((sql) => readTokenDetails(sql, company, wholeMonth(month), filters));
-  const fast = { requests: 2, cached_tokens: 60, cache_write_tokens: 10, audio_prompt_tokens: 1, reasoning_tokens: 30 };
+  const fast = {
+    requests: 2,
+    cached_tokens: 60,
+    cache_write_tokens: 10,
+    audio_prompt_tokens: 1,
+    reasoning_tokens: 30,
+  };
   t.same(await read('2026-05-01'), {
-    total: { ...fast, requests: 3, reasoning_tokens: 35, audio_completion_tokens: 7, cached_percent: 30 },
+    total: {
+      ...fast,
+      requests: 3,
+      reasoning_tokens: 35,
+      audio_completion_tokens: 7,
+      cached_percent: 30,
+    },
     by_model: [
       { model: 'fast', ...fast, audio_completion_tokens: 0, cached_percent: 30 },
       {
@@ -84,10 +102,16 @@ t.test('details are booked once, summed by day, and are no part of the seals', a
     ],
   });
   const day = { from: '2026-05-11', to: '2026-05-11' };
-  t.match(await run((sql) => readTokenDetails(sql, company, day, NO_FILTERS)), { total: { cached_percent: 0 } });
+  t.match(await run((sql) => readTokenDetails(sql, company, day, NO_FILTERS)), {
+    total: { cached_percent: 0 },
+  });
   t.match(await read('2026-05-01', { ...NO_FILTERS, model: 'slow' }), { total: { requests: 1 } });
   t.equal(await read('2026-05-01', { ...NO_FILTERS, model: 'none' }), null);
-  t.equal(await read('2026-05-01', { ...NO_FILTERS, key: company }), null, 'sums are of all keys together');
+  t.equal(
+    await read('2026-05-01', { ...NO_FILTERS, key: company }),
+    null,
+    'sums are of all keys together',
+  );
   t.equal(await read('2026-06-01'), null);
 
   const costs = await run(
@@ -112,7 +136,9 @@ t.test('details are booked once, summed by day, and are no part of the seals', a
 
 t.test('a wrong cost is left out by the database too, and the call is booked', async (t) => {
   const company = await companyOf('Two');
-  const wrong = [-1, 1e6, 1e30].map((upstream_cost) => record(company, { upstream_cost, upstream_currency: 'USD' }));
+  const wrong = [-1, 1e6, 1e30].map((upstream_cost) =>
+    record(company, { upstream_cost, upstream_currency: 'USD' }),
+  );
   await book([...wrong, record(company, { upstream_cost: 1, upstream_currency: 'dollar' })]);
   const [row] = await run(
     (sql) => sql`
@@ -124,7 +150,9 @@ t.test('a wrong cost is left out by the database too, and the call is booked', a
 
 t.test('rows of other programs count, whatever partition they are written to', async (t) => {
   const company = await companyOf('Three');
-  await run((sql) => addUsage(sql, [{ company, month: '2026-05-01', prompt: 10, cached: 4, reasoning: 0 }]));
+  await run((sql) =>
+    addUsage(sql, [{ company, month: '2026-05-01', prompt: 10, cached: 4, reasoning: 0 }]),
+  );
   await run(
     (sql) => sql`
       insert into api_usage_default select (json_populate_record(u, json_build_object('request_id', gen_random_uuid(), 'billing_month', '1999-01-01'))).*
@@ -151,12 +179,20 @@ t.test('verify names sums that were changed, and costs cannot be', async (t) => 
   await run((sql) => sql`update usage_details set cached_tokens = 9 where company_id = ${company}`);
   await run((sql) => sql`update upstream_cost_monthly set cost = 2 where company_id = ${company}`);
   t.match(await run((sql) => verifySums(sql, 'details')), {
-    differences: [{ company_id: company, day: '2026-05-10', counter: 'cached_tokens', counted: '9', rows: '8' }],
+    differences: [
+      { company_id: company, day: '2026-05-10', counter: 'cached_tokens', counted: '9', rows: '8' },
+    ],
   });
   t.match(await run((sql) => verifySums(sql, 'upstream')), {
-    differences: [{ company_id: company, month: '2026-05', counter: 'cost', counted: '2', rows: '1' }],
+    differences: [
+      { company_id: company, month: '2026-05', counter: 'cost', counted: '2', rows: '1' },
+    ],
   });
-  for (const change of ['update upstream_costs set cost = 0', 'delete from upstream_costs', 'truncate upstream_costs'])
+  for (const change of [
+    'update upstream_costs set cost = 0',
+    'delete from upstream_costs',
+    'truncate upstream_costs',
+  ])
     await t.rejects(
       run((sql) => sql.unsafe(change)),
       { code: '23001' },
@@ -171,15 +207,23 @@ t.test('the margin report has both costs side by side', async (t) => {
   const [acme, other] = [await companyOf('Acme'), await companyOf('Other')];
   const month = '2027-01-01';
   const of = (company: string, more: object) =>
-    record(company, { billing_month: month, occurred_at: '2027-01-10T10:00:00.000Z', model_slug: 'm', ...more });
-  await run((sql) => insertCostPrice(sql, { slug: 'm', company_id: null, input: '0.5', output: '1' }, '2026-01-01'));
+    record(company, {
+      billing_month: month,
+      occurred_at: '2027-01-10T10:00:00.000Z',
+      model_slug: 'm',
+      ...more,
+    });
+  await run((sql) =>
+    insertCostPrice(sql, { slug: 'm', company_id: null, input: '0.5', output: '1' }, '2026-01-01'),
+  );
   await book([
     of(acme, { cached_tokens: 25, upstream_cost: 0.1, upstream_currency: 'USD' }),
     of(acme, { cached_tokens: 50 }),
     of(other, { upstream_cost: 0.3, upstream_currency: 'USD' }),
     of(other, { upstream_cost: 0.05, upstream_currency: 'EUR', model_slug: 'n' }),
   ]);
-  const read = (rate: string | null) => run((sql) => readDetailedMargin(sql, month, { currency: 'USD', rate }));
+  const read = (rate: string | null) =>
+    run((sql) => readDetailedMargin(sql, month, { currency: 'USD', rate }));
   const usd = (cost: string) => ({ costs: [{ currency: 'USD', cost }] });
   const unknown = { cost_eur: null, margin_eur: null, margin_percent: null };
   const report = await read(null);
@@ -213,17 +257,29 @@ t.test('the margin report has both costs side by side', async (t) => {
       upstream: { cost_eur: '0.05', margin_eur: '0.15', margin_percent: 75 },
     },
   ]);
-  const lineOf = (company: string) => report.by_company.find(({ company_id }) => company_id === company);
-  t.match(lineOf(acme), { cached_percent: 37.5, upstream: { requests: 1, revenue_eur: '0.2', ...usd('0.1') } });
+  const lineOf = (company: string) =>
+    report.by_company.find(({ company_id }) => company_id === company);
+  t.match(lineOf(acme), {
+    cached_percent: 37.5,
+    upstream: { requests: 1, revenue_eur: '0.2', ...usd('0.1') },
+  });
   t.match(lineOf(other), { cached_percent: null, upstream: { requests: 2, cost_eur: null } });
   t.equal(report.lines.length, 3);
 
   const counted = await read('0.9');
   t.match(counted.total.upstream, { cost_eur: '0.41', margin_eur: '0.19', margin_percent: 31.7 });
-  t.match(counted.lines.find(({ model, company_id }) => model === 'm' && company_id === acme)?.upstream, {
-    cost_eur: '0.09',
-    margin_eur: '0.11',
+  t.match(
+    counted.lines.find(({ model, company_id }) => model === 'm' && company_id === acme)?.upstream,
+    {
+      cost_eur: '0.09',
+      margin_eur: '0.11',
+    },
+  );
+  const empty = await run((sql) =>
+    readDetailedMargin(sql, '2020-01-01', { currency: 'USD', rate: null }),
+  );
+  t.match(empty, {
+    told: { cost: false, cached: false },
+    total: { upstream: null, cached_percent: null },
   });
-  const empty = await run((sql) => readDetailedMargin(sql, '2020-01-01', { currency: 'USD', rate: null }));
-  t.match(empty, { told: { cost: false, cached: false }, total: { upstream: null, cached_percent: null } });
 });

@@ -17,7 +17,11 @@ t.test('one month of one company comes out, oldest first, exact, in batches', as
     at: `2026-11-${String(28 - i).padStart(2, '0')}T10:00:00.123456Z`,
   }));
   await run((sql) =>
-    addUsage(sql, [...rows, { company, month: '2026-10-01', prompt: 99 }, { company: randomUUID(), prompt: 98 }]),
+    addUsage(sql, [
+      ...rows,
+      { company, month: '2026-10-01', prompt: 99 },
+      { company: randomUUID(), prompt: 98 },
+    ]),
   );
   const batches: (readonly LedgerRow[])[] = await run(async (sql) => {
     const read = [];

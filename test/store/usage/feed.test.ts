@@ -39,9 +39,14 @@ function book(sql: Sql, writer: string, calls: readonly Booked[]) {
 }
 
 const some = (count: number) => Array.from({ length: count }, () => ({ id: randomUUID() }));
-const idsOf = (rows: readonly { readonly request_id: string }[]) => rows.map(({ request_id }) => request_id);
+const idsOf = (rows: readonly { readonly request_id: string }[]) =>
+  rows.map(({ request_id }) => request_id);
 
-async function read(db: Database, after: string | null = null, limit = Number.POSITIVE_INFINITY): Promise<FedCall[]> {
+async function read(
+  db: Database,
+  after: string | null = null,
+  limit = Number.POSITIVE_INFINITY,
+): Promise<FedCall[]> {
   const rows: FedCall[] = [];
   for await (const page of readFeed(db, { after, limit })) rows.push(...page);
   return rows;
@@ -51,47 +56,57 @@ async function world(t: Test) {
   const { db, url } = await testDatabase(t);
   const other = openDatabase({ url, maxConnections: 8 });
   t.teardown(() => other.close());
-  return { db, other, run: <T>(work: (sql: Sql) => PromiseLike<T>) => db.run(MS, async (sql) => work(sql)) };
+  return {
+    db,
+    other,
+    run: <T>(work: (sql: Sql) => PromiseLike<T>) => db.run(MS, async (sql) => work(sql)),
+  };
 }
 
-t.test('a batch that commits after later ones comes after them, and none is left out or told twice', async (t) => {
-  const { db, other, run } = await world(t);
-  const [early, late] = [some(3), some(2)];
-  const begun = Promise.withResolvers<void>();
-  const mayEnd = Promise.withResolvers<void>();
-  const slow = other.transaction(MS, async (sql) => {
-    await book(sql, randomUUID(), early);
-    begun.resolve();
-    await mayEnd.promise;
-  });
-  await begun.promise;
-  // of another month: the sums of one are counted in turn
-  await run((sql) =>
-    book(
-      sql,
-      randomUUID(),
-      late.map(({ id }) => ({ id, month: '2026-10-01' })),
-    ),
-  );
-  const first = await read(db);
-  t.same(idsOf(first).sort(), idsOf(late.map(({ id }) => ({ request_id: id }))).sort());
-  mayEnd.resolve();
-  await slow;
-  const second = await read(db, first.at(-1)?.cursor);
-  t.same(idsOf(second).sort(), early.map(({ id }) => id).sort());
-  t.same(await read(db, second.at(-1)?.cursor), [], 'then there is none');
-  t.same(await read(db), [...first, ...second], 'the order stays');
-});
+t.test(
+  'a batch that commits after later ones comes after them, and none is left out or told twice',
+  async (t) => {
+    const { db, other, run } = await world(t);
+    const [early, late] = [some(3), some(2)];
+    const begun = Promise.withResolvers<void>();
+    const mayEnd = Promise.withResolvers<void>();
+    const slow = other.transaction(MS, async (sql) => {
+      await book(sql, randomUUID(), early);
+      begun.resolve();
+      await mayEnd.promise;
+    });
+    await begun.promise;
+    // of another month: the sums of one are counted in turn
+    await run((sql) =>
+      book(
+        sql,
+        randomUUID(),
+        late.map(({ id }) => ({ id, month: '2026-10-01' })),
+      ),
+    );
+    const first = await read(db);
+    t.same(idsOf(first).sort(), idsOf(late.map(({ id }) => ({ request_id: id }))).sort());
+    mayEnd.resolve();
+    await slow;
+    const second = await read(db, first.at(-1)?.cursor);
+    t.same(idsOf(second).sort(), early.map(({ id }) => id).sort());
+    t.same(await read(db, second.at(-1)?.cursor), [], 'then there is none');
+    t.same(await read(db), [...first, ...second], 'the order stays');
+  },
+);
 
 t.test('from any cursor on, with any limit, the rest follows', async (t) => {
   const { db, run } = await world(t);
   const writers = [randomUUID(), randomUUID()] as const;
   await run((sql) => book(sql, writers[0], some(3)));
-  await run((sql) => book(sql, writers[0], [...some(2), { id: randomUUID(), month: '2026-10-01' }]));
+  await run((sql) =>
+    book(sql, writers[0], [...some(2), { id: randomUUID(), month: '2026-10-01' }]),
+  );
   await read(db);
   await run((sql) => book(sql, writers[1], some(1)));
   await run((sql) => book(sql, writers[0], some(2)));
-  const plain = WORKERS.length > 0 ? [] : [{ company, month: '2026-10-01' }, { company }, { company }];
+  const plain =
+    WORKERS.length > 0 ? [] : [{ company, month: '2026-10-01' }, { company }, { company }];
   await run((sql) => addUsage(sql, plain));
   const all = await read(db);
   t.equal(all.length, 9 + plain.length);
@@ -99,7 +114,8 @@ t.test('from any cursor on, with any limit, the rest follows', async (t) => {
   for (let from = 0; from <= all.length; from++) {
     const after = from === 0 ? null : (all[from - 1] as FedCall).cursor;
     t.same(await read(db, after), all.slice(from), `behind the call ${from}`);
-    for (const limit of [1, 2, 4]) t.same(await read(db, after, limit), all.slice(from, from + limit));
+    for (const limit of [1, 2, 4])
+      t.same(await read(db, after, limit), all.slice(from, from + limit));
     if (after !== null) t.ok(await run((sql) => isFeedCursor(sql, after)));
   }
 });
@@ -120,7 +136,10 @@ t.test(
     upstream_model: 'internal-name', endpoint: 'messages', prompt_tokens: 100, completion_tokens: 10, cached_tokens: 80, cost_eur: '0.0000048',
     price_input: '0.0001', price_output: '0.0002', price_cache_read: '0.00001', usage_source: 'upstream', outcome: 'completed',
     occurred_at: '2026-11-03T04:05:06.789Z', cost_center: 'R&D', end_user_id: endUser }]; // biome-ignore format: a row
-    await run((sql) => sql`select from book_usage(${randomUUID()}::uuid, ${JSON.stringify(records)}::text::json)`);
+    await run(
+      (sql) =>
+        sql`select from book_usage(${randomUUID()}::uuid, ${JSON.stringify(records)}::text::json)`,
+    );
     t.same(await read(db), [
       {
         cursor: `1-1-1-${request.slice(0, 8)}`,
@@ -208,28 +227,35 @@ t.test(
     );
     t.same(two, one, 'all readers have one order');
     t.equal((await run((sql) => verifySeals(sql))).total, 0);
-    t.ok((await run((sql) => sql`select from late_usage limit 1`)).length > 0, 'late calls were among them');
+    t.ok(
+      (await run((sql) => sql`select from late_usage limit 1`)).length > 0,
+      'late calls were among them',
+    );
   },
 );
 
-t.test('after a failover, a restore or a restart of the server, the calls that came meanwhile follow', async (t) => {
-  const { db, run } = await world(t);
-  const writers = [randomUUID(), randomUUID()] as const;
-  const all: string[] = [];
-  let after: string | null = null;
-  for (const server of ['this', 'another', 'this']) {
-    const calls = [...some(2), ...some(1)];
-    await run((sql) => book(sql, writers[0], calls.slice(0, 2)));
-    await run((sql) => book(sql, writers[1], calls.slice(2)));
-    // as if transactions had ids from the beginning again
-    if (server === 'another') await run((sql) => sql`update ledger_feed set seen = 'another 999999999999'`);
-    const rows = await read(db, after);
-    t.same(idsOf(rows).sort(), calls.map(({ id }) => id).sort(), server);
-    after = rows.at(-1)?.cursor ?? null;
-    all.push(...idsOf(rows));
-  }
-  t.same(idsOf(await read(db)), all);
-});
+t.test(
+  'after a failover, a restore or a restart of the server, the calls that came meanwhile follow',
+  async (t) => {
+    const { db, run } = await world(t);
+    const writers = [randomUUID(), randomUUID()] as const;
+    const all: string[] = [];
+    let after: string | null = null;
+    for (const server of ['this', 'another', 'this']) {
+      const calls = [...some(2), ...some(1)];
+      await run((sql) => book(sql, writers[0], calls.slice(0, 2)));
+      await run((sql) => book(sql, writers[1], calls.slice(2)));
+      // as if transactions had ids from the beginning again
+      if (server === 'another')
+        await run((sql) => sql`update ledger_feed set seen = 'another 999999999999'`);
+      const rows = await read(db, after);
+      t.same(idsOf(rows).sort(), calls.map(({ id }) => id).sort(), server);
+      after = rows.at(-1)?.cursor ?? null;
+      all.push(...idsOf(rows));
+    }
+    t.same(idsOf(await read(db)), all);
+  },
+);
 
 t.test('a cursor of a ledger that was restored to an earlier time is refused', async (t) => {
   const { db, run } = await world(t);

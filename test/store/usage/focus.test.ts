@@ -83,7 +83,9 @@ async function focus(db: Database, month: string, company: string | null): Promi
   });
   t.same(
     rows,
-    read.map((row) => Object.fromEntries(Object.entries(row).map(([name, value]) => [name, value ?? '']))),
+    read.map((row) =>
+      Object.fromEntries(Object.entries(row).map(([name, value]) => [name, value ?? ''])),
+    ),
     'as JSON the same',
   );
   return rows;
@@ -119,7 +121,8 @@ function conforms(t: Test, rows: readonly Row[]): void {
       if (product !== exact(row[cost] as string) * 10n ** 18n)
         mistakes.push(`${cost} is not ${price} × PricingQuantity`);
     }
-    if (row.BilledCost !== row.ContractedCost || row.EffectiveCost !== row.BilledCost) mistakes.push('costs differ');
+    if (row.BilledCost !== row.ContractedCost || row.EffectiveCost !== row.BilledCost)
+      mistakes.push('costs differ');
     if (exact(row.ConsumedQuantity as string) !== exact(row.PricingQuantity as string) * 1000n)
       mistakes.push('quantities differ');
     if (!(row.SkuPriceId as string).startsWith(row.SkuId as string)) mistakes.push('another SKU');
@@ -135,11 +138,14 @@ t.test(
   async (t) => {
     const { db } = await testDatabase(t);
     const run = <T>(work: (sql: Sql) => PromiseLike<T>) => db.run(MS, async (sql) => work(sql));
-    await run((sql) => sql`update settings set value = 'Europe/Berlin' where name = 'billing_timezone'`);
+    await run(
+      (sql) => sql`update settings set value = 'Europe/Berlin' where name = 'billing_timezone'`,
+    );
     const companies = await Promise.all(
       ['Alpha', '=Beta, "Söhne"'].map(async (name) => {
         const [row] = await run(
-          (sql) => sql<{ id: string }[]>`insert into companies (name) values (${name}) returning id`,
+          (sql) =>
+            sql<{ id: string }[]>`insert into companies (name) values (${name}) returning id`,
         );
         return row?.id as string;
       }),
@@ -185,9 +191,12 @@ t.test(
         ),
       );
     const [august, september, october] = ['2026-08-01', '2026-09-01', '2026-10-01'] as const;
-    for (const company of companies) for (const month of [august, september, october]) await add(60, company, month);
+    for (const company of companies)
+      for (const month of [august, september, october]) await add(60, company, month);
     await run((sql) =>
-      addUsage(sql, [{ company: alpha, month: october, at: '2026-10-25T12:00:00Z', prompt: 7, input: '0.1' }]),
+      addUsage(sql, [
+        { company: alpha, month: october, at: '2026-10-25T12:00:00Z', prompt: 7, input: '0.1' },
+      ]),
     );
     await closeStatement(db, alpha, august);
     await add(9, alpha, august); // corrections on the statement of September
@@ -215,8 +224,15 @@ t.test(
         const { statement, stored } = await run((sql) => readMonthOf(sql, company, month));
         t.equal(sumOf(rows), statement.total_eur, `${month} of ${company}`);
         const late = rows.filter(({ ChargeClass }) => ChargeClass === 'Correction');
-        t.equal(sumOf(rows.filter((row) => !late.includes(row))), statement.cost_eur, 'without corrections the month');
-        t.same([...new Set(rows.map(({ InvoiceId }) => InvoiceId))], [stored === null ? '' : String(stored.number)]);
+        t.equal(
+          sumOf(rows.filter((row) => !late.includes(row))),
+          statement.cost_eur,
+          'without corrections the month',
+        );
+        t.same(
+          [...new Set(rows.map(({ InvoiceId }) => InvoiceId))],
+          [stored === null ? '' : String(stored.number)],
+        );
         t.same(
           rows,
           all.filter(({ BillingAccountId }) => BillingAccountId === company),
@@ -265,53 +281,56 @@ t.test(
   },
 );
 
-t.test('the list price is that before the factor, and the SKU names since when it holds', async (t) => {
-  const { db } = await testDatabase(t);
-  const run = <T>(work: (sql: Sql) => PromiseLike<T>) => db.run(MS, async (sql) => work(sql));
-  await run(
-    (
-      sql,
-    ) => sql`insert into models (slug, upstream_model, kind, eu_hosted, cost_eur_per_1k_input, cost_eur_per_1k_output)
+t.test(
+  'the list price is that before the factor, and the SKU names since when it holds',
+  async (t) => {
+    const { db } = await testDatabase(t);
+    const run = <T>(work: (sql: Sql) => PromiseLike<T>) => db.run(MS, async (sql) => work(sql));
+    await run(
+      (
+        sql,
+      ) => sql`insert into models (slug, upstream_model, kind, eu_hosted, cost_eur_per_1k_input, cost_eur_per_1k_output)
       values ('fast', 'x', 'chat', true, 0.003, 0.01)`,
-  );
-  await run((sql) => sql`insert into companies (name, price_factor) values ('Acme', 0.85)`);
-  const [{ id, month, at } = { id: '', month: '', at: '' }] = await run(
-    (sql) => sql<{ id: string; month: string; at: string }[]>`
+    );
+    await run((sql) => sql`insert into companies (name, price_factor) values ('Acme', 0.85)`);
+    const [{ id, month, at } = { id: '', month: '', at: '' }] = await run(
+      (sql) => sql<{ id: string; month: string; at: string }[]>`
       select id, to_char(billing_month(now()), 'YYYY-MM-DD') as month,
         to_char(now() at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as at from companies`,
-  );
-  const usage = { company: id, month, at, prompt: 1000, completion: 500 };
-  await run((sql) =>
-    addUsage(sql, [
-      { ...usage, input: '0.00255', output: '0.0085' },
-      { ...usage, model: 'gone', input: '0.0017', output: '0.0000001' }, // no list any more; the second price is no multiple
-      { ...usage, company: randomUUID(), input: '0.003', output: '0.01' },
-    ]),
-  );
-  const rows = await focus(db, month, id);
-  conforms(t, rows);
-  const told = rows.map(({ SkuId, ListUnitPrice, ContractedUnitPrice, ListCost, BilledCost }) => [
-    SkuId,
-    ListUnitPrice,
-    ContractedUnitPrice,
-    ListCost,
-    BilledCost,
-  ]);
-  t.same(told, [
-    ['fast:input', '0.003', '0.00255', '0.003', '0.00255'],
-    ['fast:output', '0.01', '0.0085', '0.005', '0.00425'],
-    ['gone:input', '0.002', '0.0017', '0.002', '0.0017'],
-    ['gone:output', '0.0000001', '0.0000001', '0.00000005', '0.00000005'],
-  ]);
-  t.match(rows[0]?.SkuPriceId, /^fast:input@\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/);
-  t.equal(rows[2]?.SkuPriceId, 'gone:input');
-  const all = await focus(db, month, null);
-  t.equal(all.length, 6);
-  t.match(
-    all.find(({ BillingAccountId }) => BillingAccountId !== id),
-    { BillingAccountName: '', ListUnitPrice: '0.003' },
-  );
-});
+    );
+    const usage = { company: id, month, at, prompt: 1000, completion: 500 };
+    await run((sql) =>
+      addUsage(sql, [
+        { ...usage, input: '0.00255', output: '0.0085' },
+        { ...usage, model: 'gone', input: '0.0017', output: '0.0000001' }, // no list any more; the second price is no multiple
+        { ...usage, company: randomUUID(), input: '0.003', output: '0.01' },
+      ]),
+    );
+    const rows = await focus(db, month, id);
+    conforms(t, rows);
+    const told = rows.map(({ SkuId, ListUnitPrice, ContractedUnitPrice, ListCost, BilledCost }) => [
+      SkuId,
+      ListUnitPrice,
+      ContractedUnitPrice,
+      ListCost,
+      BilledCost,
+    ]);
+    t.same(told, [
+      ['fast:input', '0.003', '0.00255', '0.003', '0.00255'],
+      ['fast:output', '0.01', '0.0085', '0.005', '0.00425'],
+      ['gone:input', '0.002', '0.0017', '0.002', '0.0017'],
+      ['gone:output', '0.0000001', '0.0000001', '0.00000005', '0.00000005'],
+    ]);
+    t.match(rows[0]?.SkuPriceId, /^fast:input@\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/);
+    t.equal(rows[2]?.SkuPriceId, 'gone:input');
+    const all = await focus(db, month, null);
+    t.equal(all.length, 6);
+    t.match(
+      all.find(({ BillingAccountId }) => BillingAccountId !== id),
+      { BillingAccountName: '', ListUnitPrice: '0.003' },
+    );
+  },
+);
 
 t.test('a month without calls has a heading alone', async (t) => {
   const { db } = await testDatabase(t);

@@ -17,7 +17,14 @@ async function overviewOf(db: Database) {
 }
 
 /** Adds calls at an instant, as SQL, of 1000 tokens in and none out. @param price EUR each */
-async function calls(sql: Sql, company: string, count: number, price: string, at = 'now()', key = randomUUID()) {
+async function calls(
+  sql: Sql,
+  company: string,
+  count: number,
+  price: string,
+  at = 'now()',
+  key = randomUUID(),
+) {
   await sql`
     insert into api_usage (billing_month, request_id, company_id, api_key_id, model_slug, upstream_model, endpoint, prompt_tokens,
       completion_tokens, cost_eur, price_input, price_output, usage_source, outcome, occurred_at)
@@ -27,7 +34,8 @@ async function calls(sql: Sql, company: string, count: number, price: string, at
 }
 
 async function addCompany(sql: Sql, name: string, budget: string | null = null): Promise<string> {
-  const [row] = await sql`insert into companies (name, monthly_budget_eur) values (${name}, ${budget}) returning id`;
+  const [row] =
+    await sql`insert into companies (name, monthly_budget_eur) values (${name}, ${budget}) returning id`;
   return row?.id;
 }
 
@@ -54,7 +62,13 @@ t.test('of a new installation everything is nothing', async (t) => {
 t.test('models whose upstream told no usage of whole answers, yesterday and today', async (t) => {
   const { db } = await testDatabase(t);
   await db.run(MS, async (sql) => {
-    const book = (model: string, source: string, count: number, outcome = 'completed', days = 0) => sql`
+    const book = (
+      model: string,
+      source: string,
+      count: number,
+      outcome = 'completed',
+      days = 0,
+    ) => sql`
       insert into api_usage (billing_month, request_id, company_id, api_key_id, model_slug, upstream_model, endpoint, prompt_tokens,
         completion_tokens, cost_eur, price_input, price_output, usage_source, outcome, occurred_at)
       select billing_month(at), gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), ${model}, 'u', 'messages', 1, 1, 0, 0, 0,
@@ -97,7 +111,11 @@ t.test('today and this month beside the same time before, and who spends most', 
     ],
   );
   t.equal(first.month.chat_eur, '2000');
-  t.match(first.month.spenders[0], { id: b, cost_eur: '2000.100000000001' }, 'in-app chat counts in the month');
+  t.match(
+    first.month.spenders[0],
+    { id: b, cost_eur: '2000.100000000001' },
+    'in-app chat counts in the month',
+  );
   t.ok(first.month.spenders.some(({ id }) => id === a));
 
   await t.test('without a mark the day before is taken to be even', async (t) => {
@@ -149,7 +167,8 @@ t.test(
     await eventStore(db, db).look(null, { webhook: true, email: false, operators: [] });
     await db.run(
       MS,
-      (sql) => sql`update event_deliveries set state = 'dead' where event_id in (select id from budget_alerts)`,
+      (sql) =>
+        sql`update event_deliveries set state = 'dead' where event_id in (select id from budget_alerts)`,
     );
     const { budgets, dead_deliveries } = await overviewOf(db);
     t.match(budgets, { total: 3, used_up: 1 });
@@ -183,11 +202,19 @@ t.test(
     const soon = budgets.nearest.flatMap(({ reached_on }) => reached_on ?? []);
     t.same(soon, soon.toSorted(), 'the next first');
     t.equal(dead_deliveries, 3);
-    await db.run(MS, (sql) => sql`update event_deliveries set state = 'pending', attempts = 5 where state = 'dead'`);
+    await db.run(
+      MS,
+      (sql) =>
+        sql`update event_deliveries set state = 'pending', attempts = 5 where state = 'dead'`,
+    );
     t.match(await overviewOf(db), { dead_deliveries: 0, failing_deliveries: 3 });
     await db.run(MS, (sql) => sql`update api_keys set revoked_at = now()`);
     await db.run(MS, (sql) => sql`update companies set monthly_budget_eur = 0`);
-    t.match((await overviewOf(db)).budgets, { total: 0, nearest: [] }, 'revoked keys and lifted budgets are no matter');
+    t.match(
+      (await overviewOf(db)).budgets,
+      { total: 0, nearest: [] },
+      'revoked keys and lifted budgets are no matter',
+    );
   },
 );
 
@@ -247,30 +274,61 @@ t.test('models of the last day, gateways, records set aside and changes', async 
 
 t.test('why requests of the last day were refused or failed, and whose they were', async (t) => {
   const { db } = await testDatabase(t);
-  const [one, two] = await db.run(MS, async (sql) => [await addCompany(sql, 'One'), await addCompany(sql, 'Two')]);
+  const [one, two] = await db.run(MS, async (sql) => [
+    await addCompany(sql, 'One'),
+    await addCompany(sql, 'Two'),
+  ]);
   const many = (count: number, row: object) => Array.from({ length: count }, () => row);
   const hour = 3_600_000;
   const store = trailStore(db);
   await addRequests(store, [
     ...many(3, { company: one, status: 402, code: 'insufficient_quota', model: 'a' }),
-    ...many(2, { company: two, status: 402, code: 'insufficient_quota', at: Date.now() - 20 * hour }),
+    ...many(2, {
+      company: two,
+      status: 402,
+      code: 'insufficient_quota',
+      at: Date.now() - 20 * hour,
+    }),
     ...many(4, { status: 401, code: 'invalid_api_key' }),
     { company: two, status: 502, code: 'upstream_error', upstreamStatus: 500 },
     { company: two, status: 400, code: 'context_length_exceeded', upstreamStatus: 400 },
     { company: two },
-    ...many(9, { company: two, status: 402, code: 'insufficient_quota', at: Date.now() - 25 * hour }),
+    ...many(9, {
+      company: two,
+      status: 402,
+      code: 'insufficient_quota',
+      at: Date.now() - 25 * hour,
+    }),
   ]);
-  await addRequests(store, many(2, { company: one, status: 402, code: 'insufficient_quota', model: 'a' }));
+  await addRequests(
+    store,
+    many(2, { company: one, status: 402, code: 'insufficient_quota', model: 'a' }),
+  );
   const { last_day } = await overviewOf(db);
   t.same(last_day, {
     requests: 14,
     refused: 12,
     failed: 1,
     reasons: [
-      { code: 'insufficient_quota', requests: 7, companies: 2, most: { id: one, name: 'One', requests: 5 } },
+      {
+        code: 'insufficient_quota',
+        requests: 7,
+        companies: 2,
+        most: { id: one, name: 'One', requests: 5 },
+      },
       { code: 'invalid_api_key', requests: 4, companies: 0, most: null },
-      { code: 'context_length_exceeded', requests: 1, companies: 1, most: { id: two, name: 'Two', requests: 1 } },
-      { code: 'upstream_error', requests: 1, companies: 1, most: { id: two, name: 'Two', requests: 1 } },
+      {
+        code: 'context_length_exceeded',
+        requests: 1,
+        companies: 1,
+        most: { id: two, name: 'Two', requests: 1 },
+      },
+      {
+        code: 'upstream_error',
+        requests: 1,
+        companies: 1,
+        most: { id: two, name: 'Two', requests: 1 },
+      },
     ],
   });
 });

@@ -38,25 +38,36 @@ const rows = keys.flatMap((key, k) =>
 for (let at = 0; at < rows.length; at += 3000) await add(rows.slice(at, at + 3000));
 const count = (is: (row: SomeRequest) => boolean) => rows.filter(is).length;
 
-t.test('a company with more hours than are added up is told all the same, but not by key', async (t) => {
-  const quality = await read(company);
-  const refused = count(({ status }) => status === 402);
-  const failed = count(({ status }) => status === 502);
-  t.match(quality.all, { requests: rows.length, refused, failed, error_rate: failed / rows.length });
-  t.ok((quality.all?.p50 as number) <= 300 && (quality.all?.p95 as number) > 2000, JSON.stringify(quality.all));
-  t.same(quality.reasons, [
-    { code: 'insufficient_quota', requests: refused },
-    { code: 'upstream_error', requests: failed },
-  ]);
-  for (const model of ['swift', 'large'])
-    t.equal(
-      quality.by_model.get(model)?.requests,
-      count((row) => row.model === model),
+t.test(
+  'a company with more hours than are added up is told all the same, but not by key',
+  async (t) => {
+    const quality = await read(company);
+    const refused = count(({ status }) => status === 402);
+    const failed = count(({ status }) => status === 502);
+    t.match(quality.all, {
+      requests: rows.length,
+      refused,
+      failed,
+      error_rate: failed / rows.length,
+    });
+    t.ok(
+      (quality.all?.p50 as number) <= 300 && (quality.all?.p95 as number) > 2000,
+      JSON.stringify(quality.all),
     );
-  t.equal(quality.by_endpoint.get('embeddings')?.requests, 300);
-  t.ok(quality.isTooMuch);
-  t.equal(quality.by_key.size, 0);
-});
+    t.same(quality.reasons, [
+      { code: 'insufficient_quota', requests: refused },
+      { code: 'upstream_error', requests: failed },
+    ]);
+    for (const model of ['swift', 'large'])
+      t.equal(
+        quality.by_model.get(model)?.requests,
+        count((row) => row.model === model),
+      );
+    t.equal(quality.by_endpoint.get('embeddings')?.requests, 300);
+    t.ok(quality.isTooMuch);
+    t.equal(quality.by_key.size, 0);
+  },
+);
 
 t.test('filters hold for all figures', async (t) => {
   const swift = await read(company, { model: 'swift', endpoint: 'embeddings' });

@@ -5,7 +5,11 @@ import { fatesOf, type RequestDay } from '../../../src/domain/reports/overview.t
 import type { Sql } from '../../../src/store/connection/pool.ts';
 import { trailStore } from '../../../src/store/gateway/request-trail.ts';
 import { pageOfRequests } from '../../../src/store/usage/request.ts';
-import { PICTURE_DAYS, readRecentRequests, readRequestDays } from '../../../src/store/usage/request-days.ts';
+import {
+  PICTURE_DAYS,
+  readRecentRequests,
+  readRequestDays,
+} from '../../../src/store/usage/request-days.ts';
 import { testDatabase } from '../../support/postgres.ts';
 import { addRequests, type SomeRequest } from '../../support/requests.ts';
 
@@ -23,7 +27,9 @@ const sumUp = () => run((sql) => sql`select sum_request_hours()`);
 /** As the trail itself has them, by the day on which their hour begins. */
 async function trailDays() {
   return run(
-    (sql) => sql<{ day: string; requests: number; refused: number; failed: number; broke: number }[]>`
+    (sql) => sql<
+      { day: string; requests: number; refused: number; failed: number; broke: number }[]
+    >`
       select to_char(date_trunc('hour', occurred_at, 'UTC') at time zone ${ZONE}, 'YYYY-MM-DD') as day, count(*)::integer as requests,
         (count(*) filter (where status between 400 and 499))::integer as refused,
         (count(*) filter (where status >= 500 or status = 200 and code is not null))::integer as failed,
@@ -73,11 +79,18 @@ t.test(
     t.same(told((await recent()).request_days), await trailDays());
     t.equal((await recent()).request_days.length, PICTURE_DAYS);
 
-    await addRequests(store, [{ at: now - 1000 }, { at: now - 2000, status: 402, code: 'insufficient_quota' }]);
+    await addRequests(store, [
+      { at: now - 1000 },
+      { at: now - 2000, status: 402, code: 'insufficient_quota' },
+    ]);
     t.same(told((await recent()).request_days), await trailDays(), 'new ones at once');
     await addRequests(store, [{ at: now - 1.5 * DAY_MS }]);
     await sumUp();
-    t.same(told((await recent()).request_days), await trailDays(), 'late ones when their hours are summed up again');
+    t.same(
+      told((await recent()).request_days),
+      await trailDays(),
+      'late ones when their hours are summed up again',
+    );
     await sumUp();
     t.same(told((await recent()).request_days), await trailDays(), 'and nothing twice');
     const range = {
@@ -114,30 +127,36 @@ t.test('a day leads to just the requests that it counted', async (t) => {
   }
 });
 
-t.test('fates add up to all requests, and durations are those of requests that were not refused', async (t) => {
-  const { request_days } = await run(readRecentRequests);
-  for (const day of request_days) {
-    t.equal(
-      Object.values(fatesOf(day)).reduce((sum, count) => sum + count, 0),
-      day.requests,
-    );
-  }
-  const full = request_days.find(({ requests }) => requests > 50) as RequestDay;
-  t.ok(full.p50 !== null && full.p95 !== null && full.p50 <= full.p95);
-  t.ok((full.p95 as number) > 500, 'the slow ones');
-  t.match(request_days[0], { requests: 0, p50: null, p95: null });
-});
+t.test(
+  'fates add up to all requests, and durations are those of requests that were not refused',
+  async (t) => {
+    const { request_days } = await run(readRecentRequests);
+    for (const day of request_days) {
+      t.equal(
+        Object.values(fatesOf(day)).reduce((sum, count) => sum + count, 0),
+        day.requests,
+      );
+    }
+    const full = request_days.find(({ requests }) => requests > 50) as RequestDay;
+    t.ok(full.p50 !== null && full.p95 !== null && full.p50 <= full.p95);
+    t.ok((full.p95 as number) > 500, 'the slow ones');
+    t.match(request_days[0], { requests: 0, p50: null, p95: null });
+  },
+);
 
-t.test('who is refused now is told by company and error, those of other hours are not', async (t) => {
-  const { refused_now } = await run(readRecentRequests);
-  const [{ wrong }] = await run(
-    (sql) => sql<[{ wrong: number }]>`
+t.test(
+  'who is refused now is told by company and error, those of other hours are not',
+  async (t) => {
+    const { refused_now } = await run(readRecentRequests);
+    const [{ wrong }] = await run(
+      (sql) => sql<[{ wrong: number }]>`
       select count(*)::integer as wrong from request_trail
       where code is not null and occurred_at >= date_trunc('hour', now(), 'UTC') - interval '1 hour'`,
-  );
-  t.equal(
-    refused_now.reduce((sum, { requests }) => sum + requests, 0),
-    wrong,
-  );
-  t.ok(refused_now.every(({ of, requests }) => of >= requests));
-});
+    );
+    t.equal(
+      refused_now.reduce((sum, { requests }) => sum + requests, 0),
+      wrong,
+    );
+    t.ok(refused_now.every(({ of, requests }) => of >= requests));
+  },
+);

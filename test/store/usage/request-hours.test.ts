@@ -33,27 +33,44 @@ t.test('requests are counted by what became of them', async (t) => {
   ]);
   const [sums] = await read(company);
   t.match(sums, { requests: 6, refused: 2, failed: 2, upstream_failed: 3, error_rate: 2 / 6 });
-  t.equal(sums?.duration_ms?.mean, (100 + 5000 + 300 + 40) / 4, 'refused requests do not make the mean shorter');
+  t.equal(
+    sums?.duration_ms?.mean,
+    (100 + 5000 + 300 + 40) / 4,
+    'refused requests do not make the mean shorter',
+  );
 });
 
-t.test('a failure of the upstream is counted by what the client was told, in SQL as in the rule', async (t) => {
-  for (const status of [0, 200, 400, 401, 403, 404, 413, 422, 429, 500, 502, 503, 504]) {
-    for (const upstreamStatus of [undefined, 200, 400, 404, 413, 422, 429, 500, 503]) {
-      const company = randomUUID();
-      await add([{ company, status, reason: 'no', ...(upstreamStatus && { upstreamStatus }) }]);
-      const [sums] = await read(company);
-      const isFailed = isUpstreamsFailure(status, upstreamStatus ?? null);
-      t.equal(sums?.upstream_failed, isFailed ? 1 : 0, `${upstreamStatus}, told as ${status}`);
+t.test(
+  'a failure of the upstream is counted by what the client was told, in SQL as in the rule',
+  async (t) => {
+    for (const status of [0, 200, 400, 401, 403, 404, 413, 422, 429, 500, 502, 503, 504]) {
+      for (const upstreamStatus of [undefined, 200, 400, 404, 413, 422, 429, 500, 503]) {
+        const company = randomUUID();
+        await add([{ company, status, reason: 'no', ...(upstreamStatus && { upstreamStatus }) }]);
+        const [sums] = await read(company);
+        const isFailed = isUpstreamsFailure(status, upstreamStatus ?? null);
+        t.equal(sums?.upstream_failed, isFailed ? 1 : 0, `${upstreamStatus}, told as ${status}`);
+      }
     }
-  }
-});
+  },
+);
 
-t.test('what the upstream refused because of the caller is refused, and no failure of the upstream', async (t) => {
-  const company = randomUUID();
-  const mistake = { company, status: 400, code: 'context_length_exceeded', outcome: 'upstream_failed' };
-  await add(Array.from({ length: 25 }, () => ({ ...mistake, upstreamStatus: 400, reason: 'too long' })));
-  t.match((await read(company))[0], { requests: 25, refused: 25, failed: 0, upstream_failed: 0 });
-});
+t.test(
+  'what the upstream refused because of the caller is refused, and no failure of the upstream',
+  async (t) => {
+    const company = randomUUID();
+    const mistake = {
+      company,
+      status: 400,
+      code: 'context_length_exceeded',
+      outcome: 'upstream_failed',
+    };
+    await add(
+      Array.from({ length: 25 }, () => ({ ...mistake, upstreamStatus: 400, reason: 'too long' })),
+    );
+    t.match((await read(company))[0], { requests: 25, refused: 25, failed: 0, upstream_failed: 0 });
+  },
+);
 
 t.test('reasons are counted over batches', async (t) => {
   const company = randomUUID();
@@ -64,13 +81,16 @@ t.test('reasons are counted over batches', async (t) => {
     { company, status: 200, code: 'upstream_error', reason: 'broke off' },
     { company, status: 401 },
   ]);
-  const [row] = await run((sql) => sql`select reasons, requests from request_hours where company_id = ${company}`);
+  const [row] = await run(
+    (sql) => sql`select reasons, requests from request_hours where company_id = ${company}`,
+  );
   t.same(row, { reasons: { insufficient_quota: 3, upstream_error: 1 }, requests: 7 });
 });
 
 t.test('percentiles come from the histogram, over batches', async (t) => {
   const company = randomUUID();
-  for (const ms of [150, 1500]) await add(Array.from({ length: 100 }, () => ({ company, ms, addedUs: ms })));
+  for (const ms of [150, 1500])
+    await add(Array.from({ length: 100 }, () => ({ company, ms, addedUs: ms })));
   const [sums] = await read(company);
   t.match(sums?.duration_ms, { p50: 200, p95: 1450, p99: 1490 });
   t.match(sums?.added_us, { p50: 150, p95: 1900 });
@@ -84,7 +104,8 @@ t.test('groups', async (t) => {
     { company, model: 'slow', at: HOUR + 3_600_000 },
     { company, status: 404, at: HOUR + 3 * 3_600_000 },
   ]);
-  const groups = async (by: HoursGroup) => (await read(company, by)).map(({ group, requests }) => [group, requests]);
+  const groups = async (by: HoursGroup) =>
+    (await read(company, by)).map(({ group, requests }) => [group, requests]);
   t.same(await groups('hour'), [
     ['2026-11-22T10:00:00Z', 2],
     ['2026-11-22T11:00:00Z', 1],
@@ -102,7 +123,9 @@ t.test('groups', async (t) => {
     ['embeddings', 1],
   ]);
   t.same(
-    await run((sql) => readRequestHours(sql, { company, from: to, to: new Date('2027-01-01') }, 'all')),
+    await run((sql) =>
+      readRequestHours(sql, { company, from: to, to: new Date('2027-01-01') }, 'all'),
+    ),
     [],
     'nothing',
   );

@@ -5,7 +5,11 @@ import { insertCompany } from '../../../src/store/company/company.ts';
 import type { Sql } from '../../../src/store/connection/pool.ts';
 import { within } from '../../../src/store/connection/tenant-role.ts';
 import { trailStore } from '../../../src/store/gateway/request-trail.ts';
-import { findRequest, pageOfRequests, type RequestsQuery } from '../../../src/store/usage/request.ts';
+import {
+  findRequest,
+  pageOfRequests,
+  type RequestsQuery,
+} from '../../../src/store/usage/request.ts';
 import { testDatabase } from '../../support/postgres.ts';
 import { addRequests, type SomeRequest } from '../../support/requests.ts';
 import { addUsage } from '../../support/usage.ts';
@@ -35,7 +39,9 @@ const companyWith = async (rows: readonly SomeRequest[]) => {
   };
 };
 const idsOf = async (query: Partial<RequestsQuery>) =>
-  (await run((sql) => pageOfRequests(sql, { ...ALL, ...query }))).rows.map(({ request_id }) => request_id);
+  (await run((sql) => pageOfRequests(sql, { ...ALL, ...query }))).rows.map(
+    ({ request_id }) => request_id,
+  );
 
 t.test('filters', async (t) => {
   const key = randomUUID();
@@ -66,7 +72,9 @@ t.test('filters', async (t) => {
 });
 
 t.test('pages follow each other without gaps, also within one millisecond', async (t) => {
-  const { company, ids } = await companyWith(Array.from({ length: 120 }, (_, i) => ({ at: NOON + (i >> 5) })));
+  const { company, ids } = await companyWith(
+    Array.from({ length: 120 }, (_, i) => ({ at: NOON + (i >> 5) })),
+  );
   const seen: string[] = [];
   let before: RequestsQuery['before'] = null;
   const sizes: number[] = [];
@@ -91,23 +99,45 @@ t.test('what is rare is found among many, hours without any are skipped', async 
       const page = await run((sql) => pageOfRequests(sql, { ...ALL, company, ...query, before }));
       seen.push(...page.rows.map(({ request_id }) => request_id));
       before = page.next;
-      if (before !== null) t.equal(requestIdTime(before.id), before.at.getTime(), 'the id alone is the place');
+      if (before !== null)
+        t.equal(requestIdTime(before.id), before.at.getTime(), 'the id alone is the place');
     } while (before !== null && ++pages < 20);
     return { seen, pages };
   };
   t.match(await walk({ model: 'rare' }), { seen: [ids.at(-1)] });
   t.match(await walk({ status: 'failed' }), { seen: [ids.at(-1)] });
-  t.match(await walk({ model: 'none' }), { seen: [], pages: 0 }, 'and what is not there is not looked for');
+  t.match(
+    await walk({ model: 'none' }),
+    { seen: [], pages: 0 },
+    'and what is not there is not looked for',
+  );
 });
 
 t.test('one request, with its names, from the trail and the ledger', async (t) => {
   const [id, lost] = [newRequestId(NOON), newRequestId(NOON)];
   const { company } = await companyWith([
-    { id, status: 200, outcome: 'client_aborted', model: 'fast', upstreamStatus: 500, reason: 'words' },
+    {
+      id,
+      status: 200,
+      outcome: 'client_aborted',
+      model: 'fast',
+      upstreamStatus: 500,
+      reason: 'words',
+    },
   ]);
-  const find = (request: string, of: string | null) => within(db, of, 10_000, (sql) => findRequest(sql, request, of));
-  t.match(await find(id, company), { in_trail: true, status: 200, prompt_tokens: null, company_name: 'Acme' });
-  t.match(await find(id, company), { upstream_status: null, upstream_reason: null }, 'not for a company');
+  const find = (request: string, of: string | null) =>
+    within(db, of, 10_000, (sql) => findRequest(sql, request, of));
+  t.match(await find(id, company), {
+    in_trail: true,
+    status: 200,
+    prompt_tokens: null,
+    company_name: 'Acme',
+  });
+  t.match(
+    await find(id, company),
+    { upstream_status: null, upstream_reason: null },
+    'not for a company',
+  );
   t.match(await find(id, null), { upstream_status: 500, upstream_reason: 'words' });
   const at = new Date(NOON).toISOString();
   await run((sql) =>
@@ -121,7 +151,12 @@ t.test('one request, with its names, from the trail and the ledger', async (t) =
     { prompt_tokens: 7, cost_eur: '0.007', usage_source: 'upstream' },
     'the ledger knows what was booked later',
   );
-  t.match(await find(lost, company), { in_trail: false, status: null, prompt_tokens: 9, outcome: 'completed' });
+  t.match(await find(lost, company), {
+    in_trail: false,
+    status: null,
+    prompt_tokens: 9,
+    outcome: 'completed',
+  });
   t.equal(await find(lost, randomUUID()), null, 'another company does not find it');
   t.equal(await find(id, randomUUID()), null);
   t.equal(await find(newRequestId(NOON), company), null);

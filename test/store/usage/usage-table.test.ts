@@ -1,6 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import t, { type Test } from 'tap';
-import { addDays, type DayRange, intervalOf, wholeMonth } from '../../../src/domain/reports/day-range.ts';
+import {
+  addDays,
+  type DayRange,
+  intervalOf,
+  wholeMonth,
+} from '../../../src/domain/reports/day-range.ts';
 import { restOf } from '../../../src/domain/usage.ts';
 import type { Work } from '../../../src/store/connection/pool.ts';
 import { NO_FILTERS, type UsageFilters } from '../../../src/store/usage/cube.ts';
@@ -26,7 +31,9 @@ const newCompany = async (name: string): Promise<string> =>
 const [company, other] = [await newCompany('Acme'), await newCompany('Other')];
 const keys = Array.from({ length: 6 }, () => randomUUID());
 for (const [seed, month] of ['2026-01-01', '2026-02-01'].entries()) {
-  await run((sql) => insertUsage(sql, { companies: [company, other], keys, rows: 1500, seed, month }));
+  await run((sql) =>
+    insertUsage(sql, { companies: [company, other], keys, rows: 1500, seed, month }),
+  );
 }
 
 const COLUMNS: Readonly<Record<Group, string>> = {
@@ -69,10 +76,18 @@ const random = (below: number): number => {
 const oneOf = <T>(...from: readonly T[]): T => from[random(from.length)] as T;
 const randomRange = (): DayRange => {
   const from = addDays('2026-01-01', random(50));
-  return oneOf({ from, to: addDays(from, random(40)) }, wholeMonth(from), { from: '2026-01-01', to: '2026-12-31' });
+  return oneOf({ from, to: addDays(from, random(40)) }, wholeMonth(from), {
+    from: '2026-01-01',
+    to: '2026-12-31',
+  });
 };
 
-function compare(t: Test, table: UsageTable, ledger: ReadonlyMap<string, string>, said: string): void {
+function compare(
+  t: Test,
+  table: UsageTable,
+  ledger: ReadonlyMap<string, string>,
+  said: string,
+): void {
   const of = (r: string | null, c: string | null) => ledger.get(JSON.stringify([r, c])) ?? '0';
   t.equal(table.total, of(null, null), said);
   for (const [at, row] of table.rows.entries()) {
@@ -108,11 +123,18 @@ t.test('of a company, by every two groups', async (t) => {
   for (const rows of COMPANY_GROUPS) {
     for (const columns of COMPANY_GROUPS) {
       const range = randomRange();
-      if (rows === columns || ([rows, columns].includes('day') && intervalOf(range) === 'month')) continue;
+      if (rows === columns || ([rows, columns].includes('day') && intervalOf(range) === 'month'))
+        continue;
       const metric = oneOf(...METRICS);
-      const filters = { ...NO_FILTERS, model: oneOf(null, null, 'swift'), key: oneOf(null, null, keys[0] as string) };
+      const filters = {
+        ...NO_FILTERS,
+        model: oneOf(null, null, 'swift'),
+        key: oneOf(null, null, keys[0] as string),
+      };
       const most = oneOf({ rows: 100, columns: 100 }, { rows: 2, columns: 2 });
-      const table = await run((sql) => readUsageTable(sql, company, filters, { rows, columns, metric, range, most }));
+      const table = await run((sql) =>
+        readUsageTable(sql, company, filters, { rows, columns, metric, range, most }),
+      );
       const ledger = await ledgerOf([company], range, rows, columns, metric, filters);
       compare(t, table, ledger, JSON.stringify({ rows, columns, metric, range, filters, most }));
     }
@@ -123,7 +145,8 @@ t.test('of all companies, by every two groups', async (t) => {
   for (const rows of ALL_GROUPS) {
     for (const columns of ALL_GROUPS) {
       const range = randomRange();
-      if (rows === columns || ([rows, columns].includes('day') && intervalOf(range) === 'month')) continue;
+      if (rows === columns || ([rows, columns].includes('day') && intervalOf(range) === 'month'))
+        continue;
       const metric = oneOf(...METRICS);
       const most = oneOf({ rows: 100, columns: 100 }, { rows: 1, columns: 1 });
       const table = await run((sql) => readAllTable(sql, { rows, columns, metric, range, most }));
@@ -139,7 +162,9 @@ t.test('the dearest are shown, and how many more there are is told', async (t) =
   const all = await run((sql) =>
     readUsageTable(sql, company, NO_FILTERS, { ...asked, most: { rows: 100, columns: 100 } }),
   );
-  const few = await run((sql) => readUsageTable(sql, company, NO_FILTERS, { ...asked, most: { rows: 2, columns: 1 } }));
+  const few = await run((sql) =>
+    readUsageTable(sql, company, NO_FILTERS, { ...asked, most: { rows: 2, columns: 1 } }),
+  );
   t.same(few.rows, all.rows.slice(0, 2));
   t.equal(few.other_rows, all.rows.length - 2);
   t.equal(few.other_columns, all.columns.length - 1);
@@ -152,7 +177,8 @@ t.test('groups that cannot be together are refused', async (t) => {
     range: { from: '2026-01-01', to: '2026-12-31' },
     most: { rows: 1, columns: 1 },
   } as const;
-  const read = (rows: Group, columns: Group) => run((sql) => readAllTable(sql, { ...asked, rows, columns }));
+  const read = (rows: Group, columns: Group) =>
+    run((sql) => readAllTable(sql, { ...asked, rows, columns }));
   await t.rejects(read('model', 'model'), { name: 'FieldError' });
   await t.rejects(read('model', 'day'), { name: 'FieldError' });
 });

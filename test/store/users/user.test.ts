@@ -16,14 +16,17 @@ const password = 'correct horse battery';
 
 t.test('a user is stored with a hash of the password, never the password', async (t) => {
   const hash = await hashPassword(password);
-  const user = await run((sql) => insertUser(sql, { email: 'ada@example.com', role: 'owner', company_id: acme }, hash));
+  const user = await run((sql) =>
+    insertUser(sql, { email: 'ada@example.com', role: 'owner', company_id: acme }, hash),
+  );
   t.match(user, { email: 'ada@example.com', role: 'owner', company_id: acme });
   t.same(
     Object.keys(user).sort().join(' '),
     'company_id created_at email erasure_asked_at id oidc_group role second_factor_since',
   );
   const [row] = await run(
-    (sql) => sql`select password_hash, to_jsonb(u)::text as everything from users u where id = ${user.id}`,
+    (sql) =>
+      sql`select password_hash, to_jsonb(u)::text as everything from users u where id = ${user.id}`,
   );
   t.notOk(row?.everything.includes(password));
   t.equal(await verifyPassword(password, row?.password_hash), true);
@@ -45,7 +48,9 @@ t.test('a taken address and an unknown company are refused', async (t) => {
     { name: 'RefusedChange', reason: 'conflict', noun: 'user' },
   );
   await t.rejects(
-    run((sql) => insertUser(sql, { ...user, email: 'lost@example.com', company_id: randomUUID() }, null)),
+    run((sql) =>
+      insertUser(sql, { ...user, email: 'lost@example.com', company_id: randomUUID() }, null),
+    ),
     {
       name: 'RefusedChange',
       reason: 'not_found',
@@ -56,7 +61,8 @@ t.test('a taken address and an unknown company are refused', async (t) => {
 
 t.test('of two owners who remove each other at once, one stays', async (t) => {
   const { id: duo } = await run((sql) => insertCompany(sql, { name: 'Duo' }));
-  const owner = (email: string) => run((sql) => insertUser(sql, { email, role: 'owner', company_id: duo }, null));
+  const owner = (email: string) =>
+    run((sql) => insertUser(sql, { email, role: 'owner', company_id: duo }, null));
   const [one, two] = [await owner('one@duo.example'), await owner('two@duo.example')];
   const [removed, commit] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   const first = db.transaction(10_000, async (sql) => {
@@ -81,7 +87,8 @@ t.test('of two owners who remove each other at once, one stays', async (t) => {
       (
         await watcher.run(
           10_000,
-          (sql) => sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
+          (sql) =>
+            sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
         )
       ).length > 0,
     'the second one waits for the first',
@@ -105,7 +112,8 @@ t.test('a sign-in is remembered, and no entry of the audit log', async (t) => {
   const { id: solo } = await run((sql) => insertCompany(sql, { name: 'Solo' }));
   const asked = { email: 'solo@example.com', role: 'member', company_id: solo } as const;
   const { id } = await run((sql) => insertUser(sql, asked, null));
-  const entries = () => run(async (sql) => (await sql`select from audit_log where subject_id = ${id}`).length);
+  const entries = () =>
+    run(async (sql) => (await sql`select from audit_log where subject_id = ${id}`).length);
   t.equal((await peopleOf(solo))[0]?.last_sign_in_at, null);
   await run((sql) => insertSession(sql, { digest: randomBytes(32), userId: id }));
   t.type((await peopleOf(solo))[0]?.last_sign_in_at, Date);

@@ -41,31 +41,61 @@ const HONEST = {
 /** How one request is answered. */
 export type Behaviour = Readonly<typeof HONEST>;
 
-type Fault = readonly [does: string, change: Partial<Behaviour> | ((n: number) => Partial<Behaviour>)];
+type Fault = readonly [
+  does: string,
+  change: Partial<Behaviour> | ((n: number) => Partial<Behaviour>),
+];
 
 export const FAULTS: Readonly<Record<string, Fault>> = {
-  'error-<n>': ['HTTP <n>, its text names model, host and key; 429 has retry-after', (n) => ({ status: n })],
+  'error-<n>': [
+    'HTTP <n>, its text names model, host and key; 429 has retry-after',
+    (n) => ({ status: n }),
+  ],
   'slow-first-byte-<n>': ['<n> ms of silence before the answer begins', (n) => ({ delay: n })],
   'pace-<n>': ['<n> ms between token events; 0 is one burst', (n) => ({ pace: n })],
   'events-<n>': ['an answer of exactly <n> tokens', (n) => ({ events: n })],
   'events-<n>-burst': ['the same in one write', (n) => ({ events: n, pace: 0 })],
-  'stall-after-<n>': ['silence for ever after <n> token events', (n) => ({ ending: 'stall', endAfter: n })],
-  'cut-after-<n>': ['socket destroyed after <n> token events', (n) => ({ ending: 'cut', endAfter: n })],
-  'stop-after-<n>': ['clean end after <n>: no finish_reason, no [DONE]', (n) => ({ ending: 'stop', endAfter: n })],
-  'torn-after-<n>': ['clean end inside the event after <n>', (n) => ({ ending: 'torn', endAfter: n })],
-  'error-event': ['an error event after 3 token events, then a clean end', { ending: 'error', endAfter: 3 }],
-  'no-done': ['clean end after finish_reason and usage, without [DONE] or message_stop', { done: false }],
+  'stall-after-<n>': [
+    'silence for ever after <n> token events',
+    (n) => ({ ending: 'stall', endAfter: n }),
+  ],
+  'cut-after-<n>': [
+    'socket destroyed after <n> token events',
+    (n) => ({ ending: 'cut', endAfter: n }),
+  ],
+  'stop-after-<n>': [
+    'clean end after <n>: no finish_reason, no [DONE]',
+    (n) => ({ ending: 'stop', endAfter: n }),
+  ],
+  'torn-after-<n>': [
+    'clean end inside the event after <n>',
+    (n) => ({ ending: 'torn', endAfter: n }),
+  ],
+  'error-event': [
+    'an error event after 3 token events, then a clean end',
+    { ending: 'error', endAfter: 3 },
+  ],
+  'no-done': [
+    'clean end after finish_reason and usage, without [DONE] or message_stop',
+    { done: false },
+  ],
   'no-usage': ['no usage anywhere', { usage: 'none' }],
   'usage-zero': ['usage says 0 tokens', { zero: true }],
   'usage-in-finish': ['usage in the chunk that carries finish_reason', { usage: 'finish' }],
   'usage-every': ['cumulative usage in every chunk', { usage: 'every' }],
   'usage-null': ['"usage": null in every chunk until the last', { usage: 'null-first' }],
   fallback: ['another internal model name than the requested one', { model: 'other' }],
-  alphabetical: ['keys in alphabetical order and a first chunk with "model": ""', { model: 'alphabetical' }],
+  alphabetical: [
+    'keys in alphabetical order and a first chunk with "model": ""',
+    { model: 'alphabetical' },
+  ],
   'no-model': ['no "model" in chunks and bodies', { model: 'missing' }],
   cr: ['lines end in CR', { eol: '\r' }],
   crlf: ['lines end in CRLF', { eol: '\r\n' }],
-  noise: ['byte order mark, comments, event/id/retry lines, an event without data', { noise: true }],
+  noise: [
+    'byte order mark, comments, event/id/retry lines, an event without data',
+    { noise: true },
+  ],
   html: ['200 with an HTML page', { body: 'html' }],
   'truncated-json': ['200 with half a JSON body', { body: 'truncated' }],
   swapped: ['JSON for a stream request, a stream for a plain one', { body: 'swapped' }],
@@ -73,7 +103,10 @@ export const FAULTS: Readonly<Record<string, Fault>> = {
   reset: ['socket destroyed before any answer', { body: 'reset' }],
   gzip: ['compressed although the request asks for identity', { encoding: 'gzip' }],
   'gzip-undeclared': ['compressed without content-encoding', { encoding: 'gzip-undeclared' }],
-  'leaky-headers': ['x-litellm-*, server, via, set-cookie and the like with internal names', { leaky: true }],
+  'leaky-headers': [
+    'x-litellm-*, server, via, set-cookie and the like with internal names',
+    { leaky: true },
+  ],
   floats: ['embeddings as numbers although the request asks for base64', { floats: true }],
 };
 

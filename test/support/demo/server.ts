@@ -5,7 +5,13 @@ import { gzipSync } from 'node:zlib';
 import { type Answer, answerTo } from '../../../src/demo/answer.ts';
 import type { DemoEvent, Usage } from '../../../src/demo/dialect.ts';
 import { type DemoReply, DIALECTS, refused, replyTo, told } from '../../../src/demo/reply.ts';
-import { type DemoCall, DemoError, type Json, readRequest, receive } from '../../../src/demo/request.ts';
+import {
+  type DemoCall,
+  DemoError,
+  type Json,
+  readRequest,
+  receive,
+} from '../../../src/demo/request.ts';
 import { createServer, writable } from '../../../src/runtime/node-http.ts';
 import { type Behaviour, behaviourOf, leakyHeaders, leakyMessage } from './fault.ts';
 
@@ -33,11 +39,22 @@ export interface JournalCall extends DemoCall {
 }
 
 /** @param apiKey the master key that callers need; without it everyone is answered */
-export async function startFaultyDemo({ port, apiKey }: { port: number; apiKey?: string }): Promise<FaultyDemo> {
+export async function startFaultyDemo({
+  port,
+  apiKey,
+}: {
+  port: number;
+  apiKey?: string;
+}): Promise<FaultyDemo> {
   const journal: JournalCall[] = [];
   const server = createServer({ keepAliveTimeout: KEEP_ALIVE_MS }, async (req, res) => {
     try {
-      const call: JournalCall = { ...(await receive(req)), model: null, usage: null, outcome: 'open' };
+      const call: JournalCall = {
+        ...(await receive(req)),
+        model: null,
+        usage: null,
+        outcome: 'open',
+      };
       if (call.method !== 'HEAD') journal.push(call);
       res.on('close', () => {
         call.outcome = res.writableFinished && call.outcome === 'open' ? 'complete' : 'cut';
@@ -62,7 +79,11 @@ export async function startFaultyDemo({ port, apiKey }: { port: number; apiKey?:
   };
 }
 
-async function answer(call: JournalCall, res: ServerResponse, apiKey: string | undefined): Promise<void> {
+async function answer(
+  call: JournalCall,
+  res: ServerResponse,
+  apiKey: string | undefined,
+): Promise<void> {
   if (apiKey !== undefined && call.headers.authorization !== `Bearer ${apiKey}`) {
     return send(call, res, HONEST, replyTo(call, apiKey));
   }
@@ -71,15 +92,23 @@ async function answer(call: JournalCall, res: ServerResponse, apiKey: string | u
   const behaviour = behaviourOf(model);
   if (behaviour === null) {
     const message = `The model '${model}' does not exist.`;
-    return send(call, res, HONEST, refused(call, new DemoError(404, message, 'model_not_found', 'model')));
+    return send(
+      call,
+      res,
+      HONEST,
+      refused(call, new DemoError(404, message, 'model_not_found', 'model')),
+    );
   }
   await pause(res, behaviour.delay);
   if (res.destroyed) return;
   const { body, leaky, status } = behaviour;
-  if (leaky) for (const [name, value] of Object.entries(leakyHeaders(model))) res.setHeader(name, value);
+  if (leaky)
+    for (const [name, value] of Object.entries(leakyHeaders(model))) res.setHeader(name, value);
   if (body === 'reset') return cut(call, res);
-  if (body === 'redirect') return void res.writeHead(302, { location: `http://127.0.0.1:1/${model}` }).end();
-  if (body === 'html') return void res.writeHead(200, { 'content-type': 'text/html' }).end(`<p>${model} rests</p>`);
+  if (body === 'redirect')
+    return void res.writeHead(302, { location: `http://127.0.0.1:1/${model}` }).end();
+  if (body === 'html')
+    return void res.writeHead(200, { 'content-type': 'text/html' }).end(`<p>${model} rests</p>`);
   if (status !== 200) {
     if (status === 429) res.setHeader('retry-after', '7');
     const error = new DemoError(status, leakyMessage(status, model), String(status));
@@ -103,13 +132,19 @@ function modelOf(body: Buffer): string | null {
 function replyOf(call: JournalCall, behaviour: Behaviour, apiKey: string | undefined): DemoReply {
   const { events, floats } = behaviour;
   const isSwapped = behaviour.body === 'swapped';
-  if (call.model === null || !(events !== null || floats || isSwapped)) return replyTo(call, apiKey);
+  if (call.model === null || !(events !== null || floats || isSwapped))
+    return replyTo(call, apiKey);
   const { encoding_format, ...others } = readRequest(call.body);
-  const wanted = { ...others, ...(!floats && { encoding_format }), stream: (others.stream === true) !== isSwapped };
+  const wanted = {
+    ...others,
+    ...(!floats && { encoding_format }),
+    stream: (others.stream === true) !== isSwapped,
+  };
   const changed = { ...call, body: Buffer.from(JSON.stringify(wanted)) };
   const reply = replyTo(changed, apiKey);
   const dialect = DIALECTS[call.path];
-  if (events === null || dialect === undefined || ('status' in reply && reply.status !== 200)) return reply;
+  if (events === null || dialect === undefined || ('status' in reply && reply.status !== 200))
+    return reply;
   const question = dialect.read(wanted);
   return told(dialect, ofLength(answerTo(question), events, question.limit), wanted);
 }
@@ -120,12 +155,23 @@ function ofLength(answer: Answer, wanted: number, limit: number | null): Answer 
   if (part === undefined || part.tool !== null) return answer;
   const length = Math.min(wanted, limit ?? wanted);
   const pieces = Array.from({ length }, (_, i) => part.pieces[i % part.pieces.length] as string);
-  return { ...answer, parts: [{ ...part, pieces }], finish: length < wanted ? 'length' : 'end', stop: null };
+  return {
+    ...answer,
+    parts: [{ ...part, pieces }],
+    finish: length < wanted ? 'length' : 'end',
+    stop: null,
+  };
 }
 
 /** Sends a reply paced, compressed, truncated and ended as the behaviour says. */
-async function send(call: JournalCall, res: ServerResponse, behaviour: Behaviour, reply: DemoReply): Promise<void> {
-  if ('events' in reply) return sendStream(call, res, behaviour, framed(call, reply.events, behaviour));
+async function send(
+  call: JournalCall,
+  res: ServerResponse,
+  behaviour: Behaviour,
+  reply: DemoReply,
+): Promise<void> {
+  if ('events' in reply)
+    return sendStream(call, res, behaviour, framed(call, reply.events, behaviour));
   const { body, encoding } = behaviour;
   const object = reply.status === 200 ? changed(reply.body, behaviour) : reply.body;
   const json = JSON.stringify(object);
@@ -133,7 +179,9 @@ async function send(call: JournalCall, res: ServerResponse, behaviour: Behaviour
   if (body !== 'truncated') call.usage = usageIn(object);
   if (encoding === 'gzip') res.setHeader('content-encoding', 'gzip');
   const sent = encoding === 'identity' ? bytes : gzipSync(bytes);
-  res.writeHead(reply.status, { 'content-type': 'application/json', 'content-length': sent.length }).end(sent);
+  res
+    .writeHead(reply.status, { 'content-type': 'application/json', 'content-length': sent.length })
+    .end(sent);
 }
 
 async function sendStream(
@@ -175,7 +223,9 @@ function* framed(
   const frame = ({ name, data }: DemoEvent) => {
     const named = name === undefined ? '' : `event: ${name}${eol}`;
     const text =
-      typeof data === 'string' ? data : JSON.stringify(behaviour.model === 'alphabetical' ? sorted(data) : data);
+      typeof data === 'string'
+        ? data
+        : JSON.stringify(behaviour.model === 'alphabetical' ? sorted(data) : data);
     return `${named}data: ${text}${eol}${eol}`;
   };
 
@@ -187,7 +237,8 @@ function* framed(
     const { name, data } = event;
     if (ending !== 'whole' && (isEnd(event) || (isToken(event) && sent === endAfter))) break;
     if (!done && (data === '[DONE]' || name === 'message_stop')) continue;
-    if (isToken(event) && noise && sent % 8 === 0) yield { text: `: ${model} keep-alive${eol}${eol}` };
+    if (isToken(event) && noise && sent % 8 === 0)
+      yield { text: `: ${model} keep-alive${eol}${eol}` };
     if (isToken(event)) sent++;
     if (typeof data === 'string') yield { text: frame(event) };
     else {
@@ -203,7 +254,11 @@ const CHAT = '/v1/chat/completions';
 /** The paths whose events have no names. */
 const REFERENCE = [CHAT, '/v1/completions'];
 
-type Choice = { readonly delta?: Json; readonly text?: string; readonly finish_reason: string | null };
+type Choice = {
+  readonly delta?: Json;
+  readonly text?: string;
+  readonly finish_reason: string | null;
+};
 
 function choiceOf({ data }: DemoEvent): Choice | undefined {
   return typeof data === 'string' ? undefined : (data.choices as Choice[] | undefined)?.[0];
@@ -214,13 +269,19 @@ function isToken(event: DemoEvent): boolean {
   if (event.name !== undefined) return /\.delta$|_block_delta$/.test(event.name);
   const choice = choiceOf(event);
   if (choice?.text !== undefined) return choice.text !== '';
-  const { role, content, tool_calls } = (choice?.delta ?? { role: '' }) as Json & { tool_calls?: Json[] };
-  return role === undefined && (content !== undefined || (tool_calls !== undefined && tool_calls[0]?.id === undefined));
+  const { role, content, tool_calls } = (choice?.delta ?? { role: '' }) as Json & {
+    tool_calls?: Json[];
+  };
+  return (
+    role === undefined &&
+    (content !== undefined || (tool_calls !== undefined && tool_calls[0]?.id === undefined))
+  );
 }
 
 /** Whether an event follows the answer. */
 function isEnd(event: DemoEvent): boolean {
-  if (event.name !== undefined) return /^message_delta$|^response\.(completed|incomplete)$/.test(event.name);
+  if (event.name !== undefined)
+    return /^message_delta$|^response\.(completed|incomplete)$/.test(event.name);
   const choice = choiceOf(event);
   return choice === undefined || choice.finish_reason !== null;
 }
@@ -237,12 +298,16 @@ function* withUsage(events: Iterable<DemoEvent>, place: Behaviour['usage']): Gen
   for (const event of all) {
     if (isToken(event)) sent++;
     if (typeof event.data === 'string') yield event;
-    else if (place === 'null-first') yield { data: { ...event.data, usage: event.data.usage ?? null } };
+    else if (place === 'null-first')
+      yield { data: { ...event.data, usage: event.data.usage ?? null } };
     else if (event.data === last) continue;
     else if (place === 'every') {
       const counts = { completion_tokens: sent, total_tokens: prompt_tokens + sent };
       yield { data: { ...event.data, usage: { ...last.usage, ...counts } } };
-    } else yield choiceOf(event)?.finish_reason === null ? event : { data: { ...event.data, usage: last.usage } };
+    } else
+      yield choiceOf(event)?.finish_reason === null
+        ? event
+        : { data: { ...event.data, usage: last.usage } };
   }
 }
 
@@ -255,7 +320,9 @@ function changed(object: Json, behaviour: Behaviour): Json {
     if (name === 'model' && model === 'other') return [[name, 'internal-demo-fallback']];
     if (name === 'usage' && usage === 'none') return [];
     if (name === 'usage' && zero && value !== null) return [[name, zeros(value as Json)]];
-    return [[name, name === 'message' || name === 'response' ? changed(value as Json, behaviour) : value]];
+    return [
+      [name, name === 'message' || name === 'response' ? changed(value as Json, behaviour) : value],
+    ];
   });
   return Object.fromEntries(members);
 }
@@ -271,14 +338,19 @@ function usageIn({ usage, response }: Json & { response?: Json }): Usage | null 
   if (told.prompt_tokens !== undefined) return told as unknown as Usage;
   const { input_tokens = 0, output_tokens = 0, cache_read_input_tokens = 0 } = told;
   const prompt_tokens = input_tokens + cache_read_input_tokens;
-  return { prompt_tokens, completion_tokens: output_tokens, total_tokens: prompt_tokens + output_tokens };
+  return {
+    prompt_tokens,
+    completion_tokens: output_tokens,
+    total_tokens: prompt_tokens + output_tokens,
+  };
 }
 
 /** The event that breaks a stream off. */
 function brokenOff(path: string, model: string): DemoEvent {
   const error = new DemoError(500, leakyMessage(500, model), '500');
   const { code, message, param } = error;
-  if (path === '/v1/responses') return { name: 'error', data: { type: 'error', code, message, param } };
+  if (path === '/v1/responses')
+    return { name: 'error', data: { type: 'error', code, message, param } };
   const { body: data } = refused({ path }, error);
   return REFERENCE.includes(path) ? { data } : { name: 'error', data };
 }

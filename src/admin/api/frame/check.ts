@@ -13,7 +13,9 @@ interface AjvError extends Violation {
   readonly message: string;
 }
 /** A function that ajv made of a schema. */
-export type Validator = ((value: unknown) => boolean) & { readonly errors: readonly AjvError[] | null };
+export type Validator = ((value: unknown) => boolean) & {
+  readonly errors: readonly AjvError[] | null;
+};
 
 const VALIDATORS = validators as unknown as Readonly<Record<string, Validator>>;
 
@@ -37,17 +39,33 @@ export function checkQuery(
       return [name, isNumber ? Number(text) : text];
     }),
   );
-  const repeated = twice.map((name) => ({ pointer: `?${name.slice(0, 60)}`, detail: 'is given twice' }));
-  const mistakes = [...repeated, ...mistakesIn(query, VALIDATORS[`${id}Query`] as Validator, schema, '?')];
+  const repeated = twice.map((name) => ({
+    pointer: `?${name.slice(0, 60)}`,
+    detail: 'is given twice',
+  }));
+  const mistakes = [
+    ...repeated,
+    ...mistakesIn(query, VALIDATORS[`${id}Query`] as Validator, schema, '?'),
+  ];
   if (mistakes.length > 0) throw new Problem(400, 'The query is not valid.', mistakes);
   return query;
 }
 
 /** All that is wrong with a value, in words; empty when nothing is. */
-export function mistakesIn(value: unknown, isValid: Validator, schema: ObjectSchema, root: '#' | '?' = '#'): Mistake[] {
-  const ofSchema = isValid(value) ? [] : (isValid.errors ?? []).map((error) => mistakeOf(error, schema, root));
+export function mistakesIn(
+  value: unknown,
+  isValid: Validator,
+  schema: ObjectSchema,
+  root: '#' | '?' = '#',
+): Mistake[] {
+  const ofSchema = isValid(value)
+    ? []
+    : (isValid.errors ?? []).map((error) => mistakeOf(error, schema, root));
   const told = new Set(ofSchema.map(({ pointer }) => pointer));
-  return [...ofSchema, ...formatMistakes(value, schema, root).filter(({ pointer }) => !told.has(pointer))];
+  return [
+    ...ofSchema,
+    ...formatMistakes(value, schema, root).filter(({ pointer }) => !told.has(pointer)),
+  ];
 }
 
 /** What a pattern cannot say of a text, such as that a month has no 31st day; by the format of its schema. */
@@ -62,7 +80,10 @@ const FORMATS: Readonly<Record<string, (text: string) => unknown>> = {
 };
 
 function formatMistakes(value: unknown, schema: Schema, pointer: string): Mistake[] {
-  const { format, items, properties } = schema as Partial<ObjectSchema> & { format?: string; items?: Schema };
+  const { format, items, properties } = schema as Partial<ObjectSchema> & {
+    format?: string;
+    items?: Schema;
+  };
   if (typeof value === 'string') {
     // half of a surrogate pair, of which the database would make another character
     if (!value.isWellFormed()) return [{ pointer, detail: 'has half a character' }];
@@ -77,19 +98,28 @@ function formatMistakes(value: unknown, schema: Schema, pointer: string): Mistak
   if (typeof value !== 'object' || value === null) return [];
   const separator = pointer === '?' ? '' : '/';
   return Object.entries(value).flatMap(([name, each]) => {
-    const part = Array.isArray(value) ? items : Object.hasOwn(properties ?? {}, name) ? properties?.[name] : undefined;
-    return part === undefined ? [] : formatMistakes(each, part, `${pointer}${separator}${pointed(name)}`);
+    const part = Array.isArray(value)
+      ? items
+      : Object.hasOwn(properties ?? {}, name)
+        ? properties?.[name]
+        : undefined;
+    return part === undefined
+      ? []
+      : formatMistakes(each, part, `${pointer}${separator}${pointed(name)}`);
   });
 }
 
 function mistakeOf(error: AjvError, schema: ObjectSchema, root: '#' | '?'): Mistake {
   const { instancePath, keyword, params } = error;
   const at = root === '#' ? `#${instancePath}` : `?${instancePath.slice(1)}`;
-  const child = (name: string): string => (root === '?' ? `?${name.slice(0, 60)}` : `${at}/${pointed(name)}`);
-  if (keyword === 'required') return { pointer: child(params.missingProperty as string), detail: 'is missing' };
+  const child = (name: string): string =>
+    root === '?' ? `?${name.slice(0, 60)}` : `${at}/${pointed(name)}`;
+  if (keyword === 'required')
+    return { pointer: child(params.missingProperty as string), detail: 'is missing' };
   if (keyword === 'additionalProperties')
     return { pointer: child(params.additionalProperty as string), detail: 'is not known' };
-  if (keyword === 'minProperties') return { pointer: at, detail: 'must have a member that is to be changed' };
+  if (keyword === 'minProperties')
+    return { pointer: at, detail: 'must have a member that is to be changed' };
   if (keyword === 'enum') {
     const values = (params.allowedValues as unknown[]).map((each) => JSON.stringify(each));
     return { pointer: at, detail: `must be one of ${values.join(', ')}` };
@@ -102,7 +132,8 @@ function mistakeOf(error: AjvError, schema: ObjectSchema, root: '#' | '?'): Mist
     (keyword === 'pattern' || keyword === 'type' || keyword === 'not')
   )
     return { pointer: at, detail: `must be ${description}` };
-  if (keyword === 'type') return { pointer: at, detail: `must be ${[params.type].flat().map(typeText).join(' or ')}` };
+  if (keyword === 'type')
+    return { pointer: at, detail: `must be ${[params.type].flat().map(typeText).join(' or ')}` };
   return { pointer: at, detail: error.message };
 }
 
@@ -122,7 +153,10 @@ function typeText(type: unknown): string {
 /** The schema that a keyword is of. @param path such as "#/properties/name/pattern" */
 function partAt(path: string, schema: ObjectSchema): Schema | undefined {
   const parents = path.split('/').slice(1, -1);
-  return parents.reduce<Schema | undefined>((part, name) => part?.[name] as Schema | undefined, schema);
+  return parents.reduce<Schema | undefined>(
+    (part, name) => part?.[name] as Schema | undefined,
+    schema,
+  );
 }
 
 /** A name as part of a JSON Pointer (RFC 6901), at most 60 characters of it. */

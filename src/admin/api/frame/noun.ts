@@ -22,7 +22,8 @@ interface Noun {
 }
 
 /** What one operation is; members that are left out are those of the noun. */
-interface Parts<B> extends Partial<Pick<ApiOperation, 'id' | 'action' | 'answer' | 'secret' | 'memberActions'>> {
+interface Parts<B>
+  extends Partial<Pick<ApiOperation, 'id' | 'action' | 'answer' | 'secret' | 'memberActions'>> {
   readonly summary: string;
   /** @param id of the thing, where there is one already */
   run(sql: Sql, call: ApiCall<B>, owner: string, id: string): Promise<unknown>;
@@ -37,9 +38,14 @@ export function noun({ name, path, param, table, answer, reads, writes, find }: 
   const one = `${path}/{${param}}`;
   const [, owner = ''] = /\{(\w+)\}/.exec(path) ?? [];
   const on = <B, T>(run: (sql: Sql, call: ApiCall<B>, owner: string, id: string) => T) => {
-    return (sql: Sql, call: ApiCall<B>) => run(sql, call, call.params[owner] ?? '', call.params[param] ?? '');
+    return (sql: Sql, call: ApiCall<B>) =>
+      run(sql, call, call.params[owner] ?? '', call.params[param] ?? '');
   };
-  const resource: Resource = { table, param, find: on((sql, _call, owner, id) => find(sql, owner, id)) };
+  const resource: Resource = {
+    table,
+    param,
+    find: on((sql, _call, owner, id) => find(sql, owner, id)),
+  };
   return {
     /** The address of one thing. */
     one,
@@ -48,7 +54,8 @@ export function noun({ name, path, param, table, answer, reads, writes, find }: 
     ) => getList<P>(parts.id ?? `list${name}s`, path, { action: reads, row: answer, ...parts }),
     create: <B>({ id = `create${name}`, run, ...parts }: PartsOfBody<B>) =>
       post<B>(id, path, { action: writes, answer, status: 201, ...parts, run: on(run) }),
-    get: (summary: string) => getOne(`get${name}`, one, resource, { summary, action: reads, answer }),
+    get: (summary: string) =>
+      getOne(`get${name}`, one, resource, { summary, action: reads, answer }),
     change: <B>({ id = `change${name}`, run, ...parts }: PartsOfBody<B>) =>
       patch<B>(id, one, { action: writes, answer, resource, ...parts, run: on(run) }),
     remove: ({ id = `remove${name}`, run, ...parts }: Parts<unknown>) =>

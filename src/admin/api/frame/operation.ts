@@ -93,7 +93,11 @@ export function getOne(
 }
 
 /** An operation that makes or does something; `B` is its body. */
-export function post<B = unknown>(id: string, path: string, parts: Parts<B, unknown>): ApiOperation {
+export function post<B = unknown>(
+  id: string,
+  path: string,
+  parts: Parts<B, unknown>,
+): ApiOperation {
   return define('post', id, path, parts);
 }
 
@@ -119,7 +123,12 @@ export function remove(
 }
 
 /** Drops the types of body and query for the list. */
-function define<B, Q>(method: ApiOperation['method'], id: string, path: string, parts: Parts<B, Q>): ApiOperation {
+function define<B, Q>(
+  method: ApiOperation['method'],
+  id: string,
+  path: string,
+  parts: Parts<B, Q>,
+): ApiOperation {
   return { id, method, path, answer: null, status: 200, ...parts };
 }
 
@@ -175,7 +184,10 @@ export function goneCursor(): Problem {
  * A page of rows that are few enough to be read whole, in their own order.
  * @throws Problem 400 when the row of the cursor is gone
  */
-export function pageOfAll<T extends { readonly id: string }>(range: Range, all: readonly T[]): Promise<CursorPage<T>> {
+export function pageOfAll<T extends { readonly id: string }>(
+  range: Range,
+  all: readonly T[],
+): Promise<CursorPage<T>> {
   return readPage(range, async ({ after, limit }) => {
     const at = after === null ? 0 : all.findIndex(({ id }) => id === after) + 1;
     if (after !== null && at === 0) throw goneCursor();

@@ -24,7 +24,10 @@ import { KEY_ROW } from '../../../store/company/key.ts';
 
 /** The body that pauses. */
 export const pause = object({
-  reason: { ...name, description: `${name.description}: owners of the company read it, callers do not` },
+  reason: {
+    ...name,
+    description: `${name.description}: owners of the company read it, callers do not`,
+  },
 });
 
 /** A page of a list. */
@@ -42,18 +45,32 @@ export function listQuery<P extends Properties = Record<never, never>>(
 ): ObjectSchema<ListQuery<P>> {
   const limit: Schema<number> = { type: 'integer', minimum: 1, maximum: 200 };
   const next = { ...cursor, description: 'the next_cursor of the page before' };
-  return object({ limit, cursor: next, ...filters }, []) as ObjectSchema as ObjectSchema<ListQuery<P>>;
+  return object({ limit, cursor: next, ...filters }, []) as ObjectSchema as ObjectSchema<
+    ListQuery<P>
+  >;
 }
 /** Which rows a call asks for. `cursor` is the `next_cursor` of the page before. */
-export type ListQuery<P extends Properties> = { readonly limit?: number; readonly cursor?: string } & Members<P, never>;
+export type ListQuery<P extends Properties> = {
+  readonly limit?: number;
+  readonly cursor?: string;
+} & Members<P, never>;
 
 /** Members of a company that is created. */
 export const newCompany = schemasOf({ ...COMPANY, ...DISABLED });
 
 /** Members of a model that can be changed. */
 export const modelSettings = schemasOf(MODEL);
-export const modelOwner = orNull({ ...id, description: 'the company that the model belongs to; null: shared by all' });
-export const model = object({ id, slug, company_id: modelOwner, ...modelSettings, created_at: instant });
+export const modelOwner = orNull({
+  ...id,
+  description: 'the company that the model belongs to; null: shared by all',
+});
+export const model = object({
+  id,
+  slug,
+  company_id: modelOwner,
+  ...modelSettings,
+  created_at: instant,
+});
 
 /** Members of a key that can be set. */
 export const keySettings = schemasOf(KEY);
