@@ -6,12 +6,12 @@ import { usageAt } from './plain-usage.ts';
 import type { Edit } from './splice.ts';
 import {
   addUsage,
-  type Members,
   readUsage,
   readUsageMembers,
   type ToldUsage,
   type UsageReader,
 } from './usage.ts';
+import type { Members } from './usage-counts.ts';
 
 const NOTHING = Buffer.alloc(0);
 const NO_MEMBERS: Members = {};

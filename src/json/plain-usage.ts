@@ -12,7 +12,8 @@ import {
   skipSpace,
 } from './bytes.ts';
 import { kindAmong, type NameTable, nameTable } from './member-table.ts';
-import { type Members, usageMembers } from './usage.ts';
+import { usageMembers } from './usage.ts';
+import { type Members, PARTS_ALONE } from './usage-counts.ts';
 
 // What the members of a usage are named.
 const PROMPT = 1;
@@ -32,7 +33,9 @@ const CACHE_WRITE = 2;
 const AUDIO = 3;
 const REASONING = 4;
 const CACHE_CREATION = 5;
+const SKIPPED = 6;
 const DETAILS = nameTable([
+  ...PARTS_ALONE.map((name) => [name, SKIPPED] as const),
   ['cached_tokens', CACHED],
   ['cache_write_tokens', CACHE_WRITE],
   ['audio_tokens', AUDIO],
@@ -123,6 +126,7 @@ class Cursor {
       else if (kind === AUDIO) details.audio_tokens = count;
       else if (kind === REASONING) details.reasoning_tokens = count;
       else if (kind === CACHE_CREATION) details.cache_creation_tokens = count;
+      else if (kind !== SKIPPED) return this.#give();
     } while (this.follows());
     return details;
   }

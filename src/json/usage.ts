@@ -1,5 +1,4 @@
-/** The most tokens that a row of the ledger holds; a larger count is not one. */
-export const MAX_TOKENS = 1_000_000_000_000;
+import { type Counts, countsIn, isCount, type Members } from './usage-counts.ts';
 
 /** Token counts of one call: whole numbers, 0 to MAX_TOKENS. */
 export interface TokenCounts {
@@ -13,6 +12,13 @@ export interface ToldUsage {
   readonly completion: number | null;
   /** null: none that can be right. */
   readonly details: UsageDetails | null;
+  /**
+   * What the total is apart from the counts, where nothing explains it. Above 0: these tokens are in the completion; below
+   * 0: the total is as much less than the counts.
+   */
+  readonly rest?: number;
+  /** Members with tokens that nobody reads: something of the call may be missing in the counts. */
+  readonly unread?: readonly string[];
 }
 
 /**
@@ -34,95 +40,96 @@ export interface UsageDetails {
 /** Reads the members of a usage object. Whole numbers may be written as floats (12.0). */
 export type UsageReader = (usage: Members) => ToldUsage;
 
-/** The members of a usage. */
-export type Members = Readonly<Record<string, unknown>>;
-
 /** The usage of a chat completion. */
 export function chatUsage(usage: Members): ToldUsage {
-  const { prompt_tokens: prompt, completion_tokens: completion } = usage;
-  return byTotal(
-    usage,
-    prompt,
-    completion,
-    usage.prompt_tokens_details,
-    usage.completion_tokens_details,
-  );
-}
-
-/** The usage of embeddings, which have no completion: all tokens are of the prompt. */
-export function embeddingUsage(usage: Members): ToldUsage {
-  const { prompt_tokens: prompt, completion_tokens: completion } = usage;
-  return byTotal(
-    usage,
-    prompt,
-    completion ?? 0,
-    usage.prompt_tokens_details,
-    usage.completion_tokens_details,
-  );
-}
-
-/**
- * The usage of reranking, which has no completion. Cohere and LiteLLM tell it in `meta`, whose members are here beside
- * those of `usage`: the first count wins that is none of 0.
- */
-export function rerankUsage(usage: Members): ToldUsage {
-  const { prompt_tokens: prompt, total_tokens: total, tokens, billed_units: billed } = usage;
-  const counts = [prompt, total, membersOf(tokens).input_tokens, membersOf(billed).total_tokens];
-  return toldUsage(
-    counts.find((count) => isCount(count) && count > 0),
-    0,
-    partsOf(usage, null, null),
-  );
+  const counts = countsIn(usage);
+  const { prompt, completion, input, output } = counts;
+  return byTotal(usage, counts, firstOf(prompt, input), firstOf(completion, output));
 }
 
 /** The usage of a response. */
 export function responsesUsage(usage: Members): ToldUsage {
-  const { input_tokens: input, output_tokens: output } = usage;
-  return byTotal(usage, input, output, usage.input_tokens_details, usage.output_tokens_details);
+  const counts = countsIn(usage);
+  const { prompt, completion, input, output } = counts;
+  return byTotal(usage, counts, firstOf(input, prompt), firstOf(output, completion));
 }
 
 /**
- * The counts by their total. Some routers tell tokens of the cache beside the prompt, and xAI, and routers in front of
- * Gemini, reasoning beside the completion: where the total is the sum with them, they are added. A count that is not told
- * is what the total leaves.
+ * The usage of embeddings and of reranking, which have no completion: all tokens are of the prompt. Cohere and LiteLLM
+ * tell it in `meta`, whose members are here beside those of `usage`.
+ */
+export function inputUsage(usage: Members): ToldUsage {
+  const counts = countsIn(usage);
+  const { input, total } = counts;
+  const prompt = largest(counts.prompt, largest(input, total));
+  return toldUsage(
+    usage,
+    counts,
+    prompt,
+    0,
+    isCount(total) && total > 0 ? total - (prompt as number) : 0,
+  );
+}
+
+/** The count of the dialect itself, unless that tells nothing. */
+function firstOf(own: number | null, other: number | null): number | null {
+  return own || !isCount(other) ? countOrNull(own) : other;
+}
+
+/**
+ * The counts by their total. Some routers tell tokens of the cache, or sound, beside the prompt, and xAI, and routers in
+ * front of Gemini, reasoning beside the completion: where the total is the sum with them, they are added, and where they
+ * are more than the count that they would be part of. What no detail explains is completion: Google tells thoughts in the
+ * total alone. A count that is not told is what the total leaves.
  */
 function byTotal(
   usage: Members,
-  promptTokens: unknown,
-  completionTokens: unknown,
-  promptParts: unknown,
-  completionParts: unknown,
+  counts: Counts,
+  promptTokens: number | null,
+  completion: number | null,
 ): ToldUsage {
-  const parts = partsOf(usage, promptParts, completionParts);
-  const prompt = countOrNull(promptTokens) || null; // no prompt has 0 tokens
-  const completion = countOrNull(completionTokens);
-  const { total_tokens: total } = usage;
-  if (!isCount(total)) return toldUsage(prompt, completion, parts);
-  const cached = parts.cached ?? 0;
-  const written = parts.cacheWrite ?? 0;
-  const reasoning = parts.reasoning ?? 0;
+  const prompt = promptTokens || null; // no prompt has 0 tokens
+  const total = countOrNull(counts.total);
+  if (!total || (prompt === null && completion === null))
+    return toldUsage(usage, counts, prompt, completion);
+  const [cached, written, sound, reasoning, speech] = [
+    counts.cached,
+    counts.cacheWrite,
+    counts.audioPrompt,
+    counts.reasoning,
+    counts.audioCompletion,
+  ].map((count) => count || 0) as [number, number, number, number, number];
+  const rest = total - (prompt ?? 0) - (completion ?? 0);
   if (prompt !== null && completion !== null) {
-    const rest = total - prompt - completion;
-    if (rest <= 0) return toldUsage(prompt, completion, parts);
-    for (const cache of [0, cached + written, cached, written]) {
-      if (rest === cache + reasoning)
-        return toldUsage(prompt + cache, completion + reasoning, parts);
-      if (rest === cache) return toldUsage(prompt + cache, completion, parts);
-    }
-    return toldUsage(prompt, completion, parts);
+    if (rest <= 0) return toldUsage(usage, counts, prompt, completion, rest);
+    for (const ofPrompt of sumsOf(cached, written, sound))
+      for (const ofCompletion of sumsOf(reasoning, speech))
+        if (rest === ofPrompt + ofCompletion)
+          return toldUsage(usage, counts, prompt + ofPrompt, completion + ofCompletion);
   }
-  if (prompt !== null) {
-    const whole = withLarger(prompt, cached + written, total);
-    return toldUsage(whole, Math.max(0, total - whole), parts);
-  }
-  if (completion === null) return toldUsage(null, null, parts);
-  const whole = withLarger(completion, reasoning, total);
-  return toldUsage(Math.max(0, total - whole), whole, parts);
+  let wholePrompt = prompt ?? 0;
+  let whole = completion ?? 0;
+  if (prompt !== null)
+    for (const part of [cached + written, sound])
+      wholePrompt = withLarger(wholePrompt, part, total - whole);
+  if (completion !== null)
+    for (const part of [reasoning, speech]) whole = withLarger(whole, part, total - wholePrompt);
+  const left = total - wholePrompt - whole;
+  if (prompt === null) return toldUsage(usage, counts, Math.max(0, left), whole, Math.min(0, left));
+  const isGuess = completion !== null || left < 0;
+  return toldUsage(usage, counts, wholePrompt, whole + Math.max(0, left), isGuess ? left : 0);
 }
 
-/** A count with its part, where that is larger, so that it stands beside it; not beyond the total. */
-function withLarger(count: number, part: number, total: number): number {
-  return part > count && count + part <= total ? count + part : count;
+/** The sums of some parts, each of them or not. */
+function sumsOf(...parts: readonly number[]): number[] {
+  const sums = [0];
+  for (const part of parts) sums.push(...sums.map((sum) => sum + part));
+  return sums;
+}
+
+/** A count with its part, where that is larger, so that it stands beside it; not beyond the most. */
+function withLarger(count: number, part: number, most: number): number {
+  return part > count && count + part <= most ? count + part : count;
 }
 
 /**
@@ -133,7 +140,7 @@ export function messagesUsage(usage: Members): ToldUsage {
   const told = runUsage(usage);
   const { iterations } = usage;
   if (!Array.isArray(iterations)) return told;
-  const all = iterations.map((run) => runUsage(membersOf(run)));
+  const all = iterations.map((run) => runUsage(isObject(run) ? run : NONE));
   const largest = (count: 'prompt' | 'completion'): number | null => {
     const sum = all.reduce((sum, run) => sum + (run[count] ?? Number.NaN), 0);
     return isCount(sum) ? Math.max(sum, told[count] ?? 0) : told[count];
@@ -153,34 +160,29 @@ export function messagesUsage(usage: Members): ToldUsage {
     cached: ofCache('cached'),
     cacheWrite: ofCache('cacheWrite'),
   };
+  const unread = [...new Set([told, ...all].flatMap(({ unread = [] }) => unread))];
   return {
     prompt: largest('prompt'),
     completion: largest('completion'),
     details: toldOrNull(details),
+    ...(unread.length > 0 ? { unread } : {}),
   };
 }
 
 /**
  * The usage of one run, whose `input_tokens` leave out those that were written to the cache or read from it. Where a
- * router tells a total, and it is the sum without them, they are within.
+ * router tells a total, and it is the sum without them, they are within, unless they are more than it.
  */
 function runUsage(usage: Members): ToldUsage {
-  const { input_tokens: input, output_tokens: output, total_tokens: total } = usage;
-  const { cache_read_input_tokens: read } = usage;
-  const written = writtenOf(usage);
-  const all = [input, written ?? 0, read ?? 0];
-  const sum = all.every(isCount) ? all.reduce((sum, part) => sum + part, 0) : null;
-  const isWithin =
-    sum !== null &&
-    isCount(output) &&
-    (input as number) + output === total &&
-    sum <= 2 * (input as number);
-  const { thinking_tokens: thinking } = membersOf(usage.output_tokens_details);
-  return toldUsage(
-    isWithin ? input : sum,
-    output,
-    partsOf(usage, null, { reasoning_tokens: thinking }),
-  );
+  const counts = countsIn(usage);
+  const { input, output, cacheBeside } = counts;
+  const total = countOrNull(counts.total);
+  const sum = input === null ? null : input + cacheBeside;
+  if (!total || !isCount(input) || !isCount(output) || !isCount(sum))
+    return toldUsage(usage, counts, sum, output);
+  if (input + output === total)
+    return toldUsage(usage, counts, sum <= 2 * input ? input : sum, output);
+  return byTotal(usage, counts, sum, output);
 }
 
 /** Reads a usage from its text. @returns null when no count is told, or it is not JSON */
@@ -198,14 +200,30 @@ export function readUsageMembers(usage: Members, reader: UsageReader): ToldUsage
 
 /**
  * Adds what a later usage of the same call tells. A member that tells nothing, as null and zeros do, erases no earlier one;
- * any other takes its place, a smaller count too.
+ * any other takes its place, a smaller count too. A total is that of the counts beside it, and `input_tokens` of a message
+ * leave out what is told of the cache: an earlier one of either does not stay beside later ones of these.
  */
 export function addUsage(earlier: Record<string, unknown>, later: Members): void {
+  if (earlier.total_tokens && !later.total_tokens && COUNTED.some((name) => later[name]))
+    earlier.total_tokens = null;
+  if (later.input_tokens === 0 && earlier.input_tokens && bringsCache(earlier, later))
+    earlier.input_tokens = 0;
+  addMembers(earlier, later);
+}
+
+const COUNTED = ['prompt_tokens', 'completion_tokens', 'input_tokens', 'output_tokens'];
+
+/** Whether tokens of the cache are told beside `input_tokens` for the first time. */
+function bringsCache(earlier: Members, later: Members): boolean {
+  return countsIn(later).cacheBeside > 0 && !(countsIn(earlier).cacheBeside > 0);
+}
+
+function addMembers(earlier: Record<string, unknown>, later: Members): void {
   for (const [name, value] of Object.entries(later)) {
     const before = earlier[name];
     if (isObject(value) && isObject(before)) {
       const parts = Object.assign(Object.create(null), before);
-      addUsage(parts, value);
+      addMembers(parts, value);
       earlier[name] = parts;
     } else if (!before || (typeof value === 'number' ? value > 0 : value)) earlier[name] = value;
   }
@@ -255,64 +273,36 @@ const DECIMAL = /^\d{1,20}(?:\.\d{1,40})?(?:e[+-]?\d{1,3})?$/i;
 const MOST_COST = 1e6;
 const LEAST_COST = 1e-15;
 
-/** What a usage tells of the parts of its counts, in the forms that routers give it. Where two tell the same, the larger. */
-function partsOf(usage: Members, promptParts: unknown, completionParts: unknown): UsageDetails {
-  const ofPrompt = membersOf(promptParts);
-  const ofCompletion = membersOf(completionParts);
-  const {
-    cache_read_input_tokens: read,
-    prompt_cache_hit_tokens: hit,
-    cached_tokens: cached,
-  } = usage;
-  return {
-    cached: largest(largest(ofPrompt.cached_tokens, read), largest(hit, cached)),
-    cacheWrite: largest(
-      largest(ofPrompt.cache_write_tokens, ofPrompt.cache_creation_tokens),
-      writtenOf(usage),
-    ),
-    audioPrompt: countOrNull(ofPrompt.audio_tokens),
-    reasoning: largest(ofCompletion.reasoning_tokens, usage.reasoning_tokens),
-    audioCompletion: countOrNull(ofCompletion.audio_tokens),
-    cost: costOrNull(usage.cost),
-  };
-}
-
-/** Tokens that a message wrote to the cache: their count, or those by how long they are kept, where these are more. */
-function writtenOf({
-  cache_creation_input_tokens: written,
-  cache_creation: kept,
-}: Members): unknown {
-  if (kept == null) return written;
-  const { ephemeral_5m_input_tokens: minutes, ephemeral_1h_input_tokens: hour } = membersOf(kept);
-  return largest(
-    written,
-    isCount(minutes) && isCount(hour) ? minutes + hour : largest(minutes, hour),
-  );
-}
-
-function largest(one: unknown, other: unknown): number | null {
+function largest(one: number | null, other: number | null): number | null {
   if (!isCount(one)) return countOrNull(other);
   return isCount(other) && other > one ? other : one;
 }
 
-/** Checks the counts, and their parts. */
+/**
+ * Checks the counts, and their parts.
+ * @param rest what the total is apart from the counts
+ */
 function toldUsage(
-  promptTokens: unknown,
-  completionTokens: unknown,
-  parts: UsageDetails,
+  usage: Members,
+  counts: Counts,
+  promptTokens: number | null,
+  completionTokens: number | null,
+  rest = 0,
 ): ToldUsage {
   const prompt = countOrNull(promptTokens);
   const completion = countOrNull(completionTokens);
-  const { cached, cacheWrite, audioPrompt, reasoning, audioCompletion, cost } = parts;
+  const { cached, cacheWrite, audioPrompt, reasoning, audioCompletion, unread } = counts;
   const details = toldOrNull({
     cached: prompt === null ? null : countOrNull(cached),
     cacheWrite: prompt === null ? null : countOrNull(cacheWrite),
     audioPrompt: partOf(prompt, audioPrompt),
     reasoning: partOf(completion, reasoning),
     audioCompletion: partOf(completion, audioCompletion),
-    cost,
+    cost: costOrNull(usage.cost),
   });
-  return { prompt, completion, details };
+  if (rest === 0 && unread === null) return { prompt, completion, details }; // nearly always
+  const told = { prompt, completion, details };
+  return { ...told, ...(rest === 0 ? {} : { rest }), ...(unread === null ? {} : { unread }) };
 }
 
 function toldOrNull(details: UsageDetails): UsageDetails | null {
@@ -322,10 +312,6 @@ function toldOrNull(details: UsageDetails): UsageDetails | null {
 }
 
 const NONE: Members = {};
-
-function membersOf(value: unknown): Members {
-  return typeof value === 'object' && value !== null ? (value as Members) : NONE;
-}
 
 function isObject(value: unknown): value is Members {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
@@ -342,8 +328,4 @@ function costOrNull(cost: unknown): string | null {
 
 function countOrNull(value: unknown): number | null {
   return isCount(value) ? value : null;
-}
-
-function isCount(value: unknown): value is number {
-  return Number.isInteger(value) && (value as number) >= 0 && (value as number) <= MAX_TOKENS;
 }

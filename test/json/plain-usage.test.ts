@@ -1,14 +1,16 @@
 import t from 'tap';
 import { plainUsage } from '../../src/json/plain-usage.ts';
-import { chatUsage, embeddingUsage, readUsage, readUsageMembers } from '../../src/json/usage.ts';
+import { chatUsage, inputUsage, readUsage, readUsageMembers } from '../../src/json/usage.ts';
 
 const TEXTS = [
   '{}',
   '{"prompt_tokens":231,"completion_tokens":154,"total_tokens":385}',
   '{"prompt_tokens":231,"completion_tokens":154,"total_tokens":385,"prompt_tokens_details":{"cached_tokens":0}}',
-  '{ "prompt_tokens" : 1 , "completion_tokens" : 0 , "total_tokens" : 9 , "completion_tokens_details" : { "reasoning_tokens" : 8 , "other_tokens" : 3 } }',
+  '{ "prompt_tokens" : 1 , "completion_tokens" : 0 , "total_tokens" : 9 , "completion_tokens_details" : { "reasoning_tokens" : 8 , "accepted_prediction_tokens" : 3 } }',
   '{"prompt_tokens":1,"prompt_tokens":2,"completion_tokens":null,"total_tokens":7,"prompt_tokens_details":null}',
   '{"total_tokens":7,"prompt_tokens":5,"completion_tokens_details":{},"prompt_tokens_details":{"audio_tokens":2,"cache_write_tokens":1,"cached_tokens":null}}',
+  '{"prompt_tokens":7,"completion_tokens":1,"prompt_tokens_details":{"cached_creation_tokens":5,"cached_read_tokens":1}}',
+  '{"prompt_tokens":7,"completion_tokens":1,"completion_tokens_details":{"text_tokens":1,"tool_tokens":3}}',
   '{"prompt_tokens":01,"completion_tokens":2}',
   '{"prompt_tokens":12.0,"completion_tokens":2}',
   '{"prompt_tokens":-1,"completion_tokens":2e3}',
@@ -31,7 +33,7 @@ t.test(
       const bytes = Buffer.from(`x${text}y`);
       const plain = plainUsage(bytes, 1, bytes.length - 1);
       if (plain === null) return;
-      for (const reader of [chatUsage, embeddingUsage]) {
+      for (const reader of [chatUsage, inputUsage]) {
         const [one, other] = [readUsageMembers(plain, reader), readUsage(text, reader)];
         if (JSON.stringify(one) !== JSON.stringify(other)) t.same(one, other, text);
       }

@@ -2,10 +2,11 @@ import t from 'tap';
 import {
   addUsage,
   chatUsage,
-  embeddingUsage,
+  inputUsage,
   messagesUsage,
   promptUsage,
   readUsage,
+  readUsageMembers,
   responsesUsage,
   type UsageReader,
   withCost,
@@ -13,10 +14,14 @@ import {
 import { countsOf } from '../sse/fixtures.ts';
 
 t.test('the usage of embeddings is that of the prompt: there is no completion', (t) => {
-  const read = (json: string) => countsOf(readUsage(json, embeddingUsage));
+  const read = (json: string) => countsOf(readUsage(json, inputUsage));
   t.strictSame(read('{"prompt_tokens":5}'), { prompt: 5, completion: 0 });
   t.strictSame(read('{"prompt_tokens":5,"total_tokens":5}'), { prompt: 5, completion: 0 });
-  t.strictSame(read('{"prompt_tokens":5,"total_tokens":7}'), { prompt: 5, completion: 0 });
+  t.strictSame(read('{"prompt_tokens":5,"total_tokens":7}'), { prompt: 7, completion: 0 });
+  t.strictSame(read('{"prompt_tokens":5,"completion_tokens":3,"total_tokens":8}'), {
+    prompt: 8,
+    completion: 0,
+  });
   t.strictSame(read('{"total_tokens":7}'), { prompt: 7, completion: 0 });
   t.strictSame(read('{"prompt_tokens":null,"completion_tokens":null,"total_tokens":7}'), {
     prompt: 7,
@@ -42,10 +47,11 @@ t.test('the usage of a chat completion is two whole numbers that are not negativ
     completion: 2,
   });
   t.strictSame(read('{"prompt_tokens":5,"total_tokens":3}'), { prompt: 5, completion: 0 });
-  t.strictSame(read('{"prompt_tokens":1,"completion_tokens":2,"total_tokens":9,"d":{"x":0}}'), {
-    prompt: 1,
-    completion: 2,
+  t.strictSame(read('{"prompt_tokens":35,"completion_tokens":12,"total_tokens":109,"d":{"x":0}}'), {
+    prompt: 35,
+    completion: 74,
   });
+  t.strictSame(read('{"input_tokens":2}'), { prompt: 2, completion: null });
   t.strictSame(read('{"prompt_tokens":1,"completion_tokens":2.0}'), { prompt: 1, completion: 2 });
   // of two members of a name the last one counts, however it is spelt; what lies deeper does not
   t.strictSame(read('{"prompt_tokens":1,"completion_tokens":2,"prompt_tokens":3}'), {
@@ -92,7 +98,6 @@ t.test('the usage of a chat completion is two whole numbers that are not negativ
     '[]',
     '{}',
     '{"prompt_tokens":-1,"total_tokens":3}',
-    '{"input_tokens":2}',
     '{',
   ]) {
     t.equal(read(json), null, json);
@@ -114,7 +119,11 @@ t.test('the usage of a response', async (t) => {
     prompt: 9,
     completion: 4,
   });
-  t.equal(read('{"prompt_tokens":9,"completion_tokens":4}'), null);
+  t.strictSame(
+    read('{"prompt_tokens":9,"input_tokens":0,"completion_tokens":4}'),
+    { prompt: 9, completion: 4 },
+    'by the names of chat, where its own tell nothing',
+  );
 });
 
 t.test(
@@ -139,19 +148,15 @@ t.test(
       { prompt: 32, completion: 103 },
       'within it, as nearly all tell it',
     );
-    for (const [reasoning, total] of [
-      [94, 134],
-      [94, undefined],
-      ['94', 135],
-      [-94, -53],
-      [null, 135],
-      [0, 41],
+    for (const [reasoning, total, completion] of [
+      [94, 134, 102],
+      [94, undefined, 9],
+      ['94', 135, 103],
+      [-94, -53, 9],
+      [null, 135, 103],
+      [0, 41, 9],
     ] as const) {
-      t.strictSame(
-        chat(9, reasoning, total),
-        { prompt: 32, completion: 9 },
-        `${reasoning}, ${total}`,
-      );
+      t.strictSame(chat(9, reasoning, total), { prompt: 32, completion }, `${reasoning}, ${total}`);
     }
     const flat = { prompt_tokens: 32, completion_tokens: 9, reasoning_tokens: 94 };
     for (const [total_tokens, completion] of [
@@ -218,8 +223,8 @@ t.test(
       );
       t.match(
         read({ ...beside, total_tokens: 14_165 }, chatUsage),
-        { prompt: 479, completion: 373 },
-        name,
+        { prompt: 13_791, completion: 374, rest: 1 },
+        `${name}, more than its prompt`,
       );
       if ('cache_creation_input_tokens' in written) {
         const all = { ...beside, ...written, total_tokens: 14_664 };
@@ -251,7 +256,7 @@ t.test(
       [14_252, 13_879, 373],
       [15_164, 13_791, 1373],
       [15_252, 13_879, 1373],
-      [9999, 479, 373],
+      [9999, 479, 9520],
     ]) {
       t.match(
         read({ ...thinking, total_tokens }, chatUsage),
@@ -284,12 +289,12 @@ t.test(
       'nor within less',
     );
     const vectors = { prompt_tokens: 0, total_tokens: 55 };
-    t.match(read(vectors, embeddingUsage), { prompt: 55, completion: 0 });
-    t.match(read({ ...vectors, completion_tokens: 0, prompt_tokens: null }, embeddingUsage), {
+    t.match(read(vectors, inputUsage), { prompt: 55, completion: 0 });
+    t.match(read({ ...vectors, completion_tokens: 0, prompt_tokens: null }, inputUsage), {
       prompt: 55,
       completion: 0,
     });
-    t.match(read({ prompt_tokens: 0, total_tokens: 0 }, embeddingUsage), {
+    t.match(read({ prompt_tokens: 0, total_tokens: 0 }, inputUsage), {
       prompt: null,
       completion: 0,
     });
@@ -350,6 +355,114 @@ t.test('a later usage adds to an earlier one by member', async (t) => {
   const hostile = JSON.parse('{"__proto__":{"a":1},"d":{"__proto__":{"polluted":1}}}');
   for (let n = 0; n < 2; n++) addUsage(all, hostile);
   t.equal(({} as { polluted?: unknown }).polluted, undefined);
+});
+
+t.test(
+  'a later usage brings its own total, and its own input where it tells the cache',
+  async (t) => {
+    const merged = (reader: UsageReader, ...usages: object[]) => {
+      const all: Record<string, unknown> = Object.create(null);
+      for (const usage of usages) addUsage(all, JSON.parse(JSON.stringify(usage)));
+      return readUsageMembers(all, reader);
+    };
+    const begun = { prompt_tokens: 32, completion_tokens: 40, total_tokens: 72 };
+    for (const later of [{ completion_tokens: 9 }, { completion_tokens: 9, total_tokens: 0 }])
+      t.match(merged(chatUsage, begun, later), { prompt: 32, completion: 9, rest: undefined });
+    t.match(merged(chatUsage, begun, { prompt_tokens_details: { cached_tokens: 5 } }), {
+      completion: 40,
+    });
+    const start = { input_tokens: 5000, output_tokens: 1 };
+    const kept = { cache_creation: { ephemeral_1h_input_tokens: 5000 } };
+    for (const cache of [{ cache_read_input_tokens: 5000 }, kept])
+      t.match(merged(messagesUsage, start, { input_tokens: 0, output_tokens: 9, ...cache }), {
+        prompt: 5000,
+        completion: 9,
+      });
+    const cached = { ...start, cache_read_input_tokens: 70 };
+    t.match(
+      merged(messagesUsage, cached, { input_tokens: 0, cache_read_input_tokens: 70 }),
+      { prompt: 5070 },
+      'it was told before: the zero tells nothing',
+    );
+  },
+);
+
+t.test('details have one list of names, in every dialect', async (t) => {
+  const chat = { prompt_tokens: 100, completion_tokens: 50 };
+  const response = { input_tokens: 100, output_tokens: 50 };
+  const dialects: readonly (readonly [UsageReader, object, isMessage: boolean])[] = [
+    [chatUsage, chat, false],
+    [inputUsage, { prompt_tokens: 100 }, false],
+    [responsesUsage, response, false],
+    [messagesUsage, response, true],
+  ];
+  const reads = `cached_tokens cached_token num_cached_tokens cached_read_tokens cache_read_tokens
+    cache_read_input_tokens prompt_cache_hit_tokens cached_input_tokens`.split(/\s+/);
+  const writes =
+    `cache_write_tokens cached_write_tokens cache_creation_tokens cached_creation_tokens
+    write_cached_tokens caching_tokens caching_token cache_creation_input_tokens
+    prompt_cache_write_tokens`.split(/\s+/);
+  for (const [reader, usage, isMessage] of dialects) {
+    for (const [names, part] of [
+      [reads, 'cached'],
+      [writes, 'cacheWrite'],
+    ] as const) {
+      for (const name of names) {
+        const isBeside = isMessage ? { prompt: 130 } : { prompt: 100 };
+        const beside = readUsage(JSON.stringify({ ...usage, [name]: 30 }), reader);
+        t.match(beside, { ...isBeside, details: { [part]: 30 } }, name);
+        for (const details of [
+          'prompt_tokens_details',
+          'prompt_token_details',
+          'input_tokens_details',
+        ]) {
+          const within = readUsage(JSON.stringify({ ...usage, [details]: { [name]: 30 } }), reader);
+          t.match(within, { prompt: 100, details: { [part]: 30 } }, `${details}.${name}`);
+        }
+      }
+    }
+    const kept = { ephemeral_5m_input_tokens: 20, ephemeral_1h_input_tokens: 10 };
+    const dashScope = { cached_tokens: 5, cache_creation: kept, cache_creation_input_tokens: 30 };
+    const told = readUsage(JSON.stringify({ ...usage, prompt_tokens_details: dashScope }), reader);
+    t.match(told, { prompt: 100, details: { cached: 5, cacheWrite: 30 } });
+  }
+});
+
+t.test('sound that stands beside the prompt, by the total, is of the prompt', async (t) => {
+  const read = (usage: object) => readUsage(JSON.stringify(usage), chatUsage);
+  const voxtral = { prompt_tokens: 9, completion_tokens: 248, total_tokens: 632 };
+  const told = { prompt: 384, completion: 248, details: { audioPrompt: 375 } };
+  t.match(read({ ...voxtral, prompt_tokens_details: { audio_tokens: 375 } }), told);
+  t.match(read({ ...voxtral, audio_tokens: 375 }), told);
+});
+
+t.test('members with tokens that nobody reads are named, others not', async (t) => {
+  const read = (usage: object) =>
+    readUsage(JSON.stringify({ prompt_tokens: 1, completion_tokens: 2, ...usage }), chatUsage)
+      ?.unread;
+  t.same(read({ recached_tokens: 3, tool_tokens: 4, cache_used: 5 }), [
+    'recached_tokens',
+    'tool_tokens',
+    'cache_used',
+  ]);
+  t.same(
+    read({ prompt_tokens_details: { tool_tokens: 4 }, by: [{ tokenCount: 1 }, { tokenCount: 2 }] }),
+    ['by.tokenCount', 'tool_tokens'],
+  );
+  t.same(
+    read({
+      tool_tokens: 0,
+      cache_tokens_kind: 'x',
+      total_time: 0.3,
+      cache_read_cost: 0.1,
+      tokens_per_second: 99,
+      cost: 1,
+      server_tool_use: { web_search_requests: 3 },
+      prompt_cache_miss_tokens: 3,
+      completion_tokens_details: { accepted_prediction_tokens: 3, image_tokens: 4, text_tokens: 5 },
+    }),
+    undefined,
+  );
 });
 
 t.test(
@@ -562,10 +675,12 @@ t.test('a detail that cannot be right is left out, and nothing else is', async (
   }
   for (const parts of ['x', 7, [], true]) {
     const usage = { prompt_tokens: 1, completion_tokens: 2, prompt_tokens_details: parts };
+    const unread = parts === 7 ? { unread: ['prompt_tokens_details'] } : {};
     t.strictSame(readUsage(JSON.stringify(usage), chatUsage), {
       prompt: 1,
       completion: 2,
       details: null,
+      ...unread,
     });
   }
   const unknown = {

@@ -10,7 +10,7 @@ import { keepPrompt } from '../../src/domain/tokens/prompt.ts';
 import { usageRecord } from '../../src/domain/usage.ts';
 import {
   chatUsage,
-  embeddingUsage,
+  inputUsage,
   messagesUsage,
   readUsage,
   responsesUsage,
@@ -170,7 +170,7 @@ const FORMS: readonly Form[] = [
         : null,
   ],
   [
-    embeddingUsage,
+    inputUsage,
     (c) => (c.completion === 0 ? { ...chat(c), prompt_tokens_details: within(c) } : null),
   ],
 ];

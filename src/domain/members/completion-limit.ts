@@ -1,4 +1,4 @@
-import { MAX_TOKENS } from '../../json/usage.ts';
+import { MAX_TOKENS } from '../../json/usage-counts.ts';
 import { NameSet } from './name-set.ts';
 import { HARMLESS, REFERENCE_MEMBERS } from './steering-table.ts';
 

@@ -14,7 +14,7 @@ import {
   TYPE,
   USAGE,
 } from '../../json/member-table.ts';
-import { embeddingUsage, messagesUsage, rerankUsage, responsesUsage } from '../../json/usage.ts';
+import { inputUsage, messagesUsage, responsesUsage } from '../../json/usage.ts';
 import { isOrdinaryWord } from '../members/ordinary-words.ts';
 import { internalNames, type Model } from '../model.ts';
 
@@ -140,7 +140,11 @@ export const CHAT_ANSWER = memberTable(CHAT);
 export const COMPLETIONS_ANSWER = memberTable({ ...CHAT, again: ['logprobs'] });
 
 /** An answer of POST /embeddings. */
-export const EMBEDDING_ANSWER = memberTable({ ...CHAT, usage: embeddingUsage });
+export const EMBEDDING_ANSWER = memberTable({
+  ...CHAT,
+  format: { ...CHAT.format, meta: META },
+  usage: inputUsage,
+});
 
 /** An answer of POST /rerank. Documents in it are the caller's own. */
 export const RERANK_ANSWER = memberTable({
@@ -158,7 +162,7 @@ export const RERANK_ANSWER = memberTable({
     results: RESULT,
     data: RESULT,
   },
-  usage: rerankUsage,
+  usage: inputUsage,
 });
 
 /** An answer of POST /responses. */

@@ -1,5 +1,6 @@
 import type { Piece, TextSample } from '../../json/text-sample.ts';
-import { MAX_TOKENS, type TokenCounts } from '../../json/usage.ts';
+import type { TokenCounts } from '../../json/usage.ts';
+import { MAX_TOKENS } from '../../json/usage-counts.ts';
 import type { Admission } from '../usage.ts';
 import { countPrompt, type Prompt } from './prompt.ts';
 import { countTokens, countWeighted } from './tokens.ts';

@@ -1,0 +1,203 @@
+/** The most tokens that a row of the ledger holds; a larger count is not one. */
+export const MAX_TOKENS = 1_000_000_000_000;
+
+/** The members of a usage. */
+export type Members = Readonly<Record<string, unknown>>;
+
+/** What the members of a usage count; null: nothing that was told, NaN: told, and no count. */
+export interface Counts {
+  prompt: number | null;
+  completion: number | null;
+  /** Of the dialects of responses and messages. */
+  input: number | null;
+  output: number | null;
+  total: number | null;
+  /** Prompt tokens read from the upstream's cache, and those written to it, for five minutes and for an hour. */
+  cached: number | null;
+  cacheWrite: number | null;
+  cacheWriteMinutes: number | null;
+  cacheWriteHour: number | null;
+  audioPrompt: number | null;
+  reasoning: number | null;
+  audioCompletion: number | null;
+  /** Tokens of the cache that are told beside the counts, and not in the details of one. */
+  cacheBeside: number;
+  /** Members with tokens that nobody reads; null: none. */
+  unread: string[] | null;
+}
+
+type Count = Exclude<keyof Counts, 'cacheBeside' | 'unread'>;
+
+/**
+ * The one list of the names that providers and routers have for counts, read in every dialect, in details or beside them,
+ * in the singular too. A row: the names, what they count, and in details of the completion if that is something else. Null:
+ * the tokens are within a count that another member tells, and cost no other price.
+ */
+const ROWS: readonly (readonly [names: string, Count | null, ofCompletion?: Count | null])[] = [
+  ['prompt_tokens', 'prompt'],
+  ['completion_tokens', 'completion'],
+  ['input_tokens', 'input'],
+  ['output_tokens', 'output'],
+  ['total_tokens', 'total'],
+  [
+    `cached_tokens num_cached_tokens cached_input_tokens cached_prompt_tokens cached_read_tokens cache_read_tokens
+    cache_read_input_tokens cache_hit_tokens prompt_cache_hit_tokens prompt_cache_read_tokens prompt_cached_tokens
+    input_cached_tokens read_cached_tokens`,
+    'cached',
+  ],
+  [
+    `cache_write_tokens cache_write_input_tokens cache_creation_tokens cache_creation_input_tokens cached_write_tokens
+    cached_creation_tokens write_cached_tokens caching_tokens prompt_cache_write_tokens prompt_cache_creation_tokens`,
+    'cacheWrite',
+  ],
+  ['ephemeral_5m_input_tokens claude_cache_creation_5_m_tokens', 'cacheWriteMinutes'],
+  ['ephemeral_1h_input_tokens claude_cache_creation_1_h_tokens', 'cacheWriteHour'],
+  ['audio_tokens', 'audioPrompt', 'audioCompletion'],
+  ['input_audio_tokens prompt_audio_tokens audio_input_tokens', 'audioPrompt'],
+  ['output_audio_tokens completion_audio_tokens audio_output_tokens', 'audioCompletion'],
+  ['reasoning_tokens thinking_tokens thoughts_tokens', 'reasoning'],
+  ['text_tokens image_tokens video_tokens document_tokens', null],
+  ['accepted_prediction_tokens rejected_prediction_tokens', null],
+  ['cache_miss_tokens prompt_cache_miss_tokens', null],
+];
+
+const OF_PROMPT = 1;
+const OF_COMPLETION = 2;
+/** Details of details: they are within what is read. */
+const WITHIN = 3;
+const BESIDE = 4;
+/** Objects whose members are read. */
+const OBJECTS: readonly (readonly [names: string, kind: number])[] = [
+  ['prompt_tokens_details input_tokens_details', OF_PROMPT],
+  ['completion_tokens_details output_tokens_details', OF_COMPLETION],
+  ['cached_tokens_details', WITHIN],
+  ['cache_creation tokens billed_units', BESIDE],
+  ['iterations', WITHIN], // runs of a message, which are read one by one
+];
+
+const NAMES = new Map<string, readonly [Count | null, Count | null]>();
+for (const [names, count, ofCompletion = count] of ROWS)
+  for (const name of inBothNumbers(names)) NAMES.set(name, [count, ofCompletion]);
+const KINDS = new Map<string, number>();
+for (const [names, kind] of OBJECTS) for (const name of inBothNumbers(names)) KINDS.set(name, kind);
+
+/** Names whose members count nothing by themselves. */
+export const PARTS_ALONE: readonly string[] = [...NAMES]
+  .filter(([, [count, ofCompletion]]) => count === null && ofCompletion === null)
+  .map(([name]) => name);
+
+function inBothNumbers(names: string): string[] {
+  return names.split(/\s+/).flatMap((name) => [name, name.replace(/tokens/, 'token')]);
+}
+
+/** Members that tell tokens, in a name that is not in the list. */
+const OF_TOKENS = /token|cach/i;
+/** And those that tell none, though such a word is in their names: what tokens cost, how fast they came. */
+const NO_TOKENS =
+  /(?:^|_)(?:costs?|prices?|rates?|ratio|percent\w*|per|seconds?|time|ms|discount|ttl)(?:_|$)/i;
+const MOST_UNREAD = 8;
+const MOST_LEVELS = 4;
+
+/** Reads the members of a usage. Where two tell the same, the larger counts. */
+export function countsIn(usage: Members): Counts {
+  const counts: Counts = {
+    prompt: null,
+    completion: null,
+    input: null,
+    output: null,
+    total: null,
+    cached: null,
+    cacheWrite: null,
+    cacheWriteMinutes: null,
+    cacheWriteHour: null,
+    audioPrompt: null,
+    reasoning: null,
+    audioCompletion: null,
+    cacheBeside: 0,
+    unread: null,
+  };
+  let hasDetails = false;
+  for (const name in usage) {
+    const value = usage[name];
+    if (value == null) continue;
+    const kind = typeof value === 'object' ? KINDS.get(name) : BESIDE;
+    if (kind === OF_PROMPT || kind === OF_COMPLETION) hasDetails = true;
+    else readMember(counts, name, value, OF_PROMPT, 0);
+  }
+  joinWritten(counts);
+  counts.cacheBeside = (counts.cached ?? 0) + (counts.cacheWrite ?? 0);
+  if (!hasDetails) return counts;
+  for (const name in usage) {
+    const value = usage[name];
+    const kind = typeof value === 'object' ? KINDS.get(name) : undefined;
+    if (value !== null && (kind === OF_PROMPT || kind === OF_COMPLETION))
+      readMembers(counts, value as Members, kind, 1);
+  }
+  joinWritten(counts);
+  return counts;
+}
+
+function readMembers(counts: Counts, members: Members, side: number, level: number): void {
+  for (const name in members) {
+    const value = members[name];
+    if (value != null) readMember(counts, name, value, side, level);
+  }
+}
+
+function readMember(
+  counts: Counts,
+  name: string,
+  value: unknown,
+  side: number,
+  level: number,
+): void {
+  if (typeof value === 'object') {
+    const kind = KINDS.get(name);
+    if (kind === WITHIN || level > MOST_LEVELS) return;
+    if (kind !== undefined) readMembers(counts, value as Members, side, level + 1);
+    else noteUnread(counts, value as Members, name, level + 1);
+    return;
+  }
+  const entry = NAMES.get(name);
+  if (entry === undefined) return noteIfUnread(counts, name, value, name);
+  const count = entry[side === OF_COMPLETION ? 1 : 0];
+  if (count === null) return;
+  const before = counts[count];
+  if (!isCount(value)) counts[count] ??= Number.NaN;
+  else if (!(before !== null && before >= value)) counts[count] = value;
+}
+
+/** What was written to the cache: its count, or those by how long they are kept, where these are more. */
+function joinWritten(counts: Counts): void {
+  const { cacheWrite, cacheWriteMinutes: minutes, cacheWriteHour: hour } = counts;
+  if (minutes === null && hour === null) return;
+  const kept = (minutes || 0) + (hour || 0);
+  if (!(cacheWrite !== null && cacheWrite >= kept)) counts.cacheWrite = kept;
+}
+
+/** Notes members of an object that is not in the list. */
+function noteUnread(counts: Counts, members: Members, within: string, level: number): void {
+  for (const name in members) {
+    const value = members[name];
+    if (typeof value !== 'object') noteIfUnread(counts, name, value, `${within}.${name}`);
+    else if (value !== null && level <= MOST_LEVELS)
+      noteUnread(
+        counts,
+        value as Members,
+        Array.isArray(members) ? within : `${within}.${name}`,
+        level + 1,
+      );
+  }
+}
+
+function noteIfUnread(counts: Counts, name: string, value: unknown, path: string): void {
+  if (typeof value !== 'number' || value <= 0) return;
+  if (!OF_TOKENS.test(path) || NO_TOKENS.test(name)) return;
+  counts.unread ??= [];
+  if (counts.unread.length < MOST_UNREAD && !counts.unread.includes(path)) counts.unread.push(path);
+}
+
+/** Whether it is a whole number that a row of the ledger holds. */
+export function isCount(value: unknown): value is number {
+  return Number.isInteger(value) && (value as number) >= 0 && (value as number) <= MAX_TOKENS;
+}
