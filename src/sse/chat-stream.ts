@@ -13,8 +13,8 @@ export const EMPTY_TEXT = Buffer.from('{"index":0,"text":"","logprobs":null,"fin
 
 /**
  * The event stream of a chat completion (spec section 4.2, "Streaming"), or of a text completion. If the first event has no
- * model, it gets one. `[DONE]` behind a finish_reason leaves as "data: [DONE]\n\n" and ends the stream; without one the
- * stream is broken. An event that is no chunk is dropped.
+ * model, it gets one. `[DONE]` behind a finish_reason, or behind a usage that counts all text, leaves as "data: [DONE]\n\n"
+ * and ends the stream; without either the stream is broken. An event that is no chunk is dropped.
  */
 export class ChatStream extends DialectStream {
   /** Whether a choice had a finish_reason, and no text followed, which would be that of another choice. */
@@ -23,6 +23,8 @@ export class ChatStream extends DialectStream {
   #hasReason = false;
   /** How many events had text when the completion was told last. */
   #textEventsTold = 0;
+  /** The same where it was told behind the text, by an event without any; -1: it was not. */
+  #textEventsCounted = -1;
 
   /** @param wantsUsage whether the client asked for the usage; otherwise the event that has it gets the empty choice */
   constructor(
@@ -77,8 +79,9 @@ export class ChatStream extends DialectStream {
   }
 
   #addUsage(b: Buffer, start: number, end: number): void {
-    if ((this.usages.add(b, start, end, this.walk.pattern) ?? 0) > 0)
-      this.#textEventsTold = this.textEvents;
+    if (!((this.usages.add(b, start, end, this.walk.pattern) ?? 0) > 0)) return;
+    this.#textEventsTold = this.textEvents;
+    if (this.walk.generated === 0) this.#textEventsCounted = this.textEvents;
   }
 
   protected override readEvent(): boolean {
@@ -129,7 +132,8 @@ export class ChatStream extends DialectStream {
   }
 
   #finish(): void {
-    if (!this.#hasReason) return this.fail('[DONE] without a finish_reason');
+    if (!this.#hasReason && this.#textEventsCounted !== this.textEvents)
+      return this.fail('[DONE] without a finish_reason and without a usage behind all text');
     this.relay(DONE_EVENT, 0, DONE_EVENT.length);
     this.state = 'done';
   }

@@ -100,6 +100,9 @@ const PIECES = [
 ];
 
 const USED = { prompt: 19, completion: 10 };
+const TOLD = '"usage":{"prompt_tokens":19,"completion_tokens":10}';
+const NO_TEXT = '"usage":{"prompt_tokens":19,"completion_tokens":0}';
+const NOTHING = { ...USED, completion: null };
 
 export const STREAMS: readonly StreamFixture[] = [
   // usage, wherever it arrives
@@ -650,21 +653,40 @@ export const STREAMS: readonly StreamFixture[] = [
     { generated: 6 },
   ),
 
+  ...Object.entries({
+    'a usage alone': USAGE,
+    'text, a usage and no finish_reason': HELLO + USAGE,
+    'text, a usage beside nothing, an event without either': HELLO + USAGE + event(chunk('{}')),
+  }).flatMap(([name, events]) =>
+    ['⏎⏎', ''].map((end) =>
+      whole(`[DONE]${end} behind ${name}`, `${events}data: [DONE]${end}`, slugged(events) + END, {
+        usage: USED,
+      }),
+    ),
+  ),
+
   // broken
   broken('nothing at all', '', ''),
   broken('nothing but [DONE]', UPSTREAM_END, ''),
-  ...Object.entries({
-    'no finish_reason': HELLO,
-    'a usage alone': USAGE,
-    'text, a usage and no finish_reason': HELLO + USAGE,
-    'an empty finish_reason': HELLO + event(chunk('{}', '""')),
-    'a finish_reason of no choice': event(
-      '{"model":"internal-7b","finish_reason":"stop","choices":[{"delta":{"finish_reason":"stop"}}]}',
-    ),
-  }).flatMap(([name, events]) =>
+  ...(
+    [
+      ['no finish_reason', HELLO, null],
+      ['a usage before the text', USAGE + HELLO, { ...USED, completion: null }],
+      ['a usage with the text', event(chunk('{"content":"a"}', 'null', `,${TOLD}`)), USED],
+      ['a usage of no completion', HELLO + event(chunk('{}', 'null', `,${NO_TEXT}`)), NOTHING],
+      ['an empty finish_reason', HELLO + event(chunk('{}', '""')), null],
+      [
+        'a finish_reason of no choice',
+        event(
+          '{"model":"internal-7b","finish_reason":"stop","choices":[{"delta":{"finish_reason":"stop"}}]}',
+        ),
+        null,
+      ],
+    ] as const
+  ).flatMap(([name, events, usage]) =>
     ['⏎⏎', ''].map((end) =>
       broken(`[DONE]${end} behind ${name}`, `${events}data: [DONE]${end}`, slugged(events), {
-        usage: events.endsWith(USAGE) ? USED : null,
+        usage,
       }),
     ),
   ),

@@ -1,4 +1,5 @@
 import { isUtf8 } from 'node:buffer';
+import { chatUsage, readUsageMembers } from '../../src/json/usage.ts';
 
 /**
  * The event-stream rules of the contract, written for reading and not for speed: the whole
@@ -24,6 +25,8 @@ export function reference(
   let first = true;
   let finished = false;
   let hasReason = false;
+  /** Whether a usage counted a completion, and no text followed. */
+  let isCounted = false;
   let size = 0;
   let cut = false;
   let isNamedError = false;
@@ -59,7 +62,7 @@ export function reference(
     } else {
       const payload = lines.map((line) => line.data).join('\n');
       if (trim(payload) === '[DONE]' && lines.length === 1)
-        return over(hasReason ? 'done' : 'broken');
+        return over(hasReason || isCounted ? 'done' : 'broken');
       if (trim(payload) !== '') {
         if (!isUtf8(Buffer.from(payload, 'latin1'))) return over('broken');
         const members = membersOf(payload);
@@ -78,6 +81,8 @@ export function reference(
           if (usage == null && (success === false || faults.some((name) => tells(rest[name]))))
             return over('broken');
         }
+        if (generates(members)) isCounted = false;
+        else if (countsCompletion(payload)) isCounted = true;
         if (!isChunk(payload)) {
           lines = [];
           size = 0;
@@ -102,8 +107,20 @@ export function reference(
   if (!ended) return { output, state: 'open' };
   if (isNamedError) return over('broken');
   if (lines.length === 1 && trim((lines[0] as Line).data) === '[DONE]')
-    return over(hasReason ? 'done' : 'broken');
+    return over(hasReason || isCounted ? 'done' : 'broken');
   return over(lines.length === 0 && finished && !cut ? 'done' : 'broken');
+}
+
+/** Whether a usage in the event tells tokens of a completion. */
+function countsCompletion(payload: string): boolean {
+  const { usage, x_groq, choices } = JSON.parse(payload);
+  const within = (Array.isArray(choices) ? choices : []).map((choice) => choice?.usage);
+  return [usage, x_groq?.usage, ...within].some(
+    (told) =>
+      typeof told === 'object' &&
+      told !== null &&
+      (readUsageMembers(told, chatUsage)?.completion ?? 0) > 0,
+  );
 }
 
 /** Whether the value of an error says that there is one. */
