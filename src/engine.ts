@@ -11,6 +11,7 @@ import { refusedNames, SteeringFilter } from './domain/request/steering.ts';
 import { Estimator } from './domain/tokens/estimate.ts';
 import { NO_TENANT_ROLE } from './domain/wording/start-notice.ts';
 import { EventSender } from './events/sender.ts';
+import { UsageNotes } from './gateway/answer/usage-notes.ts';
 import { Deadlines } from './gateway/request/deadlines.ts';
 import { HeldMemory } from './gateway/request/held-memory.ts';
 import { Keepalive } from './gateway/request/keepalive.ts';
@@ -135,7 +136,9 @@ export async function openEngine(
   const deadlines = new Deadlines(config);
   const keepalive = config.streamKeepaliveMs === 0 ? null : new Keepalive(config.streamKeepaliveMs);
   const gateways = gatewayStore(db, writer, name, programVersion());
-  const heartbeat = heartbeatOf(gateways, spool, ledger, limiter, overload, { clock, log });
+  const usageNotes = new UsageNotes(log);
+  const sources = { spool, ledger, limiter, overload, usageNotes };
+  const heartbeat = heartbeatOf(gateways, sources, { clock, log });
   measureUpstream(metrics, upstream);
   measure(metrics, { ledger, directory, feed, overload, heldMemory, limiter, heartbeat }, () =>
     monthOf(clock()),
@@ -168,6 +171,7 @@ export async function openEngine(
       estimator: new Estimator(),
       costCenters: new CostCenters((company) => log.warn({ company }, MANY_COST_CENTERS)),
       names: new Names(upstream.secrets),
+      usageNotes,
       requestLog: new RequestLog(lineSink(log), metrics, clock, trail),
       tracer: tracing?.tracer ?? null,
       bodyMemory: new BodyMemory(collectYoung),
@@ -237,12 +241,18 @@ function upstreamOf(config: Config, demo: Demo | null, log: Logger) {
   );
 }
 
+/** The parts whose state the heartbeat tells. */
+interface HeartbeatSources {
+  readonly spool: Spool | null;
+  readonly ledger: BatchLedger;
+  readonly limiter: LeasedLimiter;
+  readonly overload: Overload;
+  readonly usageNotes: UsageNotes;
+}
+
 function heartbeatOf(
   store: GatewayStore,
-  spool: Spool | null,
-  ledger: BatchLedger,
-  limiter: LeasedLimiter,
-  overload: Overload,
+  { spool, ledger, limiter, overload, usageNotes }: HeartbeatSources,
   options: HeartbeatOptions,
 ): Heartbeat {
   const state = () => ({
@@ -252,6 +262,7 @@ function heartbeatOf(
     spoolFailing: !ledger.spooling,
     limitsAlone: limiter.isAlone,
     inFlight: overload.inFlight,
+    unreadUsage: usageNotes.unread,
     adopted: spool?.adopted ?? new Set<string>(),
   });
   return new Heartbeat(store, state, options);

@@ -102,7 +102,8 @@ create table gateways (
   lost               bigint not null default 0,
   spool_failing      boolean not null default false,
   limits_alone       boolean not null default false,
-  requests_in_flight integer not null default 0
+  requests_in_flight integer not null default 0,
+  unread_usage       jsonb not null default '[]'
 ) with (fillfactor = 50); -- every row changes every 15 seconds
 comment on table gateways is 'a row for each running gateway process, removed at a clean stop, or a day after it was last seen; with a backlog, when another one has taken over its spool';
 comment on column gateways.id is 'the writer of seals and reservations: one start of one process';
@@ -110,20 +111,23 @@ comment on column gateways.name is 'of its machine or pod';
 comment on column gateways.backlog is 'usage records that are not yet in the database; the oldest came at oldest_at';
 comment on column gateways.lost is 'usage records that neither disk nor database took, since the start';
 comment on column gateways.limits_alone is 'it could not reach the other gateways about limits, and goes on with its part';
+comment on column gateways.unread_usage is 'members with tokens, of usages that upstreams told since the start, that nobody reads: [{"slug","members"}]';
 
 -- A gateway shows that it lives. Forgets gateways without records that were last seen a day ago or that this one
 -- replaces, which had its name and were gone when it started, and those whose spools it adopted. Returns whether a mark
 -- is due.
 create function beat_gateway(beating uuid, of_name text, of_version text, waiting integer, lag_seconds float8,
-  lost_records bigint, spool_fails boolean, is_alone boolean, in_flight integer, adopted text[] default '{}')
+  lost_records bigint, spool_fails boolean, is_alone boolean, in_flight integer, adopted text[] default '{}',
+  unread jsonb default '[]')
 returns boolean language plpgsql set search_path from current as $$
 begin
-  insert into gateways as g (id, name, version, backlog, oldest_at, lost, spool_failing, limits_alone, requests_in_flight)
+  insert into gateways as g (id, name, version, backlog, oldest_at, lost, spool_failing, limits_alone, requests_in_flight, unread_usage)
   values (beating, of_name, of_version, waiting, now() - make_interval(secs => nullif(lag_seconds, 0)),
-    lost_records, spool_fails, is_alone, in_flight)
+    lost_records, spool_fails, is_alone, in_flight, unread)
   on conflict (id) do update set
     last_seen_at = excluded.last_seen_at, backlog = excluded.backlog, oldest_at = excluded.oldest_at, lost = excluded.lost,
-    spool_failing = excluded.spool_failing, limits_alone = excluded.limits_alone, requests_in_flight = excluded.requests_in_flight;
+    spool_failing = excluded.spool_failing, limits_alone = excluded.limits_alone, requests_in_flight = excluded.requests_in_flight,
+    unread_usage = excluded.unread_usage;
   delete from gateways old using gateways own
   where own.id = beating and old.id <> beating and (old.id::text = any(adopted)
     or old.backlog = 0 and (old.last_seen_at < now() - interval '1 day'

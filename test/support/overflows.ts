@@ -385,6 +385,16 @@ export const OVERFLOWS: readonly Overflow[] = [
     400,
     invalid('Your prompt has 9001 tokens, which exceeds the limit of this model.'),
   ),
+  ...[
+    'total number of tokens 9000 exceeds limit 8192',
+    'The limit of 8192 is exceeded: 9000 tokens',
+    'Limit exceeded (8192): the input has 9000 tokens',
+    'tokens: 9000 > 8192',
+    'Got 9,000 tokens. That is not possible: 9,000 tokens are more than the 8,192 allowed.',
+    'A limit of 8192 was surpassed by 9000 tokens',
+    '9000 is above the limit of 8192 tokens',
+    'Number of tokens (9000) is larger than what the model takes (8192)',
+  ].map((text, n) => row(`any order of words, ${n + 1}`, 400, invalid(text))),
   row(
     'another',
     400,
@@ -434,5 +444,9 @@ export const OTHERS: readonly (readonly [text: string, status: number])[] = [
   ["Invalid 'metadata.a': string too long. Expected a string with maximum length 512.", 400],
   ['The request contains too many images: the limit is 20.', 400],
   ['Requested output exceeds the maximum of 4096 completion tokens.', 400],
+  ['max_tokens 50000 exceeds the limit of 4096 tokens', 400],
+  ['max tokens (50000) exceeds the limit 4096', 400],
+  ['logit_bias has 400 tokens, which exceeds the limit of 300', 400],
+  ['the thinking budget of 9000 tokens exceeds 8192', 400],
   ['stream_options.include_usage needs stream: true', 400],
 ];

@@ -5,6 +5,7 @@ import {
   type Overview,
   type OverviewProblem,
   problemsOf,
+  type UnreadUsage,
   type UntoldUsage,
   wellText,
 } from '../../domain/reports/overview.ts';
@@ -40,7 +41,7 @@ async function overviewPage(c: PageContext): Promise<Response> {
     readOverview((query) => read(c, query), 0),
     read(c, readFirstSteps),
   ]);
-  const { today, month, last_day, untold_usage } = overview;
+  const { today, month, last_day, untold_usage, unread_usage } = overview;
   const now = c.var.services.clock();
   const problems = problemsOf(overview);
   const body = html`<h1>Overview</h1>
@@ -48,6 +49,7 @@ ${state(problems, last_day, format, firstHour(now))}
 ${await operatorSteps(c, begun)}
 ${begun.call ? pictures(overview, format) : ''}
 ${untoldUsage(untold_usage, format)}
+${unreadUsage(unread_usage)}
 ${refusedNow(overview.refused_now, firstHour(now, 2), format)}
 ${budgetCalls(overview.budgets, today.begins, month.begins, format)}
 ${gatewaySection(overview, problems, format)}
@@ -81,6 +83,18 @@ function untoldUsage(models: readonly UntoldUsage[], format: Format): Html | str
   );
   const others = models.length - shown.length;
   return html`<p>${badge('warn', 'tells no usage')} ${named} whole answers since yesterday are estimated${others === 0 ? '' : `; and some of ${others === 1 ? 'one other model' : `${others} other models`}`}</p>`;
+}
+
+/** Models in whose usages some members were not read, with the names of these, in one line. */
+function unreadUsage(models: readonly UnreadUsage[]): Html | string {
+  if (models.length === 0) return '';
+  const named = models
+    .slice(0, MOST_UNTOLD)
+    .map(
+      ({ slug, members }, at) =>
+        html`${at === 0 ? '' : ', '}<code>${slug}</code>: ${members.join(', ')}`,
+    );
+  return html`<p>${badge('warn', 'usage not read')} ${named}${models.length > MOST_UNTOLD ? ' and others' : ''}: the upstream counts tokens by these names, which may be missing in what is booked</p>`;
 }
 
 /** All gateways in a line while they are well; a table where one is not. */

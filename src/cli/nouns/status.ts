@@ -111,6 +111,11 @@ function facts(overview: Overview): string[] {
       ['REQUESTS', 'REFUSED', 'FAILED', 'UPSTREAM FAILED', 'MEAN MS'],
     ),
     untoldUsage(overview.untold_usage),
+    listing(
+      overview.unread_usage,
+      { 'USAGE NOT READ': ({ slug }) => slug, MEMBERS: ({ members }) => members.join(', ') },
+      'Each member of a usage that tells tokens is read.',
+    ),
     `Refused in the last 24 hours: ${last_day.refused} of ${last_day.requests} requests. Failed: ${last_day.failed}.`,
     listing(
       last_day.reasons,

@@ -104,6 +104,9 @@ const modelHealth = schema.object({
 /** A model whose upstream told no usage of some whole answers, or none that can be: their tokens are estimated. */
 const untoldUsage = schema.object({ slug: string, requests: count, estimated: count });
 
+/** A model whose upstream told tokens in members of a usage that are not read: they may be missing in its rows. */
+const unreadUsage = schema.object({ slug: string, members: schema.array(string) });
+
 /** One gateway process. */
 const gateway = schema.object({
   id: string,
@@ -148,6 +151,10 @@ export const OVERVIEW = schema.object({
     untoldUsage,
     'models whose upstream told no usage of some whole answers of yesterday and today: how many of them are estimated',
   ),
+  unread_usage: schema.array(
+    unreadUsage,
+    'models whose upstream told tokens by names that are not read, since gateways started',
+  ),
   // records that Postgres refused, kept in api_usage_set_aside
   set_aside: count,
   // events that a receiver did not take for a day
@@ -174,6 +181,7 @@ export type RefusedNow = schema.Value<typeof refused>;
 export type LastDay = schema.Value<typeof lastDay>;
 export type ModelHealth = schema.Value<typeof modelHealth>;
 export type UntoldUsage = schema.Value<typeof untoldUsage>;
+export type UnreadUsage = schema.Value<typeof unreadUsage>;
 export type GatewayRow = schema.Value<typeof gateway>;
 
 /** What became of a request, as a picture tells it; "answered" has those whose client left, too. */

@@ -102,6 +102,28 @@ const WORDINGS: readonly (readonly [pattern: RegExp, source: string])[] = [
   ],
 ];
 
+/**
+ * The same in any order of words: a sentence has a number, tokens, and that something exceeds something, and speaks of
+ * neither the answer nor of a member that counts other tokens.
+ */
+const SENTENCES = /(?<=[.!?;])\s+|\n/;
+const TOO_MANY: readonly RegExp[] = [
+  /\btokens?\b/i,
+  /\d/,
+  /\bexceed(?:s|ed|ing)?\b|\b(?:sur|by)pass(?:es|ed)\b|\b(?:over|above|beyond) (?:the |its |a |an? allowed )?(?:\w+ )?(?:limit|max|\d)|\b(?:greater|larger|longer|more|higher|bigger) than\b|\d\W*>\W*\d/i,
+];
+const OF_OTHER_TOKENS =
+  /\b(?:outputs?|completions?|generat\w*|response|answer|thinking|logit_bias|stop|tools?|budget\w*|must|should)\b|\bmax(?:imum)?[_ ](?:new_|output_|completion_|new )?tokens?\b\W*(?:value\W*)?(?:\d+|is|of)?\W*exceed|\bmax_(?:new_|output_|completion_)?tokens\b/i;
+
+function isTooMany(words: string): boolean {
+  return words
+    .split(SENTENCES)
+    .some(
+      (sentence) =>
+        TOO_MANY.every((pattern) => pattern.test(sentence)) && !OF_OTHER_TOKENS.test(sentence),
+    );
+}
+
 /** Texts about a rate or a quota. They may also speak of too many tokens. */
 const OF_RATE =
   /\brate[ _-]?limit|\btoo many requests|\b(?:tokens?|requests?)[ _-]?(?:per|\/)[ _-]?(?:min|minute|day|hour|second)|\b[IO]?[TR]P[MD]\b|\bthrottl|\bquota\b|\bplease wait\b/i;
@@ -117,5 +139,5 @@ export function isOverflow(message: string, names: string): boolean {
   if (names.includes(CODE)) return true;
   const words = `${names} ${message}`;
   if (OF_RATE.test(words) && !ALONE_TOO_LARGE.test(words)) return false;
-  return WORDINGS.some(([pattern]) => pattern.test(words));
+  return WORDINGS.some(([pattern]) => pattern.test(words)) || isTooMany(message);
 }

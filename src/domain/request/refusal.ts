@@ -67,7 +67,7 @@ const OF_ABILITY =
   /\b(?:endpoint\b|modalit|audio|image|vision|video|stream|tool|function|(?:chat|completions?|responses|embeddings?|assistants) (?:model|API)|v1\/\w+|only supported|does(?: not|n['’]t) support|cannot be used (?:with|for|in))/i;
 /** Says of what it names that it is not there. */
 const NO_SUCH =
-  /\b(?:unknown|no such|unrecogni[sz]ed|undefined|invalid|missing|required|not (?:found|available|exist|recogni[sz]ed|allowed|a valid|supported|deployed|loaded)|does(?: not|n['’]t) exist|unavailable|no longer|deprecated|retired|no access|have access)\b/i;
+  /\b(?:unknown|no such|unrecogni[sz]ed|undefined|invalid|missing|required|(?:must|should) be (?:one of|['"[])|not (?:found|available|exist|recogni[sz]ed|allowed|a valid|supported|deployed|loaded)|does(?: not|n['’]t) exist|unavailable|no longer|deprecated|retired|no access|have access)\b/i;
 
 // biome-ignore format: a table
 const UNKNOWN_MODEL_CODES: ReadonlySet<string> = new Set([
@@ -86,6 +86,10 @@ const UNKNOWN_MODEL: readonly RegExp[] = [
   /\bllm provider not provided\b/i, // LiteLLM
   /\bno (?:healthy )?deployments?\b.*\bavailable\b|\bno healthy deployments?\b/i, // LiteLLM
   /\bdeployment\b.*\bdoes not exist\b/i, // Azure
+  /\bmodel ['"`]?[\w./:@-]+['"`]? is (?:not (?:supported|available)|unsupported|unavailable)(?=[.,;:!]?(?:\s|$))(?! (?:for|in|with|by|on|when|at|via)\b)/i, // Voyage
+  // a list of the provider's models, whatever is said before it
+  /\b(?:supported|available|valid|allowed|known|existing|possible|permitted|following) (?:models|engines|deployments|model (?:names|ids|identifiers))\b[^.]{0,30}?(?:\b(?:are|include)\b|[:[(])/i,
+  /\bmodels?\b.{0,40}\b(?:must|should|has to|needs to|can only) be (?:one )?(?:of\b|among\b|in \[|['"[(])/i, // Jina
   /\bx-portkey-/i, // a router that lacks its configuration
 ];
 

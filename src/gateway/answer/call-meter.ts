@@ -255,7 +255,10 @@ export class CallMeter {
     else if (isWhole(usage) && outcome === 'completed' && this.#echoedBytes === 0) {
       estimator.learn(this.admission, this.#prompt, generated, usage, usage.details?.reasoning);
     }
-    const isTold = charge.isPromptTold && charge.isCompletionTold && !charge.isBeyond;
+    if (usage?.rest !== undefined || usage?.unread !== undefined)
+      this.#services.usageNotes.note(this.admission, usage);
+    const isLess = usage?.rest !== undefined && usage.rest < 0;
+    const isTold = charge.isPromptTold && charge.isCompletionTold && !charge.isBeyond && !isLess;
     const source = isTold ? 'upstream' : 'estimated';
     const details = withCost(charge.details, this.toldCost);
     const record = usageRecord(

@@ -7,6 +7,7 @@ import type { Logger } from '../../log.ts';
 import type { Metrics } from '../../metrics.ts';
 import type { BodyMemory } from '../../runtime/body-memory.ts';
 import type { Upstream } from '../../upstream/upstream.ts';
+import type { UsageNotes } from '../answer/usage-notes.ts';
 import type { Deadlines } from './deadlines.ts';
 import type { HeldMemory } from './held-memory.ts';
 import type { Keepalive } from './keepalive.ts';
@@ -75,6 +76,7 @@ export interface Services {
   readonly overload: Overload;
   readonly heldMemory: HeldMemory;
   readonly names: Names;
+  readonly usageNotes: UsageNotes;
   /** Which request members could choose another model, host or key. */
   readonly steering: SteeringFilter;
 }

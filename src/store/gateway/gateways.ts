@@ -1,4 +1,4 @@
-import type { GatewayRow } from '../../domain/reports/overview.ts';
+import type { GatewayRow, UnreadUsage } from '../../domain/reports/overview.ts';
 import type { Database, Sql } from '../connection/pool.ts';
 import { EXPIRING } from './expired.ts';
 
@@ -20,6 +20,7 @@ export interface GatewayState {
   /** Limits: it goes on without the other gateways. */
   readonly limitsAlone: boolean;
   readonly inFlight: number;
+  readonly unreadUsage: readonly UnreadUsage[];
   /** Spool folders that it took over; emptied when it has told of them. They begin with the ids of gateways. */
   readonly adopted: Set<string>;
 }
@@ -33,14 +34,24 @@ export function gatewayStore(db: Database, id: string, name: string, version: st
      * Writes the gateway's row, and forgets gateways that it replaces or that are long gone.
      * @returns whether a mark is due, and the time of the database in milliseconds since the epoch
      */
-    async beat({ backlog, lag, lost, spoolFailing, limitsAlone, inFlight, adopted }: GatewayState) {
+    async beat({
+      backlog,
+      lag,
+      lost,
+      spoolFailing,
+      limitsAlone,
+      inFlight,
+      unreadUsage,
+      adopted,
+    }: GatewayState) {
       const told = [...adopted];
       const [row] = await db.run(
         BEAT_MS,
         (sql) => sql<[{ due: boolean; at: number }]>`
           select beat_gateway(${id}::uuid, ${name}, ${version}, ${backlog}::integer, ${lag / 1000}::float8,
             ${lost}::bigint, ${spoolFailing}::boolean, ${limitsAlone}::boolean, ${inFlight}::integer,
-            ${told.map((folder) => folder.slice(0, ID_LENGTH))}::text[]) as due,
+            ${told.map((folder) => folder.slice(0, ID_LENGTH))}::text[],
+            ${JSON.stringify(unreadUsage)}::text::jsonb) as due,
             extract(epoch from clock_timestamp())::float8 * 1000 as at`,
       );
       for (const folder of told) adopted.delete(folder);

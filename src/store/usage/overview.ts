@@ -173,6 +173,10 @@ async function readFacts(sql: Sql, most: number): Promise<Facts> {
         order by day, model_slug) from spend), '[]'),
       'untold_usage', coalesce((select jsonb_agg(jsonb_build_object('slug', model_slug, 'requests', requests, 'estimated', estimated)
         order by estimated desc, model_slug) from untold), '[]'),
+      'unread_usage', coalesce((select jsonb_agg(jsonb_build_object('slug', slug, 'members', members) order by slug)
+        from (select u ->> 'slug' as slug, jsonb_agg(distinct member order by member) as members
+          from gateways, jsonb_array_elements(unread_usage) u, jsonb_array_elements_text(u -> 'members') member
+          where last_seen_at > now() - interval '1 day' group by 1 order by 1 limit ${MOST_MODELS}) unread), '[]'),
       'set_aside', (select count(*) from api_usage_set_aside),
       'dead_deliveries', (select count(*) from event_deliveries where state = 'dead'),
       'failing_deliveries', (select count(*) from event_deliveries where state = 'pending' and attempts >= ${FAILING_ATTEMPTS}),

@@ -90,6 +90,20 @@ t.test('a model that fails leads to the requests that failed', async (t) => {
   await office.sql`delete from request_days where model_slug = 'lame/duck'`;
 });
 
+t.test('members of a usage that are not read are named with their model', async (t) => {
+  t.notMatch(textOf(await first()), 'usage not read');
+  t.match((await status()).out, /\nEach member of a usage that tells tokens is read\.\n/);
+  const unread = JSON.stringify([{ slug: 'odd', members: ['cache_used', 'tool_tokens'] }]);
+  await office.sql`insert into gateways (id, name, version, unread_usage)
+    select gen_random_uuid(), 'other', version, ${unread}::text::jsonb from gateways`;
+  t.match(
+    textOf(await first()),
+    /usage not read odd : cache_used, tool_tokens: the upstream counts tokens by these names/,
+  );
+  t.match((await status()).out, /\nUSAGE NOT READ +MEMBERS\nodd +cache_used, tool_tokens\n/);
+  await office.sql`delete from gateways where name = 'other'`;
+});
+
 t.test('a model that tells no usage is named, with how many answers are estimated', async (t) => {
   t.notMatch(textOf(await first()), 'tells no usage');
   t.match(

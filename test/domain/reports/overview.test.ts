@@ -35,6 +35,7 @@ const WELL: Overview = {
   request_days: [],
   refused_now: [],
   untold_usage: [],
+  unread_usage: [],
   models: [{ slug: 'm', requests: 1000, failed: 60, upstream_failed: 50, ...QUIET, mean_ms: 10 }],
   set_aside: 0,
   gateways: [

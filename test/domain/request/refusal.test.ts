@@ -138,6 +138,23 @@ const UNKNOWN: readonly unknown[] = [
   error('Model Not Exist'),
   error('The model `x` has been decommissioned and is no longer supported.'),
   error('The provided model identifier is invalid.'),
+  {
+    detail:
+      "Model acme-large is not supported. Supported models are ['voyage-4', 'voyage-4-lite', 'rerank-3'].",
+  },
+  error('Model acme-large is not supported.'),
+  error('This parameter needs another model. Available models: voyage-4, voyage-4-lite'),
+  error("temperature is not possible here; allowed models are 'sonar-9' and 'sonar-9-pro'"),
+  error("model: must be one of 'sonar-9', 'sonar-9-pro'"),
+  {
+    detail: [
+      {
+        loc: ['body', 'model'],
+        msg: "Input should be 'embed-v9' or 'embed-v9-small'",
+        type: 'literal_error',
+      },
+    ],
+  },
   error('Either x-portkey-config or x-portkey-provider header is required'),
 ];
 

@@ -15,6 +15,7 @@ const STATE = {
   spoolFailing: true,
   limitsAlone: true,
   inFlight: 7,
+  unreadUsage: [{ slug: 'm', members: ['tool_tokens'] }],
   adopted: new Set<string>(),
 };
 const MS = 10_000;
@@ -67,6 +68,7 @@ t.test('a beat tells the state of the gateway', async (t) => {
     id,
     name: 'pod-1',
     version: '1.2.3',
+    unread_usage: STATE.unreadUsage,
     backlog: 3,
     lag: 2.5,
     lost: 1,

@@ -50,6 +50,7 @@ t.test('of a new installation everything is nothing', async (t) => {
     last_day: { requests: 0, refused: 0, failed: 0, reasons: [] },
     models: [],
     untold_usage: [],
+    unread_usage: [],
     gateways: [],
     set_aside: 0,
     dead_deliveries: 0,
@@ -85,6 +86,29 @@ t.test('models whose upstream told no usage of whole answers, yesterday and toda
   t.same((await overviewOf(db)).untold_usage, [
     { slug: 'streams', requests: 9, estimated: 4 },
     { slug: 'silent', requests: 3, estimated: 3 },
+  ]);
+});
+
+t.test('members of usages that some gateways could not read, by model', async (t) => {
+  const { db } = await testDatabase(t);
+  await db.run(MS, async (sql) => {
+    for (const [seen, unread] of [
+      ['1 minute', [{ slug: 'b', members: ['y', 'x'] }]],
+      [
+        '1 hour',
+        [
+          { slug: 'b', members: ['z', 'x'] },
+          { slug: 'a', members: ['x'] },
+        ],
+      ],
+      ['25 hours', [{ slug: 'gone', members: ['x'] }]],
+    ] as const)
+      await sql`insert into gateways (id, name, version, last_seen_at, unread_usage)
+        values (gen_random_uuid(), 'g', '1', now() - ${seen}::interval, ${JSON.stringify(unread)}::text::jsonb)`;
+  });
+  t.same((await overviewOf(db)).unread_usage, [
+    { slug: 'a', members: ['x'] },
+    { slug: 'b', members: ['x', 'y', 'z'] },
   ]);
 });
 
