@@ -1,5 +1,5 @@
 import type { Company } from './company.ts';
-import { GatewayError, modelNotFound, type SlugParam } from './errors.ts';
+import { GatewayError, modelNotFound, type SlugParam, unsupportedParameter } from './errors.ts';
 import type { Restriction } from './key.ts';
 import type { Model, ModelKind } from './model.ts';
 
@@ -68,6 +68,19 @@ export function admitTokenIds({ slug, acceptsTokens }: Model, param: 'input' | '
     `The model '${slug}' takes text, not token ids, in '${param}'.${more}`,
     param,
   );
+}
+
+/** What a request says that asks for the price of a model, and for no other. */
+const STANDARD_TIERS: readonly unknown[] = ['auto', 'default', 'standard', 'standard_only', null];
+
+/**
+ * A service tier has a price of its own: without a rate that names it, it would be charged as the standard one.
+ * @param tier `service_tier` of the request; undefined: it says none
+ * @throws GatewayError 400
+ */
+export function admitTier({ slug, tiers }: Model, tier: unknown): void {
+  if (tier === undefined || STANDARD_TIERS.includes(tier) || tiers?.has(tier as string)) return;
+  throw unsupportedParameter('service_tier', ` The model '${slug}' has no price for this tier.`);
 }
 
 const LANGCHAIN =

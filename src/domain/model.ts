@@ -20,6 +20,8 @@ export interface Model {
   readonly contextLength?: number | null;
   readonly maxOutputTokens?: number | null;
   readonly prices: Prices;
+  /** The service tiers that its rates name, besides the standard one; absent: none. */
+  readonly tiers?: ReadonlySet<string>;
   /** Unix seconds; `created` of the model entry. */
   readonly created: number;
   /** The price that begins next; null when none is to come. */

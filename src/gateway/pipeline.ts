@@ -2,7 +2,7 @@ import { performance } from 'node:perf_hooks';
 import { admitBudget, type Bound, budgetReached, isTextAlone } from '../domain/budget.ts';
 import type { Company } from '../domain/company.ts';
 import { GatewayError } from '../domain/errors.ts';
-import { admitModel } from '../domain/gate.ts';
+import { admitModel, admitTier } from '../domain/gate.ts';
 import {
   type ApiKey,
   type EndUser,
@@ -21,7 +21,7 @@ import { lengthOf, textOf } from '../domain/tokens/prompt.ts';
 import { type Admission, FREE_ENDPOINT } from '../domain/usage.ts';
 import type { ClientRequest, ClientResponse } from '../http/exchange.ts';
 import type { RequestHead } from '../http/request-head.ts';
-import type { Members } from '../json/members.ts';
+import type { Members, ParsedObject } from '../json/members.ts';
 import { parseObject } from '../json/parser.ts';
 import { newRequestId } from '../runtime/request-id.ts';
 import { CallMeter } from './answer/call-meter.ts';
@@ -192,6 +192,7 @@ class ApiRequest implements BodyListener, ReplyListener {
       call.check?.(found); // 400
       const at = services.clock();
       const model = modelAt(found, at); // the price of this instant, whatever time the call takes
+      admitTier(model, (body.object as ParsedObject).value.service_tier); // 400
       const month = services.calendar.month(at); // decided once: gate, budget and ledger use the same month
       const spent = services.ledger.spentOf(key, month);
       const sum = typeof spent === 'bigint' ? spent : await spent;

@@ -2,7 +2,7 @@ import t from 'tap';
 import { admitBudget } from '../../src/domain/budget.ts';
 import type { Company } from '../../src/domain/company.ts';
 import { GatewayError } from '../../src/domain/errors.ts';
-import { admitModel, listModels } from '../../src/domain/gate.ts';
+import { admitModel, admitTier, listModels } from '../../src/domain/gate.ts';
 import type { Model, ModelKind } from '../../src/domain/model.ts';
 import { parseEur, parsePrices } from '../../src/domain/money.ts';
 import { Calendar } from '../../src/domain/month.ts';
@@ -218,4 +218,15 @@ t.test('a budget refuses from the very femto-euro at which it is reached', async
     message: /^This key has reached/,
     headers,
   });
+});
+
+t.test('a service tier is admitted where the model has a price for it', async (t) => {
+  const tiered = { ...model('tiered'), tiers: new Set(['priority']) };
+  for (const tier of [undefined, null, 'auto', 'default', 'standard', 'standard_only'])
+    t.doesNotThrow(() => admitTier(model('plain'), tier));
+  t.doesNotThrow(() => admitTier(tiered, 'priority'));
+  const refused = { name: 'unsupported_parameter', param: 'service_tier' };
+  for (const tier of ['Priority', 'flex', '', 0, ['priority']])
+    t.throws(() => admitTier(tiered, tier), refused);
+  t.throws(() => admitTier(model('plain'), 'priority'), refused);
 });

@@ -38,6 +38,7 @@ export const REFERENCE: ReadonlySet<string> = new Set(REFERENCE_MEMBERS.split(/\
 const GOVERNED = [
   'stream_options',
   'encoding_format',
+  'service_tier', // Bedrock's is `serviceTier`, an object
   'max_tokens',
   'max_completion_tokens',
   'tools',

@@ -59,7 +59,7 @@ export function validateBody<T>(
   const isKnown =
     plain !== undefined && plain.steering === steering && haveNames(members, plain.names);
   if (!isKnown) {
-    const twice = ambiguous(members, rules.governed) ?? ambiguous(members, WITH_MEMBERS);
+    const twice = ambiguous(members, rules.governed) ?? ambiguous(members, GOVERNED_EVERYWHERE);
     if (twice !== null) throw twoReadings(twice);
   }
   for (const index of retyped) {
@@ -138,6 +138,7 @@ const WITH_FORMAT: ReadonlyMap<string, string | null> = new Map([
 /** Members whose own members are checked. */
 const WITH_MEMBERS = ['metadata', 'tools', 'functions', ...REFUSED_WITHIN, ...WITH_FORMAT.keys()];
 const CHECKED: ReadonlySet<string> = new Set(WITH_MEMBERS);
+const GOVERNED_EVERYWHERE = [...WITH_MEMBERS, 'service_tier'];
 /** The largest member with a schema, in bytes: it is read once more, in one piece, which takes 2 to 5 ms. Providers take 120 kB. */
 const MOST_SCHEMA = 262_144;
 
