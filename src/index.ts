@@ -5,7 +5,7 @@ import { ConfigError, readConfig } from './config.ts';
 import { GatewayError } from './domain/errors.ts';
 import { openEngine } from './engine.ts';
 import { createHandler, serverOptions } from './gateway/listener.ts';
-import { Reply } from './gateway/request/reply.ts';
+import { Reply, UNHEARD } from './gateway/request/reply.ts';
 import { PlainRequest, PlainResponse } from './http/plain.ts';
 import { createLog } from './log.ts';
 import { ActiveSet } from './runtime/active-set.ts';
@@ -133,10 +133,7 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
     handler(req, res) {
       const response = new PlainResponse(res);
       if (req.httpVersionMajor !== 1 || closed !== null) {
-        const reply = new Reply(response, newRequestId(), {
-          onReplyWaits() {},
-          onReplyClosed() {},
-        });
+        const reply = new Reply(response, newRequestId(), UNHEARD);
         if (closed !== null)
           return reply.error(new GatewayError('service_unavailable'), req.httpVersionMajor === 1);
         log.error({ request_id: reply.requestId }, HTTP_2);

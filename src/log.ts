@@ -85,6 +85,18 @@ export function lineSink(log: Log): LineSink | null {
   return { write: (line) => void output.write(line) };
 }
 
+/**
+ * What a log line says of a fault of the gateway's own code: its kind and the places in the code. The message is left out
+ * where it may quote what was read: V8 does so of JSON, and Node of arguments.
+ */
+export function faultFields(error: unknown): object {
+  if (!(error instanceof Error)) return { type: typeof error };
+  const { name, code, message, stack = '' } = error as NodeJS.ErrnoException;
+  const stackLines = stack.split('\n').filter((line) => line.startsWith('    at '));
+  const isOwn = code === undefined && !(error instanceof SyntaxError);
+  return { type: name, code, ...(isOwn && { reason: message }), stack: stackLines.join('\n') };
+}
+
 /** What a log line says of something that was thrown. */
 export function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);

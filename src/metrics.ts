@@ -54,6 +54,7 @@ export class Metrics {
   #completionTokens = 0;
   #eur = 0;
   #dropped = 0;
+  #faults = 0;
   #upstreamFailed = 0;
   #overshoot = { month: '', by: 0n };
 
@@ -92,6 +93,8 @@ export class Metrics {
       'Connections refused: MAX_CONNECTIONS',
       () => this.#dropped,
     );
+    const faults = "Requests and connections that ended by a fault of the gateway's own code";
+    this.counter('tollgate_faults_total', faults, () => this.#faults);
     this.counter('tollgate_tokens_total', 'Tokens booked', (add) => {
       add({ direction: 'prompt' }, this.#promptTokens);
       add({ direction: 'completion' }, this.#completionTokens);
@@ -129,6 +132,11 @@ export class Metrics {
   /** Counts a request that the upstream failed. */
   upstreamFailed(): void {
     this.#upstreamFailed++;
+  }
+
+  /** Counts a fault of the gateway's own code. */
+  threw(): void {
+    this.#faults++;
   }
 
   /** Counts a connection refused because there are too many. */

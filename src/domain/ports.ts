@@ -84,6 +84,8 @@ export interface Reservation {
 /** Holds back the end of an answer until its record is booked. */
 export interface BookingListener {
   onBooked(): void;
+  /** `onBooked` threw: a fault of the gateway. */
+  onThrown(error: unknown): void;
 }
 
 /** Limits of requests, tokens and calls at once, over all gateways (contract section 5). */

@@ -4,6 +4,7 @@ import { performance } from 'node:perf_hooks';
 import type { Duplex } from 'node:stream';
 import { type ErrorName, GatewayError } from '../domain/errors.ts';
 import { attach, type FastParts, messageClasses } from '../http/attach.ts';
+import { ConnectionFault } from '../http/boundary.ts';
 import type {
   ClientRequest,
   ClientResponse,
@@ -18,8 +19,9 @@ import type { TlsFiles } from '../runtime/tls-files.ts';
 import { Turns } from '../runtime/turns.ts';
 import { handle, handleWithQuota } from './pipeline.ts';
 import { companyInMemory, RequestCompanies } from './request/company.ts';
+import { noteFault } from './request/fault.ts';
 import { RequestSummary } from './request/log.ts';
-import { Reply } from './request/reply.ts';
+import { Reply, UNHEARD } from './request/reply.ts';
 import type { ListenerLimits, Services } from './request/services.ts';
 import { ShedQueue } from './request/shed-queue.ts';
 import { errorsAt } from './unknown-path.ts';
@@ -51,6 +53,7 @@ const REASONS: Readonly<Record<number, string>> = {
   405: 'Method Not Allowed',
   408: 'Request Timeout',
   431: 'Request Header Fields Too Large',
+  500: 'Internal Server Error',
 };
 
 /** What the log says where further connections are closed. */
@@ -101,7 +104,15 @@ export function createListener(
   server.maxHeadersCount = settings.maxHeaders + 1; // Node drops the rest silently: the one more shows it
   server.maxConnections = 2 * maxConnections; // those that are being closed have no place any more
   server.on('drop', onFull);
-  const refuse = (socket: Duplex, name: ErrorName | null): void => {
+  /** Nothing runs behind a refusal, and it comes after the answers to whole requests before it. */
+  const refuse = (socket: Socket, name: ErrorName | null): void => {
+    connections.stopReading(socket);
+    const before = name === null ? null : connections.answering(socket);
+    if (before?.req.complete && socket.writable) {
+      if (before.once) before.once('close', () => refuse(socket, name));
+      else before._last = true;
+      return;
+    }
     const at = Date.now();
     const requestId = newRequestId(at);
     const error = refuseSocket(socket, name, connections, requestId);
@@ -109,11 +120,23 @@ export function createListener(
     metrics.answered('broken', error.status);
     requestLog.broken(requestId, at, error);
   };
-  server.on('connect', (_req, socket: Duplex) => refuse(socket, 'method_not_allowed'));
+  server.on('connect', (_req, socket) => refuse(socket as Socket, 'method_not_allowed'));
+  /** Ends a connection that the gateway could not handle: the request that was being read gets 500. */
+  const end = (socket: Socket, error: unknown): void => {
+    const answer = connections.answering(socket);
+    if (answer?.listener && !answer.req.complete) {
+      connections.stopReading(socket);
+      return answer.listener.onThrown(error);
+    }
+    noteFault(services, null, error);
+    refuse(socket, 'internal_error');
+  };
   // bytes that are not an HTTP request, or a request that took too long to arrive
-  server.on('clientError', ({ code = '' }: Error & { code?: string }, socket) =>
-    refuse(socket, code === 'ECONNRESET' ? null : (ERRORS[code] ?? 'invalid_request')),
-  );
+  server.on('clientError', (error: Error & { code?: string }, socket) => {
+    if (error instanceof ConnectionFault) return end(socket as Socket, error.cause);
+    const { code = '' } = error;
+    refuse(socket as Socket, code === 'ECONNRESET' ? null : (ERRORS[code] ?? 'invalid_request'));
+  });
   // for example without free descriptors: connections wait in the kernel until there are some
   server.on('error', (error) => {
     if (server.listening) log.error({ err: error }, 'cannot accept connections'); // else the start fails with it
@@ -151,18 +174,41 @@ export function createHandler(services: Services, isDraining: () => boolean): Re
   ): void => {
     const load = overload.enter(company, req.head.contentLength);
     if (load === null) return shed(req, res, company);
-    if (!overload.delays(load)) return answer(services, req, res, load, arrived);
-    delayed.enter(() => {
-      if (res.destroyed) overload.leave(load);
-      else answer(services, req, res, load, arrived);
-    });
+    const begin = (): void => {
+      try {
+        answer(services, req, res, load, arrived);
+      } catch (error) {
+        overload.leave(load);
+        fail(req, res, error);
+      }
+    };
+    if (!overload.delays(load)) return begin();
+    delayed.enter(() => (res.destroyed ? overload.leave(load) : begin()));
+  };
+  /** Answers 500 to a request that has no `ApiRequest`, where that is possible. */
+  const fail = (req: ClientRequest, res: ClientResponse, error: unknown): void => {
+    const requestId = newRequestId();
+    noteFault(services, requestId, error);
+    try {
+      const reply = new Reply(res, requestId, UNHEARD);
+      reply.errors = errorsAt(req.url, settings.basePath);
+      reply.error(new GatewayError('internal_error'), true);
+    } catch {
+      res.destroy();
+    }
   };
   return (req, res) => {
-    if (isDraining()) res.closeAfter();
-    const { complete } = req;
-    const company = overload.needsCompany ? companies.of(req.head) : null;
-    if (!(company instanceof Promise)) return enter(req, res, company, complete);
-    void company.then((found) => void (res.destroyed || enter(req, res, found, complete))); // the client may have left
+    try {
+      if (isDraining()) res.closeAfter();
+      const { complete } = req;
+      const company = overload.needsCompany ? companies.of(req.head) : null;
+      if (!(company instanceof Promise)) return enter(req, res, company, complete);
+      company
+        .then((found) => void (res.destroyed || enter(req, res, found, complete))) // the client may have left
+        .catch((error) => fail(req, res, error));
+    } catch (error) {
+      fail(req, res, error);
+    }
   };
 }
 
@@ -182,7 +228,8 @@ export function serverOptions(limits: ListenerLimits): ServerOptions {
 }
 
 /** Refuses requests for overload, each in its turn, before anything is looked up for it. */
-function createShedder({ settings, metrics, tracer, requestLog, directory, deadlines }: Services) {
+function createShedder(services: Services) {
+  const { settings, metrics, tracer, requestLog, directory, deadlines } = services;
   const queue = new ShedQueue<{ reply: Reply; close: boolean }>();
   const error = new GatewayError('service_unavailable'); // shared by all, because making an error takes 5 µs
   const interval = new IdleInterval(SHED_MS, () => {
@@ -198,7 +245,8 @@ function createShedder({ settings, metrics, tracer, requestLog, directory, deadl
       requestLog.shed(summary);
     };
     const onReplyWaits = (): void => deadlines.watchReader(reply);
-    const reply: Reply = new Reply(res, requestId, { onReplyWaits, onReplyClosed });
+    const onReplyThrew = (error: unknown): void => noteFault(services, requestId, error);
+    const reply: Reply = new Reply(res, requestId, { onReplyWaits, onReplyClosed, onReplyThrew });
     const summary = new RequestSummary(reply, at);
     if (requestLog.hasTrail)
       summary.companyId = (company ?? companyInMemory(directory, req.head)) || null;

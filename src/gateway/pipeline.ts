@@ -28,6 +28,7 @@ import { CallMeter } from './answer/call-meter.ts';
 import type { Call, Lookup, Operation } from './endpoints/call.ts';
 import { type BodyListener, type RequestBody, readBody, TIMED_BYTES } from './request/body.ts';
 import { addTime, addWork, type CompanyLoad } from './request/fair-shares.ts';
+import { noteFault } from './request/fault.ts';
 import { RequestMemory } from './request/held-memory.ts';
 import { RequestSummary } from './request/log.ts';
 import { budgetsOf, QuotaReply } from './request/quota.ts';
@@ -95,7 +96,6 @@ class ApiRequest implements BodyListener, ReplyListener {
     this.#req = req;
     this.#load = load;
     this.#summary = new RequestSummary(reply, at);
-    if (services.tracer !== null) this.#summary.trace = services.tracer.begin(req, reply.requestId);
   }
 
   protected get reply(): Reply {
@@ -105,7 +105,9 @@ class ApiRequest implements BodyListener, ReplyListener {
   begin(arrived: boolean): void {
     const { basePath, maxHeaders } = this.#services.settings;
     const { method, url, head, httpVersionMinor } = this.#req;
+    const { tracer } = this.#services;
     try {
+      if (tracer !== null) this.#summary.trace = tracer.begin(this.#req, this.reply.requestId);
       requireOneMeaning(head, httpVersionMinor, maxHeaders); // 400, 431
       const route = findRoute(method, url, basePath, head); // 404, 405, 426
       this.#summary.route = route.template;
@@ -153,6 +155,10 @@ class ApiRequest implements BodyListener, ReplyListener {
   }
 
   onNoBody(error: GatewayError): void {
+    this.#refuse(error);
+  }
+
+  onThrown(error: unknown): void {
     this.#refuse(error);
   }
 
@@ -264,8 +270,8 @@ class ApiRequest implements BodyListener, ReplyListener {
           meter.reserved = await reserve(services, admission, person, call, sent, body); // 402
       }
       if (reply.res.destroyed) return meter.drop(); // the client left while something was looked up
-      summary.meter = meter;
       const relay = call.answer(reply, meter);
+      summary.meter = meter; // from now on the relay ends what it holds
       services.upstream.post({
         path: operation.upstreamPath,
         requestId,
@@ -400,15 +406,13 @@ class ApiRequest implements BodyListener, ReplyListener {
   /** @param complete whether the whole request has arrived; undefined: as it is now */
   #refuse(error: unknown, complete = this.#req.complete): void {
     const { reply } = this.#summary;
+    if (!(error instanceof GatewayError)) return reply.onThrown(error);
     this.#hold?.end();
-    if (!(error instanceof GatewayError)) {
-      this.#services.log.error({ request_id: reply.requestId, err: error }, 'request failed');
-    }
-    // an unread body would have to be read to its end: close the connection instead
-    reply.error(
-      error instanceof GatewayError ? error : new GatewayError('internal_error'),
-      !complete,
-    );
+    reply.error(error, !complete); // an unread body would have to be read to its end
+  }
+
+  onReplyThrew(error: unknown): void {
+    noteFault(this.#services, this.reply.requestId, error);
   }
 
   onReplyWaits(): void {

@@ -2,13 +2,14 @@ import type { Server, ServerOptions } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { closeWithConnection } from '../runtime/node-http.ts';
+import { bounded } from './boundary.ts';
 import { ClientConnection, Gathering } from './client-connection.ts';
 import type { AnswerUnderWay, Connections, RequestHandler } from './exchange.ts';
 import { asClientRequest, FastRequest } from './fast-request.ts';
 import { FastResponse } from './fast-response.ts';
 import { streamBuffers } from './framed-stream.ts';
 import { answerHalfClosed, watchHalfClosed } from './half-closed.ts';
-import { closeIdle } from './linger.ts';
+import { closeIdle, discard } from './linger.ts';
 import { attachPlain } from './plain.ts';
 import { readShared } from './shared-read.ts';
 
@@ -68,7 +69,7 @@ export function attach(
   const event = secure ? 'secureConnection' : 'connection';
   const [accept] = server.listeners(event) as [(this: Server, socket: Socket) => void];
   server.off(event, accept);
-  server.on(event, (accepted: Socket) => {
+  const onConnection = (accepted: Socket): void => {
     const connection = parts.has('repeatedHeads') ? new ClientConnection(setting) : null;
     const shared = connection !== null && parts.has('sharedReads') && !secure;
     const socket = shared ? (readShared(accepted, server, connection) ?? accepted) : accepted;
@@ -78,7 +79,8 @@ export function attach(
     socket.on('close', () => open.delete(socket));
     watchHalfClosed(socket, answering);
     onOpen(socket);
-  });
+  };
+  server.on(event, (accepted: Socket) => bounded(accepted, () => onConnection(accepted))());
   const onRequest = (req: FastRequest, res: FastResponse): void => {
     closeWithConnection(res);
     res.buffers = buffers;
@@ -94,7 +96,11 @@ export function attach(
       answering(socket) !== null || connections.get(socket)?.isBusy === true;
     if (!isBusy()) closeIdle(socket, isBusy);
   });
-  return { open, answering };
+  const stopReading = (socket: Socket): void => {
+    connections.get(socket)?.stopReading();
+    discard(socket);
+  };
+  return { open, answering, stopReading };
 }
 
 /** The answer that a connection is busy with, from the field where node:http keeps it. */

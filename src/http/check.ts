@@ -121,7 +121,9 @@ function answer(req: ClientRequest, res: ClientResponse): void {
     const room = Buffer.alloc(ROOM);
     const onPiece = (piece: Buffer): boolean => pieces.push(Buffer.from(piece)) > 0;
     const onFilled = (bytes: number): boolean => onPiece(room.subarray(0, bytes));
-    return req.readBody({ onPiece, onFilled, room: (most) => room.subarray(0, most), onWhole });
+    const onThrown = (): void => res.destroy();
+    const roomFor = (most: number): Buffer => room.subarray(0, most);
+    return req.readBody({ onPiece, onFilled, room: roomFor, onWhole, onThrown });
   }
   pieces.push(body);
   onWhole();

@@ -4,6 +4,7 @@ import { performance } from 'node:perf_hooks';
 import { type ActiveMember, ActiveSet } from '../runtime/active-set.ts';
 import type { BufferPool } from '../runtime/buffer-pool.ts';
 import { IdleInterval } from '../runtime/idle-interval.ts';
+import { bounded, connectionThrew } from './boundary.ts';
 import type { RequestHandler } from './exchange.ts';
 import type { FastRequest } from './fast-request.ts';
 import type { FastResponse } from './fast-response.ts';
@@ -56,7 +57,7 @@ interface PartialRequest {
 /** The connections that gather a request. One that takes too long goes to Node's parser, which has deadlines. */
 export class Gathering extends ActiveSet<ClientConnection> {
   readonly #interval = new IdleInterval(GATHER_MS, () => {
-    this.each((connection) => connection.checkPartial());
+    this.each((connection) => bounded(connection.socket, () => connection.checkPartial())());
     return this.size > 0;
   });
 
@@ -95,6 +96,7 @@ export class ClientConnection implements AnsweringConnection, Reader, ActiveMemb
   #arrivesUntil = 0;
   /** Bytes that came while a repeated request was being answered. */
   #held: Buffer | null = null;
+  #isOver = false;
 
   // Offsets in the bytes given to Node's parser: their end, where the piece at hand begins, and
   // where the next request will begin; NaN where that cannot be told.
@@ -116,10 +118,9 @@ export class ClientConnection implements AnsweringConnection, Reader, ActiveMemb
     this.#feed = feed;
     socket.off('data', feed);
     socket.on('data', this.#onData); // from now on Node's parser does not read from the system itself
-    socket.prependListener('end', () => {
-      if (this.#arriving !== null) this.#fail('HPE_INVALID_EOF_STATE');
-      else this.#giveUp();
-    });
+    const onEnd = (): void =>
+      this.#arriving === null ? this.#giveUp() : this.#fail('HPE_INVALID_EOF_STATE');
+    socket.prependListener('end', bounded(socket, onEnd));
     socket.on('close', () => {
       this.#setting.gathering.leave(this);
       this.#answering?.close();
@@ -144,16 +145,32 @@ export class ClientConnection implements AnsweringConnection, Reader, ActiveMemb
     return this.#read(bytes, end, false);
   }
 
+  /** Takes no more requests: what still comes is discarded. */
+  stopReading(): void {
+    this.#isOver = true;
+    this.#partial = null;
+    this.#setting.gathering.leave(this);
+  }
+
   /**
    * Takes the bytes [0, end).
    * @param isOwn whether the buffer is theirs alone; false: the next read overwrites them
    * @returns false to read nothing more until the socket is resumed
    */
   #read(bytes: Buffer, end: number, isOwn: boolean): boolean {
-    if (this.socket.writableEnded) return true; // its last answer is out
+    try {
+      return this.#take(bytes, end, isOwn);
+    } catch (error) {
+      connectionThrew(this.socket, error);
+      return true;
+    }
+  }
+
+  #take(bytes: Buffer, end: number, isOwn: boolean): boolean {
+    if (this.#isOver || this.socket.writableEnded) return true; // its last answer is out
     if (this.#arriving !== null) return this.#arrive(this.#arriving, bytes, end, isOwn);
     if (this.#answering !== null) this.#hold(copied(bytes, 0, end));
-    else if (this.#partial !== null) this.#gather(this.#partial, bytes, end);
+    else if (this.#partial !== null) return this.#gather(this.#partial, bytes, end);
     else if (!this.#isBetweenRequests()) this.#give(copied(bytes, 0, end));
     else if (this.#pattern !== null && this.#takeRepeated(this.#pattern, bytes, end))
       return this.#readsOn();
@@ -208,7 +225,7 @@ export class ClientConnection implements AnsweringConnection, Reader, ActiveMemb
     if (held === null || this.socket.destroyed) return;
     this.#held = null;
     this.socket.resume();
-    this.onRead(held, held.length);
+    if (!this.#read(held, held.length, false)) this.socket.pause();
   }
 
   /** Whether Node's parser has seen whole requests only, and the last of them is answered. */
@@ -239,19 +256,19 @@ export class ClientConnection implements AnsweringConnection, Reader, ActiveMemb
     return true;
   }
 
-  #gather(partial: PartialRequest, bytes: Buffer, end: number): void {
+  #gather(partial: PartialRequest, bytes: Buffer, end: number): boolean {
     if (partial.received + end > partial.bytes.length) {
       this.#giveUp();
-      this.onRead(bytes, end);
-      return;
+      return this.#take(bytes, end, false);
     }
     bytes.copy(partial.bytes, partial.received, 0, end);
     partial.received += end;
-    if (partial.received < partial.bytes.length) return;
+    if (partial.received < partial.bytes.length) return true;
     this.#partial = null;
     this.#setting.gathering.leave(this);
     const body = partial.bytes.subarray(partial.bodyFrom);
     this.#answer(partial.token, body, body.length);
+    return true;
   }
 
   /** Takes the next bytes of a large body. */

@@ -21,6 +21,8 @@ export interface BodySink {
   /** Takes the next bytes, which were read to the beginning of the last room. @returns as `onPiece` does */
   onFilled(bytes: number): boolean;
   onWhole(): void;
+  /** One of the other methods threw: a fault of the gateway, which ends this request and no other. */
+  onThrown(error: unknown): void;
 }
 
 /** A client's request as the gateway reads it, from plain node:http or from the fast path. */
@@ -50,7 +52,10 @@ export interface ClientRequest {
    * @throws Error where other code has read a part of it already
    */
   readBody(sink: BodySink): void;
-  /** Reads on after the sink returned false. */
+  /**
+   * Reads on after the sink returned false. Does nothing once the whole body has come: what the connection reads then
+   * belongs to the next request.
+   */
   readOn(): void;
 }
 
@@ -62,6 +67,8 @@ export interface ResponseListener {
   onSent(): void;
   /** The answer is out, or the connection closed before that. Called once, last. */
   onClose(): void;
+  /** The gateway could not handle the connection any more, which closes once this answer has ended. */
+  onThrown(error: unknown): void;
 }
 
 /** The response to a client's request. */
@@ -121,6 +128,8 @@ export interface Connections {
   readonly open: ReadonlySet<Socket>;
   /** The answer a connection is busy with; null when it is idle. */
   answering(socket: Duplex): AnswerUnderWay | null;
+  /** Takes no more requests from a connection: what it still sends is discarded. */
+  stopReading(socket: Socket): void;
 }
 
 /** An answer as those see it who look after its connection: one of node:http, or one that is as alike. */
@@ -128,7 +137,13 @@ export interface AnswerUnderWay {
   readonly headersSent: boolean;
   /** Whether all of it was written. */
   readonly writableEnded: boolean;
-  readonly req: { readonly httpVersionMinor: number };
+  readonly req: { readonly httpVersionMinor: number; readonly complete: boolean };
+  /** Whether the connection closes after it. */
+  _last?: boolean;
+  /** Whoever gives this answer; missing with plain node:http, where each event has a boundary of its own. */
+  readonly listener?: ResponseListener | null;
+  /** Calls back when it is out; missing where nothing behind its request was read before. */
+  once?(event: 'close', then: () => void): unknown;
 }
 
 export type RequestHandler = (req: ClientRequest, res: ClientResponse) => void;

@@ -1,5 +1,6 @@
 import { Readable } from 'node:stream';
 import { IncomingMessage } from '../runtime/node-http.ts';
+import { handTo } from './boundary.ts';
 import type { BodySink, ClientRequest } from './exchange.ts';
 import { RequestHead } from './request-head.ts';
 
@@ -28,8 +29,8 @@ export class FastRequest extends IncomingMessage {
   readBody(sink: BodySink): void {
     if (this.complete || this.readableLength > 0) {
       // some of the body is in the stream already
-      this.on('data', (piece: Buffer) => void (sink.onPiece(piece, 'kept') || this.pause()));
-      this.on('end', () => sink.onWhole());
+      this.on('data', (piece: Buffer) => void (handTo(sink, piece, false) || this.pause()));
+      this.on('end', () => handTo(sink, null, false));
       return;
     }
     this.#sink = sink;
@@ -38,16 +39,14 @@ export class FastRequest extends IncomingMessage {
 
   readOn(): void {
     if (this.#sink === null) this.resume();
-    else this.socket.resume(); // Node's parser paused it
+    else if (!this.complete) this.socket.resume(); // Node's parser paused it
   }
 
   /** Called by Node's parser with each piece of the body, and with null at its end. */
   override push(piece: Buffer | null): boolean {
     const sink = this.#sink;
     if (sink === null) return super.push(piece);
-    if (piece !== null) return sink.onPiece(piece, 'own');
-    sink.onWhole();
-    return true;
+    return handTo(sink, piece, true);
   }
 
   // defined here because TypeScript takes both, which are accessors, for fields of IncomingMessage

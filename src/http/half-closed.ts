@@ -1,5 +1,6 @@
 import type { Server } from 'node:http';
 import type { Socket } from 'node:net';
+import { bounded } from './boundary.ts';
 import type { AnswerUnderWay } from './exchange.ts';
 
 /**
@@ -33,7 +34,7 @@ export function watchHalfClosed(
     let timer: NodeJS.Timeout | undefined;
     const wait = (): void => {
       const pause = PAUSES_MS[probes++];
-      if (pause !== undefined) timer = setTimeout(probe, pause);
+      if (pause !== undefined) timer = setTimeout(bounded(socket, probe), pause);
     };
     const begin = beginning(socket);
     const probe = (): void => {

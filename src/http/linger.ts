@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net';
 import { performance } from 'node:perf_hooks';
+import { bounded } from './boundary.ts';
 
 /** How long, and how much, a client may go on sending after its answer. */
 const LINGER_MS = 5000;
@@ -17,17 +18,18 @@ const IDLE_LINGER_MS = 2000;
  */
 export function closeIdle(socket: Socket, isBusy: () => boolean): void {
   const { bytesRead } = socket;
-  setImmediate(() => {
+  const close = (): void => {
     if (socket.destroyed || socket.bytesRead !== bytesRead || isBusy()) return;
     discard(socket);
     socket.end();
     const timer = setTimeout(() => socket.destroy(), IDLE_LINGER_MS).unref();
     socket.once('close', () => clearTimeout(timer));
-  });
+  };
+  setImmediate(bounded(socket, close));
 }
 
 /** Reads on and discards: no request is taken any more. */
-function discard(socket: Socket): void {
+export function discard(socket: Socket): void {
   socket.removeAllListeners('data');
   socket.on('data', () => {});
   socket.resume();
@@ -51,9 +53,10 @@ export function lingerAfterAnswer(req: {
     socket.end();
     const most = socket.bytesRead + MOST_BYTES;
     const last = performance.now() + LINGER_MS;
-    const timer = setInterval(() => {
+    const check = (): void => {
       if (socket.bytesRead > most || performance.now() > last) socket.destroy();
-    }, CHECK_MS).unref();
+    };
+    const timer = setInterval(bounded(socket, check), CHECK_MS).unref();
     socket.once('close', () => clearInterval(timer));
   };
 }

@@ -2,6 +2,7 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { closeWithConnection } from '../runtime/node-http.ts';
+import { bounded, handTo } from './boundary.ts';
 import type {
   BodySink,
   ClientRequest,
@@ -12,7 +13,7 @@ import type {
   ResponseStream,
 } from './exchange.ts';
 import { watchHalfClosed } from './half-closed.ts';
-import { closeIdle, lingerAfterAnswer } from './linger.ts';
+import { closeIdle, discard, lingerAfterAnswer } from './linger.ts';
 import { RequestHead } from './request-head.ts';
 import { answerText } from './response-head.ts';
 
@@ -45,18 +46,21 @@ export function attachPlain(
   server.on('request', onRequest);
   server.on('checkContinue', onRequest); // the gateway asks for the body when it wants it
   server.on('checkExpectation', onRequest); // Node alone would answer 417 without a body
-  server.on(secure ? 'secureConnection' : 'connection', (socket: Socket) => {
+  const onConnection = (socket: Socket): void => {
     open.add(socket);
     answers.set(socket, new Set());
     socket.on('close', () => open.delete(socket));
     watchHalfClosed(socket, answering);
     onOpen(socket);
-  });
+  };
+  server.on(secure ? 'secureConnection' : 'connection', (socket: Socket) =>
+    bounded(socket, () => onConnection(socket))(),
+  );
   server.on('timeout', (socket: Socket) => {
     const isBusy = (): boolean => answering(socket) !== null;
     if (!isBusy()) closeIdle(socket, isBusy);
   });
-  return { open, answering };
+  return { open, answering, stopReading: discard };
 }
 
 export class PlainRequest implements ClientRequest {
@@ -94,9 +98,9 @@ export class PlainRequest implements ClientRequest {
     if (this.#req.readableDidRead) throw new Error(BODY_READ);
     this.#req.on('data', (piece: Buffer) => {
       // other code may listen too
-      if (!sink.onPiece(piece, 'kept')) this.#req.pause();
+      if (!handTo(sink, piece, false)) this.#req.pause();
     });
-    this.#req.on('end', () => sink.onWhole());
+    this.#req.on('end', () => handTo(sink, null, false));
   }
 
   readOn(): void {

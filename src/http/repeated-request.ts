@@ -77,7 +77,7 @@ export class RepeatedRequest implements ClientRequest {
   }
 
   readOn(): void {
-    this.socket.resume();
+    if (this.left > 0) this.socket.resume();
   }
 
   /** Keeps what has arrived until the body is asked for. @returns whether it was asked for already */

@@ -10,6 +10,8 @@ interface DialEvents<L extends Lines> {
   open(peer: Peer<L>, dial: Dial<L>): void;
   /** There is no connection, nothing was sent, and nothing more is tried. */
   onFailed(error: Error): void;
+  /** A part of the search threw: a fault of the gateway. */
+  onThrown(error: unknown): void;
 }
 
 /**
@@ -36,7 +38,7 @@ export class Dial<L extends Lines> {
     this.#addresses.searches.add(this);
     const due = looks ? this.#addresses.due() : [];
     if (due.length > 0 || this.#addresses.isChoice) {
-      this.#timer = setInterval(() => this.#tryAnother(), STAGGER_MS).unref();
+      this.#timer = setInterval(() => this.guarded(() => this.#tryAnother()), STAGGER_MS).unref();
     }
     for (const address of due) void this.#look(address);
     if (due.length === this.#addresses.all.length) return; // none of the IPs known is fresh
@@ -68,7 +70,19 @@ export class Dial<L extends Lines> {
     const error = await this.#addresses.look(address);
     this.#looking--;
     if (error !== null) this.#error = error;
-    if (!this.#isOver && this.#opening.size === 0) this.#next();
+    this.guarded(() => {
+      if (!this.#isOver && this.#opening.size === 0) this.#next();
+    });
+  }
+
+  /** Does what a timer or an event begins. What it throws ends the search. */
+  guarded(part: () => void): void {
+    try {
+      part();
+    } catch (error) {
+      this.#end();
+      this.#events.onThrown(error);
+    }
   }
 
   #next(): void {

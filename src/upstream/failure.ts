@@ -73,6 +73,13 @@ export function brokenAnswer(): GatewayError {
   return error;
 }
 
+/** A fault of the gateway. @param sent whether the request was sent: then a retry may be charged again */
+export function ownFault(sent: boolean): GatewayError {
+  const error = new GatewayError('internal_error');
+  if (sent) error.retry = false;
+  return error;
+}
+
 /**
  * A stream that began broke off and costs nothing, so that it may be asked for again. An event has no status: agents
  * look for words in the text, pi for "connection error", "server error" and "terminated", Continue for "premature end".

@@ -123,6 +123,14 @@ export class FastConnection implements Sender, UpstreamCall {
     const request = this.#request;
     this.#request = null;
     if (request === null) return; // the connection was closed meanwhile
+    try {
+      this.#begin(request);
+    } catch (error) {
+      this.onThrown(error, request.handler);
+    }
+  }
+
+  #begin(request: UpstreamRequest): void {
     if (!request.handler.onConnected(this)) return this.release();
     this.#handler = request.handler;
     this.#isUnjudged = true;
@@ -135,6 +143,7 @@ export class FastConnection implements Sender, UpstreamCall {
       this.#head,
       request.body,
       request.onSent,
+      this,
     );
   }
 
@@ -196,7 +205,7 @@ export class FastConnection implements Sender, UpstreamCall {
     try {
       this.#read(handler, buffer, end);
     } catch (error) {
-      this.#threw(handler, error);
+      this.onThrown(error, handler);
     }
   }
 
@@ -226,9 +235,9 @@ export class FastConnection implements Sender, UpstreamCall {
     this.#socket = socket;
     this.#connectMs = performance.now() - this.#openedAt;
     (socket as UpstreamSocket)[CONNECTION] = this;
-    socket.on('error', (error) => this.close(error));
-    socket.on('end', () => this.#ended());
-    socket.on('close', () => this.close(new Error('the connection closed')));
+    socket.on('error', (error) => this.#guarded(() => this.close(error)));
+    socket.on('end', () => this.#guarded(() => this.#ended()));
+    socket.on('close', () => this.#guarded(() => this.close(new Error('the connection closed'))));
   }
 
   /** The answer is whole. The connection is freed before the handler is told, which may send another request at once. */
@@ -268,11 +277,7 @@ export class FastConnection implements Sender, UpstreamCall {
     if (handler !== null && this.#unheard) return this.#probe();
     reader.close();
     if (handler === null || reader.state !== 'done') return this.close(new Error(reader.reason));
-    try {
-      this.#done(handler);
-    } catch (error) {
-      this.#threw(handler, error);
-    }
+    this.#done(handler);
   }
 
   /**
@@ -281,19 +286,35 @@ export class FastConnection implements Sender, UpstreamCall {
    */
   #probe(): void {
     const socket = this.#socket as Socket;
-    setTimeout(() => {
+    const probe = (): void => {
       if (this.#gone) return;
       socket.write(PROBE, (error) =>
-        this.close(error ?? new Error('the connection closed before an answer')),
+        this.#guarded(() =>
+          this.close(error ?? new Error('the connection closed before an answer')),
+        ),
       );
-    }, probeDelay(this.#connectMs));
+    };
+    setTimeout(() => this.#guarded(probe), probeDelay(this.#connectMs));
   }
 
-  /** The handler of an answer threw, perhaps when the connection was free again already. */
-  #threw(handler: UpstreamHandler | null, error: unknown): void {
+  /** Does what an event of the socket begins. What it throws ends the connection and its call. */
+  #guarded(part: () => void): void {
+    const handler = this.#handler ?? this.#request?.handler ?? null;
+    try {
+      part();
+    } catch (error) {
+      this.onThrown(error, handler);
+    }
+  }
+
+  /** A part of its work threw, perhaps when the connection was free again already. @param handler whose call it was for */
+  onThrown(error: unknown, handler = this.#handler): void {
     if (this.#handler === handler) this.#handler = null;
-    if (this.#handler === null) this.close();
-    handler?.onThrown(error);
+    try {
+      if (this.#handler === null) this.close();
+    } finally {
+      handler?.onThrown(error);
+    }
   }
 }
 

@@ -120,16 +120,20 @@ export class FastPool extends Upstream implements ConnectionPool {
     const dial = new Dial(this.addresses, {
       open: (peer) => this.#open(peer, dial, request),
       onFailed: (error) => tellFailure(request.handler, error),
+      onThrown: (error) => request.handler.onThrown(error),
     });
     dial.begin(first);
   }
 
   #open(peer: Peer<FastLines>, dial: Dial<FastLines>, request: UpstreamRequest): void {
-    const opened = new FastConnection(this, peer, this.#connect, (error) => {
+    const onOpened = (error: Error | null): void => {
       if (error !== null) return dial.failed(peer, error);
       if (dial.take(peer)) opened.send(request, this.#headOf(request, peer));
       else opened.release();
-    });
+    };
+    const opened = new FastConnection(this, peer, this.#connect, (error) =>
+      dial.guarded(() => onOpened(error)),
+    );
     peer.lines.all.add(opened);
   }
 

@@ -10,8 +10,10 @@ const LONE_TURN_BYTES = 1_048_576;
 
 /** A connection that has a request to send. */
 export interface Sender {
-  /** Writes the request now, unless the connection was closed. */
+  /** Writes the request now, unless the connection was closed. Never throws. */
   onTurn(): void;
+  /** Sending the rest of a large request threw: a fault of the gateway. */
+  onThrown(error: unknown): void;
 }
 
 /**
@@ -56,6 +58,7 @@ export class RequestWriter {
    * Sends a request.
    * @param head without content-length and empty line
    * @param onSent called when the system has taken the whole request, and the body's memory may be used again
+   * @param sender told where sending the rest throws
    * @returns the rest, which sends itself; null when nothing is left
    */
   write(
@@ -63,12 +66,13 @@ export class RequestWriter {
     head: string,
     body: readonly Buffer[],
     onSent: (() => void) | null,
+    sender: Sender,
   ): RestOfRequest | null {
     let length = 0;
     for (let k = 0; k < body.length; k++) length += (body[k] as Buffer).length;
     head += `content-length: ${length}\r\n\r\n`;
     if (head.length + length > BUFFER_BYTES)
-      return new RestOfRequest(socket, head, body, this.#turns, onSent);
+      return new RestOfRequest(socket, head, body, this.#turns, onSent, sender);
     this.#turns.noteOther();
     const buffer = this.#encrypted ? Buffer.allocUnsafe(head.length + length) : this.#buffer;
     let at = buffer.write(head, 0, 'latin1');
@@ -91,6 +95,7 @@ export class RestOfRequest {
   #next = 0;
   readonly #turns: Turns;
   readonly #onSent: (() => void) | null;
+  readonly #sender: Sender;
 
   constructor(
     socket: Socket,
@@ -98,7 +103,9 @@ export class RestOfRequest {
     body: readonly Buffer[],
     turns: Turns,
     onSent: (() => void) | null,
+    sender: Sender,
   ) {
+    this.#sender = sender;
     this.#socket = socket;
     this.#body = body;
     this.#turns = turns;
@@ -128,11 +135,24 @@ export class RestOfRequest {
     for (let left = room; left > 0 && !this.isSent; ) {
       const piece = this.#body[this.#next++] as Buffer;
       left -= piece.length;
-      if (this.isSent) socket.write(piece, (error) => void (error ?? this.#onSent?.()));
+      if (this.isSent)
+        socket.write(piece, (error) => error ?? this.#guarded(() => this.#onSent?.()));
       else if (left > 0) socket.write(piece);
-      else socket.write(piece, (error) => void (error ?? this.#turns.enter(() => this.#send())));
+      else
+        socket.write(
+          piece,
+          (error) => error ?? this.#turns.enter(() => this.#guarded(() => this.#send())),
+        );
     }
     socket.uncork();
     if (this.isSent) this.#body = [];
+  }
+
+  #guarded(part: () => void): void {
+    try {
+      part();
+    } catch (error) {
+      this.#sender.onThrown(error);
+    }
   }
 }

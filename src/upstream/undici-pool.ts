@@ -112,6 +112,7 @@ export class UndiciPool extends Upstream {
         );
       },
       onFailed: (error) => tellFailure(handler, error),
+      onThrown: (error) => handler.onThrown(error),
     });
     const first = this.addresses.choose();
     dial.begin(first, again || first === null || first.lines.pool.stats.free === 0);
@@ -228,7 +229,11 @@ class UndiciCall implements Dispatcher.DispatchHandler, UpstreamCall {
     const { held } = this;
     if (held !== null) held.call = this;
     this.#readBefore = held?.socket?.bytesRead ?? 0;
-    if (this.#dial.take(this.#peer) && this.#handler?.onConnected(this)) return;
+    let isWanted: boolean | undefined;
+    this.#dial.guarded(() => {
+      isWanted = this.#dial.take(this.#peer) && this.#handler?.onConnected(this);
+    });
+    if (isWanted) return;
     this.#handler = null;
     controller.abort(new Error('no longer wanted'));
   }
@@ -270,7 +275,8 @@ class UndiciCall implements Dispatcher.DispatchHandler, UpstreamCall {
 
   onResponseError(_controller: Dispatcher.DispatchController | undefined, error: Error): void {
     this.#peer.lines.busy--;
-    if (this.#controller === null) return this.#dial.failed(this.#peer, error);
+    if (this.#controller === null)
+      return this.#dial.guarded(() => this.#dial.failed(this.#peer, error));
     const handler = this.#handler;
     const again = this.isUnheard && wasRefused(error) ? this.#again : null;
     this.#handler = null;

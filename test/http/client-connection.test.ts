@@ -42,7 +42,8 @@ interface Seen {
 function answer(req: ClientRequest, res: ClientResponse, seen: Seen): void {
   if (req instanceof RepeatedRequest) seen.repeated++;
   if (req.head.expectsContinue) res.writeContinue(); // as the gateway does
-  const reply = new Reply(res, 'id', { onReplyWaits() {}, onReplyClosed: () => seen.closed++ });
+  const onReplyClosed = () => seen.closed++;
+  const reply = new Reply(res, 'id', { onReplyWaits() {}, onReplyClosed, onReplyThrew() {} });
   readBody(req, 100_000, new BodyMemory(), {
     onBody(body) {
       const text = body.slice(0, body.length).toString('latin1');
@@ -81,6 +82,7 @@ function answer(req: ClientRequest, res: ClientResponse, seen: Seen): void {
     onNoBody: (error) => reply.error(error, true),
     takeMemory: () => true,
     worked: () => {},
+    onThrown() {},
   });
 }
 

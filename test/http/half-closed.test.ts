@@ -61,12 +61,18 @@ async function serve(t: Test, parts: ReadonlySet<FastPart>) {
       const onClose = (): void => {
         one.closed = true;
       };
-      res.listen({ onStream() {}, onSent() {}, onClose });
+      res.listen({ onStream() {}, onSent() {}, onClose, onThrown() {} });
       arrived.push(one);
     };
     const body = req.takeBody();
     if (body === null)
-      return req.readBody({ onPiece, onFilled: () => true, room: () => null, onWhole });
+      return req.readBody({
+        onPiece,
+        onFilled: () => true,
+        room: () => null,
+        onWhole,
+        onThrown() {},
+      });
     onPiece(body);
     onWhole();
   };

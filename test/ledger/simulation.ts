@@ -383,6 +383,7 @@ class Replica {
     }
     const ledger = this.#ledger as BatchLedger;
     ledger.book(one.record, {
+      onThrown() {},
       onBooked: () => {
         one.told = true;
         this.#told.push(one);

@@ -150,7 +150,8 @@ t.test(
         Buffer.alloc(100_000, `${n % 10}`),
       );
       let sent = 0;
-      const rest = new RestOfRequest(socket as Socket, 'head', body, turns, () => sent++);
+      const sender = { onTurn() {}, onThrown() {} };
+      const rest = new RestOfRequest(socket as Socket, 'head', body, turns, () => sent++, sender);
       await until(() => written.length > 0, 'the first part');
       t.notOk(rest.isSent);
       rest.hurry();

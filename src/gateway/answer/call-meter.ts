@@ -14,9 +14,9 @@ import type { ClientResponse } from '../../http/exchange.ts';
 import type { Members } from '../../json/members.ts';
 import { type TokenCounts, type ToldUsage, withCost } from '../../json/usage.ts';
 import type { Metrics } from '../../metrics.ts';
-import type { Deadline } from '../../upstream/failure.ts';
-import type { Watch } from '../request/deadlines.ts';
+import type { Watch, WatchedCall } from '../request/deadlines.ts';
 import { addWork, type CompanyLoad } from '../request/fair-shares.ts';
+import { noteFault } from '../request/fault.ts';
 import { RequestMemory } from '../request/held-memory.ts';
 import type { Keepalive } from '../request/keepalive.ts';
 import type { ModelNames } from '../request/model-names.ts';
@@ -158,8 +158,8 @@ export class CallMeter {
   }
 
   /** Watches the answer's deadlines until the response closes. */
-  watch(res: ClientResponse, onDeadline: (deadline: Deadline) => void): Watch {
-    return this.#services.deadlines.watch(res, onDeadline);
+  watch(res: ClientResponse, call: WatchedCall): Watch {
+    return this.#services.deadlines.watch(res, call);
   }
 
   /**
@@ -193,10 +193,7 @@ export class CallMeter {
 
   /** Logs a fault of our own in handling the answer. */
   threw(error: unknown): void {
-    this.#services.log.error(
-      { request_id: this.admission.requestId, err: error },
-      'request failed',
-    );
+    noteFault(this.#services, this.admission.requestId, error);
   }
 
   /** The token counts that a call is charged for. */

@@ -143,7 +143,7 @@ export class JsonRelay extends Relay {
     this.call?.abort(this);
     const error = new GatewayError('service_unavailable');
     error.retry = false; // the model ran, and would run again
-    this.#fail(error);
+    this.fail(error);
   }
 
   onEnd(): void {
@@ -151,7 +151,7 @@ export class JsonRelay extends Relay {
     this.reply.endedAt = performance.now();
     if (this.#ends !== null) return this.#bookTooLarge(this.#ends);
     const body = this.#body.bytes;
-    if (this.status !== 200) return this.#fail(this.statusError(body));
+    if (this.status !== 200) return this.fail(this.statusError(body));
     const { slug, hidden } = this.meter.names;
     const scan = this.#isJson ? scanAnswer(body, slug, this.#table, hidden) : null;
     const rendered = scan === null || scan.error ? null : this.#renderOrNull(body, scan);
@@ -165,7 +165,7 @@ export class JsonRelay extends Relay {
   #finish(body: Buffer, scan: AnswerScan | null, rendered: Buffer | null): void {
     if (scan === null || rendered === null) {
       const ran = scan !== null && (scan.generatedBytes > 0 || hasGenerated(scan.usage));
-      return this.#fail(this.toldError(body, ran));
+      return this.fail(this.toldError(body, ran));
     }
     this.#settle();
     this.#rendered = rendered;
@@ -194,10 +194,10 @@ export class JsonRelay extends Relay {
     if (this.settled) return;
     if (this.clientGone && error instanceof Stopped) return this.#leave(); // the upstream did not fail
     if (this.#ends !== null) return this.#bookTooLarge(this.#ends);
-    this.#fail(this.connectionError(error));
+    this.fail(this.connectionError(error));
   }
 
-  protected onDeadline(deadline: Deadline): void {
+  onDeadline(deadline: Deadline): void {
     if (deadline !== 'stop') this.meter.upstreamFailed(`too slow: ${deadline}`);
     if (this.clientGone) return this.#leave();
     if (this.#ends !== null && deadline !== 'stop') {
@@ -205,12 +205,12 @@ export class JsonRelay extends Relay {
       return this.#bookTooLarge(this.#ends);
     }
     if (deadline === 'stop') this.giveUp();
-    this.#fail(deadlineFailure(deadline, this.call !== null));
+    this.fail(deadlineFailure(deadline, this.call !== null));
     this.call?.abort(this);
   }
 
   /** What the client sees fail costs nothing (spec sections 2.8 and 8, rule 3). */
-  #fail(error: GatewayError): void {
+  protected fail(error: GatewayError): void {
     if (!this.settled) {
       this.#settle();
       this.meter.settle('upstream_failed', null, NOTHING_SEEN, null);

@@ -3,10 +3,10 @@ import type { BookingListener } from '../../domain/ports.ts';
 import type { ToldUsage } from '../../json/usage.ts';
 import { reasonOf } from '../../log.ts';
 import {
-  brokenAnswer,
   connectionFailure,
   type Deadline,
   type FailedCall,
+  ownFault,
   ownShortage,
   statusFailure,
   toldFailure,
@@ -43,9 +43,7 @@ export abstract class Relay implements UpstreamHandler, BookingListener {
     this.reply = reply;
     this.meter = meter;
     reply.relay = this;
-    this.watch = meter.watch(reply.res, (deadline) =>
-      this.guarded(() => this.onDeadline(deadline)),
-    );
+    this.watch = meter.watch(reply.res, this);
   }
 
   onConnected(call: UpstreamCall): boolean {
@@ -78,18 +76,22 @@ export abstract class Relay implements UpstreamHandler, BookingListener {
   abstract onEnd(): void;
   abstract onError(error: Error): void;
 
-  /** Ends the call as a broken answer does; where even that throws, without a record. */
+  /** Ends the call as a broken answer does, by our own fault; where even that throws, without a record. */
   onThrown(error: unknown): void {
     const { meter, reply } = this;
+    const failure = ownFault(this.call !== null);
     meter.threw(error);
     try {
-      if (!this.settled) return this.onError(new Error('the gateway could not handle the answer'));
+      if (!this.settled) {
+        this.fail(failure);
+        return this.call?.abort(this);
+      }
     } catch {} // for the same reason as before
     this.settled = true;
     meter.drop();
     this.call?.abort(this);
     if (reply.res.headersSent) reply.res.destroy();
-    else reply.error(brokenAnswer());
+    else reply.error(failure);
   }
 
   /** Notes why no answer comes. @returns the client's error */
@@ -122,7 +124,9 @@ export abstract class Relay implements UpstreamHandler, BookingListener {
   abstract onBooked(): void;
   /** The client's side is over. */
   abstract onClientClose(): void;
-  protected abstract onDeadline(deadline: Deadline): void;
+  abstract onDeadline(deadline: Deadline): void;
+  /** Ends the call with an error. */
+  protected abstract fail(error: GatewayError): void;
 
   /** The client's error for an answer that is none by its status or its kind. The upstream's words go to the operator's log alone. */
   protected statusError(body: Buffer): GatewayError {

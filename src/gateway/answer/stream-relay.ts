@@ -50,7 +50,7 @@ export class StreamRelay extends Relay implements SpanSink, KeepaliveSource {
   /** @param open makes the reader of the stream's dialect */
   constructor(reply: Reply, meter: CallMeter, open: OpenStream) {
     super(reply, meter);
-    this.#out = reply.stream(() => this.#onDrain());
+    this.#out = reply.stream(() => this.guarded(() => this.#onDrain()));
     const { slug, hidden } = meter.names;
     this.#scanner = open({ slug, sink: this, maxEventBytes: meter.maxEventBytes, hidden });
     meter.metrics.openStreams++;
@@ -92,7 +92,7 @@ export class StreamRelay extends Relay implements SpanSink, KeepaliveSource {
   onEnd(): void {
     this.#stopTimer();
     if (this.settled) return;
-    if (this.#whole !== null) return this.#fail(this.statusError(this.#whole.bytes)); // an error, or JSON in place of events
+    if (this.#whole !== null) return this.fail(this.statusError(this.#whole.bytes)); // an error, or JSON in place of events
     this.#scanner.end();
     this.#finish(true);
   }
@@ -100,15 +100,15 @@ export class StreamRelay extends Relay implements SpanSink, KeepaliveSource {
   onError(error: Error): void {
     this.#stopTimer();
     if (this.settled) return;
-    this.#fail(this.connectionError(error));
+    this.fail(this.connectionError(error));
   }
 
-  protected onDeadline(deadline: Deadline): void {
+  onDeadline(deadline: Deadline): void {
     // charged like a client that leaves: else one that reads slowly enough would pay for nothing it read
     if (deadline === 'reading') this.#settle('client_aborted', null);
     else if (deadline === 'stop') this.giveUp();
     else this.meter.upstreamFailed(`too slow: ${deadline}`);
-    this.#fail(deadlineFailure(deadline, this.call !== null), deadline === 'total');
+    this.fail(deadlineFailure(deadline, this.call !== null), deadline === 'total');
   }
 
   /** Takes bytes that may be sent; called by the scanner. */
@@ -136,7 +136,7 @@ export class StreamRelay extends Relay implements SpanSink, KeepaliveSource {
   /** The scanner has seen the end: whole, or broken. The record is booked before the last bytes are sent. */
   #finish(last: boolean): void {
     if (this.#scanner.state !== 'done')
-      return this.#fail(this.#brokenError(), this.#scanner.isTooLarge);
+      return this.fail(this.#brokenError(), this.#scanner.isTooLarge);
     if (!last) this.#readOn(END_MS); // an answer that ends by itself leaves its connection usable
     this.#settle(this.clientGone ? 'client_aborted' : 'completed', this);
   }
@@ -164,7 +164,7 @@ export class StreamRelay extends Relay implements SpanSink, KeepaliveSource {
    * the upstream had told a usage or a limit of our own ended the call: a caller could reach that on purpose.
    * @param limited whether it was a limit of our own
    */
-  #fail(error: GatewayError, limited = false): void {
+  protected fail(error: GatewayError, limited = false): void {
     const usage =
       this.#scanner.textEvents > 0 ? (this.#scanner.usage() ?? (limited ? UNTOLD : null)) : null;
     this.#settle('upstream_failed', null, usage);

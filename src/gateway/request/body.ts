@@ -149,6 +149,8 @@ export interface BodyListener {
   takeMemory(bytes: number): boolean;
   /** Bytes were read beyond the announced ones; small pieces count as PIECE_BYTES each. */
   worked(bytes: number): void;
+  /** Reading it threw: a fault of the gateway. */
+  onThrown(error: unknown): void;
 }
 
 /**
@@ -184,6 +186,7 @@ class BodyReader implements BodySink {
   readonly #memory: BodyMemory;
   /** null once the body is too large, or delivered. */
   #listener: BodyListener | null;
+  readonly #owner: BodyListener;
   /** Pieces that were not moved to slabs. */
   #pieces: Buffer[] = [];
   /** Memory of a large body. A small one borrows none, because slabs are large. */
@@ -212,7 +215,7 @@ class BodyReader implements BodySink {
     this.#req = req;
     this.#limit = limit;
     this.#memory = memory;
-    this.#listener = listener;
+    this.#listener = this.#owner = listener;
     this.#isAnnounced = announced >= 0;
     this.#turnEnds = announced >= 0 && announced <= SMALL_BYTES ? TURN_BYTES : this.#turnBytes;
     this.#told = Math.max(0, announced);
@@ -276,10 +279,11 @@ class BodyReader implements BodySink {
   #goesOn(): boolean {
     if (this.#cost < this.#turnEnds) return true;
     this.#turnEnds = Number.POSITIVE_INFINITY; // a piece that was read already may still come
-    this.#memory.turns.enter(() => {
+    const readOn = (): void => {
       this.#turnEnds = this.#cost + this.#turnBytes;
       if (!this.#isStopped) this.#req.readOn();
-    });
+    };
+    this.#memory.turns.enter(() => this.#guarded(readOn));
     return false;
   }
 
@@ -314,7 +318,22 @@ class BodyReader implements BodySink {
     };
     const { turns, wholeTurns } = this.#memory;
     if (this.#slabs === null || turns.isAlone) deliver();
-    else wholeTurns.enter(deliver);
+    else wholeTurns.enter(() => this.#guarded(deliver));
+  }
+
+  onThrown(error: unknown): void {
+    this.#listener = null;
+    this.#isStopped = true;
+    this.#owner.onThrown(error);
+  }
+
+  /** Does a part of reading that a turn begins. */
+  #guarded(part: () => void): void {
+    try {
+      part();
+    } catch (error) {
+      this.onThrown(error);
+    }
   }
 
   /** Moves a piece to slabs, and before it those at hand. */

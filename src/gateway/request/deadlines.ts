@@ -37,6 +37,14 @@ interface TimeLimits {
   readonly maxAbandoned: number;
 }
 
+/** Whoever waits for a call. */
+export interface WatchedCall {
+  /** Called at most once, and not after `settled`. */
+  onDeadline(deadline: Deadline): void;
+  /** The check of its deadlines threw. */
+  onThrown(error: unknown): void;
+}
+
 /**
  * The deadlines of all calls, checked by one interval: 30 ns for each call and tick. A timer per call
  * would have to be set again with every chunk; here a chunk costs one store.
@@ -56,18 +64,16 @@ export class Deadlines {
     });
   }
 
-  /**
-   * Watches a call that goes upstream now, until its response closes.
-   * @param onDeadline called at most once, and not after `settled`
-   */
-  watch(res: ClientResponse, onDeadline: (deadline: Deadline) => void): Watch {
+  /** Watches a call that goes upstream now, until its response closes. */
+  watch(res: ClientResponse, call: WatchedCall): Watch {
     this.#interval.wake();
-    return new Watch(res, onDeadline, this.#open);
+    return new Watch(res, call, this.#open);
   }
 
   /** Watches the client alone, which has not read all of an answer that no relay sent. */
   watchReader(reply: Reply): void {
-    const watch = this.watch(reply.res, () => {});
+    const onThrown = (error: unknown): void => reply.onThrown(error);
+    const watch = this.watch(reply.res, { onDeadline() {}, onThrown });
     watch.settled();
     reply.relay = { onClientClose: () => watch.close() };
   }
@@ -75,16 +81,27 @@ export class Deadlines {
   /** @param now monotonic milliseconds */
   check(now: number): void {
     const checksClients = ++this.#ticks % CLIENT_TICKS === 0;
-    this.#open.each((watch) => watch.check(now, this.#limits, checksClients));
+    this.#guarded((watch) => watch.check(now, this.#limits, checksClients));
   }
 
   /** Ends every call that still awaits something from the upstream: the gateway stops. */
   stop(): void {
-    this.#open.each((watch) => watch.stop());
+    this.#guarded((watch) => watch.stop());
   }
 
   close(): void {
     this.#interval.rest();
+  }
+
+  /** Does this for each call; where it throws, it ends that call alone. */
+  #guarded(part: (watch: Watch) => void): void {
+    this.#open.each((watch) => {
+      try {
+        part(watch);
+      } catch (error) {
+        watch.call.onThrown(error);
+      }
+    });
   }
 }
 
@@ -127,7 +144,7 @@ export class Watch implements ActiveMember {
   paused = false;
   #state = CONNECTING;
   readonly #res: ClientResponse;
-  readonly #onDeadline: (deadline: Deadline) => void;
+  readonly call: WatchedCall;
   readonly #open: WatchedCalls;
   /** The company whose client left while its answer is still awaited. */
   #abandoned: string | null = null;
@@ -141,9 +158,9 @@ export class Watch implements ActiveMember {
   #queue = 0;
   #waitingSince = -1;
 
-  constructor(res: ClientResponse, onDeadline: (deadline: Deadline) => void, open: WatchedCalls) {
+  constructor(res: ClientResponse, call: WatchedCall, open: WatchedCalls) {
     this.#res = res;
-    this.#onDeadline = onDeadline;
+    this.call = call;
     this.#open = open;
     open.join(this);
   }
@@ -211,7 +228,7 @@ export class Watch implements ActiveMember {
 
   #expire(deadline: Deadline): void {
     this.#state = SETTLED;
-    this.#onDeadline(deadline);
+    this.call.onDeadline(deadline);
   }
 
   /** Whether the client has read nothing for too long although bytes wait for it. */

@@ -1,5 +1,5 @@
 import { performance } from 'node:perf_hooks';
-import { type ErrorFormat, type GatewayError, REFERENCE_ERRORS } from '../../domain/errors.ts';
+import { type ErrorFormat, GatewayError, REFERENCE_ERRORS } from '../../domain/errors.ts';
 import type { ClientResponse, ResponseListener, ResponseStream } from '../../http/exchange.ts';
 import { validateHeaderValue } from '../../runtime/node-http.ts';
 
@@ -8,7 +8,12 @@ export interface ReplyListener {
   onReplyWaits(): void;
   /** The client's side of the request is over, by an answer or by a closed connection. */
   onReplyClosed(): void;
+  /** The gateway's own code threw while it handled the request. */
+  onReplyThrew(error: unknown): void;
 }
+
+/** Of a request of which nobody is told anything. */
+export const UNHEARD: ReplyListener = { onReplyWaits() {}, onReplyClosed() {}, onReplyThrew() {} };
 
 /** The client's side of one request: every answer is sent here and carries our own request id. */
 export class Reply implements ResponseListener {
@@ -17,7 +22,7 @@ export class Reply implements ResponseListener {
   /** How the endpoint's dialect writes errors, and where its SDKs look for the request id. */
   errors: ErrorFormat = REFERENCE_ERRORS;
   /** The relay of the answer. It is told before the listener that the client's side is over. */
-  relay: { onClientClose(): void } | null = null;
+  relay: { onClientClose(): void; onThrown?(error: unknown): void } | null = null;
   /** The error that was sent, or that ended a stream. */
   failure: GatewayError | null = null;
   /** The status sent; 0 while nothing was. */
@@ -48,9 +53,17 @@ export class Reply implements ResponseListener {
     this.res.send(200, headers, body);
   }
 
-  /** The one writer of error answers (spec section 7). */
+  /** The one writer of error answers (spec section 7). Never throws. */
   error(error: GatewayError, closeConnection = false): void {
-    if (this.#isOver()) return;
+    try {
+      if (!this.#isOver()) this.#send(error, closeConnection);
+    } catch (thrown) {
+      this.#listener.onReplyThrew(thrown);
+      this.res.destroy();
+    }
+  }
+
+  #send(error: GatewayError, closeConnection: boolean): void {
     this.status = error.status;
     this.failure = error;
     const body = Buffer.from(this.errors.body(error, this.requestId));
@@ -96,8 +109,25 @@ export class Reply implements ResponseListener {
   }
 
   onClose(): void {
-    this.relay?.onClientClose();
-    this.#listener.onReplyClosed();
+    try {
+      this.relay?.onClientClose();
+    } catch (error) {
+      this.onThrown(error);
+    }
+    try {
+      this.#listener.onReplyClosed();
+    } catch (error) {
+      this.#listener.onReplyThrew(error);
+    }
+  }
+
+  /** Ends the request, and its call where there is one. */
+  onThrown(error: unknown): void {
+    const { relay } = this;
+    if (relay?.onThrown) return relay.onThrown(error);
+    this.#listener.onReplyThrew(error);
+    if (this.res.headersSent) this.res.destroy();
+    else this.error(new GatewayError('internal_error'), true);
   }
 
   /** The headers of every whole answer. */

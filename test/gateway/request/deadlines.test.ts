@@ -11,6 +11,7 @@ import { RepeatedRequest } from '../../../src/http/repeated-request.ts';
 import type { Deadline } from '../../../src/upstream/failure.ts';
 import { until } from '../../support/until.ts';
 
+const UNWATCHED = { onDeadline() {}, onThrown() {} };
 const LIMITS = {
   connectMs: 1000,
   firstByteMs: 5000,
@@ -31,9 +32,10 @@ function start() {
     destroy: () => void res.destroyed++,
   };
   const told: Deadline[] = [];
-  const watch = deadlines.watch(res as unknown as ClientResponse, (deadline) =>
-    told.push(deadline),
-  );
+  const watch = deadlines.watch(res as unknown as ClientResponse, {
+    onDeadline: (deadline) => told.push(deadline),
+    onThrown() {},
+  });
   deadlines.close(); // no timer of its own
   let now = 0;
   deadlines.check(now);
@@ -173,7 +175,7 @@ t.test('more that waits for a client is no progress of his', async (t) => {
 t.test('so many answers are awaited though their clients left, and no more', async (t) => {
   const deadlines = new Deadlines(LIMITS);
   deadlines.close();
-  const watch = () => deadlines.watch({ writableLength: 0 } as ClientResponse, () => {});
+  const watch = () => deadlines.watch({ writableLength: 0 } as ClientResponse, UNWATCHED);
   const abandoned = Array.from({ length: 1000 }, watch);
   t.ok(abandoned.every((each, n) => each.abandon(n < 500 ? 'one' : 'two')));
   t.notOk(watch().abandon('three'));
@@ -210,11 +212,12 @@ async function answerLarge(t: Test, names: FastPart[], secure: boolean, streamed
   const seen = { answered: 0, closed: 0, repeated: false };
   const handler = (req: ClientRequest, res: ClientResponse): void => {
     const isSecond = seen.answered++ === 1;
-    const watch = deadlines.watch(res, () => {});
+    const watch = deadlines.watch(res, UNWATCHED);
     watch.settled();
     res.listen({
       onStream() {},
       onSent() {},
+      onThrown() {},
       onClose() {
         seen.closed++;
         watch.close();

@@ -70,6 +70,7 @@ t.test('a body without a length counts as work and as memory while it comes', as
       seen.held += bytes;
       return seen.held < 1_000_000;
     },
+    onThrown() {},
     worked(bytes) {
       seen.worked += bytes;
     },
@@ -128,6 +129,7 @@ t.test('a body that takes longer to read than its bytes count as counts by its t
         onNoBody: ({ name }) => t.fail(name),
         takeMemory: () => true,
         worked() {},
+        onThrown() {},
       });
     }
   }
@@ -156,6 +158,7 @@ t.test(
         onNoBody: ({ name }) => t.fail(name),
         takeMemory: () => true,
         worked() {},
+        onThrown() {},
       });
     };
     read(100_000);
@@ -187,6 +190,7 @@ t.test(
           taken += bytes;
           return true;
         },
+        onThrown() {},
         worked(bytes) {
           work += bytes;
         },

@@ -485,6 +485,7 @@ t.test(
     const reply = new Reply(res as unknown as ClientResponse, 'id', {
       onReplyWaits() {},
       onReplyClosed() {},
+      onReplyThrew() {},
     });
     const keepalive = new Keepalive(1000);
     t.teardown(() => keepalive.close());

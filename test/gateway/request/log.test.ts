@@ -133,6 +133,7 @@ t.test(
         onNoBody: ({ name }) => t.fail(name),
         takeMemory: () => true,
         worked() {},
+        onThrown() {},
       });
       t.same(waits, cameWithHead ? [false] : [true, true]);
     }
