@@ -1,4 +1,5 @@
-import { CLOSE_BRACE, COLON, OPEN_BRACE, skipSpace } from './bytes.ts';
+import { COLON, OPEN_BRACE, skipSpace } from './bytes.ts';
+import { containerEnd } from './container-end.ts';
 import type { Hidden } from './hidden.ts';
 import type { MemberTable } from './member-table.ts';
 import { ObjectWalk, REMOVE, REPLACE } from './object-walk.ts';
@@ -18,6 +19,10 @@ const NO_MEMBERS: Members = {};
 const USAGE_NAME = Buffer.from('"usage"');
 /** The longest usage that is looked for in a part of an answer. */
 const MOST_USAGE = 8192;
+/** The most bytes of a part that are read for it, those of usages within another one each time. */
+const MOST_READ = 8 * MOST_USAGE;
+/** What a usage counts at least, however short. */
+const LEAST_READ = 256;
 const MODEL = Buffer.from('"model":');
 const COMMA = Buffer.from(',');
 
@@ -106,35 +111,21 @@ function usageOf(body: Buffer, walk: ObjectWalk, reader: UsageReader): ToldUsage
  */
 export function findUsage(part: Buffer, table: MemberTable): ToldUsage | null {
   if (!table.counts) return null;
+  let left = MOST_READ;
   for (
     let at = part.lastIndexOf(USAGE_NAME);
-    at >= 0;
+    at >= 0 && left > 0;
     at = at === 0 ? -1 : part.lastIndexOf(USAGE_NAME, at - 1)
   ) {
     const colon = skipSpace(part, at + USAGE_NAME.length, part.length);
     const from = part[colon] === COLON ? skipSpace(part, colon + 1, part.length) : part.length;
     if (part[from] !== OPEN_BRACE) continue;
     const most = Math.min(part.length, from + MOST_USAGE);
-    for (
-      let end = part.indexOf(CLOSE_BRACE, from);
-      end >= 0 && end < most;
-      end = part.indexOf(CLOSE_BRACE, end + 1)
-    ) {
-      const text = part.toString('utf8', from, end + 1);
-      if (!isJson(text)) continue;
-      const usage = readUsage(text, table.usage);
-      if (usage !== null) return usage;
-      break;
-    }
+    const end = containerEnd(part, from, most, true);
+    left -= Math.max(LEAST_READ, (end < 0 ? most : end) - from);
+    if (end < 0) continue;
+    const usage = readUsage(part.toString('utf8', from, end), table.usage);
+    if (usage !== null) return usage;
   }
   return null;
-}
-
-function isJson(text: string): boolean {
-  try {
-    JSON.parse(text);
-    return true;
-  } catch {
-    return false;
-  }
 }

@@ -391,3 +391,12 @@ t.test('a usage is found in any part of an answer that has it whole', async (t) 
   t.equal(find('"usage"'), null);
   t.equal(find('sage":{"prompt_tokens":1}'), null);
 });
+
+t.test('a usage is found behind beginnings of usages, however many', async (t) => {
+  const told = '"usage":{"prompt_tokens":7,"completion_tokens":5}';
+  for (const text of ['"usage":{"', '"usage":{', '"usage":{}}', '"usage":{"a":{"b":"']) {
+    const part = Buffer.from(text.repeat(1000) + '}'.repeat(1000) + told);
+    t.match(findUsage(part, CHAT_ANSWER), { prompt: 7 });
+    t.equal(findUsage(part.subarray(0, -told.length), CHAT_ANSWER), null);
+  }
+});

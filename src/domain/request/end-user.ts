@@ -13,6 +13,8 @@ const LONGEST = 256;
 const LONGEST_WRITTEN = 6 * LONGEST;
 /** Members of a body that name the person: those of chat, responses and embeddings, in their order. */
 const MEMBERS = ['user', 'safety_identifier'];
+/** What a program sends in place of a name that it does not have: a template that nobody filled in, or the word for none. */
+const NO_NAME = /\{\{[^{}]*\}\}|\$\{[^{}]*\}|^(?:undefined|null|None|NaN|\[object Object\])?$/;
 
 /** The one spelling of a name; null: the text names nobody. */
 export function endUserName(text: string): string | null {
@@ -28,8 +30,8 @@ export function endUserName(text: string): string | null {
 }
 
 /**
- * The person whom the headers of a request name: in the first of these headers that has a value. A header that says two
- * things names nobody.
+ * The person whom the headers of a request name: in the first of these headers that says something (see NO_NAME). A
+ * header that says two things names nobody.
  * @param names of headers in lowercase, in their order
  * @param raw names and values in turn, values as latin1
  */
@@ -43,28 +45,34 @@ export function endUserInHeaders(names: readonly string[], raw: readonly string[
       if (told !== null && told !== value) return null;
       told = value;
     }
-    if (told) return nameInHeader(told);
+    const text = told === null ? '' : textInHeader(told);
+    if (text === null) return null;
+    if (!saysNothing(text)) return endUserName(text);
   }
   return null;
 }
 
+function saysNothing(text: string): boolean {
+  return text.length <= LONGEST_WRITTEN && NO_NAME.test(text.trim());
+}
+
 /** A header is ASCII, UTF-8 where a program does not care, or percent-encoded, as Open WebUI sends names. */
-function nameInHeader(value: string): string | null {
+function textInHeader(value: string): string | null {
   if (value.length > LONGEST_WRITTEN) return null;
   const bytes = Buffer.from(value, 'latin1');
   if (!isUtf8(bytes)) return null;
   const text = bytes.toString();
-  if (!/%[\da-f]{2}/i.test(text)) return endUserName(text);
+  if (!/%[\da-f]{2}/i.test(text)) return text;
   try {
-    return endUserName(decodeURIComponent(text));
+    return decodeURIComponent(text);
   } catch {
     return null;
   }
 }
 
 /**
- * The person whom a body names by the member that its format has for it: `user` or `safety_identifier`, and in the Messages
- * API `metadata.user_id`. A member that is there twice names nobody.
+ * The person whom a body names by the member that its format has for it: in the Messages API `metadata.user_id`, else the
+ * first of MEMBERS that says something (see NO_NAME). A member that is there twice names nobody.
  * @param slice the bytes of the body from one offset to another
  * @param membersOf the members of an object; null: it is none
  */
@@ -76,24 +84,26 @@ export function endUserInBody(
 ): string | null {
   if (isMessages) {
     const outer = memberNamed(members, 'metadata');
-    if (outer === undefined || outer.valueEnd - outer.valueStart > 2 * LONGEST_WRITTEN) return null;
+    if (outer === undefined) return null;
     const value = slice(outer.valueStart, outer.valueEnd);
-    return nameIn(membersOf(value) ?? [], 'user_id', (start, end) => value.subarray(start, end));
+    return nameIn(membersOf(value) ?? [], ['user_id'], (start, end) => value.subarray(start, end));
   }
-  for (const name of MEMBERS) {
-    if (memberNamed(members, name) !== undefined) return nameIn(members, name, slice);
-  }
-  return null;
+  return nameIn(members, MEMBERS, slice);
 }
 
 function nameIn(
   members: Members,
-  name: string,
+  names: readonly string[],
   slice: (start: number, end: number) => Buffer,
 ): string | null {
-  const found = members.filter((member) => member.name === name);
-  const { valueStart, valueEnd } = (found[0] ?? { valueStart: 0, valueEnd: 0 }) as Member;
-  if (found.length !== 1 || valueEnd - valueStart > LONGEST_WRITTEN) return null;
-  const json = slice(valueStart, valueEnd).toString();
-  return json.startsWith('"') ? endUserName(JSON.parse(json) as string) : null;
+  for (const name of names) {
+    const found = members.filter((member) => member.name === name);
+    if (found.length === 0) continue;
+    const { valueStart, valueEnd } = found[0] as Member;
+    if (found.length > 1 || valueEnd - valueStart > LONGEST_WRITTEN) return null;
+    const value: unknown = JSON.parse(slice(valueStart, valueEnd).toString());
+    if (value === null || (typeof value === 'string' && saysNothing(value))) continue;
+    return typeof value === 'string' ? endUserName(value) : null;
+  }
+  return null;
 }

@@ -36,9 +36,29 @@ t.test('the first of the headers that has a value names the person', async (t) =
   t.equal(named('x-first', 'Zo%C3%AB%20K'), 'Zoë K', 'percent-encoded');
   t.equal(named('x-first', Buffer.from('Zoë').toString('latin1')), 'Zoë', 'bytes of UTF-8');
   t.equal(named('x-first', '100%'), '100%', 'no percent-encoding');
-  for (const value of ['%ff', 'Zoë', 'a%00b', 'a'.repeat(257), '%20']) {
+  for (const value of ['%ff', 'Zoë', 'a%00b', 'a'.repeat(257)]) {
     t.equal(named('x-first', value, 'x-second', 'bob'), null, `${value.slice(0, 9)} names nobody`);
   }
+});
+
+t.test('a template that nobody filled in, or a word for none, says nothing', async (t) => {
+  const named = (first: string) =>
+    endUserInHeaders(['x-first', 'x-second'], ['x-first', first, 'x-second', 'bob']);
+  for (const text of [
+    '{{LIBRECHAT_USER_ID}}',
+    '%7B%7BUSER_ID%7D%7D',
+    '%20',
+    `id-$\{USER}`,
+    'undefined',
+    'null',
+    'None',
+    '[object Object]',
+  ]) {
+    t.equal(named(text), 'bob', text);
+    t.equal(endUserInHeaders(['x-first'], ['x-first', text]), null);
+  }
+  for (const name of ['Null', 'nullable', '{ann}', '$ann', 'undefined-1'])
+    t.equal(named(name), name);
 });
 
 t.test('a body names a person by the member that its format has for it', async (t) => {
@@ -56,6 +76,12 @@ t.test('a body names a person by the member that its format has for it', async (
   t.equal(named(false, { model: 'm', user: 'ann' }), 'ann');
   t.equal(named(false, { safety_identifier: 'bob', user: 'ann' }), 'ann');
   t.equal(named(false, { safety_identifier: 'bob' }), 'bob');
+  for (const user of [null, '', ' ', '{{user_id}}', `$\{USER}`, 'undefined']) {
+    t.equal(named(false, { user, safety_identifier: 'bob' }), 'bob', `after ${user}`);
+    t.equal(named(true, { metadata: { user_id: user } }), null);
+  }
+  const long = { tags: 'x'.repeat(60_000), user_id: 'ann' };
+  t.equal(named(true, { metadata: long }), 'ann', 'whatever else the metadata holds');
   t.equal(named(false, '{"user":"Z\\u006f\\u00eb"}'), 'Zoë');
   t.equal(named(false, { metadata: { user_id: 'ann' } }), null, 'that of another format');
   t.equal(named(true, { metadata: { user_id: 'a'.repeat(256) } }), 'a'.repeat(256));
