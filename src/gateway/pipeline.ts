@@ -205,16 +205,8 @@ class ApiRequest implements BodyListener, ReplyListener {
       if (company.budget !== null && sum > company.budget)
         services.metrics.overBudget(month, sum - company.budget);
       admitBudget(company.budget, sum, services.calendar, at); // 402
-      if (restriction !== null && restriction.budget !== null) {
-        const own = services.ledger.spentByKey(key, month);
-        admitBudget(
-          restriction.budget,
-          typeof own === 'bigint' ? own : await own,
-          services.calendar,
-          at,
-          'key',
-        ); // 402
-      }
+      if (restriction !== null && restriction.budget !== null)
+        await admitKey(services, key, restriction.budget, month, at); // 402
       const allowance =
         key.endUsers === 'off' || restriction === null ? null : restriction.endUserBudget;
       let endUser: EndUser | null = null;
@@ -245,6 +237,8 @@ class ApiRequest implements BodyListener, ReplyListener {
         costCenter,
         endUser,
       };
+      const isTimed = body.length >= TIMED_BYTES;
+      const began = isTimed ? performance.now() : 0;
       const sent = call.forward(services.names.of(model).upstream);
       const hold = this.#hold;
       const { limit } = call;
@@ -260,6 +254,7 @@ class ApiRequest implements BodyListener, ReplyListener {
         limit,
         request: call,
       });
+      if (isTimed) addTime(this.#load, performance.now() - began, 0);
       if (endpoint !== FREE_ENDPOINT) {
         if (hold?.countsTokens) await hold.reserve(meter.promptTokens, limit); // 429
         const person = allowance === null ? null : endUser;
@@ -272,6 +267,7 @@ class ApiRequest implements BodyListener, ReplyListener {
       if (reply.res.destroyed) return meter.drop(); // the client left while something was looked up
       const relay = call.answer(reply, meter);
       summary.meter = meter; // from now on the relay ends what it holds
+      const postedAt = isTimed ? performance.now() : 0;
       services.upstream.post({
         path: operation.upstreamPath,
         requestId,
@@ -282,6 +278,7 @@ class ApiRequest implements BodyListener, ReplyListener {
         headers: call.headers ?? NO_HEADERS,
       });
       summary.sentAt = performance.now();
+      if (isTimed) addTime(this.#load, summary.sentAt - postedAt, 0);
     } catch (error) {
       this.#refuse(error);
     }
@@ -345,7 +342,10 @@ class ApiRequest implements BodyListener, ReplyListener {
       const key = await this.authenticate(true);
       complete = undefined;
       const company = await companyOf(this.#services, key);
-      this.#summary.reply.json(await lookup.render(this.#services, key, company, id));
+      const began = performance.now();
+      const rendered = lookup.render(this.#services, key, company, id);
+      addTime(this.#load, performance.now() - began, 0); // a list of a thousand models takes as long as ten calls
+      this.#summary.reply.json(await rendered);
     } catch (error) {
       this.#refuse(error, complete);
     }
@@ -444,6 +444,18 @@ class QuotaRequest extends ApiRequest {
     (this.reply as QuotaReply).budgets = await budgetsOf(this.#services, key);
     return key;
   }
+}
+
+/** The gate of the key's own budget of the month. @throws GatewayError 402 */
+async function admitKey(
+  { ledger, calendar }: Services,
+  key: ApiKey,
+  budget: Femto,
+  month: string,
+  at: number,
+): Promise<void> {
+  const spent = ledger.spentByKey(key, month);
+  admitBudget(budget, typeof spent === 'bigint' ? spent : await spent, calendar, at, 'key');
 }
 
 /** The gate of the budgets of the day, of the company and of the key. @returns the day @throws GatewayError 402 */

@@ -116,14 +116,14 @@ const NONE: readonly string[] = [];
 
 /** Names of the members that may limit the answer. @throws GatewayError 400 for a limit that occurs twice */
 function limitingNames(members: Members): readonly string[] {
-  let names: string[] | null = null;
+  let names: Set<string> | null = null;
   for (const { name } of members) {
     if (!mayLimit(name)) continue;
-    names ??= [];
-    if (names.includes(name) && isLimit(name)) throw twoReadings(name);
-    names.push(name);
+    names ??= new Set();
+    if (names.has(name) && isLimit(name)) throw twoReadings(name);
+    names.add(name);
   }
-  return names ?? NONE;
+  return names === null ? NONE : [...names];
 }
 
 /** Members whose items are checked by their type. */

@@ -10,8 +10,8 @@ import { ObjectStreamParser } from '../../json/stream-parser.ts';
 import { type BodyMemory, free, LentSlabs } from '../../runtime/body-memory.ts';
 import { SMALL_BYTES } from './held-memory.ts';
 
-/** A body of so many bytes is timed: many short values take ten times as long as one text. */
-export const TIMED_BYTES = 16_384;
+/** A body of so many bytes is timed: 9 KB of 1,000 members take ten times as long as a small request. */
+export const TIMED_BYTES = 2048;
 /** Bytes after which a body that is announced as large gets memory of a large one: a slab at least. */
 const BEGUN_BYTES = 16_384;
 /** How much of a larger body is read before others have their turn; else the system gives up to 8 MiB of each. */
@@ -33,6 +33,8 @@ const SMALL_CHUNKS = 'The request body is sent in chunks of a few bytes: send la
 /** A request body: its bytes as they arrived, and the object that a strict parser reads from them. */
 export class RequestBody {
   #pieces: readonly Buffer[];
+  /** Where each piece ends in the body; empty: nobody asked. */
+  #ends: readonly number[] = NO_ENDS;
   readonly length: number;
   readonly object: ParsedObject | JsonFault;
   /** The files in it: each is a piece of its own, so that the others are the text. */
@@ -74,15 +76,32 @@ export class RequestBody {
   /** Views of the bytes [start, end), one for each piece they lie in. */
   views(start: number, end: number): Buffer[] {
     const found: Buffer[] = [];
-    let from = 0; // where the piece begins in the body
-    for (const piece of this.#pieces) {
-      if (from >= end) break;
+    const first = this.#pieceAt(start);
+    let from = first === 0 ? 0 : (this.#ends[first - 1] as number); // where the piece begins in the body
+    for (let i = first; i < this.#pieces.length && from < end; i++) {
+      const piece = this.#pieces[i] as Buffer;
       if (from >= start && from + piece.length <= end) found.push(piece);
       else if (from + piece.length > start)
         found.push(piece.subarray(Math.max(0, start - from), end - from));
       from += piece.length;
     }
     return found;
+  }
+
+  /** The index of the piece in which a byte lies: found by halves, since a file makes two pieces and members are many. */
+  #pieceAt(offset: number): number {
+    if (this.#pieces.length < 2) return 0;
+    if (this.#ends.length === 0) {
+      let end = 0;
+      this.#ends = this.#pieces.map((piece) => (end += piece.length));
+    }
+    let [low, high] = [0, this.#ends.length - 1];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if ((this.#ends[middle] as number) > offset) high = middle;
+      else low = middle + 1;
+    }
+    return low;
   }
 
   /**
@@ -97,9 +116,12 @@ export class RequestBody {
   /** Releases the memory: other bodies are written over the bytes and over views of them. */
   release(): void {
     this.#pieces = [];
+    this.#ends = NO_ENDS;
     this.#slabs?.giveBack();
   }
 }
+
+const NO_ENDS: readonly number[] = [];
 
 const NO_PIECES: ReadonlySet<Buffer> = new Set();
 
@@ -202,7 +224,7 @@ class BodyReader implements BodySink {
   #chunks = 0;
   /** What reading took, in bytes: the size, with small pieces as PIECE_BYTES each. */
   #cost = 0;
-  /** Cost at which reading pauses, so that others have their turn. */
+  /** What is taken of turns when reading pauses, so that others have theirs. */
   #turnEnds: number;
   /** Cost that was told to the listener, and size for which memory was taken. What was announced is known already. */
   #told: number;
@@ -239,7 +261,7 @@ class BodyReader implements BodySink {
 
   room(most: number): Buffer | null {
     if (this.#listener === null || this.#slabs === null) return null;
-    return this.#slabs.room(Math.min(most, Math.max(PIECE_BYTES, this.#turnEnds - this.#cost)));
+    return this.#slabs.room(Math.min(most, Math.max(PIECE_BYTES, this.#turnEnds - this.#taken)));
   }
 
   onFilled(bytes: number): boolean {
@@ -271,16 +293,21 @@ class BodyReader implements BodySink {
     return false;
   }
 
+  /** What reading took of turns, in bytes: a millisecond of parsing, as for a thousand files, is a turn of its own. */
+  get #taken(): number {
+    return this.#cost + this.#parseMs * TURN_BYTES;
+  }
+
   get #turnBytes(): number {
     return this.#memory.turns.isAlone ? LONE_TURN_BYTES : TURN_BYTES;
   }
 
   /** Whether reading goes on; where it does not, it will when others had their turn. */
   #goesOn(): boolean {
-    if (this.#cost < this.#turnEnds) return true;
+    if (this.#taken < this.#turnEnds) return true;
     this.#turnEnds = Number.POSITIVE_INFINITY; // a piece that was read already may still come
     const readOn = (): void => {
-      this.#turnEnds = this.#cost + this.#turnBytes;
+      this.#turnEnds = this.#taken + this.#turnBytes;
       if (!this.#isStopped) this.#req.readOn();
     };
     this.#memory.turns.enter(() => this.#guarded(readOn));

@@ -102,6 +102,7 @@ t.test('a body that takes longer to read than its bytes count as counts by its t
   t.equal(Math.round(load.work), 99);
   const message = '{"role":"user","content":"x"}';
   for (const [size, isTimed] of [
+    [3000, true],
     [20_000, true],
     [90_000, true],
     [300_000, true],
