@@ -15,7 +15,8 @@ import {
   brandSupport,
 } from './config-brand.ts';
 import { freeHeader, freeHeaders, headers, upstreamHeaders } from './config-headers.ts';
-import { readSecretFile } from './runtime/regular-file.ts';
+import { tracingOf } from './config-tracing.ts';
+import { readRegularFile } from './runtime/regular-file.ts';
 
 /** The environment of the program (contract section 2): one table, read once into one frozen value. */
 
@@ -197,8 +198,11 @@ const TABLE = {
   otlpHeaders: secret('OTEL_EXPORTER_OTLP_HEADERS', 'none', headers,
     'headers sent to the collector: name=value,name=value, values percent-encoded'),
   serviceName: variable('OTEL_SERVICE_NAME', 'tollgate', asText, 'service.name of the traces'),
-  traceShare: variable('OTEL_TRACES_SAMPLER_ARG', '1', share,
-    'share of new traces that are recorded, 0 to 1; a caller with its own trace decides for itself'),
+  tracesOff: variable('OTEL_SDK_DISABLED', 'false', asText, 'true: no traces'),
+  tracesExporters: variable('OTEL_TRACES_EXPORTER', 'otlp', asText, 'otlp; none: no traces'),
+  tracesSampler: variable('OTEL_TRACES_SAMPLER', 'parentbased_always_on', asText,
+    'which traces are recorded: always_on, always_off or traceidratio; with parentbased_ before it, a caller with its own trace decides for itself'),
+  tracesShare: optional('OTEL_TRACES_SAMPLER_ARG', '1', asText, 'share of traces that traceidratio and parentbased_traceidratio record, 0 to 1'),
 };
 
 /** Every variable, in the order in which help and README list them. */
@@ -273,15 +277,26 @@ function combine(values: Values) {
     brandImprint: imprint,
     brandPrivacy: privacy,
     brandSeller: seller,
-    ...rest
+    ...traced
   } = linked;
+  const { otlpUrl, otlpHeaders, serviceName: service, tracesOff, ...sampled } = traced;
+  const {
+    tracesExporters: exporters,
+    tracesSampler: sampler,
+    tracesShare: share,
+    ...rest
+  } = sampled;
   return {
     ...rest,
     spoolDir: rest.spoolDir === null ? `${rest.dataDir}/spool` : rest.spoolDir || null,
     ownedBy: rest.ownedBy ?? `${name}`.toLowerCase(),
     refusedParameters: rest.refusedParameters ?? '',
     upstreamHeaders: rest.upstreamHeaders ?? {},
-    otlpHeaders: rest.otlpHeaders ?? {},
+    /** null: no traces. */
+    tracing: tracingOf(
+      { disabled: tracesOff, exporters, sampler, share },
+      { url: otlpUrl, headers: otlpHeaders ?? {}, service },
+    ),
     /** Whose service it is. The links are null where there are none. */
     brand: { name, logo, color, support, imprint, privacy, seller },
     /** The most calls that are awaited though their clients left. */
@@ -302,15 +317,16 @@ function combine(values: Values) {
   };
 }
 
-/** @throws Error with one line that names the variable */
+/** Space at both ends is no part of a value: files of variables and secrets often end with a line end. @throws Error with one line that names the variable */
 function readVariable<T>(
   variable: Variable<T>,
   env: Environment,
   checkDatabaseUrl: CheckUrl,
 ): T | null {
   const { name, fallback, parse, secret = false, emptyIsValue = false } = variable;
-  const given = env[name] === '' && !emptyIsValue ? undefined : env[name];
-  const path = (secret && env[`${name}_FILE`]) || null;
+  const written = env[name]?.trim();
+  const given = written === '' && !emptyIsValue ? undefined : written;
+  const path = (secret && env[`${name}_FILE`]?.trim()) || null;
   if (path !== null && given !== undefined)
     throw new Error(`${name}: is set, and ${name}_FILE too; set only one`);
   const text = path === null ? (given ?? fallback) : readSecret(`${name}_FILE`, path);
@@ -330,11 +346,11 @@ function readVariable<T>(
   }
 }
 
-/** The content of a file without one newline at its end. */
+/** The content of a file without space at both ends. */
 function readSecret(name: string, path: string): string {
   let text: string;
   try {
-    text = readSecretFile(path);
+    text = readRegularFile(path).toString().trim();
   } catch (error) {
     throw new Error(`${name}: cannot read ${JSON.stringify(path)}: ${(error as Error).message}`);
   }
@@ -424,11 +440,6 @@ function onOff(text: string): boolean {
 /** null for the word. */
 function or<T>(word: string, parse: Parse<T>): Parse<T | null> {
   return (text, checkDatabaseUrl) => (text === word ? null : parse(text, checkDatabaseUrl));
-}
-
-function share(text: string): number {
-  must(/^(?:0(?:\.\d*)?|1(?:\.0*)?|\.\d+)$/.test(text), 'a number from 0 to 1');
-  return Number(text);
 }
 
 /** A positive decimal number below `most`, as text. */

@@ -371,18 +371,13 @@ function openSpool(config: Config, id: string, log: Logger): Spool | null {
 
 /** Loaded only where it is used. */
 async function openTracing(config: Config, instance: string, metrics: Metrics, log: Logger) {
-  const {
-    otlpUrl,
-    otlpHeaders: headers,
-    serviceName: service,
-    traceShare: share,
-    basePath,
-    ownedBy,
-  } = config;
-  if (otlpUrl === null) return null;
+  const { tracing, basePath, ownedBy: provider } = config;
+  if (tracing === null) return null;
+  const { url: base, headers, service, sampler, ignored } = tracing;
+  for (const each of ignored) log.warn(each, 'the value is not known here and is ignored');
   const { SpanExporter } = await import('./tracing/exporter.ts');
   const { Tracer } = await import('./gateway/request/trace.ts');
-  const url = new URL(`${otlpUrl.href.replace(/\/+$/, '')}/v1/traces`);
+  const url = new URL(`${base.href.replace(/\/+$/, '')}/v1/traces`);
   const exporter = new SpanExporter({ url, headers, service, instance, log });
   metrics.counter(
     'tollgate_trace_spans_total',
@@ -392,7 +387,7 @@ async function openTracing(config: Config, instance: string, metrics: Metrics, l
       add({ result: 'dropped' }, exporter.dropped);
     },
   );
-  return { exporter, tracer: new Tracer({ exporter, basePath, provider: ownedBy, share }) };
+  return { exporter, tracer: new Tracer({ exporter, basePath, provider, sampler }) };
 }
 
 /** A connection for what must not hold up the ledger; null where there is none to spare. */

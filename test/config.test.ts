@@ -88,7 +88,6 @@ t.test('UPSTREAM_URL names the addresses of one router', async (t) => {
     ['http://a/v1,', 'one is empty'],
     [',http://a/v1', 'one is empty'],
     ['http://a/v1,,http://b/v1', 'one is empty'],
-    [' ', 'one is empty'],
     ['http://a/v1 http://b/v1', 'without spaces'],
     ['http://a/v1;http://b/v1', 'commas between them'],
     ['http://a/v1,b/v1', 'an http:// or https:// address'],
@@ -111,28 +110,71 @@ t.test('the variables of OpenTelemetry have their standard meaning', async (t) =
     OTEL_EXPORTER_OTLP_ENDPOINT: 'http://collector:4318/',
     OTEL_EXPORTER_OTLP_HEADERS: 'Authorization=Bearer%20a%2Cb, x-tenant = one=two,',
     OTEL_SERVICE_NAME: 'gate',
+    OTEL_TRACES_SAMPLER: 'traceidratio',
     OTEL_TRACES_SAMPLER_ARG: '0.25',
   });
-  t.equal(config.otlpUrl?.href, 'http://collector:4318/');
-  t.same(config.otlpHeaders, { authorization: 'Bearer a,b', 'x-tenant': 'one=two' });
-  t.match(config, { serviceName: 'gate', traceShare: 0.25 });
-  t.match(readConfig({}), { otlpUrl: null, otlpHeaders: {}, traceShare: 1 });
+  t.equal(config.tracing?.url.href, 'http://collector:4318/');
+  t.match(config.tracing, {
+    headers: { authorization: 'Bearer a,b', 'x-tenant': 'one=two' },
+    service: 'gate',
+    sampler: { share: 0.25, followsCaller: false },
+    ignored: [],
+  });
+  t.equal(readConfig({}).tracing, null);
   const secret = 'hunter2';
   const found = mistakes({
     OTEL_EXPORTER_OTLP_ENDPOINT: `http://me:${secret}@collector:4318`,
     OTEL_EXPORTER_OTLP_HEADERS: `authorization: ${secret}`,
-    OTEL_TRACES_SAMPLER_ARG: '2',
   });
   t.same(
     found.map((line) => line.split(':')[0]),
-    ['OTEL_EXPORTER_OTLP_ENDPOINT', 'OTEL_EXPORTER_OTLP_HEADERS', 'OTEL_TRACES_SAMPLER_ARG'],
+    ['OTEL_EXPORTER_OTLP_ENDPOINT', 'OTEL_EXPORTER_OTLP_HEADERS'],
   );
   t.notMatch(found.join(), secret);
   for (const headers of ['a=%', 'a=%c3%bc', 'a=b%0d%0ac', 'a b=c', '=c']) {
     t.equal(mistakes({ OTEL_EXPORTER_OTLP_HEADERS: headers }).length, 1, headers);
   }
-  for (const share of ['-1', '1.5', 'all', '1e-1', '.']) {
-    t.equal(mistakes({ OTEL_TRACES_SAMPLER_ARG: share }).length, 1, share);
+});
+
+t.test('every value of the switches of OpenTelemetry does as its specification says', async (t) => {
+  const url = { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://collector:4318' };
+  const of = (env: Record<string, string>) => readConfig({ ...url, ...env }).tracing;
+  for (const off of ['true', 'TRUE', 'True '])
+    t.equal(of({ OTEL_SDK_DISABLED: off }), null, `disabled ${off}`);
+  for (const on of ['false', 'FALSE', '']) t.same(of({ OTEL_SDK_DISABLED: on })?.ignored, [], on);
+  t.same(of({ OTEL_SDK_DISABLED: '1' })?.ignored, [{ variable: 'OTEL_SDK_DISABLED', value: '1' }]);
+  t.equal(of({ OTEL_TRACES_EXPORTER: 'none' }), null);
+  t.same(of({ OTEL_TRACES_EXPORTER: 'otlp' })?.ignored, []);
+  t.same(of({ OTEL_TRACES_EXPORTER: 'otlp,Console' })?.ignored, [
+    { variable: 'OTEL_TRACES_EXPORTER', value: 'console' },
+  ]);
+  const samplers = [
+    ['always_on', 1, false],
+    ['always_off', 0, false],
+    ['traceidratio', 0.5, false],
+    ['parentbased_always_on', 1, true],
+    ['parentbased_always_off', 0, true],
+    ['parentbased_traceidratio', 0.5, true],
+    ['Always_Off', 0, false],
+  ] as const;
+  for (const [name, share, followsCaller] of samplers) {
+    const found = of({ OTEL_TRACES_SAMPLER: name, OTEL_TRACES_SAMPLER_ARG: '0.5' });
+    t.match(found, { sampler: { share, followsCaller }, ignored: [] }, name);
+  }
+  const usual = { share: 1, followsCaller: true };
+  t.same(of({ OTEL_TRACES_SAMPLER_ARG: '0.5' })?.sampler, usual, 'no sampler takes it');
+  for (const name of ['jaeger_remote', 'parentbased_jaeger_remote', 'xray', 'constructor']) {
+    const found = of({
+      OTEL_TRACES_SAMPLER: name,
+      OTEL_TRACES_SAMPLER_ARG: 'endpoint=http://localhost:14250,pollingIntervalMs=5000',
+    });
+    t.same(found?.ignored, [{ variable: 'OTEL_TRACES_SAMPLER', value: name }]);
+    t.same(found?.sampler, usual, name);
+  }
+  for (const value of ['-1', '1.5', 'all', '1e-1', '.', '2']) {
+    const found = of({ OTEL_TRACES_SAMPLER: 'traceidratio', OTEL_TRACES_SAMPLER_ARG: value });
+    t.same(found?.ignored, [{ variable: 'OTEL_TRACES_SAMPLER_ARG', value }]);
+    t.same(found?.sampler, { share: 1, followsCaller: false });
   }
 });
 
@@ -218,56 +260,78 @@ const SECRETS = {
   ALERT_WEBHOOK_URL: ['alertWebhook', 'https://hooks.example/x?token=a'],
   ALERT_WEBHOOK_SECRET: ['alertWebhook', `whsec_${Buffer.alloc(24, 1).toString('base64')}`],
   SMTP_URL: ['alertMail', 'smtp://u:p@mail.example:587'],
-  OTEL_EXPORTER_OTLP_HEADERS: ['otlpHeaders', 'authorization=a'],
+  OTEL_EXPORTER_OTLP_HEADERS: ['tracing', 'authorization=a'],
 } as const;
 
-t.test('every secret can come from a file, without one newline at its end', async (t) => {
-  const folder = mkdtempSync(join(tmpdir(), 'tollgate-secrets-'));
-  t.teardown(() => rmSync(folder, { recursive: true, force: true }));
-  t.same(
-    VARIABLES.filter(({ secret }) => secret).map(({ name }) => name),
-    Object.keys(SECRETS),
-  );
-  const oidc = {
-    OIDC_ISSUER: 'https://id.example',
-    OIDC_CLIENT_ID: 'x',
-    ADMIN_URL: 'https://gate.example',
-  };
-  const others = (name: string) => ({
-    ...oidc,
-    UPSTREAM_URL,
-    ...(name === 'ALERT_WEBHOOK_URL'
-      ? { ALERT_WEBHOOK_SECRET: SECRETS.ALERT_WEBHOOK_SECRET[1] }
-      : {}),
-    ...(name === 'ALERT_WEBHOOK_SECRET' ? { ALERT_WEBHOOK_URL: 'https://hooks.example' } : {}),
-    ...(name === 'SMTP_URL' ? { ALERT_FROM: 'gate@gate.example' } : {}),
-  });
-  for (const [name, [property, value]] of Object.entries(SECRETS)) {
-    const path = join(folder, name);
-    for (const end of ['', '\n', '\r\n']) {
-      writeFileSync(path, value + end);
-      const fromFile = readConfig({ ...others(name), [`${name}_FILE`]: path, [name]: '' });
-      t.ok(fromFile[property]);
-      t.same(fromFile[property], readConfig({ ...others(name), [name]: value })[property], name);
+t.test(
+  'every secret can come from a file; space at both ends is no part of it, as of any other setting',
+  async (t) => {
+    const folder = mkdtempSync(join(tmpdir(), 'tollgate-secrets-'));
+    t.teardown(() => rmSync(folder, { recursive: true, force: true }));
+    t.same(
+      VARIABLES.filter(({ secret }) => secret).map(({ name }) => name),
+      Object.keys(SECRETS),
+    );
+    const oidc = {
+      OIDC_ISSUER: 'https://id.example',
+      OIDC_CLIENT_ID: 'x',
+      ADMIN_URL: 'https://gate.example',
+    };
+    const others = (name: string) => ({
+      ...oidc,
+      UPSTREAM_URL,
+      ...(name === 'ALERT_WEBHOOK_URL'
+        ? { ALERT_WEBHOOK_SECRET: SECRETS.ALERT_WEBHOOK_SECRET[1] }
+        : {}),
+      ...(name === 'ALERT_WEBHOOK_SECRET' ? { ALERT_WEBHOOK_URL: 'https://hooks.example' } : {}),
+      ...(name.startsWith('OTEL') ? { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://collector' } : {}),
+      ...(name === 'SMTP_URL' ? { ALERT_FROM: 'gate@gate.example' } : {}),
+    });
+    for (const [name, [property, value]] of Object.entries(SECRETS)) {
+      const path = join(folder, name);
+      const plain = readConfig({ ...others(name), [name]: value })[property];
+      for (const end of ['', '\n', '\r\n', '\n\n', ' \t']) {
+        writeFileSync(path, end + value + end);
+        const fromFile = readConfig({ ...others(name), [`${name}_FILE`]: path + end, [name]: '' });
+        t.ok(fromFile[property]);
+        t.same(fromFile[property], plain, name);
+        t.same(readConfig({ ...others(name), [name]: end + value + end })[property], plain, name);
+      }
     }
-  }
-  writeFileSync(join(folder, 'two'), 'a\n\n');
-  t.equal(
-    readConfig({ ...oidc, OIDC_CLIENT_SECRET_FILE: join(folder, 'two') }).oidc?.clientSecret,
-    'a\n',
-    'a second newline is content',
-  );
-  t.equal(
-    readConfig({ UPSTREAM_API_KEY_FILE: '' }).upstreamApiKey,
-    null,
-    'an empty path counts as unset',
-  );
-  t.equal(
-    readConfig({ PORT_FILE: join(folder, 'two') }).port,
-    8080,
-    'only secrets come from files',
-  );
-});
+    const row = {
+      OIDC_GROUPS_CLAIM: 'groups',
+      OWNED_BY: 'we',
+      DATA_DIR: 'd',
+      SPOOL_DIR: 's',
+      ALERT_TO: 'a@b.example',
+      API_URL: 'https://api.example',
+      ...Object.fromEntries(
+        VARIABLES.flatMap(({ name, fallback }) => (fallback ? [[name, fallback]] : [])),
+      ),
+    };
+    const spaced = Object.entries(row).map(([name, value]) => [name, `\t${value} \r\n`]);
+    const further = { ...others('SMTP_URL'), SMTP_URL: 'smtp://mail.example' };
+    t.same(
+      readConfig({ ...Object.fromEntries(spaced), ...further }),
+      readConfig({ ...row, ...further }),
+    );
+    t.same(readConfig({ PORT: ' ', COST_CENTER_MEMBER: '\n' }), {
+      ...readConfig({}),
+      costCenterMember: null,
+    });
+    writeFileSync(join(folder, 'two'), '1');
+    t.equal(
+      readConfig({ UPSTREAM_API_KEY_FILE: '' }).upstreamApiKey,
+      null,
+      'an empty path counts as unset',
+    );
+    t.equal(
+      readConfig({ PORT_FILE: join(folder, 'two') }).port,
+      8080,
+      'only secrets come from files',
+    );
+  },
+);
 
 t.test('a mistake about a file names the variable and the path, never the content', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'tollgate-secrets-'));
@@ -500,7 +564,6 @@ t.test('HOST and ADMIN_HOST are an address or a name, without brackets and port'
     '[::1]:8080',
     '127.0.0.1:8080',
     'http://127.0.0.1',
-    ' 127.0.0.1',
     'a b',
   ])
     t.same(mistakes({ HOST, ADMIN_HOST: HOST }), [

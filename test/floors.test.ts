@@ -9,7 +9,7 @@ import { STEERING } from '../src/domain/request/steering.ts';
  * never from its own floor, so that a file does not know a sibling adapter, and there is no circle of folders.
  */
 const FLOORS: readonly (readonly string[])[] = [
-  ['config-headers.ts', 'config-addresses.ts'],
+  ['config-headers.ts', 'config-addresses.ts', 'config-tracing.ts'],
   ['json', 'runtime', 'log.ts', 'metrics.ts'],
   ['config-brand.ts'],
   ['sse', 'http', 'config.ts'],

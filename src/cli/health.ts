@@ -6,7 +6,9 @@ import { clientFor } from '../runtime/node-http.ts';
  * Exits 0 when the process answers: on /livez, or, without an admin listener, anything below
  * 500 on the API. Reads only these variables and not the configuration, to start fast.
  */
-const { HOST, PORT, LISTEN_SOCKET, ADMIN_HOST, ADMIN_PORT, TLS_CERT } = process.env;
+const { HOST, PORT, LISTEN_SOCKET, ADMIN_HOST, ADMIN_PORT, TLS_CERT } = Object.fromEntries(
+  Object.entries(process.env).map(([name, value]) => [name, value?.trim()]),
+);
 const TIMEOUT_MS = 3000;
 
 const admin = { host: reachable(ADMIN_HOST), port: ADMIN_PORT || '8081', path: '/livez' };

@@ -1,4 +1,5 @@
 import { randomFillSync } from 'node:crypto';
+import type { Sampler } from '../../config-tracing.ts';
 import type { ClientRequest } from '../../http/exchange.ts';
 import type { SpanExporter } from '../../tracing/exporter.ts';
 import { boolean, CLIENT, double, encodeSpan, integer, SERVER, text } from '../../tracing/otlp.ts';
@@ -15,8 +16,7 @@ interface TracerOptions {
   readonly basePath: string;
   /** The name given as provider; the real one is not told. */
   readonly provider: string;
-  /** Share of the traces begun here that are recorded; a trace begun by a caller follows the caller. */
-  readonly share: number;
+  readonly sampler: Sampler;
 }
 
 /**
@@ -36,15 +36,19 @@ export class Tracer {
   begin(req: ClientRequest, requestId: string): RequestTrace {
     const header = traceparentOf(req.rawHeaders);
     const caller = header === null ? null : parseTraceparent(header);
-    if (caller !== null) return new Spans(this.#options, this.#ids, req, caller);
+    const { share, followsCaller } = this.#options.sampler;
+    if (caller !== null && followsCaller) return new Spans(this.#options, this.#ids, req, caller);
     // the request id is the trace id
-    const flags = Math.random() < this.#options.share ? SAMPLED : 0;
-    return new Spans(this.#options, this.#ids, req, {
-      traceId: requestId.replaceAll('-', ''),
-      parentId: null,
-      flags,
-    });
+    const trace = caller ?? { traceId: requestId.replaceAll('-', ''), parentId: null, flags: 0 };
+    const others = trace.flags & ~SAMPLED;
+    const flags = others | (isRecorded(trace.traceId, share) ? SAMPLED : 0);
+    return new Spans(this.#options, this.#ids, req, { ...trace, flags });
   }
+}
+
+/** Whether a share has a trace: by the random end of its id, so that all who ask for the same share decide alike. */
+function isRecorded(traceId: string, share: number): boolean {
+  return Number.parseInt(traceId.slice(-13), 16) >= (1 - share) * 2 ** 52;
 }
 
 /** The trace that a request belongs to. */

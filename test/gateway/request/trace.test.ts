@@ -254,7 +254,10 @@ t.test(
 );
 
 t.test('a trace that is not recorded is passed on, and not recorded', async (t) => {
-  const { world, collector } = await tracedWorld(t, { OTEL_TRACES_SAMPLER_ARG: '0' });
+  const { world, collector } = await tracedWorld(t, {
+    OTEL_TRACES_SAMPLER: 'parentbased_traceidratio',
+    OTEL_TRACES_SAMPLER_ARG: '0',
+  });
   const { key } = world.customer;
   const body = { model: CHAT, messages: MESSAGES };
   const send = (flags: string) =>
@@ -272,6 +275,17 @@ t.test('a trace that is not recorded is passed on, and not recorded', async (t) 
   t.match(sent[0], /^00-[\da-f]{32}-[\da-f]{16}-00$/);
   t.match(sent[1], new RegExp(`^00-${TRACE}-[\\da-f]{16}-00$`));
   t.match(sent[2], new RegExp(`^00-${TRACE}-[\\da-f]{16}-03$`));
+});
+
+t.test('a sampler that does not follow the caller decides by itself', async (t) => {
+  const { world, collector } = await tracedWorld(t, { OTEL_TRACES_SAMPLER: 'always_on' });
+  const { key } = world.customer;
+  const traceparent = `00-${TRACE}-${PARENT}-02`;
+  const body = { model: CHAT, messages: MESSAGES };
+  await ask(`${world.url}/chat/completions`, { key, body, headers: { traceparent } });
+  await trace(collector, TRACE, 2);
+  const [sent] = world.upstream.received();
+  t.match(sent?.headers.traceparent, new RegExp(`^00-${TRACE}-[\\da-f]{16}-03$`));
 });
 
 t.test('what is no valid traceparent, or is there twice, begins a new trace', async (t) => {
