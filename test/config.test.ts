@@ -559,13 +559,7 @@ t.test('HOST and ADMIN_HOST are an address or a name, without brackets and port'
   for (const host of right)
     t.match(readConfig({ HOST: host, ADMIN_HOST: host }), { host, adminHost: host });
   const RULE = 'must be an address or a name, without brackets and port';
-  for (const HOST of [
-    '[::1]',
-    '[::1]:8080',
-    '127.0.0.1:8080',
-    'http://127.0.0.1',
-    'a b',
-  ])
+  for (const HOST of ['[::1]', '[::1]:8080', '127.0.0.1:8080', 'http://127.0.0.1', 'a b'])
     t.same(mistakes({ HOST, ADMIN_HOST: HOST }), [
       `HOST: ${RULE}, not "${HOST}"`,
       `ADMIN_HOST: ${RULE}, not "${HOST}"`,

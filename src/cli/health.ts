@@ -17,8 +17,8 @@ const api = LISTEN_SOCKET
   : { host: reachable(HOST), port: PORT || '8080' };
 const target: RequestOptions = ADMIN_PORT === 'off' ? api : admin;
 
-// the certificate names the host that clients use, which is not the one asked here
-const options = { ...target, timeout: TIMEOUT_MS, rejectUnauthorized: false };
+// the certificate names the host that clients use, which is not the one asked here; the common agent may lead to a proxy
+const options = { ...target, timeout: TIMEOUT_MS, rejectUnauthorized: false, agent: false };
 clientFor(TLS_CERT ? 'https:' : 'http:')
   .get(options, ({ statusCode = 0 }) => process.exit(statusCode < 500 ? 0 : 1))
   .on('timeout', () => process.exit(1))

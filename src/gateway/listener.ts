@@ -11,6 +11,7 @@ import type {
   Connections,
   RequestHandler,
 } from '../http/exchange.ts';
+import { NO_STORE } from '../http/response-head.ts';
 import { IdleInterval } from '../runtime/idle-interval.ts';
 import { createServerOver } from '../runtime/node-http.ts';
 import { Places } from '../runtime/places.ts';
@@ -281,6 +282,7 @@ function refuseSocket(
   );
   const head = [
     `HTTP/1.1 ${error.status} ${REASONS[error.status] ?? 'Bad Request'}`,
+    NO_STORE,
     'content-type: application/json',
     `content-length: ${Buffer.byteLength(error.body)}`,
     `x-request-id: ${requestId}`,

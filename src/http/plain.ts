@@ -15,7 +15,7 @@ import type {
 import { watchHalfClosed } from './half-closed.ts';
 import { closeIdle, discard, lingerAfterAnswer } from './linger.ts';
 import { RequestHead } from './request-head.ts';
-import { answerText } from './response-head.ts';
+import { answerText, NO_STORE } from './response-head.ts';
 
 const BODY_READ =
   'the body of the request was read before the gateway got it: mount the handler before any body parser';
@@ -166,7 +166,8 @@ export class PlainResponse implements ClientResponse {
   }
 
   #complete(headers: readonly string[]): string[] {
-    return this.#closes ? [...headers, 'connection', 'close'] : [...headers];
+    const all = [...NO_STORE.split(': '), ...headers];
+    return this.#closes ? [...all, 'connection', 'close'] : all;
   }
 }
 

@@ -1,6 +1,12 @@
 import { STATUS_CODES } from '../runtime/node-http.ts';
 
 /**
+ * Nothing of the API is kept by a cache on the way, which would hand it to others: it may know callers by `x-api-key`,
+ * which caches do not heed. A part of every head, not a pair of headers: that costs nothing.
+ */
+export const NO_STORE = 'cache-control: no-store';
+
+/**
  * The head of an answer, byte for byte as node:http writes it, which takes 2 µs for each header.
  * @param headers names and values alternate. Whoever takes a value from others checks it, as Reply does: checking all
  *   that is made here took 0.3 µs of a request
@@ -22,7 +28,7 @@ export function answerHead(
       ? 'close\r\n'
       : `keep-alive\r\nKeep-Alive: timeout=${Math.floor(idleMs / 1000)}\r\n`;
   if (isChunked) lines += 'Transfer-Encoding: chunked\r\n';
-  return `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${lines}\r\n`;
+  return `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${NO_STORE}\r\n${lines}\r\n`;
 }
 
 /** A body up to this size is sent as text, in one write with its head: saves 12 % of a small request. */

@@ -48,6 +48,7 @@ function isOurs(t: Test, name: string, { body, headers }: RawAnswer): void {
   const { error } = JSON.parse(body.slice(0, length));
   t.match(error, { message: String, type: String }, name);
   t.match(headers.get('x-request-id'), /^[0-9a-f-]{36}$/, name);
+  t.equal(headers.get('cache-control'), 'no-store', name);
 }
 
 t.test('a request written by hand is answered', async (t) => {

@@ -37,6 +37,7 @@ async function exchange(t: Test, answer: (res: ServerResponse) => void, request:
   };
 }
 
+const KEPT_BY_NO_CACHE = ['cache-control', 'no-store'];
 const BODY = '{"name":"\xe4"}';
 const HEAD = [
   'content-type',
@@ -84,7 +85,7 @@ t.test("a whole answer is to the byte what Node's own head would make it", async
       await compare(
         t,
         (res) => res.send(status, HEAD, body),
-        (res) => res.writeHead(status, HEAD).end(BODY, 'latin1'),
+        (res) => res.writeHead(status, [...KEPT_BY_NO_CACHE, ...HEAD]).end(BODY, 'latin1'),
       );
     }
   }
@@ -103,7 +104,7 @@ t.test("so is a streamed answer, but for zeros before a chunk's length", async (
       stream.end();
     },
     (res) => {
-      res.writeHead(200, head).write(bytes);
+      res.writeHead(200, [...KEPT_BY_NO_CACHE, ...head]).write(bytes);
       res.end();
     },
   );

@@ -171,12 +171,19 @@ async function empty(sql: Sql, kept: readonly string[]): Promise<void> {
 }
 
 export function customerWith(url: string, company: string, key: string): Customer {
-  const post = (path: string, body: object) => ask(url + path, { key, body });
+  const call: Customer['ask'] = async (path, more = {}) => {
+    const answer = await ask(url + path, { key, ...more });
+    // whatever a test asks for, no answer of the API may be kept by a cache
+    const kept = answer.headers.get('cache-control');
+    if (kept !== 'no-store') throw new Error(`${path}: cache-control is ${kept}`);
+    return answer;
+  };
+  const post = (path: string, body: object) => call(path, { body });
   const messages = [{ role: 'user', content: 'Hello there' }];
   return {
     company,
     key,
-    ask: (path, more = {}) => ask(url + path, { key, ...more }),
+    ask: call,
     chat: (more = {}) => post('/chat/completions', { model: CHAT, messages, ...more }),
     embed: (more = {}) => post('/embeddings', { model: EMBED, input: 'Hello there', ...more }),
     run: (assistant, more = {}) => post(`/assistants/${assistant}/run`, { messages, ...more }),

@@ -91,6 +91,7 @@ async function send(
     method: body === null ? 'GET' : 'POST',
     ...(apiSocket === null ? {} : { socketPath: apiSocket }),
     headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+    agent: false, // that of all requests may lead to a proxy (NODE_USE_ENV_PROXY)
     signal: signal === undefined ? deadline : AbortSignal.any([deadline, signal]),
   });
   sent.on('error', () => {}); // after the head of the answer its body has the error

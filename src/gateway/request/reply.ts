@@ -87,8 +87,6 @@ export class Reply implements ResponseListener {
     const headers = [
       'content-type',
       'text/event-stream; charset=utf-8',
-      'cache-control',
-      'no-cache',
       'x-accel-buffering',
       'no', // nginx in front would hold events back
       'x-request-id',
