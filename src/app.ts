@@ -294,6 +294,7 @@ function pagesSettings(
   const { oidc, alertMail } = config;
   return {
     databaseUrl,
+    databaseUrlFile: config.databaseUrlFile,
     databaseConnections: config.databaseConnections - OWN_CONNECTIONS,
     logLevel,
     apiUrl,

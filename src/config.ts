@@ -241,7 +241,7 @@ export function readConfig(env: Environment, checkDatabaseUrl: CheckUrl = () => 
   };
   const values = Object.fromEntries(Object.entries(TABLE).map(read)) as Values;
   mistakes.push(...missing(values));
-  const config = combine(values);
+  const config = combine(values, env.DATABASE_URL_FILE || null);
   if (mistakes.length > 0) throw new ConfigError(mistakes);
   return Object.freeze(config);
 }
@@ -262,7 +262,7 @@ function missing(values: Values): string[] {
 }
 
 /** What depends on several variables. A value that was a mistake is undefined here, not null. */
-function combine(values: Values) {
+function combine(values: Values, databaseUrlFile: string | null) {
   const {
     oidcIssuer: issuer,
     oidcClientId: clientId,
@@ -288,6 +288,8 @@ function combine(values: Values) {
   } = sampled;
   return {
     ...rest,
+    /** The file that DATABASE_URL comes from; null: it comes from none. */
+    databaseUrlFile,
     spoolDir: rest.spoolDir === null ? `${rest.dataDir}/spool` : rest.spoolDir || null,
     ownedBy: rest.ownedBy ?? `${name}`.toLowerCase(),
     refusedParameters: rest.refusedParameters ?? '',

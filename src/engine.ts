@@ -318,7 +318,12 @@ export async function openBase(
     embedded = await startEmbedded({ dataDir: config.dataDir, log, settings });
   }
   const databaseUrl = config.databaseUrl ?? (embedded as Embedded).url;
-  const db = openDatabase({ url: databaseUrl, maxConnections, isFast: config.fastHttp });
+  const db = openDatabase({
+    url: databaseUrl,
+    urlFile: config.databaseUrlFile,
+    maxConnections,
+    isFast: config.fastHttp,
+  });
   let demo: Demo | null = null;
   const close = async (): Promise<void> => {
     await demo?.close();
@@ -391,9 +396,12 @@ async function openTracing(config: Config, instance: string, metrics: Metrics, l
 }
 
 /** A connection for what must not hold up the ledger; null where there is none to spare. */
-function openOwn({ databaseConnections, fastHttp }: Config, databaseUrl: string): Database | null {
+function openOwn(
+  { databaseConnections, databaseUrlFile: urlFile, fastHttp }: Config,
+  url: string,
+): Database | null {
   return databaseConnections > API_CONNECTIONS
-    ? openDatabase({ url: databaseUrl, maxConnections: 1, isFast: fastHttp })
+    ? openDatabase({ url, urlFile, maxConnections: 1, isFast: fastHttp })
     : null;
 }
 

@@ -29,7 +29,11 @@ async function serve(settings: PagesSettings): Promise<void> {
   });
   const pages = startPages({
     ...settings,
-    db: openDatabase({ url: settings.databaseUrl, maxConnections: settings.databaseConnections }),
+    db: openDatabase({
+      url: settings.databaseUrl,
+      urlFile: settings.databaseUrlFile,
+      maxConnections: settings.databaseConnections,
+    }),
     calendar: new Calendar(settings.billingTimezone),
     clock: Date.now,
     log,

@@ -7,6 +7,8 @@ export interface PagesSettings {
   /** Known to these two processes; every request that the gateway forwards carries it. */
   readonly secret: string;
   readonly databaseUrl: string;
+  /** The file with the URL, where it comes from one. */
+  readonly databaseUrlFile: string | null;
   /** Connections of the pages alone: pages and exports never delay queries of the API. */
   readonly databaseConnections: number;
   readonly billingTimezone: string;

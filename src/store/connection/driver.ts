@@ -1,4 +1,4 @@
-import { connect, isIP, type NetConnectOpts, type Socket } from 'node:net';
+import { connect, isIP, type Socket } from 'node:net';
 import type { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connect as connectTls, type ConnectionOptions as TlsOptions } from 'node:tls';
@@ -82,12 +82,11 @@ export type Connect = ReturnType<typeof connectorTo>;
 /**
  * Connects to the servers of an address in turn, beginning with the one that last worked. Rejects with
  * DatabaseUnavailable when none will do.
+ * @param read the address, read again for each connection: its files may have another password or certificate meanwhile.
+ * Where it throws later, while a file is being replaced, the address read last is used
  */
-export function connectorTo(address: DatabaseAddress, isFast: boolean) {
-  const { targets, role, isBalanced, connectMs } = address;
-  const hostMs = connectMs ?? (targets.length > 1 ? HOST_MS : Number.POSITIVE_INFINITY);
-  // a standby that is only preferred is looked for once; then any server will do
-  const rounds = role === 'prefer-standby' ? 2 : 1;
+export function connectorTo(read: () => DatabaseAddress, isFast: boolean) {
+  let address = read();
   let first = 0;
 
   return async (
@@ -95,9 +94,17 @@ export function connectorTo(address: DatabaseAddress, isFast: boolean) {
     onNotice = (_channel: string, _payload: string) => {},
     onClose = () => {},
   ) => {
-    if (isBalanced) first = Math.floor(Math.random() * targets.length);
+    try {
+      address = read();
+    } catch {
+      // a file is being replaced
+    }
+    const { targets, role, connectMs } = address;
+    const hostMs = connectMs ?? (targets.length > 1 ? HOST_MS : Number.POSITIVE_INFINITY);
+    // a standby that is only preferred is looked for once; then any server will do
+    const rounds = role === 'prefer-standby' ? 2 : 1;
     for (let tried = 1; ; tried++) {
-      const at = first;
+      const at = first % targets.length;
       const connection = new DatabaseConnection(address, targets[at] as Target, isFast, {
         onNotice,
         onClose,
@@ -110,7 +117,7 @@ export function connectorTo(address: DatabaseAddress, isFast: boolean) {
         return connection;
       } catch (error) {
         connection.cut(false);
-        if (first === at) first = (at + 1) % targets.length;
+        if (first % targets.length === at) first = (at + 1) % targets.length;
         if (deadline.passed) throw error;
         // after a silent one the others are asked again: one of them may have been promoted meanwhile
         const isLast = tried >= rounds * targets.length;
@@ -239,10 +246,10 @@ export class DatabaseConnection {
   async #connect(): Promise<Socket> {
     if (this.#socket !== undefined || this.#ended) throw connectionLost();
     const target = this.#target;
-    const { encryption, keepsAlive, keepaliveMs } = this.#address;
-    let socket = connect(endpointOf(target));
+    const { encryption, keepaliveMs } = this.#address;
+    let socket = connect(target);
     this.#socket = socket;
-    socket.setKeepAlive(keepsAlive, keepaliveMs).setNoDelay(true);
+    socket.setKeepAlive(true, keepaliveMs).setNoDelay(true);
     await first(socket, 'connect');
     if ('host' in target && (await wantsTls(socket, encryption))) {
       socket = connectTls({ ...tlsOptions(target.host, encryption), socket });
@@ -281,10 +288,10 @@ function driverOptions(
   { user, password, database, settings }: DatabaseAddress,
   target: Target,
 ): object {
-  const login = { user, password: password ?? target.password, database };
+  const login = { user, password, database };
   const given = Object.entries(login).filter(([, value]) => value !== undefined);
   return {
-    ...endpointOf(target),
+    ...target,
     ...Object.fromEntries(given),
     // overrides the settings of the database: the driver reads times as ISO 8601, and in our statements a backslash
     // is a backslash; PgBouncer knows both settings
@@ -312,8 +319,8 @@ function first<T>(socket: Socket, event: 'connect' | 'data' | 'secureConnect'): 
 }
 
 /** Whether to go on with TLS: asks the server whether it has it. Rejects where it has to and has not. */
-async function wantsTls(socket: Socket, { mode, isDirect }: Encryption): Promise<boolean> {
-  if (mode === 'never' || isDirect) return isDirect;
+async function wantsTls(socket: Socket, { mode }: Encryption): Promise<boolean> {
+  if (mode === 'never') return false;
   socket.write(words(8, TLS_REQUEST));
   const answer = await first<Buffer>(socket, 'data');
   if (answer.toString('latin1') === HAS_TLS) return true;
@@ -322,15 +329,8 @@ async function wantsTls(socket: Socket, { mode, isDirect }: Encryption): Promise
 }
 
 /** The host is named, or Node would verify the certificate of an IP address for "localhost". */
-function tlsOptions(host: string, { options, namesHost }: Encryption): TlsOptions {
-  return { ...options, host, ...(namesHost && isIP(host) === 0 && { servername: host }) };
-}
-
-/** Where a server listens. */
-function endpointOf(target: Target): NetConnectOpts {
-  return 'path' in target
-    ? { path: target.path }
-    : { host: target.address ?? target.host, port: target.port };
+function tlsOptions(host: string, { options }: Encryption): TlsOptions {
+  return { ...options, host, ...(isIP(host) === 0 && { servername: host }) };
 }
 
 /** Asks a server to cancel what a connection of ours is doing. Resolves when it was heard, or after CANCEL_MS. */
@@ -338,7 +338,7 @@ async function requestCancel(
   target: Target,
   { pid, secret }: { pid: number; secret: number },
 ): Promise<void> {
-  const socket = connect(endpointOf(target)).on('error', () => {});
+  const socket = connect(target).on('error', () => {});
   const timer = setTimeout(() => socket.destroy(), CANCEL_MS);
   socket.resume().write(words(16, CANCEL_REQUEST, pid, secret)); // the server answers by closing; a frozen one never answers
   await new Promise((resolve) => socket.once('close', resolve));

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { readSecretFile } from '../../runtime/regular-file.ts';
 import { parseDatabaseUrl } from './address.ts';
 import {
   type Connect,
@@ -54,22 +55,26 @@ export interface Listening {
 
 interface DatabaseOptions {
   readonly url: string;
+  readonly urlFile?: string | null;
   readonly maxConnections?: number;
   readonly isFast?: boolean;
 }
 
 /**
  * @param options.url `postgres://…`; address.ts describes several hosts, socket folders and TLS
+ * @param options.urlFile the file with the URL, where it is read from one: again for each connection
  * @param options.maxConnections for queries, made when first needed; each LISTEN has one more
  * @param options.isFast whether large parameters go past the driver (large-parameter.ts)
  * @throws TypeError when the URL cannot be read; the message does not repeat it
  */
 export function openDatabase({
   url,
+  urlFile = null,
   maxConnections = 2,
   isFast = false,
 }: DatabaseOptions): Database {
-  return new ConnectionPool(connectorTo(parseDatabaseUrl(url), isFast), maxConnections);
+  const read = () => parseDatabaseUrl(urlFile === null ? url : readSecretFile(urlFile).trim());
+  return new ConnectionPool(connectorTo(read, isFast), maxConnections);
 }
 
 /** A pool in which each connection has one task at a time, so that a deadline cuts off exactly what exceeded it. */

@@ -173,6 +173,7 @@ function processOfPages(t: Test, restMs?: number): { pages: PagesProcess; logged
   const log = pino({ level: 'info' }, { write: (line) => void logged.push(line) });
   const settings = {
     secret: 'a secret',
+    databaseUrlFile: null,
     databaseUrl: 'postgres://127.0.0.1:1/none',
     databaseConnections: 1,
     billingTimezone: 'UTC',

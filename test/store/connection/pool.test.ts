@@ -1,5 +1,7 @@
 import { createHash } from 'node:crypto';
+import { rmSync, writeFileSync } from 'node:fs';
 import { Socket } from 'node:net';
+import { join } from 'node:path';
 import t from 'tap';
 import { DatabaseRefused, DatabaseUnavailable } from '../../../src/store/connection/errors.ts';
 import { LargeParameter } from '../../../src/store/connection/large-parameter.ts';
@@ -493,7 +495,6 @@ t.test('several hosts', async (t) => {
     [`read-only${readOnly}`, true],
     [`read-write${readOnly}`, false],
     [`primary${readOnly}`, true],
-    ['any&load_balance_hosts=random', true],
   ] as const) {
     const chosen = openDatabase({ url: both(`?target_session_attrs=${role}`) });
     t.teardown(() => chosen.close());
@@ -501,6 +502,29 @@ t.test('several hosts', async (t) => {
     if (fits) await t.resolves(asked, role);
     else await t.rejects(asked, { code: 'WRONG_ROLE', unavailable: true }, role);
   }
+});
+
+t.test('the file of an address is read for each connection', async (t) => {
+  const urlFile = join(t.testdir({}), 'url');
+  const named = (name: string) => writeFileSync(urlFile, `${url}&application_name=${name}\n`);
+  named('first');
+  const db = openDatabase({ url, urlFile });
+  t.teardown(() => db.close());
+  const nameOf = async () => {
+    const [row] = await db.run(
+      MS,
+      (sql) => sql`select current_setting('application_name') as name`,
+    );
+    await db.run(MS, (sql) => sql`select pg_terminate_backend(pg_backend_pid())`).catch(() => {});
+    return row?.name;
+  };
+  t.equal(await nameOf(), 'first');
+  named('second');
+  t.equal(await nameOf(), 'second');
+  rmSync(urlFile);
+  t.equal(await nameOf(), 'second', 'while the file is being replaced');
+  writeFileSync(urlFile, '');
+  t.equal(await nameOf(), 'second', 'or is empty');
 });
 
 t.test('a server that does not answer is given up after connect_timeout', async (t) => {
