@@ -75,6 +75,12 @@ export function objectIn(value: unknown): Row {
   return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Row) : {};
 }
 
+/** A list of JSON objects, which some versions have written as text. */
+export function rowsIn(value: unknown): Row[] {
+  const { list } = typeof value === 'string' ? objectIn(`{"list":${value}}`) : { list: value };
+  return Array.isArray(list) ? list.map(objectIn) : [];
+}
+
 /** The first of some texts as a name that something may have here, without characters that nobody sees. */
 export function nameFrom(...texts: readonly unknown[]): string {
   for (const text of texts) {

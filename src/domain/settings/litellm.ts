@@ -16,6 +16,7 @@ import {
   type Rate,
   type Row,
   rateOf,
+  rowsIn,
   textIn,
   textsIn,
   without,
@@ -74,6 +75,9 @@ const SECONDS: Readonly<Record<string, number>> = {
   mo: 30 * DAY,
 };
 
+/** "30d" and "1mo"; of "7days" the unit is "days", as LiteLLM reads it where it looks when a budget begins anew. */
+const PERIOD = /^(\d{1,6})([a-z]+)/;
+
 const LIMITS: Readonly<Record<LimitName, string>> = {
   requests_per_minute: 'rpm_limit',
   tokens_per_minute: 'tpm_limit',
@@ -83,6 +87,7 @@ const BUDGETED = [
   'max_budget',
   'budget_duration',
   'budget_reset_at',
+  'budget_limits',
   'spend',
   'model_spend',
   ...Object.values(LIMITS),
@@ -117,12 +122,14 @@ const NONE = 'no-default-models';
 
 /** What a key does there, which calls all endpoints unless it has routes of its own. */
 const CALLS = SCOPES.filter((scope) => scope !== 'assistants');
-const ROUTES: Readonly<Record<(typeof CALLS)[number], RegExp>> = {
-  chat: /completions|responses|messages|anthropic_routes/,
-  embeddings: /embeddings/,
-  rerank: /rerank/,
+const ROUTES: Readonly<Record<(typeof CALLS)[number], readonly string[]>> = {
+  chat: ['/chat/completions', '/completions', '/responses', '/messages', 'anthropic_routes'],
+  embeddings: ['/embeddings'],
+  rerank: ['/rerank'],
 };
-const ANY_ROUTE = /^(llm_api_routes|openai_routes|\/?\*|\/v1\/\*)$/;
+const ALL_ROUTES = ['llm_api_routes', 'openai_routes'];
+/** What may stand before a path: "/v1", "/engines/NAME", "/openai/deployments/NAME". */
+const BEFORE_PATH = /^(?:\/openai)?(?:\/v\d)?(?:\/(?:engines|deployments)\/[^/]+)?(?=\/)/;
 
 /**
  * @param router what `GET /model/info` of the router tells; null: nothing
@@ -246,6 +253,8 @@ class Planning {
     const why = (() => {
       if (!DIGEST.test(digest)) return 'its digest is not SHA-256 in hex';
       if (own.includes(digest)) return 'is the key by which the gateway calls the router';
+      if (Number.isNaN(expires_at?.getTime()))
+        return `its end cannot be read: ${nameFrom(row.expires)}`;
       if (expires_at !== null && expires_at.getTime() <= now)
         return `ended there, ${expires_at.toISOString()}`;
       if (calls.length === 0)
@@ -319,27 +328,45 @@ class Planning {
       if (limit < 1) paused ??= `a limit of ${limit} ${kind} at LiteLLM`;
       else settings[column] = Math.min(Math.floor(limit), most);
     });
-    const usd = numberIn(row.max_budget);
-    if (usd === null) return { settings, notes, paused };
-    if (usd <= 0) return { settings, notes, paused: paused ?? `a budget of ${usd} USD at LiteLLM` }; // 0 is no limit here
-    const told = textIn(row.budget_duration);
-    const [, count = '', unit = ''] = /^(\d{1,6})(s|m|h|d|w|mo)$/.exec(told ?? '') ?? [];
-    const seconds = Number(count) * (SECONDS[unit] ?? 0);
+    const { max_budget, budget_duration } = row;
+    for (const window of [{ max_budget, budget_duration }, ...rowsIn(row.budget_limits)]) {
+      const usd = numberIn(window.max_budget);
+      if (usd === null) continue;
+      if (usd <= 0) {
+        paused ??= `a budget of ${usd} USD at LiteLLM`; // 0 is no limit here
+        continue;
+      }
+      const { column, amount, note } = this.#budget(usd, textIn(window.budget_duration));
+      if (column === null) notes.push(`no counterpart: a budget of ${usd} USD`);
+      // all windows hold there: of two that are one budget here the tightest
+      else if (Number(amount) < Number(settings[column] ?? Number.POSITIVE_INFINITY))
+        settings[column] = amount;
+      if (note !== null) notes.push(note);
+      const isForGood = secondsOf(textIn(window.budget_duration)) === 0;
+      if (isForGood && (numberIn(row.spend) ?? 0) >= usd)
+        paused ??= `a budget of ${usd} USD, spent at LiteLLM`;
+    }
+    return { settings, notes, paused };
+  }
+
+  /** A budget as it is here; column null: it can be none. @param told the period as it is written there; null: none */
+  #budget(usd: number, told: string | null) {
+    const seconds = secondsOf(told);
     const days = seconds / DAY;
     const exact = this.#eur(usd);
     const isDaily = seconds > 0 && days <= 1;
     const isExact = seconds === 0 || days === 1 || (days >= 28 && days <= 31);
     const amount = isExact ? exact : cents(Number(exact) * ((isDaily ? 1 : 30) / days));
-    const here = `${amount} EUR each ${isDaily ? 'day' : 'month'}`;
-    if (!EUR.test(amount)) notes.push(`no counterpart: a budget of ${usd} USD`);
-    else settings[`${isDaily ? 'daily' : 'monthly'}_budget_eur`] = amount;
-    if (seconds === 0) {
-      notes.push(
-        `budget: ${usd} USD there ${told === null ? 'for good' : `for ${nameFrom(told)}`}, ${here} here`,
-      );
-      if ((numberIn(row.spend) ?? 0) >= usd) paused ??= `a budget of ${usd} USD, spent at LiteLLM`;
-    } else if (!isExact) notes.push(`budget: ${usd} USD for ${told} there, ${here} here`);
-    return { settings, notes, paused };
+    const here = `${amount} EUR each ${isDaily ? 'day' : 'month'} here`;
+    const period = told === null ? 'for good' : `for ${nameFrom(told)}`;
+    const read = told !== null && !hasUnit(told) ? ', which LiteLLM begins anew each day' : '';
+    const column = `${isDaily ? 'daily' : 'monthly'}_budget_eur` as const;
+    const isPlain = isExact && seconds > 0 && read === '';
+    return {
+      column: EUR.test(amount) ? column : null,
+      amount,
+      note: isPlain ? null : `budget: ${usd} USD ${period} there${read}, ${here}`,
+    };
   }
 
   /** The slugs of a list of models; null: any. Names that are not offered stay, in case they are. */
@@ -368,8 +395,27 @@ function noModels(slugs: readonly string[] | null): string | null {
 }
 
 function callsOf(routes: readonly string[]): Scope[] {
-  if (routes.length === 0 || routes.some((route) => ANY_ROUTE.test(route))) return [...CALLS];
-  return CALLS.filter((scope) => routes.some((route) => ROUTES[scope].test(route)));
+  if (routes.length === 0) return [...CALLS];
+  return CALLS.filter((scope) => routes.some((route) => allows(route, ROUTES[scope])));
+}
+
+/** Whether a route there, "/v1/chat/*" or the name of a group, has one of these. */
+function allows(route: string, wanted: readonly string[]): boolean {
+  if (ALL_ROUTES.includes(route)) return true;
+  if (!route.endsWith('*')) return wanted.includes(route.replace(BEFORE_PATH, ''));
+  const start = route.slice(0, -1);
+  return wanted.some((path) => [path, `/v1${path}`].some((each) => each.startsWith(start)));
+}
+
+/** How long a budget lasts there; 0: for good. What has no unit that LiteLLM knows begins anew at each midnight. */
+function secondsOf(told: string | null): number {
+  if (told === null || /^\s*(none|null)?\s*$/i.test(told)) return 0;
+  const [, count, unit] = PERIOD.exec(told) ?? [];
+  return hasUnit(told) ? Number(count) * (SECONDS[unit as string] as number) : DAY;
+}
+
+function hasUnit(told: string): boolean {
+  return Object.hasOwn(SECONDS, PERIOD.exec(told)?.[2] ?? '');
 }
 
 /** An instant, in UTC, as columns without a zone have it; null: never. */

@@ -286,6 +286,12 @@ t.test('budgets of all periods', async (t) => {
     ['hour', 1, '1h', 0],
     ['for good', 12, null, 3],
     ['unknown', 12, 'fortnight', 0],
+    ['daily', 1, 'daily', 3],
+    ['monthly', 2, 'monthly', 0],
+    ['7days', 3, '7days', 0],
+    ['1month', 4, '1month', 0],
+    ['24hours', 5, '24hours', 0],
+    ['none', 6, 'None', 0],
     ['tiny', 0.001, '30d', 0],
   ];
   for (const [key_alias, max_budget, budget_duration, spend] of periods) {
@@ -297,6 +303,20 @@ t.test('budgets of all periods', async (t) => {
       spend,
     });
   }
+  const windows = [
+    { budget_duration: '1d', max_budget: 4, reset_at: null },
+    { budget_duration: '1h', max_budget: 1, reset_at: null },
+    { budget_duration: '30d', max_budget: 20, reset_at: '2026-12-01T00:00:00Z' },
+  ];
+  await from.key('sk-windows', { key_alias: 'windows', team_id: 'a', budget_limits: windows });
+  await from.key('sk-both', {
+    key_alias: 'windows and a budget',
+    team_id: 'a',
+    max_budget: 10,
+    budget_duration: '30d',
+    budget_limits: windows,
+  });
+  await from.team({ team_id: 'w', team_alias: 'Windows', budget_limits: JSON.stringify(windows) });
   await from.key('sk-shared', { key_alias: 'of a budget', team_id: 'a', budget_id: 'shared' });
   const ran = await to.bring(from.url, '--usd-rate', '0.5');
   t.equal(ran.code, 0, ran.err);
@@ -307,19 +327,38 @@ t.test('budgets of all periods', async (t) => {
       )
     ).map((row) => Object.values(row)),
     [
+      ['1month', null, '2', null],
+      ['24hours', null, '2.5', null],
       ['31 days', '5', null, null],
+      ['7days', null, '1.5', null],
+      ['daily', null, '0.5', null],
       ['for good', '6', null, null],
       ['hour', null, '12', null],
       ['month', '5', null, null],
+      ['monthly', null, '1', null],
+      ['none', '3', null, null],
       ['of a budget', '1.5', null, 7],
       ['quarter', '15', null, null],
       ['tiny', '0.0005', null, null],
-      ['unknown', '6', null, null],
+      ['unknown', null, '6', null],
       ['week', '15', null, null],
+      ['windows', '10', '2', null],
+      ['windows and a budget', '5', '2', null],
     ],
   );
+  t.match(
+    await to.query(
+      "select trim_scale(monthly_budget_eur)::text as month, trim_scale(daily_budget_eur)::text as day from companies where name = 'Windows'",
+    ),
+    [{ month: '10', day: '2' }],
+  );
+  t.same(await to.query('select from api_keys where paused_at is not null'), []);
+  t.match(
+    ran.out,
+    'budget: 2 USD for monthly there, which LiteLLM begins anew each day, 1 EUR each day here',
+  );
   t.match(ran.out, 'budget: 7 USD for 7d there, 15.00 EUR each month here');
-  t.match(ran.out, 'budget: 12 USD there for good, 6 EUR each month here');
+  t.match(ran.out, 'budget: 12 USD for good there, 6 EUR each month here');
   t.match(ran.out, 'no counterpart: soft_budget');
 });
 
@@ -337,6 +376,10 @@ t.test('what may do nothing there comes paused, with the reason; its key gets 40
     'no budget': [{ max_budget: 0, budget_duration: '30d' }, 'a budget of 0 USD at LiteLLM'],
     'no models': [{ models: ['no-default-models'] }, 'no model allowed at LiteLLM'],
     'no requests': [{ rpm_limit: 0 }, 'a limit of 0 requests at LiteLLM'],
+    'no window': [
+      { budget_limits: [{ budget_duration: '1d', max_budget: 0 }] },
+      'a budget of 0 USD at LiteLLM',
+    ],
     spent: [{ max_budget: 5, spend: 5 }, 'a budget of 5 USD, spent at LiteLLM'],
   };
   for (const [key_alias, [row]] of Object.entries(idle)) {
@@ -385,6 +428,15 @@ t.test(
       key_alias: 'ended',
       expires: '2020-01-01 00:00:00',
     });
+    await from.key('sk-never', { team_id: 'a', key_alias: 'never', expires: '-infinity' });
+    await from.key('sk-ancient', { team_id: 'a', key_alias: 'ancient', expires: '0044-03-15 BC' });
+    const routes = {
+      counts: ['/v1/messages/count_tokens'],
+      threads: ['/v1/threads', '/v1/threads/{thread_id}/messages', '/v1/responses/{response_id}'],
+      passes: ['/anthropic/*', '/v1/messages/batches*'],
+    };
+    for (const [key_alias, allowed_routes] of Object.entries(routes))
+      await from.key(`sk-${key_alias}`, { team_id: 'a', key_alias, allowed_routes });
     await from.key('sk-lost', { team_id: 'gone', key_alias: 'lost' });
     await from.key('sk-manages', {
       team_id: 'a',
@@ -413,6 +465,10 @@ t.test(
     t.match(ran.err, /Nothing listens at 127\.0\.0\.1:9.* models of the configuration file/s);
     t.match(ran.out, "! sign-ins to LiteLLM's own pages: 1, ");
     t.match(ran.out, '! key ended: ended there, 2020-01-01T00:00:00.000Z');
+    t.match(ran.out, '! key never: its end cannot be read: -infinity');
+    t.match(ran.out, '! key ancient: its end cannot be read: 0044-03-15T00:00:00 BC');
+    for (const [name, [first]] of Object.entries(routes))
+      t.match(ran.out, `! key ${name}: calls no endpoint here: ${first}`);
     t.match(ran.out, '! key lost: its team is not there: gone');
     t.match(ran.out, '! key manages: calls no endpoint here: management_routes');
     t.match(ran.out, '! key master: is the key by which the gateway calls the router');
@@ -434,6 +490,39 @@ t.test(
     );
   },
 );
+
+t.test('routes of a key become its scopes', async (t) => {
+  const from = await litellm(t);
+  const to = await target(t);
+  await from.team({ team_id: 'a', team_alias: 'Alpha' });
+  const all = ['chat', 'embeddings', 'rerank'];
+  const routes: [route: string, scopes: string[]][] = [
+    ['/chat/completions', ['chat']],
+    ['/v1/completions', ['chat']],
+    ['/engines/{model}/chat/completions', ['chat']],
+    ['/openai/deployments/{model}/chat/completions', ['chat']],
+    ['/openai/v1/responses', ['chat']],
+    ['/v1/messages', ['chat']],
+    ['anthropic_routes', ['chat']],
+    ['/v1/chat/*', ['chat']],
+    ['/v1/embeddings', ['embeddings']],
+    ['/v2/rerank', ['rerank']],
+    ['*', all],
+    ['/*', all],
+    ['/v1/*', all],
+    ['llm_api_routes', all],
+    ['openai_routes', all],
+  ];
+  for (const [route] of routes)
+    await from.key(`sk-${route}`, { team_id: 'a', key_alias: route, allowed_routes: [route] });
+  const ran = await to.bring(from.url);
+  t.equal(ran.code, 0, ran.err);
+  const rows = await to.query<{ name: string; scopes: string[] }>(
+    'select name, scopes from api_keys',
+  );
+  const found = new Map(rows.map(({ name, scopes }) => [name, scopes.sort()]));
+  for (const [route, scopes] of routes) t.same(found.get(route), scopes, route);
+});
 
 t.test(
   'models: several deployments, no price, kinds, patterns, groups, those of a team; the router tells the rest',
