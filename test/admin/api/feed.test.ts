@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { readFileSync, renameSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
@@ -29,6 +29,12 @@ const calls = Array.from({ length: 240 }, (_, n) => ({
 }));
 await addUsage(office.sql as never, calls);
 const ids = calls.map(({ request }) => request).sort();
+
+async function newCompany(name: string): Promise<string> {
+  const [row] = await office.sql<[{ id: string }]>`
+    insert into companies (name) values (${name}) returning id`;
+  return row.id;
+}
 
 async function feed(query = '', token = readsAll) {
   const answer = await fetch(`${office.adminUrl}/api/v1/usage-feed${query}`, {
@@ -155,15 +161,38 @@ const programs = [...document.matchAll(/^```js\n\/\/ (\S+)\n([\s\S]*?)^```/gm)].
   ([, name, program]) => [name, program] as const,
 );
 
+/** A folder with the programs of the document. @param environment of the receiver's variables, such as "STRIPE" */
+function newPrograms(t: Test, environment: string, receiverUrl: string) {
+  const folder = newFolder(t);
+  symlinkSync(
+    fileURLToPath(new URL('../../../node_modules', import.meta.url)),
+    `${folder}/node_modules`,
+  );
+  for (const [file, program] of programs) writeFileSync(`${folder}/${file}`, program as string);
+  const start = (...args: string[]) => {
+    const child = spawn(process.execPath, args, {
+      cwd: folder,
+      env: {
+        ...CHILD_ENV,
+        TOLLGATE_URL: office.adminUrl,
+        TOLLGATE_TOKEN: readsAll,
+        [`${environment}_URL`]: receiverUrl,
+        [`${environment}_KEY`]: 'sk_test',
+      },
+      stdio: ['ignore', 'ignore', 'pipe'],
+    });
+    const ended = (async () => {
+      const said = text(child.stderr);
+      const [code, signal] = await once(child, 'exit');
+      return { code, signal, said: await said };
+    })();
+    return { ended, kill: () => void child.kill('SIGKILL') };
+  };
+  return { folder, start };
+}
+
 for (const [name, receiver] of Object.entries(RECEIVERS)) {
   t.test(`the program for ${name}, killed in the middle, brings each call once`, async (t) => {
-    const folder = newFolder(t);
-    symlinkSync(
-      fileURLToPath(new URL('../../../node_modules', import.meta.url)),
-      `${folder}/node_modules`,
-    );
-    for (const [file, program] of programs) writeFileSync(`${folder}/${file}`, program as string);
-    writeFileSync(`${folder}/customers.json`, JSON.stringify({ [company]: 'cus_1' }));
     let kill = (): void => {};
     let kills = 0;
     const stub = await startReceiver(t, receiver, (accepted) => {
@@ -171,23 +200,12 @@ for (const [name, receiver] of Object.entries(RECEIVERS)) {
       kills++;
       kill();
     });
-    const { environment } = receiver;
-    const run = async () => {
-      const child = spawn(process.execPath, [`${name}.mjs`], {
-        cwd: folder,
-        env: {
-          ...CHILD_ENV,
-          TOLLGATE_URL: office.adminUrl,
-          TOLLGATE_TOKEN: readsAll,
-          [`${environment}_URL`]: stub.url,
-          [`${environment}_KEY`]: 'sk_test',
-        },
-        stdio: ['ignore', 'ignore', 'pipe'],
-      });
-      kill = () => child.kill('SIGKILL');
-      const said = text(child.stderr);
-      const [code, signal] = await once(child, 'exit');
-      return { code, signal, said: await said };
+    const { folder, start } = newPrograms(t, receiver.environment, stub.url);
+    writeFileSync(`${folder}/customers.json`, JSON.stringify({ [company]: 'cus_1' }));
+    const run = () => {
+      const program = start(`${name}.mjs`);
+      kill = program.kill;
+      return program.ended;
     };
     t.match(await run(), { signal: 'SIGKILL' });
     t.match(await run(), { signal: 'SIGKILL' });
@@ -198,3 +216,78 @@ for (const [name, receiver] of Object.entries(RECEIVERS)) {
     t.equal(stub.accepted.length, ids.length);
   });
 }
+
+t.test('what Stripe refuses for one company bills another one once, on any day', async (t) => {
+  const [gone, unlisted] = [await newCompany('Gone'), await newCompany('Unlisted')];
+  const of = (company: string) =>
+    Array.from({ length: 30 }, () => ({ ...calls[0], company, request: randomUUID(), prompt: 1 }));
+  const [goneCalls, unlistedCalls] = [of(gone), of(unlisted)];
+  await addUsage(
+    office.sql as never,
+    goneCalls.flatMap((each, n) => [each, unlistedCalls[n] as typeof each]),
+  );
+  const billed = new Map<string, string[]>();
+  let known = new Set<string>(); // identifiers of a day
+  let deleted: string | null = 'cus_gone';
+  let failsAt = Number.POSITIVE_INFINITY; // the call of the first company from which on Stripe fails
+  const server = createServer(async (request, response) => {
+    const form = new URLSearchParams(await text(request));
+    const [id, customer] = ['identifier', 'payload[stripe_customer_id]'].map((name) =>
+      form.get(name),
+    ) as [string, string];
+    const refuse = (status: number, type: string, message: string) =>
+      response.writeHead(status).end(JSON.stringify({ error: { type, message } }));
+    response.setHeader('content-type', 'application/json');
+    if (customer === deleted)
+      return refuse(404, 'invalid_request_error', `No such customer: '${customer}'`);
+    if (customer === 'cus_1' && (billed.get(customer)?.length ?? 0) >= failsAt)
+      return refuse(500, 'api_error', 'An unknown error occurred');
+    if (known.has(id))
+      return refuse(400, 'invalid_request_error', `An event already exists with identifier ${id}.`);
+    known.add(id);
+    billed.set(customer, [...(billed.get(customer) ?? []), id]);
+    response.end(JSON.stringify({ object: 'billing.meter_event' }));
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.teardown(() => server.close());
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const { folder, start } = newPrograms(t, 'STRIPE', url);
+  const customers = { [company]: 'cus_1', [gone]: 'cus_gone' };
+  writeFileSync(`${folder}/customers.json`, JSON.stringify(customers));
+  const nextDay = (...args: string[]) => {
+    known = new Set();
+    return start('stripe.mjs', ...args).ended;
+  };
+  const refused = (file: string) =>
+    readFileSync(`${folder}/${file}`, 'utf8')
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line) as { request_id: string; refusal: string });
+  const idsOf = (rows: readonly { request: string }[]) => rows.map(({ request }) => request).sort();
+
+  failsAt = 17;
+  t.match(await nextDay(), { code: 1, said: /An unknown error occurred/ });
+  t.match(await nextDay(), { code: 1 });
+  failsAt = Number.POSITIVE_INFINITY;
+  t.match(await nextDay(), { code: 0, said: /No such customer.*\n/ });
+  t.same(await nextDay(), { code: 0, signal: null, said: '' });
+  t.same([...billed.keys()], ['cus_1']);
+  t.same(billed.get('cus_1')?.sort(), ids, 'each call once, whatever day it is');
+  const reasons = Map.groupBy(refused('refused.ndjson'), ({ refusal }) => refusal);
+  t.same(
+    [...reasons].map(([reason, rows]) => [reason, rows.map((row) => row.request_id).sort()]).sort(),
+    [
+      ["No such customer: 'cus_gone'", idsOf(goneCalls)],
+      ['customers.json has no such company', idsOf(unlistedCalls)],
+    ],
+  );
+
+  deleted = null;
+  const complete = { ...customers, [unlisted]: 'cus_unlisted' };
+  writeFileSync(`${folder}/customers.json`, JSON.stringify(complete));
+  renameSync(`${folder}/refused.ndjson`, `${folder}/again.ndjson`);
+  t.same(await nextDay('again.ndjson'), { code: 0, signal: null, said: '' });
+  t.same(billed.get('cus_gone')?.sort(), idsOf(goneCalls));
+  t.same(billed.get('cus_unlisted')?.sort(), idsOf(unlistedCalls));
+  t.equal(billed.get('cus_1')?.length, ids.length);
+});
