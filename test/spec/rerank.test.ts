@@ -201,6 +201,37 @@ t.test(
   },
 );
 
+t.test(
+  'reranking 4: a top_n above the number of documents is told as that number, all other bytes stay',
+  async (t) => {
+    const asked = (top: string) =>
+      `{"query":"a" , "top_n" : ${top},"x":1.50,"documents":["b","c"], "model":"brand-rank"}`;
+    for (const [top, told] of [
+      ['3', '2'],
+      ['1e4', '2'],
+      ['3.0', '2'],
+      ['2', '2'],
+      ['2.0', '2.0'],
+      ['1', '1'],
+      ['null', 'null'],
+    ] as const) {
+      const { status } = await customer.send('/rerank', { body: asked(top) });
+      t.equal(status, 200);
+      const body = String((upstream as Scripted).received.at(-1)?.body);
+      t.equal(body, asked(told).replace('brand-rank', 'internal-rank'), top);
+    }
+    const large = [...documents, 'x'.repeat(300_000)];
+    t.equal((await customer.rerank({ top_n: 5, documents: large })).status, 200);
+    t.same(sent(), { model: 'internal-rank', query, documents: large, top_n: 4 }, 'in pieces too');
+    const twice = `{"model":"brand-rank","query":"a","documents":["b"],"top_n":1,"top_n":9}`;
+    t.match(
+      (await customer.send('/rerank', { body: twice })).json.error,
+      { param: 'top_n' },
+      'an engine could read the other one',
+    );
+  },
+);
+
 t.test('reranking 5: other members go on as they are, those that steer are refused', async (t) => {
   const more = {
     top_n: 2,

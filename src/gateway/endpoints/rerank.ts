@@ -3,6 +3,7 @@ import { RERANK_ERRORS, unsupportedParameter } from '../../domain/errors.ts';
 import { RERANK_ANSWER } from '../../domain/request/answer-members.ts';
 import { checkRerank } from '../../domain/request/request.ts';
 import { type Member, memberNamed } from '../../json/members.ts';
+import type { Edit } from '../../json/splice.ts';
 import { JsonRelay, renderEdited } from '../answer/json-relay.ts';
 import type { ValidBody } from '../request/body.ts';
 import { modelEdit } from '../request/model-names.ts';
@@ -24,6 +25,7 @@ export const rerank: Operation = {
     if (memberNamed(members, TEXTS) !== undefined) throw unsupportedParameter(TEXTS, IN_PLACE);
     const { name, removal } = costCenterOf(valid, services.settings.costCenterMember);
     const repeated = repeatedIn(valid);
+    const all = allWhereMore(valid);
     return {
       slug: valid.request.model,
       slugParam: 'model',
@@ -34,7 +36,7 @@ export const rerank: Operation = {
       isTextAlone: () => true,
       bound: (model) => boundRerank(body.length, repeated, model.prices),
       // the format has no metadata
-      forward: (upstream) => body.edited([modelEdit(members, upstream), ...removal]),
+      forward: (upstream) => body.edited([modelEdit(members, upstream), ...all, ...removal]),
       answer: (reply, meter) => new JsonRelay(reply, meter, renderEdited, RERANK_ANSWER),
     };
   },
@@ -43,7 +45,7 @@ export const rerank: Operation = {
 /** `return_documents` shows the caller's own documents; other members of such names show what is behind. */
 const RULES = {
   check: checkRerank,
-  governed: ['model', 'query', 'documents'],
+  governed: ['model', 'query', 'documents', 'top_n'],
   own: ['return_documents'],
 };
 
@@ -54,11 +56,19 @@ const IN_PLACE = " Documents are sent as 'documents'.";
 /** How much of a query is kept to estimate its tokens. */
 const KEPT_BYTES = 2048;
 
-function repeatedIn({
-  request,
-  body,
-  members,
-}: ValidBody<{ documents: readonly unknown[] }>): Repeated {
+interface Rerank {
+  readonly documents: readonly unknown[];
+  readonly top_n?: number | null;
+}
+
+/** Some engines refuse a `top_n` above the number of documents: there it becomes that number, which means all. */
+function allWhereMore({ request: { documents, top_n }, members }: ValidBody<Rerank>): Edit[] {
+  if (top_n == null || top_n <= documents.length) return [];
+  const { valueStart, valueEnd } = memberNamed(members, 'top_n') as Member;
+  return [{ start: valueStart, end: valueEnd, bytes: Buffer.from(String(documents.length)) }];
+}
+
+function repeatedIn({ request, body, members }: ValidBody<Rerank>): Repeated {
   const query = memberNamed(members, 'query') as Member;
   const documents = memberNamed(members, 'documents') as Member;
   const start = query.valueStart + 1;
