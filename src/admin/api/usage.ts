@@ -223,7 +223,7 @@ export const usageOperations: readonly ApiOperation[] = [
       type: 'text/csv; charset=utf-8',
       name: ({ query }) => `focus-${query.month}.csv`,
       write: (db, call, write) =>
-        db.transaction(EXPORT_MS, (sql) => copyFocus(sql, focusOf(call), write)),
+        snapshot(db, null, EXPORT_MS, (sql) => copyFocus(sql, focusOf(call), write)),
     },
     run: async () => null,
   }),

@@ -2,6 +2,7 @@ import { type CsvColumns, type CsvForm, csvFile, decimal } from '../../domain/do
 import { FieldError, oneOf } from '../../domain/field.ts';
 import { type DayRange, intervalOf, isMonth } from '../../domain/reports/day-range.ts';
 import { TOKEN_DETAILS, type UsageSums } from '../../domain/usage.ts';
+import { snapshot } from '../../store/connection/tenant-role.ts';
 import {
   type CompanyUsage,
   readCompanyUsage,
@@ -12,8 +13,15 @@ import { copyLedger } from '../../store/usage/export.ts';
 import { copyFocus } from '../../store/usage/focus.ts';
 import { type Quality, type QualityGroup, readQuality } from '../../store/usage/quality.ts';
 import { isTime } from '../../store/usage/usage-table.ts';
-import { companyOf, type PageContext, param, presentCompany, read } from '../page/context.ts';
-import { CSV, downloadRead, nameFile } from '../page/download.ts';
+import {
+  companyOf,
+  type PageContext,
+  param,
+  presentCompany,
+  read,
+  sharerOf,
+} from '../page/context.ts';
+import { CSV, download, downloadRead, EXPORT_MS, nameFile } from '../page/download.ts';
 import { hiddenInputs, options } from '../page/field.ts';
 import { type Html, html } from '../page/html.ts';
 import { spreadsheetOf, spreadsheetSelect } from '../page/spreadsheet.ts';
@@ -192,7 +200,10 @@ export async function downloadFocus(c: PageContext, month: string): Promise<Resp
     ...(company !== null && { company: presentCompany(c).name }),
     type: CSV,
   };
-  return downloadRead(c, file, (sql, write) => copyFocus(sql, asked, write));
+  const { services } = c.var;
+  return download(c, services, sharerOf(c), file, (write) =>
+    snapshot(services.db, company, EXPORT_MS, (sql) => copyFocus(sql, asked, write)),
+  );
 }
 
 /** @throws FieldError for mistakes about which the page shows a message */

@@ -34,8 +34,8 @@ export interface Context {
    * @param company limits the query to this company's rows by row-level security
    */
   read<T>(work: (sql: Sql) => Promise<T>, company?: string): Promise<T>;
-  /** Reads one company's rows, all of one instant, without a deadline. */
-  snapshot<T>(company: string, work: Work<T>): Promise<T>;
+  /** Reads one company's rows, or with null those of all, all of one instant, without a deadline. */
+  snapshot<T>(company: string | null, work: Work<T>): Promise<T>;
   /** For work that lasts longer, or needs transactions of its own. */
   readonly db: Database;
   /** Applies pending migrations; resolves with the names of their files. */

@@ -1,7 +1,6 @@
 import { type CsvForm, csvHeading, csvRows, decimal } from '../../domain/documents/csv.ts';
 import { FieldError, readMonth, readUuid, wholeNumber } from '../../domain/field.ts';
 import { ledgerName } from '../../store/company/company.ts';
-import type { Work } from '../../store/connection/pool.ts';
 import { SUMS } from '../../store/statement/sums.ts';
 import {
   type Difference,
@@ -116,13 +115,11 @@ export const ledgerCommands = [
     },
     notes:
       'A row for each day, model, key, cost centre, endpoint, part of the cost and unit price. BilledCost adds up to the statements of the month, to the last digit; of a company whose month is open, to what its statement would be now. Late calls of closed months are rows of their own (ChargeClass Correction). With --json all rows are one JSON array.',
-    async run({ db, transact, snapshot, config: { brand }, json }, { month, company = null }) {
+    async run({ transact, snapshot, config: { brand }, json }, { month, company = null }) {
       if (company !== null) await transact((sql) => ledgerName(sql, company));
       const asked = { brand, month, company, role: 'operator' } as const;
-      const within = <T>(work: Work<T>) =>
-        company === null ? db.transaction(Number.POSITIVE_INFINITY, work) : snapshot(company, work);
       const print = (write: (piece: string | Buffer) => Promise<boolean>) =>
-        within(async (sql) => {
+        snapshot(company, async (sql) => {
           if (!json) return copyFocus(sql, asked, write);
           for await (const piece of arrayOf(readFocus(sql, asked)))
             if (!(await write(piece))) break;

@@ -42,17 +42,18 @@ export function within<T>(
 
 /**
  * Reads as a company, in one snapshot: all of its statements see the same instant.
+ * @param company null: all companies, with the rights of the operator
  * @param deadlineMs milliseconds; Infinity for none
  */
 export function snapshot<T>(
   db: Database,
-  company: string,
+  company: string | null,
   deadlineMs: number,
   work: Work<T>,
 ): Promise<T> {
   return db.transaction(deadlineMs, async (sql) => {
     await sql`set transaction isolation level repeatable read, read only`;
-    await enterCompany(sql, company);
+    if (company !== null) await enterCompany(sql, company);
     return work(sql);
   });
 }

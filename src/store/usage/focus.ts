@@ -1,5 +1,6 @@
 import { csvHeading, PLAIN_CSV } from '../../domain/documents/csv.ts';
 import { COST_PARTS, type CostPart } from '../../domain/money.ts';
+import { intervalsIn, wholeMonth } from '../../domain/reports/day-range.ts';
 import type { Role } from '../../domain/user.ts';
 import { dayBegins, utcSecond } from '../connection/expressions.ts';
 import type { ConnectionSql, Sql } from '../connection/pool.ts';
@@ -22,6 +23,8 @@ export interface FocusQuestion {
   readonly month: string;
   /** People of a company see what they pay: ListCost is what was charged, without the factor on its prices. */
   readonly role: Role;
+  /** Requests that one statement reads at most, but for those of one day of a company; by default 100,000. */
+  readonly most?: number;
 }
 
 const METERS: Readonly<Record<CostPart, string>> = {
@@ -30,6 +33,9 @@ const METERS: Readonly<Record<CostPart, string>> = {
   cache_write: 'Cache Write',
   output: 'Output',
 };
+
+/** Keys of tags that are not the user's have a prefix, the same at all times and for all brands. */
+const tag = (key: string) => `'tollgate/${key}'`;
 
 /**
  * The columns of FOCUS 1.2 (focus.finops.org), each as SQL over `charges` of a query below. Numbers are exact decimal
@@ -77,62 +83,123 @@ function columns({
     ServiceCategory: "'AI and Machine Learning'",
     ServiceSubcategory: "'Generative AI'",
     SkuId: "model_slug || ':' || part",
-    SkuPriceId: `model_slug || ':' || part || coalesce('@' || ${utcSecond('valid_from')}, '')`,
+    // the same at all times and for all companies: neither when a price holds nor whose it is may be in it
+    SkuPriceId: "model_slug || ':' || part",
     SkuMeter: `case part ${COST_PARTS.map((part) => `when '${part}' then '${METERS[part]}'`).join(' ')} end`,
     SkuPriceDetails:
       "json_strip_nulls(json_build_object('x_Model', model_slug, 'x_Part', part))::text",
     Tags: withoutFormula(
-      `json_strip_nulls(json_build_object('cost_center', nullif(cost_center, ''), 'key', key_name, 'endpoint', endpoint))::text`,
+      `json_strip_nulls(json_build_object(${tag('cost_center')}, nullif(cost_center, ''), ${tag('key')}, key_name, ${tag('endpoint')}, endpoint))::text`,
     ),
   };
 }
 
+/** What one statement reads: of some companies, or of one a few days. Its rows stand together in the file. */
+interface Piece {
+  readonly companies: string[];
+  /** The days of timely calls: first, and first no more; null: without an end. */
+  readonly from: string | null;
+  readonly before: string | null;
+  /** Whether timely calls are in it, and late ones. */
+  readonly timely: boolean;
+  readonly late: boolean;
+}
+
+/** Requests of a piece: of the first so few that its rows are there at once, then twice as many each time. */
+const FIRST_REQUESTS = 2000;
+const MOST_REQUESTS = 100_000;
+
+/** The pieces of a month, in the order of their rows. More calls of one company than a piece has are divided by days. */
+async function piecesOf(
+  sql: Sql,
+  { company, month, most: last = MOST_REQUESTS }: FocusQuestion,
+): Promise<Piece[]> {
+  const own = company === null ? sql`` : sql`and company_id = ${company}`;
+  const companies = await sql<{ id: string; requests: number }[]>`
+    with spent as materialized (
+      select company_id, requests from monthly_spend where billing_month = ${month}::date and requests > 0 ${own}),
+    late as (
+      select company_id from late_usage where true ${own}
+      union
+      select company_id from statement_rows join statements s using (company_id, number)
+      where s.billing_month = ${month}::date and statement_rows.billing_month <> s.billing_month ${own}),
+    counted as (select company_id as id, coalesce(requests, 0)::float8 as requests from spent full join late using (company_id))
+    select id::text, requests from counted left join (select id, name from companies) c using (id) order by c.name, id`;
+  const pieces: Piece[] = [];
+  let room = -1; // below 0: the next company begins a piece
+  let most = Math.min(FIRST_REQUESTS, last);
+  for (const { id, requests } of companies) {
+    if (requests > last) {
+      pieces.push(...piecesOfDays(id, month), { ...NONE, companies: [id], late: true });
+      room = -1;
+    } else if (requests <= room) {
+      (pieces.at(-1) as Piece).companies.push(id);
+      room -= requests;
+    } else {
+      pieces.push({ ...NONE, companies: [id], timely: true, late: true });
+      room = most - requests;
+      most = Math.min(2 * most, last);
+    }
+  }
+  return pieces;
+}
+
+const NONE = { from: null, before: null, timely: false, late: false };
+
+/** A piece for each day; calls of the days around belong to the month too. */
+function piecesOfDays(company: string, month: string): Piece[] {
+  const days = intervalsIn(wholeMonth(month), 'day');
+  return days.map((day, at) => ({
+    ...NONE,
+    companies: [company],
+    timely: true,
+    from: at === 0 ? null : day,
+    before: days[at + 1] ?? null,
+  }));
+}
+
 /**
- * The query of a month: a row for each day, model, key, cost centre, endpoint, part of the cost and unit price. BilledCost adds
- * up to the statements of the month, or to what they would be now: late calls of earlier months are rows of their own, and
- * late calls of this one are on a later statement. The list price is that before the company's factor: what was charged
- * divided by the factor, unless the list of that instant says so itself.
+ * The query of a piece of a month: a row for each day, model, key, cost centre, endpoint, part of the cost and unit price.
+ * BilledCost adds up to the statements of the month, or to what they would be now: late calls of earlier months are rows of
+ * their own, and late calls of this one are on a later statement. The list price is that before the company's factor: what
+ * was charged divided by the factor, unless the list of that instant says so itself.
  */
-async function queryOf(sql: Sql, { brand, company, month: first, role }: FocusQuestion) {
-  const zone = constant(await zoneOf(sql));
+function queryOf(zone: string, { brand, month: first, role }: FocusQuestion, piece: Piece) {
   const month = `${constant(first)}::date`;
   const [issuer, provider] = [constant(brand.seller?.[0] ?? brand.name), constant(brand.name)];
-  const told = columns({
-    zone,
-    month,
-    issuer,
-    provider,
-    list: role === 'operator' ? 'list' : 'price',
-  });
-  const own = (of: string) =>
-    company === null ? '' : ` and ${of}company_id = ${constant(company)}`;
-  const waiting =
-    company === null
-      ? `company_id <> all (array(select company_id from closed)) and (company_id = any (array(
-          select company_id from monthly_spend where billing_month = ${month} and statement is null and requests > 0))
-        or (billing_month < ${month} and company_id <> all (array(select company_id from statements where billing_month >= ${month}))))`
-      : `company_id = ${constant(company)} and not exists (select from closed)`;
+  const isListed = role === 'operator';
+  const told = columns({ zone, month, issuer, provider, list: isListed ? 'list' : 'price' });
+  const own = `company_id = any (array[${piece.companies.map(constant)}]::uuid[])`;
+  const begins = (day: string) => dayBegins(constant(day), zone);
+  const within = [
+    `u.billing_month = ${month} and u.${own}`,
+    ...(piece.from === null ? [] : [`u.occurred_at >= ${begins(piece.from)}`]),
+    ...(piece.before === null ? [] : [`u.occurred_at < ${begins(piece.before)}`]),
+    ...(piece.timely ? [] : ['false']),
+  ].join(' and ');
   const cells = `u.company_id, u.billing_month, (u.occurred_at at time zone ${zone})::date as day, u.model_slug, u.api_key_id,
     u.cost_center, u.endpoint, u.price_input, u.price_output, u.price_cache_read, u.price_cache_write`;
   const sums = `min(u.occurred_at) as at, ${COST_PARTS.map((part) => `sum(${CHARGED[part][0]}) as ${part}`).join(', ')}`;
   const parts = COST_PARTS.map((part, at) => `(${at}, '${part}', ${part}, price_${part})`).join(
     ', ',
   );
-  const priced = 'company_id, model_slug, day, place, part, price';
   const text = `with
-    closed as materialized (select company_id, number from statements where billing_month = ${month}${own('')}),
+    closed as materialized (select company_id, number from statements where billing_month = ${month} and ${own}),
     elsewhere as materialized (
-      select company_id, request_id from late_usage where billing_month = ${month}${own('')}
+      select company_id, request_id from late_usage where billing_month = ${month} and ${own}
       union all
       select r.company_id, unnest(r.request_ids) from statement_rows r join statements s using (company_id, number)
-      where r.billing_month = ${month} and s.billing_month <> ${month}${own('r.')}),
+      where r.billing_month = ${month} and s.billing_month <> ${month} and r.${own}),
     taken as materialized (
       select r.company_id, r.billing_month, unnest(r.request_ids) as request_id from statement_rows r join closed using (company_id, number)
-      where r.billing_month <> ${month}
+      where r.billing_month <> ${month} and ${piece.late}
       union all
-      select company_id, billing_month, request_id from late_usage where ${waiting}),
+      select company_id, billing_month, request_id from late_usage where ${own} and ${piece.late}
+        and company_id <> all (array(select company_id from closed)) and (company_id = any (array(
+          select company_id from monthly_spend where billing_month = ${month} and statement is null and requests > 0 and ${own}))
+        or (billing_month < ${month} and company_id <> all (array(select company_id from statements where billing_month >= ${month} and ${own}))))),
     timely as materialized (
-      select ${cells}, false as late, ${sums} from api_usage u where u.billing_month = ${month}${own('u.')}
+      select ${cells}, false as late, ${sums} from api_usage u where ${within}
         and not exists (select from elsewhere e where e.company_id = u.company_id and e.request_id = u.request_id)
       group by 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11),
     late_ones as materialized (
@@ -145,19 +212,10 @@ async function queryOf(sql: Sql, { brand, company, month: first, role }: FocusQu
         sum(tokens) as tokens, min(at) as at
       from cells, lateral (values ${parts}) as p (place, part, tokens, price) where tokens > 0
       group by 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11),
-    prices as materialized (
-      select ${priced}, p.valid_from, case
-        when p.list * f.factor = price or p.list * g.factor = price then p.list
-        when round(price / f.factor, 12) * f.factor = price then round(price / f.factor, 12) else price end as list
-      from (select ${priced}, min(at) as at from sold group by ${priced}) as each
-      cross join lateral price_factor(company_id, at) f
-      left join lateral price_factor(company_id, f.valid_from - interval '1 microsecond') g on f.valid_from is not null
-      left join lateral (
-        select l.valid_from, case part ${COST_PARTS.map((part) => `when '${part}' then l.${part}`).join(' ')} end as list
-        from list_price(model_slug, each.company_id, at) l) p on true),
+    ${isListed ? listed(own) : 'listed as (select * from sold)'},
     charges as (
-      select sold.*, list, valid_from, closed.number, c.name as company_name, k.name as key_name
-      from sold join prices using (${priced}) left join closed using (company_id)
+      select listed.*, closed.number, c.name as company_name, k.name as key_name
+      from listed left join closed using (company_id)
       left join companies c on c.id = company_id left join api_keys k on k.id = api_key_id)
     select ${Object.entries(told)
       .map(([name, column]) => `${column} as "${name}"`)
@@ -167,21 +225,59 @@ async function queryOf(sql: Sql, { brand, company, month: first, role }: FocusQu
   return { text, names: Object.keys(told) };
 }
 
+/**
+ * Common table expressions that end with `listed`: the rows of `sold`, with the list price of their instant. The history of
+ * each model and of each factor is read once, as times of a price; `list_price` and `price_factor` of models.sql say the
+ * same of one instant, and a test compares them. @param own condition of the companies
+ */
+function listed(own: string): string {
+  const parts = COST_PARTS.map((part) => `('${part}', ${part})`).join(', ');
+  const times = (of: string) =>
+    `select company_id, slug, part, list, valid_from, until, input is not null as holds
+      from (select *, lead(valid_from) over (partition by slug, company_id order by valid_from) as until from model_prices
+        where slug = any (array(select distinct model_slug from sold)) and ${of}) as p, lateral (values ${parts}) as v (part, list)
+      where coalesce(until > (select min(at) from sold), true)`;
+  const during = (time: string) =>
+    `s.at >= ${time}.valid_from and (${time}.until is null or s.at < ${time}.until)`;
+  return `own_times as materialized (${times(own)}),
+    shared_times as materialized (${times('company_id is null')}),
+    factors as materialized (
+      select company_id, factor, lag(factor, 1, 1.0) over history as before, valid_from, lead(valid_from) over history as until
+      from company_price_factors where ${own} window history as (partition by company_id order by valid_from)),
+    priced as (
+      select s.*, coalesce(f.factor, 1) as factor, f.before, case when o.holds then o.list else c.list end as told
+      from sold s
+      left join factors f on f.company_id = s.company_id and ${during('f')}
+      left join own_times o on o.company_id = s.company_id and o.slug = s.model_slug and o.part = s.part and ${during('o')}
+      left join shared_times c on c.slug = s.model_slug and c.part = s.part and ${during('c')}),
+    listed as (
+      select *, case
+        when told * factor = price or told * before = price then told
+        when round(price / factor, 12) * factor = price then round(price / factor, 12) else price end as list
+      from priced)`;
+}
+
 /** A row by its columns; what is null has no value. */
 type FocusRow = Readonly<Record<keyof ReturnType<typeof columns>, string | null>>;
 
-/** The charges of a month in batches, so that it takes the memory of one. */
+/**
+ * The charges of a month in batches, so that it takes the memory of one.
+ * @param sql a transaction of one snapshot
+ */
 export async function* readFocus(
   sql: Sql,
   asked: FocusQuestion,
   batch = 1000,
 ): AsyncGenerator<readonly FocusRow[]> {
-  yield* sql.unsafe<FocusRow[]>((await queryOf(sql, asked)).text).cursor(batch);
+  const zone = constant(await zoneOf(sql));
+  for (const piece of await piecesOf(sql, asked))
+    yield* sql.unsafe<FocusRow[]>(queryOf(zone, asked, piece).text).cursor(batch);
 }
 
 /**
- * Writes the charges of a month as CSV, one snapshot, which the database makes; at once the heading, because proxies wait for
- * the beginning of an answer a minute or so.
+ * Writes the charges of a month as CSV, which the database makes, a few companies or days at a time: proxies and people wait
+ * for the beginning of an answer a minute or so. At once the heading.
+ * @param sql a transaction of one snapshot
  * @throws DatabaseUnavailable when the reader left
  */
 export async function copyFocus(
@@ -189,7 +285,11 @@ export async function copyFocus(
   asked: FocusQuestion,
   write: Write,
 ): Promise<void> {
-  const { text, names } = await queryOf(sql, asked);
-  if (await write(Buffer.from(csvHeading(names, PLAIN_CSV))))
+  const zone = constant(await zoneOf(sql));
+  const { names } = queryOf(zone, asked, { ...NONE, companies: [] });
+  if (!(await write(Buffer.from(csvHeading(names, PLAIN_CSV))))) return;
+  for (const piece of await piecesOf(sql, asked)) {
+    const { text } = queryOf(zone, asked, piece);
     await copyOut(sql, `copy (${text}) to stdout with (format csv)`, write);
+  }
 }

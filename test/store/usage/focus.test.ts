@@ -3,6 +3,7 @@ import { parse } from 'csv-parse/sync';
 import t, { type Test } from 'tap';
 import { formatEur, parseEur } from '../../../src/domain/money.ts';
 import type { Database, Sql } from '../../../src/store/connection/pool.ts';
+import { snapshot } from '../../../src/store/connection/tenant-role.ts';
 import { readCompanyMonths } from '../../../src/store/statement/month.ts';
 import { readMonthOf } from '../../../src/store/statement/statement.ts';
 import { copyFocus, readFocus } from '../../../src/store/usage/focus.ts';
@@ -67,10 +68,15 @@ const MANDATORY = ['BilledCost', 'BillingAccountId', 'BillingAccountName', 'Bill
   'ChargeCategory', 'ChargeClass', 'ChargeDescription', 'ChargePeriodEnd', 'ChargePeriodStart', 'ContractedCost', 'EffectiveCost',
   'InvoiceIssuerName', 'ListCost', 'PricingQuantity', 'PricingUnit', 'ProviderName', 'PublisherName', 'ServiceCategory', 'ServiceName'];
 
-async function focus(db: Database, month: string, company: string | null): Promise<Row[]> {
+async function focus(
+  db: Database,
+  month: string,
+  company: string | null,
+  most?: number,
+): Promise<Row[]> {
   let text = '';
-  const asked = { brand: NAMES, month, company, role: 'operator' } as const;
-  await db.transaction(MS, (sql) =>
+  const asked = { brand: NAMES, month, company, role: 'operator', ...(most && { most }) } as const;
+  await snapshot(db, null, MS, (sql) =>
     copyFocus(sql, asked, async (bytes) => {
       text += bytes;
       return true;
@@ -78,7 +84,7 @@ async function focus(db: Database, month: string, company: string | null): Promi
   );
   const rows = parse(text, { columns: true }) as Row[];
   const read: object[] = [];
-  await db.transaction(MS, async (sql) => {
+  await snapshot(db, null, MS, async (sql) => {
     for await (const batch of readFocus(sql, asked, 7)) read.push(...batch);
   });
   t.same(
@@ -125,10 +131,12 @@ function conforms(t: Test, rows: readonly Row[]): void {
       mistakes.push('costs differ');
     if (exact(row.ConsumedQuantity as string) !== exact(row.PricingQuantity as string) * 1000n)
       mistakes.push('quantities differ');
-    if (!(row.SkuPriceId as string).startsWith(row.SkuId as string)) mistakes.push('another SKU');
+    if (row.SkuPriceId !== row.SkuId) mistakes.push('the id of a price is not that of its SKU');
     if (!((row.ChargePeriodStart as string) < (row.ChargePeriodEnd as string)))
       mistakes.push('the end is before the start');
-    for (const column of ['Tags', 'SkuPriceDetails']) JSON.parse(row[column] as string);
+    JSON.parse(row.SkuPriceDetails as string);
+    if (Object.keys(JSON.parse(row.Tags as string)).some((key) => !key.startsWith('tollgate/')))
+      mistakes.push('a tag of the provider without its prefix');
   }
   t.same([...new Set(mistakes)], []);
 }
@@ -209,6 +217,8 @@ t.test(
     for (const month of [august, september, october]) {
       const all = await focus(db, month, null);
       conforms(t, all);
+      for (const most of [1, 70, 130])
+        t.same(await focus(db, month, null, most), all, `at most ${most} requests at once`);
       t.same(
         Object.keys(all[0] as Row).filter((column) => !(column in SPECIFIED)),
         [],
@@ -282,7 +292,7 @@ t.test(
 );
 
 t.test(
-  'the list price is that before the factor, and the SKU names since when it holds',
+  'the list price is that before the factor, and the id of a price holds no time',
   async (t) => {
     const { db } = await testDatabase(t);
     const run = <T>(work: (sql: Sql) => PromiseLike<T>) => db.run(MS, async (sql) => work(sql));
@@ -321,13 +331,100 @@ t.test(
       ['gone:input', '0.002', '0.0017', '0.002', '0.0017'],
       ['gone:output', '0.0000001', '0.0000001', '0.00000005', '0.00000005'],
     ]);
-    t.match(rows[0]?.SkuPriceId, /^fast:input@\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/);
-    t.equal(rows[2]?.SkuPriceId, 'gone:input');
+    t.equal(rows[0]?.SkuPriceId, 'fast:input', 'the same at all times and for all companies');
     const all = await focus(db, month, null);
     t.equal(all.length, 6);
     t.match(
       all.find(({ BillingAccountId }) => BillingAccountId !== id),
       { BillingAccountName: '', ListUnitPrice: '0.003' },
+    );
+  },
+);
+
+t.test(
+  'list prices are those that the functions of the database tell, whatever happened to prices',
+  async (t) => {
+    const seed = Number(process.env.FUZZ_SEED ?? Math.floor(Math.random() * 1e9));
+    t.comment(`FUZZ_SEED=${seed}`);
+    let state = (seed % 2_147_483_646) + 1;
+    const pick = <T>(values: readonly T[]): T => {
+      state = (state * 48_271) % 2_147_483_647;
+      return values[state % values.length] as T;
+    };
+    const { db } = await testDatabase(t);
+    const companies = [randomUUID(), randomUUID()];
+    const models = ['a', 'b', 'c'];
+    const instant = () =>
+      `2026-10-${pick(['01', '02', '03', '04'])}T${pick(['01', '09', '17'])}:${pick(['00', '20'])}:00Z`;
+    const prices = ['0.001', '0.002', '0.00017', null];
+    const histories = Array.from({ length: 60 }, () => {
+      const input = pick(prices);
+      return {
+        slug: pick(models),
+        company_id: pick([null, ...companies]),
+        valid_from: instant(),
+        input,
+        output: input === null ? null : '0.003',
+        cache_read: input === null ? null : pick(['0.0001', null]),
+      };
+    });
+    const factors = Array.from({ length: 12 }, () => ({
+      company_id: pick(companies),
+      valid_from: instant(),
+      factor: pick(['0.9', '1', '1.25', '0.333333']),
+    }));
+    const calls = Array.from({ length: 200 }, () => ({
+      company: pick(companies),
+      month: '2026-10-01',
+      at: instant(),
+      model: pick(models),
+      key: randomUUID(),
+      prompt: 10,
+      completion: 1,
+      input: pick(['0.001', '0.0009', '0.00125', '0.0025', '0.0000153']),
+      output: pick(['0.003', '0.0027']),
+      ...pick([{}, { cacheRead: pick(['0.0001', '0.00009']), cached: 3 }]),
+    }));
+    await db.transaction(MS, async (sql) => {
+      await sql`alter table model_prices disable trigger user`;
+      await sql`alter table company_price_factors disable trigger user`;
+      await sql`insert into model_prices (slug, company_id, valid_from, input, output, cache_read, applied)
+        select slug, company_id, valid_from, input, output, cache_read, true
+        from json_to_recordset(${JSON.stringify(histories)}::text::json)
+          as h (slug text, company_id uuid, valid_from timestamptz, input numeric, output numeric, cache_read numeric)
+        on conflict do nothing`;
+      await sql`insert into company_price_factors (company_id, valid_from, factor, applied)
+        select company_id, valid_from, factor, true from json_to_recordset(${JSON.stringify(factors)}::text::json)
+          as f (company_id uuid, valid_from timestamptz, factor numeric) on conflict do nothing`;
+      await addUsage(sql, calls);
+    });
+    const expected = await db.run(
+      MS,
+      (sql) => sql<{ key: string; list: string }[]>`
+        select api_key_id || ':' || part as key, trim_scale(case
+          when list * f.factor = price or list * g.factor = price then list
+          when round(price / f.factor, 12) * f.factor = price then round(price / f.factor, 12) else price end)::text as list
+        from api_usage u
+        cross join lateral price_factor(company_id, occurred_at) f
+        left join lateral price_factor(company_id, f.valid_from - interval '1 microsecond') g on f.valid_from is not null
+        left join lateral list_price(model_slug, u.company_id, occurred_at) l on true
+        cross join lateral (values ('input', price_input, l.input), ('output', price_output, l.output),
+          ('cache_read', price_cache_read, l.cache_read)) as p (part, price, list)
+        where price is not null`,
+    );
+    const rows = await focus(db, '2026-10-01', null);
+    const listed = (row: Row) => [
+      `${row.SubAccountId}:${(row.SkuId as string).split(':')[1]}`,
+      row.ListUnitPrice,
+    ];
+    const byKey = new Map(expected.map(({ key, list }) => [key, list]));
+    t.equal(rows.length, byKey.size);
+    t.same(
+      rows.filter((row) => {
+        const [key, list] = listed(row);
+        return byKey.get(key as string) !== list;
+      }),
+      [],
     );
   },
 );
