@@ -4,7 +4,7 @@ import type { UsageDetails } from '../json/usage.ts';
 import { IsoTime } from './iso.ts';
 import type { Model } from './model.ts';
 import { COST_PARTS, type Femto, parseEur, writeEur } from './money.ts';
-import type { Endpoint, Outcome, UsageRecord, UsageSource } from './usage.ts';
+import type { EndpointName, Outcome, UsageRecord, UsageSource } from './usage.ts';
 
 /**
  * Writes usage records as JSON objects whose members are the columns of `api_usage`, in ASCII and
@@ -88,7 +88,7 @@ export class RecordWriter {
 
 /** The parts that all records of a model share, each made when first needed. */
 interface Shared {
-  readonly starts: { [endpoint in Endpoint]?: Buffer };
+  readonly starts: { [endpoint in EndpointName]?: Buffer };
   readonly ends: { [source in UsageSource]?: { [outcome in Outcome]?: Buffer } };
 }
 
@@ -134,7 +134,7 @@ function writeCount(bytes: Buffer, at: number, name: Buffer, count: number): num
   return writeWhole(bytes, at + name.length, count);
 }
 
-function startOf({ starts }: Shared, { slug, upstream }: Model, endpoint: Endpoint): Buffer {
+function startOf({ starts }: Shared, { slug, upstream }: Model, endpoint: EndpointName): Buffer {
   // only names and slugs are free text and need escaping
   starts[endpoint] ??= Buffer.from(
     `{"billing_month":"${' '.repeat(MONTH_LENGTH)}","request_id":"${NO_ID}","company_id":"${NO_ID}"` +

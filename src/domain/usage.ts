@@ -4,7 +4,7 @@ import type { Model } from './model.ts';
 import { costOf, type Femto, formatEur, parseEur } from './money.ts';
 
 /** Endpoints that run a model, as the ledger names them; counting tokens is free and never in it. */
-export type Endpoint =
+export type EndpointName =
   | 'chat.completions'
   | 'embeddings'
   | 'assistants.run'
@@ -14,8 +14,8 @@ export type Endpoint =
   | 'rerank'
   | 'messages.count_tokens';
 /** Counts the tokens of a prompt: it costs nothing, and is not booked. */
-export const FREE_ENDPOINT = 'messages.count_tokens' satisfies Endpoint;
-export type BookedEndpoint = Exclude<Endpoint, typeof FREE_ENDPOINT>;
+export const FREE_ENDPOINT = 'messages.count_tokens' satisfies EndpointName;
+export type BookedEndpoint = Exclude<EndpointName, typeof FREE_ENDPOINT>;
 /** Endpoints that run no model, as the trail names them. */
 export type LookupEndpoint = 'models' | 'usage';
 
@@ -30,7 +30,7 @@ export interface Admission {
   readonly requestId: string;
   readonly payer: Payer;
   readonly model: Model;
-  readonly endpoint: Endpoint;
+  readonly endpoint: EndpointName;
   /** When it was admitted, milliseconds since the epoch, and the billing month of that instant. */
   readonly at: number;
   readonly month: string;
@@ -68,7 +68,7 @@ export interface BookedCall {
   readonly requestId: string;
   readonly keyId: string;
   readonly slug: string;
-  readonly endpoint: Endpoint;
+  readonly endpoint: EndpointName;
   readonly promptTokens: number;
   readonly completionTokens: number;
   /** EUR as exact decimal text. */

@@ -25,7 +25,7 @@ import type { Members, ParsedObject } from '../json/members.ts';
 import { parseObject } from '../json/parser.ts';
 import { newRequestId } from '../runtime/request-id.ts';
 import { CallMeter } from './answer/call-meter.ts';
-import type { Call, Lookup, Operation } from './endpoints/call.ts';
+import type { Call, Endpoint, Lookup } from './endpoints/call.ts';
 import { type BodyListener, type RequestBody, readBody, TIMED_BYTES } from './request/body.ts';
 import { addTime, addWork, type CompanyLoad } from './request/fair-shares.ts';
 import { noteFault } from './request/fault.ts';
@@ -74,7 +74,7 @@ class ApiRequest implements BodyListener, ReplyListener {
   readonly #req: ClientRequest;
   readonly #summary: RequestSummary;
   readonly #load: CompanyLoad;
-  #operation: Operation | null = null;
+  #endpoint: Endpoint | null = null;
   /** The identifier in the path. */
   #id = '';
   #key: ApiKey | null = null;
@@ -112,15 +112,15 @@ class ApiRequest implements BodyListener, ReplyListener {
       const route = findRoute(method, url, basePath, head); // 404, 405, 426
       this.#summary.route = route.template;
       if (route.kind === 'lookup') return void this.#lookUp(route.lookup, route.id, arrived);
-      this.#operation = route.operation;
+      this.#endpoint = route.endpoint;
       this.#id = route.id;
-      this.#summary.endpoint = route.operation.endpoint;
-      this.#summary.reply.errors = route.operation.errors;
-      const found = this.authenticate(route.operation.takesApiKeyHeader); // 401, 403
+      this.#summary.endpoint = route.endpoint.name;
+      this.#summary.reply.errors = route.endpoint.errors;
+      const found = this.authenticate(route.endpoint.takesApiKeyHeader); // 401, 403
       if (!(found instanceof Promise)) return this.#receive(found);
       found.then((key) => this.#receive(key)).catch((error) => this.#refuse(error, arrived));
     } catch (error) {
-      if (this.#operation === null) this.#summary.reply.errors = errorsAt(url, basePath);
+      if (this.#endpoint === null) this.#summary.reply.errors = errorsAt(url, basePath);
       this.#refuse(error, arrived);
     }
   }
@@ -174,18 +174,18 @@ class ApiRequest implements BodyListener, ReplyListener {
 
   onBody(body: RequestBody): void {
     this.#summary.wholeAt = body.wholeAt;
-    void this.#run(body, this.#operation as Operation);
+    void this.#run(body, this.#endpoint as Endpoint);
   }
 
-  async #run(body: RequestBody, operation: Operation): Promise<void> {
+  async #run(body: RequestBody, endpoint: Endpoint): Promise<void> {
     const services = this.#services;
     const summary = this.#summary;
     const { reply } = summary;
     try {
       let key = this.#key as ApiKey | Promise<ApiKey>;
-      if (summary.askedAt > 0) key = this.authenticate(operation.takesApiKeyHeader); // the body may have taken minutes
+      if (summary.askedAt > 0) key = this.authenticate(endpoint.takesApiKeyHeader); // the body may have taken minutes
       if (key instanceof Promise) key = await key;
-      let call = this.#readCall(body, operation, key.companyId); // 400, or 404 for an assistant
+      let call = this.#readCall(body, endpoint, key.companyId); // 400, or 404 for an assistant
       if (call instanceof Promise) call = await call;
       const named = call.costCenter || this.#headersCostCenter(); // 400
       let company = companyOf(services, key); // as it is now: an assistant may have been waited for
@@ -193,7 +193,7 @@ class ApiRequest implements BodyListener, ReplyListener {
       summary.asked = call.slug;
       const { restriction } = key;
       const allowed = restriction === null ? null : restriction.models;
-      const found = admitModel(company, call.slug, operation.kind, call.slugParam, allowed); // 404, then 403 at the EU gate
+      const found = admitModel(company, call.slug, endpoint.kind, call.slugParam, allowed); // 404, then 403 at the EU gate
       summary.slug = found.slug;
       call.check?.(found); // 400
       const at = services.clock();
@@ -224,13 +224,12 @@ class ApiRequest implements BodyListener, ReplyListener {
       if (allowance === null && key.endUsers !== 'off')
         endUser = await this.#endUser(key, body, call, false);
       const { requestId } = reply;
-      const { endpoint } = operation;
       const costCenter = services.costCenters.of(key.companyId, month, named);
       const admission: Admission = {
         requestId,
         payer: key,
         model,
-        endpoint,
+        endpoint: endpoint.name,
         at,
         month,
         day,
@@ -255,7 +254,7 @@ class ApiRequest implements BodyListener, ReplyListener {
         request: call,
       });
       if (isTimed) addTime(this.#load, performance.now() - began, 0);
-      if (endpoint !== FREE_ENDPOINT) {
+      if (endpoint.name !== FREE_ENDPOINT) {
         if (hold?.countsTokens) await hold.reserve(meter.promptTokens, limit); // 429
         const person = allowance === null ? null : endUser;
         if (
@@ -269,7 +268,7 @@ class ApiRequest implements BodyListener, ReplyListener {
       summary.meter = meter; // from now on the relay ends what it holds
       const postedAt = isTimed ? performance.now() : 0;
       services.upstream.post({
-        path: operation.upstreamPath,
+        path: endpoint.upstreamPath,
         requestId,
         body: sent,
         handler: relay,
@@ -284,9 +283,9 @@ class ApiRequest implements BodyListener, ReplyListener {
     }
   }
 
-  #readCall(body: RequestBody, operation: Operation, companyId: string): Call | Promise<Call> {
+  #readCall(body: RequestBody, endpoint: Endpoint, companyId: string): Call | Promise<Call> {
     const read = (): Call | Promise<Call> =>
-      operation.read(this.#services, body, companyId, this.#id, this.#req.head);
+      endpoint.read(this.#services, body, companyId, this.#id, this.#req.head);
     if (body.length < TIMED_BYTES) return read();
     const began = performance.now();
     try {
@@ -313,7 +312,7 @@ class ApiRequest implements BodyListener, ReplyListener {
     isNeeded: boolean,
   ): Promise<EndUser | null> {
     const { directory, settings } = this.#services;
-    const { endpoint } = this.#operation as Operation;
+    const endpoint = (this.#endpoint as Endpoint).name;
     let name = endUserInHeaders(settings.endUserHeaders, this.#req.rawHeaders);
     if (name === null && key.endUsers === 'body') {
       const slice = (start: number, end: number): Buffer => body.slice(start, end);
@@ -336,7 +335,7 @@ class ApiRequest implements BodyListener, ReplyListener {
   }
 
   async #lookUp(lookup: Lookup, id: string, arrived: boolean): Promise<void> {
-    this.#summary.endpoint = lookup.endpoint;
+    this.#summary.endpoint = lookup.name;
     let complete: boolean | undefined = arrived; // see `handle`: only while the key is looked up
     try {
       const key = await this.authenticate(true);
@@ -374,8 +373,8 @@ class ApiRequest implements BodyListener, ReplyListener {
     if (key.expiresAt !== Number.POSITIVE_INFINITY && key.expiresAt <= this.#services.clock())
       this.#refuseEnded(key);
     if (key.restriction !== null) this.#requireNetwork(key.restriction);
-    const operation = this.#operation;
-    if (operation !== null && (key.scopeBits & SCOPE_BIT[operation.scope]) === 0)
+    const endpoint = this.#endpoint;
+    if (endpoint !== null && (key.scopeBits & SCOPE_BIT[endpoint.scope]) === 0)
       throw new GatewayError('insufficient_scope');
     return key;
   }

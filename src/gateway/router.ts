@@ -1,7 +1,7 @@
 import { GatewayError } from '../domain/errors.ts';
 import type { RequestHead } from '../http/request-head.ts';
 import { assistantRun } from './endpoints/assistants.ts';
-import type { Lookup, Operation } from './endpoints/call.ts';
+import type { Endpoint, Lookup } from './endpoints/call.ts';
 import { chat } from './endpoints/chat.ts';
 import { completions } from './endpoints/completions.ts';
 import { embeddings } from './endpoints/embeddings.ts';
@@ -20,7 +20,7 @@ type Route = {
   /** What stands in the path for the part in braces, still URL-encoded; '' where there is none. */
   readonly id: string;
 } & (
-  | { readonly kind: 'operation'; readonly operation: Operation }
+  | { readonly kind: 'endpoint'; readonly endpoint: Endpoint }
   | { readonly kind: 'lookup'; readonly lookup: Lookup }
 );
 
@@ -55,10 +55,10 @@ const WITH_ID: readonly (readonly [path: RegExp, route: Route])[] = [
   [/^\/assistants\/([^/]+)\/run$/, routeOf('/assistants/{id}/run', assistantRun)],
 ];
 
-function routeOf(template: string, endpoint: Operation | Lookup): Route {
+function routeOf(template: string, endpoint: Endpoint | Lookup): Route {
   return 'render' in endpoint
     ? { method: 'GET', template, id: '', kind: 'lookup', lookup: endpoint }
-    : { method: 'POST', template, id: '', kind: 'operation', operation: endpoint };
+    : { method: 'POST', template, id: '', kind: 'endpoint', endpoint };
 }
 
 /**

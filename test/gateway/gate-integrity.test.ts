@@ -184,11 +184,11 @@ function bodyOf(bytes: Buffer, cuts: readonly number[] | null): RequestBody {
 
 /** What goes upstream, or the refusal. */
 function forwarded(
-  operation: typeof chat,
+  endpoint: typeof chat,
   body: RequestBody,
 ): { call: Call; sent: Buffer } | GatewayError {
   try {
-    const call = operation.read(SERVICES, body, 'company', '', new RequestHead([])) as Call;
+    const call = endpoint.read(SERVICES, body, 'company', '', new RequestHead([])) as Call;
     return { call, sent: Buffer.concat(call.forward(Buffer.from(JSON.stringify(MODEL.upstream)))) };
   } catch (error) {
     if (error instanceof GatewayError) return error;
@@ -260,12 +260,12 @@ t.test('small and large bodies are judged alike, to the byte', async (t) => {
 const STATEFUL = ['previous_response_id', 'conversation', 'prompt', 'background', 'container'];
 const statefulMember = fc.tuple(key([...STATEFUL, 'store']), scalar);
 
-for (const [operation, name, own] of [
+for (const [endpoint, name, own] of [
   [responses, 'input', ''],
   [messages, 'messages', ',"max_tokens":9'],
 ] as const) {
   t.test(
-    `${operation.endpoint}: the gated model runs, nothing is stored and nothing stored is read`,
+    `${endpoint.name}: the gated model runs, nothing is stored and nothing stored is read`,
     async (t) => {
       let accepted = 0;
       let runs = 0;
@@ -279,7 +279,7 @@ for (const [operation, name, own] of [
             /"messages":(\[\{"role".*?\}\])/,
             (_, turns) => `"${name}":${turns}${own}${more}`,
           );
-          const result = forwarded(operation, bodyOf(Buffer.from(text), cuts));
+          const result = forwarded(endpoint, bodyOf(Buffer.from(text), cuts));
           if (result instanceof GatewayError) return result.status === 400;
           accepted++;
           const pairs = readLeniently(result.sent);
@@ -291,7 +291,7 @@ for (const [operation, name, own] of [
             if (value('model') !== MODEL.upstream) throw wrong('model');
             if ((value('stream') === true) !== (judged.stream === true)) throw wrong('stream');
             if (JSON.stringify(value(name)) !== JSON.stringify(judged[name])) throw wrong(name);
-            if (operation === responses && value('store') !== false) throw wrong('store');
+            if (endpoint === responses && value('store') !== false) throw wrong('store');
             for (const danger of DANGEROUS) if (asks(member(pairs, danger))) throw wrong(danger);
             for (const state of STATEFUL)
               if (value(state) || value(state) === '') throw wrong(state);

@@ -1,7 +1,11 @@
 import { hash } from 'node:crypto';
 import { readText } from '../../domain/field.ts';
 import { IMPORT_COLUMNS, type ImportMistake } from '../../domain/settings/model-csv.ts';
-import { type ImportedLine, type ImportResult, importModels } from '../../operations/import.ts';
+import {
+  type ImportedLine,
+  type ImportResult,
+  importModels,
+} from '../../operations/model-import.ts';
 import { changeAsOperator, type PageContext, type Route } from '../page/context.ts';
 import { csrfInput, field, formState } from '../page/field.ts';
 import { Form } from '../page/form.ts';

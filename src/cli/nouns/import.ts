@@ -8,12 +8,8 @@ import {
   IMPORT_COLUMNS,
   type ImportMistake,
 } from '../../domain/settings/model-csv.ts';
-import {
-  type ImportedLine,
-  importLitellm,
-  importModels,
-  type Kept,
-} from '../../operations/import.ts';
+import { importLitellm, type Kept } from '../../operations/litellm-import.ts';
+import { type ImportedLine, importModels } from '../../operations/model-import.ts';
 import { NoLitellm, readLitellm } from '../../store/company/litellm.ts';
 import { DatabaseRefused, DatabaseUnavailable } from '../../store/connection/errors.ts';
 import { askModelInfo } from '../../upstream/router-models.ts';

@@ -12,13 +12,13 @@ import type { TokenCounts } from '../../json/usage.ts';
 import { JsonRelay, WholeAnswer } from '../answer/json-relay.ts';
 import type { ValidBody } from '../request/body.ts';
 import type { Services } from '../request/services.ts';
-import type { Call, Operation } from './call.ts';
+import type { Call, Endpoint } from './call.ts';
 import { costCenterOf } from './cost-center.ts';
 import { type BodyRules, validateBody } from './validate.ts';
 
 /** POST /assistants/{id}/run (spec section 4.4): one shot, no streaming, no persistence, no tools. */
-export const assistantRun: Operation = {
-  endpoint: 'assistants.run',
+export const assistantRun: Endpoint = {
+  name: 'assistants.run',
   scope: 'assistants',
   kind: 'chat',
   upstreamPath: '/chat/completions',

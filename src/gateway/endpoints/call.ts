@@ -3,7 +3,7 @@ import type { Company } from '../../domain/company.ts';
 import type { ErrorFormat, SlugParam } from '../../domain/errors.ts';
 import type { ApiKey, Scope } from '../../domain/key.ts';
 import type { Model, ModelKind } from '../../domain/model.ts';
-import type { Endpoint, LookupEndpoint } from '../../domain/usage.ts';
+import type { EndpointName, LookupEndpoint } from '../../domain/usage.ts';
 import type { RequestHead } from '../../http/request-head.ts';
 import type { Members } from '../../json/members.ts';
 import type { UpstreamHandler } from '../../upstream/upstream.ts';
@@ -13,8 +13,8 @@ import type { Reply } from '../request/reply.ts';
 import type { Services } from '../request/services.ts';
 
 /** One endpoint that runs a model: what it needs and how its body is read. */
-export interface Operation {
-  readonly endpoint: Endpoint;
+export interface Endpoint {
+  readonly name: EndpointName;
   readonly scope: Scope;
   readonly kind: ModelKind;
   /** Path below the upstream's base address. */
@@ -39,7 +39,7 @@ export interface Operation {
 
 /** One endpoint that runs no model: it tells something to the holder of any valid key (spec section 5, rule 3). */
 export interface Lookup {
-  readonly endpoint: LookupEndpoint;
+  readonly name: LookupEndpoint;
   /**
    * Makes the answer, which is JSON.
    * @param id the identifier in the path, still URL-encoded

@@ -9,14 +9,14 @@ import { StreamRelay } from '../answer/stream-relay.ts';
 import type { ValidBody } from '../request/body.ts';
 import { modelEdit } from '../request/model-names.ts';
 import type { Services } from '../request/services.ts';
-import type { Call, Operation } from './call.ts';
+import type { Call, Endpoint } from './call.ts';
 import { costCenterOf } from './cost-center.ts';
 import { usageEdit } from './include-usage.ts';
 import { type BodyRules, validateBody } from './validate.ts';
 
 /** POST /chat/completions (spec section 4.2): the caller's own bytes are sent on, with two members edited. */
-export const chat: Operation = {
-  endpoint: 'chat.completions',
+export const chat: Endpoint = {
+  name: 'chat.completions',
   scope: 'chat',
   kind: 'chat',
   upstreamPath: '/chat/completions',

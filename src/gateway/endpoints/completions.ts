@@ -16,14 +16,14 @@ import { JsonRelay, renderEdited } from '../answer/json-relay.ts';
 import { StreamRelay } from '../answer/stream-relay.ts';
 import type { ValidBody } from '../request/body.ts';
 import { modelEdit } from '../request/model-names.ts';
-import type { Call, Operation } from './call.ts';
+import type { Call, Endpoint } from './call.ts';
 import { costCenterOf } from './cost-center.ts';
 import { usageEdit } from './include-usage.ts';
 import { type BodyRules, validateBody } from './validate.ts';
 
 /** POST /completions (contract section 5): text completions, which editors ask for. Sent on as chat completions are. */
-export const completions: Operation = {
-  endpoint: 'completions',
+export const completions: Endpoint = {
+  name: 'completions',
   scope: 'chat',
   kind: 'chat',
   upstreamPath: '/completions',

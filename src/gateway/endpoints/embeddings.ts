@@ -10,13 +10,13 @@ import { VectorEncoder } from '../../json/vectors.ts';
 import type { Turns } from '../../runtime/turns.ts';
 import { JsonRelay, type Rendered } from '../answer/json-relay.ts';
 import { modelEdit } from '../request/model-names.ts';
-import type { Call, Operation } from './call.ts';
+import type { Call, Endpoint } from './call.ts';
 import { costCenterOf } from './cost-center.ts';
 import { validateBody } from './validate.ts';
 
 /** POST /embeddings (spec section 4.3). */
-export const embeddings: Operation = {
-  endpoint: 'embeddings',
+export const embeddings: Endpoint = {
+  name: 'embeddings',
   scope: 'embeddings',
   kind: 'embedding',
   upstreamPath: '/embeddings',

@@ -18,7 +18,7 @@ import { type OpenStream, StreamRelay } from '../answer/stream-relay.ts';
 import type { RequestBody } from '../request/body.ts';
 import { modelEdit } from '../request/model-names.ts';
 import type { Services } from '../request/services.ts';
-import type { Operation } from './call.ts';
+import type { Endpoint } from './call.ts';
 import { costCenterOf } from './cost-center.ts';
 import { type BodyRules, validateBody } from './validate.ts';
 
@@ -49,9 +49,9 @@ const TYPES: EventTypes = {
 export const openMessage: OpenStream = (options) => new TypedStream(options, MESSAGES_EVENT, TYPES);
 
 /** POST /messages (contract section 5): the caller's own bytes are sent on, with `model` edited. */
-export const messages: Operation = {
+export const messages: Endpoint = {
   ...DIALECT,
-  endpoint: 'messages',
+  name: 'messages',
   upstreamPath: '/messages',
   read(services, body, _companyId, _id, head) {
     const { request, ...call } = messagesCall(services, body, head, RULES);
@@ -75,9 +75,9 @@ export const messages: Operation = {
 };
 
 /** POST /messages/count_tokens: the gates of a call, but it is free. */
-export const countTokens: Operation = {
+export const countTokens: Endpoint = {
   ...DIALECT,
-  endpoint: 'messages.count_tokens',
+  name: 'messages.count_tokens',
   upstreamPath: '/messages/count_tokens',
   read: (services, body, _companyId, _id, head) => ({
     ...messagesCall(services, body, head, COUNT_RULES),

@@ -5,7 +5,7 @@ import type { Lookup } from './call.ts';
 
 /** GET /models (spec sections 2.1 and 4.1): every model that the key may use. */
 export const modelList: Lookup = {
-  endpoint: 'models',
+  name: 'models',
   render({ settings }, { restriction }, company) {
     const data = listModels(company, restriction?.models ?? null).map((model) =>
       modelEntry(model, settings.ownedBy),
@@ -16,7 +16,7 @@ export const modelList: Lookup = {
 
 /** GET /models/{model}: one entry of that list; what the list does not show is not found. */
 export const oneModel: Lookup = {
-  endpoint: 'models',
+  name: 'models',
   render({ settings }, { restriction }, company, id) {
     const slug = decode(id);
     const model = listModels(company, restriction?.models ?? null).find(

@@ -7,13 +7,13 @@ import type { Edit } from '../../json/splice.ts';
 import { JsonRelay, renderEdited } from '../answer/json-relay.ts';
 import type { ValidBody } from '../request/body.ts';
 import { modelEdit } from '../request/model-names.ts';
-import type { Call, Operation } from './call.ts';
+import type { Call, Endpoint } from './call.ts';
 import { costCenterOf } from './cost-center.ts';
 import { validateBody } from './validate.ts';
 
 /** POST /rerank (contract section 5). */
-export const rerank: Operation = {
-  endpoint: 'rerank',
+export const rerank: Endpoint = {
+  name: 'rerank',
   scope: 'rerank',
   kind: 'rerank',
   upstreamPath: '/rerank',

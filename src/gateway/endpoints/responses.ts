@@ -11,14 +11,14 @@ import { JsonRelay, renderEdited } from '../answer/json-relay.ts';
 import { type OpenStream, StreamRelay } from '../answer/stream-relay.ts';
 import type { ValidBody } from '../request/body.ts';
 import { modelEdit } from '../request/model-names.ts';
-import type { Call, Operation } from './call.ts';
+import type { Call, Endpoint } from './call.ts';
 import { costCenterOf } from './cost-center.ts';
 import { validateItemTools } from './tools.ts';
 import { type BodyRules, validateBody } from './validate.ts';
 
 /** POST /responses (contract section 5): the caller's own bytes are sent on, with `model` and `store` edited. */
-export const responses: Operation = {
-  endpoint: 'responses',
+export const responses: Endpoint = {
+  name: 'responses',
   scope: 'chat',
   kind: 'chat',
   upstreamPath: '/responses',

@@ -15,7 +15,7 @@ const DAY = 86_400_000;
  * of its company are left out: they would tell one key holder what all others spend, and 402 says when that budget is
  * reached.
  */
-export const keyUsage: Lookup = { endpoint: 'usage', render: renderUsage };
+export const keyUsage: Lookup = { name: 'usage', render: renderUsage };
 
 /** @throws GatewayError 503 */
 async function renderUsage(services: Services, key: ApiKey, company: Company): Promise<Buffer> {
@@ -77,7 +77,7 @@ function shown(left: LimitLeft | null) {
 
 /** GET /usage/{x-request-id} (contract section 5): one call of the key, streamed or not. */
 export const oneCall: Lookup = {
-  endpoint: 'usage',
+  name: 'usage',
   render: (services, key, _company, id) => renderCall(services, key, id),
 };
 

@@ -11,7 +11,7 @@ import {
 } from '../../../src/domain/members/steering-table.ts';
 import { STORED_MEMBERS } from '../../../src/domain/request/stateless.ts';
 import { STEERING, SteeringFilter } from '../../../src/domain/request/steering.ts';
-import type { Operation } from '../../../src/gateway/endpoints/call.ts';
+import type { Endpoint } from '../../../src/gateway/endpoints/call.ts';
 import { chat } from '../../../src/gateway/endpoints/chat.ts';
 import { completions } from '../../../src/gateway/endpoints/completions.ts';
 import { embeddings } from '../../../src/gateway/endpoints/embeddings.ts';
@@ -33,7 +33,7 @@ import {
 const SERVICES = { steering: new SteeringFilter(STEERING), settings: {} } as Services;
 const HI = '[{"role":"user","content":"hi"}]';
 /** Each dialect, with what a body of it needs. */
-const DIALECTS: readonly (readonly [Operation, string])[] = [
+const DIALECTS: readonly (readonly [Endpoint, string])[] = [
   [chat, `"messages":${HI}`],
   [responses, `"input":${HI}`],
   [completions, '"prompt":"hi"'],
@@ -44,7 +44,7 @@ const DIALECTS: readonly (readonly [Operation, string])[] = [
 ];
 
 /** Whether the least body of a dialect has the member already. */
-const isOwn = ([, own]: readonly [Operation, string], name: string) => own.includes(`"${name}":`);
+const isOwn = ([, own]: readonly [Endpoint, string], name: string) => own.includes(`"${name}":`);
 const words = (text: string) => text.trim().split(/\s+/);
 const namesOf = (groups: readonly (readonly [string, ...string[]])[]) =>
   groups.flatMap(([names]) => words(names));
@@ -53,7 +53,7 @@ const example = (entry: string) => entry.replace('*', 'some_thing').replace('[]'
 
 /** The refusal of a body with this member, as small and large bodies are read; null: it would go upstream. */
 function refusal(
-  [operation, own]: readonly [Operation, string],
+  [endpoint, own]: readonly [Endpoint, string],
   member: string,
 ): GatewayError | null {
   const bytes = Buffer.from(`{"model":"m",${own},${member}}`);
@@ -61,7 +61,7 @@ function refusal(
   parser.push(bytes);
   const [small, large] = [parseObject(bytes), parser.end()].map((parsed) => {
     try {
-      operation.read(
+      endpoint.read(
         SERVICES,
         new RequestBody([bytes], bytes.length, parsed),
         'company',
@@ -100,7 +100,7 @@ const spelled = (name: string) => [
 ];
 
 for (const dialect of DIALECTS) {
-  const [{ endpoint }] = dialect;
+  const [{ name: endpoint }] = dialect;
   t.test(`${endpoint}: every member of the list is refused and named`, async (t) => {
     let walked = 0;
     const refuses = (member: string, param: string) => {
@@ -228,7 +228,7 @@ t.test(
         ['"structured_outputs":"{\\"regex\\":\\"(a*)*b\\"}"', 'structured_outputs'],
         ['"chat_template_kwargs":"{\\"chat_template\\":\\"x\\"}"', 'chat_template_kwargs'],
       ] as const) {
-        t.equal(refusal(dialect, form)?.param ?? null, param, `${dialect[0].endpoint}: ${form}`);
+        t.equal(refusal(dialect, form)?.param ?? null, param, `${dialect[0].name}: ${form}`);
       }
     }
   },
@@ -265,7 +265,7 @@ t.test(
   async (t) => {
     const counts = new NameSet(words(EMPTY_COUNTS));
     for (const dialect of DIALECTS) {
-      const { endpoint } = dialect[0];
+      const { name: endpoint } = dialect[0];
       for (const name of [
         ...namesOf(STEERING_TABLE).map(example),
         'fallback_credit_token',
