@@ -346,7 +346,9 @@ export function checkOpenFiles(config: Config, log: Logger, processes: number): 
 /** The parts of the fast path to use: those that work on this Node, unless it is switched off. */
 async function fastParts(config: Config, log: Logger): Promise<FastParts> {
   if (!config.fastHttp) return new Set();
-  const { parts, failed, errors } = await checkFastParts();
+  const { parts, failed, errors, isBusy } = await checkFastParts();
+  if (isBusy)
+    log.warn({}, 'the machine was too busy to check the fast HTTP path: it is off until the next start');
   for (const part of failed) {
     const internals = FAST_PARTS[part];
     log.warn(

@@ -3,7 +3,7 @@ import type { Config } from '../config.ts';
 import type { Welcome } from '../demo/first-run.ts';
 import { NO_OPERATOR } from '../domain/wording/start-notice.ts';
 import type { EngineOptions } from '../engine.ts';
-import { flushLog, type Logger, openLog } from '../log.ts';
+import { faultFields, flushLog, type Logger, openLog } from '../log.ts';
 import { collectYoung, reclaimAtRest } from '../runtime/collection.ts';
 import { tuneHeap } from '../runtime/heap.ts';
 import { DatabaseUnavailable } from '../store/connection/errors.ts';
@@ -12,6 +12,8 @@ import type { Output } from './frame/command.ts';
 
 const DEFAULT_DATA_DIR = './data';
 const OPERATOR_MS = 5000;
+/** In place of a signal. */
+const FAULT = 'fault';
 
 /**
  * `tollgate serve`: runs until SIGTERM or SIGINT, then lets open requests finish and returns. With several workers
@@ -34,6 +36,7 @@ export async function serve(
     () => app?.kill?.(),
   );
   const log = openLog(config.logLevel);
+  const fault = unattributed(log, () => app?.kill?.());
   if (workers !== null) process.on('SIGHUP', () => void app?.replace?.());
   const starting = new AbortController();
   void stop.then(() => starting.abort());
@@ -60,7 +63,7 @@ export async function serve(
   await tellOfOperator(app, log);
   reclaimAtRest();
   log.info({ api: app.apiUrl, admin: app.adminUrl }, 'serving');
-  const signal = await stop;
+  const signal = await Promise.race([stop, fault]);
   const { drainSeconds: seconds, drainDelaySeconds: delay } = config;
   log.info({ signal, ...(delay > 0 && { delay }), seconds }, 'draining');
   const cut = await app.drain(seconds, delay);
@@ -69,7 +72,7 @@ export async function serve(
   if (lost !== null && lost > 0) log.error({ records: lost }, 'usage records could not be written');
   log.info({ signal, lost }, 'stopped');
   await flushLog(log);
-  return lost === 0 ? 0 : 1;
+  return lost === 0 && signal !== FAULT ? 0 : 1;
 }
 
 /** Says where there are pages, and nobody who could sign in to them. */
@@ -88,6 +91,23 @@ async function workersOf(
   const { countWorkers, openWorkers } = await import('../workers/open.ts');
   const count = countWorkers(config);
   return count === 1 ? null : (log, options) => openWorkers(config, log, count, options);
+}
+
+/**
+ * Resolves where something is thrown that belongs to no request and no connection. Nobody knows then what is left undone,
+ * so the process does not go on as if nothing were: it lets open requests finish and is started again. A second fault
+ * ends it at once. @param kill called just before
+ */
+function unattributed(log: Logger, kill: () => void): Promise<typeof FAULT> {
+  return new Promise((resolve) => {
+    let faults = 0;
+    process.on('uncaughtException', (error) => {
+      log.fatal(faultFields(error), 'a fault that belongs to no request: the gateway stops');
+      if (faults++ === 0) return resolve(FAULT);
+      kill();
+      process.exit(1); // which writes the log
+    });
+  });
 }
 
 /** Resolves with the first of these signals; a second one ends the process at once. @param kill called just before */

@@ -2,11 +2,13 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import type { Logger } from '../log.ts';
 import type { Metrics } from '../metrics.ts';
+import { Patience } from '../runtime/patience.ts';
 import type { AddressChange } from './addresses.ts';
 import { type ConnectorOf, FastPool } from './fast-pool.ts';
 import type { Upstream, UpstreamOptions } from './upstream.ts';
 
-const CHECK_MS = 5000;
+/** Longer than any start: the check ends by `Patience`. */
+const CONNECT_MS = 600_000;
 
 /**
  * Opens the way to the upstream.
@@ -61,7 +63,7 @@ async function reads(connectorOf: ConnectorOf): Promise<boolean> {
   await once(server, 'listening');
   let socket: Socket | null = null;
   const { promise, resolve } = Promise.withResolvers<boolean>();
-  const timer = setTimeout(resolve, CHECK_MS, false);
+  const patience = new Patience(() => resolve(false));
   const onread = {
     buffer: Buffer.alloc(8),
     callback(bytes: number, buffer: Buffer): boolean {
@@ -71,14 +73,14 @@ async function reads(connectorOf: ConnectorOf): Promise<boolean> {
   };
   const port = `${(server.address() as AddressInfo).port}`;
   const where = { protocol: 'http:', host: `127.0.0.1:${port}`, hostname: '127.0.0.1', port };
-  connectorOf({ timeout: CHECK_MS, allowH2: false, onread })(where, (error, connected) => {
+  connectorOf({ timeout: CONNECT_MS, allowH2: false, onread })(where, (error, connected) => {
     socket = connected;
     if (error !== null) resolve(false);
   });
   try {
     return await promise;
   } finally {
-    clearTimeout(timer);
+    patience.end();
     (socket as Socket | null)?.destroy();
     server.close();
   }

@@ -254,23 +254,21 @@ class UndiciCall implements Dispatcher.DispatchHandler, UpstreamCall {
       retryAfter: only(headers['retry-after']),
       responseCost: only(headers['x-litellm-response-cost']),
     };
-    this.#tell(this.#handler, (handler) => handler.onHead(head));
+    this.#tell(this.#handler, (handler) => handler?.onHead(head));
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
     this.#hasBody = true;
     this.#peer.heard = true;
-    this.#judge(this.#status);
-    this.#tell(this.#handler, (handler) => handler.onData(chunk, false));
+    this.#tell(this.#handler, (handler) => handler?.onData(chunk, false), this.#status);
   }
 
   onResponseEnd(): void {
     this.#peer.lines.busy--;
-    this.#judge(this.#status);
     const handler = this.#handler;
     this.#handler = null;
     if (!this.#hasBody) this.held?.socket?.destroy(); // another answer to the same request may follow
-    this.#tell(handler, (handler) => handler.onEnd());
+    this.#tell(handler, (handler) => handler?.onEnd(), this.#status);
   }
 
   onResponseError(_controller: Dispatcher.DispatchController | undefined, error: Error): void {
@@ -280,25 +278,27 @@ class UndiciCall implements Dispatcher.DispatchHandler, UpstreamCall {
     const handler = this.#handler;
     const again = this.isUnheard && wasRefused(error) ? this.#again : null;
     this.#handler = null;
-    if (handler !== null && again === null) this.#judge(0);
-    this.#tell(handler, (handler) => {
-      if (again === null) handler.onError(error);
-      else if (handler.onStale()) again();
-    });
+    const tell = (handler: UpstreamHandler | null): void => {
+      if (again === null) handler?.onError(error);
+      else if (handler?.onStale()) again();
+    };
+    this.#tell(handler, tell, handler !== null && again === null ? 0 : null);
   }
 
-  #judge(status: number): void {
-    if (this.#isUnjudged) this.#addresses.judge(this.#peer, status);
-    this.#isUnjudged = false;
-  }
-
-  #tell(handler: UpstreamHandler | null, tell: (handler: UpstreamHandler) => void): void {
-    if (handler === null) return;
+  /** @param status by which the address is judged, unless it was before; null: by none */
+  #tell(
+    handler: UpstreamHandler | null,
+    tell: (handler: UpstreamHandler | null) => void,
+    status: number | null = null,
+  ): void {
     try {
+      const isUnjudged = status !== null && this.#isUnjudged;
+      if (isUnjudged) this.#isUnjudged = false;
+      if (isUnjudged) this.#addresses.judge(this.#peer, status);
       tell(handler);
     } catch (error) {
       this.abort();
-      handler.onThrown(error);
+      handler?.onThrown(error);
     }
   }
 

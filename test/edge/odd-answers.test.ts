@@ -289,7 +289,7 @@ const OK = httpAnswer(
   'application/json',
   '{"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":1}}',
 );
-const UPSTREAM_ERROR = { status: 502, json: { error: { code: 'upstream_error' } } };
+const OWN_FAULT = { status: 500, json: { error: { code: 'internal_error' } } };
 
 t.test(
   'a fault of the gateway in one call ends that call: it is logged, and its slot is free again',
@@ -315,7 +315,7 @@ t.test(
       const logged = gateway.logged.length;
       const got = await withFault(type, method, () => call(body).catch(() => 'broken off'));
       // the usage is needed to end a stream, which may have begun
-      if (method !== 'usage' || got !== 'broken off') t.match(got, UPSTREAM_ERROR, method);
+      if (method !== 'usage' || got !== 'broken off') t.match(got, OWN_FAULT, method);
       t.match(gateway.logged.slice(logged).join(''), /"level":50.*a fault/, method);
       upstream.answer((socket) => void socket.write(OK));
       t.equal((await call(chat)).status, 200, `the next call after ${method}`);
@@ -330,5 +330,5 @@ t.test('a fault at a deadline ends its call', async (t) => {
   const key = await hasty.key(company);
   upstream.answer(() => {});
   const call = () => ask(`${hasty.url}/chat/completions`, { key, body: chat });
-  t.match(await withFault(CallMeter, 'upstreamFailed', call), UPSTREAM_ERROR);
+  t.match(await withFault(CallMeter, 'upstreamFailed', call), OWN_FAULT);
 });

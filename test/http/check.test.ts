@@ -11,7 +11,7 @@ import { until } from '../support/until.ts';
 const PARTS = Object.keys(FAST_PARTS) as FastPart[];
 
 t.test('on this Node every part of the fast path works', async (t) => {
-  t.same(await checkFastParts(), { parts: new Set(PARTS), failed: [], errors: [] });
+  t.same(await checkFastParts(), { parts: new Set(PARTS), failed: [], errors: [], isBusy: false });
 });
 
 /** Runs with a method replaced, as another Node might have it. */
@@ -21,10 +21,11 @@ async function withMethod<T extends object>(
   method: unknown,
   run: () => Promise<void>,
 ) {
-  const kept = Object.getOwnPropertyDescriptor(target, name) as PropertyDescriptor;
+  const kept = Object.getOwnPropertyDescriptor(target, name);
   Object.defineProperty(target, name, { value: method, configurable: true, writable: true });
   await run();
-  Object.defineProperty(target, name, kept);
+  if (kept === undefined) delete target[name]; // it was inherited
+  else Object.defineProperty(target, name, kept);
 }
 
 t.test('a part that answers otherwise than plain node:http is named, and off', async (t) => {
@@ -55,6 +56,39 @@ t.test('a part that throws is named, and off', async (t) => {
     const { parts, failed } = await checkFastParts();
     t.same(failed, ['messages']);
     t.notOk(parts.has('messages'));
+  });
+});
+
+t.test('a part that stops answering is named, and off', async (t) => {
+  await withMethod(
+    RepeatedResponse.prototype,
+    'send',
+    () => {},
+    async () => {
+      t.match(await checkFastParts(), { failed: ['repeatedHeads'], isBusy: false });
+    },
+  );
+});
+
+t.test('a machine that is busy for longer than any clock would wait says nothing of Node', async (t) => {
+  const sleepers = setInterval(
+    () => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 300),
+    10,
+  );
+  const began = performance.now();
+  const found = await checkFastParts();
+  clearInterval(sleepers);
+  t.same(found, { parts: new Set(PARTS), failed: [], errors: [], isBusy: false });
+  t.ok(performance.now() - began > 2000, 'it took that long');
+});
+
+t.test('where plain node:http does not answer either, nothing is said of Node', async (t) => {
+  const { write } = Socket.prototype;
+  const nothing = function (this: Socket, ...rest: never[]): boolean {
+    return this.remotePort === undefined ? write.apply(this, rest) : true;
+  };
+  await withMethod(Socket.prototype, 'write', nothing, async () => {
+    t.match(await checkFastParts(), { parts: new Set(), failed: [], isBusy: true });
   });
 });
 
