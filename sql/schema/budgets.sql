@@ -1,15 +1,37 @@
 -- Strict budgets, and what was reached of budgets.
 
--- What a company, in-app chat included, or one of its keys has spent on a day in the billing time zone. Sums that are kept
--- anyway tell it, so a budget of a day costs nobody who has none, and nothing is ever reset.
-create function day_spend(company uuid, api_key uuid, of_day date) returns numeric language plpgsql stable set search_path from current as $$
+-- The keys that were made in each other's place.
+create function keys_of_line(of_line uuid) returns uuid[] language sql stable set search_path from current as
+  'select array_agg(id) from api_keys where line = of_line';
+
+-- What the keys of a line have spent in a month, or one end user by them.
+create function line_spend(company uuid, of_line uuid, of_month date, person uuid default null) returns numeric
+language plpgsql stable set search_path from current as $$
 declare
-  of_month constant date := date_trunc('month', of_day);
+  keys constant uuid[] := keys_of_line(of_line);
   spent numeric;
 begin
-  if api_key is not null then
+  if person is null then
+    select sum(cost_eur) into spent from usage_key_months
+    where company_id = company and billing_month = of_month and api_key_id = any(keys);
+  else
+    select sum(cost_eur) into spent from usage_end_user_days
+    where company_id = company and billing_month = of_month and end_user_id = person and api_key_id = any(keys);
+  end if;
+  return coalesce(spent, 0);
+end $$;
+
+-- What a company, in-app chat included, or the keys of a line have spent on a day in the billing time zone. Sums that are kept
+-- anyway tell it, so a budget of a day costs nobody who has none, and nothing is ever reset.
+create function day_spend(company uuid, of_line uuid, of_day date) returns numeric language plpgsql stable set search_path from current as $$
+declare
+  of_month constant date := date_trunc('month', of_day);
+  keys constant uuid[] := keys_of_line(of_line);
+  spent numeric;
+begin
+  if of_line is not null then
     select sum(cost_eur) into spent from usage_daily
-    where company_id = company and billing_month = of_month and api_key_id = api_key and day = of_day;
+    where company_id = company and billing_month = of_month and api_key_id = any(keys) and day = of_day;
     return coalesce(spent, 0);
   end if;
   select sum(cost_eur) into spent from usage_company_days where company_id = company and billing_month = of_month and day = of_day;
@@ -53,6 +75,8 @@ declare
   budgets record;
   state   record;
   person  record;
+  allowance numeric;
+  keys    uuid[];
 begin
   for request in select distinct (r ->> 'company_id')::uuid as company_id from json_array_elements(requests) as r order by 1 loop
     perform pg_advisory_xact_lock(hashtextextended('tollgate budget ' || request.company_id, 0));
@@ -81,17 +105,18 @@ begin
     id := request.request_id;
     refused_by := null;
     if request.end_user_id is not null then
+      select nullif(k.end_user_budget_eur, 0), keys_of_line(k.line) into allowance, keys from api_keys k where k.id = request.api_key_id;
       -- likewise in one statement
-      select nullif(k.end_user_budget_eur, 0) as budget,
+      select
         (select coalesce(sum(cost_eur), 0) from usage_end_user_days d
          where d.company_id = request.company_id and d.billing_month = request.billing_month
-           and d.end_user_id = request.end_user_id and d.api_key_id = request.api_key_id) as spent,
+           and d.end_user_id = request.end_user_id and d.api_key_id = any(keys)) as spent,
         (select coalesce(sum(amount_eur), 0) from budget_reservations b
          where b.company_id = request.company_id and b.billing_month = request.billing_month
-           and b.end_user_id = request.end_user_id and b.api_key_id = request.api_key_id
+           and b.end_user_id = request.end_user_id and b.api_key_id = any(keys)
            and b.expires_at > clock_timestamp()) as reserved
-      into person from api_keys k where k.id = request.api_key_id;
-      if not fits_budget(person.budget, person.spent, person.reserved, request.amount_eur, request.bounded) then
+      into person;
+      if not fits_budget(allowance, person.spent, person.reserved, request.amount_eur, request.bounded) then
         refused_by := 'end_user';
       end if;
     end if;

@@ -3,7 +3,9 @@
 -- The change feed. Every change to what replicas cache leaves a row here and a
 -- notification: the notification is fast, the row is certain. The subject is the
 -- cache key: the digest in hex, the company, the owner of a model ('' = shared),
--- the assistant, the id of an end user; kind 'all' drops everything.
+-- the assistant, the id of an end user; kind 'all' drops everything. One statement that
+-- changes thousands of keys, assistants or end users leaves a row for each hundred, with
+-- commas between them.
 create table changes (
   id         bigint generated always as identity primary key,
   xid        xid8 not null default pg_current_xact_id(),
@@ -25,6 +27,13 @@ begin
   perform pg_notify('tollgate', concat_ws(':', kind, subject, change));
 end $$;
 
+-- The same of many, a hundred to a notification: 8,000 bytes is the most that one may have.
+create function announce_changes(kind text, subjects text[]) returns void
+language sql security definer set search_path from current as $$
+  select announce_change(announce_changes.kind, string_agg(subject, ',' order by n))
+  from unnest(subjects) with ordinality as s (subject, n) group by (n - 1) / 100
+$$;
+
 create function announce_row() returns trigger language plpgsql security definer set search_path from current as $$
 declare
   kind     text := tg_argv[0];
@@ -40,6 +49,28 @@ begin
   return null;
 end $$;
 
+-- Of all rows of a statement. The third argument names columns that gateways do not read: a change of these alone is none.
+create function announce_rows() returns trigger language plpgsql security definer set search_path from current as $$
+declare
+  member   constant text := tg_argv[1];
+  subjects text[];
+begin
+  if tg_op = 'DELETE' then
+    select array_agg(to_jsonb(b) ->> member) into subjects from before b;
+  elsif tg_op = 'INSERT' then
+    select array_agg(to_jsonb(a) ->> member) into subjects from after a;
+  else
+    select array_agg(distinct subject) into subjects
+    from before b join after a using (id), unnest(array[to_jsonb(b) ->> member, to_jsonb(a) ->> member]) as subject
+    where to_jsonb(b) - tg_argv[2]::text[] <> to_jsonb(a) - tg_argv[2]::text[];
+  end if;
+  -- bytea reads as \x… in JSON; the cache key is the bare hex
+  if subjects is not null then
+    perform announce_changes(tg_argv[0], array(select regexp_replace(s, '^\\x', '') from unnest(subjects) as s));
+  end if;
+  return null;
+end $$;
+
 create function announce_all() returns trigger language plpgsql security definer set search_path from current as $$
 begin
   perform announce_change('all', '');
@@ -49,7 +80,7 @@ end $$;
 -- Gateways know keys by their digest: closing, reopening, pausing and resuming a company is a change of each of its keys.
 create function announce_keys() returns trigger language plpgsql security definer set search_path from current as $$
 begin
-  perform announce_change('key', encode(k.digest, 'hex')) from api_keys k where k.company_id = new.id;
+  perform announce_changes('key', array(select encode(k.digest, 'hex') from api_keys k where k.company_id = new.id));
   return null;
 end $$;
 
@@ -74,15 +105,24 @@ create trigger announce_changed after update of factor on company_price_factors
   for each row when (not old.applied) execute function announce_row('company', 'company_id');
 create trigger announce_withdrawn after delete on company_price_factors
   for each row when (not old.applied) execute function announce_row('company', 'company_id');
--- not last_used_at: it moves with every batch
-create trigger announce after insert or delete or update of company_id, digest, scopes, expires_at, revoked_at, paused_at,
-    requests_per_minute, tokens_per_minute, max_concurrent, allowed_model_slugs, monthly_budget_eur, daily_budget_eur, allowed_cidrs, end_users, end_user_budget_eur
-  on api_keys for each row execute function announce_row('key', 'digest');
-create trigger announce after insert or update or delete on assistants
-  for each row execute function announce_row('assistant', 'id');
--- a new one is looked up by its name; the name itself is told to nobody
-create trigger announce after delete or update of name on end_users
-  for each row execute function announce_row('end_user', 'id');
+-- One company may have thousands of these, and one statement may change them all. last_used_at and last_seen move with
+-- batches of the ledger. A new end user is looked up by its name; the name itself is told to nobody.
+create trigger announce_created after insert on api_keys
+  referencing new table as after for each statement execute function announce_rows('key', 'digest');
+create trigger announce after update on api_keys
+  referencing old table as before new table as after for each statement execute function announce_rows('key', 'digest', '{name,prefix,created_by,last_used_at,paused_by,paused_by_operator,pause_reason}');
+create trigger announce_deleted after delete on api_keys
+  referencing old table as before for each statement execute function announce_rows('key', 'digest');
+create trigger announce_created after insert on assistants
+  referencing new table as after for each statement execute function announce_rows('assistant', 'id');
+create trigger announce after update on assistants
+  referencing old table as before new table as after for each statement execute function announce_rows('assistant', 'id', '{}');
+create trigger announce_deleted after delete on assistants
+  referencing old table as before for each statement execute function announce_rows('assistant', 'id');
+create trigger announce after update on end_users
+  referencing old table as before new table as after for each statement execute function announce_rows('end_user', 'id', '{last_seen,booked}');
+create trigger announce_deleted after delete on end_users
+  referencing old table as before for each statement execute function announce_rows('end_user', 'id');
 create trigger announce_all after truncate on companies for each statement execute function announce_all();
 create trigger announce_all after truncate on models for each statement execute function announce_all();
 create trigger announce_all after truncate on api_keys for each statement execute function announce_all();

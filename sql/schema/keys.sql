@@ -26,6 +26,7 @@ create table api_keys (
   allowed_cidrs       cidr[] check (cardinality(allowed_cidrs) > 0 and array_position(allowed_cidrs, null) is null),
   purpose             text check (purpose = 'playground'),
   rotated_from        uuid,
+  line                uuid not null,
   end_users           text not null default 'off' check (end_users in ('off', 'header', 'body')),
   end_user_budget_eur numeric check (end_user_budget_eur >= 0 and end_user_budget_eur < 1e12 and min_scale(end_user_budget_eur) <= 15),
   user_id             uuid -- no foreign key: the trigger below has to find the key of somebody who is removed
@@ -39,15 +40,25 @@ comment on column api_keys.paused_at is 'since when its calls get 403; null: it 
 comment on column api_keys.paused_by_operator is 'who paused it did so as an operator: operators alone end such a pause';
 comment on column api_keys.purpose is 'null: for programs; playground: of the person in created_by, for trials on the pages';
 comment on column api_keys.rotated_from is 'the key in whose place this one was made; null: none';
+comment on column api_keys.line is 'the first of the keys that were made in each other''s place: what all of them cost counts for the budgets of each';
 comment on column api_keys.user_id is 'the person whose key it is: it ends with them; null: of the company, or of a playground';
 create index api_keys_company on api_keys (company_id);
 create index api_keys_user on api_keys (user_id) where user_id is not null;
+create index api_keys_line on api_keys (line);
 -- few keys have a budget of their own
 create index api_keys_budget on api_keys (company_id) where monthly_budget_eur > 0;
 -- A person tries models with a key of their own in that company, whose text is minted anew for some minutes and kept
 -- in the memory of the pages alone: so the ledger says who spent it. One for each person, besides revoked ones.
 create unique index api_keys_playground on api_keys (company_id, created_by)
   where purpose = 'playground' and revoked_at is null;
+
+-- By whatever program a key takes the place of another one. A backup may bring it before the other one.
+create function note_line() returns trigger language plpgsql set search_path from current as $$
+begin
+  new.line := coalesce((select k.line from api_keys k where k.id = new.rotated_from and k.company_id = new.company_id), new.line, new.id);
+  return new;
+end $$;
+create trigger note_line before insert on api_keys for each row execute function note_line();
 
 create trigger note_pause before update of paused_at on api_keys for each row execute function note_pause();
 
@@ -99,14 +110,18 @@ create table end_users (
   name       text check (octet_length(name) between 1 and 256),
   first_seen timestamptz not null default now(),
   last_seen  timestamptz not null default now(),
+  booked     boolean not null default false,
   erased_at  timestamptz,
   constraint end_users_erased check ((name is null) = (erased_at is not null))
 );
 comment on table end_users is 'people whom calls of a key named; their ids are in the ledger, their names only here';
 comment on column end_users.name is 'as calls give it; null: erased';
 comment on column end_users.last_seen is 'of a call that was booked, to the hour';
+comment on column end_users.booked is 'whether a call that names the person was booked: else the row goes after a week';
 -- the same name again is somebody new once it was erased
 create unique index end_users_name on end_users (company_id, name);
+create index end_users_first_seen on end_users (company_id, first_seen);
+create index end_users_unbooked on end_users (first_seen) where not booked;
 
 create function note_end_user_erasure() returns trigger language plpgsql as $$
 begin
@@ -115,23 +130,46 @@ begin
 end $$;
 create trigger note_erasure before update of name on end_users for each row execute function note_end_user_erasure();
 
--- The ids of people by company and name; who is named for the first time gets one. Nobody is added to a company that is
--- closed or gone.
-create function end_user_ids(companies uuid[], names text[]) returns table (company_id uuid, name text, id uuid)
+-- The ids of people by company and name; who is named for the first time gets one. In a month a company gets this many
+-- new ones: whoever comes then is '(others)', and so are all further names. Nobody is added to a company that is closed
+-- or gone.
+create function end_user_ids(companies uuid[], names text[], most integer default 100000)
+returns table (company_id uuid, name text, id uuid, is_other boolean)
 language plpgsql set search_path from current as $$
 #variable_conflict use_column
+declare
+  month constant timestamptz := date_trunc('month', now());
 begin
+  with fresh as materialized (
+    select a.company_id, a.name, row_number() over (partition by a.company_id order by a.name) as nth
+    from (select distinct * from unnest(end_user_ids.companies, end_user_ids.names) as n (company_id, name)) a
+    join companies c on c.id = a.company_id and c.closed_at is null
+    where not exists (select from end_users u where u.company_id = a.company_id and u.name = a.name)
+  ),
+  present as materialized (
+    select f.company_id, (select count(*) from (
+      select from end_users u where u.company_id = f.company_id and u.first_seen >= month limit most) as u) as count
+    from (select distinct company_id from fresh) f
+  )
   insert into end_users (company_id, name)
-  select a.company_id, a.name from unnest(end_user_ids.companies, end_user_ids.names) as a (company_id, name)
-  join companies c on c.id = a.company_id and c.closed_at is null
-  where not exists (select from end_users u where u.company_id = a.company_id and u.name = a.name)
-  order by a.company_id, a.name
+  select distinct f.company_id, case when f.nth + p.count <= most then f.name else '(others)' end
+  from fresh f join present p using (company_id) order by 1, 2
   on conflict do nothing;
   -- a statement of its own: it sees what others added meanwhile
-  return query select u.company_id, u.name, u.id
+  return query select a.company_id, a.name, coalesce(u.id, o.id), u.id is null
     from unnest(end_user_ids.companies, end_user_ids.names) as a (company_id, name)
-    join end_users u on u.company_id = a.company_id and u.name = a.name;
+    left join end_users u on u.company_id = a.company_id and u.name = a.name
+    left join end_users o on o.company_id = a.company_id and o.name = '(others)'
+    where coalesce(u.id, o.id) is not null;
 end $$;
+
+-- Forgets whom only calls named that were refused, failed or free of a row in the ledger, a week later: longer than a call
+-- or an outage. Some thousand at a time.
+create function forget_unbooked() returns void language sql set search_path from current as $$
+  delete from end_users where id = any(array(
+    select u.id from end_users u join companies c on c.id = u.company_id and c.closed_at is null
+    where not u.booked and u.first_seen < now() - interval '1 week' limit 5000 for update of u skip locked))
+$$;
 
 -- Notes when the end users of a batch were last seen. Never waits for an erasure.
 create function note_end_users(records json) returns void language plpgsql set search_path from current as $$
@@ -142,7 +180,7 @@ begin
   ),
   free as (
     select u.id, s.at from end_users u join seen s using (id)
-    where u.last_seen < s.at - interval '1 hour' order by u.id for no key update of u skip locked
+    where not u.booked or u.last_seen < s.at - interval '1 hour' order by u.id for no key update of u skip locked
   )
-  update end_users u set last_seen = f.at from free f where u.id = f.id;
+  update end_users u set last_seen = greatest(u.last_seen, f.at), booked = true from free f where u.id = f.id;
 end $$;

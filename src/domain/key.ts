@@ -56,6 +56,8 @@ export const MOST_OVERLAP = 30 * 86_400;
 /** Who pays for a call: a key as the ledger sees it. */
 export interface Payer {
   readonly id: string;
+  /** The first of the keys that were made in each other's place, whose budgets are one; undefined: the key itself. */
+  readonly line?: string;
   readonly companyId: string;
   readonly restriction?:
     | (Pick<Restriction, 'budget'> & Partial<Pick<Restriction, 'endUserBudget'>>)

@@ -208,7 +208,7 @@ export interface RefusedRecord {
 /** The spend of a company in a month or on a day, API and chat, or of one of its keys, or in a month of an end user of a key. */
 export interface MonthSum {
   /**
-   * The id of the company; of a key, its company's id, a slash and its own. For a day "//day" or "/day" follows; for an end
+   * The id of the company; of a key, its company's id, a slash and its line (see Payer). For a day "//day" or "/day" follows; for an end
    * user of the key a slash and their id.
    */
   readonly id: string;

@@ -418,13 +418,14 @@ export class BatchLedger implements Ledger {
   #settleRestored({ json, cost }: PendingRecord): void {
     const { companyId, keyId, month } = readRecordCost(json) as RecordCost;
     this.#spend.settleSum(companyId, month, cost, 0n);
-    this.#spend.settleOwn(spendIdOf(companyId, keyId), month, cost);
+    const line = this.#spend.lineOf(keyId);
+    this.#spend.settleOwn(spendIdOf(companyId, line), month, cost);
     const day = this.#options.calendar.date(readRecordTime(json) ?? 0);
     for (const whose of ['company', 'key'] as const)
-      this.#spend.settleOwn(dayIdOf({ companyId, keyId }, whose), day, cost);
+      this.#spend.settleOwn(dayIdOf({ companyId, line }, whose), day, cost);
     const endUserId = readRecordEndUser(json);
     if (endUserId !== null)
-      this.#spend.settleOwn(personIdOf({ companyId, keyId }, endUserId), month, cost);
+      this.#spend.settleOwn(personIdOf({ companyId, line }, endUserId), month, cost);
   }
 
   /** Reads what keys used, for requests that wait; after the next batch where much waits. @throws as the store does */

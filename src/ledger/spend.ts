@@ -1,3 +1,4 @@
+import { LRUCache } from 'lru-cache';
 import type { EndUser, Payer } from '../domain/key.ts';
 import { type Femto, parseEur } from '../domain/money.ts';
 import { isOfDay, isOfPerson, monthOfDay } from '../domain/month.ts';
@@ -5,6 +6,8 @@ import type { MonthSum } from '../domain/ports.ts';
 import type { KeyMonth } from './key-month.ts';
 
 const ZERO = 0n;
+/** Keys of which the line is remembered for records that come back from the disk; of others it is read again with the next poll. */
+const MOST_LINES = 16_384;
 
 /**
  * What one company has spent in one month, or one key with a budget of its own, or one end user of a key with an
@@ -14,8 +17,8 @@ export interface MonthSpend {
   /** See MonthSum in domain/ports.ts. */
   readonly id: string;
   readonly companyId: string;
-  /** Of an end user. */
-  readonly keyId: string;
+  /** Of an end user: of the keys. */
+  readonly line: string;
   /** Its first day; of a day the day. */
   readonly month: string;
   /** What the budget gate reads: `pending`, plus the database's figure once that was read. */
@@ -49,13 +52,15 @@ export interface Figures {
 interface Month {
   /** Companies and keys by the id of a MonthSpend. */
   readonly spends: Map<string, MonthSpend>;
-  /** End users likewise. They are apart since there may be so many that they would displace companies. */
-  readonly people: Map<string, MonthSpend>;
+  /** End users likewise, by company. They are apart since there may be so many that they would displace companies. */
+  readonly people: Map<string, Map<string, MonthSpend>>;
 }
 
 /** What the ledger remembers of a key, so that a known key costs one look-up. The key itself is frozen. */
 export interface KeyMemory {
   readonly keyId: string;
+  /** See Payer: keys of one line share their figures. */
+  readonly line: string;
   readonly companyId: string;
   /** The id of its own spend; null: it has no budget, and none is kept. */
   readonly ownId: string | null;
@@ -74,16 +79,17 @@ export interface KeyMemory {
 }
 
 /**
- * What each company has spent per billing month, and each key with a budget, and each end user with an allowance, as
+ * What each company has spent per billing month, and each key with a budget, together with those that were made in each
+ * other's place (a line), and each end user with an allowance, as
  * the budget gate reads it: the database's figure plus our own records that are not yet in it. Only the ledger moves
  * amounts from pending to committed, and it reads the database between batches, or where no record is pending, so nothing
  * counts twice. All empty `pending` are one bigint, which spares the garbage collector.
  *
  *   month ─┬─ company ───────── MonthSpend { spent, pending } <┄┄ KeyMemory of each key, until it is forgotten
- *          ├─ company/key ───── MonthSpend { spent, pending, company }  <┄┄'
- *          └─ company/key/end user
+ *          ├─ company/line ──── MonthSpend { spent, pending, company }  <┄┄'
+ *          └─ company/line/end user
  *   day ───┬─ company//day ──── the same of a day, where there are budgets of days
- *          └─ company/key/day
+ *          └─ company/line/day
  *
  * A poll tells which companies changed. All else that is kept of them is in doubt then, since it was read before; nothing
  * has to look at it until it is asked for.
@@ -98,6 +104,8 @@ export class SpendTable {
   readonly #people = new WeakMap<EndUser, MonthSpend>();
   /** By key. At 100,000 keys 0.2 µs, where a map by company id takes 1 µs; with few keys 5 and 20 ns. */
   readonly #keys = new WeakMap<Payer, KeyMemory>();
+  /** The lines of keys that were made in the place of others, by the id of the key. */
+  readonly #lines = new LRUCache<string, string>({ maxSize: MOST_LINES, sizeCalculation: () => 1 });
   /**
    * Figures that serve until the database's own is read: zero because the database was away when the month began,
    * or those of keys where the database did not say which records of a batch were new.
@@ -108,23 +116,30 @@ export class SpendTable {
 
   /**
    * @param limit companies and keys remembered per month; beyond it those without pending records are forgotten
-   * @param mostPeople end users likewise, those first that were not asked for lately; 450 bytes each
+   * @param mostPeople end users likewise, of companies with more than an equal part, those first that were not asked for
+   *   lately; 450 bytes each
    */
   constructor(limit = 200_000, mostPeople = 131_072) {
     this.#limit = limit;
     this.#mostPeople = mostPeople;
   }
 
+  /** The line of a key; itself where nothing else is known. */
+  lineOf(keyId: string): string {
+    return this.#lines.get(keyId) ?? keyId;
+  }
+
   /** What is remembered of a key. */
   key(payer: Payer): KeyMemory {
     let key = this.#keys.get(payer);
     if (key === undefined) {
-      const { id, companyId, restriction } = payer;
+      const { id, companyId, restriction, line = id } = payer;
+      if (line !== id) this.#lines.set(id, line);
       const ownId =
-        restriction == null || restriction.budget === null ? null : spendIdOf(companyId, id);
+        restriction == null || restriction.budget === null ? null : spendIdOf(companyId, line);
       const hasAllowance = restriction?.endUserBudget != null;
       const known = { spend: null, own: null, day: null, companyDay: null, usedAt: 0, used: null };
-      key = { keyId: id, companyId, ownId, hasAllowance, ...known };
+      key = { keyId: id, line, companyId, ownId, hasAllowance, ...known };
       this.#keys.set(payer, key);
     }
     return key;
@@ -176,7 +191,7 @@ export class SpendTable {
 
   #ofPerson(key: KeyMemory, month: string, endUser: EndUser): MonthSpend | null {
     const known = this.#people.get(endUser) ?? null;
-    if (isCurrent(known, month) && known.keyId === key.keyId) return known;
+    if (isCurrent(known, month) && known.line === key.line) return known;
     const found = this.#lookUp(personIdOf(key, endUser.id), month) ?? null;
     if (found !== null) this.#people.set(endUser, found);
     return found;
@@ -207,7 +222,7 @@ export class SpendTable {
     let figures = key.spend.figures as Figures;
     if (key.ownId !== null || day !== '') {
       if (!isCurrent(key.own, month))
-        key.own = this.#find(key.ownId ?? spendIdOf(key.companyId, key.keyId), month);
+        key.own = this.#find(key.ownId ?? spendIdOf(key.companyId, key.line), month);
       addPending(key.own, cost);
       figures = figuresOf(key.own, figures);
       if (day !== '') figures = this.#addOnDay(key, figures, day, cost);
@@ -300,10 +315,11 @@ export class SpendTable {
     records: Iterable<{ figures: Figures | null; companyId: string; month: string; cost: Femto }>,
   ): void {
     for (const { spends, people } of this.#months.values()) {
-      for (const spend of [...spends.values(), ...people.values()]) {
-        spend.spent -= spend.pending;
-        spend.pending = ZERO;
-      }
+      for (const all of [spends, ...people.values()])
+        for (const spend of all.values()) {
+          spend.spent -= spend.pending;
+          spend.pending = ZERO;
+        }
     }
     for (const { figures, companyId, month, cost } of records) {
       if (cost === ZERO) continue;
@@ -330,8 +346,22 @@ export class SpendTable {
     for (const [other, { spends, people }] of this.#months) {
       const isOver = other !== month && other < day;
       this.#forget(spends, isOver ? 0 : this.#limit);
-      this.#forget(people, isOver ? 0 : this.#mostPeople);
+      this.#forgetPeople(people, isOver ? 0 : this.#mostPeople);
       if (spends.size + people.size === 0) this.#months.delete(other);
+    }
+  }
+
+  /** Forgets end users beyond a limit, but none of a company that has no more than an equal part of it. */
+  #forgetPeople(people: Month['people'], limit: number): void {
+    let surplus = -limit;
+    for (const { size } of people.values()) surplus += size;
+    const part = Math.floor(limit / people.size);
+    for (const [company, spends] of people) {
+      if (surplus <= 0) break;
+      const { size } = spends;
+      if (size > part) this.#forget(spends, Math.max(part, size - surplus));
+      surplus -= size - spends.size;
+      if (spends.size === 0) people.delete(company);
     }
   }
 
@@ -363,7 +393,8 @@ export class SpendTable {
 
   #lookUp(id: string, month: string): MonthSpend | undefined {
     const found = this.#months.get(month);
-    return found?.spends.get(id) ?? found?.people.get(id);
+    if (found === undefined || !isOfPerson(id)) return found?.spends.get(id);
+    return found.people.get(companyOf(id))?.get(id);
   }
 
   /** The spend of a company, key or end user, created where it is missing, with that of its company. */
@@ -373,19 +404,19 @@ export class SpendTable {
       found = { spends: new Map(), people: new Map() };
       this.#months.set(month, found);
     }
-    const spends = isOfPerson(id) ? found.people : found.spends;
+    const companyId = companyOf(id);
+    const isPerson = isOfPerson(id);
+    const spends = isPerson ? peopleOf(found, companyId) : found.spends;
     let spend = spends.get(id);
     if (spend !== undefined && spend.company?.forgotten !== true) return spend;
-    const slash = id.indexOf('/');
-    const companyId = slash < 0 ? id : id.slice(0, slash);
-    const keyId = spends === found.people ? id.slice(slash + 1, id.lastIndexOf('/')) : '';
-    const company = slash < 0 ? null : this.#find(companyId, monthOfDay(month));
+    const line = isPerson ? id.slice(companyId.length + 1, id.lastIndexOf('/')) : '';
+    const company = companyId === id ? null : this.#find(companyId, monthOfDay(month));
     if (spend === undefined) {
       const state = { read: false, polls: this.#polls, used: false, forgotten: false };
       spend = {
         id,
         companyId,
-        keyId,
+        line,
         month,
         spent: ZERO,
         pending: ZERO,
@@ -401,25 +432,40 @@ export class SpendTable {
   }
 }
 
+/** The company of a MonthSpend. */
+function companyOf(id: string): string {
+  const slash = id.indexOf('/');
+  return slash < 0 ? id : id.slice(0, slash);
+}
+
+function peopleOf({ people }: Month, companyId: string): Map<string, MonthSpend> {
+  let found = people.get(companyId);
+  if (found === undefined) {
+    found = new Map();
+    people.set(companyId, found);
+  }
+  return found;
+}
+
 /** See MonthSpend. */
-export function spendIdOf(companyId: string, keyId: string): string {
-  return `${companyId}/${keyId}`;
+export function spendIdOf(companyId: string, line: string): string {
+  return `${companyId}/${line}`;
 }
 
 /** The id of the day of a key, or of its company. */
 export function dayIdOf(
-  { companyId, keyId }: Pick<KeyMemory, 'companyId' | 'keyId'>,
+  { companyId, line }: Pick<KeyMemory, 'companyId' | 'line'>,
   whose: 'company' | 'key',
 ): string {
-  return `${spendIdOf(companyId, whose === 'key' ? keyId : '')}/day`;
+  return `${spendIdOf(companyId, whose === 'key' ? line : '')}/day`;
 }
 
 /** The id of an end user of a key. */
 export function personIdOf(
-  { companyId, keyId }: Pick<KeyMemory, 'companyId' | 'keyId'>,
+  { companyId, line }: Pick<KeyMemory, 'companyId' | 'line'>,
   endUserId: string,
 ): string {
-  return `${companyId}/${keyId}/${endUserId}`;
+  return `${companyId}/${line}/${endUserId}`;
 }
 
 /** Whether a poll has told that the company changed since the figure was read, or may have told it unheard. */

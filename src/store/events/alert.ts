@@ -27,15 +27,18 @@ function states(sql: Sql, only: Fragment) {
       where billing_month = (select first from month) and ${only}
     ),
     keys as materialized (
-      select k.id, k.company_id, k.monthly_budget_eur
+      select k.id, k.line, k.company_id, k.monthly_budget_eur
       from spends s join companies c on c.id = s.company_id join api_keys k on k.company_id = s.company_id
       where c.closed_at is null and k.monthly_budget_eur > 0
         and ${sql.unsafe(IS_ACTIVE)}
     ),
     key_spends as materialized (
-      select api_key_id, company_id, sum(cost_eur) as spent from usage_key_months
+      select api_key_id, sum(cost_eur) as spent from usage_key_months
       where company_id = any(array(select company_id from keys)) and billing_month = (select first from month)
-        and api_key_id = any(array(select id from keys)) group by 1, 2
+        and api_key_id = any(array(select id from api_keys where line = any(array(select line from keys)))) group by 1
+    ),
+    line_spends as materialized (
+      select a.line, sum(d.spent) as spent from key_spends d join api_keys a on a.id = d.api_key_id group by 1
     ),
     budgets as (
       select c.id as company_id, null::uuid as api_key_id, null as cost_center, company_budget(c) as budget, s.spent, null::date as day
@@ -43,7 +46,7 @@ function states(sql: Sql, only: Fragment) {
       where company_budget(c) > 0 and c.closed_at is null
       union all
       select k.company_id, k.id, null, k.monthly_budget_eur, coalesce(d.spent, 0), null
-      from keys k left join key_spends d on d.company_id = k.company_id and d.api_key_id = k.id
+      from keys k left join line_spends d using (line)
     ),
     states as (
       select b.*, ${forecast(sql)} as forecast from budgets b cross join month
@@ -59,14 +62,14 @@ function dayStates(sql: Sql, companies: readonly string[]) {
       select distinct ((now() - ago) at time zone zone)::date as day from month, unnest('{0, 5 minutes}'::interval[]) as ago
     ),
     daily as materialized (
-      select c.id as company_id, null::uuid as api_key_id, company_daily_budget(c) as budget
+      select c.id as company_id, null::uuid as api_key_id, null::uuid as line, company_daily_budget(c) as budget
       from companies c where c.id = any(${ofThese}::uuid[]) and company_daily_budget(c) > 0 and c.closed_at is null
       union all
-      select k.company_id, k.id, k.daily_budget_eur from api_keys k join companies c on c.id = k.company_id
+      select k.company_id, k.id, k.line, k.daily_budget_eur from api_keys k join companies c on c.id = k.company_id
       where k.company_id = any(${ofThese}::uuid[]) and c.closed_at is null and k.daily_budget_eur > 0 and ${sql.unsafe(IS_ACTIVE)}
     ),
     states as (
-      select company_id, api_key_id, null as cost_center, budget, day_spend(company_id, api_key_id, day) as spent, day,
+      select company_id, api_key_id, null as cost_center, budget, day_spend(company_id, line, day) as spent, day,
         null::numeric as forecast
       from daily cross join days
     )`;

@@ -8,6 +8,8 @@ const MAX_ABSENT = 10_000;
 const RETRY_MS = 1000; // how long values in doubt serve after a read failed or was slow
 const PATIENCE_MS = 250; // how long a read may delay a caller who could have the old value
 
+const NOTHING: ReadonlySet<string> = new Set();
+
 /** Reads several subjects at once; those that do not exist are absent from the answer. */
 type ReadMany<T> = (ids: readonly string[]) => Promise<ReadonlyMap<string, T>>;
 
@@ -20,6 +22,10 @@ interface CacheOptions<T> {
   readonly absenceMs?: number;
   /** What two values of a subject are compared by. Default: all of them. */
   readonly facts?: (value: T) => unknown;
+  /** Whose a subject is: beyond `max`, an owner with more than an equal part displaces its own subjects, else the least recently used. */
+  readonly ownerOf?: (id: string) => string;
+  /** The name by which a value is known to `dropNamed`. */
+  readonly nameOf?: (value: T) => string;
 }
 
 interface Entry<T> {
@@ -48,9 +54,13 @@ export class Cache<T extends object> {
   reads = 0;
 
   readonly #read: ReadMany<T>;
-  readonly #entries: LRUCache<string, Entry<T>>;
+  readonly #options: CacheOptions<T>;
+  #entries: LRUCache<string, Entry<T>>;
   readonly #absent: LRUCache<string, true>;
-  readonly #facts: (value: T) => unknown;
+  /** Subjects by owner, in the order in which they came. */
+  #owned = new Map<string, Set<string>>();
+  /** Subjects by the name of their value. */
+  #named = new Map<string, string>();
   readonly #loads = new Map<string, Load<T>>();
   #waiting: Load<T>[] = [];
   #running = 0;
@@ -59,17 +69,28 @@ export class Cache<T extends object> {
   #retryAt = 0;
 
   constructor(read: ReadMany<T>, options: CacheOptions<T>) {
-    const { max, maxWeight, weigh, absenceMs = 500, facts = (value) => value } = options;
     this.#read = read;
-    this.#facts = facts;
-    const weighed = maxWeight !== undefined && weigh !== undefined;
-    // with `max` alone the library would allocate a full cache at once
-    this.#entries = new LRUCache(
-      weighed
-        ? { max, maxSize: maxWeight, sizeCalculation: ({ value }: Entry<T>) => weigh(value) }
-        : { maxSize: max, sizeCalculation: () => 1 },
-    );
+    this.#options = options;
+    this.#entries = this.#newEntries();
+    const { absenceMs = 500 } = options;
     this.#absent = new LRUCache({ maxSize: MAX_ABSENT, sizeCalculation: () => 1, ttl: absenceMs });
+  }
+
+  #newEntries(): LRUCache<string, Entry<T>> {
+    const { max, maxWeight, weigh, ownerOf, nameOf } = this.#options;
+    const weighed = maxWeight !== undefined && weigh !== undefined;
+    const dispose = ({ value }: Entry<T>, id: string): void => {
+      if (ownerOf !== undefined) this.#disown(ownerOf(id), id);
+      const name = nameOf?.(value);
+      if (name !== undefined && this.#named.get(name) === id) this.#named.delete(name);
+    };
+    return new LRUCache<string, Entry<T>>({
+      ...(ownerOf === undefined && nameOf === undefined ? {} : { dispose }),
+      // with `max` alone the library would allocate a full cache at once
+      ...(weighed
+        ? { max, maxSize: maxWeight, sizeCalculation: ({ value }) => weigh(value) }
+        : { maxSize: max, sizeCalculation: () => 1 }),
+    });
   }
 
   get size(): number {
@@ -110,19 +131,20 @@ export class Cache<T extends object> {
     if (load !== undefined) this.#outdate(load);
   }
 
-  /** As `drop`, of the one whose value is meant: any read that is under way may be of it. Looks at all: 0.3 µs each. */
-  dropOne(isMeant: (value: T) => boolean): void {
-    let meant: string | undefined;
-    this.#entries.find(({ value }, id) => {
-      if (isMeant(value)) meant = id;
-      return meant !== undefined;
-    });
-    if (meant !== undefined) this.#entries.delete(meant);
+  /** As `drop`, of subjects whose values have these names: any read that is under way may be of one. */
+  dropNamed(names: readonly string[]): void {
+    for (const name of names) {
+      const id = this.#named.get(name);
+      if (id !== undefined) this.#entries.delete(id);
+    }
     for (const load of this.#loads.values()) this.#outdate(load);
   }
 
+  /** Forgets all, at once however much it is: the collector takes its time. */
   clear(): void {
-    this.#entries.clear();
+    this.#owned = new Map();
+    this.#named = new Map();
+    this.#entries = this.#newEntries();
     this.doubt();
     for (const load of this.#loads.values()) this.#outdate(load);
   }
@@ -139,12 +161,12 @@ export class Cache<T extends object> {
   async check(ids: readonly string[]): Promise<number> {
     const before = new Map(ids.map((id) => [id, this.#entries.peek(id)]));
     const found = await this.#read(ids);
+    const { facts = (value: T) => value } = this.#options;
     let outdated = 0;
     for (const [id, entry] of before) {
       if (entry === undefined || this.#entries.peek(id) !== entry) continue; // it was forgotten, or read again, meanwhile
       const value = found.get(id);
-      if (value !== undefined && isDeepStrictEqual(this.#facts(value), this.#facts(entry.value)))
-        continue;
+      if (value !== undefined && isDeepStrictEqual(facts(value), facts(entry.value))) continue;
       this.drop(id);
       outdated++;
     }
@@ -235,9 +257,30 @@ export class Cache<T extends object> {
     this.#entries.delete(load.id);
     if (!load.outdated) {
       if (value === null) this.#absent.set(load.id, true);
-      else this.#entries.set(load.id, { value, epoch: this.#epoch }); // not kept when it weighs too much
+      else this.#keep(load.id, value);
     }
     load.resolve(value);
+  }
+
+  #keep(id: string, value: T): void {
+    const { max, ownerOf, nameOf } = this.#options;
+    if (ownerOf !== undefined) {
+      const owner = ownerOf(id);
+      const [oldest] = this.#owned.get(owner) ?? NOTHING;
+      const own = this.#owned.get(owner)?.size ?? 0;
+      if (oldest !== undefined && this.#entries.size >= max && own > max / this.#owned.size)
+        this.#entries.delete(oldest);
+      const owned = this.#owned.get(owner) ?? new Set();
+      this.#owned.set(owner, owned.add(id));
+    }
+    if (nameOf !== undefined) this.#named.set(nameOf(value), id);
+    this.#entries.set(id, { value, epoch: this.#epoch }); // not kept when it weighs too much
+  }
+
+  #disown(owner: string, id: string): void {
+    const owned = this.#owned.get(owner);
+    owned?.delete(id);
+    if (owned?.size === 0) this.#owned.delete(owner);
   }
 
   #fail(load: Load<T>, error: unknown): void {

@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises';
 import { type Logger, reasonOf } from '../../log.ts';
 import {
   CLOCK,
@@ -8,12 +9,16 @@ import {
 } from '../connection/expressions.ts';
 import type { Database, Listening, Sql } from '../connection/pool.ts';
 
+/** What changes are of (sql/schema/gateways.sql). */
+export const CHANGE_KINDS = ['key', 'company', 'model', 'assistant', 'end_user', 'all'] as const;
+
 /** Whatever the change feed keeps up to date. Its methods never throw and never wait. */
 export interface Follower {
   /**
    * A change was committed. Called once for most: after 10,000 others or a failover it may be called again.
-   * @param kind 'key', 'company', 'model', 'assistant' or 'all' (sql/schema/gateways.sql)
-   * @param subject what the change is about: a digest in hex or an id; '' for shared models and 'all'
+   * @param kind one of CHANGE_KINDS
+   * @param subject what the change is about: a digest in hex or an id, or up to a hundred with commas between them; '' for
+   *   shared models and 'all'
    */
   changed(kind: string, subject: string): void;
   /** Changes of any kind may have been missed. */
@@ -39,6 +44,7 @@ const TRIM_DEADLINE_MS = 2000;
 const TRIM_ROWS = 5000; // per poll, so that it is quick
 const TRIM_MARGIN_SECONDS = 60; // longer than any poll
 const MAX_CHANGES = 10_000; // for more, dropping everything is cheaper
+const PASSED_AT_ONCE = 20; // of a hundred subjects each: a millisecond
 
 /** The state of the database at a poll. */
 interface Snapshot {
@@ -156,7 +162,7 @@ export class ChangeFeed {
       }
       this.#last = now;
       if (changes.length > MAX_CHANGES) this.#tell('all', '');
-      else for (const change of changes) this.#pass(...change);
+      else await this.#passAll(changes);
       this.polls++;
       if (!this.available) this.#log.info('change feed: following');
       this.available = true;
@@ -166,6 +172,14 @@ export class ChangeFeed {
       if (this.available && !this.#closed)
         this.#log.warn({ reason: reasonOf(error) }, 'change feed: interrupted');
       this.available = false;
+    }
+  }
+
+  /** Passes changes on, some in each turn of the event loop. */
+  async #passAll(changes: News['changes']): Promise<void> {
+    for (const [i, change] of changes.entries()) {
+      if (i % PASSED_AT_ONCE === PASSED_AT_ONCE - 1) await setImmediate();
+      this.#pass(...change);
     }
   }
 

@@ -43,6 +43,7 @@ const READ_MS = 2000;
 const CHECKED_AT_ONCE = 200;
 const MAX_PROMPT_BYTES = 64 * 1024 * 1024; // of all cached assistants together
 const MOST_FACTORED = 1000; // maps of shared models
+const ID_LENGTH = 36;
 const NONE: ReadonlySet<string> = new Set();
 const NO_MODELS: ReadonlyMap<string, Model> = new Map();
 
@@ -66,8 +67,9 @@ export class CachedDirectory implements Directory, Follower {
   /** Whether the shared models changed since the last reading of them began. */
   #sharedOutdated = true;
   #sharedReading: Promise<void> | null = null;
-  /** Models without a price, of which the log was told. */
+  /** Models without a price, and companies with too many end users, of which the log was told. */
   readonly #free = new Set<string>();
+  readonly #crowded = new Set<string>();
   #failing = false;
   readonly #checkMs: number;
   #checkedAt = performance.now();
@@ -98,8 +100,10 @@ export class CachedDirectory implements Directory, Follower {
       maxWeight: MAX_PROMPT_BYTES,
       weigh: ({ prompt }) => prompt.reduce((sum, { length }) => sum + length, 200),
     });
-    this.endUsers = new Cache((names) => this.#read((sql) => findEndUsers(sql, names)), {
+    this.endUsers = new Cache((names) => this.#readEndUsers(names), {
       max: maxEndUsers,
+      ownerOf: (name) => name.slice(0, ID_LENGTH),
+      nameOf: ({ id }) => id,
     });
   }
 
@@ -145,9 +149,9 @@ export class CachedDirectory implements Directory, Follower {
   }
 
   changed(kind: string, subject: string): void {
-    if (kind === 'key') this.keys.drop(subject);
-    else if (kind === 'assistant') this.assistants.drop(subject);
-    else if (kind === 'end_user') this.endUsers.dropOne(({ id }) => id === subject);
+    if (kind === 'key') for (const digest of subject.split(',')) this.keys.drop(digest);
+    else if (kind === 'assistant') for (const id of subject.split(',')) this.assistants.drop(id);
+    else if (kind === 'end_user') this.endUsers.dropNamed(subject.split(','));
     else if (kind === 'company' || (kind === 'model' && subject !== ''))
       this.companies.drop(subject);
     else if (kind === 'model') this.#renewSharedModels();
@@ -231,6 +235,18 @@ export class CachedDirectory implements Directory, Follower {
     return new Map(found.map((company) => [company.id, this.#priced(company)]));
   }
 
+  async #readEndUsers(names: readonly string[]): Promise<ReadonlyMap<string, EndUser>> {
+    const rows = await this.#read((sql) => findEndUsers(sql, names));
+    for (const { company, isOther } of rows) {
+      if (!isOther || this.#crowded.has(company)) continue;
+      this.#crowded.add(company);
+      this.#log.warn({ company }, MANY_END_USERS);
+    }
+    return new Map(
+      rows.map(({ company, name, id }) => [`${company} ${name}`, Object.freeze({ id })]),
+    );
+  }
+
   /** @throws GatewayError 503, since a subject that cannot be read may exist */
   async #read<T>(query: (sql: Sql) => Promise<T>): Promise<T> {
     try {
@@ -266,12 +282,15 @@ export class CachedDirectory implements Directory, Follower {
   }
 }
 
+const MANY_END_USERS =
+  'calls of this company name more than 100,000 new end users this month: those that come now share one row, "(others)", and its budget';
 const UNANNOUNCED =
   'directory: the database had changes of which it told nothing; do other programs turn off triggers (session_replication_role)?';
 
 interface KeyColumns extends Limits {
   readonly digest: string;
   readonly id: string;
+  readonly line: string;
   readonly companyId: string;
   readonly scopes: string[];
   readonly expiresAt: number | null;
@@ -288,7 +307,7 @@ interface KeyColumns extends Limits {
 
 async function readKeys(sql: Sql, digests: readonly string[]): Promise<Map<string, ApiKey>> {
   const rows = await sql<KeyColumns[]>`
-    select encode(digest, 'hex') as digest, id, company_id as "companyId", scopes,
+    select encode(digest, 'hex') as digest, id, line, company_id as "companyId", scopes,
       (extract(epoch from expires_at) * 1000)::float8 as "expiresAt", revoked_at is not null as "isRevoked", paused_at is not null as "isPaused",
       exists (select 1 from companies c where c.id = k.company_id and c.paused_at is not null) as "isCompanyPaused", ${limitColumns(sql)},
       allowed_model_slugs as models, monthly_budget_eur::text as budget, daily_budget_eur::text as "dailyBudget",
@@ -298,13 +317,14 @@ async function readKeys(sql: Sql, digests: readonly string[]): Promise<Map<strin
       and not exists (select 1 from companies c where c.id = k.company_id and c.closed_at is not null)`;
   return new Map(
     rows.map((row) => {
-      const { digest, id, companyId, scopes, endUsers } = row;
+      const { digest, id, line, companyId, scopes, endUsers } = row;
       const expiresAt = row.isRevoked ? REVOKED : (row.expiresAt ?? Number.POSITIVE_INFINITY);
       const pause = row.isRevoked ? null : pauseOf(row, expiresAt);
       return [
         digest,
         Object.freeze({
           id,
+          line,
           companyId,
           scopeBits: scopeSet(scopes),
           expiresAt: pause === null ? expiresAt : PAUSED,
@@ -326,13 +346,20 @@ function pauseOf({ isPaused, isCompanyPaused }: KeyColumns, expiresAt: number): 
     : null;
 }
 
+interface EndUserColumns {
+  readonly company: string;
+  readonly name: string;
+  readonly id: string;
+  /** Whether the company has too many, so that the row is that of all others. */
+  readonly isOther: boolean;
+}
+
 /** @param names each a company's id, a blank, and the name */
-async function findEndUsers(sql: Sql, names: readonly string[]): Promise<Map<string, EndUser>> {
-  const companies = names.map((each) => each.slice(0, 36));
-  const rows = await sql<{ name: string; id: string }[]>`
-    select company_id || ' ' || name as name, id::text
-    from end_user_ids(${companies}::uuid[], ${names.map((each) => each.slice(37))}::text[])`;
-  return new Map(rows.map(({ name, id }) => [name, Object.freeze({ id })]));
+function findEndUsers(sql: Sql, names: readonly string[]): Promise<EndUserColumns[]> {
+  const companies = names.map((each) => each.slice(0, ID_LENGTH));
+  return sql<EndUserColumns[]>`
+    select company_id::text as company, name, id::text, is_other as "isOther"
+    from end_user_ids(${companies}::uuid[], ${names.map((each) => each.slice(ID_LENGTH + 1))}::text[])`;
 }
 
 const LIMITS_AS_MEMBERS = Object.values(

@@ -11,7 +11,7 @@ const ANSWER_KEPT = '1 day';
 const SECRET_KEPT = '1 minute';
 
 /** All of them, each in a transaction of its own. */
-export const EXPIRING = [pruneAnswers, pruneReveals, pruneSessions];
+export const EXPIRING = [pruneAnswers, pruneReveals, pruneSessions, pruneEndUsers];
 
 /**
  * Deletes answers that are repeated no longer, of all tokens. Runs outside the transaction of a request: that may be
@@ -36,4 +36,9 @@ export async function pruneReveals(sql: Sql): Promise<void> {
 async function pruneSessions(sql: Sql): Promise<void> {
   await sql`delete from sessions where last_seen_at <= now() - make_interval(secs => ${SESSION_LIMITS.idle})
     or created_at <= now() - make_interval(secs => ${SESSION_LIMITS.absolute})`;
+}
+
+/** Forgets people whom no call that was booked has named (sql/schema/keys.sql). */
+async function pruneEndUsers(sql: Sql): Promise<void> {
+  await sql`select forget_unbooked()`;
 }

@@ -166,24 +166,18 @@ function readSpend(
   const days = ids.filter(isOfDay);
   const people = ids.filter(isOfPerson);
   const companies = ids.filter((id) => !id.includes('/'));
-  const keys = ids
-    .filter((id) => id.includes('/') && !isOfDay(id) && !isOfPerson(id))
-    .map((id) => id.split('/') as [company: string, key: string]);
+  const keys = ids.filter((id) => id.includes('/') && !isOfDay(id) && !isOfPerson(id));
   return db.run(READ_MS, async (sql) => {
     const others = [
       ...(days.length === 0 ? [] : await readDaySpend(sql, days, months)),
-      ...(people.length === 0 ? [] : await readPeopleSpend(sql, people, months)),
+      ...(people.length === 0 ? [] : await readLineSpend(sql, people, months)),
     ];
     if (companies.length + keys.length === 0) return others;
     const ofCompanies = sql<MonthSum[]>`
       select ${spendColumns(sql)} from monthly_spend
       where company_id = any(${companies}::uuid[]) and billing_month = any(${[...months]}::date[])`;
     if (keys.length === 0) return [...(await ofCompanies), ...others];
-    const ofKeys = sql<MonthSum[]>`
-      select company_id || '/' || api_key_id as id, billing_month::text as month, sum(cost_eur)::text as eur from usage_key_months
-      where company_id = any(${[...new Set(keys.map(([company]) => company))]}::uuid[])
-        and api_key_id = any(${keys.map(([, key]) => key)}::uuid[]) and billing_month = any(${[...months]}::date[])
-      group by company_id, api_key_id, billing_month`;
+    const ofKeys = readLineSpend(sql, keys, months);
     return [...(await ofCompanies), ...(await ofKeys), ...others];
   });
 }
@@ -200,18 +194,15 @@ function readDaySpend(
     from unnest(${[...ids]}::text[]) as i (id), unnest(${[...days]}::date[]) as d (day)`;
 }
 
-/** Each by the primary key of the sums, whatever the planner thinks of them. @param ids of end users, see MonthSum */
-function readPeopleSpend(
+/** Each by the primary key of the sums, whatever the planner thinks of them. @param ids of keys or end users, see MonthSum */
+function readLineSpend(
   sql: Sql,
   ids: readonly string[],
   months: readonly string[],
 ): Promise<MonthSum[]> {
   return sql<MonthSum[]>`
-    select id, month::text, coalesce((
-      select sum(cost_eur) from usage_end_user_days d
-      where d.company_id = split_part(id, '/', 1)::uuid and d.billing_month = month
-        and d.end_user_id = split_part(id, '/', 3)::uuid and d.api_key_id = split_part(id, '/', 2)::uuid
-    ), 0)::text as eur
+    select id, month::text, line_spend(split_part(id, '/', 1)::uuid, split_part(id, '/', 2)::uuid, month,
+      nullif(split_part(id, '/', 3), '')::uuid)::text as eur
     from unnest(${[...ids]}::text[]) as i (id), unnest(${[...months]}::date[]) as m (month)`;
 }
 

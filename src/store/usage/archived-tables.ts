@@ -82,7 +82,7 @@ export const ARCHIVED: readonly ArchivedTable[] = [
     table: 'api_keys',
     what: 'keys with their limits and restrictions, revoked ones included',
     columns: words(
-      `id company_id prefix created_at created_by last_used_at revoked_at paused_at paused_by paused_by_operator pause_reason ${namesOf(KEY).join(' ')} purpose rotated_from user_id`,
+      `id company_id prefix created_at created_by last_used_at revoked_at paused_at paused_by paused_by_operator pause_reason ${namesOf(KEY).join(' ')} purpose rotated_from line user_id`,
     ),
     without: { digest: 'a secret: it identifies the key' },
     order: 'created_at, id',
@@ -90,7 +90,7 @@ export const ARCHIVED: readonly ArchivedTable[] = [
   {
     table: 'end_users',
     what: 'people behind the keys of front ends, as calls named them; without a name: erased',
-    columns: words('id company_id name first_seen last_seen erased_at'),
+    columns: words('id company_id name first_seen last_seen booked erased_at'),
     order: 'first_seen, id',
   },
   {

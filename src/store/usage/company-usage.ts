@@ -352,8 +352,8 @@ export async function readKeyBudgets(
 }
 
 /**
- * The spend of a company, or of one of its keys, in the present month or day: exact decimal text. The spend of a company
- * includes in-app chat.
+ * The spend of a company, or of one of its keys and those in whose place it was made, in the present month or day: exact
+ * decimal text. The spend of a company includes in-app chat.
  */
 export async function readSpent(
   sql: Sql,
@@ -361,14 +361,13 @@ export async function readSpent(
   company: string,
   key: string | null = null,
 ): Promise<string> {
+  const line = sql`(select line from api_keys where id = ${key})`;
   const ofMonth =
     key === null
-      ? sql`select sum(api_cost_eur + chat_cost_eur) from monthly_spend where company_id = ${company}`
-      : sql`select sum(cost_eur) from usage_key_months where company_id = ${company} and api_key_id = ${key}`;
+      ? sql`(select sum(api_cost_eur + chat_cost_eur) from monthly_spend where company_id = ${company} and billing_month = billing_month(now()))`
+      : sql`line_spend(${company}, ${line}, billing_month(now()))`;
   const spent =
-    period === 'daily'
-      ? sql`day_spend(${company}, ${key}, ${sql.unsafe(TODAY)})`
-      : sql`(${ofMonth} and billing_month = billing_month(now()))`;
+    period === 'daily' ? sql`day_spend(${company}, ${line}, ${sql.unsafe(TODAY)})` : ofMonth;
   const [row] = await sql<
     [{ spent: string }]
   >`select trim_scale(coalesce(${spent}, 0))::text as spent`;

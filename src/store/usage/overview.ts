@@ -123,9 +123,13 @@ async function readFacts(sql: Sql, most: number): Promise<Facts> {
       group by 1, 2 order by max(occurred_at) desc limit ${MOST_KEYS}
     ),
     key_spends as materialized (
-      select api_key_id, company_id, sum(cost_eur) as spent from usage_key_months
+      select api_key_id, sum(cost_eur) as spent from usage_key_months
       where company_id = any(array(select company_id from alerted)) and billing_month = (select month from clock)
-        and api_key_id = any(array(select api_key_id from alerted)) group by 1, 2
+        and api_key_id = any(array(select id from api_keys
+          where line = any(array(select line from api_keys where id = any(array(select api_key_id from alerted)))))) group by 1
+    ),
+    line_spends as materialized (
+      select a.line, sum(d.spent) as spent from key_spends d join api_keys a on a.id = d.api_key_id group by 1
     ),
     budgets as (
       select company_id, null::uuid as key_id, c.name as key_name, '' as prefix, company_budget(c) as budget, spent, c.name
@@ -133,7 +137,7 @@ async function readFacts(sql: Sql, most: number): Promise<Facts> {
       union all
       select k.company_id, k.id, k.name, k.prefix, k.monthly_budget_eur, coalesce(d.spent, 0), c.name
       from alerted a join api_keys k on k.id = a.api_key_id join companies c on c.id = k.company_id
-      left join key_spends d on d.company_id = k.company_id and d.api_key_id = k.id
+      left join line_spends d on d.line = k.line
       where k.monthly_budget_eur > 0 and ${sql.unsafe(IS_ACTIVE)}
     ),
     -- a forecast takes long to round: only where it, or what is spent, may be near

@@ -253,3 +253,51 @@ t.test(
     for (const user of ['ann', 'bob']) t.equal((await post(user, { url })).status, 402, user);
   },
 );
+
+/** A key that was made in the place of another one, with its settings. */
+async function rotated(company: string, key: string): Promise<string> {
+  const text = `${key.slice(0, -4)}${Math.random().toString(36).slice(2, 6).padEnd(4, 'x')}`;
+  const [before, after] = [key, text].map((each) => createHash('sha256').update(each).digest());
+  await sql`
+    insert into api_keys (company_id, name, digest, prefix, scopes, end_users, end_user_budget_eur, monthly_budget_eur, daily_budget_eur, rotated_from)
+    select company_id, name, ${after as Buffer}, prefix, scopes, end_users, end_user_budget_eur, monthly_budget_eur, daily_budget_eur, id
+    from api_keys where company_id = ${company} and digest = ${before as Buffer}`;
+  return text;
+}
+
+t.test(
+  'a key in the place of another has spent what that one spent, and so have its people',
+  async (t) => {
+    for (const [setting, mode] of [
+      ['monthly_budget_eur', 'standard'],
+      ['daily_budget_eur', 'standard'],
+      ['end_user_budget_eur', 'standard'],
+      ['end_user_budget_eur', 'strict'],
+    ] as const) {
+      const { company, key, change, post } = await front(
+        null,
+        { [setting]: mode === 'strict' ? 0.5 : 3 },
+        { budget_mode: mode },
+      );
+      const body = { model: 'fast', messages: HELLO, max_tokens: 1 };
+      const headers = { 'x-end-user-id': 'ann' };
+      const call = async (key: string, url: string) =>
+        (await ask(`${url}/chat/completions`, { key, headers, body })).status;
+      let passed = 0;
+      while ((await post('ann', { body })).status === 200) passed++;
+      const second = await rotated(company, key);
+      t.equal(
+        await call(second, gateway.url),
+        402,
+        `${setting}, ${mode}, after ${passed}: at once`,
+      );
+      const third = await rotated(company, second);
+      t.equal(await call(third, gateway.url), 402, 'however often');
+      await gateway.ledger(company, passed);
+      t.equal(await call(third, other.url), 402, 'on a gateway that has seen none of them');
+      await change({ [setting]: 0 });
+      await until(async () => (await call(key, gateway.url)) === 200, 'the budgets are their own');
+      t.equal(await call(third, gateway.url), 402);
+    }
+  },
+);

@@ -998,3 +998,98 @@ t.test(
     t.equal(directory.companies.misses, companies, 'the company was not');
   },
 );
+
+t.test(
+  'end users that are erased at once are a few notices, and only they are forgotten',
+  async (t) => {
+    const { directory, sql, told, settle } = await setScene(t);
+    const [leaving, staying] = (await sql((sql) =>
+      Promise.all(['leaving', 'staying'].map((name) => addCompany(sql, name))),
+    )) as [string, string];
+    await sql(
+      (sql) =>
+        sql`insert into end_users (company_id, name) select ${leaving}, 'person ' || n from generate_series(0, 999) as n`,
+    );
+    const all = () =>
+      Promise.all(
+        Array.from({ length: 1000 }, (_, n) => directory.endUser(leaving, `person ${n}`)),
+      );
+    await until(() => all().catch(() => null), 'all are in memory'); // a busy machine may take longer than the deadline
+    const other = await directory.endUser(staying, 'person 0');
+    const gone = directory.endUser(leaving, 'person 7') as { id: string };
+    t.equal(directory.endUsers.size, 1001);
+    await settle();
+    const before = told.length;
+    await sql((sql) => sql`update end_users set name = null where company_id = ${leaving}`);
+    await settle();
+    t.ok(told.length - before < 15, `${told.length - before} notices`);
+    t.equal(directory.endUsers.size, 1);
+    t.equal(directory.endUser(staying, 'person 0'), other, 'nothing of others was touched');
+    t.not((await directory.endUser(leaving, 'person 7'))?.id, gone.id, 'somebody new');
+  },
+);
+
+t.test('a company whose keys are many is paused by a few notices', async (t) => {
+  const { directory, sql, told, settle } = await setScene(t);
+  const company = await sql((sql) => addCompany(sql));
+  await sql(
+    (sql) => sql`insert into api_keys (company_id, name, digest, prefix, scopes)
+      select ${company}, 'key ' || n, sha256(('key ' || n)::bytea), 'svc_aaaa', '{chat}' from generate_series(1, 1000) as n`,
+  );
+  t.match(await directory.key(digestOf('key 999')), { pause: null });
+  await settle();
+  const before = told.length;
+  await sql((sql) => sql`update companies set paused_at = now() where id = ${company}`);
+  await settle();
+  t.ok(told.length - before < 15, `${told.length - before} notices`);
+  t.match(await directory.key(digestOf('key 999')), { pause: { error: 'account_paused' } });
+});
+
+t.test(
+  'a company with many end users displaces its own, and nobody of companies with few',
+  async (t) => {
+    const { directory, sql } = await setScene(t, { maxEndUsers: 100 });
+    const [many, few] = (await sql((sql) =>
+      Promise.all(['many', 'few'].map((name) => addCompany(sql, name))),
+    )) as [string, string];
+    const known = await directory.endUser(few, 'ann');
+    for (let i = 0; i < 300; i++) await directory.endUser(many, `person ${i}`);
+    t.equal(directory.endUser(few, 'ann'), known);
+    t.equal(directory.endUsers.size, 100);
+    for (let i = 0; i < 60; i++) await directory.endUser(few, `person ${i}`);
+    t.ok(directory.endUser(few, 'person 0') instanceof Promise, 'an equal part, and no more');
+    t.ok(directory.endUser(many, 'person 299') instanceof Promise === false);
+    t.equal(directory.endUsers.size, 100);
+  },
+);
+
+t.test(
+  'a month brings a company so many new end users, and those beyond them one row',
+  async (t) => {
+    const { directory, sql } = await setScene(t);
+    const [crowded, other] = (await sql((sql) =>
+      Promise.all(['crowded', 'other'].map((name) => addCompany(sql, name))),
+    )) as [string, string];
+    const named = (company: string, names: string[], most: number) =>
+      sql(
+        (sql) => sql<{ name: string; id: string; other: boolean }[]>`
+        select name, id::text, is_other as other from end_user_ids(${names.map(() => company)}::uuid[], ${names}::text[], ${most}) order by name`,
+      );
+    t.same(
+      (await named(crowded, ['a', 'b', 'c', 'd'], 3)).map((row) => row.other),
+      [false, false, false, true],
+    );
+    const [known, fresh] = await named(crowded, ['a', 'z'], 3);
+    t.match([known, fresh], [{ other: false }, { other: true }]);
+    t.equal((await named(crowded, ['y'], 3))[0]?.id, fresh?.id);
+    t.match(await named(other, ['a'], 3), [{ other: false }], 'of each company');
+    await sql(
+      (sql) => sql`update end_users set first_seen = now() - interval '40 days' where name = 'a'`,
+    );
+    t.match(await named(crowded, ['y'], 4), [{ other: false }], 'of each month');
+    t.equal(
+      await directory.endUser(crowded, 'y').then?.((found) => found?.id),
+      (await named(crowded, ['y'], 4))[0]?.id,
+    );
+  },
+);

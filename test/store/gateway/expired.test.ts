@@ -43,3 +43,25 @@ t.test(
     t.same(left, { sessions: 1, answers: 2, secrets: 1, texts: 0 });
   },
 );
+
+t.test('whom only calls named that were not booked is forgotten after a week', async (t) => {
+  const { db } = await testDatabase(t);
+  const run: <T>(work: (sql: Sql) => PromiseLike<T>) => Promise<T> = (work) => db.run(MS, work);
+  const { id: company } = await run((sql) => insertCompany(sql, { name: 'Corp' }));
+  const { id: closed } = await run((sql) => insertCompany(sql, { name: 'Closed' }));
+  await run(async (sql) => {
+    await sql`insert into end_users (company_id, name, first_seen, booked)
+      select ${company}, name, now() - age::interval, booked
+      from (values ('new', '6 days', false), ('refused', '8 days', false), ('booked', '8 days', true)) as x (name, age, booked)`;
+    await sql`insert into end_users (company_id, name, first_seen) values (${closed}, 'closed', now() - interval '1 year')`;
+    await sql`update companies set closed_at = now() where id = ${closed}`;
+  });
+  await gatewayStore(db, randomUUID(), 'pod-1', '1').forget();
+  const left = await run(
+    (sql) => sql<{ name: string }[]>`select name from end_users order by name`,
+  );
+  t.same(
+    left.map(({ name }) => name),
+    ['booked', 'closed', 'new'],
+  );
+});

@@ -209,7 +209,7 @@ t.test('every change is announced: a row in changes and a notification', async (
     [`update api_keys set name = 'renamed'`, []],
     [`update api_keys set scopes = '{}'`, [`key:${digest}`]],
     [`update api_keys set expires_at = now()`, [`key:${digest}`]],
-    [`update api_keys set digest = '\\x${digest2}'`, [`key:${digest}`, `key:${digest2}`]],
+    [`update api_keys set digest = '\\x${digest2}'`, [`key:${digest},${digest2}`]],
     [`update api_keys set revoked_at = now()`, [`key:${digest2}`]],
     [
       `insert into assistants (id, company_id, name, system_prompt) values ('${assistant}', '${company}', 'a', 'p')`,
