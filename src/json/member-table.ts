@@ -28,6 +28,10 @@ export const INPUT = 13;
 export const AGAIN = 14;
 /** What the caller wrote and the answer repeats: members in it are the caller's, whatever they are named. */
 export const CALLERS = 15;
+/** An object that has, beside others, tokens of generated text once more: those are AGAIN. */
+export const PROBS = 16;
+/** What the caller wrote, where it is a member of a result; anywhere else it is none. */
+export const OF_RESULT = 17;
 
 interface Entry {
   readonly bytes: Buffer;
@@ -51,10 +55,12 @@ export interface NameTable {
 /** The names to look for in an upstream's objects, prepared once by `memberTable`. */
 export interface MemberTable {
   readonly topLevel: NameTable;
-  /** Nested members: MODEL, LEAKING, DELTA, INPUT, CALLERS and AGAIN. */
+  /** Nested members: MODEL, LEAKING, DELTA, INPUT, CALLERS, PROBS and OF_RESULT. */
   readonly below: NameTable;
   /** Members of a usage, however deep: MODEL and LEAKING. */
   readonly ofUsage: NameTable;
+  /** Members of PROBS: MODEL, LEAKING and AGAIN. */
+  readonly ofProbs: NameTable;
   /** Whether nested generated text counts: it was not sent before, and the caller did not write it. */
   readonly counts: boolean;
   /** Whether an answer that names no model gets one. */
@@ -78,8 +84,10 @@ interface MemberNames {
   readonly inputs?: readonly string[];
   /** Nested members that repeat what the caller wrote. */
   readonly callers?: readonly string[];
-  /** Nested members that tell generated text once more, by its tokens. */
-  readonly again?: readonly string[];
+  /** Nested members that tell generated text once more, and their members that hold its tokens. */
+  readonly probs?: readonly [names: readonly string[], tokens: readonly string[]];
+  /** Members of a result that the caller wrote. */
+  readonly ofResult?: readonly string[];
   /** Nested members whose string values name a model. Those of a usage always do. */
   readonly models?: readonly string[];
   readonly counts?: boolean;
@@ -111,7 +119,8 @@ export function memberTable(names: MemberNames): MemberTable {
     nested = null,
     usage = chatUsage,
     leakingInUsage = [],
-    again = [],
+    probs: [probs, tokens] = [[], []],
+    ofResult = [],
   } = names;
   const leaks = of(leaking, LEAKING);
   return {
@@ -121,10 +130,15 @@ export function memberTable(names: MemberNames): MemberTable {
       ...of(generated, DELTA),
       ...of(inputs, INPUT),
       ...of(callers, CALLERS),
-      ...of(again, AGAIN),
+      ...of(probs, PROBS),
+      ...of(ofResult, OF_RESULT),
       ...of(models, MODEL),
     ]),
     ofUsage: nameTable([...leaks, ['model', MODEL]], of(leakingInUsage, LEAKING)),
+    ofProbs:
+      tokens.length === 0
+        ? NO_NAMES
+        : nameTable([...leaks, ...of(models, MODEL), ...of(tokens, AGAIN)]),
     counts,
     addsModel,
     nested,

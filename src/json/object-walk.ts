@@ -37,7 +37,9 @@ import {
   type NameTable,
   NESTED,
   NO_NAMES,
+  OF_RESULT,
   OTHER,
+  PROBS,
   RESULT,
   TYPE,
   USAGE,
@@ -384,6 +386,13 @@ export class ObjectWalk implements HiddenSpans {
     return last;
   }
 
+  /** The names that members have within a value of this kind. */
+  #namesIn(kind: number): NameTable {
+    const { below, ofUsage, ofProbs } = this.#table;
+    if (kind < INPUT) return kind === USAGE ? ofUsage : below;
+    return kind === PROBS ? ofProbs : NO_NAMES;
+  }
+
   /** The end of a string that is a member's value, or -1. */
   #stringValueEnd(b: Buffer, i: number, end: number, kind: number): number {
     const last = stringEnd(b, i + 1, end);
@@ -412,14 +421,14 @@ export class ObjectWalk implements HiddenSpans {
     stacks = 0,
   ): number {
     const isInput = kind === INPUT || kind === AGAIN;
-    const values = this.collecting && !isInput ? this.values : null;
-    const { below, ofUsage, counts } = this.#table;
-    const names = kind >= INPUT ? NO_NAMES : kind === USAGE ? ofUsage : below;
+    const values = this.collecting && kind < INPUT ? this.values : null;
+    const names = this.#namesIn(kind);
+    const { counts } = this.#table;
     const isList = b[i] === OPEN_BRACKET;
     let depth = 1; // open brackets
     let stack = isList ? 1 : 0; // their kinds, innermost lowest: 1 is an array
     let next = isList ? VALUE_OR_CLOSE : KEY_OR_CLOSE;
-    let said = OTHER; // what the key before this value says of it: MODEL, DELTA, INPUT, CALLERS or AGAIN
+    let said = OTHER; // what the key before this value says of it: MODEL, DELTA and the kinds behind it
     let before = i; // the bracket or comma before the last key
     let from = 0; // the content of the last string, which a colon makes a key
     let to = 0;
@@ -454,6 +463,7 @@ export class ObjectWalk implements HiddenSpans {
           this.#noteChoiceMember(b, from, to, i + 1, end, lineEnds);
         else if (kind === GROQ && depth === 1)
           this.#noteInnerUsage(b, from, to, i + 1, end, lineEnds);
+        if (said === OF_RESULT) said = kind === RESULT && depth === 2 ? INPUT : OTHER;
       } else if (c === COMMA) {
         if (next !== AFTER_VALUE) return -1;
         next = (stack & 1) === 1 ? VALUE : KEY;
@@ -513,7 +523,7 @@ export class ObjectWalk implements HiddenSpans {
       b,
       i,
       end,
-      kind === CHOICES || kind === GROQ ? OTHER : kind,
+      kind === CHOICES || kind === RESULT || kind === GROQ ? OTHER : kind,
       lineEnds,
       stacks + 1,
     );

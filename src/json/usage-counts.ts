@@ -71,8 +71,8 @@ const OBJECTS: readonly (readonly [names: string, kind: number])[] = [
   ['prompt_tokens_details input_tokens_details', OF_PROMPT],
   ['completion_tokens_details output_tokens_details', OF_COMPLETION],
   ['cached_tokens_details', WITHIN],
-  ['cache_creation tokens billed_units', BESIDE],
-  ['iterations', WITHIN], // runs of a message, which are read one by one
+  ['cache_creation', BESIDE],
+  ['iterations tokens billed_units', WITHIN], // each of which is read by itself
 ];
 
 const NAMES = new Map<string, readonly [Count | null, Count | null]>();

@@ -60,15 +60,16 @@ export function responsesUsage(usage: Members): ToldUsage {
  */
 export function inputUsage(usage: Members): ToldUsage {
   const counts = countsIn(usage);
-  const { input, total } = counts;
-  const prompt = largest(counts.prompt, largest(input, total));
-  return toldUsage(
-    usage,
-    counts,
-    prompt,
-    0,
-    isCount(total) && total > 0 ? total - (prompt as number) : 0,
-  );
+  const { total } = counts;
+  const told = inputOf(counts);
+  const rest = told && isCount(total) && total > 0 ? total - told : 0;
+  if (told) return toldUsage(usage, counts, told, 0, rest);
+  const ofMeta = [usage.tokens, usage.billed_units].filter(isObject).map(countsIn).map(inputOf);
+  return toldUsage(usage, counts, ofMeta.find(Boolean) ?? null, 0);
+}
+
+function inputOf({ prompt, input, total }: Counts): number | null {
+  return largest(prompt, largest(input, total));
 }
 
 /** The count of the dialect itself, unless that tells nothing. */

@@ -137,7 +137,10 @@ const CHAT = {
 export const CHAT_ANSWER = memberTable(CHAT);
 
 /** An answer of POST /completions, and each event of a stream: `logprobs` has tokens as items and as names of members. */
-export const COMPLETIONS_ANSWER = memberTable({ ...CHAT, again: ['logprobs'] });
+export const COMPLETIONS_ANSWER = memberTable({
+  ...CHAT,
+  probs: [['logprobs'], ['tokens', 'top_logprobs']],
+});
 
 /** An answer of POST /embeddings. */
 export const EMBEDDING_ANSWER = memberTable({
@@ -146,11 +149,11 @@ export const EMBEDDING_ANSWER = memberTable({
   usage: inputUsage,
 });
 
-/** An answer of POST /rerank. Documents in it are the caller's own. */
+/** An answer of POST /rerank. The document of a result is the caller's own. */
 export const RERANK_ANSWER = memberTable({
   leaking: LISTS.leaking,
   leakingInUsage: LISTS.leakingInUsage,
-  inputs: ['document'],
+  ofResult: ['document'],
   counts: false,
   addsModel: false, // Cohere's own answers have no `model`
   format: {

@@ -327,14 +327,15 @@ t.test(
       ],
       text_offset: [0, 4],
     };
+    const told = { ...logprobs, by: 'internal-fast', provider: 'x', model: 'internal-fast' };
     const { post } = await newClient();
     answerJson(stage, {
       ...COMPLETION,
       provider: 'behind',
-      choices: [choice(' and', { logprobs, finish_reason: 'stop' })],
+      choices: [choice(' and', { logprobs: told, finish_reason: 'stop' })],
     });
     const { json } = await post({ logprobs: 2 });
-    t.same(json.choices[0].logprobs, logprobs);
+    t.same(json.choices[0].logprobs, { ...logprobs, by: 'fast', model: 'internal-fast' });
     t.notOk('provider' in json);
     answerEvents(stage, [
       chunk(' and', { logprobs }),

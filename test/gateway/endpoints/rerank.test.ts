@@ -46,9 +46,9 @@ t.test(
       },
     ];
     for (const [body, tokens] of [
-      [{ results, ...told }, 10],
-      [{ ...told, results }, 10],
-      [{ meta, results, usage: { prompt_tokens: 10, total_tokens: 20 } }, 10],
+      [{ results, ...told }, 20],
+      [{ ...told, results }, 20],
+      [{ meta, results, usage: { prompt_tokens: 10, total_tokens: 20 } }, 20],
       [{ results, usage: { prompt_tokens: 0, total_tokens: 20 }, meta }, 20],
       [{ results, usage: { prompt_tokens: null, total_tokens: '7' }, meta }, 30],
       [{ results, usage: {}, meta }, 30],
@@ -56,8 +56,10 @@ t.test(
       [{ meta, results, usage: { prompt_tokens: 0, total_tokens: 0 } }, 30],
       [{ results, meta: { ...meta, tokens: { input_tokens: 0 } } }, 40],
       [{ results, meta: { ...meta, tokens: null } }, 40],
-      [{ results: repeated, ...told }, 10],
-      [{ ...told, results: repeated }, 10],
+      [{ results, usage: { prompt_tokens: 6, total_tokens: 69 } }, 69],
+      [{ results, meta: { billed_units: { input_tokens: 69 } } }, 69],
+      [{ results: repeated, ...told }, 20],
+      [{ ...told, results: repeated }, 20],
       [{ usage: { total_tokens: 20 }, data: repeated }, 20],
       [{ results: repeated }, null],
       [{ results: repeated, meta: { billed_units: { search_units: 1 } } }, null],
@@ -101,9 +103,15 @@ t.test('what the caller wrote in a document stays, beside it nothing that tells'
     upstream.answerJson({
       results: [{ index: 0, document: each, provider: 'internal', model: 'internal-rank' }],
       cost: 7,
+      document: { by: 'internal-rank' },
+      of: [[{ document: 'of internal-rank' }], { document: { by: 'internal-rank', cost: 5 } }],
     });
     const { json } = await customer.rerank({ documents: [document] });
-    t.same(json, { results: [{ index: 0, document: each, model: 'brand-rank' }] });
+    t.same(json, {
+      results: [{ index: 0, document: each, model: 'brand-rank' }],
+      document: { by: 'brand-rank' },
+      of: [[{ document: 'of brand-rank' }], { document: { by: 'brand-rank' } }],
+    });
   }
 });
 
