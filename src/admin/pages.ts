@@ -6,12 +6,10 @@ import { HTTPException } from 'hono/http-exception';
 import { secureHeaders } from 'hono/secure-headers';
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
 import { LRUCache } from 'lru-cache';
-import { CONFIRM_PATH, STOP_PATH } from '../domain/event.ts';
 import { FieldError } from '../domain/field.ts';
 import type { Words } from '../domain/language/en.ts';
 import { changeText, fieldText } from '../domain/language/refusal-text.ts';
 import { RefusedChange } from '../domain/refusal.ts';
-import { INVITATION_PATH, NEW_PASSWORD_PATH } from '../domain/wording/person-mail.ts';
 import type { Logger } from '../log.ts';
 import { canSee, isReading, may } from '../operations/permission.ts';
 import { companyIfAny } from '../store/company/company.ts';
@@ -77,7 +75,7 @@ import { accountRoutes } from './sign-in/account.ts';
 import { alertConsentRoutes } from './sign-in/alert-consent.ts';
 import { lackOfSession } from './sign-in/code.ts';
 import { erasureRoutes } from './sign-in/erasure.ts';
-import { invitationRoutes, noReferrer } from './sign-in/invitation.ts';
+import { invitationRoutes } from './sign-in/invitation.ts';
 import { languageRoute, readerOfPage } from './sign-in/language.ts';
 import { newPasswordRoutes } from './sign-in/new-password.ts';
 import { secondFactorRoutes } from './sign-in/second-factor.ts';
@@ -187,8 +185,6 @@ export function startPages(given: Given): RequestListener {
   const app = new Hono<PageEnv>();
   app.onError((error, c) => answerError(error, c, services.log));
   app.notFound((c) => errorPage(c, 404));
-  for (const path of [INVITATION_PATH, NEW_PASSWORD_PATH, CONFIRM_PATH, STOP_PATH])
-    app.use(`${path}*`, noReferrer);
   app.use(compressPages);
   app.use(protect(given.adminUrl?.startsWith('https:') === true));
   app.use(async (c, next) => {
@@ -269,7 +265,9 @@ function protect(secure: boolean): MiddlewareHandler {
     },
     strictTransportSecurity: secure && 'max-age=31536000',
     xFrameOptions: 'DENY',
-    referrerPolicy: 'same-origin', // "no-referrer" would remove the origin from our own forms
+    // Links in e-mails are secrets, which no other site may learn. "no-referrer" would hide them from ourselves too: over
+    // plain HTTP a browser then sends "Origin: null" with our own forms
+    referrerPolicy: 'same-origin',
     permissionsPolicy: { camera: [], geolocation: [], microphone: [] },
   });
 }

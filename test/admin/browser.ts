@@ -30,6 +30,8 @@ const FLAGS = [
   '--disable-background-networking',
   '--disable-component-update',
   '--disable-sync',
+  // a name that is no "localhost", as pages by plain HTTP in a network have
+  '--host-resolver-rules=MAP *.test 127.0.0.1',
 ];
 /** With it pages are drawn into files on the disk: a sixth of the CPU of these tests. */
 const WITHOUT = HAS_MEMORY_DIR ? ['--disable-dev-shm-usage'] : [];

@@ -1,4 +1,4 @@
-import { Hono, type MiddlewareHandler } from 'hono';
+import { Hono } from 'hono';
 import { hashPassword, readPassword } from '../../domain/password.ts';
 import { INVITATION_PATH } from '../../domain/wording/person-mail.ts';
 import { acceptInvitation } from '../../operations/invitation.ts';
@@ -32,12 +32,6 @@ export function invitationRoutes(): Hono<PageEnv> {
   });
   return app;
 }
-
-/** Stands before the middleware that sets the policy of all other pages, because the last policy wins. */
-export const noReferrer: MiddlewareHandler = async (c, next) => {
-  await next();
-  c.header('referrer-policy', 'no-referrer');
-};
 
 type Invitation = NonNullable<Awaited<ReturnType<typeof findInvitation>>>;
 

@@ -122,7 +122,7 @@ t.test('an address outside the company is sent a link, which its reader has to u
   const reader = new Person(office.adminUrl);
   const page = await reader.get(pathname);
   t.match(textOf(page), /Nordlicht Verlag wants to notify books@accountants\.example/);
-  t.equal(page.headers.get('referrer-policy'), 'no-referrer');
+  t.equal(page.headers.get('referrer-policy'), 'same-origin');
   t.same(
     (await rows()).at(-1)?.agreed,
     false,

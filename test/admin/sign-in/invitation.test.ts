@@ -39,7 +39,7 @@ t.test('the link shows once, sets a password once, and signs in', async (t) => {
   const visitor = new Person(office.adminUrl);
   const page = await visitor.get(path);
   t.match(page.text, /Join Nordlicht Verlag.*nina@customer\.example/s);
-  t.equal(page.headers.get('referrer-policy'), 'no-referrer');
+  t.equal(page.headers.get('referrer-policy'), 'same-origin');
   t.equal(page.headers.get('cache-control'), 'no-store');
   const short = await join(path, 'too short');
   t.equal(short.status, 422);

@@ -54,7 +54,7 @@ t.test(
     const visitor = new Person(office.adminUrl);
     const page = await visitor.get(path);
     t.match(page.text, /Choose a new password.*ada@customer\.example/s);
-    t.equal(page.headers.get('referrer-policy'), 'no-referrer');
+    t.equal(page.headers.get('referrer-policy'), 'same-origin');
     t.equal(
       (await visitor.get(path)).status,
       200,
