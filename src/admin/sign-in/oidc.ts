@@ -70,9 +70,10 @@ export class Oidc {
    * Begins an attempt and sets its cookie.
    * @param next the address of this site that the attempt leads to
    * @param invitation token of the invitation that is to be accepted; empty: none
+   * @param asksAccount the person chooses an account at the provider, though one is signed in there
    * @returns the provider's address to redirect to
    */
-  async begin(c: Context, next: string, invitation: string): Promise<string> {
+  async begin(c: Context, next: string, invitation: string, asksAccount: boolean): Promise<string> {
     const provider = await this.#lookUp();
     const verifier = client.randomPKCECodeVerifier();
     const state = client.randomState();
@@ -84,6 +85,7 @@ export class Oidc {
       code_challenge_method: 'S256',
       state,
       nonce,
+      ...(asksAccount && { prompt: 'select_account' }),
     });
     this.#forgetOldest(c);
     const attempt = [nonce, verifier, Buffer.from(next).toString('base64url'), invitation].join(

@@ -69,7 +69,7 @@ async function beginOidc(c: PageContext, oidc: Oidc): Promise<Response> {
   const asked = c.req.query('invitation') ?? '';
   const invitation = /^[\w-]{43}$/.test(asked) ? asked : '';
   const to = await oidc
-    .begin(c, localAddress(c.req.query('next')), invitation)
+    .begin(c, localAddress(c.req.query('next')), invitation, c.req.query('account') === 'other')
     .catch(async (error: unknown) => {
       c.var.services.log.warn(
         { reason: await failureOf(error) },
@@ -97,7 +97,11 @@ async function finishOidc(c: PageContext, oidc: Oidc): Promise<Response> {
   const { email, lack, groups, next, invitation } = found;
   const nobody = (reason: string, told: string) => {
     log.warn({ reason }, 'admin: single sign-on found no account');
-    return refuse(c, 403, told, form);
+    // the provider, which knows this person already, would otherwise come back with the same account
+    const again = new URLSearchParams({ next, account: 'other' });
+    if (invitation !== '') again.set('invitation', invitation);
+    refuseGoingOn(c, form, told);
+    return signInPage(c, form, 403, `/sign-in/oidc?${again}`);
   };
   if (email === null) return nobody(lack, signIn.unconfirmed);
   const present = await db.run(READ_MS, (sql) => findUser(sql, email));
@@ -166,11 +170,11 @@ async function signInPage(
   c: PageContext,
   form: Form,
   status?: ContentfulStatusCode,
+  toOidc = leadingTo('/sign-in/oidc', form.values.get('next') ?? ''),
 ): Promise<Response> {
   const { oidc, db } = c.var.services;
   const isBegun = await db.run(READ_MS, hasOperator).catch(() => true); // the page itself needs no database
   const { signIn } = c.var.format.words;
-  const toOidc = leadingTo('/sign-in/oidc', form.values.get('next') ?? '');
   const page = {
     title: signIn.title,
     path: '/sign-in',

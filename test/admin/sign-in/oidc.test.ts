@@ -214,6 +214,22 @@ t.test('a form whose session ended waits in its tab while another one signs in',
   );
 });
 
+t.test('after a refusal the provider lets the person choose another account', async (t) => {
+  const person = new Person(office.adminUrl);
+  const asks = async (at: string) =>
+    new URL((await person.get(at)).headers.get('location') as string).searchParams.get('prompt');
+  t.equal(await asks('/sign-in/oidc?next=/account'), null, 'the first time nobody is asked');
+  claims = { email: 'private@example.com', email_verified: true };
+  const refused = await through(person, '/sign-in/oidc?next=/account');
+  t.equal(refused.status, 403);
+  const [, again = ''] = /href="(\/sign-in\/oidc\?[^"]+)"/.exec(refused.text) ?? [];
+  const link = again.replaceAll('&amp;', '&');
+  t.equal(await asks(link), 'select_account');
+  claims = { email: office.people.owner, email_verified: true };
+  const { headers } = await through(person, link);
+  t.equal(headers.get('location'), '/account', 'and it leads to where it was to lead');
+});
+
 t.test('an unverified or unknown address does not', async (t) => {
   await office.sql`insert into users (email, role) values ('kim@tollgate.example', 'operator')`;
   const none = 'confirms no e-mail address';
