@@ -346,7 +346,7 @@ function ofModels(models: readonly ModelHealth[], now: number): OverviewProblem[
       text: `The upstream failed ${failed} of ${requests} requests for ${slug} in ${when}.`,
       remedy:
         'Read what it said, ask the router for the reason, or give the model another upstream.',
-      path: `/requests?${new URLSearchParams({ model: slug, from: firstHour(now, hours) })}`,
+      path: `/requests?${new URLSearchParams({ model: slug, status: 'failed', from: firstHour(now, hours) })}`,
     }));
 }
 

@@ -4,7 +4,7 @@ import { openDatabase } from '../../../src/store/connection/pool.ts';
 import { trailStore } from '../../../src/store/gateway/request-trail.ts';
 import { tollgate } from '../../support/cli.ts';
 import { testDatabase } from '../../support/postgres.ts';
-import { addRequests } from '../../support/requests.ts';
+import { addRequests, type SomeRequest } from '../../support/requests.ts';
 import { until } from '../../support/until.ts';
 import { signedIn, startOffice, textOf } from '../people.ts';
 
@@ -84,7 +84,10 @@ t.test('a model that fails leads to the requests that failed', async (t) => {
   const html = await first();
   const [, wrong] =
     /<a href="([^"]+)">The upstream failed 3 of 20 requests for lame\/duck/.exec(html) ?? [];
-  t.match(wrong, /^\/requests\?model=lame%2Fduck&amp;from=\d{4}-\d\d-\d\dT\d\d%3A00%3A00\.000Z$/);
+  t.match(
+    wrong,
+    /^\/requests\?model=lame%2Fduck&amp;status=failed&amp;from=\d{4}-\d\d-\d\dT\d\d%3A00%3A00\.000Z$/,
+  );
   t.match((await status()).out, /\nlame\/duck +20 +0 +3 /);
   await office.sql`delete from request_hours where model_slug = 'lame/duck'`;
   await office.sql`delete from request_days where model_slug = 'lame/duck'`;
@@ -226,6 +229,51 @@ t.test('refused requests are told by their reasons, and lead to themselves', asy
   await office.sql`delete from request_hours where model_slug in ('dear', '')`;
   await office.sql`delete from request_days where model_slug in ('dear', '')`;
 });
+
+t.test(
+  'every link of the first page leads to what it speaks of, all of it and nothing else',
+  async (t) => {
+    const other = await office.newCustomer();
+    for (const table of ['request_trail', 'request_hours', 'request_days'])
+    await office.sql`delete from ${office.sql(table)}`;
+  const of = (count: number, row: SomeRequest) => Array.from({ length: count }, () => row);
+    const lame = { model: 'lame/duck', company };
+    const failed = { ...lame, status: 502, upstreamStatus: 500, code: 'upstream_error' };
+    const refused = { model: 'lame/duck', company: other.company, status: 402 };
+    await addRequests(trailStore(db), [
+      ...of(33, failed),
+      ...of(40, { ...lame, prompt: 1 }),
+      ...of(12, { ...refused, code: 'budget_exceeded' }), // newer than all that failed
+      ...of(4, { status: 401, code: 'invalid_api_key' }),
+    ]);
+    const html = await first();
+    const [, main = ''] = /<main[^>]*>(.*)<\/main>/s.exec(html) ?? [];
+    const links = [...main.matchAll(/<a [^>]*?href="([^"]+)"[^>]*>(.*?)<\/a>/gs)];
+    const counted: Record<string, number> = {};
+    for (const [, address = '', inner = ''] of links) {
+      const href = address.replaceAll('&amp;', '&');
+      const text = textOf(inner);
+      if (href.startsWith('mailto:')) continue;
+      const [, anchor] = /^\/?#(.+)/.exec(href) ?? [];
+      if (anchor !== undefined) {
+        t.ok(html.includes(`id="${anchor}"`), `${text}: ${href}`);
+        continue;
+      }
+      const page = await operator.get(href, { 'accept-language': 'en' });
+      t.equal(page.status, 200, `${text}: ${href}`);
+      if (!/\/requests\?/.test(href)) continue;
+      const [, said] = /^(?:The upstream failed )?(\d+) (?:of|requests)/.exec(text) ?? [];
+      if (said === undefined) continue;
+      const rows = new Set(page.text.match(/\/requests\/[\da-f-]{36}(?=")/g)).size;
+      t.equal(rows, Number(said), `${text}: ${href}`);
+      counted[text.replace(/ in this hour.*/, '')] = rows;
+    }
+    t.match(counted, { 'The upstream failed 33 of 85 requests for lame/duck': 33 });
+    t.ok(Object.keys(counted).length >= 4, 'and each row of what is refused now');
+    await office.sql`delete from request_hours where model_slug in ('lame/duck', '')`;
+    await office.sql`delete from request_days where model_slug in ('lame/duck', '')`;
+  },
+);
 
 t.test('the budget of a key is changed on the page of the key', async (t) => {
   const [{ id }] = await office.sql<[{ id: string }]>`
