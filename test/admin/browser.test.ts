@@ -400,6 +400,7 @@ await t.test('the operator: companies, models and prices, users, the audit log',
   await page.getByLabel('Model name').fill(CHAT);
   await page.getByLabel('EUR per 1,000,000 prompt tokens').fill('0.25');
   await page.getByLabel('EUR per 1,000,000 completion tokens').fill('1.5');
+  await page.getByLabel('Yes, in the EU').check();
   await page.getByRole('button', { name: 'Offer a model' }).click();
   t.match(await page.getByRole('alert').innerText(), `A shared model ${CHAT} exists already`);
   await page.getByLabel('Model name').fill('feather');

@@ -108,7 +108,7 @@ const CHANGES: readonly Change[] = [
       const fields = {
         upstream: 'internal-priced',
         kind: 'chat',
-        eu_hosted: 'on',
+        eu_hosted: 'true',
         input: `1.${++price}`,
         output: '1',
       };

@@ -274,7 +274,7 @@ t.test(
     const fields = {
       upstream: 'internal/x',
       kind: 'chat',
-      eu_hosted: 'on',
+      eu_hosted: 'true',
       input: '1',
       output: '2',
       unit: '1k',

@@ -5,7 +5,6 @@ import {
   KIND,
   MODEL,
   modelPrices,
-  NEW_MODEL,
   type PriceName,
   SIZES,
 } from '../../domain/settings/model.ts';
@@ -123,12 +122,12 @@ async function chosenPage(c: PageContext, form: Form, asked: readonly string[]):
 ${settingFields(state, settingsAt(at, KIND), { kind })}</div>
 ${priceFields(state, unit, nameAt(at), (price) => ({ value: value(price) }))}
 <div class="pair">${settingFields(state, settingsAt(at, SIZES), sizes[name] ?? null)}</div>
-${settingFields(state, settingsAt(at, HOSTED), NEW_MODEL)}</fieldset>`;
+${settingFields(state, settingsAt(at, HOSTED), null)}</fieldset>`;
   });
   const more = asked.length - names.length;
   const title = names.length === 1 ? 'Offer a model' : `Offer ${names.length} models`;
   const body = html`<h1>${title}</h1>
-<p class="lead">Clients see the slug; the internal name goes upstream and is shown to operators only. Companies that forbid models outside the EU do not get one that is hosted elsewhere.</p>
+<p class="lead">Clients see the slug; the internal name goes upstream and is shown to operators only.</p>
 ${more === 0 ? '' : html`<p class="notice warn-notice">The first ${MOST_CHOSEN} are here; choose the other ${more} next.</p>`}
 ${
   state.isSent

@@ -191,26 +191,36 @@ ${description(state, spec)}</div>`;
 /** A checkbox with its label. Several of one name have a value each. */
 export function checkbox(
   state: FormState,
-  spec: Control & { value?: string; checked: boolean },
+  spec: Control & { value?: string; checked: boolean; type?: 'radio' },
 ): Html {
-  const { name, label, hint, value = 'true' } = spec;
+  const { name, label, hint, value = 'true', type = 'checkbox' } = spec;
   const id = `f-${name}-${value}`;
-  return html`<div class="check"><input type="checkbox" id="${id}" name="${name}" value="${value}"${raw(
+  return html`<div class="check"><input type="${type}"${raw(type === 'radio' ? ' required' : '')} id="${id}" name="${name}" value="${value}"${raw(
     (state.isChecked(name, value, spec.checked) ? ' checked' : '') + invalid(state, name),
   )}${hint === undefined ? '' : html` aria-describedby="${id}-hint"`}><label for="${id}">${label}</label>${
     hint === undefined ? '' : html`<p class="hint" id="${id}-hint">${hint}</p>`
   }</div>`;
 }
 
-/** Checkboxes of one name under a legend. */
+/** Checkboxes of one name under a legend; or radio buttons, of which one has to be taken. */
 export function checkboxes(
   state: FormState,
-  spec: Control & { readonly choices: Choices; readonly chosen: readonly string[] },
+  spec: Control & {
+    readonly choices: Choices;
+    readonly chosen: readonly string[];
+    readonly type?: 'radio';
+  },
 ): Html {
-  const { name, label, choices, chosen } = spec;
+  const { name, label, choices, chosen, type } = spec;
   return html`<fieldset${describedBy(state, spec)}><legend>${label}</legend><div class="choices">${choices.map(
     ([value, text]) =>
-      checkbox(state, { name, value, label: text, checked: chosen.includes(value) }),
+      checkbox(state, {
+        name,
+        value,
+        label: text,
+        checked: chosen.includes(value),
+        ...(type !== undefined && { type }),
+      }),
   )}</div>${description(state, spec)}</fieldset>`;
 }
 

@@ -45,6 +45,8 @@ function control(
     return field(state, { ...common, ...several, value: chosen.join('\n') });
   }
   const text = value === null || value === undefined ? '' : String(value);
+  if (kind === 'switch' && choices !== undefined)
+    return checkboxes(state, { ...common, choices, chosen: [text], type: 'radio' });
   if (kind === 'switch') return checkbox(state, { ...common, checked: value === true });
   if (spec.box !== undefined) return checkbox(state, { ...common, checked: value === spec.box[1] });
   if (choices !== undefined) return select(state, { ...common, choices, value: text });
@@ -74,7 +76,7 @@ function readControl(
   form: Form,
   { kind, isNullable, isNeeded, read, field: { name, box, choices } }: Setting,
 ): unknown {
-  if (kind === 'switch') return form.checked(name);
+  if (kind === 'switch' && choices === undefined) return form.checked(name);
   if (kind === 'list') {
     const values = form.all(name, lines(read)).flat();
     if (values.length > 0) return values;

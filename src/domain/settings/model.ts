@@ -182,7 +182,15 @@ export const MODEL_SETTINGS = {
     meaning: 'whether the model runs in the EU',
     read: readBoolean,
     isNeeded: true,
-    field: { name: 'eu_hosted', label: () => 'Hosted in the EU' },
+    field: {
+      name: 'eu_hosted',
+      label: () => 'Hosted in the EU',
+      hint: () => 'Companies that forbid models outside the EU get those hosted in it alone.',
+      choices: () => [
+        ['true', 'Yes, in the EU'],
+        ['false', 'No, or not known'],
+      ],
+    },
   } as Needed<boolean>,
   token_input: {
     kind: 'choice',
@@ -238,8 +246,6 @@ const { upstream_model, token_input, context_length, max_output_tokens, ...setti
   MODEL_SETTINGS;
 /** How much a model takes and generates. Routers tell it of some. */
 export const SIZES = { context_length, max_output_tokens };
-/** What a new model is taken for. */
-export const NEW_MODEL = { eu_hosted: true };
 /** What is asked of each of several new models. */
 export const KIND = { kind: MODEL_SETTINGS.kind };
 export const HOSTED = { eu_hosted: MODEL_SETTINGS.eu_hosted };

@@ -55,7 +55,10 @@ interface Field {
   hint?(words: Words): string;
   /** Of a choice that is a box: the values when it is off and on. */
   readonly box?: readonly [off: string, on: string];
-  /** Of a choice or a list: the texts of its values. Empty stands for null. */
+  /**
+   * Of a choice or a list: the texts of its values. Empty stands for null. Of a switch that something new needs: those
+   * of true and false, of which nobody takes one but the person.
+   */
   choices?(words: Words): readonly (readonly [string, string])[];
   /** Of a text of several lines, or of a list without choices, which has a value on each line. */
   readonly rows?: number;

@@ -190,6 +190,7 @@ t.test('pages of a closed company can be read, and refuse every change', async (
     company,
     upstream: 'x',
     'kind-0': 'chat',
+    'eu_hosted-0': 'false',
     'input-0': '1',
     'output-0': '1',
   };

@@ -67,6 +67,7 @@ t.test('from an empty database to the first call, which shows without a click', 
   t.equal(await vectors.getByLabel('Kind').inputValue(), 'embedding', 'guessed from the name');
   await vectors.getByLabel('Model name').fill('fast');
   await vectors.getByLabel('EUR per 1,000,000 prompt tokens').fill('0.1');
+  for (const each of [chat, vectors]) await each.getByLabel('Yes, in the EU').check();
   t.same(await glance(page, 'first-steps-prices'), []);
   await click('Offer 2 models', 'button');
   t.match(await page.getByRole('main').innerText(), /is the slug of another one here/);
@@ -144,6 +145,7 @@ t.test('without scripts, when the router comes late, and until the list is put a
   await page.getByLabel('Model name').fill('typed');
   await page.getByLabel('EUR per 1,000,000 prompt tokens').fill('100');
   await page.getByLabel('EUR per 1,000,000 completion tokens').fill('100');
+  await page.getByLabel('No, or not known').check();
   await page.getByRole('button', { name: 'Offer a model' }).click();
   await page.getByText('Created.').waitFor();
 
@@ -171,6 +173,7 @@ t.test('without scripts, when the router comes late, and until the list is put a
   await page.getByRole('link', { name: 'per 1,000,000' }).click();
   await page.getByLabel('EUR per 1,000,000 prompt tokens').fill('2.5');
   await page.getByLabel('EUR per 1,000,000 completion tokens').fill('10');
+  await page.getByLabel('Yes, in the EU').check();
   await page.getByRole('button', { name: 'Offer a model' }).click();
   t.match(
     await gateway.sql`select cost_eur_per_1k_input::text as input from models where slug = 'other'`,

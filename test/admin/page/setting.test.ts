@@ -1,0 +1,62 @@
+import t from 'tap';
+import { EU_HOSTED } from '../../../src/domain/settings/model.ts';
+import { signedIn, startOffice } from '../people.ts';
+
+const office = await startOffice(t);
+const { sql, customer } = office;
+const operator = await signedIn(office, 'operator');
+const base = `/companies/${customer.company}`;
+
+/** A key is for calls of models; scopes beyond these are ticked by the person. */
+const SCOPES = ['scope chat', 'scope embeddings', 'scope assistants'];
+/** What forms of something new take for granted, each with its reason. A forecast opens nothing: it warns earlier. */
+const TICKED = { '/companies/new': SCOPES, '/keys': SCOPES, '/alerts': ['forecast true'] };
+
+/** Forms of something new. */
+const FORMS = [
+  '/models/new?typed=lab/new',
+  '/companies/new',
+  '/users',
+  '/tokens',
+  ...['keys', 'users', 'tokens', 'assistants/new', 'alerts', 'settings'].map(
+    (page) => `${base}/${page}`,
+  ),
+];
+
+t.test('forms of something new have nothing ticked that nobody asked for', async (t) => {
+  const ticked: Record<string, string[]> = {};
+  for (const path of FORMS) {
+    const { status, text } = await operator.get(path);
+    t.equal(status, 200, path);
+    const inputs = text.match(/<input type="(?:checkbox|radio)"[^>]*>/g) ?? [];
+    const names = inputs
+      .filter((input) => / checked/.test(input))
+      .map((input) => `${/name="([^"]*)"/.exec(input)?.[1]} ${/value="([^"]*)"/.exec(input)?.[1]}`);
+    if (names.length > 0) ticked[path.replace(base, '')] = names;
+  }
+  t.same(ticked, TICKED);
+});
+
+t.test('whether a new model runs in the EU is asked of whoever offers it', async (t) => {
+  const fields = {
+    upstream: 'lab/new',
+    'slug-0': 'asked',
+    'kind-0': 'chat',
+    'input-0': '1',
+    'output-0': '1',
+  };
+  const page = await operator.get('/models/new?typed=lab/new');
+  t.equal(page.text.match(/<input type="radio" required [^>]*name="eu_hosted-0"/g)?.length, 2);
+  const unanswered = await operator.post('/models/new', fields);
+  t.equal(unanswered.status, 422);
+  t.match(unanswered.text, /Hosted in the EU/);
+  t.equal((await operator.post('/models/new', { ...fields, 'eu_hosted-0': 'yes' })).status, 422);
+  t.same(await sql`select slug from models where slug = 'asked'`, []);
+  for (const answer of ['false', 'true']) {
+    const slug = `asked-${answer}`;
+    const sent = { ...fields, 'slug-0': slug, 'eu_hosted-0': answer };
+    t.equal((await operator.post('/models/new', sent)).status, 303);
+    const [row] = await sql`select ${sql(EU_HOSTED)} as eu from models where slug = ${slug}`;
+    t.equal(row?.eu, answer === 'true');
+  }
+});
