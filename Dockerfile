@@ -40,7 +40,7 @@ RUN mkdir /spool && chown 1000:1000 /spool
 # docker exec CONTAINER tollgate status
 RUN ln -s /app/dist/main.js /usr/local/bin/tollgate
 VOLUME /spool
-ENV NODE_ENV=production HOST=0.0.0.0 ADMIN_HOST=0.0.0.0 SPOOL_DIR=/spool
+ENV NODE_ENV=production HOST=:: ADMIN_HOST=:: SPOOL_DIR=/spool
 USER 1000:1000
 EXPOSE 8080 8081
 STOPSIGNAL SIGTERM

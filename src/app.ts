@@ -364,7 +364,9 @@ type Prefix = '' | 'ADMIN_';
 
 /** Rejects when the address is taken or not this machine's; the message says which variable to change. */
 async function listening(server: Server, where: ListenOptions, prefix: Prefix): Promise<void> {
-  server.listen({ ...where, backlog: 4096 });
+  // without a host Node takes "::", or 0.0.0.0 where the kernel has no IPv6
+  const host = where.host === '::' ? undefined : where.host;
+  server.listen({ ...where, host, backlog: 4096 });
   await once(server, 'listening').catch((cause: NodeJS.ErrnoException) => {
     throw new Error(`${cause.message}; ${listenRemedy(cause, where, prefix)}`, { cause });
   });

@@ -63,7 +63,8 @@ const SOCKET_PATH_BYTES = process.platform === 'linux' ? 107 : 103;
 
 // biome-ignore format: one row per variable
 const TABLE = {
-  host: variable('HOST', '127.0.0.1', host, 'address of the API listener'),
+  host: variable('HOST', '127.0.0.1', host,
+    'address of the API listener; ::, all addresses of IPv6 and IPv4'),
   port: variable('PORT', '8080', whole(0, 65_535), 'port of the API listener'),
   listenSocket: optional('LISTEN_SOCKET', 'none', socketPath,
     'path of a Unix socket for the API, instead of HOST and PORT'),

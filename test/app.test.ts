@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
-import { tmpdir } from 'node:os';
+import { networkInterfaces, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Writable } from 'node:stream';
 import t, { type Test } from 'tap';
@@ -170,6 +170,21 @@ t.test('ADMIN_PORT=off leaves the API alone', async (t) => {
   const app = await replica(t, world, { ADMIN_PORT: 'off' });
   t.equal(app.adminUrl, null);
   t.match(await ask(`${app.apiUrl}/models`, { key: world.customer.key }), { status: 200 });
+});
+
+t.test(':: is all addresses of IPv6 and IPv4, for both listeners', async (t) => {
+  const world = await startWorld(t);
+  const app = await replica(t, world, { HOST: '::', ADMIN_HOST: '::' });
+  const { key } = world.customer;
+  await world.sql`update api_keys set allowed_cidrs = ${['127.0.0.0/8', '::1/128']}`;
+  const isThere = Object.values(networkInterfaces()).some((all) =>
+    all?.some(({ address }) => address === '::1'),
+  );
+  for (const host of isThere ? ['127.0.0.1', '[::1]'] : ['127.0.0.1']) {
+    const at = (url: string) => url.replace('localhost', host);
+    t.match(await ask(at(`${app.apiUrl}/models`), { key }), { status: 200 }, host);
+    t.equal((await fetch(at(`${app.adminUrl}/livez`))).status, 200, host);
+  }
 });
 
 t.test(

@@ -230,6 +230,9 @@ t.test('a mistake in the values is refused by their schema', async (t) => {
     { settings: { SPOOL_DIR: '/tmp' } },
     { secret: { keys: { MAX_REQUESTS: 'max' } } },
     { ingress: { enabled: true } },
+    { host: 'all' },
+    { fullnameOverride: 'Shop_1' },
+    { spool: { volume: 'spool' } },
     { resources: { limits: { memory: '512MB' } } },
     { extraEnv: [{ value: 'nameless' }] },
     { extraVolumes: { name: 'authority' } },
@@ -374,6 +377,59 @@ t.test('the rules of each release are about its own gateways', async (t) => {
     if (!expr.startsWith('up{'))
       t.match(expr, / by \(namespace, job(, \w+)?\) /, 'and the alert says whose it is');
   }
+});
+
+t.test('two releases of one namespace can have names that do not meet', async (t) => {
+  const namesOf = (Name: string, values: object = ALL) =>
+    resourcesOf(render(TEMPLATES, rootOf(values, CHART_YAML, { Name, Namespace: 'default' }))).map(
+      ({ kind, metadata: { name } }) => `${kind} ${name}`,
+    );
+  const shop = namesOf('shop');
+  const other = namesOf('shop-admin', { ...ALL, fullnameOverride: 'office' });
+  t.same(
+    other.filter((each) => shop.includes(each)),
+    [],
+  );
+  t.same(
+    other.filter((each) => !/ office(-admin|-migrate)?$/.test(each)),
+    [],
+  );
+  const named = rendered({ ...ALL, fullnameOverride: 'office' });
+  const { spec } = find(named, 'Ingress');
+  t.equal(spec.rules[0].http.paths[0].backend.service.name, 'office');
+  t.equal(find(named, 'HorizontalPodAutoscaler').spec.scaleTargetRef.name, 'office');
+  t.match(find(named, 'PrometheusRule').spec.groups[0].rules[0].expr, 'job="office-admin"');
+});
+
+t.test('fewer pods at most than at least are refused', async (t) => {
+  const scaled = (minReplicas: number, maxReplicas: number) => () =>
+    rendered({ ...ALL, autoscaling: { enabled: true, minReplicas, maxReplicas } });
+  t.throws(scaled(8, 6), { message: 'autoscaling.maxReplicas is below autoscaling.minReplicas' });
+  t.doesNotThrow(scaled(6, 6));
+});
+
+t.test('pods are taken away only where the spool stays', async (t) => {
+  const scaleDown = (values: object) =>
+    find(rendered(values), 'HorizontalPodAutoscaler').spec.behavior.scaleDown;
+  t.match(scaleDown(ALL), { selectPolicy: 'Disabled' });
+  const volume = { persistentVolumeClaim: { claimName: 'spool' } };
+  const kept = { ...ALL, spool: { volume } };
+  t.match(scaleDown(kept), { selectPolicy: undefined });
+  const { volumes } = find(rendered(kept), 'Deployment').spec.template.spec;
+  t.same(volumes[0], { name: 'spool', ...volume });
+});
+
+t.test('listeners have the address of the image unless another one is given', async (t) => {
+  const addresses = (values: object) => {
+    const { env } = find(rendered(values), 'Deployment').spec.template.spec.containers[0];
+    return env.filter(({ name }: Resource) => /HOST$/.test(name as string));
+  };
+  t.match(read('Dockerfile'), /^ENV .*\bHOST=:: ADMIN_HOST=:: /m);
+  t.same(addresses(GIVEN), []);
+  t.same(addresses({ ...GIVEN, host: '0.0.0.0' }), [
+    { name: 'HOST', value: '0.0.0.0' },
+    { name: 'ADMIN_HOST', value: '0.0.0.0' },
+  ]);
 });
 
 t.test('a router without a key needs none in the Secret', async (t) => {

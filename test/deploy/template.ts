@@ -23,6 +23,12 @@ const TOKEN = /"(?:[^"\\]|\\.)*"|\d+|\||[$.\w]+/g;
 const FUNCTIONS: Readonly<Record<string, (...values: never[]) => unknown>> = {
   not: (value: unknown) => !isTrue(value),
   default: (fallback: unknown, value: unknown) => (isTrue(value) ? value : fallback),
+  fail: (message: string) => {
+    throw new Error(message);
+  },
+  gt: (a: number, b: number) => a > b,
+  int: (value: unknown) => Math.trunc(Number(value)),
+  sub: (a: number, b: number) => a - b,
   eq: (a: unknown, b: unknown) => a === b,
   merge: (first: object, second: object) => ({ ...second, ...first }),
   replace: (old: string, by: string, text: string) => text.replaceAll(old, by),

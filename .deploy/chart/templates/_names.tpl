@@ -1,3 +1,7 @@
+{{- define "tollgate.fullname" -}}
+{{ .Values.fullnameOverride | default .Release.Name }}
+{{- end }}
+
 {{- define "tollgate.selector" -}}
 app.kubernetes.io/name: tollgate
 app.kubernetes.io/instance: {{ .Release.Name }}
@@ -79,5 +83,5 @@ capabilities:
 {{- end }}
 
 {{- define "tollgate.series" -}}
-namespace={{ .Release.Namespace | quote }},job={{ printf "%s-admin" .Release.Name | quote }}
+namespace={{ .Release.Namespace | quote }},job={{ include "tollgate.fullname" . | printf "%s-admin" | quote }}
 {{- end }}
