@@ -178,3 +178,63 @@ begin
   insert into seal_checkpoints select (fresh).*;
   return query select fresh.number, fresh.digest;
 end $$;
+
+-- Months that were taken away, and that came back: what each company had in the table, and a digest of its rows. So the
+-- ledger is proven without them, and it is noticed if another table comes back. Each row names the digest of the one before.
+create table ledger_moves (
+  number            bigint primary key check (number > 0),
+  billing_month     date not null check (extract(day from billing_month) = 1),
+  is_away           boolean not null,
+  moved_at          timestamptz not null default now(),
+  companies         uuid[] not null,
+  requests          bigint[] not null,
+  prompt_tokens     numeric[] not null,
+  completion_tokens numeric[] not null,
+  cost_eur          numeric[] not null,
+  row_digests       bytea not null,
+  previous          bytea not null,
+  digest            bytea not null
+);
+comment on table ledger_moves is 'months of the ledger that "ledger detach" took away, and "ledger attach" brought back';
+comment on column ledger_moves.is_away is 'false: it came back';
+comment on column ledger_moves.row_digests is '32 bytes each, in the order of companies: of the digests of their rows';
+create trigger append_only before update or delete or truncate on ledger_moves for each statement execute function refuse_change();
+
+create function ledger_move_digest(move ledger_moves) returns bytea language sql stable as $$
+  select sha256(move.previous || move.row_digests || convert_to(json_build_array(
+    move.number, move.billing_month, move.is_away, extract(epoch from move.moved_at), move.companies, move.requests,
+    move.prompt_tokens, move.completion_tokens, move.cost_eur)::text, 'UTF8'))
+$$;
+
+-- What each company had in the months that are away.
+create function months_away() returns table (billing_month date, company_id uuid, requests bigint, prompt_tokens numeric,
+  completion_tokens numeric, cost_eur numeric, row_digest bytea) language sql stable set search_path from current as $$
+  select m.billing_month, t.company_id, t.requests, t.prompt_tokens, t.completion_tokens, t.cost_eur,
+    substr(m.row_digests, (t.place * 32 - 31)::integer, 32)
+  from (select distinct on (billing_month) * from ledger_moves order by billing_month, number desc) as m,
+    unnest(m.companies, m.requests, m.prompt_tokens, m.completion_tokens, m.cost_eur) with ordinality
+      as t (company_id, requests, prompt_tokens, completion_tokens, cost_eur, place)
+  where m.is_away
+$$;
+
+-- Notes that a month goes or comes. @param figures rows of company_id, requests, prompt_tokens, completion_tokens, cost_eur
+-- and row_digest (hex)
+create function note_ledger_move(month date, away boolean, figures json) returns void
+language plpgsql set search_path from current as $$
+declare
+  move ledger_moves;
+begin
+  select coalesce(max(m.number), 0) + 1 into move.number from ledger_moves m;
+  move.billing_month := month;
+  move.is_away := away;
+  move.moved_at := clock_timestamp();
+  move.previous := coalesce((select m.digest from ledger_moves m where m.number = move.number - 1), '');
+  select coalesce(array_agg(f.company_id order by f.company_id), '{}'), coalesce(array_agg(f.requests order by f.company_id), '{}'),
+    coalesce(array_agg(f.prompt_tokens order by f.company_id), '{}'), coalesce(array_agg(f.completion_tokens order by f.company_id), '{}'),
+    coalesce(array_agg(f.cost_eur order by f.company_id), '{}'), coalesce(string_agg(decode(f.row_digest, 'hex'), '' order by f.company_id), '')
+  into move.companies, move.requests, move.prompt_tokens, move.completion_tokens, move.cost_eur, move.row_digests
+  from json_to_recordset(figures) as f (company_id uuid, requests bigint, prompt_tokens numeric, completion_tokens numeric,
+    cost_eur numeric, row_digest text);
+  move.digest := ledger_move_digest(move);
+  insert into ledger_moves select (move).*;
+end $$;

@@ -35,6 +35,7 @@ create table spend_changes (
 comment on table spend_changes is 'whose row of monthly_spend a transaction changed, for an hour';
 comment on column spend_changes.others is 'further companies of the same batch; null: none';
 alter table spend_changes alter column others set storage external; -- random bytes do not compress
+alter table spend_changes replica identity full; -- it has no key, and its shards could not move to another server while it is written
 create index spend_changes_xid on spend_changes (xid);
 
 -- Rows of spend_changes that come from now on have an xid from here on: a transaction may commit long after it took its id.

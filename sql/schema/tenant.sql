@@ -85,6 +85,8 @@ insert into tenant_grants (privilege) values
   ('select (id, slug, company_id, valid_from, input, output, cache_read, cache_write, applied) on model_prices'),
   ('select (company_id, valid_from, factor, applied) on company_price_factors'),
   ('select (id, at, company_id, kind, subject, body) on events'),
+  -- not what companies had in a month
+  ('select (number, billing_month, is_away) on ledger_moves'),
   -- not what the upstream said
   ('select (company_id, occurred_at, request_id, api_key_id, status, duration_ms, added_us, first_event_ms, endpoint, model_slug, asked, code, param, outcome, prompt_tokens, completion_tokens, cost_eur) on request_trail');
 

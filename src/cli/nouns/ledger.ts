@@ -1,6 +1,12 @@
 import { type CsvForm, csvHeading, csvRows, decimal } from '../../domain/documents/csv.ts';
 import { FieldError, readMonth, readUuid, wholeNumber } from '../../domain/field.ts';
 import { ledgerName } from '../../store/company/company.ts';
+import {
+  type AwayMonth,
+  attachMonth,
+  detachMonth,
+  monthsAway,
+} from '../../store/statement/moves.ts';
 import { SUMS } from '../../store/statement/sums.ts';
 import {
   type Difference,
@@ -32,6 +38,7 @@ import { csvForm, spreadsheet } from '../frame/spreadsheet.ts';
 import { type Cell, firstRows, nowAndThen, table } from '../frame/text.ts';
 import { reconcileCommand } from './reconcile.ts';
 
+const MONTH = { shown: 'YYYY-MM', meaning: 'billing month', read: readMonth };
 /** The highest --limit of the feed. */
 const MOST_FED = 1e9;
 const CHECK_MS = 60_000;
@@ -42,7 +49,7 @@ export const ledgerCommands = [
     summary: 'check counters, seals and statements; exits 1 on a difference',
     options: {},
     notes:
-      'Every counter of monthly_spend and every figure of usage_daily, usage_company_days, usage_key_months, usage_model_days, usage_details, usage_end_user_days and upstream_cost_monthly must be the sum of its rows. Every batch of rows has a seal, chained to the seal before it; the command names rows that were edited or removed afterwards. Rows without a seal were written by another program or before seals existed; the command counts them. Every statement is proven from the rows it covers, and every row of a closed month must be in its statement or in a correction.\nReads the whole ledger. Safe while gateways run.',
+      'Every counter of monthly_spend and every figure of usage_daily, usage_company_days, usage_key_months, usage_model_days, usage_details, usage_end_user_days and upstream_cost_monthly must be the sum of its rows. Every batch of rows has a seal, chained to the seal before it; the command names rows that were edited or removed afterwards. Rows without a seal were written by another program or before seals existed; the command counts them. Every statement is proven from the rows it covers, and every row of a closed month must be in its statement or in a correction. A month that "ledger detach" took away counts with what was noted of it, and is named.\nReads the whole ledger. Safe while gateways run.',
     async run({ read, progress }) {
       const tell = nowAndThen((table) => progress(`checking ${table}`));
       const { checked, differences } = await verifyStill(read, verifyLedger);
@@ -59,11 +66,13 @@ export const ledgerCommands = [
       tell('the statements');
       const statements = await verifyStill(read, (sql) => verifyStatements(sql));
       const checkpoints = await read((sql) => verifyCheckpoints(sql));
+      const away = await read(monthsAway);
       const parts = [
         countersText(checked, differences),
         ...sums.map(([name, check]) => sumsText(name, check)),
         sealsText(seals),
         ...statementsText(statements, checkpoints),
+        ...away.map(awayText),
       ];
       const found = [...sums.map(([, check]) => check), seals, statements].reduce(
         (sum, { total }) => sum + total,
@@ -77,11 +86,45 @@ export const ledgerCommands = [
         ...seals,
         statements,
         checkpoints,
+        away,
       };
       return { json, text: parts.join('\n'), exit };
     },
   }),
   reconcileCommand,
+  command({
+    name: 'ledger detach',
+    summary: 'take a past month out of the ledger, to move or remove its table',
+    operand: MONTH,
+    options: {
+      anyway: flag(
+        '--anyway',
+        'also a month that is not closed for all companies, or for which records may come',
+      ),
+    },
+    notes:
+      'The rows stay in the table api_usage_YYYY_MM, which is yours from then on: keep it elsewhere with pg_dump --table, then drop it. The sums of the month are removed, and pages show the month no more; its counters, statements and seals stay. What each company had is noted with a digest of its rows, by which "ledger verify" goes on. Gateways may run. The ledger is locked for a moment; the command waits for that at most 1.5 seconds at a time, and tries again until it has it.',
+    async run({ db, progress }, { anyway }, month) {
+      const table = await detachMonth(db, { month, anyway, onProgress: nowAndThen(progress) });
+      const text = `The ledger is without ${month.slice(0, 7)}; its rows are in the table ${table}.`;
+      return { json: { month: month.slice(0, 7), table }, text };
+    },
+  }),
+  command({
+    name: 'ledger attach',
+    summary: 'bring a month back that was taken away',
+    operand: MONTH,
+    options: {},
+    notes:
+      'The table api_usage_YYYY_MM must be there again, with the rows that were taken away: others are refused. The sums of the month are made from them.',
+    async run({ db, progress }, _, month) {
+      const table = await attachMonth(db, { month, onProgress: nowAndThen(progress) });
+      return {
+        json: { month: month.slice(0, 7), table },
+        text: `The rows of ${month.slice(0, 7)} are in the ledger again.`,
+      };
+    },
+  }),
   command({
     name: 'ledger export',
     summary: "print the ledger rows of a company's month, oldest first",
@@ -183,6 +226,10 @@ function sealsText({ seals, rows, unsealed, total, findings }: SealCheck): strin
     return `Every sealed row is as it was written; rows: ${rows}, seals: ${seals}. ${without}`.trimEnd();
   const lines = cells(findings, 'what', 'month', 'request_id', 'writer', 'number');
   return `${firstRows(['WHAT', 'MONTH', 'REQUEST', 'WRITER', 'SEAL'], lines, total, ['SEAL'])}\n${without}`.trimEnd();
+}
+
+function awayText({ month, companies, requests, cost_eur, since }: AwayMonth): string {
+  return `The rows of ${month} are away since ${since}; calls: ${requests}, companies: ${companies}, EUR: ${cost_eur}.`;
 }
 
 function statementsText(

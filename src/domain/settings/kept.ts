@@ -75,7 +75,7 @@ export const KEPT_OF_SERVICE: readonly (readonly [Tables, what: string, why: str
   [{ upstream_costs: 'currency', upstream_cost_monthly: 'model_slug currency', usage_model_days: 'model_slug' },
     'What calls cost the operator, and sums of all companies, nothing of persons', 'the margin', 'as long as bookkeeping law wants it'],
   [{ request_totals: 'reasons models duration_buckets' }, 'Requests of all companies together, by hour', 'the overview', '190 days'],
-  [{ ledger_seals: 'request_ids row_digests previous digest', seal_checkpoints: 'writers numbers digests previous digest', ledger_feed: 'request_ids seen' },
+  [{ ledger_seals: 'request_ids row_digests previous digest', seal_checkpoints: 'writers numbers digests previous digest', ledger_feed: 'request_ids seen', ledger_moves: 'row_digests previous digest' },
     'Seals and order of the ledger, nothing of persons: ids of calls and digests', 'to prove the ledger, and to tell other programs each call once', 'as long as bookkeeping law wants it'],
   [{ api_usage_set_aside: 'record reason' }, 'Ledger rows that could not be booked', 'to book them by hand', 'until the operator deletes them'],
   [{ gateways: 'name version' }, 'Gateways: name of the machine or pod', 'to know which one is gone', 'a day after it was last seen, longer if it left records'],

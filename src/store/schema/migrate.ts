@@ -26,8 +26,8 @@ const TOLD_AGAIN_MS = 60_000;
  * How long a file waits for a lock. Whoever needs the table queues behind it, and a look-up of a key has two seconds
  * (directory.ts). After one second Postgres ends an autovacuum that is in the way.
  */
-const LOCK_MS = 1500;
-const LOCKED = ['55P03', '40P01']; // others have locks: the file can be applied later
+export const LOCK_MS = 1500;
+export const LOCKED = ['55P03', '40P01']; // others have locks: the file can be applied later
 const LOOK_MS = 1000;
 const LOOK_MOST_MS = 60_000;
 const HELD_MS = 300_000; // until the next attempt, though those who had locks are not done
@@ -107,7 +107,7 @@ export async function migrate(
 }
 
 /** How long this transaction waits for a lock, on each server where the database has several. */
-async function boundLocks(sql: Sql, ms: number): Promise<void> {
+export async function boundLocks(sql: Sql, ms: number): Promise<void> {
   await sql`set local citus.propagate_set_commands = 'local'`; // means nothing to a Postgres without Citus
   await sql.unsafe(`set local lock_timeout = ${ms}`);
 }

@@ -34,12 +34,17 @@ export const SOURCES = {
   told: (calls: string) =>
     `(select *, ${DAY} as day from ${calls} where coalesce(${TOKEN_DETAILS.join(', ')}) is not null)`,
   named: (calls: string) => `(select *, ${DAY} as day from ${calls} where end_user_id is not null)`,
-  costs: () =>
-    '(select c.*, model_slug, cost_eur from upstream_costs c join api_usage using (company_id, billing_month, request_id))',
+  costs: (calls: string) =>
+    `(select c.*, model_slug, cost_eur from upstream_costs c join ${calls} using (company_id, billing_month, request_id))`,
 } as const;
 
-/** The ledger, with the billing time zone beside each call. */
-export const CALLS = `(select u.*, z.value as zone from api_usage u, settings z where z.name = 'billing_timezone') as calls`;
+/** Rows of a table with the columns of the ledger, with the billing time zone beside each call. */
+export function withZone(table: string): string {
+  return `(select u.*, z.value as zone from ${table} u, settings z where z.name = 'billing_timezone') as calls`;
+}
+
+/** The ledger. */
+export const CALLS = withZone('api_usage');
 
 const CELL = {
   requests: 'sum(requests)',
@@ -138,6 +143,21 @@ export const SUMS = {
     from: 'costs',
   },
 } as const satisfies Readonly<Record<string, Sums>>;
+
+/** Parts of tables of sums that batches take begin with 0, and end below this one. */
+const OWN_PART = 16;
+
+/** Adds rows to a table of sums, as triggers add those of a batch. @param rows of `rowsOf` */
+export function upsertOf({ table, by, figures, part, untold = [] }: Sums, rows: string): string {
+  const names = Object.keys(figures);
+  const into = `insert into ${table} as s (${by}, ${names.join(', ')}`;
+  if (part !== undefined) return `${into}, ${part[0]}) select q.*, ${OWN_PART} from (${rows}) as q`;
+  const moved = names.map((name) => {
+    const sum = `s.${name} + excluded.${name}`;
+    return `${name} = ${untold.includes(name) ? `coalesce(${sum}, s.${name}, excluded.${name})` : sum}`;
+  });
+  return `${into}) ${rows} on conflict (${by}) do update set ${moved.join(', ')}`;
+}
 
 /** The query of the rows of a table of sums, without its part. @param from SQL of what it groups */
 export function rowsOf({ by, figures }: Pick<Sums, 'by' | 'figures'>, from: string): string {

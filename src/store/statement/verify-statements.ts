@@ -61,6 +61,7 @@ export async function verifyStatements(sql: Sql): Promise<StatementCheck> {
       from statement_rows r, unnest(r.request_ids) with ordinality as t (request_id, place)
     ),
     -- rows of the ledger are read by themselves: they may be on other servers than statements
+    away as materialized (select distinct billing_month from months_away()),
     closed as materialized (
       select company_id, billing_month, request_id, model_slug, api_key_id, cost_center, prompt_tokens, completion_tokens, cost_eur,
         ${sql.unsafe(PRICED.join(', '))}, ${sql.unsafe(digestOfRow('u'))} as digest
@@ -71,7 +72,8 @@ export async function verifyStatements(sql: Sql): Promise<StatementCheck> {
     proven as materialized (
       select c.company_id, c.number, c.billing_month, c.request_id, u.model_slug as model, u.api_key_id as key, u.cost_center,
         u.prompt_tokens, u.completion_tokens, u.cost_eur, ${sql.unsafe(PRICED.map((name) => `u.${name}`).join(', '))},
-        case when u.request_id is null then 'row missing' when u.digest <> c.digest then 'row edited' end as what
+        case when u.request_id is null and c.billing_month in (select billing_month from away) then null
+          when u.request_id is null then 'row missing' when u.digest <> c.digest then 'row edited' end as what
       from covered c left join closed u on u.billing_month = c.billing_month and u.request_id = c.request_id
     ),
     -- in a closed month and covered by no statement
@@ -87,7 +89,8 @@ export async function verifyStatements(sql: Sql): Promise<StatementCheck> {
       union all
       select 'row added', company_id, null, billing_month, request_id from others where not is_late
       union all
-      select 'row missing', company_id, null, billing_month, request_id from late l where not exists (
+      select 'row missing', company_id, null, billing_month, request_id from late l
+      where billing_month not in (select billing_month from away) and not exists (
         select 1 from closed u where u.billing_month = l.billing_month and u.request_id = l.request_id)
       union all
       select 'row repeated', company_id, max(number), billing_month, request_id from covered
@@ -116,7 +119,8 @@ export async function verifyStatements(sql: Sql): Promise<StatementCheck> {
           bool_or(${sql.unsafe(HAS_CACHE_PRICE)}) as is_priced
         from proven where model is not null group by 1, 2, 3, 4, 5, 6
       ) as summed using (company_id, number, billing_month, model, key, cost_center)
-      where (told.requests, told.prompt_tokens, told.completion_tokens, told.cost_eur, told.parts)
+      where billing_month not in (select billing_month from away)
+        and (told.requests, told.prompt_tokens, told.completion_tokens, told.cost_eur, told.parts)
         is distinct from (summed.requests, summed.prompt_tokens, summed.completion_tokens, summed.cost_eur,
           case when told.parts is not null or is_priced then summed.parts end)
         and exists (select 1 from chain c where c.company_id = coalesce(told.company_id, summed.company_id)
@@ -161,10 +165,19 @@ function linesOf(sql: Sql) {
       json_to_recordset(c -> 'lines') as l (${line})`;
 }
 
-/** A checkpoint of the seals, or a seal that one names, that is not as it was. */
+/**
+ * A checkpoint of the seals, or a seal that one names, that is not as it was; or what was noted when a month of the ledger
+ * was taken away or came back.
+ */
 interface CheckpointFinding {
-  readonly what: 'checkpoint edited' | 'checkpoint missing' | 'seal edited' | 'seal missing';
-  /** The number of the checkpoint. */
+  readonly what:
+    | 'checkpoint edited'
+    | 'checkpoint missing'
+    | 'seal edited'
+    | 'seal missing'
+    | 'move edited'
+    | 'move missing';
+  /** The number of the checkpoint, or of the move. */
   readonly checkpoint: number;
   readonly writer: string | null;
   /** The writer's number of the seal. */
@@ -173,7 +186,7 @@ interface CheckpointFinding {
 
 /**
  * Checks the checkpoints that statements name: each against the one before it, and each seal in it against the ledger's.
- * So the removal of a writer's newest seals is found too, which its chain alone cannot tell.
+ * So the removal of a writer's newest seals is found too, which its chain alone cannot tell. Moves are a chain as well.
  */
 export async function verifyCheckpoints(
   sql: Sql,
@@ -193,6 +206,11 @@ export async function verifyCheckpoints(
       from seal_checkpoints m, unnest(m.writers, m.numbers) with ordinality as t (writer, number, place)
       left join ledger_seals s on s.writer = t.writer and s.number = t.number
       where s.digest is distinct from substr(m.digests, (t.place * 32 - 31)::integer, 32)
+      union all
+      select case when gap then 'move missing' else 'move edited' end, case when gap then move - 1 else move end, null, null from (
+        select m.number as move, digest <> ledger_move_digest(m) as edited, number > 1 + coalesce(lag(number) over c, 0) as gap,
+          previous <> coalesce(lag(digest) over c, '') as torn
+        from ledger_moves m window c as (order by number)) as moves where edited or gap or torn
     )
     select (select count(*) from seal_checkpoints)::integer as checkpoints,
       (select coalesce(json_agg(first), '[]') from (select * from findings order by checkpoint, writer, number limit ${MOST}) as first) as findings`;

@@ -1,12 +1,13 @@
 import { type CsvForm, FORMULA } from '../../domain/documents/csv.ts';
 import { COST_PARTS } from '../../domain/money.ts';
-import { addDays, type DayRange, monthsIn } from '../../domain/reports/day-range.ts';
+import { addDays, type DayRange, intervalsIn, monthsIn } from '../../domain/reports/day-range.ts';
 import { asksForCached } from '../company/price.ts';
 import { DatabaseUnavailable } from '../connection/errors.ts';
 import { dayBegins, utcMicrosecond } from '../connection/expressions.ts';
 import type { ConnectionSql, Sql } from '../connection/pool.ts';
 import { leaveCompany } from '../connection/tenant-role.ts';
 import { partCost } from '../statement/cost.ts';
+import { requireRows } from '../statement/moves.ts';
 import { filteredColumns, type UsageFilters } from './cube.ts';
 
 /** The parts of a cost, which add up to it. */
@@ -135,6 +136,7 @@ export async function* exportLedger(
   columns?: readonly Column[],
 ): AsyncGenerator<readonly LedgerRow[]> {
   await leaveCompany(sql);
+  await requireRows(sql, [month]);
   const told = columns ?? (await ledgerColumns(sql));
   yield* sql<LedgerRow[]>`
     with ${sql.unsafe(namesOf(companyId))} select ${sql.unsafe(expressions(told))}
@@ -155,13 +157,15 @@ interface LedgerSelection {
  * The ledger rows that `readCompanyUsage` sums up for the same range and filters, as CSV with a heading, oldest first. The
  * database writes it, from one snapshot.
  * @throws DatabaseUnavailable when the reader left, and the connection with it
+ * @throws RefusedChange when rows of it are away
  */
 export async function copyLedger(
   sql: ConnectionSql,
   asked: LedgerSelection,
   write: Write,
 ): Promise<void> {
-  const { internal, form } = asked;
+  const { internal, form, range } = asked;
+  await requireRows(sql, intervalsIn(range, 'month'));
   const columns = (await ledgerColumns(sql)).filter((name) => internal || !INTERNAL.includes(name));
   const rows = internal ? WITH_COSTS : 'api_usage';
   const text = `copy (with ${namesOf(asked.companyId)} select ${expressions(columns, form)} from ${rows} ${WITH_NAMES}

@@ -5,6 +5,7 @@ import type { Role } from '../../domain/user.ts';
 import { dayBegins, utcSecond } from '../connection/expressions.ts';
 import type { ConnectionSql, Sql } from '../connection/pool.ts';
 import { CHARGED } from '../statement/cost.ts';
+import { requireRows } from '../statement/moves.ts';
 import { zoneOf } from '../statement/statement.ts';
 import { constant, copyOut, type Write, withoutFormula } from './export.ts';
 
@@ -263,12 +264,14 @@ type FocusRow = Readonly<Record<keyof ReturnType<typeof columns>, string | null>
 /**
  * The charges of a month in batches, so that it takes the memory of one.
  * @param sql a transaction of one snapshot
+ * @throws RefusedChange when the rows of the month are away
  */
 export async function* readFocus(
   sql: Sql,
   asked: FocusQuestion,
   batch = 1000,
 ): AsyncGenerator<readonly FocusRow[]> {
+  await requireRows(sql, [asked.month]);
   const zone = constant(await zoneOf(sql));
   for (const piece of await piecesOf(sql, asked))
     yield* sql.unsafe<FocusRow[]>(queryOf(zone, asked, piece).text).cursor(batch);
@@ -278,13 +281,14 @@ export async function* readFocus(
  * Writes the charges of a month as CSV, which the database makes, a few companies or days at a time: proxies and people wait
  * for the beginning of an answer a minute or so. At once the heading.
  * @param sql a transaction of one snapshot
- * @throws DatabaseUnavailable when the reader left
+ * @throws DatabaseUnavailable when the reader left; RefusedChange when the rows of the month are away
  */
 export async function copyFocus(
   sql: ConnectionSql,
   asked: FocusQuestion,
   write: Write,
 ): Promise<void> {
+  await requireRows(sql, [asked.month]);
   const zone = constant(await zoneOf(sql));
   const { names } = queryOf(zone, asked, { ...NONE, companies: [] });
   if (!(await write(Buffer.from(csvHeading(names, PLAIN_CSV))))) return;

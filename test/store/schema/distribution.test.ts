@@ -35,6 +35,7 @@ const ON_COORDINATOR = [
   'invitations',
   'key_reveals',
   'ledger_feed',
+  'ledger_moves',
   'ledger_seals',
   'limit_owners',
   'limit_slots',
@@ -90,6 +91,24 @@ t.test(
     );
     // spreading the ledger adds the company to this one
     t.same(keys, [{ key: 'api_usage (billing_month, request_id)' }]);
+  },
+);
+
+t.test(
+  'each spread table has an identity of its rows: without one Citus moves no shard to a new worker while it is written',
+  async (t) => {
+    const { db } = await testDatabase(t);
+    const without = await db.run(
+      MS,
+      (sql) => sql<{ name: string }[]>`
+      select c.relname as name from pg_class c
+      where (c.relname = any(string_to_array(${SPREAD.join()}, ',')) or c.oid in (
+          select inhrelid from pg_inherits where inhparent::regclass::text = any(string_to_array(${SPREAD.join()}, ','))))
+        and c.relkind in ('r', 'p') and c.relnamespace = 'public'::regnamespace
+        and not (c.relreplident = 'f' or (c.relreplident = 'd'
+          and exists (select from pg_index i where i.indrelid = c.oid and i.indisprimary)))`,
+    );
+    t.same(without, []);
   },
 );
 
