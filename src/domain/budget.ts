@@ -1,10 +1,6 @@
 import { GatewayError } from './errors.ts';
-import {
-  CHAT_LIMITS,
-  completionLimit,
-  mayRunAgain,
-  type RequestMembers,
-} from './members/completion-limit.ts';
+import { CHAT_LIMITS, completionLimit, type RequestMembers } from './members/completion-limit.ts';
+import { isTextAlone } from './members/text-alone.ts';
 import { type Femto, mostCost, type Prices, parseEur } from './money.ts';
 import type { Calendar } from './month.ts';
 
@@ -98,9 +94,9 @@ export function boundChat(
   return { amount: mostCost(prices, prompt, limit ?? 0), bounded, completion: limit };
 }
 
-/** The most that an embedding can cost. Its input is text, and it has no completion (spec section 4.3). */
-export function boundEmbedding(bytes: number, prices: Prices): Bound {
-  return { amount: mostCost(prices, bytes, 0), bounded: true, completion: 0 };
+/** The most that a call can cost which generates nothing. @param most tokens of its prompt @param bounded whether it is text alone */
+export function boundPrompt(most: number, prices: Prices, bounded: boolean): Bound {
+  return { amount: mostCost(prices, most, 0), bounded, completion: 0 };
 }
 
 /** What a model reads again with each further document of a rerank request: the query, and what stands around it. */
@@ -112,87 +108,16 @@ export interface Repeated {
   /** Bytes of the query, as written in JSON, and its beginning. */
   readonly bytes: number;
   readonly beginning: Buffer;
+  /** Documents that are no text: images, or what an address leads to. */
+  readonly media: number;
 }
 
 /** Tokens that templates and separators add to each pair of query and document: an instruction of Qwen's has 90. */
 const MOST_OF_PAIR = 128;
 
-/** The most tokens that a model reads for a rerank request. @param bytes of its body */
+/** The most tokens that a model reads for a rerank request of text. @param bytes of its body */
 export function mostPaired(bytes: number, { times, around }: Repeated): number {
   return bytes + times * around + (times + 1) * MOST_OF_PAIR;
-}
-
-/** The most that reranking can cost: the model reads the query with each document, and generates nothing. */
-export function boundRerank(bytes: number, repeated: Repeated, prices: Prices): Bound {
-  return { amount: mostCost(prices, mostPaired(bytes, repeated), 0), bounded: true, completion: 0 };
-}
-
-/** Members that make the provider add texts from elsewhere to the prompt. */
-const ADDING = ['web_search_options', 'search_parameters'];
-
-/**
- * Whether the prompt of a request is the text in it and nothing else, so that it has no more tokens than bytes.
- * @param orImages whether images may be in it, each whole and not by its address
- */
-export function isTextAlone(request: RequestMembers, orImages = false): boolean {
-  if (mayRunAgain(request) || ADDING.some((name) => request[name] != null)) return false;
-  const { messages, input, prompt, system } = request;
-  const texts = input ?? prompt; // a list of prompts has texts or token ids
-  return (
-    isText(messages ?? (typeof texts === 'string' ? [] : texts), orImages) &&
-    isTextContent(system, orImages)
-  );
-}
-
-/** Types of parts and of input items that have no more tokens than bytes. */
-// biome-ignore format: a table
-const TEXT_PARTS: ReadonlySet<unknown> = new Set([
-  'text', 'input_text', 'output_text', 'refusal', 'reasoning_text', 'thinking', 'redacted_thinking',
-  'tool_use', 'tool_result',
-]);
-const TEXT_ITEMS: ReadonlySet<unknown> = new Set([
-  'message',
-  'reasoning',
-  'function_call',
-  'function_call_output',
-  'custom_tool_call',
-  'custom_tool_call_output',
-]);
-
-function isText(messages: unknown, orImages: boolean): boolean {
-  if (!Array.isArray(messages)) return false;
-  return messages.every((message) => {
-    const { type, content, output } = (message ?? {}) as RequestMembers;
-    return (
-      TEXT_ITEMS.has(type ?? 'message') &&
-      isTextContent(content, orImages) &&
-      isTextContent(output, orImages)
-    );
-  });
-}
-
-function isTextContent(content: unknown, orImages: boolean): boolean {
-  if (Array.isArray(content)) return content.every((part) => isTextPart(part, orImages));
-  return content == null || typeof content === 'string';
-}
-
-/** The result of a tool has parts of its own. */
-function isTextPart(part: unknown, orImages: boolean): boolean {
-  const { type, content, image_url: image, source } = (part ?? {}) as RequestMembers;
-  if (TEXT_PARTS.has(type)) return isTextContent(content, orImages);
-  if (!orImages) return false;
-  if (type === 'image') return isWhole((source as RequestMembers | null | undefined)?.data);
-  return (
-    IMAGE_PARTS.has(type) &&
-    isWhole(typeof image === 'string' ? image : (image as RequestMembers | null)?.url)
-  );
-}
-
-const IMAGE_PARTS: ReadonlySet<unknown> = new Set(['image_url', 'input_image']);
-
-/** Whether it is what is left of a file, of which the content was taken out, or a short one. */
-function isWhole(content: unknown): boolean {
-  return typeof content === 'string' && !/^[a-z]+:(?<!data:)/i.test(content);
 }
 
 /** The percent of a budget that are spent, with one decimal and rounded down: 100 is a budget that is reached. */

@@ -1,5 +1,5 @@
 import { performance } from 'node:perf_hooks';
-import { admitBudget, type Bound, budgetReached, isTextAlone } from '../domain/budget.ts';
+import { admitBudget, type Bound, budgetReached } from '../domain/budget.ts';
 import type { Company } from '../domain/company.ts';
 import { GatewayError } from '../domain/errors.ts';
 import { admitModel, admitTier } from '../domain/gate.ts';
@@ -11,6 +11,7 @@ import {
   type Restriction,
   SCOPE_BIT,
 } from '../domain/key.ts';
+import { isTextAlone } from '../domain/members/text-alone.ts';
 import { modelAt } from '../domain/model.ts';
 import type { Femto } from '../domain/money.ts';
 import type { Hold, MaybeAsync } from '../domain/ports.ts';

@@ -67,6 +67,8 @@ export interface WatchedMember {
 
 /** A string that may be a file. */
 export interface WatchedFile {
+  /** Index of the top-level member in which it stands. */
+  readonly member: number;
   /** Where its content begins in the body, and ends. */
   readonly from: number;
   readonly to: number;

@@ -8,8 +8,8 @@ export interface WatchedNames {
   readonly ends: PairSet;
   /** Which string values of this key count; null if no reader takes the key for one of the names. */
   counts(key: string): RegExp | null;
-  /** A name does not count below a member of this name in a part of a message. */
-  readonly notBelow: string;
+  /** A name does not count below members of these names, in a message and in a part of one. */
+  readonly notBelow: { readonly item: readonly string[]; readonly part: readonly string[] };
   /** The names of which the value may be a file, whatever `counts` says. */
   readonly files?: { has(key: string): boolean };
 }
@@ -69,8 +69,8 @@ export class NameWatcher {
   /** Strings that may be files. */
   files: readonly WatchedFile[] = NO_FILES;
   readonly #watch: WatchedNames;
-  /** Whether names do not count in the member of PART_LEVEL that is being read. */
-  #isExempt = false;
+  /** The level of a member below which names do not count; 0: of none. */
+  #exempt = 0;
   /** Whether the member of PART_LEVEL that is being read is a SOURCE. */
   #isSource = false;
   #key = '';
@@ -96,12 +96,13 @@ export class NameWatcher {
     this.#mayBeFile = false;
     if (level < ITEM_LEVEL) return;
     const { first, ends, notBelow, files } = this.#watch;
-    if (level === ITEM_LEVEL && isKey(b, start, end, TYPE)) this.#types++;
-    else if (level === PART_LEVEL) {
-      this.#isExempt = isKey(b, start, end, notBelow);
-      this.#isSource = isKey(b, start, end, SOURCE);
+    if (this.#exempt !== 0 && level > this.#exempt) return;
+    if (level === ITEM_LEVEL || level === PART_LEVEL) {
+      const names = level === ITEM_LEVEL ? notBelow.item : notBelow.part;
+      this.#exempt = names.some((name) => isKey(b, start, end, name)) ? level : 0;
+      if (level === PART_LEVEL) this.#isSource = isKey(b, start, end, SOURCE);
+      else if (isKey(b, start, end, TYPE)) this.#types++;
     }
-    if (level > PART_LEVEL && this.#isExempt) return;
     if (first[b[start] as number] === 0 || !mayBeName(b, start, end, ends)) return;
     this.#key = textOf(b, start, end);
     this.#level = level;
@@ -147,7 +148,7 @@ export class NameWatcher {
       this.#key !== URL_KEY ||
       this.#holder === level ||
       (this.#isSource && level === PART_LEVEL + 1);
-    const file = { from, to, text, isHeld, isLow: this.#low === level };
+    const file = { member, from, to, text, isHeld, isLow: this.#low === level };
     if (this.files === NO_FILES) this.files = [file];
     else if (this.files.length < MOST_FILES) (this.files as WatchedFile[]).push(file);
     this.#last = level;
@@ -161,8 +162,8 @@ export class NameWatcher {
 
   /** An object of this level ends. */
   close(level: number): void {
-    if (level === PART_LEVEL) this.#isExempt = false;
-    else if (level === ITEM_LEVEL) this.#types = 0;
+    if (level === this.#exempt) this.#exempt = 0;
+    if (level === ITEM_LEVEL) this.#types = 0;
     if (level === this.#low) this.#low = 0;
     if (level === this.#last) this.#last = 0;
     if (level === this.#holder) this.#holder = 0;

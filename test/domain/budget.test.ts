@@ -1,6 +1,6 @@
 import t from 'tap';
 import { tokens } from '../../src/demo/answer.ts';
-import { boundChat, boundEmbedding } from '../../src/domain/budget.ts';
+import { boundChat, boundPrompt } from '../../src/domain/budget.ts';
 import { parseEur, parsePrices } from '../../src/domain/money.ts';
 
 const PRICES = parsePrices('1', '10'); // EUR per 1000 tokens: 0.001 and 0.01 each
@@ -101,8 +101,9 @@ t.test('items of a response are bounded if all they hold is text', async (t) => 
   t.equal(items(image), false);
 });
 
-t.test('an embedding is bounded by its bytes', async (t) => {
-  t.same(boundEmbedding(100, PRICES), amount('0.1', 0));
+t.test('what generates nothing is bounded by its bytes, where they are text', async (t) => {
+  t.same(boundPrompt(100, PRICES, true), amount('0.1', 0));
+  t.equal(boundPrompt(100, PRICES, false).bounded, false);
 });
 
 t.test('a body never has fewer bytes than its prompt has tokens', async (t) => {

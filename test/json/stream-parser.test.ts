@@ -366,7 +366,7 @@ t.test(
       first: letterSet('fu'),
       ends: pairSet('id', 'rl'),
       counts: (key) => (key.toLowerCase() === 'file_id' ? /^/ : key === 'url' ? /^x:/ : null),
-      notBelow: 'input',
+      notBelow: { item: ['tool_calls'], part: ['input'] },
     };
     const keyOf = (text: string) => /FILE_ID|url/.exec(text)?.[0] ?? 'file_id';
     const cases: readonly (readonly [body: string, watched: readonly number[]])[] = [
@@ -390,6 +390,11 @@ t.test(
         [],
       ],
       ['{"a":[{"b":[{"input":{"file_id":"f","x":{"file_id":"g"}}}]}]}', []],
+      ['{"a":[{"tool_calls":[{"x":{"y":{"file_id":"f"}}}]}]}', []],
+      ['{"a":[{"tool_call\\u0073":[{"x":{"input":{"file_id":"f"}}}],"y":"z"}]}', []],
+      ['{"a":[{"tool_calls":[{"x":{"file_id":"f"}}],"b":{"file_id":"f"}}]}', [0]],
+      ['{"a":[{"tool_calls":[{"x":{}}]},{"b":[{"file_id":"f"}]}]}', [0]],
+      ['{"a":[{"b":[{"tool_calls":[{"file_id":"f"}]}]}]}', [0]],
       ['{"a":[{"file_id":12,"x":"y"},"z",{"b":{"file_id":7}},"z"],"b":"f"}', []],
       ['{"a":[{"b":["file_id","f",{"file_ids":"f","file_i":"f"}]}]}', []],
       ['{"a":[{"b":["f",{"FILE_ID":"f"}]}]}', [0]],
@@ -431,7 +436,7 @@ t.test(
       first: letterSet('f'),
       ends: pairSet('id'),
       counts,
-      notBelow: 'input',
+      notBelow: { item: ['tool_calls'], part: ['input'] },
     };
     for (const filler of ['\\u00e9', '\\n', '\u00e9', '\u20ac', '\u{1f600}', 'x']) {
       for (let pad = 0; pad < 7; pad++) {

@@ -1,8 +1,15 @@
 /**
  * Members that one router or engine obeys, and what they would do.
  * Names are separated by blanks; `*` matches one or more characters. The effect is what a caller could do, as a phrase.
+ * `ADDS`: what stands elsewhere becomes a part of the prompt, or the prompt is repeated: its bytes bound no tokens.
  */
-export type SteeringGroup = readonly [names: string, obeyedBy: string, effect: string];
+export type SteeringGroup = readonly [
+  names: string,
+  obeyedBy: string,
+  effect: string,
+  adds?: typeof ADDS,
+];
+const ADDS = 'adds';
 
 /** Members of the reference format, separated by blanks; without `web_search_options`, by which the provider searches. */
 export const REFERENCE_MEMBERS = `model messages input stream stream_options temperature top_p max_tokens
@@ -22,7 +29,7 @@ export const REFERENCE_MEMBERS = `model messages input stream stream_options tem
  */
 export const STEERING_TABLE: readonly SteeringGroup[] = [
   // other models, and adapters for one
-  ['models preset route', 'OpenRouter', 'choose other models, or settings that name one'],
+  ['models preset route', 'OpenRouter', 'choose other models, or settings that name one', ADDS],
   [
     'model_* *_model *_models *_model_name',
     'LiteLLM, Portkey, SGLang',
@@ -56,6 +63,7 @@ export const STEERING_TABLE: readonly SteeringGroup[] = [
     'provider providers provider_* llm_provider* plugins transforms',
     'OpenRouter',
     'choose the provider, or what is done to the prompt on the way',
+    ADDS,
   ],
   [
     `custom_llm_provider api_base *_api_base api_type api_version base_url *_base_url *_api_url *_host
@@ -75,7 +83,7 @@ export const STEERING_TABLE: readonly SteeringGroup[] = [
     'Anthropic, OpenAI',
     "choose a part of the operator's account, who pays the provider, or what the account was admitted to",
   ],
-  ['agent_id', 'Mistral', 'run an agent, which has a model and a prompt of its own'],
+  ['agent_id', 'Mistral', 'run an agent, which has a model and a prompt of its own', ADDS],
   [
     'bootstrap_* *_dp_rank data_parallel_rank disaggregated_params conversation_params nvext',
     'SGLang, TensorRT-LLM, Dynamo',
@@ -90,6 +98,7 @@ export const STEERING_TABLE: readonly SteeringGroup[] = [
     'extra_headers extra_body extra_query headers proxy_server_request override_provider',
     'LiteLLM',
     'put headers, members or a provider into the call behind the router',
+    ADDS,
   ],
   [
     'generation_config sampling_params parameters venice_parameters additional_model_request_fields',
@@ -171,18 +180,21 @@ export const STEERING_TABLE: readonly SteeringGroup[] = [
       background deferred`,
     'SGLang, vLLM, OpenRouter, LiteLLM, Anthropic, xAI',
     "continue another caller's session, or run without an answer that is metered",
+    ADDS,
   ],
   [
     `vector_store_ids knowledge_bases data_sources skills mcp_* localai_* container file_id file_ids *_file_id
       *_file_ids files ref_images image_data audio_data video_data cached_content ngram_corpus_id`,
     'LiteLLM, Azure, SGLang, LocalAI, LMDeploy, mistral.rs',
     'read stores and files, or use servers, of the operator or of others',
+    ADDS,
   ],
   [
     `prompt_id prompt_version prompt_label prompt_variables prompt_spec dotprompt_* gitlab_* bitbucket_* character
       character_*`,
     'LiteLLM, text-generation-webui',
     "run a prompt of the operator's",
+    ADDS,
   ],
   // guardrails, and prompts that go past them
   [
@@ -230,6 +242,7 @@ export const STEERING_TABLE: readonly SteeringGroup[] = [
       include_domains exclude_domains last_updated_* connectors grounding grounding_* research browsing url_context`,
     'OpenAI, xAI, Perplexity, Groq, Qwen, Hunyuan, Qianfan, Cohere, LiteLLM, mistral.rs, new-api',
     'have the provider search, which no token counts',
+    ADDS,
   ],
   [
     `enable_code_* code_execution code_execution_* enable_shell shell_* agent_permission max_tool_rounds file_parser
@@ -237,6 +250,7 @@ export const STEERING_TABLE: readonly SteeringGroup[] = [
       include_server_side_tool_invocations`,
     'Qwen, mistral.rs, Bifrost, OpenRouter',
     'have tools of the provider or the engine run, which no token counts',
+    ADDS,
   ],
   // programs, templates and the engine
   [
@@ -255,6 +269,7 @@ export const STEERING_TABLE: readonly SteeringGroup[] = [
       instruction_template instruction_template_str raw`,
     'vLLM, TGI, Ollama, TabbyAPI, text-generation-webui',
     'run a template, or none',
+    ADDS,
   ],
   [
     'custom_prompt_dict roles bos_token eos_token initial_prompt_value final_prompt_value custom_tokenizer',
@@ -270,6 +285,7 @@ export const STEERING_TABLE: readonly SteeringGroup[] = [
     '_agentic_loop_* _code_interpreter_* max_agentic_loops',
     'LiteLLM',
     'make many calls of one, or run code in a sandbox',
+    ADDS,
   ],
   // copies, and what stands behind
   [

@@ -55,13 +55,13 @@ export interface MessagesRequest extends RequestMembers {
   readonly thread?: unknown;
 }
 
-interface EmbeddingRequest {
+interface EmbeddingRequest extends RequestMembers {
   readonly model: string;
   readonly input: Texts;
   readonly encoding_format?: 'float' | 'base64' | null;
 }
 
-interface RerankRequest {
+interface RerankRequest extends RequestMembers {
   readonly model: string;
   readonly query: string;
   readonly documents: readonly (string | object)[];

@@ -24,7 +24,9 @@ const FILE_ID = 'file_id';
 const FILE_IDS = new NameSet([FILE_ID]);
 /** Members with the address of a file. */
 const ADDRESS_NAMES =
-  'url uri image_url video_url audio_url document_url file_url file_uri file_data'.split(' ');
+  'url uri image video audio image_url video_url audio_url document_url file_url file_uri file_data'.split(
+    ' ',
+  );
 const ADDRESSES = new NameSet(ADDRESS_NAMES);
 /** Members with tensors in place of media: vLLM loads them as they are. */
 const TENSORS = new NameSet(['image_embeds', 'audio_embeds', 'video_embeds']);
@@ -34,29 +36,31 @@ const ANY = /^/;
  * scheme than http, https and data, or with 64 blanks before it, which readers skip. Base64 has no scheme.
  */
 const OF_ACCOUNT = /^[\0- ]*(?:[\0- ]{64}|(?!https?:|data:)[a-z][a-z\d+.\-\s]*:)/i;
-/** Looks for file ids, tensors and such addresses in parts of messages; below a tool's `input` they are the caller's arguments. */
+/** Looks for file ids, tensors and such addresses in parts of messages and documents; in calls of tools they are the caller's arguments. */
 export const STORED_FILES: WatchedNames = {
   first: letterSet('adfiuv'),
-  ends: pairSet('id', 'rl', 'ri', 'ta', 'ds', 'il'),
+  ends: pairSet('id', 'rl', 'ri', 'ta', 'ds', 'il', 'ge', 'eo', 'io'),
   counts: (key) =>
     FILE_IDS.has(key) || TENSORS.has(key) ? ANY : ADDRESSES.has(key) ? OF_ACCOUNT : null,
-  notBelow: 'input',
+  notBelow: { item: ['tool_calls', 'function_call'], part: ['input'] },
   files: new NameSet([...ADDRESS_NAMES, 'data']),
 };
 /** The members that hold messages or their parts. */
-const WITH_PARTS = ['messages', 'input', 'system', 'instructions'];
+export const WITH_PARTS: readonly string[] = ['messages', 'input', 'system', 'instructions'];
 
 /**
  * @param found members in which a file is named, or a tensor
  * @param refuses whether the list refuses a member: `file_id` stands for all files and addresses
- * @throws GatewayError 400 if one of them holds messages
+ * @param withParts the members that hold messages, their parts or documents
+ * @throws GatewayError 400 if one of them is among these
  */
 export function requireNoFiles(
   found: readonly { readonly name: string; readonly key: string }[],
   refuses: (member: string) => boolean,
+  withParts: readonly string[] = WITH_PARTS,
 ): void {
   for (const { name, key } of found) {
-    const list = WITH_PARTS.find((plain) => foldsTo(name, plain));
+    const list = withParts.find((plain) => foldsTo(name, plain));
     if (list === undefined || !refuses(TENSORS.has(key) ? key : FILE_ID)) continue;
     if (FILE_IDS.has(key)) throw stored(`${list}[].${FILE_ID}`);
     const param = `${list}[].${key}`;

@@ -27,7 +27,7 @@ export const STEERING: readonly string[] = [
 ];
 
 /** The names of a row. */
-function namesOf([names]: readonly [names: string, ...string[]]): string[] {
+function namesOf([names]: readonly [names: string, ...unknown[]]): string[] {
   return names.split(/\s+/);
 }
 

@@ -1,5 +1,6 @@
 import type { TokenCounts, ToldUsage, UsageDetails } from '../../json/usage.ts';
-import { type Bound, isTextAlone, mostPaired } from '../budget.ts';
+import { type Bound, mostPaired } from '../budget.ts';
+import { isTextAlone } from '../members/text-alone.ts';
 import { type CacheTokens, costOf, type Prices } from '../money.ts';
 import type { Estimate, Generated } from './estimate.ts';
 import type { Prompt } from './prompt.ts';
@@ -153,10 +154,10 @@ function cacheWithin(prompt: number | null, details: UsageDetails, prices: Price
 }
 
 function mostPrompt({ bytes, pieces, kept, repeated }: Prompt, isText: boolean | null): number {
-  if (repeated !== null) return mostPaired(bytes, repeated) + MOST_ADDED;
   const known =
     isText ?? (kept !== 'sampled' && isTextAlone(JSON.parse(Buffer.concat(pieces).toString())));
-  return known ? bytes + MOST_ADDED : MOST_OF_ANY_MODEL;
+  if (!known) return MOST_OF_ANY_MODEL;
+  return (repeated === null ? bytes : mostPaired(bytes, repeated)) + MOST_ADDED;
 }
 
 /** The details of the counts that are the upstream's own: parts of another count would be parts of nothing. */

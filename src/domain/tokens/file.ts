@@ -27,10 +27,11 @@ export const UNKNOWN_FILE = 1000;
 
 type Kind = 'image' | 'media' | 'document' | 'text' | 'unknown';
 
-const DATA = /^data:([^;,]*)[^,]*,/i;
+const DATA = /^data:([^;,]*)[^,]*;base64,/i;
 const ADDRESS = /^https?:/i;
 /** Base64 of either alphabet; readers skip line ends. What is shorter may be a word. */
-const BASE64 = /^[\w+/=\r\n-]{32,}$/;
+const BASE64 = /^[\w+/=\r\n-]*$/;
+const LEAST_BASE64 = 32;
 const TEXT_TYPE = /^text\/|json|xml|yaml|csv|javascript/i;
 /** How many characters say what a file is: a prefix and the first bytes. */
 const LOOKED_AT = 200;
@@ -79,12 +80,11 @@ function within(least: number, tokens: number, most: number): number {
 }
 
 function kindOf(text: string, isHeld: boolean): Kind | null {
-  const [prefix, type] = DATA.exec(text) ?? [];
-  if (prefix === undefined && !BASE64.test(text))
+  const [prefix = '', type] = DATA.exec(text) ?? [];
+  const content = text.slice(prefix.length);
+  if (!BASE64.test(content) || (prefix === '' && content.length < LEAST_BASE64))
     return isHeld && ADDRESS.test(text) ? 'unknown' : null;
-  const first = Buffer.from(text.slice(prefix?.length ?? 0, LOOKED_AT), 'base64').toString(
-    'latin1',
-  );
+  const first = Buffer.from(content, 'base64').toString('latin1');
   if (IMAGE.test(first)) return 'image';
   if (PDF.test(first)) return 'document';
   if (type === undefined) return 'media'; // samples of sound have no first bytes of their own

@@ -123,7 +123,8 @@ export function roughPromptTokens(prompt: Prompt): number {
   const { bytes, files, kept, repeated } = prompt;
   if (kept !== 'short') return Math.ceil(promptTokens(prompt));
   const again = repeated === null ? 0 : repeated.times * repeated.bytes;
-  return Math.ceil((bytes - files.bytes + again) / BYTES_PER_TOKEN + files.tokens);
+  const media = repeated === null ? 0 : repeated.media * UNKNOWN_FILE;
+  return Math.ceil((bytes - files.bytes + again) / BYTES_PER_TOKEN + files.tokens + media);
 }
 
 /** About how many tokens the prompt is. */
@@ -136,7 +137,10 @@ export function promptTokens(prompt: Prompt): number {
 export function countPrompt(prompt: Prompt): PromptTokens {
   const { repeated } = prompt;
   const found = countOnce(prompt);
-  if (repeated !== null) found.text += repeated.times * textTokens(repeated);
+  if (repeated !== null) {
+    found.text += repeated.times * textTokens(repeated);
+    found.files += repeated.media * UNKNOWN_FILE;
+  }
   return found;
 }
 
@@ -190,15 +194,17 @@ function bodyTokens(json: string): PromptTokens {
   return found;
 }
 
-/** The tokens of a query and of documents, each read once: a text, an object with one, or an object of fields. */
+/** The tokens of a query and of documents, each read once: a text, an object with one, or the fields of an object. */
 function rerankTokens(json: string): PromptTokens {
-  const { query, documents } = JSON.parse(json) as {
+  const { query, documents, rank_fields } = JSON.parse(json) as {
     query: string;
     documents: (string | { text?: unknown })[];
+    rank_fields?: unknown;
   };
-  const texts = documents.map((each) =>
-    typeof each === 'object' ? (each.text ?? JSON.stringify(each)) : each,
-  );
+  const texts = documents.map((each) => {
+    if (typeof each !== 'object') return each;
+    return (rank_fields == null ? each.text : null) ?? JSON.stringify(each);
+  });
   return {
     text: [query, ...texts].reduce<number>((sum, text) => sum + countTokens(String(text)), 0),
     files: 0,

@@ -1,7 +1,8 @@
 import { type Assistant, dateText } from '../../domain/assistant.ts';
-import { boundChat, isTextAlone } from '../../domain/budget.ts';
+import { boundChat } from '../../domain/budget.ts';
 import { GatewayError, REFERENCE_ERRORS } from '../../domain/errors.ts';
 import { CHAT_LIMITS } from '../../domain/members/completion-limit.ts';
+import { isTextAlone } from '../../domain/members/text-alone.ts';
 import {
   type AssistantRunRequest,
   checkAssistantRun,

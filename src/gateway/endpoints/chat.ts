@@ -1,6 +1,7 @@
-import { boundChat, isTextAlone } from '../../domain/budget.ts';
+import { boundChat } from '../../domain/budget.ts';
 import { REFERENCE_ERRORS } from '../../domain/errors.ts';
 import { CHAT_LIMITS, completionLimit } from '../../domain/members/completion-limit.ts';
+import { isTextAlone } from '../../domain/members/text-alone.ts';
 import { CHAT_ANSWER } from '../../domain/request/answer-members.ts';
 import { type ChatRequest, checkChat } from '../../domain/request/request.ts';
 import { ChatStream } from '../../sse/chat-stream.ts';

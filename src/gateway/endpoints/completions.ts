@@ -1,7 +1,8 @@
-import { boundChat, isTextAlone } from '../../domain/budget.ts';
+import { boundChat } from '../../domain/budget.ts';
 import { REFERENCE_ERRORS, unsupportedParameter } from '../../domain/errors.ts';
 import { admitTokenIds } from '../../domain/gate.ts';
 import { COMPLETIONS_LIMITS, completionLimit } from '../../domain/members/completion-limit.ts';
+import { isTextAlone } from '../../domain/members/text-alone.ts';
 import { COMPLETIONS_ANSWER } from '../../domain/request/answer-members.ts';
 import {
   areTokenIds,

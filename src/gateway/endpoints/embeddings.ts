@@ -1,6 +1,7 @@
-import { boundEmbedding } from '../../domain/budget.ts';
+import { boundPrompt } from '../../domain/budget.ts';
 import { REFERENCE_ERRORS } from '../../domain/errors.ts';
 import { admitTokenIds } from '../../domain/gate.ts';
+import { isTextAlone } from '../../domain/members/text-alone.ts';
 import { EMBEDDING_ANSWER } from '../../domain/request/answer-members.ts';
 import { areTokenIds, checkEmbedding } from '../../domain/request/request.ts';
 import type { AnswerScan } from '../../json/answer.ts';
@@ -34,8 +35,8 @@ export const embeddings: Endpoint = {
       costCenter: name,
       ...(areTokenIds(input) ? { check: (model) => admitTokenIds(model, 'input') } : {}),
       limit: 0,
-      isTextAlone: () => true,
-      bound: (model) => boundEmbedding(body.length, model.prices),
+      isTextAlone: () => isTextAlone(valid.request),
+      bound: (model) => boundPrompt(body.length, model.prices, isTextAlone(valid.request)),
       // the format has no metadata: providers refuse it
       forward: (upstream) => body.edited([modelEdit(valid.members, upstream), ...removal]),
       answer: (reply, meter) => {

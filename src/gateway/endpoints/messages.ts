@@ -1,7 +1,8 @@
-import { boundChat, isTextAlone } from '../../domain/budget.ts';
+import { boundChat } from '../../domain/budget.ts';
 import { MESSAGES_ERRORS } from '../../domain/errors.ts';
 import { allowedBetas } from '../../domain/members/betas.ts';
 import { completionLimit, MESSAGES_LIMITS } from '../../domain/members/completion-limit.ts';
+import { isTextAlone } from '../../domain/members/text-alone.ts';
 import { MESSAGES_ANSWER, MESSAGES_EVENT } from '../../domain/request/answer-members.ts';
 import {
   checkCountTokens,

@@ -1,5 +1,6 @@
-import { boundRerank, type Repeated } from '../../domain/budget.ts';
+import { boundPrompt, mostPaired, type Repeated } from '../../domain/budget.ts';
 import { RERANK_ERRORS, unsupportedParameter } from '../../domain/errors.ts';
+import { isTextAlone, isTextDocument } from '../../domain/members/text-alone.ts';
 import { RERANK_ANSWER } from '../../domain/request/answer-members.ts';
 import { checkRerank } from '../../domain/request/request.ts';
 import { type Member, memberNamed } from '../../json/members.ts';
@@ -21,20 +22,21 @@ export const rerank: Endpoint = {
   takesApiKeyHeader: false,
   read(services, body): Call {
     const valid = validateBody(body, RULES, services.steering);
-    const { members } = valid;
+    const { request, members } = valid;
     if (memberNamed(members, TEXTS) !== undefined) throw unsupportedParameter(TEXTS, IN_PLACE);
     const { name, removal } = costCenterOf(valid, services.settings.costCenterMember);
     const repeated = repeatedIn(valid);
     const all = allWhereMore(valid);
     return {
-      slug: valid.request.model,
+      slug: request.model,
       slugParam: 'model',
       members,
       costCenter: name,
       limit: 0,
       repeated,
-      isTextAlone: () => true,
-      bound: (model) => boundRerank(body.length, repeated, model.prices),
+      isTextAlone: () => isTextAlone(request),
+      bound: (model) =>
+        boundPrompt(mostPaired(body.length, repeated), model.prices, isTextAlone(request)),
       // the format has no metadata
       forward: (upstream) => body.edited([modelEdit(members, upstream), ...all, ...removal]),
       answer: (reply, meter) => new JsonRelay(reply, meter, renderEdited, RERANK_ANSWER),
@@ -47,6 +49,7 @@ const RULES = {
   check: checkRerank,
   governed: ['model', 'query', 'documents', 'top_n'],
   own: ['return_documents'],
+  withParts: ['documents'],
 };
 
 /** With this member llama.cpp answers as TEI does, which tells no usage. */
@@ -78,5 +81,6 @@ function repeatedIn({ request, body, members }: ValidBody<Rerank>): Repeated {
     around: body.length - (documents.valueEnd - documents.valueStart),
     bytes: end - start,
     beginning: Buffer.from(body.slice(start, Math.min(end, start + KEPT_BYTES))),
+    media: request.documents.reduce<number>((n, each) => n + (isTextDocument(each) ? 0 : 1), 0),
   };
 }

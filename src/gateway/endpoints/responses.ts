@@ -1,6 +1,7 @@
-import { boundChat, isTextAlone } from '../../domain/budget.ts';
+import { boundChat } from '../../domain/budget.ts';
 import { RESPONSES_ERRORS } from '../../domain/errors.ts';
 import { completionLimit, RESPONSES_LIMITS } from '../../domain/members/completion-limit.ts';
+import { isTextAlone } from '../../domain/members/text-alone.ts';
 import { RESPONSES_ANSWER, RESPONSES_EVENT } from '../../domain/request/answer-members.ts';
 import { checkResponses, type ResponsesRequest } from '../../domain/request/request.ts';
 import { requireStateless, STORED_MEMBERS } from '../../domain/request/stateless.ts';

@@ -38,6 +38,8 @@ export interface BodyRules<T> {
   readonly governed: readonly string[];
   /** Steering members that the endpoint checks itself. */
   readonly own?: readonly string[];
+  /** Members whose items may name files, besides the plain ones. */
+  readonly withParts?: readonly string[];
   /** The type of a tool that has none. */
   readonly untypedTool?: string | null;
 }
@@ -71,7 +73,7 @@ export function validateBody<T>(
       name: (members[member] as Member).name,
       key,
     }));
-    requireNoFiles(found, (member) => steering?.refuses(member) !== false);
+    requireNoFiles(found, (member) => steering?.refuses(member) !== false, rules.withParts);
   }
   const hasEmpty = steering !== null && !isKnown && refuseSteering(body, object, steering, rules);
   const request = rules.check(object.value);

@@ -1,6 +1,6 @@
 import { performance } from 'node:perf_hooks';
 import { GatewayError } from '../../domain/errors.ts';
-import { STORED_FILES } from '../../domain/request/stateless.ts';
+import { STORED_FILES, WITH_PARTS } from '../../domain/request/stateless.ts';
 import { type Files, filesOf, NO_FILES } from '../../domain/tokens/file.ts';
 import type { BodySink, ClientRequest, PieceMemory } from '../../http/exchange.ts';
 import type { JsonFault, Members, ParsedObject } from '../../json/members.ts';
@@ -55,7 +55,7 @@ export class RequestBody {
     parseMs = 0,
     slabs: LentSlabs | null = null,
   ) {
-    this.files = typeof object === 'string' ? NO_FILES : filesOf(object.files);
+    this.files = filesIn(object);
     const { spans } = this.files;
     const cut = spans.length === 0 ? null : cutOut(pieces, spans);
     this.#pieces = cut?.pieces ?? pieces;
@@ -124,6 +124,15 @@ export class RequestBody {
 const NO_ENDS: readonly number[] = [];
 
 const NO_PIECES: ReadonlySet<Buffer> = new Set();
+
+/** The files in messages: in other members, such as tools and documents, models read the same bytes as text. */
+function filesIn(object: ParsedObject | JsonFault): Files {
+  if (typeof object === 'string' || object.files.length === 0) return NO_FILES;
+  const { files, members } = object;
+  return filesOf(
+    files.filter(({ member }) => WITH_PARTS.includes(members[member]?.name as string)),
+  );
+}
 
 /** Cuts pieces where spans begin and end. @returns the pieces, and which of them are inside of a span */
 function cutOut(

@@ -46,7 +46,7 @@ const DIALECTS: readonly (readonly [Endpoint, string])[] = [
 /** Whether the least body of a dialect has the member already. */
 const isOwn = ([, own]: readonly [Endpoint, string], name: string) => own.includes(`"${name}":`);
 const words = (text: string) => text.trim().split(/\s+/);
-const namesOf = (groups: readonly (readonly [string, ...string[]])[]) =>
+const namesOf = (groups: readonly (readonly [string, ...unknown[]])[]) =>
   groups.flatMap(([names]) => words(names));
 /** A name that the entry stands for. */
 const example = (entry: string) => entry.replace('*', 'some_thing').replace('[]', '');
