@@ -27,7 +27,8 @@ export const embeddings: Endpoint = {
     const valid = validateBody(body, RULES, services.steering);
     const { input } = valid.request;
     const { name, removal } = costCenterOf(valid, services.settings.costCenterMember);
-    const base64 = valid.request.encoding_format === 'base64';
+    const { encoding_format: format } = valid.request;
+    const base64 = format === 'base64';
     return {
       slug: valid.request.model,
       slugParam: 'model',
@@ -43,7 +44,7 @@ export const embeddings: Endpoint = {
         const encoder = base64 ? new VectorEncoder() : null;
         const render = (answer: Buffer, scan: AnswerScan): Rendered =>
           encoder === null
-            ? renderFloats(answer, scan, services.bodyMemory.turns)
+            ? renderFloats(answer, scan, services.bodyMemory.turns, format === 'float')
             : renderTexts(answer, scan, encoder);
         return new JsonRelay(reply, meter, render, EMBEDDING_ANSWER, encoder);
       },
@@ -72,18 +73,21 @@ function renderTexts(body: Buffer, scan: AnswerScan, encoder: VectorEncoder): Bu
     : null;
 }
 
-/** Gives the client floats, which it asked for. */
-function renderFloats(body: Buffer, scan: AnswerScan, turns: Turns): Rendered {
+/**
+ * Gives the client floats. Texts that are no floats, such as the int8 vectors of Perplexity, stay as they are.
+ * @param isAsked whether it asked for them by name: then such an answer is broken
+ */
+function renderFloats(body: Buffer, scan: AnswerScan, turns: Turns, isAsked: boolean): Rendered {
   const rendered = splice(body, scan.edits);
   // a base64 vector is a string, a float vector an array; the first one shows which
   const start = rendered.toString('latin1', 0, START_BYTES);
   const first = /"embedding"\s*:\s*(["[])/.exec(start);
   if (first === null) return DATA.test(start) ? rendered : null;
-  return first[1] === '[' ? rendered : decoded(rendered, turns);
+  return first[1] === '[' ? rendered : decoded(rendered, turns, isAsked);
 }
 
 /** Converts one vector after the other: 40 MB at once would keep all requests waiting for a third of a second. */
-async function decoded(answer: Buffer, turns: Turns): Promise<Buffer | null> {
+async function decoded(answer: Buffer, turns: Turns, isAsked: boolean): Promise<Buffer | null> {
   const edits: Edit[] = [];
   let turnEnds = TURN_BYTES;
   for (let start = vectorAfter(answer, 0), end = 0; start >= 0; start = vectorAfter(answer, end)) {
@@ -92,6 +96,7 @@ async function decoded(answer: Buffer, turns: Turns): Promise<Buffer | null> {
     end = answer.indexOf(isText ? QUOTE : CLOSE_BRACKET, start + 1) + 1;
     if (isText) {
       const vector = floatsOf(JSON.parse(answer.toString('latin1', start, end)));
+      if (vector === null) return isAsked ? null : answer;
       edits.push({ start, end, bytes: Buffer.from(JSON.stringify(vector)) });
     }
     if (end < turnEnds) continue;
@@ -110,8 +115,17 @@ function vectorAfter(answer: Buffer, from: number): number {
   return -1;
 }
 
-/** The floats of base64 of little-endian 32-bit floats. */
-function floatsOf(text: string): number[] {
+/** What numbers of vectors are between; other bytes read as floats are nearly all outside. 0 is a number too. */
+const LEAST = 1e-12;
+const MOST = 1e6;
+
+/** The floats of base64 of little-endian 32-bit floats; null: it is something else. */
+function floatsOf(text: string): number[] | null {
   const bytes = Buffer.from(text, 'base64');
-  return Array.from({ length: bytes.length >> 2 }, (_, i) => bytes.readFloatLE(i * 4));
+  const floats = Array.from({ length: bytes.length >> 2 }, (_, i) => bytes.readFloatLE(i * 4));
+  const areFloats = floats.every((each) => {
+    const size = Math.abs(each);
+    return size === 0 || (size > LEAST && size < MOST);
+  });
+  return areFloats && bytes.length % 4 === 0 ? floats : null;
 }

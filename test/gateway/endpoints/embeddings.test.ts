@@ -11,12 +11,14 @@ import type { AnswerHead } from '../../../src/upstream/upstream.ts';
 import { until } from '../../support/until.ts';
 
 /** The relay of a client that asked for one encoding, and what became of the call. `waiting` has parts of long work. */
-function relayTo(encoding: 'base64' | 'float') {
+function relayTo(encoding: 'base64' | 'float' | null) {
   const waiting: (() => void)[] = [];
   const turns = { enter: (part: () => void) => waiting.push(part) };
   const settings = { costCenterMember: null };
   const services = { steering: null, settings, bodyMemory: { turns } } as unknown as Services;
-  const text = Buffer.from(`{"model":"m","input":"x","encoding_format":"${encoding}"}`);
+  const text = Buffer.from(
+    `{"model":"m","input":"x","encoding_format":${JSON.stringify(encoding)}}`,
+  );
   const body = new RequestBody([text], text.length, parseObject(text));
   const call = embeddings.read(services, body, '', '', {} as never);
   if (call instanceof Promise) throw new Error('it waits for nothing');
@@ -94,6 +96,34 @@ t.test('vectors are converted to the encoding asked for, and nothing else is', a
     t.equal(became.outcome, 'completed');
   }
 });
+
+t.test(
+  'base64 of other numbers than floats stays as it is, and is broken where floats were asked for',
+  async (t) => {
+    const int8 = Int8Array.from({ length: 1024 }, (_, n) => ((n * 37) % 255) - 127);
+    for (const bytes of [int8, int8.subarray(0, 1021), new Uint8Array(128).fill(0xa5)]) {
+      const vector = JSON.stringify(Buffer.from(bytes).toString('base64'));
+      for (const [asked, sent] of [
+        [null, answerOf([vector, vector], 'brand')],
+        ['base64', answerOf([vector, vector], 'brand')],
+        ['float', '502'],
+      ] as const) {
+        const { answer, became } = relayTo(asked);
+        answer(answerOf([vector, vector]));
+        await until(() => became.sent !== null, 'the answer');
+        t.equal(became.sent, sent, `${bytes.length} bytes, ${asked} asked`);
+      }
+    }
+    const { answer, became } = relayTo(null);
+    answer(answerOf([JSON.stringify(BASE64)]));
+    await until(() => became.sent !== null, 'the answer');
+    t.equal(
+      became.sent,
+      answerOf([JSON.stringify(FLOATS)], 'brand'),
+      'floats where nothing was asked',
+    );
+  },
+);
 
 t.test('an answer with a vector that is none is broken', async (t) => {
   for (const encoding of ['base64', 'float'] as const) {
