@@ -78,6 +78,14 @@ export class TextSample {
     return pieces;
   }
 
+  /** The beginning of the text, until the first gap: of small events at least eight, of others 4 KiB. */
+  beginning(): string {
+    let end = 0;
+    for (let k = 0; k < this.#pieces.length && this.#pieces[k] === end; k += 2)
+      end = this.#pieces[k + 1] as number;
+    return unescapeJson(this.#kept.toString('utf8', 0, end));
+  }
+
   #keep(b: Buffer, from: number, size: number, at: number): void {
     const length = this.#length;
     let kept = this.#kept;

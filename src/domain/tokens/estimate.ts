@@ -38,6 +38,34 @@ export interface Generated {
 /** An answer without generated text, or of which none was seen. */
 export const NOTHING_SEEN: Generated = { textEvents: 0, generatedBytes: 0, sample: null };
 
+/** What an answer repeats that heeds `echo`. */
+export interface Echo {
+  /** Bytes of the prompts in JSON, for each of their choices. */
+  readonly bytes: number;
+  /** What each prompt begins with; null: they are token ids, whose text nobody knows here. */
+  readonly beginnings: readonly string[] | null;
+}
+
+/** How much of a prompt is compared with an answer, in characters. */
+export const COMPARED = 32;
+
+/** What was seen of an answer, with what it repeats: nothing where it does not begin with a prompt, so that the engine did not heed `echo`. */
+export function withEcho(seen: Generated, { bytes, beginnings }: Echo): Generated {
+  const { textEvents, generatedBytes, sample } = seen;
+  const begun = sample?.beginning().trimStart() ?? '';
+  const repeats =
+    beginnings === null
+      ? generatedBytes >= bytes
+      : beginnings.some((prompt) => isBegun(prompt.trimStart(), begun));
+  return { textEvents, generatedBytes, sample, echoedBytes: repeats ? bytes : 0 };
+}
+
+/** Whether a text that may have been cut begins with a prompt, as far as both are known. */
+function isBegun(prompt: string, text: string): boolean {
+  const length = Math.min(COMPARED, prompt.length, text.length);
+  return text.slice(0, length) === prompt.slice(0, length);
+}
+
 /** The estimated counts of a call. */
 export interface Estimate extends TokenCounts {
   /** The tokens of the generated text that was seen, by nothing that was told or learned. */
@@ -228,10 +256,12 @@ function visible(
     echoedBytes === 0
       ? countWeighted(pieces)
       : countOwn(pieces, sample, generatedBytes, echoedBytes);
-  if (byText === 0 && echoedBytes > 0) return 0;
   const undecided = perEvent.error === counted.error; // fewer than two samples
+  // events do not say which of them repeat the prompt
   const isByEvents =
-    textEvents > 0 && (undecided ? areSingleTokens(pieces) : perEvent.error < counted.error);
+    textEvents > 0 &&
+    echoedBytes === 0 &&
+    (undecided ? areSingleTokens(pieces) : perEvent.error < counted.error);
   if (!isByEvents) return byText * (counted.rate ?? 1);
   return Math.min(textEvents * (perEvent.rate ?? 1), Math.max(MOST_RATE * byText, textEvents));
 }

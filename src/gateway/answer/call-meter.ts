@@ -6,7 +6,12 @@ import type { BookingListener, Hold, UpstreamFailure } from '../../domain/ports.
 import { OwnBody } from '../../domain/request/own-body.ts';
 import { scrub } from '../../domain/request/redact.ts';
 import { type Charge, chargeOf, withoutFalseZero } from '../../domain/tokens/charged-tokens.ts';
-import type { Estimate, Generated } from '../../domain/tokens/estimate.ts';
+import {
+  type Echo,
+  type Estimate,
+  type Generated,
+  withEcho,
+} from '../../domain/tokens/estimate.ts';
 import { type Files, NO_FILES } from '../../domain/tokens/file.ts';
 import { keepPrompt, type Prompt, roughPromptTokens } from '../../domain/tokens/prompt.ts';
 import { type Admission, FREE_ENDPOINT, type Outcome, usageRecord } from '../../domain/usage.ts';
@@ -46,7 +51,7 @@ interface MeteredCall {
     readonly repeated?: Repeated;
     /** Whether its prompt is the text of the body alone; asked where the body is not kept. */
     isTextAlone(): boolean;
-    readonly echoedBytes?: number;
+    readonly echo?: Echo;
   };
 }
 
@@ -60,8 +65,8 @@ export class CallMeter {
   readonly #members: Members;
   readonly #prompt: Prompt;
   readonly #limit: number | null;
-  /** Bytes of the prompt that the answer repeats. */
-  readonly #echoedBytes: number;
+  /** What of the prompt the answer repeats; null: nothing. */
+  readonly #echo: Echo | null;
   readonly #isTextAlone: boolean | null;
   readonly #hold: Hold | null;
   readonly #memory: RequestMemory | null;
@@ -94,7 +99,7 @@ export class CallMeter {
         ? keepPrompt(sent, files, filePieces)
         : keepPrompt(sent, NO_FILES, null, repeated);
     this.#limit = call.limit;
-    this.#echoedBytes = call.request.echoedBytes ?? 0;
+    this.#echo = call.request.echo ?? null;
     this.#isTextAlone = this.keepsSent ? null : call.request.isTextAlone();
   }
 
@@ -203,9 +208,7 @@ export class CallMeter {
   }
 
   #withEcho(seen: Generated): Generated {
-    if (this.#echoedBytes === 0) return seen;
-    const { textEvents, generatedBytes, sample } = seen;
-    return { textEvents, generatedBytes, sample, echoedBytes: this.#echoedBytes };
+    return this.#echo === null ? seen : withEcho(seen, this.#echo);
   }
 
   #chargeOf(usage: ToldUsage | null, generated: Generated): Charge {
@@ -249,7 +252,7 @@ export class CallMeter {
     const charge = this.#chargeOf(usage, generated);
     this.tokens = charge.tokens;
     if (charge.isBeyond) this.#noteBeyond(usage as ToldUsage);
-    else if (isWhole(usage) && outcome === 'completed' && this.#echoedBytes === 0) {
+    else if (isWhole(usage) && outcome === 'completed' && this.#echo === null) {
       estimator.learn(this.admission, this.#prompt, generated, usage, usage.details?.reasoning);
     }
     if (usage?.rest !== undefined || usage?.unread !== undefined)

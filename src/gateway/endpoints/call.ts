@@ -3,6 +3,7 @@ import type { Company } from '../../domain/company.ts';
 import type { ErrorFormat, SlugParam } from '../../domain/errors.ts';
 import type { ApiKey, Scope } from '../../domain/key.ts';
 import type { Model, ModelKind } from '../../domain/model.ts';
+import type { Echo } from '../../domain/tokens/estimate.ts';
 import type { EndpointName, LookupEndpoint } from '../../domain/usage.ts';
 import type { RequestHead } from '../../http/request-head.ts';
 import type { Members } from '../../json/members.ts';
@@ -62,8 +63,8 @@ export interface Call {
   readonly limit: number | null;
   /** What the model reads more than once; absent: nothing. */
   readonly repeated?: Repeated;
-  /** Bytes of the prompt that the answer repeats, as JSON has them: nobody generated them. Absent: none. */
-  readonly echoedBytes?: number;
+  /** What of the prompt the answer repeats: nobody generated it. Absent: nothing. */
+  readonly echo?: Echo;
   /** Whether the prompt has no more tokens than the body has bytes; needed only where the body is not kept. */
   isTextAlone(): boolean;
   /** The most that the call can use; needed only where the budget is strict or tokens are limited. */

@@ -9,7 +9,7 @@ import {
   type CompletionsRequest,
   checkCompletions,
 } from '../../domain/request/request.ts';
-import { writtenBytes } from '../../domain/tokens/estimate.ts';
+import { COMPARED, type Echo, writtenBytes } from '../../domain/tokens/estimate.ts';
 import { BYTES_PER_TOKEN } from '../../domain/tokens/prompt.ts';
 import { type Member, memberNamed } from '../../json/members.ts';
 import { ChatStream, EMPTY_TEXT } from '../../sse/chat-stream.ts';
@@ -46,7 +46,7 @@ export const completions: Endpoint = {
       costCenter: name,
       ...(areTokenIds(request.prompt) ? { check: (model) => admitTokenIds(model, 'prompt') } : {}),
       limit: completionLimit(request, COMPLETIONS_LIMITS, body.length, valid.limiting),
-      ...(request.echo === true ? { echoedBytes: echoedBytes(valid) } : {}),
+      ...(request.echo === true ? { echo: echoOf(valid) } : {}),
       isTextAlone: () => isTextAlone(request),
       bound: (model) =>
         boundChat(
@@ -85,17 +85,22 @@ const ALL_LOGPROBS =
 /** Prompts of more bytes are not read once more: they are taken to be as long in the answer as in the request. */
 const MOST_READ = 65_536;
 
-/** Bytes of the prompts in an answer that repeats each before its choices; of token ids about as many as their text has. */
-function echoedBytes({ request, body, members }: ValidBody<CompletionsRequest>): number {
+/** What an answer repeats that shows each prompt before its choices; token ids are about as many bytes as their text has. */
+function echoOf({ request, body, members }: ValidBody<CompletionsRequest>): Echo {
   const { valueStart, valueEnd } = memberNamed(members, 'prompt') as Member;
   const choices = Number.isSafeInteger(request.n) ? Math.max(1, request.n as number) : 1;
-  if (valueEnd - valueStart > MOST_READ) return choices * (valueEnd - valueStart);
+  if (valueEnd - valueStart > MOST_READ)
+    return { bytes: choices * (valueEnd - valueStart), beginnings: null };
   const prompts = [JSON.parse(body.slice(valueStart, valueEnd).toString())].flat(2) as (
     | string
     | number
   )[];
+  const texts = prompts.filter((each) => typeof each === 'string');
   const bytes = prompts.map((each) =>
     typeof each === 'string' ? writtenBytes(each) : BYTES_PER_TOKEN,
   );
-  return choices * bytes.reduce((sum, each) => sum + each, 0);
+  return {
+    bytes: choices * bytes.reduce((sum, each) => sum + each, 0),
+    beginnings: texts.length === 0 ? null : texts.map((text) => text.slice(0, COMPARED)),
+  };
 }

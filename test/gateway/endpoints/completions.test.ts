@@ -300,6 +300,37 @@ t.test('the prompt that an answer repeats was not generated, however it is writt
   );
 });
 
+t.test('an answer that does not repeat the prompt was generated, whatever was asked', async (t) => {
+  const long = 'Once upon a time "there" was\n'.repeat(40);
+  const story = `${FIVE}.`.repeat(4);
+  for (const prompt of [long, 'Once', [long, 'Twice'], [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]]) {
+    for (const [text, tokens] of [
+      [FIVE, 5],
+      [story, 24],
+    ] as const) {
+      if (typeof prompt[0] === 'number' && text === story) continue; // ids may be as long
+      const events = text.split(/(?= )/).map((word) => chunk(word));
+      for (const stream of [false, true]) {
+        const { company, post } = await newClient();
+        await gateway.sql`update models set token_input = 'accept' where slug = 'fast'`;
+        if (stream) answerEvents(stage, [...events, chunk('', { finish_reason: 'stop' }), DONE]);
+        else answerUntold(choice(text));
+        t.equal((await post({ prompt, echo: true, stream })).status, 200);
+        const [row] = await gateway.ledger(company, 1);
+        t.match(row, { usage_source: 'estimated' });
+        const booked = row?.completion_tokens ?? 0;
+        t.ok(Math.abs(booked - tokens) <= tokens / 4 + 1, `${booked} for ${tokens}, ${stream}`);
+      }
+    }
+  }
+});
+
+t.test('a prompt that is repeated in events of one word was not generated', async (t) => {
+  const prompt = 'Once upon a time there was a station by a river. '.repeat(9);
+  const events = `${prompt}${FIVE}`.split(/(?= )/).map((word) => chunk(word));
+  await estimated(t, { prompt, echo: true }, [choice(prompt + FIVE)], events, 2);
+});
+
 t.test(
   'an answer that repeats the prompt and nothing else has no tokens, as the upstream tells',
   async (t) => {
