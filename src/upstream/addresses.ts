@@ -1,7 +1,7 @@
 import { performance } from 'node:perf_hooks';
 import { IdleInterval } from '../runtime/idle-interval.ts';
 import { Address, type Lines, PATIENCE, type Peer, type PeerState, pauseMs } from './address.ts';
-import { ownShortage } from './failure.ts';
+import { LACKING, ownShortage } from './failure.ts';
 
 const CHECK_MS = 1000;
 /** Checks from one look-up of the names to the next, while there are requests. */
@@ -156,8 +156,10 @@ export class Addresses<L extends Lines> {
   /**
    * A call that was sent to this peer ended, or its answer began.
    * @param status of the answer; 0: the connection broke before a byte of its body
+   * @param isOptional whether routers may lack the endpoint
    */
-  judge(peer: Peer<L>, status: number): void {
+  judge(peer: Peer<L>, status: number, isOptional = false): void {
+    if (isOptional && LACKING.has(status)) return;
     if (status >= 200 && status < 400) {
       if (peer.strikes === 0) return;
       peer.strikes = 0;

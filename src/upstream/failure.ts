@@ -109,6 +109,11 @@ export function eventTooLarge(): GatewayError {
 const TOO_LARGE =
   'The answer is larger than the gateway passes on. It was generated, and is charged. Ask for less in one request.';
 
+/** Statuses by which a router says that it has no such endpoint. */
+export const LACKING: ReadonlySet<number> = new Set([404, 405, 501]);
+const NO_COUNT =
+  'The tokens of a prompt for this model cannot be counted: what serves it has no endpoint for that.';
+
 /** Facts of a call on which the client's error depends, besides the upstream's answer. */
 export interface FailedCall {
   readonly model: Model;
@@ -118,6 +123,8 @@ export interface FailedCall {
   readonly ownBody: Pick<OwnBody, 'member' | 'nearest'>;
   /** The answer's `retry-after`. */
   readonly retryAfter: string | undefined;
+  /** Whether it only counts tokens, at an endpoint that routers may lack. */
+  readonly isOptional?: boolean;
 }
 
 /**
@@ -125,7 +132,15 @@ export interface FailedCall {
  * @param body the part of it that was kept
  */
 export function statusFailure(status: number, body: Buffer, call: FailedCall): GatewayError {
-  return status < 300 ? brokenAnswer() : failureOf(status, readError(body), call);
+  if (status < 300) return brokenAnswer();
+  const told = readError(body);
+  if (
+    call.isOptional &&
+    LACKING.has(status) &&
+    !isUnknownModel(told.message, told.code, told.param)
+  )
+    return new GatewayError('not_found', NO_COUNT);
+  return failureOf(status, told, call);
 }
 
 /** An error inside a 200. */

@@ -55,7 +55,7 @@ export interface ConnectionPool {
   onFree(connection: FastConnection): void;
   onGone(connection: FastConnection): void;
   /** What became of a request to this peer: `Addresses.judge`. */
-  judge(peer: Peer<FastLines>, status: number): void;
+  judge(peer: Peer<FastLines>, status: number, isOptional?: boolean): void;
 }
 
 /**
@@ -220,7 +220,7 @@ export class FastConnection implements Sender, UpstreamCall {
     const { state } = reader;
     if (this.#isUnjudged && (state === 'done' || reader.bodyEnd > reader.bodyStart)) {
       this.#isUnjudged = false;
-      this.#pool.judge(this.peer, reader.status);
+      this.#pool.judge(this.peer, reader.status, handler.isOptional);
     }
     if (!hadHead && reader.hasHead) handler.onHead(reader);
     if (reader.bodyEnd > reader.bodyStart && handler === this.#handler) {

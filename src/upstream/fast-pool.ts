@@ -100,8 +100,8 @@ export class FastPool extends Upstream implements ConnectionPool {
     if (index >= 0) free.splice(index, 1);
   }
 
-  judge(peer: Peer<FastLines>, status: number): void {
-    this.addresses.judge(peer, status);
+  judge(peer: Peer<FastLines>, status: number, isOptional?: boolean): void {
+    this.addresses.judge(peer, status, isOptional);
   }
 
   #headOf(

@@ -294,7 +294,7 @@ class UndiciCall implements Dispatcher.DispatchHandler, UpstreamCall {
     try {
       const isUnjudged = status !== null && this.#isUnjudged;
       if (isUnjudged) this.#isUnjudged = false;
-      if (isUnjudged) this.#addresses.judge(this.#peer, status);
+      if (isUnjudged) this.#addresses.judge(this.#peer, status, handler?.isOptional);
       tell(handler);
     } catch (error) {
       this.abort();

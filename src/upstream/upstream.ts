@@ -132,6 +132,8 @@ export interface UpstreamOptions {
 
 /** Handles one answer. `onEnd`, `onError` or `onThrown` is called last, unless the handler gave up by itself. */
 export interface UpstreamHandler {
+  /** Whether routers may lack the endpoint: that they do is no failure of theirs. */
+  readonly isOptional?: boolean;
   /**
    * There is a connection, and the request is about to be sent: until now nothing ran.
    * @returns false when the answer is no longer wanted: then nothing is sent, and nothing more is called

@@ -1,5 +1,6 @@
 import type { GatewayError } from '../../domain/errors.ts';
 import type { BookingListener } from '../../domain/ports.ts';
+import { FREE_ENDPOINT } from '../../domain/usage.ts';
 import type { ToldUsage } from '../../json/usage.ts';
 import { reasonOf } from '../../log.ts';
 import {
@@ -44,6 +45,10 @@ export abstract class Relay implements UpstreamHandler, BookingListener {
     this.meter = meter;
     reply.relay = this;
     this.watch = meter.watch(reply.res, this);
+  }
+
+  get isOptional(): boolean {
+    return this.meter.admission.endpoint === FREE_ENDPOINT;
   }
 
   onConnected(call: UpstreamCall): boolean {
@@ -157,6 +162,7 @@ export abstract class Relay implements UpstreamHandler, BookingListener {
 
   get #failedCall(): FailedCall {
     const { admission, secrets, ownBody } = this.meter;
-    return { model: admission.model, secrets, ownBody, retryAfter: this.#retryAfter };
+    const { isOptional } = this;
+    return { model: admission.model, secrets, ownBody, retryAfter: this.#retryAfter, isOptional };
   }
 }

@@ -366,7 +366,7 @@ t.test(
       choices: [choice(' and', { logprobs: told, finish_reason: 'stop' })],
     });
     const { json } = await post({ logprobs: 2 });
-    t.same(json.choices[0].logprobs, { ...logprobs, by: 'fast', model: 'internal-fast' });
+    t.same(json.choices[0].logprobs, { ...logprobs, by: 'fast', model: 'fast' });
     t.notOk('provider' in json);
     answerEvents(stage, [
       chunk(' and', { logprobs }),

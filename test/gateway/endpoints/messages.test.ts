@@ -434,6 +434,34 @@ t.test('tokens are counted behind all gates, for nothing', async (t) => {
     answerJson(stage, wrong);
     t.match(await count(), { status: 502, json: { type: 'error', error: { type: 'api_error' } } });
   }
+  // a router without the endpoint
+  for (const status of [404, 405, 501]) {
+    for (const told of [
+      { detail: 'Not Found' },
+      { error: { message: 'Invalid URL (POST /v1/…)' } },
+    ]) {
+      answerJson(stage, told, status);
+      const { headers, json, status: got } = await count();
+      t.match(
+        { got, json, retry: headers.get('x-should-retry') },
+        {
+          got: 404,
+          json: { error: { type: 'not_found_error', message: /cannot be counted/ } },
+          retry: null,
+        },
+      );
+    }
+  }
+  const lacking = gateway.logged.filter((line) => line.includes('Not Found'));
+  t.ok(lacking.length >= 3);
+  t.ok(
+    lacking.every((line) => line.includes('upstream refused the request')),
+    'no failure of it',
+  );
+  answerJson(stage, { error: { message: 'The model `x` does not exist.' } }, 404);
+  t.equal((await count()).status, 502, 'the mapping is wrong');
+  answerJson(stage, { detail: 'Not Found' }, 404);
+  t.equal((await post()).status, 502, 'elsewhere it is a failure');
   answerJson(stage, MESSAGE);
   t.equal((await post()).status, 200);
   t.match(
