@@ -260,6 +260,7 @@ t.test('nothing that a usage tells is lost', async (t) => {
       if (prompt !== (isAlone ? usage[dialect.names[0]] : call.prompt)) failed('the prompt');
       if (completion !== call.completion) failed('the completion');
     }
+    if (total === undefined && read?.rest !== undefined) failed('nothing is left of no total');
     if ((read?.details?.cached ?? 0) !== cached) failed('tokens read from the cache');
     if ((read?.details?.cacheWrite ?? 0) !== written) failed('tokens written to the cache');
     const isOfMeta = dialect.table === RERANK_ANSWER;

@@ -176,6 +176,54 @@ t.test('speech of a stream that breaks off is counted by its transcript', async 
   );
 });
 
+t.test('what a usage leaves open is booked, and told to operators once a model', async (t) => {
+  const customer = await customerOf();
+  const slug = 'brand-open';
+  const { company } = customer;
+  await gateway.model(slug, { upstream: 'internal-open', company });
+  const logged = (text: string) =>
+    gateway.logged.filter((line) => line.includes(text) && line.includes(slug)).length;
+  for (const [usage, row, text] of [
+    [
+      { prompt_tokens: 35, completion_tokens: 12, total_tokens: 109 },
+      { prompt_tokens: 35, completion_tokens: 74, usage_source: 'upstream' },
+      'booked as completion',
+    ],
+    [
+      { prompt_tokens: 35, completion_tokens: 12, total_tokens: 40 },
+      { prompt_tokens: 35, completion_tokens: 12, usage_source: 'estimated' },
+      'is less than its counts',
+    ],
+    [
+      { prompt_tokens: 35, completion_tokens: 12, cache_used: 3, 'a <b> token': 4 },
+      { prompt_tokens: 35, completion_tokens: 12, usage_source: 'upstream' },
+      '"members":["cache_used"]',
+    ],
+  ] as const) {
+    const before = (await gateway.ledger(company, 0)).length;
+    for (let n = 1; n <= 2; n++) {
+      upstream.answerJson(completion({ usage }));
+      t.equal((await customer.chat({ model: slug })).status, 200);
+      t.match((await gateway.ledger(company, before + n)).at(-1), row, JSON.stringify(usage));
+    }
+    t.equal(logged(text), 1, text);
+  }
+});
+
+t.test('a stream without a finish_reason is whole where its usage counts all text', async (t) => {
+  const customer = await customerOf();
+  const counted = { choices: [], usage: USAGE };
+  streamOf(token, counted, '[DONE]');
+  t.equal(dataOf((await customer.chat({ stream: true })).text).at(-1), '[DONE]');
+  t.match((await gateway.ledger(customer.company, 1)).at(-1), {
+    completion_tokens: 2000,
+    outcome: 'completed',
+    usage_source: 'upstream',
+  });
+  streamOf(token, counted, token, '[DONE]');
+  t.match((await customer.chat({ stream: true })).text, /upstream_error/);
+});
+
 const CHAT_USAGE = { prompt_tokens: 7, completion_tokens: 3, total_tokens: 10 };
 testBounds(
   t,
