@@ -7,7 +7,6 @@ import type { Logger } from '../../log.ts';
 import type { Metrics } from '../../metrics.ts';
 import type { BodyMemory } from '../../runtime/body-memory.ts';
 import type { Upstream } from '../../upstream/upstream.ts';
-import type { UsageNotes } from '../answer/usage-notes.ts';
 import type { Deadlines } from './deadlines.ts';
 import type { HeldMemory } from './held-memory.ts';
 import type { Keepalive } from './keepalive.ts';
@@ -15,6 +14,7 @@ import type { RequestLog } from './log.ts';
 import type { Names } from './model-names.ts';
 import type { Overload } from './overload.ts';
 import type { Tracer } from './trace.ts';
+import type { UsageNotes } from './usage-notes.ts';
 
 /** What the API's listener accepts from clients. Times in milliseconds. */
 export interface ListenerLimits {
