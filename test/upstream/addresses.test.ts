@@ -210,6 +210,20 @@ for (const [way, open] of WAYS) {
       }
     });
 
+    t.test('that routers lack an endpoint which they may lack is no fault of them', async (t) => {
+      for (const status of [404, 405, 501]) {
+        const routers = await Promise.all([1, 2].map(() => new Router().start(t)));
+        for (const router of routers) router.does = status;
+        const { upstream, changes } = serve(t, ...routers.map((router) => router.at()));
+        for (let n = 0; n < 20; n++) {
+          const call = post(upstream);
+          call.isOptional = true;
+          await call.ended;
+        }
+        t.same([upstream.shares, changes], [[1, 1], []], `${status}`);
+      }
+    });
+
     t.test('one address alone takes all calls, whatever it answers', async (t) => {
       const router = await new Router().start(t);
       router.does = 503;

@@ -13,6 +13,7 @@ import type {
 /** A call that keeps everything its handler gets. */
 export class Call implements UpstreamHandler {
   call: UpstreamCall | null = null;
+  isOptional = false;
   status = 0;
   type: string | undefined;
   text = '';
