@@ -335,6 +335,16 @@ language sql stable set search_path from current as $$
     order by h.valid_from desc limit 1) f
 $$;
 
+-- A row of `models` or `model_prices` as JSON, or members of one, with the prices that its company pays: times the factor at an instant. Its
+-- people are told neither list prices nor the factor, so that this has the rights of the owner.
+create function paid_row(priced jsonb, company uuid, at timestamptz) returns jsonb
+language sql stable security definer set search_path from current as $$
+  select priced || coalesce((
+    select jsonb_object_agg(key, trim_scale(value::text::numeric * f.factor))
+    from jsonb_each(priced), price_factor(company, at) f
+    where jsonb_typeof(value) = 'number' and key not in ('context_length', 'max_output_tokens')), '{}')
+$$;
+
 -- The price of a model for a company at an instant before the factor of the company: that of its own model, or of the
 -- shared one. No row: there was no such model.
 create function list_price(model_slug text, company uuid, at timestamptz)

@@ -64,6 +64,7 @@ insert into tenant_grants (privilege) values
   ('select on settings, models, chat_usage, api_usage, monthly_spend, usage_daily, usage_company_days, usage_key_months, usage_details, usage_end_user_days, end_users, budget_reservations, budget_alerts, statements, statement_rows, late_usage, request_hours, request_days, oidc_groups'),
   ('select, insert, update, delete on assistants, cost_center_budgets'),
   ('execute on function has_account(text)'),
+  ('execute on function paid_row(jsonb, uuid, timestamptz)'),
   -- what every change leaves behind
   ('insert on changes'),
   ('select, insert on audit_log'),

@@ -1,10 +1,14 @@
-import { described, textOrNull } from '../../domain/settings/schema.ts';
+import { PRICE_FACTOR } from '../../domain/settings/company.ts';
+import { described, namesOf, textOrNull } from '../../domain/settings/schema.ts';
 
 /** The actors of changes, as rows show them. People of a company do not learn which person of the operator it was. */
 
 /** The company that the transaction entered; null: none, so that an operator reads. */
 const ENTERED = `nullif(current_setting('tollgate.company_id', true), '')::uuid`;
 const PEOPLE = `(select people_ever(${ENTERED}))`;
+
+/** Columns that the people of a company are not told of, in changes of any table. */
+export const HIDDEN: readonly string[] = ['upstream_model', ...namesOf(PRICE_FACTOR)];
 
 /** Stands for every person of the operator. */
 export const OPERATOR = 'operator';
@@ -14,11 +18,27 @@ export function shownActor(actor: string): string {
   return `case when ${actor} is null or ${actor} in ${PEOPLE} then ${actor} else '${OPERATOR}' end`;
 }
 
-/** Like `shownActor`, for the creator in a row as JSON, and for keys in the audit log that were named after their creator. @param row an expression */
-export function shownRow(row: string): string {
+/**
+ * The row before or after a change as the people of the company that was entered may know it: without the name of an
+ * operator who made it, also in keys that were named after their creator, and with prices as the company pays them.
+ * @param change alias of the row of `audit_log`
+ */
+export function shownRow(change: string, which: 'before' | 'after'): string {
+  const row = `${change}.${which}`;
   const maker = `(${row} ->> 'created_by')`;
-  return `case when ${maker} is null or ${maker} in ${PEOPLE} then ${row} else ${row} || jsonb_strip_nulls(
+  return `case when ${change}.subject in ('models', 'model_prices')
+      then paid_row(${row}, ${change}.company_id, coalesce((${row} ->> 'valid_from')::timestamptz, ${change}.at))
+    when ${maker} is null or ${maker} in ${PEOPLE} then ${row} else ${row} || jsonb_strip_nulls(
     jsonb_build_object('created_by', 'operator', 'name', replace(${row} ->> 'name', 'Playground of ' || ${maker}, 'Playground of operator'))) end`;
+}
+
+/**
+ * Whether the people of a company learn of a change: not where nothing but what is hidden from them changed, which
+ * would tell when. @param change alias of the row of `audit_log`
+ */
+export function isShown(change: string): string {
+  const shown = (which: string) => `${change}.${which} - '{${HIDDEN.join(',')}}'::text[]`;
+  return `(${change}.action <> 'update' or ${shown('before')} is distinct from ${shown('after')})`;
 }
 
 /** Whether whoever reads is of the operator (`enterCompany`). */

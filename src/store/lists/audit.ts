@@ -5,7 +5,7 @@ import { addDays } from '../../domain/reports/day-range.ts';
 import { PRICE_FACTOR } from '../../domain/settings/company.ts';
 import { OWN_MODEL_COLUMNS } from '../../domain/settings/model.ts';
 import type { ChangedRow } from '../../domain/wording/change-text.ts';
-import { shownActor, shownRow } from '../connection/actor.ts';
+import { isShown, shownActor, shownRow } from '../connection/actor.ts';
 import { matching, PAGE_BYTES } from '../connection/columns.ts';
 import type { CursorPage } from '../connection/cursor.ts';
 import { dayBegins } from '../connection/expressions.ts';
@@ -46,7 +46,7 @@ interface AuditQuery {
 }
 
 const SHOWN = `${shownActor('a.actor')} as actor, null as db_role,
-  ${shownRow('a.before')} as before, ${shownRow('a.after')} as after`;
+  ${shownRow('a', 'before')} as before, ${shownRow('a', 'after')} as after`;
 
 /** A page of the audit log, and where the next one begins; null at the end. */
 export async function pageOfAudit(
@@ -73,7 +73,7 @@ export async function pageOfAudit(
     company === null
       ? sql`a.id between ${first} and ${last} order by a.id ${direction}`
       : sql`(a.company_id, a.id) between (${company}::uuid, ${first}::bigint) and (${company}::uuid, ${last}::bigint)
-        order by a.company_id ${direction}, a.id ${direction}`
+        and ${sql.unsafe(isShown('a'))} order by a.company_id ${direction}, a.id ${direction}`
   }`;
   const isAll = search === '' && subject === null && actor === null;
   const isFound = sql`${tells(sql, search, await loggedColumns(sql, search), words, company !== null)} ${matching(sql, { subject, actor })}`;

@@ -3,15 +3,14 @@ import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGzip } from 'node:zlib';
 import { createTarPacker } from 'modern-tar';
-import { shownActor, shownRow } from '../connection/actor.ts';
+import { HIDDEN, isShown, shownActor, shownRow } from '../connection/actor.ts';
 import { utcMicrosecond } from '../connection/expressions.ts';
 import type { ConnectionSql, Sql } from '../connection/pool.ts';
 import {
   ACTORS,
   ARCHIVED,
   type ArchivedTable,
-  INTERNAL_MEMBERS,
-  JSON_ROWS,
+  isJsonRow,
   NOT_ARCHIVED,
 } from './archived-tables.ts';
 import { copyOut, type Write } from './export.ts';
@@ -170,10 +169,12 @@ async function linesOf(
   const types = new Map(rows.map(({ name, type }) => [name, type]));
   const members = [...spec.columns, ...(internal ? (spec.internal ?? []) : [])].map((name) => {
     const type = types.get(name);
+    if (type === 'numeric' && spec.pricedAt !== undefined && !internal)
+      return `paid_row(jsonb_build_object('${name}', t.${name}), t.company_id, ${spec.pricedAt}) ->> '${name}' as ${name}`;
     if (type === 'numeric') return `trim_scale(t.${name})::text as ${name}`;
     if (internal) return `t.${name}`;
-    if (JSON_ROWS.includes(name))
-      return `(${shownRow(`t.${name}`)}) - '{${INTERNAL_MEMBERS.join(',')}}'::text[] as ${name}`;
+    if (isJsonRow(name))
+      return `(${shownRow('t', name)}) - '{${HIDDEN.join(',')}}'::text[] as ${name}`;
     if (ACTORS.includes(name)) return `${shownActor(`t.${name}`)} as ${name}`;
     return `t.${name}`;
   });
@@ -181,7 +182,7 @@ async function linesOf(
     members.push(`${expression} as ${name}`);
   }
   return `select row_to_json(r)::text from (select ${members.join(', ')} from ${spec.table} t
-    where t.${spec.company ?? 'company_id'} = '${company}' order by ${spec.order}) as r`;
+    where t.${spec.company ?? 'company_id'} = '${company}'${spec.table === 'audit_log' && !internal ? ` and ${isShown('t')}` : ''} order by ${spec.order}) as r`;
 }
 
 function leftOut(internal: boolean): Record<string, string> {

@@ -18,6 +18,8 @@ export interface ArchivedTable {
   readonly without?: Readonly<Record<string, string>>;
   /** Further members for operators, as expressions over the row `t`. */
   readonly computed?: Readonly<Record<string, string>>;
+  /** Its numbers are prices, which hold at this instant of the row `t`: others than operators get what the company pays. */
+  readonly pricedAt?: string;
   /** The column with the id of the company, unless it is "company_id". */
   readonly company?: string;
   readonly order: string;
@@ -107,6 +109,7 @@ export const ARCHIVED: readonly ArchivedTable[] = [
     what: 'models that belong to this company alone, with their prices',
     columns: words(`id slug company_id ${namesOf(OFFERED_MODEL).join(' ')} created_at`),
     internal: ['upstream_model'],
+    pricedAt: 'now()',
     order: 'slug',
   },
   {
@@ -117,6 +120,7 @@ export const ARCHIVED: readonly ArchivedTable[] = [
       changed_by: 'people of the operator; audit_log has them as far as the company may see them',
       created_at: 'when the operator entered the price',
     },
+    pricedAt: 't.valid_from',
     order: 'slug, valid_from',
   },
   {
@@ -254,10 +258,9 @@ export const NOT_ARCHIVED: Readonly<Record<string, string>> = {
 export const ACTORS: readonly string[] = ['actor', 'created_by', 'paused_by'];
 
 /** Columns that hold rows of other tables as JSON. In its own archive a company learns of them what the audit log shows. */
-export const JSON_ROWS: readonly string[] = ['before', 'after'];
-
-/** Members of these rows that only operators see. */
-export const INTERNAL_MEMBERS: readonly string[] = ['upstream_model', ...namesOf(PRICE_FACTOR)];
+export function isJsonRow(column: string): column is 'before' | 'after' {
+  return column === 'before' || column === 'after';
+}
 
 function words(text: string): readonly string[] {
   return text.split(' ');
