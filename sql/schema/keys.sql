@@ -65,6 +65,9 @@ create trigger note_pause before update of paused_at on api_keys for each row ex
 -- A fact of the row: the person may have been one of the company's own people before, or be that later.
 create function note_pauser() returns trigger language plpgsql set search_path from current as $$
 begin
+  if old.paused_by_operator and not is_operator() then
+    raise exception 'operators alone end their pause' using errcode = 'insufficient_privilege';
+  end if;
   new.paused_by_operator := new.paused_at is not null and is_operator();
   return new;
 end $$;
