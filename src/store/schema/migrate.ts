@@ -308,7 +308,7 @@ async function pendingOf(sql: Sql, migrations: readonly Migration[]): Promise<Mi
     const before = applied.get(name);
     if (before !== undefined && before !== hash) {
       throw new MigrationRefused(
-        `${name} changed after it was applied to this database: restore the file, or make a backup with the version that applied it ("tollgate database backup") and restore it into a new database with this one`,
+        `${name} changed after it was applied to this database: restore the file, or run the version that applied it; a database of an unreleased commit is not taken over by others (sql/upgrades.md)`,
       );
     }
   }

@@ -191,7 +191,9 @@ async function requireColumns(
   tables: readonly string[],
 ): Promise<void> {
   if (!tables.includes(table))
-    throw new SchemaRefused(`the backup has a table that is not one of Tollgate's: ${table}`);
+    throw new SchemaRefused(
+      `the backup has a table that is not one of Tollgate's: ${table}; a backup of an unreleased commit is not taken over by others`,
+    );
   const known = await savedColumns(sql, table);
   const other = columns.find((name) => !known.includes(name));
   if (other !== undefined) {
