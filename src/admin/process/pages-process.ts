@@ -8,7 +8,7 @@ import { endOf, type ProcessEnd } from '../../runtime/process-end.ts';
 import type { PagesMessage, PagesSettings } from './settings.ts';
 
 const REST_MS = 15 * 60_000; // as long as failed sign-ins count, which the process has in memory
-const START_MS = 30_000;
+const START_MS = 30_000; // as long as a request waits for the start
 const STEADY_MS = 60_000; // a process that lived longer begins the pauses anew
 const FIRST_PAUSE_MS = 500;
 const MAX_PAUSE_MS = 60_000;
@@ -34,12 +34,14 @@ export interface PagesAddress {
 /**
  * The process of the administration pages (pages-main.ts): started when it is first needed, ended
  * after a quarter of an hour without a request, and started again after a crash, with pauses that double.
+ * However long a start takes on a busy machine, it is waited for: a process begun anew would take as long.
  * It ends by itself when its channel to this process closes, as after a `kill -9`.
  */
 export class PagesProcess {
   readonly #settings: PagesSettings;
   readonly #log: Logger;
   readonly #restMs: number;
+  readonly #startMs: number;
   #child: ChildProcess | null = null;
   /** The end of the process started last. */
   #ended: Promise<ProcessEnd> | null = null;
@@ -49,10 +51,11 @@ export class PagesProcess {
   #notBefore = 0;
   #closed = false;
 
-  constructor(settings: PagesSettings, log: Logger, restMs = REST_MS) {
+  constructor(settings: PagesSettings, log: Logger, restMs = REST_MS, startMs = START_MS) {
     this.#settings = settings;
     this.#log = log;
     this.#restMs = restMs;
+    this.#startMs = startMs;
   }
 
   /** Starts the process if need be. To be called for every request. @throws PagesUnavailable */
@@ -62,8 +65,7 @@ export class PagesProcess {
     const pause = this.#notBefore - performance.now();
     if (pause > 0 || this.#closed)
       return Promise.reject(new PagesUnavailable(Math.max(1, Math.ceil(pause / 1000))));
-    this.#address = this.#start();
-    return this.#address;
+    return this.#start();
   }
 
   /** Ends the process, after half a second by force. */
@@ -72,7 +74,7 @@ export class PagesProcess {
     await this.#end();
   }
 
-  async #start(): Promise<PagesAddress> {
+  #start(): Promise<PagesAddress> {
     const began = performance.now();
     const agent = new Agent({ keepAlive: true });
     let child: ChildProcess;
@@ -84,29 +86,37 @@ export class PagesProcess {
       });
     } catch (error) {
       // under --permission it needs --allow-child-process
-      throw this.#crashed(began, { reason: reasonOf(error) });
+      return Promise.reject(this.#crashed(began, { reason: reasonOf(error) }));
     }
     this.#child = child;
     this.#ended = endOf(child, 'exit');
-    const { promise, resolve, reject } = Promise.withResolvers<PagesAddress>();
-    const timer = setTimeout(() => child.kill('SIGKILL'), START_MS);
+    let waiting = Promise.withResolvers<PagesAddress>();
+    this.#address = waiting.promise;
+    const slow = setInterval(() => {
+      const seconds = Math.round((performance.now() - began) / 1000);
+      this.#log.warn({ seconds }, 'admin: the process of the pages is slow to start; it goes on');
+      waiting.reject(new PagesUnavailable(1));
+      waiting = Promise.withResolvers();
+      waiting.promise.catch(() => {}); // perhaps no request waits
+      if (this.#child === child) this.#address = waiting.promise;
+    }, this.#startMs);
     child.on('message', (message: PagesMessage) => {
       if ('line' in message) return this.#write(message.line);
-      clearTimeout(timer);
-      resolve({ port: message.port, agent });
+      clearInterval(slow);
+      waiting.resolve({ port: message.port, agent });
       this.#rest = setTimeout(() => {
         if (Object.keys(agent.sockets).length > 0) this.#rest?.refresh();
         else void this.#end();
       }, this.#restMs).unref();
     });
     void this.#ended.then((end) => {
-      clearTimeout(timer);
+      clearInterval(slow);
       agent.destroy();
-      if (this.#child !== child) return reject(new PagesUnavailable(1)); // it was ended by this process
-      reject(this.#crashed(began, end));
+      if (this.#child !== child) return waiting.reject(new PagesUnavailable(1)); // it was ended by this process
+      waiting.reject(this.#crashed(began, end));
     });
     if (child.connected) child.send(this.#settings);
-    return promise;
+    return this.#address;
   }
 
   #crashed(began: number, why: object): PagesUnavailable {

@@ -168,7 +168,11 @@ t.test('after a crash it is started again, with pauses that double', async (t) =
 });
 
 /** One that connects to no database. */
-function processOfPages(t: Test, restMs?: number): { pages: PagesProcess; logged: string[] } {
+function processOfPages(
+  t: Test,
+  restMs?: number,
+  startMs?: number,
+): { pages: PagesProcess; logged: string[] } {
   const logged: string[] = [];
   const log = pino({ level: 'info' }, { write: (line) => void logged.push(line) });
   const settings = {
@@ -203,7 +207,7 @@ function processOfPages(t: Test, restMs?: number): { pages: PagesProcess; logged
       seller: null,
     },
   };
-  const pages = new PagesProcess(settings, log, restMs);
+  const pages = new PagesProcess(settings, log, restMs, startMs);
   t.teardown(() => pages.close());
   return { pages, logged };
 }
@@ -248,6 +252,18 @@ function withoutNode<T>(work: () => T): T {
     process.execPath = execPath;
   }
 }
+
+t.test('one that is slow to start goes on, and requests are answered meanwhile', async (t) => {
+  const { pages, logged } = processOfPages(t, undefined, 20);
+  const ask = () => pages.address().catch((error: unknown) => error);
+  t.type(await ask(), PagesUnavailable);
+  const started = pagesOf(process.pid);
+  await until(ask, 'it is up', (found) => !(found instanceof Error));
+  t.same(pagesOf(process.pid), started, 'the same process');
+  t.match(logged[0], /"msg":"admin: the process of the pages is slow to start; it goes on"/);
+  t.notMatch(logged.join('\n'), /ended unexpectedly/);
+  await pages.close();
+});
 
 t.test('one that cannot be started is tried again, with pauses', async (t) => {
   const { pages, logged } = processOfPages(t);
