@@ -35,7 +35,7 @@ const VERBS = {
   assistant: ['create', 'set ID', 'list', 'remove ID'],
   user: ['create', 'invite', 'list', 'set-password', 'remove'],
   usage: ['summary'],
-  ledger: ['verify', 'export', 'focus', 'feed'],
+  ledger: ['verify', 'detach YYYY-MM', 'attach YYYY-MM', 'export', 'focus', 'feed'],
 };
 
 t.test('help names every command, fits 80 columns and needs no database', async (t) => {

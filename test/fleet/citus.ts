@@ -67,6 +67,7 @@ export async function startCitus(life: Life, workers: number): Promise<CitusClus
       shared_preload_libraries: 'citus',
       max_connections: '300',
       max_prepared_transactions: '600',
+      wal_level: 'logical', // shards move to another worker while they are written
       max_worker_processes: '64',
       max_locks_per_transaction: '512',
       shared_buffers: '64MB',
