@@ -73,6 +73,10 @@ t.test('a coordinator and two workers', { skip }, async (t) => {
     (t) => endureOutages(t, cluster),
   );
 
+  await t.test('a third worker comes and goes while calls are booked', (t) =>
+    moveShards(t, cluster),
+  );
+
   await t.test('a later migration, and another time zone before anything is booked', (t) =>
     migrateSpread(t, cluster),
   );
@@ -109,6 +113,29 @@ async function loseServers(t: Test, cluster: CitusCluster): Promise<void> {
     await load.waits();
     await cluster.start(server);
     await load.more(10, 'when it is back');
+  }
+  await load.end(t);
+}
+
+/** The second worker is left out, comes, and goes again: its shards come back to where they were. */
+async function moveShards(t: Test, { coordinator, workers }: CitusCluster): Promise<void> {
+  const [first, other] = workers as [Cluster, Cluster];
+  const url = await spreadDatabase({ coordinator, workers: [first] }, 'grown');
+  await onEach([other.url], (sql) => sql`create database grown`);
+  await onEach([inDatabase(other.url, 'grown')], (sql) => sql`create extension citus`);
+  const { hostname, port } = new URL(other.url);
+  const load = await startSpreadLoad(t, url);
+  await load.more(5, 'before');
+  const db = openDatabase({ url, maxConnections: 1 });
+  t.teardown(() => db.close());
+  const steps = [
+    (sql: Sql) => sql`select citus_add_node(${hostname}, ${Number(port)}::integer)`,
+    (sql: Sql) => sql`select rebalance_table_shards()`,
+    (sql: Sql) => sql`select citus_drain_node(${hostname}, ${Number(port)}::integer)`,
+  ];
+  for (const step of steps) {
+    await db.run(600_000, step);
+    await load.more(5, 'after a step');
   }
   await load.end(t);
 }

@@ -367,6 +367,7 @@ const WITHOUT_PATH = [
     'is_distributed',
     'is_operator',
     'is_visible',
+  'ledger_move_digest',
     'new_pseudonym',
     'note_end_user_erasure',
   'refuse_change',
