@@ -214,7 +214,7 @@ const DIALECTS: Readonly<Record<string, Dialect>> = {
     answer: (prompt) => ({
       object: 'list',
       data: [{ object: 'embedding', index: 0, embedding: [0.5] }],
-      ...usageOf(prompt),
+      ...(prompt === null ? {} : { usage: { prompt_tokens: prompt, total_tokens: prompt } }),
     }),
   },
   rerank: {
