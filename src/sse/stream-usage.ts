@@ -1,5 +1,6 @@
 import { usageAt } from '../json/plain-usage.ts';
 import { addUsage, readUsageMembers, type ToldUsage, type UsageReader } from '../json/usage.ts';
+import { isCount, type Members } from '../json/usage-counts.ts';
 
 const NONE = Buffer.alloc(0);
 
@@ -45,8 +46,14 @@ export class StreamUsage {
     this.#pattern = pattern;
     const members = usageAt(b, start, end);
     if (members !== null) addUsage(this.#members, members);
-    this.#completion = members === null ? null : this.#reader(members).completion;
+    this.#completion = members === null ? null : this.#completionOf(members);
     return this.#completion;
+  }
+
+  /** A count above 0 is one of the completion whatever else is told: then the rest need not be read with each event. */
+  #completionOf(members: Members): number | null {
+    const told = members.completion_tokens || members.output_tokens;
+    return isCount(told) && told > 0 ? told : this.#reader(members).completion;
   }
 
   #read(): void {
