@@ -65,7 +65,7 @@ insert into tenant_grants (privilege) values
   ('select, insert, update, delete on assistants, cost_center_budgets'),
   ('execute on function has_account(text)'),
   ('execute on function paid_row(jsonb, uuid, timestamptz)'),
-  ('select on audit_log'),
+  ('select, insert on audit_log'),
   -- that an owner has seen it
   ('update (opened_at, opened_by) on statements'),
   -- every column but those of operators

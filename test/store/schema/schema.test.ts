@@ -396,7 +396,7 @@ t.test(
           .filter(({ callers }) => callers.length > 0)
           .map(({ name, callers }) => [name, callers]),
       ),
-      { has_account: ['tollgate_tenant'] },
+      { has_account: ['tollgate_tenant'], paid_row: ['tollgate_tenant'] },
     );
     t.same(
       functions.filter(({ path }) => path === null).map(({ name }) => name),
