@@ -76,7 +76,7 @@ export function objectIn(value: unknown): Row {
 }
 
 /** A list of JSON objects, which some versions have written as text. */
-export function rowsIn(value: unknown): Row[] {
+export function objectsIn(value: unknown): Row[] {
   const { list } = typeof value === 'string' ? objectIn(`{"list":${value}}`) : { list: value };
   return Array.isArray(list) ? list.map(objectIn) : [];
 }

@@ -13,10 +13,10 @@ import {
   nameFrom,
   numberIn,
   objectIn,
+  objectsIn,
   type Rate,
   type Row,
   rateOf,
-  rowsIn,
   textIn,
   textsIn,
   without,
@@ -329,7 +329,7 @@ class Planning {
       else settings[column] = Math.min(Math.floor(limit), most);
     });
     const { max_budget, budget_duration } = row;
-    for (const window of [{ max_budget, budget_duration }, ...rowsIn(row.budget_limits)]) {
+    for (const window of [{ max_budget, budget_duration }, ...objectsIn(row.budget_limits)]) {
       const usd = numberIn(window.max_budget);
       if (usd === null) continue;
       if (usd <= 0) {
