@@ -9,7 +9,8 @@ import { piecesOf } from './pieces.ts';
 /**
  * Loaded into a gateway by `--import`; costs nothing until it is asked over IPC. `pause-start` and `pause-stop`
  * bound a time whose longest event-loop pause is wanted, `profile-start` and `profile-stop` one whose work is wanted
- * by its cause. `gc` collects garbage, so that resident memory shows what is in use. `counts` tells the bytes that were
+ * by its cause, `turns-start` and `turns-stop` one of which the longest turn of the event loop is wanted, in CPU, to a
+ * millisecond. `cpu` tells the CPU of the main thread so far. `gc` collects garbage, so that resident memory shows what is in use. `counts` tells the bytes that were
  * allocated in V8's heap since the start, and those sent to Postgres; and since it was first asked, the bytes written into
  * buffers of the program's own and the collections of garbage.
  */
@@ -18,6 +19,9 @@ export type ProbeOrder =
   | 'pause-stop'
   | 'profile-start'
   | 'profile-stop'
+  | 'turns-start'
+  | 'turns-stop'
+  | 'cpu'
   | 'gc'
   | 'counts';
 
@@ -25,6 +29,7 @@ const RESOLUTION_MS = 1; // part of each reading
 const INTERVAL_US = 100; // between two samples of a profile
 const delay = monitorEventLoopDelay({ resolution: RESOLUTION_MS });
 let session: Session | null = null;
+const turns = { timer: undefined as NodeJS.Timeout | undefined, at: 0, longest: 0 };
 const own = { counts: false, copied: 0, collections: 0 };
 /** The connections that the gateway opened: to the model router, and to Postgres. */
 const opened = new Set<Socket>();
@@ -45,6 +50,7 @@ process.on('message', async (order: ProbeOrder) => {
     });
     return;
   }
+  if (order === 'cpu') return void process.send?.({ ms: ownCpu() });
   if (order === 'gc') {
     setFlagsFromString('--expose-gc');
     runInNewContext('gc')({ type: 'major', execution: 'sync', flavor: 'last-resort' }); // as the gateway does at rest
@@ -52,11 +58,33 @@ process.on('message', async (order: ProbeOrder) => {
     delay.reset();
     delay.enable();
   } else if (order === 'pause-stop') delay.disable();
-  else if (order === 'profile-start') await startProfile();
+  else if (order === 'turns-start') {
+    turns.timer = setInterval(noteTurn, RESOLUTION_MS);
+    turns.longest = 0;
+    turns.at = ownCpu();
+  } else if (order === 'turns-stop') {
+    noteTurn();
+    clearInterval(turns.timer);
+    process.send?.({ ms: turns.longest });
+    return;
+  } else if (order === 'profile-start') await startProfile();
   else return stopProfile();
   process.send?.({ pauseMs: Math.max(0, delay.max / 1e6 - RESOLUTION_MS) });
 });
-process.channel?.unref();
+if (process.argv.includes('serve')) process.channel?.unref(); // not in the pages' process, which would end
+
+/** CPU milliseconds of this thread; of the whole process where Node does not tell them: before 24. */
+function ownCpu(): number {
+  const { threadCpuUsage = process.cpuUsage } = process as Partial<NodeJS.Process>;
+  const { user, system } = threadCpuUsage.call(process);
+  return (user + system) / 1000;
+}
+
+function noteTurn(): void {
+  const now = ownCpu();
+  turns.longest = Math.max(turns.longest, now - turns.at);
+  turns.at = now;
+}
 
 /** NaN where Node does not tell: before 26. */
 function allocatedBytes(): number {

@@ -4,6 +4,7 @@ import { burst } from './burst.ts';
 import { conversation } from './conversation.ts';
 import { counts } from './counts.ts';
 import { distributed } from './distributed.ts';
+import { felt } from './felt.ts';
 import { idle } from './idle.ts';
 import { kept } from './kept.ts';
 import { latency } from './latency.ts';
@@ -31,6 +32,7 @@ export const SECTIONS: Readonly<
   rows,
   latency,
   pauses,
+  felt,
   paced,
   burst,
   counts,

@@ -55,6 +55,11 @@ const WITH_ID: readonly (readonly [path: RegExp, route: Route])[] = [
   [/^\/assistants\/([^/]+)\/run$/, routeOf('/assistants/{id}/run', assistantRun)],
 ];
 
+/** Each route once, as "POST /messages". */
+export const API_ROUTES = [
+  ...new Set([...FIXED, ...WITH_ID].map(([, { method, template }]) => `${method} ${template}`)),
+];
+
 function routeOf(template: string, endpoint: Endpoint | Lookup): Route {
   return 'render' in endpoint
     ? { method: 'GET', template, id: '', kind: 'lookup', lookup: endpoint }
