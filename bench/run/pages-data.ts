@@ -52,8 +52,8 @@ async function companies(sql: Sql, { companies, keys }: PagesData): Promise<void
       case when n = 0 or n >= 500 then 'owner' else 'member' end
     from generate_series(0, ${companies - 1}::int) n`;
   await sql`
-    insert into api_keys (id, company_id, name, digest, prefix, scopes, created_by, last_used_at)
-    select md5('key ' || n)::uuid, md5('company ' || greatest(n - ${keys}::int, 0))::uuid, 'Key ' || n,
+    insert into api_keys (id, line, company_id, name, digest, prefix, scopes, created_by, last_used_at)
+    select md5('key ' || n)::uuid, md5('key ' || n)::uuid, md5('company ' || greatest(n - ${keys}::int, 0))::uuid, 'Key ' || n,
       sha256(convert_to('key ' || n, 'UTF8')), 'svc_' || left(md5(n::text), 4), array['chat'], 'person0@example.com',
       now() - make_interval(mins => n)
     from generate_series(1, ${keys + companies - 1}::int) n`;
