@@ -95,8 +95,8 @@ t.test('lists of 10,000 keys and of 20,000 companies take nothing from the API',
     await sql`set local session_replication_role = replica`; // without the triggers that audit and tell of changes
     await sql`insert into companies (name) select 'Company ' || i from generate_series(1, 20000) as i`;
     await sql`
-      insert into api_keys (company_id, name, digest, prefix, scopes, created_by)
-      select ${world.company}, 'Key ' || i, sha256(('key ' || i)::bytea), 'svc_' || left(md5(i::text), 4),
+      insert into api_keys (line, company_id, name, digest, prefix, scopes, created_by)
+      select gen_random_uuid(), ${world.company}, 'Key ' || i, sha256(('key ' || i)::bytea), 'svc_' || left(md5(i::text), 4),
         '{chat,embeddings,assistants}', ${OWNER} from generate_series(1, 10000) as i`;
   });
   const operator = await signedIn(OPERATOR);
