@@ -113,7 +113,7 @@ const PLACES: readonly Place[] = [
   place(StreamRelay, 'onBooked', 'stream', BOTH, ANY),
   place(RepeatedResponse, 'send', 'small', FAST, FAULT),
   place(PlainResponse, 'send', 'small', ['off'], FAULT),
-  place(FramedStream, 'flush', 'stream', FAST, ANY),
+  place(FramedStream, 'add', 'stream', FAST, ANY),
   place(Reply, 'onSent', 'small', BOTH, ANY),
   place(RequestLog, 'ended', 'small', BOTH, ANSWER),
   // the client leaves
@@ -123,8 +123,12 @@ const PLACES: readonly Place[] = [
 
 /** Lets the next call of a method throw. @returns whether it has, and what undoes that */
 function arm({ of: { prototype }, method }: Place) {
-  const original = Object.getOwnPropertyDescriptor(prototype, method) as PropertyDescriptor;
-  const armed = { fired: false, disarm: () => Object.defineProperty(prototype, method, original) };
+  const original = Object.getOwnPropertyDescriptor(prototype, method);
+  const disarm = (): void => {
+    if (original !== undefined) Object.defineProperty(prototype, method, original);
+    else Reflect.deleteProperty(prototype, method); // it is inherited
+  };
+  const armed = { fired: false, disarm };
   const value = (): never => {
     armed.disarm();
     armed.fired = true;

@@ -24,7 +24,8 @@ async function withMethod<T extends object>(
   const kept = Object.getOwnPropertyDescriptor(target, name);
   Object.defineProperty(target, name, { value: method, configurable: true, writable: true });
   await run();
-  if (kept === undefined) delete target[name]; // it was inherited
+  if (kept === undefined)
+    delete target[name]; // it was inherited
   else Object.defineProperty(target, name, kept);
 }
 
@@ -70,21 +71,24 @@ t.test('a part that stops answering is named, and off', async (t) => {
   );
 });
 
-t.test('a machine that is busy for longer than any clock would wait says nothing of Node', async (t) => {
-  const sleepers = setInterval(
-    () => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 300),
-    10,
-  );
-  const began = performance.now();
-  const found = await checkFastParts();
-  clearInterval(sleepers);
-  t.same(found, { parts: new Set(PARTS), failed: [], errors: [], isBusy: false });
-  t.ok(performance.now() - began > 2000, 'it took that long');
-});
+t.test(
+  'a machine that is busy for longer than any clock would wait says nothing of Node',
+  async (t) => {
+    const sleepers = setInterval(
+      () => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 300),
+      10,
+    );
+    const began = performance.now();
+    const found = await checkFastParts();
+    clearInterval(sleepers);
+    t.same(found, { parts: new Set(PARTS), failed: [], errors: [], isBusy: false });
+    t.ok(performance.now() - began > 2000, 'it took that long');
+  },
+);
 
 t.test('where plain node:http does not answer either, nothing is said of Node', async (t) => {
   const { write } = Socket.prototype;
-  const nothing = function (this: Socket, ...rest: never[]): boolean {
+  const nothing = function (this: Socket, ...rest: Parameters<Socket["write"]>): boolean {
     return this.remotePort === undefined ? write.apply(this, rest) : true;
   };
   await withMethod(Socket.prototype, 'write', nothing, async () => {
