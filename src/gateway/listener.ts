@@ -111,7 +111,7 @@ export function createListener(
     const before = name === null ? null : connections.answering(socket);
     if (before?.req.complete && socket.writable) {
       if (before.once) before.once('close', () => refuse(socket, name));
-      else before._last = true;
+      else before.closeAfter?.();
       return;
     }
     const at = Date.now();

@@ -138,10 +138,10 @@ export interface AnswerUnderWay {
   /** Whether all of it was written. */
   readonly writableEnded: boolean;
   readonly req: { readonly httpVersionMinor: number; readonly complete: boolean };
-  /** Whether the connection closes after it. */
-  _last?: boolean;
   /** Whoever gives this answer; missing with plain node:http, where each event has a boundary of its own. */
   readonly listener?: ResponseListener | null;
+  /** Closes the connection after it. */
+  closeAfter?(): void;
   /** Calls back when it is out; missing where nothing behind its request was read before. */
   once?(event: 'close', then: () => void): unknown;
 }

@@ -107,6 +107,8 @@ interface Step {
   /** Where it is cut into pieces, as parts of its length; the body begins a piece of its own where `late`. */
   readonly cuts: readonly number[];
   readonly late: boolean;
+  /** Whether it is sent apart from the request before, or in one piece with it. */
+  readonly apart: boolean;
   /** Milliseconds before its last piece. */
   readonly pauseMs: number;
   /** Whether the answer is read before the next one is sent. */
@@ -157,6 +159,7 @@ const step: fc.Arbitrary<Step> = fc.record({
     { weight: 60, arbitrary: fc.constant(0) },
     { weight: 1, arbitrary: fc.integer({ min: 900, max: 2200 }) },
   ),
+  apart: fc.boolean(),
   awaited: fc.boolean(),
 });
 const sequence: fc.Arbitrary<Sequence> = fc.record({
@@ -170,6 +173,41 @@ const sequence: fc.Arbitrary<Sequence> = fc.record({
     { weight: 1, arbitrary: fc.constant(true) },
   ),
 });
+
+const plainStep: Step = {
+  key: 'one',
+  header: '',
+  body: 'small',
+  cuts: [],
+  late: false,
+  apart: true,
+  pauseMs: 0,
+  awaited: true,
+};
+/** Tried first: a large body behind a request that is being answered, and large bodies one after the other. */
+const EXAMPLES: [Sequence][] = [
+  [
+    {
+      steps: [
+        { ...plainStep, body: 'slow', awaited: false },
+        { ...plainStep, key: 'unknown', body: 200_000, cuts: [0.02, 0.4, 0.7] },
+      ],
+      end: 'close',
+      slowReader: false,
+    },
+  ],
+  [
+    {
+      steps: Array.from({ length: 6 }, (_, n) => ({
+        ...plainStep,
+        key: n % 2 === 0 ? 'one' : 'counted',
+        body: TURN_BYTES,
+      })),
+      end: 'close',
+      slowReader: false,
+    },
+  ],
+];
 
 interface Answer {
   readonly status: number;
@@ -309,16 +347,7 @@ async function send({ url }: TestGateway, { steps, end, slowReader }: Sequence, 
   const client = new Client(socket);
   await once(socket, 'connect');
   // the head that later ones repeat; it also shows that the gateway answers a new connection
-  const first: Step = {
-    key: 'one',
-    header: '',
-    body: 'small',
-    cuts: [],
-    late: false,
-    pauseMs: 0,
-    awaited: true,
-  };
-  const all = [first, ...steps];
+  const all = [plainStep, ...steps];
   let isCut = false;
   for (const [n, each] of all.entries()) {
     if (slowReader && n === 1) socket.pause();
@@ -328,7 +357,7 @@ async function send({ url }: TestGateway, { steps, end, slowReader }: Sequence, 
       isCut = true;
     }
     for (const [k, piece] of pieces.entries()) {
-      if (k > 0) for (let turn = 0; turn < 3; turn++) await nextTurn();
+      if (k > 0 || each.apart) for (let turn = 0; turn < 3; turn++) await nextTurn();
       if (each.pauseMs > 0 && k === pieces.length - 1) await sleep(each.pauseMs);
       socket.write(piece, 'latin1');
     }
@@ -358,7 +387,8 @@ function difference(one: Sent, other: Sent): string | null {
       return one.left
         ? null
         : `answer ${n + 1}: ${a?.text ?? 'none'} instead of ${b?.text ?? 'none'}`;
-    const isShed = a.status === 503 || b.status === 503; // on a busy machine a database that is late is another cause
+    // shed; on a busy machine database and upstream may be late too
+    const isShed = a.status >= 502 || b.status >= 502;
     if (!isShed && a.text !== b.text) return `answer ${n + 1}: ${a.text} instead of ${b.text}`;
     if (a.closes || b.closes) return null;
   }
@@ -378,7 +408,8 @@ function ranUnanswered(
   const ends = left || (last >= 0 && ![400, 408].includes(answers[last]?.status ?? 0));
   for (const [n, { body }] of steps.entries()) {
     const status = answers[n + 1]?.status;
-    if (ran.has(`${tag} ${n + 1} ${body}`) && status !== 200 && !(ends && status === undefined))
+    const isOwed = status === undefined ? !ends : status !== 200 && status < 502;
+    if (ran.has(`${tag} ${n + 1} ${body}`) && isOwed)
       return `request ${n + 2} ran, and its client read ${status ?? 'nothing'}`;
   }
   return null;
@@ -419,7 +450,12 @@ t.test('three ways of answering say the same, whatever one connection sends', as
   });
   const lanes = Array.from({ length: LANES }, async (_, lane) => {
     const numRuns = Math.ceil(RUNS / LANES);
-    const found = await fc.check(property, { numRuns, seed: SEED + lane, endOnFailure: true });
+    const found = await fc.check(property, {
+      numRuns,
+      seed: SEED + lane,
+      endOnFailure: true,
+      examples: EXAMPLES,
+    });
     if (!found.failed || failed) return;
     failed = true;
     t.fail('holds', {

@@ -88,7 +88,7 @@ t.test(
 
 t.test('where plain node:http does not answer either, nothing is said of Node', async (t) => {
   const { write } = Socket.prototype;
-  const nothing = function (this: Socket, ...rest: Parameters<Socket["write"]>): boolean {
+  const nothing = function (this: Socket, ...rest: Parameters<Socket['write']>): boolean {
     return this.remotePort === undefined ? write.apply(this, rest) : true;
   };
   await withMethod(Socket.prototype, 'write', nothing, async () => {
