@@ -18,6 +18,8 @@ const RUNS = fuzzRuns(8000);
 const SEED = Number(
   process.env.FUZZ_SEED ?? (process.env.FUZZ_RUNS === undefined ? 1 : Date.now() & 0x7fffffff),
 );
+/** How often the examples are tried by themselves. */
+const ALONE = 5;
 /** Sequences at once. */
 const LANES = 40;
 /** A body of so many bytes ends where another company has its turn. */
@@ -444,6 +446,8 @@ async function check(one: Sequence): Promise<void> {
 t.test('three ways of answering say the same, whatever one connection sends', async (t) => {
   t.comment(`FUZZ_SEED=${SEED} FUZZ_RUNS=${RUNS}`);
   const cpu = process.cpuUsage();
+  // alone: the pieces arrive one by one
+  for (let n = 0; n < ALONE; n++) for (const [each] of EXAMPLES) await check(each);
   let failed = false;
   const property = fc.asyncProperty(sequence, async (one) => {
     if (!failed) await check(one);
