@@ -348,7 +348,10 @@ async function fastParts(config: Config, log: Logger): Promise<FastParts> {
   if (!config.fastHttp) return new Set();
   const { parts, failed, errors, isBusy } = await checkFastParts();
   if (isBusy)
-    log.warn({}, 'the machine was too busy to check the fast HTTP path: it is off until the next start');
+    log.warn(
+      {},
+      'the machine was too busy to check the fast HTTP path: it is off until the next start',
+    );
   for (const part of failed) {
     const internals = FAST_PARTS[part];
     log.warn(

@@ -14,6 +14,7 @@ const FLOORS: readonly (readonly string[])[] = [
   ['config-brand.ts'],
   ['sse', 'http', 'config.ts'],
   ['domain/members'],
+  ['domain/pricing'],
   ['domain'],
   ['domain/language', 'domain/tokens'],
   ['domain/wording', 'domain/documents'],

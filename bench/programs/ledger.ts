@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises';
-import { parsePrices } from '../../src/domain/money.ts';
 import { Calendar } from '../../src/domain/month.ts';
+import { parsePrices } from '../../src/domain/pricing/prices.ts';
 import { type Admission, usageRecord } from '../../src/domain/usage.ts';
 import { BatchLedger } from '../../src/ledger/batch-ledger.ts';
 import { fileDisk } from '../../src/ledger/disk.ts';

@@ -108,7 +108,7 @@ create trigger audit after insert or delete or update of name, company_id, diges
 -- what begins at once is audited as a change of `models`
 create trigger audit_coming after insert on model_prices
   for each row when (not new.applied) execute function audit_price('shown');
-create trigger audit_changed after update of input, output, cache_read, cache_write on model_prices
+create trigger audit_changed after update of input, cache_read, cache_write, cache_write_1h, audio_input, image_input, output, reasoning, audio_output, image_output, search_unit, request, rates on model_prices
   for each row when (not old.applied) execute function audit_price('shown');
 create trigger audit_withdrawn after delete on model_prices
   for each row when (not old.applied) execute function audit_price('shown');
@@ -118,7 +118,7 @@ create trigger audit_changed after update of factor on company_price_factors
   for each row when (not old.applied) execute function audit_price('hidden');
 create trigger audit_withdrawn after delete on company_price_factors
   for each row when (not old.applied) execute function audit_price('hidden');
-create trigger audit after insert or delete or update of slug, company_id, valid_from, input, output, cache_read, cache_write
+create trigger audit after insert or delete or update of slug, company_id, valid_from, input, cache_read, cache_write, cache_write_1h, audio_input, image_input, output, reasoning, audio_output, image_output, search_unit, request, rates
   on model_cost_prices for each row execute function audit_price('hidden');
 
 create trigger audit_truncate after truncate on companies for each statement execute function audit_truncate();

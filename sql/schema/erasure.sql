@@ -26,7 +26,7 @@ end $$;
 create trigger open_only before update on companies for each row
   when (old.closed_at is not null and new.closed_at is not null) execute function refuse_closed();
 create trigger open_only before insert or update or delete on models for each row execute function refuse_closed();
-create trigger open_only before insert or delete or update of input, output, cache_read, cache_write on model_prices for each row execute function refuse_closed();
+create trigger open_only before insert or delete or update of input, cache_read, cache_write, cache_write_1h, audio_input, image_input, output, reasoning, audio_output, image_output, search_unit, request, rates on model_prices for each row execute function refuse_closed();
 create trigger open_only before insert or delete or update of factor on company_price_factors for each row execute function refuse_closed();
 create trigger open_only before insert or update or delete on assistants for each row execute function refuse_closed();
 create trigger open_only before insert or update or delete on invitations for each row execute function refuse_closed();

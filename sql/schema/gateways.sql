@@ -94,7 +94,7 @@ create trigger announce after insert or update or delete on models
 -- what begins at once is announced as a change of `models`
 create trigger announce_coming after insert on model_prices
   for each row when (not new.applied) execute function announce_row('model', 'company_id');
-create trigger announce_changed after update of input, output, cache_read, cache_write on model_prices
+create trigger announce_changed after update of input, cache_read, cache_write, cache_write_1h, audio_input, image_input, output, reasoning, audio_output, image_output, search_unit, request, rates on model_prices
   for each row when (not old.applied) execute function announce_row('model', 'company_id');
 create trigger announce_withdrawn after delete on model_prices
   for each row when (not old.applied) execute function announce_row('model', 'company_id');

@@ -1,6 +1,27 @@
 -- The ledger, and beside it what the upstream told a call cost, and in-app chat. No foreign keys: history outlives what it
 -- speaks of. A trigger of each partition moves the sums (sums.sql); book_usage (seals.sql) inserts a batch and seals it.
 
+-- The cost that a list of parts adds up to, such as [{"part":"input","units":1000,"price":"0.002"}]; null where it is no such list,
+-- or its units are not all tokens of the prompt and of the completion.
+create function parts_cost(parts jsonb, prompt bigint, completion bigint) returns numeric language sql immutable as $$
+  select case when jsonb_typeof(parts) = 'array' then (
+    select case when count(distinct p.part) = count(*) and min(p.units) > 0 and bool_and(p.price >= 0 and p.price < 1e6)
+        and coalesce(sum(p.units) filter (where p.part in ('input', 'cache_read', 'cache_write', 'cache_write_1h', 'audio_input', 'image_input')), 0) = prompt
+        and coalesce(sum(p.units) filter (where p.part in ('output', 'reasoning', 'audio_output', 'image_output')), 0) = completion
+        and count(*) filter (where p.part in ('search_unit', 'request')) = count(*) filter (where p.part not in (
+          'input', 'cache_read', 'cache_write', 'cache_write_1h', 'audio_input', 'image_input', 'output', 'reasoning', 'audio_output', 'image_output'))
+      then sum(p.units * p.price) * 0.001 end
+    from jsonb_to_recordset(parts) as p (part text, units bigint, price numeric)) end
+$$;
+
+-- Units and price of one part of a list.
+create function part_units(parts jsonb, part text) returns bigint language sql immutable strict as $$
+  select (p ->> 'units')::bigint from jsonb_array_elements(parts) as p where p ->> 'part' = $2
+$$;
+create function part_price(parts jsonb, part text) returns numeric language sql immutable strict as $$
+  select (p ->> 'price')::numeric from jsonb_array_elements(parts) as p where p ->> 'part' = $2
+$$;
+
 create table api_usage (
   billing_month           date not null check (extract(day from billing_month) = 1),
   request_id              uuid not null,
@@ -27,21 +48,30 @@ create table api_usage (
   price_cache_read        numeric check (price_cache_read >= 0 and price_cache_read < 1e6),
   price_cache_write       numeric check (price_cache_write >= 0 and price_cache_write < 1e6),
   end_user_id             uuid,
+  cache_write_1h_tokens   bigint,
+  image_prompt_tokens     bigint,
+  image_completion_tokens bigint,
+  search_units            bigint,
+  rate                    text check (rate <> '' and length(rate) <= 400),
+  parts                   jsonb,
   primary key (billing_month, request_id),
-  -- the parts of a cost, each a quantity of tokens and its price: COST_PARTS of src/store/statement/cost.ts, which a test compares
-  constraint cost_is_exact check (cost_eur = (
+  -- the parts of a cost, each a quantity of units and its price: COST_PARTS of src/domain/pricing/parts.ts, which a test compares.
+  -- Where one was charged that has no price of its own here, `parts` has them all
+  constraint cost_is_exact check (case when parts is not null then coalesce(cost_eur = parts_cost(parts, prompt_tokens, completion_tokens), false) else cost_eur = (
     (prompt_tokens - case when price_cache_read is null then 0 else coalesce(cached_tokens, 0) end
       - case when price_cache_write is null then 0 else coalesce(cache_write_tokens, 0) end) * price_input
     + case when price_cache_read is null then 0 else coalesce(cached_tokens, 0) end * coalesce(price_cache_read, 0)
     + case when price_cache_write is null then 0 else coalesce(cache_write_tokens, 0) end * coalesce(price_cache_write, 0)
-    + completion_tokens * price_output) * 0.001),
+    + completion_tokens * price_output) * 0.001 end),
   constraint cached_within_prompt check (
     (price_cache_read is null and price_cache_write is null) or coalesce(cached_tokens, 0) + coalesce(cache_write_tokens, 0) <= prompt_tokens),
   -- gateways leave wrong numbers out, so this keeps no call from being booked
   constraint api_usage_details_check check (
     cached_tokens between 0 and prompt_tokens and cache_write_tokens between 0 and prompt_tokens
     and audio_prompt_tokens between 0 and prompt_tokens and reasoning_tokens between 0 and completion_tokens
-    and audio_completion_tokens between 0 and completion_tokens)
+    and audio_completion_tokens between 0 and completion_tokens
+    and cache_write_1h_tokens between 0 and prompt_tokens and image_prompt_tokens between 0 and prompt_tokens
+    and image_completion_tokens between 0 and completion_tokens and search_units between 0 and 1000000000000)
 ) partition by range (billing_month);
 comment on column api_usage.cost_center is 'what the caller named in metadata; empty: nothing';
 comment on column api_usage.cached_tokens is 'of the prompt tokens: read from the upstream''s cache. Null, here and below: not told';
@@ -50,6 +80,12 @@ comment on column api_usage.audio_prompt_tokens is 'of the prompt tokens: audio'
 comment on column api_usage.reasoning_tokens is 'of the completion tokens: reasoning';
 comment on column api_usage.audio_completion_tokens is 'of the completion tokens: audio';
 comment on column api_usage.price_cache_read is 'of cached_tokens. Null, like price_cache_write of cache_write_tokens: they cost price_input';
+comment on column api_usage.cache_write_1h_tokens is 'of cache_write_tokens: kept for an hour';
+comment on column api_usage.image_prompt_tokens is 'of the prompt tokens: images';
+comment on column api_usage.image_completion_tokens is 'of the completion tokens: images';
+comment on column api_usage.search_units is 'of a rerank: what its provider counts';
+comment on column api_usage.rate is 'which rate of the price held, such as "priority over 272000"; null: the base price';
+comment on column api_usage.parts is 'where a part was charged that has no price here: all parts, of which cost_eur is the sum';
 comment on column api_usage.end_user_id is 'the person behind the key, of end_users; null: none was named, or the key does not take names';
 create index api_usage_company on api_usage (company_id, occurred_at);
 
@@ -64,14 +100,18 @@ create table api_usage_set_aside (
 create unique index api_usage_set_aside_once on api_usage_set_aside (md5(record));
 
 -- What identifies a row to the last digit; 16 bytes. An instant as seconds: its text would depend on the session's time
--- zone. Rows without a cost centre, prices of cached input or an end user keep the digests that they had before there were any.
+-- zone. Rows without a cost centre, prices of cached input, an end user, a rate or parts keep the digests that they had before there were any.
 -- From columns, because servers that hold the rows compute it too, where the type of the table is another.
 create function usage_digest(billing_month date, request_id uuid, company_id uuid, api_key_id uuid, model_slug text,
   upstream_model text, endpoint text, prompt_tokens bigint, completion_tokens bigint, cost_eur numeric, price_input numeric,
   price_output numeric, usage_source text, outcome text, occurred_at timestamptz, cost_center text, price_cache_read numeric,
-  price_cache_write numeric, cached_tokens bigint, cache_write_tokens bigint, end_user_id uuid)
+  price_cache_write numeric, cached_tokens bigint, cache_write_tokens bigint, end_user_id uuid, rate text, parts jsonb)
 returns bytea language sql stable as $$
   select substr(sha256(convert_to(case
+  when rate is not null or parts is not null then json_build_array(
+    billing_month, request_id, company_id, api_key_id, model_slug, upstream_model, endpoint, prompt_tokens, completion_tokens,
+    cost_eur, price_input, price_output, usage_source, outcome, extract(epoch from occurred_at), cost_center,
+    price_cache_read, price_cache_write, cached_tokens, cache_write_tokens, end_user_id, rate, parts)
   when end_user_id is not null then json_build_array(
     billing_month, request_id, company_id, api_key_id, model_slug, upstream_model, endpoint, prompt_tokens, completion_tokens,
     cost_eur, price_input, price_output, usage_source, outcome, extract(epoch from occurred_at), cost_center,

@@ -70,25 +70,27 @@ begin
       insert into api_usage (billing_month, request_id, company_id, api_key_id, model_slug, upstream_model, endpoint,
         prompt_tokens, completion_tokens, cost_eur, price_input, price_output, price_cache_read, price_cache_write,
         usage_source, outcome, occurred_at, cost_center,
-        cached_tokens, cache_write_tokens, audio_prompt_tokens, reasoning_tokens, audio_completion_tokens, end_user_id)
+        cached_tokens, cache_write_tokens, audio_prompt_tokens, reasoning_tokens, audio_completion_tokens, end_user_id,
+        cache_write_1h_tokens, image_prompt_tokens, image_completion_tokens, search_units, rate, parts)
       select r.billing_month, r.request_id, r.company_id, r.api_key_id, r.model_slug, r.upstream_model, r.endpoint,
         r.prompt_tokens, r.completion_tokens, r.cost_eur, r.price_input, r.price_output, r.price_cache_read, r.price_cache_write,
         r.usage_source, r.outcome, r.occurred_at,
         coalesce(r.cost_center, ''), -- most calls name none
         r.cached_tokens, r.cache_write_tokens, r.audio_prompt_tokens, r.reasoning_tokens, r.audio_completion_tokens,
-        r.end_user_id
+        r.end_user_id, r.cache_write_1h_tokens, r.image_prompt_tokens, r.image_completion_tokens, r.search_units, r.rate, r.parts
       from json_to_recordset(records) as r (billing_month date, request_id uuid, company_id uuid,
         api_key_id uuid, model_slug text, upstream_model text, endpoint text, prompt_tokens bigint,
         completion_tokens bigint, cost_eur numeric, price_input numeric, price_output numeric, price_cache_read numeric,
         price_cache_write numeric, usage_source text, outcome text, occurred_at timestamptz, cost_center text,
         cached_tokens bigint, cache_write_tokens bigint, audio_prompt_tokens bigint, reasoning_tokens bigint,
-        audio_completion_tokens bigint, end_user_id uuid)
+        audio_completion_tokens bigint, end_user_id uuid, cache_write_1h_tokens bigint, image_prompt_tokens bigint,
+        image_completion_tokens bigint, search_units bigint, rate text, parts jsonb)
       order by r.billing_month, r.request_id -- the same for all writers: none waits for another crosswise
       on conflict do nothing
       returning billing_month as month, request_id, company_id as company, prompt_tokens, completion_tokens, cost_eur as cost,
         usage_digest(billing_month, request_id, company_id, api_key_id, model_slug, upstream_model, endpoint, prompt_tokens,
           completion_tokens, cost_eur, price_input, price_output, usage_source, outcome, occurred_at, cost_center,
-          price_cache_read, price_cache_write, cached_tokens, cache_write_tokens, end_user_id) as digest
+          price_cache_read, price_cache_write, cached_tokens, cache_write_tokens, end_user_id, rate, parts) as digest
     ),
     companies as (
       select month, company, sum(cost) as cost from inserted group by 1, 2

@@ -87,7 +87,7 @@ begin
   from (
     select u.request_id, usage_digest(u.billing_month, u.request_id, u.company_id, u.api_key_id, u.model_slug, u.upstream_model,
       u.endpoint, u.prompt_tokens, u.completion_tokens, u.cost_eur, u.price_input, u.price_output, u.usage_source, u.outcome,
-      u.occurred_at, u.cost_center, u.price_cache_read, u.price_cache_write, u.cached_tokens, u.cache_write_tokens, u.end_user_id) as digest,
+      u.occurred_at, u.cost_center, u.price_cache_read, u.price_cache_write, u.cached_tokens, u.cache_write_tokens, u.end_user_id, u.rate, u.parts) as digest,
       (row_number() over (order by u.request_id) - 1)::integer / 10000 as part
     from api_usage u where u.billing_month = month and u.company_id = company and (requests is null or u.request_id = any(requests))
   ) as numbered group by part;

@@ -294,6 +294,10 @@ create table usage_details (
   audio_prompt_tokens     bigint not null,
   reasoning_tokens        bigint not null,
   audio_completion_tokens bigint not null,
+  cache_write_1h_tokens   bigint not null default 0,
+  image_prompt_tokens     bigint not null default 0,
+  image_completion_tokens bigint not null default 0,
+  search_units            bigint not null default 0,
   primary key (company_id, billing_month, day, model_slug, endpoint, cost_center)
 ) with (fillfactor = 60);
 comment on table usage_details is 'always the sum of the api_usage rows with token details';
@@ -310,14 +314,17 @@ declare
 begin
   with told as (
     select *, (occurred_at at time zone zone)::date as day from added
-    where coalesce(cached_tokens, cache_write_tokens, audio_prompt_tokens, reasoning_tokens, audio_completion_tokens) is not null
+    where coalesce(cached_tokens, cache_write_tokens, audio_prompt_tokens, reasoning_tokens, audio_completion_tokens,
+      cache_write_1h_tokens, image_prompt_tokens, image_completion_tokens, search_units) is not null
   )
   insert into usage_details as s (company_id, billing_month, day, model_slug, endpoint, cost_center, requests, prompt_tokens,
-    cached_tokens, cache_write_tokens, audio_prompt_tokens, reasoning_tokens, audio_completion_tokens)
+    cached_tokens, cache_write_tokens, audio_prompt_tokens, reasoning_tokens, audio_completion_tokens,
+    cache_write_1h_tokens, image_prompt_tokens, image_completion_tokens, search_units)
   select company_id, billing_month, day, model_slug, endpoint, cost_center, count(*),
     coalesce(sum(prompt_tokens) filter (where cached_tokens is not null), 0), coalesce(sum(cached_tokens), 0),
     coalesce(sum(cache_write_tokens), 0), coalesce(sum(audio_prompt_tokens), 0), coalesce(sum(reasoning_tokens), 0),
-    coalesce(sum(audio_completion_tokens), 0)
+    coalesce(sum(audio_completion_tokens), 0), coalesce(sum(cache_write_1h_tokens), 0), coalesce(sum(image_prompt_tokens), 0),
+    coalesce(sum(image_completion_tokens), 0), coalesce(sum(search_units), 0)
   from told group by company_id, billing_month, day, model_slug, endpoint, cost_center
   on conflict (company_id, billing_month, day, model_slug, endpoint, cost_center) do update set
     requests                = s.requests + excluded.requests,
@@ -326,7 +333,11 @@ begin
     cache_write_tokens      = s.cache_write_tokens + excluded.cache_write_tokens,
     audio_prompt_tokens     = s.audio_prompt_tokens + excluded.audio_prompt_tokens,
     reasoning_tokens        = s.reasoning_tokens + excluded.reasoning_tokens,
-    audio_completion_tokens = s.audio_completion_tokens + excluded.audio_completion_tokens;
+    audio_completion_tokens = s.audio_completion_tokens + excluded.audio_completion_tokens,
+    cache_write_1h_tokens   = s.cache_write_1h_tokens + excluded.cache_write_1h_tokens,
+    image_prompt_tokens     = s.image_prompt_tokens + excluded.image_prompt_tokens,
+    image_completion_tokens = s.image_completion_tokens + excluded.image_completion_tokens,
+    search_units            = s.search_units + excluded.search_units;
   return null;
 end $$;
 

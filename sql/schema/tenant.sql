@@ -81,7 +81,7 @@ insert into tenant_grants (privilege) values
   ('select (id, company_id, email, percents, forecast, created_at, created_by, expires_at, confirmed_at, language), insert, update (percents, forecast, digest, expires_at), delete on alert_receivers'),
   ('select (id, name, company_id, access, created_at, created_by, expires_at, last_used_at, revoked_at), insert, update (revoked_at) on admin_tokens'),
   -- not who changed a price
-  ('select (id, slug, company_id, valid_from, input, output, cache_read, cache_write, applied) on model_prices'),
+  ('select (id, slug, company_id, valid_from, input, cache_read, cache_write, cache_write_1h, audio_input, image_input, output, reasoning, audio_output, image_output, search_unit, request, rates, applied) on model_prices'),
   ('select (company_id, valid_from, factor, applied) on company_price_factors'),
   ('select (id, at, company_id, kind, subject, body) on events'),
   -- not what companies had in a month

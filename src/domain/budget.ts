@@ -1,8 +1,9 @@
 import { GatewayError } from './errors.ts';
 import { CHAT_LIMITS, completionLimit, type RequestMembers } from './members/completion-limit.ts';
 import { isTextAlone } from './members/text-alone.ts';
-import { type Femto, mostCost, type Prices, parseEur } from './money.ts';
 import type { Calendar } from './month.ts';
+import { type Femto, parseEur } from './pricing/money.ts';
+import { mostCost, type Prices } from './pricing/prices.ts';
 
 /** Texts by budget; that of a company's month is the one of the error. */
 const REACHED = {
@@ -94,9 +95,28 @@ export function boundChat(
   return { amount: mostCost(prices, prompt, limit ?? 0), bounded, completion: limit };
 }
 
-/** The most that a call can cost which generates nothing. @param most tokens of its prompt @param bounded whether it is text alone */
-export function boundPrompt(most: number, prices: Prices, bounded: boolean): Bound {
-  return { amount: mostCost(prices, most, 0), bounded, completion: 0 };
+/**
+ * The most that a call can cost which generates nothing.
+ * @param most tokens of its prompt
+ * @param bounded whether it is text alone
+ */
+export function boundPrompt(
+  most: number,
+  prices: Prices,
+  bounded: boolean,
+  searchUnits = 0,
+): Bound {
+  return { amount: mostCost(prices, most, 0, searchUnits), bounded, completion: 0 };
+}
+
+/** Documents of one search unit, and the least bytes of a document that counts as several (Cohere: 500 tokens). */
+const DOCUMENTS_OF_UNIT = 100;
+const BYTES_OF_DOCUMENT = 500;
+
+/** The most search units of a rerank. @param bytes of its body */
+export function mostSearchUnits(bytes: number, { times }: Repeated): number {
+  const documents = times + 1 + Math.floor(bytes / BYTES_OF_DOCUMENT);
+  return Math.ceil(documents / DOCUMENTS_OF_UNIT);
 }
 
 /** What a model reads again with each further document of a rerank request: the query, and what stands around it. */

@@ -1,4 +1,4 @@
-import { type Femto, parseEur } from './money.ts';
+import { type Femto, parseEur } from './pricing/money.ts';
 import { type Refusal, refusal } from './refusal.ts';
 
 /** Budget and EU gate of a company, and the ceilings above them. EUR is exact decimal text. */

@@ -1,6 +1,6 @@
 import type { Limits } from './limits.ts';
 import type { Model, PriceFactors } from './model.ts';
-import type { Femto } from './money.ts';
+import type { Femto } from './pricing/money.ts';
 
 /** A company's settings and models as the gates read them (spec section 2.9). */
 export interface Company {

@@ -2,6 +2,7 @@ import type { Company } from './company.ts';
 import { GatewayError, modelNotFound, type SlugParam, unsupportedParameter } from './errors.ts';
 import type { Restriction } from './key.ts';
 import type { Model, ModelKind } from './model.ts';
+import { STANDARD_TIERS } from './pricing/rates.ts';
 
 /**
  * The model gate (spec sections 2.9, 4.1, 7; contract section 5): the only place that decides which models a key may
@@ -71,15 +72,14 @@ export function admitTokenIds({ slug, acceptsTokens }: Model, param: 'input' | '
 }
 
 /** What a request says that asks for the price of a model, and for no other. */
-const STANDARD_TIERS: readonly unknown[] = ['auto', 'default', 'standard', 'standard_only', null];
-
 /**
  * A service tier has a price of its own: without a rate that names it, it would be charged as the standard one.
- * @param tier `service_tier` of the request; undefined: it says none
+ * @param asked `service_tier` of the request; undefined: it says none
  * @throws GatewayError 400
  */
-export function admitTier({ slug, tiers }: Model, tier: unknown): void {
-  if (tier === undefined || STANDARD_TIERS.includes(tier) || tiers?.has(tier as string)) return;
+export function admitTier({ slug, prices }: Model, asked: unknown): string | null {
+  if (asked === undefined || asked === null || STANDARD_TIERS.has(asked)) return null;
+  if (prices.rates.some(({ tier }) => tier === asked)) return asked as string;
   throw unsupportedParameter('service_tier', ` The model '${slug}' has no price for this tier.`);
 }
 

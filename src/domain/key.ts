@@ -1,6 +1,6 @@
 import { hash, randomBytes } from 'node:crypto';
 import type { Limits } from './limits.ts';
-import type { Femto } from './money.ts';
+import type { Femto } from './pricing/money.ts';
 
 /** Scopes a key may carry (spec section 5, rule 3), one per endpoint that needs one. */
 export const SCOPES = ['chat', 'embeddings', 'assistants', 'rerank'] as const;

@@ -1,4 +1,4 @@
-import { type Prices, timesFactor } from './money.ts';
+import { type Prices, timesFactor } from './pricing/prices.ts';
 
 /** What models do: each kind has endpoints of its own. */
 export const MODEL_KINDS = ['chat', 'embedding', 'rerank'] as const;
@@ -20,8 +20,6 @@ export interface Model {
   readonly contextLength?: number | null;
   readonly maxOutputTokens?: number | null;
   readonly prices: Prices;
-  /** The service tiers that its rates name, besides the standard one; absent: none. */
-  readonly tiers?: ReadonlySet<string>;
   /** Unix seconds; `created` of the model entry. */
   readonly created: number;
   /** The price that begins next; null when none is to come. */

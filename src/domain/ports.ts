@@ -4,7 +4,7 @@ import type { GatewayError } from './errors.ts';
 import type { Channel, Delivery } from './event.ts';
 import type { ApiKey, EndUser, Payer } from './key.ts';
 import type { LimitKind, LimitsLeft } from './limits.ts';
-import type { Femto } from './money.ts';
+import type { Femto } from './pricing/money.ts';
 import type { BookedCall, KeyUsage, Outcome, UsageRecord } from './usage.ts';
 
 /** A value in memory is returned as it is, any other as a promise: a hit costs no microtask. */

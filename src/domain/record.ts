@@ -3,7 +3,9 @@ import { writeWhole } from '../json/decimal.ts';
 import type { UsageDetails } from '../json/usage.ts';
 import { IsoTime } from './iso.ts';
 import type { Model } from './model.ts';
-import { COST_PARTS, type Femto, parseEur, writeEur } from './money.ts';
+import { type Femto, parseEur, writeEur } from './pricing/money.ts';
+import { COLUMN_PARTS } from './pricing/parts.ts';
+import type { ChargedPart, Prices } from './pricing/prices.ts';
 import type { EndpointName, Outcome, UsageRecord, UsageSource } from './usage.ts';
 
 /**
@@ -24,30 +26,30 @@ export class RecordWriter {
   readonly #iso = new IsoTime();
   readonly #models = new WeakMap<Model, Shared>();
   #last: Model | null = null;
-  #lastShared: Shared = { starts: {}, ends: {} };
+  #lastShared: Shared = { starts: {}, ends: {}, rated: new Map() };
 
   /** The most bytes a record can take. */
-  room({ admission, source, outcome, details }: UsageRecord): number {
+  room({ admission, prices, parts, source, outcome, details }: UsageRecord): number {
     const { model, endpoint, costCenter, endUser } = admission;
     const shared = this.#sharedOf(model);
     const label = costCenter === '' ? 0 : COST_CENTER.length + 6 * costCenter.length + 3; // at most an escape a unit
     const person = endUser == null ? 0 : END_USER.length + ID_LENGTH + 2;
-    const more = label + person + (details === null ? 0 : DETAILS_ROOM);
+    const more = label + person + (details === null ? 0 : DETAILS_ROOM) + roomOfParts(parts);
     return (
       startOf(shared, model, endpoint).length +
       DIGITS +
-      endOf(shared, model, source, outcome).length +
+      endOf(shared, prices, source, outcome).length +
       more
     );
   }
 
   /** Writes a record into a buffer with room for it. @returns the offset behind it */
   write(record: UsageRecord, bytes: Buffer, at: number): number {
-    const { admission, tokens, cost, source, outcome, details } = record;
+    const { admission, tokens, cost, prices, parts, source, outcome, details } = record;
     const { model, payer, costCenter, endUser = null } = admission;
     const shared = this.#sharedOf(model);
     const start = startOf(shared, model, admission.endpoint);
-    const end = endOf(shared, model, source, outcome);
+    const end = endOf(shared, prices, source, outcome);
 
     bytes.set(start, at);
     bytes.write(admission.month, at + MONTH_AT, MONTH_LENGTH, 'latin1');
@@ -64,10 +66,11 @@ export class RecordWriter {
     bytes.set(end, next);
     next += end.length;
     this.#iso.write(bytes, next - TIME_END, admission.at);
-    if (costCenter === '' && details === null && endUser === null) return next;
+    if (costCenter === '' && details === null && endUser === null && parts === null) return next;
     next--; // over the closing brace
     if (details !== null) next = writeDetails(bytes, next, details, record.currency);
     if (costCenter !== '') next += bytes.write(COST_CENTER + asciiJson(costCenter), next, 'latin1');
+    if (parts !== null) next += bytes.write(partsText(parts), next, 'latin1');
     if (endUser !== null) next += bytes.write(`${END_USER}${endUser.id}"`, next, 'latin1');
     bytes[next] = CLOSE_BRACE;
     return next + 1;
@@ -77,7 +80,7 @@ export class RecordWriter {
     if (model === this.#last) return this.#lastShared;
     let shared = this.#models.get(model);
     if (shared === undefined) {
-      shared = { starts: {}, ends: {} };
+      shared = { starts: {}, ends: {}, rated: new Map() };
       this.#models.set(model, shared);
     }
     this.#last = model;
@@ -86,10 +89,14 @@ export class RecordWriter {
   }
 }
 
+type Ends = { [source in UsageSource]?: { [outcome in Outcome]?: Buffer } };
+
 /** The parts that all records of a model share, each made when first needed. */
 interface Shared {
   readonly starts: { [endpoint in EndpointName]?: Buffer };
-  readonly ends: { [source in UsageSource]?: { [outcome in Outcome]?: Buffer } };
+  readonly ends: Ends;
+  /** Those of records whose prices are a rate's. */
+  readonly rated: Map<Prices, Ends>;
 }
 
 const MONTH_LENGTH = 10;
@@ -111,9 +118,13 @@ const CACHE_WRITE = Buffer.from(',"cache_write_tokens":');
 const AUDIO_PROMPT = Buffer.from(',"audio_prompt_tokens":');
 const REASONING = Buffer.from(',"reasoning_tokens":');
 const AUDIO_COMPLETION = Buffer.from(',"audio_completion_tokens":');
+const CACHE_WRITE_HOUR = Buffer.from(',"cache_write_1h_tokens":');
+const IMAGE_PROMPT = Buffer.from(',"image_prompt_tokens":');
+const IMAGE_COMPLETION = Buffer.from(',"image_completion_tokens":');
+const SEARCH_UNITS = Buffer.from(',"search_units":');
 
-/** Five names and counts, and the cost with its currency. */
-const DETAILS_ROOM = 320;
+/** Nine names and counts, and the cost with its currency. */
+const DETAILS_ROOM = 512;
 
 /** Writes the members for what was told, each with a comma before it. @returns the offset behind them */
 function writeDetails(bytes: Buffer, at: number, details: UsageDetails, currency: string): number {
@@ -123,6 +134,11 @@ function writeDetails(bytes: Buffer, at: number, details: UsageDetails, currency
   if (audioPrompt !== null) at = writeCount(bytes, at, AUDIO_PROMPT, audioPrompt);
   if (reasoning !== null) at = writeCount(bytes, at, REASONING, reasoning);
   if (audioCompletion !== null) at = writeCount(bytes, at, AUDIO_COMPLETION, audioCompletion);
+  const { cacheWriteHour, imagePrompt, imageCompletion, searchUnits } = details;
+  if (cacheWriteHour !== null) at = writeCount(bytes, at, CACHE_WRITE_HOUR, cacheWriteHour);
+  if (imagePrompt !== null) at = writeCount(bytes, at, IMAGE_PROMPT, imagePrompt);
+  if (imageCompletion !== null) at = writeCount(bytes, at, IMAGE_COMPLETION, imageCompletion);
+  if (searchUnits !== null) at = writeCount(bytes, at, SEARCH_UNITS, searchUnits);
   if (cost === null) return at;
   return (
     at + bytes.write(`,"upstream_cost":${cost},"upstream_currency":"${currency}"`, at, 'latin1')
@@ -144,20 +160,36 @@ function startOf({ starts }: Shared, { slug, upstream }: Model, endpoint: Endpoi
   return starts[endpoint];
 }
 
-function endOf(
-  { ends }: Shared,
-  { prices: { texts } }: Model,
-  source: UsageSource,
-  outcome: Outcome,
-): Buffer {
+function endOf(shared: Shared, prices: Prices, source: UsageSource, outcome: Outcome): Buffer {
+  const { rate } = prices;
+  let ends = rate === null ? shared.ends : shared.rated.get(prices);
+  if (ends === undefined) {
+    ends = {};
+    shared.rated.set(prices, ends);
+  }
   ends[source] ??= {};
   ends[source][outcome] ??= Buffer.from(
-    COST_PARTS.map((part) => (texts[part] === null ? '' : `,"price_${part}":${texts[part]}`)).join(
-      '',
-    ) +
+    COLUMN_PARTS.map((part) =>
+      prices.texts[part] === null ? '' : `,"price_${part}":${prices.texts[part]}`,
+    ).join('') +
+      (rate === null ? '' : `,"rate":${asciiJson(rate)}`) +
       `,"usage_source":"${source}","outcome":"${outcome}","occurred_at":"${' '.repeat(TIME_LENGTH)}"}`,
   );
   return ends[source][outcome];
+}
+
+/** Room for the longest name of a part, its units and its price. */
+const PART_ROOM = 96;
+
+const roomOfParts = (parts: readonly ChargedPart[] | null): number =>
+  parts === null ? 0 : 16 + parts.length * PART_ROOM;
+
+/** The parts with their prices as text: no reader of JSON takes a digit of it. */
+function partsText(parts: readonly ChargedPart[]): string {
+  const each = parts.map(
+    ({ part, units, price }) => `{"part":"${part}","units":${units},"price":"${price}"}`,
+  );
+  return `,"parts":[${each.join(',')}]`;
 }
 
 const NO_ID = ' '.repeat(ID_LENGTH);

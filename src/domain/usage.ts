@@ -1,7 +1,8 @@
 import type { TokenCounts, UsageDetails } from '../json/usage.ts';
 import type { EndUser, Payer } from './key.ts';
 import type { Model } from './model.ts';
-import { costOf, type Femto, formatEur, parseEur } from './money.ts';
+import { type Femto, formatEur, parseEur } from './pricing/money.ts';
+import { type ChargedPart, chargedParts, costOf, type Prices } from './pricing/prices.ts';
 
 /** Endpoints that run a model, as the ledger names them; counting tokens is free and never in it. */
 export type EndpointName =
@@ -47,6 +48,10 @@ export interface UsageRecord {
   readonly admission: Admission;
   readonly tokens: TokenCounts;
   readonly cost: Femto;
+  /** The model's, or those of the rate that held. */
+  readonly prices: Prices;
+  /** Its parts, where one was charged that has no column; else null. */
+  readonly parts: readonly ChargedPart[] | null;
   readonly source: UsageSource;
   readonly outcome: Outcome;
   /** What the counts consist of; null: the upstream told none. Those of the cache cost what the model's prices say. */
@@ -91,8 +96,13 @@ export const TOKEN_DETAILS = [
   'audio_prompt_tokens',
   'reasoning_tokens',
   'audio_completion_tokens',
+  'cache_write_1h_tokens',
+  'image_prompt_tokens',
+  'image_completion_tokens',
+  'search_units',
 ] as const;
 
+/** @param prices of the call: the model's, or those of the rate that held */
 export function usageRecord(
   admission: Admission,
   tokens: TokenCounts,
@@ -100,9 +110,11 @@ export function usageRecord(
   outcome: Outcome,
   details: UsageDetails | null = null,
   currency = '',
+  prices = admission.model.prices,
 ): UsageRecord {
-  const cost = costOf(admission.model.prices, tokens.prompt, tokens.completion, details);
-  return { admission, tokens, cost, source, outcome, details, currency };
+  const cost = costOf(prices, tokens.prompt, tokens.completion, details);
+  const parts = prices.isListed ? chargedParts(prices, tokens, details) : null;
+  return { admission, tokens, cost, prices, parts, source, outcome, details, currency };
 }
 
 /** The sums of some calls. EUR is exact decimal text. */

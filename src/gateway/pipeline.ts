@@ -13,8 +13,9 @@ import {
 } from '../domain/key.ts';
 import { isTextAlone } from '../domain/members/text-alone.ts';
 import { modelAt } from '../domain/model.ts';
-import type { Femto } from '../domain/money.ts';
 import type { Hold, MaybeAsync } from '../domain/ports.ts';
+import type { Femto } from '../domain/pricing/money.ts';
+import { pricesToBound } from '../domain/pricing/prices.ts';
 import { clientAddress } from '../domain/request/client-address.ts';
 import { costCenterIn } from '../domain/request/cost-center.ts';
 import { endUserInBody, endUserInHeaders } from '../domain/request/end-user.ts';
@@ -199,7 +200,7 @@ class ApiRequest implements BodyListener, ReplyListener {
       call.check?.(found); // 400
       const at = services.clock();
       const model = modelAt(found, at); // the price of this instant, whatever time the call takes
-      admitTier(model, (body.object as ParsedObject).value.service_tier); // 400
+      const tier = admitTier(model, (body.object as ParsedObject).value.service_tier); // 400
       const month = services.calendar.month(at); // decided once: gate, budget and ledger use the same month
       const spent = services.ledger.spentOf(key, month);
       const sum = typeof spent === 'bigint' ? spent : await spent;
@@ -252,6 +253,7 @@ class ApiRequest implements BodyListener, ReplyListener {
         memory,
         load: this.#load,
         limit,
+        tier,
         request: call,
       });
       if (isTimed) addTime(this.#load, performance.now() - began, 0);
@@ -262,7 +264,7 @@ class ApiRequest implements BodyListener, ReplyListener {
           company.strict &&
           (company.budget !== null || company.dailyBudget !== null || person !== null)
         )
-          meter.reserved = await reserve(services, admission, person, call, sent, body); // 402
+          meter.reserved = await reserve(services, admission, tier, person, call, sent, body); // 402
       }
       if (reply.res.destroyed) return meter.drop(); // the client left while something was looked up
       const relay = call.answer(reply, meter);
@@ -500,13 +502,15 @@ async function admitEndUser(
 async function reserve(
   { ledger, calendar }: Services,
   admission: Admission,
+  tier: string | null,
   endUser: EndUser | null,
   call: Call,
   sent: readonly Buffer[],
   body: RequestBody,
 ): Promise<Bound> {
   const { requestId, payer, at, month, model } = admission;
-  const bound = wholeBound(call.bound(model), sent, body);
+  const prices = pricesToBound(model.prices, { at, tier });
+  const bound = wholeBound(call.bound({ ...model, prices }), sent, body);
   const { companyId } = payer;
   const person = endUser === null ? {} : { keyId: payer.id, endUserId: endUser.id };
   const fits = await ledger.reserve({

@@ -18,8 +18,12 @@ export interface Counts {
   cacheWriteMinutes: number | null;
   cacheWriteHour: number | null;
   audioPrompt: number | null;
+  imagePrompt: number | null;
   reasoning: number | null;
   audioCompletion: number | null;
+  imageCompletion: number | null;
+  /** Of a rerank. */
+  searchUnits: number | null;
   /** Tokens of the cache that are told beside the counts, and not in the details of one. */
   cacheBeside: number;
   /** Members with tokens that nobody reads; null: none. */
@@ -56,7 +60,11 @@ const ROWS: readonly (readonly [names: string, Count | null, ofCompletion?: Coun
   ['input_audio_tokens prompt_audio_tokens audio_input_tokens', 'audioPrompt'],
   ['output_audio_tokens completion_audio_tokens audio_output_tokens', 'audioCompletion'],
   ['reasoning_tokens thinking_tokens thoughts_tokens', 'reasoning'],
-  ['text_tokens image_tokens video_tokens document_tokens', null],
+  ['image_tokens', 'imagePrompt', 'imageCompletion'],
+  ['input_image_tokens prompt_image_tokens image_input_tokens', 'imagePrompt'],
+  ['output_image_tokens completion_image_tokens image_output_tokens', 'imageCompletion'],
+  ['search_units', 'searchUnits'],
+  ['text_tokens video_tokens document_tokens', null],
   ['accepted_prediction_tokens rejected_prediction_tokens', null],
   ['cache_miss_tokens prompt_cache_miss_tokens', null],
 ];
@@ -111,8 +119,11 @@ export function countsIn(usage: Members): Counts {
     cacheWriteMinutes: null,
     cacheWriteHour: null,
     audioPrompt: null,
+    imagePrompt: null,
     reasoning: null,
     audioCompletion: null,
+    imageCompletion: null,
+    searchUnits: null,
     cacheBeside: 0,
     unread: null,
   };

@@ -33,6 +33,12 @@ export interface UsageDetails {
   /** Completion tokens that are reasoning, and those that are audio. */
   readonly reasoning: number | null;
   readonly audioCompletion: number | null;
+  /** Of the tokens written to the cache, those that are kept for an hour. */
+  readonly cacheWriteHour: number | null;
+  readonly imagePrompt: number | null;
+  readonly imageCompletion: number | null;
+  /** Search units of a rerank. */
+  readonly searchUnits: number | null;
   /** The upstream's own cost in its own currency, as JSON writes a number. */
   readonly cost: string | null;
 }
@@ -146,7 +152,7 @@ export function messagesUsage(usage: Members): ToldUsage {
     const sum = all.reduce((sum, run) => sum + (run[count] ?? Number.NaN), 0);
     return isCount(sum) ? Math.max(sum, told[count] ?? 0) : told[count];
   };
-  const ofCache = (count: 'cached' | 'cacheWrite'): number | null => {
+  const ofCache = (count: 'cached' | 'cacheWrite' | 'cacheWriteHour'): number | null => {
     const counts = all.flatMap(({ details }) => details?.[count] ?? []);
     const beside = told.details?.[count] ?? null;
     return counts.length === 0
@@ -160,6 +166,7 @@ export function messagesUsage(usage: Members): ToldUsage {
     ...(told.details ?? NO_DETAILS),
     cached: ofCache('cached'),
     cacheWrite: ofCache('cacheWrite'),
+    cacheWriteHour: ofCache('cacheWriteHour'),
   };
   const unread = [...new Set([told, ...all].flatMap(({ unread = [] }) => unread))];
   return {
@@ -246,16 +253,27 @@ export function usageMembers(json: string): Members | null {
  */
 export function promptUsage({ prompt, details }: ToldUsage): ToldUsage | null {
   if (prompt === null) return null;
-  const ofPrompt = details && { ...details, reasoning: null, audioCompletion: null, cost: null };
+  const ofPrompt = details && {
+    ...details,
+    reasoning: null,
+    audioCompletion: null,
+    imageCompletion: null,
+    cost: null,
+  };
   return { prompt, completion: null, details: ofPrompt && toldOrNull(ofPrompt) };
 }
 
-const NO_DETAILS: UsageDetails = {
+/** What an upstream tells that tells nothing. */
+export const NO_DETAILS: UsageDetails = {
   cached: null,
   cacheWrite: null,
   audioPrompt: null,
   reasoning: null,
   audioCompletion: null,
+  cacheWriteHour: null,
+  imagePrompt: null,
+  imageCompletion: null,
+  searchUnits: null,
   cost: null,
 };
 
@@ -292,13 +310,17 @@ function toldUsage(
 ): ToldUsage {
   const prompt = countOrNull(promptTokens);
   const completion = countOrNull(completionTokens);
-  const { cached, cacheWrite, audioPrompt, reasoning, audioCompletion, unread } = counts;
+  const { unread } = counts;
   const details = toldOrNull({
-    cached: prompt === null ? null : countOrNull(cached),
-    cacheWrite: prompt === null ? null : countOrNull(cacheWrite),
-    audioPrompt: partOf(prompt, audioPrompt),
-    reasoning: partOf(completion, reasoning),
-    audioCompletion: partOf(completion, audioCompletion),
+    cached: prompt === null ? null : countOrNull(counts.cached),
+    cacheWrite: prompt === null ? null : countOrNull(counts.cacheWrite),
+    cacheWriteHour: prompt === null ? null : countOrNull(counts.cacheWriteHour),
+    audioPrompt: partOf(prompt, counts.audioPrompt),
+    imagePrompt: partOf(prompt, counts.imagePrompt),
+    reasoning: partOf(completion, counts.reasoning),
+    audioCompletion: partOf(completion, counts.audioCompletion),
+    imageCompletion: partOf(completion, counts.imageCompletion),
+    searchUnits: countOrNull(counts.searchUnits),
     cost: costOrNull(usage.cost),
   });
   if (rest === 0 && unread === null) return { prompt, completion, details }; // nearly always
@@ -309,7 +331,9 @@ function toldUsage(
 function toldOrNull(details: UsageDetails): UsageDetails | null {
   const { cached, cacheWrite, audioPrompt, reasoning, audioCompletion, cost } = details;
   if (cached !== null || cacheWrite !== null || audioPrompt !== null) return details;
-  return reasoning !== null || audioCompletion !== null || cost !== null ? details : null;
+  if (reasoning !== null || audioCompletion !== null || cost !== null) return details;
+  const { imagePrompt, imageCompletion, searchUnits } = details;
+  return imagePrompt !== null || imageCompletion !== null || searchUnits !== null ? details : null;
 }
 
 const NONE: Members = {};

@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto';
 import type { EndUser, Payer } from '../domain/key.ts';
-import { type Femto, parseEur } from '../domain/money.ts';
 import type { Calendar } from '../domain/month.ts';
 import type {
   BookingListener,
@@ -13,6 +12,7 @@ import type {
   RefusedRecord,
   Reservation,
 } from '../domain/ports.ts';
+import { type Femto, parseEur } from '../domain/pricing/money.ts';
 import {
   type RecordCost,
   readRecordCost,

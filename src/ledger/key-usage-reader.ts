@@ -1,7 +1,7 @@
 import { GatewayError } from '../domain/errors.ts';
 import { mayTakePlace } from '../domain/fair-share.ts';
-import { parseEur } from '../domain/money.ts';
 import type { KeyAndMonth, MaybeAsync } from '../domain/ports.ts';
+import { parseEur } from '../domain/pricing/money.ts';
 import type { RecordCost } from '../domain/record.ts';
 import type { KeyUsage } from '../domain/usage.ts';
 import { KeyMonth } from './key-month.ts';

@@ -1,4 +1,4 @@
-import type { Femto } from '../domain/money.ts';
+import type { Femto } from '../domain/pricing/money.ts';
 import { RecordWriter, readRecordCost } from '../domain/record.ts';
 import type { UsageRecord } from '../domain/usage.ts';
 import { CLOSE_BRACKET, COMMA, OPEN_BRACKET } from '../json/bytes.ts';

@@ -1,6 +1,6 @@
 import { GatewayError } from '../domain/errors.ts';
-import { type Femto, parseEur } from '../domain/money.ts';
 import { type Calendar, isOfDay, monthOfDay } from '../domain/month.ts';
+import { type Femto, parseEur } from '../domain/pricing/money.ts';
 import type { ReaderOptions } from './reader-options.ts';
 import type { SpendTable } from './spend.ts';
 

@@ -1,8 +1,8 @@
 import { LRUCache } from 'lru-cache';
 import type { EndUser, Payer } from '../domain/key.ts';
-import { type Femto, parseEur } from '../domain/money.ts';
 import { isOfDay, isOfPerson, monthOfDay } from '../domain/month.ts';
 import type { MonthSum } from '../domain/ports.ts';
+import { type Femto, parseEur } from '../domain/pricing/money.ts';
 import type { KeyMonth } from './key-month.ts';
 
 const ZERO = 0n;

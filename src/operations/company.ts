@@ -1,8 +1,9 @@
 import { type Budgets, isLimited, PERIODS } from '../domain/budget.ts';
 import { checkCeilings, isAboveLimit, isUsedUp } from '../domain/ceiling.ts';
 import { DISABLED_MODELS as DISABLED } from '../domain/gate.ts';
-import { costAtFactor, formatEur, parseEur } from '../domain/money.ts';
 import type { Moment } from '../domain/price.ts';
+import { formatEur, parseEur } from '../domain/pricing/money.ts';
+import { costAtFactor } from '../domain/pricing/prices.ts';
 import type { Refusal } from '../domain/refusal.ts';
 import { actorName } from '../domain/wording/change-text.ts';
 import {

@@ -1,5 +1,5 @@
-import { parseEur } from '../domain/money.ts';
 import type { Moment } from '../domain/price.ts';
+import { parseEur } from '../domain/pricing/money.ts';
 import { throwNotFound } from '../domain/refusal.ts';
 import {
   eachPrice,

@@ -3,7 +3,7 @@ import { promisify } from 'node:util';
 import OpenAI from 'openai';
 import type { BrowserContextOptions, Locator, Page } from 'playwright-core';
 import t, { type Test } from 'tap';
-import { formatEur, parseEur } from '../../src/domain/money.ts';
+import { formatEur, parseEur } from '../../src/domain/pricing/money.ts';
 import { openDatabase } from '../../src/store/connection/pool.ts';
 import { eventStore } from '../../src/store/events/event.ts';
 import { readAs } from '../support/spreadsheet.ts';

@@ -1,7 +1,8 @@
 import t from 'tap';
 import { tokens } from '../../src/demo/answer.ts';
 import { boundChat, boundPrompt } from '../../src/domain/budget.ts';
-import { parseEur, parsePrices } from '../../src/domain/money.ts';
+import { parseEur } from '../../src/domain/pricing/money.ts';
+import { parsePrices } from '../../src/domain/pricing/prices.ts';
 
 const PRICES = parsePrices('1', '10'); // EUR per 1000 tokens: 0.001 and 0.01 each
 const messages = [{ role: 'user', content: 'Hello' }];

@@ -4,8 +4,10 @@ import type { Company } from '../../src/domain/company.ts';
 import { GatewayError } from '../../src/domain/errors.ts';
 import { admitModel, admitTier, listModels } from '../../src/domain/gate.ts';
 import type { Model, ModelKind } from '../../src/domain/model.ts';
-import { parseEur, parsePrices } from '../../src/domain/money.ts';
 import { Calendar } from '../../src/domain/month.ts';
+import { parseEur } from '../../src/domain/pricing/money.ts';
+import { parsePrices } from '../../src/domain/pricing/prices.ts';
+import { parseRates } from '../../src/domain/pricing/rates.ts';
 
 function model(
   slug: string,
@@ -221,10 +223,11 @@ t.test('a budget refuses from the very femto-euro at which it is reached', async
 });
 
 t.test('a service tier is admitted where the model has a price for it', async (t) => {
-  const tiered = { ...model('tiered'), tiers: new Set(['priority']) };
+  const rates = parseRates([{ tier: 'priority', input: '1', output: '2' }]);
+  const tiered = { ...model('tiered'), prices: parsePrices('1', '2', {}, rates) };
   for (const tier of [undefined, null, 'auto', 'default', 'standard', 'standard_only'])
-    t.doesNotThrow(() => admitTier(model('plain'), tier));
-  t.doesNotThrow(() => admitTier(tiered, 'priority'));
+    t.equal(admitTier(model('plain'), tier), null);
+  t.equal(admitTier(tiered, 'priority'), 'priority');
   const refused = { name: 'unsupported_parameter', param: 'service_tier' };
   for (const tier of ['Priority', 'flex', '', 0, ['priority']])
     t.throws(() => admitTier(tiered, tier), refused);

@@ -9,7 +9,8 @@ import {
   proposedSlug,
   withFactors,
 } from '../../src/domain/model.ts';
-import { formatDecimal, parsePrices, timesFactor } from '../../src/domain/money.ts';
+import { formatDecimal } from '../../src/domain/pricing/money.ts';
+import { parsePrices, timesFactor } from '../../src/domain/pricing/prices.ts';
 
 t.test('a public name is proposed from the internal one', async (t) => {
   const taken = new Set(['gpt-4o']);
@@ -49,7 +50,11 @@ t.test(
   'prices and factors that begin at dates: at each instant the price of then times the factor of then',
   async () => {
     const price = fc.bigInt(0n, 10n ** 15n).map((nano) => formatDecimal(nano, 9));
-    const prices = fc.tuple(price, price, fc.option(price), fc.option(price));
+    const prices = fc.tuple(
+      price,
+      price,
+      fc.record({ cache_read: fc.option(price), cache_write: fc.option(price) }),
+    );
     const factor = fc
       .integer({ min: 1, max: 1_000_000 })
       .map((thousandths) => formatDecimal(BigInt(thousandths), 3));

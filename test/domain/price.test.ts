@@ -2,8 +2,9 @@ import fc from 'fast-check';
 import t from 'tap';
 import { readDay, readPrice } from '../../src/domain/field.ts';
 import { type Model, modelAt } from '../../src/domain/model.ts';
-import { formatEur, parseEur, parsePrices } from '../../src/domain/money.ts';
 import { priceIn, readMoment, readPriceIn } from '../../src/domain/price.ts';
+import { formatEur, parseEur } from '../../src/domain/pricing/money.ts';
+import { parsePrices } from '../../src/domain/pricing/prices.ts';
 
 t.test('a price per million is the one per thousand with the point moved', async (t) => {
   for (const [perThousand, perMillion] of [

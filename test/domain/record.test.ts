@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import fc from 'fast-check';
 import t from 'tap';
-import { formatEur, parsePrices } from '../../src/domain/money.ts';
+import { formatEur } from '../../src/domain/pricing/money.ts';
+import { parsePrices } from '../../src/domain/pricing/prices.ts';
 import { RecordWriter, readRecordCost } from '../../src/domain/record.ts';
 import { type UsageRecord, usageRecord } from '../../src/domain/usage.ts';
 
@@ -28,7 +29,7 @@ const model = fc
     kind: 'chat' as const,
     euHosted: true,
     acceptsTokens: false,
-    prices: parsePrices(input, output, cacheRead, cacheWrite),
+    prices: parsePrices(input, output, { cache_read: cacheRead, cache_write: cacheWrite }),
     created: 0,
     next: null,
   }));
@@ -48,6 +49,10 @@ const record = fc
         audioPrompt: fc.option(count),
         reasoning: fc.option(count),
         audioCompletion: fc.option(count),
+        cacheWriteHour: fc.option(count),
+        imagePrompt: fc.option(count),
+        imageCompletion: fc.option(count),
+        searchUnits: fc.option(count),
         cost: fc.option(fc.double({ min: 1e-15, max: 1e6, noNaN: true }).map(String)),
       }),
     ),
@@ -88,7 +93,7 @@ const record = fc
         cached,
         cacheWrite: details && Math.min(details.cacheWrite ?? 0, prompt - (cached ?? 0)),
       };
-      const charged = details && model.prices.cache.length > 0 ? { ...details, ...cache } : details;
+      const charged = details && model.prices.apart.length > 0 ? { ...details, ...cache } : details;
       return usageRecord(admission, { prompt, completion }, source, outcome, charged, 'USD');
     },
   );
@@ -138,6 +143,10 @@ function toldMembers(details: UsageRecord['details']): [column: string, value: s
     ['audio_prompt_tokens', audioPrompt],
     ['reasoning_tokens', reasoning],
     ['audio_completion_tokens', audioCompletion],
+    ['cache_write_1h_tokens', details.cacheWriteHour],
+    ['image_prompt_tokens', details.imagePrompt],
+    ['image_completion_tokens', details.imageCompletion],
+    ['search_units', details.searchUnits],
     ['upstream_cost', cost],
     ['upstream_currency', cost === null ? null : '"USD"'],
   ];
@@ -162,7 +171,9 @@ t.test('a record is a JSON object of ASCII in one line, to the byte', async () =
   fc.assert(
     fc.property(record, fc.option(fc.constantFrom(...models)), (made, again) => {
       const record =
-        again === null ? made : { ...made, admission: { ...made.admission, model: again } };
+        again === null
+          ? made
+          : { ...made, admission: { ...made.admission, model: again }, prices: again.prices };
       const room = writer.room(record);
       const bytes = Buffer.alloc(room + 20, '.');
       const end = writer.write(record, bytes, 10);

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { formatEur } from '../../src/domain/money.ts';
+import { formatEur } from '../../src/domain/pricing/money.ts';
 import { cross, crossingWorld } from './crossing.ts';
 import { note } from './results.ts';
 import { LONG } from './world.ts';

@@ -1,4 +1,4 @@
-import { formatEur, parseEur } from '../../src/domain/money.ts';
+import { formatEur, parseEur } from '../../src/domain/pricing/money.ts';
 import { type Journalled, startLoad } from './load.ts';
 import { type FaultWorld, faultWorld, type Life } from './world.ts';
 

@@ -1,5 +1,6 @@
 import type { Sql } from 'postgres';
-import { costOf, formatEur, parseEur, parsePrices } from '../../src/domain/money.ts';
+import { formatEur, parseEur } from '../../src/domain/pricing/money.ts';
+import { costOf, parsePrices } from '../../src/domain/pricing/prices.ts';
 import type { Sql as StoreSql } from '../../src/store/connection/pool.ts';
 import { verifyLedger, verifySeals, verifySums } from '../../src/store/statement/verify.ts';
 import type { JournalCall } from '../support/demo/server.ts';
@@ -94,12 +95,10 @@ export async function judge(
     } else if (one.complete) wrong.push(`${row.request_id}: estimated although the upstream told`);
     if (row.named && row.person !== one.user)
       wrong.push(`${row.request_id}: is of ${row.person}, not of ${one.user}`);
-    const prices = parsePrices(
-      row.price_input,
-      row.price_output,
-      row.price_cache_read,
-      row.price_cache_write,
-    );
+    const prices = parsePrices(row.price_input, row.price_output, {
+      cache_read: row.price_cache_read,
+      cache_write: row.price_cache_write,
+    });
     const cache = { cached: row.cached, cacheWrite: row.written };
     const cost = costOf(prices, row.prompt_tokens, row.completion_tokens, cache);
     if (formatEur(cost) !== formatEur(parseEur(row.cost)))

@@ -1,6 +1,6 @@
 import t from 'tap';
 import { digestOf } from '../../src/domain/key.ts';
-import { formatEur, parseEur } from '../../src/domain/money.ts';
+import { formatEur, parseEur } from '../../src/domain/pricing/money.ts';
 import { until } from '../support/until.ts';
 import type { GatewayProcess } from './gateway.ts';
 import { judge } from './judge.ts';

@@ -1,6 +1,6 @@
 import { readdirSync } from 'node:fs';
 import t, { type Test } from 'tap';
-import { formatEur, parseEur } from '../../src/domain/money.ts';
+import { formatEur, parseEur } from '../../src/domain/pricing/money.ts';
 import { tollgate } from '../support/cli.ts';
 import { until } from '../support/until.ts';
 import { metric } from './gateway.ts';

@@ -1,7 +1,7 @@
 import { request } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
-import { formatEur, parseEur } from '../../src/domain/money.ts';
+import { formatEur, parseEur } from '../../src/domain/pricing/money.ts';
 import { until } from '../support/until.ts';
 import { note, percent } from './results.ts';
 import { LIES, type ThinkingCall, toldUpstream } from './told-upstream.ts';

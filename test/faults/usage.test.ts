@@ -1,5 +1,5 @@
 import t from 'tap';
-import { formatEur, parseEur } from '../../src/domain/money.ts';
+import { formatEur, parseEur } from '../../src/domain/pricing/money.ts';
 import { ask } from '../support/client.ts';
 import { until } from '../support/until.ts';
 import { metric } from './gateway.ts';

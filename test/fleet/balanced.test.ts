@@ -1,6 +1,6 @@
 import t from 'tap';
 import { digestOf } from '../../src/domain/key.ts';
-import { formatEur } from '../../src/domain/money.ts';
+import { formatEur } from '../../src/domain/pricing/money.ts';
 import { cross, crossingWorld } from '../faults/crossing.ts';
 import type { GatewayProcess } from '../faults/gateway.ts';
 import { judge, unbooked } from '../faults/judge.ts';

@@ -9,6 +9,7 @@ import { openDatabase, type Sql } from '../../src/store/connection/pool.ts';
 import { distribute } from '../../src/store/schema/distribution.ts';
 import { SQL_DIRECTORY } from '../../src/store/schema/files.ts';
 import { migrate } from '../../src/store/schema/migrate.ts';
+import { onEach } from '../support/distributed.ts';
 import { holds, inDatabase } from '../support/postgres.ts';
 import { until } from '../support/until.ts';
 import { addUsage } from '../support/usage.ts';
@@ -118,9 +119,9 @@ async function loseServers(t: Test, cluster: CitusCluster): Promise<void> {
 }
 
 /** The second worker is left out, comes, and goes again: its shards come back to where they were. */
-async function moveShards(t: Test, { coordinator, workers }: CitusCluster): Promise<void> {
+async function moveShards(t: Test, { coordinator, workers, start }: CitusCluster): Promise<void> {
   const [first, other] = workers as [Cluster, Cluster];
-  const url = await spreadDatabase({ coordinator, workers: [first] }, 'grown');
+  const url = await spreadDatabase({ coordinator, workers: [first], start }, 'grown');
   await onEach([other.url], (sql) => sql`create database grown`);
   await onEach([inDatabase(other.url, 'grown')], (sql) => sql`create extension citus`);
   const { hostname, port } = new URL(other.url);

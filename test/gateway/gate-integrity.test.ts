@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import t from 'tap';
 import { GatewayError } from '../../src/domain/errors.ts';
-import { parsePrices } from '../../src/domain/money.ts';
+import { parsePrices } from '../../src/domain/pricing/prices.ts';
 import {
   REFERENCE,
   refusedNames,

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import t from 'tap';
-import { parsePrices } from '../../src/domain/money.ts';
+import { parsePrices } from '../../src/domain/pricing/prices.ts';
 import {
   CHAT_ANSWER,
   hiddenBehind,

@@ -4,6 +4,7 @@ import {
   chatUsage,
   inputUsage,
   messagesUsage,
+  NO_DETAILS,
   promptUsage,
   readUsage,
   readUsageMembers,
@@ -576,15 +577,7 @@ t.test('the usage of a message that took several askings is that of all', async 
   );
 });
 
-const told = (more: object) => ({
-  cached: null,
-  cacheWrite: null,
-  audioPrompt: null,
-  reasoning: null,
-  audioCompletion: null,
-  cost: null,
-  ...more,
-});
+const told = (more: object) => ({ ...NO_DETAILS, ...more });
 
 t.test('details of the tokens, and what the call cost the upstream', async (t) => {
   const details = (reader: UsageReader, usage: object) =>
@@ -612,6 +605,7 @@ t.test('details of the tokens, and what the call cost the upstream', async (t) =
       cost: 0.000123,
     }),
     {
+      ...NO_DETAILS,
       cached: 64,
       cacheWrite: 30,
       audioPrompt: 0,
@@ -741,9 +735,8 @@ t.test('the cost in a header counts where the usage has none', async (t) => {
 
 t.test('until the completion is whole, what is told of it does not count', async (t) => {
   const details = {
+    ...NO_DETAILS,
     cached: 1,
-    cacheWrite: null,
-    audioPrompt: null,
     reasoning: 2,
     audioCompletion: 3,
     cost: '4',

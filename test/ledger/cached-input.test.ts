@@ -3,7 +3,8 @@ import t from 'tap';
 import { PLAIN_CSV } from '../../src/domain/documents/csv.ts';
 import { readCsv } from '../../src/domain/documents/read-csv.ts';
 import { statementCsv } from '../../src/domain/documents/statement.ts';
-import { COST_PARTS, type CostPart, parsePrices } from '../../src/domain/money.ts';
+import { COLUMN_PARTS, type ColumnPart } from '../../src/domain/pricing/parts.ts';
+import { parsePrices } from '../../src/domain/pricing/prices.ts';
 import { PARTS } from '../../src/domain/reports/usage-change.ts';
 import { chargeOf } from '../../src/domain/tokens/charged-tokens.ts';
 import { keepPrompt } from '../../src/domain/tokens/prompt.ts';
@@ -60,7 +61,7 @@ interface Counts {
 }
 
 /** EUR per 1000 tokens with 12 decimals is a whole number of 10^-15 EUR per token. */
-type Rates = { readonly [part in CostPart]: bigint | null };
+type Rates = { readonly [part in ColumnPart]: bigint | null };
 
 interface Row extends Counts {
   readonly id: string;
@@ -72,7 +73,7 @@ interface Row extends Counts {
   readonly at: number;
   readonly rates: Rates;
   readonly parts: {
-    readonly [part in CostPart]: { readonly tokens: bigint; readonly cost: bigint };
+    readonly [part in ColumnPart]: { readonly tokens: bigint; readonly cost: bigint };
   };
   readonly cost: bigint;
 }
@@ -227,7 +228,7 @@ function partsOf({ prompt, cached, written, completion }: Counts, rates: Rates):
 }
 
 const costOf = (parts: Row['parts']) =>
-  COST_PARTS.reduce((sum, part) => sum + parts[part].cost, 0n);
+  COLUMN_PARTS.reduce((sum, part) => sum + parts[part].cost, 0n);
 
 /** A model with prices, the same as rates. @param isPriced whether tokens of the cache have prices */
 function pricedModel(slug: string, isPriced: boolean) {
@@ -238,7 +239,7 @@ function pricedModel(slug: string, isPriced: boolean) {
     cache_write: cache(),
     output: randomPrice(),
   };
-  const prices = parsePrices(texts.input, texts.output, texts.cache_read, texts.cache_write);
+  const prices = parsePrices(texts.input, texts.output, texts);
   const names = {
     slug,
     upstream: `internal/${slug}`,
@@ -246,7 +247,9 @@ function pricedModel(slug: string, isPriced: boolean) {
     euHosted: true,
     acceptsTokens: false,
   } as const;
-  const rates = Object.fromEntries(COST_PARTS.map((part) => [part, rateOf(texts[part])])) as Rates;
+  const rates = Object.fromEntries(
+    COLUMN_PARTS.map((part) => [part, rateOf(texts[part])]),
+  ) as Rates;
   return { model: { ...names, prices, created: 0, next: null }, rates };
 }
 
@@ -273,7 +276,7 @@ t.test(
     for (const slug of SLUGS) {
       const { rates, model } = pricedModel(slug, slug !== 'plain');
       references.set(slug, rates);
-      const text = (part: CostPart) => model.prices.texts[part];
+      const text = (part: ColumnPart) => model.prices.texts[part];
       await read((sql) =>
         insertModel(sql, {
           slug,
@@ -343,6 +346,7 @@ t.test(
         isTextAlone: false,
         reserved: null,
         prices: model.prices,
+        facts: { at: 0, tier: null },
       };
       const { tokens, details, isBeyond } = chargeOf(bounds, told(counts), noEstimate);
       if (isBeyond) cut++;
@@ -427,8 +431,8 @@ t.test(
         // statement
         const { lines, cost_eur } = await read((sql) => previewStatement(sql, id, month));
         t.equal(cost_eur, decimal(total), 'statement');
-        const partSums = (of: (parts: Row['parts'][CostPart]) => bigint) =>
-          COST_PARTS.flatMap((part) =>
+        const partSums = (of: (parts: Row['parts'][ColumnPart]) => bigint) =>
+          COLUMN_PARTS.flatMap((part) =>
             summed(
               ofMonth,
               (row) => `${row.slug} ${row.key} ${row.center} ${part}`,
@@ -438,7 +442,7 @@ t.test(
         const toldParts = lines.flatMap(({ model, key, cost_center, parts = [] }) =>
           parts.map((each) => [`${model} ${key} ${cost_center} ${each.part}`, each] as const),
         );
-        t.equal(toldParts.length, lines.length * COST_PARTS.length, 'every line tells its parts');
+        t.equal(toldParts.length, lines.length * COLUMN_PARTS.length, 'every line tells its parts');
         t.same(
           sorted(toldParts.map(([key, each]) => [key, each.cost_eur])),
           sorted(partSums(({ cost }) => cost)),
@@ -477,14 +481,14 @@ t.test(
           tokens,
           ofMonth.reduce((sum, row) => sum + row.prompt + row.completion, 0),
         );
-        t.same(new Set(ofCsv('part')), new Set(COST_PARTS));
+        t.same(new Set(ofCsv('part')), new Set(COLUMN_PARTS));
 
         // export
         const exported = { all: 0n, parts: 0n };
         await read(async (sql) => {
           for await (const batch of exportLedger(sql, id, month)) {
             for (const row of batch) {
-              const parts = COST_PARTS.map((part) => whole(String(row[`cost_${part}`])));
+              const parts = COLUMN_PARTS.map((part) => whole(String(row[`cost_${part}`])));
               exported.all += whole(String(row.cost_eur));
               exported.parts += parts.reduce((sum, each) => sum + each);
             }

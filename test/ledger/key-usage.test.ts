@@ -1,8 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import t, { type Test } from 'tap';
 import type { Payer } from '../../src/domain/key.ts';
-import { formatEur, parsePrices } from '../../src/domain/money.ts';
 import type { LedgerStore } from '../../src/domain/ports.ts';
+import { formatEur } from '../../src/domain/pricing/money.ts';
+import { parsePrices } from '../../src/domain/pricing/prices.ts';
 import { type UsageRecord, usageRecord } from '../../src/domain/usage.ts';
 import { BatchLedger } from '../../src/ledger/batch-ledger.ts';
 import { systemTiming } from '../../src/ledger/timing.ts';

@@ -1,6 +1,6 @@
 import { randomInt, randomUUID } from 'node:crypto';
 import t from 'tap';
-import { parsePrices } from '../../src/domain/money.ts';
+import { parsePrices } from '../../src/domain/pricing/prices.ts';
 import { usageRecord } from '../../src/domain/usage.ts';
 import { BatchLedger } from '../../src/ledger/batch-ledger.ts';
 import type { Sql } from '../../src/store/connection/pool.ts';

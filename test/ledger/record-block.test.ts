@@ -1,5 +1,5 @@
 import t from 'tap';
-import { parsePrices } from '../../src/domain/money.ts';
+import { parsePrices } from '../../src/domain/pricing/prices.ts';
 import { type UsageRecord, usageRecord } from '../../src/domain/usage.ts';
 import {
   BatchJson,

@@ -1,5 +1,4 @@
 import type { Payer } from '../../src/domain/key.ts';
-import { formatEur, parseEur, parsePrices } from '../../src/domain/money.ts';
 import { Calendar } from '../../src/domain/month.ts';
 import type {
   KeyAndMonth,
@@ -8,6 +7,8 @@ import type {
   MonthSum,
   RefusedRecord,
 } from '../../src/domain/ports.ts';
+import { formatEur, parseEur } from '../../src/domain/pricing/money.ts';
+import { parsePrices } from '../../src/domain/pricing/prices.ts';
 import { readRecordCost } from '../../src/domain/record.ts';
 import { type Admission, type UsageRecord, usageRecord } from '../../src/domain/usage.ts';
 import { BatchLedger } from '../../src/ledger/batch-ledger.ts';

@@ -1,6 +1,6 @@
 import t from 'tap';
 import type { EndUser } from '../../src/domain/key.ts';
-import { formatEur } from '../../src/domain/money.ts';
+import { formatEur } from '../../src/domain/pricing/money.ts';
 import { type KeyMemory, personIdOf, SpendTable, spendIdOf } from '../../src/ledger/spend.ts';
 
 const MONTH = '2026-11-01';

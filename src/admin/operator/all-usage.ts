@@ -1,4 +1,4 @@
-import { parseEur } from '../../domain/money.ts';
+import { parseEur } from '../../domain/pricing/money.ts';
 import { addMonths, daysIn, wholeMonth } from '../../domain/reports/day-range.ts';
 import type { RequestDay } from '../../domain/reports/overview.ts';
 import {

@@ -1,6 +1,6 @@
 import { amountInCents, type CompanyMonth, monthCsv } from '../../domain/documents/month-end.ts';
 import { readMonth } from '../../domain/field.ts';
-import { formatEur, parseEur } from '../../domain/money.ts';
+import { formatEur, parseEur } from '../../domain/pricing/money.ts';
 import { addMonths } from '../../domain/reports/day-range.ts';
 import { type ClosedEach, closeMonthOfAll, mailStatements } from '../../operations/statement.ts';
 import { companyNames } from '../../store/company/company.ts';

@@ -1,5 +1,5 @@
-import { formatEur, parseEur } from '../../domain/money.ts';
 import { UNIT_TOKENS } from '../../domain/price.ts';
+import { formatEur, parseEur } from '../../domain/pricing/money.ts';
 import {
   NEEDED_PRICES,
   PRICES,

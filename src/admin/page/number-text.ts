@@ -1,5 +1,5 @@
 import { FieldError, type Read } from '../../domain/field.ts';
-import { formatEur, parseEur } from '../../domain/money.ts';
+import { formatEur, parseEur } from '../../domain/pricing/money.ts';
 import { type Refusal, refusal } from '../../domain/refusal.ts';
 import { ownLanguage, pageLocale } from './locale.ts';
 

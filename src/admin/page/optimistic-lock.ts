@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import { formatEur, parseEur } from '../../domain/money.ts';
+import { formatEur, parseEur } from '../../domain/pricing/money.ts';
 import { labelsOf, type Settings } from '../../domain/settings/setting.ts';
 import {
   type EditedTable,

@@ -62,7 +62,7 @@ export function priceLabels(
   { models }: Words,
   unit: PriceUnit,
 ): { readonly [K in PriceName]: string } {
-  return models.prices[unit];
+  return eachPrice((name) => models.price[unit](models.priced[name]));
 }
 
 /**

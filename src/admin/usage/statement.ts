@@ -325,7 +325,7 @@ function cellsOf<N>(c: PageContext, heading: string, shown: (name: N) => Html | 
   type Row = StatementTableRow<N>;
   return {
     [heading]: ({ name, part }: Row) =>
-      part === null ? shown(name) : muted(statements.parts[part]),
+      part === null ? shown(name) : muted(statements.ofIt(statements.charged[part])),
     [words.requests]: ({ requests }: Row) => (requests === null ? '' : format.count(requests)),
     [words.promptTokens]: ({ part, prompt_tokens }: Row) =>
       part === 'output' ? '' : format.count(prompt_tokens),

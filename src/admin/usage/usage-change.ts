@@ -1,4 +1,4 @@
-import { parseEur } from '../../domain/money.ts';
+import { parseEur } from '../../domain/pricing/money.ts';
 import { daysIn } from '../../domain/reports/day-range.ts';
 import { type ExplainedChange, type PARTS, partsAmong } from '../../domain/reports/usage-change.ts';
 import type { UsageSums } from '../../domain/usage.ts';

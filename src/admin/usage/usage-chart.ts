@@ -1,5 +1,5 @@
 import type { Words } from '../../domain/language/en.ts';
-import { formatEur, parseEur } from '../../domain/money.ts';
+import { formatEur, parseEur } from '../../domain/pricing/money.ts';
 import {
   type DayRange,
   type Interval,

@@ -1,4 +1,4 @@
-import { formatDecimal, parseDecimal } from '../money.ts';
+import { formatDecimal, parseDecimal } from '../pricing/money.ts';
 
 /**
  * Exact amounts of files that others write: a bigint of 10^-60 of a unit. A cost has at most 40 decimals and a rate at

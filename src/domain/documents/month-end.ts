@@ -1,4 +1,4 @@
-import { formatEur, parseEur } from '../money.ts';
+import { formatEur, parseEur } from '../pricing/money.ts';
 import { type CsvColumns, type CsvForm, csvFile, decimal } from './csv.ts';
 
 const CENTS = 2;

@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto';
-import { COST_PARTS, type CostPart, type Femto, formatEur, parseEur } from '../money.ts';
+import { type Femto, formatEur, parseEur } from '../pricing/money.ts';
+import { COST_PARTS, type CostPart, partOf } from '../pricing/parts.ts';
 import { sumUsage, type UsageSums } from '../usage.ts';
 import { type CsvForm, csvFile, decimal } from './csv.ts';
 
@@ -9,21 +10,23 @@ export interface StatementLine extends UsageSums {
   readonly model: string;
   readonly key: string;
   readonly cost_center: string;
-  /** The parts of the cost, in their order; absent where no call of the month has a price of cached input. */
+  /** The parts of the cost, in their order; absent where no call of the month has a price besides those of input and output. */
   readonly parts?: readonly PartSum[];
 }
 
-/** A part of the cost of some calls: its tokens, and EUR as exact decimal text. */
+/** A part of the cost of some calls: its tokens or other units, and EUR as exact decimal text. */
 interface PartSum {
   readonly part: CostPart;
   readonly tokens: number;
   readonly cost_eur: string;
 }
 
-/** The tokens of a model at one unit price: EUR per 1000 tokens as exact decimal text. */
+/** The tokens, or other units, of a model at one unit price: EUR per 1000 of them as exact decimal text. */
 export interface PricedTokens {
   readonly model: string;
   readonly part: CostPart;
+  /** The rate that the price is of; absent: the base price. */
+  readonly rate?: string;
   readonly price: string;
   readonly tokens: number;
   readonly cost_eur: string;
@@ -136,7 +139,7 @@ export function statementDigest(text: string): string {
 /** The parts of some lines together, without those of no tokens; null where lines do not tell them. */
 function partsOfLines(lines: readonly StatementLine[]): readonly PartSum[] | null {
   const all = lines.flatMap(({ parts }) => parts ?? []);
-  if (all.length !== lines.length * COST_PARTS.length || all.length === 0) return null;
+  if (lines.length === 0 || lines.some(({ parts }) => parts === undefined)) return null;
   const sums = COST_PARTS.map((part): PartSum => {
     const own = all.filter((each) => each.part === part);
     const cost = own.reduce((sum, { cost_eur }): Femto => sum + parseEur(cost_eur), 0n);
@@ -169,9 +172,13 @@ export function rowsOfParts<N>({
   return [{ ...row, part: null }, ...below];
 }
 
-/** A part with its tokens as prompt or completion tokens. */
+/** A part with its tokens as prompt or completion tokens; other units are neither. */
 function sumsOf({ part, tokens, cost_eur }: PartSum) {
-  const [prompt_tokens, completion_tokens] = part === 'output' ? [0, tokens] : [tokens, 0];
+  const { within } = partOf(part);
+  const [prompt_tokens, completion_tokens] = [
+    within === 'prompt' ? tokens : 0,
+    within === 'completion' ? tokens : 0,
+  ];
   return { part, prompt_tokens, completion_tokens, cost_eur };
 }
 

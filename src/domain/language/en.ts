@@ -4,6 +4,7 @@ import type { ModelState } from '../gate.ts';
 import type { Scope } from '../key.ts';
 import { eachLimit, type LimitName } from '../limits.ts';
 import type { ModelKind } from '../model.ts';
+import type { CostPart } from '../pricing/parts.ts';
 import { type Noun, REFUSALS } from '../refusal.ts';
 import type { BookedEndpoint, FREE_ENDPOINT, LookupEndpoint, Outcome, UsageSource } from '../usage.ts';
 import type { CompanyRole } from '../user.ts';
@@ -935,10 +936,25 @@ export const en = {
     asInput: 'as input',
     unit: 'Unit of prices',
     units: { '1k': 'Per 1000 tokens', '1M': 'Per 1,000,000 tokens' },
-    prices: {
-      '1k': { input: 'EUR per 1000 prompt tokens', output: 'EUR per 1000 completion tokens', cache_read: 'EUR per 1000 cache read tokens', cache_write: 'EUR per 1000 cache write tokens' },
-      '1M': { input: 'EUR per 1,000,000 prompt tokens', output: 'EUR per 1,000,000 completion tokens', cache_read: 'EUR per 1,000,000 cache read tokens', cache_write: 'EUR per 1,000,000 cache write tokens' },
+    price: {
+      '1k': (units: string) => `EUR per 1000 ${units}`,
+      '1M': (units: string) => `EUR per 1,000,000 ${units}`,
     },
+    /** What the parts of a price are counted in. */
+    priced: {
+      input: 'prompt tokens',
+      cache_read: 'cache read tokens',
+      cache_write: 'cache write tokens',
+      cache_write_1h: 'cache write tokens, kept an hour',
+      audio_input: 'audio input tokens',
+      image_input: 'image input tokens',
+      output: 'completion tokens',
+      reasoning: 'reasoning tokens',
+      audio_output: 'audio output tokens',
+      image_output: 'image output tokens',
+      search_unit: 'search units',
+      request: 'calls',
+    } satisfies Record<CostPart, string>,
   },
 
   assistants: {
@@ -1628,7 +1644,7 @@ export const en = {
     month: 'Month',
     corrections: 'Corrections',
     /** The parts of a cost, below the line that they are of. */
-    parts: { input: 'of it input', cache_read: 'of it cache read', cache_write: 'of it cache write', output: 'of it output' },
+    ofIt: (part: string) => `of it ${part}`,
     none: 'none',
     total: 'Total',
     cameLater: 'Came later',
@@ -1639,7 +1655,20 @@ export const en = {
     period: 'Period',
     byPrice: 'By model and price',
     part: 'Kind',
-    charged: { input: 'input', cache_read: 'cache read', cache_write: 'cache write', output: 'output' },
+    charged: {
+      input: 'input',
+      cache_read: 'cache read',
+      cache_write: 'cache write',
+      cache_write_1h: 'cache write, an hour',
+      audio_input: 'audio input',
+      image_input: 'image input',
+      output: 'output',
+      reasoning: 'reasoning',
+      audio_output: 'audio output',
+      image_output: 'image output',
+      search_unit: 'search units',
+      request: 'calls',
+    } satisfies Record<CostPart, string>,
     unitPrice: 'Price per 1M',
     amount: 'Amount',
     sumOf: (month: string) => `Calls in ${month}`,

@@ -1,11 +1,5 @@
-import {
-  type CacheTokens,
-  costOf,
-  type Femto,
-  formatEur,
-  type Prices,
-  parseEur,
-} from '../money.ts';
+import { type Femto, formatEur, parseEur } from '../pricing/money.ts';
+import { costOf, type Prices, type SomeCounts } from '../pricing/prices.ts';
 import * as schema from '../settings/schema.ts';
 import { sumUsage, type UsageSums } from '../usage.ts';
 
@@ -70,7 +64,7 @@ export interface ComparedModel {
   /** null: no price is known. Its costs count as they are then, and none as a change of prices. */
   readonly reference: Prices | null;
   /** Tokens of the cache; absent: no price asks for them. */
-  readonly cache?: { readonly before: CacheTokens; readonly after: CacheTokens };
+  readonly cache?: { readonly before: SomeCounts; readonly after: SomeCounts };
 }
 
 /** The parts in their order on pages and in commands. */

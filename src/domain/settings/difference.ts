@@ -1,4 +1,4 @@
-import { parseEur } from '../money.ts';
+import { parseEur } from '../pricing/money.ts';
 
 /** What a thing is to become: the members that differ. */
 interface Difference {

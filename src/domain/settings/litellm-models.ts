@@ -37,6 +37,14 @@ const COSTS: Readonly<Record<PriceName, string>> = {
   output: 'output_cost_per_token',
   cache_read: 'cache_read_input_token_cost',
   cache_write: 'cache_creation_input_token_cost',
+  cache_write_1h: 'cache_creation_input_token_cost_above_1hr',
+  audio_input: 'input_cost_per_audio_token',
+  image_input: 'input_cost_per_image_token',
+  reasoning: 'output_cost_per_reasoning_token',
+  audio_output: 'output_cost_per_audio_token',
+  image_output: 'output_cost_per_image_token',
+  search_unit: 'input_cost_per_query',
+  request: 'input_cost_per_request',
 };
 
 /** The kinds by LiteLLM's `mode`. */

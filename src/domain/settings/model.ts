@@ -1,5 +1,7 @@
 import { MOST, oneOf, readBoolean, readModelTokens, readName, readPrice } from '../field.ts';
+import type { Words } from '../language/en.ts';
 import { MODEL_KINDS, type ModelKind, type TokenInput } from '../model.ts';
+import type { CostPart } from '../pricing/parts.ts';
 import * as schema from './schema.ts';
 import { type Needed, type New, neededOf, type Setting, type Values } from './setting.ts';
 
@@ -11,71 +13,100 @@ interface Price {
   readonly short: string;
 }
 
+/** A price that every model has. */
+const needed = (part: CostPart, meaning: string, short: string, hint?: string) =>
+  ({
+    kind: 'price',
+    schema: schema.price,
+    option: `--${part}-price EUR`,
+    meaning,
+    read: readPrice,
+    isNeeded: true,
+    field: { name: part, label: labelOf(part), ...(hint !== undefined && { hint: () => hint }) },
+    tokens: short === 'in' ? 'prompt' : 'completion',
+    short,
+  }) as Price & Needed<string>;
+
+/** A price that a model may have. @param units what it is of @param instead what they cost without it */
+const optional = (part: CostPart, units: string, instead: string, hint: string) =>
+  ({
+    kind: 'price',
+    schema: schema.described(
+      schema.orNull(schema.price),
+      `${schema.price.description}; null: ${instead}`,
+    ),
+    option: `--${part.replaceAll('_', '-')}-price EUR`,
+    meaning: `per 1000 ${units}; none: ${instead}`,
+    read: readPrice,
+    isNullable: true,
+    field: { name: part, label: labelOf(part), hint: () => hint },
+    tokens: part.replaceAll('_', ' '),
+    short: part.replaceAll('_', ' '),
+  }) as Price & Setting<string | null>;
+
+const labelOf = (part: CostPart) => (words: Words) =>
+  words.models.price['1k'](words.models.priced[part]);
+
 /** The prices of a model, by their columns in `model_prices` and `model_cost_prices`. */
 export const PRICES = {
-  input: {
-    kind: 'price',
-    schema: schema.price,
-    option: '--input-price EUR',
-    meaning: 'per 1000 prompt tokens',
-    read: readPrice,
-    isNeeded: true,
-    field: { name: 'input', label: ({ models }) => models.prices['1k'].input },
-    tokens: 'prompt',
-    short: 'in',
-  } as Price & Needed<string>,
-  output: {
-    kind: 'price',
-    schema: schema.price,
-    option: '--output-price EUR',
-    meaning: 'per 1000 completion tokens',
-    read: readPrice,
-    isNeeded: true,
-    field: {
-      name: 'output',
-      label: ({ models }) => models.prices['1k'].output,
-      hint: () => '0 for embeddings and reranking.',
-    },
-    tokens: 'completion',
-    short: 'out',
-  } as Price & Needed<string>,
-  cache_read: {
-    kind: 'price',
-    schema: schema.described(
-      schema.orNull(schema.price),
-      `${schema.price.description}; null: the input price`,
-    ),
-    option: '--cache-read-price EUR',
-    meaning: 'per 1000 prompt tokens that are read from a cache; none: the input price',
-    read: readPrice,
-    isNullable: true,
-    field: {
-      name: 'cache_read',
-      label: ({ models }) => models.prices['1k'].cache_read,
-      hint: () => 'Prompt tokens that the provider reads from its cache. Empty: the input price.',
-    },
-    tokens: 'cache read',
-    short: 'cache read',
-  } as Price & Setting<string | null>,
-  cache_write: {
-    kind: 'price',
-    schema: schema.described(
-      schema.orNull(schema.price),
-      `${schema.price.description}; null: the input price`,
-    ),
-    option: '--cache-write-price EUR',
-    meaning: 'per 1000 prompt tokens that are written to a cache; none: the input price',
-    read: readPrice,
-    isNullable: true,
-    field: {
-      name: 'cache_write',
-      label: ({ models }) => models.prices['1k'].cache_write,
-      hint: () => 'Prompt tokens that the provider writes to its cache. Empty: the input price.',
-    },
-    tokens: 'cache write',
-    short: 'cache write',
-  } as Price & Setting<string | null>,
-};
+  input: needed('input', 'per 1000 prompt tokens', 'in'),
+  output: needed('output', 'per 1000 completion tokens', 'out', '0 for embeddings and reranking.'),
+  cache_read: optional(
+    'cache_read',
+    'prompt tokens that are read from a cache',
+    'the input price',
+    'Prompt tokens that the provider reads from its cache. Empty: the input price.',
+  ),
+  cache_write: optional(
+    'cache_write',
+    'prompt tokens that are written to a cache',
+    'the input price',
+    'Prompt tokens that the provider writes to its cache. Empty: the input price.',
+  ),
+  cache_write_1h: optional(
+    'cache_write_1h',
+    'prompt tokens that are written to a cache for an hour',
+    'the price of other cache writes',
+    'Cache writes that the provider keeps for an hour, as coding agents ask for. Empty: the price of other cache writes.',
+  ),
+  audio_input: optional(
+    'audio_input',
+    'audio tokens of the prompt',
+    'the input price',
+    'Empty: the input price.',
+  ),
+  image_input: optional(
+    'image_input',
+    'image tokens of the prompt',
+    'the input price',
+    'Empty: the input price.',
+  ),
+  reasoning: optional(
+    'reasoning',
+    'completion tokens that are reasoning',
+    'the output price',
+    'Empty: the output price.',
+  ),
+  audio_output: optional(
+    'audio_output',
+    'audio tokens of the completion',
+    'the output price',
+    'Empty: the output price.',
+  ),
+  image_output: optional(
+    'image_output',
+    'image tokens of the completion',
+    'the output price',
+    'Empty: the output price.',
+  ),
+  search_unit: optional(
+    'search_unit',
+    'search units of a rerank',
+    'nothing',
+    'A search unit of most providers is a query with up to 100 documents. Empty: nothing.',
+  ),
+  request: optional('request', 'calls', 'nothing', 'Each call that is booked. Empty: nothing.'),
+} satisfies Readonly<Record<CostPart, Setting>>;
 
 export type PriceName = keyof typeof PRICES;
 /** Exact decimal text, EUR per 1000 tokens; null: the input price. */

@@ -1,7 +1,14 @@
 import type { TokenCounts, ToldUsage, UsageDetails } from '../../json/usage.ts';
 import { type Bound, mostPaired } from '../budget.ts';
 import { isTextAlone } from '../members/text-alone.ts';
-import { type CacheTokens, costOf, type Prices } from '../money.ts';
+import { COST_PARTS, partOf } from '../pricing/parts.ts';
+import {
+  type CallFacts,
+  costOf,
+  type Prices,
+  partsWithin,
+  ratedPrices,
+} from '../pricing/prices.ts';
 import type { Estimate, Generated } from './estimate.ts';
 import type { Prompt } from './prompt.ts';
 
@@ -19,7 +26,9 @@ export interface CallBounds {
   readonly isTextAlone: boolean | null;
   /** The cost that a strict budget reserved; null: none. */
   readonly reserved: Bound | null;
+  /** Of the model, and what decides which of its rates holds. */
   readonly prices: Prices;
+  readonly facts: CallFacts;
 }
 
 /** The tokens that a call is charged for. */
@@ -30,8 +39,10 @@ export interface Charge {
   /** Which of the counts are the upstream's own. */
   readonly isPromptTold: boolean;
   readonly isCompletionTold: boolean;
-  /** Whether the upstream told more than the call allows, than any model can, or priced tokens of the cache than the prompt has. */
+  /** Whether the upstream told more than the call allows, than any model can, or units of priced parts than their tokens have. */
   readonly isBeyond: boolean;
+  /** The model's prices, or those of the rate that held. */
+  readonly prices: Prices;
 }
 
 /**
@@ -47,29 +58,30 @@ export function chargeOf(
 ): Charge {
   const prompt = told === null ? null : promptWithin(bounds, told.prompt);
   const completion = told === null ? null : completionWithin(bounds, told.completion);
+  const guess = prompt === null || completion === null ? estimate() : null;
+  const prices = ratedPrices(bounds.prices, bounds.facts, prompt ?? (guess as Estimate).prompt);
   const toldDetails = told?.details ?? null;
-  const details = toldDetails && cacheWithin(prompt, toldDetails, bounds.prices);
-  const isCacheCut = details !== toldDetails && bounds.prices.cache.length > 0;
+  const details = toldDetails && partsWithin(prices, { prompt, completion }, toldDetails);
+  const isCut = details !== toldDetails && prices.fitted.length > 0;
   if (prompt !== null && completion !== null && bounds.reserved === null) {
     const tokens = { prompt, completion };
-    return { tokens, details, isPromptTold: true, isCompletionTold: true, isBeyond: isCacheCut };
+    return { tokens, details, isPromptTold: true, isCompletionTold: true, isBeyond: isCut, prices };
   }
-  const guess = prompt === null || completion === null ? estimate() : null;
-  const cache = prompt === null ? null : details;
-  const charged = withinReserved(bounds, cache, {
+  const counts = details && detailsOf(prompt !== null, completion !== null, details);
+  const charged = withinReserved(bounds.reserved, prices, counts, {
     prompt: prompt ?? (guess as Estimate).prompt,
     completion: completion ?? overrun(told?.completion ?? null, bounds.limit, guess as Estimate),
   });
   const { tokens } = charged;
-  const isPromptTold = tokens.prompt === prompt && charged.cache === cache;
+  const isPromptTold = tokens.prompt === prompt && !charged.isPromptCut;
   const isCompletionTold = tokens.completion === completion;
   return {
     tokens,
     details: details && detailsOf(isPromptTold, isCompletionTold, details),
     isPromptTold,
     isCompletionTold,
-    isBeyond:
-      told !== null && (told.prompt !== prompt || told.completion !== completion || isCacheCut),
+    isBeyond: told !== null && (told.prompt !== prompt || told.completion !== completion || isCut),
+    prices,
   };
 }
 
@@ -109,48 +121,34 @@ function overrun(
 
 interface Charged {
   readonly tokens: TokenCounts;
-  readonly cache: CacheTokens | null;
+  /** Whether the prompt was cut: it costs the input price then, as an estimate does. */
+  readonly isPromptCut: boolean;
 }
 
-/**
- * The tokens cut so that they cost no more than a strict budget reserved for the call. A prompt that is cut costs the
- * input price, as an estimate does.
- */
+/** The tokens cut so that they cost no more than a strict budget reserved for the call. */
 function withinReserved(
-  { reserved, prices }: CallBounds,
-  cache: CacheTokens | null,
+  reserved: Bound | null,
+  prices: Prices,
+  counts: UsageDetails | null,
   tokens: TokenCounts,
 ): Charged {
-  if (reserved === null || !reserved.bounded) return { tokens, cache };
   const { prompt } = tokens;
-  if (costOf(prices, prompt, tokens.completion, cache) <= reserved.amount) return { tokens, cache };
+  if (
+    reserved === null ||
+    !reserved.bounded ||
+    costOf(prices, prompt, tokens.completion, counts) <= reserved.amount
+  )
+    return { tokens, isPromptCut: false };
   const completion = Math.min(tokens.completion, reserved.completion ?? 0);
-  const left = reserved.amount - costOf(prices, 0, completion);
-  if (costOf(prices, prompt, 0, cache) <= left) return { tokens: { prompt, completion }, cache };
-  const each = costOf(prices, 1, 0);
-  return {
-    tokens: { prompt: each === 0n ? prompt : Math.min(prompt, Number(left / each)), completion },
-    cache: null,
-  };
-}
-
-/**
- * The details with tokens of the cache that the prompt can have. Where they have a price, tokens beyond it are cut: those
- * written before those read. Without a price a count that cannot be right is left out.
- */
-function cacheWithin(prompt: number | null, details: UsageDetails, prices: Prices): UsageDetails {
-  const { cached, cacheWrite } = details;
-  if (prompt === null || (cached ?? 0) + (cacheWrite ?? 0) <= prompt) return details;
-  if (prices.cache.length > 0) {
-    const read = cached && Math.min(cached, prompt);
-    return {
-      ...details,
-      cached: read,
-      cacheWrite: cacheWrite && Math.min(cacheWrite, prompt - (read ?? 0)),
-    };
-  }
-  const isWithin = (count: number | null) => (count !== null && count <= prompt ? count : null);
-  return { ...details, cached: isWithin(cached), cacheWrite: isWithin(cacheWrite) };
+  const isWhole = completion === tokens.completion;
+  const left = counts && detailsOf(true, isWhole, counts);
+  if (costOf(prices, prompt, completion, left) <= reserved.amount)
+    return { tokens: { prompt, completion }, isPromptCut: false };
+  const ofCompletion = counts && detailsOf(false, isWhole, counts);
+  const rest = reserved.amount - costOf(prices, 0, completion, ofCompletion);
+  const each = costOf(prices, 1, 0) - costOf(prices, 0, 0);
+  const most = each === 0n ? prompt : Math.min(prompt, Math.max(0, Number(rest / each)));
+  return { tokens: { prompt: most, completion }, isPromptCut: true };
 }
 
 function mostPrompt({ bytes, pieces, kept, repeated }: Prompt, isText: boolean | null): number {
@@ -169,7 +167,15 @@ function detailsOf(
   if (isPromptTold && isCompletionTold) return details;
   return {
     ...details,
-    ...(isPromptTold ? {} : { cached: null, cacheWrite: null, audioPrompt: null }),
-    ...(isCompletionTold ? {} : { reasoning: null, audioCompletion: null }),
+    ...(isPromptTold ? {} : withoutParts('prompt')),
+    ...(isCompletionTold ? {} : withoutParts('completion')),
   };
+}
+
+function withoutParts(whole: 'prompt' | 'completion'): Partial<UsageDetails> {
+  const counts = COST_PARTS.flatMap((part) => {
+    const { within, count } = partOf(part);
+    return within === whole && count !== null ? [[count, null]] : [];
+  });
+  return Object.fromEntries(counts);
 }

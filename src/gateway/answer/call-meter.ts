@@ -1,8 +1,10 @@
 import type { Bound, Repeated } from '../../domain/budget.ts';
 import type { Company } from '../../domain/company.ts';
 import { isUpstreamsFailure } from '../../domain/errors.ts';
-import { formatEur } from '../../domain/money.ts';
 import type { BookingListener, Hold, UpstreamFailure } from '../../domain/ports.ts';
+import { formatEur } from '../../domain/pricing/money.ts';
+import type { CallFacts } from '../../domain/pricing/prices.ts';
+import { tierOf } from '../../domain/pricing/rates.ts';
 import { OwnBody } from '../../domain/request/own-body.ts';
 import { scrub } from '../../domain/request/redact.ts';
 import { type Charge, chargeOf, withoutFalseZero } from '../../domain/tokens/charged-tokens.ts';
@@ -46,6 +48,8 @@ interface MeteredCall {
   readonly body: { readonly files: Files; readonly filePieces: ReadonlySet<Buffer> };
   /** The most tokens that it lets the model generate; null: no limit. */
   readonly limit: number | null;
+  /** The service tier that it asks for; null: the standard one. */
+  readonly tier: string | null;
   readonly request: {
     readonly members: Members;
     readonly repeated?: Repeated;
@@ -65,6 +69,8 @@ export class CallMeter {
   readonly #members: Members;
   readonly #prompt: Prompt;
   readonly #limit: number | null;
+  /** The service tier that the request asks for; null: the standard one. */
+  readonly #tier: string | null;
   /** What of the prompt the answer repeats; null: nothing. */
   readonly #echo: Echo | null;
   readonly #isTextAlone: boolean | null;
@@ -79,6 +85,8 @@ export class CallMeter {
   outcome: Outcome | null = null;
   /** What the call cost the upstream, by a header of the answer; undefined: not told. */
   toldCost: string | undefined;
+  /** The service tier that the answer says it was served with; undefined: it says none. */
+  toldTier: string | null | undefined;
   /** Why the upstream failed; null: it did not. */
   failure: UpstreamFailure | null = null;
 
@@ -99,6 +107,7 @@ export class CallMeter {
         ? keepPrompt(sent, files, filePieces)
         : keepPrompt(sent, NO_FILES, null, repeated);
     this.#limit = call.limit;
+    this.#tier = call.tier;
     this.#echo = call.request.echo ?? null;
     this.#isTextAlone = this.keepsSent ? null : call.request.isTextAlone();
   }
@@ -211,6 +220,13 @@ export class CallMeter {
     return this.#echo === null ? seen : withEcho(seen, this.#echo);
   }
 
+  /** What decides which rate holds: the tier is the one asked for where the answer says none. */
+  get #facts(): CallFacts {
+    const { at } = this.admission;
+    const tier = this.toldTier === undefined ? this.#tier : tierOf(this.toldTier);
+    return { at, tier };
+  }
+
   #chargeOf(usage: ToldUsage | null, generated: Generated): Charge {
     const { estimator } = this.#services;
     const estimate = (): Estimate =>
@@ -222,6 +238,7 @@ export class CallMeter {
       isTextAlone: this.#isTextAlone,
       reserved: this.reserved,
       prices,
+      facts: this.#facts,
     };
     return chargeOf(bounds, usage, estimate);
   }
@@ -268,6 +285,7 @@ export class CallMeter {
       outcome,
       details,
       settings.upstreamCurrency,
+      charge.prices,
     );
     this.#hold?.settle(this.tokens.prompt + this.tokens.completion);
     this.cost = formatEur(record.cost);

@@ -1,4 +1,4 @@
-import { boundPrompt, mostPaired, type Repeated } from '../../domain/budget.ts';
+import { boundPrompt, mostPaired, mostSearchUnits, type Repeated } from '../../domain/budget.ts';
 import { RERANK_ERRORS, unsupportedParameter } from '../../domain/errors.ts';
 import { isTextAlone, isTextDocument } from '../../domain/members/text-alone.ts';
 import { RERANK_ANSWER } from '../../domain/request/answer-members.ts';
@@ -36,7 +36,12 @@ export const rerank: Endpoint = {
       repeated,
       isTextAlone: () => isTextAlone(request),
       bound: (model) =>
-        boundPrompt(mostPaired(body.length, repeated), model.prices, isTextAlone(request)),
+        boundPrompt(
+          mostPaired(body.length, repeated),
+          model.prices,
+          isTextAlone(request),
+          mostSearchUnits(body.length, repeated),
+        ),
       // the format has no metadata
       forward: (upstream) => body.edited([modelEdit(members, upstream), ...all, ...removal]),
       answer: (reply, meter) => new JsonRelay(reply, meter, renderEdited, RERANK_ANSWER),

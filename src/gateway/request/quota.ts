@@ -1,6 +1,6 @@
 import { GatewayError } from '../../domain/errors.ts';
 import type { ApiKey } from '../../domain/key.ts';
-import { type Femto, formatEur } from '../../domain/money.ts';
+import { type Femto, formatEur } from '../../domain/pricing/money.ts';
 import { Reply } from './reply.ts';
 import type { Services } from './services.ts';
 

@@ -21,8 +21,10 @@ import {
   type PriceFactors,
   withFactors,
 } from '../../domain/model.ts';
-import { type Femto, parseEur, parsePrices } from '../../domain/money.ts';
 import type { Directory, MaybeAsync } from '../../domain/ports.ts';
+import { type Femto, parseEur } from '../../domain/pricing/money.ts';
+import { type Prices, type PriceTexts, parsePrices } from '../../domain/pricing/prices.ts';
+import { parseRates, type RateTexts } from '../../domain/pricing/rates.ts';
 import { unknownCompany } from '../../domain/refusal.ts';
 import { type Logger, reasonOf } from '../../log.ts';
 import { DatabaseUnavailable } from '../connection/errors.ts';
@@ -405,12 +407,15 @@ function networksOf(cidrs: readonly string[]): BlockList {
   return networks;
 }
 
-type ModelColumns = Omit<Model, 'prices' | 'next'> & {
-  readonly prices: Texts;
-  /** Prices that begin at a date, the first of them first; null: none. */
-  readonly coming: readonly (readonly [from: number, ...prices: Texts])[] | null;
-};
-type Texts = Parameters<typeof parsePrices>;
+type ModelColumns = Omit<Model, 'prices' | 'next'> &
+  PriceColumns & {
+    /** Prices that begin at a date, the first of them first; null: none. */
+    readonly coming: readonly ({ readonly from: number } & PriceColumns)[] | null;
+  };
+interface PriceColumns {
+  readonly prices: PriceTexts;
+  readonly rates: readonly RateTexts[] | null;
+}
 type CompanyColumns = Pick<Company, 'id' | 'name' | 'allowNonEu' | 'strict'> &
   Limits & {
     readonly disabledSlugs: string[];
@@ -480,10 +485,14 @@ async function readSharedModels(sql: Sql): Promise<Map<string, Model>> {
 // prices as text, because a float would not keep all their digits
 function modelColumns(sql: Sql, whose: 'shared' | 'own') {
   const sameCompany = whose === 'shared' ? sql`p.company_id is null` : sql`p.company_id = c.id`;
+  const texts = (row: string) =>
+    sql.unsafe(
+      `(select json_object_agg(each.key, each.value #>> '{}') from jsonb_each(prices_of(${row})) each where each.key <> 'rates')`,
+    );
   return sql`slug, upstream_model as upstream, kind, eu_hosted as "euHosted", token_input = 'accept' as "acceptsTokens",
-      context_length as "contextLength", max_output_tokens as "maxOutputTokens", json_build_array(cost_eur_per_1k_input::text,
-      cost_eur_per_1k_output::text, cost_eur_per_1k_cache_read::text, cost_eur_per_1k_cache_write::text) as prices, floor(extract(epoch from created_at))::float8 as created,
-    (select json_agg(json_build_array((extract(epoch from valid_from) * 1000)::float8, input::text, output::text, cache_read::text, cache_write::text) order by valid_from)
+      context_length as "contextLength", max_output_tokens as "maxOutputTokens", ${texts('models')} as prices, rates,
+      floor(extract(epoch from created_at))::float8 as created,
+    (select json_agg(json_build_object('from', (extract(epoch from valid_from) * 1000)::float8, 'prices', ${texts('p')}, 'rates', p.rates) order by valid_from)
      from model_prices p where p.slug = models.slug and ${sameCompany} and not applied) as coming`;
 }
 
@@ -492,12 +501,17 @@ function modelsBySlug(rows: readonly ModelColumns[]): Map<string, Model> {
 }
 
 /** The model with its present price, linked to one with the price that begins next, and so on. */
-function modelOf({ prices, coming, ...model }: ModelColumns): Model {
+function modelOf({ prices, rates, coming, ...model }: ModelColumns): Model {
   let next: ComingPrice | null = null;
-  for (const [from, ...texts] of (coming ?? []).toReversed()) {
-    next = { from, model: { ...model, prices: parsePrices(...texts), next } };
+  for (const { from, ...price } of (coming ?? []).toReversed()) {
+    next = { from, model: { ...model, prices: pricesOf(price), next } };
   }
-  return { ...model, prices: parsePrices(...prices), next };
+  return { ...model, prices: pricesOf({ prices, rates }), next };
+}
+
+function pricesOf({ prices, rates }: PriceColumns): Prices {
+  const { input, output, ...others } = prices;
+  return parsePrices(input, output, others, parseRates(rates));
 }
 
 interface AssistantColumns extends Omit<Assistant, 'prompt'> {

@@ -1,6 +1,6 @@
-import { formatEur } from '../../domain/money.ts';
 import { isOfDay, isOfPerson } from '../../domain/month.ts';
 import type { LedgerStore, MonthSum, RefusedRecord, Reservation } from '../../domain/ports.ts';
+import { formatEur } from '../../domain/pricing/money.ts';
 import { type BookedCall, TOKEN_DETAILS } from '../../domain/usage.ts';
 import { CLOCK, SERVER_IDENTITY, SPEND_CURSOR, spentSince } from '../connection/expressions.ts';
 import type { Database, Sql } from '../connection/pool.ts';

@@ -253,7 +253,14 @@ const CLOCK = '((extract(epoch from clock_timestamp()) * 1000000)::bigint::text:
 const HORIZON_SECONDS = 15;
 
 /** Functions that parts of a statement call on the workers. */
-const ON_WORKERS: readonly string[] = ['enter_shard', 'usage_digest', 'billing_month'];
+const ON_WORKERS: readonly string[] = [
+  'enter_shard',
+  'usage_digest',
+  'billing_month',
+  'parts_cost',
+  'part_units',
+  'part_price',
+];
 
 /** What row-level security says of a row. Citus takes no policy with a query in it (sql/schema/tenant.sql). */
 const OWN = `current_user <> 'tollgate_tenant' or company_id = nullif(current_setting('tollgate.company_id', true), '')::uuid`;

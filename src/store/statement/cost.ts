@@ -1,15 +1,20 @@
-import { COST_PARTS, type CostPart } from '../../domain/money.ts';
+import {
+  COST_PARTS,
+  type ColumnPart,
+  type CostPart,
+  isListed,
+} from '../../domain/pricing/parts.ts';
 
 /**
- * The parts of a cost as SQL over rows of `api_usage`: `costOf` says the same of a call. The check of the
- * table is the formula, and a test compares it with this one.
+ * The parts of a cost as SQL over rows of `api_usage`: `chargedParts` says the same of a call. The check of the
+ * table is the formula, and a test compares it with this one. A row has its parts in columns, or all in `parts`.
  */
 
-type Quantity = readonly [tokens: string, price: string];
+type Quantity = readonly [units: string, price: string];
 
-/** The quantities of a row with columns of those names. @param priceOf SQL of the price of a part; that of a cache may be null */
-function quantities(priceOf: (part: CostPart) => string): Readonly<Record<CostPart, Quantity>> {
-  const counted = (part: CostPart, tokens: string) =>
+/** The quantities of a row whose parts are columns. @param priceOf SQL of the price of a part; that of a cache may be null */
+function quantities(priceOf: (part: ColumnPart) => string): Readonly<Record<ColumnPart, Quantity>> {
+  const counted = (part: ColumnPart, tokens: string) =>
     `case when ${priceOf(part)} is null then 0 else coalesce(${tokens}, 0) end`;
   const [read, written] = [
     counted('cache_read', 'cached_tokens'),
@@ -23,25 +28,37 @@ function quantities(priceOf: (part: CostPart) => string): Readonly<Record<CostPa
   };
 }
 
-/** The cost of a row in EUR. @param priceOf SQL of the price of a part; that of a cache may be null */
-export function costFormula(priceOf: (part: CostPart) => string): string {
-  const parts = quantities(priceOf);
-  return `(${COST_PARTS.map((part) => parts[part].join(' * ')).join(' + ')}) * 0.001`;
+/** The cost in EUR of a row at prices of which each is a column. @param priceOf SQL of the price of a part; that of a cache may be null */
+export function costFormula(priceOf: (part: ColumnPart) => string): string {
+  const parts = Object.values(quantities(priceOf));
+  return `(${parts.map((part) => part.join(' * ')).join(' + ')}) * 0.001`;
 }
 
-/** Tokens and price of each part of the cost of a row. */
-export const CHARGED = quantities((part) => `price_${part}`);
+const IN_COLUMNS = quantities((part) => `price_${part}`);
 
-/** Whether a row has a price of cached input. */
-export const HAS_CACHE_PRICE = '(price_cache_read is not null or price_cache_write is not null)';
+/** Units and price of each part of the cost of a row; 0 units and no price where a part was not charged. */
+export const CHARGED = Object.fromEntries(
+  COST_PARTS.map((part): [CostPart, Quantity] => {
+    const listed = `coalesce(part_units(parts, '${part}'), 0)`;
+    if (isListed(part)) return [part, [listed, `part_price(parts, '${part}')`]];
+    const [units, price] = IN_COLUMNS[part as ColumnPart];
+    return [part, [`case when parts is null then ${units} else ${listed} end`, price]];
+  }),
+) as Readonly<Record<CostPart, Quantity>>;
+
+/** Whether a row tells more parts than its two prices: what is charged apart is then told apart. */
+export const HAS_PARTS =
+  '(price_cache_read is not null or price_cache_write is not null or parts is not null)';
 
 /** The cost of a part of a row in EUR. */
 export function partCost(part: CostPart): string {
-  return `${CHARGED[part].join(' * ')} * 0.001`;
+  const [units, price] = CHARGED[part];
+  return `${units} * coalesce(${price}, 0) * 0.001`;
 }
 
-/** The sums of each part over rows, as a JSON array of PartSums. */
-export const PART_SUMS = `jsonb_build_array(${COST_PARTS.map(
-  (part) =>
-    `jsonb_build_object('part', '${part}', 'tokens', sum(${CHARGED[part][0]}), 'cost_eur', trim_scale(sum(${partCost(part)}))::text)`,
-).join(', ')})`;
+/** The sums of each part over rows, as a JSON array of PartSums: of all with a column, and of others that were charged. */
+export const PART_SUMS = `(select jsonb_agg(jsonb_build_object('part', part, 'tokens', units, 'cost_eur', trim_scale(cost)::text) order by place)
+  from (values ${COST_PARTS.map(
+    (part, place) =>
+      `(${place}, '${part}', ${isListed(part)}, sum(${CHARGED[part][0]}), sum(${partCost(part)}))`,
+  ).join(', ')}) as sums (place, part, listed, units, cost) where units > 0 or not listed)`;

@@ -5,13 +5,13 @@ import {
   type Statement,
   type StatementLine,
 } from '../../domain/documents/statement.ts';
-import { COST_PARTS } from '../../domain/money.ts';
+import { COST_PARTS } from '../../domain/pricing/parts.ts';
 import { throwConflict } from '../../domain/refusal.ts';
 import * as schema from '../../domain/settings/schema.ts';
 import { ledgerName } from '../company/company.ts';
 import { utcMicrosecond } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
-import { CHARGED, HAS_CACHE_PRICE, PART_SUMS } from './cost.ts';
+import { CHARGED, HAS_PARTS, PART_SUMS } from './cost.ts';
 
 /** A statement in a list. */
 export const STATEMENT = schema.object({
@@ -235,7 +235,7 @@ export async function correctionsOf(
 }
 
 /**
- * The ledger rows of a month by model, key and cost centre; with the parts of their costs, if one has a price of cached input.
+ * The ledger rows of a month by model, key and cost centre; with the parts of their costs, if one has a price besides those of input and output.
  * @param requests these alone; null: all
  * @param statement month of the statement that they are for
  * @throws RefusedChange conflict beyond the bound
@@ -252,7 +252,7 @@ export async function readStatementLines(
     select model_slug as model, api_key_id as key, cost_center, count(*)::float8 as requests,
       sum(prompt_tokens)::float8 as prompt_tokens, sum(completion_tokens)::float8 as completion_tokens,
       trim_scale(sum(cost_eur))::text as cost_eur,
-      case when bool_or(bool_or(${sql.unsafe(HAS_CACHE_PRICE)})) over () then ${sql.unsafe(PART_SUMS)} end as parts
+      case when bool_or(bool_or(${sql.unsafe(HAS_PARTS)})) over () then ${sql.unsafe(PART_SUMS)} end as parts
     from api_usage where billing_month = ${month} and company_id = ${company}
       and (${requests === null} or request_id = any(${requests === null ? [] : [...requests]}::uuid[]))
     group by 1, 2, 3 order by model_slug collate "C", api_key_id, cost_center collate "C" limit ${most + 1}`;
@@ -270,13 +270,16 @@ export async function readCharges(
   const parts = COST_PARTS.map(
     (part, at) => `(${at}, '${part}', ${CHARGED[part].join(', ')})`,
   ).join(', ');
-  const charges = await sql<PricedTokens[]>`
-    select model_slug as model, p.part, trim_scale(p.price)::text as price, sum(p.tokens)::float8 as tokens,
+  const charges = await sql<(PricedTokens & { readonly rate: string | null })[]>`
+    select model_slug as model, p.part, rate, trim_scale(p.price)::text as price, sum(p.tokens)::float8 as tokens,
       trim_scale(sum(p.tokens * p.price) * 0.001)::text as cost_eur
     from api_usage, lateral (values ${sql.unsafe(parts)}) as p (place, part, tokens, price)
     where billing_month = ${month} and company_id = ${company} and p.tokens > 0
-    group by model_slug, place, p.part, p.price order by model_slug collate "C", place, p.price limit ${most + 1}`;
-  return charges.length > most ? throwTooLong(company, month) : charges;
+    group by model_slug, rate, place, p.part, p.price order by model_slug collate "C", rate collate "C" nulls first, place, p.price limit ${most + 1}`;
+  if (charges.length > most) throwTooLong(company, month);
+  return charges.map(({ rate, ...charge }) =>
+    rate === null ? charge : ({ ...charge, rate } as PricedTokens),
+  );
 }
 
 export async function zoneOf(sql: Sql): Promise<string> {

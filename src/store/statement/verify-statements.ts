@@ -1,5 +1,5 @@
 import type { Sql } from '../connection/pool.ts';
-import { HAS_CACHE_PRICE, PART_SUMS } from './cost.ts';
+import { HAS_PARTS, PART_SUMS } from './cost.ts';
 import { digestOfRow } from './digest.ts';
 import { type Found, MOST } from './verify.ts';
 
@@ -7,6 +7,7 @@ import { type Found, MOST } from './verify.ts';
 const PRICED = [
   'price_input',
   'price_output',
+  'parts',
   'price_cache_read',
   'price_cache_write',
   'cached_tokens',
@@ -116,7 +117,7 @@ export async function verifyStatements(sql: Sql): Promise<StatementCheck> {
       from (${linesOf(sql)}) as told full join (
         select company_id, number, billing_month, model, key, cost_center, count(*) as requests, sum(prompt_tokens) as prompt_tokens,
           sum(completion_tokens) as completion_tokens, sum(cost_eur) as cost_eur, ${sql.unsafe(PART_SUMS)} as parts,
-          bool_or(${sql.unsafe(HAS_CACHE_PRICE)}) as is_priced
+          bool_or(${sql.unsafe(HAS_PARTS)}) as is_priced
         from proven where model is not null group by 1, 2, 3, 4, 5, 6
       ) as summed using (company_id, number, billing_month, model, key, cost_center)
       where billing_month not in (select billing_month from away)

@@ -1,4 +1,4 @@
-import { type CacheTokens, type Prices, parsePrices } from '../../domain/money.ts';
+import { type Prices, parsePrices, type SomeCounts } from '../../domain/pricing/prices.ts';
 import { unknownCompany } from '../../domain/refusal.ts';
 import { intervalOf } from '../../domain/reports/day-range.ts';
 import {
@@ -218,7 +218,7 @@ export async function compared(
   });
 }
 
-function cacheOf([sums]: readonly ModelSums[]): CacheTokens {
+function cacheOf([sums]: readonly ModelSums[]): SomeCounts {
   return { cached: sums?.cached_tokens ?? null, cacheWrite: sums?.cache_write_tokens ?? null };
 }
 
@@ -249,7 +249,9 @@ async function referencePrices(
     left join lateral price_factor(a.company, n.valid_from) f on p.input is null
     order by place`;
   return rows.map(({ input, output, cache_read, cache_write }) =>
-    input === null || output === null ? null : parsePrices(input, output, cache_read, cache_write),
+    input === null || output === null
+      ? null
+      : parsePrices(input, output, { cache_read, cache_write }),
   );
 }
 

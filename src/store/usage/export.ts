@@ -1,5 +1,5 @@
 import { type CsvForm, FORMULA } from '../../domain/documents/csv.ts';
-import { COST_PARTS } from '../../domain/money.ts';
+import { COLUMN_PARTS } from '../../domain/pricing/parts.ts';
 import { addDays, type DayRange, intervalsIn, monthsIn } from '../../domain/reports/day-range.ts';
 import { asksForCached } from '../company/price.ts';
 import { DatabaseUnavailable } from '../connection/errors.ts';
@@ -11,7 +11,7 @@ import { requireRows } from '../statement/moves.ts';
 import { filteredColumns, type UsageFilters } from './cube.ts';
 
 /** The parts of a cost, which add up to it. */
-const PARTS = COST_PARTS.map(
+const PARTS = COLUMN_PARTS.map(
   (part) => [`cost_${part}`, `trim_scale(${partCost(part)})::text`] as const,
 );
 

@@ -1,5 +1,5 @@
 import { csvHeading, PLAIN_CSV } from '../../domain/documents/csv.ts';
-import { COST_PARTS, type CostPart } from '../../domain/money.ts';
+import { COLUMN_PARTS, type ColumnPart } from '../../domain/pricing/parts.ts';
 import { intervalsIn, wholeMonth } from '../../domain/reports/day-range.ts';
 import type { Role } from '../../domain/user.ts';
 import { dayBegins, utcSecond } from '../connection/expressions.ts';
@@ -28,7 +28,7 @@ export interface FocusQuestion {
   readonly most?: number;
 }
 
-const METERS: Readonly<Record<CostPart, string>> = {
+const METERS: Readonly<Record<ColumnPart, string>> = {
   input: 'Input',
   cache_read: 'Cache Read',
   cache_write: 'Cache Write',
@@ -86,7 +86,7 @@ function columns({
     SkuId: "model_slug || ':' || part",
     // the same at all times and for all companies: neither when a price holds nor whose it is may be in it
     SkuPriceId: "model_slug || ':' || part",
-    SkuMeter: `case part ${COST_PARTS.map((part) => `when '${part}' then '${METERS[part]}'`).join(' ')} end`,
+    SkuMeter: `case part ${COLUMN_PARTS.map((part) => `when '${part}' then '${METERS[part]}'`).join(' ')} end`,
     SkuPriceDetails:
       "json_strip_nulls(json_build_object('x_Model', model_slug, 'x_Part', part))::text",
     Tags: withoutFormula(
@@ -180,8 +180,8 @@ function queryOf(zone: string, { brand, month: first, role }: FocusQuestion, pie
   ].join(' and ');
   const cells = `u.company_id, u.billing_month, (u.occurred_at at time zone ${zone})::date as day, u.model_slug, u.api_key_id,
     u.cost_center, u.endpoint, u.price_input, u.price_output, u.price_cache_read, u.price_cache_write`;
-  const sums = `min(u.occurred_at) as at, ${COST_PARTS.map((part) => `sum(${CHARGED[part][0]}) as ${part}`).join(', ')}`;
-  const parts = COST_PARTS.map((part, at) => `(${at}, '${part}', ${part}, price_${part})`).join(
+  const sums = `min(u.occurred_at) as at, ${COLUMN_PARTS.map((part) => `sum(${CHARGED[part][0]}) as ${part}`).join(', ')}`;
+  const parts = COLUMN_PARTS.map((part, at) => `(${at}, '${part}', ${part}, price_${part})`).join(
     ', ',
   );
   const text = `with
@@ -232,7 +232,7 @@ function queryOf(zone: string, { brand, month: first, role }: FocusQuestion, pie
  * same of one instant, and a test compares them. @param own condition of the companies
  */
 function listed(own: string): string {
-  const parts = COST_PARTS.map((part) => `('${part}', ${part})`).join(', ');
+  const parts = COLUMN_PARTS.map((part) => `('${part}', ${part})`).join(', ');
   const times = (of: string) =>
     `select company_id, slug, part, list, valid_from, until, input is not null as holds
       from (select *, lead(valid_from) over (partition by slug, company_id order by valid_from) as until from model_prices

@@ -235,8 +235,8 @@ t.test(
   async (t) => {
     const other = await office.newCustomer();
     for (const table of ['request_trail', 'request_hours', 'request_days'])
-    await office.sql`delete from ${office.sql(table)}`;
-  const of = (count: number, row: SomeRequest) => Array.from({ length: count }, () => row);
+      await office.sql`delete from ${office.sql(table)}`;
+    const of = (count: number, row: SomeRequest) => Array.from({ length: count }, () => row);
     const lame = { model: 'lame/duck', company };
     const failed = { ...lame, status: 502, upstreamStatus: 500, code: 'upstream_error' };
     const refused = { model: 'lame/duck', company: other.company, status: 402 };

@@ -3,7 +3,7 @@ import { formatFor } from '../../../src/admin/page/format.ts';
 import { pageLocale } from '../../../src/admin/page/locale.ts';
 import { numeric, writeNumber } from '../../../src/admin/page/number-text.ts';
 import { readBudget, readPrice, readTemperature, wholeNumber } from '../../../src/domain/field.ts';
-import { formatEur, parseEur } from '../../../src/domain/money.ts';
+import { formatEur, parseEur } from '../../../src/domain/pricing/money.ts';
 import { LANGUAGES } from '../languages.ts';
 
 const readLimit = wholeNumber(1e12);

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
-import { formatEur, parseEur } from '../../../src/domain/money.ts';
+import { formatEur, parseEur } from '../../../src/domain/pricing/money.ts';
 import { openDatabase } from '../../../src/store/connection/pool.ts';
 import { tollgate } from '../../support/cli.ts';
 import { beginsFormula, readAs } from '../../support/spreadsheet.ts';

@@ -1,6 +1,6 @@
 import type { Locator, Page } from 'playwright-core';
 import t from 'tap';
-import { formatEur, parseEur } from '../../../src/domain/money.ts';
+import { formatEur, parseEur } from '../../../src/domain/pricing/money.ts';
 import { addDays, monthSoFar } from '../../../src/domain/reports/day-range.ts';
 import { addUsage } from '../../support/usage.ts';
 import { glance, SCRIPTS, signedInTab } from '../browser.ts';

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { PLAIN_CSV } from '../../../src/domain/documents/csv.ts';
-import { formatEur, parseEur } from '../../../src/domain/money.ts';
+import { formatEur, parseEur } from '../../../src/domain/pricing/money.ts';
 import { daysIn, wholeMonth } from '../../../src/domain/reports/day-range.ts';
 import { openDatabase } from '../../../src/store/connection/pool.ts';
 import { readCompanyUsage, readPresentMonth } from '../../../src/store/usage/company-usage.ts';

@@ -1,11 +1,10 @@
 import t from 'tap';
+import { formatEur, parseEur } from '../../../src/domain/pricing/money.ts';
 import {
   costOf as exactCost,
-  formatEur,
   type Prices,
-  parseEur,
   parsePrices,
-} from '../../../src/domain/money.ts';
+} from '../../../src/domain/pricing/prices.ts';
 import {
   type ChangeParts,
   type ComparedModel,
@@ -56,7 +55,10 @@ const priceFrom = (pick: (most: number) => number): string =>
   `${pick(3)}.${String(pick(999_999)).padStart(6, '0')}${String(pick(999_999)).padStart(6, '0')}`;
 const pricesFrom = (pick: (most: number) => number): Prices => {
   const cache = () => (pick(2) === 0 ? priceFrom(pick) : null);
-  return parsePrices(priceFrom(pick), priceFrom(pick), cache(), cache());
+  return parsePrices(priceFrom(pick), priceFrom(pick), {
+    cache_read: cache(),
+    cache_write: cache(),
+  });
 };
 const cacheFrom = (pick: (most: number) => number, { prompt_tokens: prompt }: UsageSums) => {
   const cached = pick(3) === 0 ? null : Math.min(prompt, pick(1_000_000_000));
@@ -290,7 +292,7 @@ t.test(
 t.test(
   'more of it cached is a part of its own, and nothing of longer calls or changed prices',
   async (t) => {
-    const prices = parsePrices('0.002', '0.01', '0.0002');
+    const prices = parsePrices('0.002', '0.01', { cache_read: '0.0002' });
     const cost = (cached: number) =>
       formatEur(exactCost(prices, 87_000, 1000, { cached, cacheWrite: null }));
     const turn = (cached: number): UsageSums => ({

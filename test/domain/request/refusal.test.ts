@@ -1,5 +1,5 @@
 import t from 'tap';
-import { parsePrices } from '../../../src/domain/money.ts';
+import { parsePrices } from '../../../src/domain/pricing/prices.ts';
 import { statusFailure } from '../../../src/upstream/failure.ts';
 
 const MODEL = {

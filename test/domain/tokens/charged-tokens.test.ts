@@ -1,9 +1,9 @@
 import t from 'tap';
 import { boundChat } from '../../../src/domain/budget.ts';
-import { costOf, parsePrices } from '../../../src/domain/money.ts';
+import { costOf, parsePrices } from '../../../src/domain/pricing/prices.ts';
 import { type CallBounds, chargeOf } from '../../../src/domain/tokens/charged-tokens.ts';
 import { keepPrompt } from '../../../src/domain/tokens/prompt.ts';
-import type { ToldUsage } from '../../../src/json/usage.ts';
+import { NO_DETAILS, type ToldUsage } from '../../../src/json/usage.ts';
 
 const PRICES = parsePrices('1', '10');
 const textBody = (content: unknown) => [
@@ -19,6 +19,7 @@ function boundsOf(more: Partial<CallBounds> = {}): CallBounds {
     isTextAlone: null,
     reserved: null,
     prices: PRICES,
+    facts: { at: 0, tier: null },
     ...more,
   };
 }
@@ -160,6 +161,7 @@ t.test(
 
 t.test('details of a count that was cut are left out', async (t) => {
   const details = {
+    ...NO_DETAILS,
     cached: 3,
     cacheWrite: 2,
     audioPrompt: 1,
@@ -177,11 +179,11 @@ t.test('details of a count that was cut are left out', async (t) => {
 t.test(
   'tokens of the cache beyond the prompt are left out, and cut where they have a price',
   async (t) => {
-    const none = { audioPrompt: null, reasoning: null, audioCompletion: null, cost: null };
+    const none = NO_DETAILS;
     const charged = (
       cached: number | null,
       cacheWrite: number | null,
-      prices = parsePrices('1', '10', '0.1', '1.25'),
+      prices = parsePrices('1', '10', { cache_read: '0.1', cache_write: '1.25' }),
     ) => {
       const usage = { prompt: 12, completion: 20, details: { ...none, cached, cacheWrite } };
       const { tokens, details, isPromptTold, isBeyond } = chargeOf(
@@ -197,7 +199,10 @@ t.test(
     t.strictSame(charged(null, 13), [null, 12, true]);
     t.strictSame(charged(10, 3), [10, 2, true], 'those that were read first');
     t.strictSame(charged(13, 5), [12, 0, true]);
-    for (const prices of [parsePrices('1', '10', '0.1'), parsePrices('1', '10', null, '0')]) {
+    for (const prices of [
+      parsePrices('1', '10', { cache_read: '0.1' }),
+      parsePrices('1', '10', { cache_write: '0' }),
+    ]) {
       t.strictSame(charged(10, 3, prices), [10, 2, true], 'one price is enough');
     }
     t.strictSame(
@@ -211,7 +216,7 @@ t.test(
 
 t.test('a strict budget holds whatever is told of the cache', async (t) => {
   const request = { messages: [{ role: 'user', content: 'Hello' }], max_tokens: 300 };
-  const none = { audioPrompt: null, reasoning: null, audioCompletion: null, cost: null };
+  const none = NO_DETAILS;
   for (const [input, read, write] of [
     ['1', '0.1', '1.25'],
     ['0', '0.1', '2'],
@@ -219,7 +224,7 @@ t.test('a strict budget holds whatever is told of the cache', async (t) => {
     ['0', null, '7'],
     ['1', '0', '0'],
   ] as const) {
-    const prices = parsePrices(input, '10', read, write);
+    const prices = parsePrices(input, '10', { cache_read: read, cache_write: write });
     const reserved = boundChat(request, BYTES, prices);
     for (const prompt of [12, BYTES, BYTES + 50, BYTES + 9000]) {
       for (const cached of [null, 0, 5, prompt, prompt + 1]) {

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { formatEur, parseEur } from '../../../src/domain/money.ts';
+import { formatEur, parseEur } from '../../../src/domain/pricing/money.ts';
 import {
   completion,
   finish,

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { formatDecimal } from '../../../src/domain/money.ts';
+import { formatDecimal } from '../../../src/domain/pricing/money.ts';
 import { openDatabase } from '../../../src/store/connection/pool.ts';
 import { readAllChange } from '../../../src/store/usage/all-usage.ts';
 import { readUsageChange } from '../../../src/store/usage/change.ts';

@@ -1,6 +1,6 @@
 import t from 'tap';
-import { formatEur, parseEur } from '../../../src/domain/money.ts';
 import { Calendar } from '../../../src/domain/month.ts';
+import { formatEur, parseEur } from '../../../src/domain/pricing/money.ts';
 import { type Answer, type Ask, ask } from '../../support/client.ts';
 import { WAYS } from '../../support/gateway.ts';
 import { until } from '../../support/until.ts';

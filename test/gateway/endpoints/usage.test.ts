@@ -1,5 +1,5 @@
 import t from 'tap';
-import { parseEur } from '../../../src/domain/money.ts';
+import { parseEur } from '../../../src/domain/pricing/money.ts';
 import { TOKEN_DETAILS } from '../../../src/domain/usage.ts';
 import { newRequestId } from '../../../src/runtime/request-id.ts';
 import { type Answer, ask, open } from '../../support/client.ts';

@@ -13,7 +13,11 @@ for (const FAST_HTTP of WAYS) {
     const { key, company } = world.customer;
     const assistant = await world.assistant(company, { model: CHAT });
     const chat = { model: CHAT, messages };
-    const asked: readonly (readonly [path: string, body?: object | string | undefined, status?: number])[] = [
+    const asked: readonly (readonly [
+      path: string,
+      body?: object | string | undefined,
+      status?: number,
+    ])[] = [
       ['/models'],
       [`/models/${CHAT}`],
       ['/models/nothing', undefined, 404],

@@ -306,7 +306,7 @@ t.test(
       /permission denied/,
     );
     await t.rejects(
-      asTenant((sql) => sql`select begin_model_price('audited', ${id as string}, null, null)`),
+      asTenant((sql) => sql`select begin_model_price('audited', ${id as string}, null)`),
       /permission denied/,
     );
   },

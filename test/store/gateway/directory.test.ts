@@ -7,7 +7,7 @@ import type { Company } from '../../../src/domain/company.ts';
 import { GatewayError } from '../../../src/domain/errors.ts';
 import { REVOKED } from '../../../src/domain/key.ts';
 import { type Model, modelAt } from '../../../src/domain/model.ts';
-import { parsePrices } from '../../../src/domain/money.ts';
+import { parsePrices } from '../../../src/domain/pricing/prices.ts';
 import { openDatabase, type Sql } from '../../../src/store/connection/pool.ts';
 import { ChangeFeed, type Follower } from '../../../src/store/gateway/change-feed.ts';
 import { CachedDirectory, type DirectoryOptions } from '../../../src/store/gateway/directory.ts';

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
-import { parseEur } from '../../../src/domain/money.ts';
+import { parseEur } from '../../../src/domain/pricing/money.ts';
 import { ledgerStore } from '../../../src/store/gateway/ledger.ts';
 import { testDatabase } from '../../support/postgres.ts';
 import { addUsage } from '../../support/usage.ts';

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
-import { formatEur, parseEur } from '../../../src/domain/money.ts';
+import { formatEur, parseEur } from '../../../src/domain/pricing/money.ts';
 import { addDays, type DayRange, wholeMonth } from '../../../src/domain/reports/day-range.ts';
 import { PARTS } from '../../../src/domain/reports/usage-change.ts';
 import type { Work } from '../../../src/store/connection/pool.ts';

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
 import { PLAIN_CSV } from '../../../src/domain/documents/csv.ts';
-import { formatEur, parseEur } from '../../../src/domain/money.ts';
+import { formatEur, parseEur } from '../../../src/domain/pricing/money.ts';
 import { addDays, type DayRange, intervalOf } from '../../../src/domain/reports/day-range.ts';
 import type { Sql, Work } from '../../../src/store/connection/pool.ts';
 import { SUMS_NAMES, verifySums } from '../../../src/store/statement/verify.ts';

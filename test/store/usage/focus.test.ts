@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { parse } from 'csv-parse/sync';
 import t, { type Test } from 'tap';
-import { formatEur, parseEur } from '../../../src/domain/money.ts';
+import { formatEur, parseEur } from '../../../src/domain/pricing/money.ts';
 import type { Database, Sql } from '../../../src/store/connection/pool.ts';
 import { snapshot } from '../../../src/store/connection/tenant-role.ts';
 import { readCompanyMonths } from '../../../src/store/statement/month.ts';

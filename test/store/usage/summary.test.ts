@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
-import { formatEur, parseEur } from '../../../src/domain/money.ts';
+import { formatEur, parseEur } from '../../../src/domain/pricing/money.ts';
 import { insertCompany } from '../../../src/store/company/company.ts';
 import type { Sql } from '../../../src/store/connection/pool.ts';
 import { summarizeUsage } from '../../../src/store/usage/summary.ts';

@@ -1,14 +1,7 @@
 import fc from 'fast-check';
 import t from 'tap';
-import {
-  costOf,
-  formatDecimal,
-  formatEur,
-  mostCost,
-  parseEur,
-  parsePrices,
-  writeEur,
-} from '../../src/domain/money.ts';
+import { formatDecimal, formatEur, parseEur, writeEur } from '../../../src/domain/pricing/money.ts';
+import { costOf, mostCost, parsePrices } from '../../../src/domain/pricing/prices.ts';
 
 t.test(
   'cost is (prompt / 1000) × input price + (completion / 1000) × output price, to the last digit',
@@ -46,16 +39,25 @@ t.test(
     const cost = (...prices: Parameters<typeof parsePrices>) =>
       formatEur(costOf(parsePrices(...prices), 87_000, 1000, { cached: 80_000, cacheWrite: 5000 }));
     t.equal(cost('0.002', '0.01'), '0.184');
-    t.equal(cost('0.002', '0.01', '0.0002'), '0.04');
-    t.equal(cost('0.002', '0.01', '0.0002', '0.0025'), '0.0425');
-    t.equal(cost('0.002', '0.01', null, '0.0025'), '0.1865');
-    t.equal(cost('0.002', '0.01', '0', '0'), '0.014', '0 is a price');
-    const prices = parsePrices('0.002', '0.01', '0.0002', '0.0025');
+    t.equal(cost('0.002', '0.01', { cache_read: '0.0002' }), '0.04');
+    t.equal(cost('0.002', '0.01', { cache_read: '0.0002', cache_write: '0.0025' }), '0.0425');
+    t.equal(cost('0.002', '0.01', { cache_write: '0.0025' }), '0.1865');
+    t.equal(cost('0.002', '0.01', { cache_read: '0', cache_write: '0' }), '0.014', '0 is a price');
+    const prices = parsePrices('0.002', '0.01', { cache_read: '0.0002', cache_write: '0.0025' });
     t.equal(formatEur(costOf(prices, 87_000, 1000)), '0.184', 'not told');
     t.equal(formatEur(costOf(prices, 87_000, 1000, { cached: null, cacheWrite: null })), '0.184');
     t.equal(formatEur(mostCost(prices, 1000, 1000)), '0.0125', 'the dearest of the three');
-    t.equal(formatEur(mostCost(parsePrices('0.002', '0.01', '0', '0.001'), 1000, 1000)), '0.012');
-    t.equal(formatEur(mostCost(parsePrices('0', '0', '3'), 1000, 1000)), '3');
+    t.equal(
+      formatEur(
+        mostCost(
+          parsePrices('0.002', '0.01', { cache_read: '0', cache_write: '0.001' }),
+          1000,
+          1000,
+        ),
+      ),
+      '0.012',
+    );
+    t.equal(formatEur(mostCost(parsePrices('0', '0', { cache_read: '3' }), 1000, 1000)), '3');
   },
 );
 
