@@ -2,9 +2,9 @@ import { writeFileSync } from 'node:fs';
 import { pathToFileURL } from 'node:url';
 import { Ajv, type Options } from 'ajv';
 import standaloneModule from 'ajv/dist/standalone/index.js';
-import { OPERATIONS } from '../src/admin/api/list.ts';
 import { CONFIGURATION } from '../src/cli/apply/schema.ts';
 import * as requests from '../src/domain/request/schemas.ts';
+import { OPERATIONS } from '../src/operations/list.ts';
 
 interface Named {
   readonly $id: string;
@@ -13,7 +13,7 @@ interface Named {
 /** The files that `make generate` writes, by their paths below src. A test compares them. */
 export const GENERATED: Readonly<Record<string, () => string>> = {
   'domain/request/validators.generated.ts': () => compile(Object.values(requests), 'schemas.ts'),
-  'admin/api/frame/validators.generated.ts': () =>
+  'admin/api/validators.generated.ts': () =>
     compile(OPERATIONS.flatMap(namedSchemas), 'the operations', { allErrors: true }),
   'cli/apply/validators.generated.ts': () =>
     compile(

@@ -11,7 +11,7 @@ import type { Words } from '../domain/language/en.ts';
 import { changeText, fieldText } from '../domain/language/refusal-text.ts';
 import { RefusedChange } from '../domain/refusal.ts';
 import type { Logger } from '../log.ts';
-import { canSee, isReading, may } from '../operations/permission.ts';
+import { canSee, isReading, may } from '../operations/frame/permission.ts';
 import { companyIfAny } from '../store/company/company.ts';
 import { DatabaseUnavailable } from '../store/connection/errors.ts';
 import { RouterModels } from '../upstream/router-models.ts';

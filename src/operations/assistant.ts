@@ -1,15 +1,22 @@
+import { ASSISTANT } from '../domain/settings/assistant.ts';
+import * as schema from '../domain/settings/schema.ts';
+import { neededOf } from '../domain/settings/setting.ts';
 import {
   type AssistantChanges,
   type AssistantRow,
+  assistantsAfter,
   findAssistant,
   insertAssistant,
   type NewAssistant,
+  deleteAssistant as removeAssistant,
   updateAssistant,
 } from '../store/company/assistant.ts';
 import { createOnce } from '../store/company/idempotent-form.ts';
 import { lockRow } from '../store/company/last-change.ts';
 import type { Sql } from '../store/connection/pool.ts';
-import type { Caller } from './caller.ts';
+import type { Caller } from './frame/caller.ts';
+import { noun } from './frame/noun.ts';
+import * as resource from './frame/resources.ts';
 import { unknownModels } from './model.ts';
 
 const MODEL = 'model_slug';
@@ -49,4 +56,37 @@ export async function changeAssistant(
   return updateAssistant(sql, id, changes, company);
 }
 
-export { deleteAssistant as removeAssistant } from '../store/company/assistant.ts';
+export { removeAssistant };
+
+const assistants = noun({
+  name: 'Assistant',
+  path: '/companies/{company}/assistants',
+  param: 'assistant',
+  table: 'assistants',
+  answer: resource.assistant,
+  reads: 'assistant.read',
+  writes: 'assistant.write',
+  find: (sql, company, id) => findAssistant(sql, id, company),
+});
+
+export const assistantOperations = [
+  assistants.list({
+    summary: 'List the assistants of a company, ordered by id',
+    read: (sql, _call, range, company) => assistantsAfter(sql, company, range),
+  }),
+  assistants.create({
+    summary: 'Create an assistant',
+    body: schema.object(resource.assistantSettings, neededOf(ASSISTANT)),
+    run: (sql, call, company_id) => createAssistant(sql, call, { ...call.body, company_id }),
+  }),
+  assistants.get('Read an assistant'),
+  assistants.change({
+    summary: 'Change an assistant; members that are left out stay as they are',
+    body: schema.changeOf(resource.assistantSettings),
+    run: (sql, call, company, id) => changeAssistant(sql, call, id, company, call.body),
+  }),
+  assistants.remove({
+    summary: 'Remove an assistant',
+    run: (sql, _call, company, id) => removeAssistant(sql, id, company),
+  }),
+];

@@ -1,6 +1,18 @@
-import { type EndUserRow, eraseEndUserName, findEndUser } from '../store/company/end-user.ts';
+import { SUMS } from '../domain/reports/usage-change.ts';
+import * as schema from '../domain/settings/schema.ts';
+import { findCompany } from '../store/company/company.ts';
+import {
+  type EndUserRow,
+  eraseEndUserName,
+  findEndUser,
+  PERSON,
+  pageOfEndUsers,
+} from '../store/company/end-user.ts';
 import type { Sql } from '../store/connection/pool.ts';
 import { leaveCompany } from '../store/connection/tenant-role.ts';
+import { readEndUserMonth, readUsageByEndUser } from '../store/usage/end-user.ts';
+import { noun } from './frame/noun.ts';
+import { type Call, get } from './frame/row.ts';
 
 /**
  * Erases the name of a person behind a key: who comes with it again is somebody new. What the person cost stays, by an id
@@ -17,4 +29,83 @@ export async function eraseEndUser(
   if (company !== null) await leaveCompany(sql);
   await eraseEndUserName(sql, id);
   return findEndUser(sql, id, company_id);
+}
+
+const { company_id: _, first_seen: __, last_seen: ___, ...person } = PERSON.properties;
+const { properties: sums } = SUMS;
+const MOST = 1000;
+const month = { ...schema.month, description: 'a month such as 2026-11; default: the present one' };
+const query = schema.object({ month }, []);
+type Query = schema.Value<typeof query>;
+
+/** The people behind the keys of a company that name them. Whoever holds such a key can name anybody. */
+const endUsers = noun({
+  name: 'EndUser',
+  path: '/companies/{company}/end-users',
+  param: 'end_user',
+  table: 'end_users',
+  answer: PERSON,
+  reads: 'end-user.read',
+  writes: 'end-user.erase',
+  find: (sql, company, id) => findEndUser(sql, id, company),
+});
+
+export const endUserOperations = [
+  endUsers.list({
+    summary:
+      'List the people behind keys that name them, those that were erased too, ordered by id',
+    read: (sql, _call, range, company) => pageOfEndUsers(sql, company, range),
+  }),
+  endUsers.get('Read one person behind a key'),
+  endUsers.remove({
+    id: 'eraseEndUser',
+    summary:
+      'Erase the name of a person behind a key. What the person cost stays; the same name again is somebody new',
+    run: (sql, _call, company, id) => eraseEndUser(sql, id, company),
+  }),
+  get('getUsageByEndUser', '/companies/{company}/usage-by-end-user', {
+    summary: `What each person behind a key cost in a month: the ${MOST} with the highest cost`,
+    action: 'end-user.read',
+    query,
+    answer: schema.object({
+      month: schema.month,
+      count: { ...schema.count, description: 'how many people cost anything' },
+      end_users: schema.array(schema.object({ ...person, ...sums })),
+    }),
+    async run(sql, call) {
+      const first = monthOf(call);
+      const { id } = await findCompany(sql, call.company);
+      return { month: first.slice(0, 7), ...(await readUsageByEndUser(sql, id, first, MOST)) };
+    },
+  }),
+  get('getUsageOfEndUser', `${endUsers.one}/usage`, {
+    summary: 'What one person behind a key cost in a month, by day, model and key',
+    action: 'end-user.read',
+    query,
+    answer: schema.object({
+      month: schema.month,
+      ...sums,
+      by_day: schema.array(schema.object({ day: schema.day, ...sums })),
+      by_model: schema.array(schema.object({ model_slug: schema.string, ...sums })),
+      by_key: schema.array(
+        schema.object({
+          id: schema.id,
+          name: schema.textOrNull,
+          end_user_budget_eur: schema.textOrNull,
+          ...sums,
+        }),
+      ),
+    }),
+    async run(sql, call) {
+      const first = monthOf(call);
+      const { company = '', end_user = '' } = call.params;
+      const { id } = await findEndUser(sql, end_user, company);
+      return { month: first.slice(0, 7), ...(await readEndUserMonth(sql, company, id, first)) };
+    },
+  }),
+];
+
+/** The first day of the month that is asked for. */
+function monthOf({ query, services }: Call<never, Query>): string {
+  return `${query.month ?? services.calendar.date(services.clock()).slice(0, 7)}-01`;
 }

@@ -1,10 +1,13 @@
 import { refusal, throwConflict } from '../domain/refusal.ts';
+import * as schema from '../domain/settings/schema.ts';
 import { emailSpelling } from '../domain/visible-text.ts';
 import { type Erased, erasePerson } from '../store/company/erasure.ts';
 import type { Sql } from '../store/connection/pool.ts';
 import { leaveCompany } from '../store/connection/tenant-role.ts';
 import { findCompanyUser, keepAnOwner, setErasureAsked } from '../store/users/user.ts';
-import type { Caller } from './caller.ts';
+import type { Caller } from './frame/caller.ts';
+import * as resource from './frame/resources.ts';
+import { get, type Operation, post } from './frame/row.ts';
 
 /**
  * Erases one of the people of a company: by its owners within the company, by operators everywhere.
@@ -47,3 +50,29 @@ export async function askErasure(
   if (asks) await keepAnOwner(sql, company, id);
   return setErasureAsked(sql, id, asks);
 }
+
+/** The erasure of one of the people of a company. That of all of them, once it is closed, is in company-end.ts. */
+
+export const erasureOperations: readonly Operation[] = [
+  get('countPersonErasure', '/companies/{company}/users/{user}/erasure', {
+    summary: 'What an erasure of a user of a company would reach; nothing is changed',
+    action: 'company-user.write',
+    answer: resource.erased,
+    isLong: true,
+    run: (sql, call) => erasePersonOf(sql, call, call.company, call.params.user as string, null),
+  }),
+  post('erasePerson', '/companies/{company}/users/{user}/erase', {
+    summary:
+      "Erase a user of a company: a pseudonym takes the place of the address, and the account goes. The ledger stays. A company's token erases within the company, and leaves it an owner; an operator's erases everywhere. This cannot be undone",
+    action: 'company-user.write',
+    body: schema.object({
+      email: { ...schema.email, description: 'the address of the person, as a confirmation' },
+    }),
+    answer: resource.erased,
+    isLong: true,
+    run(sql, call) {
+      const { company = '', user = '' } = call.params;
+      return erasePersonOf(sql, call, company, user, call.body.email);
+    },
+  }),
+];

@@ -1,26 +1,31 @@
 import { type Refusal, refusal, throwConflict } from '../domain/refusal.ts';
-import { type CompanyRole, companyMistake, ROLES } from '../domain/user.ts';
+import * as schema from '../domain/settings/schema.ts';
+import { COMPANY_ROLES, type CompanyRole, companyMistake, ROLES } from '../domain/user.ts';
 import { lockName } from '../store/company/idempotent-form.ts';
 import type { Sql } from '../store/connection/pool.ts';
 import {
   deleteUserByGroup,
   findGroup,
   type GivenByGroup,
+  GROUP,
   type GroupRow,
+  groupsAfter,
   groupsNamed,
   insertGroup,
   insertUserByGroup,
+  deleteGroup as removeGroup,
   updateGivenByGroup,
   updateGroup,
 } from '../store/users/group.ts';
 import { findUser, type UserRow } from '../store/users/user.ts';
-import { wrongAt } from './problem.ts';
+import { noun } from './frame/noun.ts';
+import { wrongAt } from './frame/refused.ts';
 
 /** Groups of the identity provider: what they give, and to whom at sign-in. */
 
 /**
  * Lets a group give a role.
- * @throws Problem 400 for operators of a company, and another role of none; RefusedChange as `insertGroup`
+ * @throws Refused wrong for operators of a company, and another role of none; RefusedChange as `insertGroup`
  */
 export function createGroup(sql: Sql, given: GivenByGroup): Promise<GroupRow> {
   const mistake = companyMistake(given.role, given.company_id);
@@ -44,7 +49,7 @@ export async function changeGroup(sql: Sql, id: string, role: CompanyRole): Prom
 }
 
 /** Removes a group, and the users who have their role by it, even the last owner or operator: the provider decides. */
-export { deleteGroup as removeGroup } from '../store/users/group.ts';
+export { removeGroup };
 
 /** The groups that the identity provider tells of a person. */
 export interface ToldGroups {
@@ -128,3 +133,51 @@ export async function signInByProvider(
 function nobody(told: Refusal, reason: string): SignedIn {
   return { user: null, told, reason };
 }
+
+/** A program makes no operators by a group: the command and the file name that role. */
+const role = schema.oneOf(COMPANY_ROLES);
+
+const groups = noun({
+  name: 'Group',
+  path: '/groups',
+  param: 'group',
+  table: 'oidc_groups',
+  answer: GROUP,
+  reads: 'group.read',
+  writes: 'group.write',
+  async find(sql, _owner, id) {
+    const { company_name: _, users: __, ...group } = await findGroup(sql, id);
+    return group;
+  },
+});
+
+export const groupOperations = [
+  groups.list({
+    summary: 'List groups of the identity provider that give roles, ordered by id',
+    filters: { company_id: schema.id },
+    read: (sql, { query: { company_id = null } }, range) => groupsAfter(sql, company_id, range),
+  }),
+  groups.create({
+    summary: 'Let a group of the identity provider give a role in a company, at each sign-in',
+    body: schema.object({
+      name: {
+        ...schema.name,
+        description: 'as the claim of the provider has it, every character of it',
+      },
+      company_id: schema.id,
+      role,
+    }),
+    run: (sql, { body }) => createGroup(sql, body),
+  }),
+  groups.get('Read a group'),
+  groups.change({
+    summary:
+      'Change the role that a group gives. All who have theirs by it get the new one at once',
+    body: schema.object({ role }),
+    run: (sql, { body }, _owner, id) => changeGroup(sql, id, body.role),
+  }),
+  groups.remove({
+    summary: 'Remove a group. Who has a role by it is signed out at once, and loses it',
+    run: (sql, _call, _owner, id) => removeGroup(sql, id),
+  }),
+];

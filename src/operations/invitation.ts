@@ -1,16 +1,21 @@
+import * as schema from '../domain/settings/schema.ts';
 import { emailSpelling } from '../domain/visible-text.ts';
 import { INVITATION_PATH } from '../domain/wording/person-mail.ts';
 import type { Sql } from '../store/connection/pool.ts';
 import {
+  INVITATION,
   type InvitationRow,
   insertInvitation,
+  invitationsAfter,
   type MadeInvitation,
   type NewInvitation,
   takeInvitation,
   updateInvitation,
+  deleteInvitation as withdrawInvitation,
 } from '../store/users/invitation.ts';
 import { insertUser, type UserRow } from '../store/users/user.ts';
-import type { Caller } from './caller.ts';
+import type { Caller } from './frame/caller.ts';
+import { getList, type Operation, post, remove } from './frame/row.ts';
 
 /** Who is invited to a company. */
 
@@ -33,7 +38,7 @@ export function renewInvitation(
   return updateInvitation(sql, company, id, actor);
 }
 
-export { deleteInvitation as withdrawInvitation } from '../store/users/invitation.ts';
+export { withdrawInvitation };
 
 /**
  * Makes the account that an invitation offers. To be run in a transaction, which also removes the invitation.
@@ -59,3 +64,54 @@ export function withLink(
 ): InvitationRow & { readonly link: string } {
   return { ...invitation, link: new URL(INVITATION_PATH + token, origin).href };
 }
+
+/** An invitation with its link. */
+export const made = schema.object({
+  ...INVITATION.properties,
+  link: {
+    type: ['string', 'null'],
+    description:
+      'works once, for seven days, for whoever has it; null in a repeated answer after a minute',
+  },
+});
+
+const LIST = '/companies/{company}/invitations';
+
+const ONE = `${LIST}/{invitation}`;
+
+export const invitationOperations: readonly Operation[] = [
+  getList('listInvitations', LIST, {
+    summary: 'List invitations that were not used, ordered by id',
+    action: 'company-user.read',
+    row: INVITATION,
+    read: (sql, _call, range, company) => invitationsAfter(sql, company, range),
+  }),
+  post('createInvitation', LIST, {
+    summary: 'Invite somebody to a company. No e-mail is sent: the program passes the link on',
+    action: 'company-user.write',
+    body: schema.object({ email: schema.email, role: INVITATION.properties.role }),
+    answer: made,
+    status: 201,
+    secret: 'link',
+    async run(sql, call) {
+      const asked = { company_id: call.company, ...call.body };
+      return withLink(call.origin, await createInvitation(sql, call, asked));
+    },
+  }),
+  post('renewInvitation', `${ONE}/renew`, {
+    summary: 'Give an invitation a new link and its whole time again; the old link ends',
+    action: 'company-user.write',
+    answer: made,
+    secret: 'link',
+    async run(sql, call) {
+      const { company, invitation } = call.params as Record<'company' | 'invitation', string>;
+      return withLink(call.origin, await renewInvitation(sql, call, company, invitation));
+    },
+  }),
+  remove('withdrawInvitation', ONE, {
+    summary: 'Withdraw an invitation: its link does not work any more',
+    action: 'company-user.write',
+    run: (sql, { company, params }) =>
+      withdrawInvitation(sql, params.invitation as string, company),
+  }),
+];

@@ -6,9 +6,9 @@ import { keysThatCame } from '../store/company/litellm.ts';
 import { listModels } from '../store/company/model.ts';
 import type { Sql } from '../store/connection/pool.ts';
 import { changeCompany, createCompany, pauseCompany } from './company.ts';
+import type { Mistake } from './frame/refused.ts';
 import { adoptKey, pauseKey } from './key.ts';
 import { createModel } from './model.ts';
-import type { Mistake } from './problem.ts';
 
 /** Something that came: what it is now, and what its settings do not say. */
 export interface Came {

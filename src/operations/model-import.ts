@@ -11,6 +11,7 @@ import { companiesNamed } from '../store/company/company.ts';
 import { listModels, type ModelChanges, type ModelRow } from '../store/company/model.ts';
 import { type DatedPrice, datedPrices } from '../store/company/price.ts';
 import type { Sql } from '../store/connection/pool.ts';
+import { refuse } from './frame/refused.ts';
 import { changeModel, createModel } from './model.ts';
 import {
   costChange,
@@ -19,7 +20,6 @@ import {
   presentCosts,
   priceChange,
 } from './price.ts';
-import { refuse } from './problem.ts';
 
 /** The effect of one line of an import. */
 export interface ImportedLine {

@@ -1,19 +1,26 @@
 import { ALLOWED_MODELS, DISABLED_MODELS } from '../domain/gate.ts';
 import { generates } from '../domain/model.ts';
 import { refusal } from '../domain/refusal.ts';
-import { pricesOf } from '../domain/settings/model.ts';
+import { MODEL, pricesOf } from '../domain/settings/model.ts';
+import * as schema from '../domain/settings/schema.ts';
+import { neededOf } from '../domain/settings/setting.ts';
 import {
+  findModelById,
   insertModel,
   type ModelChanges,
   type ModelName,
   type ModelRow,
+  modelsAfter,
   type NewModel,
+  deleteModel as removeModel,
   unknownSlugs,
   updateModel,
 } from '../store/company/model.ts';
 import type { Sql } from '../store/connection/pool.ts';
-import type { Caller } from './caller.ts';
-import type { Mistake } from './problem.ts';
+import type { Caller } from './frame/caller.ts';
+import { noun } from './frame/noun.ts';
+import type { Mistake } from './frame/refused.ts';
+import * as resource from './frame/resources.ts';
 
 /** @throws RefusedChange when there is a model of this slug already, or no such company */
 export async function createModel(
@@ -39,7 +46,7 @@ export async function changeModel(
 }
 
 /** Ledger rows of a model that is removed, and the history of its prices, stay. */
-export { deleteModel as removeModel } from '../store/company/model.ts';
+export { removeModel };
 
 /** The rule of a price of 0, which may have been forgotten: a command warns of it. */
 function free(model: ModelRow): Mistake[] {
@@ -99,3 +106,42 @@ const PASSED: Readonly<Record<string, string>> = {
 };
 
 type Slugs = string | readonly string[] | null | undefined;
+
+const models = noun({
+  name: 'Model',
+  path: '/models',
+  param: 'model',
+  table: 'models',
+  answer: resource.model,
+  reads: 'model.read',
+  writes: 'model.write',
+  find: (sql, _owner, id) => findModelById(sql, id),
+});
+
+export const modelOperations = [
+  models.list({
+    summary: 'List models, ordered by id',
+    filters: { slug: schema.slug, company_id: schema.id },
+    read: (sql, { query: { slug = null, company_id = null } }, range) =>
+      modelsAfter(sql, slug, company_id, range),
+  }),
+  models.create({
+    summary: 'Create a model, shared or of one company',
+    body: schema.object(
+      { slug: schema.slug, company_id: resource.modelOwner, ...resource.modelSettings },
+      ['slug', ...neededOf(MODEL)],
+    ),
+    run: (sql, call) => createModel(sql, call, { company_id: null, ...call.body }),
+  }),
+  models.get('Read a model'),
+  models.change({
+    summary: 'Change a model; members that are left out stay as they are',
+    body: schema.changeOf(resource.modelSettings),
+    run: async (sql, call, _owner, id) =>
+      changeModel(sql, call, await findModelById(sql, id), call.body),
+  }),
+  models.remove({
+    summary: 'Remove a model',
+    run: async (sql, _call, _owner, id) => removeModel(sql, await findModelById(sql, id)),
+  }),
+];

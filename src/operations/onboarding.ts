@@ -1,16 +1,21 @@
 import { hash } from 'node:crypto';
 import { RefusedChange } from '../domain/refusal.ts';
-import { type CompanyRow, findCompany } from '../store/company/company.ts';
+import { eachPrice, modelPrices, PRICES } from '../domain/settings/model.ts';
+import * as schema from '../domain/settings/schema.ts';
+import { schemasOf } from '../domain/settings/setting.ts';
+import { COMPANY_ROW, type CompanyRow, findCompany } from '../store/company/company.ts';
 import { createOnce } from '../store/company/idempotent-form.ts';
 import type { Claim, RevealedKey } from '../store/company/key-reveal.ts';
 import type { Sql } from '../store/connection/pool.ts';
 import { dismissFirstSteps } from '../store/usage/first-steps.ts';
 import { findInvitation, type MadeInvitation } from '../store/users/invitation.ts';
 import { type CompanySettings, createCompany } from './company.ts';
-import { createInvitation } from './invitation.ts';
+import { type Mistake, refuse } from './frame/refused.ts';
+import * as resource from './frame/resources.ts';
+import { type Operation, post } from './frame/row.ts';
+import { createInvitation, made, withLink } from './invitation.ts';
 import { createKey, type KeyMaker, type KeySettings } from './key.ts';
 import { createOwnPrices, type OwnPrice } from './own-price.ts';
-import { type Mistake, refuse } from './problem.ts';
 
 export interface Onboarding extends CompanySettings {
   /** Prices of its own for shared models. */
@@ -41,7 +46,7 @@ export interface Repeatable {
 
 /**
  * Creates all of it or nothing, in a transaction of the caller.
- * @throws Problem 409 that names each mistake with its member, such as `#/owner/email`
+ * @throws Refused conflict, which names each mistake with its member, such as `#/owner/email`
  */
 export async function onboardCompany(
   sql: Sql,
@@ -150,3 +155,44 @@ async function part<T>(
 
 /** Hides the list of first steps of the operators' first page, for all operators. */
 export const putFirstStepsAway = (sql: Sql): Promise<void> => dismissFirstSteps(sql);
+
+/** How a customer begins: a company with all it needs for its first call, in one transaction. */
+
+const prices = modelPrices(schemasOf(PRICES));
+const needed = modelPrices(eachPrice((_, { isNeeded }) => isNeeded));
+const ownPrice = schema.object({ slug: schema.slug, ...prices }, [
+  'slug',
+  ...schema.namesOf(prices).filter((column) => needed[column]),
+]);
+
+export const onboardingOperations: readonly Operation[] = [
+  post('onboardCompany', '/companies/onboard', {
+    summary:
+      'Onboard a customer: a company with its limits, models and own prices, the invitation of its owner, and a first key, all of it or nothing. No e-mail is sent: the program passes link and key on.',
+    action: 'company.create',
+    body: schema.object(
+      {
+        ...resource.newCompany,
+        own_prices: {
+          ...schema.listOf(ownPrice),
+          description: 'of shared models, for this company alone',
+        },
+        owner: schema.object({ email: schema.email }),
+        key: resource.newKey,
+      },
+      ['name'],
+    ),
+    answer: schema.object({
+      ...COMPANY_ROW.properties,
+      invitation: schema.orNull(made),
+      key: schema.orNull(resource.mintedKey),
+    }),
+    status: 201,
+    secret: ['invitation.link', 'key.key'],
+    async run(sql, call) {
+      const done = await onboardCompany(sql, call, call.body);
+      const { company, invitation, key } = done;
+      return { ...company, invitation: invitation && withLink(call.origin, invitation), key };
+    },
+  }),
+];

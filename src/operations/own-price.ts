@@ -11,8 +11,8 @@ import {
 import type { New } from '../domain/settings/setting.ts';
 import { type ModelRow, sharedModels } from '../store/company/model.ts';
 import type { Sql } from '../store/connection/pool.ts';
+import { type Mistake, refuse as refuseMistakes } from './frame/refused.ts';
 import { createModel, unknownModels } from './model.ts';
-import { type Mistake, refuse as refuseMistakes } from './problem.ts';
 
 /** What one company pays for a shared model. */
 export type OwnPrice = New<Pick<typeof MODEL, keyof ReturnType<typeof modelPrices<SomePrices>>>> &

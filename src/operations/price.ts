@@ -1,37 +1,60 @@
 import type { Moment } from '../domain/price.ts';
 import { parseEur } from '../domain/pricing/money.ts';
-import { throwNotFound } from '../domain/refusal.ts';
+import { readMoment } from '../domain/price.ts';
+import { RefusedChange, throwNotFound } from '../domain/refusal.ts';
 import {
   eachPrice,
   type NewPrices,
   PRICE_NAMES,
+  PRICES,
   type PriceTexts,
   priceTexts,
   type SomePrices,
 } from '../domain/settings/model.ts';
+import * as schema from '../domain/settings/schema.ts';
+import { neededOf, schemasOf } from '../domain/settings/setting.ts';
 import { actorName } from '../domain/wording/change-text.ts';
 import { findCompany } from '../store/company/company.ts';
 import {
+  COST_PRICE,
   type CostPriceRow,
   costPrices,
   deleteCostPrice,
   insertCostPrice,
 } from '../store/company/cost-price.ts';
-import { lockModel, type ModelName } from '../store/company/model.ts';
+import { findModelById, lockModel, type ModelName, type ModelRow } from '../store/company/model.ts';
 import {
   type DatedPrice,
   datedPrice,
   deletePrice,
+  findPrice,
   insertPrice,
   type NewPrice,
   noComingPrice,
+  PRICE_ANSWER,
+  PRICE_ROW,
   type PriceRow,
   priceHistory,
+  pricesOfModel,
+  pricesOn,
+  deletePrice as withdrawPrice,
 } from '../store/company/price.ts';
+import { readPage } from '../store/connection/cursor.ts';
 import { TODAY } from '../store/connection/expressions.ts';
 import type { Sql } from '../store/connection/pool.ts';
-import type { Caller } from './caller.ts';
-import type { Mistake, PresentPrices } from './problem.ts';
+import type { Caller } from './frame/caller.ts';
+import { noun } from './frame/noun.ts';
+import type { Mistake, PresentPrices } from './frame/refused.ts';
+import {
+  type Call,
+  get,
+  getList,
+  goneCursor,
+  type Operation,
+  pageOfAll,
+  post,
+  remove,
+} from './frame/row.ts';
 
 /** The prices of one model: since when, and from when on. What has begun is never changed. */
 
@@ -52,7 +75,7 @@ export async function schedulePrice(
 }
 
 /** Withdraws a price that has not begun. */
-export { deletePrice as withdrawPrice } from '../store/company/price.ts';
+export { withdrawPrice };
 
 /** Withdraws the price that would begin at a date. @throws as `deletePrice` */
 export async function withdrawPriceFrom(
@@ -192,4 +215,113 @@ async function neverThere(sql: Sql, { slug, company_id: company }: ModelName): P
   const what = company === null ? 'shared model' : 'model of the company alone';
   const passed = `there was never a ${what} ${slug}; its cost price is kept in case one is created`;
   return [{ pointer: '#/slug', detail: 'names no model', severity: 'ask', passed }];
+}
+
+const amounts = schemasOf(PRICES);
+
+const PATH = '/models/{model}/prices';
+
+const COSTS = '/models/{model}/cost-prices';
+
+const prices = noun({
+  name: 'Price',
+  path: PATH,
+  param: 'price',
+  table: 'model_prices',
+  answer: PRICE_ROW,
+  reads: 'model.read',
+  writes: 'model.write',
+  find: async (sql, model, id) => findPrice(sql, await findModelById(sql, model), id),
+});
+
+export const priceOperations: readonly Operation[] = [
+  prices.list({
+    summary:
+      'The prices of a model: those to come, the present one and those before, the latest first',
+    async read(sql, call, range) {
+      const model = await modelOf(sql, call);
+      return readPage(range, (most) => pricesOfModel(sql, model, most)).catch((error: unknown) => {
+        throw error instanceof RefusedChange ? goneCursor() : error;
+      });
+    },
+  }),
+  prices.create({
+    id: 'addPrice',
+    summary:
+      'Let a price begin at a date, five seconds from now or later, in place of one that was to begin then. A member that is left out stays as it is before',
+    body: {
+      ...schema.object({ valid_from: schema.moment, ...amounts }, ['valid_from']),
+      minProperties: 2,
+    },
+    async run(sql, call) {
+      const { slug, company_id } = await modelOf(sql, call);
+      const { valid_from, ...amounts } = call.body;
+      return schedulePrice(sql, call, {
+        slug,
+        company_id,
+        from: readMoment(valid_from),
+        ...amounts,
+      });
+    },
+  }),
+  prices.get('Read a price of a model'),
+  prices.remove({
+    id: 'withdrawPrice',
+    summary: 'Withdraw a price that has not begun',
+    async run(sql, _call, model, id) {
+      await findPrice(sql, await findModelById(sql, model), id);
+      await withdrawPrice(sql, id);
+    },
+  }),
+  get('getPricesOn', `${PATH}/on`, {
+    summary: 'What a model cost on a day, one answer for each part of the day, or at an instant',
+    action: 'model.read',
+    query: schema.object(
+      {
+        at: schema.moment,
+        company_id: {
+          ...schema.id,
+          description: 'what this company paid; default: one without a model of its own',
+        },
+      },
+      ['at'],
+    ),
+    answer: schema.object({ data: schema.array(PRICE_ANSWER) }),
+    async run(sql, call) {
+      const { slug, company_id: own } = await modelOf(sql, call);
+      const { at, company_id = own } = call.query;
+      return { data: await pricesOn(sql, slug, company_id, readMoment(at)) };
+    },
+  }),
+  getList('listCostPrices', COSTS, {
+    summary: 'What the operator pays for a model, the latest first',
+    action: 'cost.read',
+    row: COST_PRICE,
+    read: async (sql, call, range) =>
+      pageOfAll(range, await costsOf(sql, await modelOf(sql, call))),
+  }),
+  post('setCostPrice', COSTS, {
+    summary:
+      'Set what the operator pays for a model from a day on, past or to come; default: today. Companies never see it',
+    action: 'cost.write',
+    body: schema.object({ valid_from: schema.day, ...amounts }, neededOf(PRICES)),
+    answer: COST_PRICE,
+    status: 201,
+    async run(sql, call) {
+      const { slug, company_id } = await modelOf(sql, call);
+      const { valid_from = null, ...amounts } = call.body;
+      return setCostPrice(sql, call, { slug, company_id, ...amounts }, valid_from);
+    },
+  }),
+  remove('removeCostPrice', `${COSTS}/{cost}`, {
+    summary: 'Remove a cost price: the margin of its days is then computed with the one before it',
+    action: 'cost.write',
+    async run(sql, call) {
+      await removeCostPrice(sql, await modelOf(sql, call), call.params.cost as string);
+    },
+  }),
+];
+
+function modelOf(sql: Sql, { params }: Pick<Call, 'params'>): Promise<ModelRow> {
+  return findModelById(sql, params.model as string);
 }

@@ -13,8 +13,8 @@ import {
 import { findCostCenters } from '../store/usage/cost-center.ts';
 import { findRequest } from '../store/usage/request.ts';
 import type { UserRow } from '../store/users/user.ts';
+import { type Action, may } from './frame/permission.ts';
 import { digestsIn } from './key.ts';
-import { type Action, may } from './permission.ts';
 
 /** The permission by which somebody finds things of each kind. */
 const NEEDED: Readonly<Record<Kind, Action>> = {

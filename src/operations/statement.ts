@@ -1,8 +1,13 @@
+import { parseStatement } from '../domain/documents/statement.ts';
 import { RefusedChange, throwConflict, throwNotFound } from '../domain/refusal.ts';
-import { ledgerName } from '../store/company/company.ts';
+import * as schema from '../domain/settings/schema.ts';
+import { findCompany, ledgerName } from '../store/company/company.ts';
+import { cut } from '../store/connection/cursor.ts';
 import type { Sql } from '../store/connection/pool.ts';
+import { leaveCompany } from '../store/connection/tenant-role.ts';
 import { insertSummaries } from '../store/events/event.ts';
 import { deleteGateways, type ForgottenGateway, hasGateway } from '../store/gateway/gateways.ts';
+import { PAGE_ROWS } from '../store/lists/page.ts';
 import {
   checkpointSeals,
   companiesToClose,
@@ -11,6 +16,16 @@ import {
   requireClosable,
 } from '../store/statement/close.ts';
 import type { StatementBound } from '../store/statement/statement.ts';
+import {
+  listStatements,
+  openMonths,
+  SHARED_BOUND,
+  STATEMENT,
+  type StoredStatement,
+  statementOf,
+} from '../store/statement/statement.ts';
+import * as resource from './frame/resources.ts';
+import { get, type Operation, post } from './frame/row.ts';
 
 export { insertSummaries as mailStatements } from '../store/events/event.ts';
 /** Notes once that an owner has seen a statement. */
@@ -126,4 +141,84 @@ export async function forgetGateways(sql: Sql, name: string): Promise<ForgottenG
   if (gone.length > 0) return gone;
   if (!(await hasGateway(sql, name))) throwNotFound('gateway', `There is no gateway ${name}.`);
   throwConflict('gateway', `${name} runs: it was seen within the last minute.`);
+}
+
+const statement = schema.object({
+  ...STATEMENT.properties,
+  document: {
+    type: 'object',
+    description:
+      'the sealed document: as one line of JSON with a line feed behind it, its SHA-256 is the digest',
+  },
+});
+
+const LIST = '/companies/{company}/statements';
+
+export const statementOperations: readonly Operation[] = [
+  get('listStatements', LIST, {
+    summary: 'List the statements of a company, the latest first, and the months that wait for one',
+    action: 'statement.read',
+    query: resource.listQuery({}, resource.numberCursor),
+    answer: schema.object({
+      ...resource.pageOf(STATEMENT).properties,
+      open_months: {
+        ...schema.array(schema.month),
+        description: 'months that are over, have calls and are not closed, whatever the page',
+      },
+    }),
+    async run(sql, { company, query: { limit = PAGE_ROWS, cursor } }) {
+      await findCompany(sql, company);
+      const before = cursor === undefined ? null : Number(cursor);
+      const found = await listStatements(sql, company, { before, limit: limit + 1 });
+      const { rows: data, next: next_cursor } = cut(found, limit, ({ number }) => String(number));
+      return { data, next_cursor, open_months: await openMonths(sql, company) };
+    },
+  }),
+  get('getStatement', `${LIST}/month`, {
+    summary: 'Read the statement of a closed month',
+    action: 'statement.read',
+    query: schema.object({ month: schema.month }),
+    answer: statement,
+    async run(sql, { company, query }) {
+      const stored = await statementOf(sql, company, `${query.month}-01`, SHARED_BOUND);
+      if (stored !== null) return told(stored);
+      await findCompany(sql, company);
+      throwNotFound('statement', `${query.month} of the company is not closed.`);
+    },
+  }),
+  post('closeStatement', LIST, {
+    summary:
+      'Close a month with a statement, for good, after all earlier months with calls. A month that is closed already answers with its statement',
+    action: 'statement.close',
+    isLong: true,
+    body: schema.object(
+      {
+        month: schema.month,
+        anyway: {
+          type: 'boolean',
+          description: 'close it although records are known to be on their way',
+        },
+        mail: {
+          type: 'boolean',
+          description: 'send it by e-mail to the owners, and to others who want it',
+        },
+      },
+      ['month'],
+    ),
+    answer: statement,
+    status: 201,
+    async run(sql, { company, body }) {
+      await leaveCompany(sql); // operators alone get here, and the tenant role may not write statements
+      const { anyway = false, mail = false } = body;
+      const closing = { month: `${body.month}-01`, anyway, mail, bound: SHARED_BOUND };
+      await closeMonth((work) => work(sql), company, closing);
+      return told(
+        (await statementOf(sql, company, closing.month, SHARED_BOUND)) as StoredStatement,
+      );
+    },
+  }),
+];
+
+function told({ text, ...row }: StoredStatement): object {
+  return { ...row, document: parseStatement(text) };
 }

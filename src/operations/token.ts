@@ -1,8 +1,16 @@
 import { refusal, throwConflict } from '../domain/refusal.ts';
 import { createOnce } from '../store/company/idempotent-form.ts';
 import type { Sql } from '../store/connection/pool.ts';
-import { insertToken, type NewToken, type TokenRow } from '../store/users/token.ts';
-import type { Caller } from './caller.ts';
+import {
+  insertToken,
+  type NewToken,
+  endToken as revokeToken,
+  TOKEN,
+  type TokenRow,
+  tokensAfter,
+} from '../store/users/token.ts';
+import type { Caller } from './frame/caller.ts';
+import { type Call, getList, type Operation, post } from './frame/row.ts';
 
 /**
  * Creates an administration token; its text is known only now. To be run in a transaction.
@@ -24,4 +32,38 @@ export async function createToken(
 }
 
 /** Revokes a token for good; one that was revoked keeps its time. */
-export { endToken as revokeToken } from '../store/users/token.ts';
+export { revokeToken };
+
+const OF_COMPANY = '/companies/{company}/tokens';
+
+/** Tokens like the one that the program sends. A program makes none: a leaked token must not outlive its revocation. */
+export const tokenOperations: readonly Operation[] = [
+  getList('listTokens', '/tokens', {
+    row: TOKEN,
+    summary: 'List administration tokens, of operators and of all companies, ordered by id',
+    action: 'token.read',
+    read: (sql, _call, range) => tokensAfter(sql, null, range),
+  }),
+  post('revokeToken', '/tokens/{token}/revoke', {
+    answer: TOKEN,
+    summary: 'Revoke an administration token: it gets 401 at once',
+    action: 'token.write',
+    run: revoke,
+  }),
+  getList('listTokensOfCompany', OF_COMPANY, {
+    row: TOKEN,
+    summary: 'List administration tokens of a company, ordered by id',
+    action: 'company-token.read',
+    read: (sql, _call, range, company) => tokensAfter(sql, company, range),
+  }),
+  post('revokeTokenOfCompany', `${OF_COMPANY}/{token}/revoke`, {
+    answer: TOKEN,
+    summary: 'Revoke an administration token of a company: it gets 401 at once',
+    action: 'company-token.write',
+    run: revoke,
+  }),
+];
+
+function revoke(sql: Sql, { params }: Call): Promise<TokenRow> {
+  return revokeToken(sql, params.token as string, params.company ?? null);
+}

@@ -2,7 +2,7 @@ import { randomBytes, randomUUID } from 'node:crypto';
 import type { Page } from 'playwright-core';
 import t from 'tap';
 import { ROUTES } from '../../src/admin/pages.ts';
-import { PERMISSIONS } from '../../src/operations/permission.ts';
+import { PERMISSIONS } from '../../src/operations/frame/permission.ts';
 import { openDatabase } from '../../src/store/connection/pool.ts';
 import { closeStatement } from '../support/statement.ts';
 import { until } from '../support/until.ts';

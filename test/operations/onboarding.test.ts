@@ -1,9 +1,9 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import t from 'tap';
+import type { Mistake } from '../../src/operations/frame/refused.ts';
+import { refuse } from '../../src/operations/frame/refused.ts';
 import { type Onboarding, onboardCompany, onboardOnce } from '../../src/operations/onboarding.ts';
 import { readOwnPrice } from '../../src/operations/own-price.ts';
-import type { Mistake } from '../../src/operations/problem.ts';
-import { refuse } from '../../src/operations/problem.ts';
 import { openDatabase, type Sql } from '../../src/store/connection/pool.ts';
 import { newToken, send } from '../admin/api/tokens.ts';
 import { signedIn, startOffice, textOf } from '../admin/people.ts';
@@ -187,7 +187,7 @@ t.test('a mistake in any part creates nothing, and names its member', async (t) 
   for (const [change, mistake] of [...WRONG, ...OWN]) {
     const asked = { ...whole(), ...change };
     const problem = await onboard(asked).catch((error: unknown) => error);
-    t.match(problem, { status: 409, mistakes: [mistake] }, mistake.pointer);
+    t.match(problem, { kind: 'conflict', mistakes: [mistake] }, mistake.pointer);
     t.same(await rowsOf(asked.name), NOTHING, mistake.pointer);
     const refused = await send(office, token, ['POST', '/companies/onboard'], asked);
     t.match(refused, { status: 409, body: { errors: [mistake] } });

@@ -1,5 +1,6 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import t from 'tap';
+import { refuse } from '../../src/operations/frame/refused.ts';
 import {
   changeKey,
   createKey,
@@ -8,7 +9,6 @@ import {
   revokeKey,
   rotateKey,
 } from '../../src/operations/key.ts';
-import { refuse } from '../../src/operations/problem.ts';
 import {
   type CompanyChanges,
   insertCompany,
@@ -148,7 +148,7 @@ t.test(
     t.equal(await budgetOf('20.00'), '20');
     for (const none of [undefined, null, '0', '0.00'])
       t.equal(await budgetOf(none), '20', `${none}`);
-    await t.rejects(budgetOf('20.01'), { name: 'Problem', message: /must be at most 20, / });
+    await t.rejects(budgetOf('20.01'), { name: 'Refused', message: /must be at most 20, / });
     const free = await member({ member_max_keys: 2 });
     t.equal((await create(free)).monthly_budget_eur, null);
     t.equal((await create(free, { monthly_budget_eur: '1000' })).monthly_budget_eur, '1000');

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { ROUTES } from '../../src/admin/pages.ts';
 import { ROLES, type Role } from '../../src/domain/user.ts';
-import { type Action, may, PERMISSIONS } from '../../src/operations/permission.ts';
+import { type Action, may, PERMISSIONS } from '../../src/operations/frame/permission.ts';
 import { Person, signedIn, startOffice } from '../admin/people.ts';
 
 /** Permissions: the table, and every route requested by every role, for the user's company and for another. */

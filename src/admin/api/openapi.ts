@@ -1,7 +1,7 @@
 import type { Schema } from '../../domain/settings/schema.ts';
 import * as schema from '../../domain/settings/schema.ts';
-import { type ApiOperation, hasTag } from './frame/operation.ts';
-import { OPERATIONS } from './list.ts';
+import { hasTag, type Operation } from '../../operations/frame/row.ts';
+import { OPERATIONS } from '../../operations/list.ts';
 
 const PROBLEM = schema.object(
   {
@@ -43,7 +43,7 @@ export function openApi(): object {
   };
 }
 
-function describe(operation: ApiOperation): object {
+function describe(operation: Operation): object {
   const { id, summary, method, path, query, body, status, resource, secret } = operation;
   const parameters: object[] = paramsOf(path).map((name) => ({
     name,
@@ -76,11 +76,11 @@ function describe(operation: ApiOperation): object {
   };
 }
 
-function tagOf(operation: ApiOperation): object {
+function tagOf(operation: Operation): object {
   return hasTag(operation) ? { headers: { ETag: { schema: { type: 'string' } } } } : {};
 }
 
-function contentOf({ answer, file }: ApiOperation): object {
+function contentOf({ answer, file }: Operation): object {
   if (file !== undefined)
     return { content: { [file.type]: { schema: { type: 'string', format: 'binary' } } } };
   return answer === null ? {} : { content: json(answer) };
@@ -95,7 +95,7 @@ function header(name: string, description: string): object {
   return { name, in: 'header', schema: { type: 'string', description } };
 }
 
-function requestBody(method: ApiOperation['method'], schema: Schema): object {
+function requestBody(method: Operation['method'], schema: Schema): object {
   return {
     ...json(schema),
     ...(method === 'patch' && { 'application/merge-patch+json': { schema } }),

@@ -1,12 +1,15 @@
 import { isUtf8 } from 'node:buffer';
 import { hash } from 'node:crypto';
 import { type Context, Hono } from 'hono';
+import type { ContentfulStatusCode } from 'hono/utils/http-status';
 import { FieldError } from '../../domain/field.ts';
 import { wordsOf } from '../../domain/language/language.ts';
 import { ENGLISH } from '../../domain/languages.ts';
 import { RefusedChange } from '../../domain/refusal.ts';
-import { canSee, may } from '../../operations/permission.ts';
-import { answerProblem, Problem, refuse } from '../../operations/problem.ts';
+import { canSee, may } from '../../operations/frame/permission.ts';
+import { type Mistake, Refused, refuse } from '../../operations/frame/refused.ts';
+import { type Call, hasTag, type Operation } from '../../operations/frame/row.ts';
+import { OPERATIONS } from '../../operations/list.ts';
 import { claim, keep, type Repeatable } from '../../store/company/idempotent-call.ts';
 import { lockRow } from '../../store/company/last-change.ts';
 import { DatabaseUnavailable } from '../../store/connection/errors.ts';
@@ -17,12 +20,11 @@ import { findToken, type TokenRow } from '../../store/users/token.ts';
 import { countedChange, type PageServices } from '../page/context.ts';
 import { download } from '../page/download.ts';
 import type { FormBindings } from '../page/form.ts';
+import { PROBLEM_TYPE, problemText } from '../process/problem.ts';
 import { Busy, Semaphore } from '../process/semaphore.ts';
 import { SESSION_HEADER } from '../process/settings.ts';
 import { tooManyChanges } from '../process/throttle.ts';
-import { checkBody, checkQuery } from './frame/check.ts';
-import { type ApiCall, type ApiOperation, hasTag } from './frame/operation.ts';
-import { OPERATIONS } from './list.ts';
+import { checkBody, checkQuery } from './check.ts';
 import { openApi } from './openapi.ts';
 
 /** An id in a path, where capital letters may be typed. */
@@ -82,7 +84,7 @@ export function serveOperations(services: PageServices): Hono<ApiEnv> {
 
 async function handle(
   services: PageServices,
-  operation: ApiOperation,
+  operation: Operation,
   c: ApiContext,
 ): Promise<Response> {
   const { token } = c.var;
@@ -111,7 +113,7 @@ async function handle(
       throw new Problem(403, 'This token may not change all of these members.', mistakes);
     }
   }
-  const call: ApiCall = {
+  const call: Call = {
     services,
     origin: services.adminUrl ?? new URL(c.req.url).origin,
     actor: `token ${token.name}`,
@@ -145,15 +147,15 @@ function sharerOf({ company_id, id }: TokenRow): string {
   return company_id ?? id;
 }
 
-function deadlineOf({ isLong }: ApiOperation): number {
+function deadlineOf({ isLong }: Operation): number {
   return isLong ? LONG_MS : USUAL_MS;
 }
 
 /** One transaction: the idempotency key, If-Match, the change. What old keys left is forgotten before it. */
 async function change(
   services: PageServices,
-  operation: ApiOperation,
-  call: ApiCall,
+  operation: Operation,
+  call: Call,
   c: ApiContext,
 ): Promise<Response> {
   const repeatable = repeatableOf(operation, c);
@@ -186,8 +188,8 @@ async function change(
 /** @throws Problem 412 when the thing is not as it was read */
 async function requireUnchanged(
   sql: Sql,
-  { resource }: ApiOperation,
-  call: ApiCall,
+  { resource }: Operation,
+  call: Call,
   ifMatch: string,
 ): Promise<void> {
   if (resource === undefined) throw new Problem(400, 'This operation has no If-Match.');
@@ -199,7 +201,7 @@ async function requireUnchanged(
     throw new Problem(412, 'Read it again, and change what you read then.');
 }
 
-function answer(c: ApiContext, operation: ApiOperation, result: object | null): Response {
+function answer(c: ApiContext, operation: Operation, result: object | null): Response {
   if (result === null) return c.body(null, 204);
   if (hasTag(operation)) {
     const etag = etagOf(result);
@@ -222,7 +224,7 @@ function etagOf(thing: object): string {
 }
 
 /** The members of an answer that are shown once, as one text with a line for each; null: the operation has none. */
-function secretsIn({ secret }: ApiOperation, answer: object): string | null {
+function secretsIn({ secret }: Operation, answer: object): string | null {
   if (secret === undefined) return null;
   const shown = [secret]
     .flat()
@@ -233,7 +235,7 @@ function secretsIn({ secret }: ApiOperation, answer: object): string | null {
 }
 
 /** An answer with the members that are shown once. @param text of `secretsIn`; null: they are not shown any more */
-function withSecrets({ secret = [] }: ApiOperation, answer: object, text: string | null): object {
+function withSecrets({ secret = [] }: Operation, answer: object, text: string | null): object {
   const lines = text?.split('\n') ?? [];
   return [secret]
     .flat()
@@ -257,7 +259,7 @@ function withMember(
 }
 
 /** @returns null without an idempotency key @throws Problem 400 */
-function repeatableOf({ method }: ApiOperation, c: ApiContext): Repeatable | null {
+function repeatableOf({ method }: Operation, c: ApiContext): Repeatable | null {
   const key = c.req.header('idempotency-key');
   if (key === undefined || method !== 'post') return null;
   if (!/^[\x20-\x7e]{1,200}$/.test(key))
@@ -288,8 +290,31 @@ function readJson(c: ApiContext): unknown {
   }
 }
 
+/** What a request is answered with that is refused. */
+class Problem extends Error {
+  readonly status: ContentfulStatusCode;
+  readonly mistakes: readonly Mistake[];
+
+  /** @param detail one sentence for the person who reads the log of the program */
+  constructor(status: ContentfulStatusCode, detail: string, mistakes: readonly Mistake[] = []) {
+    super(detail);
+    this.status = status;
+    this.mistakes = mistakes;
+  }
+}
+
+function answerProblem(c: Context, { status, message, mistakes }: Problem): Response {
+  if (status === 401) c.header('www-authenticate', 'Bearer');
+  if (status === 503) c.header('retry-after', '2');
+  return c.body(problemText(status, message, mistakes), status, { 'content-type': PROBLEM_TYPE });
+}
+
+const STATUS = { wrong: 400, missing: 404, conflict: 409 } as const;
+
 function problemOf(error: Error): Problem {
   if (error instanceof Problem) return error;
+  if (error instanceof Refused)
+    return new Problem(STATUS[error.kind], error.message, error.mistakes);
   if (error instanceof RefusedChange)
     return new Problem(error.reason === 'not_found' ? 404 : 409, error.message);
   if (error instanceof FieldError) return new Problem(400, `A value ${error.message}.`);

@@ -2,7 +2,7 @@ import type { Words } from '../../domain/language/en.ts';
 import { COMPANY } from '../../domain/settings/company.ts';
 import type { Settings } from '../../domain/settings/setting.ts';
 import { changeCompany } from '../../operations/company.ts';
-import type { Action } from '../../operations/permission.ts';
+import type { Action } from '../../operations/frame/permission.ts';
 import { type CompanyRow, findCompany } from '../../store/company/company.ts';
 import { callerOf } from '../page/caller.ts';
 import { change, mayNow, type PageContext, param, presentCompany } from '../page/context.ts';

@@ -2,10 +2,11 @@ import { FieldError, readName } from '../../domain/field.ts';
 import { type KeptEntry, keptEntries } from '../../domain/settings/kept.ts';
 import { pauseCompany, resumeCompany } from '../../operations/company.ts';
 import { closeCompany, reopenCompany } from '../../operations/company-end.ts';
-import { may } from '../../operations/permission.ts';
+import { may } from '../../operations/frame/permission.ts';
 import type { CompanyRow } from '../../store/company/company.ts';
 import { snapshot } from '../../store/connection/tenant-role.ts';
 import { archiveCompany } from '../../store/usage/archive.ts';
+import { EXPORT_MS } from '../../store/usage/export.ts';
 import {
   changeAsOperator,
   companyOf,
@@ -16,7 +17,7 @@ import {
   type Route,
   sharerOf,
 } from '../page/context.ts';
-import { download, EXPORT_MS } from '../page/download.ts';
+import { download } from '../page/download.ts';
 import { csrfInput, field, formState } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';

@@ -9,7 +9,7 @@ import type { PriceUnit } from '../../domain/price.ts';
 import { throwNotFound } from '../../domain/refusal.ts';
 import { type PriceName, pricesAmong, pricesOf } from '../../domain/settings/model.ts';
 import { changeCompany } from '../../operations/company.ts';
-import { may } from '../../operations/permission.ts';
+import { may } from '../../operations/frame/permission.ts';
 import { listModels, type ModelRow } from '../../store/company/model.ts';
 import { readCompany } from '../../store/gateway/directory.ts';
 import { countKeys, type ListPage, type ListQuery, PAGE_ROWS } from '../../store/lists/page.ts';

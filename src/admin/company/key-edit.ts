@@ -6,6 +6,7 @@ import { EDITED, KEY, PURPOSE } from '../../domain/settings/key.ts';
 import { restrictionTexts } from '../../domain/settings/limit-text.ts';
 import { namesOf } from '../../domain/settings/schema.ts';
 import type { Settings } from '../../domain/settings/setting.ts';
+import { may } from '../../operations/frame/permission.ts';
 import {
   changeKey,
   isLocked,
@@ -14,7 +15,6 @@ import {
   revokeKey,
   rotateKey,
 } from '../../operations/key.ts';
-import { may } from '../../operations/permission.ts';
 import type { KeyChanges, KeyRow } from '../../store/company/key.ts';
 import { readCompany } from '../../store/gateway/directory.ts';
 import { readKeyBudgets } from '../../store/usage/company-usage.ts';

@@ -12,7 +12,7 @@ import {
   STRICT_CEILINGS,
 } from '../../domain/settings/company.ts';
 import { limitTexts } from '../../domain/settings/limit-text.ts';
-import { may } from '../../operations/permission.ts';
+import { may } from '../../operations/frame/permission.ts';
 import type { CompanyRow } from '../../store/company/company.ts';
 import {
   changeAsOperator,

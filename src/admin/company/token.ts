@@ -1,5 +1,5 @@
 import { oneOf, readName, readUuid } from '../../domain/field.ts';
-import { may } from '../../operations/permission.ts';
+import { may } from '../../operations/frame/permission.ts';
 import { createToken, revokeToken } from '../../operations/token.ts';
 import { REVEAL_SECONDS } from '../../store/company/key-reveal.ts';
 import { readPage } from '../../store/connection/cursor.ts';

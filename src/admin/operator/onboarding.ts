@@ -17,9 +17,9 @@ import {
   type PriceName,
   pricesOf,
 } from '../../domain/settings/model.ts';
+import { type Mistake, Refused } from '../../operations/frame/refused.ts';
 import { type Onboarding, onboardOnce } from '../../operations/onboarding.ts';
 import { type OwnPrice, readOwnPrice } from '../../operations/own-price.ts';
-import { type Mistake, Problem } from '../../operations/problem.ts';
 import { type ModelRow, sharedModels } from '../../store/company/model.ts';
 import { idempotencyInputs, readIdempotencyInputs } from '../company/key-reveal.ts';
 import { callerOf, refuseField } from '../page/caller.ts';
@@ -178,7 +178,7 @@ async function onboard(c: PageContext, form: Form): Promise<Response> {
     );
     return await redirectToHandover(c, done, owner !== null);
   } catch (error) {
-    if (!(error instanceof Problem) || error.mistakes.length === 0) throw error;
+    if (!(error instanceof Refused) || error.mistakes.length === 0) throw error;
     for (const mistake of error.mistakes) refuseMember(form, mistake, asked.own_prices ?? []);
     form.check();
     throw error;

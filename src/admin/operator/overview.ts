@@ -10,7 +10,7 @@ import {
   wellText,
 } from '../../domain/reports/overview.ts';
 import { duration } from '../../domain/wording/start-notice.ts';
-import { may } from '../../operations/permission.ts';
+import { may } from '../../operations/frame/permission.ts';
 import { readFirstSteps } from '../../store/usage/first-steps.ts';
 import { readOverview } from '../../store/usage/overview.ts';
 import { type PageContext, type Route, read } from '../page/context.ts';

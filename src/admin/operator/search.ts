@@ -1,5 +1,5 @@
 import { costCenterPage } from '../../domain/wording/alert.ts';
-import { may } from '../../operations/permission.ts';
+import { may } from '../../operations/frame/permission.ts';
 import { searchFor } from '../../operations/search.ts';
 import { type Finding, type Found, type Kind, MOST_OF_KIND } from '../../store/lists/search.ts';
 import type { PageContext, Route } from '../page/context.ts';

@@ -1,4 +1,4 @@
-import { may } from '../../operations/permission.ts';
+import { may } from '../../operations/frame/permission.ts';
 import { type BudgetNotice, readNotices } from '../../store/events/alert.ts';
 import { mayNow, type PageContext, read } from './context.ts';
 import { type Html, html } from './html.ts';

@@ -8,14 +8,14 @@ import {
   type SomePrices,
 } from '../../domain/settings/model.ts';
 import type { Settings } from '../../domain/settings/setting.ts';
-import type { Caller } from '../../operations/caller.ts';
+import type { Caller } from '../../operations/frame/caller.ts';
 import type {
   Mistake,
   Namesake,
   NewBudget,
   NewFactor,
   PresentPrices,
-} from '../../operations/problem.ts';
+} from '../../operations/frame/refused.ts';
 import type { KeyHolder } from '../../store/company/own-key.ts';
 import { type Confirmation, ConfirmationNeeded } from './confirmation.ts';
 import { companyOf, type PageContext, param } from './context.ts';

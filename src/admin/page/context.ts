@@ -4,7 +4,7 @@ import type { Calendar } from '../../domain/month.ts';
 import type { Clock } from '../../domain/ports.ts';
 import { RefusedChange, unknownCompany } from '../../domain/refusal.ts';
 import type { Logger } from '../../log.ts';
-import { type Action, may } from '../../operations/permission.ts';
+import { type Action, may } from '../../operations/frame/permission.ts';
 import type { Lack } from '../../operations/second-factor.ts';
 import type { CompanyRow } from '../../store/company/company.ts';
 import { actingAs, auditedBytes } from '../../store/connection/acting-person.ts';

@@ -1,12 +1,10 @@
 import type { Context } from 'hono';
 import { stream } from 'hono/streaming';
 import type { ConnectionSql } from '../../store/connection/pool.ts';
-import type { Write } from '../../store/usage/export.ts';
+import { EXPORT_MS, type Write } from '../../store/usage/export.ts';
 import { type PageContext, type PageServices, read, sharerOf } from './context.ts';
 import type { FormBindings } from './form.ts';
 
-/** The longest that a file may take. */
-export const EXPORT_MS = 30 * 60_000;
 /** How long a client may read nothing of a file before its connection is closed: a database connection waits with it. */
 const STALL_MS = 60_000;
 /**

@@ -3,7 +3,7 @@ import { UUID } from '../../domain/field.ts';
 import type { Words } from '../../domain/language/en.ts';
 import { wordsOf } from '../../domain/language/language.ts';
 import { LANGUAGE_NAMES, LANGUAGES } from '../../domain/languages.ts';
-import { type Action, may } from '../../operations/permission.ts';
+import { type Action, may } from '../../operations/frame/permission.ts';
 import { searchable } from '../../operations/search.ts';
 import type { CompanyRow } from '../../store/company/company.ts';
 import { MAX_SEARCH } from '../../store/lists/search-pattern.ts';

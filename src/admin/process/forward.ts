@@ -9,10 +9,10 @@ import { pipeline } from 'node:stream';
 import type { Clock } from '../../domain/ports.ts';
 import { clientAddress } from '../../domain/request/client-address.ts';
 import type { Logger } from '../../log.ts';
-import { PROBLEM_TYPE, problemText } from '../../operations/problem.ts';
 import { networkOf, request } from '../../runtime/node-http.ts';
 import { Allowance } from './allowance.ts';
 import { type PagesAddress, PagesProcess, PagesUnavailable } from './pages-process.ts';
+import { PROBLEM_TYPE, problemText } from './problem.ts';
 import { CLIENT_HEADER, type PagesSettings, SESSION_HEADER } from './settings.ts';
 
 /** Headers that concern one connection, and those between the two processes. */

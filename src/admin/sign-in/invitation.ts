@@ -1,8 +1,8 @@
 import { Hono } from 'hono';
 import { hashPassword, readPassword } from '../../domain/password.ts';
 import { INVITATION_PATH } from '../../domain/wording/person-mail.ts';
+import { may } from '../../operations/frame/permission.ts';
 import { acceptInvitation } from '../../operations/invitation.ts';
-import { may } from '../../operations/permission.ts';
 import { actingAs } from '../../store/connection/acting-person.ts';
 import { findInvitation } from '../../store/users/invitation.ts';
 import type { SecondFactor } from '../../store/users/session.ts';

@@ -6,7 +6,7 @@ import {
 } from '../../domain/settings/cost-center.ts';
 import { costCenterPage } from '../../domain/wording/alert.ts';
 import { removeCostCenterBudget, setCostCenterBudget } from '../../operations/cost-center.ts';
-import { may } from '../../operations/permission.ts';
+import { may } from '../../operations/frame/permission.ts';
 import { type CostCenterBudgetRow, costCenterBudgetOf } from '../../store/company/cost-center.ts';
 import { NIL_ID } from '../../store/connection/expressions.ts';
 import type { CompanyUsage } from '../../store/usage/company-usage.ts';

@@ -2,7 +2,7 @@ import { OTHERS, readBudgetedCostCenter } from '../../domain/request/cost-center
 import { COST_CENTER } from '../../domain/settings/cost-center.ts';
 import { costCenterPage } from '../../domain/wording/alert.ts';
 import { createCostCenterBudget } from '../../operations/cost-center.ts';
-import { may } from '../../operations/permission.ts';
+import { may } from '../../operations/frame/permission.ts';
 import {
   type CostCenterSort,
   type ListedCostCenter,

@@ -1,4 +1,4 @@
-import { type Action, may } from '../../operations/permission.ts';
+import { type Action, may } from '../../operations/frame/permission.ts';
 import { ownKeyIds } from '../../store/company/own-key.ts';
 import type { Sql } from '../../store/connection/pool.ts';
 import { holderOf } from '../page/caller.ts';

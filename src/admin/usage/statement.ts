@@ -13,7 +13,7 @@ import { readMonth } from '../../domain/field.ts';
 import { priceIn } from '../../domain/price.ts';
 import { wholeMonth } from '../../domain/reports/day-range.ts';
 import { sumUsage } from '../../domain/usage.ts';
-import { may } from '../../operations/permission.ts';
+import { may } from '../../operations/frame/permission.ts';
 import { markOpened } from '../../operations/statement.ts';
 import type { CompanyRow } from '../../store/company/company.ts';
 import {

@@ -9,8 +9,8 @@ import {
   pauseCompany,
   resumeCompany,
 } from '../../operations/company.ts';
+import type { Mistake } from '../../operations/frame/refused.ts';
 import { giveKeyTexts, type KeyMaker } from '../../operations/key.ts';
-import type { Mistake } from '../../operations/problem.ts';
 import { type AssistantRow, assistantsOf } from '../../store/company/assistant.ts';
 import { type CompanyRow, companiesOf } from '../../store/company/company.ts';
 import { lockName } from '../../store/company/idempotent-form.ts';

@@ -5,12 +5,12 @@ import {
   priceTexts,
   type SomePrices,
 } from '../../domain/settings/model.ts';
-import type { Caller } from '../../operations/caller.ts';
 import {
   isSameFactor,
   schedulePriceFactor,
   withdrawPriceFactor,
 } from '../../operations/company.ts';
+import type { Caller } from '../../operations/frame/caller.ts';
 import { costChange, type PriceChange, presentCosts, priceChange } from '../../operations/price.ts';
 import type { ModelName } from '../../store/company/model.ts';
 import { type DatedPrice, datedPrices } from '../../store/company/price.ts';

@@ -1,5 +1,5 @@
 import { type Document, LineCounter, parseDocument, type YAMLError } from 'yaml';
-import { mistakesIn, type Validator } from '../../admin/api/frame/check.ts';
+import { mistakesIn, type Validator } from '../../admin/api/check.ts';
 import { nameSpelling } from '../../domain/visible-text.ts';
 import { Failure } from '../frame/command.ts';
 import { CONFIGURATION, type Wanted } from './schema.ts';

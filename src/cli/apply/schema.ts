@@ -1,10 +1,10 @@
-import * as resource from '../../admin/api/frame/resources.ts';
 import { COST_CENTER } from '../../domain/settings/cost-center.ts';
 import { eachPrice, modelPrices, PRICES } from '../../domain/settings/model.ts';
 import type { ObjectSchema, Schema, Value } from '../../domain/settings/schema.ts';
 import * as schema from '../../domain/settings/schema.ts';
 import { schemasOf } from '../../domain/settings/setting.ts';
 import { COMPANY_ROLES, type Role } from '../../domain/user.ts';
+import * as resource from '../../operations/frame/resources.ts';
 
 /** The form of the file that `tollgate apply` reads. `make generate` writes it for editors as configuration.schema.json. */
 

@@ -1,5 +1,5 @@
 import type { Settings } from '../../domain/settings/setting.ts';
-import type { Caller } from '../../operations/caller.ts';
+import type { Caller } from '../../operations/frame/caller.ts';
 import { rowsOf } from '../../store/company/company.ts';
 import type { Sql } from '../../store/connection/pool.ts';
 import { type Command, command, type Options, type Values } from './command.ts';

@@ -7,8 +7,8 @@ import {
   type Setting,
   type Settings,
 } from '../../domain/settings/setting.ts';
-import type { Caller } from '../../operations/caller.ts';
-import type { Mistake } from '../../operations/problem.ts';
+import type { Caller } from '../../operations/frame/caller.ts';
+import type { Mistake } from '../../operations/frame/refused.ts';
 import {
   type Context,
   Failure,

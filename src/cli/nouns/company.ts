@@ -31,9 +31,9 @@ import {
   schedulePriceFactor,
   withdrawPriceFactor,
 } from '../../operations/company.ts';
+import { Refused } from '../../operations/frame/refused.ts';
 import { onboardCompany } from '../../operations/onboarding.ts';
 import { readOwnPrice } from '../../operations/own-price.ts';
-import { Problem } from '../../operations/problem.ts';
 import {
   type CompanyChanges,
   type CompanyRow,
@@ -337,7 +337,7 @@ const ONBOARDED = {
 
 /** @throws Failure with a line for each mistake, which names its option */
 function toOptions(error: unknown): never {
-  if (!(error instanceof Problem) || error.mistakes.length === 0) throw error;
+  if (!(error instanceof Refused) || error.mistakes.length === 0) throw error;
   throw new Failure(...error.mistakes.map((mistake) => optionText(ONBOARDED, mistake)));
 }
 

@@ -57,6 +57,9 @@ const OF_CACHE: readonly Column[] = [
   'price_cache_write',
   ...PARTS.map(([column]) => column),
 ];
+/** The longest that a file may take: milliseconds. */
+export const EXPORT_MS = 30 * 60_000;
+
 /** The columns of exports. Where some price asked for tokens of the cache, the others follow. */
 export const LEDGER_COLUMNS: readonly Column[] = ALL_COLUMNS.filter(
   (name) => !OF_CACHE.includes(name),

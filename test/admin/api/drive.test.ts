@@ -1,7 +1,7 @@
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { OpenAPIClientAxios } from 'openapi-client-axios';
 import t from 'tap';
-import { OPERATIONS } from '../../../src/admin/api/list.ts';
+import { OPERATIONS } from '../../../src/operations/list.ts';
 import { type Answer, ask } from '../../support/client.ts';
 import { until } from '../../support/until.ts';
 import { startOffice } from '../people.ts';

@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import t from 'tap';
-import type { ApiOperation } from '../../../src/admin/api/frame/operation.ts';
-import { OPERATIONS } from '../../../src/admin/api/list.ts';
 import { paramsOf } from '../../../src/admin/api/openapi.ts';
 import type { ObjectSchema, Schema } from '../../../src/domain/settings/schema.ts';
+import type { Operation } from '../../../src/operations/frame/row.ts';
+import { OPERATIONS } from '../../../src/operations/list.ts';
 import { newRequestId } from '../../../src/runtime/request-id.ts';
 import { tollgate } from '../../support/cli.ts';
 import { fuzzRuns } from '../../support/fuzz.ts';
@@ -178,7 +178,7 @@ interface Attempt {
   readonly headers: Record<string, string>;
 }
 
-function attemptOf({ path, body, query, method }: ApiOperation): fc.Arbitrary<Attempt> {
+function attemptOf({ path, body, query, method }: Operation): fc.Arbitrary<Attempt> {
   const companies = fc.constantFrom(company, company, company, closed, other);
   const any = fc.oneof(fc.constantFrom(...ids), fc.uuid());
   const params = fc.tuple(
@@ -226,7 +226,7 @@ const NEEDED: Readonly<Record<string, string>> = {
 };
 
 /** Addresses of an operation that reads, with each edge at each place of the path and the query that has room for it. */
-function edgesOf({ path, query, method }: ApiOperation): string[] {
+function edgesOf({ path, query, method }: Operation): string[] {
   if (method !== 'get') return [];
   const filled = (
     params: Readonly<Record<string, string>>,

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import t from 'tap';
-import { OPERATIONS } from '../../../src/admin/api/list.ts';
+import { OPERATIONS } from '../../../src/operations/list.ts';
 import { newRequestId } from '../../../src/runtime/request-id.ts';
 import { ask } from '../../support/client.ts';
 import { until } from '../../support/until.ts';

@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
 import { ROUTES } from '../../../src/admin/pages.ts';
-import { isReading } from '../../../src/operations/permission.ts';
+import { isReading } from '../../../src/operations/frame/permission.ts';
 import { ask } from '../../support/client.ts';
 import { until } from '../../support/until.ts';
 import { customerWith } from '../../support/world.ts';

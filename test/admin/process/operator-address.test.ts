@@ -1,7 +1,7 @@
 import { gunzipSync } from 'node:zlib';
 import t from 'tap';
-import { OPERATIONS } from '../../../src/admin/api/list.ts';
 import { ROUTES } from '../../../src/admin/pages.ts';
+import { OPERATIONS } from '../../../src/operations/list.ts';
 import { newToken, send } from '../api/tokens.ts';
 import { signedIn, startOffice } from '../people.ts';
 

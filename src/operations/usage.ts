@@ -1,30 +1,29 @@
-import { PLAIN_CSV, SPREADSHEET_NAMES, SPREADSHEETS } from '../../domain/documents/csv.ts';
-import { type DayRange, isMonth, readRange, wholeMonth } from '../../domain/reports/day-range.ts';
-import { SUMS } from '../../domain/reports/usage-change.ts';
-import type { Schema } from '../../domain/settings/schema.ts';
-import * as schema from '../../domain/settings/schema.ts';
-import { TOKEN_DETAILS } from '../../domain/usage.ts';
-import { BOOKED_ENDPOINTS } from '../../domain/wording/endpoint.ts';
-import { readAt, wrongAt } from '../../operations/problem.ts';
-import { findCompany } from '../../store/company/company.ts';
-import type { Sql } from '../../store/connection/pool.ts';
-import { snapshot } from '../../store/connection/tenant-role.ts';
-import { readCompanyUsage } from '../../store/usage/company-usage.ts';
-import type { UsageFilters } from '../../store/usage/cube.ts';
-import { readTokenDetails } from '../../store/usage/details.ts';
-import { copyLedger } from '../../store/usage/export.ts';
+import { PLAIN_CSV, SPREADSHEET_NAMES, SPREADSHEETS } from '../domain/documents/csv.ts';
+import { type DayRange, isMonth, readRange, wholeMonth } from '../domain/reports/day-range.ts';
+import { SUMS } from '../domain/reports/usage-change.ts';
+import type { Schema } from '../domain/settings/schema.ts';
+import * as schema from '../domain/settings/schema.ts';
+import { TOKEN_DETAILS } from '../domain/usage.ts';
+import { BOOKED_ENDPOINTS } from '../domain/wording/endpoint.ts';
+import { findCompany } from '../store/company/company.ts';
+import type { Sql } from '../store/connection/pool.ts';
+import { snapshot } from '../store/connection/tenant-role.ts';
+import { readCompanyUsage } from '../store/usage/company-usage.ts';
+import type { UsageFilters } from '../store/usage/cube.ts';
+import { readTokenDetails } from '../store/usage/details.ts';
+import { copyLedger, EXPORT_MS } from '../store/usage/export.ts';
 import {
   FEED_CURSOR,
   FEED_PAGE,
   isFeedCursor,
   OTHER_LEDGER,
   readFeed,
-} from '../../store/usage/feed.ts';
-import { copyFocus, type FocusQuestion } from '../../store/usage/focus.ts';
-import { answersOf, readQuality } from '../../store/usage/quality.ts';
-import { summaryOf } from '../../store/usage/summary.ts';
-import { EXPORT_MS } from '../page/download.ts';
-import { type ApiCall, type ApiOperation, get } from './frame/operation.ts';
+} from '../store/usage/feed.ts';
+import { copyFocus, type FocusQuestion } from '../store/usage/focus.ts';
+import { answersOf, readQuality } from '../store/usage/quality.ts';
+import { summaryOf } from '../store/usage/summary.ts';
+import { readAt, wrongAt } from './frame/refused.ts';
+import { type Call, get, type Operation } from './frame/row.ts';
 
 const { properties: sums } = SUMS;
 const { cost_eur: _, ...tokens } = sums;
@@ -145,7 +144,7 @@ function focusOf({
   params,
   query,
   role,
-}: ApiCall<unknown, { readonly month: string }>): FocusQuestion {
+}: Call<unknown, { readonly month: string }>): FocusQuestion {
   return {
     brand: services.brand,
     company: params.company ?? null,
@@ -155,7 +154,7 @@ function focusOf({
 }
 
 /** What a company used, and the ledger rows behind it. Days are those of the billing time zone. */
-export const usageOperations: readonly ApiOperation[] = [
+export const usageOperations: readonly Operation[] = [
   get('getUsage', PATH, {
     summary: 'The usage of a company in a month or in a range of days',
     action: 'usage.read',
@@ -255,8 +254,8 @@ export const usageOperations: readonly ApiOperation[] = [
   }),
 ];
 
-/** @throws Problem 400 */
-function rangeOf({ query: { month, from, to }, services }: ApiCall<never, Query>): DayRange {
+/** @throws Refused wrong */
+function rangeOf({ query: { month, from, to }, services }: Call<never, Query>): DayRange {
   if (from === undefined && to === undefined) {
     return wholeMonth(
       month === undefined ? services.calendar.date(services.clock()) : `${month}-01`,

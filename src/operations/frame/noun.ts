@@ -1,8 +1,8 @@
-import type { ObjectSchema, Properties, Schema } from '../../../domain/settings/schema.ts';
-import type { Action } from '../../../operations/permission.ts';
-import type { Sql } from '../../../store/connection/pool.ts';
-import type { ApiCall, ApiOperation, Listing, Resource } from './operation.ts';
-import { getList, getOne, patch, post, remove } from './operation.ts';
+import type { ObjectSchema, Properties, Schema } from '../../domain/settings/schema.ts';
+import type { Sql } from '../../store/connection/pool.ts';
+import type { Action } from './permission.ts';
+import type { Call, Listing, Operation, Resource } from './row.ts';
+import { getList, getOne, patch, post, remove } from './row.ts';
 
 /** A kind of things that are listed, created, read, changed and removed, each under an address of its own. */
 interface Noun {
@@ -23,22 +23,22 @@ interface Noun {
 
 /** What one operation is; members that are left out are those of the noun. */
 interface Parts<B>
-  extends Partial<Pick<ApiOperation, 'id' | 'action' | 'answer' | 'secret' | 'memberActions'>> {
+  extends Partial<Pick<Operation, 'id' | 'action' | 'answer' | 'secret' | 'memberActions'>> {
   readonly summary: string;
   /** @param id of the thing, where there is one already */
-  run(sql: Sql, call: ApiCall<B>, owner: string, id: string): Promise<unknown>;
+  run(sql: Sql, call: Call<B>, owner: string, id: string): Promise<unknown>;
 }
 interface PartsOfBody<B> extends Parts<B> {
   readonly body: ObjectSchema<B>;
-  run(sql: Sql, call: ApiCall<B>, owner: string, id: string): Promise<object>;
+  run(sql: Sql, call: Call<B>, owner: string, id: string): Promise<object>;
 }
 
 /** The operations of a noun. */
 export function noun({ name, path, param, table, answer, reads, writes, find }: Noun) {
   const one = `${path}/{${param}}`;
   const [, owner = ''] = /\{(\w+)\}/.exec(path) ?? [];
-  const on = <B, T>(run: (sql: Sql, call: ApiCall<B>, owner: string, id: string) => T) => {
-    return (sql: Sql, call: ApiCall<B>) =>
+  const on = <B, T>(run: (sql: Sql, call: Call<B>, owner: string, id: string) => T) => {
+    return (sql: Sql, call: Call<B>) =>
       run(sql, call, call.params[owner] ?? '', call.params[param] ?? '');
   };
   const resource: Resource = {
@@ -50,7 +50,7 @@ export function noun({ name, path, param, table, answer, reads, writes, find }: 
     /** The address of one thing. */
     one,
     list: <P extends Properties = Record<never, never>>(
-      parts: Listing<P> & Partial<Pick<ApiOperation, 'id' | 'action'>> & { row?: Schema },
+      parts: Listing<P> & Partial<Pick<Operation, 'id' | 'action'>> & { row?: Schema },
     ) => getList<P>(parts.id ?? `list${name}s`, path, { action: reads, row: answer, ...parts }),
     create: <B>({ id = `create${name}`, run, ...parts }: PartsOfBody<B>) =>
       post<B>(id, path, { action: writes, answer, status: 201, ...parts, run: on(run) }),

@@ -1,8 +1,8 @@
-import { OVERVIEW, problemsOf } from '../../domain/reports/overview.ts';
-import * as schema from '../../domain/settings/schema.ts';
-import { MARGIN, readDetailedMargin } from '../../store/usage/margin.ts';
-import { readOverview } from '../../store/usage/overview.ts';
-import { type ApiOperation, get } from './frame/operation.ts';
+import { OVERVIEW, problemsOf } from '../domain/reports/overview.ts';
+import * as schema from '../domain/settings/schema.ts';
+import { MARGIN, readDetailedMargin } from '../store/usage/margin.ts';
+import { readOverview } from '../store/usage/overview.ts';
+import { get, type Operation } from './frame/row.ts';
 
 const status = schema.object({
   ok: {
@@ -21,7 +21,7 @@ const MOST_COMPANIES = 100_000;
 const USUAL_COMPANIES = 200;
 
 /** What operators have to know of all companies. */
-export const overviewOperations: readonly ApiOperation[] = [
+export const overviewOperations: readonly Operation[] = [
   get('getStatus', '/status', {
     summary:
       'What is wrong, usage of all companies, top spenders, budgets near their end, models and gateways',

@@ -1,9 +1,7 @@
-import type { Context } from 'hono';
-import type { ContentfulStatusCode } from 'hono/utils/http-status';
-import type { BudgetPeriod } from '../domain/budget.ts';
-import { FieldError } from '../domain/field.ts';
-import type { Refusal } from '../domain/refusal.ts';
-import type { SomePrices } from '../domain/settings/model.ts';
+import type { BudgetPeriod } from '../../domain/budget.ts';
+import { FieldError } from '../../domain/field.ts';
+import type { Refusal } from '../../domain/refusal.ts';
+import type { SomePrices } from '../../domain/settings/model.ts';
 
 /** An error in one member of a body or a query, or the rule that refuses it. */
 export interface Mistake {
@@ -59,46 +57,34 @@ export interface NewBudget {
   readonly spent: string;
 }
 
-/** Titles by status: one for each kind of problem. */
-const TITLES: Readonly<Record<number, string>> = {
-  400: 'The request is not valid',
-  401: 'There is no valid token',
-  403: 'The token may not do this',
-  404: 'Not found',
-  405: 'Method not allowed',
-  409: 'The present state does not allow this',
-  412: 'It was changed meanwhile',
-  413: 'The body is too large',
-  415: 'The body is not JSON',
-  422: 'The idempotency key was used for another request',
-  429: 'The company has changed too much in a short time',
-  500: 'Internal error',
-  502: 'Not available',
-  503: 'Not available',
-};
+/**
+ * Why an operation is refused. wrong: its input would be refused whatever is stored; conflict: what is stored does not
+ * allow it; missing: what it is about is not there. A face makes a status, an exit code or words of it.
+ */
+type Kind = 'wrong' | 'conflict' | 'missing';
 
 /** An operation is refused, and nothing has changed. */
-export class Problem extends Error {
-  override readonly name = 'Problem';
-  readonly status: ContentfulStatusCode;
+export class Refused extends Error {
+  override readonly name = 'Refused';
+  readonly kind: Kind;
   readonly mistakes: readonly Mistake[];
 
   /** @param detail one sentence for the person who reads the log of the program */
-  constructor(status: ContentfulStatusCode, detail: string, mistakes: readonly Mistake[] = []) {
+  constructor(kind: Kind, detail: string, mistakes: readonly Mistake[] = []) {
     super(detail);
-    this.status = status;
+    this.kind = kind;
     this.mistakes = mistakes;
   }
 }
 
 /** The refusal of one member; pointer and detail as `Mistake` has them. */
-export function wrongAt(pointer: string, detail: string): Problem {
-  return new Problem(400, `The ${pointer.startsWith('#') ? 'body' : 'query'} is not valid.`, [
+export function wrongAt(pointer: string, detail: string): Refused {
+  return new Refused('wrong', `The ${pointer.startsWith('#') ? 'body' : 'query'} is not valid.`, [
     { pointer, detail },
   ]);
 }
 
-/** Reads a member. @throws Problem 400 with its place where the reader refuses it */
+/** Reads a member. @throws Refused wrong, with its place where the reader refuses it */
 export function readAt<T>(pointer: string, read: () => T): T {
   try {
     return read();
@@ -107,32 +93,12 @@ export function readAt<T>(pointer: string, read: () => T): T {
   }
 }
 
-/** Refuses what rules have against a change, and lets pass what they would ask. @throws Problem 409 that names all of it */
+/** Refuses what rules have against a change, and lets pass what they would ask. @throws Refused conflict, which names all of it */
 export function refuse(found: readonly Mistake[]): void {
   const mistakes = found
     .filter(({ severity }) => severity !== 'ask')
     .map(({ pointer, detail }) => ({ pointer, detail }));
   if (mistakes.length === 0) return;
   const told = mistakes.map(({ pointer, detail }) => `${pointer.slice(2)} ${detail}.`);
-  throw new Problem(409, told.join(' '), mistakes);
-}
-
-/** Answers with problem details (RFC 9457). */
-export function answerProblem(c: Context, { status, message, mistakes }: Problem): Response {
-  if (status === 401) c.header('www-authenticate', 'Bearer');
-  if (status === 503) c.header('retry-after', '2');
-  return c.body(problemText(status, message, mistakes), status, { 'content-type': PROBLEM_TYPE });
-}
-
-export const PROBLEM_TYPE = 'application/problem+json';
-
-/** The body of such an answer. */
-export function problemText(
-  status: number,
-  detail: string,
-  mistakes: readonly Mistake[] = [],
-): string {
-  const title = TITLES[status] ?? 'Refused';
-  const errors = mistakes.length === 0 ? {} : { errors: mistakes };
-  return JSON.stringify({ type: 'about:blank', title, status, detail, ...errors });
+  throw new Refused('conflict', told.join(' '), mistakes);
 }

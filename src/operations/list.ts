@@ -7,7 +7,7 @@ import { costCenterOperations } from './cost-center.ts';
 import { endUserOperations } from './end-user.ts';
 import { erasureOperations } from './erasure.ts';
 import { eventOperations } from './event.ts';
-import type { ApiOperation } from './frame/operation.ts';
+import type { Operation } from './frame/row.ts';
 import { groupOperations } from './group.ts';
 import { invitationOperations } from './invitation.ts';
 import { keyOperations } from './key.ts';
@@ -23,7 +23,7 @@ import { usageChangeOperations } from './usage-change.ts';
 import { userOperations } from './user.ts';
 
 /** Every operation of administration over HTTP. The routes, the checks of bodies and openapi.json are made from it. */
-export const OPERATIONS: readonly ApiOperation[] = [
+export const OPERATIONS: readonly Operation[] = [
   ...companyOperations,
   ...onboardingOperations,
   ...companyEndOperations,

@@ -1,17 +1,17 @@
-import type { ObjectSchema, Properties, Schema } from '../../../domain/settings/schema.ts';
-import type { Role } from '../../../domain/user.ts';
-import type { Caller } from '../../../operations/caller.ts';
-import type { Action } from '../../../operations/permission.ts';
-import { type Problem, wrongAt } from '../../../operations/problem.ts';
-import { findCompany } from '../../../store/company/company.ts';
-import { type CursorPage, type Range, readPage } from '../../../store/connection/cursor.ts';
-import type { Database, Sql } from '../../../store/connection/pool.ts';
-import { PAGE_ROWS } from '../../../store/lists/page.ts';
-import type { Write } from '../../../store/usage/export.ts';
+import type { ObjectSchema, Properties, Schema } from '../../domain/settings/schema.ts';
+import type { Role } from '../../domain/user.ts';
+import { findCompany } from '../../store/company/company.ts';
+import { type CursorPage, type Range, readPage } from '../../store/connection/cursor.ts';
+import type { Database, Sql } from '../../store/connection/pool.ts';
+import { PAGE_ROWS } from '../../store/lists/page.ts';
+import type { Write } from '../../store/usage/export.ts';
+import type { Caller } from './caller.ts';
+import type { Action } from './permission.ts';
+import { type Refused, wrongAt } from './refused.ts';
 import { type ListQuery, listQuery, pageOf } from './resources.ts';
 
 /** A request to an operation: its caller, and its input, checked by the schemas. */
-export interface ApiCall<B = unknown, Q = unknown> extends Caller {
+export interface Call<B = unknown, Q = unknown> extends Caller {
   /** Where people reach the pages. */
   readonly origin: string;
   /** The role that the token has. */
@@ -31,20 +31,20 @@ export interface Resource {
   /** The parameter of the path that is its id. */
   readonly param: string;
   /** @throws RefusedChange not_found */
-  find(sql: Sql, call: ApiCall): Promise<object>;
+  find(sql: Sql, call: Call): Promise<object>;
 }
 
 /** A file that is written while it is sent, which may take minutes. */
 interface File<B, Q> {
   /** Its media type. */
   readonly type: string;
-  name(call: ApiCall<B, Q>): string;
+  name(call: Call<B, Q>): string;
   /** After `run`, which refuses what cannot be written. */
-  write(db: Database, call: ApiCall<B, Q>, write: Write): Promise<unknown>;
+  write(db: Database, call: Call<B, Q>, write: Write): Promise<unknown>;
 }
 
 /** One operation of administration over HTTP: what is served, checked and documented. */
-export interface ApiOperation<B = unknown, Q = unknown> {
+export interface Operation<B = unknown, Q = unknown> {
   /** The `operationId`. */
   readonly id: string;
   readonly method: 'get' | 'post' | 'patch' | 'delete';
@@ -70,15 +70,15 @@ export interface ApiOperation<B = unknown, Q = unknown> {
   /** The member of the answer that is shown once, or several of them: of a member within another, "key.key". */
   readonly secret?: string | readonly string[];
   /** Runs in one transaction, under the tenant role where the path names a company. @throws RefusedChange */
-  run(sql: Sql, call: ApiCall<B, Q>): Promise<object | null>;
+  run(sql: Sql, call: Call<B, Q>): Promise<object | null>;
 }
 
 /** What an operation is besides its id, method and path. */
-type Parts<B, Q> = Omit<ApiOperation<B, Q>, 'id' | 'method' | 'path' | 'answer' | 'status'> &
-  Partial<Pick<ApiOperation, 'answer' | 'status'>>;
+type Parts<B, Q> = Omit<Operation<B, Q>, 'id' | 'method' | 'path' | 'answer' | 'status'> &
+  Partial<Pick<Operation, 'answer' | 'status'>>;
 
 /** An operation that reads; `Q` is its query. */
-export function get<Q = unknown>(id: string, path: string, parts: Parts<never, Q>): ApiOperation {
+export function get<Q = unknown>(id: string, path: string, parts: Parts<never, Q>): Operation {
   return define('get', id, path, parts);
 }
 
@@ -87,22 +87,18 @@ export function getOne(
   id: string,
   path: string,
   resource: Resource,
-  parts: Pick<ApiOperation, 'summary' | 'action' | 'answer'>,
-): ApiOperation {
+  parts: Pick<Operation, 'summary' | 'action' | 'answer'>,
+): Operation {
   return define('get', id, path, { ...parts, resource, run: resource.find });
 }
 
 /** An operation that makes or does something; `B` is its body. */
-export function post<B = unknown>(
-  id: string,
-  path: string,
-  parts: Parts<B, unknown>,
-): ApiOperation {
+export function post<B = unknown>(id: string, path: string, parts: Parts<B, unknown>): Operation {
   return define('post', id, path, parts);
 }
 
 /** An operation that changes the members in its body. */
-export function patch<B>(id: string, path: string, parts: Parts<B, unknown>): ApiOperation {
+export function patch<B>(id: string, path: string, parts: Parts<B, unknown>): Operation {
   return define('patch', id, path, parts);
 }
 
@@ -110,8 +106,8 @@ export function patch<B>(id: string, path: string, parts: Parts<B, unknown>): Ap
 export function remove(
   id: string,
   path: string,
-  parts: Omit<Parts<unknown, unknown>, 'run'> & { run(sql: Sql, call: ApiCall): Promise<unknown> },
-): ApiOperation {
+  parts: Omit<Parts<unknown, unknown>, 'run'> & { run(sql: Sql, call: Call): Promise<unknown> },
+): Operation {
   return define('delete', id, path, {
     ...parts,
     status: 204,
@@ -124,16 +120,16 @@ export function remove(
 
 /** Drops the types of body and query for the list. */
 function define<B, Q>(
-  method: ApiOperation['method'],
+  method: Operation['method'],
   id: string,
   path: string,
   parts: Parts<B, Q>,
-): ApiOperation {
+): Operation {
   return { id, method, path, answer: null, status: 200, ...parts };
 }
 
 /** Whether the answer has an ETag. */
-export function hasTag({ resource, method, answer }: ApiOperation): boolean {
+export function hasTag({ resource, method, answer }: Operation): boolean {
   return resource !== undefined && method !== 'post' && answer !== null;
 }
 
@@ -147,7 +143,7 @@ export interface Listing<P extends Properties> {
   /** @param company of the path; '' where it names none. One that is not there may have an empty page: it is refused then. */
   read(
     sql: Sql,
-    call: ApiCall<never, ListQuery<P>>,
+    call: Call<never, ListQuery<P>>,
     range: Range,
     company: string,
   ): PromiseLike<CursorPage<object, string | number>>;
@@ -158,7 +154,7 @@ export function getList<P extends Properties = Record<never, never>>(
   id: string,
   path: string,
   parts: Listing<P> & { readonly action: Action; readonly row: Schema },
-): ApiOperation {
+): Operation {
   const { summary, action, row, filters, cursor, read } = parts;
   return get<ListQuery<P>>(id, path, {
     summary,
@@ -176,13 +172,13 @@ export function getList<P extends Properties = Record<never, never>>(
 }
 
 /** Refuses a cursor whose row is gone, in a list that has another order. */
-export function goneCursor(): Problem {
+export function goneCursor(): Refused {
   return wrongAt('?cursor', 'is not known, or its row is gone: begin at the first page');
 }
 
 /**
  * A page of rows that are few enough to be read whole, in their own order.
- * @throws Problem 400 when the row of the cursor is gone
+ * @throws Refused wrong when the row of the cursor is gone
  */
 export function pageOfAll<T extends { readonly id: string }>(
   range: Range,

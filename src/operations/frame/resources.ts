@@ -1,7 +1,7 @@
-import { ASSISTANT } from '../../../domain/settings/assistant.ts';
-import { COMPANY, DISABLED } from '../../../domain/settings/company.ts';
-import { KEY } from '../../../domain/settings/key.ts';
-import { MODEL } from '../../../domain/settings/model.ts';
+import { ASSISTANT } from '../../domain/settings/assistant.ts';
+import { COMPANY, DISABLED } from '../../domain/settings/company.ts';
+import { KEY } from '../../domain/settings/key.ts';
+import { MODEL } from '../../domain/settings/model.ts';
 import {
   array,
   count,
@@ -16,9 +16,9 @@ import {
   type Schema,
   slug,
   textOrNull,
-} from '../../../domain/settings/schema.ts';
-import { neededOf, schemasOf } from '../../../domain/settings/setting.ts';
-import { KEY_ROW } from '../../../store/company/key.ts';
+} from '../../domain/settings/schema.ts';
+import { neededOf, schemasOf } from '../../domain/settings/setting.ts';
+import { KEY_ROW } from '../../store/company/key.ts';
 
 /** Schemas of the things that administration over HTTP reads and writes: `domain/settings` has those of their settings. */
 

@@ -1,10 +1,10 @@
-import * as schema from '../../domain/settings/schema.ts';
-import { AUDITED } from '../../domain/wording/change-text.ts';
-import type { Range } from '../../store/connection/cursor.ts';
-import type { Sql } from '../../store/connection/pool.ts';
-import { asOwnersSee, pageOfAudit } from '../../store/lists/audit.ts';
-import { type ApiCall, type ApiOperation, getList } from './frame/operation.ts';
+import * as schema from '../domain/settings/schema.ts';
+import { AUDITED } from '../domain/wording/change-text.ts';
+import type { Range } from '../store/connection/cursor.ts';
+import type { Sql } from '../store/connection/pool.ts';
+import { asOwnersSee, pageOfAudit } from '../store/lists/audit.ts';
 import * as resource from './frame/resources.ts';
+import { type Call, getList, type Operation } from './frame/row.ts';
 
 const change = schema.object({
   id: { type: 'integer' },
@@ -38,7 +38,7 @@ const LOG = {
 } as const;
 
 /** The audit log: changes and their actors. */
-export const auditOperations: readonly ApiOperation[] = [
+export const auditOperations: readonly Operation[] = [
   getList('listChanges', '/audit', {
     ...LOG,
     summary: 'The audit log, newest first',
@@ -53,7 +53,7 @@ export const auditOperations: readonly ApiOperation[] = [
 
 async function changes(
   sql: Sql,
-  { params, query }: ApiCall<never, schema.Members<typeof LOG.filters, never>>,
+  { params, query }: Call<never, schema.Members<typeof LOG.filters, never>>,
   { after, limit }: Range,
 ) {
   const { company = null } = params;

@@ -1,14 +1,14 @@
-import { explainRequest, type Result } from '../../domain/reports/request-explanation.ts';
-import * as schema from '../../domain/settings/schema.ts';
-import { TOKEN_DETAILS } from '../../domain/usage.ts';
-import { ENDPOINTS } from '../../domain/wording/endpoint.ts';
-import { Problem, wrongAt } from '../../operations/problem.ts';
-import { requestIdTime } from '../../runtime/request-id.ts';
-import type { Range } from '../../store/connection/cursor.ts';
-import type { Sql } from '../../store/connection/pool.ts';
-import { findRequest, pageOfRequests, type RequestCursor } from '../../store/usage/request.ts';
-import { HOURS_GROUPS, REQUEST_SUMS, readRequestHours } from '../../store/usage/request-hours.ts';
-import { type ApiCall, type ApiOperation, get, getList } from './frame/operation.ts';
+import { explainRequest, type Result } from '../domain/reports/request-explanation.ts';
+import * as schema from '../domain/settings/schema.ts';
+import { TOKEN_DETAILS } from '../domain/usage.ts';
+import { ENDPOINTS } from '../domain/wording/endpoint.ts';
+import { requestIdTime } from '../runtime/request-id.ts';
+import type { Range } from '../store/connection/cursor.ts';
+import type { Sql } from '../store/connection/pool.ts';
+import { findRequest, pageOfRequests, type RequestCursor } from '../store/usage/request.ts';
+import { HOURS_GROUPS, REQUEST_SUMS, readRequestHours } from '../store/usage/request-hours.ts';
+import { Refused, wrongAt } from './frame/refused.ts';
+import { type Call, get, getList, type Operation } from './frame/row.ts';
 
 const filters = {
   status: schema.written(
@@ -80,7 +80,7 @@ const LIST = { filters, row: schema.object(members), read: requests } as const;
 const NOTE = 'Where little matches, a page may be short or empty while next_cursor is not null';
 
 /** What became of requests: single ones of the last days, and sums. */
-export const requestOperations: readonly ApiOperation[] = [
+export const requestOperations: readonly Operation[] = [
   getList('listRequests', '/requests', {
     ...LIST,
     summary: `Requests of all companies, and those without a valid key, newest first. ${NOTE}`,
@@ -121,7 +121,7 @@ export const requestOperations: readonly ApiOperation[] = [
 
 async function requests(
   sql: Sql,
-  { params, query }: ApiCall<never, schema.Members<typeof filters, never>>,
+  { params, query }: Call<never, schema.Members<typeof filters, never>>,
   { after, limit }: Range,
 ) {
   const { status = null, model = null, key = null, endpoint = null, from, to } = query;
@@ -148,10 +148,10 @@ function placeOf(cursor: string): RequestCursor {
   throw wrongAt('?cursor', 'must be a next_cursor');
 }
 
-async function find(sql: Sql, { params }: ApiCall): Promise<object> {
+async function find(sql: Sql, { params }: Call): Promise<object> {
   const { company = null, request: id } = params;
   const request = await findRequest(sql, id as string, company);
-  if (request === null) throw new Problem(404, `Nothing is known of request ${id}.`);
+  if (request === null) throw new Refused('missing', `Nothing is known of request ${id}.`);
   const { about: _, ...explanation } = explainRequest(request);
   return { ...request, ...explanation };
 }

@@ -1,10 +1,9 @@
-import { addDays, type DayRange, readBefore, readRange } from '../../domain/reports/day-range.ts';
-import { SUMS } from '../../domain/reports/usage-change.ts';
-import * as schema from '../../domain/settings/schema.ts';
-import { readAt } from '../../operations/problem.ts';
-import { ALL_CHANGE, readAllChange, readAllUsage } from '../../store/usage/all-usage.ts';
-import { readUsageChange, USAGE_CHANGE } from '../../store/usage/change.ts';
-import type { Times } from '../../store/usage/cube.ts';
+import { addDays, type DayRange, readBefore, readRange } from '../domain/reports/day-range.ts';
+import { SUMS } from '../domain/reports/usage-change.ts';
+import * as schema from '../domain/settings/schema.ts';
+import { ALL_CHANGE, readAllChange, readAllUsage } from '../store/usage/all-usage.ts';
+import { readUsageChange, USAGE_CHANGE } from '../store/usage/change.ts';
+import type { Times } from '../store/usage/cube.ts';
 import {
   ALL_GROUPS,
   COMPANY_GROUPS,
@@ -15,8 +14,9 @@ import {
   readUsageTable,
   type TableQuery,
   USAGE_TABLE,
-} from '../../store/usage/usage-table.ts';
-import { type ApiCall, type ApiOperation, get } from './frame/operation.ts';
+} from '../store/usage/usage-table.ts';
+import { readAt } from './frame/refused.ts';
+import { type Call, get, type Operation } from './frame/row.ts';
 import { filtersOf, usageFilters } from './usage.ts';
 
 /** Why usage changed, and usage by two groups, as the pages show them: days are those of the billing time zone. */
@@ -61,7 +61,7 @@ const MOST_COMPANIES = 1000;
 
 const MOST_CELLS = { rows: 200, columns: 100 };
 
-export const usageChangeOperations: readonly ApiOperation[] = [
+export const usageChangeOperations: readonly Operation[] = [
   get('getUsageChange', '/companies/{company}/usage/change', {
     summary:
       'Why a company spent more or less than in a time before: more calls, longer calls, more of it cached, dearer models, changed prices',
@@ -151,9 +151,9 @@ export const usageChangeOperations: readonly ApiOperation[] = [
   }),
 ];
 
-type Services = Pick<ApiCall['services'], 'calendar' | 'clock'>;
+type Services = Pick<Call['services'], 'calendar' | 'clock'>;
 
-/** The days that are asked for, by default the last seven that are over. @throws Problem 400 */
+/** The days that are asked for, by default the last seven that are over. @throws Refused wrong */
 function daysOf({
   query: { from, to },
   services,
@@ -165,14 +165,14 @@ function daysOf({
   return readAt('?to', () => readRange(from ?? addDays(last, -6), last));
 }
 
-/** @throws Problem 400 */
+/** @throws Refused wrong */
 function timesOf(call: { readonly query: TimesQuery; readonly services: Services }): Times {
   const after = daysOf(call);
   const { before_from: from, before_to: to } = call.query;
   return { before: readAt('?before_to', () => readBefore(after, from, to)), after };
 }
 
-/** @throws Problem 400 */
+/** @throws Refused wrong */
 function gridOf(
   call: { readonly query: GridQuery; readonly services: Services },
   fallback: Pick<TableQuery, 'rows' | 'columns'>,

@@ -1,9 +1,9 @@
-import type { Calendar } from '../domain/month.ts';
-import type { Clock } from '../domain/ports.ts';
-import type { Role } from '../domain/user.ts';
-import type { KeyHolder } from '../store/company/own-key.ts';
-import type { FocusNames } from '../store/usage/focus.ts';
-import type { Mistake } from './problem.ts';
+import type { Calendar } from '../../domain/month.ts';
+import type { Clock } from '../../domain/ports.ts';
+import type { Role } from '../../domain/user.ts';
+import type { KeyHolder } from '../../store/company/own-key.ts';
+import type { FocusNames } from '../../store/usage/focus.ts';
+import type { Mistake } from './refused.ts';
 
 /** What operations know of this deployment. */
 export interface OperationServices {

@@ -1,10 +1,10 @@
-import { checkEmail, checkVisible, FieldError, readInstant } from '../../../domain/field.ts';
-import { readCidr } from '../../../domain/request/cidr.ts';
-import { readBudgetedCostCenter } from '../../../domain/request/cost-center.ts';
-import type { Violation } from '../../../domain/request/request.ts';
-import type { ObjectSchema, Schema } from '../../../domain/settings/schema.ts';
-import { type Mistake, Problem } from '../../../operations/problem.ts';
-import type { ApiOperation } from './operation.ts';
+import { checkEmail, checkVisible, FieldError, readInstant } from '../../domain/field.ts';
+import { readCidr } from '../../domain/request/cidr.ts';
+import { readBudgetedCostCenter } from '../../domain/request/cost-center.ts';
+import type { Violation } from '../../domain/request/request.ts';
+import type { ObjectSchema, Schema } from '../../domain/settings/schema.ts';
+import { type Mistake, Refused } from '../../operations/frame/refused.ts';
+import type { Operation } from '../../operations/frame/row.ts';
 import * as validators from './validators.generated.ts';
 
 interface AjvError extends Violation {
@@ -19,16 +19,16 @@ export type Validator = ((value: unknown) => boolean) & {
 
 const VALIDATORS = validators as unknown as Readonly<Record<string, Validator>>;
 
-/** @throws Problem 400 that names all mistakes */
-export function checkBody({ id, body: schema }: ApiOperation, body: unknown): unknown {
+/** @throws Refused wrong, which names all mistakes */
+export function checkBody({ id, body: schema }: Operation, body: unknown): unknown {
   const mistakes = mistakesIn(body, VALIDATORS[`${id}Body`] as Validator, schema as ObjectSchema);
-  if (mistakes.length > 0) throw new Problem(400, 'The body is not valid.', mistakes);
+  if (mistakes.length > 0) throw new Refused('wrong', 'The body is not valid.', mistakes);
   return body;
 }
 
-/** Checks a query; whole numbers are told as such. @throws Problem 400 that names all mistakes */
+/** Checks a query; whole numbers are told as such. @throws Refused wrong, which names all mistakes */
 export function checkQuery(
-  { id, query: schema }: ApiOperation,
+  { id, query: schema }: Operation,
   given: Readonly<Record<string, readonly string[]>>,
 ): object {
   if (schema === undefined) return {};
@@ -47,7 +47,7 @@ export function checkQuery(
     ...repeated,
     ...mistakesIn(query, VALIDATORS[`${id}Query`] as Validator, schema, '?'),
   ];
-  if (mistakes.length > 0) throw new Problem(400, 'The query is not valid.', mistakes);
+  if (mistakes.length > 0) throw new Refused('wrong', 'The query is not valid.', mistakes);
   return query;
 }
 

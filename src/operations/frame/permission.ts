@@ -1,5 +1,5 @@
-import { ROLES, type Role } from '../domain/user.ts';
-import type { UserRow } from '../store/users/user.ts';
+import { ROLES, type Role } from '../../domain/user.ts';
+import type { UserRow } from '../../store/users/user.ts';
 
 /**
  * Who may do what in the administration area. Every route names one action, and pages.ts asks
