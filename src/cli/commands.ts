@@ -1,15 +1,18 @@
+import { assistantOperations } from '../operations/assistant.ts';
+import { costCenterOperations } from '../operations/cost-center.ts';
+import { endUserOperations } from '../operations/end-user.ts';
+import { groupOperations } from '../operations/group.ts';
+import { tokenOperations } from '../operations/token.ts';
 import { type Command, command } from './frame/command.ts';
+import { derived } from './frame/derived.ts';
 import { alertCommands } from './nouns/alert.ts';
-import { assistantCommands } from './nouns/assistant.ts';
 import { backupCommands } from './nouns/backup.ts';
 import { companyCommands } from './nouns/company.ts';
 import { companyEndCommands } from './nouns/company-end.ts';
 import { configurationCommands } from './nouns/configuration.ts';
-import { costCenterCommands } from './nouns/cost-center.ts';
 import { demoCommand } from './nouns/demo.ts';
 import { distributionCommand } from './nouns/distribution.ts';
 import { eventCommands } from './nouns/event.ts';
-import { groupCommands } from './nouns/group.ts';
 import { litellmImportCommand, modelImportCommand } from './nouns/import.ts';
 import { keyCommands } from './nouns/key.ts';
 import { ledgerCommands } from './nouns/ledger.ts';
@@ -20,7 +23,7 @@ import { requestCommand } from './nouns/request.ts';
 import { statementCommands } from './nouns/statement.ts';
 import { gatewayForgetCommand, statusCommand } from './nouns/status.ts';
 import { tokenCommands } from './nouns/token.ts';
-import { endUserCommands, usageCommand } from './nouns/usage.ts';
+import { usageCommand } from './nouns/usage.ts';
 import { usageChangeCommands } from './nouns/usage-change.ts';
 import { userCommands } from './nouns/user.ts';
 
@@ -48,13 +51,13 @@ export const COMMANDS: readonly Command[] = [
   ...priceCommands,
   modelImportCommand,
   ...keyCommands,
-  ...assistantCommands,
+  ...derived(assistantOperations),
   ...userCommands,
-  ...groupCommands,
+  ...derived(groupOperations),
   usageCommand,
-  ...endUserCommands,
+  ...derived(endUserOperations),
   ...usageChangeCommands,
-  ...costCenterCommands,
+  ...derived(costCenterOperations),
   marginCommand,
   requestCommand,
   ...ledgerCommands,
@@ -62,6 +65,7 @@ export const COMMANDS: readonly Command[] = [
   ...alertCommands,
   ...eventCommands,
   ...tokenCommands,
+  ...derived(tokenOperations),
   ...configurationCommands,
   litellmImportCommand,
   demoCommand,

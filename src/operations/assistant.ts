@@ -1,3 +1,4 @@
+import { isEligible, type Visibility } from '../domain/assistant.ts';
 import { ASSISTANT } from '../domain/settings/assistant.ts';
 import * as schema from '../domain/settings/schema.ts';
 import { neededOf } from '../domain/settings/setting.ts';
@@ -7,6 +8,7 @@ import {
   assistantsAfter,
   findAssistant,
   insertAssistant,
+  listAssistants,
   type NewAssistant,
   deleteAssistant as removeAssistant,
   updateAssistant,
@@ -67,26 +69,52 @@ const assistants = noun({
   reads: 'assistant.read',
   writes: 'assistant.write',
   find: (sql, company, id) => findAssistant(sql, id, company),
+  command: {
+    noun: 'assistant',
+    settings: ASSISTANT,
+    takesNone: false,
+    hidden: ['system_prompt'],
+    notes: 'The API runs an assistant only if its visibility is company and it has no project.',
+    more: ({ visibility, project_id }) => ({
+      'API runs it': isEligible(visibility as Visibility, project_id as string | null),
+    }),
+  },
 });
 
 export const assistantOperations = [
   assistants.list({
     summary: 'List the assistants of a company, ordered by id',
     read: (sql, _call, range, company) => assistantsAfter(sql, company, range),
+    command: {
+      all: (sql, { company = '' }) => listAssistants(sql, company),
+      columns: [
+        'id',
+        'name',
+        'model_slug',
+        'temperature',
+        'max_tokens',
+        'visibility',
+        'API runs it',
+      ],
+      empty: 'The company has no assistants; "tollgate assistant create" adds one.',
+    },
   }),
   assistants.create({
     summary: 'Create an assistant',
     body: schema.object(resource.assistantSettings, neededOf(ASSISTANT)),
+    command: {},
     run: (sql, call, company_id) => createAssistant(sql, call, { ...call.body, company_id }),
   }),
   assistants.get('Read an assistant'),
   assistants.change({
     summary: 'Change an assistant; members that are left out stay as they are',
     body: schema.changeOf(resource.assistantSettings),
+    command: {},
     run: (sql, call, company, id) => changeAssistant(sql, call, id, company, call.body),
   }),
   assistants.remove({
     summary: 'Remove an assistant',
+    command: {},
     run: (sql, _call, company, id) => removeAssistant(sql, id, company),
   }),
 ];

@@ -1,7 +1,6 @@
-import { refusal, throwConflict } from '../domain/refusal.ts';
+import { refusal, throwConflict, throwNotFound } from '../domain/refusal.ts';
 import { readBudgetedCostCenter } from '../domain/request/cost-center.ts';
-import type { CostCenterBudget } from '../domain/settings/cost-center.ts';
-import { COST_CENTER } from '../domain/settings/cost-center.ts';
+import { COST_CENTER, type CostCenterBudget } from '../domain/settings/cost-center.ts';
 import * as schema from '../domain/settings/schema.ts';
 import { schemasOf } from '../domain/settings/setting.ts';
 import {
@@ -17,7 +16,7 @@ import { lockName } from '../store/company/idempotent-form.ts';
 import type { Sql } from '../store/connection/pool.ts';
 import { listSpentBudgets } from '../store/usage/cost-center.ts';
 import { noun } from './frame/noun.ts';
-import { pageOfAll } from './frame/row.ts';
+import { type Call, pageOfAll } from './frame/row.ts';
 
 export const MOST_COST_CENTER_BUDGETS = 1000;
 
@@ -70,6 +69,7 @@ const budgets = noun({
   reads: 'usage.read',
   writes: 'cost-center.write',
   find: (sql, company, id) => findCostCenterBudget(sql, id, company),
+  command: { noun: 'cost-center', settings: COST_CENTER, hidden: ['id', 'created_at'] },
 });
 
 export const costCenterOperations = [
@@ -79,11 +79,26 @@ export const costCenterOperations = [
     row: schema.object({ ...budget, spent_eur: schema.sum }),
     read: async (sql, _call, range, company) =>
       pageOfAll(range, await listSpentBudgets(sql, company)),
+    command: {
+      notes: '"tollgate usage summary" has what the other cost centres cost.',
+      all: (sql, { company = '' }) => listSpentBudgets(sql, company),
+      columns: ['name', 'monthly_budget_eur', 'spent_eur'],
+      empty: 'No cost centre has a budget; "tollgate cost-center set" gives one.',
+    },
   }),
   budgets.create({
     summary:
       'Give a cost centre a monthly budget: alerts tell when a part of it is spent, and no call is refused. There need be no call that names it',
     body: schema.object({ name: schema.costCenter, ...schemasOf(COST_CENTER) }),
+    command: {
+      verb: 'set',
+      done: 'Budget set.',
+      differs: {
+        because: 'a command names a cost centre, and gives it a budget whether it has one or not',
+        run: (sql, { body, params }: Call<CostCenterBudget>) =>
+          setCostCenterBudget(sql, params.company as string, body),
+      },
+    },
     run: (sql, { body }, company) =>
       createCostCenterBudget(sql, company, { ...body, name: readBudgetedCostCenter(body.name) }),
   }),
@@ -98,6 +113,22 @@ export const costCenterOperations = [
   }),
   budgets.remove({
     summary: 'Remove the budget of a cost centre. What it spent stays as it is',
+    command: {
+      named: {
+        members: { company: schema.id, name: schema.costCenter },
+        find: async (_sql, { name = '' }) => name,
+      },
+      done: 'Budget removed.',
+      differs: {
+        because: 'a command names a cost centre, as calls do',
+        async run(sql, { params: { company = '', name = '' } }) {
+          const row = await removeCostCenterBudget(sql, company, name);
+          return (
+            row ?? throwNotFound('cost centre budget', `The cost centre ${name} has no budget.`)
+          );
+        },
+      },
+    },
     async run(sql, _call, company, id) {
       const { name } = await findCostCenterBudget(sql, id, company);
       return removeCostCenterBudget(sql, company, name);

@@ -48,6 +48,7 @@ const endUsers = noun({
   reads: 'end-user.read',
   writes: 'end-user.erase',
   find: (sql, company, id) => findEndUser(sql, id, company),
+  command: { noun: 'end-user', operand: 'END_USER_ID' },
 });
 
 export const endUserOperations = [
@@ -55,12 +56,27 @@ export const endUserOperations = [
     summary:
       'List the people behind keys that name them, those that were erased too, ordered by id',
     read: (sql, _call, range, company) => pageOfEndUsers(sql, company, range),
+    command: {
+      notes:
+        'Whoever holds such a key can name anybody. "tollgate usage summary --by end-user" has what each cost.',
+      async all(sql, { company = '' }) {
+        const range = { after: null, limit: Number.MAX_SAFE_INTEGER - 1 };
+        return (await pageOfEndUsers(sql, company, range)).rows;
+      },
+      columns: ['id', 'name', 'first_seen', 'last_seen', 'erased_at'],
+      empty:
+        'No call has named anybody; "tollgate key set KEY_ID --end-users header" makes a key take names.',
+    },
   }),
   endUsers.get('Read one person behind a key'),
   endUsers.remove({
     id: 'eraseEndUser',
     summary:
       'Erase the name of a person behind a key. What the person cost stays; the same name again is somebody new',
+    command: {
+      notes: 'Gateways forget it within one second.',
+      done: 'The name of the end user is erased.',
+    },
     run: (sql, _call, company, id) => eraseEndUser(sql, id, company),
   }),
   get('getUsageByEndUser', '/companies/{company}/usage-by-end-user', {

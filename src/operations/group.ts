@@ -1,4 +1,4 @@
-import { type Refusal, refusal, throwConflict } from '../domain/refusal.ts';
+import { type Refusal, refusal, throwConflict, throwNotFound } from '../domain/refusal.ts';
 import * as schema from '../domain/settings/schema.ts';
 import { COMPANY_ROLES, type CompanyRole, companyMistake, ROLES } from '../domain/user.ts';
 import { lockName } from '../store/company/idempotent-form.ts';
@@ -13,6 +13,7 @@ import {
   groupsNamed,
   insertGroup,
   insertUserByGroup,
+  listGroups,
   deleteGroup as removeGroup,
   updateGivenByGroup,
   updateGroup,
@@ -20,6 +21,7 @@ import {
 import { findUser, type UserRow } from '../store/users/user.ts';
 import { noun } from './frame/noun.ts';
 import { wrongAt } from './frame/refused.ts';
+import type { Call } from './frame/row.ts';
 
 /** Groups of the identity provider: what they give, and to whom at sign-in. */
 
@@ -134,6 +136,11 @@ function nobody(told: Refusal, reason: string): SignedIn {
   return { user: null, told, reason };
 }
 
+const NAME = schema.described(
+  schema.name,
+  'as the claim of the provider has it, every character of it',
+);
+
 /** A program makes no operators by a group: the command and the file name that role. */
 const role = schema.oneOf(COMPANY_ROLES);
 
@@ -145,6 +152,21 @@ const groups = noun({
   answer: GROUP,
   reads: 'group.read',
   writes: 'group.write',
+  command: {
+    noun: 'group',
+    named: {
+      members: {
+        name: schema.described(
+          schema.presentName,
+          'name of the group, as the claim of the identity provider has it, every character of it',
+        ),
+      },
+      async find(sql, { name = '' }) {
+        const [group] = await groupsNamed(sql, [name]);
+        return group === undefined ? throwNotFound('group') : group.id;
+      },
+    },
+  },
   async find(sql, _owner, id) {
     const { company_name: _, users: __, ...group } = await findGroup(sql, id);
     return group;
@@ -156,17 +178,33 @@ export const groupOperations = [
     summary: 'List groups of the identity provider that give roles, ordered by id',
     filters: { company_id: schema.id },
     read: (sql, { query: { company_id = null } }, range) => groupsAfter(sql, company_id, range),
+    command: {
+      all: (sql, { company_id = null }) => listGroups(sql, company_id),
+      columns: ['name', 'role', 'company_name', 'users'],
+      empty: 'No group gives a role; "tollgate group create" adds one.',
+    },
   }),
   groups.create({
     summary: 'Let a group of the identity provider give a role in a company, at each sign-in',
     body: schema.object({
-      name: {
-        ...schema.name,
-        description: 'as the claim of the provider has it, every character of it',
-      },
+      name: NAME,
       company_id: schema.id,
       role,
     }),
+    command: {
+      notes:
+        'Groups are read where OIDC_GROUPS_CLAIM is set. Accounts that were made by hand stay as they are. Example:\n  tollgate group create --name /acme/admins --role administrator --company ID',
+      done: 'Group added. It gives the role at the next sign-in.',
+      differs: {
+        because: 'a command also names the groups that make operators, which have no company',
+        body: schema.object({ name: NAME, company_id: schema.id, role: schema.oneOf(ROLES) }, [
+          'name',
+          'role',
+        ]),
+        run: (sql, { body: { company_id = null, ...group } }: Call<Partial<GivenByGroup>>) =>
+          createGroup(sql, { ...group, company_id } as GivenByGroup),
+      },
+    },
     run: (sql, { body }) => createGroup(sql, body),
   }),
   groups.get('Read a group'),
@@ -174,10 +212,12 @@ export const groupOperations = [
     summary:
       'Change the role that a group gives. All who have theirs by it get the new one at once',
     body: schema.object({ role }),
+    command: {},
     run: (sql, { body }, _owner, id) => changeGroup(sql, id, body.role),
   }),
   groups.remove({
     summary: 'Remove a group. Who has a role by it is signed out at once, and loses it',
+    command: {},
     run: (sql, _call, _owner, id) => removeGroup(sql, id),
   }),
 ];

@@ -1,8 +1,10 @@
 import { refusal, throwConflict } from '../domain/refusal.ts';
+import * as schema from '../domain/settings/schema.ts';
 import { createOnce } from '../store/company/idempotent-form.ts';
 import type { Sql } from '../store/connection/pool.ts';
 import {
   insertToken,
+  listTokens,
   type NewToken,
   endToken as revokeToken,
   TOKEN,
@@ -43,11 +45,31 @@ export const tokenOperations: readonly Operation[] = [
     summary: 'List administration tokens, of operators and of all companies, ordered by id',
     action: 'token.read',
     read: (sql, _call, range) => tokensAfter(sql, null, range),
+    command: {
+      noun: 'token',
+      all: (sql, { company_id = null }) => listTokens(sql, company_id),
+      columns: [
+        'id',
+        'name',
+        'company_id',
+        'access',
+        'state',
+        'created_by',
+        'expires_at',
+        'last_used_at',
+      ],
+      empty: 'There are no administration tokens.',
+      differs: {
+        because: 'HTTP has an address for the tokens of one company, for its owners',
+        filters: { company_id: schema.id },
+      },
+    },
   }),
   post('revokeToken', '/tokens/{token}/revoke', {
     answer: TOKEN,
     summary: 'Revoke an administration token: it gets 401 at once',
     action: 'token.write',
+    command: { noun: 'token', done: 'The administration token is revoked.' },
     run: revoke,
   }),
   getList('listTokensOfCompany', OF_COMPANY, {

@@ -1,6 +1,6 @@
 import type { Schema } from '../../domain/settings/schema.ts';
 import * as schema from '../../domain/settings/schema.ts';
-import { hasTag, type Operation } from '../../operations/frame/row.ts';
+import { hasTag, type Operation, paramsOf } from '../../operations/frame/row.ts';
 import { OPERATIONS } from '../../operations/list.ts';
 
 const PROBLEM = schema.object(
@@ -84,11 +84,6 @@ function contentOf({ answer, file }: Operation): object {
   if (file !== undefined)
     return { content: { [file.type]: { schema: { type: 'string', format: 'binary' } } } };
   return answer === null ? {} : { content: json(answer) };
-}
-
-/** The names in braces. */
-export function paramsOf(path: string): string[] {
-  return [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name as string);
 }
 
 function header(name: string, description: string): object {

@@ -202,7 +202,7 @@ async function requireUnchanged(
 }
 
 function answer(c: ApiContext, operation: Operation, result: object | null): Response {
-  if (result === null) return c.body(null, 204);
+  if (result === null || operation.status === 204) return c.body(null, 204);
   if (hasTag(operation)) {
     const etag = etagOf(result);
     c.header('etag', etag);

@@ -1,14 +1,9 @@
 import { oneOf, orNone, readName, readUuid } from '../../domain/field.ts';
 import { readMoment } from '../../domain/price.ts';
-import { actorName } from '../../domain/wording/change-text.ts';
-import { createToken, revokeToken } from '../../operations/token.ts';
-import { listTokens, type TokenRow } from '../../store/users/token.ts';
+import { createToken } from '../../operations/token.ts';
 import { command, optional, required } from '../frame/command.ts';
 import { ACTOR } from '../frame/database.ts';
-import { commandsOf } from '../frame/noun.ts';
-import { card, instant, plainly } from '../frame/text.ts';
-
-const tokens = commandsOf<TokenRow>('token');
+import { card, instant } from '../frame/text.ts';
 
 export const tokenCommands = [
   command({
@@ -53,31 +48,5 @@ export const tokenCommands = [
       });
       return { json: created, text };
     },
-  }),
-  tokens.list({
-    summary: 'list administration tokens, newest first',
-    options: {
-      company: optional('--company ID', readUuid, 'administration tokens of this company only'),
-    },
-    read: (sql, { company = null }) => listTokens(sql, company),
-    columns: () => ({
-      ...plainly('id', 'name'),
-      COMPANY: ({ company_id }) => company_id ?? 'all',
-      ...plainly('access', 'state'),
-      'CREATED BY': ({ created_by }) => actorName(created_by),
-      ...plainly('expires_at', 'last_used_at'),
-    }),
-    empty: 'There are no administration tokens.',
-  }),
-  tokens.revoke({
-    summary: 'revoke an administration token; it stops working at once',
-    operand: {
-      shown: 'ID',
-      meaning: 'id of the administration token, from "tollgate token list"',
-      read: readUuid,
-    },
-    options: {},
-    change: (sql, _caller, _values, id) => revokeToken(sql, id, null),
-    show: (_done, { name }) => `Administration token ${name} is revoked.`,
   }),
 ];

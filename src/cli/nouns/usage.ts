@@ -1,25 +1,15 @@
 import { oneOf, readMonth, readUuid } from '../../domain/field.ts';
 import { reasonOfCode } from '../../domain/reports/request-explanation.ts';
 import type { UsageSums } from '../../domain/usage.ts';
-import { eraseEndUser } from '../../operations/end-user.ts';
 import { findCompany } from '../../store/company/company.ts';
-import { type EndUserRow, pageOfEndUsers } from '../../store/company/end-user.ts';
+import type { EndUserRow } from '../../store/company/end-user.ts';
 import type { Sql } from '../../store/connection/pool.ts';
 import { readPresentMonth } from '../../store/usage/company-usage.ts';
 import type { DetailSums } from '../../store/usage/details.ts';
 import { readUsageByEndUser } from '../../store/usage/end-user.ts';
 import { summarizeUsage } from '../../store/usage/summary.ts';
 import { command, optional, required } from '../frame/command.ts';
-import { commandsOf } from '../frame/noun.ts';
-import {
-  type Cell,
-  card,
-  instant,
-  listing,
-  minute,
-  sections,
-  tokenDetails,
-} from '../frame/text.ts';
+import { type Cell, card, listing, sections, tokenDetails } from '../frame/text.ts';
 import { budgetText } from './company.ts';
 
 /** Columns of sums, all of them numbers. PROMPT and COMPLETION are tokens. */
@@ -106,46 +96,6 @@ async function usageByEndUser(sql: Sql, company: string, asked: string | null) {
 }
 
 const endUserName = ({ name }: Pick<EndUserRow, 'name'>) => name ?? '(erased)';
-
-/** The people behind keys that a front end holds for many. */
-export const endUserCommands = [
-  commandsOf('end-user').list({
-    summary: 'list the people behind keys that name them (key set --end-users)',
-    options: { company: required('--company ID', readUuid, 'company of the keys') },
-    notes:
-      'Whoever holds such a key can name anybody. "tollgate usage summary --by end-user" has what each cost.',
-    read: async (sql, { company }) =>
-      (await pageOfEndUsers(sql, company, { after: null, limit: Number.MAX_SAFE_INTEGER - 1 }))
-        .rows,
-    columns: () => ({
-      ID: ({ id }) => id,
-      NAME: endUserName,
-      'FIRST SEEN (UTC)': ({ first_seen }) => minute(first_seen),
-      'LAST SEEN (UTC)': ({ last_seen }) => minute(last_seen),
-    }),
-    empty:
-      'No call has named anybody; "tollgate key set KEY_ID --end-users header" makes a key take names.',
-  }),
-  command({
-    name: 'end-user erase',
-    summary: 'erase the name of a person behind a key; what the person cost stays',
-    operand: {
-      shown: 'END_USER_ID',
-      meaning: 'id of the person, from "tollgate end-user list"',
-      read: readUuid,
-    },
-    options: {},
-    notes:
-      'Afterwards nothing leads from the name to the calls, and the same name is somebody new. Gateways forget it within one second.',
-    async run({ transact }, _values, id) {
-      const erased = await transact((sql) => eraseEndUser(sql, id, null));
-      return {
-        json: erased,
-        text: `The name of end user ${id} was erased at ${instant(erased.erased_at as Date)}.`,
-      };
-    },
-  }),
-];
 
 /** The token details of the calls whose upstream told them. */
 function detailsOf(details: DetailSums): Record<string, Cell> {

@@ -1,4 +1,5 @@
 import type { ObjectSchema, Properties, Schema } from '../../domain/settings/schema.ts';
+import type { Settings } from '../../domain/settings/setting.ts';
 import type { Role } from '../../domain/user.ts';
 import { findCompany } from '../../store/company/company.ts';
 import { type CursorPage, type Range, readPage } from '../../store/connection/cursor.ts';
@@ -43,7 +44,48 @@ interface File<B, Q> {
   write(db: Database, call: Call<B, Q>, write: Write): Promise<unknown>;
 }
 
-/** One operation of administration over HTTP: what is served, checked and documented. */
+/** How the command line asks for an operation: what its row does not say. */
+export interface OnCommandLine {
+  /** "cost-center", of "cost-center set". */
+  readonly noun: string;
+  /** "set"; default: as the id begins. */
+  readonly verb?: string;
+  /** The settings among the members of the body: their rows have their options. */
+  readonly settings?: Settings;
+  /** "none" stands for no setting that may be left out of something new; default: true. */
+  readonly takesNone?: false;
+  /** How its id is shown; default: "ID". */
+  readonly operand?: string;
+  /** Members that tell which thing is meant, in place of its id, and what finds it. */
+  readonly named?: {
+    readonly members: Properties;
+    find(sql: Sql, values: Readonly<Record<string, string>>): Promise<string>;
+  };
+  /** What a card and a list have beside the members of a thing. */
+  more?(thing: Readonly<Record<string, unknown>>): object;
+  /** Members of a thing that its card leaves out. */
+  readonly hidden?: readonly string[];
+  readonly notes?: string;
+  /** What is told when it is done; default: "Group created." */
+  readonly done?: string;
+  /** Of a list: all rows, in the order of people. @param values of the filters, and of the company in the path */
+  all?(
+    sql: Sql,
+    values: Readonly<Record<string, string | undefined>>,
+  ): PromiseLike<readonly object[]>;
+  /** Of a list: what is shown of a row, and what is printed where there is none. */
+  readonly columns?: readonly string[];
+  readonly empty?: string;
+  /** Where a command differs from HTTP in what it takes or does, and why. */
+  readonly differs?: {
+    readonly because: string;
+    readonly body?: ObjectSchema;
+    readonly filters?: Properties;
+    run?(sql: Sql, call: Call<never>): Promise<object>;
+  };
+}
+
+/** One operation: what it is called, takes and answers. HTTP and openapi.json follow from it, and a command where it has one. */
 export interface Operation<B = unknown, Q = unknown> {
   /** The `operationId`. */
   readonly id: string;
@@ -69,6 +111,8 @@ export interface Operation<B = unknown, Q = unknown> {
   readonly resource?: Resource;
   /** The member of the answer that is shown once, or several of them: of a member within another, "key.key". */
   readonly secret?: string | readonly string[];
+  /** Absent: there is no such command, or one that is written by hand. */
+  readonly command?: OnCommandLine | undefined;
   /** Runs in one transaction, under the tenant role where the path names a company. @throws RefusedChange */
   run(sql: Sql, call: Call<B, Q>): Promise<object | null>;
 }
@@ -102,7 +146,7 @@ export function patch<B>(id: string, path: string, parts: Parts<B, unknown>): Op
   return define('patch', id, path, parts);
 }
 
-/** An operation that removes a thing, and answers with nothing. */
+/** An operation that removes a thing, and answers with nothing over HTTP. */
 export function remove(
   id: string,
   path: string,
@@ -111,10 +155,7 @@ export function remove(
   return define('delete', id, path, {
     ...parts,
     status: 204,
-    async run(sql, call) {
-      await parts.run(sql, call);
-      return null;
-    },
+    run: (sql, call) => parts.run(sql, call) as Promise<object>,
   });
 }
 
@@ -135,6 +176,7 @@ export function hasTag({ resource, method, answer }: Operation): boolean {
 
 /** What an operation is that lists rows. */
 export interface Listing<P extends Properties> {
+  readonly command?: OnCommandLine;
   readonly summary: string;
   /** Members of its query that choose rows. */
   readonly filters?: P;
@@ -155,12 +197,13 @@ export function getList<P extends Properties = Record<never, never>>(
   path: string,
   parts: Listing<P> & { readonly action: Action; readonly row: Schema },
 ): Operation {
-  const { summary, action, row, filters, cursor, read } = parts;
+  const { summary, action, row, filters, cursor, read, command } = parts;
   return get<ListQuery<P>>(id, path, {
     summary,
     action,
     query: listQuery(filters, cursor),
     answer: pageOf(row),
+    ...(command && { command }),
     async run(sql, call) {
       const { limit = PAGE_ROWS, cursor: after = null } = call.query;
       const { company } = call;
@@ -189,4 +232,9 @@ export function pageOfAll<T extends { readonly id: string }>(
     if (after !== null && at === 0) throw goneCursor();
     return all.slice(at, at + limit);
   });
+}
+
+/** The names in the braces of a path. */
+export function paramsOf(path: string): string[] {
+  return [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name as string);
 }

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { paramsOf } from '../../../src/admin/api/openapi.ts';
 import type { ObjectSchema, Schema } from '../../../src/domain/settings/schema.ts';
 import type { Operation } from '../../../src/operations/frame/row.ts';
+import { paramsOf } from '../../../src/operations/frame/row.ts';
 import { OPERATIONS } from '../../../src/operations/list.ts';
 import { newRequestId } from '../../../src/runtime/request-id.ts';
 import { tollgate } from '../../support/cli.ts';
