@@ -53,7 +53,7 @@ function commandOf(operation: Operation, face: OnCommandLine): Command {
   };
   return command<Options, string>({
     name: `${noun} ${verb}`,
-    summary: summary.charAt(0).toLowerCase() + summary.slice(1).replaceAll(/\. \w/g, lower),
+    summary: inOneSentence(summary),
     operand:
       own === undefined || named !== undefined
         ? undefined
@@ -111,7 +111,13 @@ function commandOf(operation: Operation, face: OnCommandLine): Command {
   });
 }
 
-const lower = (text: string) => text.toLowerCase().replace('.', ';');
+/** The sentence of HTTP as a command has it: its list has the order of people. */
+function inOneSentence(summary: string): string {
+  const text = summary.replace(/, ordered by id$/, '');
+  const lower = (start: string) => start.toLowerCase().replace('.', ';');
+  return text.charAt(0).toLowerCase() + text.slice(1).replaceAll(/\. [A-Z](?=[a-z ])/g, lower);
+}
+
 const fromList = (noun: string) => `its id, from "tollgate ${noun} list"`;
 const sentence = (noun: string) => noun.charAt(0).toUpperCase() + noun.slice(1).replace('-', ' ');
 const PAST: Readonly<Record<string, string>> = { set: 'changed', create: 'created' };
