@@ -1,6 +1,6 @@
 import { gunzipSync } from 'node:zlib';
 import t, { type Test } from 'tap';
-import { OPERATIONS } from '../../src/admin/api/list.ts';
+import { OPERATIONS } from '../../src/operations/list.ts';
 import { until } from '../support/until.ts';
 import { CHAT } from '../support/world.ts';
 import { newToken } from './api/tokens.ts';

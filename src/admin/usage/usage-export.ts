@@ -9,7 +9,7 @@ import {
   type UsageGroup,
 } from '../../store/usage/company-usage.ts';
 import { readTokenDetails, type TokenDetails } from '../../store/usage/details.ts';
-import { copyLedger } from '../../store/usage/export.ts';
+import { copyLedger, EXPORT_MS } from '../../store/usage/export.ts';
 import { copyFocus } from '../../store/usage/focus.ts';
 import { type Quality, type QualityGroup, readQuality } from '../../store/usage/quality.ts';
 import { isTime } from '../../store/usage/usage-table.ts';
@@ -21,7 +21,7 @@ import {
   read,
   sharerOf,
 } from '../page/context.ts';
-import { CSV, download, downloadRead, EXPORT_MS, nameFile } from '../page/download.ts';
+import { CSV, download, downloadRead, nameFile } from '../page/download.ts';
 import { hiddenInputs, options } from '../page/field.ts';
 import { type Html, html } from '../page/html.ts';
 import { spreadsheetOf, spreadsheetSelect } from '../page/spreadsheet.ts';

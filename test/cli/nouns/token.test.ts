@@ -32,7 +32,7 @@ t.test('a token is created, listed without its text, and revoked', async (t) => 
   t.notOk(out.includes(json.token));
   t.match(await tollgate('token', 'revoke', json.id), {
     code: 0,
-    out: /The administration token is revoked[^]*name +Terraform[^]*state +revoked/,
+    out: /The administration token is revoked[\s\S]*name +Terraform[\s\S]*state +revoked/,
   });
   t.equal(await db.run(5000, (sql) => findToken(sql, json.token)), null);
 });
