@@ -67,7 +67,6 @@ export function commandsOf<A extends object>(
     create: verb('create', 'created'),
     set: verb('set', 'changed'),
     remove: verb('remove', 'removed'),
-    revoke: verb('revoke', 'revoked'),
     pause: verb('pause', 'paused'),
     resume: verb('resume', 'resumed'),
     list: <O extends Options, R>({ read, columns, empty, right, ...about }: List<O, R>) =>

@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto';
 import t from 'tap';
 import { tollgate as run } from '../../support/cli.ts';
 import { testDatabase } from '../../support/postgres.ts';
@@ -35,73 +34,6 @@ await tollgate(
   '--output-price',
   '1',
 );
-
-t.test('create, set, list and remove', async (t) => {
-  const project = randomUUID();
-  const settings = [
-    '--model',
-    'fast',
-    '--temperature',
-    '0.7',
-    '--max-tokens',
-    '500',
-    '--visibility',
-    'projects',
-    '--project',
-    project,
-  ];
-  const made = await create(...settings, '--json');
-  t.match(made, {
-    code: 0,
-    err: '',
-    json: {
-      company_id: company,
-      name: 'Helper',
-      system_prompt: 'Be kind',
-      model_slug: 'fast',
-      temperature: 0.7,
-      max_tokens: 500,
-      visibility: 'projects',
-      project_id: project,
-    },
-  });
-  const { id } = made.json;
-  t.match(
-    (await tollgate('assistant', 'list', '--company', company)).out,
-    /Helper +fast +0\.7 +500 +projects +no\n$/,
-  );
-
-  const emptied = [
-    '--model',
-    'none',
-    '--temperature',
-    'none',
-    '--max-tokens',
-    'none',
-    '--project',
-    'none',
-    '--visibility',
-    'company',
-  ];
-  t.match((await tollgate('assistant', 'set', id, ...emptied, '--json')).json, {
-    model_slug: null,
-    temperature: null,
-    max_tokens: null,
-    project_id: null,
-    visibility: 'company',
-    system_prompt: 'Be kind',
-  });
-  t.match(
-    (await tollgate('assistant', 'list', '--company', company)).out,
-    /Helper +- +- +- +company +yes\n$/,
-  );
-  t.match(await tollgate('assistant', 'remove', id), { code: 0, out: /^Assistant removed\./ });
-  t.match(await tollgate('assistant', 'remove', id), {
-    code: 1,
-    err: /See "tollgate assistant list --company ID"\./,
-  });
-  t.equal((await tollgate('assistant', 'list', '--company', company, '--json')).out, '[]\n');
-});
 
 t.test('a default model that the company does not have gives a warning', async (t) => {
   const { code, err, json } = await create('--model', 'fasst', '--json');
