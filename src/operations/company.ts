@@ -1,12 +1,12 @@
 import { type Budgets, isLimited, PERIODS } from '../domain/budget.ts';
 import { checkCeilings, isAboveLimit, isUsedUp } from '../domain/ceiling.ts';
-import { formatEur, parseEur } from '../domain/pricing/money.ts';
-import { costAtFactor } from '../domain/pricing/prices.ts';
 import type { Company } from '../domain/company.ts';
 import { DISABLED_MODELS as DISABLED, modelState } from '../domain/gate.ts';
 import { comingPrices } from '../domain/model.ts';
 import type { Moment } from '../domain/price.ts';
 import { readMoment } from '../domain/price.ts';
+import { formatEur, parseEur } from '../domain/pricing/money.ts';
+import { costAtFactor } from '../domain/pricing/prices.ts';
 import type { Refusal } from '../domain/refusal.ts';
 import { LIMIT_SETTINGS, PRICE_FACTOR, STRICT_CEILINGS } from '../domain/settings/company.ts';
 import { eachPrice, modelPrices, OFFERED_MODEL, PRICES } from '../domain/settings/model.ts';

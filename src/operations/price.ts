@@ -1,6 +1,6 @@
 import type { Moment } from '../domain/price.ts';
-import { parseEur } from '../domain/pricing/money.ts';
 import { readMoment } from '../domain/price.ts';
+import { parseEur } from '../domain/pricing/money.ts';
 import { RefusedChange, throwNotFound } from '../domain/refusal.ts';
 import {
   eachPrice,
