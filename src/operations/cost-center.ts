@@ -80,6 +80,8 @@ export const costCenterOperations = [
     read: async (sql, _call, range, company) =>
       pageOfAll(range, await listSpentBudgets(sql, company)),
     command: {
+      summary:
+        'list the budgets of a company’s cost centres, and what was spent of each this month',
       notes: '"tollgate usage summary" has what the other cost centres cost.',
       all: (sql, { company = '' }) => listSpentBudgets(sql, company),
       columns: ['name', 'monthly_budget_eur', 'spent_eur'],

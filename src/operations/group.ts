@@ -197,10 +197,14 @@ export const groupOperations = [
       done: 'Group added. It gives the role at the next sign-in.',
       differs: {
         because: 'a command also names the groups that make operators, which have no company',
-        body: schema.object({ name: NAME, company_id: schema.id, role: schema.oneOf(ROLES) }, [
-          'name',
-          'role',
-        ]),
+        body: schema.object(
+          {
+            name: NAME,
+            role: schema.oneOf(ROLES),
+            company_id: schema.described(schema.id, 'company of the role; an operator has none'),
+          },
+          ['name', 'role'],
+        ),
         run: (sql, { body: { company_id = null, ...group } }: Call<Partial<GivenByGroup>>) =>
           createGroup(sql, { ...group, company_id } as GivenByGroup),
       },

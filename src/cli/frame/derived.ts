@@ -53,7 +53,7 @@ function commandOf(operation: Operation, face: OnCommandLine): Command {
   };
   return command<Options, string>({
     name: `${noun} ${verb}`,
-    summary: inOneSentence(summary),
+    summary: face.summary ?? inOneSentence(summary),
     operand:
       own === undefined || named !== undefined
         ? undefined
@@ -162,10 +162,10 @@ function optionsOf(
       const name = member.replace(/_id$/, '').replaceAll('_', '-');
       const [, shown = name.toUpperCase(), read = oneOf(...(values ?? []))] =
         READERS.find(([each]) => each.pattern === pattern && each.format === format) ?? [];
-      const meaning =
-        pattern === schemas.id.pattern
-          ? `id of the ${name}`
-          : description || `one of ${values?.join(', ')}`;
+      const isPlainId = description === schemas.id.description;
+      const meaning = isPlainId
+        ? `id of the ${name}`
+        : description || `one of ${values?.join(', ')}`;
       const make = needed.includes(member) ? required : optional;
       return [member, make(`--${name} ${shown}`, read as Read<string>, meaning)];
     }),

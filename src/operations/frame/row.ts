@@ -48,6 +48,8 @@ interface File<B, Q> {
 export interface OnCommandLine {
   /** "cost-center", of "cost-center set". */
   readonly noun: string;
+  /** Its sentence, where that of the row speaks of HTTP. */
+  readonly summary?: string;
   /** "set"; default: as the id begins. */
   readonly verb?: string;
   /** The settings among the members of the body: their rows have their options. */
