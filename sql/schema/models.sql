@@ -402,14 +402,21 @@ language sql stable set search_path from current as $$
     order by h.valid_from desc limit 1) f
 $$;
 
+-- Rates times a factor.
+create function times_factor(rates jsonb, factor numeric) returns jsonb language sql immutable set search_path from current as $$
+  select jsonb_agg((select jsonb_object_agg(key, case when key = any(price_parts()) and value <> 'null'
+    then to_jsonb(trim_scale((value #>> '{}')::numeric * factor)::text) else value end) from jsonb_each(rate)) order by n)
+  from jsonb_array_elements(rates) with ordinality as r (rate, n)
+$$;
+
 -- A row of `models` or `model_prices` as JSON, or members of one, with the prices that its company pays: times the factor at an instant. Its
 -- people are told neither list prices nor the factor, so that this has the rights of the owner.
 create function paid_row(priced jsonb, company uuid, at timestamptz) returns jsonb
 language sql stable security definer set search_path from current as $$
   select priced || coalesce((
-    select jsonb_object_agg(key, trim_scale(value::text::numeric * f.factor))
+    select jsonb_object_agg(key, case key when 'rates' then times_factor(value, f.factor) else to_jsonb(trim_scale(value::text::numeric * f.factor)) end)
     from jsonb_each(priced), price_factor(company, at) f
-    where jsonb_typeof(value) = 'number' and key not in ('context_length', 'max_output_tokens')), '{}')
+    where jsonb_typeof(value) = 'number' and key not in ('context_length', 'max_output_tokens') or key = 'rates' and value <> 'null'), '{}')
 $$;
 
 -- The price of a model for a company at an instant before the factor of the company: that of its own model, or of the
@@ -428,15 +435,8 @@ language sql stable set search_path from current as $$
   where p.input is not null order by p.company_id nulls last limit 1
 $$;
 
--- Rates times a factor.
-create function times_factor(rates jsonb, factor numeric) returns jsonb language sql immutable set search_path from current as $$
-  select jsonb_agg((select jsonb_object_agg(key, case when key = any(price_parts()) and value <> 'null'
-    then to_jsonb(trim_scale((value #>> '{}')::numeric * factor)::text) else value end) from jsonb_each(rate)) order by n)
-  from jsonb_array_elements(rates) with ordinality as r (rate, n)
-$$;
-
 -- Whether an instant is within hours of the week, such as "Mon-Fri 22:00-02:00,06:00-10:00 UTC" (src/domain/pricing/hours.ts).
-create function hours_hold(hours text, at timestamptz) returns boolean language sql stable as $$
+create function hours_hold(hours text, at timestamptz) returns boolean language sql stable set search_path from current as $$
   with form as (select regexp_match(hours, '^(?:([A-Za-z,-]+) )?([0-9:,-]+) (\S+)$') as m),
   clock as (
     select m[1] as days, m[2] as windows,

@@ -57,7 +57,7 @@ const DIALECTS: Readonly<Record<string, { body: object; tokens: number | null }>
       usage: { total_tokens: 65, prompt_tokens: 64 },
       results,
     },
-    tokens: 64,
+    tokens: 65,
   },
   Jina: { body: { model: 'internal-rank', usage: { total_tokens: 66 }, results }, tokens: 66 },
   Infinity: {

@@ -164,13 +164,16 @@ async function linesOf(
   // COPY takes no parameters
   if (!/^[0-9a-f-]{36}$/.test(company)) throw new TypeError('not an id');
   const rows = await sql<{ name: string; type: string }[]>`
-    select attname as name, atttypid::regtype::text as type from pg_attribute
+    select attname as name, coalesce(nullif(typbasetype, 0), typ.oid)::regtype::text as type
+    from pg_attribute join pg_type typ on typ.oid = atttypid
     where attrelid = ${spec.table}::regclass and attnum > 0 and not attisdropped`;
   const types = new Map(rows.map(({ name, type }) => [name, type]));
   const members = [...spec.columns, ...(internal ? (spec.internal ?? []) : [])].map((name) => {
     const type = types.get(name);
-    if (type === 'numeric' && spec.pricedAt !== undefined && !internal)
-      return `paid_row(jsonb_build_object('${name}', t.${name}), t.company_id, ${spec.pricedAt}) ->> '${name}' as ${name}`;
+    const paid = `paid_row(jsonb_build_object('${name}', t.${name}), t.company_id, ${spec.pricedAt})`;
+    const isPriced = spec.pricedAt !== undefined && !internal;
+    if (isPriced && name === 'rates') return `nullif(${paid} -> 'rates', 'null') as rates`;
+    if (isPriced && type === 'numeric') return `${paid} ->> '${name}' as ${name}`;
     if (type === 'numeric') return `trim_scale(t.${name})::text as ${name}`;
     if (internal) return `t.${name}`;
     if (isJsonRow(name))

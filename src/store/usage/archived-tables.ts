@@ -107,7 +107,7 @@ export const ARCHIVED: readonly ArchivedTable[] = [
   {
     table: 'models',
     what: 'models that belong to this company alone, with their prices',
-    columns: words(`id slug company_id ${namesOf(OFFERED_MODEL).join(' ')} created_at`),
+    columns: words(`id slug company_id ${namesOf(OFFERED_MODEL).join(' ')} rates created_at`),
     internal: ['upstream_model'],
     pricedAt: 'now()',
     order: 'slug',
@@ -115,7 +115,7 @@ export const ARCHIVED: readonly ArchivedTable[] = [
   {
     table: 'model_prices',
     what: 'the history of the prices of these models, and those to come; without a price: the model was removed',
-    columns: words(`id slug company_id valid_from ${PRICE_NAMES.join(' ')} applied`),
+    columns: words(`id slug company_id valid_from ${PRICE_NAMES.join(' ')} rates applied`),
     without: {
       changed_by: 'people of the operator; audit_log has them as far as the company may see them',
       created_at: 'when the operator entered the price',
@@ -133,7 +133,7 @@ export const ARCHIVED: readonly ArchivedTable[] = [
     table: 'api_usage',
     what: 'the ledger: one row for each call that was charged',
     columns: words(
-      'billing_month request_id company_id api_key_id model_slug endpoint prompt_tokens completion_tokens cost_eur price_input price_output price_cache_read price_cache_write usage_source outcome occurred_at cost_center cached_tokens cache_write_tokens audio_prompt_tokens reasoning_tokens audio_completion_tokens end_user_id',
+      'billing_month request_id company_id api_key_id model_slug endpoint prompt_tokens completion_tokens cost_eur price_input price_output price_cache_read price_cache_write usage_source outcome occurred_at cost_center cached_tokens cache_write_tokens audio_prompt_tokens reasoning_tokens audio_completion_tokens cache_write_1h_tokens image_prompt_tokens image_completion_tokens search_units rate parts end_user_id',
     ),
     internal: ['upstream_model'],
     computed: { digest: `encode(${digestOfRow('t')}, 'hex')` },

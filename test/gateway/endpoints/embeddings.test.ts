@@ -47,8 +47,8 @@ function relayTo(encoding: 'base64' | 'float' | null) {
     newMemory: () => ({ take: () => true, hold() {}, end() {} }),
     maxAnswerBytes: 100_000_000,
     readOnMs: { streamed: 3000, whole: 3_600_000 },
-    watch(_res: unknown, onDeadline: (which: 'total') => void) {
-      became.deadline = onDeadline;
+    watch(_res: unknown, watched: { onDeadline(which: 'total'): void }) {
+      became.deadline = (which) => watched.onDeadline(which);
       return { sent() {}, answered() {}, settled() {}, close() {}, abandon: () => true };
     },
     upstreamFailed() {},

@@ -460,9 +460,9 @@ t.test('the audit log refuses every other change', async (t) => {
 t.test('every text of a company is erased, or holds no name', async (t) => {
   const nameless: Readonly<Record<string, string>> = {
     companies: 'disabled_model_slugs budget_mode language',
-    models: 'slug upstream_model kind token_input',
-    model_prices: 'slug',
-    model_cost_prices: 'slug',
+    models: 'slug upstream_model kind token_input rates',
+    model_prices: 'slug rates',
+    model_cost_prices: 'slug rates',
     api_keys: 'prefix scopes allowed_model_slugs purpose end_users',
     assistants: 'model_slug visibility',
     users: 'role password_hash language saved_views page_language',
@@ -471,7 +471,7 @@ t.test('every text of a company is erased, or holds no name', async (t) => {
     invitations: 'role',
     admin_tokens: 'access',
     // a cost centre is an account, not a person: sql/PRIVACY.md says so
-    api_usage: 'model_slug upstream_model endpoint usage_source outcome cost_center',
+    api_usage: 'model_slug upstream_model endpoint usage_source outcome cost_center rate parts',
     usage_daily: 'model_slug endpoint usage_source outcome cost_center',
     usage_details: 'model_slug endpoint cost_center',
     usage_end_user_days: 'model_slug',

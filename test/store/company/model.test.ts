@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
+import { PRICE_NAMES } from '../../../src/domain/settings/model.ts';
 import { insertCompany } from '../../../src/store/company/company.ts';
 import {
   deleteModel,
@@ -31,8 +32,12 @@ t.test('a model is stored as it was given, prices to the last digit', async (t) 
   const { id, created_at, ...rest } = await run((sql) => insertModel(sql, model('exact')));
   t.same(rest, {
     ...model('exact'),
-    cost_eur_per_1k_cache_read: null,
-    cost_eur_per_1k_cache_write: null,
+    ...Object.fromEntries(
+      PRICE_NAMES.filter((name) => name !== 'input' && name !== 'output').map((name) => [
+        `cost_eur_per_1k_${name}`,
+        null,
+      ]),
+    ),
     token_input: 'refuse',
     context_length: null,
     max_output_tokens: null,

@@ -32,7 +32,8 @@ async function differences(db: Database): Promise<string[]> {
   const rows = await db.run(MS, (sql: Sql) => {
     return sql<{ relation: string; columns: string[] }[]>`
       select c.relname as relation, coalesce(array_agg(a.attname::text) filter (where y.typname <> all (${NO_TEXT}::text[])), '{}') as columns
-      from pg_class c join pg_attribute a on a.attrelid = c.oid join pg_type y on y.oid = a.atttypid
+      from pg_class c join pg_attribute a on a.attrelid = c.oid join pg_type d on d.oid = a.atttypid
+        join pg_type y on y.oid = coalesce(nullif(d.typbasetype, 0), d.oid)
       where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p', 'm', 'f') and not c.relispartition
         and a.attnum > 0 and not a.attisdropped group by 1`;
   });

@@ -44,7 +44,8 @@ const FREE = [
     'fits_budget',
     'note_end_user_erasure',
   ],
-  ...['usage_digest', 'seal_digest', 'seal_checkpoint_digest'],
+  ...['usage_digest', 'seal_digest', 'seal_checkpoint_digest', 'ledger_move_digest'],
+  ...['price_parts', 'part_units', 'part_price', 'parts_cost'],
   'refuse_change',
 ];
 

@@ -80,7 +80,7 @@ t.test('changes in the audit log', async (t) => {
   await run(
     (sql) => sql`insert into audit_log (actor, action, subject, company_id, before, after)
       select 'ann@acme.example', 'update', 'api_keys', case when n <= ${MANY} then ${company}::uuid else gen_random_uuid() end,
-        ${whole}::text::jsonb, ${whole}::text::jsonb from generate_series(1, ${3 * MANY}) n`,
+        ${whole}::text::jsonb, ${whole}::text::jsonb || '{"name":"Site"}' from generate_series(1, ${3 * MANY}) n`,
   );
   await run((sql) => sql.unsafe('analyze audit_log'));
   for (const newestFirst of [true, false]) {

@@ -72,7 +72,14 @@ t.test('details are booked once, summed by day, and are no part of the seals', a
 
   const read = (month: string, filters = NO_FILTERS) =>
     run((sql) => readTokenDetails(sql, company, wholeMonth(month), filters));
+  const none = {
+    cache_write_1h_tokens: 0,
+    image_prompt_tokens: 0,
+    image_completion_tokens: 0,
+    search_units: 0,
+  };
   const fast = {
+    ...none,
     requests: 2,
     cached_tokens: 60,
     cache_write_tokens: 10,
@@ -90,6 +97,7 @@ t.test('details are booked once, summed by day, and are no part of the seals', a
     by_model: [
       { model: 'fast', ...fast, audio_completion_tokens: 0, cached_percent: 30 },
       {
+        ...none,
         model: 'slow',
         requests: 1,
         cached_tokens: 0,
