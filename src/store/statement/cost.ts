@@ -34,7 +34,8 @@ export function costFormula(priceOf: (part: ColumnPart) => string): string {
   return `(${parts.map((part) => part.join(' * ')).join(' + ')}) * 0.001`;
 }
 
-const IN_COLUMNS = quantities((part) => `price_${part}`);
+/** Units and price of each part of a row that has no list of its parts. */
+export const IN_COLUMNS = quantities((part) => `price_${part}`);
 
 /** Units and price of each part of the cost of a row; 0 units and no price where a part was not charged. */
 export const CHARGED = Object.fromEntries(

@@ -1,10 +1,10 @@
 import { csvHeading, PLAIN_CSV } from '../../domain/documents/csv.ts';
-import { COLUMN_PARTS, type ColumnPart } from '../../domain/pricing/parts.ts';
+import { COLUMN_PARTS, COST_PARTS, type CostPart } from '../../domain/pricing/parts.ts';
 import { intervalsIn, wholeMonth } from '../../domain/reports/day-range.ts';
 import type { Role } from '../../domain/user.ts';
 import { dayBegins, utcSecond } from '../connection/expressions.ts';
 import type { ConnectionSql, Sql } from '../connection/pool.ts';
-import { CHARGED } from '../statement/cost.ts';
+import { IN_COLUMNS } from '../statement/cost.ts';
 import { requireRows } from '../statement/moves.ts';
 import { zoneOf } from '../statement/statement.ts';
 import { constant, copyOut, type Write, withoutFormula } from './export.ts';
@@ -28,12 +28,24 @@ export interface FocusQuestion {
   readonly most?: number;
 }
 
-const METERS: Readonly<Record<ColumnPart, string>> = {
-  input: 'Input',
-  cache_read: 'Cache Read',
-  cache_write: 'Cache Write',
-  output: 'Output',
+/** The name of each part, what it is in descriptions, and its units. */
+const METERS: Readonly<Record<CostPart, readonly [meter: string, shown: string, units: string]>> = {
+  ...(Object.fromEntries(
+    COST_PARTS.map((part) => {
+      const words = part.replaceAll('_', ' ');
+      const meter = words.replaceAll(/\b[a-z]/g, (letter) => letter.toUpperCase());
+      return [part, [meter, `${words} tokens`, 'Tokens']];
+    }),
+  ) as Record<CostPart, [string, string, string]>),
+  search_unit: ['Search Units', 'search units', 'Search Units'],
+  request: ['Calls', 'calls', 'Calls'],
 };
+/** A member of METERS as SQL over `part`. */
+const ofPart = (member: 0 | 1 | 2) =>
+  `case part ${COST_PARTS.map((part) => `when '${part}' then '${METERS[part][member]}'`).join(' ')} end`;
+
+/** The name of a rate as SQL over its JSON: `rateName` of src/domain/pricing/rates.ts. */
+const RATE_NAME = "concat_ws(' ', rate ->> 'tier', rate ->> 'hours', 'over ' || (rate ->> 'over'))";
 
 /** Keys of tags that are not the user's have a prefix, the same at all times and for all brands. */
 const tag = (key: string) => `'tollgate/${key}'`;
@@ -51,6 +63,7 @@ function columns({
 }: Readonly<Record<'zone' | 'month' | 'issuer' | 'provider' | 'list', string>>) {
   const instant = (day: string) => utcSecond(dayBegins(day, zone));
   const exact = (sql: string) => `trim_scale(${sql})::text`;
+  const sku = "model_slug || ':' || part || case when rate = '' then '' else ':' || rate end";
   const [billed, listed] = [exact('tokens * price * 0.001'), exact(`tokens * ${list} * 0.001`)];
   return {
     BilledCost: billed,
@@ -65,11 +78,11 @@ function columns({
     ChargeCategory: "'Usage'",
     ChargeClass: "case when late then 'Correction' end",
     ChargeFrequency: "'Usage-Based'",
-    ChargeDescription: `model_slug || ', ' || replace(part, '_', ' ') || ' tokens' || case when late then ', late call of ' || to_char(billing_month, 'YYYY-MM') else '' end`,
+    ChargeDescription: `model_slug || ', ' || ${ofPart(1)} || case when rate = '' then '' else ', rate ' || rate end || case when late then ', late call of ' || to_char(billing_month, 'YYYY-MM') else '' end`,
     ConsumedQuantity: exact('tokens'),
-    ConsumedUnit: "'Tokens'",
+    ConsumedUnit: ofPart(2),
     PricingQuantity: exact('tokens * 0.001'),
-    PricingUnit: "'1000 Tokens'",
+    PricingUnit: `'1000 ' || ${ofPart(2)}`,
     ListUnitPrice: exact(list),
     ContractedUnitPrice: exact('price'),
     InvoiceId: 'number::text',
@@ -83,12 +96,12 @@ function columns({
     ServiceName: "'Model access'",
     ServiceCategory: "'AI and Machine Learning'",
     ServiceSubcategory: "'Generative AI'",
-    SkuId: "model_slug || ':' || part",
+    SkuId: sku,
     // the same at all times and for all companies: neither when a price holds nor whose it is may be in it
-    SkuPriceId: "model_slug || ':' || part",
-    SkuMeter: `case part ${COLUMN_PARTS.map((part) => `when '${part}' then '${METERS[part]}'`).join(' ')} end`,
+    SkuPriceId: sku,
+    SkuMeter: ofPart(0),
     SkuPriceDetails:
-      "json_strip_nulls(json_build_object('x_Model', model_slug, 'x_Part', part))::text",
+      "json_strip_nulls(json_build_object('x_Model', model_slug, 'x_Part', part, 'x_Rate', nullif(rate, '')))::text",
     Tags: withoutFormula(
       `json_strip_nulls(json_build_object(${tag('cost_center')}, nullif(cost_center, ''), ${tag('key')}, key_name, ${tag('endpoint')}, endpoint))::text`,
     ),
@@ -160,7 +173,7 @@ function piecesOfDays(company: string, month: string): Piece[] {
 }
 
 /**
- * The query of a piece of a month: a row for each day, model, key, cost centre, endpoint, part of the cost and unit price.
+ * The query of a piece of a month: a row for each day, model, key, cost centre, endpoint, rate, part of the cost and unit price.
  * BilledCost adds up to the statements of the month, or to what they would be now: late calls of earlier months are rows of
  * their own, and late calls of this one are on a later statement. The list price is that before the company's factor: what
  * was charged divided by the factor, unless the list of that instant says so itself.
@@ -179,11 +192,10 @@ function queryOf(zone: string, { brand, month: first, role }: FocusQuestion, pie
     ...(piece.timely ? [] : ['false']),
   ].join(' and ');
   const cells = `u.company_id, u.billing_month, (u.occurred_at at time zone ${zone})::date as day, u.model_slug, u.api_key_id,
-    u.cost_center, u.endpoint, u.price_input, u.price_output, u.price_cache_read, u.price_cache_write`;
-  const sums = `min(u.occurred_at) as at, ${COLUMN_PARTS.map((part) => `sum(${CHARGED[part][0]}) as ${part}`).join(', ')}`;
-  const parts = COLUMN_PARTS.map((part, at) => `(${at}, '${part}', ${part}, price_${part})`).join(
-    ', ',
-  );
+    u.cost_center, u.endpoint, u.price_input, u.price_output, u.price_cache_read, u.price_cache_write, coalesce(u.rate, '') as rate, u.parts`;
+  const sums = `min(u.occurred_at) as at, count(*) as calls, ${COLUMN_PARTS.map((part) => `sum(${IN_COLUMNS[part][0]}) as ${part}`).join(', ')}`;
+  const places = COST_PARTS.map((part, at) => `when '${part}' then ${at}`).join(' ');
+  const parts = COLUMN_PARTS.map((part) => `('${part}', ${part}, price_${part})`).join(', ');
   const text = `with
     closed as materialized (select company_id, number from statements where billing_month = ${month} and ${own}),
     elsewhere as materialized (
@@ -202,17 +214,22 @@ function queryOf(zone: string, { brand, month: first, role }: FocusQuestion, pie
     timely as materialized (
       select ${cells}, false as late, ${sums} from api_usage u where ${within}
         and not exists (select from elsewhere e where e.company_id = u.company_id and e.request_id = u.request_id)
-      group by 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11),
+      group by 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13),
     late_ones as materialized (
       select ${cells}, true as late, ${sums} from taken t join api_usage u
         on u.company_id = t.company_id and u.billing_month = t.billing_month and u.request_id = t.request_id
-      group by 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11),
+      group by 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13),
     cells as (select * from timely union all select * from late_ones),
+    -- calls with a list of their parts are told by it, each list once for the calls that have it
+    parts as (
+      select cells.*, p.* from cells, lateral (values ${parts}) as p (part, tokens, price) where parts is null and tokens > 0
+      union all
+      select cells.*, part, units * calls, price from cells, jsonb_to_recordset(cells.parts) as p (part text, units bigint, price numeric)
+      where parts is not null),
     sold as materialized (
-      select company_id, billing_month, day, late, model_slug, api_key_id, cost_center, endpoint, place, part, price,
+      select company_id, billing_month, day, late, model_slug, api_key_id, cost_center, endpoint, rate, case part ${places} end as place, part, price,
         sum(tokens) as tokens, min(at) as at
-      from cells, lateral (values ${parts}) as p (place, part, tokens, price) where tokens > 0
-      group by 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11),
+      from parts group by 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12),
     ${isListed ? listed(own) : 'listed as (select * from sold)'},
     charges as (
       select listed.*, closed.number, c.name as company_name, k.name as key_name
@@ -222,7 +239,7 @@ function queryOf(zone: string, { brand, month: first, role }: FocusQuestion, pie
       .map(([name, column]) => `${column} as "${name}"`)
       .join(', ')}
     from (select * from charges
-      order by company_name, company_id, late, day, model_slug collate "C", api_key_id, cost_center collate "C", endpoint, place, price) as charges`;
+      order by company_name, company_id, late, day, model_slug collate "C", api_key_id, cost_center collate "C", endpoint, rate collate "C", place, price) as charges`;
   return { text, names: Object.keys(told) };
 }
 
@@ -232,11 +249,15 @@ function queryOf(zone: string, { brand, month: first, role }: FocusQuestion, pie
  * same of one instant, and a test compares them. @param own condition of the companies
  */
 function listed(own: string): string {
-  const parts = COLUMN_PARTS.map((part) => `('${part}', ${part})`).join(', ');
+  const parts = COST_PARTS.map((part) => `('', '${part}', ${part})`).join(', ');
+  const ofRates = COST_PARTS.map((part) => `('${part}', rate ->> '${part}')`).join(', ');
   const times = (of: string) =>
-    `select company_id, slug, part, list, valid_from, until, input is not null as holds
+    `select company_id, slug, v.rate, part, list, valid_from, until, input is not null as holds
       from (select *, lead(valid_from) over (partition by slug, company_id order by valid_from) as until from model_prices
-        where slug = any (array(select distinct model_slug from sold)) and ${of}) as p, lateral (values ${parts}) as v (part, list)
+        where slug = any (array(select distinct model_slug from sold)) and ${of}) as p, lateral (
+        values ${parts} union all
+        select ${RATE_NAME}, r.part, r.list::numeric from jsonb_array_elements(p.rates) as rate, lateral (values ${ofRates}) as r (part, list)
+      ) as v (rate, part, list)
       where coalesce(until > (select min(at) from sold), true)`;
   const during = (time: string) =>
     `s.at >= ${time}.valid_from and (${time}.until is null or s.at < ${time}.until)`;
@@ -249,8 +270,8 @@ function listed(own: string): string {
       select s.*, coalesce(f.factor, 1) as factor, f.before, case when o.holds then o.list else c.list end as told
       from sold s
       left join factors f on f.company_id = s.company_id and ${during('f')}
-      left join own_times o on o.company_id = s.company_id and o.slug = s.model_slug and o.part = s.part and ${during('o')}
-      left join shared_times c on c.slug = s.model_slug and c.part = s.part and ${during('c')}),
+      left join own_times o on o.company_id = s.company_id and o.slug = s.model_slug and o.rate = s.rate and o.part = s.part and ${during('o')}
+      left join shared_times c on c.slug = s.model_slug and c.rate = s.rate and c.part = s.part and ${during('c')}),
     listed as (
       select *, case
         when told * factor = price or told * before = price then told
