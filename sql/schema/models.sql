@@ -414,9 +414,9 @@ $$;
 create function paid_row(priced jsonb, company uuid, at timestamptz) returns jsonb
 language sql stable security definer set search_path from current as $$
   select priced || coalesce((
-    select jsonb_object_agg(key, case key when 'rates' then times_factor(value, f.factor) else to_jsonb(trim_scale(value::text::numeric * f.factor)) end)
+    select jsonb_object_agg(key, case when key = 'rates' then times_factor(value, f.factor) else to_jsonb(trim_scale(value::text::numeric * f.factor)) end)
     from jsonb_each(priced), price_factor(company, at) f
-    where jsonb_typeof(value) = 'number' and key not in ('context_length', 'max_output_tokens') or key = 'rates' and value <> 'null'), '{}')
+    where (jsonb_typeof(value) = 'number' and key not in ('context_length', 'max_output_tokens')) or (key = 'rates' and jsonb_typeof(value) = 'array')), '{}')
 $$;
 
 -- The price of a model for a company at an instant before the factor of the company: that of its own model, or of the

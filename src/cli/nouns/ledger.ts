@@ -284,12 +284,18 @@ async function* arrayOf(batches: Batches): AsyncGenerator<string> {
   yield before === '[' ? '[]\n' : ']\n';
 }
 
+/** A list of parts is JSON in its cell. */
+const textOf = (value: NonNullable<LedgerRow[keyof LedgerRow]> | null) =>
+  typeof value === 'object' && value !== null ? JSON.stringify(value) : value;
+
 function csvIn(form: CsvForm, columns: Awaited<ReturnType<typeof ledgerColumns>>) {
   const cells = Object.fromEntries(
     columns.map((name) => [
       name,
       (row: LedgerRow) =>
-        LEDGER_DECIMALS.includes(name) ? decimal(row[name] as string | null) : row[name],
+        LEDGER_DECIMALS.includes(name)
+          ? decimal(row[name] as string | null)
+          : textOf(row[name] ?? null),
     ]),
   );
   return async function* (batches: Batches): AsyncGenerator<string> {

@@ -1,4 +1,5 @@
 import type { Moment } from '../../domain/price.ts';
+import { COST_PARTS, isListed } from '../../domain/pricing/parts.ts';
 import { throwConflict, throwNotFound } from '../../domain/refusal.ts';
 import {
   eachPrice,
@@ -210,11 +211,24 @@ function isSame(one: PriceAnswer, other: PriceAnswer): boolean {
   );
 }
 
-/** Whether any price of any time asks for tokens of the cache: reports tell them only then. */
+/** What prices of any time ask for: reports tell it only then. */
+interface AskedOfPrices {
+  /** Tokens of the cache. */
+  readonly cached: boolean;
+  /** Another part than those with columns in a ledger row, or a rate. */
+  readonly listed: boolean;
+}
+
+export async function askedOfPrices(sql: Sql): Promise<AskedOfPrices> {
+  const [asked] = await sql<[AskedOfPrices]>`
+    select exists (select from model_prices where coalesce(cache_read, cache_write) is not null
+        or jsonb_path_exists(rates, '$[*] ? (@.cache_read != null || @.cache_write != null)')) as cached,
+      exists (select from model_prices where coalesce(${sql.unsafe(COST_PARTS.filter(isListed).join(', '))}) is not null or rates is not null) as listed`;
+  return asked;
+}
+
 export async function asksForCached(sql: Sql): Promise<boolean> {
-  const [{ asks }] = await sql<[{ asks: boolean }]>`
-    select exists (select from model_prices where coalesce(cache_read, cache_write) is not null) as asks`;
-  return asks;
+  return (await askedOfPrices(sql)).cached;
 }
 
 /** Lets a price begin at a date, in place of one that was to begin at the same instant. @throws RefusedChange */

@@ -1,7 +1,8 @@
 import { type CsvForm, FORMULA } from '../../domain/documents/csv.ts';
-import { COLUMN_PARTS } from '../../domain/pricing/parts.ts';
+import { COLUMN_PARTS, COST_PARTS, type CostPart, isListed } from '../../domain/pricing/parts.ts';
+import type { ChargedPart } from '../../domain/pricing/prices.ts';
 import { addDays, type DayRange, intervalsIn, monthsIn } from '../../domain/reports/day-range.ts';
-import { asksForCached } from '../company/price.ts';
+import { askedOfPrices } from '../company/price.ts';
 import { DatabaseUnavailable } from '../connection/errors.ts';
 import { dayBegins, utcMicrosecond } from '../connection/expressions.ts';
 import type { ConnectionSql, Sql } from '../connection/pool.ts';
@@ -11,9 +12,28 @@ import { requireRows } from '../statement/moves.ts';
 import { filteredColumns, type UsageFilters } from './cube.ts';
 
 /** The parts of a cost, which add up to it. */
-const PARTS = COLUMN_PARTS.map(
-  (part) => [`cost_${part}`, `trim_scale(${partCost(part)})::text`] as const,
-);
+const costs = <P extends CostPart>(parts: readonly P[]) =>
+  Object.fromEntries(
+    parts.map((part) => [`cost_${part}`, `trim_scale(${partCost(part)})::text`]),
+  ) as { readonly [K in `cost_${P}`]: string };
+
+/** Columns that follow where some price ever asked for tokens of the cache. */
+const OF_CACHE = {
+  price_cache_read: 'trim_scale(price_cache_read)::text',
+  price_cache_write: 'trim_scale(price_cache_write)::text',
+  ...costs(COLUMN_PARTS),
+};
+const LISTED_COSTS = costs(COST_PARTS.filter(isListed));
+/** Columns that follow, with those, where some price ever had a rate or another part. */
+const OF_PARTS = {
+  cache_write_1h_tokens: 'cache_write_1h_tokens::float8',
+  image_prompt_tokens: 'image_prompt_tokens::float8',
+  image_completion_tokens: 'image_completion_tokens::float8',
+  search_units: 'search_units::float8',
+  rate: 'rate',
+  parts: 'parts',
+  ...LISTED_COSTS,
+};
 
 /**
  * The columns of `api_usage` (contract section 3) in the order of exports, as SQL expressions, with present names
@@ -45,34 +65,31 @@ const EXPRESSIONS = {
   audio_completion_tokens: 'audio_completion_tokens::float8',
   upstream_cost: 'trim_scale(cost)::text',
   upstream_currency: 'currency',
-  price_cache_read: 'trim_scale(price_cache_read)::text',
-  price_cache_write: 'trim_scale(price_cache_write)::text',
-  ...(Object.fromEntries(PARTS) as { readonly [K in (typeof PARTS)[number][0]]: string }),
+  ...OF_CACHE,
+  ...OF_PARTS,
 } as const;
 
 type Column = keyof typeof EXPRESSIONS;
 const ALL_COLUMNS = Object.keys(EXPRESSIONS) as Column[];
-const OF_CACHE: readonly Column[] = [
-  'price_cache_read',
-  'price_cache_write',
-  ...PARTS.map(([column]) => column),
-];
 /** The longest that a file may take: milliseconds. */
 export const EXPORT_MS = 30 * 60_000;
 
-/** The columns of exports. Where some price asked for tokens of the cache, the others follow. */
-export const LEDGER_COLUMNS: readonly Column[] = ALL_COLUMNS.filter(
-  (name) => !OF_CACHE.includes(name),
+const CACHE_COLUMNS = ALL_COLUMNS.filter((name) => !(name in OF_PARTS));
+/** The columns of exports. Where some price asked for more, the others follow. */
+export const LEDGER_COLUMNS: readonly Column[] = CACHE_COLUMNS.filter(
+  (name) => !(name in OF_CACHE),
 );
 
 export async function ledgerColumns(sql: Sql): Promise<readonly Column[]> {
-  return (await asksForCached(sql)) ? ALL_COLUMNS : LEDGER_COLUMNS;
+  const { cached, listed } = await askedOfPrices(sql);
+  return listed ? ALL_COLUMNS : cached ? CACHE_COLUMNS : LEDGER_COLUMNS;
 }
 
 /** Columns for operators alone. The two of the upstream's cost are of `upstream_costs`, which the tenant role may not read. */
 const INTERNAL: readonly Column[] = ['upstream_model', 'upstream_cost', 'upstream_currency'];
 /** What a program reads that gets the calls of all companies: nothing of what stands behind them. */
-const FED = ALL_COLUMNS.filter((name) => !INTERNAL.includes(name));
+const fedColumns = (columns: readonly Column[]) =>
+  columns.filter((name) => !INTERNAL.includes(name));
 const WITH_COSTS =
   'api_usage left join upstream_costs using (company_id, billing_month, request_id)';
 /** Columns of text that others chose: spreadsheets must not take a part of one for a formula. */
@@ -96,17 +113,19 @@ export const LEDGER_DECIMALS: readonly Column[] = [
     'price_cache_write',
     'upstream_cost',
   ] as const),
-  ...PARTS.map(([column]) => column),
+  ...(Object.keys({ ...costs(COLUMN_PARTS), ...LISTED_COSTS }) as Column[]),
 ];
 
 /** The ledger rows with these ids, with the columns of a company's export and its end user. In no order. */
-export function readFed(sql: Sql, months: readonly string[], ids: readonly string[]) {
+export async function readFed(sql: Sql, months: readonly string[], ids: readonly string[]) {
+  const { listed } = await askedOfPrices(sql);
+  const columns = fedColumns(listed ? ALL_COLUMNS : CACHE_COLUMNS);
   return sql<FedRow[]>`
     with called as materialized (
       select * from api_usage where billing_month = any(${[...months]}::date[]) and request_id = any(${[...ids]}::uuid[])),
     named as (select called.*, k.name as api_key_name, c.name as company_name
       from called left join api_keys k on k.id = api_key_id left join companies c on c.id = called.company_id)
-    select ${sql.unsafe(expressions(FED))}, end_user_id from named`;
+    select ${sql.unsafe(expressions(columns))}, end_user_id from named`;
 }
 
 /** Takes a piece of an export; resolves false when nobody reads any more. */
@@ -116,7 +135,9 @@ export type Write = (bytes: Buffer) => Promise<boolean>;
  * One ledger row. Tokens are numbers; amounts are exact decimal text, days and instants ISO 8601 in UTC. What the
  * upstream did not tell is null.
  */
-export type LedgerRow = { readonly [K in Column]?: string | number | null };
+export type LedgerRow = {
+  readonly [K in Column]?: string | number | null | readonly ChargedPart[];
+};
 
 /** A row of the feed, without its cursor. */
 export type FedRow = LedgerRow & {
