@@ -68,6 +68,21 @@ const detail = schema.object({
   upstream_reason: { ...schema.textOrNull, description: 'what the upstream said, for operators' },
   // the kinds of tokens, as far as the upstream told them
   ...Object.fromEntries(TOKEN_DETAILS.map((name) => [name, numberOrNull])),
+  rate: {
+    ...schema.textOrNull,
+    description:
+      'which rate of the price held, such as "priority over 272000"; null: the base price',
+  },
+  charged: {
+    ...schema.orNull(
+      schema.array(
+        schema.object({ part: schema.string, units: schema.count, price: schema.price }),
+        'cost_eur is the sum of units × price × 0.001',
+      ),
+    ),
+    description:
+      'what the cost consists of; null: no rate held, and the prices of input, output and the cache alone',
+  },
   upstream_cost: {
     ...schema.textOrNull,
     description: "the upstream's own cost, for operators: exact decimal text",

@@ -1,4 +1,6 @@
 import type { Words } from '../../domain/language/en.ts';
+import { priceIn } from '../../domain/price.ts';
+import { conditionsOf } from '../../domain/pricing/rates.ts';
 import { explainRequest } from '../../domain/reports/request-explanation.ts';
 import { endpointText } from '../../domain/wording/endpoint.ts';
 import { findRequest, type RequestDetail } from '../../store/usage/request.ts';
@@ -140,12 +142,19 @@ function factsOf(
     [words.ofPrompt]: partsText(format, {
       [words.fromCache]: request.cached_tokens,
       [words.toCache]: request.cache_write_tokens,
+      [words.cacheHour]: request.cache_write_1h_tokens,
       [words.audio]: request.audio_prompt_tokens,
+      [words.images]: request.image_prompt_tokens,
     }),
     [words.ofCompletion]: partsText(format, {
       [words.reasoning]: request.reasoning_tokens,
       [words.audio]: request.audio_completion_tokens,
+      [words.images]: request.image_completion_tokens,
     }),
+    [format.words.tables.searchUnits]:
+      request.search_units === null ? null : format.count(request.search_units),
+    [words.rate]: rateText(format, request),
+    [words.charged]: chargedText(format, request),
     [words.cost]: request.cost_eur === null ? null : format.eur(request.cost_eur),
     "Upstream's cost":
       request.upstream_cost &&
@@ -154,6 +163,35 @@ function factsOf(
     [words.firstEvent]: first === null ? null : durationText(first, format),
     [words.added]: added === null ? null : `${format.count(added)} µs`,
   };
+}
+
+/** Which rate held, and why; null: the base price. */
+function rateText(format: Format, { rate, prompt_tokens }: RequestDetail): Html | null {
+  if (rate === null) return null;
+  const { requests: words } = format.words;
+  const { tier, hours, over } = conditionsOf(rate);
+  const why = [
+    ...(tier === undefined ? [] : [words.rateTier(tier)]),
+    ...(hours === undefined ? [] : [words.rateHours(hours)]),
+    ...(over === undefined
+      ? []
+      : [words.rateOver({ tokens: format.count(prompt_tokens ?? 0), over: format.count(over) })]),
+  ];
+  return html`${rate} ${muted(why.join(', '))}`;
+}
+
+/** The parts of the cost with their units and prices; null: not told. */
+function chargedText(format: Format, { charged }: RequestDetail): Html | null {
+  if (charged === null) return null;
+  const { requests: words, statements } = format.words;
+  const parts = charged.map(({ part, units, price }) =>
+    words.chargedPart({
+      units: format.count(units),
+      part: statements.charged[part],
+      price: format.price(priceIn('1M', price)),
+    }),
+  );
+  return html`${parts.map((text, at) => html`${at === 0 ? '' : html`<br>`}${text}`)}`;
 }
 
 /** The token details that the upstream told; null where it told none. */

@@ -11,6 +11,7 @@ import {
 } from '../../domain/documents/statement.ts';
 import { readMonth } from '../../domain/field.ts';
 import { priceIn } from '../../domain/price.ts';
+import { type CostPart, partOf } from '../../domain/pricing/parts.ts';
 import { wholeMonth } from '../../domain/reports/day-range.ts';
 import { sumUsage } from '../../domain/usage.ts';
 import { may } from '../../operations/frame/permission.ts';
@@ -243,14 +244,17 @@ function charges(c: PageContext, rows: readonly PricedTokens[]): Html | string {
   const { format } = c.var;
   const { statements: words, tables, usage } = format.words;
   const exact = format.eurColumn(rows.map(({ cost_eur }) => cost_eur));
+  const hasRates = rows.some(({ rate }) => rate !== undefined);
+  const isOfTokens = rows.every(({ part }) => partOf(part).within !== null);
   const cells = {
     [tables.model]: ({ model }: PricedTokens) => html`<code>${model}</code>`,
     [words.part]: ({ part }: PricedTokens) => words.charged[part],
-    [usage.tokens]: ({ tokens }: PricedTokens) => format.count(tokens),
+    ...(hasRates && { [words.rate]: ({ rate }: PricedTokens) => rate ?? '' }),
+    [isOfTokens ? usage.tokens : words.units]: ({ tokens }: PricedTokens) => format.count(tokens),
     [words.unitPrice]: ({ price }: PricedTokens) => format.price(priceIn('1M', price)),
     [words.amount]: ({ cost_eur }: PricedTokens) => exact(cost_eur),
   };
-  return table(words.byPrice, rows, { cells, figures: Object.keys(cells).slice(2) });
+  return table(words.byPrice, rows, { cells, figures: Object.keys(cells).slice(-3) });
 }
 
 /** From the exact sums to the amount in cents. */
@@ -324,15 +328,23 @@ function cellsOf<N>(c: PageContext, heading: string, shown: (name: N) => Html | 
   const { statements, tables: words } = format.words;
   type Row = StatementTableRow<N>;
   return {
-    [heading]: ({ name, part }: Row) =>
-      part === null ? shown(name) : muted(statements.ofIt(statements.charged[part])),
+    [heading]: ({ name, part, units }: Row) => {
+      if (part === null) return shown(name);
+      const counted = units === null ? '' : `${format.count(units)} `;
+      return muted(statements.ofIt(counted + statements.charged[part]));
+    },
     [words.requests]: ({ requests }: Row) => (requests === null ? '' : format.count(requests)),
     [words.promptTokens]: ({ part, prompt_tokens }: Row) =>
-      part === 'output' ? '' : format.count(prompt_tokens),
+      isOf(part, 'prompt') ? format.count(prompt_tokens) : '',
     [words.completionTokens]: ({ part, completion_tokens }: Row) =>
-      part === null || part === 'output' ? format.count(completion_tokens) : '',
+      isOf(part, 'completion') ? format.count(completion_tokens) : '',
     [words.cost]: ({ cost_eur }: Row) => format.amount(cost_eur),
   };
+}
+
+/** Whether a row tells tokens of one side; the row above the parts tells both. */
+function isOf(part: CostPart | null, side: 'prompt' | 'completion'): boolean {
+  return part === null || partOf(part).within === side;
 }
 
 function keyName(

@@ -228,6 +228,14 @@ ${known ? table(words.reasons, quality.reasons, { cells, figures: [words.request
 
 type DetailLine = DetailSums & { readonly model: string | null };
 
+/** Details that few upstreams tell: they have a column where one did. */
+const MORE_DETAILS = [
+  ['cacheHour', 'cache_write_1h_tokens'],
+  ['imageIn', 'image_prompt_tokens'],
+  ['imageOut', 'image_completion_tokens'],
+  ['searchUnits', 'search_units'],
+] as const;
+
 /** The token details by model; nothing where no upstream told any. */
 export function detailsTable(c: PageContext, details: TokenDetails | null): Html | string {
   if (details === null) return '';
@@ -247,6 +255,12 @@ export function detailsTable(c: PageContext, details: TokenDetails | null): Html
     [words.reasoning]: ({ reasoning_tokens }) => count(reasoning_tokens),
     [words.audioIn]: ({ audio_prompt_tokens }) => count(audio_prompt_tokens),
     [words.audioOut]: ({ audio_completion_tokens }) => count(audio_completion_tokens),
+    ...Object.fromEntries(
+      MORE_DETAILS.filter(([, column]) => total[column] > 0).map(([word, column]) => [
+        words[word],
+        (line: DetailLine) => count(line[column]),
+      ]),
+    ),
   };
   const figures = Object.keys(cells).slice(1);
   const counts = { count: all.length, most: all.length };

@@ -1,4 +1,6 @@
 import { readUuid } from '../../domain/field.ts';
+import type { ChargedPart } from '../../domain/pricing/prices.ts';
+import { conditionsOf } from '../../domain/pricing/rates.ts';
 import { explainRequest } from '../../domain/reports/request-explanation.ts';
 import { findRequest, type RequestDetail } from '../../store/usage/request.ts';
 import { command, Failure } from '../frame/command.ts';
@@ -29,6 +31,20 @@ function retentionText(days: number): string {
     : `requests are kept for ${days} days`;
 }
 
+/** "priority over 272000: served as priority, 272113 tokens, more than 272000". */
+function rateText(rate: string, tokens: number | null): string {
+  const { tier, hours, over } = conditionsOf(rate);
+  const why = [
+    ...(tier === undefined ? [] : [`served as ${tier}`]),
+    ...(hours === undefined ? [] : [`begun within ${hours}`]),
+    ...(over === undefined ? [] : [`${tokens} tokens, more than ${over}`]),
+  ];
+  return `${rate}: ${why.join(', ')}`;
+}
+
+const chargedText = ({ part, units, price }: ChargedPart) =>
+  `${units} ${part.replaceAll('_', ' ')} at ${price} per 1000`;
+
 function membersOf(request: RequestDetail): Record<string, Cell> {
   const { company_id, company_name, api_key_id, key_name, key_prefix, asked, upstream_status } =
     request;
@@ -47,6 +63,8 @@ function membersOf(request: RequestDetail): Record<string, Cell> {
     'prompt tokens': request.prompt_tokens,
     'completion tokens': request.completion_tokens,
     ...tokenDetails(request),
+    rate: request.rate && rateText(request.rate, request.prompt_tokens),
+    charged: request.charged?.map(chargedText).join('; ') ?? null,
     EUR: request.cost_eur,
     "upstream's cost":
       request.upstream_cost && `${request.upstream_cost} ${request.upstream_currency}`,

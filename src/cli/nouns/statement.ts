@@ -1,6 +1,7 @@
 import type { CsvForm } from '../../domain/documents/csv.ts';
 import { amountInCents, type CompanyMonth, monthCsv } from '../../domain/documents/month-end.ts';
 import {
+  type PricedTokens,
   rowsOfParts,
   type Statement,
   type StatementTableRow,
@@ -9,6 +10,7 @@ import {
   sumsBy,
 } from '../../domain/documents/statement.ts';
 import { readMonth, readUuid } from '../../domain/field.ts';
+import { type CostPart, partOf } from '../../domain/pricing/parts.ts';
 import {
   type ClosedEach,
   closeMonth,
@@ -335,6 +337,7 @@ function statementTables({ statement, stored, names }: ShownMonth, company: stri
   return sections(
     head,
     sums('MODEL', sumsBy(lines, 'model'), (name) => name),
+    rates(statement.charges ?? []),
     sums('KEY', sumsBy(lines, 'key'), keyText),
     sums('COST CENTRE', sumsBy(lines, 'cost_center'), (name) => name || '(none)'),
     listing(
@@ -364,13 +367,34 @@ function sealsOf({ opening_seals, closing_seals, previous }: Statement, stored: 
   };
 }
 
+const partText = (part: CostPart) => part.replaceAll('_', ' ');
+
+/** What each model charged at each price, where a rate held or more than tokens was charged. */
+function rates(charges: readonly PricedTokens[]): string {
+  if (charges.every(({ part, rate }) => rate === undefined && partOf(part).within !== null))
+    return '';
+  return listing(
+    charges,
+    {
+      'MODEL AND PRICE': ({ model }) => model,
+      PART: ({ part }) => partText(part),
+      RATE: ({ rate }) => rate,
+      'EUR PER 1000': ({ price }) => price,
+      UNITS: ({ tokens }) => tokens,
+      EUR: ({ cost_eur }) => cost_eur,
+    },
+    '',
+    ['EUR PER 1000', 'UNITS', 'EUR'],
+  );
+}
+
 function sums(
   title: string,
   rows: ReturnType<typeof sumsBy>,
   shown: (name: string) => string,
 ): string {
-  const text = ({ name, part }: StatementTableRow) =>
-    part === null ? shown(name) : `  ${part.replace('_', ' ')}`;
+  const text = ({ name, part, units }: StatementTableRow) =>
+    part === null ? shown(name) : `  ${partText(part)}${units === null ? '' : `: ${units}`}`;
   const columns = SUMS as Readonly<Record<string, (row: StatementTableRow) => Cell>>;
   const all = rows.flatMap((row) => rowsOfParts(row));
   return listing(

@@ -158,6 +158,8 @@ export interface StatementTableRow<N = string> extends Omit<UsageSums, 'requests
   /** null: a part of the cost. */
   readonly requests: number | null;
   readonly part: CostPart | null;
+  /** The units of a part that is not of tokens; else null. */
+  readonly units: number | null;
 }
 
 /** A row, and below it the parts of its cost. */
@@ -169,17 +171,23 @@ export function rowsOfParts<N>({
   readonly parts: readonly PartSum[] | null;
 }): StatementTableRow<N>[] {
   const below = (parts ?? []).map((each) => ({ name: row.name, requests: null, ...sumsOf(each) }));
-  return [{ ...row, part: null }, ...below];
+  return [{ ...row, part: null, units: null }, ...below];
 }
 
-/** A part with its tokens as prompt or completion tokens; other units are neither. */
+/** A part with its tokens as prompt or completion tokens; other units stand apart. */
 function sumsOf({ part, tokens, cost_eur }: PartSum) {
   const { within } = partOf(part);
   const [prompt_tokens, completion_tokens] = [
     within === 'prompt' ? tokens : 0,
     within === 'completion' ? tokens : 0,
   ];
-  return { part, prompt_tokens, completion_tokens, cost_eur };
+  return {
+    part,
+    prompt_tokens,
+    completion_tokens,
+    cost_eur,
+    units: within === null ? tokens : null,
+  };
 }
 
 /** Lines summed by one of their members, the highest cost first. */
@@ -198,7 +206,8 @@ export function sumsBy(
 
 /**
  * All lines as CSV with a heading; `cost_eur` adds up to the total. The kind is "month" or "correction". Where there are
- * prices of cached input, a line is one for each part of its cost: counts and costs add up to those of the whole line.
+ * prices of more than input and output, a line is one for each part of its cost: counts and costs add up to those of the
+ * whole line. `units` counts what is charged beside tokens.
  * @param names present names of keys by id, for people: the document has none
  */
 export function statementCsv(
@@ -213,6 +222,7 @@ export function statementCsv(
       .map((line) => ({ kind: 'correction', of: each.month, ...line })),
   );
   const hasParts = [...own, ...late].some(({ part }) => part !== '');
+  const hasUnits = [...own, ...late].some(({ units }) => units !== null);
   type Row = (typeof own)[number];
   const columns = {
     statement: () => number ?? 'preview',
@@ -226,15 +236,18 @@ export function statementCsv(
     requests: ({ requests }: Row) => requests,
     prompt_tokens: ({ prompt_tokens }: Row) => prompt_tokens,
     completion_tokens: ({ completion_tokens }: Row) => completion_tokens,
+    ...(hasUnits && { units: ({ units }: Row) => units }),
     cost_eur: ({ cost_eur }: Row) => decimal(cost_eur),
   };
   return csvFile(columns, [...own, ...late], form);
 }
 
 /** A line for each part of its cost; the calls stand beside the first one. A line that does not tell its parts is one. */
-function linesOfParts(line: StatementLine): (StatementLine & { readonly part: CostPart | '' })[] {
+function linesOfParts(
+  line: StatementLine,
+): (StatementLine & { readonly part: CostPart | ''; readonly units: number | null })[] {
   const { parts = [] } = line;
-  if (parts.length === 0) return [{ ...line, part: '' }];
+  if (parts.length === 0) return [{ ...line, part: '', units: null }];
   const told = parts.filter(({ tokens }, at) => at === 0 || tokens !== 0);
   return told.map((each, at) => ({
     ...line,

@@ -65,6 +65,19 @@ export function rateName({
     .join(' ');
 }
 
+/** The conditions of which `rateName` made a name. */
+export function conditionsOf(name: string): Pick<RateTexts, 'over' | 'tier' | 'hours'> {
+  const [, tier, hours, over] =
+    /^(?:([a-z][a-z0-9_.-]*)(?: (?!$)|$))??(?:((?:[A-Z]\S* )?\d\S* \S+))? ?(?:over (\d+))?$/.exec(
+      name,
+    ) ?? [];
+  return {
+    ...(tier !== undefined && { tier }),
+    ...(hours !== undefined && { hours }),
+    ...(over !== undefined && { over: Number(over) }),
+  };
+}
+
 /** Why a list of rates is refused: which of them, which member, and a sentence that continues its name. */
 export interface RateMistake {
   readonly at: number;

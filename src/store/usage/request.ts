@@ -1,3 +1,5 @@
+import { COLUMN_PARTS } from '../../domain/pricing/parts.ts';
+import type { ChargedPart } from '../../domain/pricing/prices.ts';
 import type { RequestFacts, Result } from '../../domain/reports/request-explanation.ts';
 import { type BookedDetails, TOKEN_DETAILS } from '../../domain/usage.ts';
 import { firstRequestId, requestIdTime } from '../../runtime/request-id.ts';
@@ -6,6 +8,7 @@ import { type CursorPage, cut } from '../connection/cursor.ts';
 import { NIL_ID } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
 import { PAGE_ROWS } from '../lists/page.ts';
+import { IN_COLUMNS } from '../statement/cost.ts';
 import { ofKeys } from './cube.ts';
 
 /** Requests as pages and the command line show them (sql/schema/requests.sql). */
@@ -38,6 +41,10 @@ export interface RequestDetail extends RequestRow, BookedDetails {
   /** False: the trail does not have it; the status and times are not known. */
   readonly in_trail: boolean;
   readonly usage_source: 'upstream' | 'estimated' | null;
+  /** Which rate of the price held; null: the base price. */
+  readonly rate: string | null;
+  /** What the cost consists of, where a rate held or more than the parts with prices of their own in the ledger was charged. */
+  readonly charged: readonly ChargedPart[] | null;
   readonly upstream_status: number | null;
   readonly upstream_reason: string | null;
   /** The upstream's own cost of the call, as it told: exact decimal text, and its currency. */
@@ -203,7 +210,7 @@ export async function findRequest(
       where occurred_at = ${time} and request_id = ${id} ${matching(sql, { company_id: company })}
     ),
     booked as (
-      select * from api_usage
+      select *, ${sql.unsafe(CHARGED_PARTS)} as charged from api_usage
       where billing_month in (date_trunc('month', ${time}::timestamptz - interval '1 day')::date, date_trunc('month', ${time}::timestamptz + interval '1 day')::date)
         and request_id = ${id} ${matching(sql, { company_id: company })}
     ),
@@ -214,7 +221,7 @@ export async function findRequest(
       select ${sql.unsafe(BOTH)} from trail r full join booked b on true
     )
     select ${columns(sql)}, t.in_trail, t.usage_source, t.upstream_status, t.upstream_reason,
-      ${sql.unsafe(TOKEN_DETAILS.map((name) => `t.${name}`).join(', '))},
+      ${sql.unsafe(TOKEN_DETAILS.map((name) => `t.${name}`).join(', '))}, t.rate, t.charged,
       (select trim_scale(cost)::text from told) as upstream_cost, (select currency from told) as upstream_currency
     from t ${names(sql)}`;
   return row ?? null;
@@ -236,10 +243,15 @@ export async function lastRefused(sql: Sql, key: string): Promise<LastRefused | 
 /** The columns that everybody may read. */
 const TRAIL = `company_id, occurred_at, request_id, api_key_id, status, duration_ms, added_us, first_event_ms, endpoint,
   model_slug, asked, code, param, outcome, prompt_tokens, completion_tokens, cost_eur`;
+/** The parts of the cost of a row; null where its price is one of four without a condition. */
+const CHARGED_PARTS = `case when parts is not null then parts when rate is not null then (
+  select jsonb_agg(jsonb_build_object('part', part, 'units', units, 'price', trim_scale(price)::text) order by place)
+  from (values ${COLUMN_PARTS.map((part, place) => `(${place}, '${part}', ${IN_COLUMNS[part].join(', ')})`).join(', ')}) as p (place, part, units, price)
+  where units > 0) end`;
 /** The ledger knows tokens and cost of calls whose client had left; the trail knows the rest better. */
 const BOTH = [
   'r.request_id is not null as in_trail, r.upstream_status, r.upstream_reason, r.status, r.duration_ms, r.added_us',
-  'r.first_event_ms, r.asked, r.code, r.param, b.usage_source',
+  'r.first_event_ms, r.asked, r.code, r.param, b.usage_source, b.rate, b.charged',
   ...TOKEN_DETAILS.map((name) => `b.${name}`),
   ...['company_id', 'request_id', 'api_key_id', 'endpoint', 'model_slug', 'occurred_at'].map(
     (name) => `coalesce(r.${name}, b.${name}) as ${name}`,
