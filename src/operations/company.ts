@@ -7,9 +7,10 @@ import type { Moment } from '../domain/price.ts';
 import { readMoment } from '../domain/price.ts';
 import { formatEur, parseEur } from '../domain/pricing/money.ts';
 import { costAtFactor } from '../domain/pricing/prices.ts';
+import { textsOf } from '../domain/pricing/rates.ts';
 import type { Refusal } from '../domain/refusal.ts';
 import { LIMIT_SETTINGS, PRICE_FACTOR, STRICT_CEILINGS } from '../domain/settings/company.ts';
-import { eachPrice, modelPrices, OFFERED_MODEL, PRICES } from '../domain/settings/model.ts';
+import { modelPrices, OFFERED_MODEL, PRICED } from '../domain/settings/model.ts';
 import * as schema from '../domain/settings/schema.ts';
 import { eachSetting, schemasOf } from '../domain/settings/setting.ts';
 import { actorName } from '../domain/wording/change-text.ts';
@@ -322,7 +323,7 @@ const model = schema.object({
     'disabled: by the company; replaced: by a model of its own; blocked: by the EU gate',
   ),
   coming: schema.array(
-    schema.object({ valid_from: schema.instant, ...schemasOf(PRICES) }),
+    schema.object({ valid_from: schema.instant, ...schemasOf(PRICED) }),
     'prices that begin at a date',
   ),
 });
@@ -428,13 +429,13 @@ export const companyOperations: readonly Operation[] = [
 function modelOf(catalogue: Company, row: ModelRow): object {
   const { upstream_model: _, company_id: company, ...model } = row;
   const models = company === null ? catalogue.sharedModels : catalogue.ownModels;
-  const paid = catalogue.factors === null ? undefined : models.get(row.slug)?.prices.texts;
+  const paid = catalogue.factors === null ? undefined : models.get(row.slug)?.prices;
   const coming = [...comingPrices(models.get(row.slug))].map(({ from, model: { prices } }) => {
-    return { valid_from: new Date(from), ...eachPrice((name) => prices.texts[name]) };
+    return { valid_from: new Date(from), ...textsOf(prices) };
   });
   return {
     ...model,
-    ...(paid && modelPrices(paid)),
+    ...(paid && { ...modelPrices(paid.texts), rates: textsOf(paid).rates }),
     own: company !== null,
     state: modelState(catalogue, row.slug, company === null),
     coming,

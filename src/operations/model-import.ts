@@ -1,5 +1,5 @@
 import { differences } from '../domain/settings/difference.ts';
-import { MODEL, modelPrices, priceTexts, type SomePrices } from '../domain/settings/model.ts';
+import { modelPrices, priceTexts, type SomePrices } from '../domain/settings/model.ts';
 import {
   findContradictions,
   type ImportedModel,
@@ -145,7 +145,7 @@ function newSettings(sql: Sql, model: KnownLine, existing: ModelRow | undefined)
   }
   const given = { ...settings, ...(valid_from === null && modelPrices(prices)) };
   const wanted: ModelChanges = Object.fromEntries(
-    namesOf(MODEL).map((column) => [column, given[column]]),
+    namesOf(given).map((column) => [column, given[column]]),
   );
   const changed = differences(existing, wanted);
   const texts = changed.map(

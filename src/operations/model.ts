@@ -1,12 +1,15 @@
 import { ALLOWED_MODELS, DISABLED_MODELS } from '../domain/gate.ts';
 import { generates } from '../domain/model.ts';
+import { storedRates } from '../domain/pricing/rates.ts';
 import { refusal } from '../domain/refusal.ts';
-import { MODEL, pricesOf } from '../domain/settings/model.ts';
+import { eachPrice, MODEL, modelPrices, pricesOf } from '../domain/settings/model.ts';
 import * as schema from '../domain/settings/schema.ts';
 import { neededOf } from '../domain/settings/setting.ts';
 import {
+  findModel,
   findModelById,
   insertModel,
+  lockModel,
   type ModelChanges,
   type ModelName,
   type ModelRow,
@@ -21,6 +24,7 @@ import type { Caller } from './frame/caller.ts';
 import { noun } from './frame/noun.ts';
 import type { Mistake } from './frame/refused.ts';
 import * as resource from './frame/resources.ts';
+import { wrongRates } from './rate.ts';
 
 /** @throws RefusedChange when there is a model of this slug already, or no such company */
 export async function createModel(
@@ -28,7 +32,10 @@ export async function createModel(
   caller: Pick<Caller, 'judge'>,
   model: NewModel,
 ): Promise<ModelRow> {
-  const row = await insertModel(sql, model);
+  const wrong = wrongRates(null, { ...pricesOf(model), rates: model.rates ?? null }, Date.now());
+  caller.judge(wrong);
+  const rates = wrong.length > 0 ? null : storedRates(model.rates); // a caller that collects mistakes takes everything back
+  const row = await insertModel(sql, { ...model, rates });
   caller.judge(free(row));
   return row;
 }
@@ -40,9 +47,32 @@ export async function changeModel(
   name: ModelName,
   changes: ModelChanges,
 ): Promise<ModelRow> {
-  const row = await updateModel(sql, name, changes);
+  const row = await updateModel(sql, name, await pricedChanges(sql, caller, name, changes));
   caller.judge(free(row));
   return row;
+}
+
+/** The changes of a model, with rates as they are stored; without prices and rates where those are refused and the caller collects mistakes. */
+async function pricedChanges(
+  sql: Sql,
+  caller: Pick<Caller, 'judge'>,
+  name: ModelName,
+  { rates, ...changes }: ModelChanges,
+): Promise<ModelChanges> {
+  const prices = pricesOf<string | undefined | null>(changes);
+  if (rates === undefined && Object.values(prices).every((price) => price === undefined))
+    return changes;
+  await lockModel(sql, name);
+  const before = await findModel(sql, name);
+  const wrong = wrongRates(
+    { ...pricesOf(before), rates: before.rates },
+    { ...prices, rates },
+    Date.now(),
+  );
+  caller.judge(wrong);
+  return wrong.length > 0
+    ? { ...changes, ...modelPrices(eachPrice(() => undefined)) }
+    : { ...changes, rates: rates === undefined ? rates : storedRates(rates) };
 }
 
 /** Ledger rows of a model that is removed, and the history of its prices, stay. */

@@ -38,6 +38,9 @@ export const readOwnPrice: Read<OwnPrice> = (text) => {
 const OWN_PRICE_FORM =
   'must be SLUG=INPUT,OUTPUT such as fast=0.002,0.008, in EUR per 1000 tokens; CACHE_READ,CACHE_WRITE may follow, each a price or none';
 
+const RATED =
+  'names a model with rates, which prices of its own leave behind: create a model of the company with prices and rates';
+
 /**
  * Gives a company prices of its own: a model of its own for each, which is the shared one but for its prices.
  * @returns what the rules of models have against them, with pointers below `own_prices`; then nothing was created
@@ -63,6 +66,11 @@ export async function createOwnPrices(
   }
   if (mistakes.length > 0) return mistakes;
   const shared = new Map((await sharedModels(sql, slugs)).map((model) => [model.slug, model]));
+  for (const [n, slug] of slugs.entries()) {
+    if (shared.get(slug)?.rates != null)
+      mistakes.push({ pointer: `#/${MEMBER}/${n}/slug`, detail: RATED });
+  }
+  if (mistakes.length > 0) return mistakes;
   for (const price of prices) {
     const model = shared.get(price.slug) as ModelRow;
     const own = Object.fromEntries(

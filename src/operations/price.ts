@@ -1,12 +1,12 @@
 import type { Moment } from '../domain/price.ts';
 import { readMoment } from '../domain/price.ts';
-import { parseEur } from '../domain/pricing/money.ts';
+import { type RateTexts, storedRates } from '../domain/pricing/rates.ts';
 import { RefusedChange, throwNotFound } from '../domain/refusal.ts';
 import {
   eachPrice,
+  modelPrices,
   type NewPrices,
-  PRICE_NAMES,
-  PRICES,
+  PRICED,
   type PriceTexts,
   priceTexts,
   type SomePrices,
@@ -22,7 +22,13 @@ import {
   deleteCostPrice,
   insertCostPrice,
 } from '../store/company/cost-price.ts';
-import { findModelById, lockModel, type ModelName, type ModelRow } from '../store/company/model.ts';
+import {
+  findModelById,
+  lockModel,
+  type ModelChanges,
+  type ModelName,
+  type ModelRow,
+} from '../store/company/model.ts';
 import {
   type DatedPrice,
   datedPrice,
@@ -34,6 +40,7 @@ import {
   PRICE_ANSWER,
   PRICE_ROW,
   type PriceRow,
+  priceBefore,
   priceHistory,
   pricesOfModel,
   pricesOn,
@@ -55,6 +62,8 @@ import {
   post,
   remove,
 } from './frame/row.ts';
+import { changeModel } from './model.ts';
+import { isSamePrice, wrongRates } from './rate.ts';
 
 /** The prices of one model: since when, and from when on. What has begun is never changed. */
 
@@ -69,9 +78,41 @@ export async function schedulePrice(
 ): Promise<PriceRow> {
   await lockModel(sql, price); // or of two people who set a price for the same time the second would not learn of the first
   const { price: present } = await datedPrice(sql, price, price.from);
-  const row = await insertPrice(sql, price);
+  const wrong = wrongRates(await priceBefore(sql, price, price.from), price, Date.now());
+  caller.judge(wrong);
+  const { slug, company_id, from } = price;
+  const { rates } = price;
+  const row = await insertPrice(
+    sql,
+    wrong.length > 0 // the caller collects mistakes, and takes everything back
+      ? { slug, company_id, from }
+      : { ...price, rates: rates === undefined ? rates : storedRates(rates) },
+  );
   caller.judge(takesPlace(present, row));
   return row;
+}
+
+/**
+ * Sets prices and rates of a model. What is left out stays as it is, but that rates are said where prices change.
+ * @param rates null: none
+ * @param from null: from now on
+ * @throws RefusedChange as `changeModel` and `schedulePrice`
+ */
+export function setPrices(
+  sql: Sql,
+  caller: Pick<Caller, 'judge'>,
+  model: ModelName,
+  prices: Omit<SomePrices, 'rates'>,
+  rates: readonly RateTexts[] | null | undefined,
+  from: Moment | null,
+): Promise<ModelRow | PriceRow> {
+  const { slug, company_id } = model;
+  return from === null
+    ? changeModel(sql, caller, { slug, company_id }, {
+        ...modelPrices(prices),
+        rates,
+      } as ModelChanges)
+    : schedulePrice(sql, caller, { ...prices, slug, company_id, rates, from });
 }
 
 /** Withdraws a price that has not begun. */
@@ -99,8 +140,14 @@ export async function setCostPrice(
   day: string | null,
 ): Promise<CostPriceRow> {
   await lockModel(sql, price);
-  const before = await costsOf(sql, price);
-  const row = await insertCostPrice(sql, price, day);
+  const { costs, today } = await presentCosts(sql, [price.slug]);
+  const before = costs.filter(({ company_id: own }) => own === price.company_id);
+  const held = before.find(({ valid_from }) => valid_from <= (day ?? today)) ?? null;
+  const whole = { ...eachPrice((name) => price[name] ?? null), rates: price.rates };
+  const wrong = wrongRates(held, whole, Date.now());
+  caller.judge(wrong);
+  const rates = wrong.length > 0 ? null : price.rates === undefined ? held?.rates : price.rates;
+  const row = await insertCostPrice(sql, { ...price, rates: storedRates(rates) }, day);
   const present = before.find(({ valid_from }) => valid_from === row.valid_from) ?? null;
   caller.judge([...(await neverThere(sql, price)), ...takesPlace(present, row)]);
   return row;
@@ -131,7 +178,7 @@ export function takesPlace(
   present: (SomePrices & { readonly changed_by: string }) | null,
   mine: SomePrices,
 ): Mistake[] {
-  if (present === null || isSame(present, mine)) return [];
+  if (present === null || isSamePrice(present, mine)) return [];
   const by = actorName(present.changed_by);
   const asked: PresentPrices = { present, mine, by };
   const passed = `it takes the place of ${priceTexts(present)}, set by ${by}`;
@@ -189,22 +236,16 @@ export function costChange(
     ) ?? null;
   if (isSame(now, wanted)) return null;
   if (wanted === null) return { now, make: () => removeCostPrice(sql, model, now?.id as string) };
-  const whole = eachPrice((name) =>
+  const prices = eachPrice((name) =>
     wanted[name] === undefined ? (now?.[name] ?? null) : wanted[name],
-  ) as PriceTexts;
+  );
+  const whole = { ...prices, rates: wanted.rates } as NewPrices;
   return { now, make: () => setCostPrice(sql, caller, { ...model, ...whole }, day) };
 }
 
 /** Whether nothing is to change. @param wanted what it leaves out stays as it is */
 function isSame(now: SomePrices | null, wanted: SomePrices | null): boolean {
-  if (now === null || wanted === null) return now === wanted;
-  return PRICE_NAMES.every((name) => {
-    const [first = null, second] = [now[name], wanted[name]];
-    if (second === undefined) return true;
-    return first === null || second === null
-      ? first === second
-      : parseEur(first) === parseEur(second);
-  });
+  return now === null || wanted === null ? now === wanted : isSamePrice(now, wanted);
 }
 
 /** The rule of a cost price of a model that there never was: a command warns of it. */
@@ -217,7 +258,7 @@ async function neverThere(sql: Sql, { slug, company_id: company }: ModelName): P
   return [{ pointer: '#/slug', detail: 'names no model', severity: 'ask', passed }];
 }
 
-const amounts = schemasOf(PRICES);
+const amounts = schemasOf(PRICED);
 
 const PATH = '/models/{model}/prices';
 
@@ -304,7 +345,7 @@ export const priceOperations: readonly Operation[] = [
     summary:
       'Set what the operator pays for a model from a day on, past or to come; default: today. Companies never see it',
     action: 'cost.write',
-    body: schema.object({ valid_from: schema.day, ...amounts }, neededOf(PRICES)),
+    body: schema.object({ valid_from: schema.day, ...amounts }, neededOf(PRICED)),
     answer: COST_PRICE,
     status: 201,
     async run(sql, call) {

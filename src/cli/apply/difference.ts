@@ -1,4 +1,6 @@
+import type { RateTexts } from '../../domain/pricing/rates.ts';
 import type { differences } from '../../domain/settings/difference.ts';
+import { rateText } from '../../domain/settings/model.ts';
 
 /** One change, as it is printed: what is done to what, and the members that differ. */
 export interface Step {
@@ -8,7 +10,13 @@ export interface Step {
 }
 
 export function inWords({ member, from, to }: ReturnType<typeof differences>[number]): string {
-  return `${member}: ${shown(from)} -> ${shown(to)}`;
+  const text = member === 'rates' ? ratesText : shown;
+  return `${member}: ${text(from)} -> ${text(to)}`;
+}
+
+function ratesText(rates: unknown): string {
+  const texts = ((rates ?? []) as readonly RateTexts[]).map((rate) => rateText(rate));
+  return texts.join('; ') || 'none';
 }
 
 /** A value as people read it: in one line, at most 60 characters. */

@@ -31,7 +31,12 @@ export async function exportConfiguration(sql: Sql): Promise<object> {
       .filter(({ slug, company_id }) => slug === model.slug && company_id === model.company_id)
       .map(({ valid_from, ...price }, _, own) => {
         const names = pricesAmong([...own, pricesOf(model)]); // that one has none is told where others have one
-        return { valid_from, ...Object.fromEntries(names.map((name) => [name, price[name]])) };
+        const rates = [...own, model].some((each) => each.rates !== null) && { rates: price.rates };
+        return {
+          valid_from,
+          ...Object.fromEntries(names.map((name) => [name, price[name]])),
+          ...rates,
+        };
       });
   const rows = (await listModels(sql)).map((row) => ({
     ...row,

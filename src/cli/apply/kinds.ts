@@ -117,7 +117,10 @@ const models: ListKind<wanted.WantedModel> = {
         at,
         mistake,
       );
-      const settings = { ...rest, ...(present && modelPrices(present)) };
+      const settings = {
+        ...rest,
+        ...(present && { ...modelPrices(present), rates: present.rates }),
+      };
       return {
         what: `model ${slug}${of(owner)}`,
         row: rows.find((each) => each.slug === slug) ?? null,

@@ -1,5 +1,5 @@
 import { COST_CENTER } from '../../domain/settings/cost-center.ts';
-import { eachPrice, modelPrices, PRICES } from '../../domain/settings/model.ts';
+import { eachPrice, modelPrices, PRICED } from '../../domain/settings/model.ts';
 import type { ObjectSchema, Schema, Value } from '../../domain/settings/schema.ts';
 import * as schema from '../../domain/settings/schema.ts';
 import { schemasOf } from '../../domain/settings/setting.ts';
@@ -38,14 +38,14 @@ function named<P extends Readonly<Record<string, Schema>>, N extends keyof P & s
 
 /** A price since a date. */
 function dated(valid_from: Schema<string>) {
-  return named('valid_from', { valid_from, ...schemasOf(PRICES) });
+  return named('valid_from', { valid_from, ...schemasOf(PRICED) });
 }
 
 /** The prices until the first date. */
 const present = eachPrice((_, { schema: price }) => ({
   ...price,
   description: `${price.description}; EUR per 1000 tokens until the first date of "prices"`,
-})) as ReturnType<typeof schemasOf<typeof PRICES>>;
+})) as ReturnType<typeof schemasOf<Omit<typeof PRICED, 'rates'>>>;
 
 const model = named('slug', {
   slug: schema.slug,

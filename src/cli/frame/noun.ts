@@ -3,7 +3,7 @@ import type { Caller } from '../../operations/frame/caller.ts';
 import { rowsOf } from '../../store/company/company.ts';
 import type { Sql } from '../../store/connection/pool.ts';
 import { type Command, command, type Options, type Values } from './command.ts';
-import { callerOf, settingCells } from './setting.ts';
+import { callerOf, settingCells, withFiles } from './setting.ts';
 import { type Cell, card, listing } from './text.ts';
 
 /** What a command is besides its name and what it does. */
@@ -53,7 +53,8 @@ export function commandsOf<A extends object>(
       return command<O, T>({
         ...about,
         name: `${name} ${word}`,
-        async run(context, values, operand) {
+        async run(context, given, operand) {
+          const values = await withFiles(context, given);
           const thing = await context.transact((sql) =>
             change(sql, callerOf(context, settings), values, operand),
           );

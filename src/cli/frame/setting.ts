@@ -1,11 +1,17 @@
+import { mistakesIn, type Validator } from '../../admin/api/check.ts';
+import * as validators from '../../admin/api/validators.generated.ts';
 import { orNone } from '../../domain/field.ts';
 import { Calendar } from '../../domain/month.ts';
+import type { RateTexts } from '../../domain/pricing/rates.ts';
+import { RATES, rateText } from '../../domain/settings/model.ts';
+import { changeOf } from '../../domain/settings/schema.ts';
 import {
   eachSetting,
   type Given,
   type New,
   type Setting,
   type Settings,
+  schemasOf,
 } from '../../domain/settings/setting.ts';
 import type { Caller } from '../../operations/frame/caller.ts';
 import type { Mistake } from '../../operations/frame/refused.ts';
@@ -20,6 +26,7 @@ import {
   required,
 } from './command.ts';
 import { ACTOR } from './database.ts';
+import { inputName, readInput } from './files.ts';
 import { type Cell, instant, yesNo } from './text.ts';
 
 type ForNew<S extends Settings> = { readonly [K in keyof S]-?: Option<New<S>[K & keyof New<S>]> };
@@ -58,6 +65,7 @@ function changeOption({
   isNullable,
 }: Setting): Option<unknown> {
   if (kind === 'switch') return optional(`${option} true|false`, read, changed);
+  if (kind === 'rates') return optional(`${option}|none`, readSource, changed);
   if (kind === 'list' && isNullable) return listOrNone(`${option}|none`, read, changed);
   if (kind === 'list') {
     const list = repeated(option, read, `${changed}; may be repeated`);
@@ -91,6 +99,43 @@ export function callerOf(
   };
 }
 
+/** Where an option says that its rates are: a file's path; null: it says that there are none. */
+interface Source {
+  readonly path: string | null;
+}
+
+const readSource = (text: string): Source => ({ path: text === 'none' ? null : text });
+
+/** The values of options, with the contents of the files that they name. @throws Failure all that is wrong with a file */
+export async function withFiles<V extends object>(
+  { stdin }: Pick<Context, 'stdin'>,
+  values: V,
+): Promise<V> {
+  const { rates } = values as { readonly rates?: unknown };
+  if (rates === undefined) return values;
+  const { path } = rates as Source;
+  return { ...values, rates: path === null ? null : await ratesIn(path, stdin) };
+}
+
+const isModelChange = validators.changeModelBody as Validator;
+const CHANGE = changeOf(schemasOf(RATES));
+const MOST_BYTES = 1_048_576;
+
+async function ratesIn(path: string, stdin: Context['stdin']): Promise<unknown> {
+  const name = inputName(path);
+  const text = await readInput(path, stdin, MOST_BYTES);
+  let rates: unknown;
+  try {
+    rates = JSON.parse(text);
+  } catch (error) {
+    throw new Failure(`${name} is not JSON: ${(error as Error).message}`);
+  }
+  const wrong = mistakesIn({ rates }, isModelChange, CHANGE);
+  if (wrong.length > 0)
+    throw new Failure(...wrong.map((each) => `${name}: ${optionText(RATES, each)}`));
+  return rates;
+}
+
 /** The settings that a thing has, for its card: each is named as its option is, and what is not set is left out. */
 export function settingCells(settings: Settings, thing: object): Record<string, Cell> {
   const values = thing as Readonly<Record<string, unknown>>;
@@ -113,7 +158,13 @@ function cellOf({ kind, isNeeded }: Setting, value: unknown): Cell {
   if (kind === 'switch') return yesNo(value as boolean);
   if (kind === 'instant') return instant(value as Date);
   if (kind === 'list') return (value as readonly string[]).join(', ') || null;
+  if (kind === 'rates') return ratesText(value as readonly RateTexts[]);
   return `${value}${UNITS[kind] ?? ''}`;
+}
+
+/** Rates as a card has them. */
+export function ratesText(rates: readonly RateTexts[]): string {
+  return rates.map((rate) => rateText(rate)).join('; ');
 }
 
 /** The name of an option, without its value: "--budget". */
@@ -126,6 +177,8 @@ export function optionText(
   settings: Readonly<Record<string, Pick<Setting, 'option'>>>,
   { pointer, detail }: Mistake,
 ) {
-  const setting = settings[pointer.split('/')[1] ?? ''];
-  return `${setting === undefined ? pointer : nameOf(setting)} ${detail}`;
+  const [, column = '', at, member] = pointer.split('/');
+  const setting = settings[column];
+  const place = member === undefined ? '' : `, rate ${Number(at) + 1}, ${member}`;
+  return `${setting === undefined ? pointer : nameOf(setting)}${place} ${detail}`;
 }

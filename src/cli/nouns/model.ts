@@ -1,6 +1,13 @@
 import { readSlug, readUuid } from '../../domain/field.ts';
 import { type Moment, readMoment } from '../../domain/price.ts';
-import { MODEL, PRICE_NAMES, PRICES, pricesOf } from '../../domain/settings/model.ts';
+import {
+  MODEL,
+  modelPrices,
+  PRICED,
+  PRICES,
+  pricesOf,
+  RATES,
+} from '../../domain/settings/model.ts';
 import type { ModelSizes } from '../../domain/settings/model-sizes.ts';
 import { changeModel, createModel, removeModel } from '../../operations/model.ts';
 import { schedulePrice } from '../../operations/price.ts';
@@ -23,7 +30,7 @@ import {
   someChange,
 } from '../frame/command.ts';
 import { commandsOf } from '../frame/noun.ts';
-import { callerOf, changeOptions, newOptions } from '../frame/setting.ts';
+import { callerOf, changeOptions, newOptions, withFiles } from '../frame/setting.ts';
 import { instant, listing, plainly, yesNo } from '../frame/text.ts';
 import { PRICE_HEADINGS, priceColumns, priceJson, showPrice, slug } from './price.ts';
 
@@ -68,7 +75,7 @@ export const modelCommands = [
     },
     notes: `${PRICE_NOTE}\nA slug cannot be changed: create another model and remove this one.`,
     async run(context, { company: company_id = null, from, ...values }, slug) {
-      const changes = someChange(values);
+      const changes: ModelChanges = await withFiles(context, someChange(values));
       if (from !== undefined) return setFrom(context, { slug, company_id, from }, changes);
       const caller = callerOf(context, MODEL);
       const model = await context.transact((sql) =>
@@ -93,7 +100,7 @@ export const modelCommands = [
     columns: (rows) => ({
       ...plainly('slug', 'kind'),
       EU: ({ eu_hosted }) => yesNo(eu_hosted),
-      ...priceColumns(rows, pricesOf<string | null>),
+      ...priceColumns(rows, (row) => ({ ...pricesOf<string | null>(row), rates: row.rates })),
       UPSTREAM: ({ upstream_model }) => upstream_model,
       COMPANY: ({ company_id }) => company_id ?? 'all',
     }),
@@ -172,15 +179,18 @@ async function setFrom(
   changes: ModelChanges,
 ) {
   const given = Object.entries(changes).filter(([, value]) => value !== undefined);
-  if (given.some(([column]) => MODEL[column as keyof ModelChanges].kind !== 'price')) {
-    const options = PRICE_NAMES.map((name) => PRICES[name].option.split(' ')[0]).join(', ');
+  const dated = [...Object.keys(modelPrices(PRICES)), ...Object.keys(RATES)];
+  if (given.some(([column]) => !dated.includes(column))) {
+    const options = Object.values(PRICED)
+      .map(({ option }) => option.split(' ')[0])
+      .join(', ');
     throw new ArgumentError(
       `only ${options} can begin at a date; change the rest in another command`,
     );
   }
-  const caller = callerOf(context, PRICES);
+  const caller = callerOf(context, PRICED);
   const price = await context.transact((sql) =>
-    schedulePrice(sql, caller, { ...from, ...pricesOf(changes) }),
+    schedulePrice(sql, caller, { ...from, ...pricesOf(changes), rates: changes.rates }),
   );
   return {
     json: priceJson(price),

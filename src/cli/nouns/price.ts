@@ -2,6 +2,7 @@ import { readDay, readSlug, readUuid } from '../../domain/field.ts';
 import { readMoment } from '../../domain/price.ts';
 import {
   eachPrice,
+  PRICED,
   PRICES,
   type PriceName,
   pricesAmong,
@@ -19,7 +20,7 @@ import {
 } from '../../store/company/price.ts';
 import type { Sql } from '../../store/connection/pool.ts';
 import { command, optional, required } from '../frame/command.ts';
-import { callerOf, newOptions } from '../frame/setting.ts';
+import { callerOf, newOptions, ratesText, withFiles } from '../frame/setting.ts';
 import { card, listing, zoned } from '../frame/text.ts';
 
 /** The model that a command is about. */
@@ -36,17 +37,20 @@ export function priceColumns<T>(
   const shown = (prices: SomePrices, name: PriceName) =>
     prices[name] ?? (prices.input === null ? none : 'none');
   const names = pricesAmong(rows.map(pricesOf));
-  return Object.fromEntries(
-    names.map((name) => [HEADINGS[name], (row) => shown(pricesOf(row), name)]),
-  );
+  const cells = names.map((name) => [HEADINGS[name], (row: T) => shown(pricesOf(row), name)]);
+  return {
+    ...Object.fromEntries(cells),
+    ...(rows.some((row) => pricesOf(row).rates != null) && {
+      RATES: (row) => ratesText(pricesOf(row).rates ?? []) || '-',
+    }),
+  };
 }
 
 /** The lines of prices in a card. */
 export function priceCells(prices: SomePrices): Record<string, string | null> {
   const names = pricesAmong([prices]);
-  return Object.fromEntries(
-    names.map((name) => [`EUR per 1000 ${PRICES[name].short}`, prices[name] ?? null]),
-  );
+  const cells = names.map((name) => [`EUR per 1000 ${PRICES[name].short}`, prices[name] ?? null]);
+  return { ...Object.fromEntries(cells), rates: ratesText(prices.rates ?? []) || null };
 }
 
 /** Prices of models with their dates, and cost prices of the operator. */
@@ -112,7 +116,7 @@ export const priceCommands = [
     summary: 'set what the operator pays for a model, for "tollgate usage margin"',
     operand: slug,
     options: {
-      ...newOptions(PRICES),
+      ...newOptions(PRICED),
       from: optional(
         '--from DATE',
         readDay,
@@ -126,8 +130,8 @@ export const priceCommands = [
     },
     notes: 'Companies never see it.',
     async run(context, { from = null, company: company_id = null, ...prices }, slug) {
-      const price = { slug, company_id, ...prices };
-      const caller = callerOf(context, PRICES);
+      const price = { slug, company_id, ...(await withFiles(context, prices)) };
+      const caller = callerOf(context, PRICED);
       const { valid_from } = await context.transact((sql) =>
         setCostPrice(sql, caller, price, from),
       );

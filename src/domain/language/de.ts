@@ -1004,6 +1004,11 @@ export const de: Words = {
       search_unit: 'Sucheinheiten',
       request: 'Aufrufe',
     },
+    rates: {
+      title: 'Tarife',
+      over: (tokens) => `Eingabe über ${tokens} Token`,
+      tier: (name) => `Stufe ${name}`,
+    },
   },
 
   assistants: {
@@ -1917,6 +1922,7 @@ export const de: Words = {
       upstream_model: 'interner Name',
       cost_eur_per_1k_input: 'Preis der Eingabe',
       cost_eur_per_1k_output: 'Preis der Ausgabe',
+      rates: 'Tarife',
       valid_from: 'gültig ab',
       input: 'Preis der Eingabe',
       output: 'Preis der Ausgabe',

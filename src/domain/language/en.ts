@@ -955,6 +955,12 @@ export const en = {
       search_unit: 'search units',
       request: 'calls',
     } satisfies Record<CostPart, string>,
+    /** Prices that hold under conditions. */
+    rates: {
+      title: 'Rates',
+      over: (tokens: string) => `prompt over ${tokens} tokens`,
+      tier: (name: string) => `tier ${name}`,
+    },
   },
 
   assistants: {
@@ -1829,6 +1835,7 @@ export const en = {
       upstream_model: 'internal name',
       cost_eur_per_1k_input: 'input price',
       cost_eur_per_1k_output: 'output price',
+      rates: 'rates',
     },
     none: 'none',
     /** Values of columns that no other page has words for. */

@@ -1,4 +1,5 @@
 import { type Hours, overlap, parseHours } from './hours.ts';
+import { formatDecimal, parseDecimal } from './money.ts';
 import { COST_PARTS } from './parts.ts';
 import { type Prices, parsePrices, type Rate, rank, type SomeTexts, timesText } from './prices.ts';
 
@@ -54,6 +55,19 @@ export function parseRates(
   });
 }
 
+/** Prices and rates as they are told. */
+export function textsOf({ texts, rates }: Prices): Prices['texts'] & {
+  readonly rates: readonly RateTexts[] | null;
+} {
+  const told = rates.map(({ over, tier, hours, prices }) => ({
+    ...(over !== null && { over }),
+    ...(tier !== null && { tier }),
+    ...(hours !== null && { hours: hours.text }),
+    ...prices.texts,
+  }));
+  return { ...texts, rates: told.length === 0 ? null : told };
+}
+
 /** The name of a rate: its conditions. */
 export function rateName({
   over,
@@ -76,6 +90,35 @@ export function conditionsOf(name: string): Pick<RateTexts, 'over' | 'tier' | 'h
     ...(hours !== undefined && { hours }),
     ...(over !== undefined && { over: Number(over) }),
   };
+}
+
+/**
+ * Rates as they are stored: "none" is null, amounts have no zeros at their ends, members the order of conditions and
+ * parts. Two lists that mean the same are the same text. @returns null: there are none
+ */
+export function storedRates(rates: readonly RateTexts[] | null | undefined): RateTexts[] | null {
+  if (rates == null || rates.length === 0) return null;
+  return rates.map(({ over, tier, hours, ...prices }) => {
+    const parts = COST_PARTS.filter((part) => prices[part] !== undefined);
+    const texts = parts.map((part) => {
+      const text = prices[part] ?? 'none';
+      return [part, text === 'none' ? null : formatDecimal(parseDecimal(text, 12), 12)];
+    });
+    return {
+      ...(over !== undefined && { over }),
+      ...(tier !== undefined && { tier }),
+      ...(hours !== undefined && { hours }),
+      ...Object.fromEntries(texts),
+    };
+  });
+}
+
+/** Whether two lists of rates mean the same. */
+export function sameRates(
+  one: readonly RateTexts[] | null | undefined,
+  other: readonly RateTexts[] | null | undefined,
+): boolean {
+  return JSON.stringify(storedRates(one)) === JSON.stringify(storedRates(other));
 }
 
 /** Why a list of rates is refused: which of them, which member, and a sentence that continues its name. */

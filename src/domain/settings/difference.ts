@@ -1,4 +1,5 @@
 import { parseEur } from '../pricing/money.ts';
+import { storedRates } from '../pricing/rates.ts';
 
 /** What a thing is to become: the members that differ. */
 interface Difference {
@@ -25,6 +26,8 @@ export function differences(now: object, wanted: object): Difference[] {
 function text(member: string, value: unknown, like: unknown = value): string {
   if (value instanceof Date) return value.toISOString();
   if (like instanceof Date && typeof value === 'string') return new Date(value).toISOString();
+  if (member === 'rates')
+    return JSON.stringify(storedRates(value as Parameters<typeof storedRates>[0]));
   if (Array.isArray(value)) return JSON.stringify([...new Set(value)].sort());
   if (typeof value === 'string' && AMOUNT.test(member)) return String(parseEur(value));
   return String(value ?? null);

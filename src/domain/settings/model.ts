@@ -1,7 +1,20 @@
-import { MOST, oneOf, readBoolean, readModelTokens, readName, readPrice } from '../field.ts';
+import {
+  FieldError,
+  MOST,
+  oneOf,
+  PRICE,
+  readBoolean,
+  readModelTokens,
+  readName,
+  readPrice,
+} from '../field.ts';
 import type { Words } from '../language/en.ts';
 import { MODEL_KINDS, type ModelKind, type TokenInput } from '../model.ts';
-import type { CostPart } from '../pricing/parts.ts';
+import { HOURS_FORM } from '../pricing/hours.ts';
+import { parseEur } from '../pricing/money.ts';
+import { COST_PARTS, type CostPart } from '../pricing/parts.ts';
+import { MOST_OVER } from '../pricing/prices.ts';
+import { MOST_RATES, type RateTexts, rateName, TIER_FORM } from '../pricing/rates.ts';
 import * as schema from './schema.ts';
 import { type Needed, type New, neededOf, type Setting, type Values } from './setting.ts';
 
@@ -108,17 +121,77 @@ export const PRICES = {
   request: optional('request', 'calls', 'nothing', 'Each call that is booked. Empty: nothing.'),
 } satisfies Readonly<Record<CostPart, Setting>>;
 
+const ratePrice = schema.written(
+  PRICE.source.replace('^', '^(none|').replace('$', ')$'),
+  'EUR per 1000 units as exact decimal text, such as "0.005", or "none"',
+);
+const rate = {
+  ...schema.object<schema.Properties, string>(
+    {
+      over: schema.whole(MOST_OVER, 'holds for prompts of more tokens'),
+      tier: schema.written(TIER_FORM, 'holds for calls that this tier served, such as priority'),
+      hours: schema.written(
+        HOURS_FORM,
+        'holds for calls admitted in windows of the week, such as Mon-Fri 01:00-04:00,06:00-10:00 UTC',
+      ),
+      ...Object.fromEntries(
+        COST_PARTS.map((part) => [
+          part,
+          PRICES[part].isNullable ? schema.orNull(ratePrice) : PRICES[part].schema,
+        ]),
+      ),
+    },
+    ['input', 'output'],
+  ),
+  description:
+    'prices in place of these where all its conditions hold: input, output, and every other part that they have, a price or null',
+} as schema.Schema as schema.Schema<RateTexts>;
+
+/** The prices that hold in place of others under conditions. */
+export const RATES = {
+  rates: {
+    kind: 'rates',
+    schema: {
+      ...schema.orNull(schema.listOf(rate, MOST_RATES)),
+      description: `prices that hold under conditions; the rate with the most conditions wins, then the highest "over"; null: none. Where there are rates, a change of prices says which hold with the new ones`,
+    },
+    option: '--rates FILE',
+    meaning:
+      'JSON file with a list of prices that hold under conditions, - for standard input; none: no rates',
+    read: () => {
+      throw new FieldError('is read from a file or a table');
+    },
+    isNullable: true,
+    field: { name: 'rates', label: ({ models }: Words) => models.rates.title },
+  } as Setting<readonly RateTexts[] | null>,
+};
+
+/** Prices, and the rates that hold in their place. */
+export const PRICED = { ...PRICES, ...RATES };
+
 export type PriceName = keyof typeof PRICES;
 /** Exact decimal text, EUR per 1000 tokens; null: the input price. */
-export type PriceTexts = Values<typeof PRICES>;
+export type PriceTexts = Values<typeof PRICED>;
 /** Prices of something new. */
-export type NewPrices = New<typeof PRICES>;
+export type NewPrices = New<typeof PRICED>;
 /** The same where a price may be left out. */
-export type SomePrices = { readonly [K in PriceName]?: string | null | undefined };
+export type SomePrices = { readonly [K in PriceName]?: string | null | undefined } & {
+  readonly rates?: readonly RateTexts[] | null | undefined;
+};
 
 export const PRICE_NAMES = schema.namesOf(PRICES);
 /** The prices that every model has. */
 export const NEEDED_PRICES = neededOf(PRICES);
+
+/** Whether two prices are the same number, or both are none. */
+export function samePrice(
+  one: string | null | undefined,
+  other: string | null | undefined,
+): boolean {
+  return one == null || other == null
+    ? (one ?? null) === (other ?? null)
+    : parseEur(one) === parseEur(other);
+}
 
 /** The prices that every model has, and those that one of these has. */
 export function pricesAmong(all: Iterable<SomePrices>): PriceName[] {
@@ -138,17 +211,23 @@ export function eachPrice<T>(make: (name: PriceName, price: (typeof PRICES)[Pric
   >;
 }
 
-/** Prices in one text, such as "0.002 and 0.008, cache read 0.0002". @param shown how each is written; default: as it is */
+/** Prices in one text, such as "0.002 and 0.008, cache read 0.0002; over 272000 0.005 and 0.0225". @param shown how each is written; default: as it is */
 export function priceTexts(
   prices: SomePrices,
   shown: (price: string) => string = (price) => price,
 ): string {
   const needed = NEEDED_PRICES.map((name) => shown(prices[name] ?? 'none')).join(' and ');
   const more = pricesAmong([prices]).slice(NEEDED_PRICES.length);
-  return [
+  const base = [
     needed,
     ...more.map((name) => `${PRICES[name].tokens} ${shown(prices[name] as string)}`),
   ].join(', ');
+  return [base, ...(prices.rates ?? []).map((each) => rateText(each, shown))].join('; ');
+}
+
+/** A rate in one text: "over 272000 0.005 and 0.0225". */
+export function rateText(rate: RateTexts, shown?: (price: string) => string): string {
+  return `${rateName(rate)} ${priceTexts({ ...rate, rates: null }, shown)}`;
 }
 
 /** The column of `models` with a price that holds now. */
@@ -281,7 +360,13 @@ export const SIZES = { context_length, max_output_tokens };
 export const KIND = { kind: MODEL_SETTINGS.kind };
 export const HOSTED = { eu_hosted: MODEL_SETTINGS.eu_hosted };
 /** What companies know of their models: all but the internal name (spec section 1, rule 5). */
-export const OFFERED_MODEL = { ...settings, ...modelPrices(PRICES), token_input, ...SIZES };
+export const OFFERED_MODEL = {
+  ...settings,
+  ...modelPrices(PRICES),
+  ...RATES,
+  token_input,
+  ...SIZES,
+};
 /** Every column of `models` that people set. */
 export const MODEL = { upstream_model, ...OFFERED_MODEL };
 /** The columns of its own model that a company may see in the log of changes. */

@@ -14,7 +14,7 @@ export declare const TYPES: unique symbol;
 export interface Setting<T = unknown, G = T, J = G> {
   /**
    * How its values are typed, compared and shown. amount: EUR as exact decimal text; price: EUR per 1000 tokens as exact
-   * decimal text; factor: exact decimal text; switch: true or false.
+   * decimal text; factor: exact decimal text; switch: true or false; rates: a list of prices with conditions.
    */
   readonly kind:
     | 'text'
@@ -25,7 +25,8 @@ export interface Setting<T = unknown, G = T, J = G> {
     | 'switch'
     | 'choice'
     | 'list'
-    | 'instant';
+    | 'instant'
+    | 'rates';
   /** Of its member in a body or a file. */
   readonly schema: Schema<J>;
   /** Its option of a command: "--budget EUR"; of a switch the name alone. */

@@ -1,10 +1,11 @@
-import { type NewPrices, PRICE_NAMES, PRICES } from '../../domain/settings/model.ts';
+import { type NewPrices, PRICED } from '../../domain/settings/model.ts';
 import * as schema from '../../domain/settings/schema.ts';
 import { schemasOf } from '../../domain/settings/setting.ts';
 import { settingColumns } from '../connection/columns.ts';
 import { nilId, TODAY } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
 import type { ModelName } from './model.ts';
+import { priceValue } from './price.ts';
 
 /** Cost prices of the operator. For operators only: no tenant may read this table. */
 
@@ -15,10 +16,12 @@ export const COST_PRICE = schema.object({
   company_id: schema.orNull(schema.id),
   company_name: schema.textOrNull,
   valid_from: schema.day,
-  ...schemasOf(PRICES),
+  ...schemasOf(PRICED),
   changed_by: schema.string,
 });
 export type CostPriceRow = schema.Value<typeof COST_PRICE>;
+
+const COLUMNS = schema.namesOf(PRICED);
 
 /** Cost prices of slugs, the latest first, of shared models and companies' own. */
 export async function costPrices(sql: Sql, slugs: readonly string[]): Promise<CostPriceRow[]> {
@@ -37,10 +40,10 @@ export async function insertCostPrice(
   day: string | null,
 ): Promise<CostPriceRow> {
   const [row] = await sql<[CostPriceRow]>`
-    insert into model_cost_prices as p (slug, company_id, valid_from, ${sql(PRICE_NAMES)})
-    values (${slug}, ${company_id}, coalesce(${day}::date, ${sql.unsafe(TODAY)}) ${PRICE_NAMES.map((name) => sql`, ${prices[name] ?? null}`)})
+    insert into model_cost_prices as p (slug, company_id, valid_from, ${sql(COLUMNS)})
+    values (${slug}, ${company_id}, coalesce(${day}::date, ${sql.unsafe(TODAY)}) ${COLUMNS.map((name) => sql`, ${priceValue(sql, prices, name)}`)})
     on conflict (slug, coalesce(company_id, ${nilId(sql)}), valid_from)
-    do update set changed_by = excluded.changed_by ${PRICE_NAMES.map((name) => sql`, ${sql(name)} = excluded.${sql(name)}`)}
+    do update set changed_by = excluded.changed_by ${COLUMNS.map((name) => sql`, ${sql(name)} = excluded.${sql(name)}`)}
     returning ${columns(sql)}`;
   return row;
 }
@@ -52,5 +55,5 @@ export async function deleteCostPrice(sql: Sql, id: string): Promise<void> {
 /** Of the row `p`. */
 function columns(sql: Sql) {
   return sql`id, slug, company_id, (select name from companies where id = p.company_id) as company_name,
-    valid_from::text as valid_from, ${settingColumns(sql, PRICES)}, changed_by`;
+    valid_from::text as valid_from, ${settingColumns(sql, PRICED)}, changed_by`;
 }

@@ -93,6 +93,15 @@ export async function slugsOf(
   return new Map(rows.map(({ upstream_model, slugs }) => [upstream_model, slugs]));
 }
 
+/** A model by its name. @throws RefusedChange not_found */
+export async function findModel(sql: Sql, name: ModelName): Promise<ModelRow> {
+  const [row] = await ROWS.list(
+    sql,
+    sql`where slug = ${name.slug} and company_id is not distinct from ${name.company_id}`,
+  );
+  return row ?? unknownModel(name);
+}
+
 /** Keeps a model as it is until the transaction ends. */
 export async function lockModel(sql: Sql, { slug, company_id }: ModelName): Promise<void> {
   await sql`select from models where slug = ${slug} and company_id is not distinct from ${company_id} for update`;

@@ -4,9 +4,10 @@ import { throwConflict, throwNotFound } from '../../domain/refusal.ts';
 import {
   eachPrice,
   PRICE_NAMES,
-  PRICES,
-  type PriceName,
+  PRICED,
   type PriceTexts,
+  RATES,
+  type SomePrices,
 } from '../../domain/settings/model.ts';
 import * as schema from '../../domain/settings/schema.ts';
 import { settingColumns } from '../connection/columns.ts';
@@ -31,6 +32,7 @@ export const PRICE_ROW = schema.object({
   company_name: schema.textOrNull,
   valid_from: schema.time,
   ...orNone,
+  rates: RATES.rates.schema,
   input: schema.described(
     orNone.input,
     'EUR per 1000 tokens; null: from then on there was no such model',
@@ -56,6 +58,7 @@ export const PRICE_ANSWER = schema.object({
     'the company whose own model it was; null: the shared model',
   ),
   ...orNone,
+  rates: RATES.rates.schema,
   factor: schema.described(
     schema.orNull(schema.priceFactor),
     'the factor of the company, which is in these prices; null: there was no such model',
@@ -64,9 +67,7 @@ export const PRICE_ANSWER = schema.object({
 export type PriceAnswer = schema.Value<typeof PRICE_ANSWER>;
 
 /** A price that begins at a date. One that is absent is as before. */
-export type NewPrice = ModelName & { readonly from: Moment } & {
-  readonly [K in PriceName]?: string | null | undefined;
-};
+export type NewPrice = ModelName & { readonly from: Moment } & SomePrices;
 
 const ROWS = rowsIn<PriceRow>({
   table: 'model_prices',
@@ -74,7 +75,7 @@ const ROWS = rowsIn<PriceRow>({
   columns: (
     sql,
   ) => sql`id, slug, company_id, (select name from companies c where c.id = model_prices.company_id) as company_name,
-    valid_from, ${settingColumns(sql, PRICES)}, changed_by, created_at, valid_from <= clock_timestamp() as begun`,
+    valid_from, ${settingColumns(sql, PRICED)}, changed_by, created_at, valid_from <= clock_timestamp() as begun`,
   missing: noComingPrice,
 });
 
@@ -154,7 +155,7 @@ export async function datedPrices(
   const instants = asked.map(({ from }) => ('at' in from ? from.at.toISOString() : null));
   return sql<DatedPrice[]>`
     select case when p.input is not null then json_build_object('id', p.id, 'changed_by', p.changed_by
-        ${PRICE_NAMES.map((name) => sql`, ${name}::text, trim_scale(p.${sql(name)})::text`)}) end as price,
+        ${PRICE_NAMES.map((name) => sql`, ${name}::text, trim_scale(p.${sql(name)})::text`)}, 'rates', p.rates) end as price,
       start as at, start <= now() as passed, start < now() + interval '1 minute' as late
     from (
       select slug, company_id, n, coalesce(at, ${sql.unsafe(dayBegins('day'))}) as start
@@ -169,7 +170,7 @@ export async function datedPrices(
 export async function listDatedPrices(
   sql: Sql,
 ): Promise<Record<'prices' | 'costs', readonly ListedPrice[]>> {
-  const columns = sql`slug, company_id, ${settingColumns(sql, PRICES)}`;
+  const columns = sql`slug, company_id, ${settingColumns(sql, PRICED)}`;
   const prices = await sql<ListedPrice[]>`
     select ${columns}, utc_text(valid_from) as valid_from
     from model_prices p where valid_from > now() and not applied order by p.valid_from`;
@@ -200,7 +201,7 @@ export async function pricesOn(
       union select valid_from from company_price_factors, span
       where company_id = ${company} and valid_from > first and valid_from < after
     )
-    select at as from, valid_from, company_id, ${settingColumns(sql, PRICES)}, trim_scale(factor)::text as factor
+    select at as from, valid_from, company_id, ${settingColumns(sql, PRICED)}, trim_scale(factor)::text as factor
     from instants left join lateral model_price(${slug}, ${company}, at) on true order by at`;
   return rows.filter((row, i) => i === 0 || !isSame(row, rows[i - 1] as PriceAnswer));
 }
@@ -231,18 +232,41 @@ export async function asksForCached(sql: Sql): Promise<boolean> {
   return (await askedOfPrices(sql)).cached;
 }
 
+const COLUMNS = schema.namesOf(PRICED);
+
+/** A price, or the rates, for `insert`. */
+export function priceValue(sql: Sql, price: SomePrices, name: keyof typeof PRICED) {
+  return name === 'rates'
+    ? sql`${(price.rates ?? null) as never}::jsonb`
+    : sql`${price[name] ?? null}::numeric`;
+}
+
+/** The price of a model that holds until a moment; null: there is none. */
+export async function priceBefore(
+  sql: Sql,
+  { slug, company_id: company }: ModelName,
+  from: Moment,
+): Promise<PriceRow | null> {
+  const [row] = await ROWS.list(
+    sql,
+    sql`where slug = ${slug} and company_id is not distinct from ${company}
+      and valid_from < ${instantOf(sql, from)} order by valid_from desc limit 1`,
+  );
+  return row ?? null;
+}
+
 /** Lets a price begin at a date, in place of one that was to begin at the same instant. @throws RefusedChange */
 export async function insertPrice(sql: Sql, price: NewPrice): Promise<PriceRow> {
   const { slug, company_id: company } = price;
-  const each = (of: (name: PriceName) => ReturnType<typeof instantOf>) =>
-    PRICE_NAMES.map((name) => sql`, ${of(name)}`);
+  const each = (of: (name: keyof typeof PRICED) => ReturnType<typeof instantOf>) =>
+    COLUMNS.map((name) => sql`, ${of(name)}`);
   const row: PriceRow | undefined = await ROWS.insert(
     sql,
     sql`(slug, company_id, valid_from ${each((name) => sql`${sql(name)}`)})
-      select slug, company_id, start ${each((name) => (price[name] === undefined ? sql`before.${sql(name)}` : sql`${price[name]}::numeric`))}
+      select slug, company_id, start ${each((name) => (price[name] === undefined ? sql`before.${sql(name)}` : priceValue(sql, price, name)))}
       from (select m.slug, m.company_id, ${instantOf(sql, price.from)} as start from models m
         where m.slug = ${slug} and m.company_id is not distinct from ${company}) as model
-      left join lateral (select ${sql(PRICE_NAMES)} from model_prices p
+      left join lateral (select ${sql(COLUMNS)} from model_prices p
         where p.slug = model.slug and p.company_id is not distinct from model.company_id and p.valid_from < start
         order by valid_from desc limit 1) as before on true
       on conflict (slug, coalesce(company_id, ${nilId(sql)}), valid_from)

@@ -41,7 +41,10 @@ export function databaseError(error: unknown): unknown {
     if (error.constraint_name === 'company_is_open')
       return new RefusedChange('conflict', 'company', error.message);
     // any that sets a price or a factor (sql/schema/models.sql)
-    if (error.constraint_name === 'price_fits_factor')
+    if (
+      error.constraint_name === 'price_fits_factor' ||
+      error.constraint_name === 'rates_are_whole'
+    )
       return new RefusedChange('conflict', 'price', error.message);
     const transient =
       TRANSIENT_CLASSES.includes(error.code.slice(0, 2)) || TRANSIENT_CODES.includes(error.code);

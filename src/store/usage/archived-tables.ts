@@ -2,7 +2,7 @@ import { ASSISTANT } from '../../domain/settings/assistant.ts';
 import { DISABLED, PRICE_FACTOR, TOLD_TO_OWNERS } from '../../domain/settings/company.ts';
 import { COST_CENTER } from '../../domain/settings/cost-center.ts';
 import { KEY } from '../../domain/settings/key.ts';
-import { OFFERED_MODEL, PRICE_NAMES } from '../../domain/settings/model.ts';
+import { OFFERED_MODEL, PRICED } from '../../domain/settings/model.ts';
 import { namesOf } from '../../domain/settings/schema.ts';
 import { digestOfRow } from '../statement/digest.ts';
 
@@ -115,7 +115,7 @@ export const ARCHIVED: readonly ArchivedTable[] = [
   {
     table: 'model_prices',
     what: 'the history of the prices of these models, and those to come; without a price: the model was removed',
-    columns: words(`id slug company_id valid_from ${PRICE_NAMES.join(' ')} rates applied`),
+    columns: words(`id slug company_id valid_from ${namesOf(PRICED).join(' ')} applied`),
     without: {
       changed_by: 'people of the operator; audit_log has them as far as the company may see them',
       created_at: 'when the operator entered the price',
