@@ -71,7 +71,6 @@ export function admitTokenIds({ slug, acceptsTokens }: Model, param: 'input' | '
   );
 }
 
-/** What a request says that asks for the price of a model, and for no other. */
 /**
  * A service tier has a price of its own: without a rate that names it, it would be charged as the standard one.
  * @param asked `service_tier` of the request; undefined: it says none

@@ -103,8 +103,9 @@ const OF_TOKENS = /token|cach/i;
 /** And those that tell none, though such a word is in their names: what tokens cost, how fast they came. */
 const NO_TOKENS =
   /(?:^|_)(?:costs?|prices?|rates?|ratio|percent\w*|per|seconds?|time|ms|discount|ttl)(?:_|$)/i;
-const MOST_UNREAD = 8;
-const MOST_LEVELS = 4;
+/** How many of them are noted, and how deep members are read. */
+export const MOST_UNREAD = 8;
+export const MOST_LEVELS = 4;
 
 /** Reads the members of a usage. Where two tell the same, the larger counts. */
 export function countsIn(usage: Members): Counts {
@@ -189,6 +190,7 @@ function joinWritten(counts: Counts): void {
 /** Notes members of an object that is not in the list. */
 function noteUnread(counts: Counts, members: Members, within: string, level: number): void {
   for (const name in members) {
+    if (counts.unread?.length === MOST_UNREAD) return; // a list may have a million members
     const value = members[name];
     if (typeof value !== 'object') noteIfUnread(counts, name, value, `${within}.${name}`);
     else if (value !== null && level <= MOST_LEVELS)

@@ -1,4 +1,11 @@
-import { type Counts, countsIn, isCount, type Members } from './usage-counts.ts';
+import {
+  type Counts,
+  countsIn,
+  isCount,
+  type Members,
+  MOST_LEVELS,
+  MOST_UNREAD,
+} from './usage-counts.ts';
 
 /** Token counts of one call: whole numbers, 0 to MAX_TOKENS. */
 export interface TokenCounts {
@@ -66,12 +73,13 @@ export function responsesUsage(usage: Members): ToldUsage {
  */
 export function inputUsage(usage: Members): ToldUsage {
   const counts = countsIn(usage);
+  const ofMeta = [usage.tokens, usage.billed_units].filter(isObject).map(countsIn);
+  for (const { searchUnits } of ofMeta) counts.searchUnits ??= searchUnits;
   const { total } = counts;
   const told = inputOf(counts);
   const rest = told && isCount(total) && total > 0 ? total - told : 0;
   if (told) return toldUsage(usage, counts, told, 0, rest);
-  const ofMeta = [usage.tokens, usage.billed_units].filter(isObject).map(countsIn).map(inputOf);
-  return toldUsage(usage, counts, ofMeta.find(Boolean) ?? null, 0);
+  return toldUsage(usage, counts, ofMeta.map(inputOf).find(Boolean) ?? null, 0);
 }
 
 function inputOf({ prompt, input, total }: Counts): number | null {
@@ -84,7 +92,7 @@ function firstOf(own: number | null, other: number | null): number | null {
 }
 
 /**
- * The counts by their total. Some routers tell tokens of the cache, or sound, beside the prompt, and xAI, and routers in
+ * The counts by their total. Some routers tell tokens of the cache, sound or images beside the prompt, and xAI, and routers in
  * front of Gemini, reasoning beside the completion: where the total is the sum with them, they are added, and where they
  * are more than the count that they would be part of. What no detail explains is completion: Google tells thoughts in the
  * total alone. A count that is not told is what the total leaves.
@@ -99,28 +107,29 @@ function byTotal(
   const total = countOrNull(counts.total);
   if (!total || (prompt === null && completion === null))
     return toldUsage(usage, counts, prompt, completion);
-  const [cached, written, sound, reasoning, speech] = [
+  const parts = (...told: readonly (number | null)[]) => told.map((count) => count || 0);
+  const [cached = 0, written = 0, ...shown] = parts(
     counts.cached,
     counts.cacheWrite,
     counts.audioPrompt,
-    counts.reasoning,
-    counts.audioCompletion,
-  ].map((count) => count || 0) as [number, number, number, number, number];
+    counts.imagePrompt,
+  );
+  const generated = parts(counts.reasoning, counts.audioCompletion, counts.imageCompletion);
   const rest = total - (prompt ?? 0) - (completion ?? 0);
   if (prompt !== null && completion !== null) {
     if (rest <= 0) return toldUsage(usage, counts, prompt, completion, rest);
-    for (const ofPrompt of sumsOf(cached, written, sound))
-      for (const ofCompletion of sumsOf(reasoning, speech))
+    for (const ofPrompt of sumsOf(cached, written, ...shown))
+      for (const ofCompletion of sumsOf(...generated))
         if (rest === ofPrompt + ofCompletion)
           return toldUsage(usage, counts, prompt + ofPrompt, completion + ofCompletion);
   }
   let wholePrompt = prompt ?? 0;
   let whole = completion ?? 0;
   if (prompt !== null)
-    for (const part of [cached + written, sound])
+    for (const part of [cached + written, ...shown])
       wholePrompt = withLarger(wholePrompt, part, total - whole);
   if (completion !== null)
-    for (const part of [reasoning, speech]) whole = withLarger(whole, part, total - wholePrompt);
+    for (const part of generated) whole = withLarger(whole, part, total - wholePrompt);
   const left = total - wholePrompt - whole;
   if (prompt === null) return toldUsage(usage, counts, Math.max(0, left), whole, Math.min(0, left));
   const isGuess = completion !== null || left < 0;
@@ -168,7 +177,8 @@ export function messagesUsage(usage: Members): ToldUsage {
     cacheWrite: ofCache('cacheWrite'),
     cacheWriteHour: ofCache('cacheWriteHour'),
   };
-  const unread = [...new Set([told, ...all].flatMap(({ unread = [] }) => unread))];
+  const found = new Set([told, ...all].flatMap(({ unread = [] }) => unread));
+  const unread = [...found].slice(0, MOST_UNREAD);
   return {
     prompt: largest('prompt'),
     completion: largest('completion'),
@@ -226,12 +236,12 @@ function bringsCache(earlier: Members, later: Members): boolean {
   return countsIn(later).cacheBeside > 0 && !(countsIn(earlier).cacheBeside > 0);
 }
 
-function addMembers(earlier: Record<string, unknown>, later: Members): void {
+function addMembers(earlier: Record<string, unknown>, later: Members, level = 0): void {
   for (const [name, value] of Object.entries(later)) {
     const before = earlier[name];
-    if (isObject(value) && isObject(before)) {
+    if (isObject(value) && isObject(before) && level < MOST_LEVELS) {
       const parts = Object.assign(Object.create(null), before);
-      addMembers(parts, value);
+      addMembers(parts, value, level + 1);
       earlier[name] = parts;
     } else if (!before || (typeof value === 'number' ? value > 0 : value)) earlier[name] = value;
   }

@@ -429,12 +429,40 @@ t.test('details have one list of names, in every dialect', async (t) => {
   }
 });
 
-t.test('sound that stands beside the prompt, by the total, is of the prompt', async (t) => {
+t.test('sound and images that stand beside a count, by the total, are of it', async (t) => {
   const read = (usage: object) => readUsage(JSON.stringify(usage), chatUsage);
   const voxtral = { prompt_tokens: 9, completion_tokens: 248, total_tokens: 632 };
   const told = { prompt: 384, completion: 248, details: { audioPrompt: 375 } };
   t.match(read({ ...voxtral, prompt_tokens_details: { audio_tokens: 375 } }), told);
   t.match(read({ ...voxtral, audio_tokens: 375 }), told);
+  const seen = { prompt: 384, completion: 248, details: { imagePrompt: 375 }, rest: undefined };
+  t.match(read({ ...voxtral, prompt_tokens_details: { image_tokens: 375 } }), seen);
+  const drawn = { ...voxtral, completion_tokens_details: { image_tokens: 375 } };
+  t.match(read(drawn), { prompt: 9, completion: 623, rest: undefined });
+});
+
+t.test('search units of a rerank are read beside its tokens and without them', async (t) => {
+  const read = (usage: object) => readUsage(JSON.stringify(usage), inputUsage);
+  const billed_units = { search_units: 3 };
+  t.match(read({ tokens: { input_tokens: 44 }, billed_units }), {
+    prompt: 44,
+    details: { searchUnits: 3 },
+  });
+  t.match(read({ total_tokens: 44, billed_units }), { prompt: 44, details: { searchUnits: 3 } });
+  t.match(read({ billed_units }), { prompt: null, details: { searchUnits: 3 } });
+});
+
+t.test('a usage may be nested without end, and have members without number', async (t) => {
+  const deep = JSON.parse(`${'{"tokens_a":'.repeat(20_000)}1${'}'.repeat(20_000)}`);
+  const all: Record<string, unknown> = { prompt_tokens: 9, x: deep, prompt_tokens_details: deep };
+  for (let i = 0; i < 2; i++) addUsage(all, { x: deep, prompt_tokens_details: deep });
+  t.equal(chatUsage(all).prompt, 9);
+  const iterations = Array.from({ length: 100 }, (_, i) => ({
+    input_tokens: 1,
+    output_tokens: 1,
+    [`of_${i}_tokens`]: 1,
+  }));
+  t.equal(messagesUsage({ iterations }).unread?.length, 8);
 });
 
 t.test('members with tokens that nobody reads are named, others not', async (t) => {

@@ -9,12 +9,6 @@ import { CALLERS_TOOLS, HARMLESS, STEERING_TABLE } from './steering-table.ts';
 
 const words = (names: string): string[] => names.split(/\s+/);
 
-/** Members by which an operator who allows them lets texts from elsewhere into the prompt. */
-const ADDING = new NameSet(
-  STEERING_TABLE.flatMap(([names, , , adds]) => (adds === undefined ? [] : words(names))),
-);
-const NOT_ADDING = new Set(HARMLESS.flatMap(([names]) => words(names)));
-
 /** Types of parts and of input items that have no more tokens than bytes. */
 // biome-ignore format: a table
 const TEXT_PARTS: ReadonlySet<unknown> = new Set([
@@ -34,11 +28,24 @@ const JSON_MEMBERS = new Set(
   words(`tool_calls function_call arguments input summary reasoning reasoning_content reasoning_details thinking_blocks
     cache_control logprobs`),
 );
-/** Members of messages and documents that hold media, or where they are. */
-const MEDIA = new NameSet(
+/** Members of messages, parts and documents that hold media, or where they are. */
+const MEDIA_NAMES =
   words(`image images image_* *_image img video videos video_* audio audio_* media media_* file files file_* *_file
-    url urls *_url uri uris *_uri bytes base64 data *_embeds`),
-);
+    pdf url urls *_url uri uris *_uri bytes base64 data *_embeds`);
+const MEDIA = new NameSet(MEDIA_NAMES);
+/**
+ * Members of a request by which texts from elsewhere come into the prompt, where an operator allows them; media; and what
+ * some engines read in place of the messages.
+ */
+const ADDING = new NameSet([
+  ...STEERING_TABLE.flatMap(([names, , , adds]) => (adds === undefined ? [] : words(names))),
+  ...MEDIA_NAMES,
+  'inputs',
+  'contents',
+]);
+const NOT_ADDING = new Set(['audio', ...HARMLESS.flatMap(([names]) => words(names))]); // `audio` names a voice
+/** Members of nearly every part, which are not looked up. */
+const TEXTS: ReadonlySet<string> = new Set(['type', 'text']);
 const IMAGE_PARTS: ReadonlySet<unknown> = new Set(['image_url', 'input_image']);
 /** What is left of an image whose content was taken out of the body, or a short one. */
 const WHOLE_IMAGE = /^(?:data:image\/[^,]*;base64,[\w+/=\r\n-]*|[\w+/=\r\n-]{32,})?$/i;
@@ -48,9 +55,10 @@ export function isTextAlone(request: RequestMembers, orImages = false): boolean 
   if (mayRunAgain(request) || addsMore(request)) return false;
   const { messages, input, prompt, query, documents, system, instructions } = request;
   const { tools, functions } = request;
-  const texts = input ?? prompt ?? query; // a list of prompts has texts or token ids
+  const prompts = [input, prompt, query]; // lists have texts or token ids
   return (
-    isText(messages ?? (typeof texts === 'string' ? [] : texts), orImages) &&
+    (messages === undefined || isText(messages, orImages)) &&
+    prompts.every((each) => each == null || typeof each === 'string' || isText(each, orImages)) &&
     (messages !== undefined || !Array.isArray(documents) || documents.every(isTextDocument)) &&
     isTextContent(system, orImages) &&
     (typeof instructions === 'string' || isText(instructions ?? [], orImages)) &&
@@ -104,11 +112,12 @@ function isText(messages: unknown, orImages: boolean): boolean {
   });
 }
 
-/** Whether members are texts, or JSON of known names. */
-function hasNoMedia(members: object, json: ReadonlySet<string>): boolean {
+/** Whether members are no media, and texts or JSON of known names. @param json null: of any name */
+function hasNoMedia(members: object, json: ReadonlySet<string> | null): boolean {
   for (const [name, value] of Object.entries(members)) {
-    if (!asks(value)) continue;
-    if (MEDIA.has(name) || (typeof value === 'object' && !json.has(name))) return false;
+    if ((typeof value === 'string' && TEXTS.has(name)) || !asks(value)) continue;
+    if (MEDIA.has(name) || (json !== null && typeof value === 'object' && !json.has(name)))
+      return false;
   }
   return true;
 }
@@ -118,10 +127,14 @@ function isTextContent(content: unknown, orImages: boolean): boolean {
   return content == null || typeof content === 'string';
 }
 
-/** The result of a tool has parts of its own. */
+/** The result of a tool has parts of its own. Some readers take an image by its name, whatever the type says. */
 function isTextPart(part: unknown, orImages: boolean): boolean {
   const { type, content, image_url: image, source } = (part ?? {}) as RequestMembers;
-  if (TEXT_PARTS.has(type)) return isTextContent(content, orImages);
+  if (TEXT_PARTS.has(type))
+    return (
+      isTextContent(content, orImages) &&
+      (type === 'redacted_thinking' || hasNoMedia(part as object, null))
+    );
   if (!orImages) return false;
   if (type === 'image') return isWhole((source as RequestMembers | null | undefined)?.data);
   return (

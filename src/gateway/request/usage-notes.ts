@@ -35,8 +35,10 @@ export class UsageNotes {
     }
     const members = this.#unread.get(model) ?? new Set();
     if (!this.#unread.has(model) && this.#unread.size >= MOST_MODELS) return;
-    const found = unread.filter((name) => NAME.test(name) && !members.has(name));
-    if (found.length === 0 || members.size >= MOST_MEMBERS) return;
+    const found = unread
+      .filter((name) => NAME.test(name) && !members.has(name))
+      .slice(0, MOST_MEMBERS - members.size);
+    if (found.length === 0) return;
     for (const name of found) members.add(name);
     this.#unread.set(model, members);
     this.#log.warn({ request_id, model, members: found }, UNREAD);

@@ -59,6 +59,27 @@ t.test('messages have no members but texts, and JSON of known names', async (t) 
   t.notOk(isTextAlone({ input: 'x', instructions: [{ content: [{ type: 'input_image' }] }] }));
 });
 
+t.test('parts of text have no media beside it, whatever their type says', async (t) => {
+  const part = (more: object) =>
+    isTextAlone({ messages: [{ role: 'user', content: [{ type: 'text', text: 'x', ...more }] }] });
+  t.ok(part({ cache_control: {}, annotations: [{}], citations: [{}], file: null, image_url: '' }));
+  t.ok(part({ type: 'redacted_thinking', data: 'x' }));
+  t.ok(part({ type: 'tool_use', input: { image_url: 'x' } }), 'JSON for a tool');
+  for (const name of ['image', 'image_url', 'video_url', 'input_audio_url', 'file', 'data'])
+    t.notOk(part({ [name]: { url: 'a' } }), name);
+  t.notOk(part({ type: 'tool_result', content: [{ type: 'text', text: 'x', image: 'a' }] }));
+});
+
+t.test('nothing beside the messages is media, or what is read in their place', async (t) => {
+  for (const name of ['image', 'images', 'image_url', 'videos', 'inputs', 'contents'])
+    t.notOk(isTextAlone({ messages, [name]: ['x'] }), name);
+  t.ok(isTextAlone({ messages, audio: { voice: 'a' } }));
+  const seen = [{ role: 'user', content: [{ type: 'image_url' }] }];
+  t.notOk(isTextAlone({ messages, input: seen }));
+  t.notOk(isTextAlone({ input: 'x', messages: seen }));
+  t.ok(isTextAlone({ messages, input: 'x', prompt: [1, 2] }));
+});
+
 t.test('documents to be ranked are text without media and lists', async (t) => {
   const ranked = (...documents: unknown[]) => isTextAlone({ query: 'x', documents });
   t.ok(ranked('a', { text: 'b' }, { title: 'c', year: 7, draft: false, body: null }));
