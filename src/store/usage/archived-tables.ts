@@ -107,7 +107,7 @@ export const ARCHIVED: readonly ArchivedTable[] = [
   {
     table: 'models',
     what: 'models that belong to this company alone, with their prices',
-    columns: words(`id slug company_id ${namesOf(OFFERED_MODEL).join(' ')} rates created_at`),
+    columns: words(`id slug company_id ${namesOf(OFFERED_MODEL).join(' ')} created_at`),
     internal: ['upstream_model'],
     pricedAt: 'now()',
     order: 'slug',
