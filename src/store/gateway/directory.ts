@@ -29,6 +29,7 @@ import { unknownCompany } from '../../domain/refusal.ts';
 import { type Logger, reasonOf } from '../../log.ts';
 import { DatabaseUnavailable } from '../connection/errors.ts';
 import type { Database, Sql } from '../connection/pool.ts';
+import { outside } from '../connection/tenant-role.ts';
 import { Cache } from './cache.ts';
 import type { Follower } from './change-feed.ts';
 
@@ -468,9 +469,11 @@ function factored(
 
 /** A company with its models as they stand in the database now. @throws RefusedChange not_found */
 export async function readCompany(sql: Sql, id: string): Promise<Company> {
-  const [company] = await readCompanies(sql, [id]);
+  const [[company], listedModels] = await outside(sql, async () => [
+    await readCompanies(sql, [id]),
+    await readSharedModels(sql),
+  ]);
   if (company === undefined) unknownCompany(id);
-  const listedModels = await readSharedModels(sql);
   return { ...company, listedModels, sharedModels: factored(listedModels, company.factors) };
 }
 
