@@ -150,7 +150,7 @@ create trigger append_only_facts before update on audit_log for each row
   execute function refuse_change();
 
 -- Addresses of all who are or were people of a company, and its tokens, as the audit log names them.
-create function people_ever(company uuid) returns setof text language sql stable set search_path from current as $$
+create function people_ever(company uuid) returns setof text language sql stable security definer set search_path from current as $$
   select email from users where company_id = company
   union
   select case subject when 'users' then coalesce(after, before) ->> 'email' else 'token ' || (coalesce(after, before) ->> 'name') end

@@ -86,7 +86,7 @@ begin
       (request_id uuid, company_id uuid, billing_month date, billing_day date, api_key_id uuid, end_user_id uuid,
         amount_eur numeric, bounded boolean)
   loop
-    select company_budget(c) as month, company_daily_budget(c) as day into budgets from companies c where c.id = request.company_id;
+    select company_budget(c.monthly_budget_eur, c.credit_limit_eur) as month, company_daily_budget(c) as day into budgets from companies c where c.id = request.company_id;
     continue when not found;
     with spends as materialized (
       select api_cost_eur + chat_cost_eur as eur from monthly_spend m

@@ -51,8 +51,8 @@ create index companies_price_factor on companies (price_factor) where price_fact
 
 -- What holds, whatever an owner, or plain SQL, writes into the company's own settings: every place that compares a
 -- budget or asks for the EU gate calls these. Postgres inlines them.
-create function company_budget(company companies) returns numeric language sql immutable as $$
-  select least(nullif(company.monthly_budget_eur, 0), company.credit_limit_eur)
+create function company_budget(monthly_budget_eur numeric, credit_limit_eur numeric) returns numeric language sql immutable as $$
+  select least(nullif(monthly_budget_eur, 0), credit_limit_eur)
 $$;
 comment on function company_budget is 'the monthly budget that is enforced; null: unlimited';
 create function company_daily_budget(company companies) returns numeric language sql immutable as $$

@@ -409,10 +409,15 @@ create function times_factor(rates jsonb, factor numeric) returns jsonb language
   from jsonb_array_elements(rates) with ordinality as r (rate, n)
 $$;
 
--- A row of `models` or `model_prices` as JSON, or members of one, with the prices that its company pays: times the factor at an instant. Its
--- people are told neither list prices nor the factor, so that this has the rights of the owner.
+-- The present factor of a company, for operators; null for its people, whom nothing tells it: the role of the tenant wall reads
+-- neither factors nor list prices, of which one and a price that is paid tell the other. Volatile: "returning" tells the new one.
+create function operators_factor(company uuid) returns text language sql security definer set search_path from current as $$
+  select trim_scale(price_factor)::text from companies where id = company and is_operator()
+$$;
+
+-- A row of `models` or `model_prices` as JSON, or members of one, with the prices that its company pays: times the factor at an instant.
 create function paid_row(priced jsonb, company uuid, at timestamptz) returns jsonb
-language sql stable security definer set search_path from current as $$
+language sql stable set search_path from current as $$
   select priced || coalesce((
     select jsonb_object_agg(key, case when key = 'rates' then times_factor(value, f.factor) else to_jsonb(trim_scale(value::text::numeric * f.factor)) end)
     from jsonb_each(priced), price_factor(company, at) f

@@ -1,7 +1,8 @@
 -- A second wall between companies. A transaction that entered a company (enter_company) reads
 -- and writes as the role tollgate_tenant, for which these tables hold that company's rows and
 -- no others: a forgotten WHERE finds nothing of anyone else. The role signs in nowhere and may
--- do what the pages and exports of a company need. Whoever has not entered a company, such as
+-- do what the pages and exports of a company need; other columns the program reads outside the wall (`outside` of tenant-role.ts).
+-- Whoever has not entered a company, such as
 -- the application or the gateway's look-up of keys by digest, sees what the grants say, as before.
 
 -- by its name, not "to tollgate_tenant": the role may come later than this file
@@ -21,7 +22,7 @@ begin
   loop
     execute format('alter table %I enable row level security', name);
   end loop;
-  foreach name in array array['company_price_factors', 'assistants', 'end_users', 'key_reveals', 'users', 'oidc_groups', 'invitations', 'alert_receivers', 'cost_center_budgets', 'admin_tokens', 'chat_usage', 'api_usage',
+  foreach name in array array['assistants', 'end_users', 'key_reveals', 'users', 'oidc_groups', 'invitations', 'alert_receivers', 'cost_center_budgets', 'admin_tokens', 'chat_usage', 'api_usage',
     'monthly_spend', 'statements', 'statement_rows', 'late_usage', 'budget_reservations', 'budget_alerts', 'events', 'request_trail', 'audit_log']
   loop
     execute format('create policy own on %I using (is_visible(company_id))', name);
@@ -34,13 +35,12 @@ begin
       or company_id = (select nullif(current_setting('tollgate.company_id', true), '')::uuid))$policy$, name);
   end loop;
   -- for operators alone
-  foreach name in array array['model_cost_prices', 'upstream_costs', 'upstream_cost_monthly'] loop
+  foreach name in array array['model_cost_prices', 'model_prices', 'company_price_factors', 'upstream_costs', 'upstream_cost_monthly'] loop
     execute format('create policy own on %I using (current_user <> ''tollgate_tenant'')', name);
   end loop;
 end $$;
 create policy own on companies using (is_visible(id));
 create policy own on models using (company_id is null or is_visible(company_id));
-create policy own on model_prices using (company_id is null or is_visible(company_id));
 
 -- Functions with the rights of the owner can be called by the owner alone, unless a row below says so.
 do $$
@@ -61,15 +61,19 @@ create table tenant_grants (
 comment on table tenant_grants is 'what tollgate_tenant may do: each row is the middle of "grant … to tollgate_tenant"';
 
 insert into tenant_grants (privilege) values
-  ('select on settings, models, chat_usage, api_usage, monthly_spend, usage_daily, usage_company_days, usage_key_months, usage_details, usage_end_user_days, end_users, budget_reservations, budget_alerts, statements, statement_rows, late_usage, request_hours, request_days, oidc_groups'),
+  ('select on settings, chat_usage, monthly_spend, usage_daily, usage_company_days, usage_key_months, usage_details, usage_end_user_days, end_users, budget_reservations, budget_alerts, statements, statement_rows, late_usage, request_hours, request_days, oidc_groups'),
   ('select, insert, update, delete on assistants, cost_center_budgets'),
   ('execute on function has_account(text)'),
-  ('execute on function paid_row(jsonb, uuid, timestamptz)'),
-  ('select, insert on audit_log'),
+  ('execute on function people_ever(uuid)'),
+  ('execute on function operators_factor(uuid)'),
+  ('select (billing_month, request_id, company_id, api_key_id, model_slug, endpoint, prompt_tokens, completion_tokens, cost_eur, price_input, price_output, usage_source, outcome, occurred_at, cost_center, cached_tokens, cache_write_tokens, audio_prompt_tokens, reasoning_tokens, audio_completion_tokens, price_cache_read, price_cache_write, end_user_id, cache_write_1h_tokens, image_prompt_tokens, image_completion_tokens, search_units, rate, parts) on api_usage'),
+  ('select (id, at, actor, subject, subject_id, company_id) on audit_log'),
+  -- neither what the upstream calls a model nor what it costs others: the program reads prices outside the wall, and tells what is paid
+  ('select (id, slug, company_id, kind, eu_hosted, created_at, token_input, context_length, max_output_tokens) on models'),
   -- that an owner has seen it
   ('update (opened_at, opened_by) on statements'),
   -- every column but those of operators
-  ('select, update (name, language, disabled_model_slugs, allow_non_eu_models, monthly_budget_eur, daily_budget_eur, budget_mode, requests_per_minute, tokens_per_minute, max_concurrent, member_max_keys, member_key_budget_eur, member_playground, billing_name, billing_address, vat_id) on companies'),
+  ('select (id, name, disabled_model_slugs, allow_non_eu_models, monthly_budget_eur, daily_budget_eur, created_at, budget_mode, requests_per_minute, tokens_per_minute, max_concurrent, credit_limit_eur, eu_locked, closed_at, paused_at, paused_by, pause_reason, erased_at, language, member_max_keys, member_key_budget_eur, member_playground, billing_name, billing_address, vat_id, customer_number), update (name, language, disabled_model_slugs, allow_non_eu_models, monthly_budget_eur, daily_budget_eur, budget_mode, requests_per_minute, tokens_per_minute, max_concurrent, member_max_keys, member_key_budget_eur, member_playground, billing_name, billing_address, vat_id) on companies'),
   -- the digest may be written, as where a key is created or replaced, but not read
   ('select (id, company_id, user_id, name, prefix, scopes, purpose, rotated_from, line, created_at, created_by, expires_at, last_used_at, revoked_at, paused_at, paused_by, paused_by_operator, pause_reason, requests_per_minute, tokens_per_minute, max_concurrent, allowed_model_slugs, monthly_budget_eur, daily_budget_eur, allowed_cidrs, end_users, end_user_budget_eur), insert, update (name, digest, prefix, scopes, expires_at, revoked_at, paused_at, pause_reason, requests_per_minute, tokens_per_minute, max_concurrent, allowed_model_slugs, monthly_budget_eur, daily_budget_eur, allowed_cidrs, end_users, end_user_budget_eur) on api_keys'),
   -- keys are created and shown again behind the wall
@@ -80,9 +84,6 @@ insert into tenant_grants (privilege) values
   ('select (id, company_id, email, role, created_at, created_by, expires_at), insert, update (digest, created_by, created_at, expires_at), delete on invitations'),
   ('select (id, company_id, email, percents, forecast, created_at, created_by, expires_at, confirmed_at, language), insert, update (percents, forecast, digest, expires_at), delete on alert_receivers'),
   ('select (id, name, company_id, access, created_at, created_by, expires_at, last_used_at, revoked_at), insert, update (revoked_at) on admin_tokens'),
-  -- not who changed a price
-  ('select (id, slug, company_id, valid_from, input, cache_read, cache_write, cache_write_1h, audio_input, image_input, output, reasoning, audio_output, image_output, search_unit, request, rates, applied) on model_prices'),
-  ('select (company_id, valid_from, factor, applied) on company_price_factors'),
   ('select (id, at, company_id, kind, subject, body) on events'),
   -- not what companies had in a month
   ('select (number, billing_month, is_away) on ledger_moves'),

@@ -1,6 +1,6 @@
 import { DISABLED_MODELS } from '../../domain/gate.ts';
 import { unknownCompany } from '../../domain/refusal.ts';
-import { COMPANY, DISABLED, PRICE_FACTOR, TOLD_TO_OWNERS } from '../../domain/settings/company.ts';
+import { COMPANY, DISABLED, TOLD_TO_OWNERS } from '../../domain/settings/company.ts';
 import {
   described,
   eur,
@@ -15,7 +15,7 @@ import {
 } from '../../domain/settings/schema.ts';
 import { schemasOf, type Values } from '../../domain/settings/setting.ts';
 import { nameSpelling } from '../../domain/visible-text.ts';
-import { IS_OPERATORS, pausedBy } from '../connection/actor.ts';
+import { pausedBy } from '../connection/actor.ts';
 import { given, settingColumns, unpackedBytes } from '../connection/columns.ts';
 import type { Range } from '../connection/cursor.ts';
 import type { Sql } from '../connection/pool.ts';
@@ -64,17 +64,13 @@ export type CompanyChanges = Changes<Settings & Record<'disable' | 'enable', rea
 
 const SETTINGS = namesOf(COMPANY);
 
-const FACTOR = namesOf(PRICE_FACTOR).map(
-  (column) => `case when ${IS_OPERATORS} then trim_scale(${column})::text end as ${column}`,
-)[0] as string;
-
 const ROWS = rowsIn<CompanyRow>({
   table: 'companies',
   noun: 'company',
   columns: (
     sql,
-  ) => sql`id, disabled_model_slugs, ${settingColumns(sql, TOLD_TO_OWNERS)}, ${sql.unsafe(FACTOR)},
-    trim_scale(company_budget(companies))::text as effective_budget_eur, created_at, closed_at,
+  ) => sql`id, disabled_model_slugs, ${settingColumns(sql, TOLD_TO_OWNERS)}, operators_factor(id) as price_factor,
+    trim_scale(company_budget(monthly_budget_eur, credit_limit_eur))::text as effective_budget_eur, created_at, closed_at,
     paused_at, ${sql.unsafe(pausedBy('(paused_at is not null)'))} as paused_by, pause_reason, erased_at`,
   missing: (id) => `There is no company ${id}.`,
 });

@@ -6,6 +6,7 @@ import { given, matching, settingColumns } from '../connection/columns.ts';
 import type { Range } from '../connection/cursor.ts';
 import type { Sql } from '../connection/pool.ts';
 import { rowsIn } from '../connection/rows.ts';
+import { outside } from '../connection/tenant-role.ts';
 import type { Changes } from './company.ts';
 
 /** What names a model. */
@@ -61,12 +62,14 @@ export async function updateModel(
 
 /** Every model, or the shared ones and those of one company. */
 export function listModels(sql: Sql, company: string | null = null): Promise<ModelRow[]> {
-  return ROWS.list(sql, sql`where ${usedBy(sql, company)} order by slug, company_id nulls first`);
+  const where = sql`where ${usedBy(sql, company)} order by slug, company_id nulls first`;
+  return outside(sql, () => ROWS.list(sql, where));
 }
 
 /** The same, or those of a slug, ordered by id. */
 export function modelsAfter(sql: Sql, slug: string | null, company: string | null, range: Range) {
-  return ROWS.page(sql, null, range, null, sql`${usedBy(sql, company)} ${matching(sql, { slug })}`);
+  const which = sql`${usedBy(sql, company)} ${matching(sql, { slug })}`;
+  return outside(sql, () => ROWS.page(sql, null, range, null, which));
 }
 
 function usedBy(sql: Sql, company: string | null) {

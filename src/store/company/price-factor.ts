@@ -4,6 +4,7 @@ import * as schema from '../../domain/settings/schema.ts';
 import { explaining } from '../connection/errors.ts';
 import type { Sql } from '../connection/pool.ts';
 import { rowsIn } from '../connection/rows.ts';
+import { outside } from '../connection/tenant-role.ts';
 import { type DatedPrice, instantOf, throwBegun } from './price.ts';
 
 /** A factor on the prices of a company since an instant. The tenant role may not read all of it. */
@@ -95,7 +96,14 @@ export interface FactoredCost {
  * The billing month before the present one, "2026-10", and what its API calls cost, by the factors that held in it. Where
  * one held all the time that is the sum of the month; else its rows are added up.
  */
-export async function lastMonthByFactor(
+export function lastMonthByFactor(
+  sql: Sql,
+  company: string,
+): Promise<{ month: string; costs: FactoredCost[] }> {
+  return outside(sql, () => monthByFactor(sql, company));
+}
+
+async function monthByFactor(
   sql: Sql,
   company: string,
 ): Promise<{ month: string; costs: FactoredCost[] }> {

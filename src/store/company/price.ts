@@ -16,6 +16,7 @@ import { explaining } from '../connection/errors.ts';
 import { dayBegins, nilId } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
 import { rowsIn } from '../connection/rows.ts';
+import { outside } from '../connection/tenant-role.ts';
 import { type ModelName, unknownModel } from './model.ts';
 
 /** Prices; null, all of them: there was no such model; null, those of the cache: the input price. */
@@ -221,10 +222,13 @@ interface AskedOfPrices {
 }
 
 export async function askedOfPrices(sql: Sql): Promise<AskedOfPrices> {
-  const [asked] = await sql<[AskedOfPrices]>`
+  const [asked] = await outside(
+    sql,
+    () => sql<[AskedOfPrices]>`
     select exists (select from model_prices where coalesce(cache_read, cache_write) is not null
         or jsonb_path_exists(rates, '$[*] ? (@.cache_read != null || @.cache_write != null)')) as cached,
-      exists (select from model_prices where coalesce(${sql.unsafe(COST_PARTS.filter(isListed).join(', '))}) is not null or rates is not null) as listed`;
+      exists (select from model_prices where coalesce(${sql.unsafe(COST_PARTS.filter(isListed).join(', '))}) is not null or rates is not null) as listed`,
+  );
   return asked;
 }
 

@@ -29,7 +29,7 @@ export async function leaveCompany(sql: Sql): Promise<void> {
  * Reads what the tenant role may not, such as list prices of which a company learns what it pays. What `work` returns is for
  * the program: whoever calls it leaves out what the reader may not know.
  */
-export async function outside<T>(sql: Sql, work: () => Promise<T>): Promise<T> {
+export async function outside<T>(sql: Sql, work: () => PromiseLike<T>): Promise<T> {
   await sql`select set_config('tollgate.role', current_setting('role'), true), set_config('role', 'none', true)`;
   const found = await work();
   await sql`select set_config('role', coalesce(nullif(current_setting('tollgate.role', true), ''), 'none'), true)`;

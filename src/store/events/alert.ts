@@ -41,9 +41,9 @@ function states(sql: Sql, only: Fragment) {
       select a.line, sum(d.spent) as spent from key_spends d join api_keys a on a.id = d.api_key_id group by 1
     ),
     budgets as (
-      select c.id as company_id, null::uuid as api_key_id, null as cost_center, company_budget(c) as budget, s.spent, null::date as day
+      select c.id as company_id, null::uuid as api_key_id, null as cost_center, company_budget(c.monthly_budget_eur, c.credit_limit_eur) as budget, s.spent, null::date as day
       from spends s join companies c on c.id = s.company_id
-      where company_budget(c) > 0 and c.closed_at is null
+      where company_budget(c.monthly_budget_eur, c.credit_limit_eur) > 0 and c.closed_at is null
       union all
       select k.company_id, k.id, null, k.monthly_budget_eur, coalesce(d.spent, 0), null
       from keys k left join line_spends d using (line)

@@ -432,7 +432,7 @@ type ReadCompany = Omit<Company, 'sharedModels' | 'listedModels'>;
 async function readCompanies(sql: Sql, ids: readonly string[]): Promise<ReadCompany[]> {
   const rows = await sql<CompanyColumns[]>`
     select c.id, c.name, c.disabled_model_slugs as "disabledSlugs", company_allows_non_eu(c) as "allowNonEu",
-      company_budget(c)::text as budget, company_daily_budget(c)::text as "dailyBudget",
+      company_budget(c.monthly_budget_eur, c.credit_limit_eur)::text as budget, company_daily_budget(c)::text as "dailyBudget",
       c.budget_mode = 'strict' as strict, ${limitColumns(sql)}, trim_scale(c.price_factor)::text as factor,
       (select json_agg(json_build_object('from', (extract(epoch from f.valid_from) * 1000)::float8, 'factor', f.factor::text) order by f.valid_from)
        from company_price_factors f where f.company_id = c.id and not f.applied) as coming,

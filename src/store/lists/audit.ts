@@ -10,6 +10,7 @@ import { matching, PAGE_BYTES } from '../connection/columns.ts';
 import type { CursorPage } from '../connection/cursor.ts';
 import { dayBegins } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
+import { outside } from '../connection/tenant-role.ts';
 import { loggedColumns, tells } from './audit-search.ts';
 import { PAGE_ROWS } from './page.ts';
 
@@ -49,10 +50,11 @@ const SHOWN = `${shownActor('a.actor')} as actor, null as db_role,
   ${shownRow('a', 'before')} as before, ${shownRow('a', 'after')} as after`;
 
 /** A page of the audit log, and where the next one begins; null at the end. */
-export async function pageOfAudit(
-  sql: Sql,
-  query: AuditQuery,
-): Promise<CursorPage<AuditRow, number>> {
+export function pageOfAudit(sql: Sql, query: AuditQuery): Promise<CursorPage<AuditRow, number>> {
+  return outside(sql, () => page(sql, query)); // changes of prices have list prices
+}
+
+async function page(sql: Sql, query: AuditQuery): Promise<CursorPage<AuditRow, number>> {
   const { search, newestFirst, from, company, limit = PAGE_ROWS } = query;
   const {
     subject = null,

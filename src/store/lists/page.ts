@@ -70,15 +70,21 @@ type OfCompanies = readonly [sql: string, figures?: 'spent' | 'refused' | 'calle
 const ORDERS: Readonly<Record<CompanySort, OfCompanies>> = {
   name: ['name'],
   spent: ['coalesce(spent, 0)', 'spent'],
-  share: ['coalesce(spent, 0) / company_budget(companies)', 'spent'],
+  share: ['coalesce(spent, 0) / company_budget(monthly_budget_eur, credit_limit_eur)', 'spent'],
   refused: ['coalesce(refused, 0)', 'refused'],
   called: ['called_at', 'called'],
 };
 
 /** The conditions of companies in some state. */
 const STATES = {
-  near: ['company_budget(companies) * 0.8 <= coalesce(spent, 0)', 'spent'],
-  'used-up': ['company_budget(companies) <= coalesce(spent, 0)', 'spent'],
+  near: [
+    'company_budget(monthly_budget_eur, credit_limit_eur) * 0.8 <= coalesce(spent, 0)',
+    'spent',
+  ],
+  'used-up': [
+    'company_budget(monthly_budget_eur, credit_limit_eur) <= coalesce(spent, 0)',
+    'spent',
+  ],
   refused: ['refused > 0', 'refused'],
   quiet: ["coalesce(called_at < now() - interval '30 days', true) and closed_at is null", 'called'],
   new: ["created_at > now() - interval '30 days'"],
@@ -131,7 +137,7 @@ export function pageOfCompanies(
           where ${sql.unsafe(isListed)} and day between today - 29 and today
             and billing_month between (today - interval '2 months')::date and today group by 1, 2) d group by 1)
       select ${companyColumns(sql)}, total, trim_scale(coalesce(spent, 0))::text as spent,
-        trunc(coalesce(spent, 0) * 100 / company_budget(companies), 1)::float8 as percent,
+        trunc(coalesce(spent, 0) * 100 / company_budget(monthly_budget_eur, credit_limit_eur), 1)::float8 as percent,
         coalesce(refused, 0)::float8 as refused, called_at, coalesce(days, '{}') as days
       from listed join companies using (id) ${sql.unsafe(joins)}
       order by array_position(array(select id from listed), id)`;

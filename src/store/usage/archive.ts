@@ -6,6 +6,7 @@ import { createTarPacker } from 'modern-tar';
 import { HIDDEN, isShown, shownActor, shownRow } from '../connection/actor.ts';
 import { utcMicrosecond } from '../connection/expressions.ts';
 import type { ConnectionSql, Sql } from '../connection/pool.ts';
+import { outside } from '../connection/tenant-role.ts';
 import {
   ACTORS,
   ARCHIVED,
@@ -62,7 +63,7 @@ export async function archiveCompany(
         ${sql.unsafe(utcMicrosecond('now()'))} as taken_at
       from settings where name = 'billing_timezone'`;
     const files: ArchivedFile[] = [];
-    for (const table of ARCHIVED) {
+    const ofTable = async (table: ArchivedTable): Promise<void> => {
       const lines = await linesOf(sql, table, company.id, internal);
       const name = `${table.table}.jsonl`;
       const [size] = await sql.unsafe<[{ rows: number; bytes: number }]>(
@@ -73,6 +74,10 @@ export async function archiveCompany(
       const text = `copy (${lines}) to stdout with (format csv, delimiter e'\\x02', quote e'\\x01', encoding 'UTF8')`;
       const sha256 = await add(name, size.bytes, (body) => copyOut(sql, text, body));
       files.push({ name, what: table.what, ...size, sha256 });
+    };
+    for (const table of ARCHIVED) {
+      const hasPrices = table.pricedAt !== undefined || table.table === 'audit_log';
+      await (internal || hasPrices ? outside(sql, () => ofTable(table)) : ofTable(table));
     }
     const manifest: Manifest = {
       format: 'tollgate company archive',

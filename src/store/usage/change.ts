@@ -16,6 +16,7 @@ import { sumUsage, type UsageSums } from '../../domain/usage.ts';
 import { asksForCached } from '../company/price.ts';
 import { dayBegins } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
+import { outside } from '../connection/tenant-role.ts';
 import {
   type Cube,
   type Fragment,
@@ -234,7 +235,9 @@ async function referencePrices(
     cache_read: string | null;
     cache_write: string | null;
   };
-  const rows = await sql<Row[]>`
+  const rows = await outside(
+    sql,
+    () => sql<Row[]>`
     select ${PRICE_NAMES.map((name, at) => sql`${at === 0 ? sql`` : sql`, `}trim_scale(a.factor * case when p.input is null then n.${sql(name)} * f.factor else p.${sql(name)} end)::text as ${sql(name)}`)}
     from (
       select *, ${sql.unsafe(lastInstantOf('until'))} as at
@@ -247,7 +250,8 @@ async function referencePrices(
       where m.slug = a.model and (m.company_id is null or m.company_id = a.company) and m.valid_from > a.at and m.input is not null
       order by m.valid_from, m.company_id nulls last limit 1) n on p.input is null
     left join lateral price_factor(a.company, n.valid_from) f on p.input is null
-    order by place`;
+    order by place`,
+  );
   return rows.map(({ input, output, cache_read, cache_write }) =>
     input === null || output === null
       ? null

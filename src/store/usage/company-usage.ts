@@ -223,7 +223,7 @@ function knownMonths(sql: Sql, { keys }: UsageFilters) {
 function budgetTables(sql: Sql, companyId: string, withRemoved = false) {
   return sql`months as materialized (select * from monthly_spend where company_id = ${companyId}),
     asked as materialized (
-      select i.id, coalesce(c.name, ${REMOVED}) as name, company_budget(c) as budget, company_daily_budget(c) as daily, zone, first as month, elapsed, length
+      select i.id, coalesce(c.name, ${REMOVED}) as name, company_budget(c.monthly_budget_eur, c.credit_limit_eur) as budget, nullif(c.daily_budget_eur, 0) as daily, zone, first as month, elapsed, length
       from (select ${companyId}::uuid as id) i left join companies c on c.id = i.id, (${presentMonth(sql)}) m
       where c.id is not null or ${withRemoved} and exists (select 1 from months)
     ),

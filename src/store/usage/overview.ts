@@ -132,8 +132,8 @@ async function readFacts(sql: Sql, most: number): Promise<Facts> {
       select a.line, sum(d.spent) as spent from key_spends d join api_keys a on a.id = d.api_key_id group by 1
     ),
     budgets as (
-      select company_id, null::uuid as key_id, c.name as key_name, '' as prefix, company_budget(c) as budget, spent, c.name
-      from month join companies c on c.id = company_id where company_budget(c) > 0
+      select company_id, null::uuid as key_id, c.name as key_name, '' as prefix, company_budget(c.monthly_budget_eur, c.credit_limit_eur) as budget, spent, c.name
+      from month join companies c on c.id = company_id where company_budget(c.monthly_budget_eur, c.credit_limit_eur) > 0
       union all
       select k.company_id, k.id, k.name, k.prefix, k.monthly_budget_eur, coalesce(d.spent, 0), c.name
       from alerted a join api_keys k on k.id = a.api_key_id join companies c on c.id = k.company_id

@@ -6,6 +6,7 @@ import { matching } from '../connection/columns.ts';
 import { explaining } from '../connection/errors.ts';
 import type { Sql } from '../connection/pool.ts';
 import { rowsIn } from '../connection/rows.ts';
+import { outside } from '../connection/tenant-role.ts';
 
 const BY_GROUP = 'This user has the role by a group of the identity provider';
 
@@ -251,13 +252,17 @@ export async function keepAnOwner(sql: Sql, company: string | null, id: string):
  */
 export async function setErasureAsked(sql: Sql, id: string, asks: boolean): Promise<boolean> {
   const at = asks ? sql`coalesce(erasure_asked_at, now())` : sql`null`;
+  const asked = await outside(
+    sql,
+    () => sql`
+      select from audit_log l join users u on u.id = l.subject_id
+      where l.subject = 'users' and l.subject_id = ${id} and l.at > now() - interval '1 day'
+        and (l.company_id = u.company_id or l.company_id is null and u.company_id is null)
+        and l.before ->> 'erasure_asked_at' is not null limit 1`,
+  );
   const [row] = await sql<{ is_news: boolean }[]>`
     with before as (
-      select erasure_asked_at is null and not exists (
-        select from audit_log l where l.subject = 'users' and l.subject_id = u.id and l.at > now() - interval '1 day'
-          and (l.company_id = u.company_id or l.company_id is null and u.company_id is null)
-          and l.before ->> 'erasure_asked_at' is not null) as is_news
-      from users u where id = ${id} for update
+      select erasure_asked_at is null and ${asked.length === 0} as is_news from users where id = ${id} for update
     )
     update users set erasure_asked_at = ${at} from before where id = ${id} returning is_news`;
   return row?.is_news ?? throwNotFound('user');

@@ -103,8 +103,11 @@ function tables(sql: Sql): PromiseLike<{ name: string; owner: string | null }[]>
     order by 1`;
 }
 
-/** For operators: what they pay, even for a company's own models, and what gateways learn of the spend of all. */
-const OPERATORS = ['model_cost_prices', 'upstream_costs', 'upstream_cost_monthly', 'spend_changes'];
+/** For operators: what they pay and ask for, even of a company's own models, and what gateways learn of the spend of all. */
+const OPERATORS = [
+  ...['model_cost_prices', 'model_prices', 'company_price_factors'],
+  ...['upstream_costs', 'upstream_cost_monthly', 'spend_changes'],
+];
 const NEVER_READ = { code: '42501' }; // insufficient_privilege
 
 t.test('with every WHERE forgotten', async (t) => {
@@ -128,7 +131,7 @@ t.test('with every WHERE forgotten', async (t) => {
       t.ok(owners.has(one.id) && owners.has(two.id), 'without a company there are rows of both');
       for (const { id } of [one, two]) {
         const seen = new Set((await within(db, id, MS, read)).map(({ whose }) => whose));
-        if (name === 'models' || name === 'model_prices') seen.delete(null); // shared by all, as are the prices of these
+        if (name === 'models') seen.delete(null); // shared by all
         t.same([...seen], [id]);
       }
       t.same(
@@ -146,8 +149,8 @@ t.test('with every WHERE forgotten', async (t) => {
     }
   });
 
-  await t.test('"select *" of the ledger, and of its partitions', async (t) => {
-    const rows = await within(db, one.id, MS, (sql) => sql`select * from api_usage`);
+  await t.test('the ledger has its rows, and its partitions none', async (t) => {
+    const rows = await within(db, one.id, MS, (sql) => sql`select company_id from api_usage`);
     t.same(
       rows.map((row) => row.company_id),
       [one.id],

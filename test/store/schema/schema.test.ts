@@ -364,8 +364,7 @@ const WITHOUT_PATH = [
     'company_daily_budget',
     'enter_company',
     'fits_budget',
-    'hours_hold',
-    'is_distributed',
+      'is_distributed',
     'is_operator',
     'is_visible',
   'ledger_move_digest',
@@ -401,7 +400,11 @@ t.test(
           .filter(({ callers }) => callers.length > 0)
           .map(({ name, callers }) => [name, callers]),
       ),
-      { has_account: ['tollgate_tenant'], paid_row: ['tollgate_tenant'] },
+      {
+        has_account: ['tollgate_tenant'],
+        operators_factor: ['tollgate_tenant'],
+        people_ever: ['tollgate_tenant'],
+      },
     );
     t.same(
       functions.filter(({ path }) => path === null).map(({ name }) => name),
