@@ -88,10 +88,10 @@ async function takeAway(
 ): Promise<void> {
   await lockMoves(sql);
   await requireAttached(sql, month);
-  onProgress('removing the sums of the month');
-  for (const { table } of Object.values(SUMS))
-    await sql`delete from ${sql(table)} where billing_month = ${month}::date`;
   await atOnce(sql, onProgress, async () => {
+    onProgress('removing the sums of the month');
+    for (const { table } of Object.values(SUMS))
+      await sql`delete from ${sql(table)} where billing_month = ${month}::date`;
     await sql.unsafe(`alter table api_usage detach partition ${tableOf(month)}`);
   });
   // from here on nobody writes the month, so its counters are those of the rows that go
@@ -127,13 +127,15 @@ export async function attachMonth(
     onProgress(`reading ${table}`);
     const figures = await figuresOf(sql, table);
     await requireSame(sql, month, figures);
-    onProgress('making the sums of the month');
-    for (const sums of Object.values(SUMS) as readonly Sums[])
-      await sql.unsafe(
-        upsertOf(sums, rowsOf(sums, `${SOURCES[sums.from](withZone(table))} as ${sums.from}`)),
-      );
     await sql.unsafe(`alter table ${table} disable trigger user`);
-    await atOnce(sql, onProgress, () => attach(sql, month));
+    await atOnce(sql, onProgress, async () => {
+      onProgress('making the sums of the month');
+      for (const sums of Object.values(SUMS) as readonly Sums[])
+        await sql.unsafe(
+          upsertOf(sums, rowsOf(sums, `${SOURCES[sums.from](withZone(table))} as ${sums.from}`)),
+        );
+      await attach(sql, month);
+    });
     await sql.unsafe(`alter table ${table} enable trigger user`);
     await note(sql, month, false, figures);
   });
@@ -278,7 +280,8 @@ async function note(
 
 /**
  * Does what needs the ledger alone for a moment, again and again until the locks are to be had: everybody who needs the
- * ledger queues behind the one that waits.
+ * ledger queues behind the one that waits. Between attempts it holds no rows of sums, for which a batch with a late call of
+ * the month would wait.
  */
 async function atOnce(
   sql: Sql,

@@ -62,7 +62,7 @@ t.test('messages have no members but texts, and JSON of known names', async (t) 
 t.test('parts of text have no media beside it, whatever their type says', async (t) => {
   const part = (more: object) =>
     isTextAlone({ messages: [{ role: 'user', content: [{ type: 'text', text: 'x', ...more }] }] });
-  t.ok(part({ cache_control: {}, annotations: [{}], citations: [{}], file: null, image_url: '' }));
+  t.ok(part({ cache_control: {}, annotations: [{}], citations: [{}], file: null }));
   t.ok(part({ type: 'redacted_thinking', data: 'x' }));
   t.ok(part({ type: 'tool_use', input: { image_url: 'x' } }), 'JSON for a tool');
   for (const name of ['image', 'image_url', 'video_url', 'input_audio_url', 'file', 'data'])

@@ -190,6 +190,7 @@ t.test(
       moved,
     ]);
     await add(before, 1, [randomUUID()]);
+    await add(past, 1); // a late call of the month that goes
     over.resolve();
     await reader;
     await moved;
