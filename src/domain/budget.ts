@@ -68,8 +68,12 @@ export interface Bound {
   readonly amount: Femto;
   /** Whether it cannot cost more. */
   readonly bounded: boolean;
+  /** The most tokens of its prompt. */
+  readonly prompt: number;
   /** The most tokens it lets the model generate; null: no limit. */
   readonly completion: number | null;
+  /** The most search units of a rerank. */
+  readonly searchUnits: number;
 }
 
 /**
@@ -92,7 +96,8 @@ export function boundChat(
   const limit = completionLimit(request, format, bytes, undefined, most);
   const bounded = limit !== null && isTextAlone(request);
   const prompt = bytes - files.bytes + Math.ceil(files.most);
-  return { amount: mostCost(prices, prompt, limit ?? 0), bounded, completion: limit };
+  const amount = mostCost(prices, prompt, limit ?? 0);
+  return { amount, bounded, prompt, completion: limit, searchUnits: 0 };
 }
 
 /**
@@ -106,7 +111,8 @@ export function boundPrompt(
   bounded: boolean,
   searchUnits = 0,
 ): Bound {
-  return { amount: mostCost(prices, most, 0, searchUnits), bounded, completion: 0 };
+  const amount = mostCost(prices, most, 0, searchUnits);
+  return { amount, bounded, prompt: most, completion: 0, searchUnits };
 }
 
 /** Documents of one search unit, and the least bytes of a document that counts as several (Cohere: 500 tokens). */

@@ -5,6 +5,7 @@ import type { MemberTable } from './member-table.ts';
 import { ObjectWalk, REMOVE, REPLACE } from './object-walk.ts';
 import { usageAt } from './plain-usage.ts';
 import type { Edit } from './splice.ts';
+import { toldTier } from './tier.ts';
 import {
   addUsage,
   readUsage,
@@ -32,6 +33,8 @@ export interface AnswerScan extends AnswerText {
   readonly edits: readonly Edit[];
   /** null if it is missing or cannot be read. */
   readonly usage: ToldUsage | null;
+  /** The service tier that served it; undefined: it says none. */
+  readonly tier: string | undefined;
   /** There is an `error` that says something. */
   readonly error: boolean;
   /** `choices`, or what takes its place in another dialect, is an array. */
@@ -69,6 +72,7 @@ export function scanAnswer(
   return {
     edits,
     usage: usageOf(body, walk, table.usage),
+    tier: toldTier(walk, body),
     error: walk.errorStart >= 0,
     hasResult: walk.hasResult,
     generatedBytes: walk.generated,

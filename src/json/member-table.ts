@@ -20,18 +20,20 @@ export const TYPE = 9;
 export const CODED_ID = 10;
 /** An object in which the usage may be told: of Cohere and LiteLLM. */
 export const META = 11;
+/** The service tier that served the call. */
+export const TIER = 12;
 /** Generated text. */
-export const DELTA = 12;
+export const DELTA = 13;
 /** Generated text, or an object that is generated with all in it: the input of a tool. It and those below have no names of ours. */
-export const INPUT = 13;
+export const INPUT = 14;
 /** Generated text that stands elsewhere in the answer as well: its tokens, which may be named like anything. */
-export const AGAIN = 14;
+export const AGAIN = 15;
 /** What the caller wrote and the answer repeats: members in it are the caller's, whatever they are named. */
-export const CALLERS = 15;
+export const CALLERS = 16;
 /** An object that has, beside others, tokens of generated text once more: those are AGAIN. */
-export const PROBS = 16;
+export const PROBS = 17;
 /** What the caller wrote, where it is a member of a result; anywhere else it is none. */
-export const OF_RESULT = 17;
+export const OF_RESULT = 18;
 
 interface Entry {
   readonly bytes: Buffer;
@@ -57,7 +59,7 @@ export interface MemberTable {
   readonly topLevel: NameTable;
   /** Nested members: MODEL, LEAKING, DELTA, INPUT, CALLERS, PROBS and OF_RESULT. */
   readonly below: NameTable;
-  /** Members of a usage, however deep: MODEL and LEAKING. */
+  /** Members of a usage, however deep: MODEL and LEAKING; of its own: TIER. */
   readonly ofUsage: NameTable;
   /** Members of PROBS: MODEL, LEAKING and AGAIN. */
   readonly ofProbs: NameTable;
@@ -90,6 +92,8 @@ interface MemberNames {
   readonly ofResult?: readonly string[];
   /** Nested members whose string values name a model. Those of a usage always do. */
   readonly models?: readonly string[];
+  /** Members of a usage that name the service tier. */
+  readonly tiers?: readonly string[];
   readonly counts?: boolean;
   readonly addsModel?: boolean;
   readonly nested?: MemberTable;
@@ -112,6 +116,7 @@ export function memberTable(names: MemberNames): MemberTable {
     inputs = [],
     callers = [],
     models = [],
+    tiers = [],
     counts = true,
   } = names;
   const {
@@ -134,7 +139,10 @@ export function memberTable(names: MemberNames): MemberTable {
       ...of(ofResult, OF_RESULT),
       ...of(models, MODEL),
     ]),
-    ofUsage: nameTable([...leaks, ['model', MODEL]], of(leakingInUsage, LEAKING)),
+    ofUsage: nameTable(
+      [...leaks, ['model', MODEL], ...of(tiers, TIER)],
+      of(leakingInUsage, LEAKING),
+    ),
     ofProbs:
       tokens.length === 0
         ? NO_NAMES

@@ -41,6 +41,7 @@ import {
   OTHER,
   PROBS,
   RESULT,
+  TIER,
   TYPE,
   USAGE,
 } from './member-table.ts';
@@ -118,6 +119,9 @@ export class ObjectWalk implements HiddenSpans {
   /** The id of an answer that may name what is behind, without its quotes; idStart is -1 without one. */
   idStart = -1;
   idEnd = -1;
+  /** The service tier, without its quotes; tierStart is -1 without one. */
+  tierStart = -1;
+  tierEnd = -1;
   /** Whether a choice has a finish_reason. */
   finished = false;
   /** Bytes of generated text, as written in JSON. */
@@ -197,13 +201,9 @@ export class ObjectWalk implements HiddenSpans {
       i = spaceEnd(b, i + 1, end, lineEnds);
     }
     if (removeFrom >= 0) this.addEdit(removeFrom, removeTo, REMOVE);
-    if (
-      this.addsChoice &&
-      (this.usageStart >= 0 || this.innerUsageStart >= 0) &&
-      this.emptyChoicesAt >= 0
-    ) {
+    const hasUsage = this.usageStart >= 0 || this.innerUsageStart >= 0;
+    if (this.addsChoice && hasUsage && this.emptyChoicesAt >= 0)
       this.#addChoice(this.emptyChoicesAt);
-    }
     return i + 1;
   }
 
@@ -227,6 +227,7 @@ export class ObjectWalk implements HiddenSpans {
     this.usageStart = -1;
     this.innerUsageStart = -1;
     this.idStart = -1;
+    this.tierStart = -1;
     this.finished = false;
     this.generated = 0;
     this.textStart = 0;
@@ -289,6 +290,8 @@ export class ObjectWalk implements HiddenSpans {
     } else if (kind === TYPE && first === QUOTE) {
       this.typeStart = start + 1;
       this.typeEnd = end - 1;
+    } else if (kind === TIER && first === QUOTE) {
+      [this.tierStart, this.tierEnd] = [start + 1, end - 1];
     } else if (kind === NESTED && first === OPEN_BRACE) {
       this.#inner ??= new ObjectWalk(this.#table.nested as MemberTable, this.hidden);
       this.nested = this.#inner;
@@ -401,8 +404,8 @@ export class ObjectWalk implements HiddenSpans {
     if (kind === DELTA) this.#noteText(i + 1, last);
     else if (last - i > this.#shortest && kind !== MODEL)
       this.hidden?.find(b, i + 1, last, false, this);
-    // all events of a pattern have one type
-    if (this.collecting && kind !== TYPE)
+    // all events of a pattern have one type and tier
+    if (this.collecting && kind !== TYPE && kind !== TIER)
       this.values.push(i + 1, last, kind === DELTA ? GENERATED : TEXT);
     return last + 1;
   }
@@ -447,7 +450,9 @@ export class ObjectWalk implements HiddenSpans {
           if (counts) this.#noteText(from, to);
         } else if (to - from >= this.#shortest && !isInput)
           this.hidden?.find(b, from, to, next === COLON_ONLY, this);
-        if (values !== null && next === AFTER_VALUE)
+        if (said === TIER) {
+          if (depth === 1) [this.tierStart, this.tierEnd] = [from, to];
+        } else if (values !== null && next === AFTER_VALUE)
           values.push(from, to, said > MODEL && counts ? GENERATED : TEXT);
         said = OTHER;
       } else if (c === COLON) {

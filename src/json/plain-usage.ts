@@ -33,12 +33,14 @@ const CACHE_WRITE = 2;
 const AUDIO = 3;
 const REASONING = 4;
 const CACHE_CREATION = 5;
-const SKIPPED = 6;
+const IMAGE = 6;
+const SKIPPED = 7;
 const DETAILS = nameTable([
   ...PARTS_ALONE.map((name) => [name, SKIPPED] as const),
   ['cached_tokens', CACHED],
   ['cache_write_tokens', CACHE_WRITE],
   ['audio_tokens', AUDIO],
+  ['image_tokens', IMAGE],
   ['reasoning_tokens', REASONING],
   ['cache_creation_tokens', CACHE_CREATION],
 ]);
@@ -52,6 +54,7 @@ type Details = Record<
   | 'cached_tokens'
   | 'cache_write_tokens'
   | 'audio_tokens'
+  | 'image_tokens'
   | 'reasoning_tokens'
   | 'cache_creation_tokens',
   Written
@@ -113,6 +116,7 @@ class Cursor {
       cached_tokens: undefined,
       cache_write_tokens: undefined,
       audio_tokens: undefined,
+      image_tokens: undefined,
       reasoning_tokens: undefined,
       cache_creation_tokens: undefined,
     };
@@ -124,6 +128,7 @@ class Cursor {
       if (kind === CACHED) details.cached_tokens = count;
       else if (kind === CACHE_WRITE) details.cache_write_tokens = count;
       else if (kind === AUDIO) details.audio_tokens = count;
+      else if (kind === IMAGE) details.image_tokens = count;
       else if (kind === REASONING) details.reasoning_tokens = count;
       else if (kind === CACHE_CREATION) details.cache_creation_tokens = count;
       else if (kind !== SKIPPED) return this.#give();

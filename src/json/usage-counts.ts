@@ -79,7 +79,7 @@ const OBJECTS: readonly (readonly [names: string, kind: number])[] = [
   ['prompt_tokens_details input_tokens_details', OF_PROMPT],
   ['completion_tokens_details output_tokens_details', OF_COMPLETION],
   ['cached_tokens_details', WITHIN],
-  ['cache_creation', BESIDE],
+  ['cache_creation cache_creation_tokens_details', BESIDE], // LiteLLM's own name has the singular
   ['iterations tokens billed_units', WITHIN], // each of which is read by itself
 ];
 

@@ -29,11 +29,11 @@ export interface ToldUsage {
 }
 
 /**
- * What the counts consist of, and what the call cost the upstream. A number that is not whole, or is larger than the count
- * it is part of, becomes null.
+ * What the counts consist of, and what the call cost the upstream: as told, perhaps more than the count has that it is part
+ * of (`partsWithin`). A number that is not whole becomes null.
  */
 export interface UsageDetails {
-  /** Prompt tokens read from the upstream's cache, and those written to it: as told, perhaps more than the prompt has. */
+  /** Prompt tokens read from the upstream's cache, and those written to it. */
   readonly cached: number | null;
   readonly cacheWrite: number | null;
   readonly audioPrompt: number | null;
@@ -78,6 +78,8 @@ export function inputUsage(usage: Members): ToldUsage {
   const { total } = counts;
   const told = inputOf(counts);
   const rest = told && isCount(total) && total > 0 ? total - told : 0;
+  const ofMeta = [usage.tokens, usage.billed_units].filter(isObject).map(countsIn);
+  for (const { searchUnits } of ofMeta) counts.searchUnits ??= searchUnits;
   if (told) return toldUsage(usage, counts, told, 0, rest);
   return toldUsage(usage, counts, ofMeta.map(inputOf).find(Boolean) ?? null, 0);
 }
@@ -107,29 +109,35 @@ function byTotal(
   const total = countOrNull(counts.total);
   if (!total || (prompt === null && completion === null))
     return toldUsage(usage, counts, prompt, completion);
-  const parts = (...told: readonly (number | null)[]) => told.map((count) => count || 0);
-  const [cached = 0, written = 0, ...shown] = parts(
+  const [cached, written, sound, images, reasoning, speech, drawn] = [
     counts.cached,
     counts.cacheWrite,
     counts.audioPrompt,
     counts.imagePrompt,
-  );
-  const generated = parts(counts.reasoning, counts.audioCompletion, counts.imageCompletion);
+    counts.reasoning,
+    counts.audioCompletion,
+    counts.imageCompletion,
+  ].map((count) => count || 0) as [number, number, number, number, number, number, number];
   const rest = total - (prompt ?? 0) - (completion ?? 0);
   if (prompt !== null && completion !== null) {
     if (rest <= 0) return toldUsage(usage, counts, prompt, completion, rest);
-    for (const ofPrompt of sumsOf(cached, written, ...shown))
-      for (const ofCompletion of sumsOf(...generated))
+    for (const ofPrompt of sumsOf(cached, written, sound, images))
+      for (const ofCompletion of sumsOf(reasoning, speech, drawn))
         if (rest === ofPrompt + ofCompletion)
           return toldUsage(usage, counts, prompt + ofPrompt, completion + ofCompletion);
+    if (sound === 0 && (usage.prompt_audio_seconds as number) > 0) {
+      counts.audioPrompt = rest; // Mistral tells the seconds, and the tokens of them in the total alone
+      return toldUsage(usage, counts, prompt + rest, completion);
+    }
   }
   let wholePrompt = prompt ?? 0;
   let whole = completion ?? 0;
   if (prompt !== null)
-    for (const part of [cached + written, ...shown])
+    for (const part of [cached + written, sound, images])
       wholePrompt = withLarger(wholePrompt, part, total - whole);
   if (completion !== null)
-    for (const part of generated) whole = withLarger(whole, part, total - wholePrompt);
+    for (const part of [reasoning, speech, drawn])
+      whole = withLarger(whole, part, total - wholePrompt);
   const left = total - wholePrompt - whole;
   if (prompt === null) return toldUsage(usage, counts, Math.max(0, left), whole, Math.min(0, left));
   const isGuess = completion !== null || left < 0;
@@ -325,11 +333,11 @@ function toldUsage(
     cached: prompt === null ? null : countOrNull(counts.cached),
     cacheWrite: prompt === null ? null : countOrNull(counts.cacheWrite),
     cacheWriteHour: prompt === null ? null : countOrNull(counts.cacheWriteHour),
-    audioPrompt: partOf(prompt, counts.audioPrompt),
-    imagePrompt: partOf(prompt, counts.imagePrompt),
-    reasoning: partOf(completion, counts.reasoning),
-    audioCompletion: partOf(completion, counts.audioCompletion),
-    imageCompletion: partOf(completion, counts.imageCompletion),
+    audioPrompt: prompt === null ? null : countOrNull(counts.audioPrompt),
+    imagePrompt: prompt === null ? null : countOrNull(counts.imagePrompt),
+    reasoning: completion === null ? null : countOrNull(counts.reasoning),
+    audioCompletion: completion === null ? null : countOrNull(counts.audioCompletion),
+    imageCompletion: completion === null ? null : countOrNull(counts.imageCompletion),
     searchUnits: countOrNull(counts.searchUnits),
     cost: costOrNull(usage.cost),
   });
@@ -350,10 +358,6 @@ const NONE: Members = {};
 
 function isObject(value: unknown): value is Members {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
-function partOf(whole: number | null, part: unknown): number | null {
-  return whole !== null && isCount(part) && part <= whole ? part : null;
 }
 
 function costOrNull(cost: unknown): string | null {

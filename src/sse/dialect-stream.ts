@@ -4,6 +4,7 @@ import type { Hidden } from '../json/hidden.ts';
 import type { MemberTable } from '../json/member-table.ts';
 import { ADD_CHOICE, ObjectWalk, REMOVE, REPLACE } from '../json/object-walk.ts';
 import { TextSample } from '../json/text-sample.ts';
+import { toldTier } from '../json/tier.ts';
 import type { ToldUsage } from '../json/usage.ts';
 import { EventPattern } from './event-pattern.ts';
 import { blankLineEnd, isError, quoted, skipBlank } from './fields.ts';
@@ -43,6 +44,8 @@ export abstract class DialectStream extends EventScanner {
   #begun = false;
   /** The id that the answer's events give it; empty: none did. */
   id = '';
+  /** The service tier that the events told last; undefined: they tell none. */
+  tier: string | undefined;
   protected readonly slug: Buffer;
   /** The choice that an event with the usage gets where it has none. */
   protected emptyChoice: Buffer = NOTHING;
@@ -142,7 +145,16 @@ export abstract class DialectStream extends EventScanner {
     } else if (this.textEvents === 0 && !this.#begun) {
       this.#begun = walk.nested === null && BEGINNING.test(b.toString('latin1', from, to)); // what is nested repeats the request
     }
+    const told = walk.nested === null || walk.nested.tierStart < 0 ? walk : walk.nested;
+    if (told.tierStart >= 0) this.#noteTier(toldTier(told, b));
     this.noteEvent(b);
+  }
+
+  /** An event of a pattern that was learned tells nothing: with another tier, the pattern no longer counts. */
+  #noteTier(tier: string | undefined): void {
+    if (tier === undefined || tier === this.tier) return;
+    this.tier = tier;
+    this.#pattern.forget();
   }
 
   /** Relays the event in `lines`. @param insertAt where the payload gets a model; -1: nowhere */

@@ -142,6 +142,11 @@ export class EventPattern {
     return true;
   }
 
+  /** Matches no event until another pattern is learned. */
+  forget(): void {
+    this.#gaps = [];
+  }
+
   /** Whether `learn` needs the values of an event that does not match. */
   get isLearning(): boolean {
     if (this.#gaps.length > 0 && this.#misses + 1 < PATIENCE) return false;

@@ -8,6 +8,8 @@ const PRICES = parsePrices('1', '10'); // EUR per 1000 tokens: 0.001 and 0.01 ea
 const messages = [{ role: 'user', content: 'Hello' }];
 const amount = (eur: string, completion: number | null) => ({
   amount: parseEur(eur),
+  prompt: 100,
+  searchUnits: 0,
   bounded: completion !== null,
   completion,
 });

@@ -347,6 +347,7 @@ t.test(
         reserved: null,
         prices: model.prices,
         facts: { at: 0, tier: null },
+        askedTier: null,
       };
       const { tokens, details, isBeyond } = chargeOf(bounds, told(counts), noEstimate);
       if (isBeyond) cut++;

@@ -94,7 +94,7 @@ function unreadUsage(models: readonly UnreadUsage[]): Html | string {
       ({ slug, members }, at) =>
         html`${at === 0 ? '' : ', '}<code>${slug}</code>: ${members.join(', ')}`,
     );
-  return html`<p>${badge('warn', 'usage not read')} ${named}${models.length > MOST_UNTOLD ? ' and others' : ''}: the upstream counts tokens by these names, which may be missing in what is booked</p>`;
+  return html`<p>${badge('warn', 'usage not read')} ${named}${models.length > MOST_UNTOLD ? ' and others' : ''}: the upstream counts tokens by these names, which may be missing in what is booked; a service_tier has no rate, and is booked at the base price</p>`;
 }
 
 /** All gateways in a line while they are well; a table where one is not. */

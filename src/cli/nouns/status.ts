@@ -114,7 +114,7 @@ function facts(overview: Overview): string[] {
     listing(
       overview.unread_usage,
       { 'USAGE NOT READ': ({ slug }) => slug, MEMBERS: ({ members }) => members.join(', ') },
-      'Each member of a usage that tells tokens is read.',
+      'Each member of a usage that tells tokens is read, and each tier that served a call has a rate.',
     ),
     `Refused in the last 24 hours: ${last_day.refused} of ${last_day.requests} requests. Failed: ${last_day.failed}.`,
     listing(

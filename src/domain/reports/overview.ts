@@ -104,7 +104,13 @@ const modelHealth = schema.object({
 /** A model whose upstream told no usage of some whole answers, or none that can be: their tokens are estimated. */
 const untoldUsage = schema.object({ slug: string, requests: count, estimated: count });
 
-/** A model whose upstream told tokens in members of a usage that are not read: they may be missing in its rows. */
+/** What stands among members that are not read for a tier that served calls and has no rate, with `=` and its name. */
+export const UNRATED_TIER = 'service_tier';
+
+/**
+ * A model whose upstream told tokens in members of a usage that are not read: they may be missing in its rows. Or that was
+ * served by a tier without a rate: it is booked at the base price.
+ */
 const unreadUsage = schema.object({ slug: string, members: schema.array(string) });
 
 /** One gateway process. */
@@ -153,7 +159,7 @@ export const OVERVIEW = schema.object({
   ),
   unread_usage: schema.array(
     unreadUsage,
-    'models whose upstream told tokens by names that are not read, since gateways started',
+    'models whose upstream told tokens by names that are not read, or service_tier=NAME, a tier without a rate, which is booked at the base price; since gateways started',
   ),
   // records that Postgres refused, kept in api_usage_set_aside
   set_aside: count,

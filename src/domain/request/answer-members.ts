@@ -11,6 +11,7 @@ import {
   memberTable,
   NESTED,
   RESULT,
+  TIER,
   TYPE,
   USAGE,
 } from '../../json/member-table.ts';
@@ -106,6 +107,7 @@ const MESSAGES_LISTS = {
   ...LISTS,
   generated: [...GENERATED_MEMBERS, 'partial_json', 'thinking'],
   models: ['model', 'recommended_model'],
+  tiers: ['service_tier'],
 };
 /** Items of a response have more that a model generates than arguments, and a response repeats much of its request. */
 const RESPONSES_LISTS = {
@@ -129,6 +131,7 @@ const CHAT = {
     errors: ERROR,
     usage: USAGE,
     x_groq: GROQ,
+    service_tier: TIER,
     choices: CHOICES,
   },
 };
@@ -171,7 +174,15 @@ export const RERANK_ANSWER = memberTable({
 /** An answer of POST /responses. */
 export const RESPONSES_ANSWER = memberTable({
   ...RESPONSES_LISTS,
-  format: { id: CODED_ID, model: MODEL, error: ERROR, usage: USAGE, output: RESULT, ...REPEATED },
+  format: {
+    id: CODED_ID,
+    model: MODEL,
+    error: ERROR,
+    usage: USAGE,
+    output: RESULT,
+    service_tier: TIER,
+    ...REPEATED,
+  },
   usage: responsesUsage,
 });
 

@@ -29,6 +29,8 @@ export interface CallBounds {
   /** Of the model, and what decides which of its rates holds. */
   readonly prices: Prices;
   readonly facts: CallFacts;
+  /** The tier that the request asks for, by which a strict budget reserved; null: the standard one. */
+  readonly askedTier: string | null;
 }
 
 /** The tokens that a call is charged for. */
@@ -62,26 +64,32 @@ export function chargeOf(
   const prices = ratedPrices(bounds.prices, bounds.facts, prompt ?? (guess as Estimate).prompt);
   const toldDetails = told?.details ?? null;
   const details = toldDetails && partsWithin(prices, { prompt, completion }, toldDetails);
-  const isCut = details !== toldDetails && prices.fitted.length > 0;
+  const isCut =
+    details !== toldDetails &&
+    prices.fitted.some(({ count }) => details?.[count] !== toldDetails?.[count]);
   if (prompt !== null && completion !== null && bounds.reserved === null) {
     const tokens = { prompt, completion };
     return { tokens, details, isPromptTold: true, isCompletionTold: true, isBeyond: isCut, prices };
   }
   const counts = details && detailsOf(prompt !== null, completion !== null, details);
-  const charged = withinReserved(bounds.reserved, prices, counts, {
+  const charged = withinReserved(bounds, prices, counts, {
     prompt: prompt ?? (guess as Estimate).prompt,
     completion: completion ?? overrun(told?.completion ?? null, bounds.limit, guess as Estimate),
   });
-  const { tokens } = charged;
+  const { tokens, searchUnits } = charged;
   const isPromptTold = tokens.prompt === prompt && !charged.isPromptCut;
   const isCompletionTold = tokens.completion === completion;
+  const own = details && detailsOf(isPromptTold, isCompletionTold, details);
+  const areUnitsCut = own !== null && own.searchUnits !== null && own.searchUnits > searchUnits;
   return {
     tokens,
-    details: details && detailsOf(isPromptTold, isCompletionTold, details),
+    details: areUnitsCut ? { ...own, searchUnits } : own,
     isPromptTold,
     isCompletionTold,
-    isBeyond: told !== null && (told.prompt !== prompt || told.completion !== completion || isCut),
-    prices,
+    isBeyond:
+      told !== null &&
+      (told.prompt !== prompt || told.completion !== completion || isCut || areUnitsCut),
+    prices: charged.prices,
   };
 }
 
@@ -121,34 +129,54 @@ function overrun(
 
 interface Charged {
   readonly tokens: TokenCounts;
+  /** The most search units that are charged. */
+  readonly searchUnits: number;
   /** Whether the prompt was cut: it costs the input price then, as an estimate does. */
   readonly isPromptCut: boolean;
+  readonly prices: Prices;
 }
 
-/** The tokens cut so that they cost no more than a strict budget reserved for the call. */
+/**
+ * What a strict budget is charged: no more than it reserved for the call. Search units go first, then the completion,
+ * then the prompt. Where the model has rates, a call that is still dearer costs what was reserved for: the answer says a
+ * dearer tier than was asked for, or a longer prompt.
+ */
 function withinReserved(
-  reserved: Bound | null,
+  { reserved, prices: ofModel, facts, askedTier }: CallBounds,
   prices: Prices,
   counts: UsageDetails | null,
   tokens: TokenCounts,
 ): Charged {
   const { prompt } = tokens;
-  if (
-    reserved === null ||
-    !reserved.bounded ||
-    costOf(prices, prompt, tokens.completion, counts) <= reserved.amount
-  )
-    return { tokens, isPromptCut: false };
+  const isWithin = (completion: number, of: UsageDetails | null): boolean =>
+    reserved !== null && costOf(prices, prompt, completion, of) <= reserved.amount;
+  const told = { tokens, searchUnits: Number.POSITIVE_INFINITY, isPromptCut: false, prices };
+  if (reserved === null || !reserved.bounded || isWithin(tokens.completion, counts)) return told;
+  const { searchUnits } = reserved;
+  const ofUnits = counts && {
+    ...counts,
+    searchUnits: counts.searchUnits && Math.min(counts.searchUnits, searchUnits),
+  };
+  if (isWithin(tokens.completion, ofUnits)) return { ...told, searchUnits };
   const completion = Math.min(tokens.completion, reserved.completion ?? 0);
   const isWhole = completion === tokens.completion;
-  const left = counts && detailsOf(true, isWhole, counts);
-  if (costOf(prices, prompt, completion, left) <= reserved.amount)
-    return { tokens: { prompt, completion }, isPromptCut: false };
-  const ofCompletion = counts && detailsOf(false, isWhole, counts);
+  const left = ofUnits && detailsOf(true, isWhole, ofUnits);
+  if (isWithin(completion, left)) return { ...told, tokens: { prompt, completion }, searchUnits };
+  if (ofModel.rates.length > 0) {
+    const most = Math.min(prompt, reserved.prompt);
+    const tier = facts.tier === askedTier ? askedTier : null;
+    return {
+      tokens: { prompt: most, completion },
+      searchUnits,
+      isPromptCut: most < prompt,
+      prices: ratedPrices(ofModel, { ...facts, tier }, most),
+    };
+  }
+  const ofCompletion = ofUnits && detailsOf(false, isWhole, ofUnits);
   const rest = reserved.amount - costOf(prices, 0, completion, ofCompletion);
   const each = costOf(prices, 1, 0) - costOf(prices, 0, 0);
   const most = each === 0n ? prompt : Math.min(prompt, Math.max(0, Number(rest / each)));
-  return { tokens: { prompt: most, completion }, isPromptCut: true };
+  return { tokens: { prompt: most, completion }, searchUnits, isPromptCut: true, prices };
 }
 
 function mostPrompt({ bytes, pieces, kept, repeated }: Prompt, isText: boolean | null): number {

@@ -4,7 +4,7 @@ import { isUpstreamsFailure } from '../../domain/errors.ts';
 import type { BookingListener, Hold, UpstreamFailure } from '../../domain/ports.ts';
 import { formatEur } from '../../domain/pricing/money.ts';
 import type { CallFacts } from '../../domain/pricing/prices.ts';
-import { tierOf } from '../../domain/pricing/rates.ts';
+import { tierOf, tiersOf } from '../../domain/pricing/rates.ts';
 import { OwnBody } from '../../domain/request/own-body.ts';
 import { scrub } from '../../domain/request/redact.ts';
 import { type Charge, chargeOf, withoutFalseZero } from '../../domain/tokens/charged-tokens.ts';
@@ -86,7 +86,7 @@ export class CallMeter {
   /** What the call cost the upstream, by a header of the answer; undefined: not told. */
   toldCost: string | undefined;
   /** The service tier that the answer says it was served with; undefined: it says none. */
-  toldTier: string | null | undefined;
+  toldTier: string | undefined;
   /** Why the upstream failed; null: it did not. */
   failure: UpstreamFailure | null = null;
 
@@ -239,6 +239,7 @@ export class CallMeter {
       reserved: this.reserved,
       prices,
       facts: this.#facts,
+      askedTier: this.#tier,
     };
     return chargeOf(bounds, usage, estimate);
   }
@@ -274,6 +275,7 @@ export class CallMeter {
     }
     if (usage?.rest !== undefined || usage?.unread !== undefined)
       this.#services.usageNotes.note(this.admission, usage);
+    if (this.toldTier !== undefined) this.#noteTier(this.toldTier);
     const isLess = usage?.rest !== undefined && usage.rest < 0;
     const isTold = charge.isPromptTold && charge.isCompletionTold && !charge.isBeyond && !isLess;
     const source = isTold ? 'upstream' : 'estimated';
@@ -291,6 +293,13 @@ export class CallMeter {
     this.cost = formatEur(record.cost);
     metrics.booked(record);
     ledger.book(record, listener);
+  }
+
+  /** A tier without a rate costs the base price, of which operators are told. */
+  #noteTier(told: string): void {
+    const tier = tierOf(told);
+    if (tier !== null && !tiersOf(this.admission.model.prices).has(tier))
+      this.#services.usageNotes.noteTier(this.admission, tier);
   }
 
   #noteBeyond({ prompt, completion, details }: ToldUsage): void {

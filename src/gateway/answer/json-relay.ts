@@ -154,6 +154,7 @@ export class JsonRelay extends Relay {
     if (this.status !== 200) return this.fail(this.statusError(body));
     const { slug, hidden } = this.meter.names;
     const scan = this.#isJson ? scanAnswer(body, slug, this.#table, hidden) : null;
+    this.meter.toldTier = scan?.tier;
     const rendered = scan === null || scan.error ? null : this.#renderOrNull(body, scan);
     if (!(rendered instanceof Promise)) return this.#finish(body, scan, rendered);
     rendered

@@ -200,6 +200,7 @@ export class StreamRelay extends Relay implements SpanSink, KeepaliveSource {
       outcome = 'client_aborted';
       usage ??= this.#scanner.usage();
     }
+    this.meter.toldTier = this.#scanner.tier;
     this.meter.settle(outcome, usage, this.#scanner, listener);
   }
 

@@ -82,7 +82,7 @@ export const countTokens: Endpoint = {
   upstreamPath: '/messages/count_tokens',
   read: (services, body, _companyId, _id, head) => ({
     ...messagesCall(services, body, head, COUNT_RULES),
-    bound: () => ({ amount: 0n, bounded: true, completion: 0 }),
+    bound: () => ({ amount: 0n, bounded: true, prompt: 0, completion: 0, searchUnits: 0 }),
     answer: (reply, meter) => new JsonRelay(reply, meter, renderCount, MESSAGES_ANSWER),
   }),
 };

@@ -70,8 +70,9 @@ export class CachedDirectory implements Directory, Follower {
   /** Whether the shared models changed since the last reading of them began. */
   #sharedOutdated = true;
   #sharedReading: Promise<void> | null = null;
-  /** Models without a price, and companies with too many end users, of which the log was told. */
+  /** Models without a price, rates that cannot be read, and companies with too many end users, of which the log was told. */
   readonly #free = new Set<string>();
+  readonly #unread = new Set<string>();
   readonly #crowded = new Set<string>();
   #failing = false;
   readonly #checkMs: number;
@@ -212,7 +213,7 @@ export class CachedDirectory implements Directory, Follower {
     this.#sharedReading ??= (async () => {
       this.#sharedOutdated = false;
       try {
-        const models = await this.#read((sql) => readSharedModels(sql));
+        const models = await this.#read((sql) => readSharedModels(sql, this.#onUnread));
         this.#warnOfFree('', models);
         if (!isDeepStrictEqual(models, this.#sharedModels)) {
           this.#sharedModels = models;
@@ -231,7 +232,7 @@ export class CachedDirectory implements Directory, Follower {
 
   async #readCompanies(ids: readonly string[]): Promise<ReadonlyMap<string, Company>> {
     const [found] = await Promise.all([
-      this.#read((sql) => readCompanies(sql, ids)),
+      this.#read((sql) => readCompanies(sql, ids, this.#onUnread)),
       this.#sharedModels === null ? this.#readSharedModels() : null,
     ]);
     for (const { id, ownModels } of found) this.#warnOfFree(id, ownModels);
@@ -269,11 +270,20 @@ export class CachedDirectory implements Directory, Follower {
     }
   }
 
+  readonly #onUnread = (model: string, rate: string): void => {
+    const name = `${model} ${rate}`;
+    if (this.#unread.has(name)) return;
+    this.#unread.add(name);
+    this.#log.warn({ model, rate }, UNREAD_RATE);
+  };
+
   #warnOfFree(company: string, models: ReadonlyMap<string, Model>): void {
     for (const { slug, prices } of models.values()) {
       const name = `${company}/${slug}`;
-      if (Object.values(prices.texts).some((text) => text !== null && parseEur(text) !== 0n))
-        this.#free.delete(name);
+      const texts = [prices, ...prices.rates.map((rate) => rate.prices)].flatMap(({ texts }) =>
+        Object.values(texts),
+      );
+      if (texts.some((text) => text !== null && parseEur(text) !== 0n)) this.#free.delete(name);
       else if (!this.#free.has(name)) {
         this.#free.add(name);
         this.#log.warn(
@@ -287,6 +297,8 @@ export class CachedDirectory implements Directory, Follower {
 
 const MANY_END_USERS =
   'calls of this company name more than 100,000 new end users this month: those that come now share one row, "(others)", and its budget';
+const UNREAD_RATE =
+  'a rate of this model cannot be read, and never holds: does its time zone exist?';
 const UNANNOUNCED =
   'directory: the database had changes of which it told nothing; do other programs turn off triggers (session_replication_role)?';
 
@@ -429,7 +441,11 @@ type CompanyColumns = Pick<Company, 'id' | 'name' | 'allowNonEu' | 'strict'> &
   };
 type ReadCompany = Omit<Company, 'sharedModels' | 'listedModels'>;
 
-async function readCompanies(sql: Sql, ids: readonly string[]): Promise<ReadCompany[]> {
+async function readCompanies(
+  sql: Sql,
+  ids: readonly string[],
+  onUnread?: OnUnread,
+): Promise<ReadCompany[]> {
   const rows = await sql<CompanyColumns[]>`
     select c.id, c.name, c.disabled_model_slugs as "disabledSlugs", company_allows_non_eu(c) as "allowNonEu",
       company_budget(c.monthly_budget_eur, c.credit_limit_eur)::text as budget, company_daily_budget(c)::text as "dailyBudget",
@@ -450,7 +466,10 @@ async function readCompanies(sql: Sql, ids: readonly string[]): Promise<ReadComp
         disabledSlugs: company.disabledSlugs.length === 0 ? NONE : new Set(company.disabledSlugs),
         budget: amountOf(company.budget),
         dailyBudget: amountOf(company.dailyBudget),
-        ownModels: factored(models.length === 0 ? NO_MODELS : modelsBySlug(models), factors),
+        ownModels: factored(
+          models.length === 0 ? NO_MODELS : modelsBySlug(models, onUnread),
+          factors,
+        ),
         factors,
       };
     },
@@ -477,11 +496,12 @@ export async function readCompany(sql: Sql, id: string): Promise<Company> {
   return { ...company, listedModels, sharedModels: factored(listedModels, company.factors) };
 }
 
-async function readSharedModels(sql: Sql): Promise<Map<string, Model>> {
+async function readSharedModels(sql: Sql, onUnread?: OnUnread): Promise<Map<string, Model>> {
   return modelsBySlug(
     await sql<
       ModelColumns[]
     >`select ${modelColumns(sql, 'shared')} from models where company_id is null`,
+    onUnread,
   );
 }
 
@@ -499,22 +519,29 @@ function modelColumns(sql: Sql, whose: 'shared' | 'own') {
      from model_prices p where p.slug = models.slug and ${sameCompany} and not applied) as coming`;
 }
 
-function modelsBySlug(rows: readonly ModelColumns[]): Map<string, Model> {
-  return new Map(rows.map((row) => [row.slug, modelOf(row)]));
+function modelsBySlug(rows: readonly ModelColumns[], onUnread?: OnUnread): Map<string, Model> {
+  return new Map(rows.map((row) => [row.slug, modelOf(row, onUnread)]));
 }
 
 /** The model with its present price, linked to one with the price that begins next, and so on. */
-function modelOf({ prices, rates, coming, ...model }: ModelColumns): Model {
+function modelOf(
+  { prices, rates, coming, ...model }: ModelColumns,
+  onUnread: OnUnread = () => {},
+): Model {
+  const unread = (rate: string) => onUnread(model.slug, rate);
   let next: ComingPrice | null = null;
   for (const { from, ...price } of (coming ?? []).toReversed()) {
-    next = { from, model: { ...model, prices: pricesOf(price), next } };
+    next = { from, model: { ...model, prices: pricesOf(price, unread), next } };
   }
-  return { ...model, prices: pricesOf({ prices, rates }), next };
+  return { ...model, prices: pricesOf({ prices, rates }, unread), next };
 }
 
-function pricesOf({ prices, rates }: PriceColumns): Prices {
+/** Called for a rate of a model that cannot be read. */
+type OnUnread = (slug: string, rate: string) => void;
+
+function pricesOf({ prices, rates }: PriceColumns, onUnread: (rate: string) => void): Prices {
   const { input, output, ...others } = prices;
-  return parsePrices(input, output, others, parseRates(rates));
+  return parsePrices(input, output, others, parseRates(rates, onUnread));
 }
 
 interface AssistantColumns extends Omit<Assistant, 'prompt'> {

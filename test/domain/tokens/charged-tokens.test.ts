@@ -20,6 +20,7 @@ function boundsOf(more: Partial<CallBounds> = {}): CallBounds {
     reserved: null,
     prices: PRICES,
     facts: { at: 0, tier: null },
+    askedTier: null,
     ...more,
   };
 }
