@@ -54,7 +54,7 @@ export interface Prices {
   readonly facts?: CallFacts;
 }
 
-/** A count, and the part whose units it is among: the nearest one with a price. */
+/** A count, and the part whose units it is among: the nearest one with a price, or that has to fit as well. */
 interface Among {
   readonly part: CostPart;
   readonly count: keyof PartCounts;
@@ -83,18 +83,24 @@ export function parsePrices(
     const { instead } = PARTS[part];
     return instead === null ? 0n : femto(instead);
   };
-  const among = (part: CostPart): CostPart => {
-    const { instead } = PARTS[part];
-    return instead === null || texts[instead] !== null ? (instead as CostPart) : among(instead);
+  /** The parts that `isOne`, but for wholes, each with the nearest other one, or whole, that it is among. */
+  const counted = (isOne: (part: CostPart) => boolean): Among[] => {
+    const among = (part: CostPart): CostPart => {
+      const { instead } = PARTS[part];
+      return instead === null || isOne(instead) ? (instead as CostPart) : among(instead);
+    };
+    return COST_PARTS.flatMap((part) => {
+      const { within, count } = partOf(part);
+      if (within === null || count === null || !isOne(part)) return [];
+      return [{ part, count, among: among(part) }];
+    });
   };
-  const counted = COST_PARTS.flatMap((part): Among[] => {
-    const { within, count } = partOf(part);
-    return within === null || count === null ? [] : [{ part, count, among: among(part) }];
-  });
-  const isCachePriced = (texts.cache_read ?? texts.cache_write) !== null;
-  const apart = counted
-    .filter(({ part }) => texts[part] !== null)
-    .map((each) => ({ ...each, more: femto(each.part) - femto(each.among) }));
+  const isPriced = (part: CostPart): boolean => texts[part] !== null;
+  const isCachePriced = isPriced('cache_read') || isPriced('cache_write');
+  const apart = counted(isPriced).map((each) => ({
+    ...each,
+    more: femto(each.part) - femto(each.among),
+  }));
   const dearest = (side: 'prompt' | 'completion') =>
     COST_PARTS.filter((part) => PARTS[part].within === side)
       .map(femto)
@@ -107,10 +113,9 @@ export function parsePrices(
     request: femto('request'),
     searchUnit: femto('search_unit'),
     apart,
-    fitted: counted.filter(
-      ({ part }) =>
-        texts[part] !== null ||
-        (isCachePriced && (part === 'cache_read' || part === 'cache_write')),
+    fitted: counted(
+      (part) =>
+        isPriced(part) || (isCachePriced && (part === 'cache_read' || part === 'cache_write')),
     ),
     isListed: COST_PARTS.some((part) => isListed(part) && texts[part] !== null),
     texts,

@@ -271,7 +271,7 @@ export class CallMeter {
     this.tokens = charge.tokens;
     if (charge.isBeyond) this.#noteBeyond(usage as ToldUsage);
     else if (isWhole(usage) && outcome === 'completed' && this.#echo === null) {
-      estimator.learn(this.admission, this.#prompt, generated, usage, usage.details?.reasoning);
+      estimator.learn(this.admission, this.#prompt, generated, usage, charge.details?.reasoning);
     }
     if (usage?.rest !== undefined || usage?.unread !== undefined)
       this.#services.usageNotes.note(this.admission, usage);
