@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
+import { randomInt } from 'node:crypto';
 import t from 'tap';
 import { COMPLETIONS_ANSWER, hiddenBehind } from '../../src/domain/request/answer-members.ts';
 import { ChatStream, EMPTY_TEXT } from '../../src/sse/chat-stream.ts';
+import { fuzzRuns } from '../support/fuzz.ts';
 import { countsOf, framed, LINE_ENDS } from './fixtures.ts';
 import { cutAt, everyCut } from './fuzz.ts';
 
@@ -186,3 +188,37 @@ for (const lineEnd of LINE_ENDS) {
     },
   );
 }
+
+t.test(
+  'the tier is the last one that an event tells, at every cut and with patterns',
+  async (t) => {
+    const event = (service_tier: unknown, n: number) =>
+      data({
+        ...head('internal-7b'),
+        choices: [{ index: 0, text: ` ${n}`, finish_reason: null }],
+        ...(service_tier === undefined ? {} : { service_tier }),
+      });
+    const tiers = [undefined, undefined, null, '', 'default', 'priority', 'flex', 'fl\u0065x"'];
+    const sink = { bytes: () => {} };
+    for (let n = 0; n < fuzzRuns(2000); n++) {
+      // runs of one tier are learned as patterns, and come back after others
+      const some = [tiers[randomInt(tiers.length)], tiers[randomInt(tiers.length)]];
+      const told = Array.from({ length: 4 }, () => some[randomInt(2)]).flatMap((tier) =>
+        Array(1 + randomInt(5)).fill(tier),
+      );
+      const input = Buffer.from(told.map(event).join(''));
+      const stream = new ChatStream(
+        { slug: Buffer.from('"a"'), sink, maxEventBytes: 9999, hidden },
+        COMPLETIONS_ANSWER,
+        true,
+      );
+      for (let at = 0; at < input.length; ) {
+        const next = Math.min(input.length, at + 1 + randomInt(randomInt(2) === 0 ? 40 : 2000));
+        stream.push(input.subarray(at, next));
+        at = next;
+      }
+      const last = told.findLast((tier) => typeof tier === 'string' && tier !== '');
+      if (stream.tier !== last) t.equal(stream.tier, last, JSON.stringify(told));
+    }
+  },
+);

@@ -1,9 +1,12 @@
+import { randomInt } from 'node:crypto';
 import t from 'tap';
-import { boundChat } from '../../../src/domain/budget.ts';
-import { costOf, parsePrices } from '../../../src/domain/pricing/prices.ts';
+import { boundChat, boundPrompt } from '../../../src/domain/budget.ts';
+import { costOf, parsePrices, pricesToBound } from '../../../src/domain/pricing/prices.ts';
+import { parseRates } from '../../../src/domain/pricing/rates.ts';
 import { type CallBounds, chargeOf } from '../../../src/domain/tokens/charged-tokens.ts';
 import { keepPrompt } from '../../../src/domain/tokens/prompt.ts';
 import { NO_DETAILS, type ToldUsage } from '../../../src/json/usage.ts';
+import { fuzzRuns } from '../../support/fuzz.ts';
 
 const PRICES = parsePrices('1', '10');
 const textBody = (content: unknown) => [
@@ -242,4 +245,76 @@ t.test('a strict budget holds whatever is told of the cache', async (t) => {
       }
     }
   }
+});
+
+t.test('a strict budget holds with rates and parts, whatever is told', async (t) => {
+  const request = { messages: [{ role: 'user', content: 'Hello' }], max_tokens: 300 };
+  const price = () => String(randomInt(4) / 2);
+  const some = (names: readonly string[]) =>
+    Object.fromEntries(names.filter(() => randomInt(2) > 0).map((name) => [name, price()]));
+  const parts = [
+    'cache_read',
+    'cache_write_1h',
+    'audio_input',
+    'reasoning',
+    'search_unit',
+    'request',
+  ];
+  const told = (most: number) => (randomInt(3) === 0 ? null : randomInt(most));
+  let cut = 0;
+  for (let n = 0; n < fuzzRuns(20_000); n++) {
+    const of = () => ({ input: price(), output: price(), ...some(parts) });
+    const over = BYTES + randomInt(200) - 100;
+    const rates = parseRates(
+      [
+        { tier: 'priority', ...of() },
+        { over, ...of() },
+        { over, tier: 'priority', ...of() },
+        { hours: '00:00-24:00 UTC', ...of() },
+      ].filter(() => randomInt(2) > 0),
+    );
+    const { input, output, ...others } = of();
+    const prices = parsePrices(input, output, others, rates);
+    const [asked, tier] = [0, 0].map(() => (randomInt(2) > 0 ? 'priority' : null)) as [null, null];
+    const bounding = pricesToBound(prices, { at: 0, tier: asked });
+    const reserved =
+      randomInt(2) > 0
+        ? boundChat(request, BYTES, bounding)
+        : boundPrompt(BYTES, bounding, true, 1 + randomInt(3));
+    const usage = {
+      prompt: told(BYTES + 300),
+      completion: told(400),
+      details: {
+        ...NO_DETAILS,
+        cached: told(BYTES),
+        cacheWrite: told(BYTES),
+        cacheWriteHour: told(BYTES),
+        audioPrompt: told(BYTES),
+        reasoning: told(400),
+        searchUnits: told(6),
+      },
+    };
+    const bounds = { reserved, prices, facts: { at: 0, tier }, askedTier: asked };
+    const charge = chargeOf(boundsOf(bounds), usage, () => ({
+      ...guess,
+      prompt: BYTES + randomInt(99),
+    }));
+    const { tokens, details, isBeyond } = charge;
+    if (isBeyond) cut++;
+    const cost = costOf(charge.prices, tokens.prompt, tokens.completion, details);
+    const facts = () =>
+      JSON.stringify([of, rates, asked, tier, usage, charge], (_, value) =>
+        typeof value === 'bigint' ? `${value}` : value,
+      );
+    if (cost < 0n || cost > reserved.amount) t.fail(facts());
+    const { rate } = charge.prices;
+    if (
+      rate?.includes('over') &&
+      tokens.prompt <= over &&
+      isBeyond &&
+      tokens.prompt === reserved.prompt
+    )
+      t.fail(facts());
+  }
+  t.ok(cut > 0);
 });
