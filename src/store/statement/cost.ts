@@ -34,6 +34,35 @@ export function costFormula(priceOf: (part: ColumnPart) => string): string {
   return `(${parts.map((part) => part.join(' * ')).join(' + ')}) * 0.001`;
 }
 
+/**
+ * The cost in EUR of rows at prices and rates that are not their own, `base`, a row of prices as JSON: joins that end with
+ * `cost`, which is null without prices. Counts that overlap are cut as `partsWithin` cuts them. The tier is that of the
+ * row's own rate.
+ */
+export function costAtRates(): string {
+  const part = (name: CostPart) => `(p ->> '${name}')::numeric`;
+  const cut = (name: CostPart | 'cached', count: string, room: string) =>
+    `case when ${name} is null then 0 else least(coalesce(${count}, 0), ${room}) end`;
+  return `cross join lateral (select coalesce(rate_of(nullif(base -> 'rates', 'null'), prompt_tokens,
+      substring(rate from '^(?!over )[a-z][a-z0-9_.-]*'), occurred_at), base) as p) r
+    cross join lateral (select ${COST_PARTS.map((name) => `${part(name)} as ${name}`).join(', ')}) p
+    cross join lateral (select coalesce(cache_read, cache_write, cache_write_1h) as cached) m
+    cross join lateral (select ${cut('cached', 'cached_tokens', 'prompt_tokens')} as read,
+      ${cut('reasoning', 'reasoning_tokens', 'completion_tokens')} as reasoned) n1
+    cross join lateral (select ${cut('cached', 'cache_write_tokens', 'prompt_tokens - read')} as written,
+      ${cut('audio_output', 'audio_completion_tokens', 'completion_tokens - reasoned')} as spoken) n2
+    cross join lateral (select ${cut('cache_write_1h', 'cache_write_1h_tokens', 'written')} as kept,
+      ${cut('audio_input', 'audio_prompt_tokens', 'prompt_tokens - read - written')} as heard,
+      ${cut('image_output', 'image_completion_tokens', 'completion_tokens - reasoned - spoken')} as drawn) n3
+    cross join lateral (select ${cut('image_input', 'image_prompt_tokens', 'prompt_tokens - read - written - heard')} as seen) n4
+    cross join lateral (select ((prompt_tokens - read - written - heard - seen) * input + read * coalesce(cache_read, input)
+      + (written - kept) * coalesce(cache_write, input) + kept * coalesce(cache_write_1h, 0)
+      + heard * coalesce(audio_input, 0) + seen * coalesce(image_input, 0)
+      + (completion_tokens - reasoned - spoken - drawn) * output + reasoned * coalesce(reasoning, 0)
+      + spoken * coalesce(audio_output, 0) + drawn * coalesce(image_output, 0)
+      + coalesce(search_units, 0) * coalesce(search_unit, 0) + coalesce(request, 0)) * 0.001 as cost) c`;
+}
+
 /** Units and price of each part of a row that has no list of its parts. */
 export const IN_COLUMNS = quantities((part) => `price_${part}`);
 

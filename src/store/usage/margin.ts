@@ -1,8 +1,11 @@
+import { COST_PARTS, isListed } from '../../domain/pricing/parts.ts';
 import { wholeMonth } from '../../domain/reports/day-range.ts';
 import { PRICE_NAMES } from '../../domain/settings/model.ts';
 import * as schema from '../../domain/settings/schema.ts';
 import type { Sql } from '../connection/pool.ts';
-import { costFormula } from '../statement/cost.ts';
+import { costAtRates, costFormula } from '../statement/cost.ts';
+import { requireRows } from '../statement/moves.ts';
+import { DAY } from '../statement/sums.ts';
 import { CACHED } from './change.ts';
 import { readPresentMonth } from './company-usage.ts';
 import { type Column, type Fragment, grouped, readCube, SUMMED, sumsOf } from './cube.ts';
@@ -180,8 +183,10 @@ const ALL: MarginExtent = { companies: 1_000_000, lines: true };
 /**
  * The margin of a month: revenue is the ledger's, cost is tokens × the cost price of the day. A company's own model has
  * a cost price of its own, or none, and counts for the days at whose end it was there. To read less, models are summed
- * over all companies, less their own models, and by day only where cost prices began or own models changed.
+ * over all companies, less their own models, and by day only where cost prices began or own models changed. Of models
+ * whose cost price has rates, or parts beyond those of the cache, the calls themselves are read.
  * @param month its first day; null: the present one in the billing time zone
+ * @throws RefusedChange when such calls are away
  */
 export async function readMargin(
   sql: Sql,
@@ -189,7 +194,8 @@ export async function readMargin(
   extent: MarginExtent = ALL,
 ): Promise<MarginMonth> {
   const shown = month ?? (await readPresentMonth(sql));
-  const { changes, cached } = await costPricesOf(sql, shown);
+  const { changes, cached, rated } = await costPricesOf(sql, shown);
+  if (rated) await requireRows(sql, [shown]);
   const day = changes ? 'day' : 'billing_month';
   const cells = (
     by: readonly Column[],
@@ -217,7 +223,7 @@ export async function readMargin(
     prices as materialized (
       select p.* from (
         select slug, company_id, valid_from as first,
-          lead(valid_from, 1, 'infinity') over (partition by slug, company_id order by valid_from) as after, ${sql(PRICE_NAMES)}
+          lead(valid_from, 1, 'infinity') over (partition by slug, company_id order by valid_from) as after, ${sql(PRICE_NAMES)}, rates
         from model_cost_prices) as p, asked
       where first < month + interval '1 month' and after > month
     ),
@@ -243,8 +249,9 @@ export async function readMargin(
       group by 2, 3 having sum(requests) > 0
       union all select * from own_cells
     ),
-    costed_models as materialized (${costed(sql, 'model_cells')}),
-    costed_companies as (${costed(sql, 'company_cells')}),
+    ${rated ? ratedCells(sql, shown) : sql``}
+    costed_models as materialized (${costed(sql, 'model_cells')} ${rated ? withRated(sql, sql`true`) : sql``}),
+    costed_companies as (${costed(sql, 'company_cells')} ${rated ? withRated(sql, earning) : sql``}),
     models as (${grouped(sql, [[], ['model_slug']], margins, sql`costed_models`)}),
     earners as (${grouped(sql, ways, margins, sql`costed_companies`)}),
     sums as (
@@ -285,28 +292,55 @@ function reportOf(sql: Sql) {
 function costed(sql: Sql, cells: 'model_cells' | 'company_cells') {
   const at = (prices: string) => sql.unsafe(costFormula((part) => `${prices}.${part}`));
   return sql`
-    select c.*, case when w.slug is not null then ${at('o')} else ${at('s')} end as cost
-    from ${sql(cells)} c
-    left join own w on w.company_id = c.company_id and w.slug = c.model_slug and c.day >= w.first and c.day < w.last
-    left join prices o on o.company_id = c.company_id and o.slug = c.model_slug and c.day >= o.first and c.day < o.after
-    left join (select * from prices where company_id is null) s on s.slug = c.model_slug and c.day >= s.first and c.day < s.after`;
+    select c.company_id, c.model_slug, c.requests, c.cost_eur, case when w.slug is not null then ${at('o')} else ${at('s')} end as cost
+    from ${sql(cells)} c ${priced(sql, 'c')}`;
 }
+
+/** Common table expressions: the models whose cost price takes their calls, and cells of these with their cost. */
+function ratedCells(sql: Sql, month: string) {
+  return sql`rated as materialized (select distinct slug from prices where ${sql.unsafe(IS_RATED)}),
+    rated_calls as materialized (
+      select u.*, ${sql.unsafe(DAY)} as day from api_usage u, (select zone from asked) as z
+      where billing_month = ${month}::date and model_slug = any(array(select slug from rated))),
+    rated_cells as materialized (
+      select company_id, model_slug, count(*) as requests, sum(cost_eur) as cost_eur, sum(cost) as cost
+      from (select u.*, case when w.slug is not null then to_jsonb(o) else to_jsonb(s) end as base from rated_calls u ${priced(sql, 'u')}) u
+      ${sql.unsafe(costAtRates())}
+      group by company_id, model_slug, day),`;
+}
+
+/** Replaces the cells of these models. @param holds condition of companies */
+function withRated(sql: Sql, holds: Fragment) {
+  return sql`where c.model_slug not in (select slug from rated)
+    union all select company_id, model_slug, requests, cost_eur, cost from rated_cells where ${holds}`;
+}
+
+/** The cost prices `o` of own models and `s` of shared ones, and `w` where a company had a model of its own. */
+function priced(sql: Sql, cells: string) {
+  return sql.unsafe(`left join own w on w.company_id = ${cells}.company_id and w.slug = ${cells}.model_slug and ${cells}.day >= w.first and ${cells}.day < w.last
+    left join prices o on o.company_id = ${cells}.company_id and o.slug = ${cells}.model_slug and ${cells}.day >= o.first and ${cells}.day < o.after
+    left join (select * from prices where company_id is null) s on s.slug = ${cells}.model_slug and ${cells}.day >= s.first and ${cells}.day < s.after`);
+}
+
+/** Whether a cost price has rates, or parts of which no sum of the ledger has the units. */
+const IS_RATED = `(rates is not null or coalesce(${COST_PARTS.filter(isListed).join(', ')}) is not null)`;
 
 /**
  * `changes`: whether a cost price began, or a company's own model changed, after the first day of a month and before its
- * end. `cached`: whether a cost price asks for tokens of the cache.
+ * end. `cached`: whether a cost price asks for tokens of the cache. `rated`: whether one of the month takes the calls themselves.
  */
 async function costPricesOf(
   sql: Sql,
   month: string,
-): Promise<{ changes: boolean; cached: boolean }> {
-  const [row] = await sql<[{ changes: boolean; cached: boolean }]>`
+): Promise<{ changes: boolean; cached: boolean; rated: boolean }> {
+  const [row] = await sql<[{ changes: boolean; cached: boolean; rated: boolean }]>`
     with asked as (select ${month}::date as month, value as zone from settings where name = 'billing_timezone')
     select exists (
         select 1 from model_cost_prices, asked where valid_from > month and valid_from < month + interval '1 month')
       or exists (
         select 1 from model_prices, asked where company_id is not null
           and (valid_from at time zone zone)::date between month and month + interval '1 month') as changes,
-      exists (select from model_cost_prices where coalesce(cache_read, cache_write) is not null) as cached`;
+      exists (select from model_cost_prices where coalesce(cache_read, cache_write) is not null) as cached,
+      exists (select from model_cost_prices, asked where ${sql.unsafe(IS_RATED)} and valid_from < month + interval '1 month') as rated`;
   return row;
 }
