@@ -177,6 +177,7 @@ function explained(
     'CALLS',
     'LENGTH',
     'CACHED',
+    'RATES',
     'MODELS',
     'PRICES',
   ];
@@ -200,6 +201,9 @@ function explained(
         LENGTH: ({ longer_calls_eur }) => longer_calls_eur,
         ...(shown.includes('more_cached_eur') && {
           CACHED: ({ more_cached_eur }: ModelChange) => more_cached_eur,
+        }),
+        ...(shown.includes('other_rates_eur') && {
+          RATES: ({ other_rates_eur }: ModelChange) => other_rates_eur,
         }),
         MODELS: ({ dearer_models_eur }) => dearer_models_eur,
         PRICES: ({ changed_prices_eur }) => changed_prices_eur,

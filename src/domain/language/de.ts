@@ -1361,6 +1361,12 @@ export const de: Words = {
         none: 'Anteil aus dem Cache',
         note: 'wie viel der Eingaben aus einem Cache gelesen oder in ihn geschrieben wird',
       },
+      other_rates_eur: {
+        up: 'Mehr Aufrufe zu höheren Tarifen',
+        down: 'Weniger Aufrufe zu höheren Tarifen',
+        none: 'Tarife',
+        note: 'lange Eingaben, Stufen und Zeiten mit eigenem Preis',
+      },
       dearer_models_eur: {
         up: 'Teurere Modelle',
         down: 'Günstigere Modelle',
@@ -1378,6 +1384,7 @@ export const de: Words = {
       more_calls_eur: 'Aufrufe',
       longer_calls_eur: 'Länge',
       more_cached_eur: 'Cache',
+      other_rates_eur: 'Tarife',
       dearer_models_eur: 'Modellwahl',
       changed_prices_eur: 'Preise',
     },

@@ -1311,6 +1311,12 @@ export const en = {
         none: 'Share of cached input',
         note: 'how much of the prompts is read from a cache, or written to it',
       },
+      other_rates_eur: {
+        up: 'More calls at higher rates',
+        down: 'Fewer calls at higher rates',
+        none: 'Rates',
+        note: 'long prompts, tiers and hours that have a price of their own',
+      },
       dearer_models_eur: {
         up: 'More expensive models',
         down: 'Cheaper models',
@@ -1329,6 +1335,7 @@ export const en = {
       more_calls_eur: 'Calls',
       longer_calls_eur: 'Length',
       more_cached_eur: 'Cached',
+      other_rates_eur: 'Rates',
       dearer_models_eur: 'Choice',
       changed_prices_eur: 'Prices',
     },

@@ -18,10 +18,12 @@ import { sumUsage, type UsageSums } from '../usage.ts';
  *   dearer models  = n.a × v.b / n.b - N.a × v.b / N.b      the calls go to other models
  *   longer calls   = v.a - n.a × v.b / n.b          a call of the model has more tokens, or more of the dear kind
  *
- * Where tokens of the cache have a price, d is what they cost less or more than the input price, p the prompt tokens, and
- * longer calls are without what a changed share of them makes:
+ * Where parts such as tokens of the cache have prices of their own, d is what they cost less or more than input and output,
+ * p the prompt tokens, and longer calls are without what a changed share of them makes; r likewise is what the rates of
+ * calls cost more than the base price:
  *
- *   more cached    = d.a - p.a × d.b / p.b          what is read from the cache, or written to it, is another share
+ *   more cached    = d.a - p.a × d.b / p.b          what is read from the cache, or of another such part, is another share
+ *   other rates    = r.a - p.a × r.b / p.b          other calls are long, served by a tier or begun in dear hours
  *
  * Each step is rounded to a whole femto-EUR, and a part is the difference of two steps: so nothing gets lost. A model
  * without calls before has no length to compare, so all of it is dearer models; without any calls before, all is more calls.
@@ -48,11 +50,15 @@ export const CHANGE = schema.object({
   longer_calls_eur: DIFFERENCE,
   more_cached_eur: schema.described(
     DIFFERENCE,
-    'another share of the prompt tokens is read from a cache, or written to it, where these have a price',
+    'another share of the tokens is read from a cache, written to it, or of another part, where these have prices',
+  ),
+  other_rates_eur: schema.described(
+    DIFFERENCE,
+    'another share of the calls has a rate of its model: by its length, its tier or its hour',
   ),
   dearer_models_eur: DIFFERENCE,
   changed_prices_eur: DIFFERENCE,
-  difference_eur: schema.described(DIFFERENCE, 'the sum of the five parts, to the last digit'),
+  difference_eur: schema.described(DIFFERENCE, 'the sum of the parts, to the last digit'),
 });
 export type ExplainedChange = schema.Value<typeof CHANGE>;
 export type ChangeParts = Omit<ExplainedChange, 'before' | 'after'>;
@@ -63,8 +69,17 @@ export interface ComparedModel {
   readonly after: UsageSums;
   /** null: no price is known. Its costs count as they are then, and none as a change of prices. */
   readonly reference: Prices | null;
-  /** Tokens of the cache; absent: no price asks for them. */
-  readonly cache?: { readonly before: SomeCounts; readonly after: SomeCounts };
+  /** Units of parts with prices of their own; absent: no price asks for them. */
+  readonly counts?: { readonly before: SomeCounts; readonly after: SomeCounts };
+  /** Of these calls those that had a rate, by rates that the reference has too. */
+  readonly rated?: readonly RatedCalls[];
+}
+
+/** Calls that had a rate, and its prices at the reference. */
+export interface RatedCalls extends Omit<UsageSums, 'cost_eur'> {
+  readonly time: 'before' | 'after';
+  readonly prices: Prices;
+  readonly counts: SomeCounts;
 }
 
 /** The parts in their order on pages and in commands. */
@@ -72,15 +87,16 @@ export const PARTS = [
   'more_calls_eur',
   'longer_calls_eur',
   'more_cached_eur',
+  'other_rates_eur',
   'dearer_models_eur',
   'changed_prices_eur',
 ] as const;
 
-/** The parts that tell something: without prices of cached input there is no part of it. */
+const SOMETIMES: ReadonlySet<string> = new Set(['more_cached_eur', 'other_rates_eur']);
+
+/** The parts that tell something: without prices of cached input, or rates, there is no part of them. */
 export function partsAmong(changes: readonly ChangeParts[]): (typeof PARTS)[number][] {
-  return PARTS.filter(
-    (part) => part !== 'more_cached_eur' || changes.some((each) => each[part] !== '0'),
-  );
+  return PARTS.filter((part) => !SOMETIMES.has(part) || changes.some((each) => each[part] !== '0'));
 }
 
 /** Explains each model, in the order given, and all together. The lines add up to the total, part by part. */
@@ -104,6 +120,7 @@ export function addChanges(changes: readonly ExplainedChange[]): ExplainedChange
     more_calls_eur: sum('more_calls_eur'),
     longer_calls_eur: sum('longer_calls_eur'),
     more_cached_eur: sum('more_cached_eur'),
+    other_rates_eur: sum('other_rates_eur'),
     dearer_models_eur: sum('dearer_models_eur'),
     changed_prices_eur: sum('changed_prices_eur'),
     difference_eur: sum('difference_eur'),
@@ -113,37 +130,61 @@ export function addChanges(changes: readonly ExplainedChange[]): ExplainedChange
 /** @param before all calls, and @param after all calls, of every model */
 function partsOf(model: ComparedModel, before: bigint, after: bigint): ChangeParts {
   const [cost, newCost] = [parseEur(model.before.cost_eur), parseEur(model.after.cost_eur)];
-  const [worth, cheaper] = worthOf(model, 'before');
-  const [newWorth, newCheaper] = worthOf(model, 'after');
+  const [worth, ofParts, ofRates] = worthOf(model, 'before');
+  const [newWorth, newOfParts, newOfRates] = worthOf(model, 'after');
   const [calls, newCalls] = [BigInt(model.before.requests), BigInt(model.after.requests)];
   const grown = before === 0n ? newWorth : divide(after * worth, before);
   const [prompt, newPrompt] = [
     BigInt(model.before.prompt_tokens),
     BigInt(model.after.prompt_tokens),
   ];
-  const asCached = prompt === 0n ? newCheaper : divide(newPrompt * cheaper, prompt);
+  const asBefore = (of: Femto, now: Femto) =>
+    prompt === 0n ? now : divide(newPrompt * of, prompt);
+  const [parts, rates] = [
+    newOfParts - asBefore(ofParts, newOfParts),
+    newOfRates - asBefore(ofRates, newOfRates),
+  ];
   const moved = before === 0n || calls === 0n ? newWorth : divide(newCalls * worth, calls);
   return {
     more_calls_eur: formatEur(grown - worth),
-    longer_calls_eur: formatEur(newWorth - newCheaper + asCached - moved),
-    more_cached_eur: formatEur(newCheaper - asCached),
+    longer_calls_eur: formatEur(newWorth - parts - rates - moved),
+    more_cached_eur: formatEur(parts),
+    other_rates_eur: formatEur(rates),
     dearer_models_eur: formatEur(moved - grown),
     changed_prices_eur: formatEur(newCost - newWorth - (cost - worth)),
     difference_eur: formatEur(newCost - cost),
   };
 }
 
-/** What tokens cost at the reference price, and how much of that the cache makes: it is below 0 where it makes them cheaper. */
+/**
+ * What calls cost at the reference price, how much of that parts with prices of their own make, and how much rates: below 0
+ * where these make them cheaper.
+ */
 function worthOf(
-  { reference, cache, ...model }: ComparedModel,
+  { reference, counts, rated = [], ...model }: ComparedModel,
   time: 'before' | 'after',
-): [worth: Femto, cheaper: Femto] {
-  const { prompt_tokens, completion_tokens, cost_eur } = model[time];
-  if (reference === null) return [parseEur(cost_eur), 0n];
-  const full = costOf(reference, prompt_tokens, completion_tokens);
-  const worth =
-    cache === undefined ? full : costOf(reference, prompt_tokens, completion_tokens, cache[time]);
-  return [worth, worth - full];
+): [worth: Femto, parts: Femto, rates: Femto] {
+  if (reference === null) return [parseEur(model[time].cost_eur), 0n, 0n];
+  const full = costOfAll(reference, model[time]);
+  const base = counts === undefined ? full : costOfAll(reference, model[time], counts[time]);
+  const rates = rated
+    .filter((each) => each.time === time)
+    .reduce(
+      (sum, { prices, counts, ...calls }) =>
+        sum + costOfAll(prices, calls, counts) - costOfAll(reference, calls, counts),
+      0n,
+    );
+  return [base + rates, base - full, rates];
+}
+
+/** The cost of the sums of some calls: that of a call itself counts once for each. */
+function costOfAll(
+  prices: Prices,
+  { requests, prompt_tokens, completion_tokens }: Omit<UsageSums, 'cost_eur'>,
+  counts?: SomeCounts,
+): Femto {
+  const of = costOf(prices, prompt_tokens, completion_tokens, counts);
+  return of + (BigInt(requests - 1) * prices.request) / 1000n;
 }
 
 /** The nearest whole number; halves go away from zero. @param divisor above 0 */

@@ -1,11 +1,11 @@
 import { type DayRange, intervalOf } from '../../domain/reports/day-range.ts';
 import * as schema from '../../domain/settings/schema.ts';
 import type { UsageSums } from '../../domain/usage.ts';
-import { asksForCached } from '../company/price.ts';
+import { TOKEN_DETAILS } from '../../domain/usage.ts';
+import { askedOfPrices } from '../company/price.ts';
 import type { Sql } from '../connection/pool.ts';
 import {
   atOf,
-  CACHED,
   cachedSums,
   compared,
   EXPLAINED,
@@ -13,7 +13,9 @@ import {
   lastInstantOf,
   movers,
   moversJson,
+  type RatedSums,
   readCached,
+  readRated,
   type TimeCost,
   timesJson,
 } from './change.ts';
@@ -114,7 +116,8 @@ export async function readAllChange(
   const isFactored = sql`company_id in (select company_id from factored)`;
   // first by their companies, so that no others are read
   const apart = sql`company_id = any(array(select company_id from owned union select company_id from factored)) and (${isOwn} or ${isFactored})`;
-  const asks = await asksForCached(sql);
+  const { cached: asksForCached, listed } = await askedOfPrices(sql);
+  const asks = asksForCached || listed;
   const ofOwn = { columns: ['company_id', 'model_slug'], holds: apart } as const;
   const cached = readCached(sql, asks, { ...all, by: ['model_slug'] });
   const ownCached = readCached(sql, asks, {
@@ -122,14 +125,15 @@ export async function readAllChange(
     where: ofOwn,
     by: ['company_id', 'model_slug'],
   });
-  const summed = CACHED.map((name) => `sum(${name}) as ${name}`).join(', ');
+  const summed = TOKEN_DETAILS.map((name) => `sum(${name})::float8 as ${name}`).join(', ');
   type Row = { models: Parameters<typeof compared>[1]; by_time: readonly TimeCost[] };
-  const [{ models, by_time }] = await sql<[Row]>`
-    with owned as materialized (select distinct slug, company_id from model_prices where company_id is not null),
+  const whose = sql`owned as materialized (select distinct slug, company_id from model_prices where company_id is not null),
     factored as materialized (
       select company_id, trim_scale(factor)::text as factor from (
         select distinct company_id, ${sql.unsafe(lastInstantOf('asked'))} as at from company_price_factors, (select ${before.to}::date as asked) as day) c,
-        price_factor(company_id, at) where factor <> 1),
+        price_factor(company_id, at) where factor <> 1)`;
+  const [{ models, by_time }] = await sql<[Row]>`
+    with ${whose},
     own as materialized (${readCube(sql, { ...all, where: ofOwn, by: ['company_id', 'model_slug'] })}),
     whole as materialized (${readCube(sql, { ...all, by: [at, 'model_slug'] })}),
     shared as (
@@ -139,7 +143,7 @@ export async function readAllChange(
     own_cached as materialized (${ownCached}),
     shared_cached as (
       select time, model_slug, ${sql.unsafe(summed)} from (
-        select * from (${cached}) c union all select time, model_slug, -cached_tokens, -cache_write_tokens from own_cached) c
+        select * from (${cached}) c union all select time, model_slug, ${sql.unsafe(TOKEN_DETAILS.map((name) => `-${name}`).join(', '))} from own_cached) c
       group by 1, 2
     )
     select ${timesJson(sql, sql.unsafe(at), sql`whole`)} as by_time,
@@ -149,7 +153,14 @@ export async function readAllChange(
       union all select time, case when ${isOwn} then company_id end, case when ${isOwn} then '1' else factor end, model_slug, ${usageSums(sql)},
         ${sql.unsafe(summed)}
       from own left join own_cached using (time, company_id, model_slug) left join factored using (company_id) group by 1, 2, 3, 4) m`;
-  const lines = await compared(sql, models, before.to);
+  const rated = !listed
+    ? []
+    : await sql<RatedSums[]>`
+        with ${whose}, rated as (${readRated(sql, { ...all, by: ['company_id', 'model_slug'] })})
+        select time, case when ${isOwn} then company_id end as company_id, case when ${isOwn} then '1' else coalesce(factor, '1') end as factor,
+          model_slug as model, rate, ${usageSums(sql)}, ${sql.unsafe(summed)}
+        from rated left join factored using (company_id) group by 1, 2, 3, 4, 5`;
+  const lines = await compared(sql, models, rated, before.to);
   const by_company = model === null ? await readMovers(sql, { before, after }, most) : null;
   return { ...explained(lines), by_time, by_company };
 }

@@ -1,4 +1,10 @@
-import { type Prices, parsePrices, type SomeCounts } from '../../domain/pricing/prices.ts';
+import {
+  type Prices,
+  type PriceTexts,
+  parsePrices,
+  type SomeCounts,
+} from '../../domain/pricing/prices.ts';
+import { parseRates, type RateTexts } from '../../domain/pricing/rates.ts';
 import { unknownCompany } from '../../domain/refusal.ts';
 import { intervalOf } from '../../domain/reports/day-range.ts';
 import {
@@ -9,11 +15,12 @@ import {
   DIFFERENCE,
   type ExplainedChange,
   explainChange,
+  type RatedCalls,
 } from '../../domain/reports/usage-change.ts';
 import { PRICE_NAMES } from '../../domain/settings/model.ts';
 import * as schema from '../../domain/settings/schema.ts';
-import { sumUsage, type UsageSums } from '../../domain/usage.ts';
-import { asksForCached } from '../company/price.ts';
+import { type BookedDetails, sumUsage, TOKEN_DETAILS, type UsageSums } from '../../domain/usage.ts';
+import { askedOfPrices } from '../company/price.ts';
 import { dayBegins } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
 import { outside } from '../connection/tenant-role.ts';
@@ -75,17 +82,16 @@ export interface Movers<T> {
   readonly lines: readonly (Mover & T)[];
 }
 
-/** A sum of one model: of the time before (0) or after (1), and of a company whose price is the reference; null: the shared one. */
-interface ModelSums extends UsageSums {
+/** A sum of one model: of the time before (0) or after (1), and of a company whose price is the reference; null: the shared one. Details are absent where no price asks for them; null: not told. */
+interface ModelSums extends UsageSums, Partial<BookedDetails> {
   readonly time: 0 | 1;
   readonly model: string;
   readonly company_id: string | null;
   /** Of companies that are not named, on the shared price; absent: 1. */
   readonly factor?: string;
-  /** Absent where no price asks for them; null: not told. */
-  readonly cached_tokens?: number | null;
-  readonly cache_write_tokens?: number | null;
 }
+/** Those of them that had a rate. */
+export type RatedSums = ModelSums & { readonly rate: string };
 
 const MOST_MOVERS = 10;
 
@@ -102,7 +108,8 @@ export async function readUsageChange(
 ): Promise<UsageChange> {
   const at = atOf({ before, after });
   const of = { company: companyId, filters, range: { before, after } };
-  const cached = readCached(sql, await asksForCached(sql), { ...of, by: ['model_slug'] });
+  const { cached: asks, listed } = await askedOfPrices(sql);
+  const cached = readCached(sql, asks || listed, { ...of, by: ['model_slug'] });
   type Row = Omit<UsageChange, 'total' | 'by_model'> & { models: readonly ModelSums[] };
   await sql`select set_config('work_mem', '32MB', true)`;
   const [row] = await sql<Row[]>`
@@ -132,26 +139,38 @@ export async function readUsageChange(
     from companies c where id = ${companyId}`;
   if (row === undefined) unknownCompany(companyId);
   const { models, ...change } = row;
-  const lines = await compared(sql, models, before.to);
+  const rated = !listed
+    ? []
+    : await sql<RatedSums[]>`
+        select time, model_slug as model, ${companyId}::uuid as company_id, rate, ${usageSums(sql)}, ${cachedSums(sql)}
+        from (${readRated(sql, { ...of, by: ['model_slug'] })}) r group by 1, 2, 4`;
+  const lines = await compared(sql, models, rated, before.to);
   return { ...change, ...explained(lines) };
 }
 
-/** The tokens of the cache at both times. @param asks from `asksForCached`; without it nothing is read */
+/** The calls of both times that had a rate: their rows are read. */
+export function readRated(sql: Sql, asked: Omit<Cube, 'measures'>): Fragment {
+  return readCube(sql, {
+    ...asked,
+    by: [...asked.by, 'rate'],
+    measures: [...SUMMED, ...TOKEN_DETAILS],
+  });
+}
+
+/** The token details at both times. @param asks from `askedOfPrices`; without it nothing is read */
 export function readCached(sql: Sql, asks: boolean, asked: Omit<Cube, 'measures'>): Fragment {
-  if (asks) return readCube(sql, { ...asked, measures: CACHED });
+  if (asks) return readCube(sql, { ...asked, measures: TOKEN_DETAILS });
   const columns = asked.by.map(
     (name) => `null::${name === 'company_id' ? 'uuid' : 'text'} as ${name}`,
   );
   return sql.unsafe(
-    `select 0 as time, ${columns.join(', ')}, 0 as cached_tokens, 0 as cache_write_tokens where false`,
+    `select 0 as time, ${columns.join(', ')}, ${TOKEN_DETAILS.map((name) => `0 as ${name}`).join(', ')} where false`,
   );
 }
 
-export const CACHED = ['cached_tokens', 'cache_write_tokens'] as const;
-
 /** The columns of a group that was joined with them. */
 export function cachedSums(sql: Sql) {
-  return sql.unsafe(CACHED.map((name) => `max(${name}) as ${name}`).join(', '));
+  return sql.unsafe(TOKEN_DETAILS.map((name) => `max(${name})::float8 as ${name}`).join(', '));
 }
 
 /** What a cost is of in a chart of both times. */
@@ -194,14 +213,12 @@ export type Compared = ComparedModel & { readonly model: string };
 export async function compared(
   sql: Sql,
   models: readonly ModelSums[],
+  rated: readonly RatedSums[],
   until: string,
 ): Promise<Compared[]> {
-  const groups = [
-    ...Map.groupBy(
-      models,
-      ({ model, company_id, factor }) => `${model} ${company_id} ${factor}`,
-    ).values(),
-  ] as [ModelSums, ModelSums?][];
+  const keyOf = ({ model, company_id, factor }: ModelSums) => `${model} ${company_id} ${factor}`;
+  const ratedOf = Map.groupBy(rated, keyOf);
+  const groups = [...Map.groupBy(models, keyOf).values()] as [ModelSums, ModelSums?][];
   const prices = await referencePrices(
     sql,
     groups.map(([first]) => first),
@@ -214,13 +231,36 @@ export async function compared(
       before: sumUsage(of(0)),
       after: sumUsage(of(1)),
       reference: prices[at] as Prices | null,
-      cache: { before: cacheOf(of(0)), after: cacheOf(of(1)) },
+      counts: { before: countsOf(of(0)[0]), after: countsOf(of(1)[0]) },
+      rated: atReference(prices[at] as Prices | null, ratedOf.get(keyOf(group[0])) ?? []),
     };
   });
 }
 
-function cacheOf([sums]: readonly ModelSums[]): SomeCounts {
-  return { cached: sums?.cached_tokens ?? null, cacheWrite: sums?.cache_write_tokens ?? null };
+/** The calls of rates that the reference price has: of another one nothing is known but what it cost. */
+function atReference(reference: Prices | null, rated: readonly RatedSums[]): RatedCalls[] {
+  return rated.flatMap(({ time, rate, requests, prompt_tokens, completion_tokens, ...sums }) => {
+    const prices = reference?.rates.find((each) => each.prices.rate === rate)?.prices;
+    const counts = countsOf(sums);
+    const calls = { requests, prompt_tokens, completion_tokens, counts };
+    return prices === undefined
+      ? []
+      : [{ ...calls, prices, time: time === 0 ? 'before' : 'after' }];
+  });
+}
+
+function countsOf(sums: Partial<BookedDetails> = {}): SomeCounts {
+  return {
+    cached: sums.cached_tokens ?? null,
+    cacheWrite: sums.cache_write_tokens ?? null,
+    cacheWriteHour: sums.cache_write_1h_tokens ?? null,
+    audioPrompt: sums.audio_prompt_tokens ?? null,
+    imagePrompt: sums.image_prompt_tokens ?? null,
+    reasoning: sums.reasoning_tokens ?? null,
+    audioCompletion: sums.audio_completion_tokens ?? null,
+    imageCompletion: sums.image_completion_tokens ?? null,
+    searchUnits: sums.search_units ?? null,
+  };
 }
 
 /** The price of each model at the end of a day, or the first one after it; null where none is known. */
@@ -229,16 +269,12 @@ async function referencePrices(
   models: readonly ModelSums[],
   until: string,
 ): Promise<(Prices | null)[]> {
-  type Row = {
-    input: string | null;
-    output: string | null;
-    cache_read: string | null;
-    cache_write: string | null;
-  };
+  type Row = Partial<PriceTexts> & { readonly rates: readonly RateTexts[] | null };
   const rows = await outside(
     sql,
     () => sql<Row[]>`
-    select ${PRICE_NAMES.map((name, at) => sql`${at === 0 ? sql`` : sql`, `}trim_scale(a.factor * case when p.input is null then n.${sql(name)} * f.factor else p.${sql(name)} end)::text as ${sql(name)}`)}
+    select ${PRICE_NAMES.map((name, at) => sql`${at === 0 ? sql`` : sql`, `}trim_scale(a.factor * case when p.input is null then n.${sql(name)} * f.factor else p.${sql(name)} end)::text as ${sql(name)}`)},
+      times_factor(case when p.input is null then times_factor(n.rates, f.factor) else p.rates end, a.factor) as rates
     from (
       select *, ${sql.unsafe(lastInstantOf('until'))} as at
       from (select ${until}::date as until) as asked, unnest(${models.map(({ model }) => model)}::text[],
@@ -246,16 +282,14 @@ async function referencePrices(
         with ordinality as m (model, company, factor, place)) a
     left join lateral model_price(a.model, a.company, a.at) p on true
     left join lateral (
-      select m.valid_from, ${sql(PRICE_NAMES)} from model_prices m
+      select m.valid_from, ${sql(PRICE_NAMES)}, rates from model_prices m
       where m.slug = a.model and (m.company_id is null or m.company_id = a.company) and m.valid_from > a.at and m.input is not null
       order by m.valid_from, m.company_id nulls last limit 1) n on p.input is null
     left join lateral price_factor(a.company, n.valid_from) f on p.input is null
     order by place`,
   );
-  return rows.map(({ input, output, cache_read, cache_write }) =>
-    input === null || output === null
-      ? null
-      : parsePrices(input, output, { cache_read, cache_write }),
+  return rows.map(({ rates, input, output, ...others }) =>
+    input == null || output == null ? null : parsePrices(input, output, others, parseRates(rates)),
   );
 }
 

@@ -47,7 +47,8 @@ export type Column =
   | 'endpoint'
   | 'cost_center'
   | 'outcome'
-  | 'usage_source';
+  | 'usage_source'
+  | 'rate';
 
 /** `estimated` counts requests with estimated tokens, `unfinished` those that did not complete. */
 export type Measure =
@@ -91,6 +92,13 @@ const BY_CALL: Sums = {
     requests: 'sum(requests)',
     ...Object.fromEntries(TOKEN_DETAILS.map((name) => [name, `sum(${name})`])),
   },
+};
+/** The calls that had a rate of their price: no sum has it. */
+const BY_RATE: Sums = {
+  ...BY_CALL,
+  table: `(select * from ${BY_CALL.table} where rate is not null) as rated`,
+  by: `${BY_CALL.by}, rate`,
+  figures: { ...SUMS.daily.figures, ...BY_CALL.figures },
 };
 /** Figures of tables that have no column for them. */
 const COUNTED: Partial<Record<Measure, readonly [column: Column, sql: string]>> = {
@@ -217,9 +225,11 @@ function sourcesOf(
   const needed = [...by, ...filtered, ...(where?.columns ?? [])];
   const has = (table: Sums, columns: readonly string[]) =>
     columns.every((column) => columnsOf(table).includes(column));
-  const tables = measures.some((name) => TOKEN_DETAILS.some((detail) => detail === name))
-    ? [SUMS.details, BY_CALL]
-    : OF_CALLS;
+  const tables = by.includes('rate')
+    ? [BY_RATE]
+    : measures.some((name) => TOKEN_DETAILS.some((detail) => detail === name))
+      ? [SUMS.details, BY_CALL]
+      : OF_CALLS;
   const smallest = (columns: readonly string[]) =>
     tables.find(
       (table) => has(table, columns) && measures.every((name) => figureOf(table, name) !== null),

@@ -6,7 +6,6 @@ import type { Sql } from '../connection/pool.ts';
 import { costAtRates, costFormula } from '../statement/cost.ts';
 import { requireRows } from '../statement/moves.ts';
 import { DAY } from '../statement/sums.ts';
-import { CACHED } from './change.ts';
 import { readPresentMonth } from './company-usage.ts';
 import { type Column, type Fragment, grouped, readCube, SUMMED, sumsOf } from './cube.ts';
 
@@ -83,6 +82,9 @@ interface MarginMonth
   readonly by_company: readonly Omit<DetailedCompany, keyof ToldSums>[];
   readonly lines: readonly Omit<DetailedMargin['lines'][number], keyof ToldSums>[];
 }
+
+/** Tokens of which a cost price may be. */
+const CACHED = ['cached_tokens', 'cache_write_tokens'] as const;
 
 const NOTHING: ToldSums = { cached_percent: null, upstream: null };
 

@@ -5,6 +5,7 @@ import {
   type Prices,
   parsePrices,
 } from '../../../src/domain/pricing/prices.ts';
+import { parseRates } from '../../../src/domain/pricing/rates.ts';
 import {
   type ChangeParts,
   type ComparedModel,
@@ -85,7 +86,7 @@ function modelFrom(pick: (most: number) => number): ComparedModel {
     before,
     after,
     reference,
-    cache: { before: cacheFrom(pick, before), after: cacheFrom(pick, after) },
+    counts: { before: cacheFrom(pick, before), after: cacheFrom(pick, after) },
   };
 }
 
@@ -113,7 +114,7 @@ t.test(
 
 /** The definition in fractions: each part of all models, as numerator and denominator of femto-EUR. */
 function defined(models: readonly ComparedModel[]): Record<(typeof PARTS)[number], number> {
-  const worth = (model: ComparedModel, time: 'before' | 'after', cache = model.cache?.[time]) => {
+  const worth = (model: ComparedModel, time: 'before' | 'after', cache = model.counts?.[time]) => {
     const { prompt_tokens: prompt, completion_tokens: completion } = model[time];
     const { input, output, texts } = model.reference as Prices;
     const more = (text: string | null) =>
@@ -190,7 +191,7 @@ t.test('what does not change has no part in it', async (t) => {
     ).total;
     t.same(
       PARTS.slice(1).map((part) => grown[part]),
-      ['0', '0', '0', '0'],
+      ['0', '0', '0', '0', '0'],
       'only more calls',
     );
     // as many calls of each, with other tokens
@@ -299,11 +300,11 @@ t.test(
       ...usage(1, 87_000, 1000, prices),
       cost_eur: cost(cached),
     });
-    const cache = {
+    const counts = {
       before: { cached: 10_000, cacheWrite: null },
       after: { cached: 80_000, cacheWrite: null },
     };
-    const model = { before: turn(10_000), after: turn(80_000), reference: prices, cache };
+    const model = { before: turn(10_000), after: turn(80_000), reference: prices, counts };
     const none = {
       more_calls_eur: '0',
       longer_calls_eur: '0',
@@ -315,16 +316,66 @@ t.test(
       more_cached_eur: '-0.126',
       difference_eur: '-0.126',
     });
-    const same = { ...model, after: turn(10_000), cache: { ...cache, after: cache.before } };
+    const same = { ...model, after: turn(10_000), counts: { ...counts, after: counts.before } };
     t.match(explainChange([same]).total, { ...none, more_cached_eur: '0' });
     t.same(
       partsAmong([explainChange([same]).total]).length,
-      PARTS.length - 1,
+      PARTS.length - 2,
       'nothing of it is shown',
     );
     const plain = explainChange([
       { before: model.before, after: model.after, reference: parsePrices('0.002', '0.01') },
     ]);
     t.match(plain.total, { changed_prices_eur: '-0.126', more_cached_eur: '0' });
+  },
+);
+
+t.test(
+  'other rates are a part of their own, and nothing of longer calls or changed prices',
+  async (t) => {
+    const rates = parseRates([{ over: 100, input: '0.004', output: '0.02', request: '1' }]);
+    const prices = parsePrices('0.002', '0.01', { request: '0.5' }, rates);
+    const long = rates[0]?.prices as typeof prices;
+    const sums = (requests: number, prompt_tokens: number) => ({
+      requests,
+      prompt_tokens,
+      completion_tokens: 10 * requests,
+    });
+    const costs = (
+      of: typeof prices,
+      { requests, prompt_tokens, completion_tokens }: ReturnType<typeof sums>,
+    ) =>
+      exactCost(of, prompt_tokens, completion_tokens) + (BigInt(requests - 1) * of.request) / 1000n;
+    // ten calls of 1000 tokens in all; before two of them are long, after five
+    const time = (long_calls: number) => {
+      const [rated, base] = [sums(long_calls, 500), sums(10 - long_calls, 500)];
+      const cost_eur = formatEur(costs(long, rated) + costs(prices, base));
+      return { usage: { ...sums(10, 1000), cost_eur }, rated };
+    };
+    const [before, after] = [time(2), time(5)];
+    const { total } = explainChange([
+      {
+        before: before.usage,
+        after: after.usage,
+        reference: prices,
+        rated: [
+          { ...before.rated, time: 'before' as const, prices: long, counts: {} },
+          { ...after.rated, time: 'after' as const, prices: long, counts: {} },
+        ],
+      },
+    ]);
+    t.match(total, {
+      more_calls_eur: '0',
+      longer_calls_eur: '0',
+      more_cached_eur: '0',
+      dearer_models_eur: '0',
+      changed_prices_eur: '0',
+      difference_eur: total.other_rates_eur,
+    });
+    t.equal(
+      total.other_rates_eur,
+      '0.0018',
+      'three more calls: 30 tokens, and three times what a call costs',
+    );
   },
 );

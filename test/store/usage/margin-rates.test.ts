@@ -32,7 +32,7 @@ t.test('a cost price with parts and rates holds for each call as a price would',
     (sql) => sql<{ id: string }[]>`insert into companies (name) values ('A'), ('B') returning id`,
   );
   const base = randomPrices();
-  const rates: RateTexts[] = [
+  const rates = [
     { over: 500 },
     { tier: 'priority' },
     { tier: 'priority', over: 500 },
@@ -41,7 +41,7 @@ t.test('a cost price with parts and rates holds for each call as a price would',
   ].map((conditions) => ({
     ...conditions,
     ...Object.fromEntries(Object.keys(base).map((part) => [part, price()])),
-  }));
+  })) as unknown as RateTexts[];
   const prices = parsePrices(base.input as string, base.output as string, base, parseRates(rates));
   await run(
     (sql) =>
