@@ -175,3 +175,62 @@ if (live) {
   resume(450);
   next();
 }
+
+// The rates of a price: rows are added and removed, and what is typed is checked as saving it would be.
+for (const box of document.querySelectorAll('[data-rates]')) {
+  const form = box.closest('form');
+  const rows = box.querySelector('tbody');
+  const add = box.querySelector('[data-add]');
+  let asked = 0;
+  let last = rows.rows.length - 1;
+  const blank = rows.rows[last].cloneNode(true);
+  const number = Number(/rate-(\d+)-/.exec(blank.querySelector('input').name)[1]);
+
+  const say = (input, message) => {
+    const id = `${input.id}-wrong`;
+    document.getElementById(id)?.remove();
+    input.removeAttribute('aria-invalid');
+    input.removeAttribute('aria-describedby');
+    if (message === undefined) return;
+    const text = document.createElement('p');
+    [text.className, text.id, text.textContent] = ['wrong', id, message];
+    input.after(text);
+    input.setAttribute('aria-invalid', 'true');
+    input.setAttribute('aria-describedby', id);
+  };
+  const check = async () => {
+    asked += 1;
+    const mine = asked;
+    const body = new URLSearchParams(new FormData(form));
+    const answer = await fetch(box.dataset.rates, { method: 'POST', body });
+    if (mine !== asked || !answer.headers.get('content-type')?.includes('json')) return; // saving it says what is wrong
+    const wrong = await answer.json();
+    for (const input of rows.querySelectorAll('input')) say(input, wrong[input.name]);
+  };
+  const show = () => {
+    for (const button of rows.querySelectorAll('[data-remove]')) button.hidden = false;
+  };
+  add.hidden = false;
+  show();
+  add.addEventListener('click', () => {
+    last += 1;
+    const row = blank.cloneNode(true);
+    for (const input of row.querySelectorAll('input')) {
+      for (const name of ['id', 'name'])
+        input[name] = input[name].replace(`rate-${number}-`, `rate-${number + last}-`);
+      input.ariaLabel = input.ariaLabel.replace(/\d+$/, rows.rows.length + 1);
+    }
+    rows.append(row);
+    show();
+    row.querySelector('input').focus();
+  });
+  rows.addEventListener('click', ({ target }) => {
+    const row = target.closest('[data-remove]')?.closest('tr');
+    if (!row) return;
+    if (rows.rows.length > 1) row.remove();
+    else for (const input of row.querySelectorAll('input')) input.value = '';
+    add.focus();
+    check().catch(() => {});
+  });
+  box.addEventListener('change', () => check().catch(() => {}));
+}

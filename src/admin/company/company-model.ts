@@ -6,6 +6,7 @@ import { wordsOf } from '../../domain/language/language.ts';
 import { ENGLISH } from '../../domain/languages.ts';
 import { comingPrices, generates, type Model, modelEntry } from '../../domain/model.ts';
 import type { PriceUnit } from '../../domain/price.ts';
+import { textsOf } from '../../domain/pricing/rates.ts';
 import { throwNotFound } from '../../domain/refusal.ts';
 import { type PriceName, pricesAmong, pricesOf } from '../../domain/settings/model.ts';
 import { changeCompany } from '../../operations/company.ts';
@@ -18,7 +19,7 @@ import { csrfInput } from '../page/field.ts';
 import { type Html, html } from '../page/html.ts';
 import { badge, companyHeading, muted, page } from '../page/layout.ts';
 import { list, listQuery } from '../page/list.ts';
-import { priceLabels, priceText, priceUnitOf, unitSwitch } from '../page/price-unit.ts';
+import { priceLabels, priceText, priceUnitOf, ratesText, unitSwitch } from '../page/price-unit.ts';
 
 /** The models that one company may use. */
 export const companyModelRoutes: readonly Route[] = [
@@ -79,6 +80,9 @@ async function companyPage(c: PageContext): Promise<Response> {
     [words.kind]: ({ kind }: ModelRow) => words.kinds[kind],
     [words.hosting]: (model: ModelRow) => euBadge(model, words.outsideEu),
     ...Object.fromEntries(shown.map((name) => [labels[name], price(name)])),
+    ...(models.some(hasRates) && {
+      [words.rates.title]: (model: ModelRow) => ratesText(c, unit, paidRates(company, model)),
+    }),
     [words.state]: (model: ModelRow) => stateOf(words, company, model),
     [words.action]: ({ slug, kind, company_id }: ModelRow) => {
       if (company_id === null && company.ownModels.has(slug)) return muted(frame.none); // the company's own replaces it
@@ -131,6 +135,14 @@ function pageOf(
     total: matching.length,
     page,
   };
+}
+
+const hasRates = ({ rates }: ModelRow) => rates !== null;
+
+/** The rates of a model as the company pays them. */
+function paidRates(company: Company, model: ModelRow) {
+  const priced = company.factors === null ? undefined : modelOf(company, model);
+  return priced === undefined ? model.rates : textsOf(priced.prices).rates;
 }
 
 /** What the company pays for a model now: with its factor. */

@@ -28,15 +28,17 @@ import {
   priceLabels,
   priceText,
   priceValue,
-  readPrices,
   shownUnit,
   unitInput,
   unitSwitch,
 } from '../page/price-unit.ts';
+import { checkPriced, rateTable, readPriced, refuseRates } from '../page/rate-table.ts';
 import { readSettings, settingFields } from '../page/setting.ts';
 import {
   askCostRemoval,
+  cost,
   modelOfPath,
+  next,
   priceCards,
   removeCost,
   schedule,
@@ -70,6 +72,14 @@ export const modelRoutes: readonly Route[] = [
     page: editPage,
   },
   ...askedFirst('/models/:model/costs/:cost/remove', 'cost.write', askCostRemoval, removeCost),
+  ...['', next(''), cost('')].map(
+    (start): Route => ({
+      method: 'POST',
+      path: `/models/:model/${start}rates/check`,
+      action: 'model.write',
+      handle: (c, form) => checkPriced(c, form, (name) => `${start}${name}`),
+    }),
+  ),
   ...askedFirst('/models/:model/remove', 'model.write', askRemoval, remove),
 ];
 
@@ -138,18 +148,20 @@ ${unitSwitch(c, path, unit)}
 <section class="card">${state.summary}
 <form method="post" action="${path}" class="stack">${csrfInput(c)}${lockInput(state, model, MODEL)}
 ${settingFields(state, MODEL_SETTINGS, model)}
-${unitInput(unit)}${priceFields(state, unit, (name) => name, price)}
+${unitInput(unit)}${priceFields(state, unit, plain, price)}
+${rateTable(state, form, unit, plain, `${path}/rates/check`, { ...prices, rates: model.rates })}
 <div class="actions"><button class="primary">Save model</button> <a class="button quiet" href="/models">Cancel</a> <a class="button danger" href="${path}/remove">Remove…</a></div></form></section>
 ${await priceCards(c, model, form, unit)}`;
   return page(c, `Model ${model.slug}`, body);
 }
 
+/** The names of the fields of the present prices. */
+const plain = (name: string) => name;
+
 async function edit(c: PageContext, form: Form): Promise<Response> {
   const model = await modelOfPath(c);
-  const changes = {
-    ...readSettings(form, MODEL_SETTINGS),
-    ...modelPrices(readPrices(form, (name) => name)),
-  };
+  const { rates, ...prices } = readPriced(form, plain);
+  const changes = { ...readSettings(form, MODEL_SETTINGS), ...modelPrices(prices), rates };
   form.check();
   await change(c, async (sql) => {
     const { id, company_id: company } = model;
@@ -164,7 +176,12 @@ async function edit(c: PageContext, form: Form): Promise<Response> {
       find,
       page,
     });
-    await changeModel(sql, callerOf(c, form, MODEL), model, changes);
+    await changeModel(
+      sql,
+      callerOf(c, form, MODEL, (all) => refuseRates(form, plain, all)),
+      model,
+      changes,
+    );
   });
   return c.redirect('/models?done=saved', 303);
 }

@@ -26,7 +26,8 @@ import { csrfInput, field, formState } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
 import { badge, companyLink, muted, table } from '../page/layout.ts';
-import { priceFields, priceText, readPrices, unitInput } from '../page/price-unit.ts';
+import { priceFields, priceText, ratesText, unitInput } from '../page/price-unit.ts';
+import { pricedAs, rateTable, readPriced, refuseRates } from '../page/rate-table.ts';
 
 /** Prices of a model on its page: past, present and future prices, and cost prices. */
 
@@ -43,13 +44,12 @@ export async function priceCards(
   form: Form,
   unit: PriceUnit,
 ): Promise<Html> {
-  const path = `/models/${model.id}`;
   const [history, costs] = await read(
     c,
     async (sql) => [await priceHistory(sql, model.slug), await costsOf(sql, model)] as const,
   );
   return html`${historyCard(c, model, history, unit)}
-${scheduleCard(c, form, `${path}/prices`, unit)}
+${scheduleCard(c, form, model, unit)}
 ${costCard(c, form, model, costs, unit)}`;
 }
 
@@ -87,21 +87,33 @@ function priceCells(c: PageContext, unit: PriceUnit, none: string, rows: readonl
       ? muted(row.input === null ? none : 'as input')
       : priceText(c, unit, price);
   };
-  return Object.fromEntries(pricesAmong(rows).map((name) => [HEADINGS[name], cell(name)]));
+  return {
+    ...Object.fromEntries(pricesAmong(rows).map((name) => [HEADINGS[name], cell(name)])),
+    ...(rows.some(({ rates }) => rates != null) && {
+      Rates: ({ rates }: SomePrices) => ratesText(c, unit, rates),
+    }),
+  };
 }
 
-function scheduleCard(c: PageContext, form: Form, path: string, unit: PriceUnit): Html {
+function scheduleCard(c: PageContext, form: Form, { id, rates }: ModelRow, unit: PriceUnit): Html {
+  const path = `/models/${id}/prices`;
   const state = formState(form, path);
   return html`<section class="card"><h2>A price from a date</h2>${state.summary}
 <form method="post" action="${path}" class="stack">${csrfInput(c)}${unitInput(unit)}
 ${field(state, { name: 'from', label: 'Begins', required: true, hint: `A date such as 2027-01-31, which begins at midnight in ${c.var.services.calendar.timeZone}, or a time such as 2027-01-31T18:00:00Z. Every gateway switches at that moment by its own clock.` })}
 ${priceFields(state, unit, next, labelled('New price', unit))}
+${rateTable(state, form, unit, next, `/models/${id}/${next('rates')}/check`, { rates })}
 <div class="actions"><button>Schedule price</button></div></form></section>`;
 }
 
+/** The caller of a form with prices and rates. */
+function priceCaller(c: PageContext, form: Form, nameOf: (name: string) => string) {
+  return callerOf(c, form, pricedAs(nameOf), (all) => refuseRates(form, nameOf, all));
+}
+
 /** The names of the fields: the page has several forms with prices. */
-const next = (name: string) => `next_${name}`;
-const cost = (name: string) => `cost_${name}`;
+export const next = (name: string) => `next_${name}`;
+export const cost = (name: string) => `cost_${name}`;
 
 function labelled(what: string, unit: PriceUnit) {
   return (name: PriceName) => ({
@@ -112,10 +124,10 @@ function labelled(what: string, unit: PriceUnit) {
 export async function schedule(c: PageContext, form: Form): Promise<Response> {
   const { id, slug, company_id } = await modelOfPath(c);
   const from = form.required('from', readMoment);
-  const prices = readPrices(form, next);
+  const prices = readPriced(form, next);
   form.check();
   const price = { slug, company_id, from, ...prices };
-  await change(c, (sql) => schedulePrice(sql, callerOf(c, form, PRICES), price));
+  await change(c, (sql) => schedulePrice(sql, priceCaller(c, form, next), price));
   return c.redirect(`/models/${id}?done=scheduled`, 303);
 }
 
@@ -155,15 +167,16 @@ ${rows.length === 0 ? '' : table('Cost prices', rows, { cells, figures: Object.v
 <form method="post" action="${path}" class="stack">${csrfInput(c)}${unitInput(unit)}
 ${field(state, { name: 'since', label: 'First day', type: 'date', hint: 'Past or to come; empty for today.' })}
 ${priceFields(state, unit, cost, labelled('Your cost', unit))}
+${rateTable(state, form, unit, cost, `/models/${model.id}/${cost('rates')}/check`, { rates: rows[0]?.rates })}
 <div class="actions"><button>Save cost price</button></div></form></section>`;
 }
 
 export async function setCost(c: PageContext, form: Form): Promise<Response> {
   const { id, slug, company_id } = await modelOfPath(c);
   const since = form.optional('since', readDay);
-  const price = { slug, company_id, ...readPrices(form, cost) };
+  const price = { slug, company_id, ...readPriced(form, cost) };
   form.check();
-  await change(c, (sql) => setCostPrice(sql, callerOf(c, form, PRICES), price, since));
+  await change(c, (sql) => setCostPrice(sql, priceCaller(c, form, cost), price, since));
   return c.redirect(`/models/${id}?done=saved`, 303);
 }
 

@@ -5,6 +5,7 @@ import {
   PRICES,
   pricesAmong,
   priceTexts,
+  rateText,
   type SomePrices,
 } from '../../domain/settings/model.ts';
 import type { Settings } from '../../domain/settings/setting.ts';
@@ -27,12 +28,18 @@ import { priceText, sentUnit } from './price-unit.ts';
  * The user of a form, who asks for an operation. What rules have against the form is shown beside its fields; what is
  * allowed but may not be meant is asked.
  * @param settings the rows whose fields the form has
+ * @param place puts mistakes beside fields that no row has, and returns the others
  */
-export function callerOf(c: PageContext, form: Form, settings: Settings): Caller {
+export function callerOf(
+  c: PageContext,
+  form: Form,
+  settings: Settings,
+  place: (mistakes: readonly Mistake[]) => readonly Mistake[] = (mistakes) => mistakes,
+): Caller {
   return {
     ...readerOf(c),
     judge(mistakes) {
-      for (const mistake of mistakes)
+      for (const mistake of place(mistakes))
         if (mistake.severity !== 'ask') refuseField(form, settings, mistake);
       form.check();
       for (const { asked } of mistakes) {
@@ -130,7 +137,7 @@ function ofPrices(c: PageContext, form: Form, { present, mine, by }: PresentPric
   const price = (text: string | null | undefined) =>
     html`<strong>${text == null ? 'none' : priceText(c, unit, text)}</strong>`;
   const shown = (prices: SomePrices) =>
-    html`${NEEDED_PRICES.map((name, at) => html`${at === 0 ? '' : ' and '}${price(prices[name])}`)}${more.map((name) => html`, ${PRICES[name].tokens} ${price(prices[name])}`)}`;
+    html`${NEEDED_PRICES.map((name, at) => html`${at === 0 ? '' : ' and '}${price(prices[name])}`)}${more.map((name) => html`, ${PRICES[name].tokens} ${price(prices[name])}`)}${(prices.rates ?? []).map((rate) => html`; ${rateText(rate, (text) => priceText(c, unit, text))}`)}`;
   const tokens = NEEDED_PRICES.map((name) => PRICES[name].tokens).join(' and ');
   return {
     answer: `replace ${priceTexts(present)}`,

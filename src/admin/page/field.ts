@@ -166,6 +166,23 @@ ${value}</textarea>`
 ${description(state, spec)}</div>`;
 }
 
+/** A text field in a cell of a table, whose heading is its label. */
+export function cellField(
+  state: FormState,
+  {
+    name,
+    label,
+    value: given = '',
+    inputmode,
+  }: Pick<Field, 'name' | 'label' | 'value' | 'inputmode'>,
+): Html {
+  const value = state.value(name, inputmode === undefined ? given : state.number(given));
+  const attributes = raw(
+    (inputmode === undefined ? '' : ` inputmode="${inputmode}"`) + invalid(state, name),
+  );
+  return html`<input id="f-${name}" name="${name}" aria-label="${label}" value="${value}" autocomplete="off"${attributes}${describedBy(state, { name, label })}>${description(state, { name, label })}`;
+}
+
 /** Values and their texts. */
 export type Choices = readonly (readonly [string, string])[];
 

@@ -1,12 +1,15 @@
 import { getCookie, setCookie } from 'hono/cookie';
 import type { Words } from '../../domain/language/en.ts';
 import { type PriceUnit, priceIn, readPriceIn, readPriceUnit } from '../../domain/price.ts';
+import { isListed } from '../../domain/pricing/parts.ts';
 import {
   eachPrice,
   PRICE_NAMES,
   PRICES,
   type PriceName,
   type PriceTexts,
+  pricesAmong,
+  type SomePrices,
 } from '../../domain/settings/model.ts';
 import type { PageContext } from './context.ts';
 import { type Field, type FormState, field } from './field.ts';
@@ -89,12 +92,30 @@ export function priceFields(
     } as const;
     return field(state, { ...common, ...(hint !== undefined && { hint }), ...spec(name) });
   };
-  const pairs = [...Map.groupBy(names, (name) => PRICES[name].isNullable).values()];
-  return html`${pairs.map((pair) => html`<div class="pair">${pair.map((name, at) => html`${at === 0 ? '' : '\n'}${control(name)}`)}</div>`)}`;
+  const isRare = (name: PriceName) =>
+    isListed(name) &&
+    state.message(nameOf(name)) === null &&
+    state.value(nameOf(name), spec(name).value ?? '') === '';
+  const pairs = Map.groupBy(names, (name) =>
+    isRare(name) ? 'rare' : PRICES[name].isNullable ? 'optional' : 'needed',
+  );
+  const shown = (pair: readonly PriceName[] = []) =>
+    pair.length === 0
+      ? ''
+      : html`<div class="pair">${pair.map((name, at) => html`${at === 0 ? '' : '\n'}${control(name)}`)}</div>`;
+  const rare = pairs.get('rare');
+  return html`${shown(pairs.get('needed'))}${shown(pairs.get('optional'))}${
+    rare === undefined
+      ? ''
+      : html`<details class="fold"><summary>Prices of further parts</summary>${shown(rare)}</details>`
+  }`;
 }
 
 /** Reads such fields, in the unit in which the form was filled in. */
-export function readPrices(form: Form, nameOf: (name: PriceName) => string): PriceTexts {
+export function readPrices(
+  form: Form,
+  nameOf: (name: PriceName) => string,
+): Omit<PriceTexts, 'rates'> {
   const readPrice = form.numeric(readPriceIn(sentUnit(form)));
   return eachPrice((name, { isNullable }) =>
     isNullable ? form.optional(nameOf(name), readPrice) : form.required(nameOf(name), readPrice),
@@ -109,6 +130,25 @@ export function priceValue(unit: PriceUnit, price: string | null): string {
 /** A price as the reader sees it. @param price EUR per 1000 tokens as decimal text */
 export function priceText(c: PageContext, unit: PriceUnit, price: string): string {
   return c.var.format.price(priceIn(unit, price));
+}
+
+/** Rates as the reader sees them, a line each. */
+export function ratesText(c: PageContext, unit: PriceUnit, rates: SomePrices['rates']): Html {
+  const { format } = c.var;
+  const { rates: words, asInput, priced } = format.words.models;
+  if (rates == null) return html`<span class="muted">${format.words.frame.none}</span>`;
+  const lines = rates.map((rate) => {
+    const conditions = [
+      ...(rate.tier === undefined ? [] : [words.tier(rate.tier)]),
+      ...(rate.hours === undefined ? [] : [rate.hours]),
+      ...(rate.over === undefined ? [] : [words.over(format.count(rate.over))]),
+    ];
+    const prices = pricesAmong([rate]).map(
+      (name) => `${priced[name]} ${rate[name] == null ? asInput : priceText(c, unit, rate[name])}`,
+    );
+    return html`<li>${conditions.join(', ')}: ${prices.join(', ')}</li>`;
+  });
+  return html`<ul class="plain">${lines}</ul>`;
 }
 
 function unitOf(text: string | undefined): PriceUnit | null {

@@ -111,7 +111,7 @@ const models: ListKind<wanted.WantedModel> = {
       const caller = run.callerAt(at);
       const { present, steps } = await wantedPrices(
         sql,
-        caller,
+        (place) => run.callerAt(place),
         named,
         absent ? { slug } : wanted,
         at,

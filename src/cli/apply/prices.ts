@@ -55,10 +55,10 @@ function eachDate<W extends Since, S>(
   return { present: last?.entry, steps };
 }
 
-/** Compares the dates of a model's prices with those that are there. */
+/** Compares the dates of a model's prices with those that are there. @param callerAt the file, at an entry */
 export async function wantedPrices(
   sql: Sql,
-  caller: Pick<Caller, 'judge'>,
+  callerAt: (at: string) => Pick<Caller, 'judge'>,
   of: ModelName,
   { prices = [], cost_prices = [] }: WantedModel,
   at: string,
@@ -67,18 +67,20 @@ export async function wantedPrices(
   const since = prices.map(({ valid_from }) => ({ ...of, from: readMoment(valid_from) }));
   const dated = since.length === 0 ? [] : await datedPrices(sql, since);
   const { present, steps } = eachDate(prices, dated, `${at}/prices`, mistake, (price, n) => {
-    if (!isWhole(price, `${at}/prices/${n}`, mistake)) return null;
+    const place = `${at}/prices/${n}`;
+    if (!isWhole(price, place, mistake)) return null;
     const [from, now] = [since[n] as (typeof since)[number], dated[n] as DatedPrice];
-    return stepOf('price', price, priceChange(sql, caller, from, now, pricesOf(price)));
+    return stepOf('price', price, priceChange(sql, callerAt(place), from, now, pricesOf(price)));
   });
   const costs = cost_prices.length === 0 ? null : await presentCosts(sql, [of.slug]);
   refuseTwice(mistake, cost_prices, dateOf, `${at}/cost_prices`);
   for (const [n, price] of cost_prices.entries()) {
-    if (costs === null || !isWhole(price, `${at}/cost_prices/${n}`, mistake)) continue;
+    const place = `${at}/cost_prices/${n}`;
+    if (costs === null || !isWhole(price, place, mistake)) continue;
     const step = stepOf(
       'cost price',
       price,
-      costChange(sql, caller, of, costs, price.valid_from, pricesOf(price)),
+      costChange(sql, callerAt(place), of, costs, price.valid_from, pricesOf(price)),
     );
     if (step !== null) steps.push(step);
   }
