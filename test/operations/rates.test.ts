@@ -140,7 +140,7 @@ t.test('HTTP: models, prices to come, cost prices, and what a company sees', asy
   });
   const owner = await newToken(office, { company_id: company });
   const { body } = await http('GET', `/companies/${company}/models?limit=200`, undefined, owner);
-  if (body.data === undefined) throw new Error(JSON.stringify(body));
+  if (body.data === undefined) throw new Error(JSON.stringify(office.logged.slice(-4)));
   const seen = body.data.find(({ slug }: { slug: string }) => slug === 'posted');
   t.match(seen, {
     cost_eur_per_1k_input: '0.5',
@@ -212,8 +212,10 @@ t.test('one operation sets prices and rates, now or from a date', async (t) => {
   await t.rejects(set({ input: '2' }, undefined, null), {
     kind: 'conflict',
     mistakes: [{ pointer: '#/rates' }],
-  });
+  } as never);
   const at = new Date('2099-01-01T00:00:00Z');
-  await t.rejects(set({}, [STORED], { at }), { mistakes: [{ pointer: '#/rates/0/cache_read' }] } as never);
+  await t.rejects(set({}, [STORED], { at }), {
+    mistakes: [{ pointer: '#/rates/0/cache_read' }],
+  } as never);
   t.match(await set({}, null, { at }), { input: '1', rates: null });
 });

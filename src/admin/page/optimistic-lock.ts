@@ -1,6 +1,9 @@
 import { hash } from 'node:crypto';
 import { formatEur, parseEur } from '../../domain/pricing/money.ts';
+import { storedRates } from '../../domain/pricing/rates.ts';
+import { rateText } from '../../domain/settings/model.ts';
 import { labelsOf, type Settings } from '../../domain/settings/setting.ts';
+import { isRates } from '../../domain/wording/change-text.ts';
 import {
   type EditedTable,
   type LastChange,
@@ -103,6 +106,7 @@ function digestOf(row: Row, columns: readonly string[]): string {
 
 /** Equal for values that mean the same: lists have no order, and amounts no trailing zeros. */
 function canonical(value: unknown, name: string): string {
+  if (isRates(value)) return JSON.stringify(storedRates(value));
   if (Array.isArray(value)) return JSON.stringify([...value].sort());
   if (name.includes('_eur') && typeof value === 'string') return formatEur(parseEur(value));
   return JSON.stringify(value ?? null);
@@ -110,6 +114,7 @@ function canonical(value: unknown, name: string): string {
 
 function shown(value: unknown, name: string, format: Format): Html {
   if (value === null || value === undefined || value === '') return muted(format.words.frame.none);
+  if (isRates(value)) return html`${value.map((rate) => rateText(rate)).join('; ')}`;
   if (name.includes('_eur')) return html`${format.eurText(String(value))}`;
   if (typeof value === 'number') return html`${format.count(value)}`;
   if (typeof value === 'boolean')

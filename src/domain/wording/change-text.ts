@@ -1,6 +1,7 @@
 import type { Words } from '../language/en.ts';
 import { wordsOf } from '../language/language.ts';
 import { ENGLISH } from '../languages.ts';
+import { type RateTexts, rateName } from '../pricing/rates.ts';
 
 /** A row of an audited table. */
 type Row = Readonly<Record<string, unknown>>;
@@ -102,12 +103,18 @@ function differences(before: Row, after: Row): string {
   return `: ${told.join(', ')}${more}`;
 }
 
+/** Whether a value is a list of rates, of which a sentence tells the conditions. */
+export function isRates(value: unknown): value is readonly RateTexts[] {
+  return Array.isArray(value) && value.length > 0 && typeof value[0] === 'object';
+}
+
 /** "2026-11-23 08:18 UTC" of a time as Postgres writes it into JSON; other texts as they are. */
 function minuteIn(text: string): string {
   return text.replace(/^(\d{4}-\d\d-\d\d)T(\d\d:\d\d):[\d.]+\+00:00$/, '$1 $2 UTC');
 }
 
 function shown(value: unknown): string {
+  if (isRates(value)) return value.map(rateName).join('; ');
   const text =
     value == null || (Array.isArray(value) && value.length === 0)
       ? 'none'
