@@ -16,11 +16,14 @@ const { sql, customer } = office;
 const { company } = customer;
 const [FACTOR, LATER, COMING] = ['0.7319', '0.8127', '0.6781'];
 const [OWN, CHANGED, NEXT, SHARED] = ['0.0123457', '0.0234571', '0.0456719', '0.0345673'];
+const [RATE, NEXT_RATE] = ['0.0567127', '0.0671293'];
+const ratesAt = (price: string) =>
+  sql`jsonb_build_array(jsonb_build_object('tier', 'priority', 'input', ${price}::text, 'output', ${price}::text))`;
 /** What the company pays for a price at a factor. */
 const paid = (price: string, factor: string) => (Number(price) * Number(factor)).toFixed(11);
 const WAYS = [
-  ...[FACTOR, LATER, COMING, OWN, CHANGED, NEXT, SHARED],
-  ...[OWN, CHANGED, NEXT, SHARED].map((price) => `${Number(price) * 1000}`), // for 1,000,000 tokens
+  ...[FACTOR, LATER, COMING, OWN, CHANGED, NEXT, SHARED, RATE, NEXT_RATE],
+  ...[OWN, CHANGED, NEXT, SHARED, RATE, NEXT_RATE].map((price) => `${Number(price) * 1000}`), // for 1,000,000 tokens
 ];
 const slug = await office.part(customer, 'own-chat', 'internal-demo-chat');
 
@@ -30,8 +33,9 @@ const setOwn = (price: string) =>
 await sql`update companies set price_factor = ${FACTOR} where id = ${company}`;
 await setOwn(OWN);
 await setOwn(CHANGED);
-await sql`insert into model_prices (slug, company_id, valid_from, input, output)
-  values (${slug}, ${company}, now() + interval '2 days', ${NEXT}, ${NEXT})`;
+await sql`update models set rates = ${ratesAt(RATE)} where slug = ${slug}`;
+await sql`insert into model_prices (slug, company_id, valid_from, input, output, rates)
+  values (${slug}, ${company}, now() + interval '2 days', ${NEXT}, ${NEXT}, ${ratesAt(NEXT_RATE)})`;
 await sql`insert into company_price_factors (company_id, valid_from, factor)
   values (${company}, now() + interval '1 day', ${COMING})`;
 await until(async () => {
@@ -83,6 +87,7 @@ for (const role of ['owner', 'administrator', 'member'] as const) {
     if (role === 'owner') {
       const all = [...pages.values()].join('\n');
       t.ok(all.includes(paid(CHANGED, FACTOR)), 'but what the company pays');
+      t.match(all, /tier priority: /, 'rates too');
     }
   });
 }

@@ -21,7 +21,8 @@ t.test('rates are typed into a table, checked meanwhile, changed and removed', a
   const { page, complaints } = await signedInTab(t, office, office.people.operator);
   await page.goto(`/models/${id}?unit=1k`);
   const box = page.locator('[data-rates]').first();
-  const cell = (rate: number, heading: string) => box.getByLabel(`${heading}, rate ${rate}`, { exact: true });
+  const cell = (rate: number, heading: string) =>
+    box.getByLabel(`${heading}, rate ${rate}`, { exact: true });
   await box.getByText('Rates: prices under conditions').click();
   await cell(1, 'Prompt over').fill('272000');
   await cell(1, 'Prompt').fill('0.005');
@@ -31,7 +32,8 @@ t.test('rates are typed into a table, checked meanwhile, changed and removed', a
   await cell(1, 'Cache read').fill('none');
   await box.getByRole('button', { name: 'Add a rate' }).click();
   await cell(2, 'Hours').fill('at night');
-  for (const heading of ['Prompt', 'Completion', 'Cache read']) await cell(2, heading).fill('0.001');
+  for (const heading of ['Prompt', 'Completion', 'Cache read'])
+    await cell(2, heading).fill('0.001');
   await cell(2, 'Cache read').blur();
   await box.locator('.wrong', { hasText: 'windows of the week' }).waitFor();
   t.equal(await box.locator('.wrong').count(), 1, 'what is right now says nothing');
@@ -44,7 +46,12 @@ t.test('rates are typed into a table, checked meanwhile, changed and removed', a
   await cell(2, 'Hours').fill('22:00-06:00 Europe/Berlin');
   await page.getByRole('button', { name: 'Save model' }).click();
   await page.getByText('Saved.').waitFor();
-  const night = { hours: '22:00-06:00 Europe/Berlin', input: '0.001', output: '0.001', cache_read: '0.001' };
+  const night = {
+    hours: '22:00-06:00 Europe/Berlin',
+    input: '0.001',
+    output: '0.001',
+    cache_read: '0.001',
+  };
   t.same(await ratesOf(id), [LONG, night]);
   await page.goto(`/models/${id}`);
   await box.getByRole('button', { name: 'Remove this rate' }).first().click();
@@ -82,6 +89,9 @@ t.test('without script: a row more, prices to come and cost prices with rates', 
   t.same(cost?.rates, stored);
   const wrong = { ...next, [rate('next_', 'hours')]: '01:00-02:00 Mars/Base' };
   const refused = await operator.post(`${path}/prices`, wrong);
-  t.match(refused.text, /name="next_rate-0-hours"[^>]*value="01:00-02:00 Mars\/Base"[^>]*aria-invalid="true"/);
+  t.match(
+    refused.text,
+    /name="next_rate-0-hours"[^>]*value="01:00-02:00 Mars\/Base"[^>]*aria-invalid="true"/,
+  );
   t.match((await operator.get(path)).text, /tier priority: prompt tokens/);
 });
