@@ -38,7 +38,6 @@ import { firstStepRoutes } from './operator/first-steps.ts';
 import { groupRoutes } from './operator/group.ts';
 import { marginRoutes } from './operator/margin.ts';
 import { modelRoutes } from './operator/model.ts';
-import { modelImportRoutes } from './operator/model-import.ts';
 import { modelOfferRoutes } from './operator/model-offer.ts';
 import { monthEndRoutes } from './operator/month-end.ts';
 import { onboardingRoutes } from './operator/onboarding.ts';
@@ -114,7 +113,6 @@ export const ROUTES: readonly Route[] = [
   ...companyModelRoutes,
   ...modelRoutes,
   ...modelOfferRoutes,
-  ...modelImportRoutes,
   ...marginRoutes,
   ...demoRoutes,
   ...assistantRoutes,

@@ -7,13 +7,14 @@ import { type Command, command } from './frame/command.ts';
 import { derived } from './frame/derived.ts';
 import { alertCommands } from './nouns/alert.ts';
 import { backupCommands } from './nouns/backup.ts';
+import { catalogueCommand } from './nouns/catalogue.ts';
 import { companyCommands } from './nouns/company.ts';
 import { companyEndCommands } from './nouns/company-end.ts';
 import { configurationCommands } from './nouns/configuration.ts';
 import { demoCommand } from './nouns/demo.ts';
 import { distributionCommand } from './nouns/distribution.ts';
 import { eventCommands } from './nouns/event.ts';
-import { litellmImportCommand, modelImportCommand } from './nouns/import.ts';
+import { litellmImportCommand } from './nouns/import.ts';
 import { keyCommands } from './nouns/key.ts';
 import { ledgerCommands } from './nouns/ledger.ts';
 import { marginCommand } from './nouns/margin.ts';
@@ -49,7 +50,7 @@ export const COMMANDS: readonly Command[] = [
   ...companyEndCommands,
   ...modelCommands,
   ...priceCommands,
-  modelImportCommand,
+  catalogueCommand,
   ...keyCommands,
   ...derived(assistantOperations),
   ...userCommands,

@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { readName } from '../domain/field.ts';
+import { readJson } from '../domain/settings/litellm-rows.ts';
 import { type ModelSizes, sizesIn } from '../domain/settings/model-sizes.ts';
 import { clientFor } from '../runtime/node-http.ts';
 
@@ -183,7 +184,7 @@ function get(
 function entriesOf(text: string, address: string): readonly unknown[] {
   let body: unknown;
   try {
-    body = JSON.parse(text);
+    body = readJson(text);
   } catch {
     throw new NoList(
       `The answer of ${address} is not JSON. Is UPSTREAM_URL the address of the router's API?`,

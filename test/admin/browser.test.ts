@@ -535,7 +535,7 @@ await t.test('the operator sets ceilings, which the owner reads', async (t) => {
 });
 
 await t.test(
-  'the operator: prices per million, one from a date, its history, an import and the margin',
+  'the operator: prices per million, one from a date, its history and the margin',
   async (t) => {
     const { page, complaints } = await begin(office.people.operator);
     await page.getByRole('link', { name: 'Models', exact: true }).first().click();
@@ -580,28 +580,6 @@ await t.test(
     await page.getByText('The price is withdrawn.').waitFor();
     await page.getByRole('link', { name: 'Per 1000 tokens' }).click();
     t.equal(await page.getByLabel('EUR per 1000 prompt tokens').inputValue(), '0,000125');
-
-    await page.getByRole('link', { name: 'Models', exact: true }).first().click();
-    await page.getByRole('link', { name: 'Import from CSV' }).click();
-    const csv =
-      'slug,upstream_model,kind,eu_hosted,input_per_1m,output_per_1m\nfeather,internal-new,chat,true,0.2,1.5\nkestrel,internal-kestrel,chat,true,3,12\n';
-    await page.getByLabel('CSV file').setInputFiles({
-      name: 'models.csv',
-      mimeType: 'text/csv',
-      buffer: Buffer.from(csv.replace('true', 'yes')),
-    });
-    await page.getByRole('button', { name: 'Show what would change' }).click();
-    t.match(await page.getByRole('alert').innerText(), /Line 2: eu_hosted must be true or false/);
-    await page.getByLabel('Or its text').fill(csv);
-    await page.getByRole('button', { name: 'Show what would change' }).click();
-    t.match(
-      await page.getByRole('table', { name: 'What would change' }).innerText(),
-      /feather.*changed.*input price: 0\.0002, was 0\.000125.*kestrel.*new/s,
-    );
-    await look(t, page, 'model-import');
-    await page.getByRole('button', { name: 'Import', exact: true }).click();
-    await page.getByText('Imported.').waitFor();
-    await page.getByRole('link', { name: 'kestrel' }).waitFor();
 
     await page.getByRole('link', { name: 'Margin' }).click();
     t.match(

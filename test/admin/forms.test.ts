@@ -432,40 +432,6 @@ t.test('a budget of 0 is told to be unlimited where it is typed: it stops nothin
 });
 
 t.test(
-  'a file that is sent after the session ended is in its form after the sign-in, as text',
-  async (t) => {
-    const person = await signedIn(office, 'operator');
-    const fields = await fieldsOf(person, '/models/import', '/models/import');
-    await end(person);
-    const send = async (more: Record<string, string>) => {
-      const body = new FormData();
-      for (const [name, value] of Object.entries({ ...fields, ...more })) body.append(name, value);
-      body.append('file', new Blob(['slug\n"a <b>"']), 'models.csv');
-      const cookie = `tollgate=${person.cookies.get('tollgate')}`;
-      const answer = await fetch(`${office.adminUrl}/models/import`, {
-        method: 'POST',
-        body,
-        redirect: 'manual',
-        headers: { cookie, origin: office.adminUrl },
-      });
-      return { status: answer.status, text: await answer.text() };
-    };
-    const asked = await send({});
-    t.match(asked, {
-      status: 401,
-      text: /what you typed is kept.*<form [^>]*enctype="multipart\/form-data"/s,
-    });
-    t.match(asked.text, '<input type="hidden" name="csv" value="slug\n&quot;a &lt;b&gt;&quot;">');
-    const signIn = { 'sign-in.email': office.people.operator, 'sign-in.password': PASSWORD };
-    const shown = await send({ csrf: '', ...signIn });
-    t.match(shown, {
-      status: 200,
-      text: /This is what you typed.*>\nslug\n&quot;a &lt;b&gt;&quot;<\/textarea>/s,
-    });
-  },
-);
-
-t.test(
   'a form that the database could not take is sent again as it was, and done once',
   async (t) => {
     const owner = await signedIn(office, 'owner');

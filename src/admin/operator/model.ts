@@ -109,7 +109,7 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
   };
   const offer = html`<a class="button primary" href="/models/new">Add models</a>`;
   const body = html`<div class="title-row"><h1>Models and prices</h1>
-${offer} <a class="button quiet" href="/models/import">Import from CSV</a>${demo ? html`<a class="button quiet" href="/demo/remove">Remove the demo…</a>` : ''}</div>
+${offer} ${demo ? html`<a class="button quiet" href="/demo/remove">Remove the demo…</a>` : ''}</div>
 <p class="lead">Clients see the model name; the internal name goes upstream and is shown to operators only.</p>
 ${unitSwitch(c, '/models', unit)}
 ${list(c, { path: '/models', caption: 'All models', cells, figures: Object.values(labels), sorts: SORTS, empty: html`No model is offered yet. <a href="/models/new">Choose one</a> of what the router has.` }, query, models)}`;

@@ -1,15 +1,9 @@
-import { PRICE, readText, refuse } from '../../domain/field.ts';
+import { readText } from '../../domain/field.ts';
 import { digestOf } from '../../domain/key.ts';
 import { differences } from '../../domain/settings/difference.ts';
 import { litellmPlan } from '../../domain/settings/litellm.ts';
 import type { Row } from '../../domain/settings/litellm-rows.ts';
-import {
-  IMPORT_BYTES,
-  IMPORT_COLUMNS,
-  type ImportMistake,
-} from '../../domain/settings/model-csv.ts';
 import { importLitellm, type Kept } from '../../operations/litellm-import.ts';
-import { type ImportedLine, importModels } from '../../operations/model-import.ts';
 import { NoLitellm, readLitellm } from '../../store/company/litellm.ts';
 import { DatabaseRefused, DatabaseUnavailable } from '../../store/connection/errors.ts';
 import { askModelInfo } from '../../upstream/router-models.ts';
@@ -17,46 +11,9 @@ import { shown, stepsText } from '../apply/difference.ts';
 import { type Context, command, Failure, flag, optional, required } from '../frame/command.ts';
 import { ACTOR } from '../frame/database.ts';
 import { orDryRun } from '../frame/dry-run.ts';
-import { inputName, readInput } from '../frame/files.ts';
-import { listing, sections } from '../frame/text.ts';
+import { sections } from '../frame/text.ts';
+import { readRate } from './catalogue.ts';
 import { routerOf } from './model.ts';
-
-export const modelImportCommand = command({
-  name: 'model import',
-  summary: 'add and change models and their prices from a CSV file',
-  operand: {
-    shown: 'FILE.csv',
-    meaning: 'a file with a heading, or - for standard input',
-    read: readText,
-  },
-  options: { dryRun: flag('--dry-run', 'show what would change, and change nothing') },
-  notes: `Columns: ${IMPORT_COLUMNS}.
-Prices are plain decimal numbers with a dot, in EUR per 1000 or 1,000,000 tokens as the heading says. A line with valid_from is a price that begins then; a line without it holds from now on. Lines of models that are as they should be change nothing, and models that the file does not name stay.`,
-  async run({ transact, stdin }, { dryRun }, file) {
-    const input = await readInput(file, stdin, IMPORT_BYTES);
-    const { lines, mistakes } = await transact((sql) => importModels(sql, input, () => !dryRun));
-    if (mistakes.length > 0) throw new Failure(...mistakes.map((mistake) => placed(file, mistake)));
-    return { json: { dry_run: dryRun, lines }, text: show(lines, dryRun) };
-  },
-});
-
-function placed(file: string, { line, column, message }: ImportMistake): string {
-  return `${inputName(file)}:${line}: ${column ?? 'the line'} ${message}`;
-}
-
-function show(lines: readonly ImportedLine[], dryRun: boolean): string {
-  const count = (state: ImportedLine['state']) =>
-    lines.filter((line) => line.state === state).length;
-  const columns = {
-    LINE: ({ line }: ImportedLine) => line,
-    MODEL: ({ slug }: ImportedLine) => slug,
-    COMPANY: ({ company }: ImportedLine) => company ?? 'all',
-    STATE: ({ state }: ImportedLine) => state,
-    CHANGES: ({ changes }: ImportedLine) => changes.join('; ') || '-',
-  };
-  const sums = `${count('new')} new, ${count('changed')} changed, ${count('same')} the same.${dryRun ? ' Nothing was changed.' : ''}`;
-  return `${listing(lines, columns, '', ['LINE'])}\n\n${sums}`;
-}
 
 export const litellmImportCommand = command({
   name: 'import litellm',
@@ -134,12 +91,6 @@ async function askedRouter({ config, warn }: Context): Promise<readonly Row[] | 
     warn(`${error.message} So ${lost}`);
     return null;
   });
-}
-
-function readRate(text: string): string {
-  return PRICE.test(text) && /[1-9]/.test(text)
-    ? text
-    : refuse('must be the EUR for one USD, such as 0.92', text);
 }
 
 /** @throws Failure that says whose database it is */

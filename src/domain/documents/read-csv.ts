@@ -1,6 +1,4 @@
 import { type CsvErrorCode, parse } from 'csv-parse/sync';
-import { FieldError } from '../field.ts';
-import { movePoint } from '../price.ts';
 
 /** One record of a CSV file. */
 export interface CsvLine {
@@ -65,24 +63,3 @@ export function readCsv(text: string): CsvText {
     throw new CsvError(lines, MALFORMED[code] ?? 'it cannot be read');
   }
 }
-
-/**
- * A number as a spreadsheet saves it, such as ".001", "1E-05" and "1,5", as plain decimal text, exact. A comma is a
- * decimal comma where it separates no values. A text that is no such number stays as it is.
- * @throws FieldError for one that may have a decimal mark, or one between thousands
- */
-export function plainNumber(text: string, separator: CsvText['separator']): string {
-  const [, whole = '', mark = '', fraction = '', power = '0'] = NUMBER.exec(text) ?? [];
-  if ((whole === '' && fraction === '') || (mark === ',' && separator === ',')) return text;
-  const isThousands = /^[1-9]\d{0,2}$/.test(whole) && fraction.length === 3;
-  if (isThousands && mark !== '' && DECIMAL_MARKS[separator] !== mark)
-    throw new FieldError(
-      'may be of thousands or have decimals: write one decimal more or less',
-      text,
-    );
-  return movePoint(`${whole || '0'}${fraction && `.${fraction}`}`, Number(power));
-}
-
-const NUMBER = /^(\d{0,15})(?:([.,])(\d{0,30}))?(?:[eE]([+-]?\d{1,2}))?$/;
-/** Of files with a tab either may be. */
-const DECIMAL_MARKS = { ',': '.', ';': ',', '\t': null } as const;

@@ -1,16 +1,10 @@
 import { PRICE, readName, SLUG } from '../field.ts';
-import { generates, likelyKind, type ModelKind } from '../model.ts';
-import {
-  type Left,
-  nameFrom,
-  numberIn,
-  objectIn,
-  type Rate,
-  type Row,
-  textIn,
-  textsIn,
-} from './litellm-rows.ts';
-import { EU_HOSTED, eachPrice, modelPrices, type NewPrices, type PriceName } from './model.ts';
+import { likelyKind, type ModelKind } from '../model.ts';
+import { COST_PARTS } from '../pricing/parts.ts';
+import { type CataloguePrice, type Convert, KINDS } from './catalogue.ts';
+import { membersOf, priceOf, unsaidText } from './catalogue-entry.ts';
+import { type Left, nameFrom, objectIn, type Row, textIn, textsIn } from './litellm-rows.ts';
+import { EU_HOSTED, modelPrices } from './model.ts';
 import { type ModelSizes, sizesIn } from './model-sizes.ts';
 
 /** A model of LiteLLM, which stays its router: callers name it as before, and so does the gateway. */
@@ -31,33 +25,12 @@ interface Deployment {
   readonly toldParams: Row;
 }
 
-/** What LiteLLM calls the price of one token in USD. */
-const COSTS: Readonly<Record<PriceName, string>> = {
-  input: 'input_cost_per_token',
-  output: 'output_cost_per_token',
-  cache_read: 'cache_read_input_token_cost',
-  cache_write: 'cache_creation_input_token_cost',
-  cache_write_1h: 'cache_creation_input_token_cost_above_1hr',
-  audio_input: 'input_cost_per_audio_token',
-  image_input: 'input_cost_per_image_token',
-  reasoning: 'output_cost_per_reasoning_token',
-  audio_output: 'output_cost_per_audio_token',
-  image_output: 'output_cost_per_image_token',
-  search_unit: 'input_cost_per_query',
-  request: 'input_cost_per_request',
-};
-
-/** The kinds by LiteLLM's `mode`. */
-const KINDS: Readonly<Record<string, ModelKind>> = {
-  chat: 'chat',
-  completion: 'chat',
-  responses: 'chat',
-  embedding: 'embedding',
-  rerank: 'rerank',
-};
-
 /** @param router entries of `GET /model/info`, which also has the models of the configuration file; null: not asked */
-export function litellmModels(rows: readonly Row[], router: readonly Row[] | null, eur: Rate) {
+export function litellmModels(
+  rows: readonly Row[],
+  router: readonly Row[] | null,
+  convert: Convert,
+) {
   const told = new Map((router ?? []).map((entry) => [objectIn(entry.model_info).id, entry]));
   const stored = new Set(rows.map(({ model_id }) => model_id));
   const all = [
@@ -87,7 +60,7 @@ export function litellmModels(rows: readonly Row[], router: readonly Row[] | nul
       for (const group of textsIn(info.access_groups ?? told.access_groups))
         groups.set(group, [...(groups.get(group) ?? []), name]);
     }
-    const model = modelOf(name, same, eur);
+    const model = modelOf(name, same, convert);
     if (typeof model === 'string') left.push({ what: `model ${nameFrom(name)}`, why: model });
     else models.push(model);
   }
@@ -99,7 +72,11 @@ const nameOf = ({ row, info }: Deployment) =>
   textIn(info.team_public_model_name) ?? textIn(row.model_name) ?? '';
 
 /** @returns why it does not come */
-function modelOf(slug: string, all: readonly Deployment[], eur: Rate): LitellmModel | string {
+function modelOf(
+  slug: string,
+  all: readonly Deployment[],
+  convert: Convert,
+): LitellmModel | string {
   const [first] = all as [Deployment];
   const used = all.filter(({ row }) => row.blocked !== true);
   const upstream = textIn(first.row.model_name) ?? '';
@@ -116,30 +93,25 @@ function modelOf(slug: string, all: readonly Deployment[], eur: Rate): LitellmMo
   const kind = mode === undefined ? likelyKind(slug) : KINDS[mode];
   if (other !== undefined) return `its deployments are of several kinds: ${[...modes].join(', ')}`;
   if (kind === undefined) return `no kind of model is for ${nameFrom(mode)}`;
-  const usd = eachPrice((name) => used.map((each) => costOf(each, name, kind)));
-  if ([...usd.input, ...usd.output].includes(null))
-    return 'has no price: "model create" gives it one';
+  const each = used.map(({ info, params, told, toldParams }) =>
+    membersOf([info, params, toldParams], told),
+  );
+  const price = priceOf({ name: upstream, each }, kind, convert);
+  if (price === null) return 'has no price: "model create" gives it one';
+  const { prices, rates, inexact, aside } = price;
   const notes = mode === undefined ? ['its kind is told by its name alone'] : [];
-  const prices = eachPrice((name) => {
-    const known = usd[name].filter((cost) => cost !== null);
-    const isWhole = known.length === used.length;
-    if (new Set(usd[name]).size > 1)
-      notes.push(
-        `${name} price: ${isWhole ? 'the highest' : 'not of all'} of its ${used.length} deployments`,
-      );
-    return isWhole ? eur(Math.max(...known), 1000n) : null;
-  }) as NewPrices;
-  if (Object.values(prices).some((price) => price !== null && !PRICE.test(String(price))))
-    return 'has a price below 0 or above all bounds';
+  notes.push(...price.notes);
+  if ([prices, ...rates].some((some) => COST_PARTS.some((part) => !isPrice(some[part]))))
+    return 'has a price above all bounds';
   const sizes = used.reduce((least, { info, told }) => sizesIn(info, sizesIn(told, least)), {});
   const isEu = used.every(({ toldParams }) => toldParams.region_name === 'eu');
   if (!isEu) notes.push('nothing says that it runs in the EU');
-  const more = new Set(used.flatMap(otherCosts));
-  if (more.size > 0) notes.push(`no counterpart: ${[...more].join(', ')}`);
+  if (inexact.length > 0) notes.push(`not exact: ${unsaidText(inexact)}`);
+  if (aside.length > 0) notes.push(`aside: ${unsaidText(aside)}`);
   return {
     team: teamOf(first),
     slug,
-    settings: settingsOf(upstream, kind, isEu, prices, sizes),
+    settings: settingsOf(upstream, kind, isEu, price, sizes),
     notes,
   };
 }
@@ -148,32 +120,20 @@ function settingsOf(
   upstream_model: string,
   kind: ModelKind,
   isEu: boolean,
-  prices: NewPrices,
+  { prices, rates }: Pick<CataloguePrice, 'prices' | 'rates'>,
   sizes: ModelSizes,
 ) {
-  return { upstream_model, kind, [EU_HOSTED]: isEu, ...modelPrices(prices), ...sizes };
+  return {
+    upstream_model,
+    kind,
+    [EU_HOSTED]: isEu,
+    ...modelPrices(prices),
+    ...(rates.length > 0 && { rates }),
+    ...sizes,
+  };
 }
 
-/** USD for one token; null: nobody says. A 0 that the router tells is no price: it has it for what it does not know. */
-function costOf(
-  { info, params, toldParams, told }: Deployment,
-  name: PriceName,
-  kind: ModelKind,
-): number | null {
-  const member = COSTS[name];
-  for (const said of [info, params, toldParams])
-    if (numberIn(said[member]) !== null) return numberIn(said[member]);
-  return numberIn(told[member]) || (name === 'output' && !generates(kind) ? 0 : null);
-}
-
-/** Prices of a deployment that are not of tokens, or hold for some of them alone. */
-function otherCosts({ info, params, toldParams, told }: Deployment): string[] {
-  const all = Object.entries({ ...told, ...toldParams, ...params, ...info });
-  const known = Object.values(COSTS);
-  return all.flatMap(([name, value]) =>
-    /^[a-z\d_]*cost[a-z\d_]*$/.test(name) && !known.includes(name) && numberIn(value) ? name : [],
-  );
-}
+const isPrice = (price: string | null | undefined) => price == null || PRICE.test(price);
 
 function isName(text: string): boolean {
   try {

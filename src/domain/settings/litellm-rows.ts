@@ -1,5 +1,4 @@
 import { readName } from '../field.ts';
-import { movePoint } from '../price.ts';
 import { unseenIn } from '../visible-text.ts';
 
 /** Rows of a LiteLLM database, and what its router tells of models, as JSON: members may be absent, null or of any type. */
@@ -25,28 +24,16 @@ export interface Left {
   readonly why: string;
 }
 
-/** EUR for an amount in USD, as exact decimal text. */
-export type Rate = (usd: number, times?: bigint) => string;
-
-const DECIMALS = 12; // of a price
-const PLACES = 40; // the smallest double that is a price has fewer
-
-/** @param eur what one USD is worth, as plain decimal text */
-export function rateOf(eur: string): Rate {
-  const unit = 10n ** BigInt(PLACES);
-  return (usd, times = 1n) => {
-    const [digits, exponent] = String(usd).split('e') as [string, string?];
-    const amount = fixed(movePoint(digits, Number(exponent ?? 0))) * fixed(eur) * times;
-    const cut = (unit * unit) / 10n ** BigInt(DECIMALS);
-    const rounded = String((amount + cut / 2n) / cut);
-    return movePoint(rounded, -DECIMALS);
-  };
-}
-
-/** A plain decimal number as a whole multiple of 10^-PLACES. */
-function fixed(text: string): bigint {
-  const [whole = '', fraction = ''] = text.split('.');
-  return BigInt(whole + fraction.padEnd(PLACES, '0').slice(0, PLACES));
+/**
+ * JSON whose numbers keep their digits: whole ones are numbers, such as sizes are, and all others are their decimal text.
+ * @throws SyntaxError
+ */
+export function readJson(text: string): unknown {
+  const reviver = (_: string, value: unknown, context?: { readonly source?: string }): unknown =>
+    typeof value === 'number' && !/^\d{1,15}(\.0+)?$/.test(context?.source ?? '')
+      ? context?.source
+      : value;
+  return JSON.parse(text, reviver as Parameters<typeof JSON.parse>[1]);
 }
 
 export function textIn(value: unknown): string | null {
@@ -67,7 +54,7 @@ export function textsIn(value: unknown): string[] {
 export function objectIn(value: unknown): Row {
   if (typeof value === 'string') {
     try {
-      return objectIn(JSON.parse(value));
+      return objectIn(readJson(value));
     } catch {
       return {};
     }

@@ -4,6 +4,7 @@ import { EUR, MOST_VALUES, SLUG } from '../field.ts';
 import { ALLOWED_MODELS } from '../gate.ts';
 import { SCOPES, type Scope } from '../key.ts';
 import { eachLimit, type LimitName } from '../limits.ts';
+import { type Convert, convertBy, priceText } from './catalogue.ts';
 import type { COMPANY } from './company.ts';
 import { type KEY, SCOPED } from './key.ts';
 import { type LitellmModel, litellmModels } from './litellm-models.ts';
@@ -14,9 +15,7 @@ import {
   numberIn,
   objectIn,
   objectsIn,
-  type Rate,
   type Row,
-  rateOf,
   textIn,
   textsIn,
   without,
@@ -163,18 +162,18 @@ class Planning {
   readonly #names: readonly string[];
   readonly #groups: ReadonlyMap<string, readonly string[]>;
   readonly #found: readonly LitellmModel[];
-  readonly #eur: Rate;
+  readonly #convert: Convert;
 
   constructor(tables: LitellmTables, router: readonly Row[] | null, rate: string | null) {
     this.#tables = tables;
     this.#users = new Map(tables.users.map((row) => [row.user_id, row]));
     this.#budgets = new Map(tables.budgets.map((row) => [row.budget_id, row]));
-    const known = rateOf(rate ?? '1');
-    this.#eur = (usd, times) => {
+    const known = convertBy(rate ?? '1');
+    this.#convert = (usd) => {
       if (rate === null) this.unrated++;
-      return known(usd, times);
+      return known(usd);
     };
-    const { models, groups, left } = litellmModels(tables.models, router, this.#eur);
+    const { models, groups, left } = litellmModels(tables.models, router, this.#convert);
     this.#found = models;
     this.#groups = groups;
     this.#names = models.map(({ slug }) => slug);
@@ -353,7 +352,7 @@ class Planning {
   #budget(usd: number, told: string | null) {
     const seconds = secondsOf(told);
     const days = seconds / DAY;
-    const exact = this.#eur(usd);
+    const exact = priceText(this.#convert(String(usd)));
     const isDaily = seconds > 0 && days <= 1;
     const isExact = seconds === 0 || days === 1 || (days >= 28 && days <= 31);
     const amount = isExact ? exact : cents(Number(exact) * ((isDaily ? 1 : 30) / days));

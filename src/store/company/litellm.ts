@@ -1,4 +1,4 @@
-import type { LitellmTables, Row } from '../../domain/settings/litellm-rows.ts';
+import { type LitellmTables, objectIn, type Row } from '../../domain/settings/litellm-rows.ts';
 import { type Database, openDatabase, type Sql } from '../connection/pool.ts';
 import { type KeyRow, keyColumns } from './key.ts';
 
@@ -115,12 +115,12 @@ async function readTables(sql: Sql): Promise<LitellmTables> {
     users: await read(users),
     budgets: await read(budgets),
     models: (
-      await sql<{ row: Row }[]>`
-        select to_jsonb(t) - 'litellm_params' || jsonb_build_object('litellm_params', (
+      await sql<{ row: string }[]>`
+        select (to_jsonb(t) - 'litellm_params' || jsonb_build_object('litellm_params', (
           select jsonb_object_agg(key, value) from jsonb_each(case jsonb_typeof(litellm_params::jsonb) when 'object' then litellm_params::jsonb end)
-          where jsonb_typeof(value) = 'number')) as row
+          where jsonb_typeof(value) = 'number')))::text as row
         from ${sql(models[0])} t order by model_name, model_id`
-    ).map(({ row }) => row),
+    ).map(({ row }) => objectIn(row)), // of text: prices keep their digits
     others,
   };
 }

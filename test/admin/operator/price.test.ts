@@ -296,7 +296,7 @@ t.test('what the operator pays and the margin are for operators alone', async (t
       t.equal(status, 200, each);
       seen.push(text);
     }
-    for (const each of ['/margin', path, '/models', '/models/import', '/demo/remove'])
+    for (const each of ['/margin', path, '/models', '/demo/remove'])
       t.equal((await person.get(each)).status, 403, each);
   }
   t.notMatch(seen.join('\n'), /0\.077|0\.099|0,077|cost price|margin/i);
@@ -307,122 +307,6 @@ t.test('what the operator pays and the margin are for operators alone', async (t
   t.match((await operator.get(`${path}/costs/${id}/remove`)).text, /Remove this cost price\?/);
   t.equal((await operator.post(`${path}/costs/${id}/remove`)).status, 303);
   t.equal((await office.sql`select from model_cost_prices`).length, 0);
-});
-
-t.test('a CSV file is checked, shown and imported, once', async (t) => {
-  const csv = `slug,upstream_model,kind,eu_hosted,input_per_1m,output_per_1m,company,valid_from,cost_input_per_1k,cost_output_per_1k
-feather,internal-feather,chat,true,0.15,0.60,,,0.00001,0.00002
-feather,internal-feather,chat,true,0.20,0.80,,2099-01-01,,
-${CHAT},internal-x,chat,true,500,1500,,,,
-feather,internal-own,chat,false,1,2,Nordlicht Verlag,,,`;
-  const shown = await upload(operator, '/models/import', csv);
-  t.equal(shown.status, 200);
-  t.match(textOf(shown), /2 new, 1 changed, 1 the same/);
-  t.equal(
-    (await office.sql`select from models where slug = 'feather'`).length,
-    0,
-    'nothing is done yet',
-  );
-  const done = await upload(operator, '/models/import', null, { csv, sure: 'true' });
-  t.match([done.status, done.headers.get('location')], [303, '/models?done=imported']);
-  t.same(
-    [
-      ...(await office.sql`select company_id, cost_eur_per_1k_input::text as input from models where slug = 'feather' order by company_id nulls first`),
-    ],
-    [
-      { company_id: null, input: '0.00015' },
-      { company_id: company, input: '0.001' },
-    ],
-  );
-  t.match(
-    await office.sql`select input::text, valid_from from model_prices where slug = 'feather' and not applied`,
-    [{ input: '0.0002', valid_from: new Date('2098-12-31T23:00:00Z') }],
-  );
-  const again = await upload(operator, '/models/import', csv);
-  t.match(textOf(again), /0 new, 0 changed, 4 the same.*Everything is as the file says/);
-  const count = async () => (await office.sql`select from audit_log`).length;
-  const before = await count();
-  await upload(operator, '/models/import', csv, { sure: 'true' });
-  t.equal(await count(), before, 'a second import changes nothing');
-});
-
-t.test(
-  'what somebody else saves between the preview of an import and its confirmation is shown, and not overwritten',
-  async (t) => {
-    const heading = 'slug,upstream_model,kind,eu_hosted,input_per_1k,output_per_1k';
-    const csv = `${heading}\nrival,internal-rival,chat,true,1,2`;
-    await upload(operator, '/models/import', null, { csv, sure: 'true' });
-    const input = async () =>
-      (
-        await office.sql`select trim_scale(cost_eur_per_1k_input)::text as eur from models where slug = 'rival'`
-      )[0]?.eur;
-    const wanted = csv.replace('1,2', '3,2');
-    const sent = ({ text }: { text: string }) => ({
-      csv: wanted,
-      sure: 'true',
-      seen: /name="seen" value="([^"]+)"/.exec(text)?.[1] ?? '',
-    });
-    const shown = await upload(operator, '/models/import', wanted);
-    t.match(textOf(shown), /input price: 3, was 1/);
-    await office.sql`update models set cost_eur_per_1k_input = 4 where slug = 'rival'`;
-    const again = await upload(operator, '/models/import', null, sent(shown));
-    t.equal(await input(), '4');
-    t.match([again.status, textOf(again)], [409, /Nothing is imported yet.*input price: 3, was 4/]);
-    t.equal((await upload(operator, '/models/import', null, sent(again))).status, 303);
-    t.equal(await input(), '3');
-
-    const third = csv.replace('1,2', '6,2');
-    const { text } = await upload(operator, '/models/import', third);
-    let meanwhile: ReturnType<typeof upload> | undefined;
-    await office.sql.begin(async (sql) => {
-      await sql`update models set cost_eur_per_1k_input = 5 where slug = 'rival'`;
-      meanwhile = upload(operator, '/models/import', null, { ...sent({ text }), csv: third });
-      await until(
-        () =>
-          office.sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
-        'the import waits',
-        ({ length }) => length > 0,
-      );
-    });
-    const told = await (meanwhile as ReturnType<typeof upload>);
-    t.match(
-      [told.status, textOf(told)],
-      [409, /input price: 6, was 5/],
-      'also what is saved while it compares',
-    );
-    t.equal(await input(), '5');
-  },
-);
-
-t.test('a file with mistakes is refused with all of them, by line and column', async (t) => {
-  const csv = `slug,upstream_model,kind,eu_hosted,input_per_1k,output_per_1k,company,valid_from
-good,x,chat,true,1,2,,
-bad one,x,talk,yes,"0,5",1x3,,
-new,x,chat,true,1,2,,2099-01-01
-other,x,chat,true,1,2,Nobody,`;
-  const refused = await upload(operator, '/models/import', csv);
-  t.equal(refused.status, 422);
-  t.match(refused.text, '<title>Error: Import models');
-  const text = textOf(refused);
-  for (const expected of [
-    /5 mistakes/,
-    /Line 3: slug must begin/,
-    /Line 3: kind must be/,
-    /Line 3: eu_hosted must be/,
-    /Line 3: input_per_1k must be/,
-    /Line 3: output_per_1k must be/,
-  ])
-    t.match(text, expected);
-  t.match((await operator.get('/models')).text, /^(?!.*>good<)/s);
-  const second = textOf(
-    await upload(operator, '/models/import', csv.replace(/^bad.*\n/m, ''), { sure: 'true' }),
-  );
-  t.match(second, /Line 3: valid_from the model is new.*Line 4: company is not known/);
-  t.equal((await office.sql`select from models where slug = 'good'`).length, 0);
-  t.equal((await upload(operator, '/models/import', `slug\n${'x'.repeat(1_100_000)}`)).status, 413);
-  t.equal((await operator.post('/models/import', { csv })).status, 415);
-  const binary = await upload(operator, '/models/import', String.fromCharCode(0, 1, 2));
-  t.equal(binary.status, 422);
 });
 
 t.test('nothing of the demo is to remove where there is none', async (t) => {

@@ -125,17 +125,6 @@ t.test('refused forms, questions, previews and what was found are there again', 
       },
     ],
     [
-      'a preview',
-      /What would change/,
-      async () => {
-        await page.goto('/models/import');
-        const csv =
-          'slug,upstream_model,kind,eu_hosted,input_per_1m,output_per_1m\nnew,a/b,chat,true,1,2';
-        await page.getByLabel('Or its text').fill(csv);
-        await press(page, 'Show what would change');
-      },
-    ],
-    [
       'keys that were found',
       /One key was found/,
       async () => {

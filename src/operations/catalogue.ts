@@ -1,0 +1,223 @@
+import { formatExact, parseExact } from '../domain/documents/exact-amount.ts';
+import type { Moment } from '../domain/price.ts';
+import { formatEur, parseEur } from '../domain/pricing/money.ts';
+import { COST_PARTS, type CostPart, PARTS } from '../domain/pricing/parts.ts';
+import {
+  costOf,
+  type Prices,
+  parsePrices,
+  partsWithin,
+  type Rate,
+  ratedPrices,
+  rateOf,
+} from '../domain/pricing/prices.ts';
+import { mistakesOf, parseRates, type RateTexts, tierOfRate } from '../domain/pricing/rates.ts';
+import type { Convert, Unsaid } from '../domain/settings/catalogue.ts';
+import { type CatalogueEntry, entryOf, priceOf } from '../domain/settings/catalogue-entry.ts';
+import type { PriceTexts } from '../domain/settings/model.ts';
+import type { ModelSizes } from '../domain/settings/model-sizes.ts';
+import {
+  lastMonthCalls,
+  type PastCall,
+  type PricedModel,
+  pricedModels,
+  type RatedTexts,
+  schedulePriceWithRates,
+  setPrice,
+  setSizes,
+} from '../store/company/catalogue.ts';
+import type { Sql } from '../store/connection/pool.ts';
+
+/** What a catalogue says of a shared model, beside what is set. */
+export interface CataloguePriced {
+  readonly slug: string;
+  /** The name of its entry. */
+  readonly entry: string;
+  readonly now: RatedTexts;
+  readonly wanted: RatedTexts;
+  /** Sizes that differ. */
+  readonly sizes: ModelSizes;
+  readonly isPriceNew: boolean;
+  /** The calls of the last month, what they cost, and what they would have cost: EUR as exact decimal text. */
+  readonly last_month: {
+    readonly calls: number;
+    readonly cost_eur: string;
+    readonly would_eur: string;
+  };
+  /** Prices that would be below the cost price, in words. */
+  readonly below_cost: readonly string[];
+  readonly inexact: readonly Unsaid[];
+  readonly aside: readonly Unsaid[];
+  readonly notes: readonly string[];
+}
+
+export interface CatalogueComparison {
+  readonly models: readonly CataloguePriced[];
+  /** Models that the catalogue says no price of, and why. */
+  readonly left: readonly { readonly slug: string; readonly why: string }[];
+}
+
+/**
+ * Compares shared models with a catalogue, by their upstream names. Reads each call of the last month once.
+ * @param slugs null: all shared models
+ * @param now milliseconds since the epoch
+ */
+export async function compareCatalogue(
+  sql: Sql,
+  entries: ReadonlyMap<string, CatalogueEntry>,
+  slugs: readonly string[] | null,
+  convert: Convert,
+  now: number,
+): Promise<CatalogueComparison> {
+  const left: { slug: string; why: string }[] = [];
+  const models = await pricedModels(sql, slugs);
+  for (const slug of slugs ?? [])
+    if (!models.some(({ model }) => model.slug === slug))
+      left.push({ slug, why: 'is no shared model' });
+  const found = models.flatMap((priced) => {
+    const wanted = wantedOf(priced, entries, convert, now);
+    if (typeof wanted !== 'string') return { ...priced, wanted };
+    left.push({ slug: priced.model.slug, why: wanted });
+    return [];
+  });
+  const sums = await lastMonth(
+    sql,
+    new Map(found.map(({ model, wanted }) => [model.slug, wanted])),
+  );
+  const compared = found.map(({ model, now: set, cost, wanted }): CataloguePriced => {
+    const { entry, prices, rates, ...told } = wanted;
+    return {
+      slug: model.slug,
+      entry: entry.name,
+      now: set,
+      wanted: { prices, rates },
+      isPriceNew: !isSame(set, wanted),
+      sizes: Object.fromEntries(
+        Object.entries(entry.sizes).filter(
+          ([size, value]) => model[size as keyof ModelSizes] !== value,
+        ),
+      ),
+      last_month: sums.get(model.slug) as CataloguePriced['last_month'],
+      below_cost: cost === null ? [] : belowCost(pricesIn(wanted), pricesIn(cost), now),
+      ...told,
+    };
+  });
+  return { models: compared, left };
+}
+
+/** Sets what a catalogue says. To be run in a transaction. @param from when prices begin; null: now. Sizes have no date */
+export async function acceptCatalogue(
+  sql: Sql,
+  { models }: CatalogueComparison,
+  from: Moment | null,
+): Promise<void> {
+  for (const { slug, wanted, sizes, isPriceNew } of models) {
+    if (isPriceNew && from === null) await setPrice(sql, slug, wanted);
+    if (isPriceNew && from !== null) await schedulePriceWithRates(sql, slug, wanted, from);
+    if (Object.keys(sizes).length > 0) await setSizes(sql, slug, sizes);
+  }
+}
+
+/** @returns why there is none */
+function wantedOf(
+  { model: { kind, upstream_model } }: PricedModel,
+  entries: ReadonlyMap<string, CatalogueEntry>,
+  convert: Convert,
+  now: number,
+) {
+  const entry = entryOf(entries, upstream_model);
+  if (entry === undefined) return 'is not in the catalogue';
+  if (entry.kind !== null && entry.kind !== kind) return `is of another kind there: ${entry.kind}`;
+  const price = priceOf(entry, kind, convert);
+  if (price === null) return 'has no price of a call there';
+  const [mistake] = mistakesOf(price.rates, price.prices, now);
+  if (mistake !== undefined) return `has rates that cannot be set: ${mistake.message}`;
+  return { entry, ...price };
+}
+
+function pricesIn({ prices, rates }: RatedTexts): Prices {
+  const { input, output, ...others } = prices as PriceTexts;
+  return parsePrices(input, output, others, parseRates(rates));
+}
+
+/** Whether two prices are the same, whatever the zeros and the order of their rates. */
+function isSame(one: RatedTexts, other: RatedTexts): boolean {
+  const text = ({ prices, rates }: RatedTexts) =>
+    JSON.stringify([amounts(prices), (rates ?? []).map(whole).sort()]);
+  const whole = ({ over, tier, hours, ...rest }: RateTexts) =>
+    `${over} ${tier} ${hours} ${amounts(rest)}`;
+  const amounts = (some: RatedTexts['prices']) =>
+    COST_PARTS.map((part) => (some[part] == null ? '-' : parseEur(some[part]))).join(' ');
+  return text(one) === text(other);
+}
+
+async function lastMonth(sql: Sql, wanted: ReadonlyMap<string, RatedTexts>) {
+  const prices = new Map([...wanted].map(([slug, texts]) => [slug, pricesIn(texts)]));
+  const sums = new Map([...wanted.keys()].map((slug) => [slug, { calls: 0, cost: 0n, would: 0n }]));
+  if (wanted.size > 0)
+    for await (const calls of lastMonthCalls(sql, [...wanted.keys()])) {
+      for (const call of calls) {
+        const sum = sums.get(call.slug) as { calls: number; cost: bigint; would: bigint };
+        sum.calls++;
+        sum.cost += parseEur(call.cost);
+        sum.would += listCost(prices.get(call.slug) as Prices, call) * parseExact(call.factor);
+      }
+    }
+  return new Map(
+    [...sums].map(([slug, { calls, cost, would }]) => [
+      slug,
+      {
+        calls,
+        cost_eur: formatEur(cost),
+        would_eur: formatExact(would / FEMTO),
+      },
+    ]),
+  );
+}
+
+/** The cost of a call at list prices, in femto-EUR. */
+function listCost(list: Prices, call: PastCall): bigint {
+  const { prompt, completion, at, rate } = call;
+  const prices = ratedPrices(list, { at, tier: tierOfRate(rate) }, prompt);
+  return costOf(prices, prompt, completion, partsWithin(prices, call, call));
+}
+
+/** Where a price is below what the operator pays, at the base price and at each rate of either. */
+function belowCost(price: Prices, cost: Prices, now: number): string[] {
+  const conditions: Pick<Rate, 'over' | 'tier' | 'hours'>[] = [
+    { over: null, tier: null, hours: null },
+    ...price.rates,
+    ...cost.rates,
+  ];
+  const found = conditions.flatMap(({ over, tier, hours }) => {
+    const facts = { at: instantIn(hours, now), tier };
+    const prompt = over === null ? 0 : over + 1;
+    const [mine, paid] = [ratedPrices(price, facts, prompt), ratedPrices(cost, facts, prompt)];
+    const name =
+      rateOf(price.rates, facts, prompt)?.prices.rate ??
+      rateOf(cost.rates, facts, prompt)?.prices.rate;
+    return COST_PARTS.flatMap((part) => {
+      const [sold, bought] = [amountOf(mine, part), amountOf(paid, part)];
+      if (parseEur(sold) >= parseEur(bought)) return [];
+      return `${part} ${sold}, cost price ${bought}${name == null ? '' : ` (${name})`}`;
+    });
+  });
+  return [...new Set(found)];
+}
+
+/** What units of a part cost, with or without a price of their own. */
+function amountOf(prices: Prices, part: CostPart): string {
+  const { instead } = PARTS[part];
+  return prices.texts[part] ?? (instead === null ? '0' : amountOf(prices, instead));
+}
+
+const FEMTO = 10n ** 15n;
+const MINUTE_MS = 60_000;
+const WEEK_MINUTES = 7 * 24 * 60;
+
+/** The first instant from now on that is within hours, or now. */
+function instantIn(hours: Rate['hours'], now: number): number {
+  for (let minute = 0; hours !== null && minute <= WEEK_MINUTES; minute++)
+    if (hours.holds(now + minute * MINUTE_MS)) return now + minute * MINUTE_MS;
+  return now;
+}
