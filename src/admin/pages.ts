@@ -56,7 +56,7 @@ import {
   read,
   sharerOf,
 } from './page/context.ts';
-import { Form, FormRefused, readForm, readUpload } from './page/form.ts';
+import { Form, FormRefused, readForm } from './page/form.ts';
 import { type Format, formatFor } from './page/format.ts';
 import { html } from './page/html.ts';
 import { asksExact, plainPage } from './page/layout.ts';
@@ -228,9 +228,7 @@ export function startPages(given: Given): RequestListener {
       const steps = stepsToPage(route.path.split('/'));
       app.post(path, guard(route, pages), async (c) => {
         if (!isReading(route.action) && route.savesNothing !== true) countChange(c);
-        const form = route.upload
-          ? await readUpload(c, MAX_LONG_FORM_BYTES)
-          : readForm(c, route.long ? MAX_LONG_FORM_BYTES : MAX_FORM_BYTES);
+        const form = readForm(c, route.long ? MAX_LONG_FORM_BYTES : MAX_FORM_BYTES);
         c.set('format', formats.memo(form.language));
         const page = c.req.path.split('/').slice(0, steps).join('/') || '/';
         c.set('pageAddress', page);

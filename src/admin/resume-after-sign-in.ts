@@ -2,8 +2,8 @@ import type { ContentfulStatusCode } from 'hono/utils/http-status';
 import type { Lack } from '../operations/second-factor.ts';
 import type { PageContext, Session } from './page/context.ts';
 import { type FormState, hiddenInputs } from './page/field.ts';
-import { type Form, isUploaded, readForm, readUpload } from './page/form.ts';
-import { type Html, html, raw } from './page/html.ts';
+import { type Form, readForm } from './page/form.ts';
+import { type Html, html } from './page/html.ts';
 import { sentToken } from './page/session.ts';
 import { codePage, giveCode } from './sign-in/code.ts';
 import {
@@ -72,12 +72,7 @@ function keptPage(
   const told =
     form.messages.size > 0 ? '' : html`<p class="notice warn-notice" role="status">${notice}</p>`;
   const kept = (state: FormState) => html`${hiddenInputs(form.kept)}${fields?.(state) ?? ''}`;
-  return goOnPage(
-    c,
-    form,
-    { ...page, type: typeOf(c), lead: html`${told}${lead}`, fields: kept },
-    status,
-  );
+  return goOnPage(c, form, { ...page, lead: html`${told}${lead}`, fields: kept }, status);
 }
 
 function inNewTab({ words: { signIn } }: Form, href: string, text: string): Html {
@@ -130,15 +125,10 @@ function setupFirstPage(c: PageContext, form: Form): Promise<Response> {
 export async function sendFormAgain(c: PageContext): Promise<Html | string> {
   const form = c.req.method === 'POST' ? await readSent(c).catch(() => null) : null;
   if (!form?.values.has('user')) return ''; // not from a page of ours
-  return html`<form method="post" action="${c.req.path}"${typeOf(c)}><input type="hidden" name="csrf" value="${form.values.get('csrf') ?? ''}">${hiddenInputs(form.kept)}
+  return html`<form method="post" action="${c.req.path}"><input type="hidden" name="csrf" value="${form.values.get('csrf') ?? ''}">${hiddenInputs(form.kept)}
 <p>${form.words.errors.kept}</p><p><button class="primary">${form.words.errors.sendAgain}</button></p></form>`;
 }
 
 async function readSent(c: PageContext): Promise<Form> {
-  return isUploaded(c) ? readUpload(c, MAX_FORM_BYTES) : readForm(c, MAX_FORM_BYTES);
-}
-
-/** The attribute of a form that is sent as the request was. */
-function typeOf(c: PageContext): Html | string {
-  return isUploaded(c) ? raw(' enctype="multipart/form-data"') : '';
+  return readForm(c, MAX_FORM_BYTES);
 }

@@ -1,6 +1,6 @@
 import t from 'tap';
 import { ROUTES } from '../../src/admin/pages.ts';
-import { PASSWORD, Person, signedIn, startOffice } from './people.ts';
+import { Person, signedIn, startOffice } from './people.ts';
 
 /** What forms do besides saving: they ask, come back, and lose nothing that was typed. */
 

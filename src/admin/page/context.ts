@@ -96,8 +96,6 @@ export interface Route {
   readonly lacking?: readonly Lack[];
   /** The form has a long text: up to 1 MiB instead of 16 KiB. */
   readonly long?: true;
-  /** The form is sent as multipart/form-data and may have a file, up to 1 MiB in all. */
-  readonly upload?: true;
   /** @param form the fields that were sent; empty for GET */
   handle(c: PageContext, form: Form): Response | Promise<Response>;
   /** The page with the form, shown again with its values and messages when the form is refused. */

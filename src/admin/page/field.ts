@@ -119,7 +119,7 @@ export function createCard(
 export interface Field extends Control {
   /** Shown unless a value was sent. Of a field for numbers: a plain decimal number. */
   readonly value?: string;
-  readonly type?: 'text' | 'email' | 'password' | 'date' | 'datetime-local' | 'file' | 'textarea';
+  readonly type?: 'text' | 'email' | 'password' | 'date' | 'datetime-local' | 'textarea';
   readonly required?: boolean;
   readonly autocomplete?: string;
   readonly inputmode?: 'decimal' | 'numeric';

@@ -145,36 +145,3 @@ export function readForm(c: FormRequest, maxBytes: number): Form {
   }
   return new Form(new URLSearchParams(text), c.req.path, c.var.format.language);
 }
-
-/** Whether a form was sent that may have a file. */
-export function isUploaded(c: FormRequest): boolean {
-  return /^multipart\/form-data\b/i.test(c.req.header('content-type') ?? '');
-}
-
-/**
- * A form with a file: the file's text is the value of `csv`, in place of the typed text.
- * @throws HTTPException 415 for another form, 413 for a large one, 400 for one that cannot be read
- */
-export async function readUpload(c: FormRequest, maxBytes: number): Promise<Form> {
-  if (!isUploaded(c)) {
-    throw new HTTPException(415, { message: 'This form is sent as multipart/form-data.' });
-  }
-  if (c.env.incoming.rawBody.length > maxBytes)
-    throw new HTTPException(413, { message: c.var.format.words.errors.formTooLarge });
-  const values = new URLSearchParams();
-  try {
-    for (const [name, value] of [...(await c.req.formData())].slice(0, MAX_FIELDS)) {
-      if (typeof value === 'string') values.append(name, value);
-      else if (value.size > 0)
-        values.set(
-          'csv',
-          new TextDecoder('utf-8', { fatal: true }).decode(await value.arrayBuffer()),
-        );
-    }
-  } catch {
-    throw new HTTPException(400, {
-      message: 'The form cannot be read: a file has to be text in UTF-8.',
-    });
-  }
-  return new Form(values, c.req.path, c.var.format.language);
-}

@@ -15,8 +15,6 @@ export interface GoOnPage {
   readonly path?: string;
   /** Above the form. */
   readonly lead?: Html | string;
-  /** Further attributes of the form. */
-  readonly type?: Html | string;
   /** In the form, with the button on which is `button`. */
   fields?(state: FormState): Html;
   readonly button: string;
@@ -33,7 +31,6 @@ export function goOnPage(
     heading = title,
     path = c.req.path,
     lead = '',
-    type = '',
     fields,
     button,
     other = '',
@@ -45,7 +42,7 @@ export function goOnPage(
   const body = html`<div class="narrow"><h1>${heading}</h1>
 ${lead}
 ${state.summary}
-<form method="post" action="${path}"${type} class="card stack">${fields?.(state) ?? ''}
+<form method="post" action="${path}" class="card stack">${fields?.(state) ?? ''}
 <button class="primary">${button}</button>${other}</form>
 ${below}</div>`;
   return plainPage(c, title, body, status);

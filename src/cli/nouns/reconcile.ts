@@ -13,6 +13,7 @@ import {
   type ModelTotals,
   totalsByModel,
 } from '../../domain/documents/reconcile-costs.ts';
+import { reasonsOf } from '../../domain/documents/reconcile-reasons.ts';
 import { FieldError, readText, readUuid } from '../../domain/field.ts';
 import { findCompany } from '../../store/company/company.ts';
 import { readCalls } from '../../store/statement/reconcile.ts';
@@ -66,9 +67,10 @@ export const reconcileCommand = command({
                             ${EXPORT_COLUMNS.cost.slice(3).join(', ')}
 The upstream gets our request id with every call, as x-request-id. Calls are paired by this id, or else by model, tokens and time. A call is "missing" if only the upstream has it, "extra" if only the ledger has it, and "differing" if their tokens differ.
 Both sides are summed by model. With a cost column, what the upstream billed (its costs × --rate) is compared with what it should cost: the ledger's tokens × the model's cost price of the day ("tollgate model cost"). A dash stands where a call has no cost, or no cost price. CHARGED is what the companies pay. All amounts are exact.
+Then why, by day and model: a call missing on one side, other tokens, a rate of another tier, length or hours, cache writes of an hour, another cost price, a rate of exchange that all calls of a day have in common, rounding to the file's decimals. Of several reasons that would fit, the first of this list. They add up to the difference; what none fits is "unexplained".
 With --company, calls that the ledger has for other companies are left out; a missing call may be anybody's.`,
   async run(
-    { read, stdin },
+    { read, stdin, config },
     { upstream: file, within = 60, company, rate = RATE, tolerance = TOLERANCE },
   ) {
     const billed = await readBill(file, stdin);
@@ -98,15 +100,28 @@ With --company, calls that the ledger has for other companies are left out; a mi
       rows,
       rows.length,
     );
+    const reasons = isCosted ? reasonsOf(result, rate, dayIn(config.billingTimezone)) : [];
+    const unexplained = reasons.filter(({ reason }) => reason === 'unexplained').length;
     const text = sections(
       counts,
       rows.length === 0 ? '' : `${list}${rows.length > MOST_SHOWN ? '; --json lists all' : ''}`,
       totalsText(models, isCosted),
+      reasons.length === 0
+        ? ''
+        : listing(reasons, plainly('day', 'model', 'reason', 'calls', 'eur'), '', ['calls', 'eur']),
       off.length === 0
         ? ''
-        : `The upstream billed more or less than it should for: ${off.join(', ')}.`,
+        : `The upstream billed more or less than it should for: ${off.join(', ')}.${unexplained === 0 ? '' : ' Some of it is unexplained.'}`,
     );
-    const json = { matched: same.length, missing, extra, differing, models, models_off: off };
+    const json = {
+      matched: same.length,
+      missing,
+      extra,
+      differing,
+      models,
+      reasons,
+      models_off: off,
+    };
     return { json, text, exit: rows.length + off.length === 0 ? 0 : 1 };
   },
 });
@@ -160,4 +175,10 @@ function describe(call: BilledCall): [string, string, string, string] {
 
 function tokensOf({ promptTokens, completionTokens }: BilledCall): string {
   return `${promptTokens}+${completionTokens}`;
+}
+
+/** The day of an instant in a time zone. */
+function dayIn(timeZone: string): (at: number) => string {
+  const format = new Intl.DateTimeFormat('en-CA', { timeZone, dateStyle: 'short' });
+  return (at) => format.format(at);
 }

@@ -1,6 +1,7 @@
 import { isInstant } from '../field.ts';
 import { readCost } from './exact-amount.ts';
 import { CsvError, readCsv } from './read-csv.ts';
+import type { CostFacts } from './reconcile-reasons.ts';
 
 const LONGEST_CALL_MS = 8 * 24 * 3600 * 1000;
 
@@ -21,6 +22,8 @@ export interface BilledCall {
   /** The charge to the company in EUR, and the company; null on the bill. */
   readonly charged: string | null;
   readonly companyId: string | null;
+  /** What its cost depends on; null on the bill, and without a cost price. */
+  readonly facts: CostFacts | null;
 }
 
 interface Pair {
@@ -207,6 +210,7 @@ export function readExport(text: string): BilledCall[] {
       cost: billed,
       charged: null,
       companyId: null,
+      facts: null,
     };
   });
 }

@@ -1,7 +1,21 @@
 import type { BilledCall } from '../../domain/documents/reconcile.ts';
+import { type CostFacts, expectedCost } from '../../domain/documents/reconcile-reasons.ts';
+import { type Prices, parsePrices, type SomeCounts } from '../../domain/pricing/prices.ts';
+import { parseRates, type RateTexts, tierOfRate } from '../../domain/pricing/rates.ts';
+import { PRICES, type PriceTexts } from '../../domain/settings/model.ts';
+import { settingColumns } from '../connection/columns.ts';
 import { BILLING_ZONE } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
-import { costFormula } from './cost.ts';
+
+interface Row extends Omit<BilledCall, 'name' | 'cost' | 'facts'>, SomeCounts {
+  readonly requestId: string;
+  readonly slug: string;
+  readonly rate: string | null;
+  /** The company whose own model it was; null: the shared one, or costs are not asked for. */
+  readonly owner: string | null;
+  /** In the billing time zone. */
+  readonly day: string;
+}
 
 /**
  * Ledger rows of all companies admitted between two instants, milliseconds since the epoch.
@@ -15,29 +29,76 @@ export async function readCalls(
 ): Promise<BilledCall[]> {
   const calls: BilledCall[] = [];
   const [since, until] = [new Date(from).toISOString(), new Date(to).toISOString()];
+  const costs = isCosted ? await readCosts(sql) : new Map<string, readonly Cost[]>();
   // materialized: rows may be on other servers than the prices
-  const rows = sql<(Omit<BilledCall, 'name'> & { requestId: string })[]>`
+  const rows = sql<Row[]>`
     with u as materialized (
-      select request_id, upstream_model, model_slug, company_id, prompt_tokens, completion_tokens, cached_tokens, cache_write_tokens, cost_eur, occurred_at
+      select request_id, upstream_model, model_slug, company_id, prompt_tokens, completion_tokens, cached_tokens, cache_write_tokens, cache_write_1h_tokens,
+        audio_prompt_tokens, image_prompt_tokens, reasoning_tokens, audio_completion_tokens, image_completion_tokens, search_units, rate, cost_eur, occurred_at
       from api_usage where occurred_at between ${since}::timestamptz and ${until}::timestamptz
         and billing_month between (${since}::timestamptz - interval '2 days' - interval '1 month')::date and (${until}::timestamptz + interval '2 days')::date
     )
-    select request_id::text as "requestId", upstream_model as model, prompt_tokens::float8 as "promptTokens",
-      completion_tokens::float8 as "completionTokens", extract(epoch from occurred_at)::float8 * 1000 as at,
-      ${isCosted ? expectedCost(sql) : sql`null`} as cost, trim_scale(cost_eur)::text as charged, company_id as "companyId"
+    select request_id::text as "requestId", upstream_model as model, model_slug as slug, prompt_tokens::float8 as "promptTokens",
+      completion_tokens::float8 as "completionTokens", cached_tokens::float8 as cached, cache_write_tokens::float8 as "cacheWrite",
+      cache_write_1h_tokens::float8 as "cacheWriteHour", audio_prompt_tokens::float8 as "audioPrompt", image_prompt_tokens::float8 as "imagePrompt",
+      reasoning_tokens::float8 as reasoning, audio_completion_tokens::float8 as "audioCompletion", image_completion_tokens::float8 as "imageCompletion",
+      search_units::float8 as "searchUnits", rate, extract(epoch from occurred_at)::float8 * 1000 as at,
+      (occurred_at at time zone ${sql.unsafe(BILLING_ZONE)})::date::text as day, trim_scale(cost_eur)::text as charged, company_id as "companyId",
+      ${isCosted ? sql`(select l.company_id from list_price(u.model_slug, u.company_id, u.occurred_at) l)` : sql`null`} as owner
     from u`;
   for await (const batch of rows.cursor(5000)) {
-    for (const row of batch) calls.push({ ...row, name: row.requestId });
+    for (const row of batch) {
+      const { requestId, model, promptTokens, completionTokens, at, charged, companyId } = row;
+      const facts = factsOf(row, costs);
+      const call = { requestId, model, promptTokens, completionTokens, at, charged, companyId };
+      const cost = facts && expectedCost(call, facts);
+      calls.push({ ...call, name: requestId, cost, facts });
+    }
   }
   return calls;
 }
 
-/** Tokens × the cost price of the day: that of the company's own model where the call was of one, else the shared one. */
-function expectedCost(sql: Sql) {
-  return sql`(
-    select trim_scale(${sql.unsafe(costFormula((part) => `p.${part}`))})::text from model_cost_prices p
-    where p.slug = u.model_slug
-      and p.company_id is not distinct from (select l.company_id from list_price(u.model_slug, u.company_id, u.occurred_at) l)
-      and p.valid_from <= (u.occurred_at at time zone ${sql.unsafe(BILLING_ZONE)})::date
-    order by p.valid_from desc limit 1)`;
+interface Cost {
+  readonly from: string;
+  readonly prices: Prices;
+}
+
+/** The cost prices of each model, the latest first. */
+async function readCosts(sql: Sql): Promise<ReadonlyMap<string, readonly Cost[]>> {
+  const rows = await sql<
+    (PriceTexts & { slug: string; owner: string | null; from: string; rates: RateTexts[] | null })[]
+  >`
+    select slug, company_id as owner, valid_from::text as from, ${settingColumns(sql, PRICES)}, rates
+    from model_cost_prices p order by valid_from desc`;
+  const costs = rows.map(({ slug, owner, from, rates, input, output, ...others }) => {
+    const prices = parsePrices(input, output, others, parseRates(rates));
+    return { name: `${owner} ${slug}`, cost: { from, prices } };
+  });
+  const named = Map.groupBy(costs, ({ name }) => name);
+  return new Map([...named].map(([name, all]) => [name, all.map(({ cost }) => cost)]));
+}
+
+/** The price of the day: that of the company's own model where the call was of one, else the shared one; null: none. */
+function factsOf(row: Row, costs: ReadonlyMap<string, readonly Cost[]>): CostFacts | null {
+  const known = costs.get(`${row.owner} ${row.slug}`) ?? [];
+  const held = known.findIndex(({ from }) => from <= row.day);
+  if (held < 0) return null;
+  const { cached, cacheWrite, cacheWriteHour, audioPrompt, imagePrompt } = row;
+  const { reasoning, audioCompletion, imageCompletion, searchUnits } = row;
+  return {
+    prices: known.map(({ prices }) => prices),
+    held,
+    tier: tierOfRate(row.rate),
+    counts: {
+      cached: cached ?? null,
+      cacheWrite: cacheWrite ?? null,
+      cacheWriteHour: cacheWriteHour ?? null,
+      audioPrompt: audioPrompt ?? null,
+      imagePrompt: imagePrompt ?? null,
+      reasoning: reasoning ?? null,
+      audioCompletion: audioCompletion ?? null,
+      imageCompletion: imageCompletion ?? null,
+      searchUnits: searchUnits ?? null,
+    },
+  };
 }

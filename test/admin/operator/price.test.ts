@@ -1,5 +1,4 @@
 import t from 'tap';
-import { until } from '../../support/until.ts';
 import { CHAT } from '../../support/world.ts';
 import { type Page, Person, signedIn, startOffice, textOf } from '../people.ts';
 
@@ -34,37 +33,6 @@ async function addOperator(email: string): Promise<Person> {
   const person = new Person(office.adminUrl);
   await person.signIn(email);
   return person;
-}
-
-/** Sends a form with a file as a browser does. */
-async function upload(
-  person: Person,
-  to: string,
-  csv: string | null,
-  fields: Record<string, string> = {},
-) {
-  const body = new FormData();
-  for (const [name, value] of Object.entries({ csrf: await person.csrf(), ...fields }))
-    body.append(name, value);
-  if (csv !== null) body.append('file', new File([csv], 'models.csv', { type: 'text/csv' }));
-  const cookie = [...person.cookies].map(([name, value]) => `${name}=${value}`).join('; ');
-  const response = await until(
-    async () =>
-      fetch(new URL(to, person.base), {
-        method: 'POST',
-        body,
-        redirect: 'manual',
-        headers: { cookie, origin: person.base },
-      }),
-    'the rate limit lets it pass',
-    ({ status }) => status !== 429,
-  );
-  return {
-    status: response.status,
-    text: await response.text(),
-    headers: response.headers,
-    setCookies: [],
-  };
 }
 
 t.test('prices are shown and entered in the unit of the reader, to the last digit', async (t) => {

@@ -643,7 +643,10 @@ t.test(
     t.match(await to.query("select rates from models where slug = 'of-file'"), [
       { rates: [{ over: 200_000, input: '0.002', output: '0.002' }] },
     ]);
-    t.match(ran.out, 'aside: output of over 200000 is not said: it costs as without this condition');
+    t.match(
+      ran.out,
+      'aside: output of over 200000 is not said: it costs as without this condition',
+    );
     t.match(ran.out, 'no counterpart: models not a slug');
     t.match(await to.query('select disabled_model_slugs from companies'), [
       { disabled_model_slugs: ['free', 'of-file', 'told'] },

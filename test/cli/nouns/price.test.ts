@@ -1,5 +1,3 @@
-import { writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import t from 'tap';
 import { tollgate as run } from '../../support/cli.ts';
 import { testDatabase } from '../../support/postgres.ts';

@@ -17,6 +17,7 @@ const call = (requestId: string | null, at: number): BilledCall => ({
   at,
   cost: null,
   charged: null,
+  facts: null,
   companyId: null,
 });
 
