@@ -1,41 +1,42 @@
 import { readFileSync } from 'node:fs';
 import t from 'tap';
-import { noted } from './results.ts';
+import { type Measured, noted, pageOf } from './results.ts';
 
-const PAGE = readFileSync(new URL('RESULTS.md', import.meta.url), 'utf8');
-const linesOf = (page: string) => page.split('\n');
-const ELSEWHERE = { measured: 'as it was here', machine: '8 × Another CPU, Node 30.0.0' };
+const read = (name: string) => readFileSync(new URL(name, import.meta.url), 'utf8');
+const ROWS: readonly Measured[] = JSON.parse(read('results.json'));
 
-t.test('a run of one experiment on another machine keeps what others measured', async (t) => {
-  const letter = String.fromCharCode(65 + (PAGE.match(/^- [A-Z]: /gm)?.length ?? 0));
-  const page = noted(PAGE, {
+t.test('the page shows the first experiment of each promise as results.json has it', async (t) => {
+  const page = read('RESULTS.md');
+  t.equal(page, pageOf(page, ROWS));
+  for (const { promise } of ROWS) t.equal(page.split(`| ${promise} |`).length, 2, promise);
+});
+
+t.test('a run replaces the row of its own experiment, whatever its numbers', async (t) => {
+  const row = {
     promise: 'Stop loses nothing',
     experiment: 'SIGTERM under load, 3 times',
-    ...ELSEWHERE,
-  });
-  t.equal(linesOf(page).length, linesOf(PAGE).length + 1, 'it replaces its own row');
+    measured: 'as it was here',
+    machine: '8 × Another CPU, Node 30.0.0',
+  };
+  const rows = noted(ROWS, row);
+  t.equal(rows.length, ROWS.length);
   t.same(
-    linesOf(page).filter((line) => !linesOf(PAGE).includes(line)),
-    [
-      `- ${letter}: ${ELSEWHERE.machine}`,
-      `| SIGTERM under load, 3 times | as it was here | ${letter} |`,
-    ],
+    rows.filter((each) => !ROWS.includes(each)),
+    [row],
   );
+  t.match(pageOf(read('RESULTS.md'), rows), `: ${row.machine}\n`);
 });
 
-t.test('a new experiment ends the table of its promise, a new promise the page', async (t) => {
-  const table = '| experiment | measured | on |\n|---|---|---|\n';
-  const page = `# Title\n\n- A: f\n\n## P\n\nWhat is measured.\n\n${table}| b 1 | c | A |\n\n## Q\n\nmore\n`;
-  const measured = { promise: 'P', experiment: 'b 2', measured: 'e', machine: 'f' };
-  t.equal(noted(page, measured), page.replace('b 1 | c', 'b 2 | e'), 'other numbers');
-  t.equal(
-    noted(page, { ...measured, experiment: 'd' }),
-    page.replace('| b 1 | c | A |\n', '$&| d | e | A |\n'),
-    'another experiment',
-  );
-  t.equal(
-    noted(page, { ...measured, promise: 'R', machine: 'g' }),
-    `${page.replace('- A: f\n', '$&- B: g\n')}\n## R\n\n${table}| b 2 | e | B |\n`,
-    'another promise, another machine',
-  );
-});
+t.test(
+  'a new experiment stands behind those of its promise, a new promise at the end',
+  async (t) => {
+    const row = (promise: string, experiment: string): Measured => {
+      return { promise, experiment, measured: 'c', machine: 'm' };
+    };
+    const rows = [row('P', 'b 1'), row('Q', 'd')];
+    const names = (all: readonly Measured[]) =>
+      all.map(({ promise, experiment }) => `${promise} ${experiment}`);
+    t.same(names(noted(rows, row('P', 'e'))), ['P b 1', 'P e', 'Q d']);
+    t.same(names(noted(rows, row('R', 'b 2'))), ['P b 1', 'Q d', 'R b 2']);
+  },
+);

@@ -2,9 +2,10 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { cpus } from 'node:os';
 
 const PAGE = new URL('RESULTS.md', import.meta.url);
+const RESULTS = new URL('results.json', import.meta.url);
 
-/** What one experiment measured: the texts of a row of its promise's table. */
-interface Measured {
+/** What one experiment measured, of one promise. */
+export interface Measured {
   readonly promise: string;
   readonly experiment: string;
   readonly measured: string;
@@ -12,42 +13,52 @@ interface Measured {
   readonly machine: string;
 }
 
-/** Notes what an experiment measured, in a run with FAULTS. */
+/** Notes what an experiment measured, in a run with FAULTS: in results.json, from which the page is made. */
 export function note(promise: string, experiment: string, measured: string): void {
   if (process.env.FAULTS === undefined) return;
   const machine = `${cpus().length} × ${cpus()[0]?.model ?? 'CPU'}, Node ${process.versions.node}`;
-  writeFileSync(
-    PAGE,
-    noted(readFileSync(PAGE, 'utf8'), { promise, experiment, measured, machine }),
-  );
+  const before: Measured[] = JSON.parse(readFileSync(RESULTS, 'utf8'));
+  const rows = noted(before, { promise, experiment, measured, machine });
+  writeFileSync(RESULTS, `${JSON.stringify(rows, null, 1)}\n`);
+  writeFileSync(PAGE, pageOf(readFileSync(PAGE, 'utf8'), rows));
 }
 
 /**
- * The page with a row in the place of the same experiment's, which may have run other numbers of times. A new one ends
- * the table of its promise, and a new promise the page. All other rows stay, wherever they were measured.
- * @param page begins with the list of machines; rows name theirs by its letter
+ * The rows with a new one: in the place of the same experiment's, which may have run other numbers of times, or else
+ * behind those of its promise. All others stay, wherever they were measured.
  */
-export function noted(page: string, { promise, experiment, measured, machine }: Measured): string {
-  const [head = '', ...sections] = page.trimEnd().split(/\n\n(?=## )/);
-  const machines = [...head.matchAll(/^- ([A-Z]): (.*)$/gm)];
-  const known = machines.find(([, , name]) => name === machine)?.[1];
-  const letter = known ?? String.fromCharCode(65 + machines.length);
-  const row = `| ${experiment} | ${measured} | ${letter} |`;
-  const isOfPromise = (section: string) => section.startsWith(`## ${promise}\n`);
-  if (!sections.some(isOfPromise))
-    sections.push(`## ${promise}\n\n| experiment | measured | on |\n|---|---|---|`);
-  const after = sections.map((section) => {
-    if (!isOfPromise(section)) return section;
-    const lines = section.split('\n');
-    const same = lines.findIndex((line) => nameOf(line) === nameOf(row));
-    return (same < 0 ? [...lines, row] : lines.with(same, row)).join('\n');
-  });
-  return `${[known === undefined ? `${head}\n- ${letter}: ${machine}` : head, ...after].join('\n\n')}\n`;
+export function noted(rows: readonly Measured[], row: Measured): Measured[] {
+  const same = rows.findIndex((each) => nameOf(each) === nameOf(row));
+  if (same >= 0) return rows.with(same, row);
+  const last = rows.findLastIndex(({ promise }) => promise === row.promise);
+  return last < 0 ? [...rows, row] : rows.toSpliced(last + 1, 0, row);
+}
+
+/** The page: its own words, the machines, and the first experiment of each promise. */
+export function pageOf(page: string, rows: readonly Measured[]): string {
+  const [words = ''] = page.trimEnd().split('\n\n- A: ');
+  const firsts = [...Map.groupBy(rows, ({ promise }) => promise).values()].map(
+    ([first]) => first as Measured,
+  );
+  const machines = [...new Set(firsts.map(({ machine }) => machine))];
+  const letter = (machine: string) => String.fromCharCode(65 + machines.indexOf(machine));
+  return `${[
+    words,
+    machines.map((machine) => `- ${letter(machine)}: ${machine}`).join('\n'),
+    [
+      '| promise | an experiment | measured | on |',
+      '|---|---|---|---|',
+      ...firsts.map(
+        ({ promise, experiment, measured, machine }) =>
+          `| ${promise} | ${experiment} | ${measured} | ${letter(machine)} |`,
+      ),
+    ].join('\n'),
+  ].join('\n\n')}\n`;
 }
 
 /** The experiment of a row without its numbers. */
-function nameOf(row: string): string {
-  return (row.split(' | ', 1)[0] as string).replace(/\d+/g, '#');
+function nameOf({ promise, experiment }: Measured): string {
+  return `${promise}: ${experiment.replace(/\d+/g, '#')}`;
 }
 
 export function percent(share: number): string {
