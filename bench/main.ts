@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { installed } from '../test/faults/pooler.ts';
-import { describeRatios, exceeded, writeReport } from './report.ts';
+import { describeRatios, describeSections, exceeded, writeReport } from './report.ts';
 import type { Results } from './results.ts';
 import { acceptedCommit, checkoutOf } from './run/base.ts';
 import { startDatabase } from './run/database.ts';
@@ -47,14 +47,13 @@ in bench/.
   --companies N     companies and keys in the scale section (default 100000);
                     companies in the pages section (20000 published), with half
                     as many keys in one of them
-  --report          measures nothing, only writes the report again
+  --report          measures nothing, only writes the report again, or prints
+                    all tables of the sections that --only names
 
-Environment: BENCH_PORTKEY names a folder where
-"npm install @portkey-ai/gateway" was run, BENCH_LITELLM the program litellm of
-the Python package litellm[proxy] where it is not in PATH; BENCH_DATABASE_URL a
-Postgres server on this machine to use instead of the embedded one;
-BENCH_NODE_FLAGS more flags for gateways, such as
-"--cpu-prof --cpu-prof-dir=DIR".
+Environment: BENCH_LITELLM names the program litellm of the Python package
+litellm[proxy] where it is not in PATH; BENCH_DATABASE_URL a Postgres server on
+this machine to use instead of the embedded one; BENCH_NODE_FLAGS more flags for
+gateways, such as "--cpu-prof --cpu-prof-dir=DIR".
 `;
 
 const ALL = { ...SECTIONS, ...FLEET, ...PAGES };
@@ -147,8 +146,6 @@ function versions(database: string): string {
     if (version !== undefined) parts.push(`${name} ${version}`);
   }
   parts.push(`autocannon ${packageVersion('autocannon')}`);
-  const portkey = process.env.BENCH_PORTKEY;
-  if (portkey) parts.push(`@portkey-ai/gateway ${packageVersion('@portkey-ai/gateway', portkey)}`);
   const litellm = process.env.BENCH_LITELLM || installed('litellm');
   if (litellm)
     parts.push(
@@ -227,7 +224,12 @@ try {
   options = readOptions();
   const results: Results = JSON.parse(readFileSync(join(FOLDER, 'results.json'), 'utf8'));
   if (options.base !== undefined) results.sections = {};
-  if (options.report) write(results);
+  if (options.report && process.argv.includes('--only')) {
+    const named = Object.fromEntries(options.only.map((name) => [name, ALL[name]]));
+    process.stdout.write(
+      `${describeSections(named, results, Number.POSITIVE_INFINITY).join('\n\n')}\n`,
+    );
+  } else if (options.report) write(results);
   else await measure(options, results);
 } catch (error) {
   console.error(options === undefined ? `${(error as Error).message}\n\n${USAGE}` : error);

@@ -13,7 +13,7 @@ export function writeReport(
   const goals = Object.entries(SECTIONS).flatMap(
     ([name, section]) => section.goals?.(sections[name]) ?? [],
   );
-  const { requests, conversation, ...rest } = SECTIONS;
+  const { requests } = SECTIONS;
   const written = 'Written by `make bench`; do not edit. [README.md](README.md';
   const page = (...blocks: readonly string[]): string => `${blocks.join('\n\n')}\n`;
   return {
@@ -30,9 +30,8 @@ export function writeReport(
       table(['what', 'at least', 'goal', 'measured', ''], goals),
       '## What the fast path saves',
       fastPath(results),
-      ...describeSections({ requests, conversation }, results),
-      '## Details',
-      ...describeSections(rest, results, '###'),
+      ...describeSections({ requests }, results),
+      "All other tables are in `results.json`: `make bench ARGS='--report --only SECTION'` prints those of a section.",
     ),
     'FLEET.md': page(
       '# A fleet on one Postgres',
@@ -50,17 +49,20 @@ export function writeReport(
   };
 }
 
-function describeSections(
-  sections: Readonly<Record<string, Section>>,
+/** @param tables how many of each section: the first is what most readers ask for */
+export function describeSections(
+  sections: Readonly<Record<string, Section | undefined>>,
   results: Results,
-  level = '##',
+  tables = 1,
 ): string[] {
-  return Object.entries(sections).flatMap(([name, { heading, table, ownTime }]) => {
+  return Object.entries(sections).flatMap(([name, section]) => {
+    if (section === undefined) return [];
+    const { heading, table, ownTime } = section;
     const data = results.sections[name];
-    if (data === undefined) return [`${level} ${heading}`, 'Not measured yet.'];
+    if (data === undefined) return [`## ${heading}`, 'Not measured yet.'];
     const { rounds, seconds, taken, notes } = data;
     const how = `${rounds} rounds${ownTime ? '' : ` of ${seconds} s each`}, ${taken}. ${notes.join(' ')}`;
-    return [`${level} ${heading}`, how.trim(), ...table(data)];
+    return [`## ${heading}`, how.trim(), ...table(data).slice(0, tables)];
   });
 }
 

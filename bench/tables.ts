@@ -8,7 +8,6 @@ export const LABELS: Readonly<Record<string, string>> = {
   plain: 'Tollgate, `FAST_HTTP=off`',
   nginx: 'nginx, passing through',
   haproxy: 'HAProxy, passing through',
-  portkey: 'Portkey gateway',
   litellm: 'LiteLLM proxy',
 };
 

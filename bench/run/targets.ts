@@ -1,11 +1,4 @@
-import {
-  existsSync,
-  mkdtempSync,
-  openSync,
-  readFileSync,
-  truncateSync,
-  writeFileSync,
-} from 'node:fs';
+import { mkdtempSync, openSync, readFileSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { installed } from '../../test/faults/pooler.ts';
@@ -27,7 +20,7 @@ export const STREAM_TARGETS = [
   'nginx',
   'haproxy',
 ] as const;
-export const TARGETS = [...STREAM_TARGETS, 'portkey', 'litellm'] as const;
+export const TARGETS = [...STREAM_TARGETS, 'litellm'] as const;
 export type TargetName = (typeof TARGETS)[number];
 
 /**
@@ -123,15 +116,6 @@ export async function startTarget(
     }
     case 'haproxy':
       return startHaproxy(around, [around.routerPort]);
-    case 'portkey': {
-      const entry = 'node_modules/@portkey-ai/gateway/build/start-server.js';
-      const folder = process.env.BENCH_PORTKEY;
-      if (!folder || !existsSync(join(folder, entry)))
-        return 'BENCH_PORTKEY names no folder with @portkey-ai/gateway';
-      const headers = { 'x-portkey-provider': 'openai', 'x-portkey-custom-host': `${router}/v1` };
-      const command = nodeCommand([join(folder, entry), `--port=${port}`, '--headless']);
-      return { ...(await start(name, port, around, command)), headers };
-    }
     case 'litellm': {
       const program = process.env.BENCH_LITELLM || installed(name);
       if (program === null) return 'neither BENCH_LITELLM nor PATH names the program litellm';

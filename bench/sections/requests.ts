@@ -51,9 +51,6 @@ export const requests: Section = {
     return [
       goal('CPU per request ÷ do-nothing Node proxy', 1.05, 0.95, ratio('gateway', 'proxy')),
       goal('CPU per request ÷ nginx', 2.5, 2.2, ratio('gateway', 'nginx')),
-      goal('Portkey ÷ gateway, CPU per request', 13, 14, ratio('portkey', 'gateway'), {
-        rising: true,
-      }),
     ];
   },
 };
