@@ -105,7 +105,7 @@ const PAIRS = 1024;
 const REST = '*';
 const TOKENS = Buffer.from('tokens');
 
-/** No member is anything: the inside of what is generated, and of what the caller wrote. */
+/** For generated text and the caller's own text: no member within it is looked at. */
 export const NO_NAMES: NameTable = nameTable([]);
 
 export function memberTable(names: MemberNames): MemberTable {

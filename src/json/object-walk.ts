@@ -411,8 +411,8 @@ export class ObjectWalk implements HiddenSpans {
   }
 
   /**
-   * The end of an object or array that is a member's value, generated or what the caller wrote; -1 if it is cut or
-   * invalid.
+   * Where the object or array that is a member's value ends, if it is generated text or the caller's; -1 if it is cut
+   * or invalid.
    * @param stacks around it
    */
   #nestedEnd(

@@ -19,7 +19,7 @@ export interface MonthSpend {
   readonly companyId: string;
   /** Of an end user: of the keys. */
   readonly line: string;
-  /** Its first day; of a day the day. */
+  /** The first day of the month; of a budget of the day, that day. */
   readonly month: string;
   /** What the budget gate reads: `pending`, plus the database's figure once that was read. */
   spent: Femto;

@@ -11,7 +11,7 @@ export interface WheelMember extends ActiveMember {
   slot: ActiveSet<WheelMember> | null;
   /** The wheel's `now` when the member was last active: it sets this itself. */
   activeAt: number;
-  /** It was inactive for so long; called again after as long. It may leave. */
+  /** Called after each period in which the member was not active. The member may leave the wheel in it. */
   onInactive(): void;
 }
 

@@ -119,8 +119,8 @@ export class RestOfRequest {
   }
 
   /**
-   * Sends all that is left, unless that is more than a turn of one that is alone: the answer came already, and a rest
-   * ends the connection.
+   * To be called when the answer came before the whole body was sent. Sends the rest of the body at once, unless it is
+   * more than one turn may send: then the connection cannot be used again.
    */
   hurry(): void {
     const left = this.#body.slice(this.#next).reduce((sum, { length }) => sum + length, 0);

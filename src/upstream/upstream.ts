@@ -11,7 +11,8 @@ const MOST_PROBE_MS = 1000;
 const LEAST_PROBE_MS = 20;
 
 /**
- * How long after the end of a connection its refusal of our last bytes has arrived: a round trip and some more.
+ * How long to wait, in ms, after the upstream ended a connection: by then its refusal of our last bytes has arrived. A
+ * round trip and some more.
  * @param connectMs how long connecting took, which is a round trip at least
  */
 export function probeDelay(connectMs: number): number {

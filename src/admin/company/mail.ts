@@ -20,7 +20,10 @@ export function wordsFor({ language }: Pick<Reader, 'language'>) {
   return wordsOf(asLanguage(language) ?? ENGLISH);
 }
 
-/** The language for somebody of whom nothing is known but who asks for the e-mail: operators, whose pages are in English, ask in that of the company. */
+/**
+ * The language of an e-mail to somebody who has no account: that of whoever asks for the e-mail, or the company's where an
+ * operator asks, whose pages are in English.
+ */
 export function languageForOutsider(
   c: PageContext,
   company: Pick<CompanyRow, 'language'>,

@@ -52,9 +52,9 @@ export const allUsageRoutes: readonly Route[] = [
   { method: 'GET', path: '/usage/beside', action: 'overview.read', handle: toCompany },
 ];
 
-/** That can be chosen. */
+/** How many months the menu offers. */
 const MONTHS = 13;
-/** Whose requests are drawn: three more pictures of longer times would make the page too large. */
+/** Ranges of at most so many days have charts of requests: three more charts of longer ranges make the page too large. */
 const MOST_DAYS = 31;
 /** The filters of the page. */
 const FILTERS = ['model'] as const;

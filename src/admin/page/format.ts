@@ -105,7 +105,7 @@ function amounts(locale: string, isExact: boolean) {
       return `${digits.format(amount as Intl.StringNumericLiteral)} ${currency}`;
     },
 
-    /** The same of many calls, to two decimals as `amount`. */
+    /** A sum of many calls in another currency, to two decimals as `amount`. */
     otherSum(amount: string, currency: string): Html {
       const { sign, value } = roundedCents(amount);
       const text = `${sign}${cents.format(value as Intl.StringNumericLiteral)} ${currency}`;

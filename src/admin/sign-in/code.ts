@@ -142,7 +142,7 @@ function askCode(
   return goOnPage(c, form, asked, status);
 }
 
-/** What a page asks that lets a session in by a code, or signs it out. */
+/** The form that asks a signed-in session for a code of the second factor, or signs it out. */
 export function codePage({ formToken }: Pick<Session, 'formToken'>, words: Words['secondFactor']) {
   return {
     title: words.title,

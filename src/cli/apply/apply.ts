@@ -214,7 +214,8 @@ class Application implements Run {
   /**
    * Goes through a list.
    * @param owner null: of things that belong to no company
-   * @param leaving of kinds whose things leave first, those that are to be absent, and no others; else the others alone
+   * @param leaving true: only entries that are to be absent, of the kinds that are removed before others are made;
+   *   false: all other entries
    */
   async #list(
     name: keyof typeof LISTS,

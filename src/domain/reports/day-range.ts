@@ -56,7 +56,10 @@ export function rangeBefore(range: DayRange): DayRange {
   return { from: addDays(range.from, -daysIn(range)), to: addDays(range.from, -1) };
 }
 
-/** What a range is compared with: the days that are asked for, of which one alone is both ends, or else those before it. @throws FieldError */
+/**
+ * The range that a range is compared with: from one day to another as the reader asked (a single day is both ends), or else
+ * the days before it. @throws FieldError
+ */
 export function readBefore(
   range: DayRange,
   from: string | undefined,

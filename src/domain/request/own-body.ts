@@ -28,7 +28,8 @@ export class OwnBody {
 
   /**
    * The member that a path names, as the caller counts; null where it is none of the caller's.
-   * @param reason that says what is missing: the last name may be one that it names and an object of the caller lacks
+   * @param reason the upstream's text, where it says that a member is missing: the last name of the path may then be a
+   *   member that the text names and the caller's object lacks
    */
   member(path: string, reason: string | null): string | null {
     const [name = '', ...steps] = stepsOf(path);

@@ -24,7 +24,7 @@ const ROWS = rowsIn<EndUserRow>({
 /** Those that were erased are found and listed too. */
 export const { find: findEndUser, page: pageOfEndUsers } = ROWS;
 
-/** Those of these people that there are. */
+/** The end users with these ids, as far as they exist. */
 export function endUsersById(sql: Sql, ids: readonly string[]): Promise<EndUserRow[]> {
   return ROWS.list(sql, sql`where id = any(${[...ids]}::uuid[])`);
 }

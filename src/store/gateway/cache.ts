@@ -131,7 +131,7 @@ export class Cache<T extends object> {
     if (load !== undefined) this.#outdate(load);
   }
 
-  /** As `drop`, of subjects whose values have these names: any read that is under way may be of one. */
+  /** As `drop`, of the subjects whose values have these names. No read under way is kept: it may bring such a value. */
   dropNamed(names: readonly string[]): void {
     for (const name of names) {
       const id = this.#named.get(name);

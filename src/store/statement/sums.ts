@@ -12,7 +12,7 @@ export interface Sums {
   readonly period: 'day' | 'month';
   /** The columns that tell its rows apart. */
   readonly by: string;
-  /** Its figures, and SQL of each over rows of `from`. */
+  /** The columns of figures, each with the SQL that sums it over rows of `from`. */
   readonly figures: Readonly<Record<string, string>>;
   /** The name of the rows that it groups; in a trigger, of those that a batch adds. */
   readonly from: keyof typeof SOURCES;

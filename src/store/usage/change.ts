@@ -57,7 +57,7 @@ export const EXPLAINED = {
 
 const mover = { before_eur: schema.sum, after_eur: schema.sum, difference_eur: DIFFERENCE };
 
-/** Lines whose cost changed, those that changed most first, and how many have changed: the lines are the first. */
+/** The lines of a report whose cost changed most, and the count of all lines whose cost changed. */
 export function movers<P extends schema.Properties>(members: P) {
   return schema.object({
     count: schema.count,

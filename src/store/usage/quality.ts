@@ -22,7 +22,7 @@ export interface QualityGroup {
 export interface Quality {
   /** Whether the trail has requests of this range. */
   readonly hasTrail: boolean;
-  /** Those of keys are too many figures to add up while a page is waited for. */
+  /** The range has too many figures of keys to add them up while somebody waits for the page. */
   readonly isTooMuch: boolean;
   /** All requests of the range; null: none is known. */
   readonly all: (QualityGroup & { readonly failed: number }) | null;
