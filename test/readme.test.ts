@@ -16,14 +16,12 @@ import { COMMANDS } from '../src/cli/commands.ts';
 import { SECRETS_NOTE } from '../src/cli/frame/help.ts';
 import { VARIABLES } from '../src/config.ts';
 import { ERROR_NAMES, GatewayError } from '../src/domain/errors.ts';
-import { en } from '../src/domain/language/en.ts';
 import {
   STEERING_METADATA,
   STEERING_TABLE,
   STEERING_WITHIN,
   type SteeringGroup,
 } from '../src/domain/members/steering-table.ts';
-import { KEPT_OF_SERVICE, type KeptEntry, keptEntries } from '../src/domain/settings/kept.ts';
 import { CHILD_ENV } from './support/child.ts';
 import { startWorld } from './support/world.ts';
 
@@ -92,30 +90,6 @@ function floors(): string {
   return ['```', ...numbered, '```'].join('\n');
 }
 
-/** What is kept, as a Markdown table. */
-function kept(rows: readonly KeptEntry[]): string {
-  const lines = rows.map(({ what, why, until, tables }) => {
-    const where = Object.entries(tables).map(
-      ([name, columns]) =>
-        `\`${name}\`${columns === '' ? '' : ` (${columns.split(' ').join(', ')})`}`,
-    );
-    return `| ${where.join(', ')} | ${what} | ${why} | ${until} |`;
-  });
-  return [
-    '| table (its columns that may keep a text) | what | why | how long |',
-    '|---|---|---|---|',
-    ...lines,
-  ].join('\n');
-}
-
-const KEPT_TRAIL = '`REQUEST_TRAIL_DAYS` (7 days), rounded up to whole days in UTC';
-const OF_SERVICE = KEPT_OF_SERVICE.map(([tables, what, why, until]) => ({
-  tables,
-  what,
-  why,
-  until,
-}));
-
 const SECRETS = SECRETS_NOTE.replace(/[A-Z_]{2,}/g, '`$&`');
 
 /** The text with everything between `<!-- name: … -->` and `<!-- /name -->` replaced. */
@@ -150,11 +124,6 @@ t.test(
         read('src/cli/configuration-file.md'),
         'tollgate.yml',
         `\`\`\`yaml\n${read('.deploy/tollgate.yml')}\`\`\``,
-      ),
-      'sql/PRIVACY.md': filled(
-        filled(read('sql/PRIVACY.md'), 'kept', kept(keptEntries(en, KEPT_TRAIL))),
-        'kept-of-service',
-        kept(OF_SERVICE),
       ),
       'src/README.md': filled(read('src/README.md'), 'floors', floors()),
     };

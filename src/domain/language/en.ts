@@ -513,7 +513,7 @@ export const en = {
     ended: 'This link has ended',
     endedText: 'It was used already, or its time is over.',
   },
-  /** "What is kept about us"; from the same entries sql/PRIVACY.md is made. */
+  /** "What is kept about us". */
   kept: {
     title: 'What is kept about us',
     lead: 'No prompt and no answer is stored, not even a part of one: they are in memory while their call lasts. What is stored is this.',

@@ -10,7 +10,7 @@ import type { Settings } from './setting.ts';
 
 /**
  * All that this service keeps, as a person asks: where, and in the word lists what, why and how long. From this list the
- * page "What is kept about us" and the tables of sql/PRIVACY.md are made, and a test compares it with the tables of the
+ * page "What is kept about us" is made, and a test compares it with the tables of the
  * database: a column that may keep a text and is not named here fails.
  */
 
