@@ -97,20 +97,20 @@ const receivers = noun({
   answer: RECEIVER,
   reads: 'alert.read',
   writes: 'alert.write',
-  find: (sql, company, id) => findReceiver(sql, id, company),
+  find: (sql, { company, id }) => findReceiver(sql, id, company),
 });
 
 export const alertOperations = [
   receivers.list({
     summary:
       'List who of a company is told of its budgets by e-mail. Without a line, owners and administrators are told at 50, 80 and 100 percent and by forecast',
-    read: async (sql, _call, range, company) => pageOfAll(range, await listReceivers(sql, company)),
+    read: async (sql, { company }, range) => pageOfAll(range, await listReceivers(sql, company)),
   }),
   receivers.create({
     summary:
       'Tell a user of a company of its budgets. An address outside the company is added on the pages, which send it a link to agree by',
     body: schema.object({ email: RECEIVER.properties.email, ...CHOICE.properties }),
-    async run(sql, { body, actor }, company) {
+    async run(sql, { body, actor, company }) {
       const asked = { ...body, email: body.email && emailSpelling(body.email), language: null };
       return (await addReceiver(sql, company, asked, actor, false)).receiver;
     },
@@ -119,7 +119,7 @@ export const alertOperations = [
   receivers.change({
     summary: 'Change at which percentages a receiver is told',
     body: schema.changeOf(CHOICE.properties),
-    async run(sql, { body }, company, id) {
+    async run(sql, { body, company, id }) {
       const { percents, forecast } = await findReceiver(sql, id, company);
       return changeReceiver(sql, company, id, { percents, forecast, ...body });
     },
@@ -127,6 +127,6 @@ export const alertOperations = [
   receivers.remove({
     summary:
       'Remove a line: an address outside the company is told no more, a user of it as all others of that role',
-    run: (sql, _call, company, id) => removeReceiver(sql, id, company),
+    run: (sql, { company, id }) => removeReceiver(sql, id, company),
   }),
 ];

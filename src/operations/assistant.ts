@@ -68,7 +68,7 @@ const assistants = noun({
   answer: resource.assistant,
   reads: 'assistant.read',
   writes: 'assistant.write',
-  find: (sql, company, id) => findAssistant(sql, id, company),
+  find: (sql, { company, id }) => findAssistant(sql, id, company),
   command: {
     noun: 'assistant',
     settings: ASSISTANT,
@@ -84,7 +84,7 @@ const assistants = noun({
 export const assistantOperations = [
   assistants.list({
     summary: 'List the assistants of a company, ordered by id',
-    read: (sql, _call, range, company) => assistantsAfter(sql, company, range),
+    read: (sql, { company }, range) => assistantsAfter(sql, company, range),
     command: {
       all: (sql, { company = '' }) => listAssistants(sql, company),
       columns: [
@@ -103,18 +103,18 @@ export const assistantOperations = [
     summary: 'Create an assistant',
     body: schema.object(resource.assistantSettings, neededOf(ASSISTANT)),
     command: {},
-    run: (sql, call, company_id) => createAssistant(sql, call, { ...call.body, company_id }),
+    run: (sql, call) => createAssistant(sql, call, { ...call.body, company_id: call.company }),
   }),
   assistants.get('Read an assistant'),
   assistants.change({
     summary: 'Change an assistant; members that are left out stay as they are',
     body: schema.changeOf(resource.assistantSettings),
     command: {},
-    run: (sql, call, company, id) => changeAssistant(sql, call, id, company, call.body),
+    run: (sql, call) => changeAssistant(sql, call, call.id, call.company, call.body),
   }),
   assistants.remove({
     summary: 'Remove an assistant',
     command: {},
-    run: (sql, _call, company, id) => removeAssistant(sql, id, company),
+    run: (sql, { company, id }) => removeAssistant(sql, id, company),
   }),
 ];

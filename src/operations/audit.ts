@@ -53,7 +53,7 @@ export const auditOperations: readonly Operation[] = [
 
 async function changes(
   sql: Sql,
-  { params, query }: Call<never, schema.Members<typeof LOG.filters, never>>,
+  { params, query }: Call<unknown, schema.Members<typeof LOG.filters, never>>,
   { after, limit }: Range,
 ) {
   const { company = null } = params;

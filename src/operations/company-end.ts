@@ -88,7 +88,7 @@ export const companyEndOperations: readonly Operation[] = [
     action: 'company.export',
     file: {
       type: 'application/gzip',
-      name: ({ params }) => `company-${params.company}.tar.gz`,
+      name: ({ company }) => `company-${company}.tar.gz`,
       write(db, { company }, write) {
         return snapshot(db, company, EXPORT_MS, async (sql) => {
           const { id, name } = await findCompany(sql, company);

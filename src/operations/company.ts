@@ -309,7 +309,7 @@ const companies = noun({
   answer: COMPANY_ROW,
   reads: 'company.read',
   writes: 'company.set',
-  find: (sql, _owner, id) => findCompany(sql, id),
+  find: (sql, { id }) => findCompany(sql, id),
 });
 
 const model = schema.object({
@@ -355,20 +355,18 @@ export const companyOperations: readonly Operation[] = [
       ),
     },
     body: schema.changeOf(resource.newCompany),
-    run: (sql, call, _owner, id) => changeCompany(sql, call, id, call.body),
+    run: (sql, call) => changeCompany(sql, call, call.id, call.body),
   }),
-  post('pauseCompany', `${companies.one}/pause`, {
+  companies.act('pause')({
     summary:
       'Pause a company: every gateway refuses its keys with 403 within a second. Its users may still sign in, read why and change its settings',
     action: 'company.pause',
     body: resource.pause,
-    answer: COMPANY_ROW,
     run: (sql, { company, body }) => pauseCompany(sql, company, body.reason),
   }),
-  post('resumeCompany', `${companies.one}/resume`, {
+  companies.act('resume')({
     summary: 'End the pause of a company; keys that are paused themselves stay so',
     action: 'company.pause',
-    answer: COMPANY_ROW,
     run: (sql, { company }) => resumeCompany(sql, company),
   }),
   getList('listModelsOfCompany', `${companies.one}/models`, {
@@ -376,7 +374,7 @@ export const companyOperations: readonly Operation[] = [
       'List the models that a company has, its own and shared ones, ordered by id: what each costs and whether the API serves it',
     action: 'company.read',
     row: model,
-    async read(sql, _call, range, id) {
+    async read(sql, { id }, range) {
       const catalogue = await readCompany(sql, id);
       const { rows, next } = await modelsAfter(sql, null, id, range);
       return { rows: rows.map((row) => modelOf(catalogue, row)), next };
@@ -387,7 +385,7 @@ export const companyOperations: readonly Operation[] = [
       'The factors on the prices of a company: those to come, the present one and those before, the latest first. None: always 1',
     action: 'model.read',
     row: DATED_FACTOR,
-    read: async (sql, _call, range, id) => pageOfAll(range, await priceFactors(sql, id)),
+    read: async (sql, { id }, range) => pageOfAll(range, await priceFactors(sql, id)),
   }),
   post('addPriceFactor', FACTORS, {
     summary:
@@ -420,8 +418,7 @@ export const companyOperations: readonly Operation[] = [
   remove('withdrawPriceFactor', `${FACTORS}/{factor}`, {
     summary: 'Withdraw a price factor that has not begun',
     action: 'company.limit',
-    run: (sql, { company, params }) =>
-      withdrawPriceFactor(sql, company, { id: params.factor as string }),
+    run: (sql, { company, id }) => withdrawPriceFactor(sql, company, { id }),
   }),
 ];
 

@@ -68,7 +68,7 @@ const budgets = noun({
   answer: schema.object(budget),
   reads: 'usage.read',
   writes: 'cost-center.write',
-  find: (sql, company, id) => findCostCenterBudget(sql, id, company),
+  find: (sql, { company, id }) => findCostCenterBudget(sql, id, company),
   command: { noun: 'cost-center', settings: COST_CENTER, hidden: ['id', 'created_at'] },
 });
 
@@ -77,8 +77,7 @@ export const costCenterOperations = [
     summary:
       'List the budgets of a company’s cost centres, and what was spent of each in the present month. What the others cost is in getUsage',
     row: schema.object({ ...budget, spent_eur: schema.sum }),
-    read: async (sql, _call, range, company) =>
-      pageOfAll(range, await listSpentBudgets(sql, company)),
+    read: async (sql, { company }, range) => pageOfAll(range, await listSpentBudgets(sql, company)),
     command: {
       summary:
         'list the budgets of a company’s cost centres, and what was spent of each this month',
@@ -97,18 +96,18 @@ export const costCenterOperations = [
       done: 'Budget set.',
       differs: {
         because: 'a command names a cost centre, and gives it a budget whether it has one or not',
-        run: (sql, { body, params }: Call<CostCenterBudget>) =>
-          setCostCenterBudget(sql, params.company as string, body),
+        run: (sql, { body, company }: Call<CostCenterBudget>) =>
+          setCostCenterBudget(sql, company, body),
       },
     },
-    run: (sql, { body }, company) =>
+    run: (sql, { body, company }) =>
       createCostCenterBudget(sql, company, { ...body, name: readBudgetedCostCenter(body.name) }),
   }),
   budgets.get('Read the budget of a cost centre'),
   budgets.change({
     summary: 'Change the budget of a cost centre',
     body: schema.object(schemasOf(COST_CENTER)),
-    async run(sql, { body }, company, id) {
+    async run(sql, { body, company, id }) {
       const { name } = await findCostCenterBudget(sql, id, company);
       return setCostCenterBudget(sql, company, { ...body, name });
     },
@@ -118,20 +117,15 @@ export const costCenterOperations = [
     command: {
       named: {
         members: { company: schema.id, name: schema.costCenter },
-        find: async (_sql, { name = '' }) => name,
-      },
-      done: 'Budget removed.',
-      differs: {
-        because: 'a command names a cost centre, as calls do',
-        async run(sql, { params: { company = '', name = '' } }) {
-          const row = await removeCostCenterBudget(sql, company, name);
-          return (
-            row ?? throwNotFound('cost centre budget', `The cost centre ${name} has no budget.`)
-          );
+        async find(sql, { company = '', name = '' }) {
+          const budget = await costCenterBudgetOf(sql, company, name);
+          const text = `The cost centre ${name} has no budget.`;
+          return budget?.id ?? throwNotFound('cost centre budget', text);
         },
       },
+      done: 'Budget removed.',
     },
-    async run(sql, _call, company, id) {
+    async run(sql, { company, id }) {
       const { name } = await findCostCenterBudget(sql, id, company);
       return removeCostCenterBudget(sql, company, name);
     },

@@ -47,7 +47,7 @@ const endUsers = noun({
   answer: PERSON,
   reads: 'end-user.read',
   writes: 'end-user.erase',
-  find: (sql, company, id) => findEndUser(sql, id, company),
+  find: (sql, { company, id }) => findEndUser(sql, id, company),
   command: { noun: 'end-user', operand: 'END_USER_ID' },
 });
 
@@ -55,7 +55,7 @@ export const endUserOperations = [
   endUsers.list({
     summary:
       'List the people behind keys that name them, those that were erased too, ordered by id',
-    read: (sql, _call, range, company) => pageOfEndUsers(sql, company, range),
+    read: (sql, { company }, range) => pageOfEndUsers(sql, company, range),
     command: {
       notes:
         'Whoever holds such a key can name anybody. "tollgate usage summary --by end-user" has what each cost.',
@@ -74,10 +74,11 @@ export const endUserOperations = [
     summary:
       'Erase the name of a person behind a key. What the person cost stays; the same name again is somebody new',
     command: {
+      verb: 'erase',
       notes: 'Gateways forget it within one second.',
       done: 'The name of the end user is erased.',
     },
-    run: (sql, _call, company, id) => eraseEndUser(sql, id, company),
+    run: (sql, { company, id }) => eraseEndUser(sql, id, company),
   }),
   get('getUsageByEndUser', '/companies/{company}/usage-by-end-user', {
     summary: `What each person behind a key cost in a month: the ${MOST} with the highest cost`,
@@ -114,14 +115,14 @@ export const endUserOperations = [
     }),
     async run(sql, call) {
       const first = monthOf(call);
-      const { company = '', end_user = '' } = call.params;
-      const { id } = await findEndUser(sql, end_user, company);
+      const { company } = call;
+      const { id } = await findEndUser(sql, call.id, company);
       return { month: first.slice(0, 7), ...(await readEndUserMonth(sql, company, id, first)) };
     },
   }),
 ];
 
 /** The first day of the month that is asked for. */
-function monthOf({ query, services }: Call<never, Query>): string {
+function monthOf({ query, services }: Call<unknown, Query>): string {
   return `${query.month ?? services.calendar.date(services.clock()).slice(0, 7)}-01`;
 }

@@ -59,7 +59,7 @@ export const erasureOperations: readonly Operation[] = [
     action: 'company-user.write',
     answer: resource.erased,
     isLong: true,
-    run: (sql, call) => erasePersonOf(sql, call, call.company, call.params.user as string, null),
+    run: (sql, call) => erasePersonOf(sql, call, call.company, call.id, null),
   }),
   post('erasePerson', '/companies/{company}/users/{user}/erase', {
     summary:
@@ -70,9 +70,6 @@ export const erasureOperations: readonly Operation[] = [
     }),
     answer: resource.erased,
     isLong: true,
-    run(sql, call) {
-      const { company = '', user = '' } = call.params;
-      return erasePersonOf(sql, call, company, user, call.body.email);
-    },
+    run: (sql, call) => erasePersonOf(sql, call, call.company, call.id, call.body.email),
   }),
 ];

@@ -101,9 +101,7 @@ export const eventOperations: readonly Operation[] = [
     summary: 'Send an event again by webhook, under its id',
     action: 'event.replay',
     answer: replayed,
-    run: async (sql, { params }) => ({
-      events: await replayEvents(sql, { id: params.event as string }),
-    }),
+    run: async (sql, { id }) => ({ events: await replayEvents(sql, { id }) }),
   }),
   post('replayEvents', '/events/replay', {
     summary: 'Send all events since an instant again by webhook, under their ids',

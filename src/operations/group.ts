@@ -167,7 +167,7 @@ const groups = noun({
       },
     },
   },
-  async find(sql, _owner, id) {
+  async find(sql, { id }) {
     const { company_name: _, users: __, ...group } = await findGroup(sql, id);
     return group;
   },
@@ -217,11 +217,11 @@ export const groupOperations = [
       'Change the role that a group gives. All who have theirs by it get the new one at once',
     body: schema.object({ role }),
     command: {},
-    run: (sql, { body }, _owner, id) => changeGroup(sql, id, body.role),
+    run: (sql, { body, id }) => changeGroup(sql, id, body.role),
   }),
   groups.remove({
     summary: 'Remove a group. Who has a role by it is signed out at once, and loses it',
     command: {},
-    run: (sql, _call, _owner, id) => removeGroup(sql, id),
+    run: (sql, { id }) => removeGroup(sql, id),
   }),
 ];

@@ -84,7 +84,7 @@ export const invitationOperations: readonly Operation[] = [
     summary: 'List invitations that were not used, ordered by id',
     action: 'company-user.read',
     row: INVITATION,
-    read: (sql, _call, range, company) => invitationsAfter(sql, company, range),
+    read: (sql, { company }, range) => invitationsAfter(sql, company, range),
   }),
   post('createInvitation', LIST, {
     summary: 'Invite somebody to a company. No e-mail is sent: the program passes the link on',
@@ -104,14 +104,12 @@ export const invitationOperations: readonly Operation[] = [
     answer: made,
     secret: 'link',
     async run(sql, call) {
-      const { company, invitation } = call.params as Record<'company' | 'invitation', string>;
-      return withLink(call.origin, await renewInvitation(sql, call, company, invitation));
+      return withLink(call.origin, await renewInvitation(sql, call, call.company, call.id));
     },
   }),
   remove('withdrawInvitation', ONE, {
     summary: 'Withdraw an invitation: its link does not work any more',
     action: 'company-user.write',
-    run: (sql, { company, params }) =>
-      withdrawInvitation(sql, params.invitation as string, company),
+    run: (sql, { company, id }) => withdrawInvitation(sql, id, company),
   }),
 ];

@@ -361,7 +361,7 @@ const keys = noun({
   answer: KEY_ROW,
   reads: 'key.read',
   writes: 'key.write',
-  find: (sql, company, id) => findKey(sql, id, company),
+  find: (sql, { company, id }) => findKey(sql, id, company),
 });
 
 const FIND = {
@@ -379,55 +379,47 @@ export const keyOperations: readonly Operation[] = [
   keys.list({
     summary: 'List the keys of a company, dead ones included, ordered by id',
     filters: { name: schema.presentName, state: schema.oneOf(KEY_STATES) },
-    read: (sql, { query }, range, company) => keysAfter(sql, company, query, range),
+    read: (sql, { query, company }, range) => keysAfter(sql, company, query, range),
   }),
   keys.create({
     summary: 'Create a key. Its text is in the answer, and nowhere else',
     body: resource.newKey,
     answer: resource.mintedKey,
     secret: 'key',
-    run: (sql, call, company) => createKey(sql, call, company, call.body),
+    run: (sql, call) => createKey(sql, call, call.company, call.body),
   }),
   keys.get('Read a key, without its text'),
   keys.change({
     summary: 'Change a key that is not revoked; members that are left out stay as they are',
     body: schema.changeOf(resource.keySettings),
-    run: (sql, call, company, id) => changeKey(sql, call, id, company, call.body),
+    run: (sql, call) => changeKey(sql, call, call.id, call.company, call.body),
   }),
   keys.remove({
     id: 'revokeKey',
     summary: 'Revoke a key. Every gateway refuses it within a second; it stays in the list',
-    run: (sql, call, company, id) => revokeKey(sql, call, id, company),
+    run: (sql, call) => revokeKey(sql, call, call.id, call.company),
   }),
-  post('rotateKey', `${keys.one}/rotate`, {
+  keys.act('rotate')({
     summary:
       'Create a key with the same settings in place of another, which ends after the overlap; 0 for a leaked key',
-    action: 'key.write',
     body: schema.object({
       overlap_seconds: { type: 'integer', minimum: 0, maximum: MOST_OVERLAP },
     }),
     answer: resource.mintedKey,
     status: 201,
     secret: 'key',
-    run(sql, call) {
-      const { key: id = '', company = '' } = call.params;
-      return rotateKey(sql, call, company, { id, overlap: call.body.overlap_seconds });
-    },
+    run: (sql, call) =>
+      rotateKey(sql, call, call.company, { id: call.id, overlap: call.body.overlap_seconds }),
   }),
-  post('pauseKey', `${keys.one}/pause`, {
+  keys.act('pause')({
     summary:
       'Pause a key: every gateway refuses it with 403 within a second. One that an operator paused is resumed by operators alone',
-    action: 'key.write',
     body: resource.pause,
-    answer: KEY_ROW,
-    run: (sql, call) =>
-      pauseKey(sql, call, call.params.key as string, call.company, call.body.reason),
+    run: (sql, call) => pauseKey(sql, call, call.id, call.company, call.body.reason),
   }),
-  post('resumeKey', `${keys.one}/resume`, {
+  keys.act('resume')({
     summary: 'End the pause of a key; one that is not paused stays as it is',
-    action: 'key.write',
-    answer: KEY_ROW,
-    run: (sql, call) => resumeKey(sql, call, call.params.key as string, call.company),
+    run: (sql, call) => resumeKey(sql, call, call.id, call.company),
   }),
   post('findKeys', '/keys/find', {
     ...FIND,

@@ -145,7 +145,7 @@ const models = noun({
   answer: resource.model,
   reads: 'model.read',
   writes: 'model.write',
-  find: (sql, _owner, id) => findModelById(sql, id),
+  find: (sql, { id }) => findModelById(sql, id),
 });
 
 export const modelOperations = [
@@ -167,11 +167,10 @@ export const modelOperations = [
   models.change({
     summary: 'Change a model; members that are left out stay as they are',
     body: schema.changeOf(resource.modelSettings),
-    run: async (sql, call, _owner, id) =>
-      changeModel(sql, call, await findModelById(sql, id), call.body),
+    run: async (sql, call) => changeModel(sql, call, await findModelById(sql, call.id), call.body),
   }),
   models.remove({
     summary: 'Remove a model',
-    run: async (sql, _call, _owner, id) => removeModel(sql, await findModelById(sql, id)),
+    run: async (sql, { id }) => removeModel(sql, await findModelById(sql, id)),
   }),
 ];

@@ -272,7 +272,7 @@ const prices = noun({
   answer: PRICE_ROW,
   reads: 'model.read',
   writes: 'model.write',
-  find: async (sql, model, id) => findPrice(sql, await findModelById(sql, model), id),
+  find: async (sql, call) => findPrice(sql, await modelOf(sql, call), call.id),
 });
 
 export const priceOperations: readonly Operation[] = [
@@ -309,9 +309,9 @@ export const priceOperations: readonly Operation[] = [
   prices.remove({
     id: 'withdrawPrice',
     summary: 'Withdraw a price that has not begun',
-    async run(sql, _call, model, id) {
-      await findPrice(sql, await findModelById(sql, model), id);
-      await withdrawPrice(sql, id);
+    async run(sql, call) {
+      await findPrice(sql, await modelOf(sql, call), call.id);
+      await withdrawPrice(sql, call.id);
     },
   }),
   get('getPricesOn', `${PATH}/on`, {
@@ -358,7 +358,7 @@ export const priceOperations: readonly Operation[] = [
     summary: 'Remove a cost price: the margin of its days is then computed with the one before it',
     action: 'cost.write',
     async run(sql, call) {
-      await removeCostPrice(sql, await modelOf(sql, call), call.params.cost as string);
+      await removeCostPrice(sql, await modelOf(sql, call), call.id);
     },
   }),
 ];

@@ -136,7 +136,7 @@ export const requestOperations: readonly Operation[] = [
 
 async function requests(
   sql: Sql,
-  { params, query }: Call<never, schema.Members<typeof filters, never>>,
+  { params, query }: Call<unknown, schema.Members<typeof filters, never>>,
   { after, limit }: Range,
 ) {
   const { status = null, model = null, key = null, endpoint = null, from, to } = query;
@@ -163,9 +163,8 @@ function placeOf(cursor: string): RequestCursor {
   throw wrongAt('?cursor', 'must be a next_cursor');
 }
 
-async function find(sql: Sql, { params }: Call): Promise<object> {
-  const { company = null, request: id } = params;
-  const request = await findRequest(sql, id as string, company);
+async function find(sql: Sql, { id, params }: Call): Promise<object> {
+  const request = await findRequest(sql, id, params.company ?? null);
   if (request === null) throw new Refused('missing', `Nothing is known of request ${id}.`);
   const { about: _, ...explanation } = explainRequest(request);
   return { ...request, ...explanation };

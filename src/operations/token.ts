@@ -69,14 +69,14 @@ export const tokenOperations: readonly Operation[] = [
     answer: TOKEN,
     summary: 'Revoke an administration token: it gets 401 at once',
     action: 'token.write',
-    command: { noun: 'token', done: 'The administration token is revoked.' },
+    command: { noun: 'token', verb: 'revoke', done: 'The administration token is revoked.' },
     run: revoke,
   }),
   getList('listTokensOfCompany', OF_COMPANY, {
     row: TOKEN,
     summary: 'List administration tokens of a company, ordered by id',
     action: 'company-token.read',
-    read: (sql, _call, range, company) => tokensAfter(sql, company, range),
+    read: (sql, { company }, range) => tokensAfter(sql, company, range),
   }),
   post('revokeTokenOfCompany', `${OF_COMPANY}/{token}/revoke`, {
     answer: TOKEN,
@@ -86,6 +86,6 @@ export const tokenOperations: readonly Operation[] = [
   }),
 ];
 
-function revoke(sql: Sql, { params }: Call): Promise<TokenRow> {
-  return revokeToken(sql, params.token as string, params.company ?? null);
+function revoke(sql: Sql, { id, params }: Call): Promise<TokenRow> {
+  return revokeToken(sql, id, params.company ?? null);
 }

@@ -255,7 +255,7 @@ export const usageOperations: readonly Operation[] = [
 ];
 
 /** @throws Refused wrong */
-function rangeOf({ query: { month, from, to }, services }: Call<never, Query>): DayRange {
+function rangeOf({ query: { month, from, to }, services }: Call<unknown, Query>): DayRange {
   if (from === undefined && to === undefined) {
     return wholeMonth(
       month === undefined ? services.calendar.date(services.clock()) : `${month}-01`,

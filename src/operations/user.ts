@@ -175,7 +175,7 @@ const users = noun({
   answer: USER,
   reads: 'user.read',
   writes: 'user.write',
-  async find(sql, _owner, id) {
+  async find(sql, { id }) {
     const { company_name: _, ...user } = await findUserById(sql, id);
     return user;
   },
@@ -189,7 +189,7 @@ const companyUsers = noun({
   answer: companyUser,
   reads: 'company-user.read',
   writes: 'company-user.write',
-  find: (sql, company, id) => findCompanyUser(sql, id, company),
+  find: (sql, { company, id }) => findCompanyUser(sql, id, company),
 });
 
 /** Who may sign in: all users, for operators, and those of one company, for its owners too. */
@@ -212,17 +212,18 @@ export const userOperations = [
   users.get('Read a user'),
   users.remove({
     summary: 'Remove a user, who is signed out at once. The last operator cannot be removed',
-    run: (sql, _call, _owner, id) => removeUser(sql, id),
+    run: (sql, { id }) => removeUser(sql, id),
   }),
   companyUsers.list({
     summary: 'List the users of a company, ordered by id',
-    read: (sql, _call, range, company) => companyUsersAfter(sql, company, range),
+    read: (sql, { company }, range) => companyUsersAfter(sql, company, range),
   }),
   companyUsers.get('Read a user of a company'),
   companyUsers.change({
     summary: "Change the role of a user of a company. A company's token leaves it an owner",
     body: schema.object({ role }),
-    async run(sql, call, company, id) {
+    async run(sql, call) {
+      const { company, id } = call;
       await changeRole(sql, call, company, id, call.body.role);
       return findCompanyUser(sql, id, company);
     },
@@ -230,6 +231,6 @@ export const userOperations = [
   companyUsers.remove({
     summary:
       "Remove a user of a company, who is signed out at once. A company's token leaves it an owner",
-    run: (sql, call, company, id) => removeUserOf(sql, call, company, id),
+    run: (sql, call) => removeUserOf(sql, call, call.company, call.id),
   }),
 ];

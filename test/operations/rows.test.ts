@@ -9,7 +9,6 @@ const OVERRIDES = {
   createGroup: 'a command also names the groups that make operators, which have no company',
   createCostCenterBudget:
     'a command names a cost centre, and gives it a budget whether it has one or not',
-  removeCostCenterBudget: 'a command names a cost centre, as calls do',
 };
 
 t.test('a command follows from the row of its operation, but for these overrides', async (t) => {

@@ -8,7 +8,7 @@ import { ENGLISH } from '../../domain/languages.ts';
 import { RefusedChange } from '../../domain/refusal.ts';
 import { canSee, may } from '../../operations/frame/permission.ts';
 import { type Mistake, Refused, refuse } from '../../operations/frame/refused.ts';
-import { type Call, hasTag, type Operation } from '../../operations/frame/row.ts';
+import { type Call, hasTag, type Operation, paramsOf } from '../../operations/frame/row.ts';
 import { OPERATIONS } from '../../operations/list.ts';
 import { claim, keep, type Repeatable } from '../../store/company/idempotent-call.ts';
 import { lockRow } from '../../store/company/last-change.ts';
@@ -120,6 +120,7 @@ async function handle(
     role: holder.role,
     judge: refuse,
     company: company ?? '',
+    id: params[paramsOf(operation.path).at(-1) ?? ''] ?? '',
     params,
     query: checkQuery(operation, c.req.queries()),
     body,
@@ -128,7 +129,7 @@ async function handle(
   const run = (sql: Sql) => operation.run(sql, call);
   const done = await within(services.db, company, deadlineOf(operation), run, call.role);
   const { file } = operation;
-  if (file === undefined) return answer(c, operation, done);
+  if (file === undefined) return answer(c, operation, done as object);
   const sharer = sharerOf(token);
   const described = { name: file.name(call), type: file.type };
   return download(c, services, sharer, described, (write) => file.write(services.db, call, write));
@@ -175,7 +176,7 @@ async function change(
     if (before !== null) return withSecrets(operation, before.answer, before.secret);
     if (company !== undefined) await enterCompany(sql, company, call.role);
     if (ifMatch !== undefined) await requireUnchanged(sql, operation, call, ifMatch);
-    const done = await operation.run(sql, call);
+    const done = (await operation.run(sql, call)) as object | null;
     if (repeatable !== null && done !== null) {
       if (company !== undefined) await leaveCompany(sql);
       await keep(sql, repeatable, withSecrets(operation, done, null), secretsIn(operation, done));
@@ -193,8 +194,7 @@ async function requireUnchanged(
   ifMatch: string,
 ): Promise<void> {
   if (resource === undefined) throw new Problem(400, 'This operation has no If-Match.');
-  const id = call.params[resource.param] as string;
-  await lockRow(sql, resource.table, id);
+  await lockRow(sql, resource.table, call.id);
   const etag = etagOf(await resource.find(sql, call));
   const tags = tagsOf(ifMatch);
   if (!tags.includes(etag) && !tags.includes('*'))

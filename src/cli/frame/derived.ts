@@ -1,9 +1,7 @@
 import { oneOf, type Read, readName, readPresentName, readUuid } from '../../domain/field.ts';
 import { readBudgetedCostCenter } from '../../domain/request/cost-center.ts';
 import type { Properties, Schema } from '../../domain/settings/schema.ts';
-import * as schemas from '../../domain/settings/schema.ts';
-import type { Setting } from '../../domain/settings/setting.ts';
-import { actorName } from '../../domain/wording/change-text.ts';
+import * as schema from '../../domain/settings/schema.ts';
 import { Refused } from '../../operations/frame/refused.ts';
 import {
   type Call,
@@ -11,18 +9,17 @@ import {
   type Operation,
   paramsOf,
 } from '../../operations/frame/row.ts';
-import { rowsOf } from '../../store/company/company.ts';
 import {
   ArgumentError,
   type Command,
-  command,
   type Options,
   optional,
   required,
   someChange,
 } from './command.ts';
-import { callerOf, changeOptions, newOptions, optionText, settingCells } from './setting.ts';
-import { type Cell, card, instant, listing, minute, yesNo } from './text.ts';
+import { commandsOf } from './noun.ts';
+import { changeOptions, newOptions } from './setting.ts';
+import { cellOf, instant, labelOf, plainly } from './text.ts';
 
 type Thing = Readonly<Record<string, unknown>>;
 
@@ -33,184 +30,136 @@ export function derived(operations: readonly Operation[]): Command[] {
   );
 }
 
+/** What commands are called by the methods of their rows, and what they have done. */
+const VERBS = {
+  get: ['list', ''],
+  post: ['create', 'created'],
+  patch: ['set', 'changed'],
+  delete: ['remove', 'removed'],
+} as const;
+
 function commandOf(operation: Operation, face: OnCommandLine): Command {
-  const { noun, verb = verbOf(operation.id), differs, columns, named, settings = {} } = face;
-  const { path, status, method, summary, run } = operation;
-  const params = paramsOf(path);
-  const own = columns === undefined && status !== 201 ? params.at(-1) : undefined; // what is listed or made has no id yet
-  const body = differs?.body ?? operation.body ?? schemas.object({});
-  const members = Object.keys(body.properties);
-  const rows = Object.fromEntries(
-    Object.entries(settings).filter(([column]) => members.includes(column)),
-  );
-  const options: Options = {
-    ...(own === undefined
-      ? optionsOf(Object.fromEntries(params.map((param) => [param, schemas.id])))
-      : named && optionsOf(named.members)),
-    ...(columns && optionsOf(differs?.filters ?? filtersOf(operation), [])),
-    ...optionsOf(body.properties, body.required as string[], Object.keys(rows)),
-    ...(method === 'patch' ? changeOptions(rows) : newOptions(rows, face.takesNone)),
+  const { method, path, status, run } = operation;
+  const { noun, all, columns = [], differs, settings = {}, hidden = [], more } = face;
+  const [usual, past] = VERBS[method];
+  const { cursor: _, limit: __, ...query } = operation.query?.properties ?? {};
+  const body = differs?.body ?? operation.body ?? schema.object({});
+  const others = only(body.properties, (member) => !(member in settings));
+  const taken = only(settings, (member) => member in body.properties);
+  const isOne = all === undefined && status !== 201; // what is listed or made has no id yet
+  const named = isOne ? face.named : undefined;
+  const ofPath = Object.fromEntries(paramsOf(path).map((param) => [param, schema.id]));
+  const [first = '', ...notes] = operation.summary.replace(/, ordered by id$/, '').split('. ');
+  const about = {
+    summary: face.summary ?? first.charAt(0).toLowerCase() + first.slice(1),
+    notes: [...notes.map((note) => `${note}.`), face.notes ?? []].flat().join(' '),
+    options: {
+      ...optionsOf(isOne ? (named?.members ?? {}) : ofPath),
+      ...optionsOf(differs?.filters ?? query, []),
+      ...optionsOf(others, body.required as string[]),
+      ...(method === 'patch' ? changeOptions(taken) : newOptions(taken, face.takesNone)),
+    },
   };
-  return command<Options, string>({
-    name: `${noun} ${verb}`,
-    summary: face.summary ?? inOneSentence(summary),
+  const whole = (thing: Thing): Thing => ({ ...thing, ...more?.(thing) });
+  const commands = commandsOf<Thing>(
+    noun,
+    only(settings, (member) => !hidden.includes(member)),
+    (thing) =>
+      Object.fromEntries(
+        Object.entries(whole(thing))
+          .filter(([member]) => !(member in settings || hidden.includes(member)))
+          .map(([member, value]) => [labelOf(member), cellOf(member, value, instant)] as const)
+          .filter(([, cell]) => cell !== null),
+      ),
+  );
+  if (all !== undefined)
+    return commands.list<Options, Thing>({
+      ...about,
+      read: (sql, values) => all(sql, values as never) as Promise<Thing[]>,
+      columns: () =>
+        Object.fromEntries(
+          Object.entries(plainly(...columns)).map(([heading, cell]) => [
+            heading,
+            (row) => cell(whole(row)),
+          ]),
+        ),
+      empty: face.empty ?? '',
+      right: columns
+        .filter((member) => member.endsWith('_eur'))
+        .map((member) => labelOf(member).toUpperCase()),
+    });
+  return commands.verb(
+    face.verb ?? usual,
+    past,
+  )<Options, Thing, string>({
+    ...about,
+    ...(face.done && { done: face.done }),
     operand:
-      own === undefined || named !== undefined
-        ? undefined
-        : { shown: face.operand ?? 'ID', meaning: fromList(noun), read: readUuid },
-    options,
-    notes: face.notes,
-    async run(context, values, id) {
+      isOne && named === undefined
+        ? {
+            shown: face.operand ?? 'ID',
+            meaning: `its id, from "tollgate ${noun} list"`,
+            read: readUuid,
+          }
+        : undefined,
+    async change(sql, caller, values, operand) {
       const given = values as Readonly<Record<string, string>>;
-      if (columns !== undefined) {
-        const found = await context.transact(async (sql) =>
-          rowsOf(
-            sql,
-            given.company ?? given.company_id ?? null,
-            (await face.all?.(sql, given)) as Thing[],
-          ),
-        );
-        const shown = found.map((row) => ({ ...row, ...face.more?.(row) }) as Thing);
-        const cells = columns.map((name) => [
-          headingOf(name),
-          (row: Thing) => cellOf(name, row[name]),
-        ]);
-        const right = columns.filter((name) => shown.some((row) => isNumber(name, row[name])));
-        const text = listing(
-          shown,
-          Object.fromEntries(cells),
-          face.empty ?? '',
-          right.map(headingOf),
-        );
-        return { json: found, text };
-      }
-      const asked = Object.fromEntries(members.map((member) => [member, values[member]]));
+      const asked = only(values, (member) => member in body.properties);
       if (method === 'patch') someChange(asked);
-      const change = differs?.run ?? run;
-      const thing = await context
-        .transact(async (sql) => {
-          const which = own && { [own]: named ? await named.find(sql, given) : id };
-          const { company = '' } = given;
-          const call = { role: 'operator', origin: '', company, query: {}, body: asked } as const;
-          // a command names the thing alone: null stands for the company of the path
-          const nobody = Object.fromEntries(params.map((param) => [param, null]));
-          const asking = { ...call, params: { ...nobody, ...given, ...which } };
-          return change(sql, {
-            ...callerOf(context, settings),
-            ...asking,
-          } as unknown as Call<never>);
-        })
-        .catch((error: unknown) => {
-          if (!(error instanceof Refused) || error.kind !== 'wrong') throw error;
-          const [mistake = { pointer: '', detail: error.message }] = error.mistakes;
-          throw new ArgumentError(optionText(namesOf(options), mistake));
-        });
-      const done = face.done ?? `${sentence(noun)} ${PAST[verb] ?? `${verb}d`}.`;
-      return { json: thing, text: card(done, cardOf(thing as Thing, face)) };
+      const id = named ? await named.find(sql, given) : operand;
+      // a command names the thing alone: null stands for the company of the path
+      const call = {
+        ...caller,
+        company: given.company ?? null,
+        id,
+        params: {},
+        query: {},
+        body: asked,
+      };
+      try {
+        return (await (differs?.run ?? run)(sql, call as unknown as Call<never>)) as Thing;
+      } catch (error) {
+        if (!(error instanceof Refused) || error.kind !== 'wrong') throw error;
+        const [{ pointer, detail }] = error.mistakes as [(typeof error.mistakes)[0]];
+        throw new ArgumentError(`--${nameOf(pointer.slice(2))} ${detail}`);
+      }
     },
   });
 }
 
-/** The sentence of HTTP as a command has it: its list has the order of people. */
-function inOneSentence(summary: string): string {
-  const text = summary.replace(/, ordered by id$/, '');
-  const lower = (start: string) => start.toLowerCase().replace('.', ';');
-  return text.charAt(0).toLowerCase() + text.slice(1).replaceAll(/\. [A-Z](?=[a-z ])/g, lower);
+function only<T>(members: Readonly<Record<string, T>>, which: (member: string) => boolean) {
+  return Object.fromEntries(Object.entries(members).filter(([member]) => which(member)));
 }
 
-const fromList = (noun: string) => `its id, from "tollgate ${noun} list"`;
-const sentence = (noun: string) => noun.charAt(0).toUpperCase() + noun.slice(1).replace('-', ' ');
-const PAST: Readonly<Record<string, string>> = { set: 'changed', create: 'created' };
+/** How values of a schema are read that are no settings, by its format or its pattern. */
+const READERS: Readonly<Record<string, readonly [string, Read<string>]>> = {
+  [schema.id.pattern as string]: ['ID', readUuid],
+  [schema.presentName.pattern as string]: ['NAME', readPresentName],
+  name: ['NAME', readName],
+  'cost-center': ['NAME', readBudgetedCostCenter],
+};
 
-/** "set" of changeGroup. */
-function verbOf(id: string): string {
-  const [verb = ''] = /^[a-z]+/.exec(id) ?? [];
-  return verb === 'change' ? 'set' : verb;
-}
+/** What options are told of a schema. */
+type Shape = Schema &
+  Partial<Record<'description' | 'pattern' | 'format', string>> & { readonly enum?: string[] };
 
-/** What a list is narrowed by, without its page. */
-function filtersOf({ query }: Operation): Properties {
-  const { cursor: _, limit: __, ...filters } = query?.properties ?? {};
-  return filters;
-}
-
-/** How values of a schema are read that are no settings. */
-const READERS: readonly (readonly [Schema, string, Read<string>])[] = [
-  [schemas.id, 'ID', readUuid],
-  [schemas.name, 'NAME', readName],
-  [schemas.presentName, 'NAME', readPresentName],
-  [schemas.costCenter, 'NAME', readBudgetedCostCenter],
-];
-
-function optionsOf(
-  properties: Properties,
-  needed: readonly string[] = Object.keys(properties),
-  but: readonly string[] = [],
-): Options {
-  const entries = Object.entries(properties).filter(([member]) => !but.includes(member));
+function optionsOf(properties: Properties, needed = Object.keys(properties)): Options {
   return Object.fromEntries(
-    entries.map(([member, schema]) => {
-      const {
-        enum: values,
-        description = '',
-        pattern,
-        format,
-      } = schema as Schema & {
-        enum?: readonly string[];
-        description?: string;
-      };
-      const name = member.replace(/_id$/, '').replaceAll('_', '-');
-      const [, shown = name.toUpperCase(), read = oneOf(...(values ?? []))] =
-        READERS.find(([each]) => each.pattern === pattern && each.format === format) ?? [];
-      const isPlainId = description === schemas.id.description;
-      const meaning = isPlainId
-        ? `id of the ${name}`
-        : description || `one of ${values?.join(', ')}`;
+    Object.entries(properties).map(([member, property]) => {
+      const { enum: values = [], description, pattern = '', format = pattern } = property as Shape;
+      const name = nameOf(member);
+      const [shown, read] = READERS[format] ?? [name.toUpperCase(), oneOf(...values)];
+      const meaning = description === schema.id.description ? `id of the ${name}` : description;
       const make = needed.includes(member) ? required : optional;
-      return [member, make(`--${name} ${shown}`, read as Read<string>, meaning)];
+      return [
+        member,
+        make(`--${name} ${shown}`, read as Read<string>, meaning ?? `one of ${values.join(', ')}`),
+      ];
     }),
   );
 }
 
-/** Options as `optionText` reads them. */
-function namesOf(options: Options): Readonly<Record<string, Pick<Setting, 'option'>>> {
-  return Object.fromEntries(
-    Object.entries(options).map(([member, { shown }]) => [member, { option: shown }]),
-  );
-}
-
-function cardOf(thing: Thing, { settings = {}, hidden = [], more }: OnCommandLine) {
-  const plain = Object.entries({ ...thing, ...more?.(thing) }).filter(
-    ([member, value]) =>
-      !(member in settings || hidden.includes(member)) &&
-      (value !== null || member === 'company_id'),
-  );
-  const shown = Object.entries(settings).filter(([column]) => !hidden.includes(column));
-  return {
-    ...Object.fromEntries(
-      plain.map(([member, value]) => [labelOf(member), cellOf(member, value, instant)]),
-    ),
-    ...settingCells(Object.fromEntries(shown), thing),
-  };
-}
-
-/** "company" of `company_id`, and of `company_name`. */
-function labelOf(member: string): string {
-  return member.replace(/(?<=company)_(id|name)$|_(at|slug)$/, '').replaceAll('_', ' ');
-}
-
-function headingOf(member: string): string {
-  const isTime = member.endsWith('_at') || /^\w+_seen$/.test(member);
-  return `${labelOf(member).toUpperCase()}${isTime ? ' (UTC)' : ''}`;
-}
-
-function cellOf(member: string, value: unknown, time: (at: Date) => string = minute): Cell {
-  if (value == null) return member.startsWith('company_') ? 'all' : null;
-  if (value instanceof Date) return time(value);
-  if (member.endsWith('_by')) return actorName(value as string);
-  return typeof value === 'boolean' ? yesNo(value) : (value as Cell);
-}
-
-function isNumber(member: string, value: unknown): boolean {
-  return typeof value === 'number' || member.endsWith('_eur');
+/** "company" of `company_id`. */
+function nameOf(member: string): string {
+  return member.replace(/_id$/, '').replaceAll('_', '-');
 }

@@ -65,6 +65,7 @@ export function commandsOf<A extends object>(
   };
   return {
     show,
+    verb,
     create: verb('create', 'created'),
     set: verb('set', 'changed'),
     remove: verb('remove', 'removed'),
@@ -75,8 +76,10 @@ export function commandsOf<A extends object>(
         ...about,
         name: `${name} list`,
         async run({ transact }, values) {
-          const { company = null } = values as { readonly company?: string };
-          const rows = await transact(async (sql) => rowsOf(sql, company, await read(sql, values)));
+          const { company = null, company_id = company } = values as Record<string, string | null>;
+          const rows = await transact(async (sql) =>
+            rowsOf(sql, company_id, await read(sql, values)),
+          );
           return { json: rows, text: listing(rows, columns(rows), empty, right) };
         },
       }),

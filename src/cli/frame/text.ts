@@ -1,4 +1,5 @@
 import { TOKEN_DETAILS } from '../../domain/usage.ts';
+import { actorName } from '../../domain/wording/change-text.ts';
 import type { Erased } from '../../store/company/erasure.ts';
 import { cut } from '../../store/connection/cursor.ts';
 
@@ -25,21 +26,24 @@ const WIDE =
 export type Cell = string | number | null | undefined;
 
 /**
- * An aligned table with a heading, for `fitted` to draw. Columns named in `right`, the numbers, are aligned to the
- * right.
+ * An aligned table with a heading, for `fitted` to draw. Numbers are aligned to the right, and columns named in `right`,
+ * the amounts.
  */
 export function table(
   heading: readonly string[],
   rows: readonly (readonly Cell[])[],
   right: readonly string[] = [],
 ) {
+  const isRight = heading.map(
+    (name, at) => right.includes(name) || rows.some((row) => typeof row[at] === 'number'),
+  );
   const lines = [heading, ...rows].map((row) => row.map(printable));
   const widths = heading.map((_, at) =>
     lines.reduce((most, line) => Math.max(most, width(line[at] as string)), 0),
   );
   const padded = (cell: string, column: number): string => {
     const space = ' '.repeat((widths[column] as number) - width(cell));
-    return CELL + (right.includes(heading[column] as string) ? space + cell : cell + space);
+    return CELL + (isRight[column] ? space + cell : cell + space);
   };
   return lines.map((line) => line.map(padded).join('')).join('\n');
 }
@@ -86,12 +90,25 @@ export function listing<T>(
 
 /** Columns that are called as their members: "COST EUR" of `cost_eur`, "CREATED (UTC)" of `created_at`. */
 export function plainly<M extends string>(...members: readonly M[]) {
-  type Column = (item: { readonly [K in M]: Cell | Date }) => Cell;
-  const columns = members.map((member): [string, Column] => {
-    const heading = member.toUpperCase().replace(/_AT$/, ' (UTC)').replaceAll('_', ' ');
-    return [heading, ({ [member]: cell }) => (cell instanceof Date ? minute(cell) : cell)];
-  });
-  return Object.fromEntries(columns);
+  return Object.fromEntries(
+    members.map((member) => [
+      `${labelOf(member)}${/_(?:at|seen)$/.test(member) ? ' (UTC)' : ''}`.toUpperCase(),
+      ({ [member]: value }: { readonly [K in M]: unknown }) => cellOf(member, value),
+    ]),
+  );
+}
+
+/** "company" of `company_id`, and of `company_name`. */
+export function labelOf(member: string): string {
+  return member.replace(/(?<=company)_(?:id|name)$|_(?:at|slug)$/, '').replaceAll('_', ' ');
+}
+
+/** A member of a thing as people read it. @param time how an instant is written */
+export function cellOf(member: string, value: unknown, time: (at: Date) => string = minute): Cell {
+  if (value == null) return member.startsWith('company_') ? 'all' : null;
+  if (value instanceof Date) return time(value);
+  if (member.endsWith('_by')) return actorName(value as string);
+  return typeof value === 'boolean' ? yesNo(value) : (value as Cell);
 }
 
 /** Prints a line every five seconds at most, and none at the beginning: how far a command is. @param clock milliseconds */

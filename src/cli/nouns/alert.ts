@@ -50,7 +50,6 @@ Prints at most ${MOST_LISTED} lines.`,
           ERROR: ({ last_error }) => last_error,
         },
         'There are no such alerts.',
-        ['ATTEMPTS'],
       );
       return { json: rows.map(flat), text };
     },

@@ -101,5 +101,5 @@ export const companyEndCommands = [
 
 function archiveText(path: string, { files, taken_at }: Manifest): string {
   const rows = files.map(({ name, rows, what }) => [name, rows, what]);
-  return `Written to ${path}, as of ${taken_at}.\n\n${table(['FILE', 'ROWS', 'WHAT'], rows, ['ROWS'])}`;
+  return `Written to ${path}, as of ${taken_at}.\n\n${table(['FILE', 'ROWS', 'WHAT'], rows)}`;
 }

@@ -73,7 +73,6 @@ A receiver is a line of its own. Events are kept for ${EVENT_DAYS} days. Prints 
           ERROR: ({ delivery }) => delivery?.last_error,
         },
         'There are no such events.',
-        ['ATTEMPTS'],
       );
       return { json: rows, text };
     },

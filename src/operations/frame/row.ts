@@ -19,7 +19,9 @@ export interface Call<B = unknown, Q = unknown> extends Caller {
   readonly role: Extract<Role, 'operator' | 'owner'>;
   /** The company of the path; '' where it names none. */
   readonly company: string;
-  /** Identifiers of the path, in lower case. */
+  /** The last identifier of the path: that of the thing, where it names one; '' where it names none. */
+  readonly id: string;
+  /** All of them, in lower case. */
   readonly params: Readonly<Record<string, string>>;
   readonly query: Q;
   readonly body: B;
@@ -29,8 +31,6 @@ export interface Call<B = unknown, Q = unknown> extends Caller {
 export interface Resource {
   /** The table whose row is locked while If-Match is compared. */
   readonly table: string;
-  /** The parameter of the path that is its id. */
-  readonly param: string;
   /** @throws RefusedChange not_found */
   find(sql: Sql, call: Call): Promise<object>;
 }
@@ -116,60 +116,36 @@ export interface Operation<B = unknown, Q = unknown> {
   /** Absent: there is no such command, or one that is written by hand. */
   readonly command?: OnCommandLine | undefined;
   /** Runs in one transaction, under the tenant role where the path names a company. @throws RefusedChange */
-  run(sql: Sql, call: Call<B, Q>): Promise<object | null>;
+  run(sql: Sql, call: Call<B, Q>): Promise<unknown>;
 }
 
 /** What an operation is besides its id, method and path. */
-type Parts<B, Q> = Omit<Operation<B, Q>, 'id' | 'method' | 'path' | 'answer' | 'status'> &
+export type Parts<B, Q = unknown> = Omit<
+  Operation<B, Q>,
+  'id' | 'method' | 'path' | 'answer' | 'status'
+> &
   Partial<Pick<Operation, 'answer' | 'status'>>;
 
-/** An operation that reads; `Q` is its query. */
-export function get<Q = unknown>(id: string, path: string, parts: Parts<never, Q>): Operation {
-  return define('get', id, path, parts);
-}
-
-/** An operation that reads one thing. */
-export function getOne(
-  id: string,
-  path: string,
-  resource: Resource,
-  parts: Pick<Operation, 'summary' | 'action' | 'answer'>,
-): Operation {
-  return define('get', id, path, { ...parts, resource, run: resource.find });
-}
-
-/** An operation that makes or does something; `B` is its body. */
-export function post<B = unknown>(id: string, path: string, parts: Parts<B, unknown>): Operation {
-  return define('post', id, path, parts);
-}
-
-/** An operation that changes the members in its body. */
-export function patch<B>(id: string, path: string, parts: Parts<B, unknown>): Operation {
-  return define('patch', id, path, parts);
-}
-
-/** An operation that removes a thing, and answers with nothing over HTTP. */
-export function remove(
-  id: string,
-  path: string,
-  parts: Omit<Parts<unknown, unknown>, 'run'> & { run(sql: Sql, call: Call): Promise<unknown> },
-): Operation {
-  return define('delete', id, path, {
+/** Makes the operations of a method; the list of all of them has no types of bodies and queries. */
+function by(method: Operation['method'], status: Operation['status'] = 200) {
+  return <B = unknown, Q = unknown>(id: string, path: string, parts: Parts<B, Q>): Operation => ({
+    id,
+    method,
+    path,
+    answer: null,
+    status,
     ...parts,
-    status: 204,
-    run: (sql, call) => parts.run(sql, call) as Promise<object>,
   });
 }
 
-/** Drops the types of body and query for the list. */
-function define<B, Q>(
-  method: Operation['method'],
-  id: string,
-  path: string,
-  parts: Parts<B, Q>,
-): Operation {
-  return { id, method, path, answer: null, status: 200, ...parts };
-}
+/** An operation that reads. */
+export const get = by('get');
+/** An operation that makes or does something. */
+export const post = by('post');
+/** An operation that changes the members in its body. */
+export const patch = by('patch');
+/** An operation that removes a thing, and answers with nothing over HTTP. */
+export const remove = by('delete', 204);
 
 /** Whether the answer has an ETag. */
 export function hasTag({ resource, method, answer }: Operation): boolean {
@@ -177,19 +153,18 @@ export function hasTag({ resource, method, answer }: Operation): boolean {
 }
 
 /** What an operation is that lists rows. */
-export interface Listing<P extends Properties> {
-  readonly command?: OnCommandLine;
-  readonly summary: string;
+export interface Listing<P extends Properties>
+  extends Pick<Operation, 'summary' | 'action' | 'command'> {
+  readonly row: Schema;
   /** Members of its query that choose rows. */
   readonly filters?: P;
   /** The schema of its cursor; default: an id. */
   readonly cursor?: Schema<string>;
-  /** @param company of the path; '' where it names none. One that is not there may have an empty page: it is refused then. */
+  /** A company of the path that is not there may have an empty page: it is refused then. */
   read(
     sql: Sql,
-    call: Call<never, ListQuery<P>>,
+    call: Call<unknown, ListQuery<P>>,
     range: Range,
-    company: string,
   ): PromiseLike<CursorPage<object, string | number>>;
 }
 
@@ -197,19 +172,16 @@ export interface Listing<P extends Properties> {
 export function getList<P extends Properties = Record<never, never>>(
   id: string,
   path: string,
-  parts: Listing<P> & { readonly action: Action; readonly row: Schema },
+  { row, filters, cursor, read, ...about }: Listing<P>,
 ): Operation {
-  const { summary, action, row, filters, cursor, read, command } = parts;
-  return get<ListQuery<P>>(id, path, {
-    summary,
-    action,
+  return get(id, path, {
+    ...about,
     query: listQuery(filters, cursor),
     answer: pageOf(row),
-    ...(command && { command }),
     async run(sql, call) {
-      const { limit = PAGE_ROWS, cursor: after = null } = call.query;
-      const { company } = call;
-      const { rows, next } = await read(sql, call, { after, limit }, company);
+      const { company, query } = call;
+      const { limit = PAGE_ROWS, cursor: after = null } = query;
+      const { rows, next } = await read(sql, call, { after, limit });
       if (rows.length === 0 && company !== '') await findCompany(sql, company);
       return { data: rows, next_cursor: next === null ? null : String(next) };
     },
