@@ -9,7 +9,7 @@ import { LRUCache } from 'lru-cache';
 import { FieldError } from '../domain/field.ts';
 import type { Words } from '../domain/language/en.ts';
 import { changeText, fieldText } from '../domain/language/refusal-text.ts';
-import { RefusedChange } from '../domain/refusal.ts';
+import { Refused } from '../domain/refusal.ts';
 import type { Logger } from '../log.ts';
 import { canSee, isReading, may } from '../operations/frame/permission.ts';
 import { companyIfAny } from '../store/company/company.ts';
@@ -344,8 +344,8 @@ function countChange(c: PageContext): void {
 async function answerError(error: Error, c: PageContext, log: Logger): Promise<Response> {
   const { words } = c.var.format;
   if (error instanceof HTTPException) return errorPage(c, error.status, error.message);
-  if (error instanceof RefusedChange)
-    return errorPage(c, error.reason === 'not_found' ? 404 : 409, changeText(words, error));
+  if (error instanceof Refused)
+    return errorPage(c, error.kind === 'missing' ? 404 : 409, changeText(words, error));
   // in the URL; a form has a message for it
   if (error instanceof FieldError)
     return errorPage(c, 404, words.errors.address(fieldText(words, error)));

@@ -1,6 +1,6 @@
 import { HTTPException } from 'hono/http-exception';
 import { changeText } from '../domain/language/refusal-text.ts';
-import { RefusedChange } from '../domain/refusal.ts';
+import { Refused } from '../domain/refusal.ts';
 import { ConfirmationNeeded, confirmationPage } from './page/confirmation.ts';
 import type { PageContext, Route } from './page/context.ts';
 import { type Form, FormRefused } from './page/form.ts';
@@ -32,7 +32,7 @@ export async function submit(
     return await route.handle(c, form);
   } catch (error) {
     if (error instanceof ConfirmationNeeded) return confirmationPage(c, form, error);
-    if (error instanceof RefusedChange && error.reason === 'conflict')
+    if (error instanceof Refused && error.kind === 'conflict')
       form.refuse('', changeText(form.words, error));
     else if (!(error instanceof FormRefused)) throw error;
     if (route.page === undefined) throw error;

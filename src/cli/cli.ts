@@ -1,7 +1,7 @@
 import type { Readable, Writable } from 'node:stream';
 import type { WriteStream } from 'node:tty';
 import { type Config, ConfigError, readConfig } from '../config.ts';
-import { type Noun, RefusedChange } from '../domain/refusal.ts';
+import { type Noun, Refused } from '../domain/refusal.ts';
 import { programVersion } from '../runtime/version.ts';
 import { parseDatabaseUrl } from '../store/connection/address.ts';
 import { DatabaseRefused, DatabaseUnavailable, SchemaRefused } from '../store/connection/errors.ts';
@@ -11,6 +11,7 @@ import {
   type Context,
   Failure,
   flag,
+  nameOf,
   optional,
   parseCommand,
 } from './frame/command.ts';
@@ -50,8 +51,8 @@ const SERVE = {
 type AnyCommand = Command | typeof SERVE;
 
 /** The advice for things that were not found, or that exist already. */
-const HINTS: Readonly<Record<RefusedChange['reason'], Readonly<Partial<Record<Noun, string>>>>> = {
-  not_found: {
+const HINTS: Readonly<Record<string, Readonly<Partial<Record<Noun, string>>>>> = {
+  missing: {
     company: 'See "tollgate company list".',
     model: 'See "tollgate model list".',
     price: 'See "tollgate model price SLUG".',
@@ -237,6 +238,12 @@ function explain(
   command: string | undefined,
 ): { lines: readonly string[]; exit: 1 | 64 } {
   if (error instanceof ConfigError) return { lines: error.mistakes, exit: 64 };
+  if (error instanceof Refused && error.kind === 'wrong') {
+    const told = error.mistakes.map(
+      ({ pointer, detail }) => `--${nameOf(pointer.slice(2))} ${detail}`,
+    );
+    return explain(new ArgumentError(told.join('; ')), command);
+  }
   if (!(error instanceof ArgumentError)) return { lines: refusedLines(error), exit: 1 };
   const { message } = error;
   return {
@@ -248,9 +255,9 @@ function explain(
 function refusedLines(error: unknown): readonly string[] {
   if (error instanceof Failure) return error.lines;
   const { message } = error as Error;
-  if (error instanceof RefusedChange) {
-    const hint = HINTS[error.reason][error.noun];
-    return [hint === undefined ? message : `${message} ${hint}`];
+  if (error instanceof Refused) {
+    const hint = error.noun && HINTS[error.kind]?.[error.noun];
+    return [hint == null ? message : `${message} ${hint}`];
   }
   if (error instanceof DatabaseUnavailable) {
     const [, remedy] = DATABASE_REMEDIES.find(([codes]) => codes.test(error.code)) ?? [];

@@ -179,33 +179,52 @@ export function refusal<C extends Code>(code: C, ...values: Parameters<RefusalTe
   return new Refusal(code, values);
 }
 
-/**
- * A valid operation that the present data do not allow. Nothing has changed. The message is one
- * sentence for the person who asked.
- */
-export class RefusedChange extends Error {
-  override readonly name = 'RefusedChange';
-  readonly reason: 'not_found' | 'conflict';
-  /** The thing that was not found, or that conflicts. */
-  readonly noun: Noun;
+/** An error in one member of an input, or the rule that refuses it. */
+export interface MemberMistake {
+  /** A JSON Pointer into the body ("#/name"), or a parameter ("?limit"). */
+  readonly pointer: string;
+  /** Continues the pointer: "must be …". */
+  readonly detail: string;
+  /** The detail in the language of a page; absent: it is for operators and programs alone. */
+  readonly reason?: Refusal;
+}
 
+/**
+ * Why something is refused. wrong: its input would be refused whatever is stored; conflict: what is stored does not allow it;
+ * missing: what it is about is not there. A face makes a status, an exit code or words of it.
+ */
+type Kind = 'wrong' | 'conflict' | 'missing';
+
+/** An operation is refused, and nothing has changed. The message is one sentence for the person who asked. */
+export class Refused extends Error {
+  override readonly name = 'Refused';
+  readonly kind: Kind;
+  readonly mistakes: readonly MemberMistake[];
+  /** The thing that is missing, or that conflicts; null: the mistakes have their places. */
+  readonly noun: Noun | null;
   /** What a page says in the language of its reader; null: the message is for operators and programs alone. */
   readonly refusal: Refusal | null;
 
-  constructor(reason: 'not_found' | 'conflict', noun: Noun, message: string | Refusal) {
+  constructor(
+    kind: Kind,
+    message: string | Refusal,
+    mistakes: readonly MemberMistake[] = [],
+    noun: Noun | null = null,
+  ) {
     super(typeof message === 'string' ? message : message.text);
-    this.reason = reason;
+    this.kind = kind;
+    this.mistakes = mistakes;
     this.noun = noun;
     this.refusal = typeof message === 'string' ? null : message;
   }
 }
 
 export function throwNotFound(noun: Noun, message = `There is no such ${noun}.`): never {
-  throw new RefusedChange('not_found', noun, message);
+  throw new Refused('missing', message, [], noun);
 }
 
 export function throwConflict(noun: Noun, message: string | Refusal): never {
-  throw new RefusedChange('conflict', noun, message);
+  throw new Refused('conflict', message, [], noun);
 }
 
 export function unknownCompany(id: string): never {

@@ -26,7 +26,7 @@ export const MOST_RECEIVERS = 20;
  * @param by the actor, as the audit log names it
  * @param canAsk whether an e-mail with a link can be sent
  * @returns the line, and the random part of the link that has to be sent; null: the receiver confirms nothing
- * @throws RefusedChange
+ * @throws Refused
  */
 export async function addReceiver(
   sql: Sql,
@@ -54,7 +54,7 @@ export async function addReceiver(
   return { receiver, token: await askReceiver(sql, receiver.id) };
 }
 
-/** @throws RefusedChange */
+/** @throws Refused */
 export async function changeReceiver(
   sql: Sql,
   company: string,
@@ -69,7 +69,7 @@ export async function changeReceiver(
   return row;
 }
 
-/** Makes the link anew for an address that has not agreed. @throws RefusedChange */
+/** Makes the link anew for an address that has not agreed. @throws Refused */
 export async function askAgain(sql: Sql, company: string, id: string) {
   const receiver = await findReceiver(sql, id, company);
   if (receiver.is_person || receiver.confirmed_at !== null) {

@@ -26,7 +26,7 @@ const MODEL = 'model_slug';
 /**
  * Creates an assistant. To be run in a transaction.
  * @param asked with the id of its form, which makes one assistant however often it is sent
- * @throws RefusedChange as `insertAssistant`; what the caller makes of an unknown model
+ * @throws Refused as `insertAssistant`; what the caller makes of an unknown model
  */
 export async function createAssistant(
   sql: Sql,
@@ -43,7 +43,7 @@ export async function createAssistant(
 /**
  * Changes settings of an assistant.
  * @param company if given, assistants of other companies count as not found
- * @throws RefusedChange not_found; what the caller makes of an unknown model
+ * @throws Refused missing; what the caller makes of an unknown model
  */
 export async function changeAssistant(
   sql: Sql,

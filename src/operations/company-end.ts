@@ -24,7 +24,7 @@ interface Ended {
 
 /**
  * Closes a company: its keys get 401 within a second, and the database refuses every change of it.
- * @throws RefusedChange not_found
+ * @throws Refused missing
  */
 export async function closeCompany(sql: Sql, id: string): Promise<Ended> {
   await leaveCompany(sql);
@@ -32,7 +32,7 @@ export async function closeCompany(sql: Sql, id: string): Promise<Ended> {
   return { company: closed ?? (await findCompany(sql, id)), already: closed === null };
 }
 
-/** Opens a company again, with the keys that were active. @throws RefusedChange when it is unknown or was erased */
+/** Opens a company again, with the keys that were active. @throws Refused when it is unknown or was erased */
 export async function reopenCompany(sql: Sql, id: string): Promise<Ended> {
   await leaveCompany(sql);
   const open = await updateClosed(sql, id, false);
@@ -48,7 +48,7 @@ export async function reopenCompany(sql: Sql, id: string): Promise<Ended> {
 /**
  * Erases the names and addresses of a closed company and its people. The ledger, its sums and its seals stay.
  * @param name its present name, as a confirmation; null: only counts, and changes nothing
- * @throws RefusedChange when the company is unknown, open, or has another name
+ * @throws Refused when the company is unknown, open, or has another name
  */
 export async function eraseCompany(sql: Sql, id: string, name: string | null): Promise<Erased> {
   await leaveCompany(sql);

@@ -79,7 +79,7 @@ export async function createCompany(
 
 /**
  * Changes settings of a company, one change at a time.
- * @throws RefusedChange not_found; what the caller makes of the rules
+ * @throws Refused missing; what the caller makes of the rules
  */
 export async function changeCompany(
   sql: Sql,
@@ -115,7 +115,7 @@ export async function changeCompany(
 /**
  * Lets a factor on the prices of a company begin at a date, in place of one that was to begin then.
  * @param factor exact decimal text
- * @throws RefusedChange when it cannot begin then, or a price does not fit it
+ * @throws Refused when it cannot begin then, or a price does not fit it
  */
 export async function schedulePriceFactor(
   sql: Sql,
@@ -134,7 +134,7 @@ export async function schedulePriceFactor(
   return row;
 }
 
-/** Withdraws a factor that has not begun. @throws RefusedChange not_found, or conflict when it has begun */
+/** Withdraws a factor that has not begun. @throws Refused missing, or conflict when it has begun */
 export async function withdrawPriceFactor(
   sql: Sql,
   id: string,
@@ -144,14 +144,14 @@ export async function withdrawPriceFactor(
   return deleteFactor(sql, id, which);
 }
 
-/** The factors of a company, the latest first; none: always 1. Only operators get here. @throws RefusedChange not_found */
+/** The factors of a company, the latest first; none: always 1. Only operators get here. @throws Refused missing */
 export async function priceFactors(sql: Sql, id: string): Promise<PriceFactorRow[]> {
   await findCompany(sql, id);
   await leaveCompany(sql);
   return factorHistory(sql, id);
 }
 
-/** What the API calls of the last month would have cost with another factor. @throws RefusedChange not_found */
+/** What the API calls of the last month would have cost with another factor. @throws Refused missing */
 export async function previewPriceFactor(
   sql: Sql,
   id: string,
@@ -203,14 +203,14 @@ export function isSameFactor(one: string | null, other: string | null): boolean 
 /**
  * Pauses a company: gateways refuse its keys with 403 within a second, until it is resumed. Its people may still sign in and
  * change its settings. The tenant role may not pause a company; only operators get here.
- * @throws RefusedChange not_found
+ * @throws Refused missing
  */
 export async function pauseCompany(sql: Sql, id: string, reason: string): Promise<CompanyRow> {
   await leaveCompany(sql);
   return updateCompanyPause(sql, id, reason);
 }
 
-/** Ends the pause of a company, if there is one. Keys that were paused themselves stay so. @throws RefusedChange not_found */
+/** Ends the pause of a company, if there is one. Keys that were paused themselves stay so. @throws Refused missing */
 export async function resumeCompany(sql: Sql, id: string): Promise<CompanyRow> {
   await leaveCompany(sql);
   return updateCompanyPause(sql, id, null);

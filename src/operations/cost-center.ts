@@ -20,7 +20,7 @@ import { type Call, pageOfAll } from './frame/row.ts';
 
 export const MOST_COST_CENTER_BUDGETS = 1000;
 
-/** Gives a cost centre a budget. @throws RefusedChange where it has one, or the company has as many as it may have */
+/** Gives a cost centre a budget. @throws Refused where it has one, or the company has as many as it may have */
 export async function createCostCenterBudget(
   sql: Sql,
   company: string,

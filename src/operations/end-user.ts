@@ -18,7 +18,7 @@ import { type Call, get } from './frame/row.ts';
  * Erases the name of a person behind a key: who comes with it again is somebody new. What the person cost stays, by an id
  * that nothing leads to. Somebody who was erased already stays so.
  * @param company if given, people of other companies count as not found
- * @throws RefusedChange not_found
+ * @throws Refused missing
  */
 export async function eraseEndUser(
   sql: Sql,

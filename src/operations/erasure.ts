@@ -12,7 +12,7 @@ import { get, type Operation, post } from './frame/row.ts';
 /**
  * Erases one of the people of a company: by its owners within the company, by operators everywhere.
  * @param email the address of the person, as a confirmation; null: only counts, and changes nothing
- * @throws RefusedChange not_found; conflict for the last owner, and for another address
+ * @throws Refused missing; conflict for the last owner, and for another address
  */
 export async function erasePersonOf(
   sql: Sql,
@@ -39,7 +39,7 @@ export { erasePerson as eraseAnyPerson } from '../store/company/erasure.ts';
  * would otherwise lose who changed something by that person's own hand.
  * @param company of the person; null: an operator
  * @returns whether those who decide are to be told: once a day, however often the person asks and takes it back
- * @throws RefusedChange conflict for the last owner, and the last operator
+ * @throws Refused conflict for the last owner, and the last operator
  */
 export async function askErasure(
   sql: Sql,

@@ -14,7 +14,7 @@ import { getList, type Operation, post } from './frame/row.ts';
  * Has events sent again under their ids: by webhook also those that were delivered, or for which there was no
  * webhook, and the e-mails that were not delivered. Without a webhook they wait until there is one.
  * @returns how many events
- * @throws RefusedChange not_found, of an id, and of a company
+ * @throws Refused missing, of an id, and of a company
  */
 export async function replayEvents(
   sql: Sql,
@@ -31,7 +31,7 @@ export async function replayEvents(
  * Has undelivered alerts sent again, as if they were new.
  * @param id of an alert; null: all
  * @returns how many deliveries
- * @throws RefusedChange not_found
+ * @throws Refused missing
  */
 export async function retryAlerts(sql: Sql, id: string | null): Promise<number> {
   const count = await updateUndelivered(sql, id);

@@ -27,7 +27,7 @@ import type { Call } from './frame/row.ts';
 
 /**
  * Lets a group give a role.
- * @throws Refused wrong for operators of a company, and another role of none; RefusedChange as `insertGroup`
+ * @throws Refused wrong for operators of a company, and another role of none; Refused as `insertGroup`
  */
 export function createGroup(sql: Sql, given: GivenByGroup): Promise<GroupRow> {
   const mistake = companyMistake(given.role, given.company_id);
@@ -37,7 +37,7 @@ export function createGroup(sql: Sql, given: GivenByGroup): Promise<GroupRow> {
 
 /**
  * Gives a group of a company another role, and all who have theirs by it, at once.
- * @throws RefusedChange not_found; conflict for the operators' groups, which give nothing else
+ * @throws Refused missing; conflict for the operators' groups, which give nothing else
  */
 export async function changeGroup(sql: Sql, id: string, role: CompanyRole): Promise<GroupRow> {
   const { name, role: before } = await findGroup(sql, id);

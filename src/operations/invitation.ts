@@ -19,7 +19,7 @@ import { getList, type Operation, post, remove } from './frame/row.ts';
 
 /** Who is invited to a company. */
 
-/** Invites an address to a company. @throws RefusedChange when it has an account, of whatever company, or is invited already */
+/** Invites an address to a company. @throws Refused when it has an account, of whatever company, or is invited already */
 export function createInvitation(
   sql: Sql,
   { actor }: Pick<Caller, 'actor'>,
@@ -28,7 +28,7 @@ export function createInvitation(
   return insertInvitation(sql, { ...asked, email: emailSpelling(email), created_by: actor });
 }
 
-/** Gives an invitation a new link and its whole time again; the old link ends. @throws RefusedChange not_found */
+/** Gives an invitation a new link and its whole time again; the old link ends. @throws Refused missing */
 export function renewInvitation(
   sql: Sql,
   { actor }: Pick<Caller, 'actor'>,
@@ -44,7 +44,7 @@ export { withdrawInvitation };
  * Makes the account that an invitation offers. To be run in a transaction, which also removes the invitation.
  * @param hash of `hashPassword`; null for people who sign in by OpenID Connect
  * @returns null when the link does not work any more
- * @throws RefusedChange when the address got an account meanwhile
+ * @throws Refused when the address got an account meanwhile
  */
 export async function acceptInvitation(
   sql: Sql,

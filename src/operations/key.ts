@@ -86,7 +86,7 @@ const MOST_FOUND = 1000; // looked up at once
 /**
  * A key that the caller may see: of the company, or one of the own.
  * @param company if given, keys of other companies count as not found
- * @throws RefusedChange not_found
+ * @throws Refused missing
  */
 export async function findKeyInReach(
   sql: Sql,
@@ -104,7 +104,7 @@ export async function findKeyInReach(
  * Creates a key of a company, or of the member who asks; a budget that a member leaves out is the most that the company
  * allows. To be run in a transaction.
  * @param claim of a form: the same form makes one key, and gets its text again for a minute
- * @throws RefusedChange when a member may have no more keys; what the caller makes of the rules
+ * @throws Refused when a member may have no more keys; what the caller makes of the rules
  */
 export async function createKey(
   sql: Sql,
@@ -151,7 +151,7 @@ export async function adoptKey(
 /**
  * Changes a key that is not revoked.
  * @param company if given, keys of other companies count as not found
- * @throws RefusedChange as `updateKey`; what the caller makes of the rules
+ * @throws Refused as `updateKey`; what the caller makes of the rules
  */
 export async function changeKey(
   sql: Sql,
@@ -199,7 +199,7 @@ export { updateKeyText as changeKeyText } from '../store/company/key.ts';
  * Rotates a key. A member may do so at once always; an overlap may begin while the member has no more active keys than
  * allowed, so that there is one more at most. To be run in a transaction.
  * @param claim as of `createKey`
- * @throws RefusedChange as `replaceKey`
+ * @throws Refused as `replaceKey`
  */
 export async function rotateKey(
   sql: Sql,
@@ -221,7 +221,7 @@ export async function rotateKey(
   return makeKeyOnce(sql, new_id, asked, claim, () => replaceKey(sql, services.keyPrefix, asked));
 }
 
-/** Revokes a key for good; one that was revoked keeps its time. @throws RefusedChange not_found */
+/** Revokes a key for good; one that was revoked keeps its time. @throws Refused missing */
 export async function revokeKey(
   sql: Sql,
   caller: Pick<Caller, 'member'>,
@@ -235,7 +235,7 @@ export async function revokeKey(
 /**
  * Pauses a key: gateways refuse it with 403 within a second, until it is resumed. A key that is paused keeps its time, and
  * gets another reason.
- * @throws RefusedChange not_found; conflict for a revoked key, and for one that the operator paused, unless an operator asks
+ * @throws Refused missing; conflict for a revoked key, and for one that the operator paused, unless an operator asks
  */
 export const pauseKey = (
   sql: Sql,
@@ -245,7 +245,7 @@ export const pauseKey = (
   reason: string,
 ) => setPause(sql, caller, id, company, reason);
 
-/** Ends the pause of a key, if there is one. @throws RefusedChange as `pauseKey` */
+/** Ends the pause of a key, if there is one. @throws Refused as `pauseKey` */
 export const resumeKey = (sql: Sql, caller: Pauser, id: string, company: string | null) =>
   setPause(sql, caller, id, company, null);
 
@@ -285,7 +285,7 @@ function endIn(told: End | string | null | undefined): End | null | undefined {
   return typeof told === 'string' ? readMoment(told) : told;
 }
 
-/** The most that the budget of a new key of a member may be; null: any. @throws RefusedChange when it may have no more keys */
+/** The most that the budget of a new key of a member may be; null: any. @throws Refused when it may have no more keys */
 async function mostBudget(sql: Sql, member: KeyHolder, id: string): Promise<string | null> {
   await lock(sql, member);
   const { most, budget, active } = await readAllowance(sql, member);
@@ -314,12 +314,12 @@ function allowanceOfNobody(
   return [{ pointer: '#/end_user_budget_eur', detail: reason.text, reason }];
 }
 
-/** @throws RefusedChange when the person was removed meanwhile */
+/** @throws Refused when the person was removed meanwhile */
 async function lock(sql: Sql, member: KeyHolder): Promise<void> {
   if (!(await lockHolder(sql, member))) throwNotFound('user');
 }
 
-/** Whether a request has made its key. @throws RefusedChange for the id of another one's key */
+/** Whether a request has made its key. @throws Refused for the id of another one's key */
 async function isMadeAlready(
   sql: Sql,
   { company_id, user_id }: KeyHolder,
@@ -334,7 +334,7 @@ async function isMadeAlready(
 /**
  * Gives a person's playground key a new text, which works for ten minutes; an earlier text stops. The key is created
  * at its first use. To be run in a transaction.
- * @throws RefusedChange conflict when the key was revoked, until `allowPlayground` makes another
+ * @throws Refused conflict when the key was revoked, until `allowPlayground` makes another
  */
 export async function mintPlaygroundKey(
   sql: Sql,

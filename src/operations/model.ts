@@ -26,7 +26,7 @@ import type { Mistake } from './frame/refused.ts';
 import * as resource from './frame/resources.ts';
 import { wrongRates } from './rate.ts';
 
-/** @throws RefusedChange when there is a model of this slug already, or no such company */
+/** @throws Refused when there is a model of this slug already, or no such company */
 export async function createModel(
   sql: Sql,
   caller: Pick<Caller, 'judge'>,
@@ -40,7 +40,7 @@ export async function createModel(
   return row;
 }
 
-/** Changes the shared model of a slug, or the own model of a company. @throws RefusedChange not_found */
+/** Changes the shared model of a slug, or the own model of a company. @throws Refused missing */
 export async function changeModel(
   sql: Sql,
   caller: Pick<Caller, 'judge'>,

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import { RefusedChange } from '../domain/refusal.ts';
+import { Refused } from '../domain/refusal.ts';
 import { eachPrice, modelPrices, PRICES } from '../domain/settings/model.ts';
 import * as schema from '../domain/settings/schema.ts';
 import { schemasOf } from '../domain/settings/setting.ts';
@@ -146,7 +146,7 @@ async function part<T>(
   try {
     return await make();
   } catch (error) {
-    const [name, detail] = (error instanceof RefusedChange && REFUSED[error.noun]) || [];
+    const [name, detail] = (error instanceof Refused && REFUSED[error.noun ?? '']) || [];
     if (name === undefined || detail === undefined) throw error;
     mistakes.push({ pointer: `#/${member}/${name}`, detail });
     return null;

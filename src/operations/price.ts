@@ -1,7 +1,7 @@
 import type { Moment } from '../domain/price.ts';
 import { readMoment } from '../domain/price.ts';
 import { type RateTexts, storedRates } from '../domain/pricing/rates.ts';
-import { RefusedChange, throwNotFound } from '../domain/refusal.ts';
+import { Refused, throwNotFound } from '../domain/refusal.ts';
 import {
   eachPrice,
   modelPrices,
@@ -69,7 +69,7 @@ import { isSamePrice, wrongRates } from './rate.ts';
 
 /**
  * Lets a price begin at a date, in place of one that was to begin then.
- * @throws RefusedChange when it cannot begin then, or there is no such model
+ * @throws Refused when it cannot begin then, or there is no such model
  */
 export async function schedulePrice(
   sql: Sql,
@@ -96,7 +96,7 @@ export async function schedulePrice(
  * Sets prices and rates of a model. What is left out stays as it is, but that rates are said where prices change.
  * @param rates null: none
  * @param from null: from now on
- * @throws RefusedChange as `changeModel` and `schedulePrice`
+ * @throws Refused as `changeModel` and `schedulePrice`
  */
 export function setPrices(
   sql: Sql,
@@ -131,7 +131,7 @@ export async function withdrawPriceFrom(
 /**
  * Sets what the operator pays for a model from a day on, past or to come, in place of what was set for that day.
  * @param day null: today in the billing time zone
- * @throws RefusedChange not_found for a company that is not known
+ * @throws Refused missing for a company that is not known
  */
 export async function setCostPrice(
   sql: Sql,
@@ -153,7 +153,7 @@ export async function setCostPrice(
   return row;
 }
 
-/** Removes a cost price of a model. @throws RefusedChange not_found */
+/** Removes a cost price of a model. @throws Refused missing */
 export async function removeCostPrice(sql: Sql, model: ModelName, id: string): Promise<void> {
   if (!(await costsOf(sql, model)).some((cost) => cost.id === id)) {
     throwNotFound('price', 'There is no such cost price.');
@@ -282,7 +282,7 @@ export const priceOperations: readonly Operation[] = [
     async read(sql, call, range) {
       const model = await modelOf(sql, call);
       return readPage(range, (most) => pricesOfModel(sql, model, most)).catch((error: unknown) => {
-        throw error instanceof RefusedChange ? goneCursor() : error;
+        throw error instanceof Refused ? goneCursor() : error;
       });
     },
   }),

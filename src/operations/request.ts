@@ -1,3 +1,4 @@
+import { Refused } from '../domain/refusal.ts';
 import { explainRequest, type Result } from '../domain/reports/request-explanation.ts';
 import * as schema from '../domain/settings/schema.ts';
 import { TOKEN_DETAILS } from '../domain/usage.ts';
@@ -7,7 +8,7 @@ import type { Range } from '../store/connection/cursor.ts';
 import type { Sql } from '../store/connection/pool.ts';
 import { findRequest, pageOfRequests, type RequestCursor } from '../store/usage/request.ts';
 import { HOURS_GROUPS, REQUEST_SUMS, readRequestHours } from '../store/usage/request-hours.ts';
-import { Refused, wrongAt } from './frame/refused.ts';
+import { wrongAt } from './frame/refused.ts';
 import { type Call, get, getList, type Operation } from './frame/row.ts';
 
 const filters = {

@@ -145,7 +145,7 @@ export interface Setup {
   readonly uri: string;
 }
 
-/** Makes the secret of an app; the present second factor, if there is one, holds until `confirmSetup`. @throws RefusedChange */
+/** Makes the secret of an app; the present second factor, if there is one, holds until `confirmSetup`. @throws Refused */
 export async function beginSetup(
   sql: Sql,
   { user_id }: FactorUser,
@@ -221,7 +221,7 @@ export async function renewRecoveryCodes(
   return codes;
 }
 
-/** The user turns the second factor off. @throws RefusedChange where it is required */
+/** The user turns the second factor off. @throws Refused where it is required */
 export async function turnOff(
   sql: Sql,
   { user_id, role }: FactorUser,
@@ -231,7 +231,7 @@ export async function turnOff(
   await removeFactor(sql, user_id);
 }
 
-/** An operator takes the second factor of a person away, who is signed out everywhere. @throws RefusedChange */
+/** An operator takes the second factor of a person away, who is signed out everywhere. @throws Refused */
 export async function resetFactor(sql: Sql, userId: string): Promise<void> {
   if (!(await removeFactor(sql, userId))) throwConflict('user', 'This user has no second factor.');
   await deleteSessionsOf(sql, userId);

@@ -1,5 +1,5 @@
 import { parseStatement } from '../domain/documents/statement.ts';
-import { RefusedChange, throwConflict, throwNotFound } from '../domain/refusal.ts';
+import { Refused, throwConflict, throwNotFound } from '../domain/refusal.ts';
 import * as schema from '../domain/settings/schema.ts';
 import { findCompany, ledgerName } from '../store/company/company.ts';
 import { cut } from '../store/connection/cursor.ts';
@@ -48,7 +48,7 @@ interface Closing {
 
 /**
  * Closes a month of one company. One that is closed already stays as it is; its statement is sent to whom it was not.
- * @throws RefusedChange not_found; conflict as `beginClosing` and `insertStatement`
+ * @throws Refused missing; conflict as `beginClosing` and `insertStatement`
  */
 export async function closeMonth(
   transact: Transact,
@@ -69,7 +69,7 @@ export async function closeMonth(
 /**
  * Closes a month of all companies that need a statement of it, one by one.
  * @param goesOn asked before each, with how many are closed, and of how many; false leaves the rest as they are
- * @throws RefusedChange conflict as `beginClosing`
+ * @throws Refused conflict as `beginClosing`
  */
 export async function closeMonthOfAll(
   transact: Transact,
@@ -84,7 +84,7 @@ export async function closeMonthOfAll(
 /**
  * Takes a checkpoint of the seals, for the statements that are closed next.
  * @returns closes the month of one company
- * @throws RefusedChange conflict where the month is not over, or records are on their way
+ * @throws Refused conflict where the month is not over, or records are on their way
  */
 async function beginClosing(transact: Transact, { month, anyway, mail, bound }: Closing) {
   const seals = await transact(async (sql) => {
@@ -124,7 +124,7 @@ export async function closeEach(
       const { number } = await close(company_id);
       closed.push({ company_id, number });
     } catch (error) {
-      if (!(error instanceof RefusedChange)) throw error;
+      if (!(error instanceof Refused)) throw error;
       refused.push({ company_id, reason: error.message });
     }
   }
@@ -134,7 +134,7 @@ export async function closeEach(
 /**
  * Gives up the records of gateways that are gone: the months that waited for them may be closed then. Records that such a
  * gateway books later all the same become corrections.
- * @throws RefusedChange where none has the name, or those that have it were seen within a minute
+ * @throws Refused where none has the name, or those that have it were seen within a minute
  */
 export async function forgetGateways(sql: Sql, name: string): Promise<ForgottenGateway[]> {
   const gone = await deleteGateways(sql, name);

@@ -17,7 +17,7 @@ import { type Call, getList, type Operation, post } from './frame/row.ts';
 /**
  * Creates an administration token; its text is known only now. To be run in a transaction.
  * @param asked with the id of its form, which makes one token however often it is sent
- * @throws RefusedChange as `insertToken`; conflict for a form that made its token already
+ * @throws Refused as `insertToken`; conflict for a form that made its token already
  */
 export async function createToken(
   sql: Sql,

@@ -61,7 +61,7 @@ export function removeView(sql: Sql, user: string, name: string): Promise<boolea
 /**
  * Creates a user.
  * @param hash of `hashPassword`; null for people who sign in by OpenID Connect
- * @throws Refused wrong for an operator with a company, and anybody else without; RefusedChange as `insertUser`
+ * @throws Refused wrong for an operator with a company, and anybody else without; Refused as `insertUser`
  */
 export function createUser(
   sql: Sql,
@@ -73,7 +73,7 @@ export function createUser(
   return insertUser(sql, { ...user, email: emailSpelling(email) }, hash);
 }
 
-/** Removes a user, who is signed out. @throws RefusedChange not_found; conflict for the last operator */
+/** Removes a user, who is signed out. @throws Refused missing; conflict for the last operator */
 export async function removeUser(sql: Sql, id: string): Promise<UserRow> {
   await keepAnOwner(sql, null, id);
   return deleteUser(sql, id);
@@ -81,7 +81,7 @@ export async function removeUser(sql: Sql, id: string): Promise<UserRow> {
 
 /**
  * Removes a user of a company; operators alone may leave it without an owner.
- * @throws RefusedChange not_found; conflict for the last owner
+ * @throws Refused missing; conflict for the last owner
  */
 export async function removeUserOf(
   sql: Sql,
@@ -94,7 +94,7 @@ export async function removeUserOf(
   return deleteUser(sql, id);
 }
 
-/** Gives a user of a company another role. @throws RefusedChange as `removeUserOf`; conflict for who has it by a group */
+/** Gives a user of a company another role. @throws Refused as `removeUserOf`; conflict for who has it by a group */
 export async function changeRole(
   sql: Sql,
   { role: by }: Pick<Caller, 'role'>,

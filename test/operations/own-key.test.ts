@@ -76,8 +76,8 @@ const rotate = (holder: KeyHolder, id: string, overlap: number) =>
     rotateKey(sql, callerOf(holder), holder.company_id, { id, overlap }, claim()),
   );
 const stateOf = async (id: string) => (await run((sql) => findKey(sql, id))).state;
-const refusedWith = (message: RegExp) => ({ name: 'RefusedChange', reason: 'conflict', message });
-const NOT_FOUND = { name: 'RefusedChange', reason: 'not_found' };
+const refusedWith = (message: RegExp) => ({ name: 'Refused', kind: 'conflict', message });
+const NOT_FOUND = { name: 'Refused', kind: 'missing' };
 
 t.test('a key is of its person, and of nobody unless the company says so', async (t) => {
   const ann = await member();

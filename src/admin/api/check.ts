@@ -1,9 +1,10 @@
 import { checkEmail, checkVisible, FieldError, readInstant } from '../../domain/field.ts';
+import { Refused } from '../../domain/refusal.ts';
 import { readCidr } from '../../domain/request/cidr.ts';
 import { readBudgetedCostCenter } from '../../domain/request/cost-center.ts';
 import type { Violation } from '../../domain/request/request.ts';
 import type { ObjectSchema, Schema } from '../../domain/settings/schema.ts';
-import { type Mistake, Refused } from '../../operations/frame/refused.ts';
+import type { Mistake } from '../../operations/frame/refused.ts';
 import type { Operation } from '../../operations/frame/row.ts';
 import * as validators from './validators.generated.ts';
 

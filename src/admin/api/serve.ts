@@ -5,9 +5,9 @@ import type { ContentfulStatusCode } from 'hono/utils/http-status';
 import { FieldError } from '../../domain/field.ts';
 import { wordsOf } from '../../domain/language/language.ts';
 import { ENGLISH } from '../../domain/languages.ts';
-import { RefusedChange } from '../../domain/refusal.ts';
+import { Refused } from '../../domain/refusal.ts';
 import { canSee, may } from '../../operations/frame/permission.ts';
-import { type Mistake, Refused, refuse } from '../../operations/frame/refused.ts';
+import { type Mistake, refuse } from '../../operations/frame/refused.ts';
 import { type Call, hasTag, type Operation, paramsOf } from '../../operations/frame/row.ts';
 import { OPERATIONS } from '../../operations/list.ts';
 import { claim, keep, type Repeatable } from '../../store/company/idempotent-call.ts';
@@ -315,8 +315,6 @@ function problemOf(error: Error): Problem {
   if (error instanceof Problem) return error;
   if (error instanceof Refused)
     return new Problem(STATUS[error.kind], error.message, error.mistakes);
-  if (error instanceof RefusedChange)
-    return new Problem(error.reason === 'not_found' ? 404 : 409, error.message);
   if (error instanceof FieldError) return new Problem(400, `A value ${error.message}.`);
   if (error instanceof Busy)
     return new Problem(503, 'Too many operations at once. Try again in a moment.');

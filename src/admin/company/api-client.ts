@@ -25,7 +25,7 @@ const BOOKED_TRIES = 5; // the API itself waits a second for a record; that of a
 /**
  * @param body null: GET, otherwise POST
  * @param signal ends the call
- * @throws Error when no answer comes; RefusedChange when the person's playground was revoked
+ * @throws Error when no answer comes; Refused when the person's playground was revoked
  */
 export async function callApi(
   c: PageContext,

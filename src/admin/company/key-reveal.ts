@@ -30,7 +30,7 @@ export const revealRoutes: readonly Route[] = KEY_LISTS.map(([list, action]) => 
   handle: revealPage,
 }));
 
-/** A key of the path that the reader may see, as one of the company or an own one. @throws RefusedChange not_found */
+/** A key of the path that the reader may see, as one of the company or an own one. @throws Refused missing */
 export function keyInReach(c: PageContext, sql: Sql, id = param(c, 'key')): Promise<KeyRow> {
   return findKeyInReach(sql, readerOf(c), id, param(c, 'company'));
 }

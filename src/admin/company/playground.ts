@@ -4,7 +4,7 @@ import { stream } from 'hono/streaming';
 import type { Company } from '../../domain/company.ts';
 import { readMaxTokens, readSlug, readText } from '../../domain/field.ts';
 import { changeText } from '../../domain/language/refusal-text.ts';
-import { RefusedChange } from '../../domain/refusal.ts';
+import { Refused } from '../../domain/refusal.ts';
 import { allowPlayground } from '../../operations/key.ts';
 import { isPlaygroundRevoked } from '../../store/company/playground-key.ts';
 import { readCompany } from '../../store/gateway/directory.ts';
@@ -170,13 +170,11 @@ async function runStreamed(c: PageContext, form: Form): Promise<Response> {
       for await (const piece of piecesOf(response)) await send(piece);
     } catch (error) {
       if (left.signal.aborted) return;
-      if (!(error instanceof RefusedChange))
+      if (!(error instanceof Refused))
         log.warn({ reason: (error as Error).stack }, 'admin: a call of the playground failed');
       await send({
         error:
-          error instanceof RefusedChange
-            ? changeText(form.words, error)
-            : form.words.playground.broken,
+          error instanceof Refused ? changeText(form.words, error) : form.words.playground.broken,
       });
     } finally {
       release();

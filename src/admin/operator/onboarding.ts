@@ -1,6 +1,7 @@
 import { lines, readEmail, readName } from '../../domain/field.ts';
 import { generates } from '../../domain/model.ts';
 import { type PriceUnit, readPriceIn } from '../../domain/price.ts';
+import { Refused } from '../../domain/refusal.ts';
 import {
   DISABLED,
   LIMIT_SETTINGS,
@@ -17,7 +18,7 @@ import {
   type PriceName,
   pricesOf,
 } from '../../domain/settings/model.ts';
-import { type Mistake, Refused } from '../../operations/frame/refused.ts';
+import type { Mistake } from '../../operations/frame/refused.ts';
 import { type Onboarding, onboardOnce } from '../../operations/onboarding.ts';
 import { type OwnPrice, readOwnPrice } from '../../operations/own-price.ts';
 import { type ModelRow, sharedModels } from '../../store/company/model.ts';

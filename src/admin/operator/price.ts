@@ -33,7 +33,7 @@ import { pricedAs, rateTable, readPriced, refuseRates } from '../page/rate-table
 
 const MOST_SHOWN = 100;
 
-/** @throws RefusedChange not_found */
+/** @throws Refused missing */
 export function modelOfPath(c: PageContext): Promise<ModelRow> {
   return read(c, (sql) => findModelById(sql, param(c, 'model')));
 }

@@ -2,7 +2,7 @@ import type { Context } from 'hono';
 import type { LRUCache } from 'lru-cache';
 import type { Calendar } from '../../domain/month.ts';
 import type { Clock } from '../../domain/ports.ts';
-import { RefusedChange, unknownCompany } from '../../domain/refusal.ts';
+import { Refused, unknownCompany } from '../../domain/refusal.ts';
 import type { Logger } from '../../log.ts';
 import { type Action, may } from '../../operations/frame/permission.ts';
 import type { Lack } from '../../operations/second-factor.ts';
@@ -107,12 +107,12 @@ export function read<T>(c: PageContext, query: Work<T>, deadlineMs = DEADLINE_MS
   return within(c.var.services.db, companyOf(c), deadlineMs, query, c.var.session.user.role);
 }
 
-/** The company of the path. @throws RefusedChange not_found */
+/** The company of the path. @throws Refused missing */
 export function presentCompany(c: PageContext): CompanyRow {
   return c.var.company ?? unknownCompany(param(c, 'company'));
 }
 
-/** The company of the path, and more about it. @throws RefusedChange not_found */
+/** The company of the path, and more about it. @throws Refused missing */
 export async function readOfCompany<T>(
   c: PageContext,
   query: (sql: Sql, company: string) => Promise<T>,
@@ -138,7 +138,7 @@ export async function removal(
   try {
     await change(c, work);
   } catch (error) {
-    if (!(error instanceof RefusedChange && error.reason === 'not_found')) throw error;
+    if (!(error instanceof Refused && error.kind === 'missing')) throw error;
   }
 }
 

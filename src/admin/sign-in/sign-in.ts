@@ -3,7 +3,7 @@ import { HTTPException } from 'hono/http-exception';
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
 import { FieldError, readEmail } from '../../domain/field.ts';
 import { changeText } from '../../domain/language/refusal-text.ts';
-import { RefusedChange, refusal } from '../../domain/refusal.ts';
+import { Refused, refusal } from '../../domain/refusal.ts';
 import { NO_OPERATOR } from '../../domain/wording/start-notice.ts';
 import { signInByProvider } from '../../operations/group.ts';
 import { acceptInvitation } from '../../operations/invitation.ts';
@@ -122,7 +122,7 @@ async function finishOidc(c: PageContext, oidc: Oidc): Promise<Response> {
       secondFactor: 'provider',
     });
   } catch (error) {
-    if (!(error instanceof RefusedChange)) throw error;
+    if (!(error instanceof Refused)) throw error;
     // the role that the groups give is refused, for example by a closed company: they give none then
     if (present !== null) await db.run(READ_MS, (sql) => endSessions(sql, present.id));
     return nobody(error.message, changeText(words, error));

@@ -14,13 +14,13 @@ import { confirmation } from '../page/layout.ts';
 const READ_MS = 5000;
 const CLOSE_MS = 600_000; // of one company: all rows of its month are read
 
-/** Why one had better wait, in words; null: nothing is on its way to the month. @throws RefusedChange where it is not over */
+/** Why one had better wait, in words; null: nothing is on its way to the month. @throws Refused where it is not over */
 export function onItsWay(c: PageContext, month: string): Promise<string | null> {
   // not under the tenant role, which may not read what gateways have told
   return c.var.services.db.run(READ_MS, (sql) => whyWait(sql, month));
 }
 
-/** Asks before a month is closed to which records may be on their way. @throws ConfirmationNeeded, RefusedChange */
+/** Asks before a month is closed to which records may be on their way. @throws ConfirmationNeeded, Refused */
 export async function askIfOnItsWay(
   c: PageContext,
   form: Form,

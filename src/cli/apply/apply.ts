@@ -1,6 +1,6 @@
 import type { Read } from '../../domain/field.ts';
 import { DISABLED_MODELS } from '../../domain/gate.ts';
-import { RefusedChange } from '../../domain/refusal.ts';
+import { Refused } from '../../domain/refusal.ts';
 import { differences } from '../../domain/settings/difference.ts';
 import { namesOf } from '../../domain/settings/schema.ts';
 import {
@@ -76,7 +76,7 @@ class Application implements Run {
       await this.#everything(this.#file.wanted);
     } catch (error) {
       const refused = databaseError(error);
-      if (!(refused instanceof RefusedChange)) throw error;
+      if (!(refused instanceof Refused)) throw error;
       this.mistake(this.#at, `is refused: ${refused.message}`); // the last: the transaction has failed
     }
     if (this.#mistakes.length > 0) throw new Failure(...this.#mistakes);
@@ -148,7 +148,7 @@ class Application implements Run {
       await this.#giveTexts(this.texts.splice(before));
     } catch (error) {
       const refused = databaseError(error);
-      if (!(refused instanceof RefusedChange)) throw error;
+      if (!(refused instanceof Refused)) throw error;
       await this.sql`rollback to savepoint closed_company`;
       this.mistake(
         at,

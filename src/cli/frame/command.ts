@@ -163,7 +163,7 @@ export function parseCommand(
   { operand, options }: Pick<Command, 'operand' | 'options'>,
   args: readonly string[],
 ): { help: boolean; json: boolean; values: Values<Options>; operand: unknown } {
-  const byName = new Map(Object.values(options).map((option) => [nameOf(option), option]));
+  const byName = new Map(Object.values(options).map((option) => [shownName(option), option]));
   const types = [...byName].map(
     ([name, option]) => [name, { type: placeholderOf(option) ? 'string' : 'boolean' }] as const,
   );
@@ -225,14 +225,19 @@ export function parseCommand(
       ? named(operand.shown.replace(/[[\]]/g, ''), () => operand.read(first))
       : undefined;
   for (const [key, option] of Object.entries(options)) {
-    const name = nameOf(option);
+    const name = shownName(option);
     values[key] = named(`--${name}`, () => option.read(given.get(name) ?? []));
   }
   return { help: false, json, operand: read, values };
 }
 
+/** The option of a member: "company" of `company_id`. */
+export function nameOf(member: string): string {
+  return member.replace(/_id$/, '').replaceAll('_', '-');
+}
+
 /** "budget" of "--budget EUR". */
-function nameOf({ shown }: Option<unknown>): string {
+function shownName({ shown }: Option<unknown>): string {
   return shown.slice(2).split(' ', 1)[0] as string;
 }
 

@@ -2,21 +2,13 @@ import { oneOf, type Read, readName, readPresentName, readUuid } from '../../dom
 import { readBudgetedCostCenter } from '../../domain/request/cost-center.ts';
 import type { Properties, Schema } from '../../domain/settings/schema.ts';
 import * as schema from '../../domain/settings/schema.ts';
-import { Refused } from '../../operations/frame/refused.ts';
 import {
   type Call,
   type OnCommandLine,
   type Operation,
   paramsOf,
 } from '../../operations/frame/row.ts';
-import {
-  ArgumentError,
-  type Command,
-  type Options,
-  optional,
-  required,
-  someChange,
-} from './command.ts';
+import { type Command, nameOf, type Options, optional, required, someChange } from './command.ts';
 import { commandsOf } from './noun.ts';
 import { changeOptions, newOptions } from './setting.ts';
 import { cellOf, instant, labelOf, plainly } from './text.ts';
@@ -116,13 +108,7 @@ function commandOf(operation: Operation, face: OnCommandLine): Command {
         query: {},
         body: asked,
       };
-      try {
-        return (await (differs?.run ?? run)(sql, call as unknown as Call<never>)) as Thing;
-      } catch (error) {
-        if (!(error instanceof Refused) || error.kind !== 'wrong') throw error;
-        const [{ pointer, detail }] = error.mistakes as [(typeof error.mistakes)[0]];
-        throw new ArgumentError(`--${nameOf(pointer.slice(2))} ${detail}`);
-      }
+      return (await (differs?.run ?? run)(sql, call as unknown as Call<never>)) as Thing;
     },
   });
 }
@@ -157,9 +143,4 @@ function optionsOf(properties: Properties, needed = Object.keys(properties)): Op
       ];
     }),
   );
-}
-
-/** "company" of `company_id`. */
-function nameOf(member: string): string {
-  return member.replace(/_id$/, '').replaceAll('_', '-');
 }

@@ -10,6 +10,7 @@ import {
 import { DISABLED_MODELS } from '../../domain/gate.ts';
 import { SCOPES, USUAL_SCOPES } from '../../domain/key.ts';
 import { type Moment, readMoment } from '../../domain/price.ts';
+import { Refused } from '../../domain/refusal.ts';
 import {
   CEILINGS,
   COMPANY,
@@ -31,7 +32,6 @@ import {
   schedulePriceFactor,
   withdrawPriceFactor,
 } from '../../operations/company.ts';
-import { Refused } from '../../operations/frame/refused.ts';
 import { onboardCompany } from '../../operations/onboarding.ts';
 import { readOwnPrice } from '../../operations/own-price.ts';
 import {

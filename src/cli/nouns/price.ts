@@ -143,7 +143,7 @@ export const priceCommands = [
   }),
 ];
 
-/** Prices for a company. One that is gone has those of its own models. @throws RefusedChange not_found */
+/** Prices for a company. One that is gone has those of its own models. @throws Refused missing */
 async function known<T extends Pick<PriceAnswer, 'company_id'>>(
   sql: Sql,
   company: string | null,

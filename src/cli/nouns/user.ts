@@ -7,7 +7,7 @@ import { wordsOf } from '../../domain/language/language.ts';
 import { asLanguage, ENGLISH } from '../../domain/languages.ts';
 import { hashPassword, readPassword } from '../../domain/password.ts';
 import { throwNotFound } from '../../domain/refusal.ts';
-import { COMPANY_ROLES, companyMistake, ROLES } from '../../domain/user.ts';
+import { COMPANY_ROLES, ROLES } from '../../domain/user.ts';
 import { accountMail, INVITATION_PATH, instantText } from '../../domain/wording/person-mail.ts';
 import { eraseAnyPerson } from '../../operations/erasure.ts';
 import {
@@ -85,8 +85,6 @@ export const userCommands = [
       'At a terminal, type the password, which is not shown, and press Enter. Example:\n  tollgate user create --email ada@example.com --role operator \\\n    --password-stdin < password.txt',
     async run({ transact, stdin, progress }, values) {
       const { email, role, company = null } = values;
-      const mistake = companyMistake(role, company);
-      if (mistake !== null) throw new ArgumentError(`--company ${mistake}`);
       const hash = await hashPassword(await passwordFrom(stdin, progress));
       const user = await transact((sql) =>
         createUser(sql, { email, role, company_id: company }, hash),
@@ -272,7 +270,7 @@ async function changeAccount(
   return id;
 }
 
-/** The id of the user with an address. @throws RefusedChange not_found */
+/** The id of the user with an address. @throws Refused missing */
 async function idOf(sql: Sql, email: string): Promise<string> {
   const user = await findUser(sql, email);
   return user === null ? throwNotFound('user') : user.id;

@@ -19,7 +19,7 @@ interface Noun {
   readonly writes: Action;
   /** What its commands have in common: a row that has `command` has one. */
   readonly command?: OnCommandLine;
-  /** @throws RefusedChange not_found */
+  /** @throws Refused missing */
   find(sql: Sql, call: Call): Promise<object>;
 }
 

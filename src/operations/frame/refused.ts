@@ -1,16 +1,10 @@
 import type { BudgetPeriod } from '../../domain/budget.ts';
 import { FieldError } from '../../domain/field.ts';
-import type { Refusal } from '../../domain/refusal.ts';
+import { type MemberMistake, Refused } from '../../domain/refusal.ts';
 import type { SomePrices } from '../../domain/settings/model.ts';
 
-/** An error in one member of a body or a query, or the rule that refuses it. */
-export interface Mistake {
-  /** A JSON Pointer into the body ("#/name"), or a parameter ("?limit"). */
-  readonly pointer: string;
-  /** Continues the pointer: "must be …". */
-  readonly detail: string;
-  /** The detail in the language of a page; absent: it is for operators and programs alone. */
-  readonly reason?: Refusal;
+/** What a rule has against an input. */
+export interface Mistake extends MemberMistake {
   /**
    * What a face may do. refuse, the default: refuse it. warn: a command of the operator warns, and lets it pass; all others
    * refuse it. ask: it is allowed, but may not be meant: a page asks, a command warns, programs and files pass.
@@ -55,26 +49,6 @@ export interface NewBudget {
   readonly budget: string;
   /** In the present month or day. */
   readonly spent: string;
-}
-
-/**
- * Why an operation is refused. wrong: its input would be refused whatever is stored; conflict: what is stored does not
- * allow it; missing: what it is about is not there. A face makes a status, an exit code or words of it.
- */
-type Kind = 'wrong' | 'conflict' | 'missing';
-
-/** An operation is refused, and nothing has changed. */
-export class Refused extends Error {
-  override readonly name = 'Refused';
-  readonly kind: Kind;
-  readonly mistakes: readonly Mistake[];
-
-  /** @param detail one sentence for the person who reads the log of the program */
-  constructor(kind: Kind, detail: string, mistakes: readonly Mistake[] = []) {
-    super(detail);
-    this.kind = kind;
-    this.mistakes = mistakes;
-  }
 }
 
 /** The refusal of one member; pointer and detail as `Mistake` has them. */

@@ -1,3 +1,4 @@
+import type { Refused } from '../../domain/refusal.ts';
 import type { ObjectSchema, Properties, Schema } from '../../domain/settings/schema.ts';
 import type { Settings } from '../../domain/settings/setting.ts';
 import type { Role } from '../../domain/user.ts';
@@ -8,7 +9,7 @@ import { PAGE_ROWS } from '../../store/lists/page.ts';
 import type { Write } from '../../store/usage/export.ts';
 import type { Caller } from './caller.ts';
 import type { Action } from './permission.ts';
-import { type Refused, wrongAt } from './refused.ts';
+import { wrongAt } from './refused.ts';
 import { type ListQuery, listQuery, pageOf } from './resources.ts';
 
 /** A request to an operation: its caller, and its input, checked by the schemas. */
@@ -31,7 +32,7 @@ export interface Call<B = unknown, Q = unknown> extends Caller {
 export interface Resource {
   /** The table whose row is locked while If-Match is compared. */
   readonly table: string;
-  /** @throws RefusedChange not_found */
+  /** @throws Refused missing */
   find(sql: Sql, call: Call): Promise<object>;
 }
 
@@ -115,7 +116,7 @@ export interface Operation<B = unknown, Q = unknown> {
   readonly secret?: string | readonly string[];
   /** Absent: there is no such command, or one that is written by hand. */
   readonly command?: OnCommandLine | undefined;
-  /** Runs in one transaction, under the tenant role where the path names a company. @throws RefusedChange */
+  /** Runs in one transaction, under the tenant role where the path names a company. @throws Refused */
   run(sql: Sql, call: Call<B, Q>): Promise<unknown>;
 }
 

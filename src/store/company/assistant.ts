@@ -33,7 +33,7 @@ const ROWS = rowsIn<AssistantRow>({
 
 export const { find: findAssistant, remove: deleteAssistant } = ROWS;
 
-/** @throws RefusedChange when the company does not exist */
+/** @throws Refused when the company does not exist */
 export function insertAssistant(sql: Sql, assistant: NewAssistant): Promise<AssistantRow> {
   return ROWS.insert(
     sql,
@@ -44,7 +44,7 @@ export function insertAssistant(sql: Sql, assistant: NewAssistant): Promise<Assi
 
 /**
  * @param company if given, assistants of other companies count as not found
- * @throws RefusedChange not_found
+ * @throws Refused missing
  */
 export function updateAssistant(
   sql: Sql,
@@ -63,7 +63,7 @@ export function updateAssistant(
 /**
  * All assistants of a company, including those that the API does not show.
  * @param company null: of all companies
- * @throws RefusedChange not_found
+ * @throws Refused missing
  */
 export async function listAssistants(sql: Sql, company: string | null): Promise<AssistantRow[]> {
   const rows = await ROWS.list(

@@ -84,7 +84,7 @@ export function insertCompany(sql: Sql, company: NewCompany): Promise<CompanyRow
 /**
  * One statement, so that two people who change different settings at once do not overwrite each other. Ceilings are
  * written only where the change names them: the tenant role may not.
- * @throws RefusedChange not_found
+ * @throws Refused missing
  */
 export function updateCompany(sql: Sql, id: string, changes: CompanyChanges): Promise<CompanyRow> {
   const { disable = [], enable = [] } = changes;
@@ -122,7 +122,7 @@ export const REMOVED = 'a removed company';
 
 /**
  * The name of a company in words. That of one that was removed is not known any more, but its ledger stays.
- * @throws RefusedChange not_found where there is no ledger either
+ * @throws Refused missing where there is no ledger either
  */
 export async function ledgerName(sql: Sql, id: string): Promise<string> {
   const [company] = await sql<{ name: string }[]>`select name from companies where id = ${id}`;
@@ -178,7 +178,7 @@ export function paused(sql: Sql, reason: string | null) {
     : sql`paused_at = coalesce(paused_at, now()), pause_reason = ${reason}`;
 }
 
-/** Pauses a company, or ends its pause. One that is paused keeps its time. @param reason null: it ends @throws RefusedChange not_found */
+/** Pauses a company, or ends its pause. One that is paused keeps its time. @param reason null: it ends @throws Refused missing */
 export function updateCompanyPause(
   sql: Sql,
   id: string,
@@ -187,7 +187,7 @@ export function updateCompanyPause(
   return ROWS.update(sql, paused(sql, reason), id);
 }
 
-/** Rows of a company, or of all. @throws RefusedChange not_found when there are none because there is no such company */
+/** Rows of a company, or of all. @throws Refused missing when there are none because there is no such company */
 export async function rowsOf<R extends readonly unknown[]>(
   sql: Sql,
   company: string | null,

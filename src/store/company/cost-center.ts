@@ -28,7 +28,7 @@ const ROWS = rowsIn<CostCenterBudgetRow>({
 
 export const { find: findCostCenterBudget, columns: budgetColumns } = ROWS;
 
-/** @throws RefusedChange where the cost centre has a budget, or the company does not exist */
+/** @throws Refused where the cost centre has a budget, or the company does not exist */
 export function insertCostCenterBudget(
   sql: Sql,
   company_id: string,
@@ -40,7 +40,7 @@ export function insertCostCenterBudget(
   });
 }
 
-/** @throws RefusedChange not_found */
+/** @throws Refused missing */
 export function updateCostCenterBudget(sql: Sql, id: string, settings: CostCenterColumns) {
   return ROWS.update(sql, given(sql, settings, SETTINGS), id);
 }

@@ -31,7 +31,7 @@ export async function deletePeople(sql: Sql, company: string, dryRun: boolean): 
  * @param email in lower case
  * @param dryRun only counts, and changes nothing
  * @param company only in the rows and entries of this company; null: everywhere
- * @throws RefusedChange when the address is found nowhere
+ * @throws Refused when the address is found nowhere
  */
 export async function erasePerson(
   sql: Sql,

@@ -26,7 +26,7 @@ export type RevealedKey = KeyRow & { readonly key: string | null };
  * @param asked what the request asks for: the text is shown again for the same alone
  * @param claim null: the request is never repeated
  * @returns the text of an active key for `REVEAL_SECONDS`, if claim and input are those of the first request
- * @throws RefusedChange conflict when the id is that of another company's key
+ * @throws Refused conflict when the id is that of another company's key
  */
 export async function makeKeyOnce(
   sql: Sql,

@@ -92,7 +92,7 @@ export const { find: findKey, read: readKey, columns: keyColumns } = ROWS;
 /**
  * Mints a key. Only the returned value contains it in plaintext; the table gets its digest.
  * @param keyPrefix what the key begins with (KEY_PREFIX)
- * @throws RefusedChange when the company does not exist, the id is taken, or the key would have expired already
+ * @throws Refused when the company does not exist, the id is taken, or the key would have expired already
  */
 export async function insertKey(sql: Sql, keyPrefix: string, asked: NewKey): Promise<MintedKey> {
   const key = asked.key ?? mintKey(keyPrefix);
@@ -110,7 +110,7 @@ export interface KeptText {
   readonly prefix: string;
 }
 
-/** Creates a key whose text is known to its holders alone. @throws RefusedChange as `insertKey` */
+/** Creates a key whose text is known to its holders alone. @throws Refused as `insertKey` */
 export async function insertKeyOf(sql: Sql, text: KeptText, asked: NewKey): Promise<KeyRow> {
   const special = await specialColumns(sql, asked);
   if (special.expires_at != null && !(await isToCome(sql, special.expires_at)))
@@ -135,7 +135,7 @@ export async function insertKeyOf(sql: Sql, text: KeptText, asked: NewKey): Prom
  * Changes a key that is not revoked. One statement, as of a company. Of a playground's key name, scopes and end are its
  * person's and the pages' own: such a key may get other limits, and else be revoked.
  * @param company if given, keys of other companies count as not found
- * @throws RefusedChange when there is no such key, it is revoked or not for that, or it would have expired already
+ * @throws Refused when there is no such key, it is revoked or not for that, or it would have expired already
  */
 export async function updateKey(
   sql: Sql,
@@ -166,7 +166,7 @@ const TEXT_TAKEN = {
   api_keys_digest_key: () => throwConflict('key', 'There is a key with this text already.'),
 };
 
-/** @returns whether it is another text @throws RefusedChange conflict for the text of another key */
+/** @returns whether it is another text @throws Refused conflict for the text of another key */
 export async function updateKeyText(sql: Sql, id: string, key: string): Promise<boolean> {
   const changed = sql`
     update api_keys set digest = ${digestBytes(key)}, prefix = ${key.slice(0, 8)}
@@ -207,7 +207,7 @@ export function keysOf(
   );
 }
 
-/** All keys of a company, including revoked ones, newest first. @throws RefusedChange not_found */
+/** All keys of a company, including revoked ones, newest first. @throws Refused missing */
 export async function listKeys(sql: Sql, company: string): Promise<KeyRow[]> {
   return rowsOf(
     sql,
@@ -264,7 +264,7 @@ export async function idsOfDigests(sql: Sql, digests: readonly string[]): Promis
  * Keys with the name of their company, those that work first, the last used of them first.
  * @param company if given, keys of other companies are left out
  * @param isBound whether to refuse more than a page may have
- * @throws RefusedChange conflict
+ * @throws Refused conflict
  */
 export async function keysWithCompany(
   sql: Sql,
@@ -292,7 +292,7 @@ export async function keysWithCompany(
 /**
  * Revokes a key for good. A key that was already revoked keeps its time.
  * @param company if given, keys of other companies count as not found
- * @throws RefusedChange not_found
+ * @throws Refused missing
  */
 export async function endKey(
   sql: Sql,
@@ -310,7 +310,7 @@ export async function endKey(
 /**
  * Pauses a key that is not revoked, or ends its pause. A key that is paused keeps its time, and gets the reason.
  * @param reason null: the pause ends
- * @throws RefusedChange not_found; conflict for a revoked key
+ * @throws Refused missing; conflict for a revoked key
  */
 export async function updateKeyPause(
   sql: Sql,
@@ -337,7 +337,7 @@ export interface Rotation {
 
 /**
  * Mints a key with all settings of another, which ends after the overlap. To be run in a transaction.
- * @throws RefusedChange when there is no such key, or it no longer works
+ * @throws Refused when there is no such key, or it no longer works
  */
 export async function replaceKey(sql: Sql, keyPrefix: string, asked: Rotation): Promise<MintedKey> {
   const { id, company_id, overlap, created_by, new_id } = asked;

@@ -35,7 +35,7 @@ const ROWS = rowsIn<ModelRow>({
 
 export const { find: findModelById, columns: modelColumns } = ROWS;
 
-/** @throws RefusedChange when there is a model of this slug already, or no such company */
+/** @throws Refused when there is a model of this slug already, or no such company */
 export function insertModel(sql: Sql, model: NewModel): Promise<ModelRow> {
   const { slug, company_id: company } = model;
   const what =
@@ -47,7 +47,7 @@ export function insertModel(sql: Sql, model: NewModel): Promise<ModelRow> {
   });
 }
 
-/** @throws RefusedChange not_found */
+/** @throws Refused missing */
 export async function updateModel(
   sql: Sql,
   { slug, company_id }: ModelName,
@@ -96,7 +96,7 @@ export async function slugsOf(
   return new Map(rows.map(({ upstream_model, slugs }) => [upstream_model, slugs]));
 }
 
-/** A model by its name. @throws RefusedChange not_found */
+/** A model by its name. @throws Refused missing */
 export async function findModel(sql: Sql, name: ModelName): Promise<ModelRow> {
   const [row] = await ROWS.list(
     sql,
@@ -110,7 +110,7 @@ export async function lockModel(sql: Sql, { slug, company_id }: ModelName): Prom
   await sql`select from models where slug = ${slug} and company_id is not distinct from ${company_id} for update`;
 }
 
-/** @throws RefusedChange not_found */
+/** @throws Refused missing */
 export async function deleteModel(sql: Sql, { slug, company_id }: ModelName): Promise<ModelRow> {
   const [row] = await sql<ModelRow[]>`
     delete from models where slug = ${slug} and company_id is not distinct from ${company_id} returning ${modelColumns(sql)}`;
@@ -130,7 +130,7 @@ export async function unknownSlugs(
   return rows.map(({ slug }) => slug);
 }
 
-/** @throws RefusedChange */
+/** @throws Refused */
 export function unknownModel({ slug, company_id: company }: ModelName): never {
   const what =
     company === null ? `no shared model ${slug}` : `no model ${slug} of company ${company} alone`;

@@ -50,7 +50,7 @@ export async function datedFactor(sql: Sql, company: string | null, from: Moment
   return dated as Dated;
 }
 
-/** Lets a factor begin at a date, in place of one that was to begin at the same instant. @throws RefusedChange */
+/** Lets a factor begin at a date, in place of one that was to begin at the same instant. @throws Refused */
 export function insertFactor(
   sql: Sql,
   company: string,
@@ -66,7 +66,7 @@ export function insertFactor(
   );
 }
 
-/** @throws RefusedChange not_found, or conflict when it has begun */
+/** @throws Refused missing, or conflict when it has begun */
 export async function deleteFactor(
   sql: Sql,
   company: string,

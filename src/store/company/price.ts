@@ -99,7 +99,7 @@ export function priceHistory(
 /**
  * Prices of one model, the latest first, at most so many.
  * @param after the last price that was read; null: from the latest
- * @throws RefusedChange not_found when it is gone
+ * @throws Refused missing when it is gone
  */
 export async function pricesOfModel(
   sql: Sql,
@@ -115,7 +115,7 @@ export async function pricesOfModel(
   );
 }
 
-/** A price of a model. @throws RefusedChange not_found */
+/** A price of a model. @throws Refused missing */
 export async function findPrice(
   sql: Sql,
   { slug, company_id: company }: ModelName,
@@ -259,7 +259,7 @@ export async function priceBefore(
   return row ?? null;
 }
 
-/** Lets a price begin at a date, in place of one that was to begin at the same instant. @throws RefusedChange */
+/** Lets a price begin at a date, in place of one that was to begin at the same instant. @throws Refused */
 export async function insertPrice(sql: Sql, price: NewPrice): Promise<PriceRow> {
   const { slug, company_id: company } = price;
   const each = (of: (name: keyof typeof PRICED) => ReturnType<typeof instantOf>) =>
@@ -281,7 +281,7 @@ export async function insertPrice(sql: Sql, price: NewPrice): Promise<PriceRow> 
   return row ?? unknownModel(price);
 }
 
-/** @throws RefusedChange not_found, or conflict when it has begun */
+/** @throws Refused missing, or conflict when it has begun */
 export function deletePrice(sql: Sql, id: string): Promise<PriceRow> {
   return explaining(ROWS.remove(sql, id), BEGUN);
 }

@@ -1,5 +1,5 @@
 import postgres from 'postgres';
-import { RefusedChange } from '../../domain/refusal.ts';
+import { Refused } from '../../domain/refusal.ts';
 import { reasonOf } from '../../log.ts';
 
 /** SQLSTATE classes and codes of conditions that pass: the same statement may succeed later. */
@@ -39,13 +39,13 @@ export function databaseError(error: unknown): unknown {
   if (error instanceof postgres.PostgresError) {
     // any statement that changes a closed company (sql/schema/erasure.sql)
     if (error.constraint_name === 'company_is_open')
-      return new RefusedChange('conflict', 'company', error.message);
+      return new Refused('conflict', error.message, [], 'company');
     // any that sets a price or a factor (sql/schema/models.sql)
     if (
       error.constraint_name === 'price_fits_factor' ||
       error.constraint_name === 'rates_are_whole'
     )
-      return new RefusedChange('conflict', 'price', error.message);
+      return new Refused('conflict', error.message, [], 'price');
     const transient =
       TRANSIENT_CLASSES.includes(error.code.slice(0, 2)) || TRANSIENT_CODES.includes(error.code);
     return transient

@@ -48,14 +48,14 @@ export function rowsIn<R extends { readonly id: string }>({
     columns,
     list,
     read,
-    /** @throws RefusedChange not_found */
+    /** @throws Refused missing */
     async find(sql: Sql, id: string, company: string | null = null): Promise<R> {
       return orNotFound(await read(sql, id, company), id, company);
     },
     /**
      * @param values of `given` @param company whose row it is; null: of none
      * @param refusals by the name of the constraint that is violated
-     * @throws RefusedChange not_found where there is no such company
+     * @throws Refused missing where there is no such company
      */
     async insert(
       sql: Sql,
@@ -68,13 +68,13 @@ export function rowsIn<R extends { readonly id: string }>({
       const [row] = await explaining(insert, { ...noCompany, ...refusals });
       return row as R;
     },
-    /** @param values of `given` @throws RefusedChange not_found */
+    /** @param values of `given` @throws Refused missing */
     async update(sql: Sql, values: Values, id: string, company: string | null = null): Promise<R> {
       const [row] = await sql<R[]>`
         update ${sql(table)} set ${values} where ${isThat(sql, id, company)} returning ${columns(sql)}`;
       return orNotFound(row, id, company);
     },
-    /** @returns what the row was @throws RefusedChange not_found */
+    /** @returns what the row was @throws Refused missing */
     async remove(sql: Sql, id: string, company: string | null = null): Promise<R> {
       const [row] = await sql<R[]>`
         delete from ${sql(table)} where ${isThat(sql, id, company)} returning ${columns(sql)}`;

@@ -486,7 +486,7 @@ function factored(
     : new Map([...models].map(([slug, model]) => [slug, withFactors(model, factors)]));
 }
 
-/** A company with its models as they stand in the database now. @throws RefusedChange not_found */
+/** A company with its models as they stand in the database now. @throws Refused missing */
 export async function readCompany(sql: Sql, id: string): Promise<Company> {
   const [[company], listedModels] = await outside(sql, async () => [
     await readCompanies(sql, [id]),

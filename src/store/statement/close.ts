@@ -5,7 +5,7 @@ import {
   statementDigest,
   statementText,
 } from '../../domain/documents/statement.ts';
-import { RefusedChange, throwConflict } from '../../domain/refusal.ts';
+import { Refused, throwConflict } from '../../domain/refusal.ts';
 import { lockName } from '../company/idempotent-form.ts';
 import { dayBegins, utcMicrosecond } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
@@ -35,7 +35,7 @@ interface Closing {
  * Refuses a month that is not over in the billing time zone, or to which records are known to be on their way.
  * @param month its first day
  * @param anyway close although records are on their way: they become corrections
- * @throws RefusedChange
+ * @throws Refused
  */
 export async function requireClosable(sql: Sql, month: string, anyway = false): Promise<void> {
   const [{ over, zone }] = await sql<[{ over: boolean; zone: string }]>`
@@ -60,14 +60,14 @@ export async function requireClosable(sql: Sql, month: string, anyway = false): 
   );
 }
 
-/** Why one had better wait before a month is closed, in words; null: nothing is on its way. @throws RefusedChange where it is not over */
+/** Why one had better wait before a month is closed, in words; null: nothing is on its way. @throws Refused where it is not over */
 export async function whyWait(sql: Sql, month: string): Promise<string | null> {
   await requireClosable(sql, month, true);
   try {
     await requireClosable(sql, month);
     return null;
   } catch (error) {
-    if (!(error instanceof RefusedChange)) throw error;
+    if (!(error instanceof Refused)) throw error;
     return error.message;
   }
 }
@@ -77,7 +77,7 @@ export async function whyWait(sql: Sql, month: string): Promise<string | null> {
  * with calls is open, and a month without open calls before one that is closed. Calls that came for an earlier month
  * only after a later one was closed still get a statement.
  * @param month its first day
- * @throws RefusedChange conflict, which names what to close first
+ * @throws Refused conflict, which names what to close first
  */
 export async function requireInOrder(sql: Sql, company: string, month: string): Promise<void> {
   const open = await openMonths(sql, company);
@@ -145,7 +145,7 @@ export async function isClosed(sql: Sql, company: string, month: string): Promis
  * Closes a month of a company, in a transaction of its own at "read committed". A month that is closed already stays
  * as it is. Does not ask `requireClosable`. Reads all rows of the month.
  * @returns the number of its statement
- * @throws RefusedChange conflict out of order, beyond the bound, or where the ledger lacks rows
+ * @throws Refused conflict out of order, beyond the bound, or where the ledger lacks rows
  */
 export async function insertStatement(
   sql: Sql,
@@ -204,7 +204,7 @@ type Booked = Pick<Statement, 'requests' | 'cost_eur'>;
 
 /**
  * Refuses a statement without all calls that were booked, as of a month that was detached: it could not be taken back.
- * @throws RefusedChange conflict
+ * @throws Refused conflict
  */
 function requireWhole({ month, requests, cost_eur, corrections }: Statement, booked: Booked): void {
   const isWhole = requests === booked.requests && cost_eur === booked.cost_eur;

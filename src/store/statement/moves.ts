@@ -54,7 +54,7 @@ class CameMeanwhile extends Error {}
  * Takes a past month out of the ledger: its rows are then in a table that the ledger does not read, `api_usage_2026_01`.
  * The lock on the ledger is waited for at most 1.5 seconds at a time, so nobody queues behind it for longer.
  * @returns the name of the table
- * @throws RefusedChange, SchemaRefused, DatabaseUnavailable, DatabaseRefused
+ * @throws Refused, SchemaRefused, DatabaseUnavailable, DatabaseRefused
  */
 export async function detachMonth(
   db: Database,
@@ -112,7 +112,7 @@ async function takeAway(
 /**
  * Brings a month back whose table is there again. Calls that came for it meanwhile join its rows.
  * @returns the name of the table
- * @throws RefusedChange, SchemaRefused, DatabaseUnavailable, DatabaseRefused
+ * @throws Refused, SchemaRefused, DatabaseUnavailable, DatabaseRefused
  */
 export async function attachMonth(
   db: Database,
@@ -174,7 +174,7 @@ export function monthsAway(sql: Sql): Promise<AwayMonth[]> {
 /**
  * Refuses months whose rows are away: what would be told of them is not all.
  * @param months their first days
- * @throws RefusedChange
+ * @throws Refused
  */
 export async function requireRows(sql: Sql, months: readonly string[]): Promise<void> {
   const [away] = await sql<{ month: string }[]>`
@@ -189,7 +189,7 @@ export async function requireRows(sql: Sql, months: readonly string[]): Promise<
     );
 }
 
-/** @throws RefusedChange, SchemaRefused */
+/** @throws Refused, SchemaRefused */
 async function requireDetachable(sql: Sql, month: string, anyway: boolean): Promise<void> {
   const name = month.slice(0, 7);
   await requireClosable(sql, month, anyway);

@@ -75,7 +75,7 @@ export type StatementBound = typeof SHARED_BOUND;
 const NO_BOUND: StatementBound = { lines: 2e9, bytes: 2e9 }; // more than Postgres can hold in one value
 const ID_BYTES = 39; // of the id of a request in a document
 
-/** @param month its first day @throws RefusedChange not_found, or conflict beyond the bound */
+/** @param month its first day @throws Refused missing, or conflict beyond the bound */
 export async function readMonthOf(
   sql: Sql,
   company: string,
@@ -123,7 +123,7 @@ export async function openMonths(sql: Sql, company: string): Promise<string[]> {
 /**
  * The statement of a month, or null while it is open.
  * @param month its first day
- * @throws RefusedChange conflict beyond the bound
+ * @throws Refused conflict beyond the bound
  */
 export async function statementOf(
   sql: Sql,
@@ -147,7 +147,7 @@ function throwTooLong(company: string, month: string): never {
 
 /**
  * The statement of an open month as it would be now, without number, seals and digest.
- * @throws RefusedChange not_found, or conflict beyond the bound
+ * @throws Refused missing, or conflict beyond the bound
  */
 export async function previewStatement(
   sql: Sql,
@@ -198,7 +198,7 @@ export interface LateMonth {
 
 /**
  * Refuses more late rows than a statement of the month may name.
- * @throws RefusedChange conflict beyond the bound
+ * @throws Refused conflict beyond the bound
  */
 export async function requireFewLate(
   sql: Sql,
@@ -211,7 +211,7 @@ export async function requireFewLate(
   if (late * ID_BYTES > bytes) throwTooLong(company, month);
 }
 
-/** The corrections that late rows make in the statement of a month. @throws RefusedChange conflict beyond the bound */
+/** The corrections that late rows make in the statement of a month. @throws Refused conflict beyond the bound */
 export async function correctionsOf(
   sql: Sql,
   company: string,
@@ -238,7 +238,7 @@ export async function correctionsOf(
  * The ledger rows of a month by model, key and cost centre; with the parts of their costs, if one has a price besides those of input and output.
  * @param requests these alone; null: all
  * @param statement month of the statement that they are for
- * @throws RefusedChange conflict beyond the bound
+ * @throws Refused conflict beyond the bound
  */
 export async function readStatementLines(
   sql: Sql,
@@ -260,7 +260,7 @@ export async function readStatementLines(
   return lines.map(({ parts, ...line }) => (parts == null ? line : { ...line, parts }));
 }
 
-/** The tokens of a month by model, part of the cost and unit price. @throws RefusedChange conflict beyond the bound */
+/** The tokens of a month by model, part of the cost and unit price. @throws Refused conflict beyond the bound */
 export async function readCharges(
   sql: Sql,
   company: string,

@@ -97,7 +97,7 @@ const MOST_MOVERS = 10;
 
 /**
  * Why a company spent more or less, from its sums by the day. Reads what the usage page reads for both ranges.
- * @throws RefusedChange not_found
+ * @throws Refused missing
  */
 export async function readUsageChange(
   sql: Sql,

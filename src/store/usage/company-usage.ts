@@ -118,7 +118,7 @@ export async function readPresentMonth(sql: Sql): Promise<string> {
  * that are shown. So a year takes little longer than a month, and an odd range as long as the months it touches.
  * @param most lines of each table; null: all
  * @param withRemoved also of a company that was removed and has a ledger
- * @throws RefusedChange not_found
+ * @throws Refused missing
  */
 export async function readCompanyUsage(
   sql: Sql,
@@ -261,7 +261,7 @@ async function withDay<T extends { budget: BudgetState }>(
 
 /**
  * The sums of the present month, without its groups: one row of `monthly_spend`.
- * @throws RefusedChange not_found
+ * @throws Refused missing
  */
 export async function readPresentSums(sql: Sql, companyId: string): Promise<UsageTotals> {
   const [row] = await sql<{ sums: UsageTotals }[]>`

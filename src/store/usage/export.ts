@@ -181,7 +181,7 @@ interface LedgerSelection {
  * The ledger rows that `readCompanyUsage` sums up for the same range and filters, as CSV with a heading, oldest first. The
  * database writes it, from one snapshot.
  * @throws DatabaseUnavailable when the reader left, and the connection with it
- * @throws RefusedChange when rows of it are away
+ * @throws Refused when rows of it are away
  */
 export async function copyLedger(
   sql: ConnectionSql,

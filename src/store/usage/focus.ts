@@ -285,7 +285,7 @@ type FocusRow = Readonly<Record<keyof ReturnType<typeof columns>, string | null>
 /**
  * The charges of a month in batches, so that it takes the memory of one.
  * @param sql a transaction of one snapshot
- * @throws RefusedChange when the rows of the month are away
+ * @throws Refused when the rows of the month are away
  */
 export async function* readFocus(
   sql: Sql,
@@ -302,7 +302,7 @@ export async function* readFocus(
  * Writes the charges of a month as CSV, which the database makes, a few companies or days at a time: proxies and people wait
  * for the beginning of an answer a minute or so. At once the heading.
  * @param sql a transaction of one snapshot
- * @throws DatabaseUnavailable when the reader left; RefusedChange when the rows of the month are away
+ * @throws DatabaseUnavailable when the reader left; Refused when the rows of the month are away
  */
 export async function copyFocus(
   sql: ConnectionSql,

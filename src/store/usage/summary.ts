@@ -9,7 +9,7 @@ import { answersOf, readQuality } from './quality.ts';
 /**
  * The part of a company's month that the command line prints (spec section 5, rule 6); of a removed one too.
  * @param month its first day, "2026-11-01"; null for the current one in the billing time zone
- * @throws RefusedChange not_found
+ * @throws Refused missing
  */
 export async function summarizeUsage(sql: Sql, companyId: string, month: string | null) {
   const shown = month ?? (await readPresentMonth(sql));

@@ -86,7 +86,7 @@ const COLUMNS: Readonly<Record<Group, Column>> = {
 export const isTime = (group: Group | null): group is 'day' | 'month' =>
   group === 'day' || group === 'month';
 
-/** @throws FieldError for groups that cannot be together; RefusedChange not_found */
+/** @throws FieldError for groups that cannot be together; Refused missing */
 export async function readUsageTable(
   sql: Sql,
   companyId: string,

@@ -73,7 +73,7 @@ const ROWS = rowsIn<AlertReceiverRow>({
 
 export const { find: findReceiver, remove: deleteReceiver } = ROWS;
 
-/** @throws RefusedChange where the address has a line, or the company does not exist */
+/** @throws Refused where the address has a line, or the company does not exist */
 export function insertReceiver(sql: Sql, asked: NewReceiver): Promise<AlertReceiverRow> {
   const { company_id, email, percents, forecast, created_by, language } = asked;
   return ROWS.insert(
@@ -85,7 +85,7 @@ export function insertReceiver(sql: Sql, asked: NewReceiver): Promise<AlertRecei
   );
 }
 
-/** @throws RefusedChange not_found */
+/** @throws Refused missing */
 export function updateReceiver(
   sql: Sql,
   company: string,

@@ -33,7 +33,7 @@ const ROWS = rowsIn<GroupRow>({
 /** Users who have their role by a group are removed with it, and signed out. */
 export const { remove: deleteGroup, page: groupsAfter } = ROWS;
 
-/** @throws RefusedChange when any company has a group of this name, or the company does not exist */
+/** @throws Refused when any company has a group of this name, or the company does not exist */
 export function insertGroup(sql: Sql, { name, company_id, role }: GivenByGroup): Promise<GroupRow> {
   return ROWS.insert(
     sql,
@@ -46,7 +46,7 @@ export function insertGroup(sql: Sql, { name, company_id, role }: GivenByGroup):
   );
 }
 
-/** @throws RefusedChange not_found */
+/** @throws Refused missing */
 export async function findGroup(sql: Sql, id: string): Promise<ListedGroup> {
   const [row] = await sql<ListedGroup[]>`${listed(sql)} where g.id = ${id}`;
   return row ?? throwNotFound('group');
@@ -63,12 +63,12 @@ export function listGroups(sql: Sql, company: string | null): PromiseLike<Listed
     ${listed(sql)} where true ${matching(sql, { company_id: company })} order by company_name nulls first, company_id, g.name`;
 }
 
-/** The users who have their role by the group get it too. @throws RefusedChange not_found */
+/** The users who have their role by the group get it too. @throws Refused missing */
 export function updateGroup(sql: Sql, id: string, role: CompanyRole): Promise<GroupRow> {
   return ROWS.update(sql, sql`role = ${role}`, id);
 }
 
-/** Makes the account that a group gives. @throws RefusedChange when the address got an account meanwhile */
+/** Makes the account that a group gives. @throws Refused when the address got an account meanwhile */
 export function insertUserByGroup(
   sql: Sql,
   email: string,

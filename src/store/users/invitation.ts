@@ -45,7 +45,7 @@ export const { remove: deleteInvitation, page: invitationsAfter } = ROWS;
 
 /**
  * Invites an address, in lower case, to a company.
- * @throws RefusedChange when it has an account in any company, or is invited already
+ * @throws Refused when it has an account in any company, or is invited already
  */
 export async function insertInvitation(sql: Sql, asked: NewInvitation): Promise<MadeInvitation> {
   const { company_id, email, role, created_by, token = newToken() } = asked;
@@ -62,7 +62,7 @@ export async function insertInvitation(sql: Sql, asked: NewInvitation): Promise<
   return { ...row, token };
 }
 
-/** @param by who renews it @throws RefusedChange not_found */
+/** @param by who renews it @throws Refused missing */
 export async function updateInvitation(
   sql: Sql,
   company: string,
@@ -87,7 +87,7 @@ export async function listInvitations(
     join companies c on c.id = i.company_id order by i.created_at desc, i.id limit ${limit}`;
 }
 
-/** The invitation of an address, in lower case, to a company. @throws RefusedChange not_found */
+/** The invitation of an address, in lower case, to a company. @throws Refused missing */
 export async function invitationOf(
   sql: Sql,
   company: string,

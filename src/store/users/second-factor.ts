@@ -77,7 +77,7 @@ export async function noteFactor(
     where id = ${userId}`;
 }
 
-/** Takes the second factor of a user away. @returns whether there was one @throws RefusedChange not_found */
+/** Takes the second factor of a user away. @returns whether there was one @throws Refused missing */
 export async function removeFactor(sql: Sql, userId: string): Promise<boolean> {
   const [row] = await sql<[{ had: boolean }?]>`
     with former as (select id, second_factor_since is not null as had from users where id = ${userId} for update)

@@ -57,7 +57,7 @@ export const { find: findTokenById, page: tokensAfter } = ROWS;
 
 /**
  * Mints a token. Only the returned value contains it in plaintext; the table gets its digest.
- * @throws RefusedChange when the company does not exist, or the token would have expired already
+ * @throws Refused when the company does not exist, or the token would have expired already
  */
 export async function insertToken(
   sql: Sql,
@@ -108,7 +108,7 @@ export async function listTokens(
     order by created_at desc, id desc limit ${limit ?? null}::bigint`;
 }
 
-/** @param company if given, tokens of others count as not found @throws RefusedChange not_found */
+/** @param company if given, tokens of others count as not found @throws Refused missing */
 export function endToken(sql: Sql, id: string, company: string | null = null): Promise<TokenRow> {
   return ROWS.update(sql, sql`revoked_at = coalesce(revoked_at, now())`, id, company);
 }

@@ -47,7 +47,7 @@ export const { remove: deleteUser, page: usersAfter, columns: userColumns } = US
 
 /**
  * @param hash of `hashPassword`; null for people who sign in by OpenID Connect
- * @throws RefusedChange when the address is taken or the company does not exist
+ * @throws Refused when the address is taken or the company does not exist
  */
 export function insertUser(
   sql: Sql,
@@ -73,7 +73,7 @@ export async function findUser(sql: Sql, email: string) {
   return row ?? null;
 }
 
-/** A user with the name of the company; null for operators. @throws RefusedChange not_found */
+/** A user with the name of the company; null for operators. @throws Refused missing */
 export async function findUserById(sql: Sql, id: string) {
   const [row] = await sql<(UserRow & { readonly company_name: string | null })[]>`
     select u.id, email, company_id, role, u.created_at, oidc_group, second_factor_since, erasure_asked_at, c.name as company_name
@@ -84,7 +84,7 @@ export async function findUserById(sql: Sql, id: string) {
 /**
  * @param hash of `hashPassword`
  * @param former the only hash that is replaced; null: any
- * @throws RefusedChange not_found; conflict for a user whose role comes from a group: a password would outlive it
+ * @throws Refused missing; conflict for a user whose role comes from a group: a password would outlive it
  */
 export async function updatePassword(
   sql: Sql,
@@ -233,7 +233,7 @@ export const { find: findCompanyUser, page: companyUsersAfter } = rowsIn<Company
  * the first. To be called in the transaction of the change.
  * @param company null: of operators
  * @param id of the user who is removed, or gets another role
- * @throws RefusedChange conflict
+ * @throws Refused conflict
  */
 export async function keepAnOwner(sql: Sql, company: string | null, id: string): Promise<void> {
   const owners = await sql<{ id: string }[]>`
@@ -248,7 +248,7 @@ export async function keepAnOwner(sql: Sql, company: string | null, id: string):
 /**
  * Notes that a person asks to be erased, or takes it back.
  * @returns whether the person had not asked before, nor in the last day and taken it back
- * @throws RefusedChange not_found
+ * @throws Refused missing
  */
 export async function setErasureAsked(sql: Sql, id: string, asks: boolean): Promise<boolean> {
   const at = asks ? sql`coalesce(erasure_asked_at, now())` : sql`null`;
@@ -284,7 +284,7 @@ export async function listOwners(sql: Sql, company: string | null): Promise<Read
     where ${company === null ? sql`role = 'operator'` : sql`company_id = ${company} and role = 'owner'`} order by email`;
 }
 
-/** A user as the receiver of e-mails. @throws RefusedChange not_found */
+/** A user as the receiver of e-mails. @throws Refused missing */
 export async function findReader(sql: Sql, id: string): Promise<Reader> {
   const [row] = await sql<Reader[]>`
     select email, ${sql.unsafe(LANGUAGE_OF_MAILS)} as language from users u left join companies c on c.id = company_id
@@ -292,7 +292,7 @@ export async function findReader(sql: Sql, id: string): Promise<Reader> {
   return row ?? throwNotFound('user');
 }
 
-/** @throws RefusedChange not_found; conflict for a user whose role comes from a group */
+/** @throws Refused missing; conflict for a user whose role comes from a group */
 export async function updateRole(
   sql: Sql,
   company: string,

@@ -67,20 +67,20 @@ t.test('an assistant of an unknown company is refused', async (t) => {
   await t.rejects(
     run((sql) => insertAssistant(sql, { ...plain, company_id: randomUUID() })),
     {
-      name: 'RefusedChange',
-      reason: 'not_found',
+      name: 'Refused',
+      kind: 'missing',
       noun: 'company',
     },
   );
   await t.rejects(
     run((sql) => listAssistants(sql, randomUUID())),
-    { name: 'RefusedChange', noun: 'company' },
+    { name: 'Refused', noun: 'company' },
   );
 });
 
 t.test('a company changes, removes and lists only its own', async (t) => {
   const { id } = await run((sql) => insertAssistant(sql, plain));
-  const refusal = { name: 'RefusedChange', reason: 'not_found', noun: 'assistant' };
+  const refusal = { name: 'Refused', kind: 'missing', noun: 'assistant' };
   await t.rejects(
     run((sql) => updateAssistant(sql, id, { name: 'Mine' }, other)),
     refusal,

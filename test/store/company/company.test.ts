@@ -96,8 +96,8 @@ t.test('two changes at once both hold', async (t) => {
 t.test('an unknown company is refused', async (t) => {
   const id = randomUUID();
   const refusal = {
-    name: 'RefusedChange',
-    reason: 'not_found',
+    name: 'Refused',
+    kind: 'missing',
     noun: 'company',
     message: `There is no company ${id}.`,
   };

@@ -110,8 +110,8 @@ t.test("another company's key is not told of", async (t) => {
   const [asked, claim] = [request(), claimOf()];
   await create(asked, claim);
   await t.rejects(create({ ...asked, company_id: other }, claim), {
-    name: 'RefusedChange',
-    reason: 'conflict',
+    name: 'Refused',
+    kind: 'conflict',
   });
 });
 

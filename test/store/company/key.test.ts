@@ -71,15 +71,15 @@ t.test('a key of an unknown company, and one that has expired already, are refus
   await t.rejects(
     run((sql) => insertKey(sql, 'svc_', { ...asked, company_id: randomUUID() })),
     {
-      name: 'RefusedChange',
-      reason: 'not_found',
+      name: 'Refused',
+      kind: 'missing',
       noun: 'company',
     },
   );
   const expires_at = new Date(Date.now() - 60_000);
   await t.rejects(
     run((sql) => insertKey(sql, 'svc_', { ...asked, expires_at })),
-    { name: 'RefusedChange', reason: 'conflict' },
+    { name: 'Refused', kind: 'conflict' },
   );
   t.notOk((await run((sql) => listKeys(sql, acme))).some((key) => key.expires_at !== null));
 });
@@ -106,7 +106,7 @@ t.test('keys are listed newest first with their state', async (t) => {
   );
   await t.rejects(
     run((sql) => listKeys(sql, randomUUID())),
-    { name: 'RefusedChange', noun: 'company' },
+    { name: 'Refused', noun: 'company' },
   );
 });
 
@@ -127,16 +127,16 @@ t.test('a company revokes only its own keys', async (t) => {
   const { id } = await run((sql) => insertKey(sql, 'svc_', asked));
   await t.rejects(
     run((sql) => endKey(sql, id, other)),
-    { name: 'RefusedChange', reason: 'not_found', noun: 'key' },
+    { name: 'Refused', kind: 'missing', noun: 'key' },
   );
   t.equal((await run((sql) => endKey(sql, id, acme))).already, false);
   await t.rejects(
     run((sql) => endKey(sql, id, other)),
-    { name: 'RefusedChange', reason: 'not_found' },
+    { name: 'Refused', kind: 'missing' },
   );
   await t.rejects(
     run((sql) => endKey(sql, randomUUID())),
-    { name: 'RefusedChange', reason: 'not_found' },
+    { name: 'Refused', kind: 'missing' },
   );
 });
 
@@ -218,17 +218,17 @@ t.test(
     const { id } = await make();
     const past = new Date(Date.now() - 60_000);
     await t.rejects(set(id, { name: 'theirs' }, other), {
-      name: 'RefusedChange',
-      reason: 'not_found',
+      name: 'Refused',
+      kind: 'missing',
       noun: 'key',
     });
     await t.rejects(set(randomUUID(), { name: 'x' }), {
-      name: 'RefusedChange',
-      reason: 'not_found',
+      name: 'Refused',
+      kind: 'missing',
       noun: 'key',
     });
     await t.rejects(set(id, { name: 'x', expires_at: past }), {
-      reason: 'conflict',
+      kind: 'conflict',
       message: /would never work/,
     });
     t.match(await set(id, { name: 'ours' }, acme), { name: 'ours', expires_at: null });
@@ -239,7 +239,7 @@ t.test(
       'an expired key may go on',
     );
     await run((sql) => endKey(sql, id));
-    await t.rejects(set(id, { name: 'x' }), { reason: 'conflict', message: /is revoked/ });
+    await t.rejects(set(id, { name: 'x' }), { kind: 'conflict', message: /is revoked/ });
   },
 );
 

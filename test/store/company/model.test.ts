@@ -50,13 +50,13 @@ t.test('a slug is unique among shared models, and within a company', async (t) =
   await run((sql) => insertModel(sql, model('once')));
   await t.rejects(
     run((sql) => insertModel(sql, model('once'))),
-    { name: 'RefusedChange', reason: 'conflict', noun: 'model' },
+    { name: 'Refused', kind: 'conflict', noun: 'model' },
   );
   await run((sql) => insertModel(sql, model('once', acme)));
   await run((sql) => insertModel(sql, model('once', other)));
   await t.rejects(
     run((sql) => insertModel(sql, model('once', acme))),
-    { name: 'RefusedChange', message: /of company/ },
+    { name: 'Refused', message: /of company/ },
   );
 });
 
@@ -64,7 +64,7 @@ t.test('a model of an unknown company is refused', async (t) => {
   const id = randomUUID();
   await t.rejects(
     run((sql) => insertModel(sql, model('lost', id))),
-    { name: 'RefusedChange', reason: 'not_found', noun: 'company' },
+    { name: 'Refused', kind: 'missing', noun: 'company' },
   );
 });
 
@@ -85,13 +85,13 @@ t.test('a change touches the shared model or the one of a company, never the oth
   t.same(await run((sql) => updateModel(sql, { slug: 'twin', company_id: null }, {})), shared);
   await t.rejects(
     run((sql) => updateModel(sql, { slug: 'twin', company_id: other }, changes)),
-    { name: 'RefusedChange', reason: 'not_found', noun: 'model' },
+    { name: 'Refused', kind: 'missing', noun: 'model' },
   );
 
   t.equal((await run((sql) => deleteModel(sql, { slug: 'twin', company_id: null }))).id, shared.id);
   await t.rejects(
     run((sql) => deleteModel(sql, { slug: 'twin', company_id: null })),
-    { name: 'RefusedChange', message: 'There is no shared model twin.' },
+    { name: 'Refused', message: 'There is no shared model twin.' },
   );
   t.ok((await run((sql) => listModels(sql))).some(({ id }) => id === own.id));
 });

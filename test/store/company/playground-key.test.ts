@@ -86,8 +86,8 @@ t.test('a revoked key gets no text until it is allowed again', async (t) => {
   await run((sql) => endKey(sql, id));
   t.equal(await run((sql) => isPlaygroundRevoked(sql, player)), true);
   await t.rejects(mint(player.email), {
-    name: 'RefusedChange',
-    reason: 'conflict',
+    name: 'Refused',
+    kind: 'conflict',
     message: /was revoked/,
   });
   t.equal(await run((sql) => isPlaygroundRevoked(sql, { ...player, company_id: other })), false);
@@ -116,7 +116,7 @@ t.test('lists of keys have it apart, and it is never rotated', async (t) => {
   const asked = { id: trial?.id as string, company_id: other, overlap: 0, created_by: 'x' };
   await t.rejects(
     db.transaction(10_000, (sql) => replaceKey(sql, 'svc_', asked)),
-    { reason: 'conflict', message: /never shown/ },
+    { kind: 'conflict', message: /never shown/ },
   );
 });
 
@@ -161,7 +161,7 @@ t.test(
     ] as const) {
       await t.rejects(
         behind(acme, (sql) => updateKey(sql, id, changes, acme)),
-        { name: 'RefusedChange', reason: 'conflict', message: /of a user's playground/ },
+        { name: 'Refused', kind: 'conflict', message: /of a user's playground/ },
         JSON.stringify(changes),
       );
     }
@@ -173,7 +173,7 @@ t.test(
     t.match(changed, { name, expires_at, max_concurrent: 2 }, 'as a form sends what it showed');
     await t.rejects(
       run((sql) => updateKey(sql, id, { name: 'x' }, other)),
-      { reason: 'not_found', message: /no key/ },
+      { kind: 'missing', message: /no key/ },
     );
   },
 );

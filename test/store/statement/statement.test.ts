@@ -5,7 +5,7 @@ import {
   statementDigest,
   sumsBy,
 } from '../../../src/domain/documents/statement.ts';
-import { RefusedChange } from '../../../src/domain/refusal.ts';
+import { Refused } from '../../../src/domain/refusal.ts';
 import { closeEach } from '../../../src/operations/statement.ts';
 import type { Database, Sql } from '../../../src/store/connection/pool.ts';
 import { openDatabase } from '../../../src/store/connection/pool.ts';
@@ -142,7 +142,7 @@ t.test(
       { lines: 2, bytes: 100 },
     ];
     const tooLong = {
-      reason: 'conflict',
+      kind: 'conflict',
       message: RegExp(`tollgate statement --company ${company} --month 2026-10"`),
     };
     t.equal(
@@ -177,7 +177,7 @@ t.test(
     await close(company, SEPTEMBER);
     await add(lateRow('a'), lateRow('b'), lateRow('c'));
     const tooLong = {
-      reason: 'conflict',
+      kind: 'conflict',
       message: RegExp(`tollgate statement --company ${company} --month 2026-10"`),
     };
     for (const few of [
@@ -323,7 +323,7 @@ t.test(
     };
     const isRefused = (month: string) =>
       t.rejects(close(company, month), {
-        reason: 'conflict',
+        kind: 'conflict',
         message: /^The ledger rows of 2026-10 are not those that were booked/,
       });
     await add({ company, month: OCTOBER, prompt: 1000, input: '5' });
@@ -438,7 +438,7 @@ t.test('months of a company are closed in their order, whatever is asked for fir
   for (const month of [OCTOBER, august, SEPTEMBER]) await add({ company, month });
   await add({ company: later, month: OCTOBER });
   const isRefused = (month: string, message: RegExp) =>
-    t.rejects(close(company, month), { reason: 'conflict', message });
+    t.rejects(close(company, month), { kind: 'conflict', message });
   const first = /^2026-08 and 2026-09 are still open .*beginning with 2026-08; then 2026-10\.$/;
   await isRefused(OCTOBER, first);
   await isRefused(NOVEMBER, /^2026-08, 2026-09 and 2026-10 are still open /);
@@ -490,7 +490,7 @@ t.test(
   'many are closed one by one: a refusal stops no other, a failure does, and the rest can be left',
   async (t) => {
     const close = async (company: string) => {
-      if (company === 'lacking') throw new RefusedChange('conflict', 'statement', 'It lacks rows.');
+      if (company === 'lacking') throw new Refused('conflict', 'It lacks rows.', [], 'statement');
       if (company === 'broken') throw new Error('The database is away.');
       return { number: 7 };
     };

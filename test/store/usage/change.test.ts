@@ -307,6 +307,6 @@ t.test('a company that is not there is not found', async (t) => {
   const times = { before: randomRange(), after: randomRange() };
   await t.rejects(
     run((sql) => readUsageChange(sql, randomUUID(), times, NO_FILTERS)),
-    { name: 'RefusedChange' },
+    { name: 'Refused' },
   );
 });

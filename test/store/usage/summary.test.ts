@@ -176,6 +176,6 @@ t.test('a month without usage is all zeros, and a budget of 0 is none', async (t
 t.test('an unknown company is refused', async (t) => {
   await t.rejects(
     run((sql) => summarizeUsage(sql, randomUUID(), null)),
-    { name: 'RefusedChange', noun: 'company' },
+    { name: 'Refused', noun: 'company' },
   );
 });

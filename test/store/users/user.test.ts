@@ -45,15 +45,15 @@ t.test('a taken address and an unknown company are refused', async (t) => {
   await run((sql) => insertUser(sql, { ...user, company_id: acme }, null));
   await t.rejects(
     run((sql) => insertUser(sql, { ...user, company_id: acme }, null)),
-    { name: 'RefusedChange', reason: 'conflict', noun: 'user' },
+    { name: 'Refused', kind: 'conflict', noun: 'user' },
   );
   await t.rejects(
     run((sql) =>
       insertUser(sql, { ...user, email: 'lost@example.com', company_id: randomUUID() }, null),
     ),
     {
-      name: 'RefusedChange',
-      reason: 'not_found',
+      name: 'Refused',
+      kind: 'missing',
       noun: 'company',
     },
   );
@@ -96,7 +96,7 @@ t.test('of two owners who remove each other at once, one stays', async (t) => {
   );
   commit.resolve();
   await first;
-  await t.rejects(second, { reason: 'conflict', message: /last owner/ });
+  await t.rejects(second, { kind: 'conflict', message: /last owner/ });
   t.same(
     (await peopleOf(duo)).map(({ email }) => email),
     ['one@duo.example'],
