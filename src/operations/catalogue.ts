@@ -11,30 +11,26 @@ import {
   ratedPrices,
   rateOf,
 } from '../domain/pricing/prices.ts';
-import { mistakesOf, parseRates, type RateTexts, tierOfRate } from '../domain/pricing/rates.ts';
+import { conditionsOf, mistakesOf, parseRates } from '../domain/pricing/rates.ts';
 import type { Convert, Unsaid } from '../domain/settings/catalogue.ts';
 import { type CatalogueEntry, entryOf, priceOf } from '../domain/settings/catalogue-entry.ts';
-import type { PriceTexts } from '../domain/settings/model.ts';
+import { eachPrice, type PriceTexts, pricesOf, type SomePrices } from '../domain/settings/model.ts';
 import type { ModelSizes } from '../domain/settings/model-sizes.ts';
-import {
-  lastMonthCalls,
-  type PastCall,
-  type PricedModel,
-  pricedModels,
-  type RatedTexts,
-  schedulePriceWithRates,
-  setPrice,
-  setSizes,
-} from '../store/company/catalogue.ts';
+import { lastMonthCalls, type PastCall } from '../store/company/catalogue.ts';
+import { type ModelRow, sharedModels } from '../store/company/model.ts';
 import type { Sql } from '../store/connection/pool.ts';
+import type { Caller } from './frame/caller.ts';
+import { changeModel } from './model.ts';
+import { presentCosts, setPrices } from './price.ts';
+import { isSamePrice } from './rate.ts';
 
 /** What a catalogue says of a shared model, beside what is set. */
 export interface CataloguePriced {
   readonly slug: string;
   /** The name of its entry. */
   readonly entry: string;
-  readonly now: RatedTexts;
-  readonly wanted: RatedTexts;
+  readonly now: SomePrices;
+  readonly wanted: SomePrices;
   /** Sizes that differ. */
   readonly sizes: ModelSizes;
   readonly isPriceNew: boolean;
@@ -70,35 +66,43 @@ export async function compareCatalogue(
   now: number,
 ): Promise<CatalogueComparison> {
   const left: { slug: string; why: string }[] = [];
-  const models = await pricedModels(sql, slugs);
+  const models = await sharedModels(sql, slugs);
+  const { costs, today } = await presentCosts(
+    sql,
+    models.map(({ slug }) => slug),
+  );
   for (const slug of slugs ?? [])
-    if (!models.some(({ model }) => model.slug === slug))
+    if (!models.some((model) => model.slug === slug))
       left.push({ slug, why: 'is no shared model' });
-  const found = models.flatMap((priced) => {
-    const wanted = wantedOf(priced, entries, convert, now);
-    if (typeof wanted !== 'string') return { ...priced, wanted };
-    left.push({ slug: priced.model.slug, why: wanted });
+  const found = models.flatMap((model) => {
+    const wanted = wantedOf(model, entries, convert, now);
+    if (typeof wanted !== 'string') return { model, ...wanted };
+    left.push({ slug: model.slug, why: wanted });
     return [];
   });
   const sums = await lastMonth(
     sql,
     new Map(found.map(({ model, wanted }) => [model.slug, wanted])),
   );
-  const compared = found.map(({ model, now: set, cost, wanted }): CataloguePriced => {
-    const { entry, prices, rates, ...told } = wanted;
+  const compared = found.map(({ model, entry, wanted, ...told }): CataloguePriced => {
+    const set = { ...pricesOf<string | null>(model), rates: model.rates };
+    const cost = costs.find(
+      ({ slug, company_id, valid_from }) =>
+        slug === model.slug && company_id === null && valid_from <= today,
+    );
     return {
       slug: model.slug,
       entry: entry.name,
       now: set,
-      wanted: { prices, rates },
-      isPriceNew: !isSame(set, wanted),
+      wanted,
+      isPriceNew: !isSamePrice(set, wanted),
       sizes: Object.fromEntries(
         Object.entries(entry.sizes).filter(
           ([size, value]) => model[size as keyof ModelSizes] !== value,
         ),
       ),
       last_month: sums.get(model.slug) as CataloguePriced['last_month'],
-      below_cost: cost === null ? [] : belowCost(pricesIn(wanted), pricesIn(cost), now),
+      below_cost: cost === undefined ? [] : belowCost(pricesIn(wanted), pricesIn(cost), now),
       ...told,
     };
   });
@@ -108,19 +112,21 @@ export async function compareCatalogue(
 /** Sets what a catalogue says. To be run in a transaction. @param from when prices begin; null: now. Sizes have no date */
 export async function acceptCatalogue(
   sql: Sql,
+  caller: Pick<Caller, 'judge'>,
   { models }: CatalogueComparison,
   from: Moment | null,
 ): Promise<void> {
   for (const { slug, wanted, sizes, isPriceNew } of models) {
-    if (isPriceNew && from === null) await setPrice(sql, slug, wanted);
-    if (isPriceNew && from !== null) await schedulePriceWithRates(sql, slug, wanted, from);
-    if (Object.keys(sizes).length > 0) await setSizes(sql, slug, sizes);
+    const model = { slug, company_id: null };
+    const { rates, ...prices } = wanted;
+    if (isPriceNew) await setPrices(sql, caller, model, prices, rates, from);
+    if (Object.keys(sizes).length > 0) await changeModel(sql, caller, model, sizes);
   }
 }
 
 /** @returns why there is none */
 function wantedOf(
-  { model: { kind, upstream_model } }: PricedModel,
+  { kind, upstream_model }: ModelRow,
   entries: ReadonlyMap<string, CatalogueEntry>,
   convert: Convert,
   now: number,
@@ -132,26 +138,20 @@ function wantedOf(
   if (price === null) return 'has no price of a call there';
   const [mistake] = mistakesOf(price.rates, price.prices, now);
   if (mistake !== undefined) return `has rates that cannot be set: ${mistake.message}`;
-  return { entry, ...price };
+  const { prices, rates, ...told } = price;
+  const wanted = {
+    ...eachPrice((part) => prices[part] ?? null),
+    rates: rates.length === 0 ? null : rates,
+  };
+  return { entry, wanted: wanted as SomePrices, ...told };
 }
 
-function pricesIn({ prices, rates }: RatedTexts): Prices {
-  const { input, output, ...others } = prices as PriceTexts;
+function pricesIn(prices: SomePrices): Prices {
+  const { input, output, rates, ...others } = prices as PriceTexts;
   return parsePrices(input, output, others, parseRates(rates));
 }
 
-/** Whether two prices are the same, whatever the zeros and the order of their rates. */
-function isSame(one: RatedTexts, other: RatedTexts): boolean {
-  const text = ({ prices, rates }: RatedTexts) =>
-    JSON.stringify([amounts(prices), (rates ?? []).map(whole).sort()]);
-  const whole = ({ over, tier, hours, ...rest }: RateTexts) =>
-    `${over} ${tier} ${hours} ${amounts(rest)}`;
-  const amounts = (some: RatedTexts['prices']) =>
-    COST_PARTS.map((part) => (some[part] == null ? '-' : parseEur(some[part]))).join(' ');
-  return text(one) === text(other);
-}
-
-async function lastMonth(sql: Sql, wanted: ReadonlyMap<string, RatedTexts>) {
+async function lastMonth(sql: Sql, wanted: ReadonlyMap<string, SomePrices>) {
   const prices = new Map([...wanted].map(([slug, texts]) => [slug, pricesIn(texts)]));
   const sums = new Map([...wanted.keys()].map((slug) => [slug, { calls: 0, cost: 0n, would: 0n }]));
   if (wanted.size > 0)
@@ -178,7 +178,11 @@ async function lastMonth(sql: Sql, wanted: ReadonlyMap<string, RatedTexts>) {
 /** The cost of a call at list prices, in femto-EUR. */
 function listCost(list: Prices, call: PastCall): bigint {
   const { prompt, completion, at, rate } = call;
-  const prices = ratedPrices(list, { at, tier: tierOfRate(rate) }, prompt);
+  const prices = ratedPrices(
+    list,
+    { at, tier: rate === null ? null : (conditionsOf(rate).tier ?? null) },
+    prompt,
+  );
   return costOf(prices, prompt, completion, partsWithin(prices, call, call));
 }
 

@@ -1,5 +1,4 @@
 import type { LitellmPlan } from '../domain/settings/litellm.ts';
-import { setRates } from '../store/company/catalogue.ts';
 import { type CompanyRow, companiesOf } from '../store/company/company.ts';
 import { lockName } from '../store/company/idempotent-form.ts';
 import type { KeyRow } from '../store/company/key.ts';
@@ -71,8 +70,6 @@ export async function importLitellm(sql: Sql, actor: string, plan: LitellmPlan) 
     else {
       const notes = [...told];
       await createModel(sql, caller(notes), { slug, company_id, ...settings });
-      const { rates } = settings;
-      if (rates !== undefined) await setRates(sql, { slug, company_id }, rates);
       came.push({ done: 'create', what, settings, notes });
       if (company_id === null) shared.push(slug);
     }

@@ -1,6 +1,5 @@
 import { PRICE, readSlug, readText, refuse } from '../../domain/field.ts';
 import { readMoment } from '../../domain/price.ts';
-import { rateName } from '../../domain/pricing/rates.ts';
 import { convertBy } from '../../domain/settings/catalogue.ts';
 import {
   type CatalogueEntry,
@@ -8,13 +7,12 @@ import {
   unsaidText,
 } from '../../domain/settings/catalogue-entry.ts';
 import { readJson } from '../../domain/settings/litellm-rows.ts';
-import { priceTexts } from '../../domain/settings/model.ts';
+import { MODEL, priceTexts, rateText, type SomePrices } from '../../domain/settings/model.ts';
 import {
   acceptCatalogue,
   type CataloguePriced,
   compareCatalogue,
 } from '../../operations/catalogue.ts';
-import type { RatedTexts } from '../../store/company/catalogue.ts';
 import { askModelInfo } from '../../upstream/router-models.ts';
 import {
   ArgumentError,
@@ -27,6 +25,7 @@ import {
   required,
 } from '../frame/command.ts';
 import { inputName, readInput } from '../frame/files.ts';
+import { callerOf } from '../frame/setting.ts';
 import { sections } from '../frame/text.ts';
 import { routerOf } from './model.ts';
 
@@ -54,6 +53,7 @@ export const catalogueCommand = command({
 "would be" is what the calls of the last month would have cost at these prices. A price below the cost price ("tollgate model cost") is listed, exits 1, and is not accepted.`,
   async run(context, { catalogue, usdRate, slugs, accept, from = null }) {
     if (from !== null && !accept) throw new ArgumentError('--from goes with --accept');
+    const caller = callerOf(context, MODEL);
     const entries = await readCatalogue(context, catalogue);
     const compared = await context.read((sql) =>
       compareCatalogue(
@@ -70,7 +70,7 @@ export const catalogueCommand = command({
     });
     const below = models.filter(({ below_cost }) => below_cost.length > 0).map(({ slug }) => slug);
     const isAccepted = accept && below.length === 0;
-    if (isAccepted) await context.transact((sql) => acceptCatalogue(sql, compared, from));
+    if (isAccepted) await context.transact((sql) => acceptCatalogue(sql, caller, compared, from));
     const same = models.length - differing.length;
     const verb = isAccepted ? 'set' : 'differ';
     const text = sections(
@@ -113,8 +113,7 @@ async function readCatalogue(
 }
 
 function jsonOf({ now, wanted, isPriceNew, ...model }: CataloguePriced) {
-  const shown = ({ prices, rates }: RatedTexts) => ({ ...prices, rates });
-  return { ...model, differs: isPriceNew, now: shown(now), catalogue: shown(wanted) };
+  return { ...model, differs: isPriceNew, now, catalogue: wanted };
 }
 
 function showModel(model: CataloguePriced): string {
@@ -133,8 +132,8 @@ function showModel(model: CataloguePriced): string {
   return [`~ ${slug} (${entry})`, ...lines.map((line) => `    ${line}`)].join('\n');
 }
 
-function priceLines({ prices, rates }: RatedTexts): string {
-  const each = (rates ?? []).map((rate) => `${rateName(rate)}: ${priceTexts(rate)}`);
+function priceLines({ rates, ...prices }: SomePrices): string {
+  const each = (rates ?? []).map((rate) => rateText(rate));
   return [priceTexts(prices), ...each].join(`\n${' '.repeat(15)}`);
 }
 

@@ -1,8 +1,8 @@
 import type { BilledCall } from '../../domain/documents/reconcile.ts';
 import { type CostFacts, expectedCost } from '../../domain/documents/reconcile-reasons.ts';
 import { type Prices, parsePrices, type SomeCounts } from '../../domain/pricing/prices.ts';
-import { parseRates, type RateTexts, tierOfRate } from '../../domain/pricing/rates.ts';
-import { PRICES, type PriceTexts } from '../../domain/settings/model.ts';
+import { conditionsOf, parseRates } from '../../domain/pricing/rates.ts';
+import { PRICED, type PriceTexts } from '../../domain/settings/model.ts';
 import { settingColumns } from '../connection/columns.ts';
 import { BILLING_ZONE } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
@@ -65,10 +65,8 @@ interface Cost {
 
 /** The cost prices of each model, the latest first. */
 async function readCosts(sql: Sql): Promise<ReadonlyMap<string, readonly Cost[]>> {
-  const rows = await sql<
-    (PriceTexts & { slug: string; owner: string | null; from: string; rates: RateTexts[] | null })[]
-  >`
-    select slug, company_id as owner, valid_from::text as from, ${settingColumns(sql, PRICES)}, rates
+  const rows = await sql<(PriceTexts & { slug: string; owner: string | null; from: string })[]>`
+    select slug, company_id as owner, valid_from::text as from, ${settingColumns(sql, PRICED)}
     from model_cost_prices p order by valid_from desc`;
   const costs = rows.map(({ slug, owner, from, rates, input, output, ...others }) => {
     const prices = parsePrices(input, output, others, parseRates(rates));
@@ -88,7 +86,7 @@ function factsOf(row: Row, costs: ReadonlyMap<string, readonly Cost[]>): CostFac
   return {
     prices: known.map(({ prices }) => prices),
     held,
-    tier: tierOfRate(row.rate),
+    tier: row.rate === null ? null : (conditionsOf(row.rate).tier ?? null),
     counts: {
       cached: cached ?? null,
       cacheWrite: cacheWrite ?? null,

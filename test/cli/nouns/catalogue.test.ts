@@ -87,7 +87,7 @@ t.test(
       `~ fast (internal/fast)
     now        0.002 and 0.01
     catalogue  0.0018 and 0.009, cache read 0.00018
-               over 272000: 0.0036 and 0.0135, cache read 0.00036
+               over 272000 0.0036 and 0.0135, cache read 0.00036
     context length: 400000
     max output tokens: 64000
     last month 2 calls, 0.613 EUR; would be 1.0962 EUR
