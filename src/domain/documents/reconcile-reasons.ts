@@ -1,13 +1,6 @@
-import {
-  costOf,
-  type Prices,
-  partsWithin,
-  type Rate,
-  ratedPrices,
-  type SomeCounts,
-} from '../pricing/prices.ts';
+import { costOf, type Prices, partsWithin, type Rate, ratedPrices } from '../pricing/prices.ts';
 import { absolute, type Exact, formatExact, ONE, parseExact } from './exact-amount.ts';
-import type { BilledCall, Reconciliation } from './reconcile.ts';
+import type { BilledCall, CostFacts, Reconciliation } from './reconcile.ts';
 
 /** Why a bill is another one than the ledger expects, in the order in which they are tried. */
 export type Reason =
@@ -22,15 +15,6 @@ export type Reason =
   | 'rate of exchange'
   | 'rounding'
   | 'unexplained';
-
-/** What the cost of a call in the ledger depends on. */
-export interface CostFacts {
-  /** Cost prices of its model, the latest first, and which of them held. */
-  readonly prices: readonly Prices[];
-  readonly held: number;
-  readonly tier: string | null;
-  readonly counts: SomeCounts;
-}
 
 /** A part of the difference of one day and model. */
 export interface ReasonSum {

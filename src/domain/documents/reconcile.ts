@@ -1,9 +1,18 @@
 import { isInstant } from '../field.ts';
+import type { Prices, SomeCounts } from '../pricing/prices.ts';
 import { readCost } from './exact-amount.ts';
 import { CsvError, readCsv } from './read-csv.ts';
-import type { CostFacts } from './reconcile-reasons.ts';
 
 const LONGEST_CALL_MS = 8 * 24 * 3600 * 1000;
+
+/** What the cost of a call in the ledger depends on. */
+export interface CostFacts {
+  /** Cost prices of its model, the latest first, and which of them held. */
+  readonly prices: readonly Prices[];
+  readonly held: number;
+  readonly tier: string | null;
+  readonly counts: SomeCounts;
+}
 
 /** One call as the upstream billed it, or as the ledger has it. */
 export interface BilledCall {

@@ -1,5 +1,5 @@
-import type { BilledCall } from '../../domain/documents/reconcile.ts';
-import { type CostFacts, expectedCost } from '../../domain/documents/reconcile-reasons.ts';
+import type { BilledCall, CostFacts } from '../../domain/documents/reconcile.ts';
+import { expectedCost } from '../../domain/documents/reconcile-reasons.ts';
 import { type Prices, parsePrices, type SomeCounts } from '../../domain/pricing/prices.ts';
 import { conditionsOf, parseRates } from '../../domain/pricing/rates.ts';
 import { PRICED, type PriceTexts } from '../../domain/settings/model.ts';

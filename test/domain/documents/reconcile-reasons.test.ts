@@ -1,8 +1,11 @@
 import t from 'tap';
 import { formatExact, parseExact } from '../../../src/domain/documents/exact-amount.ts';
-import type { BilledCall, Reconciliation } from '../../../src/domain/documents/reconcile.ts';
+import type {
+  BilledCall,
+  CostFacts,
+  Reconciliation,
+} from '../../../src/domain/documents/reconcile.ts';
 import {
-  type CostFacts,
   expectedCost,
   type ReasonSum,
   reasonsOf,
