@@ -37,6 +37,8 @@ import { decimal } from './oracle.ts';
  */
 
 const ROWS = fuzzRuns(24_000);
+/** How many of them are booked, at even distances: Postgres takes longer for one than all else together. */
+const MOST_BOOKED = 20_000;
 const seed = Number(process.env.SEED ?? Date.now() % 2 ** 31);
 t.comment(`SEED=${seed}`);
 let state = seed;
@@ -406,7 +408,8 @@ t.test('rows, counters and summary agree with an oracle to the last digit', asyn
     to.set(name, (to.get(name) ?? 0n) + more);
   const wrong: string[] = [];
   const expected = new Map<string, string>();
-  const every = Math.ceil(ROWS / 20_000);
+  const every = Math.ceil(ROWS / MOST_BOOKED);
+  let booked = 0;
   const seen = { rates: 0, parts: 0, cut: 0 };
   let models = new Map<string, ReturnType<typeof randomModel>>();
   for (let n = 0; n < ROWS; n++) {
@@ -487,21 +490,22 @@ t.test('rows, counters and summary agree with an oracle to the last digit', asyn
           (_, value) => (typeof value === 'bigint' ? `${value}` : value),
         ),
       );
+    if (n % every !== 0) continue;
+    booked++;
     ledger.book(record, null);
     const of = Object.entries(NAMES).map(
       ([name, part]) => [name, right.details[part] ?? null] as const,
     );
-    if (n % every === 0)
-      expected.set(
-        admission.requestId,
-        [
-          decimal(right.cost),
-          right.rate ?? '-',
-          told.prompt,
-          told.completion,
-          ...of.map(([, count]) => count ?? '-'),
-        ].join(' '),
-      );
+    expected.set(
+      admission.requestId,
+      [
+        decimal(right.cost),
+        right.rate ?? '-',
+        told.prompt,
+        told.completion,
+        ...of.map(([, count]) => count ?? '-'),
+      ].join(' '),
+    );
     add(sums, `${company} ${month}`, right.cost);
     add(
       sums,
@@ -573,7 +577,7 @@ t.test('rows, counters and summary agree with an oracle to the last digit', asyn
   t.same((await run(verifyLedger)).differences, []);
   for (const name of SUMS_NAMES)
     t.equal((await run((sql) => verifySums(sql, name))).total, 0, name);
-  t.match(await run((sql) => verifySeals(sql)), { rows: ROWS, unsealed: 0, total: 0 });
+  t.match(await run((sql) => verifySeals(sql)), { rows: booked, unsealed: 0, total: 0 });
   for (const company of companies) {
     for (const month of ['2026-10-01', '2026-11-01']) {
       const summary = await run((sql) => summarizeUsage(sql, company, month));
@@ -582,7 +586,7 @@ t.test('rows, counters and summary agree with an oracle to the last digit', asyn
   }
   note(
     'Money is exact',
-    `${ROWS} random calls with rates and parts of all kinds, against a big-number oracle`,
+    `${ROWS} random calls with rates and parts of all kinds, ${booked} of them booked, against a big-number oracle`,
     '0 differences in rows, counters and summary, to 10^-15 EUR; all seals hold',
   );
 });

@@ -104,12 +104,9 @@ const modelHealth = schema.object({
 /** A model whose upstream told no usage of some whole answers, or none that can be: their tokens are estimated. */
 const untoldUsage = schema.object({ slug: string, requests: count, estimated: count });
 
-/** What stands among members that are not read for a tier that served calls and has no rate, with `=` and its name. */
-export const UNRATED_TIER = 'service_tier';
-
 /**
  * A model whose upstream told tokens in members of a usage that are not read: they may be missing in its rows. Or that was
- * served by a tier without a rate: it is booked at the base price.
+ * served by a tier without a rate, "service_tier=NAME": it is booked at the base price.
  */
 const unreadUsage = schema.object({ slug: string, members: schema.array(string) });
 

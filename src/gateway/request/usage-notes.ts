@@ -1,4 +1,4 @@
-import { UNRATED_TIER, type UnreadUsage } from '../../domain/reports/overview.ts';
+import type { UnreadUsage } from '../../domain/reports/overview.ts';
 import type { Admission } from '../../domain/usage.ts';
 import type { ToldUsage } from '../../json/usage.ts';
 import type { Logger } from '../../log.ts';
@@ -7,6 +7,9 @@ const MOST_MODELS = 200;
 const MOST_MEMBERS = 20;
 /** Names of members that may be told to operators: they are the upstream's text. */
 const NAME = /^[\w.-]{1,80}$/;
+
+/** What a tier that has no rate is called among members. */
+const UNRATED_TIER = 'service_tier';
 
 /** What of usages could not be taken as it was told, since the start: logged once a model. */
 export class UsageNotes {
