@@ -78,8 +78,6 @@ export function inputUsage(usage: Members): ToldUsage {
   const { total } = counts;
   const told = inputOf(counts);
   const rest = told && isCount(total) && total > 0 ? total - told : 0;
-  const ofMeta = [usage.tokens, usage.billed_units].filter(isObject).map(countsIn);
-  for (const { searchUnits } of ofMeta) counts.searchUnits ??= searchUnits;
   if (told) return toldUsage(usage, counts, told, 0, rest);
   return toldUsage(usage, counts, ofMeta.map(inputOf).find(Boolean) ?? null, 0);
 }

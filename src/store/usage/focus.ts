@@ -4,6 +4,7 @@ import { intervalsIn, wholeMonth } from '../../domain/reports/day-range.ts';
 import type { Role } from '../../domain/user.ts';
 import { dayBegins, utcSecond } from '../connection/expressions.ts';
 import type { ConnectionSql, Sql } from '../connection/pool.ts';
+import { leaveCompany } from '../connection/tenant-role.ts';
 import { IN_COLUMNS } from '../statement/cost.ts';
 import { requireRows } from '../statement/moves.ts';
 import { zoneOf } from '../statement/statement.ts';
@@ -311,6 +312,7 @@ export async function copyFocus(
 ): Promise<void> {
   await requireRows(sql, [asked.month]);
   const zone = constant(await zoneOf(sql));
+  if (asked.role === 'operator') await leaveCompany(sql); // who is told list prices
   const { names } = queryOf(zone, asked, { ...NONE, companies: [] });
   if (!(await write(Buffer.from(csvHeading(names, PLAIN_CSV))))) return;
   for (const piece of await piecesOf(sql, asked)) {
