@@ -266,6 +266,9 @@ async function requireAttached(sql: Sql, month: string): Promise<void> {
 
 /** One month at a time goes or comes. */
 async function lockMoves(sql: Sql): Promise<void> {
+  const [{ spread }] = await sql<[{ spread: boolean }]>`select is_distributed() as spread`;
+  if (spread)
+    throw new SchemaRefused('months stay in a ledger that is spread over several servers');
   await sql`select pg_advisory_xact_lock(hashtext('tollgate ledger moves'))`;
 }
 
