@@ -54,9 +54,7 @@ export class UsageNotes {
   #found(model: string, names: readonly string[]): string[] {
     const known = this.#unread.get(model) ?? new Set();
     if (!this.#unread.has(model) && this.#unread.size >= MOST_MODELS) return [];
-    const found = names
-      .filter((name) => !known.has(name))
-      .slice(0, MOST_MEMBERS - known.size);
+    const found = names.filter((name) => !known.has(name)).slice(0, MOST_MEMBERS - known.size);
     if (found.length === 0) return [];
     for (const name of found) known.add(name);
     this.#unread.set(model, known);

@@ -191,6 +191,9 @@ export async function requireRows(sql: Sql, months: readonly string[]): Promise<
 
 /** @throws Refused, SchemaRefused */
 async function requireDetachable(sql: Sql, month: string, anyway: boolean): Promise<void> {
+  const [{ spread }] = await sql<[{ spread: boolean }]>`select is_distributed() as spread`;
+  if (spread)
+    throw new SchemaRefused('months stay in a ledger that is spread over several servers');
   const name = month.slice(0, 7);
   await requireClosable(sql, month, anyway);
   await requireAttached(sql, month);

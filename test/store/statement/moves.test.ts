@@ -198,6 +198,19 @@ t.test(
   },
 );
 
+t.test('a ledger on several servers keeps its months, and says so', async (t) => {
+  const spread = (is: boolean) =>
+    run((sql) =>
+      sql.unsafe(
+        `create or replace function is_distributed() returns boolean language sql immutable as 'select ${is}'`,
+      ),
+    );
+  await spread(true);
+  const refused = { message: /spread over several servers/ };
+  await t.rejects(detachMonth(db, { month: past, anyway: true, onProgress() {} }), refused);
+  await spread(false);
+});
+
 t.test('another table does not come back, and a note that was changed is named', async (t) => {
   await run((sql) => sql.unsafe(`alter table ${TABLE} disable trigger user`));
   const [row] = await run((sql) =>
