@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
-import { baseOfChange } from './support/changed.ts';
+import { baseOfChange, changedFiles } from './support/changed.ts';
 
 /**
  * The size of the house. Each figure is printed. Ceilings of tokens and words stand 2 % above the
@@ -11,33 +11,33 @@ import { baseOfChange } from './support/changed.ts';
  * a feature only, and lower it where a change made room.
  */
 const CEILINGS = {
-  'files that spell a setting, at most': 7,
-  'files that spell monthly_budget_eur': 19,
+  'files that spell a setting, at most': 10,
+  'files that spell monthly_budget_eur': 21,
   'writes of the store that pages, commands and HTTP import': 0,
-  'names exported by several files': 32,
-  'words of Markdown': 68_560,
+  'names exported by several files': 40,
+  'words of Markdown': 62_130,
 };
 
 /** Ceilings of tokens by room: the folders of src, and "src" for the files beside them. */
 const TOKENS: Readonly<Record<string, number>> = {
-  admin: 199_460,
-  cli: 59_100,
+  admin: 182_440,
+  cli: 61_700,
   demo: 11_570,
-  domain: 155_230,
+  domain: 169_390,
   events: 3_170,
-  gateway: 40_480,
-  http: 14_670,
-  json: 27_170,
-  ledger: 19_770,
+  gateway: 43_470,
+  http: 15_450,
+  json: 30_050,
+  ledger: 20_210,
   limits: 6_660,
-  operations: 20_120,
-  runtime: 7_810,
-  src: 22_250,
-  sse: 11_350,
-  store: 136_310,
+  operations: 41_060,
+  runtime: 7_930,
+  src: 23_280,
+  sse: 11_560,
+  store: 144_700,
   tracing: 2_540,
   trail: 3_660,
-  upstream: 23_550,
+  upstream: 24_150,
   workers: 6_790,
 };
 
@@ -97,6 +97,7 @@ const roomOf = (name: string) => (name.includes('/') ? (name.split('/')[0] as st
 
 /** The five files of a room that grew most since the branch of others, or else since the last commit. */
 function grownMost(room: string): string {
+  const changed = changedFiles() ?? [];
   const before = (name: string) => {
     try {
       return tokensOf(git('show', `${baseOfChange()}:src/${name}`));
@@ -104,7 +105,7 @@ function grownMost(room: string): string {
       return 0; // the file is new
     }
   };
-  const grown = FILES.filter(({ name }) => roomOf(name) === room)
+  const grown = FILES.filter(({ name }) => roomOf(name) === room && changed.includes(`src/${name}`))
     .map(({ name, text }) => ({ name, by: tokensOf(text) - before(name) }))
     .filter(({ by }) => by > 0);
   return grown

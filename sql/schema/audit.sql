@@ -149,10 +149,12 @@ create trigger append_only_facts before update on audit_log for each row
     is distinct from (new.id, new.at, new.db_role, new.action, new.subject, new.subject_id, new.company_id))
   execute function refuse_change();
 
--- Addresses of all who are or were people of a company, and its tokens, as the audit log names them.
+-- Addresses of all who are or were people of the company that was entered, and its tokens, as the audit log names them.
+-- Of no other company: it has the rights of the owner.
 create function people_ever(company uuid) returns setof text language sql stable security definer set search_path from current as $$
-  select email from users where company_id = company
+  select email from users where company_id = company and company = nullif(current_setting('tollgate.company_id', true), '')::uuid
   union
   select case subject when 'users' then coalesce(after, before) ->> 'email' else 'token ' || (coalesce(after, before) ->> 'name') end
   from audit_log where company_id = company and subject in ('users', 'admin_tokens')
+    and company = nullif(current_setting('tollgate.company_id', true), '')::uuid
 $$;
