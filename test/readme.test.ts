@@ -219,6 +219,9 @@ t.test('every file that a document names exists', async (t) => {
   }
 });
 
+/** What release.sh writes, and no checkout has. */
+const MADE_BY_RELEASE = new Set(['notes.md', 'release/notes.md']);
+
 t.test(
   'what the program says about a document is true: the file, its section, and that the package has it',
   async (t) => {
@@ -237,7 +240,7 @@ t.test(
           existsSync(join(ROOT, place)),
         );
         if (path === undefined) {
-          t.fail(`${file} names ${name}`);
+          if (!MADE_BY_RELEASE.has(name)) t.fail(`${file} names ${name}`);
           continue;
         }
         if (section !== undefined)

@@ -54,7 +54,7 @@ create table models (
   max_output_tokens           integer check (max_output_tokens between 1 and 1000000000)
 );
 comment on table models is 'a row with company_id belongs to that company alone and wins over a shared row of the same slug';
-comment on column models.cost_eur_per_1k_cache_read is 'of prompt tokens that are read from a cache. Null, here and below: what the part is among (contract section 8)';
+comment on column models.cost_eur_per_1k_cache_read is 'of prompt tokens that are read from a cache. Null, here and below: what the part is among (contract section 4)';
 comment on column models.cost_eur_per_1k_search_unit is 'of 1000 search units of a rerank; null: nothing';
 comment on column models.cost_eur_per_1k_request is 'of 1000 calls; null: nothing';
 comment on column models.rates is 'prices that hold in place of these under conditions: [{"over":272000,"input":"0.005","output":"0.0225"}]; null: none';

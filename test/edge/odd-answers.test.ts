@@ -208,9 +208,10 @@ function faultOf({ status, headers, text }: Answer, path: string): string {
   const isLacking = status === 404 && path === '/messages/count_tokens'; // a router without it
   if (!STATUSES.has(status) && !isLacking) return 'a status that is not documented';
   const { message, type } = answer.error;
-  return typeof message === 'string' && message !== '' && CODES.has(type ?? '')
-    ? ''
-    : 'an error of another form';
+  const isNamed = isLacking
+    ? answer.type === 'error' && type === 'not_found_error'
+    : CODES.has(type ?? '');
+  return typeof message === 'string' && message !== '' && isNamed ? '' : 'an error of another form';
 }
 
 t.test(

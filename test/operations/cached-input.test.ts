@@ -237,34 +237,6 @@ t.test('a file of apply, its export, and a CSV', async (t) => {
     'nothing of it where there is none',
   );
   t.match(await fromFile('again.yml', out, 'apply'), { code: 0, out: /Nothing to change/ });
-
-  const heading = 'slug,upstream_model,kind,eu_hosted,input_per_1k,output_per_1k';
-  const csv = (columns: string, values: string) =>
-    fromFile(
-      'models.csv',
-      `${heading}${columns}\ncsv,internal/x,chat,true,1,2${values}\n`,
-      'model',
-      'import',
-    );
-  t.equal(
-    (
-      await csv(
-        ',cache_read_per_1m,cost_input_per_1k,cost_output_per_1k,cost_cache_read_per_1k',
-        ',100,0.5,1,0.05',
-      )
-    ).code,
-    0,
-  );
-  t.equal((await pricesOf('csv')).now, '1 0.1 - 2');
-  t.match((await csv('', '')).out, /nothing|0 to|same/i);
-  t.equal((await pricesOf('csv')).now, '1 0.1 - 2', 'a column that is not there changes nothing');
-  t.match(
-    (await csv(',cache_read_per_1k,cache_write_per_1k', ',,1.25')).out,
-    /cache write price: 1\.25, was none/,
-  );
-  t.match((await csv(',cache_read_per_1k', ',none')).out, /cache read price: none, was 0\.1/);
-  t.equal((await pricesOf('csv')).now, '1 - 1.25 2');
-  t.match(await csv(',cache_read_per_1k', ',x'), { code: 1, err: /cache_read_per_1k must be/ });
 });
 
 t.test(
@@ -364,7 +336,7 @@ t.test(
       await sql`select api_key_id as id from api_usage where model_slug = 'turns' limit 1`
     )[0]?.id;
     const ofKey = await http('GET', `/companies/${company}/usage/change?${days}&key=${key}`);
-    t.match(ofKey.body.total, { changed_prices_eur: '0' }, 'of a single key too');
+    t.match(ofKey.body, { total: { changed_prices_eur: '0' } }, 'of a single key too');
     t.match(
       (await operator.get(`/companies/${company}/usage?${days}&compare=1`)).text,
       /More of it cached/,

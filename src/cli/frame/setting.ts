@@ -179,6 +179,7 @@ export function optionText(
 ) {
   const [, column = '', at, member] = pointer.split('/');
   const setting = settings[column];
-  const place = member === undefined ? '' : `, rate ${Number(at) + 1}, ${member}`;
+  const isRate = column === 'rates' && member !== undefined;
+  const place = isRate ? `, rate ${Number(at) + 1}, ${member}` : '';
   return `${setting === undefined ? pointer : nameOf(setting)}${place} ${detail}`;
 }

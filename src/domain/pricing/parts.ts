@@ -1,6 +1,6 @@
 /**
  * The parts of a cost, in the order of statements: each is a number of units × a price per 1000 of them. One row a part,
- * from which follow prices, the ledger's columns and formula, lines of statements and pages (contract section 8).
+ * from which follow prices, the ledger's columns and formula, lines of statements and pages (contract section 4).
  */
 interface Part {
   /** The count that its units are within; null: it is charged beside tokens. */

@@ -15,7 +15,7 @@ export type SomeTexts = { readonly [part in CostPart]?: string | null | undefine
 };
 
 /**
- * Prices that hold in place of the base price where all their conditions hold (contract section 8). The one with the most
+ * Prices that hold in place of the base price where all their conditions hold (contract section 4). The one with the most
  * conditions wins, then the highest `over`.
  */
 export interface Rate {

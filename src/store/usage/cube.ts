@@ -7,7 +7,7 @@ import {
 import { TOKEN_DETAILS } from '../../domain/usage.ts';
 import { matching } from '../connection/columns.ts';
 import type { Sql } from '../connection/pool.ts';
-import { API_SPEND, CALLS, KEY_DAYS, SOURCES, SUMS, type Sums } from '../statement/sums.ts';
+import { API_SPEND, KEY_DAYS, SOURCES, SUMS, type Sums, withZone } from '../statement/sums.ts';
 
 /**
  * The one reader of the sums of the ledger (sql/schema/sums.sql): any figures of a range of days, by any columns, from
@@ -84,10 +84,16 @@ const OF_CALLS: readonly Sums[] = [
   SUMS.company_days,
   SUMS.daily,
 ];
+/** The columns of the ledger that are read of calls: the tenant role may not read all of them. */
+const OF_CALL = [
+  ...SUMS.daily.by.split(', ').filter((column) => column !== 'day'),
+  ...['occurred_at', 'prompt_tokens', 'completion_tokens', 'cost_eur', 'rate'],
+  ...TOKEN_DETAILS,
+];
 /** The calls themselves: no sum has what the tokens of a key consist of. */
 const BY_CALL: Sums = {
   ...SUMS.daily,
-  table: `${SOURCES.cells(CALLS)} as calls`,
+  table: `${SOURCES.cells(withZone(`(select ${OF_CALL.join(', ')} from api_usage)`))} as calls`,
   figures: {
     requests: 'sum(requests)',
     ...Object.fromEntries(TOKEN_DETAILS.map((name) => [name, `sum(${name})`])),

@@ -1,12 +1,9 @@
 import { randomUUID } from 'node:crypto';
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import t from 'tap';
 import { eraseCompany } from '../../../src/operations/company-end.ts';
 import { erasePerson } from '../../../src/store/company/erasure.ts';
 import type { Sql } from '../../../src/store/connection/pool.ts';
 import { trailStore } from '../../../src/store/gateway/request-trail.ts';
-import { SQL_DIRECTORY } from '../../../src/store/schema/files.ts';
 import { testDatabase } from '../../support/postgres.ts';
 import { addRequests } from '../../support/requests.ts';
 import { addUsage } from '../../support/usage.ts';
@@ -507,18 +504,4 @@ t.test('every text of a company is erased, or holds no name', async (t) => {
     ({ name, column }) => !nameless[name]?.split(' ').includes(column),
   );
   t.same(unknown, [], 'a new column is a row of personal_data, or a word of the list above');
-});
-
-t.test('sql/PRIVACY.md names every table', async (t) => {
-  const privacy = readFileSync(join(SQL_DIRECTORY, 'PRIVACY.md'), 'utf8');
-  const tables = await run(
-    (sql) => sql<{ name: string }[]>`
-      select relname as name from pg_class
-      where relnamespace = 'public'::regnamespace and relkind in ('r', 'p') and not relispartition`,
-  );
-  t.ok(tables.length > 40);
-  t.same(
-    tables.map(({ name }) => name).filter((name) => !privacy.includes(`\`${name}\``)),
-    [],
-  );
 });

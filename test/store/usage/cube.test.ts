@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
 import { wholeMonth } from '../../../src/domain/reports/day-range.ts';
+import { enterCompany } from '../../../src/store/connection/tenant-role.ts';
 import { type Cube, NO_FILTERS, readCube, SUMMED } from '../../../src/store/usage/cube.ts';
 import { testDatabase } from '../../support/postgres.ts';
 
@@ -83,3 +84,16 @@ for (const [asked, tables] of cases) {
     t.equal(await tablesOf(asked), tables);
   });
 }
+
+t.test('what is read of calls themselves, a company may read', async (t) => {
+  const filters = { ...NO_FILTERS, key: randomUUID() };
+  const asked = { company, range: part, filters, measures: [...SUMMED, 'cached_tokens'] } as const;
+  const read = (cube: Cube) =>
+    db.transaction(10_000, async (sql) => {
+      await enterCompany(sql, company);
+      t.strictSame([...(await sql`select current_user as name`)], [{ name: 'tollgate_tenant' }]);
+      return [...(await readCube(sql, cube))];
+    });
+  t.strictSame(await read({ ...asked, by: ['model_slug'], measures: ['cached_tokens'] }), []);
+  t.strictSame(await read({ ...asked, by: ['model_slug', 'rate'] }), []);
+});
