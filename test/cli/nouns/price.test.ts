@@ -82,7 +82,7 @@ t.test('what cannot begin at a date, or in the past, is refused', async (t) => {
   const set = (...more: string[]) => tollgate('model', 'set', 'strict', ...more);
   t.match(await set('--from', '2099-01-01', '--kind', 'embedding', '--input-price', '1'), {
     code: 64,
-    err: /only --input-price, --output-price, --cache-read-price, --cache-write-price can begin at a date/,
+    err: /only --input-price, --output-price, .*--rates can begin at a date/,
   });
   t.match(await set('--from', '2099-01-01'), { code: 64, err: /nothing to change/ });
   t.match(await set('--from', '2099-02-30', '--input-price', '1'), {
