@@ -7,7 +7,7 @@ import { wordsOf } from '../../domain/language/language.ts';
 import { asLanguage, ENGLISH } from '../../domain/languages.ts';
 import { hashPassword, readPassword } from '../../domain/password.ts';
 import { throwNotFound } from '../../domain/refusal.ts';
-import { COMPANY_ROLES, ROLES } from '../../domain/user.ts';
+import { COMPANY_ROLES, companyMistake, ROLES } from '../../domain/user.ts';
 import { accountMail, INVITATION_PATH, instantText } from '../../domain/wording/person-mail.ts';
 import { eraseAnyPerson } from '../../operations/erasure.ts';
 import {
@@ -85,6 +85,8 @@ export const userCommands = [
       'At a terminal, type the password, which is not shown, and press Enter. Example:\n  tollgate user create --email ada@example.com --role operator \\\n    --password-stdin < password.txt',
     async run({ transact, stdin, progress }, values) {
       const { email, role, company = null } = values;
+      const mistake = companyMistake(role, company); // before somebody types a password
+      if (mistake !== null) throw new ArgumentError(`--company ${mistake}`);
       const hash = await hashPassword(await passwordFrom(stdin, progress));
       const user = await transact((sql) =>
         createUser(sql, { email, role, company_id: company }, hash),

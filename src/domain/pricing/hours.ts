@@ -15,7 +15,8 @@ const CLOCK = '(?:[01]\\d|2[0-3]):[0-5]\\d';
 const FORM = new RegExp(
   `^(?:(${DAY}(?:-${DAY})?(?:,${DAY}(?:-${DAY})?)*) )?(${CLOCK}-(?:${CLOCK}|24:00)(?:,${CLOCK}-(?:${CLOCK}|24:00))*) ([A-Za-z][\\w+/-]{0,63})$`,
 );
-export const HOURS_FORM = FORM.source;
+/** The same as every client of the API reads patterns. */
+export const HOURS_FORM = FORM.source.replaceAll('(?:', '(');
 const WEEK = 7 * 24 * 60;
 
 /** @throws RangeError when it is not of the form, names no time zone, or has an empty window */

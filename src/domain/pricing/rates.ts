@@ -24,8 +24,8 @@ export function tierOf(told: unknown): string | null {
 }
 
 /** Of a tier in a rate. It is no word with which another condition begins. */
-export const TIER_FORM = '^(?!over$)[a-z][a-z0-9_.-]{0,63}$';
-const TIER = new RegExp(TIER_FORM);
+export const TIER_FORM = '^[a-z][a-z0-9_.-]{0,63}$';
+const TIER = new RegExp(`(?!^over$)${TIER_FORM}`);
 export const MOST_RATES = 64;
 
 /** The tiers that a model has: those that its rates name. */

@@ -36,8 +36,8 @@ t.test(
     const text = fitted(listing(rows, plainly('id', 'cost_eur', 'expires_at'), '', ['COST EUR']));
     const lines = [
       'ID  COST EUR  EXPIRES (UTC)',
-      '7        0.5  2027-01-31 18:00',
-      '8         12  -',
+      ' 7       0.5  2027-01-31 18:00',
+      ' 8        12  -',
     ];
     t.same(text.split('\n'), lines);
   },
