@@ -210,7 +210,7 @@ export async function findRequest(
       where occurred_at = ${time} and request_id = ${id} ${matching(sql, { company_id: company })}
     ),
     booked as (
-      select *, ${sql.unsafe(CHARGED_PARTS)} as charged from api_usage
+      select ${sql.unsafe(BOOKED)}, ${sql.unsafe(CHARGED_PARTS)} as charged from api_usage
       where billing_month in (date_trunc('month', ${time}::timestamptz - interval '1 day')::date, date_trunc('month', ${time}::timestamptz + interval '1 day')::date)
         and request_id = ${id} ${matching(sql, { company_id: company })}
     ),
@@ -243,6 +243,10 @@ export async function lastRefused(sql: Sql, key: string): Promise<LastRefused | 
 /** The columns that everybody may read. */
 const TRAIL = `company_id, occurred_at, request_id, api_key_id, status, duration_ms, added_us, first_event_ms, endpoint,
   model_slug, asked, code, param, outcome, prompt_tokens, completion_tokens, cost_eur`;
+/** The columns of a row of the ledger that are read, each of which the tenant role may read. */
+const BOOKED = `billing_month, request_id, company_id, api_key_id, model_slug, endpoint, prompt_tokens, completion_tokens, cost_eur,
+  usage_source, outcome, occurred_at, cost_center, end_user_id, rate, ${TOKEN_DETAILS.join(', ')}`;
+
 /** The parts of the cost of a row; null where its price is one of four without a condition. */
 const CHARGED_PARTS = `case when parts is not null then parts when rate is not null then (
   select jsonb_agg(jsonb_build_object('part', part, 'units', units, 'price', trim_scale(price)::text) order by place)
