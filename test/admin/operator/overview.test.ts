@@ -95,7 +95,10 @@ t.test('a model that fails leads to the requests that failed', async (t) => {
 
 t.test('members of a usage that are not read are named with their model', async (t) => {
   t.notMatch(textOf(await first()), 'usage not read');
-  t.match((await status()).out, /\nEach member of a usage that tells tokens is read\.\n/);
+  t.match(
+    (await status()).out,
+    /\nEach member of a usage that tells tokens is read, and each tier that served a call has a rate\.\n/,
+  );
   const unread = JSON.stringify([{ slug: 'odd', members: ['cache_used', 'tool_tokens'] }]);
   await office.sql`insert into gateways (id, name, version, unread_usage)
     select gen_random_uuid(), 'other', version, ${unread}::text::jsonb from gateways`;
