@@ -62,6 +62,9 @@ function monthIn(text: string): { readonly words: string; readonly month: string
   return named < 0 ? null : { words, month: `${year}-${String(named + 1).padStart(2, '0')}` };
 }
 
+/** For operators alone: the tenant role may not read what the upstream calls a model. */
+const BY_INTERNAL_NAME = ' or upstream_model ~ $1';
+
 /** The columns of a Finding but its kind. $1 is the pattern, $2 the text in small letters, $3 the company or null. */
 const FINDERS: Readonly<Record<Exclude<Kind, 'request' | 'statement' | 'cost_center'>, string>> = {
   company: `select id, name, '' as detail, id as company_id, name as company_name from companies
@@ -79,7 +82,7 @@ const FINDERS: Readonly<Record<Exclude<Kind, 'request' | 'statement' | 'cost_cen
   // internal names are for operators alone
   model: `select m.id, slug as name, '' as detail, company_id, c.name as company_name
     from models m left join companies c on c.id = company_id
-    where slug ~ $1 or m.id::text = $2 or ($3::uuid is null and upstream_model ~ $1)`,
+    where slug ~ $1 or m.id::text = $2${BY_INTERNAL_NAME}`,
   assistant: `select a.id, a.name, model_slug as detail, company_id, c.name as company_name
     from assistants a join companies c on c.id = company_id
     where a.name ~ $1 or a.id::text = $2`,
@@ -122,8 +125,9 @@ async function rowsOfKind(
   company: string | null,
 ): Promise<readonly Row[]> {
   if (kind === 'statement') return statementRows(sql, text, company);
+  const finder = company === null ? FINDERS[kind] : FINDERS[kind].replace(BY_INTERNAL_NAME, '');
   return sql.unsafe<Row[]>(
-    `select id, name, detail, company_id, company_name from (${FINDERS[kind]}) f
+    `select id, name, detail, company_id, company_name from (${finder}) f
      where $3::uuid is null or company_id is null or company_id = $3 order by lower(name) = $2 desc, name, id limit $4`,
     [searchPattern(text), text.toLowerCase(), company, MOST_OF_KIND + 1],
   );
