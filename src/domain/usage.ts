@@ -102,6 +102,9 @@ export const TOKEN_DETAILS = [
   'search_units',
 ] as const;
 
+/** Those that a file has only where they say something: without them it keeps the bytes that it had before there were any. */
+export const RARE_DETAILS: ReadonlySet<string> = new Set(TOKEN_DETAILS.slice(5));
+
 /** @param prices of the call: the model's, or those of the rate that held */
 export function usageRecord(
   admission: Admission,

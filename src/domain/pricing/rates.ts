@@ -1,7 +1,7 @@
 import { type Hours, overlap, parseHours } from './hours.ts';
 import { formatDecimal, parseDecimal } from './money.ts';
 import { COST_PARTS } from './parts.ts';
-import { type Prices, parsePrices, type Rate, rank, type SomeTexts, timesText } from './prices.ts';
+import { type Prices, parsePrices, type Rate, rank, type SomeTexts } from './prices.ts';
 
 /** A rate as it is stored, and told: a list of them is a column. Prices are decimal text; null: see `instead` of the part. */
 export type RateTexts = {
@@ -213,16 +213,4 @@ function isTie(
       (third.over ?? -1) <= (one.over ?? -1) &&
       (third.hours === null || hours.includes(third.hours.text)),
   );
-}
-
-/** Texts of rates times a factor. */
-export function ratesTimesFactor(rates: readonly RateTexts[], factor: string): RateTexts[] {
-  const times = timesText(factor);
-  return rates.map((rate) => {
-    const priced = COST_PARTS.filter((part) => rate[part] != null);
-    return {
-      ...rate,
-      ...Object.fromEntries(priced.map((part) => [part, times(rate[part] as string)])),
-    };
-  });
 }

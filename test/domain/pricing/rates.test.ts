@@ -4,7 +4,6 @@ import {
   mistakesOf,
   parseRates,
   type RateTexts,
-  ratesTimesFactor,
   tierOf,
   tiersOf,
 } from '../../../src/domain/pricing/rates.ts';
@@ -110,11 +109,4 @@ t.test('a rate whose hours another program wrote wrongly is left out, and named'
   );
   t.equal(rates.length, 1);
   t.strictSame(unread, ['01:00-02:00 Mars/Olympus']);
-});
-
-t.test('rates times a factor keep what is no price', async (t) => {
-  const rates = [{ over: 5, tier: 'flex', hours: NIGHT, ...PRICE, cache_read: null }];
-  t.strictSame(ratesTimesFactor(rates, '0.9'), [
-    { over: 5, tier: 'flex', hours: NIGHT, input: '0.0018', output: '0.009', cache_read: null },
-  ]);
 });
