@@ -100,7 +100,7 @@ create unique index model_prices_once on model_prices
 create index model_prices_coming on model_prices (valid_from) where not applied;
 
 -- The prices and rates of a row, by the parts; null: it has none. A change of any other column is none of these.
-create function prices_of(models) returns jsonb language sql immutable set search_path from current as $$
+create function present_prices(models) returns jsonb language sql immutable set search_path from current as $$
   select jsonb_object_agg(replace(c.key, 'cost_eur_per_1k_', ''), c.value) from jsonb_each(to_jsonb($1)) c
   where c.value <> 'null' and (c.key like 'cost\_eur\_per\_1k\_%' or c.key = 'rates')
 $$;
@@ -139,8 +139,8 @@ begin
   if tg_op = 'DELETE' or (tg_op = 'UPDATE' and (old.slug, old.company_id) is distinct from (new.slug, new.company_id)) then
     perform begin_model_price(old.slug, old.company_id, null);
   end if;
-  if tg_op = 'INSERT' or (tg_op = 'UPDATE' and (old.slug, old.company_id, prices_of(old)) is distinct from (new.slug, new.company_id, prices_of(new))) then
-    perform begin_model_price(new.slug, new.company_id, prices_of(new));
+  if tg_op = 'INSERT' or (tg_op = 'UPDATE' and (old.slug, old.company_id, present_prices(old)) is distinct from (new.slug, new.company_id, present_prices(new))) then
+    perform begin_model_price(new.slug, new.company_id, present_prices(new));
   end if;
   return null;
 end $$;
@@ -368,7 +368,7 @@ begin
     order by valid_from desc limit 1;
     continue when not found; -- another gateway was first
     perform set_config('tollgate.actor', due.changed_by, true); -- for the audit log
-    execute (select format('update models m set %s, rates = ($1).rates where m.id = $2 and prices_of(m) is distinct from $3',
+    execute (select format('update models m set %s, rates = ($1).rates where m.id = $2 and present_prices(m) is distinct from $3',
       string_agg(format('cost_eur_per_1k_%1$s = ($1).%1$s', part), ', ')) from unnest(price_parts()) as part)
     using due, model, prices_of(due);
     update model_prices p set applied = true

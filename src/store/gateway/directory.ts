@@ -508,14 +508,14 @@ async function readSharedModels(sql: Sql, onUnread?: OnUnread): Promise<Map<stri
 // prices as text, because a float would not keep all their digits
 function modelColumns(sql: Sql, whose: 'shared' | 'own') {
   const sameCompany = whose === 'shared' ? sql`p.company_id is null` : sql`p.company_id = c.id`;
-  const texts = (row: string) =>
+  const texts = (prices: string) =>
     sql.unsafe(
-      `(select json_object_agg(each.key, each.value #>> '{}') from jsonb_each(prices_of(${row})) each where each.key <> 'rates')`,
+      `(select json_object_agg(each.key, each.value #>> '{}') from jsonb_each(${prices}) each where each.key <> 'rates')`,
     );
   return sql`slug, upstream_model as upstream, kind, eu_hosted as "euHosted", token_input = 'accept' as "acceptsTokens",
-      context_length as "contextLength", max_output_tokens as "maxOutputTokens", ${texts('models')} as prices, rates,
+      context_length as "contextLength", max_output_tokens as "maxOutputTokens", ${texts('present_prices(models)')} as prices, rates,
       floor(extract(epoch from created_at))::float8 as created,
-    (select json_agg(json_build_object('from', (extract(epoch from valid_from) * 1000)::float8, 'prices', ${texts('p')}, 'rates', p.rates) order by valid_from)
+    (select json_agg(json_build_object('from', (extract(epoch from valid_from) * 1000)::float8, 'prices', ${texts('prices_of(p)')}, 'rates', p.rates) order by valid_from)
      from model_prices p where p.slug = models.slug and ${sameCompany} and not applied) as coming`;
 }
 

@@ -1057,9 +1057,11 @@ t.test(
     t.equal(directory.endUser(few, 'ann'), known);
     t.equal(directory.endUsers.size, 100);
     for (let i = 0; i < 60; i++) await directory.endUser(few, `person ${i}`);
-    t.ok(directory.endUser(few, 'person 0') instanceof Promise, 'an equal part, and no more');
+    const displaced = directory.endUser(few, 'person 0');
+    t.ok(displaced instanceof Promise, 'an equal part, and no more');
     t.ok(directory.endUser(many, 'person 299') instanceof Promise === false);
     t.equal(directory.endUsers.size, 100);
+    await displaced;
   },
 );
 
