@@ -1,14 +1,14 @@
 -- Strict budgets, and what was reached of budgets.
 
--- The keys that were made in each other's place.
-create function keys_of_line(of_line uuid) returns uuid[] language sql stable set search_path from current as
-  'select array_agg(id) from api_keys where line = of_line';
+-- The keys of a company that were made in each other's place: the first, whose id the line has, and those that followed.
+create function keys_of_line(of_company uuid, of_line uuid) returns uuid[] language sql stable set search_path from current as
+  'select array_append(array_agg(id), of_line) from api_keys where company_id = of_company and line = of_line';
 
 -- What the keys of a line have spent in a month, or one end user by them.
 create function line_spend(company uuid, of_line uuid, of_month date, person uuid default null) returns numeric
 language plpgsql stable set search_path from current as $$
 declare
-  keys constant uuid[] := keys_of_line(of_line);
+  keys constant uuid[] := keys_of_line(company, of_line);
   spent numeric;
 begin
   if person is null then
@@ -26,7 +26,7 @@ end $$;
 create function day_spend(company uuid, of_line uuid, of_day date) returns numeric language plpgsql stable set search_path from current as $$
 declare
   of_month constant date := date_trunc('month', of_day);
-  keys constant uuid[] := keys_of_line(of_line);
+  keys constant uuid[] := keys_of_line(company, of_line);
   spent numeric;
 begin
   if of_line is not null then
@@ -105,7 +105,8 @@ begin
     id := request.request_id;
     refused_by := null;
     if request.end_user_id is not null then
-      select nullif(k.end_user_budget_eur, 0), keys_of_line(k.line) into allowance, keys from api_keys k where k.id = request.api_key_id;
+      select nullif(k.end_user_budget_eur, 0), keys_of_line(k.company_id, k.line) into allowance, keys from api_keys k
+        where k.company_id = request.company_id and k.id = request.api_key_id;
       -- likewise in one statement
       select
         (select coalesce(sum(cost_eur), 0) from usage_end_user_days d

@@ -581,7 +581,7 @@ await t.test(
     await page.getByRole('link', { name: 'Per 1000 tokens' }).click();
     t.equal(await page.getByLabel('EUR per 1000 prompt tokens').inputValue(), '0,000125');
 
-    await page.getByRole('link', { name: 'Margin' }).click();
+    await page.getByRole('link', { name: 'Margin' }).first().click();
     t.match(
       await page.getByRole('table', { name: 'By model' }).innerText(),
       /Upstream’?'?s cost.* USD/s,

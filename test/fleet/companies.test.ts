@@ -43,6 +43,8 @@ const BY_OTHER_NAME: Readonly<Record<string, string>> = {
     'those that begin at a date, of all companies: a few rows of an index; after changes of models and companies',
   'cost_center_budgets by nothing':
     'whether any company has one, once a minute; then of all companies: a bounded number each, and often none',
+  'end_users by id':
+    'those of whom nothing was booked for a week go, some thousand at a time, every five minutes',
   'events by at':
     'those that are too old are deleted, every five minutes; only where events are sent',
   'events by nothing':
@@ -64,6 +66,7 @@ const BY_OTHER_NAME: Readonly<Record<string, string>> = {
 const ALL_COMPANIES = [
   /^insert into usage_marks/,
   /^\s*delete from request_(hours|days)/,
+  /^\s*delete from end_users where/,
   /\b(spends|changed) as materialized/,
   /\b(present|buckets) as materialized/,
   /\bwith untold as/,

@@ -196,7 +196,7 @@ t.test('an answer awaited though its client left has the deadlines of all', asyn
 /** More than the system takes for a client that reads nothing. */
 const LARGE = Buffer.alloc(48 << 20);
 /** What a slow client reads between two checks. */
-const READ = 2 << 20;
+const READ = 4 << 20;
 const POST = 'POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\n\r\na';
 /** TLS that needs no certificate. */
 const SHARED = { ciphers: 'PSK', maxVersion: 'TLSv1.2' as const };

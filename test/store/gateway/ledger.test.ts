@@ -97,9 +97,13 @@ t.test(
       details: {
         cached_tokens: null,
         cache_write_tokens: null,
+        cache_write_1h_tokens: null,
         audio_prompt_tokens: null,
+        image_prompt_tokens: null,
         reasoning_tokens: null,
         audio_completion_tokens: null,
+        image_completion_tokens: null,
+        search_units: null,
       },
     });
     t.same(await ask([late], [NOVEMBER]), []);

@@ -446,7 +446,7 @@ t.test('months of a company are closed in their order, whatever is asked for fir
   t.equal((await close(later, OCTOBER)).number, 1, 'a company without calls before');
   t.same(
     await Promise.all(
-      [OCTOBER, OCTOBER].map((month) => close(company, month).catch(({ reason }) => reason)),
+      [OCTOBER, OCTOBER].map((month) => close(company, month).catch(({ kind }) => kind)),
     ),
     ['conflict', 'conflict'],
   );
