@@ -1,6 +1,8 @@
 import t from 'tap';
 import { formatEur } from '../../src/domain/pricing/money.ts';
 import { cross, crossingWorld } from './crossing.ts';
+import { judge } from './judge.ts';
+import type { Journalled } from './load.ts';
 import { note } from './results.ts';
 import { LONG } from './world.ts';
 
@@ -15,6 +17,7 @@ t.test('the budget holds on all replicas', async (t) => {
   const world = await crossingWorld(t);
   const gateways = await Promise.all(Array.from({ length: REPLICAS }, () => world.gateway()));
   const urls = gateways.map(({ url }) => url);
+  const clients: Journalled[] = [];
 
   for (const [replicas, mode, of] of [
     [REPLICAS, 'standard', 'month'],
@@ -30,7 +33,7 @@ t.test('the budget holds on all replicas', async (t) => {
       let most = 0n;
       let crossing = '';
       for (let round = 0; round < ROUNDS; round++) {
-        const { budget, spent, allowed, early, refused } = await cross(
+        const { budget, spent, allowed, early, refused, journal } = await cross(
           world,
           urls.slice(0, replicas),
           mode,
@@ -38,6 +41,7 @@ t.test('the budget holds on all replicas', async (t) => {
           replicas,
           of,
         );
+        clients.push(...journal);
         const over = spent > budget ? spent - budget : 0n;
         t.ok(refused > 0, `${refused} refused`);
         if (mode === 'strict')
@@ -58,4 +62,8 @@ t.test('the budget holds on all replicas', async (t) => {
       );
     });
   }
+  for (const gateway of gateways) gateway.signal('SIGTERM');
+  await Promise.all(gateways.map(({ exited }) => exited));
+  const verdict = await judge(world.sql, clients, world.upstreamJournal());
+  t.match(verdict, { missing: [], duplicates: 0, wrong: [], unverified: 0 });
 });

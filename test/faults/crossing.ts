@@ -1,8 +1,10 @@
 import { formatEur, parseEur } from '../../src/domain/pricing/money.ts';
+import { pricesOf, rightCost } from './judge.ts';
 import { type Journalled, startLoad } from './load.ts';
 import { type FaultWorld, faultWorld, type Life } from './world.ts';
 
-const PRICE = '1'; // EUR per 1000 tokens, in and out
+/** EUR per 1000 tokens. What a prompt may cost at most is little: what is reserved is little more than what is spent. */
+const PRICES = { input: '0.01', output: '1', hours: '00:00-24:00 Asia/Kathmandu' };
 const TOKENS = 20;
 
 /** What happened when one company reached its budget. Amounts in 10^-15 EUR. */
@@ -14,15 +16,13 @@ export interface Crossing {
   /** Refused although less than the budget was spent, by the upstream's journal. */
   readonly early: readonly Journalled[];
   readonly refused: number;
+  readonly journal: readonly Journalled[];
 }
 
 /** A world with a model whose price is known. */
 export async function crossingWorld(life: Life): Promise<FaultWorld> {
   const world = await faultWorld(life);
-  await world.model('priced', `internal-priced!slow-first-byte-20!events-${TOKENS}-burst`, {
-    input: PRICE,
-    output: PRICE,
-  });
+  await world.model('priced', `internal-priced!slow-first-byte-20!events-${TOKENS}-burst`, PRICES);
   return world;
 }
 
@@ -60,6 +60,7 @@ export async function cross(
     kinds: ['plain', 'stream'],
     user: 'ann',
     chatModel: 'priced',
+    isRated: true,
     more: { max_tokens: TOKENS },
     restMs: 5,
   });
@@ -67,14 +68,11 @@ export async function cross(
   const journal = await load.stop();
 
   const upstream = world.upstreamJournal();
-  const cost = ({ marker }: Journalled): bigint => {
+  const prices = (await pricesOf(world.sql)).get('priced');
+  const cost = ({ marker, at, tier }: Journalled): bigint => {
     const usage = upstream.get(marker)?.usage;
     if (usage === null || usage === undefined) return 0n;
-    const { prompt_tokens_details: told } = usage as {
-      readonly prompt_tokens_details?: { readonly cached_tokens: number };
-    };
-    const cached = BigInt(told?.cached_tokens ?? 0); // at a tenth of the price
-    return ((10n * BigInt(usage.total_tokens) - 9n * cached) * parseEur(PRICE)) / 10_000n;
+    return rightCost(prices, usage, at, tier).cost;
   };
   const served = journal
     .filter(({ status }) => status === 200)
@@ -105,5 +103,6 @@ export async function cross(
     allowed,
     early,
     refused: journal.filter(({ status }) => status === 402).length,
+    journal,
   };
 }

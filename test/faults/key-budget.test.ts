@@ -39,6 +39,7 @@ for (const [whose, column] of BUDGETS)
       await world.model('priced', 'internal-priced!slow-first-byte-20!events-20-burst', {
         input: PRICE,
         output: PRICE,
+        hours: '00:00-24:00 Asia/Kathmandu',
       });
       const gateways = await Promise.all(REPLICAS.map(start));
       const ask = (key: string, user: string = ANN) =>
@@ -64,6 +65,7 @@ for (const [whose, column] of BUDGETS)
           kinds: ['plain', 'stream'],
           user: ANN,
           chatModel: 'priced',
+          isRated: true,
           restMs: 5,
         });
         let ready = 0;

@@ -32,7 +32,8 @@ t.test(
     t.ok(verdict.complete > KILLS * 20, `${verdict.complete} answers were complete`);
     t.same(verdict.missing, [], 'no complete answer is missing');
     t.equal(verdict.duplicates, 0, 'none is there twice');
-    t.same(verdict.wrong, [], 'rows say what the upstream said');
+    t.same(verdict.wrong, [], 'rows say what the upstream said, at the price of their rate');
+    t.ok(verdict.prices >= 4, `${verdict.prices} prices: the base price and rates`);
     t.equal(verdict.unverified, 0, 'counters and seals agree with the rows');
     t.same(world.spoolFiles(), [], 'the spool is empty');
     note(

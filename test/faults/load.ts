@@ -1,7 +1,7 @@
 import { Agent, type IncomingMessage, request } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { until } from '../support/until.ts';
-import { LONG } from './world.ts';
+import { LONG, TIER } from './world.ts';
 
 /** One request in a client's own journal. */
 export interface Journalled {
@@ -10,6 +10,8 @@ export interface Journalled {
   readonly kind: Kind;
   /** The end user whom it names. */
   readonly user: string;
+  /** The tier that it asks for; null: none. */
+  readonly tier: string | null;
   /** Base address of the gateway asked. */
   readonly url: string;
   /** When it was sent and when its answer ended, milliseconds since the epoch. */
@@ -51,6 +53,8 @@ export interface LoadOptions {
   readonly restMs?: number;
   /** The end user whom all requests name; default: one of PEOPLE. */
   readonly user?: string;
+  /** Whether some chats ask for the tier of the rates; default: where the model is that of a world, which has rates. */
+  readonly isRated?: boolean;
   /** More members of a chat request. */
   readonly more?: object;
   /** Bytes of the answer after which the client disconnects; null: it reads all of it. */
@@ -122,6 +126,10 @@ export function startLoad(options: LoadOptions): Load {
 /** What every chat begins with: the demo upstream tells it as read from its cache. */
 const REPEATED = { role: 'system', content: 'Answer in whole sentences.' };
 
+/** Follows every other prompt where the model has rates: it is longer than a limit of them then. */
+const LONGER =
+  ' and a question of some more words than a shorter one has, which nobody needs to read to its end';
+
 /** Makes one request. Never rejects: the journal entry tells what became of it. */
 export function send(
   agent: Agent | undefined,
@@ -129,31 +137,36 @@ export function send(
   kind: Kind,
   options: Pick<
     LoadOptions,
-    'key' | 'chatModel' | 'embeddingModel' | 'user' | 'more' | 'leaveAfter'
+    'key' | 'chatModel' | 'embeddingModel' | 'user' | 'isRated' | 'more' | 'leaveAfter'
   >,
 ): Promise<Journalled> {
   const marker = `mark-${process.pid}-${marks++}-`;
   const { chatModel = 'brand-chat', embeddingModel = 'brand-embed', more = {} } = options;
-  const { user = `person-${marks % PEOPLE}` } = options;
+  const { user = `person-${marks % PEOPLE}`, isRated = chatModel === 'brand-chat' } = options;
+  const isChat = kind !== 'embedding' && kind !== 'rerank';
+  const tier = isRated && isChat && marks % 3 === 0 ? TIER : null;
+  const asked = tier === null ? more : { service_tier: tier, ...more };
+  const prompt = isRated && marks % 2 === 0 ? marker + LONGER : marker;
   const key = typeof options.key === 'string' ? options.key : options.key();
   const body =
     kind === 'embedding'
       ? { model: embeddingModel, input: marker, dimensions: 8 }
       : kind === 'text'
-        ? { model: chatModel, prompt: marker, ...more }
+        ? { model: chatModel, prompt, ...asked }
         : kind === 'rerank'
           ? { model: 'brand-rerank', query: marker, documents: ['some', 'texts', marker], top_n: 2 }
           : {
               model: chatModel,
-              messages: [REPEATED, { role: 'user', content: marker }],
+              messages: [REPEATED, { role: 'user', content: prompt }],
               stream: kind === 'stream',
-              ...more,
+              ...asked,
             };
   const limit = options.leaveAfter?.() ?? Number.POSITIVE_INFINITY;
   const one: Journalled = {
     marker,
     kind,
     user,
+    tier,
     url,
     at: Date.now(),
     endedAt: 0,

@@ -152,6 +152,7 @@ t.test('a database outage is invisible to known keys and loses nothing', async (
   t.same(verdict.missing, [], `none of ${verdict.complete} complete answers is missing`);
   t.equal(verdict.duplicates, 0);
   t.same(verdict.wrong, []);
+  t.ok(verdict.prices >= 4, `${verdict.prices} prices: the base price and rates`);
   t.equal(verdict.unverified, 0);
   gateway.signal('SIGTERM');
   t.equal(await gateway.exited, 0);

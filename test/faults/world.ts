@@ -6,6 +6,7 @@ import postgres, { type Sql } from 'postgres';
 import type { Test } from 'tap';
 import { digestOf } from '../../src/domain/key.ts';
 import { parseDatabaseUrl } from '../../src/store/connection/address.ts';
+import { decimal, whole } from '../ledger/oracle.ts';
 import { type FaultyDemo, type JournalCall, startFaultyDemo } from '../support/demo/server.ts';
 import { FAST_HTTP } from '../support/gateway.ts';
 import { testDatabase } from '../support/postgres.ts';
@@ -14,6 +15,10 @@ import { type GatewayProcess, startProcess } from './gateway.ts';
 
 /** Full counts, time bounds asserted, minutes per file; the figures go into RESULTS.md. */
 export const LONG = process.env.FAULTS === 'long';
+
+/** The tier that the rates name, and the prompt tokens beyond which some hold: `send` makes shorter and longer prompts. */
+export const TIER = 'priority';
+const OVER = 20;
 
 /** A budget that nobody reaches. */
 const PLENTY = '1000000000';
@@ -34,10 +39,11 @@ export interface FaultWorld {
     budget?: string | null;
     mode?: string;
   }): Promise<{ company: string; key: string }>;
+  /** @param prices with rates where there are hours, in which some of them hold */
   model(
     slug: string,
     upstream: string,
-    prices?: { input?: string; output?: string },
+    prices?: { input?: string; output?: string; hours?: string },
   ): Promise<void>;
   /** Resolves once a gateway serves a shared model: by then the change feed has told it of every earlier change. */
   served(gateway: Pick<GatewayProcess, 'url'>, slug: string): Promise<unknown>;
@@ -80,7 +86,7 @@ export async function faultWorld(
   async function model(
     slug: string,
     upstream: string,
-    { input = '0.37', output = '1.013' } = {},
+    { input = '0.37', output = '1.013', hours = '' } = {},
   ): Promise<void> {
     const kind = upstream.includes('embed')
       ? 'embedding'
@@ -89,10 +95,14 @@ export async function faultWorld(
         : 'chat';
     await sql`
       insert into models (slug, upstream_model, kind, eu_hosted, cost_eur_per_1k_input, cost_eur_per_1k_output,
-        cost_eur_per_1k_cache_read, cost_eur_per_1k_cache_write)
-      values (${slug}, ${upstream}, ${kind}, true, ${input}, ${output}, ${input}::numeric / 10, ${input}::numeric / 4 * 5)`;
+        cost_eur_per_1k_cache_read, cost_eur_per_1k_cache_write, cost_eur_per_1k_request, cost_eur_per_1k_search_unit, rates)
+      values (${slug}, ${upstream}, ${kind}, true, ${input}, ${output}, ${input}::numeric / 10, ${input}::numeric / 4 * 5,
+        ${hours ? REQUEST : null}, ${kind === 'rerank' ? '2.001' : null},
+        ${hours ? JSON.stringify(ratesOf(input, output, hours)) : null}::text::jsonb)`;
   }
-  await model('brand-chat', 'internal-chat!events-5!pace-4');
+  await model('brand-chat', 'internal-chat!events-5!pace-4', {
+    hours: thisMinute(),
+  });
   await model('brand-embed', 'internal-embed');
   await model('brand-rerank', 'internal-rerank');
   const customer = await newCompany();
@@ -130,6 +140,35 @@ export async function faultWorld(
     },
     spoolFiles: () => readdirSync(spoolDir, { recursive: true, encoding: 'utf8' }),
   };
+}
+
+/** The price of 1000 calls. */
+const REQUEST = '0.25';
+
+/** Hours that end at the next full minute, perhaps under load. */
+function thisMinute(): string {
+  const clock = (ms: number) => new Date(ms + 345 * 60_000).toISOString().slice(11, 16);
+  return `${clock(Date.now())}-${clock(Date.now() + 60_000)} Asia/Kathmandu`;
+}
+
+/** Rates of all conditions. */
+function ratesOf(input: string, output: string, hours: string): object[] {
+  const times = (text: string, hundredths: bigint) => decimal((whole(text) * hundredths) / 100n);
+  const rate = (conditions: object, hundredths: bigint) => ({
+    ...conditions,
+    input: times(input, hundredths),
+    output: times(output, hundredths),
+    cache_read: times(input, hundredths / 5n),
+    cache_write: null,
+    request: times(REQUEST, hundredths),
+  });
+  return [
+    rate({ over: OVER }, 150n),
+    rate({ tier: TIER }, 200n),
+    rate({ over: OVER, tier: TIER }, 300n),
+    rate({ over: OVER, hours }, 125n),
+    rate({ over: OVER, tier: TIER, hours }, 250n),
+  ];
 }
 
 /** Has all counted of the customer that may be, beside the month of its company: a fault might lose it. `send` names the end users. */

@@ -332,10 +332,13 @@ function zeros(counts: Json): Json {
 }
 
 /** The usage that a body or an event tells as chat completions name it, but for the one at the start of a message. */
-function usageIn({ usage, response }: Json & { response?: Json }): Usage | null {
+function usageIn({ usage, response, meta }: Json & { response?: Json }): Usage | null {
   const told = (usage ?? response?.usage ?? null) as Record<string, number> | null;
   if (told === null) return null;
-  if (told.prompt_tokens !== undefined) return told as unknown as Usage;
+  if (told.prompt_tokens !== undefined) {
+    const { billed_units } = (meta ?? {}) as { billed_units?: object };
+    return { ...told, ...billed_units } as unknown as Usage;
+  }
   const { input_tokens = 0, output_tokens = 0, cache_read_input_tokens = 0 } = told;
   const prompt_tokens = input_tokens + cache_read_input_tokens;
   return {
