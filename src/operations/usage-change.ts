@@ -64,7 +64,7 @@ const MOST_CELLS = { rows: 200, columns: 100 };
 export const usageChangeOperations: readonly Operation[] = [
   get('getUsageChange', '/companies/{company}/usage/change', {
     summary:
-      'Why a company spent more or less than in a time before: more calls, longer calls, more of it cached, dearer models, changed prices',
+      'Why a company spent more or less than in a time before: more calls, longer calls, more of it cached, other tiers, hours or lengths of prompts, dearer models, changed prices',
     action: 'usage.read',
     query: schema.object({ ...times, ...usageFilters }, []),
     answer: schema.object({

@@ -47,6 +47,7 @@ t.test('every call costs the price that is in force when it is admitted, on both
     key: world.key,
     workers: 8,
     kinds: ['stream', 'plain'],
+    isRated: false, // prices that come have no rates
     restMs: 3,
   });
   await load.more(40, 'at the first price');
@@ -106,6 +107,7 @@ t.test('the factor of a company begins at its date likewise, on both', async (t)
     key: world.key,
     workers: 8,
     kinds: ['stream', 'plain'],
+    isRated: false, // prices that come have no rates
     restMs: 3,
   });
   await load.more(40, 'without a factor');

@@ -39,7 +39,7 @@ const filters = {
 };
 const MOST_MOVERS = 20;
 const MOST_CELLS = { rows: 200, columns: 50 };
-const METHOD = `The difference is the sum of its parts, to the last digit. "more calls": there are more calls than before, each model with the same share of them. "longer calls": those of the same model have more tokens. "more cached": another share of their tokens is read from a cache, or written to it, where these have a price. "dearer models": other models get the calls. "changed prices": what was paid beside the price that held when the time before ended.
+const METHOD = `The difference is the sum of its parts, to the last digit. "more calls": there are more calls than before, each model with the same share of them. "longer calls": those of the same model have more tokens. "more cached": another share of their tokens is read from a cache, or written to it, where these have a price. "other tiers", "other hours", "other lengths": another share of the calls has a rate; one with several conditions is parted, the tier first, then the hours in what they add, then the length. "dearer models": other models get the calls. "changed prices": what was paid beside the price that held when the time before ended.
 EUR amounts are exact. In-app chat is not among them.`;
 
 const changeCommand = command({
@@ -160,6 +160,17 @@ function daysText({ from, to }: DayRange): string {
   return from === to ? from : `${from} to ${to}`;
 }
 
+const HEADINGS = {
+  more_calls_eur: 'CALLS',
+  longer_calls_eur: 'LENGTH',
+  more_cached_eur: 'CACHED',
+  other_tiers_eur: 'TIERS',
+  other_hours_eur: 'HOURS',
+  other_lengths_eur: 'LONG PROMPTS',
+  dearer_models_eur: 'MODELS',
+  changed_prices_eur: 'PRICES',
+};
+
 type Explained = { readonly total: ExplainedChange; readonly by_model: readonly ModelChange[] };
 
 /** The difference, its parts, and those of each model. */
@@ -170,17 +181,6 @@ function explained(
 ): string {
   const shown = partsAmong(by_model);
   const parts = shown.map((part) => [`EUR ${part.slice(0, -4).replaceAll('_', ' ')}`, total[part]]);
-  const numbers = [
-    'BEFORE',
-    'AFTER',
-    'DIFFERENCE',
-    'CALLS',
-    'LENGTH',
-    'CACHED',
-    'RATES',
-    'MODELS',
-    'PRICES',
-  ];
   return sections(
     card(title, {
       [`EUR, ${before}`]: total.before.cost_eur,
@@ -197,19 +197,12 @@ function explained(
         BEFORE: (line) => line.before.cost_eur,
         AFTER: (line) => line.after.cost_eur,
         DIFFERENCE: ({ difference_eur }) => difference_eur,
-        CALLS: ({ more_calls_eur }) => more_calls_eur,
-        LENGTH: ({ longer_calls_eur }) => longer_calls_eur,
-        ...(shown.includes('more_cached_eur') && {
-          CACHED: ({ more_cached_eur }: ModelChange) => more_cached_eur,
-        }),
-        ...(shown.includes('other_rates_eur') && {
-          RATES: ({ other_rates_eur }: ModelChange) => other_rates_eur,
-        }),
-        MODELS: ({ dearer_models_eur }) => dearer_models_eur,
-        PRICES: ({ changed_prices_eur }) => changed_prices_eur,
+        ...Object.fromEntries(
+          shown.map((part) => [HEADINGS[part], (line: ModelChange) => line[part]]),
+        ),
       },
       'There were no API calls in either.',
-      numbers,
+      ['BEFORE', 'AFTER', 'DIFFERENCE', ...Object.values(HEADINGS)],
     ),
   );
 }

@@ -1,11 +1,11 @@
 import { type Femto, formatEur, parseEur } from '../pricing/money.ts';
-import { costOf, type Prices, type SomeCounts } from '../pricing/prices.ts';
+import { costOf, type Prices, type Rate, type SomeCounts } from '../pricing/prices.ts';
 import * as schema from '../settings/schema.ts';
 import { sumUsage, type UsageSums } from '../usage.ts';
 
 /**
- * Explains why two costs differ: by more calls, longer calls, more of them cached, dearer models and changed prices. The
- * parts are exact decimals, and their sum is the difference to the last digit.
+ * Explains why two costs differ: by more calls, longer calls, more of them cached, other rates, dearer models and changed
+ * prices. The parts are exact decimals, and their sum is the difference to the last digit.
  *
  * For each model m, before (b) and after (a), with n calls, cost e, and v: what its tokens cost at the reference price,
  * which is the price in force when the time before ended, or the first one since. N is the sum of all n.
@@ -20,10 +20,11 @@ import { sumUsage, type UsageSums } from '../usage.ts';
  *
  * Where parts such as tokens of the cache have prices of their own, d is what they cost less or more than input and output,
  * p the prompt tokens, and longer calls are without what a changed share of them makes; r likewise is what the rates of
- * calls cost more than the base price:
+ * calls cost more than the base price, apart for each condition: for the tier, then for the hours, then for the length,
+ * each what it adds to the price of those before:
  *
  *   more cached    = d.a - p.a × d.b / p.b          what is read from the cache, or of another such part, is another share
- *   other rates    = r.a - p.a × r.b / p.b          other calls are long, served by a tier or begun in dear hours
+ *   other tiers    = r.a - p.a × r.b / p.b          other calls are served by a tier; likewise begun in dear hours, or long
  *
  * Each step is rounded to a whole femto-EUR, and a part is the difference of two steps: so nothing gets lost. A model
  * without calls before has no length to compare, so all of it is dearer models; without any calls before, all is more calls.
@@ -52,9 +53,17 @@ export const CHANGE = schema.object({
     DIFFERENCE,
     'another share of the tokens is read from a cache, written to it, or of another part, where these have prices',
   ),
-  other_rates_eur: schema.described(
+  other_tiers_eur: schema.described(
     DIFFERENCE,
-    'another share of the calls has a rate of its model: by its length, its tier or its hour',
+    'another share of the calls has a rate of its model by the tier that served it',
+  ),
+  other_hours_eur: schema.described(
+    DIFFERENCE,
+    'likewise by its hour, in what that adds to the tier',
+  ),
+  other_lengths_eur: schema.described(
+    DIFFERENCE,
+    'likewise by the length of its prompt, in what that adds to both',
   ),
   dearer_models_eur: DIFFERENCE,
   changed_prices_eur: DIFFERENCE,
@@ -75,28 +84,37 @@ export interface ComparedModel {
   readonly rated?: readonly RatedCalls[];
 }
 
-/** Calls that had a rate, and its prices at the reference. */
+/** Calls that had a rate, and what the reference has as that. */
 export interface RatedCalls extends Omit<UsageSums, 'cost_eur'> {
   readonly time: 'before' | 'after';
-  readonly prices: Prices;
+  readonly rate: Rate;
   readonly counts: SomeCounts;
 }
+
+/** Parts that are there only where prices ask for them: of parts with prices of their own, and of each condition of rates. */
+const SOMETIMES = [
+  'more_cached_eur',
+  'other_tiers_eur',
+  'other_hours_eur',
+  'other_lengths_eur',
+] as const;
 
 /** The parts in their order on pages and in commands. */
 export const PARTS = [
   'more_calls_eur',
   'longer_calls_eur',
-  'more_cached_eur',
-  'other_rates_eur',
+  ...SOMETIMES,
   'dearer_models_eur',
   'changed_prices_eur',
 ] as const;
 
-const SOMETIMES: ReadonlySet<string> = new Set(['more_cached_eur', 'other_rates_eur']);
-
 /** The parts that tell something: without prices of cached input, or rates, there is no part of them. */
 export function partsAmong(changes: readonly ChangeParts[]): (typeof PARTS)[number][] {
-  return PARTS.filter((part) => !SOMETIMES.has(part) || changes.some((each) => each[part] !== '0'));
+  return PARTS.filter(
+    (part) =>
+      !(SOMETIMES as readonly string[]).includes(part) ||
+      changes.some((each) => each[part] !== '0'),
+  );
 }
 
 /** Explains each model, in the order given, and all together. The lines add up to the total, part by part. */
@@ -112,26 +130,22 @@ export function explainChange<T extends ComparedModel>(
 
 /** The sum of some changes. */
 export function addChanges(changes: readonly ExplainedChange[]): ExplainedChange {
-  const sum = (of: keyof ChangeParts) =>
-    formatEur(changes.reduce((all, each) => all + parseEur(each[of]), 0n));
+  const sums = [...PARTS, 'difference_eur' as const].map((part) => {
+    const sum = changes.reduce((all, each) => all + parseEur(each[part]), 0n);
+    return [part, formatEur(sum)];
+  });
   return {
     before: sumUsage(changes.map(({ before }) => before)),
     after: sumUsage(changes.map(({ after }) => after)),
-    more_calls_eur: sum('more_calls_eur'),
-    longer_calls_eur: sum('longer_calls_eur'),
-    more_cached_eur: sum('more_cached_eur'),
-    other_rates_eur: sum('other_rates_eur'),
-    dearer_models_eur: sum('dearer_models_eur'),
-    changed_prices_eur: sum('changed_prices_eur'),
-    difference_eur: sum('difference_eur'),
+    ...(Object.fromEntries(sums) as ChangeParts),
   };
 }
 
 /** @param before all calls, and @param after all calls, of every model */
 function partsOf(model: ComparedModel, before: bigint, after: bigint): ChangeParts {
   const [cost, newCost] = [parseEur(model.before.cost_eur), parseEur(model.after.cost_eur)];
-  const [worth, ofParts, ofRates] = worthOf(model, 'before');
-  const [newWorth, newOfParts, newOfRates] = worthOf(model, 'after');
+  const [worth, shares] = worthOf(model, 'before');
+  const [newWorth, newShares] = worthOf(model, 'after');
   const [calls, newCalls] = [BigInt(model.before.requests), BigInt(model.after.requests)];
   const grown = before === 0n ? newWorth : divide(after * worth, before);
   const [prompt, newPrompt] = [
@@ -140,41 +154,47 @@ function partsOf(model: ComparedModel, before: bigint, after: bigint): ChangePar
   ];
   const asBefore = (of: Femto, now: Femto) =>
     prompt === 0n ? now : divide(newPrompt * of, prompt);
-  const [parts, rates] = [
-    newOfParts - asBefore(ofParts, newOfParts),
-    newOfRates - asBefore(ofRates, newOfRates),
-  ];
+  const others = newShares.map((now, at) => now - asBefore(shares[at] as Femto, now));
+  const longer = others.reduce((rest, each) => rest - each, newWorth);
   const moved = before === 0n || calls === 0n ? newWorth : divide(newCalls * worth, calls);
   return {
     more_calls_eur: formatEur(grown - worth),
-    longer_calls_eur: formatEur(newWorth - parts - rates - moved),
-    more_cached_eur: formatEur(parts),
-    other_rates_eur: formatEur(rates),
+    longer_calls_eur: formatEur(longer - moved),
+    ...(Object.fromEntries(
+      SOMETIMES.map((part, at) => [part, formatEur(others[at] as Femto)]),
+    ) as Pick<ChangeParts, (typeof SOMETIMES)[number]>),
     dearer_models_eur: formatEur(moved - grown),
     changed_prices_eur: formatEur(newCost - newWorth - (cost - worth)),
     difference_eur: formatEur(newCost - cost),
   };
 }
 
-/**
- * What calls cost at the reference price, how much of that parts with prices of their own make, and how much rates: below 0
- * where these make them cheaper.
- */
+/** What calls cost at the reference price, and how much of that each of SOMETIMES makes: below 0 where it makes them cheaper. */
 function worthOf(
   { reference, counts, rated = [], ...model }: ComparedModel,
   time: 'before' | 'after',
-): [worth: Femto, parts: Femto, rates: Femto] {
-  if (reference === null) return [parseEur(model[time].cost_eur), 0n, 0n];
+): [worth: Femto, shares: readonly Femto[]] {
+  if (reference === null) return [parseEur(model[time].cost_eur), SOMETIMES.map(() => 0n)];
   const full = costOfAll(reference, model[time]);
   const base = counts === undefined ? full : costOfAll(reference, model[time], counts[time]);
-  const rates = rated
-    .filter((each) => each.time === time)
-    .reduce(
-      (sum, { prices, counts, ...calls }) =>
-        sum + costOfAll(prices, calls, counts) - costOfAll(reference, calls, counts),
-      0n,
-    );
-  return [base + rates, base - full, rates];
+  const calls = rated.filter((each) => each.time === time);
+  const byCondition = [0, 1, 2].map((condition) =>
+    calls.reduce((sum, { rate, counts, ...each }) => {
+      const prices = stepsOf(reference, rate);
+      const [was, is] = [prices[condition], prices[condition + 1]] as [Prices, Prices];
+      return sum + costOfAll(is, each, counts) - costOfAll(was, each, counts);
+    }, 0n),
+  );
+  return [byCondition.reduce((sum, each) => sum + each, base), [base - full, ...byCondition]];
+}
+
+/** The base price, what holds for the tier of a rate alone, for that and its hours, and the rate. */
+function stepsOf(reference: Prices, { tier, hours, prices }: Rate): Prices[] {
+  const held = (of: string | undefined) => (each: Rate) =>
+    each.over === null && each.tier === tier && each.hours?.text === of;
+  const ofTier = reference.rates.find(held(undefined))?.prices ?? reference;
+  const ofHours = reference.rates.find(held(hours?.text))?.prices ?? ofTier;
+  return [reference, ofTier, ofHours, prices];
 }
 
 /** The cost of the sums of some calls: that of a call itself counts once for each. */

@@ -239,14 +239,13 @@ export async function compared(
 
 /** The calls of rates that the reference price has: of another one nothing is known but what it cost. */
 function atReference(reference: Prices | null, rated: readonly RatedSums[]): RatedCalls[] {
-  return rated.flatMap(({ time, rate, requests, prompt_tokens, completion_tokens, ...sums }) => {
-    const prices = reference?.rates.find((each) => each.prices.rate === rate)?.prices;
-    const counts = countsOf(sums);
-    const calls = { requests, prompt_tokens, completion_tokens, counts };
-    return prices === undefined
-      ? []
-      : [{ ...calls, prices, time: time === 0 ? 'before' : 'after' }];
-  });
+  return rated.flatMap(
+    ({ time, rate: name, requests, prompt_tokens, completion_tokens, ...sums }) => {
+      const rate = reference?.rates.find(({ prices }) => prices.rate === name);
+      const calls = { requests, prompt_tokens, completion_tokens, counts: countsOf(sums) };
+      return rate === undefined ? [] : [{ ...calls, rate, time: time === 0 ? 'before' : 'after' }];
+    },
+  );
 }
 
 function countsOf(sums: Partial<BookedDetails> = {}): SomeCounts {

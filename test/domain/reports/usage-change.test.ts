@@ -90,12 +90,38 @@ function modelFrom(pick: (most: number) => number): ComparedModel {
   };
 }
 
+/** The model with rates of all conditions, and calls at some of them. */
+function withRates(pick: (most: number) => number, model: ComparedModel): ComparedModel {
+  if (model.reference === null || pick(2) === 0) return model;
+  const { input, output, ...others } = model.reference.texts;
+  const conditions = [
+    { over: 100 },
+    { tier: 'priority' },
+    { over: 100, tier: 'priority' },
+    { hours: '00:00-06:00 UTC', over: 100 },
+    { hours: '00:00-06:00 UTC', tier: 'priority' },
+    { hours: '00:00-06:00 UTC', tier: 'priority', over: 100 },
+  ].filter(() => pick(3) > 0);
+  const rates = parseRates(
+    conditions.map((each) => ({ ...each, input: priceFrom(pick), output: priceFrom(pick) })),
+  );
+  const rated = rates.map((rate) => ({
+    rate,
+    time: pick(1) === 0 ? ('before' as const) : ('after' as const),
+    requests: 1 + pick(1000),
+    prompt_tokens: pick(1_000_000),
+    completion_tokens: pick(100_000),
+    counts: {},
+  }));
+  return { ...model, reference: parsePrices(input, output, others, rates), rated };
+}
+
 t.test(
   'whatever is compared, the parts of each model and of all add up to the difference, to the last digit',
   async (t) => {
     const pick = numbersFrom(SEED);
     for (let run = 0; run < RUNS; run++) {
-      const models = Array.from({ length: 1 + pick(6) }, () => modelFrom(pick));
+      const models = Array.from({ length: 1 + pick(6) }, () => withRates(pick, modelFrom(pick)));
       const { total, lines } = explainChange(models);
       const wrong = [...lines, total].filter(
         (each) =>
@@ -191,7 +217,7 @@ t.test('what does not change has no part in it', async (t) => {
     ).total;
     t.same(
       PARTS.slice(1).map((part) => grown[part]),
-      ['0', '0', '0', '0', '0'],
+      PARTS.slice(1).map(() => '0'),
       'only more calls',
     );
     // as many calls of each, with other tokens
@@ -216,8 +242,8 @@ t.test('what does not change has no part in it', async (t) => {
       })),
     ).total;
     t.same(
-      PARTS.slice(0, 4).map((part) => dearer[part]),
-      ['0', '0', '0', '0'],
+      PARTS.slice(0, -2).map((part) => dearer[part]),
+      PARTS.slice(0, -2).map(() => '0'),
       'only prices',
     );
     if (run > 50) break; // three assertions a run
@@ -320,7 +346,7 @@ t.test(
     t.match(explainChange([same]).total, { ...none, more_cached_eur: '0' });
     t.same(
       partsAmong([explainChange([same]).total]).length,
-      PARTS.length - 2,
+      PARTS.length - 4,
       'nothing of it is shown',
     );
     const plain = explainChange([
@@ -335,7 +361,7 @@ t.test(
   async (t) => {
     const rates = parseRates([{ over: 100, input: '0.004', output: '0.02', request: '1' }]);
     const prices = parsePrices('0.002', '0.01', { request: '0.5' }, rates);
-    const long = rates[0]?.prices as typeof prices;
+    const rate = rates[0] as (typeof rates)[number];
     const sums = (requests: number, prompt_tokens: number) => ({
       requests,
       prompt_tokens,
@@ -349,7 +375,7 @@ t.test(
     // ten calls of 1000 tokens in all; before two of them are long, after five
     const time = (long_calls: number) => {
       const [rated, base] = [sums(long_calls, 500), sums(10 - long_calls, 500)];
-      const cost_eur = formatEur(costs(long, rated) + costs(prices, base));
+      const cost_eur = formatEur(costs(rate.prices, rated) + costs(prices, base));
       return { usage: { ...sums(10, 1000), cost_eur }, rated };
     };
     const [before, after] = [time(2), time(5)];
@@ -359,8 +385,8 @@ t.test(
         after: after.usage,
         reference: prices,
         rated: [
-          { ...before.rated, time: 'before' as const, prices: long, counts: {} },
-          { ...after.rated, time: 'after' as const, prices: long, counts: {} },
+          { ...before.rated, time: 'before' as const, rate, counts: {} },
+          { ...after.rated, time: 'after' as const, rate, counts: {} },
         ],
       },
     ]);
@@ -370,12 +396,46 @@ t.test(
       more_cached_eur: '0',
       dearer_models_eur: '0',
       changed_prices_eur: '0',
-      difference_eur: total.other_rates_eur,
+      difference_eur: total.other_lengths_eur,
     });
     t.equal(
-      total.other_rates_eur,
+      total.other_lengths_eur,
       '0.0018',
       'three more calls: 30 tokens, and three times what a call costs',
     );
   },
 );
+
+t.test('each condition of a rate is a part, in what it adds to those before', async (t) => {
+  const hours = '00:00-06:00 UTC';
+  const rates = parseRates([
+    { over: 100, input: '2', output: '0' },
+    { tier: 'priority', input: '3', output: '0' },
+    { tier: 'priority', hours, input: '5', output: '0' },
+    { over: 100, tier: 'priority', hours, input: '11', output: '0' },
+    { hours, over: 200, input: '20', output: '0' },
+  ]);
+  const reference = parsePrices('1', '0', {}, rates);
+  /** 1000 tokens of one rate after, none before. */
+  const partsOf = (rate: (typeof rates)[number]) => {
+    const calls = { requests: 1, prompt_tokens: 1000, completion_tokens: 0 };
+    const { total } = explainChange([
+      {
+        before: { ...calls, cost_eur: '1' },
+        after: { ...calls, cost_eur: rate.prices.texts.input },
+        reference,
+        rated: [{ ...calls, time: 'after', rate, counts: {} }],
+      },
+    ]);
+    t.equal(sumOf(total), total.difference_eur);
+    t.match(total, { more_calls_eur: '0', longer_calls_eur: '0', changed_prices_eur: '0' });
+    return [total.other_tiers_eur, total.other_hours_eur, total.other_lengths_eur];
+  };
+  t.strictSame(rates.map(partsOf), [
+    ['0', '0', '1'],
+    ['2', '0', '0'],
+    ['2', '2', '0'],
+    ['2', '2', '6'],
+    ['0', '0', '19'],
+  ]);
+});
