@@ -102,8 +102,13 @@ export const TOKEN_DETAILS = [
   'search_units',
 ] as const;
 
-/** Those that a file has only where they say something: without them it keeps the bytes that it had before there were any. */
-export const RARE_DETAILS: ReadonlySet<string> = new Set(TOKEN_DETAILS.slice(5));
+/** Those that a table has only where they say something: without them it keeps the bytes that it had before there were any. */
+const RARE_DETAILS: ReadonlySet<string> = new Set(TOKEN_DETAILS.slice(5));
+
+/** The details that a table has columns for. @param total of its lines; absent: no upstream told any */
+export function shownDetails(total: Readonly<Record<string, unknown>> | undefined) {
+  return TOKEN_DETAILS.filter((each) => !RARE_DETAILS.has(each) || total?.[each]);
+}
 
 /** @param prices of the call: the model's, or those of the rate that held */
 export function usageRecord(

@@ -70,6 +70,17 @@ const GROUPS = ['by_model', 'by_endpoint', 'by_key', 'by_cost_center'] as const;
 
 const MOST_LINES = 1000;
 
+const token_details = {
+  type: ['object', 'null'],
+  description:
+    'of calls whose upstream told what their tokens consist of; null: none did, or of a single key',
+  properties: {
+    requests: schema.count,
+    ...Object.fromEntries(TOKEN_DETAILS.map((name) => [name, schema.count])),
+    cached_percent: { type: ['number', 'null'], description: 'cached of their prompt tokens' },
+  },
+} as const;
+
 const members = {
   company_id: schema.id,
   company_name: schema.string,
@@ -92,16 +103,7 @@ const members = {
     }),
     description: 'the present day and its budget; absent: the company has no daily budget',
   },
-  token_details: {
-    type: ['object', 'null'],
-    description:
-      'of calls whose upstream told what their tokens consist of; null: none did, or of a single key',
-    properties: {
-      requests: schema.count,
-      ...Object.fromEntries(TOKEN_DETAILS.map((name) => [name, schema.count])),
-      cached_percent: { type: ['number', 'null'], description: 'cached of their prompt tokens' },
-    },
-  },
+  token_details,
   answers: {
     ...schema.orNull(
       schema.object({
@@ -121,7 +123,7 @@ const members = {
     ...schema.object(Object.fromEntries(GROUPS.map((name) => [name, schema.count]))),
     description: `how many lines there are; of each the ${MOST_LINES} with the highest cost are told`,
   },
-  by_model: by({ model_slug: schema.string }),
+  by_model: by({ model_slug: schema.string, token_details }),
   by_endpoint: by({ endpoint: schema.string }),
   by_key: by({ id: schema.id, name: schema.textOrNull, prefix: schema.textOrNull }),
   by_cost_center: by({ cost_center: schema.string }),

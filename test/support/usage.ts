@@ -25,6 +25,7 @@ export interface SomeUsage {
   readonly cached?: number;
   readonly written?: number;
   readonly reasoning?: number;
+  readonly searchUnits?: number;
 }
 
 /** Adds rows to the ledger by plain SQL; Postgres computes the cost. */
@@ -49,19 +50,20 @@ export async function addUsage(sql: Sql, rows: readonly SomeUsage[]): Promise<vo
     cached_tokens: row.cached,
     cache_write_tokens: row.written,
     reasoning_tokens: row.reasoning,
+    search_units: row.searchUnits,
   }));
   await sql`
     insert into api_usage (billing_month, request_id, company_id, api_key_id, model_slug, upstream_model, endpoint,
       prompt_tokens, completion_tokens, price_input, price_output, price_cache_read, price_cache_write, cost_eur, usage_source, outcome, occurred_at, cost_center,
-      cached_tokens, cache_write_tokens, reasoning_tokens, end_user_id)
+      cached_tokens, cache_write_tokens, reasoning_tokens, search_units, end_user_id)
     select billing_month, request_id, company_id, api_key_id, model_slug, upstream_model, endpoint,
       prompt_tokens, completion_tokens, price_input, price_output, price_cache_read, price_cache_write,
       (prompt_tokens * price_input + completion_tokens * price_output
         + coalesce(cached_tokens * (price_cache_read - price_input), 0)
         + coalesce(cache_write_tokens * (price_cache_write - price_input), 0)) * 0.001,
-      'upstream', 'completed', occurred_at, cost_center, cached_tokens, cache_write_tokens, reasoning_tokens, end_user_id
+      'upstream', 'completed', occurred_at, cost_center, cached_tokens, cache_write_tokens, reasoning_tokens, search_units, end_user_id
     from json_to_recordset(${JSON.stringify(json)}::text::json) as row (billing_month date, request_id uuid, company_id uuid,
       api_key_id uuid, model_slug text, upstream_model text, endpoint text, prompt_tokens bigint, completion_tokens bigint,
       price_input numeric, price_output numeric, price_cache_read numeric, price_cache_write numeric, occurred_at timestamptz, cost_center text,
-      cached_tokens bigint, cache_write_tokens bigint, reasoning_tokens bigint, end_user_id uuid)`;
+      cached_tokens bigint, cache_write_tokens bigint, reasoning_tokens bigint, search_units bigint, end_user_id uuid)`;
 }

@@ -1,7 +1,7 @@
 import { type CsvColumns, type CsvForm, csvFile, decimal } from '../../domain/documents/csv.ts';
 import { FieldError, oneOf } from '../../domain/field.ts';
 import { type DayRange, intervalOf, isMonth } from '../../domain/reports/day-range.ts';
-import { RARE_DETAILS, TOKEN_DETAILS, type UsageSums } from '../../domain/usage.ts';
+import { shownDetails, type UsageSums } from '../../domain/usage.ts';
 import { snapshot } from '../../store/connection/tenant-role.ts';
 import {
   type CompanyUsage,
@@ -53,8 +53,7 @@ const COUNTS: CsvColumns<Omit<UsageGroup, 'name'>> = {
 const TABLES = {
   model({ usage, quality, details }, form) {
     const told = new Map(details?.by_model.map((sums) => [sums.model, sums]));
-    const shown = TOKEN_DETAILS.filter((each) => !RARE_DETAILS.has(each) || details?.total[each]);
-    const detailed = shown.map(
+    const detailed = shownDetails(details?.total).map(
       (each) => [each, ({ name }: UsageGroup) => told.get(name)?.[each]] as const,
     );
     const measured = measuredBy(quality.by_model, ({ name }: UsageGroup) => name);

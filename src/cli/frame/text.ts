@@ -163,10 +163,9 @@ export function erasedText(sentence: string, { persons, rows }: Erased): string 
 /** The token details of a row, by their names in words such as "cached tokens". */
 export function tokenDetails<T>(
   row: Readonly<Record<(typeof TOKEN_DETAILS)[number], T>>,
+  names: readonly (typeof TOKEN_DETAILS)[number][] = TOKEN_DETAILS,
 ): Record<string, T> {
-  return Object.fromEntries(
-    TOKEN_DETAILS.map((column) => [column.replaceAll('_', ' '), row[column]]),
-  );
+  return Object.fromEntries(names.map((column) => [column.replaceAll('_', ' '), row[column]]));
 }
 
 /** "2026-11-21 09:41 UTC". */

@@ -1,6 +1,6 @@
 import { oneOf, readMonth, readUuid } from '../../domain/field.ts';
 import { reasonOfCode } from '../../domain/reports/request-explanation.ts';
-import type { UsageSums } from '../../domain/usage.ts';
+import { shownDetails, type UsageSums } from '../../domain/usage.ts';
 import { findCompany } from '../../store/company/company.ts';
 import type { EndUserRow } from '../../store/company/end-user.ts';
 import type { Sql } from '../../store/connection/pool.ts';
@@ -62,6 +62,7 @@ export const usageCommand = command({
         }),
       }),
       listing(usage.by_model, { MODEL: ({ model_slug }) => model_slug, ...SUMS }, '', NUMBERS),
+      details === null ? '' : detailsByModel(usage.by_model, details),
       listing(
         answers?.reasons ?? [],
         {
@@ -101,5 +102,23 @@ const endUserName = ({ name }: Pick<EndUserRow, 'name'>) => name ?? '(erased)';
 function detailsOf(details: DetailSums): Record<string, Cell> {
   const { cached_tokens, cached_percent } = details;
   const share = cached_percent === null ? '' : ` (${cached_percent} %)`;
-  return { ...tokenDetails(details), 'cached tokens': `${cached_tokens}${share}` };
+  return {
+    ...tokenDetails(details, shownDetails(details)),
+    'cached tokens': `${cached_tokens}${share}`,
+  };
+}
+
+type ModelLine = Awaited<ReturnType<typeof summarizeUsage>>['by_model'][number];
+
+/** The token details of each model whose upstream told some. */
+function detailsByModel(models: readonly ModelLine[], total: DetailSums): string {
+  const columns = Object.fromEntries(
+    shownDetails(total).map((name) => [
+      name.replace('_tokens', '').replaceAll('_', ' ').toUpperCase(),
+      ({ token_details }: ModelLine) => token_details?.[name] ?? 0,
+    ]),
+  );
+  const told = models.filter(({ token_details }) => token_details !== null);
+  const cells = { MODEL: ({ model_slug }: ModelLine) => model_slug, ...columns };
+  return listing(told, cells, '', Object.keys(columns));
 }

@@ -29,6 +29,7 @@ export function summaryOf(
   month: string,
   details: TokenDetails | null,
 ) {
+  const ofModels = new Map(details?.by_model.map(({ model, ...sums }) => [model, sums]));
   return {
     company_id: companyId,
     company_name: usage.company_name,
@@ -47,6 +48,7 @@ export function summaryOf(
     by_model: usage.by_model.lines.map(({ name, ...group }) => ({
       model_slug: name,
       ...sumUsage([group]),
+      token_details: ofModels.get(name) ?? null,
     })),
     by_endpoint: usage.by_endpoint.lines.map(({ name, ...group }) => ({
       endpoint: name,

@@ -96,6 +96,35 @@ t.test('refused and failed requests are told by their reasons', async (t) => {
   });
 });
 
+t.test('parts are told in all and by model, rare ones where an upstream told one', async (t) => {
+  const { id } = (await tollgate('company', 'create', '--name', 'Parts', '--json')).json;
+  const ofCompany = ['usage', 'summary', '--company', id, '--month', '2026-11'];
+  const fast = { company: id, model: 'fast', prompt: 200, cached: 50, reasoning: 3, completion: 4 };
+  await db.run(10_000, (sql) => addUsage(sql, [fast, { company: id, model: 'plain', prompt: 9 }]));
+  const { out } = await tollgate(...ofCompany);
+  t.match(out, /\n {2}cached tokens +50 \(25 %\)\n/);
+  t.match(
+    out,
+    /\nMODEL +CACHED +CACHE WRITE +AUDIO PROMPT +REASONING +AUDIO COMPLETION\nfast +50 +0 +0 +3 +0\n\n/,
+  );
+  t.notMatch(out, /search units|SEARCH UNITS|image/);
+  const rank = { company: id, model: 'rank', prompt: 70, searchUnits: 12, endpoint: 'rerank' };
+  await db.run(10_000, (sql) => addUsage(sql, [rank]));
+  const more = await tollgate(...ofCompany);
+  t.match(more.out, /\n {2}search units +12\n/);
+  t.match(more.out, / SEARCH UNITS\nfast +50 .* 0\nrank +0 .* 12\n\n/);
+  t.notMatch(more.out, /image/);
+  const { by_model } = (await tollgate(...ofCompany, '--json')).json;
+  t.match(
+    Object.fromEntries(by_model.map((line: { model_slug: string }) => [line.model_slug, line])),
+    {
+      fast: { token_details: { requests: 1, cached_tokens: 50, cached_percent: 25 } },
+      rank: { token_details: { search_units: 12, cached_tokens: 0, cached_percent: null } },
+      plain: { token_details: null },
+    },
+  );
+});
+
 t.test('in JSON amounts are strings, so that no parser rounds them', async (t) => {
   t.match(
     (await tollgate('usage', 'summary', '--company', company, '--month', '2026-11', '--json')).json,

@@ -53,6 +53,7 @@ t.test(
           prompt_tokens: 1001,
           completion_tokens: 1,
           cost_eur: '0.100300000000001',
+          token_details: null,
         },
         {
           model_slug: 'b',
@@ -60,6 +61,7 @@ t.test(
           prompt_tokens: 7,
           completion_tokens: 0,
           cost_eur: '0.0014',
+          token_details: null,
         },
       ],
       by_endpoint: [
