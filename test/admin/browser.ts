@@ -21,7 +21,21 @@ import { PASSWORD, Person } from './people.ts';
 
 /** A real Chromium, and the checks of every page in it. With SCREENSHOTS=1 it writes pictures to .tap/screenshots. */
 
+/**
+ * Off: those of Playwright's own list that matter here, since only the last such flag counts, and a frame of its own for
+ * each page, which is a third of the CPU of opening one.
+ */
+const FEATURES_OFF = [
+  'RenderDocument',
+  'AvoidUnnecessaryBeforeUnloadCheckSync',
+  'DestroyProfileOnBrowserClose',
+  'HttpsFirstBalancedModeAutoEnable',
+  'HttpsUpgrades',
+  'PaintHolding',
+  'ThirdPartyStoragePartitioning',
+];
 const FLAGS = [
+  `--disable-features=${FEATURES_OFF.join()}`,
   '--headless',
   '--no-sandbox',
   '--disable-gpu',
