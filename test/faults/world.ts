@@ -18,7 +18,7 @@ export const LONG = process.env.FAULTS === 'long';
 
 /** The tier that the rates name, and the prompt tokens beyond which some hold: `send` makes shorter and longer prompts. */
 export const TIER = 'priority';
-const OVER = 20;
+const OVER = 30;
 
 /** A budget that nobody reaches. */
 const PLENTY = '1000000000';

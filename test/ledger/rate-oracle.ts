@@ -155,5 +155,5 @@ const nameOf = ({ over, tier, hours }: Rated) =>
 /** Of a price of 1000 units with 12 decimals: 10^-15 EUR for one. */
 function scaled(text: string): bigint {
   const [whole, fraction = ''] = text.split('.') as [string, string?];
-  return BigInt(whole + fraction.padEnd(12, '0'));
+  return BigInt(whole + fraction.replace(/0+$/, '').padEnd(12, '0'));
 }
