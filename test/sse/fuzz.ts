@@ -54,6 +54,24 @@ export function everyCut(bytes: Buffer, lineEnd: string): number[][] {
   return sets.filter(({ length }) => length > 0);
 }
 
+const SOME = 40;
+
+/**
+ * Sets of `everyCut`: all with ALL, else as many as SOME says, chosen by a seed that is printed and that `FUZZ_SEED` sets.
+ * @returns a function of the bytes of a stream and their line end
+ */
+export function someCuts(t: Test): typeof everyCut {
+  const { ALL, FUZZ_SEED } = process.env;
+  const seed = Number(FUZZ_SEED ?? Date.now() & 0x7fffffff);
+  if (ALL === undefined) t.comment(`FUZZ_SEED=${seed}`);
+  return (...stream) => {
+    const sets = everyCut(...stream);
+    if (ALL !== undefined || sets.length <= SOME) return sets;
+    const chosen = fc.shuffledSubarray(sets, { minLength: SOME, maxLength: SOME });
+    return fc.sample(chosen, { seed, numRuns: 1 })[0] as number[][];
+  };
+}
+
 /** Buffers as latin1 text: a stream is easier to read than its byte values. */
 function shown(values: readonly unknown[] | null): string {
   return JSON.stringify(values, (_, value) =>
