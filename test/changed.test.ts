@@ -1,6 +1,6 @@
 import { globSync } from 'node:fs';
 import t from 'tap';
-import { reachedBy } from './support/changed.ts';
+import { isTried, reachedBy } from './support/changed.ts';
 
 const TESTS = globSync('test/**/*.test.ts');
 
@@ -29,3 +29,29 @@ t.test('what tests share reaches those that use it, also through another helper'
 t.test('the schema reaches its own tests', async (t) => {
   t.ok(reachedBy(['sql/schema/sums.sql'], TESTS).includes('test/store/schema/schema.test.ts'));
 });
+
+t.test(
+  'experiments with processes that die run where what they try changed, some of them always',
+  async (t) => {
+    const tried = (...changed: string[]) => TESTS.filter((test) => isTried(test, changed));
+    const few = tried('src/admin/pages.ts', 'src/cli/nouns/key.ts', 'README.md', 'sql/upgrades.md');
+    t.notOk(few.includes('test/faults/outage.test.ts'));
+    for (const name of [
+      'test/faults/kill.test.ts',
+      'test/fleet/port.test.ts',
+      'test/sse/scanner.test.ts',
+    ])
+      t.ok(few.includes(name), name);
+    for (const name of [
+      'src/ledger/spool.ts',
+      'src/admin/process/forward.ts',
+      'src/operations/statement.ts',
+      'src/cli/serve.ts',
+      'sql/schema/sums.sql',
+      'test/support/gateway.ts',
+      'package-lock.json',
+    ])
+      t.same(tried('src/admin/pages.ts', name), TESTS, name);
+    t.ok(isTried('test/faults/outage.test.ts', null), 'without history all run');
+  },
+);

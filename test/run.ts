@@ -8,7 +8,7 @@ import type { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { changedFiles, reachedBy } from './support/changed.ts';
+import { baseOfChange, changedFiles, isTried, reachedBy } from './support/changed.ts';
 import { spentBelow } from './support/cpu.ts';
 
 /**
@@ -16,7 +16,8 @@ import { spentBelow } from './support/cpu.ts';
  * those that a change reaches for --changed, otherwise all; six processes at once and more while cores are idle, or as many as --jobs=N says. With --all, and where
  * a change touches the fast path, tests of what clients see run twice, with it and without it; FAST_HTTP in the
  * environment chooses one way. Where a change touches the pages, axe-core judges them; with --all they are looked at in
- * every width and language.
+ * every width and language. Where it touches nothing that runs in the gateway, most of test/faults and test/fleet is left
+ * out, and the run says so.
  * Prints a line per file, what failed in it, CPU seconds by folder, and at the end the line `N passed, N failed`.
  *
  * They are run by plain node. The command `tap` would load its own module loader into
@@ -76,7 +77,12 @@ const times: Record<string, number> = existsSync(TIMES)
 const found = globSync(`test/${room === undefined ? '' : `${room}/`}**/*.test.ts`);
 if (found.length === 0) throw new Error(`there are no tests below test/${room}`);
 const reached = values.changed && changed !== null ? reachedBy(changed, found) : found;
-const files = positionals.length > 0 ? positionals : reached;
+const leftOut =
+  all && values.all !== true && FAULTS === undefined
+    ? reached.filter((file) => !isTried(file, changed))
+    : [];
+const files =
+  positionals.length > 0 ? positionals : reached.filter((file) => !leftOut.includes(file));
 const bothWays = values.all === true || FAULTS !== undefined || touches(FAST_PATH);
 const pagesUnchanged = values.all !== true && positionals.length === 0 && !touches(PAGES);
 /** CPU seconds of each run, with those of the processes that it started; empty where the system does not tell. */
@@ -92,6 +98,10 @@ if (all) {
   writeFileSync(TIMES, JSON.stringify(times));
 }
 if (files.length > 1) showCpu();
+if (leftOut.length > 0)
+  console.log(
+    `${leftOut.length} files of test/faults and test/fleet were left out, since nothing they try changed after ${baseOfChange().slice(0, 8)}: ALL=1 runs them`,
+  );
 const skipped = totals.skip + totals.todo;
 console.log(
   `${totals.pass} passed, ${totals.fail} failed${skipped > 0 ? `, ${skipped} skipped` : ''}`,

@@ -5,17 +5,25 @@ import { dirname, join } from 'node:path';
 const git = (...args: string[]) =>
   execFileSync('git', args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }).trim();
 
+/** What a branch is compared with: the first of these that is here, and is not the commit itself. */
+const BEFORE = [
+  ['merge-base', 'HEAD', '@{upstream}'],
+  ['merge-base', 'HEAD', 'main'],
+  ['rev-parse', 'HEAD~1'],
+];
+
 /**
- * The commit that a change is compared with: where it left the upstream branch, or else the last
- * commit but one. Throws where there is no history.
+ * The commit that a change is compared with: where it left the upstream branch or else the branch "main"; on that branch
+ * itself, the last commit but one. Throws where there is no history.
  */
 export function baseOfChange(): string {
   const head = git('rev-parse', 'HEAD');
-  let base = head;
-  try {
-    base = git('merge-base', 'HEAD', '@{upstream}');
-  } catch {} // there is none
-  return base === head ? git('rev-parse', 'HEAD~1') : base;
+  for (const command of BEFORE)
+    try {
+      const base = git(...command);
+      if (base !== head) return base;
+    } catch {} // there is no such branch
+  throw new Error('there is no history');
 }
 
 /** Files that the changes are in since `baseOfChange`, new ones included; null: no history. */
@@ -27,6 +35,26 @@ export function changedFiles(): string[] | null {
   } catch {
     return null;
   }
+}
+
+const EXPERIMENTS = /^test\/(?:faults|fleet)\//;
+/** Those that every run has. */
+const ALWAYS = /\/(?:faults\/(?:kill|results|stop)|fleet\/(?:limits|port))\.test/;
+/** All that runs in the gateway, and the database; not the pages, nor commands that end. */
+const IN_GATEWAY =
+  /^(?:src\/(?!admin\/(?!process\/)|cli\/(?:apply|nouns)\/|demo\/|domain\/(?:language|wording)\/)|sql\/|test\/(?:faults|fleet|support)\/|package-lock\.json|\.platform\/)(?!.*\.md$)/;
+
+/**
+ * Whether a run of all tests has this one. Experiments with processes, servers and networks that die take a fifth of its
+ * CPU: but for a few they are left to changes of what they try, and to ALL=1.
+ * @param changed null: nobody knows, and it has all
+ */
+export function isTried(test: string, changed: readonly string[] | null): boolean {
+  return (
+    !EXPERIMENTS.test(test) ||
+    ALWAYS.test(test) ||
+    (changed?.some((name) => IN_GATEWAY.test(name)) ?? true)
+  );
 }
 
 /** What any change may break: imports, names, tables in documents, the package. */
