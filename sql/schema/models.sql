@@ -19,7 +19,7 @@ create function are_rates(rates jsonb, base jsonb) returns boolean language sql 
       and coalesce((select bool_and(case
         when key = 'over' then jsonb_typeof(value) = 'number' and value #>> '{}' ~ '^[0-9]{1,10}$'
         when key = 'tier' then jsonb_typeof(value) = 'string' and value #>> '{}' ~ '^[a-z][a-z0-9_.-]{0,63}$' and value #>> '{}' <> 'over'
-        when key = 'hours' then jsonb_typeof(value) = 'string'
+        when key = 'hours' then jsonb_typeof(value) = 'string' and length(value #>> '{}') <= 300
           and value #>> '{}' ~ '^([A-Z][a-z]{2}[A-Za-z,-]* )?([0-2][0-9]:[0-5][0-9]-[0-2][0-9]:[0-5][0-9],?)+ [A-Za-z][A-Za-z0-9_+/-]{0,63}$'
         when key in ('input', 'output') then jsonb_typeof(value) = 'string' and value #>> '{}' ~ '^[0-9]{1,6}(\.[0-9]{1,12})?$'
         else key = any(price_parts()) and (value = 'null' or jsonb_typeof(value) = 'string' and value #>> '{}' ~ '^[0-9]{1,6}(\.[0-9]{1,12})?$') end)

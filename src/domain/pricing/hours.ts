@@ -1,19 +1,23 @@
 /**
  * Windows of the week in which a rate holds (contract section 4), such as "Mon-Fri 01:00-04:00,06:00-10:00 UTC":
  * half-open, across midnight where the end is not behind the beginning, in the zone that is named. Without days: every day.
- * A window belongs to the day on which it begins. At a change of the clock, what clocks on the wall show counts.
+ * At most 12 windows, so that the name of a rate has room in a ledger row. A window belongs to the day on which it begins. At a change of the clock, what clocks on the wall show counts.
  */
 export interface Hours {
   readonly text: string;
   /** Whether an instant is within. @param at milliseconds since the epoch */
   holds(at: number): boolean;
+  /** Which minutes of the week are within, from Sunday on: 1, else 0. */
+  readonly within: Uint8Array;
+  /** The minute of the week that clocks of its zone show at an instant. */
+  minuteAt(at: number): number;
 }
 
 const DAYS = ['Sun', 'Mon', 'Tue', 'Wed', 'Thu', 'Fri', 'Sat'] as const;
 const DAY = `(?:${DAYS.join('|')})`;
 const CLOCK = '(?:[01]\\d|2[0-3]):[0-5]\\d';
 const FORM = new RegExp(
-  `^(?:(${DAY}(?:-${DAY})?(?:,${DAY}(?:-${DAY})?)*) )?(${CLOCK}-(?:${CLOCK}|24:00)(?:,${CLOCK}-(?:${CLOCK}|24:00))*) ([A-Za-z][\\w+/-]{0,63})$`,
+  `^(?:(${DAY}(?:-${DAY})?(?:,${DAY}(?:-${DAY})?){0,6}) )?(${CLOCK}-(?:${CLOCK}|24:00)(?:,${CLOCK}-(?:${CLOCK}|24:00)){0,11}) ([A-Za-z][\\w+/-]{0,63})$`,
 );
 /** The same as every client of the API reads patterns. */
 export const HOURS_FORM = FORM.source.replaceAll('(?:', '(');
@@ -33,7 +37,7 @@ export function parseHours(text: string): Hours {
     }
   }
   const minuteAt = clockOf(zone);
-  return { text, holds: (at) => within[minuteAt(at)] === 1 };
+  return { text, within, minuteAt, holds: (at) => within[minuteAt(at)] === 1 };
 }
 
 function minuteOf(clock: string): number {
@@ -78,19 +82,60 @@ function clockOf(timeZone: string): (at: number) => number {
   };
 }
 
-const DAY_MS = 86_400_000;
+const DAY_SLOTS = 96;
+const WEEK_SLOTS = 7 * DAY_SLOTS;
+const YEAR_SLOTS = 366 * DAY_SLOTS;
+const SLOT = SLOT_MS / 60_000;
 
 /**
  * Whether some instant is within both. Windows of one zone are compared for a week, those of two for a year, in which
- * each zone changes its clocks.
+ * each zone changes its clocks. What is known of a zone is kept: a list of rates compares each with each.
  * @param from where the year begins, milliseconds since the epoch
  */
-export function overlap(one: Hours, other: Hours, from: number): boolean {
-  const days = zoneOf(one) === zoneOf(other) ? 8 : 366;
-  for (let at = from; at < from + days * DAY_MS; at += 60_000) {
-    if (one.holds(at) && other.holds(at)) return true;
+export function overlaps(from: number): (one: Hours, other: Hours) => boolean {
+  const years = new Map<string, Uint16Array>();
+  const masks = new Map<string, Uint16Array>();
+  const yearOf = (hours: Hours) => kept(years, zoneOf(hours), () => slotsOfYear(hours, from));
+  const masksOf = (hours: Hours) => kept(masks, hours.text, () => minutesOfSlots(hours));
+  return (one, other) => {
+    const [a, b] = [masksOf(one), masksOf(other)];
+    if (zoneOf(one) === zoneOf(other)) return a.some((minutes, n) => (minutes & at(b, n)) !== 0);
+    const [mine, others] = [yearOf(one), yearOf(other)];
+    return mine.some((slot, n) => (at(a, slot) & at(b, at(others, n))) !== 0);
+  };
+}
+
+/** For each slot of 15 minutes of the week, its minutes that are within: a bit each. */
+function minutesOfSlots({ within }: Hours): Uint16Array {
+  const masks = new Uint16Array(WEEK_SLOTS);
+  for (const [minute, isWithin] of within.entries())
+    masks[Math.floor(minute / SLOT)] =
+      at(masks, Math.floor(minute / SLOT)) | (isWithin << (minute % SLOT));
+  return masks;
+}
+
+/** The slots of the week that clocks of a zone show one after another. Days on which they run evenly ask them once. */
+function slotsOfYear({ minuteAt }: Hours, from: number): Uint16Array {
+  const first = Math.floor(from / SLOT_MS);
+  const slotAt = (n: number) => minuteAt((first + n) * SLOT_MS) / SLOT;
+  const slots = new Uint16Array(YEAR_SLOTS);
+  let next = slotAt(0);
+  for (let day = 0; day < YEAR_SLOTS; day += DAY_SLOTS) {
+    const begins = next;
+    next = slotAt(day + DAY_SLOTS);
+    const isEven = next === (begins + DAY_SLOTS) % WEEK_SLOTS;
+    for (let n = 0; n < DAY_SLOTS; n++)
+      slots[day + n] = isEven ? (begins + n) % WEEK_SLOTS : slotAt(day + n);
   }
-  return false;
+  return slots;
+}
+
+const at = (of: Uint16Array, n: number): number => of[n] as number;
+
+function kept<T>(values: Map<string, T>, name: string, make: () => T): T {
+  const value = values.get(name) ?? make();
+  values.set(name, value);
+  return value;
 }
 
 const zoneOf = ({ text }: Hours): string => text.slice(text.lastIndexOf(' ') + 1);

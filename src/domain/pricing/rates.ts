@@ -1,4 +1,4 @@
-import { type Hours, overlap, parseHours } from './hours.ts';
+import { type Hours, overlaps, parseHours } from './hours.ts';
 import { formatDecimal, parseDecimal } from './money.ts';
 import { COST_PARTS } from './parts.ts';
 import { type Prices, parsePrices, type Rate, rank, type SomeTexts } from './prices.ts';
@@ -168,8 +168,11 @@ export function mistakesOf(
     };
   });
   if (mistakes.length > 0) return mistakes;
+  const meet = overlaps(now);
   for (const [at, one] of conditions.entries()) {
-    const before = conditions.slice(0, at).findIndex((other) => isTie(one, other, conditions, now));
+    const before = conditions
+      .slice(0, at)
+      .findIndex((other) => isTie(one, other, conditions, meet));
     if (before >= 0) {
       const names = [at, before].map((n) => `"${rateName(rates[n] as RateTexts)}"`).join(' and ');
       const message = `${names} could hold at once: a rate with the conditions of both must say which price counts`;
@@ -180,7 +183,7 @@ export function mistakesOf(
 }
 
 const HOURS =
-  'must be windows of the week with their time zone, such as Mon-Fri 01:00-04:00,06:00-10:00 UTC';
+  'must be at most 12 windows of the week with their time zone, such as Mon-Fri 01:00-04:00,06:00-10:00 UTC';
 
 type Conditions = Pick<Rate, 'over' | 'tier' | 'hours'>;
 
@@ -198,12 +201,11 @@ function isTie(
   one: Conditions,
   other: Conditions,
   all: readonly Conditions[],
-  now: number,
+  meet: ReturnType<typeof overlaps>,
 ): boolean {
   if (rank(one) !== rank(other)) return false;
   if (one.tier !== null && other.tier !== null && one.tier !== other.tier) return false;
-  if (one.hours !== null && other.hours !== null && !overlap(one.hours, other.hours, now))
-    return false;
+  if (one.hours !== null && other.hours !== null && !meet(one.hours, other.hours)) return false;
   const tier = one.tier ?? other.tier;
   const hours = [one.hours, other.hours].flatMap((each) => each?.text ?? []);
   return !all.some(

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { overlap, parseHours } from '../../../src/domain/pricing/hours.ts';
+import { type Hours, overlaps, parseHours } from '../../../src/domain/pricing/hours.ts';
 
 const at = (text: string): number => Date.parse(text);
 
@@ -54,13 +54,15 @@ t.test('hours that cannot be read are refused', async (t) => {
     'Mon-Fry 01:00-02:00 UTC',
     '01:00-04:00 Mars/Olympus',
     '01:00-04:00, 06:00-10:00 UTC',
+    `${Array.from({ length: 13 }, (_, n) => `${n + 10}:00-${n + 10}:30`)} UTC`,
+    'Sun,Mon,Tue,Wed,Thu,Fri,Sat,Sun 01:00-02:00 UTC',
   ])
     t.throws(() => parseHours(text), RangeError, text);
 });
 
 t.test('windows overlap where some instant is in both', async (t) => {
   const now = at('2026-11-28T00:00:00Z');
-  const both = (one: string, other: string) => overlap(parseHours(one), parseHours(other), now);
+  const both = (one: string, other: string) => overlaps(now)(parseHours(one), parseHours(other));
   t.ok(both('01:00-04:00 UTC', '03:59-05:00 UTC'));
   t.notOk(both('01:00-04:00 UTC', '04:00-05:00 UTC'));
   t.notOk(both('Mon 01:00-04:00 UTC', 'Tue-Sun 01:00-04:00 UTC'));
@@ -68,6 +70,37 @@ t.test('windows overlap where some instant is in both', async (t) => {
   t.ok(both('01:00-02:00 UTC', '02:00-03:00 Europe/Berlin'), 'in winter');
   t.ok(both('00:00-01:00 UTC', '02:00-03:00 Europe/Berlin'), 'in summer');
   t.notOk(both('02:00-12:00 UTC', '02:00-03:00 Europe/Berlin'));
+});
+
+t.test('windows of two zones overlap as each minute of a year says', async (t) => {
+  const now = at('2026-11-28T00:07:00Z');
+  const meet = overlaps(now);
+  const clock = (minute: number) =>
+    `${String(Math.floor(minute / 60)).padStart(2, '0')}:${String(minute % 60).padStart(2, '0')}`;
+  const zones = ['Europe/Berlin', 'America/New_York', 'America/Chicago', 'Australia/Lord_Howe'];
+  const hours = fc
+    .tuple(fc.constantFrom(...zones), fc.nat(1438), fc.constantFrom('', 'Sun '), fc.nat(90))
+    .map(([zone, from, days, length]) =>
+      parseHours(`${days}${clock(from)}-${clock((from + 1 + length) % 1440)} ${zone}`),
+    );
+  const inBoth = (one: Hours, other: Hours) => {
+    for (let minute = 0; minute < 366 * 1440; minute++) {
+      const instant = at('2026-11-28T00:00:00Z') + minute * 60_000;
+      if (one.holds(instant) && other.holds(instant)) return true;
+    }
+    return false;
+  };
+  fc.assert(
+    fc.property(hours, hours, (one, other) => meet(one, other) === inBoth(one, other)),
+    { numRuns: 15 },
+  );
+  t.ok(
+    meet(
+      parseHours('Sun 03:30-03:31 America/New_York'),
+      parseHours('Sun 01:30-01:31 America/Chicago'),
+    ),
+    'one hour of the year has this difference',
+  );
 });
 
 t.test('a minute of the week is in a window as arithmetic says', async () => {

@@ -1,9 +1,10 @@
 import t from 'tap';
-import { parsePrices, ratedPrices, rateOf } from '../../../src/domain/pricing/prices.ts';
+import { MOST_OVER, parsePrices, ratedPrices, rateOf } from '../../../src/domain/pricing/prices.ts';
 import {
   mistakesOf,
   parseRates,
   type RateTexts,
+  rateName,
   tierOf,
   tiersOf,
 } from '../../../src/domain/pricing/rates.ts';
@@ -109,4 +110,12 @@ t.test('a rate whose hours another program wrote wrongly is left out, and named'
   );
   t.equal(rates.length, 1);
   t.strictSame(unread, ['01:00-02:00 Mars/Olympus']);
+});
+
+t.test('the longest name of a rate has room in a ledger row', async (t) => {
+  const days = Array.from({ length: 7 }, () => 'Mon-Sun').join();
+  const windows = Array.from({ length: 12 }, (_, n) => `${n + 10}:00-${n + 10}:59`).join();
+  const hours = `${days} ${windows} ${'Z'.repeat(64)}`;
+  t.ok(hours.length <= 300, 'what the schema takes');
+  t.ok(rateName({ over: MOST_OVER, tier: 'a'.repeat(64), hours }).length <= 400);
 });
