@@ -46,6 +46,9 @@ export function trailStore(db: Database): TrailStore {
 export const UPSTREAM_FAILED = `(coalesce(upstream_status::text, upstream_reason) is not null
   and (coalesce(nullif(status, 0), upstream_status, 0) not between 400 and 499 or coalesce(nullif(status, 0), upstream_status) = 429))`;
 
+/** Whether a request of the trail failed, as sums count it and lists filter by it: `resultOf` (domain/reports) in SQL. */
+export const FAILED = '(status >= 500 or status = 200 and code is not null)';
+
 /** The groups of the sums of an hour, and of a day, which has the hours that begin on it. */
 const GROUP =
   "company_id, date_trunc('hour', occurred_at, 'UTC') as hour, coalesce(model_slug, '') as model_slug, api_key_id, endpoint";
@@ -70,7 +73,7 @@ const INSERT_TAIL = `::text::json) as request (i uuid, t timestamptz, c uuid, k 
   ),
   counted as (
     select ${GROUP}, count(*) as requests, count(*) filter (where not served) as refused,
-      count(*) filter (where status >= 500 or status = 200 and code is not null) as failed,
+      count(*) filter (where ${FAILED}) as failed,
       count(*) filter (where ${UPSTREAM_FAILED}) as upstream_failed,
       coalesce(sum(duration_ms) filter (where served), 0) as duration_ms, coalesce(sum(added_us) filter (where served), 0) as added_us,
       ${buckets('duration_ms', DURATION_BOUNDS_MS)} as duration_buckets, ${buckets('added_us', ADDED_BOUNDS_US)} as added_buckets

@@ -7,6 +7,7 @@ import { matching } from '../connection/columns.ts';
 import { type CursorPage, cut } from '../connection/cursor.ts';
 import { NIL_ID } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
+import { FAILED } from '../gateway/request-trail.ts';
 import { PAGE_ROWS } from '../lists/page.ts';
 import { IN_COLUMNS } from '../statement/cost.ts';
 import { ofKeys } from './cube.ts';
@@ -289,7 +290,7 @@ function statusIs(sql: Sql, status: RequestsQuery['status']) {
   return {
     success: sql`and t.status = 200 and t.code is null`,
     refused: sql`and t.status between 400 and 499`,
-    failed: sql`and (t.status >= 500 or t.status = 200 and t.code is not null)`,
+    failed: sql`and ${sql.unsafe(FAILED)}`,
     left: sql`and t.status = 0`,
   }[status];
 }

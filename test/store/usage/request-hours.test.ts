@@ -1,9 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
 import { isUpstreamsFailure } from '../../../src/domain/errors.ts';
+import { explainRequest } from '../../../src/domain/reports/request-explanation.ts';
 import { NIL_ID } from '../../../src/store/connection/expressions.ts';
 import type { Sql } from '../../../src/store/connection/pool.ts';
 import { trailStore } from '../../../src/store/gateway/request-trail.ts';
+import { pageOfRequests } from '../../../src/store/usage/request.ts';
 import { type HoursGroup, readRequestHours } from '../../../src/store/usage/request-hours.ts';
 import { testDatabase } from '../../support/postgres.ts';
 import { addRequests, type SomeRequest } from '../../support/requests.ts';
@@ -54,6 +56,33 @@ t.test(
     }
   },
 );
+
+t.test('the list of failed requests has as many as the sums count', async (t) => {
+  const company = randomUUID();
+  const statuses = [0, 200, 400, 401, 404, 429, 499, 500, 502, 503, 504];
+  const outcomes = [null, 'completed', 'client_aborted', 'upstream_failed'];
+  await add(
+    statuses.flatMap((status) =>
+      outcomes.flatMap((outcome) =>
+        [null, 'upstream_error'].flatMap((code) =>
+          [undefined, 200, 429, 500].map((upstreamStatus) => ({
+            company,
+            status,
+            ...(code && { code }),
+            ...(outcome && { outcome }),
+            ...(upstreamStatus && { upstreamStatus, reason: 'no' }),
+          })),
+        ),
+      ),
+    ),
+  );
+  const none = { key: null, model: null, endpoint: null, before: null };
+  const query = { ...none, company, status: 'failed', from, to, limit: 1000 } as const;
+  const { rows } = await run((sql) => pageOfRequests(sql, query));
+  t.ok(rows.length > 0);
+  t.equal((await read(company))[0]?.failed, rows.length);
+  t.ok(rows.every((row) => explainRequest(row).result === 'failed'));
+});
 
 t.test(
   'what the upstream refused because of the caller is refused, and no failure of the upstream',
