@@ -123,6 +123,17 @@ t.test(
       );
       t.equal(rows, 0, table);
     }
+    const [{ costs }] = await run(
+      (sql) =>
+        sql<
+          [{ costs: number }]
+        >`select count(*)::integer as costs from upstream_costs where billing_month = ${past}`,
+    );
+    t.equal(
+      costs,
+      40,
+      'costs of the upstream stay: sums are made from them when the month is back',
+    );
     t.match(await move('detach'), { code: 1, err: /has no table of its own/ });
     await t.rejects(
       db.transaction(MS, (sql) =>
