@@ -383,11 +383,11 @@ async function send({ url }: TestGateway, { steps, end, slowReader }: Sequence, 
 type Sent = Awaited<ReturnType<typeof send>>;
 
 /**
- * Whether an answer is missing because it ended its connection while the client still sent: a system that gets bytes for a
- * closed connection resets it, and what the client had not read by then is gone.
+ * Whether answers are missing because one of them ended its connection while the client still sent: a system that gets bytes
+ * for a closed connection resets it, and what the client had not read by then is gone.
  */
-function isLostByReset({ reset }: Sent, answer: Answer | undefined): boolean {
-  return reset && answer?.closes === true;
+function isLostByReset({ reset }: Sent, answers: readonly (Answer | undefined)[]): boolean {
+  return reset && answers.some((answer) => answer?.closes);
 }
 
 /** Whether both said the same: equal answers, until the client left, one closes, or an overload or the time ended one. */
@@ -397,7 +397,9 @@ function difference(one: Sent, other: Sent): string | null {
     const [a, b] = [one.answers[n], other.answers[n]];
     if (a?.status === 408 || b?.status === 408) return null;
     if (a === undefined || b === undefined)
-      return one.left || isLostByReset(one, b) || isLostByReset(other, a)
+      return one.left ||
+        isLostByReset(one, other.answers.slice(n)) ||
+        isLostByReset(other, one.answers.slice(n))
         ? null
         : `answer ${n + 1}: ${a?.text ?? 'none'} instead of ${b?.text ?? 'none'}`;
     // shed; on a busy machine database and upstream may be late too
