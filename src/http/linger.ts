@@ -36,20 +36,14 @@ export function discard(socket: Socket): void {
 }
 
 /**
- * Lets a client read an answer that comes before the end of its body: the connection's own side closes, and what still
- * comes is discarded (RFC 9112, section 9.6). Closed at once, the system would reset it, and a client that still sends
- * would see that in place of the answer and try again.
+ * Lets a client read an answer that ends its connection while it may still be sending, the rest of a body or the next
+ * request: the connection's own side closes, and what still comes is discarded (RFC 9112, section 9.6). Closed at once, the
+ * system would reset it, and the client would see that in place of this answer, and of those before it that it had not read.
  */
-export function lingerAfterAnswer(req: {
-  readonly socket: Socket;
-  readonly complete: boolean;
-}): void {
-  const { socket } = req;
-  const destroySoon = socket.destroySoon;
+export function lingerAfterAnswer({ socket }: { readonly socket: Socket }): void {
   // Node calls this once the answer to the last request of a connection is out
   socket.destroySoon = () => {
-    if (req.complete) return destroySoon.call(socket);
-    discard(socket); // what follows the body is no request any more
+    discard(socket);
     socket.end();
     const most = socket.bytesRead + MOST_BYTES;
     const last = performance.now() + LINGER_MS;

@@ -159,7 +159,7 @@ export class RepeatedResponse implements ClientResponse, StreamedResponse, Answe
 
   closeAfter(): void {
     this._last = true;
-    if (!this.req.complete) lingerAfterAnswer(this.req);
+    lingerAfterAnswer(this.req);
   }
 
   send(status: number, headers: readonly string[], body: Buffer | string): void {
