@@ -1,6 +1,7 @@
 -- Strict budgets, and what was reached of budgets.
 
--- The keys of a company that were made in each other's place: the first, whose id the line has, and those that followed.
+-- The keys of a company that were made in each other's place. The first, whose id the line has, also where its row is gone:
+-- the ledger keeps what it spent.
 create function keys_of_line(of_company uuid, of_line uuid) returns uuid[] language sql stable set search_path from current as
   'select array_append(array_agg(id), of_line) from api_keys where company_id = of_company and line = of_line';
 

@@ -89,6 +89,14 @@ export interface BookedCall {
 /** The token details of a ledger row, by their columns; null: the upstream did not tell. */
 export type BookedDetails = Readonly<Record<(typeof TOKEN_DETAILS)[number], number | null>>;
 
+/** Details of tokens that only some kinds of calls have. */
+const RARE_DETAILS = [
+  'cache_write_1h_tokens',
+  'image_prompt_tokens',
+  'image_completion_tokens',
+  'search_units',
+] as const;
+
 /** The columns of the ledger that say what prompt and completion tokens consist of. */
 export const TOKEN_DETAILS = [
   'cached_tokens',
@@ -96,18 +104,13 @@ export const TOKEN_DETAILS = [
   'audio_prompt_tokens',
   'reasoning_tokens',
   'audio_completion_tokens',
-  'cache_write_1h_tokens',
-  'image_prompt_tokens',
-  'image_completion_tokens',
-  'search_units',
+  ...RARE_DETAILS,
 ] as const;
 
-/** Those that a table has only where they say something: without them it keeps the bytes that it had before there were any. */
-const RARE_DETAILS: ReadonlySet<string> = new Set(TOKEN_DETAILS.slice(5));
-
-/** The details that a table has columns for. @param total of its lines; absent: no upstream told any */
+/** The details that a table has columns for: rare ones where a line has some. @param total of its lines; absent: no upstream told any */
 export function shownDetails(total: Readonly<Record<string, unknown>> | undefined) {
-  return TOKEN_DETAILS.filter((each) => !RARE_DETAILS.has(each) || total?.[each]);
+  const absent: readonly string[] = RARE_DETAILS.filter((each) => !total?.[each]);
+  return TOKEN_DETAILS.filter((each) => !absent.includes(each));
 }
 
 /** @param prices of the call: the model's, or those of the rate that held */

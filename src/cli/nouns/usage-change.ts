@@ -39,7 +39,7 @@ const filters = {
 };
 const MOST_MOVERS = 20;
 const MOST_CELLS = { rows: 200, columns: 50 };
-const METHOD = `The difference is the sum of its parts, to the last digit. "more calls": there are more calls than before, each model with the same share of them. "longer calls": those of the same model have more tokens. "more cached": another share of their tokens is read from a cache, or written to it, where these have a price. "other tiers", "other hours", "other lengths": another share of the calls has a rate; one with several conditions is parted, the tier first, then the hours in what they add, then the length. "dearer models": other models get the calls. "changed prices": what was paid beside the price that held when the time before ended.
+const METHOD = `The difference is the sum of its parts, to the last digit. "more calls": there are more calls than before, each model with the same share of them. "longer calls": those of the same model have more tokens. "more cached": another share of their tokens is read from a cache, or written to it, where these have a price. "other tiers", "other hours", "other lengths" (of prompts): another share of the calls has such a rate. A rate with several conditions is split: first what its tier adds, then its hours, then its length. "dearer models": other models get the calls. "changed prices": what was paid beside the price that held when the time before ended.
 EUR amounts are exact. In-app chat is not among them.`;
 
 const changeCommand = command({

@@ -1366,7 +1366,7 @@ export const en = {
       'More expensive models: what it adds that the calls go to other models than before, each call as long as before. A model without calls before is here as a whole.',
       'Longer calls: what it adds that calls of the same model have more tokens, or more of the more expensive kind.',
       'More of it cached: what it adds that another share of the prompt tokens is read from a cache, or written to it, where these have prices of their own.',
-      'Tiers, hours and long prompts: what it adds that another share of the calls has a rate of its model. A rate with several conditions is parted: first the tier, then what the hours add, then what the length adds.',
+      'Tiers, hours and long prompts: what it adds that another share of the calls has a rate of its model. A rate with several conditions is split: first what its tier adds, then its hours, then its length.',
       'These are counted at one price for each model: the one that held when the time before ended, or the first one after it. Changed prices: what was paid beside that, now less before; nothing where no price changed.',
       'Amounts are exact. Each step is rounded to 15 decimals, and a part is the difference of two steps: so the parts add up to the difference to the last digit. In-app chat is not in it.',
     ],

@@ -1,7 +1,8 @@
 /**
  * Windows of the week in which a rate holds (contract section 4), such as "Mon-Fri 01:00-04:00,06:00-10:00 UTC":
  * half-open, across midnight where the end is not behind the beginning, in the zone that is named. Without days: every day.
- * At most 12 windows, so that the name of a rate has room in a ledger row. A window belongs to the day on which it begins. At a change of the clock, what clocks on the wall show counts.
+ * At most 12 windows, so that the name of a rate has room in a ledger row. A window belongs to the day on which it begins.
+ * At a change of the clock, what clocks on the wall show counts.
  */
 export interface Hours {
   readonly text: string;

@@ -35,7 +35,8 @@ function states(sql: Sql, only: Fragment) {
     key_spends as materialized (
       select api_key_id, sum(cost_eur) as spent from usage_key_months
       where company_id = any(array(select company_id from keys)) and billing_month = (select first from month)
-        and api_key_id = any(array(select id from api_keys where company_id = any(array(select company_id from keys)) and line = any(array(select line from keys)))) group by 1
+        and api_key_id = any(array(select id from api_keys
+          where company_id = any(array(select company_id from keys)) and line = any(array(select line from keys)))) group by 1
     ),
     line_spends as materialized (
       select a.line, sum(d.spent) as spent from key_spends d join api_keys a on a.id = d.api_key_id group by 1

@@ -62,8 +62,10 @@ function monthIn(text: string): { readonly words: string; readonly month: string
   return named < 0 ? null : { words, month: `${year}-${String(named + 1).padStart(2, '0')}` };
 }
 
-/** For operators alone: the tenant role may not read what the upstream calls a model. */
-const BY_INTERNAL_NAME = ' or upstream_model ~ $1';
+const modelsWhere = (condition: string) =>
+  `select m.id, slug as name, '' as detail, company_id, c.name as company_name
+    from models m left join companies c on c.id = company_id
+    where ${condition}`;
 
 /** The columns of a Finding but its kind. $1 is the pattern, $2 the text in small letters, $3 the company or null. */
 const FINDERS: Readonly<Record<Exclude<Kind, 'request' | 'statement' | 'cost_center'>, string>> = {
@@ -79,13 +81,16 @@ const FINDERS: Readonly<Record<Exclude<Kind, 'request' | 'statement' | 'cost_cen
   invitation: `select i.id, email as name, role as detail, company_id, c.name as company_name
     from invitations i join companies c on c.id = company_id
     where email ~ $1`,
-  // internal names are for operators alone
-  model: `select m.id, slug as name, '' as detail, company_id, c.name as company_name
-    from models m left join companies c on c.id = company_id
-    where slug ~ $1 or m.id::text = $2${BY_INTERNAL_NAME}`,
+  model: modelsWhere('slug ~ $1 or m.id::text = $2'),
   assistant: `select a.id, a.name, model_slug as detail, company_id, c.name as company_name
     from assistants a join companies c on c.id = company_id
     where a.name ~ $1 or a.id::text = $2`,
+};
+
+/** Where all companies are searched, models are also found by what the upstream calls them: the tenant role may not read that. */
+const FINDERS_OF_ALL: typeof FINDERS = {
+  ...FINDERS,
+  model: modelsWhere('slug ~ $1 or m.id::text = $2 or upstream_model ~ $1'),
 };
 
 /**
@@ -125,7 +130,7 @@ async function rowsOfKind(
   company: string | null,
 ): Promise<readonly Row[]> {
   if (kind === 'statement') return statementRows(sql, text, company);
-  const finder = company === null ? FINDERS[kind] : FINDERS[kind].replace(BY_INTERNAL_NAME, '');
+  const finder = (company === null ? FINDERS_OF_ALL : FINDERS)[kind];
   return sql.unsafe<Row[]>(
     `select id, name, detail, company_id, company_name from (${finder}) f
      where $3::uuid is null or company_id is null or company_id = $3 order by lower(name) = $2 desc, name, id limit $4`,
