@@ -25,6 +25,9 @@ export interface SomeRequest {
   readonly reason?: string;
 }
 
+/** Rows of one insert, as a gateway has at most some thousands: more might not be written within the deadline on a busy machine. */
+const BATCH_ROWS = 1000;
+
 /** Adds requests to the trail as gateways do. @returns their ids */
 export async function addRequests(
   store: TrailStore,
@@ -56,7 +59,8 @@ export async function addRequests(
     v: row.eur,
     r: row.reason,
   }));
-  await store.insert(Buffer.from(JSON.stringify(json)));
+  for (let n = 0; n < json.length; n += BATCH_ROWS)
+    await store.insert(Buffer.from(JSON.stringify(json.slice(n, n + BATCH_ROWS))));
   return all.map(({ id }) => id);
 }
 
