@@ -99,7 +99,8 @@ export class NameWatcher {
     if (this.#exempt !== 0 && level > this.#exempt) return;
     if (level === ITEM_LEVEL || level === PART_LEVEL) {
       const names = level === ITEM_LEVEL ? notBelow.item : notBelow.part;
-      this.#exempt = names.some((name) => isKey(b, start, end, name)) ? level : 0;
+      this.#exempt = 0;
+      for (const name of names) if (isKey(b, start, end, name)) this.#exempt = level;
       if (level === PART_LEVEL) this.#isSource = isKey(b, start, end, SOURCE);
       else if (isKey(b, start, end, TYPE)) this.#types++;
     }

@@ -50,15 +50,19 @@ const MOST_DIGITS = 15; // a number is exact up to here
 type Written = number | null | undefined;
 
 /** What details consist of. */
-type Details = Record<
-  | 'cached_tokens'
-  | 'cache_write_tokens'
-  | 'audio_tokens'
-  | 'image_tokens'
-  | 'reasoning_tokens'
-  | 'cache_creation_tokens',
-  Written
->;
+type Details = {
+  [name in
+    | 'cached_tokens'
+    | 'cache_write_tokens'
+    | 'audio_tokens'
+    | 'image_tokens'
+    | 'reasoning_tokens'
+    | 'cache_creation_tokens']?: Written;
+};
+
+type Usage = { [name in 'prompt_tokens' | 'completion_tokens' | 'total_tokens']?: Written } & {
+  [name in 'prompt_tokens_details' | 'completion_tokens_details']?: Details | null;
+};
 
 /** Reads from the place it has reached; -1 once there was something else than it takes. */
 class Cursor {
@@ -112,14 +116,7 @@ class Cursor {
   }
 
   details(): Details | null {
-    const details: Details = {
-      cached_tokens: undefined,
-      cache_write_tokens: undefined,
-      audio_tokens: undefined,
-      image_tokens: undefined,
-      reasoning_tokens: undefined,
-      cache_creation_tokens: undefined,
-    };
+    const details: Details = {}; // with what is told alone, since readers walk it
     if (this.at < 0 || this.#b[this.at] !== OPEN_BRACE)
       return this.count() === null ? null : this.#give();
     do {
@@ -163,13 +160,7 @@ export function usageAt(b: Buffer, start: number, end: number): Members | null {
  * @returns what JSON.parse would give, as far as readers look at it; null for any other usage, which may be one as well
  */
 export function plainUsage(b: Buffer, start: number, end: number): Members | null {
-  const usage = {
-    prompt_tokens: undefined as Written,
-    completion_tokens: undefined as Written,
-    total_tokens: undefined as Written,
-    prompt_tokens_details: undefined as Details | null | undefined,
-    completion_tokens_details: undefined as Details | null | undefined,
-  };
+  const usage: Usage = {};
   if (b[start] !== OPEN_BRACE) return null;
   const cursor = CURSOR;
   cursor.begin(b, start, end);

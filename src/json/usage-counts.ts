@@ -24,13 +24,15 @@ export interface Counts {
   imageCompletion: number | null;
   /** Of a rerank. */
   searchUnits: number | null;
+  /** Whether a part of a count was told. */
+  hasParts: boolean;
   /** Tokens of the cache that are told beside the counts, and not in the details of one. */
   cacheBeside: number;
   /** Members with tokens that nobody reads; null: none. */
   unread: string[] | null;
 }
 
-type Count = Exclude<keyof Counts, 'cacheBeside' | 'unread'>;
+type Count = Exclude<keyof Counts, 'hasParts' | 'cacheBeside' | 'unread'>;
 
 /**
  * The one list of the names that providers and routers have for counts, read in every dialect, in details or beside them,
@@ -83,9 +85,13 @@ const OBJECTS: readonly (readonly [names: string, kind: number])[] = [
   ['iterations tokens billed_units', WITHIN], // each of which is read by itself
 ];
 
-const NAMES = new Map<string, readonly [Count | null, Count | null]>();
+/** What the members of a usage are told in; all else are parts of them. */
+const WHOLE: readonly (Count | null)[] = ['prompt', 'completion', 'input', 'output', 'total'];
+
+const NAMES = new Map<string, readonly [Count | null, Count | null, isPart: boolean]>();
 for (const [names, count, ofCompletion = count] of ROWS)
-  for (const name of inBothNumbers(names)) NAMES.set(name, [count, ofCompletion]);
+  for (const name of inBothNumbers(names))
+    NAMES.set(name, [count, ofCompletion, !WHOLE.includes(count)]);
 const KINDS = new Map<string, number>();
 for (const [names, kind] of OBJECTS) for (const name of inBothNumbers(names)) KINDS.set(name, kind);
 
@@ -125,6 +131,7 @@ export function countsIn(usage: Members): Counts {
     audioCompletion: null,
     imageCompletion: null,
     searchUnits: null,
+    hasParts: false,
     cacheBeside: 0,
     unread: null,
   };
@@ -174,6 +181,7 @@ function readMember(
   if (entry === undefined) return noteIfUnread(counts, name, value, name);
   const count = entry[side === OF_COMPLETION ? 1 : 0];
   if (count === null) return;
+  if (entry[2]) counts.hasParts = true;
   const before = counts[count];
   if (!isCount(value)) counts[count] ??= Number.NaN;
   else if (!(before !== null && before >= value)) counts[count] = value;
@@ -213,4 +221,10 @@ function noteIfUnread(counts: Counts, name: string, value: unknown, path: string
 /** Whether it is a whole number that a row of the ledger holds. */
 export function isCount(value: unknown): value is number {
   return Number.isInteger(value) && (value as number) >= 0 && (value as number) <= MAX_TOKENS;
+}
+
+/** Notes a part that is told elsewhere than in the members of a usage. */
+export function setPart(counts: Counts, part: Count, value: number | null): void {
+  counts[part] = value;
+  counts.hasParts = true;
 }

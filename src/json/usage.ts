@@ -5,6 +5,7 @@ import {
   type Members,
   MOST_LEVELS,
   MOST_UNREAD,
+  setPart,
 } from './usage-counts.ts';
 
 /** Token counts of one call: whole numbers, 0 to MAX_TOKENS. */
@@ -74,7 +75,8 @@ export function responsesUsage(usage: Members): ToldUsage {
 export function inputUsage(usage: Members): ToldUsage {
   const counts = countsIn(usage);
   const ofMeta = [usage.tokens, usage.billed_units].filter(isObject).map(countsIn);
-  for (const { searchUnits } of ofMeta) counts.searchUnits ??= searchUnits;
+  for (const { searchUnits } of ofMeta)
+    setPart(counts, 'searchUnits', counts.searchUnits ?? searchUnits);
   const { total } = counts;
   const told = inputOf(counts);
   const rest = told && isCount(total) && total > 0 ? total - told : 0;
@@ -107,6 +109,9 @@ function byTotal(
   const total = countOrNull(counts.total);
   if (!total || (prompt === null && completion === null))
     return toldUsage(usage, counts, prompt, completion);
+  const rest = total - (prompt ?? 0) - (completion ?? 0);
+  if (prompt !== null && completion !== null && rest <= 0)
+    return toldUsage(usage, counts, prompt, completion, rest); // nearly always
   const [cached, written, sound, images, reasoning, speech, drawn] = [
     counts.cached,
     counts.cacheWrite,
@@ -116,15 +121,13 @@ function byTotal(
     counts.audioCompletion,
     counts.imageCompletion,
   ].map((count) => count || 0) as [number, number, number, number, number, number, number];
-  const rest = total - (prompt ?? 0) - (completion ?? 0);
   if (prompt !== null && completion !== null) {
-    if (rest <= 0) return toldUsage(usage, counts, prompt, completion, rest);
     for (const ofPrompt of sumsOf(cached, written, sound, images))
       for (const ofCompletion of sumsOf(reasoning, speech, drawn))
         if (rest === ofPrompt + ofCompletion)
           return toldUsage(usage, counts, prompt + ofPrompt, completion + ofCompletion);
     if (sound === 0 && (usage.prompt_audio_seconds as number) > 0) {
-      counts.audioPrompt = rest; // Mistral tells the seconds, and the tokens of them in the total alone
+      setPart(counts, 'audioPrompt', rest); // Mistral tells the seconds, and the tokens of them in the total alone
       return toldUsage(usage, counts, prompt + rest, completion);
     }
   }
@@ -327,7 +330,21 @@ function toldUsage(
   const prompt = countOrNull(promptTokens);
   const completion = countOrNull(completionTokens);
   const { unread } = counts;
-  const details = toldOrNull({
+  const isDetailed = counts.hasParts || usage.cost !== undefined;
+  const details = isDetailed ? detailsIn(usage, counts, prompt, completion) : null;
+  if (rest === 0 && unread === null) return { prompt, completion, details }; // nearly always
+  const told = { prompt, completion, details };
+  return { ...told, ...(rest === 0 ? {} : { rest }), ...(unread === null ? {} : { unread }) };
+}
+
+/** @param prompt null: its parts are parts of nothing; the completion likewise */
+function detailsIn(
+  usage: Members,
+  counts: Counts,
+  prompt: number | null,
+  completion: number | null,
+): UsageDetails | null {
+  return toldOrNull({
     cached: prompt === null ? null : countOrNull(counts.cached),
     cacheWrite: prompt === null ? null : countOrNull(counts.cacheWrite),
     cacheWriteHour: prompt === null ? null : countOrNull(counts.cacheWriteHour),
@@ -339,9 +356,6 @@ function toldUsage(
     searchUnits: countOrNull(counts.searchUnits),
     cost: costOrNull(usage.cost),
   });
-  if (rest === 0 && unread === null) return { prompt, completion, details }; // nearly always
-  const told = { prompt, completion, details };
-  return { ...told, ...(rest === 0 ? {} : { rest }), ...(unread === null ? {} : { unread }) };
 }
 
 function toldOrNull(details: UsageDetails): UsageDetails | null {

@@ -42,6 +42,8 @@ export interface Prices {
   readonly apart: readonly Apart[];
   /** Counts that have to fit into what they are among. */
   readonly fitted: readonly Among[];
+  /** Counts without a price that can at most be the whole that they are part of. */
+  readonly loose: readonly Loose[];
   /** Whether a part is among them, or charged beside tokens, that a ledger row has no column for. */
   readonly isListed: boolean;
   /** As they were written, for the price snapshot of the ledger row. */
@@ -59,6 +61,11 @@ interface Among {
   readonly part: CostPart;
   readonly count: keyof PartCounts;
   readonly among: CostPart;
+}
+
+interface Loose {
+  readonly count: keyof PartCounts;
+  readonly within: 'prompt' | 'completion';
 }
 
 interface Apart extends Among {
@@ -101,6 +108,15 @@ export function parsePrices(
     ...each,
     more: femto(each.part) - femto(each.among),
   }));
+  const fitted = counted(
+    (part) =>
+      isPriced(part) || (isCachePriced && (part === 'cache_read' || part === 'cache_write')),
+  );
+  const loose = COST_PARTS.flatMap((part) => {
+    const { within, count } = partOf(part);
+    const isLoose = within !== null && count !== null && !fitted.some((each) => each.part === part);
+    return isLoose ? [{ count, within }] : [];
+  });
   const dearest = (side: 'prompt' | 'completion') =>
     COST_PARTS.filter((part) => PARTS[part].within === side)
       .map(femto)
@@ -113,10 +129,8 @@ export function parsePrices(
     request: femto('request'),
     searchUnit: femto('search_unit'),
     apart,
-    fitted: counted(
-      (part) =>
-        isPriced(part) || (isCachePriced && (part === 'cache_read' || part === 'cache_write')),
-    ),
+    fitted,
+    loose,
     isListed: COST_PARTS.some((part) => isListed(part) && texts[part] !== null),
     texts,
     rates,
@@ -303,11 +317,26 @@ export function partsWithin<T extends SomeCounts>(
     fitting ??= { ...(counts as Record<string, number | null>) };
     fitting[count] = value;
   };
+  if (prices.fitted.length > 0) fit(prices.fitted, tokens, counts, set);
+  for (const { count, within } of prices.loose) {
+    const whole = tokens[within];
+    if (whole !== null && (counts[count] ?? 0) > whole) set(count, null);
+  }
+  return (fitting as T | null) ?? counts;
+}
+
+/** @param set takes what a count is cut to */
+function fit(
+  fitted: readonly Among[],
+  tokens: { readonly prompt: number | null; readonly completion: number | null },
+  counts: SomeCounts,
+  set: (count: keyof PartCounts, value: number) => void,
+): void {
   const left: Partial<Record<CostPart, number | null>> = {
     input: tokens.prompt,
     output: tokens.completion,
   };
-  for (const { part, count, among } of prices.fitted) {
+  for (const { part, count, among } of fitted) {
     const told = counts[count] ?? null;
     const whole = tokens[PARTS[part].within as 'prompt' | 'completion'];
     if (told === null || whole === null) continue;
@@ -317,12 +346,4 @@ export function partsWithin<T extends SomeCounts>(
     left[among] = room - taken;
     left[part] = taken;
   }
-  for (const part of COST_PARTS) {
-    const { within, count } = partOf(part);
-    if (within === null || count === null || prices.fitted.some((each) => each.part === part))
-      continue;
-    const whole = tokens[within];
-    if (whole !== null && (counts[count] ?? 0) > whole) set(count, null);
-  }
-  return (fitting as T | null) ?? counts;
 }
