@@ -1,8 +1,4 @@
-import { assistantOperations } from '../operations/assistant.ts';
-import { costCenterOperations } from '../operations/cost-center.ts';
-import { endUserOperations } from '../operations/end-user.ts';
-import { groupOperations } from '../operations/group.ts';
-import { tokenOperations } from '../operations/token.ts';
+import { OPERATIONS } from '../operations/list.ts';
 import { type Command, command } from './frame/command.ts';
 import { derived } from './frame/derived.ts';
 import { alertCommands } from './nouns/alert.ts';
@@ -41,8 +37,13 @@ const migrate = command({
   },
 });
 
+const nounOf = ({ name }: Command): string => name.split(' ')[0] as string;
+/** The commands of rows, by their noun. */
+const DERIVED = Map.groupBy(derived(OPERATIONS), nounOf);
+const ofNoun = (noun: string): readonly Command[] => DERIVED.get(noun) ?? [];
+
 /** All commands except `serve`, in the order of the help. */
-export const COMMANDS: readonly Command[] = [
+export const COMMANDS: readonly Command[] = withDerived([
   migrate,
   statusCommand,
   gatewayForgetCommand,
@@ -52,13 +53,13 @@ export const COMMANDS: readonly Command[] = [
   ...priceCommands,
   catalogueCommand,
   ...keyCommands,
-  ...derived(assistantOperations),
+  ...ofNoun('assistant'),
   ...userCommands,
-  ...derived(groupOperations),
+  ...ofNoun('group'),
   usageCommand,
-  ...derived(endUserOperations),
+  ...ofNoun('end-user'),
   ...usageChangeCommands,
-  ...derived(costCenterOperations),
+  ...ofNoun('cost-center'),
   marginCommand,
   requestCommand,
   ...ledgerCommands,
@@ -66,10 +67,20 @@ export const COMMANDS: readonly Command[] = [
   ...alertCommands,
   ...eventCommands,
   ...tokenCommands,
-  ...derived(tokenOperations),
   ...configurationCommands,
   litellmImportCommand,
   demoCommand,
   ...backupCommands,
   distributionCommand,
-];
+]);
+
+/** Adds the commands of rows whose other commands are written by hand, behind those. */
+function withDerived(written: readonly Command[]): Command[] {
+  return written.flatMap((command, at) => {
+    const noun = nounOf(command);
+    const isLast = !written.slice(at + 1).some((other) => nounOf(other) === noun);
+    return isLast
+      ? [command, ...ofNoun(noun).filter((each) => !written.includes(each))]
+      : [command];
+  });
+}

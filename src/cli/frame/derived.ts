@@ -85,7 +85,7 @@ function commandOf(operation: Operation, face: OnCommandLine): Command {
     past,
   )<Options, Thing, string>({
     ...about,
-    ...(face.done && { done: face.done }),
+    ...(face.done || face.verb ? { done: face.done ?? 'Done.' } : {}),
     operand:
       isOne && named === undefined
         ? {

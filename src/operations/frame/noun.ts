@@ -34,13 +34,21 @@ type Less<T extends { readonly action: Action }> = Omit<T, 'action' | 'row' | 'c
 export function noun({ name, path, param, table, answer, reads, writes, find, command }: Noun) {
   const one = `${path}/{${param}}`;
   const resource = { table, find };
-  const whole = (usual: object, parts: { readonly command?: Partial<OnCommandLine> }) =>
+  const whole = (
+    usual: Less<{ readonly action: Action }>,
+    parts: { readonly command?: Partial<OnCommandLine> },
+  ) =>
     ({
       ...usual,
       ...parts,
-      command: parts.command && { ...command, ...parts.command },
+      command: parts.command && { ...command, ...usual.command, ...parts.command },
     }) as never;
-  const writing = (define: typeof post, verb: string, at: string, usual: Partial<Operation>) => {
+  const writing = (
+    define: typeof post,
+    verb: string,
+    at: string,
+    usual: Less<Partial<Operation> & { readonly action: Action }>,
+  ) => {
     return <B>({ id = `${verb}${name}`, ...parts }: Less<Parts<B>>): Operation =>
       define<B>(id, at, whole({ action: writes, ...usual }, parts));
   };
@@ -57,6 +65,6 @@ export function noun({ name, path, param, table, answer, reads, writes, find, co
     change: writing(patch, 'change', one, { answer, resource }),
     remove: writing(remove, 'remove', one, { resource }),
     /** What else is done with one thing: "pause". */
-    act: (verb: string) => writing(post, verb, `${one}/${verb}`, { answer }),
+    act: (verb: string) => writing(post, verb, `${one}/${verb}`, { answer, command: { verb } }),
   };
 }

@@ -69,7 +69,7 @@ export interface OnCommandLine {
   /** Members of a thing that its card leaves out. */
   readonly hidden?: readonly string[];
   readonly notes?: string;
-  /** What is told when it is done; default: "Group created." */
+  /** What is told when it is done; default: "Group created.", or "Done." where it has a verb of its own. */
   readonly done?: string;
   /** Of a list: all rows, in the order of people. @param values of the filters, and of the company in the path */
   all?(
