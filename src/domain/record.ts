@@ -1,12 +1,18 @@
 import { CLOSE_BRACE } from '../json/bytes.ts';
 import { writeWhole } from '../json/decimal.ts';
-import type { UsageDetails } from '../json/usage.ts';
+import type { UsageDetails } from '../json/usage-counts.ts';
 import { IsoTime } from './iso.ts';
 import type { Model } from './model.ts';
 import { type Femto, parseEur, writeEur } from './pricing/money.ts';
-import { COLUMN_PARTS } from './pricing/parts.ts';
+import { COLUMN_PARTS, COUNTED_PARTS } from './pricing/parts.ts';
 import type { ChargedPart, Prices } from './pricing/prices.ts';
-import type { EndpointName, Outcome, UsageRecord, UsageSource } from './usage.ts';
+import {
+  type EndpointName,
+  type Outcome,
+  RARE_DETAILS,
+  type UsageRecord,
+  type UsageSource,
+} from './usage.ts';
 
 /**
  * Writes usage records as JSON objects whose members are the columns of `api_usage`, in ASCII and
@@ -118,13 +124,12 @@ const CACHE_WRITE = Buffer.from(',"cache_write_tokens":');
 const AUDIO_PROMPT = Buffer.from(',"audio_prompt_tokens":');
 const REASONING = Buffer.from(',"reasoning_tokens":');
 const AUDIO_COMPLETION = Buffer.from(',"audio_completion_tokens":');
-const CACHE_WRITE_HOUR = Buffer.from(',"cache_write_1h_tokens":');
-const IMAGE_PROMPT = Buffer.from(',"image_prompt_tokens":');
-const IMAGE_COMPLETION = Buffer.from(',"image_completion_tokens":');
-const SEARCH_UNITS = Buffer.from(',"search_units":');
+const RARE = COUNTED_PARTS.filter(({ column }) =>
+  (RARE_DETAILS as readonly string[]).includes(column),
+).map(({ count, column }) => ({ count, name: Buffer.from(`,"${column}":`) }));
 
-/** Nine names and counts, and the cost with its currency. */
-const DETAILS_ROOM = 512;
+/** Names and counts, and the cost with its currency. */
+const DETAILS_ROOM = 128 + COUNTED_PARTS.length * 48;
 
 /** Writes the members for what was told, each with a comma before it. @returns the offset behind them */
 function writeDetails(bytes: Buffer, at: number, details: UsageDetails, currency: string): number {
@@ -134,11 +139,10 @@ function writeDetails(bytes: Buffer, at: number, details: UsageDetails, currency
   if (audioPrompt !== null) at = writeCount(bytes, at, AUDIO_PROMPT, audioPrompt);
   if (reasoning !== null) at = writeCount(bytes, at, REASONING, reasoning);
   if (audioCompletion !== null) at = writeCount(bytes, at, AUDIO_COMPLETION, audioCompletion);
-  const { cacheWriteHour, imagePrompt, imageCompletion, searchUnits } = details;
-  if (cacheWriteHour !== null) at = writeCount(bytes, at, CACHE_WRITE_HOUR, cacheWriteHour);
-  if (imagePrompt !== null) at = writeCount(bytes, at, IMAGE_PROMPT, imagePrompt);
-  if (imageCompletion !== null) at = writeCount(bytes, at, IMAGE_COMPLETION, imageCompletion);
-  if (searchUnits !== null) at = writeCount(bytes, at, SEARCH_UNITS, searchUnits);
+  for (const { count, name } of RARE) {
+    const told = details[count];
+    if (told !== null) at = writeCount(bytes, at, name, told);
+  }
   if (cost === null) return at;
   return (
     at + bytes.write(`,"upstream_cost":${cost},"upstream_currency":"${currency}"`, at, 'latin1')

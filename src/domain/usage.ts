@@ -1,7 +1,9 @@
-import type { TokenCounts, UsageDetails } from '../json/usage.ts';
+import type { TokenCounts } from '../json/usage.ts';
+import type { UsageDetails } from '../json/usage-counts.ts';
 import type { EndUser, Payer } from './key.ts';
 import type { Model } from './model.ts';
 import { type Femto, formatEur, parseEur } from './pricing/money.ts';
+import { COUNTED_PARTS, type CountColumn } from './pricing/parts.ts';
 import { type ChargedPart, chargedParts, costOf, type Prices } from './pricing/prices.ts';
 
 /** Endpoints that run a model, as the ledger names them; counting tokens is free and never in it. */
@@ -89,27 +91,27 @@ export interface BookedCall {
 /** The token details of a ledger row, by their columns; null: the upstream did not tell. */
 export type BookedDetails = Readonly<Record<(typeof TOKEN_DETAILS)[number], number | null>>;
 
-/** Details of tokens that only some kinds of calls have. */
-const RARE_DETAILS = [
-  'cache_write_1h_tokens',
-  'image_prompt_tokens',
-  'image_completion_tokens',
-  'search_units',
-] as const;
-
-/** The columns of the ledger that say what prompt and completion tokens consist of. */
-export const TOKEN_DETAILS = [
+/** Details that most kinds of calls have, in the order of exports. */
+const USUAL_DETAILS = [
   'cached_tokens',
   'cache_write_tokens',
   'audio_prompt_tokens',
   'reasoning_tokens',
   'audio_completion_tokens',
-  ...RARE_DETAILS,
 ] as const;
+export type RareDetail = Exclude<CountColumn, (typeof USUAL_DETAILS)[number]>;
+
+/** The others. */
+export const RARE_DETAILS: readonly RareDetail[] = COUNTED_PARTS.map(
+  ({ column }) => column as RareDetail,
+).filter((column) => !USUAL_DETAILS.some((usual) => usual === (column as string)));
+
+/** The columns of the ledger that say what prompt and completion tokens consist of. */
+export const TOKEN_DETAILS: readonly CountColumn[] = [...USUAL_DETAILS, ...RARE_DETAILS];
 
 /** The details that a table has columns for: rare ones where a line has some. @param total of its lines; absent: no upstream told any */
 export function shownDetails(total: Readonly<Record<string, unknown>> | undefined) {
-  const absent: readonly string[] = RARE_DETAILS.filter((each) => !total?.[each]);
+  const absent: readonly CountColumn[] = RARE_DETAILS.filter((each) => !total?.[each]);
   return TOKEN_DETAILS.filter((each) => !absent.includes(each));
 }
 

@@ -32,6 +32,62 @@ export interface Counts {
   unread: string[] | null;
 }
 
+/**
+ * What the counts consist of, and what the call cost the upstream: as told, perhaps more than the count has that it is part
+ * of (`partsWithin`). A number that is not whole becomes null.
+ */
+export interface UsageDetails {
+  /** Prompt tokens read from the upstream's cache, and those written to it. */
+  readonly cached: number | null;
+  readonly cacheWrite: number | null;
+  readonly audioPrompt: number | null;
+  /** Completion tokens that are reasoning, and those that are audio. */
+  readonly reasoning: number | null;
+  readonly audioCompletion: number | null;
+  /** Of the tokens written to the cache, those that are kept for an hour. */
+  readonly cacheWriteHour: number | null;
+  readonly imagePrompt: number | null;
+  readonly imageCompletion: number | null;
+  /** Search units of a rerank. */
+  readonly searchUnits: number | null;
+  /** The upstream's own cost in its own currency, as JSON writes a number. */
+  readonly cost: string | null;
+}
+
+/** What the counts consist of. */
+export type PartName = Exclude<keyof UsageDetails, 'cost'>;
+/** Parts that a router may tell beside the prompt, and beside the completion; an hour's writes are within the written ones. */
+export const PROMPT_PARTS: readonly PartName[] = [
+  'cached',
+  'cacheWrite',
+  'audioPrompt',
+  'imagePrompt',
+];
+export const COMPLETION_PARTS: readonly PartName[] = [
+  'reasoning',
+  'audioCompletion',
+  'imageCompletion',
+];
+
+/** What an upstream tells that tells nothing. */
+export const NO_DETAILS: UsageDetails = {
+  cached: null,
+  cacheWrite: null,
+  audioPrompt: null,
+  reasoning: null,
+  audioCompletion: null,
+  cacheWriteHour: null,
+  imagePrompt: null,
+  imageCompletion: null,
+  searchUnits: null,
+  cost: null,
+};
+
+/** The same of the completion alone. */
+export const NO_PARTS_OF_COMPLETION: Partial<UsageDetails> = Object.fromEntries(
+  COMPLETION_PARTS.map((part) => [part, null]),
+);
+
 type Count = Exclude<keyof Counts, 'hasParts' | 'cacheBeside' | 'unread'>;
 
 /**
@@ -227,4 +283,38 @@ export function isCount(value: unknown): value is number {
 export function setPart(counts: Counts, part: Count, value: number | null): void {
   counts[part] = value;
   counts.hasParts = true;
+}
+
+/** The parts of the counts that can be. @param prompt null: its parts are parts of nothing; the completion likewise */
+export function detailsIn(
+  counts: Counts,
+  prompt: number | null,
+  completion: number | null,
+  cost: string | null,
+): UsageDetails | null {
+  return toldOrNull({
+    cached: prompt === null ? null : countOrNull(counts.cached),
+    cacheWrite: prompt === null ? null : countOrNull(counts.cacheWrite),
+    cacheWriteHour: prompt === null ? null : countOrNull(counts.cacheWriteHour),
+    audioPrompt: prompt === null ? null : countOrNull(counts.audioPrompt),
+    imagePrompt: prompt === null ? null : countOrNull(counts.imagePrompt),
+    reasoning: completion === null ? null : countOrNull(counts.reasoning),
+    audioCompletion: completion === null ? null : countOrNull(counts.audioCompletion),
+    imageCompletion: completion === null ? null : countOrNull(counts.imageCompletion),
+    searchUnits: countOrNull(counts.searchUnits),
+    cost,
+  });
+}
+
+/** Null where nothing was told. */
+export function toldOrNull(details: UsageDetails): UsageDetails | null {
+  const { cached, cacheWrite, audioPrompt, reasoning, audioCompletion, cost } = details;
+  if (cached !== null || cacheWrite !== null || audioPrompt !== null) return details;
+  if (reasoning !== null || audioCompletion !== null || cost !== null) return details;
+  const { imagePrompt, imageCompletion, searchUnits } = details;
+  return imagePrompt !== null || imageCompletion !== null || searchUnits !== null ? details : null;
+}
+
+export function countOrNull(value: unknown): number | null {
+  return isCount(value) ? value : null;
 }

@@ -1,11 +1,20 @@
 import {
+  COMPLETION_PARTS,
   type Counts,
+  countOrNull,
   countsIn,
+  detailsIn,
   isCount,
   type Members,
   MOST_LEVELS,
   MOST_UNREAD,
+  NO_DETAILS,
+  NO_PARTS_OF_COMPLETION,
+  type PartName,
+  PROMPT_PARTS,
   setPart,
+  toldOrNull,
+  type UsageDetails,
 } from './usage-counts.ts';
 
 /** Token counts of one call: whole numbers, 0 to MAX_TOKENS. */
@@ -27,28 +36,6 @@ export interface ToldUsage {
   readonly rest?: number;
   /** Members with tokens that nobody reads: something of the call may be missing in the counts. */
   readonly unread?: readonly string[];
-}
-
-/**
- * What the counts consist of, and what the call cost the upstream: as told, perhaps more than the count has that it is part
- * of (`partsWithin`). A number that is not whole becomes null.
- */
-export interface UsageDetails {
-  /** Prompt tokens read from the upstream's cache, and those written to it. */
-  readonly cached: number | null;
-  readonly cacheWrite: number | null;
-  readonly audioPrompt: number | null;
-  /** Completion tokens that are reasoning, and those that are audio. */
-  readonly reasoning: number | null;
-  readonly audioCompletion: number | null;
-  /** Of the tokens written to the cache, those that are kept for an hour. */
-  readonly cacheWriteHour: number | null;
-  readonly imagePrompt: number | null;
-  readonly imageCompletion: number | null;
-  /** Search units of a rerank. */
-  readonly searchUnits: number | null;
-  /** The upstream's own cost in its own currency, as JSON writes a number. */
-  readonly cost: string | null;
 }
 
 /** Reads the members of a usage object. Whole numbers may be written as floats (12.0). */
@@ -112,33 +99,26 @@ function byTotal(
   const rest = total - (prompt ?? 0) - (completion ?? 0);
   if (prompt !== null && completion !== null && rest <= 0)
     return toldUsage(usage, counts, prompt, completion, rest); // nearly always
-  const [cached, written, sound, images, reasoning, speech, drawn] = [
-    counts.cached,
-    counts.cacheWrite,
-    counts.audioPrompt,
-    counts.imagePrompt,
-    counts.reasoning,
-    counts.audioCompletion,
-    counts.imageCompletion,
-  ].map((count) => count || 0) as [number, number, number, number, number, number, number];
+  const sizes = (parts: readonly PartName[]) => parts.map((part) => counts[part] || 0);
+  const [partsOfPrompt, partsOfCompletion] = [sizes(PROMPT_PARTS), sizes(COMPLETION_PARTS)];
   if (prompt !== null && completion !== null) {
-    for (const ofPrompt of sumsOf(cached, written, sound, images))
-      for (const ofCompletion of sumsOf(reasoning, speech, drawn))
+    for (const ofPrompt of sumsOf(partsOfPrompt))
+      for (const ofCompletion of sumsOf(partsOfCompletion))
         if (rest === ofPrompt + ofCompletion)
           return toldUsage(usage, counts, prompt + ofPrompt, completion + ofCompletion);
-    if (sound === 0 && (usage.prompt_audio_seconds as number) > 0) {
+    if (!counts.audioPrompt && (usage.prompt_audio_seconds as number) > 0) {
       setPart(counts, 'audioPrompt', rest); // Mistral tells the seconds, and the tokens of them in the total alone
       return toldUsage(usage, counts, prompt + rest, completion);
     }
   }
   let wholePrompt = prompt ?? 0;
   let whole = completion ?? 0;
+  const [cached = 0, written = 0, ...others] = partsOfPrompt;
   if (prompt !== null)
-    for (const part of [cached + written, sound, images])
+    for (const part of [cached + written, ...others])
       wholePrompt = withLarger(wholePrompt, part, total - whole);
   if (completion !== null)
-    for (const part of [reasoning, speech, drawn])
-      whole = withLarger(whole, part, total - wholePrompt);
+    for (const part of partsOfCompletion) whole = withLarger(whole, part, total - wholePrompt);
   const left = total - wholePrompt - whole;
   if (prompt === null) return toldUsage(usage, counts, Math.max(0, left), whole, Math.min(0, left));
   const isGuess = completion !== null || left < 0;
@@ -146,7 +126,7 @@ function byTotal(
 }
 
 /** The sums of some parts, each of them or not. */
-function sumsOf(...parts: readonly number[]): number[] {
+function sumsOf(parts: readonly number[]): number[] {
   const sums = [0];
   for (const part of parts) sums.push(...sums.map((sum) => sum + part));
   return sums;
@@ -274,27 +254,11 @@ export function promptUsage({ prompt, details }: ToldUsage): ToldUsage | null {
   if (prompt === null) return null;
   const ofPrompt = details && {
     ...details,
-    reasoning: null,
-    audioCompletion: null,
-    imageCompletion: null,
+    ...NO_PARTS_OF_COMPLETION,
     cost: null,
   };
   return { prompt, completion: null, details: ofPrompt && toldOrNull(ofPrompt) };
 }
-
-/** What an upstream tells that tells nothing. */
-export const NO_DETAILS: UsageDetails = {
-  cached: null,
-  cacheWrite: null,
-  audioPrompt: null,
-  reasoning: null,
-  audioCompletion: null,
-  cacheWriteHour: null,
-  imagePrompt: null,
-  imageCompletion: null,
-  searchUnits: null,
-  cost: null,
-};
 
 /** Adds the cost that a header told: decimal text, or anything else. That of the usage wins. */
 export function withCost(
@@ -331,39 +295,10 @@ function toldUsage(
   const completion = countOrNull(completionTokens);
   const { unread } = counts;
   const isDetailed = counts.hasParts || usage.cost !== undefined;
-  const details = isDetailed ? detailsIn(usage, counts, prompt, completion) : null;
+  const details = isDetailed ? detailsIn(counts, prompt, completion, costOrNull(usage.cost)) : null;
   if (rest === 0 && unread === null) return { prompt, completion, details }; // nearly always
   const told = { prompt, completion, details };
   return { ...told, ...(rest === 0 ? {} : { rest }), ...(unread === null ? {} : { unread }) };
-}
-
-/** @param prompt null: its parts are parts of nothing; the completion likewise */
-function detailsIn(
-  usage: Members,
-  counts: Counts,
-  prompt: number | null,
-  completion: number | null,
-): UsageDetails | null {
-  return toldOrNull({
-    cached: prompt === null ? null : countOrNull(counts.cached),
-    cacheWrite: prompt === null ? null : countOrNull(counts.cacheWrite),
-    cacheWriteHour: prompt === null ? null : countOrNull(counts.cacheWriteHour),
-    audioPrompt: prompt === null ? null : countOrNull(counts.audioPrompt),
-    imagePrompt: prompt === null ? null : countOrNull(counts.imagePrompt),
-    reasoning: completion === null ? null : countOrNull(counts.reasoning),
-    audioCompletion: completion === null ? null : countOrNull(counts.audioCompletion),
-    imageCompletion: completion === null ? null : countOrNull(counts.imageCompletion),
-    searchUnits: countOrNull(counts.searchUnits),
-    cost: costOrNull(usage.cost),
-  });
-}
-
-function toldOrNull(details: UsageDetails): UsageDetails | null {
-  const { cached, cacheWrite, audioPrompt, reasoning, audioCompletion, cost } = details;
-  if (cached !== null || cacheWrite !== null || audioPrompt !== null) return details;
-  if (reasoning !== null || audioCompletion !== null || cost !== null) return details;
-  const { imagePrompt, imageCompletion, searchUnits } = details;
-  return imagePrompt !== null || imageCompletion !== null || searchUnits !== null ? details : null;
 }
 
 const NONE: Members = {};
@@ -375,8 +310,4 @@ function isObject(value: unknown): value is Members {
 function costOrNull(cost: unknown): string | null {
   if (typeof cost !== 'number') return null;
   return cost === 0 ? '0' : cost >= LEAST_COST && cost < MOST_COST ? `${cost}` : null;
-}
-
-function countOrNull(value: unknown): number | null {
-  return isCount(value) ? value : null;
 }

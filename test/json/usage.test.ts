@@ -4,7 +4,6 @@ import {
   chatUsage,
   inputUsage,
   messagesUsage,
-  NO_DETAILS,
   promptUsage,
   readUsage,
   readUsageMembers,
@@ -12,6 +11,7 @@ import {
   type UsageReader,
   withCost,
 } from '../../src/json/usage.ts';
+import { NO_DETAILS } from '../../src/json/usage-counts.ts';
 import { countsOf } from '../sse/fixtures.ts';
 
 t.test('the usage of embeddings is that of the prompt: there is no completion', (t) => {

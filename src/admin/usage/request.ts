@@ -1,5 +1,6 @@
 import type { Words } from '../../domain/language/en.ts';
 import { priceIn } from '../../domain/price.ts';
+import { COUNTED_PARTS, PARTS } from '../../domain/pricing/parts.ts';
 import { conditionsOf } from '../../domain/pricing/rates.ts';
 import { explainRequest } from '../../domain/reports/request-explanation.ts';
 import { endpointText } from '../../domain/wording/endpoint.ts';
@@ -139,19 +140,9 @@ function factsOf(
             prompt: format.count(prompt_tokens),
             completion: format.count(completion_tokens ?? 0),
           }) + (usage_source === null ? '' : `, ${words.sources[usage_source]}`),
-    [words.ofPrompt]: partsText(format, {
-      [words.fromCache]: request.cached_tokens,
-      [words.toCache]: request.cache_write_tokens,
-      [words.cacheHour]: request.cache_write_1h_tokens,
-      [words.audio]: request.audio_prompt_tokens,
-      [words.images]: request.image_prompt_tokens,
-    }),
-    [words.ofCompletion]: partsText(format, {
-      [words.reasoning]: request.reasoning_tokens,
-      [words.audio]: request.audio_completion_tokens,
-      [words.images]: request.image_completion_tokens,
-    }),
-    [format.words.tables.searchUnits]:
+    [words.ofPrompt]: partsText(format, request, 'prompt'),
+    [words.ofCompletion]: partsText(format, request, 'completion'),
+    [words.units.search_units]:
       request.search_units === null ? null : format.count(request.search_units),
     [words.rate]: rateText(format, request),
     [words.charged]: chargedText(format, request),
@@ -195,9 +186,14 @@ function chargedText(format: Format, { charged }: RequestDetail): Html | null {
 }
 
 /** The token details that the upstream told; null where it told none. */
-function partsText(format: Format, parts: Readonly<Record<string, number | null>>): string | null {
-  const told = Object.entries(parts).filter((part): part is [string, number] => part[1] !== null);
-  return told.length === 0
-    ? null
-    : told.map(([name, count]) => `${format.count(count)} ${name}`).join(', ');
+function partsText(
+  format: Format,
+  request: RequestDetail,
+  whole: 'prompt' | 'completion',
+): string | null {
+  const told = COUNTED_PARTS.flatMap(({ part, column }) => {
+    const count = PARTS[part].within === whole ? request[column] : null;
+    return count === null ? [] : `${format.count(count)} ${format.words.requests.units[column]}`;
+  });
+  return told.length === 0 ? null : told.join(', ');
 }

@@ -1,6 +1,6 @@
 import type { Words } from '../../domain/language/en.ts';
 import type { ReasonCount } from '../../domain/reports/request-explanation.ts';
-import { restOf, sumUsage, type UsageSums } from '../../domain/usage.ts';
+import { RARE_DETAILS, restOf, sumUsage, type UsageSums } from '../../domain/usage.ts';
 import { endpointText } from '../../domain/wording/endpoint.ts';
 import type { CompanyUsage, Groups, UsageGroup } from '../../store/usage/company-usage.ts';
 import type { UsageFilters } from '../../store/usage/cube.ts';
@@ -228,14 +228,6 @@ ${known ? table(words.reasons, quality.reasons, { cells, figures: [words.request
 
 type DetailLine = DetailSums & { readonly model: string | null };
 
-/** Details that few upstreams tell: they have a column where one did. */
-const MORE_DETAILS = [
-  ['cacheHour', 'cache_write_1h_tokens'],
-  ['imageIn', 'image_prompt_tokens'],
-  ['imageOut', 'image_completion_tokens'],
-  ['searchUnits', 'search_units'],
-] as const;
-
 /** The token details by model; nothing where no upstream told any. */
 export function detailsTable(c: PageContext, details: TokenDetails | null): Html | string {
   if (details === null) return '';
@@ -256,8 +248,8 @@ export function detailsTable(c: PageContext, details: TokenDetails | null): Html
     [words.audioIn]: ({ audio_prompt_tokens }) => count(audio_prompt_tokens),
     [words.audioOut]: ({ audio_completion_tokens }) => count(audio_completion_tokens),
     ...Object.fromEntries(
-      MORE_DETAILS.filter(([, column]) => total[column] > 0).map(([word, column]) => [
-        words[word],
+      RARE_DETAILS.filter((column) => total[column] > 0).map((column) => [
+        words.rare[column],
         (line: DetailLine) => count(line[column]),
       ]),
     ),

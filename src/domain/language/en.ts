@@ -4,9 +4,9 @@ import type { ModelState } from '../gate.ts';
 import type { Scope } from '../key.ts';
 import { eachLimit, type LimitName } from '../limits.ts';
 import type { ModelKind } from '../model.ts';
-import type { CostPart } from '../pricing/parts.ts';
+import type { CostPart, CountColumn } from '../pricing/parts.ts';
 import { type Noun, REFUSALS } from '../refusal.ts';
-import type { BookedEndpoint, FREE_ENDPOINT, LookupEndpoint, Outcome, UsageSource } from '../usage.ts';
+import type { BookedEndpoint, FREE_ENDPOINT, LookupEndpoint, Outcome, RareDetail, UsageSource } from '../usage.ts';
 import type { CompanyRole } from '../user.ts';
 import { type Mark, parts, pluralIn } from './words.ts';
 
@@ -1448,10 +1448,12 @@ export const en = {
     reasoning: 'Reasoning',
     audioIn: 'Audio in',
     audioOut: 'Audio out',
-    cacheHour: 'Written for an hour',
-    imageIn: 'Images in',
-    imageOut: 'Images out',
-    searchUnits: 'Search units',
+    rare: {
+      cache_write_1h_tokens: 'Written for an hour',
+      image_prompt_tokens: 'Images in',
+      image_completion_tokens: 'Images out',
+      search_units: 'Search units',
+    } satisfies Record<RareDetail, string>,
     detailsText: 'Of all keys together, for the calls of which the upstream reports these figures. Cache and audio in are part of the prompt tokens above, reasoning and audio out part of the completion tokens. Percent is the share of the prompt tokens.',
   },
   exports: {
@@ -1568,12 +1570,17 @@ export const en = {
     sources: { upstream: 'reported by the upstream', estimated: 'estimated' } satisfies Record<UsageSource, string>,
     ofPrompt: 'Of the prompt tokens',
     ofCompletion: 'Of the completion tokens',
-    fromCache: 'from the cache',
-    toCache: 'written to the cache',
-    cacheHour: 'of these for an hour',
-    audio: 'audio',
-    images: 'images',
-    reasoning: 'reasoning',
+    units: {
+      cached_tokens: 'from the cache',
+      cache_write_tokens: 'written to the cache',
+      cache_write_1h_tokens: 'of these for an hour',
+      audio_prompt_tokens: 'audio',
+      image_prompt_tokens: 'images',
+      reasoning_tokens: 'reasoning',
+      audio_completion_tokens: 'audio',
+      image_completion_tokens: 'images',
+      search_units: 'Search units',
+    } satisfies Record<CountColumn, string>,
     rate: 'Rate',
     rateOver: ({ tokens, over }: { tokens: string; over: string }) => `${tokens} tokens, more than ${over}`,
     rateTier: (tier: string) => `served as ${tier}`,

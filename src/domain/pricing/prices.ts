@@ -1,7 +1,8 @@
 import type { TokenCounts } from '../../json/usage.ts';
+import type { PartName } from '../../json/usage-counts.ts';
 import type { Hours } from './hours.ts';
 import { type Femto, formatDecimal, parseDecimal, parseEur } from './money.ts';
-import { COST_PARTS, type CostPart, isListed, PARTS, type PartCounts, partOf } from './parts.ts';
+import { COST_PARTS, type CostPart, isListed, PARTS, partOf } from './parts.ts';
 
 /** Prices as they were written, exact decimal text in EUR per 1000 units; null: see `instead` of the part. */
 export type PriceTexts = { readonly [part in CostPart]: string | null } & {
@@ -59,12 +60,12 @@ export interface Prices {
 /** A count, and the part whose units it is among: the nearest one with a price, or that has to fit as well. */
 interface Among {
   readonly part: CostPart;
-  readonly count: keyof PartCounts;
+  readonly count: PartName;
   readonly among: CostPart;
 }
 
 interface Loose {
-  readonly count: keyof PartCounts;
+  readonly count: PartName;
   readonly within: 'prompt' | 'completion';
 }
 
@@ -212,7 +213,7 @@ export function costAtFactor(cost: Femto, was: string, factor: string): Femto {
 }
 
 /** Counts of a call, of which some may not be told. */
-export type SomeCounts = { readonly [count in keyof PartCounts]?: number | null };
+export type SomeCounts = { readonly [count in PartName]?: number | null };
 
 /**
  * Cost of one call in femto-EUR (spec section 8, rule 3): (prompt_tokens / 1000) × input price + (completion_tokens / 1000)
@@ -313,7 +314,7 @@ export function partsWithin<T extends SomeCounts>(
   counts: T,
 ): T {
   let fitting: Record<string, number | null> | null = null;
-  const set = (count: keyof PartCounts, value: number | null) => {
+  const set = (count: PartName, value: number | null) => {
     fitting ??= { ...(counts as Record<string, number | null>) };
     fitting[count] = value;
   };
@@ -330,7 +331,7 @@ function fit(
   fitted: readonly Among[],
   tokens: { readonly prompt: number | null; readonly completion: number | null },
   counts: SomeCounts,
-  set: (count: keyof PartCounts, value: number) => void,
+  set: (count: PartName, value: number) => void,
 ): void {
   const left: Partial<Record<CostPart, number | null>> = {
     input: tokens.prompt,

@@ -11,21 +11,10 @@ import { type Row, textIn } from './litellm-rows.ts';
  * Everything is read from the decimal text of the JSON, so that no digit is lost.
  */
 
-/** What LiteLLM calls the price of one unit of a part. Suffixes say when it holds: `conditionsOf`. */
-const MEMBERS: Readonly<Record<string, CostPart>> = {
-  input_cost_per_token: 'input',
-  output_cost_per_token: 'output',
-  cache_read_input_token_cost: 'cache_read',
-  cache_creation_input_token_cost: 'cache_write',
-  cache_creation_input_token_cost_above_1hr: 'cache_write_1h',
-  input_cost_per_audio_token: 'audio_input',
-  input_cost_per_image_token: 'image_input',
-  output_cost_per_reasoning_token: 'reasoning',
-  output_cost_per_audio_token: 'audio_output',
-  output_cost_per_image_token: 'image_output',
-  input_cost_per_query: 'search_unit',
-  input_cost_per_request: 'request',
-};
+/** The parts by what LiteLLM calls the price of one unit. Suffixes say when it holds: `conditionsOf`. */
+const MEMBERS: Readonly<Record<string, CostPart>> = Object.fromEntries(
+  COST_PARTS.map((part) => [PARTS[part].catalogue, part]),
+);
 /** Another name of the same price, for models of DeepSeek. */
 const CACHE_HIT = 'input_cost_per_token_cache_hit';
 

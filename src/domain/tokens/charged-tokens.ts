@@ -1,4 +1,5 @@
-import type { TokenCounts, ToldUsage, UsageDetails } from '../../json/usage.ts';
+import type { TokenCounts, ToldUsage } from '../../json/usage.ts';
+import type { UsageDetails } from '../../json/usage-counts.ts';
 import { type Bound, mostPaired } from '../budget.ts';
 import { isTextAlone } from '../members/text-alone.ts';
 import { COST_PARTS, partOf } from '../pricing/parts.ts';

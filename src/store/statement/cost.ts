@@ -1,8 +1,10 @@
 import {
   COST_PARTS,
+  COUNTED_PARTS,
   type ColumnPart,
   type CostPart,
   isListed,
+  PARTS,
 } from '../../domain/pricing/parts.ts';
 
 /**
@@ -34,6 +36,16 @@ export function costFormula(priceOf: (part: ColumnPart) => string): string {
   return `(${parts.map((part) => part.join(' * ')).join(' + ')}) * 0.001`;
 }
 
+/** The counts of a row, by the names of `PartCounts`. */
+export const PART_COUNTS = COUNTED_PARTS.map(
+  ({ count, column }) => `${column}::float8 as "${count}"`,
+).join(', ');
+
+/** The parts of a whole that are not of the cache, each with the column of its count. */
+const besideCache = (whole: 'prompt' | 'completion') =>
+  COUNTED_PARTS.filter(({ part }) => PARTS[part].within === whole && !OF_CACHE.includes(part));
+const OF_CACHE: readonly CostPart[] = ['cache_read', 'cache_write', 'cache_write_1h'];
+
 /**
  * The cost in EUR of rows at prices and rates that are not their own, `base`, a row of prices as JSON: joins that end with
  * `cost`, which is null without prices. Counts that overlap are cut as `partsWithin` cuts them. The tier is that of the
@@ -43,23 +55,31 @@ export function costAtRates(): string {
   const part = (name: CostPart) => `(p ->> '${name}')::numeric`;
   const cut = (name: CostPart | 'cached', count: string, room: string) =>
     `case when ${name} is null then 0 else least(coalesce(${count}, 0), ${room}) end`;
+  /** What is left of a whole when each of its parts is cut to what those before it left, and what these parts cost. */
+  const cutAll = (whole: 'prompt' | 'completion', first: string) => {
+    let left = first;
+    const joins = besideCache(whole).map(({ part, column }) => {
+      const join = `cross join lateral (select ${cut(part, column, left)} as n_${part}) c_${part}`;
+      left += ` - n_${part}`;
+      return join;
+    });
+    const costs = besideCache(whole).map(({ part }) => `n_${part} * coalesce(${part}, 0)`);
+    return { joins: joins.join('\n    '), left, costs: costs.join(' + ') };
+  };
+  const prompt = cutAll('prompt', 'prompt_tokens - read - written');
+  const completion = cutAll('completion', 'completion_tokens');
   return `cross join lateral (select coalesce(rate_of(nullif(base -> 'rates', 'null'), prompt_tokens,
       substring(rate from '^(?!over )[a-z][a-z0-9_.-]*'), occurred_at), base) as p) r
     cross join lateral (select ${COST_PARTS.map((name) => `${part(name)} as ${name}`).join(', ')}) p
     cross join lateral (select coalesce(cache_read, cache_write, cache_write_1h) as cached) m
-    cross join lateral (select ${cut('cached', 'cached_tokens', 'prompt_tokens')} as read,
-      ${cut('reasoning', 'reasoning_tokens', 'completion_tokens')} as reasoned) n1
-    cross join lateral (select ${cut('cached', 'cache_write_tokens', 'prompt_tokens - read')} as written,
-      ${cut('audio_output', 'audio_completion_tokens', 'completion_tokens - reasoned')} as spoken) n2
-    cross join lateral (select ${cut('cache_write_1h', 'cache_write_1h_tokens', 'written')} as kept,
-      ${cut('audio_input', 'audio_prompt_tokens', 'prompt_tokens - read - written')} as heard,
-      ${cut('image_output', 'image_completion_tokens', 'completion_tokens - reasoned - spoken')} as drawn) n3
-    cross join lateral (select ${cut('image_input', 'image_prompt_tokens', 'prompt_tokens - read - written - heard')} as seen) n4
-    cross join lateral (select ((prompt_tokens - read - written - heard - seen) * input + read * coalesce(cache_read, input)
-      + (written - kept) * coalesce(cache_write, input) + kept * coalesce(cache_write_1h, 0)
-      + heard * coalesce(audio_input, 0) + seen * coalesce(image_input, 0)
-      + (completion_tokens - reasoned - spoken - drawn) * output + reasoned * coalesce(reasoning, 0)
-      + spoken * coalesce(audio_output, 0) + drawn * coalesce(image_output, 0)
+    cross join lateral (select ${cut('cached', 'cached_tokens', 'prompt_tokens')} as read) n1
+    cross join lateral (select ${cut('cached', 'cache_write_tokens', 'prompt_tokens - read')} as written) n2
+    cross join lateral (select ${cut('cache_write_1h', 'cache_write_1h_tokens', 'written')} as kept) n3
+    ${prompt.joins}
+    ${completion.joins}
+    cross join lateral (select ((${prompt.left}) * input + read * coalesce(cache_read, input)
+      + (written - kept) * coalesce(cache_write, input) + kept * coalesce(cache_write_1h, 0) + ${prompt.costs}
+      + (${completion.left}) * output + ${completion.costs}
       + coalesce(search_units, 0) * coalesce(search_unit, 0) + coalesce(request, 0)) * 0.001 as cost) c`;
 }
 

@@ -1,11 +1,14 @@
 import type { BilledCall, CostFacts } from '../../domain/documents/reconcile.ts';
 import { expectedCost } from '../../domain/documents/reconcile-reasons.ts';
+import { COUNTED_PARTS } from '../../domain/pricing/parts.ts';
 import { type Prices, parsePrices, type SomeCounts } from '../../domain/pricing/prices.ts';
 import { conditionsOf, parseRates } from '../../domain/pricing/rates.ts';
 import { PRICED, type PriceTexts } from '../../domain/settings/model.ts';
+import { TOKEN_DETAILS } from '../../domain/usage.ts';
 import { settingColumns } from '../connection/columns.ts';
 import { BILLING_ZONE } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
+import { PART_COUNTS } from './cost.ts';
 
 interface Row extends Omit<BilledCall, 'name' | 'cost' | 'facts'>, SomeCounts {
   readonly requestId: string;
@@ -33,16 +36,13 @@ export async function readCalls(
   // materialized: rows may be on other servers than the prices
   const rows = sql<Row[]>`
     with u as materialized (
-      select request_id, upstream_model, model_slug, company_id, prompt_tokens, completion_tokens, cached_tokens, cache_write_tokens, cache_write_1h_tokens,
-        audio_prompt_tokens, image_prompt_tokens, reasoning_tokens, audio_completion_tokens, image_completion_tokens, search_units, rate, cost_eur, occurred_at
+      select request_id, upstream_model, model_slug, company_id, prompt_tokens, completion_tokens, ${sql.unsafe(TOKEN_DETAILS.join(', '))}, rate, cost_eur,
+        occurred_at
       from api_usage where occurred_at between ${since}::timestamptz and ${until}::timestamptz
         and billing_month between (${since}::timestamptz - interval '2 days' - interval '1 month')::date and (${until}::timestamptz + interval '2 days')::date
     )
     select request_id::text as "requestId", upstream_model as model, model_slug as slug, prompt_tokens::float8 as "promptTokens",
-      completion_tokens::float8 as "completionTokens", cached_tokens::float8 as cached, cache_write_tokens::float8 as "cacheWrite",
-      cache_write_1h_tokens::float8 as "cacheWriteHour", audio_prompt_tokens::float8 as "audioPrompt", image_prompt_tokens::float8 as "imagePrompt",
-      reasoning_tokens::float8 as reasoning, audio_completion_tokens::float8 as "audioCompletion", image_completion_tokens::float8 as "imageCompletion",
-      search_units::float8 as "searchUnits", rate, extract(epoch from occurred_at)::float8 * 1000 as at,
+      completion_tokens::float8 as "completionTokens", ${sql.unsafe(PART_COUNTS)}, rate, extract(epoch from occurred_at)::float8 * 1000 as at,
       (occurred_at at time zone ${sql.unsafe(BILLING_ZONE)})::date::text as day, trim_scale(cost_eur)::text as charged, company_id as "companyId",
       ${isCosted ? sql`(select l.company_id from list_price(u.model_slug, u.company_id, u.occurred_at) l)` : sql`null`} as owner
     from u`;
@@ -81,22 +81,10 @@ function factsOf(row: Row, costs: ReadonlyMap<string, readonly Cost[]>): CostFac
   const known = costs.get(`${row.owner} ${row.slug}`) ?? [];
   const held = known.findIndex(({ from }) => from <= row.day);
   if (held < 0) return null;
-  const { cached, cacheWrite, cacheWriteHour, audioPrompt, imagePrompt } = row;
-  const { reasoning, audioCompletion, imageCompletion, searchUnits } = row;
   return {
     prices: known.map(({ prices }) => prices),
     held,
     tier: row.rate === null ? null : (conditionsOf(row.rate).tier ?? null),
-    counts: {
-      cached: cached ?? null,
-      cacheWrite: cacheWrite ?? null,
-      cacheWriteHour: cacheWriteHour ?? null,
-      audioPrompt: audioPrompt ?? null,
-      imagePrompt: imagePrompt ?? null,
-      reasoning: reasoning ?? null,
-      audioCompletion: audioCompletion ?? null,
-      imageCompletion: imageCompletion ?? null,
-      searchUnits: searchUnits ?? null,
-    },
+    counts: Object.fromEntries(COUNTED_PARTS.map(({ count }) => [count, row[count] ?? null])),
   };
 }

@@ -4,6 +4,7 @@ import { COST_CENTER } from '../../domain/settings/cost-center.ts';
 import { KEY } from '../../domain/settings/key.ts';
 import { OFFERED_MODEL, PRICED } from '../../domain/settings/model.ts';
 import { namesOf } from '../../domain/settings/schema.ts';
+import { TOKEN_DETAILS } from '../../domain/usage.ts';
 import { digestOfRow } from '../statement/digest.ts';
 
 /** A table in the archive of a company: the file `<table>.jsonl`, with one JSON object a line. */
@@ -133,7 +134,7 @@ export const ARCHIVED: readonly ArchivedTable[] = [
     table: 'api_usage',
     what: 'the ledger: one row for each call that was charged',
     columns: words(
-      'billing_month request_id company_id api_key_id model_slug endpoint prompt_tokens completion_tokens cost_eur price_input price_output price_cache_read price_cache_write usage_source outcome occurred_at cost_center cached_tokens cache_write_tokens audio_prompt_tokens reasoning_tokens audio_completion_tokens cache_write_1h_tokens image_prompt_tokens image_completion_tokens search_units rate parts end_user_id',
+      `billing_month request_id company_id api_key_id model_slug endpoint prompt_tokens completion_tokens cost_eur price_input price_output price_cache_read price_cache_write usage_source outcome occurred_at cost_center ${TOKEN_DETAILS.join(' ')} rate parts end_user_id`,
     ),
     internal: ['upstream_model'],
     computed: { digest: `encode(${digestOfRow('t')}, 'hex')` },

@@ -1,3 +1,4 @@
+import { COUNTED_PARTS } from '../../domain/pricing/parts.ts';
 import {
   type Prices,
   type PriceTexts,
@@ -249,17 +250,9 @@ function atReference(reference: Prices | null, rated: readonly RatedSums[]): Rat
 }
 
 function countsOf(sums: Partial<BookedDetails> = {}): SomeCounts {
-  return {
-    cached: sums.cached_tokens ?? null,
-    cacheWrite: sums.cache_write_tokens ?? null,
-    cacheWriteHour: sums.cache_write_1h_tokens ?? null,
-    audioPrompt: sums.audio_prompt_tokens ?? null,
-    imagePrompt: sums.image_prompt_tokens ?? null,
-    reasoning: sums.reasoning_tokens ?? null,
-    audioCompletion: sums.audio_completion_tokens ?? null,
-    imageCompletion: sums.image_completion_tokens ?? null,
-    searchUnits: sums.search_units ?? null,
-  };
+  return Object.fromEntries(
+    COUNTED_PARTS.map(({ count, column }) => [count, sums[column] ?? null]),
+  );
 }
 
 /** The price of each model at the end of a day, or the first one after it; null where none is known. */

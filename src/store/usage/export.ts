@@ -2,6 +2,7 @@ import { type CsvForm, FORMULA } from '../../domain/documents/csv.ts';
 import { COLUMN_PARTS, COST_PARTS, type CostPart, isListed } from '../../domain/pricing/parts.ts';
 import type { ChargedPart } from '../../domain/pricing/prices.ts';
 import { addDays, type DayRange, intervalsIn, monthsIn } from '../../domain/reports/day-range.ts';
+import { RARE_DETAILS, type RareDetail } from '../../domain/usage.ts';
 import { askedOfPrices } from '../company/price.ts';
 import { DatabaseUnavailable } from '../connection/errors.ts';
 import { dayBegins, utcMicrosecond } from '../connection/expressions.ts';
@@ -26,10 +27,9 @@ const OF_CACHE = {
 const LISTED_COSTS = costs(COST_PARTS.filter(isListed));
 /** Columns that follow, with those, where some price ever had a rate or another part. */
 const OF_PARTS = {
-  cache_write_1h_tokens: 'cache_write_1h_tokens::float8',
-  image_prompt_tokens: 'image_prompt_tokens::float8',
-  image_completion_tokens: 'image_completion_tokens::float8',
-  search_units: 'search_units::float8',
+  ...(Object.fromEntries(RARE_DETAILS.map((name) => [name, `${name}::float8`])) as {
+    readonly [name in RareDetail]: string;
+  }),
   rate: 'rate',
   parts: 'parts',
   ...LISTED_COSTS,

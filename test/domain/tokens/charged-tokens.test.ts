@@ -5,7 +5,8 @@ import { costOf, parsePrices, pricesToBound } from '../../../src/domain/pricing/
 import { parseRates } from '../../../src/domain/pricing/rates.ts';
 import { type CallBounds, chargeOf } from '../../../src/domain/tokens/charged-tokens.ts';
 import { keepPrompt } from '../../../src/domain/tokens/prompt.ts';
-import { NO_DETAILS, type ToldUsage } from '../../../src/json/usage.ts';
+import type { ToldUsage } from '../../../src/json/usage.ts';
+import { NO_DETAILS } from '../../../src/json/usage-counts.ts';
 import { fuzzRuns } from '../../support/fuzz.ts';
 
 const PRICES = parsePrices('1', '10');
