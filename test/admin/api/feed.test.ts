@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { readFileSync, renameSync, symlinkSync, writeFileSync } from 'node:fs';
+import { cpSync, readFileSync, renameSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
@@ -12,7 +12,7 @@ import { addUsage } from '../../support/usage.ts';
 import { startOwnOffice } from '../people.ts';
 import { newToken } from './tokens.ts';
 
-/** The feed over HTTP, and the programs of .deploy/feed.md with the libraries that they import. */
+/** The feed over HTTP, and the programs in .deploy/feed with the libraries that they import. */
 
 const office = await startOwnOffice(t);
 const company = office.customer.company;
@@ -156,19 +156,16 @@ async function startReceiver(
   };
 }
 
-const document = readFileSync(new URL('../../../.deploy/feed.md', import.meta.url), 'utf8');
-const programs = [...document.matchAll(/^```js\n\/\/ (\S+)\n([\s\S]*?)^```/gm)].map(
-  ([, name, program]) => [name, program] as const,
-);
+const PROGRAMS = new URL('../../../.deploy/feed/', import.meta.url);
 
-/** A folder with the programs of the document. @param environment of the receiver's variables, such as "STRIPE" */
+/** A folder with the programs of the manual. @param environment of the receiver's variables, such as "STRIPE" */
 function newPrograms(t: Test, environment: string, receiverUrl: string) {
   const folder = newFolder(t);
   symlinkSync(
     fileURLToPath(new URL('../../../node_modules', import.meta.url)),
     `${folder}/node_modules`,
   );
-  for (const [file, program] of programs) writeFileSync(`${folder}/${file}`, program as string);
+  cpSync(PROGRAMS, folder, { recursive: true });
   const start = (...args: string[]) => {
     const child = spawn(process.execPath, args, {
       cwd: folder,
