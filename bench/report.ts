@@ -19,12 +19,7 @@ export function writeReport(
   return {
     'RESULTS.md': page(
       '# Benchmark results',
-      `${written}) says what is measured and how to read it. Medians of ` +
-        'interleaved rounds, lowest to highest in brackets; quotients are taken within each round. One process under test ' +
-        'alone on core 0; load, upstream and Postgres on the rest. ' +
-        'CPU is what the operating system counts for the process, all threads, divided by the work done. The gateway runs with ' +
-        'everything on: authentication, gates, budget, ledger with spool, metrics, one log line per request. The other programs ' +
-        'pass bytes through and do none of that.',
+      `${written}) says what is measured and how to read it. Medians of interleaved rounds, lowest to highest in brackets.`,
       `Machine: ${machine}  \nVersions: ${versions}`,
       '## Targets',
       table(['what', 'at least', 'goal', 'measured', ''], goals),

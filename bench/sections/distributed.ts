@@ -37,7 +37,7 @@ export const distributed: Section = {
       measure: async (target, seconds) => ({ [`${rows}`]: await book(target, rows, seconds) }),
     })),
   note: () =>
-    `${WRITERS} writers book rows of ${COMPANIES} companies, each batch in a transaction of its own, as gateways do. All servers share the cores with each other and with the writers, so rates say little about machines of their own; CPU is counted for each server's processes alone. Postgres 15 with Citus 13.2.2, built from source; 8 shards; fsync off.`,
+    `${WRITERS} writers book rows of ${COMPANIES} companies, each batch in a transaction of its own. All servers and writers share the cores, so rates say little about machines of their own. Postgres 15 with Citus 13.2.2; 8 shards; fsync off.`,
   table: (results) => [
     ...BATCHES.map((batch) => {
       const rows = Object.entries(TARGETS).map(

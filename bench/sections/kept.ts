@@ -55,7 +55,7 @@ export const kept: Section = {
       },
     })),
   note: () =>
-    `One writer, batches of ${ROWS} rows of ${COMPANIES} companies. The log has whole pages after each checkpoint. On a machine that was shared with other work, so CPU is high.`,
+    `One writer, batches of ${ROWS} rows of ${COMPANIES} companies. On a machine that was shared with other work, so CPU is high.`,
   table: (results) => [
     figures(
       results,

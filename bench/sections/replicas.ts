@@ -78,7 +78,7 @@ export const replicas: Section = {
     },
   ],
   note: () =>
-    'Replicas share core 0; load, router, HAProxy and Postgres share the rest, and their time is in p50 and p99. All four poll Postgres in each row, which is part of its CPU.',
+    'Replicas share core 0; load, router, HAProxy and Postgres share the rest. All four poll Postgres in each row.',
   table: (results) => {
     const rows = Object.entries(LOADS).map(
       ([name, [, label]]) => [label, 'replicas', name] as const,

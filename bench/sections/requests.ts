@@ -43,8 +43,7 @@ export const requests: Section = {
       },
     })),
   note: () =>
-    `${CONNECTIONS} connections. autocannon's table is the published one, with latencies in whole milliseconds; wrk costs the load core less, so the programs ` +
-    'under test are busier, find more work at each wake-up, and the C programs gain most from it.',
+    `${CONNECTIONS} connections. autocannon tells latencies in whole milliseconds; wrk costs the load core less, which favours the C programs.`,
   table: (results) => targetTables(results, () => 'request', MEDIANS, 'load by '),
   goals: (results) => {
     const ratio = (a: string, b: string) => compared(results, ['autocannon', a], ['autocannon', b]);

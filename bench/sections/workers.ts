@@ -38,7 +38,7 @@ export const workers: Section = {
     return [step('paced', WORKER_RATE), step('closed', 0)];
   },
   note: () =>
-    'All on the same cores: both gateways, load, router and Postgres. CPU is that of all processes of a gateway, the supervisor included.',
+    'Gateways, load, router and Postgres share the cores. CPU is that of all processes of a gateway, the supervisor included.',
   table: (results) => {
     const labels: Readonly<Record<string, string>> = {
       paced: `${WORKER_RATE} requests a second for each worker`,
