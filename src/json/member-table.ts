@@ -7,10 +7,10 @@ export const MODEL = 1;
 export const ERROR = 2;
 export const LEAKING = 3;
 export const USAGE = 4;
-/** A usage inside an object that bears the name of a provider: it is read, and removed. */
+/** A usage inside an object named after a provider, such as `x_groq`: it is read, and the object is removed. */
 export const GROQ = 5;
 export const CHOICES = 6;
-/** What a whole answer consists of, in other dialects than that of chat completions. */
+/** The member that holds the whole answer, in dialects other than chat completions. */
 export const RESULT = 7;
 /** An object that holds the answer, or what is known of it. */
 export const NESTED = 8;
@@ -18,21 +18,21 @@ export const NESTED = 8;
 export const TYPE = 9;
 /** An id in which LiteLLM writes provider and deployment, in base64. */
 export const CODED_ID = 10;
-/** An object in which the usage may be told: of Cohere and LiteLLM. */
+/** An object that may hold the usage, as Cohere and LiteLLM have it. */
 export const META = 11;
 /** The service tier that served the call. */
 export const TIER = 12;
 /** Generated text. */
 export const DELTA = 13;
-/** Generated text, or an object that is generated with all in it: the input of a tool. It and those below have no names of ours. */
+/** The input of a tool: generated text, or an object of which every name and value is generated. */
 export const INPUT = 14;
-/** Generated text that stands elsewhere in the answer as well: its tokens, which may be named like anything. */
+/** Tokens of generated text that the answer has elsewhere as well; they may have any name. */
 export const AGAIN = 15;
-/** What the caller wrote and the answer repeats: members in it are the caller's, whatever they are named. */
+/** A value that the caller wrote and the answer repeats: members in it are the caller's, whatever their names. */
 export const CALLERS = 16;
-/** An object that has, beside others, tokens of generated text once more: those are AGAIN. */
+/** An object that repeats tokens of generated text, as members of kind AGAIN. */
 export const PROBS = 17;
-/** What the caller wrote, where it is a member of a result; anywhere else it is none. */
+/** The caller's own text where it is a member of a result; a member of this name elsewhere is an ordinary one. */
 export const OF_RESULT = 18;
 
 interface Entry {
@@ -42,14 +42,14 @@ interface Entry {
 
 /** Names and their kinds. The length, the first and the last byte of a key say which few it is compared with. */
 export interface NameTable {
-  /** For each `slotOf` the index in `entries`; 0: none. */
+  /** The index in `entries` of the names with each `slotOf`; 0: no name has it. */
   readonly slots: Uint8Array;
   readonly entries: readonly (readonly Entry[])[];
-  /** For each `pairOf` the first two bytes of a key the index of the beginnings in `parts`, and of ends for the last two; 0: none. */
+  /** `firsts`: the index in `parts` of the beginnings of names with each `pairOf` of the first two bytes; `lasts`: of the ends, by the last two bytes. 0: none. */
   readonly firsts: Uint8Array;
   readonly lasts: Uint8Array;
   readonly parts: readonly (readonly Entry[])[];
-  /** What a key may have anywhere, and the first bytes of these. Only a usage has some: any other key would pay for them. */
+  /** Words that count anywhere in a key, and their first bytes. Only keys of a usage are searched for such words. */
   readonly middles: readonly Entry[];
   readonly middleFirsts: Uint8Array;
 }
@@ -63,7 +63,7 @@ export interface MemberTable {
   readonly ofUsage: NameTable;
   /** Members of PROBS: MODEL, LEAKING and AGAIN. */
   readonly ofProbs: NameTable;
-  /** Whether nested generated text counts: it was not sent before, and the caller did not write it. */
+  /** Whether nested generated text is counted: it is new, and not the caller's. */
   readonly counts: boolean;
   /** Whether an answer that names no model gets one. */
   readonly addsModel: boolean;
@@ -78,15 +78,15 @@ interface MemberNames {
   readonly format: Readonly<Record<string, number>>;
   /** Members to remove, however deep they are. `*` stands for the rest of a name, before or behind. */
   readonly leaking?: readonly string[];
-  /** Words of which none may be in the name of a member of a usage: such members are removed. */
+  /** Words: a member of a usage whose name has one of them is removed. */
   readonly leakingInUsage?: readonly string[];
   /** Nested members whose string values are generated text. */
   readonly generated?: readonly string[];
-  /** Of these, and besides, those whose objects are generated too. */
+  /** Nested members whose values are generated, strings and objects alike. */
   readonly inputs?: readonly string[];
   /** Nested members that repeat what the caller wrote. */
   readonly callers?: readonly string[];
-  /** Nested members that tell generated text once more, and their members that hold its tokens. */
+  /** Nested members that repeat generated text, and their members that hold its tokens. */
   readonly probs?: readonly [names: readonly string[], tokens: readonly string[]];
   /** Members of a result that the caller wrote. */
   readonly ofResult?: readonly string[];
@@ -105,7 +105,7 @@ const PAIRS = 1024;
 const REST = '*';
 const TOKENS = Buffer.from('tokens');
 
-/** For generated text and the caller's own text: no member within it is looked at. */
+/** The table for generated text and the caller's own text: no member within them is looked at. */
 export const NO_NAMES: NameTable = nameTable([]);
 
 export function memberTable(names: MemberNames): MemberTable {
@@ -161,8 +161,8 @@ function of(names: readonly string[], kind: number): Kinds {
 }
 
 /**
- * @param kinds of two with the same name the last counts
- * @param within parts of names that count anywhere in a key, unless it ends like "tokens", as most of a usage do
+ * @param kinds names and their kinds; the last of two equal names counts
+ * @param within words that count anywhere in a key, unless the key ends in "tokens", as most keys of a usage do
  */
 export function nameTable(kinds: Kinds, within: Kinds = []): NameTable {
   const slots = new Uint8Array(SLOTS);
@@ -205,7 +205,7 @@ function slotOf(b: Buffer, start: number, length: number): number {
   );
 }
 
-/** Of two bytes, because a single one is that of nearly every key: "content" begins like "cost" and ends like it. */
+/** The hash of two bytes of a key. One byte would not tell keys apart: "content" begins and ends as "cost" does. */
 function pairOf(b: Buffer, at: number): number {
   return ((b[at] as number) * 31 + (b[at + 1] as number)) & (PAIRS - 1);
 }
@@ -225,7 +225,7 @@ export function kindAmong(table: NameTable, b: Buffer, start: number, length: nu
   return (first | last) === 0 ? OTHER : kindOfPart(table, first, last, b, start, length);
 }
 
-/** The kind of the entry with which the key begins or ends, and is longer than; or that it has anywhere. */
+/** The kind of the entry that is a proper beginning or end of the key, or a word within it. */
 function kindOfPart(
   table: NameTable,
   first: number,

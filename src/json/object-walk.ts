@@ -65,9 +65,9 @@ const KEY_OR_CLOSE = 3;
 const COLON_ONLY = 4;
 const AFTER_VALUE = 5;
 
-/** Most levels of brackets whose kinds fit in the bits of `stack`. */
+/** How many levels of brackets have their kinds in the bits of one `stack`. */
 const MAX_LEVELS = 31;
-/** Most stacks, each for the levels below another one's: what is deeper, by some 2,000 levels, is no answer. */
+/** The most stacks, each for the levels below the one before: an answer of more levels, some 2,000, is broken. */
 const MAX_STACKS = 64;
 
 const FINISH_REASON = Buffer.from('finish_reason');
@@ -84,13 +84,13 @@ const MOST_OF_NO_ERROR = 64;
  */
 export class ObjectWalk implements HiddenSpans {
   readonly #table: MemberTable;
-  /** What no string but generated text may contain. */
+  /** The texts that no string may contain, generated text apart. */
   readonly hidden: Hidden | null;
   /** The shortest hidden text, in bytes: shorter strings are not searched. */
   readonly #shortest: number;
   /** Reads a nested object. */
   #inner: ObjectWalk | null = null;
-  /** What was read of a nested object; null if there was none. */
+  /** The walk of the nested object that was read; null: there was none. */
   nested: ObjectWalk | null = null;
   /** Triples start, end, kind: REPLACE and REPLACE_WITHIN put the slug there, REMOVE nothing. */
   readonly edits: number[] = [];
@@ -113,7 +113,7 @@ export class ObjectWalk implements HiddenSpans {
   /** The span of the last non-empty `usage` object; usageStart is -1 without one. */
   usageStart = -1;
   usageEnd = -1;
-  /** The same of one within: in `x_groq`, in `meta`, or in a choice, as Moonshot tells it. */
+  /** The span of a nested `usage`: in `x_groq`, in `meta`, or in a choice, as Moonshot has it. */
   innerUsageStart = -1;
   innerUsageEnd = -1;
   /** The id of an answer that may name what is behind, without its quotes; idStart is -1 without one. */
@@ -129,7 +129,7 @@ export class ObjectWalk implements HiddenSpans {
   /** The longest generated text, without its quotes. */
   textStart = 0;
   textEnd = 0;
-  /** The pattern that matched, where no number in its gaps is 0; null: the object was walked. */
+  /** The pattern that matched, if no number in its gaps is 0; null: the object was walked. */
   pattern: object | null = null;
   collecting = false;
   /** String and number values: triples start, end, kind. Strings are without their quotes. */
@@ -323,7 +323,7 @@ export class ObjectWalk implements HiddenSpans {
     } else this.#noteInnerUsage(b, from, to, i, end, lineEnds);
   }
 
-  /** Takes a usage within. Has the parameters of `#noteChoiceMember`. */
+  /** Takes a nested usage. Its parameters are those of `#noteChoiceMember`. */
   #noteInnerUsage(
     b: Buffer,
     from: number,
@@ -350,7 +350,7 @@ export class ObjectWalk implements HiddenSpans {
     this.errorEnd = end;
   }
 
-  /** Reads a nested object; its edits take the place of those found in it before. */
+  /** Reads a nested object by a walk of its own, whose edits replace those already found in that span. */
   #walkAgain(
     inner: ObjectWalk,
     b: Buffer,
@@ -389,7 +389,7 @@ export class ObjectWalk implements HiddenSpans {
     return last;
   }
 
-  /** The names that members have within a value of this kind. */
+  /** The table of names for the members within a value of this kind. */
   #namesIn(kind: number): NameTable {
     const { below, ofUsage, ofProbs } = this.#table;
     if (kind < INPUT) return kind === USAGE ? ofUsage : below;
@@ -411,9 +411,8 @@ export class ObjectWalk implements HiddenSpans {
   }
 
   /**
-   * Where the object or array that is a member's value ends, if it is generated text or the caller's; -1 if it is cut
-   * or invalid.
-   * @param stacks around it
+   * The end of an object or array that is a member's value and generated text or the caller's; -1: it is cut or invalid.
+   * @param stacks how many stacks are around it
    */
   #nestedEnd(
     b: Buffer,
@@ -512,8 +511,8 @@ export class ObjectWalk implements HiddenSpans {
   }
 
   /**
-   * The end of a nested object or array that is read by itself: generated, the caller's, or deeper than one stack
-   * reaches, because one of any size would cost every answer.
+   * The end of a nested object or array that has a stack of its own: it is generated, the caller's, or deeper than one
+   * stack reaches. A single stack of any depth would cost every answer.
    */
   #apartEnd(
     b: Buffer,

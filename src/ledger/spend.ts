@@ -6,20 +6,20 @@ import { type Femto, parseEur } from '../domain/pricing/money.ts';
 import type { KeyMonth } from './key-month.ts';
 
 const ZERO = 0n;
-/** Keys of which the line is remembered for records that come back from the disk; of others it is read again with the next poll. */
+/** How many keys have their line (see `SpendTable`) remembered, for records that come back from the disk; other lines are read with the next poll. */
 const MOST_LINES = 16_384;
 
 /**
- * What one company has spent in one month, or one key with a budget of its own, or one end user of a key with an
- * allowance; where company or key has a budget of the day, also what both have spent on that day.
+ * The spend of one company in one month; likewise of a key with a budget of its own, and of an end user with an allowance.
+ * Where company or key has a budget of the day, there is one for that day too.
  */
 export interface MonthSpend {
   /** See MonthSum in domain/ports.ts. */
   readonly id: string;
   readonly companyId: string;
-  /** Of an end user: of the keys. */
+  /** The line of the key; of an end user, that of the key that named the person. */
   readonly line: string;
-  /** The first day of the month; of a budget of the day, that day. */
+  /** The first day of the month; for a budget of the day, that day. */
   readonly month: string;
   /** What the budget gate reads: `pending`, plus the database's figure once that was read. */
   spent: Femto;
@@ -27,23 +27,23 @@ export interface MonthSpend {
   pending: Femto;
   /** Whether the database's figure was read. */
   read: boolean;
-  /** The number of polls when the figure was read; of a company, when a poll last told that it changed. */
+  /** The number of the poll at which the figure was read; for a company, the last poll that told of a change. */
   polls: number;
-  /** Whether it was asked for since the table last looked for what to forget. */
+  /** Whether it was used since the table last looked for figures to forget. */
   used: boolean;
   /** Removed from the table: a reference to it has to be looked up again. */
   forgotten: boolean;
-  /** The month of its company; null for a company. */
+  /** The spend of its company; null for a company. */
   company: MonthSpend | null;
-  /** Those of the record that was last added here; of a company: itself alone. */
+  /** The figures of the record that was last added here; for a company, itself alone. */
   figures: Figures | null;
 }
 
-/** The figures in which a record counts: the month of its company, and all else that is kept of its key. Many records share one. */
+/** The figures to which a record adds: those of its company, its key, its end user. Records with the same figures share one object. */
 export interface Figures {
   readonly company: MonthSpend;
   readonly others: readonly MonthSpend[];
-  /** What it was made from, see `figuresOf`. */
+  /** The figures from which `figuresOf` made these. */
   readonly base: Figures | null;
   readonly beside: MonthSpend | null;
 }
@@ -56,7 +56,7 @@ interface Month {
   readonly people: Map<string, Map<string, MonthSpend>>;
 }
 
-/** What the ledger remembers of a key, so that a known key costs one look-up. The key itself is frozen. */
+/** The ledger's notes on a key, so that a known key costs one look-up; the key itself is frozen. */
 export interface KeyMemory {
   readonly keyId: string;
   /** See Payer: keys of one line share their figures. */
@@ -64,26 +64,26 @@ export interface KeyMemory {
   readonly companyId: string;
   /** The id of its own spend; null: it has no budget, and none is kept. */
   readonly ownId: string | null;
-  /** Whether its end users have an allowance, so that what each spent is kept. */
+  /** Whether its end users have an allowance, so that the spend of each is kept. */
   readonly hasAllowance: boolean;
-  /** Where the company's spend was last found, and its own. */
+  /** The company's spend and the key's own, as last looked up. */
   spend: MonthSpend | null;
   own: MonthSpend | null;
-  /** The same of a day; null: nobody asked. */
+  /** The same for a day; null: not looked up. */
   day: MonthSpend | null;
   companyDay: MonthSpend | null;
-  /** When the key was last used, milliseconds since the epoch; 0 after the database was told. */
+  /** When the key was last used, milliseconds since the epoch; 0 once the database has it. */
   usedAt: number;
-  /** What it used in a month; null unless somebody asked. */
+  /** Its usage of a month; null: nobody asked for it. */
   used: KeyMonth | null;
 }
 
 /**
- * What each company has spent per billing month, and each key with a budget, together with those that were made in each
- * other's place (a line), and each end user with an allowance, as
- * the budget gate reads it: the database's figure plus our own records that are not yet in it. Only the ledger moves
- * amounts from pending to committed, and it reads the database between batches, or where no record is pending, so nothing
- * counts twice. All empty `pending` are one bigint, which spares the garbage collector.
+ * The spend that the budget gate reads, by billing month: of each company, each end user with an allowance, and each
+ * line of keys with a budget. A line is a key with the keys whose places it took, one after the other. A figure is the
+ * database's plus our own records that are not yet in it. Only the ledger moves amounts from pending to committed, and
+ * it reads the database between batches, or where no record is pending, so nothing counts twice. All empty `pending`
+ * are one bigint, which spares the garbage collector.
  *
  *   month ─┬─ company ───────── MonthSpend { spent, pending } <┄┄ KeyMemory of each key, until it is forgotten
  *          ├─ company/line ──── MonthSpend { spent, pending, company }  <┄┄'
@@ -91,24 +91,24 @@ export interface KeyMemory {
  *   day ───┬─ company//day ──── the same of a day, where there are budgets of days
  *          └─ company/line/day
  *
- * A poll tells which companies changed. All else that is kept of them is in doubt then, since it was read before; nothing
- * has to look at it until it is asked for.
+ * A poll tells which companies changed. From then on the figures of their keys and end users are in doubt, until they
+ * are used and read again.
  */
 export class SpendTable {
-  /** By month or day. */
+  /** The figures by month or day. */
   readonly #months = new Map<string, Month>();
-  /** Figures besides those of companies that were asked for since the last poll. */
+  /** Figures of keys and end users that were used since the last poll. */
   readonly #asked = new Set<MonthSpend>();
   #polls = 0;
-  /** By end user, of whichever key was asked for last. As below: at 100,000 of them the long id takes 5 µs. */
+  /** The spend of an end user, by the key that was asked for last. At 100,000 people a look-up by the long id takes 5 µs. */
   readonly #people = new WeakMap<EndUser, MonthSpend>();
-  /** By key. At 100,000 keys 0.2 µs, where a map by company id takes 1 µs; with few keys 5 and 20 ns. */
+  /** The notes by key: at 100,000 keys 0.2 µs a look-up, where a map by company id takes 1 µs; with few keys 5 and 20 ns. */
   readonly #keys = new WeakMap<Payer, KeyMemory>();
   /** The lines of keys that were made in the place of others, by the id of the key. */
   readonly #lines = new LRUCache<string, string>({ maxSize: MOST_LINES, sizeCalculation: () => 1 });
   /**
-   * Figures that serve until the database's own is read: zero because the database was away when the month began,
-   * or those of keys where the database did not say which records of a batch were new.
+   * Figures that are assumed until the database's are read: zero, because the database was away when the month began, or
+   * those of keys for which the database did not say which records of a batch were new.
    */
   readonly #assumed = new Set<MonthSpend>();
   readonly #limit: number;
@@ -116,15 +116,15 @@ export class SpendTable {
 
   /**
    * @param limit companies and keys remembered per month; beyond it those without pending records are forgotten
-   * @param mostPeople end users likewise, of companies with more than an equal part, those first that were not asked for
-   *   lately; 450 bytes each
+   * @param mostPeople end users remembered, 450 bytes each; beyond it those are forgotten that were not used lately, of
+   *   companies that have more than an equal part
    */
   constructor(limit = 200_000, mostPeople = 131_072) {
     this.#limit = limit;
     this.#mostPeople = mostPeople;
   }
 
-  /** The line of a key; itself where nothing else is known. */
+  /** The line of a key: the id of its first key; its own id where nothing else is known. */
   lineOf(keyId: string): string {
     return this.#lines.get(keyId) ?? keyId;
   }
@@ -154,8 +154,8 @@ export class SpendTable {
   }
 
   /**
-   * Whether no record of this process that counts in a figure waits for the database, so that it can be read at any time.
-   * An end user's calls are told apart; those of a key that got its budget just now are not.
+   * Whether a figure can be read at any time, because none of this process's records that count in it waits for the
+   * database. Records of an end user are counted apart; those of a key that got its budget just now are not.
    */
   isUntouched(id: string, month: string): boolean {
     const spend = this.#lookUp(id, month);
@@ -171,7 +171,7 @@ export class SpendTable {
     return figureOf(key.spend ?? undefined);
   }
 
-  /** What a key with a budget of its own has spent; undefined also for a figure in doubt, which `get` still tells. */
+  /** The spend of a key with a budget of its own; undefined also for a figure in doubt, which `get` returns. */
   ofOwn(key: KeyMemory, month: string): Femto | undefined {
     if (!isCurrent(key.own, month)) key.own = this.#lookUp(key.ownId as string, month) ?? null;
     return this.#undoubted(key.own);
@@ -205,10 +205,10 @@ export class SpendTable {
   }
 
   /**
-   * Counts a new record from this very tick.
-   * @param day where a budget of the day is to hold; empty: none
-   * @param endUser who has an allowance, if the key gives one; null: nobody
-   * @returns where it counts; not forgotten before its pending amount is settled
+   * Adds a new record, so that the next check sees it.
+   * @param day the day of a budget of the day; empty: there is none
+   * @param endUser the person with an allowance; null: nobody
+   * @returns the figures that have it, which are not forgotten before the amount is settled
    */
   add(
     key: KeyMemory,
@@ -248,9 +248,9 @@ export class SpendTable {
   }
 
   /**
-   * Takes what a poll told: the figures of companies that changed, of which those that were never asked for are ignored.
-   * @returns what else is in doubt now and was asked for since the poll before: it is to be read again at once, the rest
-   *   when it is asked for
+   * Takes the figures of companies that changed, from a poll; companies that are not in the table are ignored.
+   * @returns figures of their keys and end users that were used since the poll before: they are to be read again at once,
+   *   others when they are used
    */
   changed(sums: readonly MonthSum[]): MonthSpend[] {
     this.#polls++;
@@ -280,7 +280,7 @@ export class SpendTable {
     spend.spent += spend.read ? inserted - pending : -pending;
   }
 
-  /** Settles a record read back from the disk in a figure of its key; whether there was a budget then is not known. */
+  /** Settles a record that was read back from the disk, in a figure of its key, which may have had no budget at that time. */
   settleOwn(id: string, month: string, cost: Femto): void {
     const spend = this.#lookUp(id, month);
     if (spend === undefined) return;
@@ -295,8 +295,8 @@ export class SpendTable {
   }
 
   /**
-   * Companies and keys asked for in earlier months, but not yet read in that of a day; of days the same. End users are too
-   * many: they are read when they are asked for.
+   * Companies and keys that were used in earlier months, and are not yet read in the month of a day; likewise of days.
+   * End users are too many: they are read when they are used.
    */
   unread(day: string): { readonly id: string; readonly month: string }[] {
     const begun = new Map<string, string>();
@@ -335,7 +335,7 @@ export class SpendTable {
     this.#assumed.add(spend);
   }
 
-  /** What was assumed, to be read when the database is back. */
+  /** The assumed figures, to be read when the database is back. */
   assumed(): Iterable<MonthSpend> {
     return this.#assumed;
   }
@@ -468,12 +468,12 @@ export function personIdOf(
   return `${companyId}/${line}/${endUserId}`;
 }
 
-/** Whether a poll has told that the company changed since the figure was read, or may have told it unheard. */
+/** Whether the company changed since the figure was read, by a poll, or may have changed because nobody kept it. */
 function isDoubted({ company, polls }: MonthSpend): boolean {
   return company !== null && (company.forgotten || company.polls > polls);
 }
 
-/** The figures of a record that also counts in `spend`, and in one beside it: those of the record before, if they are the same. */
+/** The figures `base` with `spend`, and `beside` where given; the object that the record before had, if it is the same. */
 function figuresOf(spend: MonthSpend, base: Figures, beside: MonthSpend | null = null): Figures {
   if (spend.figures?.base !== base || spend.figures.beside !== beside) {
     const others = [...base.others, spend, ...(beside === null ? [] : [beside])];
@@ -495,7 +495,7 @@ function settleOne(spend: MonthSpend, cost: Femto, inserted: boolean): void {
   if (!inserted || !spend.read) spend.spent -= cost;
 }
 
-/** Of all but a company: no more than is pending, since records that were booked before it had a budget are not in it. */
+/** Settles a figure of a key, of no more than is pending: records from before it had a budget are not in it. */
 function settleOfKey(spend: MonthSpend, cost: Femto): void {
   settleOne(spend, cost < spend.pending ? cost : spend.pending, true);
 }

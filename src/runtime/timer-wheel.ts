@@ -2,23 +2,23 @@ import { performance } from 'node:perf_hooks';
 import { type ActiveMember, ActiveSet } from './active-set.ts';
 import { IdleInterval } from './idle-interval.ts';
 
-/** How much too early a member may be called, in milliseconds. */
+/** The length of a tick in milliseconds: a member may be called so much too early. */
 const TICK_MS = 250;
 
-/** Something that is called when it was inactive for as long as its wheel says. */
+/** A member of a wheel, whose `onInactive` is called when it was inactive for the wheel's time. */
 export interface WheelMember extends ActiveMember {
   /** Written by the wheel: the slot that the member is in; null outside of the wheel. */
   slot: ActiveSet<WheelMember> | null;
-  /** The wheel's `now` when the member was last active: it sets this itself. */
+  /** The wheel's `now` at the member's last activity; the member writes it. */
   activeAt: number;
-  /** Called after each period in which the member was not active. The member may leave the wheel in it. */
+  /** Called after each period without activity. The member may leave the wheel in this call. */
   onInactive(): void;
 }
 
 /**
  * Calls members after a time without activity, all by one interval. A member sits in the slot of the tick in which it is
- * to be looked at, and is not moved when it becomes active: whoever was active meanwhile is hung into the slot of its new
- * time when the wheel comes round. So activity costs one store, and a member is looked at once in that time.
+ * looked at next. Activity does not move it: only when the wheel comes to its slot is a member that was active meanwhile
+ * put into a later one. So activity costs one store, and each member is looked at once in that time.
  *
  *   slots: … | now | now + 1 | … | now + ticks |   one for each tick; the wheel comes round after the last
  */
@@ -49,10 +49,10 @@ export class TimerWheel {
     return Math.floor(this.#clock() / TICK_MS);
   }
 
-  /** The member is active now, and called after the time from now on. */
+  /** Adds a member, which is active now. */
   join(member: WheelMember): void {
     if (this.#interval.resting) {
-      this.now = this.#tick; // nobody is in a slot that this passes over
+      this.now = this.#tick; // the slots that this passes over are empty
       this.#interval.wake();
     }
     this.#size++;
@@ -60,7 +60,7 @@ export class TimerWheel {
     this.#hang(member);
   }
 
-  /** Does nothing for a member that has left. */
+  /** Takes a member out; one that has left already may be given. */
   leave(member: WheelMember): void {
     if (member.slot === null) return;
     member.slot.leave(member);

@@ -3,16 +3,16 @@ import { Turns } from '../runtime/turns.ts';
 
 /** Requests up to this size, head and body, are sent in one write. */
 const BUFFER_BYTES = 65_536;
-/** How much of a larger request is sent at a time; each turn of the event loop sends for one such request. */
+/** How much of a larger request is sent at a time; in each turn of the event loop one such request has its turn. */
 const TURN_BYTES = 262_144;
-/** The same while nobody else asks for anything: half a millisecond. */
+/** How much is sent at a time while there is no other request: half a millisecond of work. */
 const LONE_TURN_BYTES = 1_048_576;
 
 /** A connection that has a request to send. */
 export interface Sender {
   /** Writes the request now, unless the connection was closed. Never throws. */
   onTurn(): void;
-  /** Sending the rest of a large request threw: a fault of the gateway. */
+  /** Called when sending the rest of a large request threw: a fault of the gateway. */
   onThrown(error: unknown): void;
 }
 
@@ -58,8 +58,8 @@ export class RequestWriter {
    * Sends a request.
    * @param head without content-length and empty line
    * @param onSent called when the system has taken the whole request, and the body's memory may be used again
-   * @param sender told where sending the rest throws
-   * @returns the rest, which sends itself; null when nothing is left
+   * @param sender its `onThrown` is called if sending the rest throws
+   * @returns the rest, which goes on by itself; null: the whole request was sent
    */
   write(
     socket: Socket,
@@ -89,7 +89,7 @@ export class RequestWriter {
 /** A large request that is being sent: a part in each of its turns, as fast as the system takes them. */
 export class RestOfRequest {
   readonly #socket: Socket;
-  /** Released when it is sent, because the answer may take long and the connection is used again. */
+  /** The pieces, released once they are sent: the answer may take long, and the connection is used again. */
   #body: readonly Buffer[];
   /** The index of the next piece. Pieces are slabs of at most 256 KiB. */
   #next = 0;
@@ -113,14 +113,14 @@ export class RestOfRequest {
     this.#send(head);
   }
 
-  /** Whether the whole request was given to the socket, which may still hold its end. */
+  /** Whether the socket has the whole request; its end may still wait there. */
   get isSent(): boolean {
     return this.#next >= this.#body.length;
   }
 
   /**
-   * To be called when the answer came before the whole body was sent. Sends the rest of the body at once, unless it is
-   * more than one turn may send: then the connection cannot be used again.
+   * The answer came before the whole body was sent. Sends the rest at once, if one turn may send so much; otherwise the
+   * connection cannot be used again.
    */
   hurry(): void {
     const left = this.#body.slice(this.#next).reduce((sum, { length }) => sum + length, 0);

@@ -2,7 +2,7 @@ import type { Lines } from './address.ts';
 import { type AddressChange, Addresses } from './addresses.ts';
 import { askForAnswer } from './ask.ts';
 
-/** How much earlier than the other side an unused connection is closed: a request sent at that moment would be lost. */
+/** An unused connection is closed so much before the other side closes it: a request sent at that moment would be lost. */
 export const CLOSING_MS = 1000;
 
 /** The probe that shows whether the other side still took the last bytes; servers skip it before a request. */
@@ -11,8 +11,8 @@ const MOST_PROBE_MS = 1000;
 const LEAST_PROBE_MS = 20;
 
 /**
- * How long to wait, in ms, after the upstream ended a connection: by then its refusal of our last bytes has arrived. A
- * round trip and some more.
+ * How long, in ms, the gateway waits after the upstream ended a connection, so that a reset which refuses our last bytes
+ * has arrived: a round trip and some more.
  * @param connectMs how long connecting took, which is a round trip at least
  */
 export function probeDelay(connectMs: number): number {
@@ -102,15 +102,15 @@ function secretsIn(value: string): string[] {
  * name the calls of the ledger.
  */
 export interface UpstreamRequest {
-  /** Below the base address, such as "/chat/completions". */
+  /** The path below the base address, such as "/chat/completions". */
   readonly path: string;
   readonly requestId: string;
-  /** In pieces, sent one after the other. */
+  /** The pieces of the body, sent one after the other. */
   readonly body: readonly Buffer[];
   readonly handler: UpstreamHandler;
   /** The gateway's own `traceparent`, where tracing is on. */
   readonly traceparent?: string | undefined;
-  /** Called when the body's memory may be used again; never where the request is given up before. */
+  /** Called when the body's memory may be used again; not called if the request is given up before that. */
   readonly onSent: (() => void) | null;
   /** More headers: names and values alternate. */
   readonly headers: readonly string[];
@@ -127,13 +127,13 @@ export interface UpstreamOptions {
   readonly idleMs: number;
   /** How long an attempt to connect may take. The deadlines of the answer are kept by the gateway. */
   readonly connectMs: number;
-  /** Told when an address can no longer be used, and when it can again. */
+  /** Called when an address can no longer be used, and when it can again. */
   readonly onChange?: (change: AddressChange) => void;
 }
 
 /** Handles one answer. `onEnd`, `onError` or `onThrown` is called last, unless the handler gave up by itself. */
 export interface UpstreamHandler {
-  /** Whether routers may lack the endpoint: that they do is no failure of theirs. */
+  /** Whether routers may lack the endpoint. Then its absence is no failure of the router. */
   readonly isOptional?: boolean;
   /**
    * There is a connection, and the request is about to be sent: until now nothing ran.
@@ -160,7 +160,7 @@ export interface UpstreamHandler {
   onThrown(error: unknown): void;
 }
 
-/** Tells that there is no connection. What the handler throws is told to it too. */
+/** Calls `onError`: there is no connection. If it throws, the handler's `onThrown` is called. */
 export function tellFailure(handler: UpstreamHandler, error: Error): void {
   try {
     handler.onError(error);

@@ -21,8 +21,8 @@ export function wordsFor({ language }: Pick<Reader, 'language'>) {
 }
 
 /**
- * The language of an e-mail to somebody who has no account: that of whoever asks for the e-mail, or the company's where an
- * operator asks, whose pages are in English.
+ * The language of an e-mail to somebody without an account: the language of the user who causes it, or the company's where
+ * an operator does, because pages of operators are in English.
  */
 export function languageForOutsider(
   c: PageContext,
@@ -58,7 +58,7 @@ function unsent(c: PageContext, what: string, error: unknown): false {
   return false;
 }
 
-/** Sends what a query finds out, if anything. Nobody waits for it, and nobody can tell from the time of the answer what it was. */
+/** Sends the message that a query finds, if any, after the page was answered: its time does not tell whether there was one. */
 export function sendLater(
   c: PageContext,
   what: string,

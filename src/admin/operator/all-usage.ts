@@ -54,12 +54,12 @@ export const allUsageRoutes: readonly Route[] = [
 
 /** How many months the menu offers. */
 const MONTHS = 13;
-/** Ranges of at most so many days have charts of requests: three more charts of longer ranges make the page too large. */
+/** The longest range, in days, with charts of requests: three more charts of a longer one make the page too large. */
 const MOST_DAYS = 31;
 /** The filters of the page. */
 const FILTERS = ['model'] as const;
 
-/** Where two companies were compared before: to why the first one's usage changed. */
+/** Redirects an old address, which compared two companies, to the change of the first one's usage. */
 async function toCompany(c: PageContext): Promise<Response> {
   const query = readUsageQuery(c);
   const company = await readPickedCompany(c, query.form);
@@ -71,7 +71,7 @@ async function toCompany(c: PageContext): Promise<Response> {
 
 async function usagePage(c: PageContext, form: Form): Promise<Response> {
   const { format } = c.var;
-  // no sum has the days of companies by model
+  // no table of sums has a company's days by model
   const groups = c.req.query('model')
     ? ALL_GROUPS.filter((group) => group !== 'company')
     : ALL_GROUPS;
@@ -83,7 +83,7 @@ async function usagePage(c: PageContext, form: Form): Promise<Response> {
   const isShown = (group: string) => isPlain && as !== 'chart' && (by === null || by === group);
   const hasRequests =
     isPlain && by === null && filters.model === null && daysIn(range) <= MOST_DAYS;
-  // costs alone are known by day
+  // by day only costs are known
   const drawn = groupsDrawn(query, query.figure !== 'cost_eur');
   const [usage, days, change, table] = await Promise.all([
     read(c, (sql) =>
@@ -176,7 +176,7 @@ function companiesTable(
   return firstTable(c, 'company', 'By company', by_company.lines, cells, by_company.count);
 }
 
-/** A comparison, so a float is exact enough. */
+/** Floats are exact enough for a comparison. */
 function shareText(part: string, all: string, format: Format): string {
   return parseEur(all) === 0n ? '' : format.percent((Number(part) / Number(all)) * 100);
 }

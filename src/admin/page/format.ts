@@ -17,7 +17,7 @@ const AGES = [
   ['minute', 60],
 ] as const;
 
-/** A share of a tiny budget may be larger, and then its digits tell nothing. */
+/** The largest share that is shown as a number: digits of a larger one, of a tiny budget, tell nothing. */
 const MOST_PERCENT = 1_000_000;
 
 /**
@@ -37,12 +37,12 @@ export function formatFor(
   const locale = pageLocale(language);
   const words = wordsOf(pageLanguage(language));
   return {
-    /** The reader. Numbers that the reader types may follow the reader's own language. */
+    /** The reader's language and region, in which typed numbers may be written. */
     language,
     /** The texts of the page. */
     words,
     brand,
-    /** The person or program that made something. */
+    /** The name of the person or program that made something. */
     person: (actor: string | null): string => personText(actor, words.people),
     isExact,
     ...amounts(locale, isExact),
@@ -64,16 +64,16 @@ function amounts(locale: string, isExact: boolean) {
     minimumFractionDigits: 2,
     maximumFractionDigits: 2,
   });
-  /** The text that is shown. Where the exact text differs, it is the tooltip, and screen readers say it. */
+  /** The text that is shown; an exact text that differs becomes the tooltip, which screen readers say. */
   const rounded = (text: string, exactText: string): Html =>
     isExact || text === exactText
       ? html`<span class="eur">${exactText}</span>`
       : html`<span class="eur" title="${exactText}"><span aria-hidden="true">${text}</span><span class="sr">${exactText}</span></span>`;
   return {
-    /** An EUR amount of two decimals. Where digits are left out, the exact amount is its tooltip, and what screen readers say. */
+    /** An EUR amount of two decimals; where digits are left out, the exact amount is its tooltip. */
     amount: (amount: string): Html => rounded(shown(amount), exact(amount)),
 
-    /** The same as plain text, where there can be no tooltip. */
+    /** An EUR amount of two decimals as plain text, for places without a tooltip. */
     eurFixed: (amount: string): string => shown(amount),
 
     /** The exact cost of a single call, which is often less than a cent. Digits after the cents are smaller. */
@@ -87,7 +87,7 @@ function amounts(locale: string, isExact: boolean) {
     /** An exact EUR amount as plain text: a setting that somebody typed, and the tooltip of a rounded amount. */
     eurText: exact,
 
-    /** The same for a column of amounts, with as many decimals in each line. */
+    /** Exact EUR amounts of a column, all with the same number of decimals. */
     eurColumn: exactColumn,
 
     /** A rounded amount, for axes. */
@@ -105,7 +105,7 @@ function amounts(locale: string, isExact: boolean) {
       return `${digits.format(amount as Intl.StringNumericLiteral)} ${currency}`;
     },
 
-    /** A sum of many calls in another currency, to two decimals as `amount`. */
+    /** A sum in another currency, of two decimals, with the exact amount as its tooltip. */
     otherSum(amount: string, currency: string): Html {
       const { sign, value } = roundedCents(amount);
       const text = `${sign}${cents.format(value as Intl.StringNumericLiteral)} ${currency}`;

@@ -23,7 +23,7 @@ const CODE_MS = 5000;
 const CODE = 'sign-in.code';
 const RECOVERY = 'sign-in.recovery';
 
-/** The step that the session of a request has yet to take before it is let in; null: none. */
+/** The step that a session still has to take before it is let in; null: none. */
 export function lackOfSession(c: PageContext, { user }: Pick<Session, 'user'>): Lack | null {
   return lackOf(user, c.var.services.secondFactor);
 }
@@ -48,14 +48,14 @@ export function codeFields(state: FormState, words: Words['secondFactor']): Html
 ${field(state, { name: RECOVERY, label: words.recovery, secret: true, hint: words.recoveryHint })}</details>`;
 }
 
-/** Takes the code in a form, for whoever is half or wholly signed in. Attempts are limited, whoever makes them. */
+/** Checks the code in a form, of a session before or after its second factor. Attempts are limited in both cases. */
 async function tryCode(c: PageContext, { user }: Session, form: Form): Promise<NotLetIn | null> {
   const { attempts, clock, db, log, secondFactor } = c.var.services;
   const { words } = form;
   const code = form.values.get(CODE) ?? '';
   const text = code || (form.values.get(RECOVERY) ?? '');
   if (text.trim() === '') return { status: 422, message: words.secondFactor.typeOne };
-  // counted apart: a person without the app has used up attempts with codes before
+  // counted apart from codes of the app: who lost the app has used up those attempts
   const attempt = attempts(clientOf(c), `${code === '' ? 'recovery' : 'code'} ${user.email}`);
   const seconds = attempt.closedFor();
   if (seconds > 0) {
@@ -78,14 +78,14 @@ async function tryCode(c: PageContext, { user }: Session, form: Form): Promise<N
   return null;
 }
 
-/** Checks the code of a form that a session sends which has all it needs. @throws FormRefused */
+/** Checks the code in a form of a session that is fully signed in. @throws FormRefused */
 export async function checkCode(c: PageContext, form: Form): Promise<void> {
   const refused = await tryCode(c, c.var.session, form);
   if (refused !== null) form.refuse('', refused.message);
   form.check();
 }
 
-/** Takes the code of a session that lacks it. @returns the session, under a new token */
+/** Checks the code of a session that lacks its second factor. @returns the session, under a new token */
 export async function giveCode(
   c: PageContext,
   session: Session,
@@ -142,7 +142,7 @@ function askCode(
   return goOnPage(c, form, asked, status);
 }
 
-/** The form that asks a signed-in session for a code of the second factor, or signs it out. */
+/** The form that asks a session for a code of the second factor, with a button that signs out. */
 export function codePage({ formToken }: Pick<Session, 'formToken'>, words: Words['secondFactor']) {
   return {
     title: words.title,

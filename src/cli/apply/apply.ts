@@ -32,7 +32,7 @@ interface ApplyOptions {
   readonly env: NodeJS.ProcessEnv;
 }
 
-/** Lists of which entries may be absent, and whose names are of one place at a time. */
+/** Lists whose entries may be `absent: true`. A name in them, an address or a group, belongs to one company at a time. */
 type Leaving = Pick<WantedCompany, 'users' | 'oidc_groups'>;
 
 /**
@@ -46,7 +46,7 @@ export async function apply(sql: Sql, file: WantedFile, options: ApplyOptions): 
   return run.steps;
 }
 
-/** One run through a file. What is wrong is collected, and refused at the end. */
+/** One run through a file. Mistakes are collected, and thrown together at the end. */
 class Application implements Run {
   readonly steps: Step[] = [];
   readonly sql: Sql;
@@ -56,11 +56,11 @@ class Application implements Run {
   readonly mistake: NoteMistake = (at, detail) => {
     this.#mistakes.push(this.#file.mistake(at, detail));
   };
-  /** What there was at the beginning, by company. */
+  /** Assistants and keys as they were at the beginning, by company. */
   assistantsOf = new Map<string, AssistantRow[]>();
   keysOf = new Map<string, KeyRow[]>();
   readonly texts: KeyTextAt[] = [];
-  /** What is looked at, as a JSON Pointer. */
+  /** The place in the file that is looked at, as a JSON Pointer. */
   #at = '';
 
   constructor(sql: Sql, file: WantedFile, options: ApplyOptions) {
@@ -70,14 +70,14 @@ class Application implements Run {
   }
 
   async all(): Promise<void> {
-    // of two files at once the second waits for the end of the first: both would create what is not there
+    // two commands at once would both create what is missing: the second one waits for the first
     await lockName(this.sql, 'tollgate apply');
     try {
       await this.#everything(this.#file.wanted);
     } catch (error) {
       const refused = databaseError(error);
       if (!(refused instanceof Refused)) throw error;
-      this.mistake(this.#at, `is refused: ${refused.message}`); // the last: the transaction has failed
+      this.mistake(this.#at, `is refused: ${refused.message}`); // the last mistake: the transaction has failed
     }
     if (this.#mistakes.length > 0) throw new Failure(...this.#mistakes);
   }
@@ -96,7 +96,7 @@ class Application implements Run {
     );
     const find = finder(companies, rows, ['company', 'companies'], '/companies', this.mistake);
     const found = companies.map((wanted, n) => ({ wanted, row: find(n), at: `/companies/${n}` }));
-    // who leaves first, because an address and a group are of one place at a time; but the last operator stays
+    // removals come first, because an address or a group belongs to one company at a time; the last operator stays
     for (const { wanted, row, at } of found)
       if (row?.closed_at === null) await this.#leaving(wanted, row, at);
     await this.#list('users', operators, null, '/operators');
@@ -125,7 +125,7 @@ class Application implements Run {
     });
   }
 
-  /** Reads assistants and keys of all companies at once: to ask for those of each would take a second for a thousand. */
+  /** Reads assistants and keys of all companies at once: a query for each company would take a second for a thousand. */
   async #readContents(wanted: readonly WantedCompany[], ids: readonly string[]): Promise<void> {
     const owner = (row: { readonly company_id: string }) => row.company_id;
     if (wanted.some(({ assistants = [] }) => assistants.length > 0)) {
@@ -190,7 +190,7 @@ class Application implements Run {
     };
     let row = present;
     if (row === null) {
-      // of another deployment it may be above its ceiling, which holds
+      // a file of another deployment may set a budget above the ceiling: it is not judged, and the ceiling holds
       row = await createCompany(this.sql, { judge: () => {} }, settings);
       this.#step('create', `company ${wanted.name}`, {}, settings, more);
     } else if (this.#step('change', `company ${row.name}`, row, settings, more)) {
@@ -213,9 +213,8 @@ class Application implements Run {
 
   /**
    * Goes through a list.
-   * @param owner null: of things that belong to no company
-   * @param leaving true: only entries that are to be absent, of the kinds that are removed before others are made;
-   *   false: all other entries
+   * @param owner the company of the entries; null: they belong to none
+   * @param leaving true: only absent entries of the kinds that are removed first; false: all other entries
    */
   async #list(
     name: keyof typeof LISTS,
@@ -250,7 +249,7 @@ class Application implements Run {
     }
   }
 
-  /** Notes a step. @param more changes in words @returns whether a member differs */
+  /** Adds a step to the plan. @param more further changes, in words @returns whether a setting differs */
   #step(
     done: Step['done'],
     what: string,

@@ -50,15 +50,15 @@ export function isMonth({ from, to }: DayRange): boolean {
   return wholeMonth(from).from === from && wholeMonth(from).to === to;
 }
 
-/** What a range is compared with where nothing else is asked for: the month before a month, or as many days before it. */
+/** The range before another: the month before a month, otherwise as many days as the range has. */
 export function rangeBefore(range: DayRange): DayRange {
   if (isMonth(range)) return wholeMonth(addMonths(range.from, -1));
   return { from: addDays(range.from, -daysIn(range)), to: addDays(range.from, -1) };
 }
 
 /**
- * The range that a range is compared with: from one day to another as the reader asked (a single day is both ends), or else
- * the days before it. @throws FieldError
+ * The range with which another is compared: the days that the reader chose (one day alone is both ends), or else the
+ * range before it. @throws FieldError
  */
 export function readBefore(
   range: DayRange,
@@ -69,7 +69,7 @@ export function readBefore(
   return first === undefined || last === undefined ? rangeBefore(range) : readRange(first, last);
 }
 
-/** Ranges with a name, which mean other days each day. A day that is not over counts. */
+/** Named ranges, such as `7d`, which are counted from today. Today belongs to them although it is not over. */
 export const RANGE_NAMES = ['today', 'yesterday', '7d', '30d', 'month', 'last-month'] as const;
 export type RangeName = (typeof RANGE_NAMES)[number];
 
@@ -144,8 +144,8 @@ export function monthsIn(range: DayRange): { whole: string[]; parts: MonthDays[]
 export type MonthDays = DayRange & { readonly month: string };
 
 /**
- * A range as months less days, where that is fewer days to read: 1 to 21 November is November less the days from the
- * 22nd on. The days that are taken away reach to infinity, because a month may have calls of days beside it.
+ * A range written as whole months less some days, where that reads fewer days: 1 to 21 November is November less the days
+ * from the 22nd on. The subtracted days reach to infinity, because a billing month may have calls of days outside it.
  */
 export function monthsLessDays(range: DayRange): {
   months: string[];

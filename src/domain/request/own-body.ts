@@ -2,12 +2,12 @@ import type { Members } from '../../json/members.ts';
 
 /** The forms in which upstreams name a member: `messages[0].content`, `messages.[1].role`, `messages.0.content`. */
 const PATH = /^[\w.[\]'"$-]{1,200}$/;
-/** The least that a name has to look like where it cannot be looked up. */
+/** The pattern of a name that is accepted where the body is not kept, so that it cannot be looked up. */
 const PLAIN = /^(?:\d{1,6}|[a-z][a-z_]{0,40})$/;
 
 /**
- * The caller's own body, by which a name of a member that the upstream tells is checked: names of members that the gateway
- * or a router added are not relayed. Parsed when it is asked for the first time, for an error alone.
+ * The caller's own body. An upstream's error may name a member; the name is relayed only if the caller sent that member,
+ * and not if the gateway or a router added it. The body is parsed at the first question, so only for an error.
  */
 export class OwnBody {
   readonly #members: Members;
@@ -17,7 +17,7 @@ export class OwnBody {
 
   /**
    * @param members of the caller's body
-   * @param sent what went upstream; null: it is not kept, then only the first name of a path is looked up
+   * @param sent the body as it went upstream; null: it is not kept, and only the first name of a path is looked up
    * @param isRun whether an assistant's system prompt was put before the messages
    */
   constructor(members: Members, sent: readonly Buffer[] | null, isRun: boolean) {
@@ -27,9 +27,9 @@ export class OwnBody {
   }
 
   /**
-   * The member that a path names, as the caller counts; null where it is none of the caller's.
-   * @param reason the upstream's text, where it says that a member is missing: the last name of the path may then be a
-   *   member that the text names and the caller's object lacks
+   * The member that a path names, with indices as the caller counts them; null: the caller sent no such member.
+   * @param reason the upstream's text, if it says that a member is missing: the path may then end in a name that the
+   *   caller's object lacks and the text has
    */
   member(path: string, reason: string | null): string | null {
     const [name = '', ...steps] = stepsOf(path);
@@ -44,8 +44,8 @@ export class OwnBody {
   }
 
   /**
-   * The innermost member of the caller's that a path of a validator names, without steps that name a type; empty: none.
-   * @param isMissing whether its last name may be one that an object of the caller lacks
+   * The innermost member on a validator's path that the caller sent, without the steps that name a type; empty: none.
+   * @param isMissing whether the path may end in a name that the caller's object lacks
    */
   nearest(path: string, isMissing: boolean): string {
     const [name = '', ...steps] = stepsOf(path);
@@ -64,7 +64,7 @@ export class OwnBody {
     return this.#members.some((member) => member.name === name);
   }
 
-  /** The steps that the body has, others left out. `lacks`: the last step, if that is the only one and no place in a list. */
+  /** `found`: the steps of a path that the body has. `lacks`: the last step, if the body lacks it alone and it is no index. */
   #walk(
     name: string,
     steps: readonly string[],
@@ -90,7 +90,7 @@ export class OwnBody {
     return { found, lacks: isLast && isObject ? (steps.at(-1) as string) : null };
   }
 
-  /** In a run the system prompt comes first, and is not the caller's. */
+  /** The path with the caller's index: in a run the first message is the system prompt, which the caller did not send. */
   #counted(name: string, index: string | undefined, path: string): string | null {
     if (!this.#isRun || name !== 'messages' || index === undefined) return path;
     return Number(index) > 0 ? path.replace(/\d+/, `${Number(index) - 1}`) : null;

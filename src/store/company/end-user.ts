@@ -21,7 +21,7 @@ const ROWS = rowsIn<EndUserRow>({
   missing: (id) => `There is no end user ${id}.`,
 });
 
-/** Those that were erased are found and listed too. */
+/** Finds and lists end users, erased ones too. */
 export const { find: findEndUser, page: pageOfEndUsers } = ROWS;
 
 /** The end users with these ids, as far as they exist. */
@@ -29,7 +29,7 @@ export function endUsersById(sql: Sql, ids: readonly string[]): Promise<EndUserR
   return ROWS.list(sql, sql`where id = any(${[...ids]}::uuid[])`);
 }
 
-/** Takes the name away (sql/schema/erasure.sql). The tenant role may not. */
+/** Erases the name of an end user (sql/schema/erasure.sql); the tenant role has no right to do so. */
 export async function eraseEndUserName(sql: Sql, id: string): Promise<void> {
   await sql`select erase_end_user(${id})`;
 }

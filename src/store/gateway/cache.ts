@@ -3,7 +3,7 @@ import { LRUCache } from 'lru-cache';
 
 const CONCURRENT_READS = 2;
 const MAX_PER_READ = 500;
-const MAX_READINGS = 3; // of a subject that changes faster than it can be read
+const MAX_READINGS = 3; // how often a subject is read that changes during each reading
 const MAX_ABSENT = 10_000;
 const RETRY_MS = 1000; // how long values in doubt serve after a read failed or was slow
 const PATIENCE_MS = 250; // how long a read may delay a caller who could have the old value
@@ -20,9 +20,9 @@ interface CacheOptions<T> {
   readonly weigh?: (value: T) => number;
   /** Milliseconds for which an absence is remembered: below one second, so that a new thing works within one second. */
   readonly absenceMs?: number;
-  /** What two values of a subject are compared by. Default: all of them. */
+  /** The part by which two values of a subject are compared. Default: the whole value. */
   readonly facts?: (value: T) => unknown;
-  /** Whose a subject is: beyond `max`, an owner with more than an equal part displaces its own subjects, else the least recently used. */
+  /** The owner of a subject. Beyond `max`, an owner with more than an equal part displaces its own subjects; others displace the least recently used. */
   readonly ownerOf?: (id: string) => string;
   /** The name by which a value is known to `dropNamed`. */
   readonly nameOf?: (value: T) => string;
@@ -37,9 +37,9 @@ interface Entry<T> {
 interface Load<T> extends PromiseWithResolvers<T | null> {
   readonly id: string;
   readings: number;
-  /** A change arrived after the current reading began, which may return the past. */
+  /** A change arrived after the current reading began, so the reading may return the old value. */
   outdated: boolean;
-  /** Whoever waited got the value in doubt; the reading goes on. */
+  /** The callers that waited got the value in doubt; the reading goes on. */
   answered: boolean;
 }
 
@@ -131,7 +131,7 @@ export class Cache<T extends object> {
     if (load !== undefined) this.#outdate(load);
   }
 
-  /** As `drop`, of the subjects whose values have these names. No read under way is kept: it may bring such a value. */
+  /** Forgets the subjects whose values have these names, and all reads under way: they may bring such a value. */
   dropNamed(names: readonly string[]): void {
     for (const name of names) {
       const id = this.#named.get(name);
@@ -140,7 +140,7 @@ export class Cache<T extends object> {
     for (const load of this.#loads.values()) this.#outdate(load);
   }
 
-  /** Forgets all, at once however much it is: the collector takes its time. */
+  /** Forgets everything, at once: freeing the memory is left to the collector. */
   clear(): void {
     this.#owned = new Map();
     this.#named = new Map();
@@ -155,7 +155,7 @@ export class Cache<T extends object> {
   }
 
   /**
-   * Forgets those of these subjects that are not in memory as they are in the database.
+   * Compares these subjects with the database, and forgets those that differ.
    * @returns how many @throws as the read does
    */
   async check(ids: readonly string[]): Promise<number> {
@@ -174,8 +174,8 @@ export class Cache<T extends object> {
   }
 
   /**
-   * Changes may have been missed. Every entry is read again before it is used. While it cannot be read quickly,
-   * the old value serves, so that a doubt turns no outage into refusals.
+   * Changes may have been missed: every entry is read again before it is used. While it cannot be read quickly, the old
+   * value serves, so that calls are not refused in an outage.
    */
   doubt(): void {
     this.#epoch++;
@@ -184,7 +184,7 @@ export class Cache<T extends object> {
     for (const load of this.#loads.values()) load.outdated = true;
   }
 
-  /** The subject changed. Whoever asks from now on does not get the old value that others were answered with. */
+  /** The subject changed: questions from now on are not answered with the old value. */
   #outdate(load: Load<T>): void {
     load.outdated = true;
     if (load.answered) this.#loads.delete(load.id);
@@ -205,10 +205,10 @@ export class Cache<T extends object> {
     return load;
   }
 
-  /** Answers with the value in doubt when the reading takes long; the reading goes on. */
+  /** Answers with the value in doubt if the reading takes long; the reading goes on. */
   #limitWait(load: Load<T>): void {
     const timer = setTimeout(() => {
-      const doubted = this.#entries.peek(load.id); // unless it is known to have changed meanwhile
+      const doubted = this.#entries.peek(load.id); // absent if it is known to have changed meanwhile
       if (doubted === undefined) return;
       this.#retryAt = performance.now() + RETRY_MS;
       load.answered = true;
@@ -248,7 +248,7 @@ export class Cache<T extends object> {
 
   #settle(load: Load<T>, value: T | null): void {
     if (this.#loads.get(load.id) !== load) return; // nobody waits for it: see #outdate
-    // the last reading is answered though outdated, so that frequent changes starve nobody; it is not kept
+    // the last reading is an answer even if it is outdated, so that frequent changes starve nobody; it is not kept
     if (load.outdated && load.readings < MAX_READINGS) {
       this.#waiting.push(load);
       return;

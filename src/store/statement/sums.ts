@@ -1,31 +1,31 @@
 import { TOKEN_DETAILS } from '../../domain/usage.ts';
 
 /**
- * The tables of sums of the ledger, as data. Triggers keep them (`count_api_usage` and others, in sql/), and `ledger
- * verify` compares them with the rows they stand for: both group and add up in the words of this file. A test compares
- * each statement of the triggers with it (test/store/statement/sums.test.ts).
+ * The tables of sums of the ledger, as data: which columns each groups by and adds up. Triggers fill the tables
+ * (`count_api_usage` and others, in sql/), and `ledger verify` compares them with the ledger's rows. A test compares each
+ * statement of the triggers with this file (test/store/statement/sums.test.ts).
  */
 
-/** A table of sums, and what they are the sums of. */
+/** A table of sums: its key, its figures, and the rows that it adds up. */
 export interface Sums {
   readonly table: string;
   readonly period: 'day' | 'month';
-  /** The columns that tell its rows apart. */
+  /** The columns of its key. */
   readonly by: string;
   /** The columns of figures, each with the SQL that sums it over rows of `from`. */
   readonly figures: Readonly<Record<string, string>>;
-  /** The name of the rows that it groups; in a trigger, of those that a batch adds. */
+  /** The name in SOURCES of the rows that it adds up; in a trigger, those of a batch. */
   readonly from: keyof typeof SOURCES;
-  /** A further column of its key, with SQL: rows that differ in nothing else count together. */
+  /** A further column of its key, with its SQL. Rows that differ in this column alone are summed by readers. */
   readonly part?: readonly [column: string, sql: string];
-  /** Figures of which nothing is not 0. */
+  /** Figures that are null, and not 0, where there is nothing to add up. */
   readonly untold?: readonly string[];
 }
 
 /** The day of a call in the billing time zone. */
 export const DAY = '(occurred_at at time zone zone)::date';
 
-/** Queries of what is grouped, over calls; `zone` is the billing time zone. */
+/** The queries of the rows to add up, over calls; `zone` is the billing time zone. */
 export const SOURCES = {
   calls: (calls: string) => calls,
   // `number` is that of the day in its billing month. A trigger counts the calls of a batch that are alike as one
@@ -59,7 +59,7 @@ export const KEY_DAYS = Array.from(
 );
 const ENDING = 'endpoint, usage_source, outcome, cost_center';
 
-/** `monthly_spend` as far as it is of the ledger; it counts in-app chat too. */
+/** The columns of `monthly_spend` that come from the ledger; others count in-app chat. */
 export const API_SPEND: Sums = {
   table: 'monthly_spend',
   period: 'month',
@@ -144,7 +144,7 @@ export const SUMS = {
   },
 } as const satisfies Readonly<Record<string, Sums>>;
 
-/** Parts of tables of sums that batches take begin with 0, and end below this one. */
+/** Batches write into the parts of a table of sums from 0 to the one before this. */
 const OWN_PART = 16;
 
 /** Adds rows to a table of sums, as triggers add those of a batch. @param rows of `rowsOf` */

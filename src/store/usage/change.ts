@@ -36,7 +36,7 @@ import {
   usageSums,
 } from './cube.ts';
 
-/** The cost of a day, or of a month where one of the ranges is longer than 62 days; of a month its first day. */
+/** The cost of a day; of a month, named by its first day, where one of the ranges is longer than 62 days. */
 const timeCost = schema.object({
   time: schema.oneOf(['before', 'after']),
   at: schema.day,
@@ -83,21 +83,24 @@ export interface Movers<T> {
   readonly lines: readonly (Mover & T)[];
 }
 
-/** A sum of one model: of the time before (0) or after (1), and of a company whose price is the reference; null: the shared one. Details are absent where no price asks for them; null: not told. */
+/**
+ * Sums of one model in the time before (0) or after (1). `company_id`: the company whose own price is the reference; null:
+ * the shared price. Token details are absent where no price needs them, and null where the upstream told none.
+ */
 interface ModelSums extends UsageSums, Partial<BookedDetails> {
   readonly time: 0 | 1;
   readonly model: string;
   readonly company_id: string | null;
-  /** Of companies that are not named, on the shared price; absent: 1. */
+  /** The price factor of the companies in this row, on the shared price; absent: 1. */
   readonly factor?: string;
 }
-/** Those of them that had a rate. */
+/** Sums of the calls that had a rate. */
 export type RatedSums = ModelSums & { readonly rate: string };
 
 const MOST_MOVERS = 10;
 
 /**
- * Why a company spent more or less, from its sums by the day. Reads what the usage page reads for both ranges.
+ * Explains why a company spent more or less, from the sums that the usage page reads for both ranges.
  * @throws Refused missing
  */
 export async function readUsageChange(
@@ -149,7 +152,7 @@ export async function readUsageChange(
   return { ...change, ...explained(lines) };
 }
 
-/** The calls of both times that had a rate: their rows are read. */
+/** The calls of both times that had a rate. They are read from rows of the ledger, as no sums have rates. */
 export function readRated(sql: Sql, asked: Omit<Cube, 'measures'>): Fragment {
   return readCube(sql, {
     ...asked,
@@ -169,12 +172,12 @@ export function readCached(sql: Sql, asks: boolean, asked: Omit<Cube, 'measures'
   );
 }
 
-/** The columns of a group that was joined with them. */
+/** The columns of the token details, in a group that was joined with `readCached`. */
 export function cachedSums(sql: Sql) {
   return sql.unsafe(TOKEN_DETAILS.map((name) => `max(${name})::float8 as ${name}`).join(', '));
 }
 
-/** What a cost is of in a chart of both times. */
+/** The column by which a chart of both times groups costs. */
 export function atOf({ before, after }: Times): 'billing_month' | 'day' {
   return [before, after].some((range) => intervalOf(range) === 'month') ? 'billing_month' : 'day';
 }
@@ -188,10 +191,10 @@ export function timesJson(sql: Sql, at: Fragment, rows: Fragment) {
 }
 
 /**
- * The Movers of a table that `readMoves` made; `x` is a row of it.
- * @param group the column whose values they are of
- * @param joined with the names of the lines
- * @param members of the JSON object of a line
+ * The SQL of Movers as JSON, from a table that `readMoves` made; `x` is a row of it.
+ * @param group the column whose values are the lines
+ * @param joined the join that adds the names of the lines
+ * @param members the members of the JSON object of a line
  */
 export function moversJson(
   sql: Sql,
@@ -238,7 +241,7 @@ export async function compared(
   });
 }
 
-/** The calls of rates that the reference price has: of another one nothing is known but what it cost. */
+/** The calls whose rate the reference price has too; a call with another rate has no price to compare with. */
 function atReference(reference: Prices | null, rated: readonly RatedSums[]): RatedCalls[] {
   return rated.flatMap(
     ({ time, rate: name, requests, prompt_tokens, completion_tokens, ...sums }) => {

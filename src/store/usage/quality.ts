@@ -8,25 +8,25 @@ import { grouped, ofKeys, type UsageFilters } from './cube.ts';
 
 /** How fast and how well calls were answered; see sql/schema/requests.sql. */
 export interface QualityGroup {
-  /** Milliseconds of requests that were not refused; null where all were. */
+  /** Durations in milliseconds, of requests that were not refused; null: all were refused. */
   readonly p50: number | null;
   readonly p95: number | null;
-  /** All of which the trail knows, refused ones too. */
+  /** All requests in the trail, refused ones too. */
   readonly requests: number;
-  /** Answered with 4xx. */
+  /** Requests that were answered with 4xx. */
   readonly refused: number;
-  /** Failed requests of all, from 0 to 1. */
+  /** The share of failed requests, from 0 to 1. */
   readonly error_rate: number;
 }
 
 export interface Quality {
   /** Whether the trail has requests of this range. */
   readonly hasTrail: boolean;
-  /** The range has too many figures of keys to add them up while somebody waits for the page. */
+  /** Whether the range has more figures of keys than can be added up while somebody waits for the page. */
   readonly isTooMuch: boolean;
   /** All requests of the range; null: none is known. */
   readonly all: (QualityGroup & { readonly failed: number }) | null;
-  /** Why some were refused or failed: those with most requests first. */
+  /** The reasons of refusals and failures, the most frequent first. */
   readonly reasons: readonly ReasonCount[];
   /** By the model's slug, the key's id and the endpoint's name. */
   readonly by_model: ReadonlyMap<string, QualityGroup>;
@@ -38,18 +38,19 @@ export interface Quality {
 export type Answers = Pick<NonNullable<Quality['all']>, 'requests' | 'refused' | 'failed'> &
   Pick<Quality, 'reasons'>;
 
-/** null: none is known. */
+/** The counts of requests; null: no request is known. */
 export function answersOf({ all, reasons }: Quality): Answers | null {
   return all && { requests: all.requests, refused: all.refused, failed: all.failed, reasons };
 }
 
-/** Rows of `request_hours` that are added up, at 3 µs each. */
+/** The most rows of `request_hours` that are added up for a page, at 3 µs each. */
 const MOST_HOURS = 40_000;
 
 /**
- * Figures of a range of days in the billing time zone: of all requests, models and endpoints from `request_days`, and of keys,
- * or with a filter for some, from `request_hours`. Cost centres are in neither: with a filter for one there are none.
- * @param shown keys whose figures are told; null: all
+ * Reads the figures of a range of days in the billing time zone. `request_days` has those of all requests, models and
+ * endpoints; those of keys, and all with a filter by key, come from `request_hours`. Neither has cost centres: with a
+ * filter for one there are no figures.
+ * @param shown keys whose figures are wanted; null: all
  */
 export async function readQuality(
   sql: Sql,
@@ -58,7 +59,7 @@ export async function readQuality(
   { model, key, endpoint, cost_center, keys }: UsageFilters,
   shown: readonly string[] | null = null,
 ): Promise<Quality> {
-  // as values: of what a subquery returns, Postgres does not know how many hours it covers
+  // as values, not as a subquery: Postgres could not estimate how many hours that covers
   const [{ begins, ends }] = await sql<[{ begins: string; ends: string }]>`
     select (${sql.unsafe(dayBegins('first'))})::text as begins, (${sql.unsafe(dayBegins('last + 1'))})::text as ends
     from (select ${from}::date as first, ${to}::date as last) as days`;
