@@ -16,7 +16,8 @@ async function send({ request_id, company_id, occurred_at, model_slug, cost_eur,
     await lago.events.createEvent({ event });
   } catch (error) {
     const { error_details: details } = await getLagoError(error);
-    if (details?.transaction_id?.includes('value_already_exist') !== true) throw new Error(JSON.stringify(details ?? error));
+    if (details?.transaction_id?.includes('value_already_exist') !== true)
+      throw new Error(JSON.stringify(details ?? error));
   }
 }
 

@@ -4,7 +4,15 @@ import { eachPage } from './feed.mjs';
 const { OPENMETER_KEY, OPENMETER_URL = 'https://openmeter.cloud' } = process.env;
 const openmeter = new OpenMeter({ baseUrl: OPENMETER_URL, apiKey: OPENMETER_KEY });
 
-const eventOf = ({ request_id, company_id, occurred_at, model_slug, cost_eur, prompt_tokens, completion_tokens }) => ({
+const eventOf = ({
+  request_id,
+  company_id,
+  occurred_at,
+  model_slug,
+  cost_eur,
+  prompt_tokens,
+  completion_tokens,
+}) => ({
   id: request_id,
   source: 'tollgate',
   type: 'model_call',

@@ -4,12 +4,22 @@ import { eachPage, keep } from './feed.mjs';
 
 const { STRIPE_KEY, STRIPE_URL = 'https://api.stripe.com' } = process.env;
 const { protocol, hostname, port } = new URL(STRIPE_URL);
-const stripe = new Stripe(STRIPE_KEY, { protocol: protocol.slice(0, -1), host: hostname, ...(port && { port }) });
+const stripe = new Stripe(STRIPE_KEY, {
+  protocol: protocol.slice(0, -1),
+  host: hostname,
+  ...(port && { port }),
+});
 const customers = JSON.parse(readFileSync('customers.json', 'utf8'));
 const done = existsSync('done.json') ? JSON.parse(readFileSync('done.json', 'utf8')) : {};
 
 /** Why a call is refused; null: Stripe has it. Throws what may pass, such as an outage. */
-async function refusalOf({ request_id, company_id, occurred_at, prompt_tokens, completion_tokens }) {
+async function refusalOf({
+  request_id,
+  company_id,
+  occurred_at,
+  prompt_tokens,
+  completion_tokens,
+}) {
   const customer = customers[company_id];
   if (customer === undefined) return 'customers.json has no such company';
   try {

@@ -521,7 +521,7 @@ t.test('the rules are the alerts of the manual', async (t) => {
   );
 });
 
-t.test('with the router alone given, the chart makes the deployment beside this test', async (t) => {
+t.test('given the router alone, the chart makes the deployment beside it', async (t) => {
   const yaml = stringify(find(rendered(GIVEN), 'Deployment'), {
     lineWidth: 0,
     aliasDuplicateObjects: false,
