@@ -168,8 +168,8 @@ t.test('an unreachable database gives one line and exit code 1', async (t) => {
 t.test('commands ask for a migration until the database is migrated', async (t) => {
   const { db, url } = await testDatabase(t);
   const name = `bare_${process.pid}`;
-  await db.run(10_000, (sql) => sql`create database ${sql(name)}`);
-  t.teardown(() => db.run(10_000, (sql) => sql`drop database ${sql(name)} with (force)`));
+  await db.run(60_000, (sql) => sql`create database ${sql(name)}`);
+  t.teardown(() => db.run(60_000, (sql) => sql`drop database ${sql(name)} with (force)`));
   const env = { DATABASE_URL: inDatabase(url, name) };
 
   for (const argv of [
@@ -223,11 +223,11 @@ t.test('a database that the user may not change is told with what to do', async 
   });
 
   const user = `guest_${process.pid}`;
-  await db.run(10_000, (sql) => sql.unsafe(`begin read write; create role ${user} login; commit`));
+  await db.run(60_000, (sql) => sql.unsafe(`begin read write; create role ${user} login; commit`));
   t.teardown(() =>
-    db.run(10_000, (sql) => sql.unsafe(`begin read write; drop role ${user}; commit`)),
+    db.run(60_000, (sql) => sql.unsafe(`begin read write; drop role ${user}; commit`)),
   );
-  await db.run(10_000, (sql) =>
+  await db.run(60_000, (sql) =>
     sql.unsafe(`begin read write; alter database ${name} reset all; commit`),
   );
   const guest = { DATABASE_URL: url.replace(/\/\/[^@/]*@/, `//${user}@`) };
@@ -447,7 +447,7 @@ t.test('the program itself: exit codes, output, the embedded database in DATA_DI
   const others = (sql: Sql) =>
     sql`select from pg_stat_activity where datname is not null and pid <> pg_backend_pid()`;
   await until(
-    () => db.run(5000, others),
+    () => db.run(60_000, others),
     'it uses the database',
     ({ length }) => length > 0,
   );

@@ -20,7 +20,7 @@ t.test(
       key: /^svc_[a-z2-7]{32}$/,
       login: { email: 'operator@localhost', password: /.{16}/ },
     });
-    const made = await db.run(5000, async (sql) => {
+    const made = await db.run(60_000, async (sql) => {
       const [counts] =
         await sql`select (select count(*) from companies)::int as companies, (select count(*) from models)::int as models,
       (select count(*) from assistants)::int as assistants, (select count(*) from users where role = 'operator')::int as operators`;
@@ -41,11 +41,11 @@ t.test(
 
     const counts = (sql: Sql) =>
       sql`select (select count(*) from api_keys)::int as keys, (select count(*) from audit_log)::int as changes`;
-    const before = await db.run(5000, counts);
+    const before = await db.run(60_000, counts);
     const again = { companyId: welcomed.companyId, first: null, operator: 'operator@localhost' };
     t.same(await start(db), again, 'nothing is shown again');
-    t.same(await db.run(5000, counts), before, 'and nothing is added: no key, no other change');
-    await db.run(5000, (sql) => sql`delete from users`);
+    t.same(await db.run(60_000, counts), before, 'and nothing is added: no key, no other change');
+    await db.run(60_000, (sql) => sql`delete from users`);
     t.same(await start(db), { ...again, operator: null });
   },
 );
@@ -55,7 +55,7 @@ t.test(
   async (t) => {
     const { db } = await testDatabase(t);
     await start(db);
-    await db.run(5000, (sql) => sql`update companies set name = 'Acme'`);
+    await db.run(60_000, (sql) => sql`update companies set name = 'Acme'`);
     t.same(await start(db), { companyId: null, first: null, operator: 'operator@localhost' });
   },
 );
@@ -75,7 +75,7 @@ t.test('two first starts at once create one demo company', async (t) => {
 
 t.test('a database with other companies is not changed, and says who can sign in', async (t) => {
   const { db } = await testDatabase(t);
-  await db.run(5000, (sql) => insertCompany(sql, { name: 'Acme' }));
+  await db.run(60_000, (sql) => insertCompany(sql, { name: 'Acme' }));
   t.same(await start(db), { companyId: null, first: null, operator: null });
-  t.same([...(await db.run(5000, (sql) => sql`select name from companies`))], [{ name: 'Acme' }]);
+  t.same([...(await db.run(60_000, (sql) => sql`select name from companies`))], [{ name: 'Acme' }]);
 });

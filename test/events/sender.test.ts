@@ -21,7 +21,7 @@ import { addUsage } from '../support/usage.ts';
 
 /** Alerts on their way, from a real Postgres to a real HTTP receiver and a real mail server. */
 
-const MS = 10_000;
+const MS = 60_000;
 
 interface Case {
   readonly db: Database;

@@ -184,8 +184,8 @@ async function migrateSpread(t: Test, cluster: CitusCluster): Promise<void> {
   const migrated = migrate(db, { billingTimezone: 'Europe/Berlin', directory, onProgress });
   await until(() => holds(db, `exists (${MIGRATING})`), 'the migration began');
   const reads = (sql: Sql) => sql`select from usage_daily`;
-  await db.run(10_000, reads);
-  await db.run(10_000, reads);
+  await db.run(60_000, reads);
+  await db.run(60_000, reads);
   await until(
     () => told.some((text) => /9999_later.sql is waiting for others/.test(text)),
     'it says so',
@@ -197,7 +197,7 @@ async function migrateSpread(t: Test, cluster: CitusCluster): Promise<void> {
     [],
     'nothing is left to do',
   );
-  await db.run(10_000, (sql) =>
+  await db.run(60_000, (sql) =>
     addUsage(sql, [{ company: randomUUID(), at: '2026-10-31T23:30:00Z', month: '2026-11-01' }]),
   );
   const [row] = await db.run(

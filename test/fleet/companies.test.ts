@@ -245,7 +245,10 @@ t.test('one that did would be found', async (t) => {
     5000,
     (sql) => sql`select from assistants a join models m on m.slug = a.model_slug`,
   );
-  await gateway.run(5000, (sql) => sql`select from assistants a join models m using (company_id)`);
+  await gateway.run(
+    60_000,
+    (sql) => sql`select from assistants a join models m using (company_id)`,
+  );
   const { joins, across } = examine(sent().slice(before), await tablesOfCompanies());
   t.equal(joins, 2);
   t.same(across, ['select from assistants a join models m on m.slug = a.model_slug']);

@@ -20,7 +20,7 @@ t.test('a past month moves to cheaper storage and stays part of the ledger', asy
       to_char(now() - interval '1 month', '"api_usage_"YYYY_MM') as partition`;
   const rows = (count: number) =>
     Array.from({ length: count }, () => ({ company, month, prompt: 10, input: '0.1' }));
-  await db.run(10_000, (sql) => addUsage(sql, rows(100)));
+  await db.run(60_000, (sql) => addUsage(sql, rows(100)));
 
   await server.sql`create tablespace cheap location ''`; // a folder on the disk of that name, in production
   await server.sql.unsafe(`do $$ declare index regclass; begin
@@ -31,7 +31,7 @@ t.test('a past month moves to cheaper storage and stays part of the ledger', asy
     select from pg_class c join pg_tablespace s on s.oid = c.reltablespace where spcname = 'cheap' and relname like 'api_usage%'`;
   t.equal(moved.length, 3, 'the table and both of its indexes');
 
-  await db.run(10_000, (sql) => addUsage(sql, rows(1))); // a record that comes late
-  t.match(await db.run(10_000, verifyLedger), { differences: [] });
-  t.match(await db.run(10_000, (sql: Sql) => verifySeals(sql)), { total: 0, unsealed: 101 });
+  await db.run(60_000, (sql) => addUsage(sql, rows(1))); // a record that comes late
+  t.match(await db.run(60_000, verifyLedger), { differences: [] });
+  t.match(await db.run(60_000, (sql: Sql) => verifySeals(sql)), { total: 0, unsealed: 101 });
 });

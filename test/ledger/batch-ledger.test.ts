@@ -24,7 +24,7 @@ import { until } from '../support/until.ts';
 const { db } = await testDatabase(t);
 const store = ledgerStore(db);
 const calendar = new Calendar('UTC');
-const read = <T>(work: (sql: Sql) => Promise<T>): Promise<T> => db.run(30_000, work);
+const read = <T>(work: (sql: Sql) => Promise<T>): Promise<T> => db.run(60_000, work);
 
 const MODEL = {
   slug: 'fast',

@@ -38,7 +38,7 @@ t.test('a row that comes later is waited for, and looked for together with other
     reader.find(other, next, MONTHS),
   ];
   await until(() => looks.length > 3, 'some looks');
-  await db.run(10_000, (sql) =>
+  await db.run(60_000, (sql) =>
     addUsage(sql, [
       { company: payer.companyId, key: payer.id, request: id, prompt: 5 },
       { company: other.companyId, key: other.id, request: next, prompt: 6 },
@@ -56,7 +56,7 @@ t.test('a row of another key, or none, is not found after a second', async (t) =
   const { clock, looks, reader } = open();
   const [payer, other] = [newPayer(), newPayer()];
   const id = randomUUID();
-  await db.run(10_000, (sql) =>
+  await db.run(60_000, (sql) =>
     addUsage(sql, [{ company: other.companyId, key: other.id, request: id }]),
   );
   const colleague = { ...other, id: payer.id };

@@ -79,7 +79,7 @@ t.test(
     const { ledger, used } = open(t);
     t.same(await used(payer), [0, 0, 0, '0']);
     const of = { company: payer.companyId, key: payer.id };
-    await db.run(10_000, (sql) =>
+    await db.run(60_000, (sql) =>
       addUsage(sql, [{ ...of, prompt: 1000, input: '0.2' }, { company: payer.companyId }]),
     );
     const other = open(t);

@@ -22,7 +22,7 @@ const operator = await signedIn(office, 'operator');
 const tollgate = (...argv: string[]) => run(argv, { env: { DATABASE_URL: office.databaseUrl } });
 
 const MAKER = { actor: 'olga@tollgate.example', services: { keyPrefix: 'svc_' }, judge: refuse };
-const change = <T>(work: (sql: Sql) => Promise<T>) => db.transaction(10_000, work);
+const change = <T>(work: (sql: Sql) => Promise<T>) => db.transaction(60_000, work);
 const onboard = (asked: Onboarding) => change((sql) => onboardCompany(sql, MAKER, asked));
 
 let customers = 0;

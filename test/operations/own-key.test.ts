@@ -24,7 +24,7 @@ import { testDatabase } from '../support/postgres.ts';
 /** Keys of persons: how many, with which budget, whose they are, and when they end. */
 
 const { db } = await testDatabase(t);
-const run = <T>(work: (sql: Sql) => PromiseLike<T>) => db.transaction(10_000, work);
+const run = <T>(work: (sql: Sql) => PromiseLike<T>) => db.transaction(60_000, work);
 
 let count = 0;
 /** A company that lets its members have keys, and one of its members. */

@@ -28,7 +28,7 @@ const NOW = Date.UTC(2026, 10, 26, 12, 0, 10);
 const QUARTER = 15 * 60_000;
 
 /** Each in a transaction of its own, as pages do it. */
-const change = <T>(work: (sql: Sql) => PromiseLike<T>) => db.transaction(5000, work);
+const change = <T>(work: (sql: Sql) => PromiseLike<T>) => db.transaction(60_000, work);
 
 let people = 0;
 async function person(role: 'operator' | 'owner' = 'operator') {

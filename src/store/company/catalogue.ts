@@ -1,8 +1,7 @@
 import type { PartCounts } from '../../domain/pricing/parts.ts';
 import { TOKEN_DETAILS } from '../../domain/usage.ts';
-import { BILLING_ZONE } from '../connection/expressions.ts';
+import { BILLING_ZONE, PART_COUNTS } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
-import { PART_COUNTS } from '../statement/cost.ts';
 
 /** A call that the last month has of a shared model: what its price depends on, and what it cost. */
 export interface PastCall extends PartCounts {

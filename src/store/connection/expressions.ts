@@ -1,4 +1,5 @@
 import type { End, Moment } from '../../domain/price.ts';
+import { COUNTED_PARTS } from '../../domain/pricing/parts.ts';
 import type { Sql } from './pool.ts';
 
 /** Parts of SQL that several statements have. Texts go into a tagged statement by `sql.unsafe`. */
@@ -106,3 +107,8 @@ export function utcMicrosecond(at: string): string {
 export function bucketSums(column: string, bounds: readonly number[]): string {
   return `array[${[...bounds, null].map((_, at) => `sum(${column}[${at + 1}])::bigint`)}]`;
 }
+
+/** The counts of a row, by the names of `PartCounts`. */
+export const PART_COUNTS = COUNTED_PARTS.map(
+  ({ count, column }) => `${column}::float8 as "${count}"`,
+).join(', ');

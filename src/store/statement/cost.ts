@@ -36,11 +36,6 @@ export function costFormula(priceOf: (part: ColumnPart) => string): string {
   return `(${parts.map((part) => part.join(' * ')).join(' + ')}) * 0.001`;
 }
 
-/** The counts of a row, by the names of `PartCounts`. */
-export const PART_COUNTS = COUNTED_PARTS.map(
-  ({ count, column }) => `${column}::float8 as "${count}"`,
-).join(', ');
-
 /** The parts of a whole that are not of the cache, each with the column of its count. */
 const besideCache = (whole: 'prompt' | 'completion') =>
   COUNTED_PARTS.filter(({ part }) => PARTS[part].within === whole && !OF_CACHE.includes(part));

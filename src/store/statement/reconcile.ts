@@ -6,9 +6,8 @@ import { conditionsOf, parseRates } from '../../domain/pricing/rates.ts';
 import { PRICED, type PriceTexts } from '../../domain/settings/model.ts';
 import { TOKEN_DETAILS } from '../../domain/usage.ts';
 import { settingColumns } from '../connection/columns.ts';
-import { BILLING_ZONE } from '../connection/expressions.ts';
+import { BILLING_ZONE, PART_COUNTS } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
-import { PART_COUNTS } from './cost.ts';
 
 interface Row extends Omit<BilledCall, 'name' | 'cost' | 'facts'>, SomeCounts {
   readonly requestId: string;

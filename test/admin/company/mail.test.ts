@@ -107,7 +107,7 @@ t.test('a closed month is summed up for owners, and for administrators who want 
     { company, month: '2026-02-01', prompt: 1000, input: '2', model: 'small' },
     { company, month: '2026-02-01', prompt: 1000, input: '40', model: 'large' },
   ];
-  await db.run(10_000, (each: Sql) => addUsage(each, rows as never));
+  await db.run(60_000, (each: Sql) => addUsage(each, rows as never));
   const operator = await signedIn(office, 'operator');
   const close = `/companies/${company}/statements/month`;
   t.match((await operator.get(`${close}?month=2026-01`)).text, /name="mail" value="true" checked/);

@@ -31,7 +31,7 @@ async function company(sql: Sql): Promise<string> {
 }
 
 t.test('plain SQL is logged with the database role, before and after', (t) =>
-  db.run(5000, async (sql) => {
+  db.run(60_000, async (sql) => {
     const id = await company(sql);
     await sql`update companies set monthly_budget_eur = 12.5, allow_non_eu_models = true where id = ${id}`;
     await sql`delete from companies where id = ${id}`;
@@ -57,11 +57,11 @@ t.test('plain SQL is logged with the database role, before and after', (t) =>
 );
 
 t.test('the actor is named for one transaction only', async (t) => {
-  const id = await db.transaction(5000, async (sql) => {
+  const id = await db.transaction(60_000, async (sql) => {
     await sql`select set_config('tollgate.actor', 'ada@example.com', true)`;
     return company(sql);
   });
-  await db.run(5000, async (sql) => {
+  await db.run(60_000, async (sql) => {
     await sql`update companies set name = 'Acme again' where id = ${id}`;
     const [made, renamed] = (await entries(sql)).filter((entry) => entry.company_id === id);
     t.equal(made?.actor, 'ada@example.com');
@@ -70,7 +70,7 @@ t.test('the actor is named for one transaction only', async (t) => {
 });
 
 t.test('an update leaves out what is long and stayed as it was, and adds up what it keeps', (t) =>
-  db.transaction(5000, async (sql) => {
+  db.transaction(60_000, async (sql) => {
     const kept = () => auditedBytes(sql);
     const [name, prompt, edited] = ['n'.repeat(300), 'p'.repeat(100_000), 'q'.repeat(100_000)];
     const id = await company(sql);
@@ -98,7 +98,7 @@ t.test('an update leaves out what is long and stayed as it was, and adds up what
 );
 
 t.test('the log says that a secret changed, and never the secret', (t) =>
-  db.run(5000, async (sql) => {
+  db.run(60_000, async (sql) => {
     const id = await company(sql);
     await sql`insert into api_keys (company_id, name, digest, prefix, scopes)
       values (${id}, 'k', ${Buffer.alloc(32, 7)}, 'svc_aaaa', '{chat}')`;
@@ -135,7 +135,7 @@ t.test('the log says that a secret changed, and never the secret', (t) =>
 );
 
 t.test('an update without a difference and the last use of a key are not logged', (t) =>
-  db.run(5000, async (sql) => {
+  db.run(60_000, async (sql) => {
     const id = await company(sql);
     await sql`insert into api_keys (company_id, name, digest, prefix, scopes)
       values (${id}, 'k', ${Buffer.alloc(32, 9)}, 'svc_aaaa', '{chat}')`;
@@ -147,18 +147,18 @@ t.test('an update without a difference and the last use of a key are not logged'
 );
 
 t.test('a rolled back change leaves no row; truncation leaves one', async (t) => {
-  const count = () => db.run(5000, async (sql) => (await entries(sql)).length);
+  const count = () => db.run(60_000, async (sql) => (await entries(sql)).length);
   const before = await count();
   await t.rejects(
-    db.transaction(5000, async (sql) => {
+    db.transaction(60_000, async (sql) => {
       await company(sql);
       throw new Error('never mind');
     }),
     /never mind/,
   );
   t.equal(await count(), before);
-  await db.run(5000, (sql) => sql`truncate assistants`);
-  const last = (await db.run(5000, entries)).at(-1);
+  await db.run(60_000, (sql) => sql`truncate assistants`);
+  const last = (await db.run(60_000, entries)).at(-1);
   t.match(last, { action: 'truncate', subject: 'assistants' });
 });
 
@@ -169,7 +169,7 @@ t.test('append-only', async (t) => {
     'truncate audit_log',
   ]) {
     await t.rejects(
-      db.run(5000, (sql) => sql.unsafe(statement)),
+      db.run(60_000, (sql) => sql.unsafe(statement)),
       /append-only/,
       statement,
     );

@@ -15,7 +15,7 @@ const base = `/companies/${company}/statements`;
 const ALL = '/month-end';
 const ONE = `${base}/month`;
 const add = (...rows: Parameters<typeof addUsage>[1]) =>
-  db.run(10_000, (sql: Sql) => addUsage(sql, rows));
+  db.run(60_000, (sql: Sql) => addUsage(sql, rows));
 const row = { company, prompt: 1000, input: '0.0025' };
 const operator = await signedIn(office, 'operator');
 

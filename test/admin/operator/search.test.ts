@@ -104,7 +104,7 @@ t.test('cost centres are found by name: those with a budget, and those of calls'
   await sql`insert into cost_center_budgets (company_id, name, monthly_budget_eur) values (${company}, 'Übersee Vertrieb', 10)`;
   const month = `${new Date().toISOString().slice(0, 7)}-01`;
   const call = { company: other.company, month, prompt: 1, input: '0.1', center: 'Marketing' };
-  await db.run(10_000, (tx) => addUsage(tx, [call]));
+  await db.run(60_000, (tx) => addUsage(tx, [call]));
   const budgeted = costCenterPage(company, 'Übersee Vertrieb').replaceAll('&', '&amp;');
   const called = costCenterPage(other.company, 'Marketing');
   for (const text of ['UEBERSEE', 'ubersee vertrieb']) {

@@ -54,7 +54,7 @@ await sql`insert into companies (id, name) select id, name from json_to_recordse
 await sql`
   insert into api_keys (id, company_id, name, digest, prefix, scopes)
   select id, ${own.id}, name, sha256(id::text::bytea), 'svc_abcd', '{chat}' from json_to_recordset(${JSON.stringify(keys)}::text::json) as k (id uuid, name text)`;
-await db.run(10_000, (run) => addUsage(run, rows));
+await db.run(60_000, (run) => addUsage(run, rows));
 await closeStatement(db, own.id, `${MONTH}-01`);
 
 const operator = await signedIn(office, 'operator');

@@ -174,7 +174,7 @@ t.test('an x-request-id leads to its page', async (t) => {
 t.test('a call that only the ledger knows says so', async (t) => {
   const request = newRequestId();
   const month = `${new Date().toISOString().slice(0, 7)}-01`;
-  await db.run(10_000, (sql) =>
+  await db.run(60_000, (sql) =>
     addUsage(sql, [{ company, key, request, month, prompt: 10, input: '0.5' }]),
   );
   const { status, text } = await owner.get(`${base}/${request}`, english);

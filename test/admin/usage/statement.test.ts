@@ -17,7 +17,7 @@ const db = openDatabase({ url: office.databaseUrl, maxConnections: 2 });
 t.teardown(() => db.close());
 const base = `/companies/${company}/statements`;
 const add = (rows: Parameters<typeof addUsage>[1]) =>
-  db.run(10_000, (sql: Sql) => addUsage(sql, rows));
+  db.run(60_000, (sql: Sql) => addUsage(sql, rows));
 const [{ id: key } = { id: '' }] = await office.sql<
   { id: string }[]
 >`select id from api_keys where company_id = ${company} limit 1`;

@@ -27,7 +27,7 @@ async function compare(sql: Sql): Promise<{ rollup: unknown[]; ledger: unknown[]
 
 t.test('equals the ledger, through any path a row may take', async (t) => {
   const { db } = await testDatabase(t);
-  await db.run(30_000, async (sql) => {
+  await db.run(60_000, async (sql) => {
     for (const seed of [1, 2, 3])
       await insertUsage(sql, { companies: COMPANIES, keys: KEYS, rows: 500, seed });
     await insertUsage(sql, {
@@ -60,15 +60,15 @@ t.test('many writers at once lose and double nothing', async (t) => {
   t.teardown(() => db.close());
   await Promise.all(
     Array.from({ length: 12 }, (_, seed) =>
-      db.run(30_000, (sql) =>
+      db.run(60_000, (sql) =>
         insertUsage(sql, { companies: COMPANIES, keys: KEYS, rows: 200, seed: seed + 10 }),
       ),
     ),
   );
-  const { rollup, ledger } = await db.run(30_000, compare);
+  const { rollup, ledger } = await db.run(60_000, compare);
   t.same(rollup, ledger);
   for (const name of SUMS_NAMES) {
-    t.match(await db.run(30_000, (sql) => verifySums(sql, name)), { total: 0 }, name);
+    t.match(await db.run(60_000, (sql) => verifySums(sql, name)), { total: 0 }, name);
   }
 });
 
@@ -77,7 +77,7 @@ t.test('a day is one of the billing time zone', async (t) => {
   const db = openDatabase({ url });
   t.teardown(() => db.close());
   await migrate(db, { billingTimezone: 'Pacific/Auckland' });
-  await db.run(30_000, async (sql) => {
+  await db.run(60_000, async (sql) => {
     await insertUsage(sql, { companies: COMPANIES, keys: KEYS, rows: 500, seed: 2 });
     const { rollup, ledger } = await compare(sql);
     t.same(rollup, ledger);

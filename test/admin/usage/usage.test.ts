@@ -21,7 +21,7 @@ const company = office.customer.company;
 const others = [randomUUID(), randomUUID()];
 const month = `${new Date().toISOString().slice(0, 7)}-01`;
 const [ownKey] = await office.sql`select id from api_keys where company_id = ${company}`;
-await db.run(30_000, (sql) =>
+await db.run(60_000, (sql) =>
   insertUsage(sql, {
     companies: [company, ...others],
     keys: [ownKey?.id, randomUUID()],
@@ -32,7 +32,7 @@ await db.run(30_000, (sql) =>
 );
 
 const read = (id: string) =>
-  db.run(5000, async (sql) =>
+  db.run(60_000, async (sql) =>
     readCompanyUsage(sql, id, wholeMonth(await readPresentMonth(sql)), NO_FILTERS),
   );
 const eur = (lines: readonly { cost_eur: string }[]) =>
@@ -83,7 +83,7 @@ t.test('no key has the nil id, under which the hours of all keys are kept', asyn
   const NIL = '00000000-0000-0000-0000-000000000000';
   const { from } = wholeMonth(month);
   for (const range of [wholeMonth(month), { from, to: from }]) {
-    const usage = await db.run(5000, (sql) =>
+    const usage = await db.run(60_000, (sql) =>
       readCompanyUsage(sql, company, range, { ...NO_FILTERS, key: NIL }),
     );
     t.match(usage, { requests: 0, by_time: { length: 0 } });
@@ -176,7 +176,7 @@ t.test(
         `${budget.forecast_eur} is about ${expected}`,
       );
     }
-    const past = await db.run(5000, (sql) =>
+    const past = await db.run(60_000, (sql) =>
       readCompanyUsage(sql, company, wholeMonth('2020-02-01'), NO_FILTERS),
     );
     t.match(past, {
@@ -230,7 +230,7 @@ t.test('the export of sums is what the page shows', async (t) => {
     return parsed(text) as Record<'model' | 'day' | 'cost_eur' | 'requests', string>[];
   };
   const range = wholeMonth(month);
-  const usage = await db.run(5000, (sql) =>
+  const usage = await db.run(60_000, (sql) =>
     readCompanyUsage(sql, company, range, { ...NO_FILTERS, model: 'solid' }),
   );
   for (const by of ['total', 'time', 'model', 'key', 'endpoint', 'cost_center', 'ending']) {
@@ -305,7 +305,7 @@ t.test('a connection is as good as new after an export, however slow its reader'
   };
   for (let round = 0; round < 5; round++) {
     let bytes = 0;
-    await single.run(20_000, (sql) =>
+    await single.run(60_000, (sql) =>
       copyLedger(sql, asked, async (piece) => {
         bytes += piece.length;
         if (round > 0) await sleep(bytes % 3); // slow on purpose
@@ -313,7 +313,7 @@ t.test('a connection is as good as new after an export, however slow its reader'
       }),
     );
     t.ok(bytes > 100_000);
-    const [row] = await single.run(5000, (sql) => sql`select ${round}::integer as round`);
+    const [row] = await single.run(60_000, (sql) => sql`select ${round}::integer as round`);
     t.equal(row?.round, round);
   }
 });

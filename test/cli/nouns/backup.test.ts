@@ -216,7 +216,7 @@ t.test(
         'alter table companies add column region text; create table regions (n integer);',
     });
     const { url, db } = await testDatabase(t);
-    await db.run(10_000, (sql) => sql`insert into companies (name) values ('Early')`);
+    await db.run(60_000, (sql) => sql`insert into companies (name) values ('Early')`);
     const file = join(folder, 'before.backup');
     const next = (command: string[], DATABASE_URL: string) =>
       run(process.execPath, [main, ...command], { env: { ...CHILD_ENV, DATABASE_URL } });
@@ -234,7 +234,7 @@ t.test(
     );
 
     const other = await emptyDatabase(t);
-    await other.db.run(10_000, (sql) => sql`create table regions (n text)`);
+    await other.db.run(60_000, (sql) => sql`create table regions (n text)`);
     const failed = await next(['database', 'restore', '--from', file], other.url).catch(
       (error) => error,
     );
@@ -242,7 +242,7 @@ t.test(
       failed.stderr,
       /all rows are loaded, but then: database refused: relation "regions" already exists; go on with "tollgate migrate"/,
     );
-    await other.db.run(10_000, (sql) => sql`drop table regions`);
+    await other.db.run(60_000, (sql) => sql`drop table regions`);
     await next(['migrate'], other.url);
     t.ok(await holds(other.db, `exists (select region from companies where name = 'Early')`));
   },

@@ -9,7 +9,8 @@ import { addUsage } from '../../support/usage.ts';
 const { db, url } = await testDatabase(t);
 const env = { DATABASE_URL: url };
 const tollgate = (...argv: string[]) => run(argv, { env });
-const query = <T>(text: string) => db.run(5000, (sql) => sql.unsafe(text) as never as Promise<T[]>);
+const query = <T>(text: string) =>
+  db.run(60_000, (sql) => sql.unsafe(text) as never as Promise<T[]>);
 const LIST = {
   'internal/fast': {
     mode: 'chat',
@@ -55,7 +56,7 @@ t.before(async () => {
   await create('asks', 'chat', '1', '1');
   await create('other', 'chat', '1', '1');
   const { json } = await tollgate('company', 'create', '--name', 'One', '--json');
-  await db.run(10_000, async (sql) => {
+  await db.run(60_000, async (sql) => {
     await sql`alter table model_prices disable trigger user`;
     await sql`update model_prices set valid_from = '2020-01-01'`;
     await sql`alter table model_prices enable trigger user`;

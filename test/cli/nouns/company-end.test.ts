@@ -34,7 +34,7 @@ await run(
   },
 );
 await tollgate('key', 'create', '--company', id, '--name', 'Laptop of Ann', '--scope', 'chat');
-await db.run(5000, (sql) => addUsage(sql, [{ company: id, prompt: 1000, input: '0.5' }]));
+await db.run(60_000, (sql) => addUsage(sql, [{ company: id, prompt: 1000, input: '0.5' }]));
 
 t.test('close and reopen say what they did', async (t) => {
   t.match(await tollgate('company', 'close', id), {

@@ -16,7 +16,8 @@ const env = {
   ZEROS: `svc_${'z'.repeat(32)}`,
 };
 const path = join(folder, 'tollgate.yml');
-const query = <T>(text: string) => db.run(5000, (sql) => sql.unsafe(text) as never as Promise<T[]>);
+const query = <T>(text: string) =>
+  db.run(60_000, (sql) => sql.unsafe(text) as never as Promise<T[]>);
 
 const FILE = `
 models:
@@ -670,7 +671,7 @@ operators: [{ email: down@x.example }]
 t.test('of two files at once the second waits, and finds what the first created', async (t) => {
   const text =
     'companies:\n  - { name: Twice GmbH, assistants: [{ name: Helper, system_prompt: Be kind. }] }\n';
-  const second = await db.transaction(20_000, async (sql) => {
+  const second = await db.transaction(60_000, async (sql) => {
     await applyWanted(sql, readWanted(text, 'first.yml'), { keyPrefix: 'svc_', env });
     let isDone = false;
     const running = apply(text).finally(() => {

@@ -28,7 +28,7 @@ t.test(
       (sql) => sql<[{ month: string }]>`select billing_month(now())::text as month`,
     );
     const at = new Date().toISOString();
-    await db.run(5000, (sql) =>
+    await db.run(60_000, (sql) =>
       addUsage(sql, [{ company: company.id, month, at, prompt: 1500, input: '1', center: 'Büro' }]),
     );
     t.match((await tollgate('cost-center', 'list', ...of)).out, /Büro +20 +1\.5\nSales +1 +0/);

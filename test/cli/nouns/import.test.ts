@@ -21,7 +21,7 @@ const literal = (value: unknown): string => {
 /** A LiteLLM database of its own. */
 async function litellm(t: Test, schema = SCHEMA) {
   const { db, url } = await emptyDatabase(t);
-  const run = (text: string) => db.run(5000, (sql) => sql.unsafe(text));
+  const run = (text: string) => db.run(60_000, (sql) => sql.unsafe(text));
   await run(schema);
   const add = (table: string, row: Record<string, unknown>) =>
     run(
@@ -57,7 +57,7 @@ async function target(t: Test, more: Record<string, string> = {}) {
   const env = { DATABASE_URL: url, ...more };
   return {
     env,
-    query: <T>(text: string) => db.run(5000, (sql) => sql.unsafe(text) as never as Promise<T[]>),
+    query: <T>(text: string) => db.run(60_000, (sql) => sql.unsafe(text) as never as Promise<T[]>),
     bring: (from: string, ...args: string[]) =>
       tollgate(['import', 'litellm', '--database', from, ...args], { env } as CliOptions),
   };

@@ -15,7 +15,7 @@ const env = { DATABASE_URL: url };
 const tollgate = (...argv: string[]) => run(argv, { env });
 const { id: company } = (await tollgate('company', 'create', '--name', 'Acme', '--json')).json;
 const month = ['--company', company, '--month', '2026-11'];
-await db.run(10_000, (sql) =>
+await db.run(60_000, (sql) =>
   addUsage(sql, [
     {
       company,
@@ -200,7 +200,7 @@ t.test('verify names an edited row, a removed row and a removed seal', async (t)
     await store.insert(writer, Buffer.from(`[${batch}]`), null);
   t.match((await tollgate('ledger', 'verify', '--json')).json, { seals: 3, rows: 4, total: 0 });
 
-  await db.run(5000, async (sql) => {
+  await db.run(60_000, async (sql) => {
     await sql.unsafe(
       'alter table api_usage_2026_11 disable trigger user; alter table ledger_seals disable trigger user',
     );

@@ -161,7 +161,7 @@ t.test('a company that is none has no prices', async (t) => {
 });
 
 t.test('usage margin shows cost and margin, and names models without a cost price', async (t) => {
-  await db.run(10_000, (sql) =>
+  await db.run(60_000, (sql) =>
     addUsage(sql, [
       { company: id, month: '2026-03-01', prompt: 2000, cached: 500, input: '1' },
       { company: id, month: '2026-03-01', model: 'a,b', prompt: 1000, input: '1' },

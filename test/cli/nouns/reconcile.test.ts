@@ -14,7 +14,7 @@ const tollgate = (...argv: string[]) => run(argv, { env: { DATABASE_URL: url } }
 const [one, two] = [await newCompany('One'), await newCompany('Two')];
 const [first, second, third] = [randomUUID(), randomUUID(), randomUUID()];
 const at = '2026-10-20T10:00:00Z';
-await db.run(10_000, async (sql) => {
+await db.run(60_000, async (sql) => {
   const row = { month: '2026-10-01', at, prompt: 1000, completion: 10, input: '1', output: '2' };
   await addUsage(sql, [
     { ...row, company: one, request: first },

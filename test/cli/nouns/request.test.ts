@@ -27,7 +27,7 @@ const [failed] = await addRequests(trailStore(db), [
     reason: 'status 500: internal words',
   },
 ]);
-await db.run(10_000, (sql) =>
+await db.run(60_000, (sql) =>
   addUsage(sql, [
     { company, request: booked, prompt: 10, input: '0.5', at: new Date(AT).toISOString() },
   ]),

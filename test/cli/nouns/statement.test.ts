@@ -13,7 +13,7 @@ const { db, url } = await testDatabase(t);
 const tollgate = (...argv: string[]) => run(argv, { env: { DATABASE_URL: url } });
 const newCompany = async (name: string): Promise<string> =>
   (await tollgate('company', 'create', '--name', name, '--json')).json.id;
-const add = (...rows: SomeUsage[]) => db.run(10_000, (sql) => addUsage(sql, rows));
+const add = (...rows: SomeUsage[]) => db.run(60_000, (sql) => addUsage(sql, rows));
 const key = randomUUID();
 const company = await newCompany('Acme');
 const month = ['--company', company, '--month', '2026-10'];
@@ -67,7 +67,7 @@ t.test(
   async (t) => {
     const closed = await tollgate('statement', 'close', ...month, '--json');
     t.match({ code: closed.code, err: closed.err }, { code: 0, err: '' });
-    await db.run(10_000, (sql) => sql`update api_keys set name = 'Renamed' where id = ${key}`);
+    await db.run(60_000, (sql) => sql`update api_keys set name = 'Renamed' where id = ${key}`);
     const again = await tollgate('statement', 'close', ...month, '--json');
     const shown = await tollgate('statement', ...month, '--json');
     t.equal(again.out, closed.out);
@@ -252,7 +252,7 @@ t.test(
       select c.relname as name, pg_get_expr(c.relpartbound, c.oid) as bound from pg_class c
       where c.oid = 'api_usage_2026_10'::regclass`,
     );
-    await db.run(10_000, (sql) =>
+    await db.run(60_000, (sql) =>
       sql.unsafe(`alter table api_usage detach partition ${part?.name}`),
     );
     const { code, json } = await tollgate('ledger', 'verify', '--json');
@@ -261,7 +261,7 @@ t.test(
       ({ what }: { what: string }) => what === 'row missing',
     );
     t.equal(missing.length, 6);
-    await db.run(10_000, (sql) =>
+    await db.run(60_000, (sql) =>
       sql.unsafe(`alter table api_usage attach partition ${part?.name} ${part?.bound}`),
     );
     t.equal((await tollgate('ledger', 'verify')).code, 0);
@@ -274,7 +274,7 @@ t.test(
   { skip: notHere },
   async (t) => {
     const hidden = randomUUID();
-    await db.run(10_000, (sql) =>
+    await db.run(60_000, (sql) =>
       sql.unsafe(`begin; set local session_replication_role = replica;
       insert into api_usage select billing_month, '${hidden}', company_id, api_key_id, model_slug, upstream_model, endpoint, prompt_tokens,
         completion_tokens, cost_eur, price_input, price_output, usage_source, outcome, occurred_at from api_usage limit 1; commit`),
@@ -304,7 +304,7 @@ t.test(
   async (t) => {
     const id = await newCompany('Gone');
     await add({ company: id, month: '2026-06-01', prompt: 1000, input: '5' });
-    await db.run(10_000, (sql) => sql`delete from companies where id = ${id}`);
+    await db.run(60_000, (sql) => sql`delete from companies where id = ${id}`);
     const june = ['--company', id, '--month', '2026-06'];
     t.match(await tollgate('statement', ...june), {
       code: 0,

@@ -26,7 +26,7 @@ t.test('a token is created, listed without its text, and revoked', async (t) => 
     company_id: null,
     state: 'active',
   });
-  t.match(await db.run(5000, (sql) => findToken(sql, json.token)), { id: json.id });
+  t.match(await db.run(60_000, (sql) => findToken(sql, json.token)), { id: json.id });
   const { out } = await tollgate('token', 'list');
   t.match(out, /Terraform +all +write +active +the command line +2099-02-01/);
   t.notOk(out.includes(json.token));
@@ -34,7 +34,7 @@ t.test('a token is created, listed without its text, and revoked', async (t) => 
     code: 0,
     out: /The administration token is revoked[\s\S]*name +Terraform[\s\S]*state +revoked/,
   });
-  t.equal(await db.run(5000, (sql) => findToken(sql, json.token)), null);
+  t.equal(await db.run(60_000, (sql) => findToken(sql, json.token)), null);
 });
 
 t.test('a token that was created says when it ends, with the zone', async (t) => {

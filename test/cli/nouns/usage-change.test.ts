@@ -23,7 +23,7 @@ const call = (company: string, day: string, prompt: number, model = 'swift') => 
   input: '0.000123',
   at: `2026-11-${day}T12:00:00Z`,
 });
-await db.run(10_000, (sql) =>
+await db.run(60_000, (sql) =>
   addUsage(sql, [
     call(first, '02', 1000),
     call(first, '09', 1000),

@@ -11,7 +11,7 @@ const tollgate = (...argv: string[]) => run(argv, { env: { DATABASE_URL: url } }
 const { id: company } = (
   await tollgate('company', 'create', '--name', 'Acme', '--budget', '12.5', '--json')
 ).json;
-await db.run(10_000, async (sql) => {
+await db.run(60_000, async (sql) => {
   await addUsage(sql, [
     {
       company,
@@ -100,7 +100,7 @@ t.test('parts are told in all and by model, rare ones where an upstream told one
   const { id } = (await tollgate('company', 'create', '--name', 'Parts', '--json')).json;
   const ofCompany = ['usage', 'summary', '--company', id, '--month', '2026-11'];
   const fast = { company: id, model: 'fast', prompt: 200, cached: 50, reasoning: 3, completion: 4 };
-  await db.run(10_000, (sql) => addUsage(sql, [fast, { company: id, model: 'plain', prompt: 9 }]));
+  await db.run(60_000, (sql) => addUsage(sql, [fast, { company: id, model: 'plain', prompt: 9 }]));
   const { out } = await tollgate(...ofCompany);
   t.match(out, /\n {2}cached tokens +50 \(25 %\)\n/);
   t.match(
@@ -109,7 +109,7 @@ t.test('parts are told in all and by model, rare ones where an upstream told one
   );
   t.notMatch(out, /search units|SEARCH UNITS|image/);
   const rank = { company: id, model: 'rank', prompt: 70, searchUnits: 12, endpoint: 'rerank' };
-  await db.run(10_000, (sql) => addUsage(sql, [rank]));
+  await db.run(60_000, (sql) => addUsage(sql, [rank]));
   const more = await tollgate(...ofCompany);
   t.match(more.out, /\n {2}search units +12\n/);
   t.match(more.out, / SEARCH UNITS\nfast +50 .* 0\nrank +0 .* 12\n\n/);
@@ -160,7 +160,7 @@ t.test('a month without usage, the current month as default, and refused values'
 });
 
 t.test('the usage of a removed company is shown: its ledger outlives it', async (t) => {
-  await db.run(5000, (sql) => sql`delete from companies where id = ${company}`);
+  await db.run(60_000, (sql) => sql`delete from companies where id = ${company}`);
   const { code, out } = await tollgate(
     'usage',
     'summary',

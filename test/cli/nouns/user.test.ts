@@ -99,7 +99,7 @@ t.test('invite prints a link once, which leads to the pages', async (t) => {
   );
   const [, token = ''] =
     /^http:\/\/127\.0\.0\.1:8081\/invitation\/([\w-]{43})$/.exec(made.json.link) ?? [];
-  const found = await db.run(5000, (sql) => findInvitation(sql, token));
+  const found = await db.run(60_000, (sql) => findInvitation(sql, token));
   t.match(found, { email: 'new@example.com', created_by: 'cli', company_name: 'Acme' });
   t.match(await invite('b@example.com', { ADMIN_URL: 'https://admin.example.com' }), {
     code: 0,
@@ -148,7 +148,7 @@ t.test('an open invitation is listed, renewed and withdrawn', async (t) => {
     code: 0,
     json: { id: made.json.id, email: 'eva@example.com', role: 'owner' },
   });
-  const find = (link: string) => db.run(5000, (sql) => findInvitation(sql, link.slice(-43)));
+  const find = (link: string) => db.run(60_000, (sql) => findInvitation(sql, link.slice(-43)));
   t.match(
     [await find(made.json.link), await find(renewed.json.link)],
     [null, { id: made.json.id }],
@@ -170,7 +170,7 @@ t.test('an open invitation is listed, renewed and withdrawn', async (t) => {
     last_sign_in_at: null,
     invitation_expires_at: end,
   });
-  await db.run(5000, (sql) => sql`update invitations set expires_at = now() where id = ${id}`);
+  await db.run(60_000, (sql) => sql`update invitations set expires_at = now() where id = ${id}`);
   t.match((await list()).out, /eva@example\.com +owner +Joining +has ended\n/);
   t.match(await invite(), { code: 64, err: /missing --role/ });
   t.match(await invite('--renew', '--role', 'owner'), { code: 64, err: /keeps its role/ });
@@ -204,7 +204,7 @@ t.test('list shows all users, or those of a company', async (t) => {
 });
 
 t.test('set-password replaces the hash and ends the sessions of the user', async (t) => {
-  const id = await db.run(5000, async (sql) => {
+  const id = await db.run(60_000, async (sql) => {
     const user = await findUser(sql, 'owner@example.com');
     await insertSession(sql, { digest: randomBytes(32), userId: user?.id as string });
     return user?.id as string;
@@ -217,7 +217,7 @@ t.test('set-password replaces the hash and ends the sessions of the user', async
   const done = await set('Owner@example.com', 'a wholly new password\n');
   t.match(done, { code: 0, err: '', json: { id, email: 'owner@example.com' } });
   t.notMatch(done.out, 'wholly');
-  const after = await db.run(5000, async (sql) => ({
+  const after = await db.run(60_000, async (sql) => ({
     user: await findUser(sql, 'owner@example.com'),
     sessions: (await sql`select from sessions where user_id = ${id}`).length,
   }));
@@ -259,7 +259,7 @@ t.test(
     const reset = (more: Record<string, string> = mails) =>
       tollgate(['user', 'reset-factor', '--email', email, '--json'], { env: more });
     t.match(await reset(), { code: 1, err: /has no second factor/ });
-    const id = await db.run(5000, async (sql) => {
+    const id = await db.run(60_000, async (sql) => {
       const [{ id }] = await sql<[{ id: string }]>`
       update users set second_factor_since = now(), recovery_codes = 3 where email = ${email} returning id`;
       await sql`insert into second_factors (user_id, secret) values (${id}, 'x')`;
@@ -304,7 +304,7 @@ t.test('a password that is typed at a terminal is not shown, and can be correcte
   t.equal(code, 0);
   t.notMatch(`${stdout.read()}${stderr.read()}`, 'typed at');
   t.same(modes, [true, false], 'what is typed is shown again afterwards');
-  const user = await db.run(5000, (sql) => findUser(sql, 'owner@example.com'));
+  const user = await db.run(60_000, (sql) => findUser(sql, 'owner@example.com'));
   t.ok(await verifyPassword('a password that is typed', user?.password_hash ?? null));
 });
 
@@ -316,7 +316,7 @@ t.test('remove takes a user away, the last owner too, but not the last operator'
     err: '',
     json: { email: 'owner@example.com', role: 'owner' },
   });
-  t.equal(await db.run(5000, (sql) => findUser(sql, 'owner@example.com')), null);
+  t.equal(await db.run(60_000, (sql) => findUser(sql, 'owner@example.com')), null);
   t.match(await remove('owner@example.com'), { code: 1, out: '', err: /no such user/ });
   t.match(await remove('ada@example.com'), { code: 1, out: '', err: /This is the last operator/ });
 });

@@ -10,7 +10,7 @@ import { insertUser } from '../../../src/store/users/user.ts';
 import { testDatabase } from '../../support/postgres.ts';
 import { addUsage } from '../../support/usage.ts';
 
-const MS = 10_000;
+const MS = 60_000;
 const MODEL = {
   company_id: null,
   upstream_model: 'x',

@@ -9,7 +9,7 @@ import { addRequests } from '../../support/requests.ts';
 import { addUsage } from '../../support/usage.ts';
 
 const { db } = await testDatabase(t);
-const MS = 20_000;
+const MS = 60_000;
 const run = <T>(work: (sql: Sql) => PromiseLike<T>) => db.run(MS, work);
 const change = <T>(work: (sql: Sql) => PromiseLike<T>) => db.transaction(MS, work);
 

@@ -16,7 +16,7 @@ import { testDatabase } from '../../support/postgres.ts';
 /** Keys that are created once, however often they are asked for. */
 
 const { db } = await testDatabase(t);
-const run = <T>(work: (sql: Sql) => Promise<T>) => db.run(10_000, work);
+const run = <T>(work: (sql: Sql) => Promise<T>) => db.run(60_000, work);
 const { id: acme } = await run((sql) => insertCompany(sql, { name: 'Acme' }));
 const { id: other } = await run((sql) => insertCompany(sql, { name: 'Other' }));
 
@@ -36,12 +36,12 @@ const claimOf = (holder = 'session a'): Claim => ({
 
 /** As a page does it: behind the wall of the company. */
 const create = (asked: Asked, claim: Claim) =>
-  db.transaction(10_000, async (sql) => {
+  db.transaction(60_000, async (sql) => {
     await enterCompany(sql, asked.company_id);
     return makeKeyOnce(sql, asked.id, asked, claim, () => insertKey(sql, 'svc_', asked));
   });
 const rotate = (id: string, new_id: string, overlap: number, claim: Claim) =>
-  db.transaction(10_000, async (sql) => {
+  db.transaction(60_000, async (sql) => {
     await enterCompany(sql, acme);
     const asked = { id, company_id: acme, overlap, created_by: 'ada@example.com', new_id };
     return makeKeyOnce(sql, new_id, asked, claim, () => replaceKey(sql, 'svc_', asked));

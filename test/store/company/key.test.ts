@@ -18,7 +18,7 @@ import type { Sql } from '../../../src/store/connection/pool.ts';
 import { testDatabase } from '../../support/postgres.ts';
 
 const { db } = await testDatabase(t);
-const run = <T>(work: (sql: Sql) => Promise<T>) => db.run(10_000, work);
+const run = <T>(work: (sql: Sql) => Promise<T>) => db.run(60_000, work);
 const { id: acme } = await run((sql) => insertCompany(sql, { name: 'Acme' }));
 const { id: other } = await run((sql) => insertCompany(sql, { name: 'Other' }));
 const asked: NewKey = {
@@ -250,7 +250,7 @@ t.test('rotating a key copies its limits and restrictions', async (t) => {
     expires_at: new Date('2200-01-01'),
   });
   const new_id = randomUUID();
-  const created = await db.transaction(10_000, (sql) =>
+  const created = await db.transaction(60_000, (sql) =>
     replaceKey(sql, 'svc_', {
       id,
       company_id: acme,
@@ -272,7 +272,7 @@ t.test('rotating a key copies its limits and restrictions', async (t) => {
 
 t.test('a key rotated again during its overlap gets the expiry it had before', async (t) => {
   const rotate = (id: string, overlap: number) =>
-    db.transaction(10_000, (sql) =>
+    db.transaction(60_000, (sql) =>
       replaceKey(sql, 'svc_', { id, company_id: acme, overlap, created_by: 'bea@example.com' }),
     );
   for (const expires_at of [null, new Date('2200-01-01')]) {

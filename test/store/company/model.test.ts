@@ -14,7 +14,7 @@ import type { Sql } from '../../../src/store/connection/pool.ts';
 import { testDatabase } from '../../support/postgres.ts';
 
 const { db } = await testDatabase(t);
-const run = <T>(work: (sql: Sql) => Promise<T>) => db.run(10_000, work);
+const run = <T>(work: (sql: Sql) => Promise<T>) => db.run(60_000, work);
 const { id: acme } = await run((sql) => insertCompany(sql, { name: 'Acme' }));
 const { id: other } = await run((sql) => insertCompany(sql, { name: 'Other' }));
 

@@ -22,13 +22,13 @@ import { testDatabase } from '../../support/postgres.ts';
 /** The key of a person who tries models on the pages. */
 
 const { db } = await testDatabase(t);
-const run = <T>(work: (sql: Sql) => Promise<T>) => db.run(10_000, work);
+const run = <T>(work: (sql: Sql) => Promise<T>) => db.run(60_000, work);
 const { id: acme } = await run((sql) => insertCompany(sql, { name: 'Acme' }));
 const { id: other } = await run((sql) => insertCompany(sql, { name: 'Other' }));
 
 /** Behind the wall, as the pages do it. */
 const behind = <T>(company: string, work: (sql: Sql) => Promise<T>) =>
-  db.transaction(10_000, async (sql) => {
+  db.transaction(60_000, async (sql) => {
     await enterCompany(sql, company);
     return work(sql);
   });
@@ -106,7 +106,7 @@ t.test('lists of keys have it apart, and it is never rotated', async (t) => {
   };
   await run((sql) => insertKey(sql, 'svc_', ordinary));
   const all = { search: '', sort: 'name', descending: false, page: 1 } as const;
-  const page = await db.transaction(10_000, (sql) => pageOfKeys(sql, other, 'active', all));
+  const page = await db.transaction(60_000, (sql) => pageOfKeys(sql, other, 'active', all));
   t.match(page, { total: 1, rows: [{ name: 'ci', purpose: null }] });
   t.same(await run((sql) => countKeys(sql, other)), { active: 1, dead: 0 });
   const [trial, ...more] = await behind(other, (sql) => playgroundKeys(sql, other));
@@ -115,7 +115,7 @@ t.test('lists of keys have it apart, and it is never rotated', async (t) => {
   t.equal((await run((sql) => listKeys(sql, other))).length, 2);
   const asked = { id: trial?.id as string, company_id: other, overlap: 0, created_by: 'x' };
   await t.rejects(
-    db.transaction(10_000, (sql) => replaceKey(sql, 'svc_', asked)),
+    db.transaction(60_000, (sql) => replaceKey(sql, 'svc_', asked)),
     { kind: 'conflict', message: /never shown/ },
   );
 });

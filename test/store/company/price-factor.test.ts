@@ -3,7 +3,7 @@ import type { Sql } from '../../../src/store/connection/pool.ts';
 import { testDatabase } from '../../support/postgres.ts';
 
 const { db } = await testDatabase(t);
-const run = <T>(work: (sql: Sql) => PromiseLike<T>) => db.run(10_000, work);
+const run = <T>(work: (sql: Sql) => PromiseLike<T>) => db.run(60_000, work);
 
 async function newCompany(name: string, factor = '1'): Promise<string> {
   const [row] = await run(
@@ -32,7 +32,7 @@ const schedule = (id: string, seconds: number, factor: string) =>
   );
 /** Moves the history of a company as time would. */
 const pass = (id: string, seconds: number) =>
-  db.transaction(10_000, async (sql) => {
+  db.transaction(60_000, async (sql) => {
     await sql`set local session_replication_role = replica`; // no triggers
     await sql`update company_price_factors set valid_from = valid_from - ${seconds} * interval '1 second' where company_id = ${id}`;
   });
@@ -268,7 +268,7 @@ t.test(
       [(sql: Sql) => price(sql, '0.000000000001'), (sql: Sql) => factor(sql, '0.9')],
     ] as const) {
       let other: Promise<unknown> = Promise.resolve();
-      await db.transaction(10_000, async (sql) => {
+      await db.transaction(60_000, async (sql) => {
         await first(sql);
         other = t.rejects(run(second), /more than 12 decimals/);
       });

@@ -5,7 +5,7 @@ import type { Sql } from '../../../src/store/connection/pool.ts';
 import { testDatabase } from '../../support/postgres.ts';
 
 const { db } = await testDatabase(t);
-const run = <T>(work: (sql: Sql) => PromiseLike<T>) => db.run(10_000, work);
+const run = <T>(work: (sql: Sql) => PromiseLike<T>) => db.run(60_000, work);
 const one = async (work: (sql: Sql) => PromiseLike<readonly object[]>) =>
   (await run(work))[0] as Record<string, unknown>;
 
@@ -39,7 +39,7 @@ const schedule = (slug: string, seconds: number, price = '2', company: string | 
   );
 /** Moves the history of a model as time would. */
 const pass = (slug: string, seconds: number) =>
-  db.transaction(10_000, async (sql) => {
+  db.transaction(60_000, async (sql) => {
     await sql`set local session_replication_role = replica`; // no triggers
     await sql`update model_prices set valid_from = valid_from - ${seconds} * interval '1 second' where slug = ${slug}`;
   });
@@ -55,7 +55,7 @@ t.test('each change of a price by plain SQL leaves one row, and nothing else doe
   );
   await run((sql) => sql`update models set eu_hosted = false where slug = 'plain'`);
   t.same(await inputs('plain'), ['1', '1.5']);
-  await db.transaction(10_000, async (sql) => {
+  await db.transaction(60_000, async (sql) => {
     for (const price of [3, 4, 5])
       await sql`update models set cost_eur_per_1k_input = ${price} where slug = 'plain'`;
   });
@@ -75,7 +75,7 @@ t.test('a program with rights to models alone goes on writing them', async (t) =
   await addModel('granted');
   const role = `writer_${randomUUID().slice(0, 8)}`;
   await run((sql) => sql.unsafe(`create role ${role}; grant all on models, audit_log to ${role}`));
-  await db.transaction(10_000, async (sql) => {
+  await db.transaction(60_000, async (sql) => {
     await sql.unsafe(`set local role ${role}`);
     await sql`update models set cost_eur_per_1k_input = 9 where slug = 'granted'`;
     await sql`delete from models where slug = 'granted'`;
@@ -108,7 +108,7 @@ t.test(
       'a company that leaves takes no history along',
     );
     await db
-      .transaction(10_000, async (sql) => {
+      .transaction(60_000, async (sql) => {
         await sql`truncate models`;
         t.equal(
           (await sql`select from model_prices where input is null and slug = 'renamed'`).length,
@@ -284,7 +284,7 @@ t.test(
     );
     t.equal(rows.at(-1)?.company_id, null);
     const asTenant = (work: (sql: Sql) => PromiseLike<readonly object[]>) =>
-      db.transaction(10_000, async (sql) => {
+      db.transaction(60_000, async (sql) => {
         await sql`select enter_company(${id as string})`;
         return work(sql);
       });
@@ -330,7 +330,7 @@ t.test('an erasure takes who changed a price, and nothing else', async (t) => {
     /cannot be changed/,
   );
   const erase = (set: (sql: Sql) => PromiseLike<unknown>) =>
-    db.transaction(10_000, async (sql) => {
+    db.transaction(60_000, async (sql) => {
       await sql`select begin_erasure('users', null, null)`;
       await set(sql);
     });
@@ -379,7 +379,7 @@ t.test('a price begins with its day, also where the clock is put back to midnigh
     '2027-11-01T01:00:00.000Z',
     '2027-03-28T01:00:00.000Z',
   ];
-  await db.transaction(10_000, async (sql) => {
+  await db.transaction(60_000, async (sql) => {
     await sql`update settings set value = 'Atlantic/Azores' where name = 'billing_timezone'`;
     const asked = days.map((day) => ({ slug: 'islands', company_id: null, from: { day } }));
     t.same(

@@ -8,7 +8,7 @@ import { fuzzRuns } from '../../support/fuzz.ts';
 import { testDatabase } from '../../support/postgres.ts';
 
 const { db } = await testDatabase(t);
-const run = <T>(work: (sql: Sql) => PromiseLike<T>) => db.run(10_000, work);
+const run = <T>(work: (sql: Sql) => PromiseLike<T>) => db.run(60_000, work);
 const refused = (t: Test, work: (sql: Sql) => PromiseLike<unknown>) =>
   t.rejects(run(work), { message: /^The rates of .* are not a list of conditions and prices/ });
 const RATES = [{ over: 272_000, input: '0.005', output: '0.0225' }];

@@ -9,7 +9,7 @@ import { archiveCompany } from '../../../src/store/usage/archive.ts';
 import { deleteUser, insertUser } from '../../../src/store/users/user.ts';
 import { testDatabase } from '../../support/postgres.ts';
 
-const MS = 20_000;
+const MS = 60_000;
 const OLGA = 'olga@gate.example';
 
 t.test(

@@ -2,7 +2,7 @@ import t from 'tap';
 import { openDatabase } from '../../../src/store/connection/pool.ts';
 import { holds, testDatabase } from '../../support/postgres.ts';
 
-const MS = 20_000;
+const MS = 60_000;
 const { url, db } = await testDatabase(t);
 
 // some sizes make the driver pause its socket although it has the end of the rows

@@ -4,7 +4,7 @@ import { holds, privateServer } from '../../support/postgres.ts';
 import { startProxy } from '../../support/proxy.ts';
 import { until } from '../../support/until.ts';
 
-const MS = 10_000;
+const MS = 60_000;
 
 t.test('LISTEN is resumed after every loss of its connection', async (t) => {
   const server = await privateServer(t);

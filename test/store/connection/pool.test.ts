@@ -10,7 +10,7 @@ import { freeze, holds, inDatabase, privateServer, testDatabase } from '../../su
 import { startProxy } from '../../support/proxy.ts';
 import { until } from '../../support/until.ts';
 
-const MS = 10_000;
+const MS = 60_000;
 const { url, db } = await testDatabase(t);
 
 t.test('values keep their meaning on the way', async (t) => {

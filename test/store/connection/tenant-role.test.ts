@@ -25,7 +25,7 @@ import { addUsage } from '../../support/usage.ts';
 
 /** Row-level security keeps companies apart where a WHERE was forgotten (sql/schema/tenant.sql). */
 
-const MS = 10_000;
+const MS = 60_000;
 
 /** A company with a row in every table that has rows of companies. */
 async function fullCompany(

@@ -11,7 +11,7 @@ import { makeCertificate, NO_OPENSSL } from '../../support/certificate.ts';
 import { testDatabase } from '../../support/postgres.ts';
 import { startProxy } from '../../support/proxy.ts';
 
-const MS = 10_000;
+const MS = 60_000;
 const { url } = await testDatabase(t);
 const plain = (await startProxy(t, url)).url;
 

@@ -10,7 +10,7 @@ import { WORKERS } from '../../support/distributed.ts';
 import { testDatabase } from '../../support/postgres.ts';
 import { until } from '../../support/until.ts';
 
-const MS = 10_000;
+const MS = 60_000;
 const NOBODY = { webhook: false, email: false, operators: [] };
 const EVERYBODY = {
   webhook: true,

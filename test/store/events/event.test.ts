@@ -18,7 +18,7 @@ import {
 } from '../../../src/store/events/event.ts';
 import { testDatabase } from '../../support/postgres.ts';
 
-const MS = 10_000;
+const MS = 60_000;
 const ANN = 'ann@customer.example';
 const ALL: EventFilter = { company: null, kind: null, since: null, state: null };
 const FIRST = { after: null, limit: 100 };

@@ -6,7 +6,7 @@ import type { Sql } from '../../../src/store/connection/pool.ts';
 import { gatewayStore } from '../../../src/store/gateway/gateways.ts';
 import { testDatabase } from '../../support/postgres.ts';
 
-const MS = 10_000;
+const MS = 60_000;
 
 t.test(
   'sessions, answers and texts of keys go when their time is over, although nobody comes again',

@@ -18,7 +18,7 @@ const STATE = {
   unreadUsage: [{ slug: 'm', members: ['tool_tokens'] }],
   adopted: new Set<string>(),
 };
-const MS = 10_000;
+const MS = 60_000;
 
 t.test(
   'of two gateways one is stopped and one is killed: the row of the killed one stays until its successor beats',

@@ -7,7 +7,7 @@ import { addUsage } from '../../support/usage.ts';
 
 const { db } = await testDatabase(t);
 const store = ledgerStore(db);
-const add = (rows: Parameters<typeof addUsage>[1]) => db.run(10_000, (sql) => addUsage(sql, rows));
+const add = (rows: Parameters<typeof addUsage>[1]) => db.run(60_000, (sql) => addUsage(sql, rows));
 const [company, other, key, second] = [randomUUID(), randomUUID(), randomUUID(), randomUUID()];
 const NOVEMBER = '2026-11-01';
 const DECEMBER = '2026-12-01';
@@ -123,7 +123,7 @@ t.test(
     );
     const at = Date.parse('2026-11-21T10:15:30Z');
     const used = [changed, free].map((row) => [(row as { id: string }).id, at] as const);
-    await db.transaction(10_000, async (sql) => {
+    await db.transaction(60_000, async (sql) => {
       await sql`update api_keys set name = 'renamed' where id = ${used[0]?.[0] as string}`;
       await store.touchKeys(used);
     });

@@ -11,7 +11,7 @@ const dayOf = (at: number): string => new Date(at).toISOString().slice(0, 10);
 
 async function world(t: Parameters<typeof testDatabase>[0]) {
   const { db } = await testDatabase(t);
-  const run = <T>(work: (sql: Sql) => PromiseLike<T>) => db.run(10_000, work);
+  const run = <T>(work: (sql: Sql) => PromiseLike<T>) => db.run(60_000, work);
   const days = async () =>
     (
       await run(
@@ -83,7 +83,7 @@ t.test('a day that is being read is dropped the next time, and holds nothing up'
   const now = Date.now();
   await addRequests(store, [{ at: now - 3 * DAY }, { at: now }]);
   const before = await days();
-  await db.transaction(10_000, async (sql) => {
+  await db.transaction(60_000, async (sql) => {
     await sql`select count(*) from request_trail`;
     await store.keep(1, dayOf(now), dayOf(now));
     await addRequests(store, [{ at: now }]).catch((error) => t.fail(error.message));

@@ -94,7 +94,7 @@ t.test('each word that the page has for a change finds it, in the language of th
 t.test(
   'a search finds no change by the words of another one, nor fails for what no word has',
   (t) =>
-    db.run(10_000, async (sql) => {
+    db.run(60_000, async (sql) => {
       const id = await log(sql, {
         subject: 'admin_tokens',
         action: 'insert',
@@ -120,7 +120,7 @@ t.test(
 );
 
 t.test('an owner finds nothing by columns that pages do not show', (t) =>
-  db.run(10_000, async (sql) => {
+  db.run(60_000, async (sql) => {
     const [{ id: company }] = await sql<
       [{ id: string }]
     >`insert into companies (name) values ('Acme') returning id`;
@@ -135,7 +135,7 @@ t.test('an owner finds nothing by columns that pages do not show', (t) =>
 );
 
 t.test('a day whose midnight comes twice begins at the first one, as on pages of usage', (t) =>
-  db.run(10_000, async (sql) => {
+  db.run(60_000, async (sql) => {
     for (const [zone, day, before, first] of [
       ['America/Havana', '2026-11-01', '2026-11-01T03:59:59.999999Z', '2026-11-01T04:00:00Z'],
       ['Atlantic/Azores', '2026-10-25', '2026-10-24T23:59:59.999999Z', '2026-10-25T00:00:00Z'],

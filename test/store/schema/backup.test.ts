@@ -19,7 +19,7 @@ import { tollgate } from '../../support/cli.ts';
 import { emptyDatabase, testDatabase } from '../../support/postgres.ts';
 import { addUsage } from '../../support/usage.ts';
 
-const MS = 30_000;
+const MS = 60_000;
 const { db } = await testDatabase(t);
 const company = randomUUID();
 const key = randomUUID();

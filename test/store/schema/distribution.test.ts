@@ -7,7 +7,7 @@ import { testDatabase } from '../../support/postgres.ts';
 
 /** What can be said of a database that is spread over servers without having one; test/fleet/citus.test.ts has one. */
 
-const MS = 10_000;
+const MS = 60_000;
 const REFUSED =
   'this database has no Citus: load it on every server (shared_preload_libraries = citus) and run "create extension citus" in this database on each';
 

@@ -22,7 +22,7 @@ import { type Embedded, findEmbedded, startEmbedded } from '../../../src/store/s
 import { CHILD_ENV, isAlive } from '../../support/child.ts';
 import { until } from '../../support/until.ts';
 
-const MS = 10_000;
+const MS = 60_000;
 const log = { info: () => {} };
 const root = process.getuid?.() === 0;
 

@@ -5,7 +5,7 @@ import { testDatabase } from '../../support/postgres.ts';
 
 /** The list of what is kept, which people are shown, against the tables that there are. */
 
-const MS = 10_000;
+const MS = 60_000;
 /** Types that keep no text. All others may, also those that come later. */
 const NO_TEXT = [
   'bool',

@@ -6,7 +6,7 @@ import { migrate, pendingMigrations } from '../../../src/store/schema/migrate.ts
 import { emptyDatabase, inDatabase, testDatabase } from '../../support/postgres.ts';
 import { until } from '../../support/until.ts';
 
-const MS = 10_000;
+const MS = 60_000;
 const SETTINGS = `create table settings (name text primary key, value text);
   insert into settings values ('billing_timezone', 'UTC'); create table monthly_spend ();
   create table changes (xid xid8); create table spend_changes (xid xid8);

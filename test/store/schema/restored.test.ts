@@ -5,7 +5,7 @@ import { forgetOtherCluster, migrate } from '../../../src/store/schema/migrate.t
 import { testDatabase } from '../../support/postgres.ts';
 import { addUsage } from '../../support/usage.ts';
 
-const MS = 10_000;
+const MS = 60_000;
 const { db } = await testDatabase(t);
 const company = randomUUID();
 const other = randomUUID();

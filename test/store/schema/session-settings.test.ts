@@ -4,7 +4,7 @@ import { testDatabase } from '../../support/postgres.ts';
 
 /** What is in the database, and what gateways are told, depends on no setting of the session that makes a change. */
 
-const MS = 20_000;
+const MS = 60_000;
 
 /** Settings that a session, a role or a database may have, and that change how Postgres reads or prints. */
 const OTHERS: readonly (readonly [name: string, value: string])[] = [

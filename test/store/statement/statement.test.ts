@@ -49,7 +49,7 @@ interface World {
 
 async function world(t: Test): Promise<World> {
   const { db, url } = await testDatabase(t);
-  const run: World['run'] = (work) => db.run(20_000, work);
+  const run: World['run'] = (work) => db.run(60_000, work);
   return {
     db,
     url,
@@ -278,7 +278,7 @@ t.test(
     await until(() => booked > 50, 'the writers have begun');
     const closings = await Promise.all(
       Array.from({ length: 3 }, () =>
-        pool.transaction(20_000, (sql) => insertStatement(sql, { company, month: OCTOBER, seals })),
+        pool.transaction(60_000, (sql) => insertStatement(sql, { company, month: OCTOBER, seals })),
       ),
     );
     isClosed = true;
@@ -345,9 +345,9 @@ t.test('a batch waits for a closing that began before it, and is late', async (t
   const other = openDatabase({ url, maxConnections: 1 });
   t.teardown(() => other.close());
   let booking: Promise<void> | undefined;
-  await db.transaction(20_000, async (sql) => {
+  await db.transaction(60_000, async (sql) => {
     await insertStatement(sql, { company, month: OCTOBER, seals });
-    booking = other.run(20_000, (sql) =>
+    booking = other.run(60_000, (sql) =>
       addUsage(sql, [{ company, month: OCTOBER, prompt: 2, input: '1' }]),
     );
     await until(

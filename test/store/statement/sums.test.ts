@@ -15,7 +15,7 @@ import { testDatabase } from '../../support/postgres.ts';
 /** Verification and triggers say the same: what a trigger does is compared with what src/store/statement/sums.ts says, word by word. */
 
 const { db } = await testDatabase(t);
-const run = <T>(work: (sql: Sql) => Promise<T>) => db.run(10_000, work);
+const run = <T>(work: (sql: Sql) => Promise<T>) => db.run(60_000, work);
 
 /** The functions that write tables of sums, and what a batch adds to the ledger in each. */
 const FUNCTIONS = [

@@ -17,7 +17,7 @@ import { addStatementRows } from '../../support/statement.ts';
 import { addUsage } from '../../support/usage.ts';
 
 const { db } = await testDatabase(t);
-const MS = 20_000;
+const MS = 60_000;
 const run = <T>(work: (sql: Sql) => PromiseLike<T>) => db.run(MS, work);
 
 async function settle(name: string): Promise<{ id: string; name: string }> {

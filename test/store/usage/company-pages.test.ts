@@ -14,12 +14,12 @@ import { addRequests } from '../../support/requests.ts';
 
 const MANY = 3000;
 const { db } = await testDatabase(t);
-const run = <T>(work: (sql: Sql) => Promise<T>) => db.run(20_000, work);
+const run = <T>(work: (sql: Sql) => Promise<T>) => db.run(60_000, work);
 const { id: company } = await run((sql) => insertCompany(sql, { name: 'Acme' }));
 
 /** What a query of the company returns, and how many rows of a table and its parts it read. */
 async function reading<T>(table: string, query: (sql: Sql) => Promise<T>) {
-  return db.transaction(20_000, async (sql) => {
+  return db.transaction(60_000, async (sql) => {
     const read = async () => {
       const [row] = await sql<[{ rows: number }]>`
         select sum(coalesce(idx_tup_fetch, 0) + seq_tup_read)::integer as rows from pg_stat_xact_user_tables

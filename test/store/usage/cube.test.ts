@@ -25,7 +25,7 @@ const relationsOf = ({ Plans = [], ...plan }: Plan): string[] => [
 
 /** The tables of the plan that Postgres makes. */
 async function tablesOf(asked: Cube): Promise<string> {
-  const [row] = await db.run(10_000, (sql) => sql`explain (format json) ${readCube(sql, asked)}`);
+  const [row] = await db.run(60_000, (sql) => sql`explain (format json) ${readCube(sql, asked)}`);
   return [...new Set(relationsOf(row?.['QUERY PLAN'][0].Plan))].join(' ');
 }
 
@@ -89,7 +89,7 @@ t.test('what is read of calls themselves, a company may read', async (t) => {
   const filters = { ...NO_FILTERS, key: randomUUID() };
   const asked = { company, range: part, filters, measures: [...SUMMED, 'cached_tokens'] } as const;
   const read = (cube: Cube) =>
-    db.transaction(10_000, async (sql) => {
+    db.transaction(60_000, async (sql) => {
       await enterCompany(sql, company);
       t.strictSame([...(await sql`select current_user as name`)], [{ name: 'tollgate_tenant' }]);
       return [...(await readCube(sql, cube))];

@@ -14,7 +14,7 @@ import { addUsage } from '../../support/usage.ts';
 
 const { db } = await testDatabase(t);
 const store = ledgerStore(db);
-const run = <T>(work: Parameters<typeof db.run<T>>[1]) => db.run(10_000, work);
+const run = <T>(work: Parameters<typeof db.run<T>>[1]) => db.run(60_000, work);
 const companyOf = async (name: string) => (await run((sql) => insertCompany(sql, { name }))).id;
 
 /** A record as gateways write it. A gateway of the version before names no details. */

@@ -6,7 +6,7 @@ import { testDatabase } from '../../support/postgres.ts';
 import { addUsage } from '../../support/usage.ts';
 
 const { db } = await testDatabase(t);
-const run = <T>(work: (sql: Sql) => Promise<T>) => db.run(10_000, work);
+const run = <T>(work: (sql: Sql) => Promise<T>) => db.run(60_000, work);
 
 t.test('one month of one company comes out, oldest first, exact, in batches', async (t) => {
   const company = randomUUID();

@@ -16,7 +16,7 @@ import { testDatabase } from '../../support/postgres.ts';
 import { addRequests } from '../../support/requests.ts';
 import { addUsage } from '../../support/usage.ts';
 
-const MS = 10_000;
+const MS = 60_000;
 const { db } = await testDatabase(t);
 const run = <T>(work: Parameters<typeof db.run<T>>[1]) => db.run(MS, work);
 const facts = () => run(readFirstSteps);

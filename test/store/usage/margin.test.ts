@@ -13,7 +13,7 @@ import { addUsage } from '../../support/usage.ts';
 
 const { db } = await emptyDatabase(t);
 await migrate(db, { billingTimezone: 'Europe/Berlin' });
-const run = <T>(work: (sql: Sql) => Promise<T>) => db.run(10_000, work);
+const run = <T>(work: (sql: Sql) => Promise<T>) => db.run(60_000, work);
 const { id: acme } = await run((sql) => insertCompany(sql, { name: 'Acme' }));
 const { id: other } = await run((sql) => insertCompany(sql, { name: 'Other' }));
 
@@ -222,7 +222,7 @@ t.test(
   async (t) => {
     const { db } = await emptyDatabase(t);
     await migrate(db, { billingTimezone: 'Europe/Berlin' });
-    const run = <T>(work: (sql: Sql) => Promise<T>) => db.run(30_000, work);
+    const run = <T>(work: (sql: Sql) => Promise<T>) => db.run(60_000, work);
     const companies = Array.from({ length: 5 }, () => randomUUID());
     const months = ['2026-01-01', '2026-02-01', '2026-03-01', '2026-04-01'];
     await run(async (sql) => {

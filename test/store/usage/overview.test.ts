@@ -7,7 +7,7 @@ import { readOverview } from '../../../src/store/usage/overview.ts';
 import { testDatabase } from '../../support/postgres.ts';
 import { addRequests } from '../../support/requests.ts';
 
-const MS = 30_000;
+const MS = 60_000;
 const NONE = { requests: 0, tokens: 0, cost_eur: '0' };
 
 /** The overview after a gateway has summed up the hours, as one does four times an hour. */

@@ -10,7 +10,7 @@ import { addRequests, type SomeRequest } from '../../support/requests.ts';
 /** What became of a company's requests, however many keys and hours it has. */
 
 const { db } = await testDatabase(t);
-const run = <T>(work: (sql: Sql) => Promise<T>) => db.run(20_000, work);
+const run = <T>(work: (sql: Sql) => Promise<T>) => db.run(60_000, work);
 const add = (rows: readonly SomeRequest[]) => addRequests(trailStore(db), rows);
 const month = { from: '2026-10-01', to: '2026-10-31' };
 const read = (company: string, filters: Partial<UsageFilters> = {}, range = month) =>

@@ -11,7 +11,7 @@ import { testDatabase } from '../../support/postgres.ts';
 import { addRequests, type SomeRequest } from '../../support/requests.ts';
 
 const { db } = await testDatabase(t);
-const run = <T>(work: (sql: Sql) => Promise<T>) => db.run(10_000, work);
+const run = <T>(work: (sql: Sql) => Promise<T>) => db.run(60_000, work);
 const store = trailStore(db);
 const HOUR = Date.parse('2026-11-22T10:00:00Z');
 const [from, to] = [new Date('2026-11-22T00:00:00Z'), new Date('2026-11-23T00:00:00Z')];

@@ -15,7 +15,7 @@ import { addRequests, type SomeRequest } from '../../support/requests.ts';
 import { addUsage } from '../../support/usage.ts';
 
 const { db } = await testDatabase(t);
-const run = <T>(work: (sql: Sql) => Promise<T>) => db.run(10_000, work);
+const run = <T>(work: (sql: Sql) => Promise<T>) => db.run(60_000, work);
 const store = trailStore(db);
 const NOON = Date.parse('2026-11-22T12:00:00Z');
 const ALL: RequestsQuery = {
@@ -126,7 +126,7 @@ t.test('one request, with its names, from the trail and the ledger', async (t) =
     },
   ]);
   const find = (request: string, of: string | null) =>
-    within(db, of, 10_000, (sql) => findRequest(sql, request, of));
+    within(db, of, 60_000, (sql) => findRequest(sql, request, of));
   t.match(await find(id, company), {
     in_trail: true,
     status: 200,

@@ -8,7 +8,7 @@ import { testDatabase } from '../../support/postgres.ts';
 import { addUsage } from '../../support/usage.ts';
 
 const { db } = await testDatabase(t);
-const run = <T>(work: (sql: Sql) => Promise<T>) => db.run(10_000, work);
+const run = <T>(work: (sql: Sql) => Promise<T>) => db.run(60_000, work);
 const company = async (budget: string | null = null) =>
   (await run((sql) => insertCompany(sql, { name: 'Acme', monthly_budget_eur: budget }))).id;
 

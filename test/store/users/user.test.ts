@@ -10,7 +10,7 @@ import { testDatabase } from '../../support/postgres.ts';
 import { until } from '../../support/until.ts';
 
 const { db, url } = await testDatabase(t);
-const run = <T>(work: (sql: Sql) => Promise<T>) => db.run(10_000, work);
+const run = <T>(work: (sql: Sql) => Promise<T>) => db.run(60_000, work);
 const { id: acme } = await run((sql) => insertCompany(sql, { name: 'Acme' }));
 const password = 'correct horse battery';
 
@@ -65,7 +65,7 @@ t.test('of two owners who remove each other at once, one stays', async (t) => {
     run((sql) => insertUser(sql, { email, role: 'owner', company_id: duo }, null));
   const [one, two] = [await owner('one@duo.example'), await owner('two@duo.example')];
   const [removed, commit] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-  const first = db.transaction(10_000, async (sql) => {
+  const first = db.transaction(60_000, async (sql) => {
     await keepAnOwner(sql, duo, two.id);
     await deleteUser(sql, two.id);
     removed.resolve();
@@ -75,7 +75,7 @@ t.test('of two owners who remove each other at once, one stays', async (t) => {
   let isPast = false;
   const watcher = openDatabase({ url }); // both connections are in use
   t.teardown(() => watcher.close());
-  const second = db.transaction(10_000, async (sql) => {
+  const second = db.transaction(60_000, async (sql) => {
     await keepAnOwner(sql, duo, one.id);
     isPast = true;
     await deleteUser(sql, one.id);
