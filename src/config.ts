@@ -328,11 +328,11 @@ function readVariable<T>(
 ): T | null {
   const { name, fallback, parse, secret = false, emptyIsValue = false } = variable;
   const written = env[name]?.trim();
-  const given = written === '' && !emptyIsValue ? undefined : written;
+  const setText = written === '' && !emptyIsValue ? undefined : written;
   const path = (secret && env[`${name}_FILE`]?.trim()) || null;
-  if (path !== null && given !== undefined)
+  if (path !== null && setText !== undefined)
     throw new Error(`${name}: is set, and ${name}_FILE too; set only one`);
-  const text = path === null ? (given ?? fallback) : readSecret(`${name}_FILE`, path);
+  const text = path === null ? (setText ?? fallback) : readSecret(`${name}_FILE`, path);
   if (text === null) return null;
   try {
     return parse(text, checkDatabaseUrl);

@@ -36,7 +36,7 @@ function whole(answer: Answer, request: ModelRequest): Json {
   const choices = echoes(answer, request).map((echo, index) =>
     choice(index, echo + text, finishOf(answer)),
   );
-  return { ...headOf('cmpl', 'text_completion', request), choices, usage: told(answer) };
+  return { ...headOf('cmpl', 'text_completion', request), choices, usage: usageMembers(answer) };
 }
 
 function* events(answer: Answer, request: ModelRequest): Generator<DemoEvent> {
@@ -50,7 +50,7 @@ function* events(answer: Answer, request: ModelRequest): Generator<DemoEvent> {
     for (const index of first.keys()) yield one(index, piece, null);
   }
   for (const index of first.keys()) yield one(index, '', finishOf(answer));
-  yield* lastEvents(common, request, told(answer));
+  yield* lastEvents(common, request, usageMembers(answer));
 }
 
 /** What stands before the text of each choice: the prompt where the request wants it repeated. */
@@ -66,7 +66,7 @@ function choice(index: number, text: string, finish_reason: string | null): Json
   return { index, text, logprobs: null, finish_reason };
 }
 
-function told(answer: Answer): Usage & Json {
+function usageMembers(answer: Answer): Usage & Json {
   const usage = usageOf(answer);
   return { ...usage, prompt_tokens_details: { cached_tokens: 0 }, cost: ownCost(usage, 0) };
 }

@@ -88,8 +88,8 @@ export function checkVisible(name: string): string {
 export function checkEmail(email: string): string {
   checkVisible(email);
   const spelled = emailSpelling(email);
-  const told = email.slice(0, email.lastIndexOf('@')) + spelled.slice(spelled.lastIndexOf('@'));
-  return EMAIL.test(told) ? email : refuse(refusal('email'), email);
+  const address = email.slice(0, email.lastIndexOf('@')) + spelled.slice(spelled.lastIndexOf('@'));
+  return EMAIL.test(address) ? email : refuse(refusal('email'), email);
 }
 
 /** Any text without NUL, which Postgres cannot store. */

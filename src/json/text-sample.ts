@@ -88,16 +88,16 @@ export class TextSample {
 
   #keep(b: Buffer, from: number, size: number, at: number): void {
     const length = this.#length;
-    let kept = this.#kept;
-    if (length + size > kept.length) {
+    let sample = this.#kept;
+    if (length + size > sample.length) {
       // not from Node's pool, of which a long stream would keep 64 KiB alive
-      kept = Buffer.allocUnsafeSlow(
-        Math.min(MOST + PIECE, Math.max(256, 2 * kept.length, length + size)),
+      sample = Buffer.allocUnsafeSlow(
+        Math.min(MOST + PIECE, Math.max(256, 2 * sample.length, length + size)),
       );
-      this.#kept.copy(kept, 0, 0, length);
-      this.#kept = kept;
+      this.#kept.copy(sample, 0, 0, length);
+      this.#kept = sample;
     }
-    b.copy(kept, length, from, from + size);
+    b.copy(sample, length, from, from + size);
     this.#length = length + size;
     this.#pieces.push(at, this.#length);
   }

@@ -247,8 +247,8 @@ function readMember(
 function joinWritten(counts: Counts): void {
   const { cacheWrite, cacheWriteMinutes: minutes, cacheWriteHour: hour } = counts;
   if (minutes === null && hour === null) return;
-  const kept = (minutes || 0) + (hour || 0);
-  if (!(cacheWrite !== null && cacheWrite >= kept)) counts.cacheWrite = kept;
+  const byDuration = (minutes || 0) + (hour || 0);
+  if (!(cacheWrite !== null && cacheWrite >= byDuration)) counts.cacheWrite = byDuration;
 }
 
 /** Notes members of an object that is not in the list. */

@@ -200,16 +200,16 @@ export class Backlog {
   close(): number {
     const { spool } = this.#options;
     if (spool !== null) this.#writeRest(spool);
-    let kept = 0;
+    let spooled = 0;
     for (const segment of this.#segments) {
       this.#closeFile(segment);
       const { path, waiting } = segment;
       if (path === null) this.lost += waiting;
-      else kept += waiting;
+      else spooled += waiting;
       if (!isWaiting(segment) && path !== null) this.#attempt(() => spool?.discard(path));
     }
     this.#attempt(() => spool?.close());
-    return kept;
+    return spooled;
   }
 
   /** All records in memory. */

@@ -97,12 +97,12 @@ export class Reservations {
     while (this.#wanted.length > 0) {
       const wanted = this.#wanted;
       this.#wanted = [];
-      const asked = wanted.map(({ reservation }) => reservation);
+      const reservations = wanted.map(({ reservation }) => reservation);
       try {
         // first those that ended give their place up, and leases that ran out while the database was away are renewed
         await this.keep(true);
         if (this.#open.size === 0) this.#renewedAt = this.#timing.uptime();
-        const fitting = await this.#store.reserve(this.#writer, LEASE_SECONDS, asked);
+        const fitting = await this.#store.reserve(this.#writer, LEASE_SECONDS, reservations);
         for (const { reservation, resolve } of wanted) {
           const fits = fitting.get(reservation.requestId) ?? false;
           if (fits === true) this.#open.set(reservation.requestId, reservation);
@@ -110,7 +110,7 @@ export class Reservations {
         }
       } catch {
         // the database may have made them although its answer was lost
-        this.#end(asked.map(({ requestId }) => requestId));
+        this.#end(reservations.map(({ requestId }) => requestId));
         for (const { reject } of wanted) reject(new GatewayError('service_unavailable'));
       }
     }

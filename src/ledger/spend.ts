@@ -179,9 +179,9 @@ export class SpendTable {
 
   /** What a key, or its company, has spent on a day; undefined as for `ofOwn`. */
   onDay(key: KeyMemory, day: string, whose: 'company' | 'key'): Femto | undefined {
-    const kept = whose === 'key' ? 'day' : 'companyDay';
-    if (!isCurrent(key[kept], day)) key[kept] = this.#lookUp(dayIdOf(key, whose), day) ?? null;
-    return this.#undoubted(key[kept]);
+    const member = whose === 'key' ? 'day' : 'companyDay';
+    if (!isCurrent(key[member], day)) key[member] = this.#lookUp(dayIdOf(key, whose), day) ?? null;
+    return this.#undoubted(key[member]);
   }
 
   /** What an end user of a key with an allowance has spent; undefined as for `ofOwn`. */

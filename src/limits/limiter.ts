@@ -246,12 +246,12 @@ export class LeasedLimiter implements Limiter, UnitSource {
     this.#isLeasing = true;
     try {
       for (;;) {
-        const asked = new Map<Share, AskedUnits>();
+        const unitsByShare = new Map<Share, AskedUnits>();
         // half is for renewals, however many requests wait
-        this.#plan(this.#wanted, asked, this.#isAllDue ? MAX_ASKED / 2 : MAX_ASKED);
-        if (this.#isAllDue) this.#plan(this.#active, asked, MAX_ASKED);
-        this.#isAllDue &&= asked.size === MAX_ASKED;
-        if (asked.size > 0) await this.#ask(asked);
+        this.#plan(this.#wanted, unitsByShare, this.#isAllDue ? MAX_ASKED / 2 : MAX_ASKED);
+        if (this.#isAllDue) this.#plan(this.#active, unitsByShare, MAX_ASKED);
+        this.#isAllDue &&= unitsByShare.size === MAX_ASKED;
+        if (unitsByShare.size > 0) await this.#ask(unitsByShare);
         if (!this.#isAllDue && this.#wanted.size === 0) return;
       }
     } finally {

@@ -111,8 +111,8 @@ export const alertOperations = [
       'Tell a user of a company of its budgets. An address outside the company is added on the pages, which send it a link to agree by',
     body: schema.object({ email: RECEIVER.properties.email, ...CHOICE.properties }),
     async run(sql, { body, actor, company }) {
-      const asked = { ...body, email: body.email && emailSpelling(body.email), language: null };
-      return (await addReceiver(sql, company, asked, actor, false)).receiver;
+      const receiver = { ...body, email: body.email && emailSpelling(body.email), language: null };
+      return (await addReceiver(sql, company, receiver, actor, false)).receiver;
     },
   }),
   receivers.get('Read who is told'),

@@ -69,6 +69,6 @@ async function changes(
     lastDay: to,
     limit,
   });
-  const told = company === null ? rows : rows.map(asOwnersSee);
-  return { rows: told.map(({ db_role: _, ...row }) => row), next };
+  const visibleRows = company === null ? rows : rows.map(asOwnersSee);
+  return { rows: visibleRows.map(({ db_role: _, ...row }) => row), next };
 }

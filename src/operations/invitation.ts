@@ -94,8 +94,8 @@ export const invitationOperations: readonly Operation[] = [
     status: 201,
     secret: 'link',
     async run(sql, call) {
-      const asked = { company_id: call.company, ...call.body };
-      return withLink(call.origin, await createInvitation(sql, call, asked));
+      const invitation = { company_id: call.company, ...call.body };
+      return withLink(call.origin, await createInvitation(sql, call, invitation));
     },
   }),
   post('renewInvitation', `${ONE}/renew`, {

@@ -122,7 +122,7 @@ export async function createKey(
     ...allowanceOfNobody({ ...NEW_KEY, end_user_budget_eur: null }, settings),
   ]);
   const isWithout = budget === null || parseEur(budget) === 0n; // 0 is no budget
-  const asked = {
+  const row = {
     ...settings,
     ...(most !== null && isWithout && { monthly_budget_eur: most }),
     ...{
@@ -133,7 +133,7 @@ export async function createKey(
       expires_at: endIn(settings.expires_at),
     },
   };
-  return makeKeyOnce(sql, id, asked, claim, () => insertKey(sql, services.keyPrefix, asked));
+  return makeKeyOnce(sql, id, row, claim, () => insertKey(sql, services.keyPrefix, row));
 }
 
 /** Creates a key that another program made, by its digest: its holders keep it. @throws as `createKey` */
@@ -217,8 +217,10 @@ export async function rotateKey(
       throwConflict('key', refusal('memberKeysOverlap', { most }));
     }
   }
-  const asked = { id, overlap, new_id, company_id, created_by };
-  return makeKeyOnce(sql, new_id, asked, claim, () => replaceKey(sql, services.keyPrefix, asked));
+  const rotation = { id, overlap, new_id, company_id, created_by };
+  return makeKeyOnce(sql, new_id, rotation, claim, () =>
+    replaceKey(sql, services.keyPrefix, rotation),
+  );
 }
 
 /** Revokes a key for good; one that was revoked keeps its time. @throws Refused missing */

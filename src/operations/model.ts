@@ -116,8 +116,8 @@ export async function unknownModels(
   before: Slugs = null,
 ): Promise<UnknownModel[]> {
   const slugs = [wanted ?? []].flat();
-  const kept = new Set([before ?? []].flat());
-  const added = slugs.filter((slug) => !kept.has(slug));
+  const present = new Set([before ?? []].flat());
+  const added = slugs.filter((slug) => !present.has(slug));
   if (added.length === 0) return [];
   const unknown = await unknownSlugs(sql, company, added);
   return unknown.map((slug) => {

@@ -106,8 +106,12 @@ function invite(
   email: string,
   form: Repeatable | null,
 ) {
-  const asked = { company_id, email, role: 'owner' } as const;
-  return createInvitation(sql, caller, form === null ? asked : { ...asked, token: tokenOf(form) });
+  const invitation = { company_id, email, role: 'owner' } as const;
+  return createInvitation(
+    sql,
+    caller,
+    form === null ? invitation : { ...invitation, token: tokenOf(form) },
+  );
 }
 
 function mint(

@@ -181,7 +181,7 @@ export const statementOperations: readonly Operation[] = [
     answer: statement,
     async run(sql, { company, query }) {
       const stored = await statementOf(sql, company, `${query.month}-01`, SHARED_BOUND);
-      if (stored !== null) return told(stored);
+      if (stored !== null) return withoutText(stored);
       await findCompany(sql, company);
       throwNotFound('statement', `${query.month} of the company is not closed.`);
     },
@@ -212,13 +212,13 @@ export const statementOperations: readonly Operation[] = [
       const { anyway = false, mail = false } = body;
       const closing = { month: `${body.month}-01`, anyway, mail, bound: SHARED_BOUND };
       await closeMonth((work) => work(sql), company, closing);
-      return told(
+      return withoutText(
         (await statementOf(sql, company, closing.month, SHARED_BOUND)) as StoredStatement,
       );
     },
   }),
 ];
 
-function told({ text, ...row }: StoredStatement): object {
+function withoutText({ text, ...row }: StoredStatement): object {
   return { ...row, document: parseStatement(text) };
 }

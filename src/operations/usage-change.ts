@@ -74,12 +74,12 @@ export const usageChangeOperations: readonly Operation[] = [
       ...changed,
     }),
     async run(sql, call) {
-      const asked = timesOf(call);
+      const times = timesOf(call);
       const { company: company_id } = call;
       return {
         company_id,
-        ...asked,
-        ...(await readUsageChange(sql, company_id, asked, filtersOf(call.query), MOST_MOVERS)),
+        ...times,
+        ...(await readUsageChange(sql, company_id, times, filtersOf(call.query), MOST_MOVERS)),
       };
     },
   }),
@@ -90,11 +90,11 @@ export const usageChangeOperations: readonly Operation[] = [
     answer: schema.object({ company_id: schema.id, company_name, ...grid }),
     async run(sql, call) {
       const { company: company_id } = call;
-      const asked = gridOf(call, { rows: 'model', columns: 'key' });
+      const table = gridOf(call, { rows: 'model', columns: 'key' });
       return {
         company_id,
-        ...asked.range,
-        ...(await readUsageTable(sql, company_id, filtersOf(call.query), asked)),
+        ...table.range,
+        ...(await readUsageTable(sql, company_id, filtersOf(call.query), table)),
       };
     },
   }),
@@ -121,8 +121,8 @@ export const usageChangeOperations: readonly Operation[] = [
       ),
     }),
     async run(sql, call) {
-      const asked = daysOf(call);
-      return { ...asked, ...(await readAllUsage(sql, asked, MOST_COMPANIES)) };
+      const days = daysOf(call);
+      return { ...days, ...(await readAllUsage(sql, days, MOST_COMPANIES)) };
     },
   }),
   get('getAllUsageChange', '/usage/change', {
@@ -132,10 +132,10 @@ export const usageChangeOperations: readonly Operation[] = [
     query: schema.object({ ...times, model: schema.slug }, []),
     answer: schema.object({ ...both, ...ALL_CHANGE.properties }),
     async run(sql, call) {
-      const asked = timesOf(call);
+      const times = timesOf(call);
       return {
-        ...asked,
-        ...(await readAllChange(sql, asked, call.query.model ?? null, MOST_MOVERS)),
+        ...times,
+        ...(await readAllChange(sql, times, call.query.model ?? null, MOST_MOVERS)),
       };
     },
   }),
@@ -145,8 +145,8 @@ export const usageChangeOperations: readonly Operation[] = [
     query: schema.object(gridQuery(ALL_GROUPS), []),
     answer: schema.object(grid),
     async run(sql, call) {
-      const asked = gridOf(call, { rows: 'company', columns: 'model' });
-      return { ...asked.range, ...(await readAllTable(sql, asked)) };
+      const table = gridOf(call, { rows: 'company', columns: 'model' });
+      return { ...table.range, ...(await readAllTable(sql, table)) };
     },
   }),
 ];
@@ -178,7 +178,7 @@ function gridOf(
   fallback: Pick<TableQuery, 'rows' | 'columns'>,
 ): TableQuery {
   const { rows = fallback.rows, columns = fallback.columns, metric = 'cost_eur' } = call.query;
-  const asked = { rows, columns, metric, range: daysOf(call), most: MOST_CELLS };
-  readAt('?columns', () => checkGroups(asked));
-  return asked;
+  const table = { rows, columns, metric, range: daysOf(call), most: MOST_CELLS };
+  readAt('?columns', () => checkGroups(table));
+  return table;
 }

@@ -189,14 +189,14 @@ export const usageOperations: readonly Operation[] = [
         const { spreadsheet } = call.query;
         const form = spreadsheet === undefined ? PLAIN_CSV : SPREADSHEETS[spreadsheet];
         const internal = call.role === 'operator';
-        const asked = {
+        const exported = {
           companyId,
           range: rangeOf(call),
           filters: filtersOf(call.query),
           internal,
           form,
         };
-        return snapshot(db, companyId, EXPORT_MS, (sql) => copyLedger(sql, asked, write));
+        return snapshot(db, companyId, EXPORT_MS, (sql) => copyLedger(sql, exported, write));
       },
     },
     async run(sql: Sql, call) {

@@ -52,8 +52,8 @@ export class StreamUsage {
 
   /** A count above 0 is one of the completion whatever else is told: then the rest need not be read with each event. */
   #completionOf(members: Members): number | null {
-    const told = members.completion_tokens || members.output_tokens;
-    return isCount(told) && told > 0 ? told : this.#reader(members).completion;
+    const completion = members.completion_tokens || members.output_tokens;
+    return isCount(completion) && completion > 0 ? completion : this.#reader(members).completion;
   }
 
   #read(): void {

@@ -133,14 +133,14 @@ export interface FailedCall {
  */
 export function statusFailure(status: number, body: Buffer, call: FailedCall): GatewayError {
   if (status < 300) return brokenAnswer();
-  const told = readError(body);
+  const upstreamError = readError(body);
   if (
     call.isOptional &&
     LACKING.has(status) &&
-    !isUnknownModel(told.message, told.code, told.param)
+    !isUnknownModel(upstreamError.message, upstreamError.code, upstreamError.param)
   )
     return new GatewayError('not_found', NO_COUNT);
-  return failureOf(status, told, call);
+  return failureOf(status, upstreamError, call);
 }
 
 /** An error inside a 200. */
@@ -202,7 +202,7 @@ function refusal(
   name: ErrorName,
   told: ToldError,
   call: FailedCall,
-  text = shown(told, call),
+  text = wordsForClient(told, call),
 ): GatewayError {
   const { param, isMissing, violations } = told;
   const [first] = violations;
@@ -241,7 +241,7 @@ const REFUSED =
   'The model refused the request. The operator can find out why by the x-request-id of this answer.';
 
 /** The upstream's words as a client may see them; undefined: none of them. Of a list those that fit. */
-function shown(
+function wordsForClient(
   { message, violations }: ToldError,
   { model, secrets, ownBody }: FailedCall,
 ): string | undefined {

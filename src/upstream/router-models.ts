@@ -79,13 +79,15 @@ export async function askRouter(
   router: RouterAddress,
   deadlineMs = DEADLINE_MS,
 ): Promise<RouterAnswer> {
-  const told = askModelInfo(router, deadlineMs).catch(() => []); // at once: both within the deadline
+  const modelInfo = askModelInfo(router, deadlineMs).catch(() => []); // at once: both within the deadline
   try {
     const answer = await askReplicas(router, '/models', MOST_BYTES, deadlineMs, readModels);
     if (Object.keys(answer.sizes).length > 0) return answer;
     return {
       ...answer,
-      sizes: sizesOf((await told).map((each) => [idOf({ id: each.model_name }), each.model_info])),
+      sizes: sizesOf(
+        (await modelInfo).map((each) => [idOf({ id: each.model_name }), each.model_info]),
+      ),
     };
   } catch (error) {
     const { message, isReachable } = error as NoList;
@@ -116,7 +118,7 @@ async function askReplicas<T>(
   const done = new AbortController();
   const deadline = AbortSignal.timeout(deadlineMs);
   const signal = AbortSignal.any([done.signal, deadline]);
-  const asked = router.urls.map(async (url) => {
+  const requests = router.urls.map(async (url) => {
     const address = `${url.replace(/\/+$/, '')}${path}`;
     try {
       return read(await get(router, address, signal, mostBytes), address);
@@ -128,7 +130,7 @@ async function askReplicas<T>(
     }
   });
   try {
-    return await Promise.any(asked);
+    return await Promise.any(requests);
   } catch (error) {
     const reasons = (error as AggregateError).errors as NoList[];
     throw reasons.find((each) => each.isReachable) ?? (reasons[0] as NoList);
@@ -202,12 +204,12 @@ function readModels(text: string, address: string): RouterAnswer {
   const entries = entriesOf(text, address);
   const ids = [...new Set(entries.map(idOf))];
   const names = ids.filter((id) => id !== null);
-  const shown = names.slice(0, MOST_NAMES);
+  const firstNames = names.slice(0, MOST_NAMES);
   const leftOut =
-    names.length - shown.length + entries.filter((entry) => idOf(entry) === null).length;
-  if (shown.length > 0) {
+    names.length - firstNames.length + entries.filter((entry) => idOf(entry) === null).length;
+  if (firstNames.length > 0) {
     const sizes = sizesOf(entries.map((entry) => [idOf(entry), entry]));
-    return { isReachable: true, names: shown, sizes, leftOut, reason: null };
+    return { isReachable: true, names: firstNames, sizes, leftOut, reason: null };
   }
   const none =
     entries.length === 0

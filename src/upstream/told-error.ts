@@ -177,13 +177,13 @@ function waitIn(error: Record<string, unknown>, message: string): number {
   const listed = (Array.isArray(details) ? details : []).map((detail) =>
     seconds(members(detail).retryDelay),
   ); // gRPC
-  const told = [
+  const waits = [
     error.retry_after,
     error.retry_after_seconds,
     error.estimated_time,
     members(metadata).retry_after_seconds,
   ];
-  const found = [...told.map(seconds), ...listed].find((wait) => wait > 0) ?? waitWithin(message);
+  const found = [...waits.map(seconds), ...listed].find((wait) => wait > 0) ?? waitWithin(message);
   return found > 0 && found <= LONGEST_WAIT ? Math.ceil(found) : 0;
 }
 

@@ -19,7 +19,7 @@ import { databaseError } from '../../store/connection/errors.ts';
 import type { Sql } from '../../store/connection/pool.ts';
 import { Failure } from '../frame/command.ts';
 import { ACTOR } from '../frame/database.ts';
-import { inWords, type Step, shown } from './difference.ts';
+import { inWords, type Step, valueText } from './difference.ts';
 import { type KeyTextAt, LISTS, type ListKind, pausedIn, type Run } from './kinds.ts';
 import { finder, type NoteMistake, refuseTwice } from './named.ts';
 import { wantedFactors } from './prices.ts';
@@ -260,7 +260,7 @@ class Application implements Run {
     const differing = differences(now, wanted);
     if (done === 'change' && differing.length + more.length === 0) return false;
     const changes = differing.map((each) =>
-      done === 'change' ? inWords(each) : `${each.member}: ${shown(each.to)}`,
+      done === 'change' ? inWords(each) : `${each.member}: ${valueText(each.to)}`,
     );
     this.steps.push({ done, what, changes: [...changes, ...more] });
     return differing.length > 0;

@@ -10,7 +10,7 @@ export interface Step {
 }
 
 export function inWords({ member, from, to }: ReturnType<typeof differences>[number]): string {
-  const text = member === 'rates' ? ratesText : shown;
+  const text = member === 'rates' ? ratesText : valueText;
   return `${member}: ${text(from)} -> ${text(to)}`;
 }
 
@@ -20,7 +20,7 @@ function ratesText(rates: unknown): string {
 }
 
 /** A value as people read it: in one line, at most 60 characters. */
-export function shown(value: unknown): string {
+export function valueText(value: unknown): string {
   if (value === null || value === undefined) return 'none';
   if (value instanceof Date) return value.toISOString();
   const json = typeof value === 'string' ? value : JSON.stringify(value);

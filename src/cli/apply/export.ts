@@ -56,14 +56,14 @@ export async function exportConfiguration(sql: Sql): Promise<object> {
   };
   const { models, users, oidc_groups } = lists;
   const isUnique = withoutNamesakes(companies);
-  const told = companies.map((row) => {
+  const entries = companies.map((row) => {
     const { id, ...settings } = pick(row, { items: { properties: COMPANY } }) as CompanyRow;
     const contents = Object.entries(lists).map(([name, of]) => [name, of(row.id)]);
     return { ...(isUnique(row) ? {} : { id }), ...settings, ...Object.fromEntries(contents) };
   });
   return {
     models: models(null),
-    companies: told,
+    companies: entries,
     operators: users(null),
     oidc_groups: oidc_groups(null),
   };

@@ -126,7 +126,7 @@ function stepOf(what: string, price: WantedPrice, found: PriceChange | null) {
   if (found === null) return null;
   const { now, make } = found;
   return {
-    change: `${what} from ${price.valid_from}: ${told(now)} -> ${told(pricesOf(price))}`,
+    change: `${what} from ${price.valid_from}: ${pricesOrNone(now)} -> ${pricesOrNone(pricesOf(price))}`,
     make,
   };
 }
@@ -135,6 +135,6 @@ function pricesOf({ valid_from: _, absent, ...prices }: WantedPrice): NewPrices 
   return absent ? null : (prices as NewPrices);
 }
 
-function told(prices: SomePrices | null): string {
+function pricesOrNone(prices: SomePrices | null): string {
   return prices === null ? 'none' : priceTexts(prices);
 }

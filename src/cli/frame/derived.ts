@@ -95,18 +95,18 @@ function commandOf(operation: Operation, face: OnCommandLine): Command {
           }
         : undefined,
     async change(sql, caller, values, operand) {
-      const given = values as Readonly<Record<string, string>>;
-      const asked = only(values, (member) => member in body.properties);
-      if (method === 'patch') someChange(asked);
-      const id = named ? await named.find(sql, given) : operand;
+      const texts = values as Readonly<Record<string, string>>;
+      const members = only(values, (member) => member in body.properties);
+      if (method === 'patch') someChange(members);
+      const id = named ? await named.find(sql, texts) : operand;
       // a command names the thing alone: null stands for the company of the path
       const call = {
         ...caller,
-        company: given.company ?? null,
+        company: texts.company ?? null,
         id,
         params: {},
         query: {},
-        body: asked,
+        body: members,
       };
       return (await (differs?.run ?? run)(sql, call as unknown as Call<never>)) as Thing;
     },

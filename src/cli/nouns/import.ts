@@ -7,7 +7,7 @@ import { importLitellm, type Kept } from '../../operations/litellm-import.ts';
 import { NoLitellm, readLitellm } from '../../store/company/litellm.ts';
 import { DatabaseRefused, DatabaseUnavailable } from '../../store/connection/errors.ts';
 import { askModelInfo } from '../../upstream/router-models.ts';
-import { shown, stepsText } from '../apply/difference.ts';
+import { stepsText, valueText } from '../apply/difference.ts';
 import { type Context, command, Failure, flag, optional, required } from '../frame/command.ts';
 import { ACTOR } from '../frame/database.ts';
 import { orDryRun } from '../frame/dry-run.ts';
@@ -52,7 +52,7 @@ What came once stays as it is here: a second run brings only what is new. .deplo
       importLitellm(sql, ACTOR, plan),
     );
     const steps = came.map(({ done, what, settings, notes }) => {
-      const set = differences({}, settings).map(({ member, to }) => `${member}: ${shown(to)}`);
+      const set = differences({}, settings).map(({ member, to }) => `${member}: ${valueText(to)}`);
       return { done, what, changes: [...set, ...notes] };
     });
     const differing = kept.map(toldKept).filter(({ changes }) => changes.length > 0);
@@ -73,7 +73,7 @@ What came once stays as it is here: a second run brings only what is new. .deplo
 /** Something that stays as it is, and what is another there. */
 function toldKept({ what, now, settings }: Kept) {
   const changes = differences(now, settings).map(
-    ({ member, from, to }) => `${member}: ${shown(from)} here, ${shown(to)} there`,
+    ({ member, from, to }) => `${member}: ${valueText(from)} here, ${valueText(to)} there`,
   );
   return { what, changes };
 }

@@ -60,7 +60,7 @@ const SLOT_MS = 900_000; // offsets are multiples of 15 minutes, so the clock ru
 
 /** The minute of the week, from Sunday on, that clocks of a zone show at an instant. @throws RangeError for an unknown zone */
 function clockOf(timeZone: string): (at: number) => number {
-  const shown = new Intl.DateTimeFormat('en-US', {
+  const clock = new Intl.DateTimeFormat('en-US', {
     timeZone,
     weekday: 'short',
     hour: '2-digit',
@@ -70,16 +70,16 @@ function clockOf(timeZone: string): (at: number) => number {
   let slot = Number.NaN;
   let minute = 0;
   return (at) => {
-    const asked = Math.floor(at / SLOT_MS);
-    if (asked !== slot) {
+    const now = Math.floor(at / SLOT_MS);
+    if (now !== slot) {
       const parts = Object.fromEntries(
-        shown.formatToParts(asked * SLOT_MS).map(({ type, value }) => [type, value]),
+        clock.formatToParts(now * SLOT_MS).map(({ type, value }) => [type, value]),
       );
       const day = DAYS.indexOf(parts.weekday as (typeof DAYS)[number]);
       minute = day * 24 * 60 + Number(parts.hour) * 60 + Number(parts.minute);
-      slot = asked;
+      slot = now;
     }
-    return (minute + Math.floor((at - asked * SLOT_MS) / 60_000)) % WEEK;
+    return (minute + Math.floor((at - now * SLOT_MS) / 60_000)) % WEEK;
   };
 }
 
@@ -96,8 +96,8 @@ const SLOT = SLOT_MS / 60_000;
 export function overlaps(from: number): (one: Hours, other: Hours) => boolean {
   const years = new Map<string, Uint16Array>();
   const masks = new Map<string, Uint16Array>();
-  const yearOf = (hours: Hours) => kept(years, zoneOf(hours), () => slotsOfYear(hours, from));
-  const masksOf = (hours: Hours) => kept(masks, hours.text, () => minutesOfSlots(hours));
+  const yearOf = (hours: Hours) => memoized(years, zoneOf(hours), () => slotsOfYear(hours, from));
+  const masksOf = (hours: Hours) => memoized(masks, hours.text, () => minutesOfSlots(hours));
   return (one, other) => {
     const [a, b] = [masksOf(one), masksOf(other)];
     if (zoneOf(one) === zoneOf(other)) return a.some((minutes, n) => (minutes & at(b, n)) !== 0);
@@ -133,7 +133,7 @@ function slotsOfYear({ minuteAt }: Hours, from: number): Uint16Array {
 
 const at = (of: Uint16Array, n: number): number => of[n] as number;
 
-function kept<T>(values: Map<string, T>, name: string, make: () => T): T {
+function memoized<T>(values: Map<string, T>, name: string, make: () => T): T {
   const value = values.get(name) ?? make();
   values.set(name, value);
   return value;

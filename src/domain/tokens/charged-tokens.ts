@@ -151,18 +151,18 @@ function withinReserved(
   const { prompt } = tokens;
   const isWithin = (completion: number, of: UsageDetails | null): boolean =>
     reserved !== null && costOf(prices, prompt, completion, of) <= reserved.amount;
-  const told = { tokens, searchUnits: Number.POSITIVE_INFINITY, isPromptCut: false, prices };
-  if (reserved === null || !reserved.bounded || isWithin(tokens.completion, counts)) return told;
+  const whole = { tokens, searchUnits: Number.POSITIVE_INFINITY, isPromptCut: false, prices };
+  if (reserved === null || !reserved.bounded || isWithin(tokens.completion, counts)) return whole;
   const { searchUnits } = reserved;
   const ofUnits = counts && {
     ...counts,
     searchUnits: counts.searchUnits && Math.min(counts.searchUnits, searchUnits),
   };
-  if (isWithin(tokens.completion, ofUnits)) return { ...told, searchUnits };
+  if (isWithin(tokens.completion, ofUnits)) return { ...whole, searchUnits };
   const completion = Math.min(tokens.completion, reserved.completion ?? 0);
   const isWhole = completion === tokens.completion;
   const left = ofUnits && detailsOf(true, isWhole, ofUnits);
-  if (isWithin(completion, left)) return { ...told, tokens: { prompt, completion }, searchUnits };
+  if (isWithin(completion, left)) return { ...whole, tokens: { prompt, completion }, searchUnits };
   if (ofModel.rates.length > 0) {
     const most = Math.min(prompt, reserved.prompt);
     const tier = facts.tier === askedTier ? askedTier : null;

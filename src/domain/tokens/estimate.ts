@@ -214,10 +214,10 @@ class Rates {
       sample === null || generatedBytes === 0 ? 0 : countWeighted(sample.read(generatedBytes));
     const hidden = hiddenOf(text * (this.counted.rate ?? 1), text, completion, reasoning);
     this.#hidden = [...this.#hidden.slice(1 - HIDDEN_SAMPLES), hidden];
-    const shown = completion - hidden;
-    if (shown <= 0) return;
-    if (textEvents >= MIN_TOKENS) this.perEvent.learn(textEvents, shown);
-    this.counted.learn(text, shown);
+    const visible = completion - hidden;
+    if (visible <= 0) return;
+    if (textEvents >= MIN_TOKENS) this.perEvent.learn(textEvents, visible);
+    this.counted.learn(text, visible);
   }
 }
 
@@ -233,10 +233,10 @@ function hiddenOf(
   reasoning: number | null,
 ): number {
   if (reasoning !== null && reasoning > 0) {
-    const shown = completion - reasoning;
+    const visible = completion - reasoning;
     if (
-      Math.abs(shown - expected) < Math.abs(completion - expected) &&
-      shown <= MOST_RATE * counted
+      Math.abs(visible - expected) < Math.abs(completion - expected) &&
+      visible <= MOST_RATE * counted
     )
       return reasoning;
   }

@@ -39,7 +39,7 @@ async function renderUsage(services: Services, key: ApiKey, company: Company): P
       ...budgetLeft(budget, used.cost),
     },
     ...(await dayOf(services, key, at)),
-    limits: eachLimit(({ kind }) => shown(limits[kind])),
+    limits: eachLimit(({ kind }) => limitMembers(limits[kind])),
   };
   return Buffer.from(JSON.stringify(usage));
 }
@@ -71,7 +71,7 @@ function budgetLeft(budget: Femto | null, spent: Femto) {
   };
 }
 
-function shown(left: LimitLeft | null) {
+function limitMembers(left: LimitLeft | null) {
   return left && { limit: left.limit, remaining: left.remaining };
 }
 

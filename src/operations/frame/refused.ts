@@ -73,6 +73,6 @@ export function refuse(found: readonly Mistake[]): void {
     .filter(({ severity }) => severity !== 'ask')
     .map(({ pointer, detail }) => ({ pointer, detail }));
   if (mistakes.length === 0) return;
-  const told = mistakes.map(({ pointer, detail }) => `${pointer.slice(2)} ${detail}.`);
-  throw new Refused('conflict', told.join(' '), mistakes);
+  const sentences = mistakes.map(({ pointer, detail }) => `${pointer.slice(2)} ${detail}.`);
+  throw new Refused('conflict', sentences.join(' '), mistakes);
 }

@@ -1,7 +1,7 @@
 import { ASSISTANT } from '../../domain/settings/assistant.ts';
 import { namesOf } from '../../domain/settings/schema.ts';
 import type { New, Values } from '../../domain/settings/setting.ts';
-import { given, matching, settingColumns } from '../connection/columns.ts';
+import { matching, namedColumns, settingColumns } from '../connection/columns.ts';
 import type { Range } from '../connection/cursor.ts';
 import type { Sql } from '../connection/pool.ts';
 import { rowsIn } from '../connection/rows.ts';
@@ -37,7 +37,7 @@ export const { find: findAssistant, remove: deleteAssistant } = ROWS;
 export function insertAssistant(sql: Sql, assistant: NewAssistant): Promise<AssistantRow> {
   return ROWS.insert(
     sql,
-    given(sql, assistant, ['id', 'company_id', ...SETTINGS]),
+    namedColumns(sql, assistant, ['id', 'company_id', ...SETTINGS]),
     assistant.company_id,
   );
 }
@@ -54,7 +54,7 @@ export function updateAssistant(
 ): Promise<AssistantRow> {
   return ROWS.update(
     sql,
-    given(sql, changes, SETTINGS, { company_id: sql`company_id` }),
+    namedColumns(sql, changes, SETTINGS, { company_id: sql`company_id` }),
     id,
     company,
   );

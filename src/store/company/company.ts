@@ -16,7 +16,7 @@ import {
 import { schemasOf, type Values } from '../../domain/settings/setting.ts';
 import { nameSpelling } from '../../domain/visible-text.ts';
 import { pausedBy } from '../connection/actor.ts';
-import { given, settingColumns, unpackedBytes } from '../connection/columns.ts';
+import { namedColumns, settingColumns, unpackedBytes } from '../connection/columns.ts';
 import type { Range } from '../connection/cursor.ts';
 import type { Sql } from '../connection/pool.ts';
 import { rowsIn } from '../connection/rows.ts';
@@ -78,7 +78,7 @@ const ROWS = rowsIn<CompanyRow>({
 export const { find: findCompany, read: companyIfAny, columns: companyColumns } = ROWS;
 
 export function insertCompany(sql: Sql, company: NewCompany): Promise<CompanyRow> {
-  return ROWS.insert(sql, given(sql, company, ['id', ...SETTINGS]), null);
+  return ROWS.insert(sql, namedColumns(sql, company, ['id', ...SETTINGS]), null);
 }
 
 /**
@@ -91,7 +91,7 @@ export function updateCompany(sql: Sql, id: string, changes: CompanyChanges): Pr
   const disabled_model_slugs = sql`array(
     select unnest(disabled_model_slugs) union select unnest(${[...disable]}::text[])
     except select unnest(${[...enable]}::text[]) order by 1)`;
-  return ROWS.update(sql, given(sql, changes, SETTINGS, { disabled_model_slugs }), id);
+  return ROWS.update(sql, namedColumns(sql, changes, SETTINGS, { disabled_model_slugs }), id);
 }
 
 export function listCompanies(sql: Sql): Promise<CompanyRow[]> {

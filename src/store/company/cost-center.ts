@@ -5,7 +5,7 @@ import {
   type CostCenterColumns,
 } from '../../domain/settings/cost-center.ts';
 import { namesOf } from '../../domain/settings/schema.ts';
-import { given, settingColumns } from '../connection/columns.ts';
+import { namedColumns, settingColumns } from '../connection/columns.ts';
 import type { Sql } from '../connection/pool.ts';
 import { rowsIn } from '../connection/rows.ts';
 
@@ -34,7 +34,7 @@ export function insertCostCenterBudget(
   company_id: string,
   { name, ...settings }: CostCenterBudget,
 ) {
-  return ROWS.insert(sql, given(sql, settings, SETTINGS, { company_id, name }), company_id, {
+  return ROWS.insert(sql, namedColumns(sql, settings, SETTINGS, { company_id, name }), company_id, {
     cost_center_budgets_once: () =>
       throwConflict('cost centre budget', refusal('costCenterTwice', { name })),
   });
@@ -42,7 +42,7 @@ export function insertCostCenterBudget(
 
 /** @throws Refused missing */
 export function updateCostCenterBudget(sql: Sql, id: string, settings: CostCenterColumns) {
-  return ROWS.update(sql, given(sql, settings, SETTINGS), id);
+  return ROWS.update(sql, namedColumns(sql, settings, SETTINGS), id);
 }
 
 /** @returns what it was; null: there is none */

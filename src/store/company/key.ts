@@ -6,8 +6,8 @@ import { type Given, type New, schemasOf } from '../../domain/settings/setting.t
 import { nameSpelling } from '../../domain/visible-text.ts';
 import { CREATED_BY, createdBy, pausedBy } from '../connection/actor.ts';
 import {
-  given,
   matching,
+  namedColumns,
   PAGE_BYTES,
   settingColumns,
   unpackedBytes,
@@ -125,10 +125,15 @@ export async function insertKeyOf(sql: Sql, text: KeptText, asked: NewKey): Prom
     'prefix',
     ...SETTINGS,
   ] as const;
-  return ROWS.insert(sql, given(sql, { ...asked, ...text }, columns, special), asked.company_id, {
-    ...TEXT_TAKEN,
-    api_keys_pkey: () => throwConflict('key', 'A key with this id exists already.'),
-  });
+  return ROWS.insert(
+    sql,
+    namedColumns(sql, { ...asked, ...text }, columns, special),
+    asked.company_id,
+    {
+      ...TEXT_TAKEN,
+      api_keys_pkey: () => throwConflict('key', 'A key with this id exists already.'),
+    },
+  );
 }
 
 /**
@@ -151,7 +156,7 @@ export async function updateKey(
       and (scopes @> ${[...(scopes ?? [])]}::text[] and scopes <@ ${[...(scopes ?? [])]}::text[] or ${scopes === undefined})
       and (date_trunc('milliseconds', expires_at) is not distinct from ${expires_at ?? null}::timestamptz or ${expires_at === undefined}))`;
   const [row] = await sql<KeyRow[]>`
-    update api_keys set ${given(sql, changes, SETTINGS, { expires_at: sql`expires_at`, ...special })}
+    update api_keys set ${namedColumns(sql, changes, SETTINGS, { expires_at: sql`expires_at`, ...special })}
     where id = ${id} ${matching(sql, { company_id: company })} and revoked_at is null
       and coalesce(${expires_at ?? null}::timestamptz > now() or purpose is not null, true) and ${isOwn}
     returning ${keyColumns(sql)}`;

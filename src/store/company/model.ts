@@ -2,7 +2,7 @@ import { throwConflict, throwNotFound } from '../../domain/refusal.ts';
 import { MODEL } from '../../domain/settings/model.ts';
 import { namesOf } from '../../domain/settings/schema.ts';
 import type { New, Values } from '../../domain/settings/setting.ts';
-import { given, matching, settingColumns } from '../connection/columns.ts';
+import { matching, namedColumns, settingColumns } from '../connection/columns.ts';
 import type { Range } from '../connection/cursor.ts';
 import type { Sql } from '../connection/pool.ts';
 import { rowsIn } from '../connection/rows.ts';
@@ -41,7 +41,7 @@ export function insertModel(sql: Sql, model: NewModel): Promise<ModelRow> {
   const what =
     company === null ? `A shared model ${slug}` : `A model ${slug} of company ${company}`;
   const taken = () => throwConflict('model', `${what} exists already.`);
-  return ROWS.insert(sql, given(sql, model, ['slug', 'company_id', ...SETTINGS]), company, {
+  return ROWS.insert(sql, namedColumns(sql, model, ['slug', 'company_id', ...SETTINGS]), company, {
     models_shared_slug: taken,
     models_company_slug: taken,
   });
@@ -54,7 +54,7 @@ export async function updateModel(
   changes: ModelChanges,
 ): Promise<ModelRow> {
   const [row] = await sql<ModelRow[]>`
-    update models set ${given(sql, changes, SETTINGS, { slug: sql`slug` })}
+    update models set ${namedColumns(sql, changes, SETTINGS, { slug: sql`slug` })}
     where slug = ${slug} and company_id is not distinct from ${company_id}
     returning ${modelColumns(sql)}`;
   return row ?? unknownModel({ slug, company_id });

@@ -15,7 +15,7 @@ export function unpackedBytes(sql: Sql, column: string) {
  * its value.
  * @param more columns with values in SQL
  */
-export function given<T extends object>(
+export function namedColumns<T extends object>(
   sql: Sql,
   values: T,
   columns: readonly (keyof T & string)[],

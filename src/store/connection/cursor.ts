@@ -28,8 +28,8 @@ export function cut<T, C>(
   limit: number,
   cursorOf: (row: T) => C,
 ): CursorPage<T, C> {
-  const shown = rows.slice(0, limit);
-  return { rows: shown, next: rows.length > limit ? cursorOf(shown.at(-1) as T) : null };
+  const page = rows.slice(0, limit);
+  return { rows: page, next: rows.length > limit ? cursorOf(page.at(-1) as T) : null };
 }
 
 /** @param read reads as many rows as it is told, and no more */

@@ -1,5 +1,5 @@
 import { type Noun, throwNotFound, unknownCompany } from '../../domain/refusal.ts';
-import { type given, matching, type unpackedBytes } from './columns.ts';
+import { matching, type namedColumns, type unpackedBytes } from './columns.ts';
 import { pageById, type Range } from './cursor.ts';
 import { explaining } from './errors.ts';
 import type { Sql } from './pool.ts';
@@ -28,7 +28,7 @@ export function rowsIn<R extends { readonly id: string }>({
   missing,
 }: Table) {
   type Refusals = Readonly<Record<string, () => never>>;
-  type Values = ReturnType<typeof given> | Fragment;
+  type Values = ReturnType<typeof namedColumns> | Fragment;
   const isThat = (sql: Sql, id: string, company: string | null) =>
     sql`id = ${id} ${matching(sql, { company_id: company })}`;
   const orNotFound = (row: R | null | undefined, id: string, company: string | null): R =>

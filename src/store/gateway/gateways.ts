@@ -44,17 +44,17 @@ export function gatewayStore(db: Database, id: string, name: string, version: st
       unreadUsage,
       adopted,
     }: GatewayState) {
-      const told = [...adopted];
+      const adoptedNow = [...adopted];
       const [row] = await db.run(
         BEAT_MS,
         (sql) => sql<[{ due: boolean; at: number }]>`
           select beat_gateway(${id}::uuid, ${name}, ${version}, ${backlog}::integer, ${lag / 1000}::float8,
             ${lost}::bigint, ${spoolFailing}::boolean, ${limitsAlone}::boolean, ${inFlight}::integer,
-            ${told.map((folder) => folder.slice(0, ID_LENGTH))}::text[],
+            ${adoptedNow.map((folder) => folder.slice(0, ID_LENGTH))}::text[],
             ${JSON.stringify(unreadUsage)}::text::jsonb) as due,
             extract(epoch from clock_timestamp())::float8 * 1000 as at`,
       );
-      for (const folder of told) adopted.delete(folder);
+      for (const folder of adoptedNow) adopted.delete(folder);
       return row;
     },
     /** Stores the usage up to now, for comparisons, and sums up the requests of all companies. */

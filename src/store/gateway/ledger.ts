@@ -104,7 +104,7 @@ async function keepReservations(
   const ids = renewed.map(({ requestId }) => requestId);
   await db.run(READ_MS, async (sql) => {
     const expiry = sql`clock_timestamp() + make_interval(secs => ${leaseSeconds}::integer)`;
-    const kept = await sql<{ id: string }[]>`
+    const renewedRows = await sql<{ id: string }[]>`
       with ended as (
         delete from budget_reservations
         where request_id = any(${[...ended]}::uuid[])
@@ -112,8 +112,8 @@ async function keepReservations(
       )
       update budget_reservations set expires_at = ${expiry} where request_id = any(${ids}::uuid[])
       returning request_id::text as id`;
-    if (kept.length === ids.length) return;
-    const there = new Set(kept.map(({ id }) => id));
+    if (renewedRows.length === ids.length) return;
+    const there = new Set(renewedRows.map(({ id }) => id));
     await sql`
       insert into budget_reservations (request_id, company_id, billing_month, billing_day, api_key_id, end_user_id, owner, amount_eur, expires_at)
       select request_id, company_id, billing_month, billing_day, api_key_id, end_user_id, ${writer}::uuid, amount_eur, ${expiry}

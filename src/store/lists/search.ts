@@ -119,8 +119,8 @@ type Row = Omit<Finding, 'kind'>;
 /** What was found of a kind: nothing where there is no row. @param rows one more than is shown tells that there is more */
 export function foundOf(kind: Kind, rows: readonly Row[]): Found[] {
   if (rows.length === 0) return [];
-  const shown = rows.slice(0, MOST_OF_KIND).map((row) => ({ kind, ...row }));
-  return [{ kind, rows: shown, hasMore: rows.length > MOST_OF_KIND }];
+  const first = rows.slice(0, MOST_OF_KIND).map((row) => ({ kind, ...row }));
+  return [{ kind, rows: first, hasMore: rows.length > MOST_OF_KIND }];
 }
 
 async function rowsOfKind(

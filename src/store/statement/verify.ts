@@ -166,11 +166,12 @@ export async function verifyStill<C extends Looked>(
   check: (sql: Sql, since: Since) => Promise<C>,
 ): Promise<C> {
   const first = await read((sql) => check(sql, null));
-  const told = first.differences ?? first.findings ?? [];
-  const { total = told.length } = first;
+  const differences = first.differences ?? first.findings ?? [];
+  const { total = differences.length } = first;
   if (total === 0 || !(await read(isSpread))) return first;
-  const months = told.map(({ day, month }) => month ?? day ?? null);
-  const since = told.length < total || months.includes(null) ? null : (months.sort()[0] as string);
+  const months = differences.map(({ day, month }) => month ?? day ?? null);
+  const since =
+    differences.length < total || months.includes(null) ? null : (months.sort()[0] as string);
   const again = await read(async (sql) => {
     await sql`lock table api_usage, chat_usage in share mode`;
     return check(sql, since);

@@ -161,9 +161,9 @@ export async function* exportLedger(
 ): AsyncGenerator<readonly LedgerRow[]> {
   await leaveCompany(sql);
   await requireRows(sql, [month]);
-  const told = columns ?? (await ledgerColumns(sql));
+  const chosenColumns = columns ?? (await ledgerColumns(sql));
   yield* sql<LedgerRow[]>`
-    with ${sql.unsafe(namesOf(companyId))} select ${sql.unsafe(expressions(told))}
+    with ${sql.unsafe(namesOf(companyId))} select ${sql.unsafe(expressions(chosenColumns))}
     from ${sql.unsafe(WITH_COSTS)} ${sql.unsafe(WITH_NAMES)} where billing_month = ${month} and company_id = ${companyId}
     order by api_usage.occurred_at, request_id`.cursor(batch);
 }

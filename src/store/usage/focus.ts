@@ -183,7 +183,13 @@ function queryOf(zone: string, { brand, month: first, role }: FocusQuestion, pie
   const month = `${constant(first)}::date`;
   const [issuer, provider] = [constant(brand.seller?.[0] ?? brand.name), constant(brand.name)];
   const isListed = role === 'operator';
-  const told = columns({ zone, month, issuer, provider, list: isListed ? 'list' : 'price' });
+  const focusColumns = columns({
+    zone,
+    month,
+    issuer,
+    provider,
+    list: isListed ? 'list' : 'price',
+  });
   const own = `company_id = any (array[${piece.companies.map(constant)}]::uuid[])`;
   const begins = (day: string) => dayBegins(constant(day), zone);
   const within = [
@@ -236,12 +242,12 @@ function queryOf(zone: string, { brand, month: first, role }: FocusQuestion, pie
       select listed.*, closed.number, c.name as company_name, k.name as key_name
       from listed left join closed using (company_id)
       left join companies c on c.id = company_id left join api_keys k on k.id = api_key_id)
-    select ${Object.entries(told)
+    select ${Object.entries(focusColumns)
       .map(([name, column]) => `${column} as "${name}"`)
       .join(', ')}
     from (select * from charges
       order by company_name, company_id, late, day, model_slug collate "C", api_key_id, cost_center collate "C", endpoint, rate collate "C", place, price) as charges`;
-  return { text, names: Object.keys(told) };
+  return { text, names: Object.keys(focusColumns) };
 }
 
 /**

@@ -1,5 +1,5 @@
 import { throwNotFound } from '../../domain/refusal.ts';
-import { given } from '../connection/columns.ts';
+import { namedColumns } from '../connection/columns.ts';
 import type { Sql } from '../connection/pool.ts';
 
 /** The second factor of a user. Members are columns of the table. */
@@ -63,7 +63,7 @@ export async function setFactor(
   const more = hex && {
     recovery: sql`array(select decode(code, 'hex') from unnest(${hex}::text[]) as code)`,
   };
-  await sql`update second_factors set ${given(sql, changes, COLUMNS, more)} where user_id = ${userId}`;
+  await sql`update second_factors set ${namedColumns(sql, changes, COLUMNS, more)} where user_id = ${userId}`;
 }
 
 /** Tells the audit log: since when a user has a second factor, and how many recovery codes are left. */
