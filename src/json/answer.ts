@@ -1,40 +1,39 @@
-import { COLON, OPEN_BRACE, skipSpace } from './bytes.ts';
-import { containerEnd } from './container-end.ts';
+import {
+  BACKSLASH,
+  CLOSE_BRACE,
+  CLOSE_BRACKET,
+  COMMA,
+  OPEN_BRACE,
+  OPEN_BRACKET,
+  QUOTE,
+  skipSpace,
+} from './bytes.ts';
 import type { Hidden } from './hidden.ts';
 import type { MemberTable } from './member-table.ts';
 import { ObjectWalk, REMOVE, REPLACE } from './object-walk.ts';
 import { usageAt } from './plain-usage.ts';
 import type { Edit } from './splice.ts';
 import { toldTier } from './tier.ts';
-import {
-  addUsage,
-  readUsage,
-  readUsageMembers,
-  type ToldUsage,
-  type UsageReader,
-} from './usage.ts';
+import { addUsage, readUsageMembers, type ToldUsage, type UsageReader } from './usage.ts';
 import type { Members } from './usage-counts.ts';
 
 const NOTHING = Buffer.alloc(0);
 const NO_MEMBERS: Members = {};
-const USAGE_NAME = Buffer.from('"usage"');
-/** The longest usage that is looked for in a part of an answer. */
-const MOST_USAGE = 8192;
-/** The most bytes of a part that are read for it, those of usages within another one each time. */
-const MOST_READ = 8 * MOST_USAGE;
-/** What a usage counts at least, however short. */
-const LEAST_READ = 256;
 const MODEL = Buffer.from('"model":');
-const COMMA = Buffer.from(',');
+const BEFORE_NEXT = Buffer.from(',');
 
-/** What `scanAnswer` finds in an answer of the upstream. */
-export interface AnswerScan extends AnswerText {
-  /** Sorted: `model` becomes the slug, leaking members are removed. */
-  readonly edits: readonly Edit[];
+/** What an answer tells of what its call costs. */
+export interface ToldOfCall {
   /** null if it is missing or cannot be read. */
   readonly usage: ToldUsage | null;
   /** The service tier that served it; undefined: it says none. */
   readonly tier: string | undefined;
+}
+
+/** What `scanAnswer` finds in an answer of the upstream. */
+export interface AnswerScan extends AnswerText, ToldOfCall {
+  /** Sorted: `model` becomes the slug, leaking members are removed. */
+  readonly edits: readonly Edit[];
   /** There is an `error` that says something. */
   readonly error: boolean;
   /** `choices`, or what takes its place in another dialect, is an array. */
@@ -61,7 +60,7 @@ export function scanAnswer(
   if (end < 0 || skipSpace(body, end, body.length) !== body.length) return null;
   const edits: Edit[] = [];
   if (!walk.hasModel && table.addsModel) {
-    const bytes = Buffer.concat([MODEL, slug, walk.kept > 0 ? COMMA : NOTHING]);
+    const bytes = Buffer.concat([MODEL, slug, walk.kept > 0 ? BEFORE_NEXT : NOTHING]);
     edits.push({ start: start + 1, end: start + 1, bytes });
   }
   for (let k = 0; k < walk.editCount; k += 3) {
@@ -90,11 +89,53 @@ export interface AnswerText {
   readonly textEnd: number;
 }
 
-/** Finds the generated text in the beginning of an answer, also in a string that is cut there. */
-export function scanBeginning(body: Buffer, table: MemberTable): AnswerText {
+/** Finds what the beginning of an answer tells, and its generated text, also in a string that is cut there. */
+export function scanBeginning(body: Buffer, table: MemberTable): AnswerText & ToldOfCall {
   const walk = new ObjectWalk(table, null);
   walk.walk(body, skipSpace(body, 0, body.length), body.length, true);
-  return { generatedBytes: walk.generated, textStart: walk.textStart, textEnd: walk.textEnd };
+  const { generated: generatedBytes, textStart, textEnd } = walk;
+  return { generatedBytes, textStart, textEnd, ...toldIn(body, walk, table) };
+}
+
+/** Finds what the last members of an answer tell, as many as are whole in its end. */
+export function scanEnd(end: Buffer, table: MemberTable): ToldOfCall {
+  const walk = new ObjectWalk(table, null);
+  const members = Buffer.from(end.subarray(lastMembers(end)));
+  members[0] = OPEN_BRACE; // in place of the comma before them
+  const last = walk.walk(members, 0, members.length, true);
+  if (last < 0 || skipSpace(members, last, members.length) < members.length) walk.clear();
+  return toldIn(members, walk, table);
+}
+
+/**
+ * The comma before the first member of the outermost object that is whole in its end, or the object's own bracket; the
+ * end's length where there is none. Read backwards, each quote that is not escaped begins or ends a string.
+ */
+function lastMembers(end: Buffer): number {
+  let start = end.length;
+  let depth = 0;
+  let isInString = false;
+  for (let i = end.length - 1; i >= 0; i--) {
+    const c = end[i];
+    if (c === QUOTE) {
+      let slashes = i;
+      while (end[slashes - 1] === BACKSLASH) slashes--;
+      if ((i - slashes) % 2 === 0) isInString = !isInString;
+    } else if (isInString) continue;
+    else if (c === CLOSE_BRACE || c === CLOSE_BRACKET) depth++;
+    else if (c === OPEN_BRACE || c === OPEN_BRACKET) depth--;
+    else if (c === COMMA && depth === 1) start = i;
+    if (depth === 0 && c === OPEN_BRACE) return i;
+  }
+  return start;
+}
+
+/** A usage is not taken from part of an answer that repeats what the caller wrote: the call is estimated. */
+function toldIn(body: Buffer, walk: ObjectWalk, table: MemberTable): ToldOfCall {
+  return {
+    usage: table.counts ? usageOf(body, walk, table.usage) : null,
+    tier: toldTier(walk, body),
+  };
 }
 
 function usageOf(body: Buffer, walk: ObjectWalk, reader: UsageReader): ToldUsage | null {
@@ -106,30 +147,4 @@ function usageOf(body: Buffer, walk: ObjectWalk, reader: UsageReader): ToldUsage
   const all = Object.assign(Object.create(null), inner);
   addUsage(all, outer);
   return readUsageMembers(all, reader);
-}
-
-/**
- * Finds the usage in a part of an answer, which need not begin or end where JSON does: the last one that is whole. The
- * name with its quotes stands in no string, whose quotes are escaped.
- * @returns null if there is none, or the answer repeats what the caller wrote, where it could be the caller's
- */
-export function findUsage(part: Buffer, table: MemberTable): ToldUsage | null {
-  if (!table.counts) return null;
-  let left = MOST_READ;
-  for (
-    let at = part.lastIndexOf(USAGE_NAME);
-    at >= 0 && left > 0;
-    at = at === 0 ? -1 : part.lastIndexOf(USAGE_NAME, at - 1)
-  ) {
-    const colon = skipSpace(part, at + USAGE_NAME.length, part.length);
-    const from = part[colon] === COLON ? skipSpace(part, colon + 1, part.length) : part.length;
-    if (part[from] !== OPEN_BRACE) continue;
-    const most = Math.min(part.length, from + MOST_USAGE);
-    const end = containerEnd(part, from, most, true);
-    left -= Math.max(LEAST_READ, (end < 0 ? most : end) - from);
-    if (end < 0) continue;
-    const usage = readUsage(part.toString('utf8', from, end), table.usage);
-    if (usage !== null) return usage;
-  }
-  return null;
 }

@@ -192,12 +192,7 @@ function runUsage(usage: Members): ToldUsage {
   return byTotal(usage, counts, sum, output);
 }
 
-/** Reads a usage from its text. @returns null when no count is told, or it is not JSON */
-export function readUsage(json: string, reader: UsageReader): ToldUsage | null {
-  const members = usageMembers(json);
-  return members === null ? null : readUsageMembers(members, reader);
-}
-
+/** @returns null when no count is told */
 export function readUsageMembers(usage: Members, reader: UsageReader): ToldUsage | null {
   const told = reader(usage);
   const prompt = told.prompt || null; // no prompt has 0 tokens

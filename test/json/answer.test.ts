@@ -3,10 +3,17 @@ import fc from 'fast-check';
 import t from 'tap';
 import {
   CHAT_ANSWER,
+  COMPLETIONS_ANSWER,
   MESSAGES_ANSWER,
   RESPONSES_ANSWER,
 } from '../../src/domain/request/answer-members.ts';
-import { type AnswerScan, findUsage, scanAnswer } from '../../src/json/answer.ts';
+import {
+  type AnswerScan,
+  scanAnswer,
+  scanBeginning,
+  scanEnd,
+  type ToldOfCall,
+} from '../../src/json/answer.ts';
 import { splice } from '../../src/json/splice.ts';
 import { fuzz } from '../sse/fuzz.ts';
 
@@ -377,26 +384,99 @@ t.test('an answer is whole where JSON.parse says so, and nowhere else', (t) => {
   t.end();
 });
 
-t.test('a usage is found in any part of an answer that has it whole', async (t) => {
-  const usage =
-    '"usage" : {"prompt_tokens":7,"completion_tokens":5,"completion_tokens_details":{"reasoning_tokens":2}}';
-  const told = { prompt: 7, completion: 5, details: { reasoning: 2 } };
-  const find = (text: string) => findUsage(Buffer.from(text), CHAT_ANSWER);
-  t.match(find(`0.1,0.2]}],"model":"x",${usage}}`), told, 'at the end');
-  t.match(find(`{"model":"x",${usage},"data":[{"embedding":[0.1,0.`), told, 'at the beginning');
-  t.match(find(`"usage":{"prompt_tokens":1}},${usage}`), told, 'the last one');
-  t.match(find(`${usage},"usage":{"prompt_tok`), told, 'the last whole one');
-  t.equal(find('"content":"\\"usage\\":{\\"prompt_tokens\\":1}"'), null, 'not in generated text');
-  t.equal(find('"usage":null,"x":{}'), null);
-  t.equal(find('"usage"'), null);
-  t.equal(find('sage":{"prompt_tokens":1}'), null);
+/** Dialects with the usage of an answer, and where they tell the service tier. */
+const TELLING = [
+  [CHAT_ANSWER, { prompt_tokens: 7, completion_tokens: 5 }, false],
+  [COMPLETIONS_ANSWER, { prompt_tokens: 7, completion_tokens: 5 }, false],
+  [RESPONSES_ANSWER, { input_tokens: 7, output_tokens: 5 }, false],
+  [MESSAGES_ANSWER, { input_tokens: 7, output_tokens: 5 }, true],
+] as const;
+
+t.test('what an answer tells is found in its beginning and in its end, wherever it is cut', (t) => {
+  /** Members within others, and text: of the caller, or of the model. */
+  const decoy = {
+    service_tier: 'decoy',
+    usage: { prompt_tokens: 1, input_tokens: 1, service_tier: 'decoy' },
+  };
+  const texts = fc.oneof(
+    fc.constant(JSON.stringify(decoy)),
+    fc.constantFrom('\\', '"', '\\"', '},"service_tier":"decoy"}', '{"usage":{', 'ü', '[', ''),
+    fc.string(),
+  );
+  const values = fc.oneof(
+    texts,
+    fc.constant(decoy),
+    fc.array(fc.oneof(texts, fc.constant(decoy), fc.constant(null), fc.integer())),
+    fc.dictionary(texts, texts),
+  );
+  const others = fc.dictionary(fc.constantFrom('metadata', 'tools', 'text', 'a', 'b', 'c'), values);
+  fuzz(
+    t,
+    fc.property(
+      fc.nat(TELLING.length - 1),
+      others,
+      others,
+      fc.boolean(),
+      fc.boolean(),
+      fc.array(fc.nat(), { minLength: 40, maxLength: 40 }),
+      (n, before, behind, isSpaced, isTierFirst, cuts) => {
+        const [table, counts, isWithin] = TELLING[n] as (typeof TELLING)[number];
+        const tier: [string, unknown][] = isWithin ? [] : [['service_tier', 'flex']];
+        const usage = isWithin ? { ...counts, service_tier: 'flex' } : counts;
+        const told: [string, unknown][] = [...tier, ['usage', usage]];
+        if (!isTierFirst) told.reverse();
+        const members = [
+          ...Object.entries(before),
+          ...told,
+          ...Object.entries(behind).map(([name, value]) => [`${name}_2`, value] as const),
+        ];
+        const [space, line] = isSpaced ? [' ', '\r\n'] : ['', ''];
+        let text = `${line}{`;
+        const spans = new Map<string, readonly [from: number, to: number]>();
+        for (const [at, [name, value]] of members.entries()) {
+          const from = Buffer.byteLength(text) - (at === 0 ? 1 : 0);
+          text += `${at === 0 ? '' : `,${line}`}${JSON.stringify(name)}${space}:${space}${JSON.stringify(value, null, isSpaced ? 1 : 0)}`;
+          spans.set(name, [from, Buffer.byteLength(text)]);
+        }
+        const body = Buffer.from(`${text}${space}}${line}`);
+        const [from, to] = spans.get('usage') as readonly [number, number];
+        const [tierFrom, tierTo] = spans.get('service_tier') ?? [from, to];
+        for (const place of [...cuts, from, from + 1, to, to - 1, tierFrom, tierTo]) {
+          const cut = place % (body.length + 1);
+          const begun = scanBeginning(body.subarray(0, cut), table);
+          const ended = scanEnd(body.subarray(cut), table);
+          const found = ({ usage, tier }: ToldOfCall) => [usage?.prompt, usage?.completion, tier];
+          const expected = (hasUsage: boolean, hasTier: boolean) => [
+            ...(hasUsage ? [7, 5] : [undefined, undefined]),
+            hasTier ? 'flex' : undefined,
+          ];
+          const shown = `${cut} of ${body}`;
+          assert.deepEqual(found(ended), expected(cut <= from, cut <= tierFrom), shown);
+          if (isWithin && cut < to && begun.tier === 'flex') continue; // the usage is cut behind it
+          assert.deepEqual(found(begun), expected(cut >= to, cut >= tierTo), shown);
+        }
+      },
+    ),
+  );
+  t.end();
 });
 
-t.test('a usage is found behind beginnings of usages, however many', async (t) => {
-  const told = '"usage":{"prompt_tokens":7,"completion_tokens":5}';
-  for (const text of ['"usage":{"', '"usage":{', '"usage":{}}', '"usage":{"a":{"b":"']) {
-    const part = Buffer.from(text.repeat(1000) + '}'.repeat(1000) + told);
-    t.match(findUsage(part, CHAT_ANSWER), { prompt: 7 });
-    t.equal(findUsage(part.subarray(0, -told.length), CHAT_ANSWER), null);
+t.test('the end of an answer is read once, whatever it holds', async (t) => {
+  const told = ',"usage":{"prompt_tokens":7,"completion_tokens":5}}';
+  for (const text of [
+    '"usage":{"',
+    '"usage":{}}',
+    '{',
+    '[',
+    '}',
+    '\\',
+    '\\"',
+    '",',
+    ',',
+    '{"a":',
+  ]) {
+    const part = text.repeat(1_000_000 / text.length);
+    for (const end of ['}', told, `"${'}'.repeat(100_000)}${told}`, ''])
+      t.equal(scanEnd(Buffer.from(part + end), CHAT_ANSWER).tier, undefined);
   }
 });

@@ -1,6 +1,7 @@
 import t from 'tap';
 import { plainUsage } from '../../src/json/plain-usage.ts';
-import { chatUsage, inputUsage, readUsage, readUsageMembers } from '../../src/json/usage.ts';
+import { chatUsage, inputUsage, readUsageMembers } from '../../src/json/usage.ts';
+import { readUsage } from '../support/told-usage.ts';
 
 const TEXTS = [
   '{}',

@@ -5,7 +5,6 @@ import {
   inputUsage,
   messagesUsage,
   promptUsage,
-  readUsage,
   readUsageMembers,
   responsesUsage,
   type UsageReader,
@@ -13,6 +12,7 @@ import {
 } from '../../src/json/usage.ts';
 import { NO_DETAILS } from '../../src/json/usage-counts.ts';
 import { countsOf } from '../sse/fixtures.ts';
+import { readUsage } from '../support/told-usage.ts';
 
 t.test('the usage of embeddings is that of the prompt: there is no completion', (t) => {
   const read = (json: string) => countsOf(readUsage(json, inputUsage));

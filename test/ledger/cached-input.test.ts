@@ -13,7 +13,6 @@ import {
   chatUsage,
   inputUsage,
   messagesUsage,
-  readUsage,
   responsesUsage,
   type ToldUsage,
   type UsageReader,
@@ -40,6 +39,7 @@ import { note } from '../faults/results.ts';
 import { LONG } from '../faults/world.ts';
 import { testDatabase } from '../support/postgres.ts';
 import { closeStatement } from '../support/statement.ts';
+import { readUsage } from '../support/told-usage.ts';
 import { until } from '../support/until.ts';
 import { decimal, randomPrice, rate, whole } from './oracle.ts';
 

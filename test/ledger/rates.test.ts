@@ -10,7 +10,6 @@ import {
   chatUsage,
   inputUsage,
   messagesUsage,
-  readUsage,
   responsesUsage,
   type ToldUsage,
 } from '../../src/json/usage.ts';
@@ -27,6 +26,7 @@ import { summarizeUsage } from '../../src/store/usage/summary.ts';
 import { note } from '../faults/results.ts';
 import { fuzzRuns } from '../support/fuzz.ts';
 import { testDatabase } from '../support/postgres.ts';
+import { readUsage } from '../support/told-usage.ts';
 import { until } from '../support/until.ts';
 import { decimal } from './oracle.ts';
 import {

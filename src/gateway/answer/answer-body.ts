@@ -79,27 +79,25 @@ export class AnswerBody {
   }
 }
 
-/** How much is kept of the beginning and of the end of an answer that is too large to be held. */
-const ENDS_BYTES = 16_384;
+/** How much is kept of the end of an answer that is too large to be held. */
+const END_BYTES = 16_384;
 /** How much is read beyond what is held, to learn what the upstream charged. */
 const MOST_BEYOND = 256 * 1024 * 1024;
 
-/** The beginning and the end of an answer that is too large to be held: the usage stands in one of them. */
-export class AnswerEnds {
-  readonly head: Buffer;
-  #tail: Buffer;
+/** The end of an answer that is too large to be held: what stands behind the result, such as a usage, is in it. */
+export class AnswerEnd {
+  #bytes: Buffer;
   readonly #held: number;
   #beyond = 0;
 
   /** @param held what came so far; copied as far as it is kept */
   constructor(held: Buffer) {
     this.#held = Math.max(1, held.length);
-    this.head = Buffer.from(held.subarray(0, ENDS_BYTES));
-    this.#tail = Buffer.from(held.subarray(-ENDS_BYTES));
+    this.#bytes = Buffer.from(held.subarray(-END_BYTES));
   }
 
-  get tail(): Buffer {
-    return this.#tail;
+  get bytes(): Buffer {
+    return this.#bytes;
   }
 
   /** How many times as long as what was held the answer is, as far as it came. */
@@ -110,9 +108,9 @@ export class AnswerEnds {
   /** @returns false when nothing more is to be read: the answer may have no end */
   push(bytes: Buffer): boolean {
     this.#beyond += bytes.length;
-    const last = bytes.subarray(-ENDS_BYTES);
-    this.#tail = Buffer.concat([
-      this.#tail.subarray(Math.max(0, this.#tail.length + last.length - ENDS_BYTES)),
+    const last = bytes.subarray(-END_BYTES);
+    this.#bytes = Buffer.concat([
+      this.#bytes.subarray(Math.max(0, this.#bytes.length + last.length - END_BYTES)),
       last,
     ]);
     return this.#beyond <= MOST_BEYOND;

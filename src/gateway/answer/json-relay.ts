@@ -6,9 +6,10 @@ import { type Generated, NOTHING_SEEN } from '../../domain/tokens/estimate.ts';
 import {
   type AnswerScan,
   type AnswerText,
-  findUsage,
   scanAnswer,
   scanBeginning,
+  scanEnd,
+  type ToldOfCall,
 } from '../../json/answer.ts';
 import type { MemberTable } from '../../json/member-table.ts';
 import { splice } from '../../json/splice.ts';
@@ -20,12 +21,13 @@ import { type AnswerHead, Stopped } from '../../upstream/upstream.ts';
 import { addWork } from '../request/fair-shares.ts';
 import { type RequestMemory, SMALL_BYTES } from '../request/held-memory.ts';
 import type { Reply } from '../request/reply.ts';
-import { AnswerBody, AnswerEnds, isJson, MAX_FAILURE_BYTES } from './answer-body.ts';
+import { AnswerBody, AnswerEnd, isJson, MAX_FAILURE_BYTES } from './answer-body.ts';
 import type { CallMeter } from './call-meter.ts';
 import { hasGenerated, Relay } from './relay.ts';
 
 /** The usage of an answer that has none, and ran: it is estimated. */
 const UNTOLD: ToldUsage = { prompt: null, completion: null, details: null };
+const NOTHING_TOLD: ToldOfCall = { usage: null, tier: undefined };
 
 /** The client's body, made from the upstream's; null when that is not the answer that was asked for. */
 export type Rendered = MaybeAsync<Buffer | null>;
@@ -47,9 +49,10 @@ export class JsonRelay extends Relay {
   /** Writes vectors in the encoding asked for as they come; null: the answer is kept as it comes. */
   readonly #encoder: VectorEncoder | null;
   #body: AnswerBody;
-  /** What is kept of an answer that is larger than may be held. */
-  #ends: AnswerEnds | null = null;
-  /** The text in the part of it that was held. */
+  /** The end of an answer that is larger than may be held, as far as it came. */
+  #beyond: AnswerEnd | null = null;
+  /** What the part of it that was held tells, and the text in it. */
+  #told = NOTHING_TOLD;
   #begun: Generated = NOTHING_SEEN;
   #isJson = false;
   #rendered: Buffer | null = null;
@@ -82,7 +85,7 @@ export class JsonRelay extends Relay {
 
   onData(bytes: Buffer, last: boolean): void {
     this.watch.active = true;
-    if (this.#ends !== null) return this.#readBeyond(this.#ends, bytes);
+    if (this.#beyond !== null) return this.#readBeyond(this.#beyond, bytes);
     const encoder = this.status === 200 ? this.#encoder : null;
     this.#body.push(encoder === null ? bytes : encoder.push(bytes), last);
     const { overflown, size } = this.#body;
@@ -103,24 +106,31 @@ export class JsonRelay extends Relay {
       200,
     );
     const { bytes: held } = this.#body;
-    this.#ends = new AnswerEnds(held);
-    this.#begun = new WholeAnswer(held, scanBeginning(held, this.#table)).kept();
+    this.#beyond = new AnswerEnd(held);
+    const begun = scanBeginning(held, this.#table);
+    this.#told = begun;
+    this.#begun = new WholeAnswer(held, begun).kept();
     this.#body.release();
     this.#memory?.end();
-    this.#readBeyond(this.#ends, bytes);
+    this.#readBeyond(this.#beyond, bytes);
   }
 
-  #readBeyond(ends: AnswerEnds, bytes: Buffer): void {
+  #readBeyond(beyond: AnswerEnd, bytes: Buffer): void {
     addWork(this.meter.load, bytes.length);
-    if (ends.push(bytes)) return;
+    if (beyond.push(bytes)) return;
     this.call?.abort(this);
-    this.#bookTooLarge(ends);
+    this.#bookTooLarge(beyond, false);
   }
 
-  /** Where no usage is found, the text is counted: as much of the rest as of what was held. */
-  #bookTooLarge({ head, tail, growth }: AnswerEnds): void {
+  /**
+   * Where no usage is told, the text is counted: as much of the rest as of what was held.
+   * @param isWhole the answer came to its end: what stands last are members of the answer, and of nothing within it
+   */
+  #bookTooLarge({ bytes, growth }: AnswerEnd, isWhole: boolean): void {
     this.#settle();
-    const usage = findUsage(tail, this.#table) ?? findUsage(head, this.#table) ?? UNTOLD;
+    const end = isWhole ? scanEnd(bytes, this.#table) : NOTHING_TOLD;
+    this.meter.toldTier = end.tier ?? this.#told.tier;
+    const usage = end.usage ?? this.#told.usage ?? UNTOLD;
     const generated = {
       ...this.#begun,
       generatedBytes: Math.round(this.#begun.generatedBytes * growth),
@@ -149,7 +159,7 @@ export class JsonRelay extends Relay {
   onEnd(): void {
     if (this.settled) return;
     this.reply.endedAt = performance.now();
-    if (this.#ends !== null) return this.#bookTooLarge(this.#ends);
+    if (this.#beyond !== null) return this.#bookTooLarge(this.#beyond, true);
     const body = this.#body.bytes;
     if (this.status !== 200) return this.fail(this.statusError(body));
     const { slug, hidden } = this.meter.names;
@@ -194,16 +204,16 @@ export class JsonRelay extends Relay {
   onError(error: Error): void {
     if (this.settled) return;
     if (this.clientGone && error instanceof Stopped) return this.#leave(); // the upstream did not fail
-    if (this.#ends !== null) return this.#bookTooLarge(this.#ends);
+    if (this.#beyond !== null) return this.#bookTooLarge(this.#beyond, false);
     this.fail(this.connectionError(error));
   }
 
   onDeadline(deadline: Deadline): void {
     if (deadline !== 'stop') this.meter.upstreamFailed(`too slow: ${deadline}`);
     if (this.clientGone) return this.#leave();
-    if (this.#ends !== null && deadline !== 'stop') {
+    if (this.#beyond !== null && deadline !== 'stop') {
       this.call?.abort(this);
-      return this.#bookTooLarge(this.#ends);
+      return this.#bookTooLarge(this.#beyond, false);
     }
     if (deadline === 'stop') this.giveUp();
     this.fail(deadlineFailure(deadline, this.call !== null));
@@ -235,7 +245,7 @@ export class JsonRelay extends Relay {
   /** Stops waiting for an answer whose client left. */
   #leave(): void {
     if (this.settled) return;
-    if (this.#ends !== null) this.#bookTooLarge(this.#ends);
+    if (this.#beyond !== null) this.#bookTooLarge(this.#beyond, false);
     else {
       this.#settle();
       this.meter.settle('client_aborted', null, NOTHING_SEEN, null);

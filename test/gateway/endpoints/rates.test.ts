@@ -182,6 +182,29 @@ async function tellTiers(
   t.equal((await customer.ask('/usage')).json.key.cost_eur, formatEur(all));
 }
 
+t.test('an answer that is too large is charged by the tier that it tells', async (t) => {
+  const gateway = await startGateway(t, upstream.url, { MAX_ANSWER_BYTES: '40000' });
+  const padding = 'x'.repeat(100_000);
+  const labels = { metadata: { service_tier: 'priority' }, tools: [{ service_tier: 'priority' }] };
+  for (const { path, body, whole } of DIALECTS) {
+    const customer = await customerOf(gateway, { rates: TIERS });
+    const expected: object[] = [];
+    for (const [asked, said, cost, rate] of SAID) {
+      const answers = [
+        { ...whole(said), padding, ...labels },
+        { padding, ...whole(said), ...labels },
+        { labels, padding, ...whole(said) },
+      ];
+      for (const answer of answers) {
+        upstream.answerJson(answer);
+        t.equal((await customer.ask(path, { body: { ...body, ...asked } })).status, 502);
+        expected.push({ source: 'upstream', cost, rate });
+      }
+    }
+    t.match(await booked(gateway, customer.company, expected.length), expected, path);
+  }
+});
+
 const PARTS = {
   cache_read: '0.1',
   cache_write: '1.25',
