@@ -50,6 +50,10 @@ export const EVENT_KINDS = [
   'statement', 'statement.closed',
 ] as const;
 
+/** What lists of events filter by: failed so far, or given up; failed for 7 minutes, and tried again; given up. */
+export const EVENT_STATES = ['undelivered', 'failing', 'dead'] as const;
+export type EventState = (typeof EVENT_STATES)[number];
+
 /** Percents of a budget that are told unless somebody chose others, and that operators are told always. */
 export const STANDARD_PERCENTS: readonly number[] = [50, 80, 100];
 /** The threshold that says that at its pace the month passes the budget. */

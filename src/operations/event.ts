@@ -1,4 +1,4 @@
-import { EVENT_KINDS } from '../domain/event.ts';
+import { EVENT_KINDS, EVENT_STATES } from '../domain/event.ts';
 import { throwNotFound } from '../domain/refusal.ts';
 import * as schema from '../domain/settings/schema.ts';
 import { findCompany } from '../store/company/company.ts';
@@ -45,8 +45,8 @@ const CHOSEN = {
   kind: schema.oneOf(EVENT_KINDS, 'one kind, or all that begin with it'),
   since: { ...schema.instant, description: `what happened since ${schema.instant.description}` },
   state: schema.oneOf(
-    ['undelivered', 'dead'],
-    'undelivered: failed so far, or given up; dead: given up',
+    EVENT_STATES,
+    'undelivered: failed so far, or given up; failing: failed for 7 minutes, and tried again; dead: given up',
   ),
 };
 

@@ -1,5 +1,10 @@
 import { Refused } from '../domain/refusal.ts';
-import { explainRequest, type Result } from '../domain/reports/request-explanation.ts';
+import {
+  explainRequest,
+  OPERATOR_RESULTS,
+  RESULTS,
+  type ResultFilter,
+} from '../domain/reports/request-explanation.ts';
 import * as schema from '../domain/settings/schema.ts';
 import { TOKEN_DETAILS } from '../domain/usage.ts';
 import { ENDPOINTS } from '../domain/wording/endpoint.ts';
@@ -11,11 +16,13 @@ import { HOURS_GROUPS, REQUEST_SUMS, readRequestHours } from '../store/usage/req
 import { wrongAt } from './frame/refused.ts';
 import { type Call, get, getList, type Operation } from './frame/row.ts';
 
+const statusAmong = (results: readonly ResultFilter[]) =>
+  schema.written(
+    `^(${results.join('|')}|[1-5]\\d\\d)$`,
+    `${results.join(', ')}, or a status such as 429`,
+  );
 const filters = {
-  status: schema.written(
-    '^(success|refused|failed|left|[1-5]\\d\\d)$',
-    'success, refused, failed, left, or a status such as 429',
-  ),
+  status: statusAmong(RESULTS),
   model: schema.slug,
   key: schema.id,
   endpoint: schema.oneOf(Object.keys(ENDPOINTS)),
@@ -37,7 +44,7 @@ const members = {
     ...numberOrNull,
     description: '0: the client left before an answer; null: only the ledger knows the call',
   },
-  result: schema.oneOf(['success', 'refused', 'failed', 'left']),
+  result: schema.oneOf(RESULTS),
   code: schema.textOrNull,
   param: {
     ...schema.textOrNull,
@@ -99,7 +106,8 @@ const NOTE = 'Where little matches, a page may be short or empty while next_curs
 export const requestOperations: readonly Operation[] = [
   getList('listRequests', '/requests', {
     ...LIST,
-    summary: `Requests of all companies, and those without a valid key, newest first. ${NOTE}`,
+    filters: { ...filters, status: statusAmong(OPERATOR_RESULTS) },
+    summary: `Requests of all companies, and those without a valid key, newest first. upstream_failed: those that the upstream failed, whatever the client was told. ${NOTE}`,
     action: 'request.all',
   }),
   get('getRequest', '/requests/{request}', {
@@ -146,7 +154,8 @@ async function requests(
     key,
     endpoint,
     company: params.company ?? null,
-    status: status !== null && /^\d/.test(status) ? Number(status) : (status as Result | null),
+    status:
+      status !== null && /^\d/.test(status) ? Number(status) : (status as ResultFilter | null),
     from: from === undefined ? null : new Date(from),
     to: to === undefined ? null : new Date(to),
     before: after === null ? null : placeOf(after),

@@ -1,4 +1,4 @@
-import { EVENT_DAYS, EVENT_KINDS } from '../../domain/event.ts';
+import { EVENT_DAYS, EVENT_KINDS, EVENT_STATES, type EventState } from '../../domain/event.ts';
 import { oneOf, readUuid } from '../../domain/field.ts';
 import { costCenterPage } from '../../domain/wording/alert.ts';
 import { actorName } from '../../domain/wording/change-text.ts';
@@ -41,7 +41,11 @@ const KINDS: Readonly<Record<(typeof EVENT_KINDS)[number], string>> = {
   statement: 'Statements',
   'statement.closed': 'Statement closed',
 };
-const STATES = { undelivered: 'Failing or given up', dead: 'Given up' } as const;
+const STATES: Readonly<Record<EventState, string>> = {
+  undelivered: 'Failing or given up',
+  failing: 'Failing for 7 minutes',
+  dead: 'Given up',
+};
 const FILTERS = ['kind', 'state', 'company'];
 const DELIVERY = {
   pending: ['plain', 'on its way'],
@@ -52,8 +56,8 @@ const DELIVERY = {
 const CHANNELS = { webhook: 'Webhook', email: 'E-mail' };
 
 /**
- * The list of events. Its URL takes, each of them optional: `kind`, one of EVENT_KINDS; `state`, undelivered or
- * dead; `company`, an id; `before`, the id of an event: those that happened before it.
+ * The list of events. Its URL takes, each of them optional: `kind`, one of EVENT_KINDS; `state`, one of
+ * EVENT_STATES; `company`, an id; `before`, the id of an event: those that happened before it.
  */
 async function eventsPage(c: PageContext): Promise<Response> {
   const form = new Form(new URL(c.req.url).searchParams, '/events');
@@ -61,7 +65,7 @@ async function eventsPage(c: PageContext): Promise<Response> {
     company: form.optional('company', readUuid),
     kind: form.optional('kind', oneOf(...EVENT_KINDS)),
     since: null,
-    state: form.optional('state', oneOf('undelivered', 'dead')),
+    state: form.optional('state', oneOf(...EVENT_STATES)),
   };
   const after = form.optional('before', readUuid);
   const isRight = form.messages.size === 0;

@@ -3,8 +3,9 @@ import type { Words } from '../../domain/language/en.ts';
 import { refusal } from '../../domain/refusal.ts';
 import {
   explainRequest,
+  OPERATOR_RESULTS,
   RESULTS,
-  type Result,
+  type ResultFilter,
   reasonOfCode,
 } from '../../domain/reports/request-explanation.ts';
 import { ENDPOINTS, endpointText } from '../../domain/wording/endpoint.ts';
@@ -45,7 +46,7 @@ const MS_OF_SECONDS = 10_000; // longer times are shown in seconds
  *   key       id of a key
  *   model     slug of the model that was found
  *   endpoint  as the ledger names it; also models, usage, shed, unknown
- *   status    success, refused, failed, left, or a status such as 429
+ *   status    success, refused, failed, left, a status such as 429, or in the list of all companies upstream_failed
  *   code      of an error, or its name where it has no code, such as insufficient_quota
  *   from, to  ISO times, or times without an offset on the clock of the billing time zone
  *   before    id of a request: those that came before it
@@ -114,7 +115,7 @@ function readQuery(form: Form, company: string | null, timeZone: string): Reques
     key: form.optional('key', readUuid),
     model: form.optional('model', readSlug),
     endpoint: form.optional('endpoint', oneOf(...Object.keys(ENDPOINTS))),
-    status: form.optional('status', readStatus),
+    status: form.optional('status', (text) => readStatus(text, company)),
     code: form.optional('code', readCode),
     from: form.optional('from', time),
     to: form.optional('to', time),
@@ -122,9 +123,14 @@ function readQuery(form: Form, company: string | null, timeZone: string): Reques
   };
 }
 
-function readStatus(text: string): Result | number {
+function readStatus(text: string, company: string | null): ResultFilter | number {
   if (/^[1-5]\d\d$/.test(text)) return Number(text);
-  return oneOf(...RESULTS)(text);
+  return oneOf(...resultsOf(company))(text);
+}
+
+/** What the list of a company filters by, or that of all. */
+function resultsOf(company: string | null): readonly ResultFilter[] {
+  return company === null ? OPERATOR_RESULTS : RESULTS;
 }
 
 /** Those of other versions too. */
@@ -162,7 +168,9 @@ function filters(
     ['', words.all],
     ...names.map(({ id, name, prefix }) => [id, `${name} (${prefix}…)`] as const),
   ] as const;
-  const results = RESULTS.map((result) => [result, words.results[result]] as const);
+  const results = resultsOf(query.company).map(
+    (result) => [result, words.results[result]] as const,
+  );
   const time = (at: Date | null): string => (at === null ? '' : localText(at, timeZone));
   const set = setFilters(c.var.format, query);
   const isOpen = set.length > 0 || form.messages.size > 0;

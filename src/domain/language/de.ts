@@ -1568,6 +1568,7 @@ export const de: Words = {
       refused: 'Abgewiesen (4xx)',
       failed: 'Fehlgeschlagen (5xx, abgebrochene Streams)',
       left: 'Client hat abgebrochen',
+      upstream_failed: 'Am Modelldienst gescheitert',
     },
     statuses: {
       400: 'ungültige Anfrage',

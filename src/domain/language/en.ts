@@ -1515,6 +1515,7 @@ export const en = {
       refused: 'Refused (4xx)',
       failed: 'Failed (5xx, broken streams)',
       left: 'Client left',
+      upstream_failed: 'Failed by the upstream',
     },
     statuses: {
       400: 'invalid request',

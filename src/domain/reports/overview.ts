@@ -349,7 +349,7 @@ function ofModels(models: readonly ModelHealth[], now: number): OverviewProblem[
       text: `The upstream failed ${failed} of ${requests} requests for ${slug} in ${when}.`,
       remedy:
         'Read what it said, ask the router for the reason, or give the model another upstream.',
-      path: `/requests?${new URLSearchParams({ model: slug, status: 'failed', from: firstHour(now, hours) })}`,
+      path: `/requests?${new URLSearchParams({ model: slug, status: 'upstream_failed', from: firstHour(now, hours) })}`,
     }));
 }
 
@@ -381,7 +381,7 @@ function ofDeliveries({
         failing === 1 ? 'A delivery of an event fails.' : `${failing} deliveries of events fail.`,
       remedy:
         'Mend the receiver; "tollgate event list" has the error. They are tried for a day, then given up.',
-      path: '/events?state=undelivered',
+      path: '/events?state=failing',
     });
   }
   if (dead > 0) {

@@ -12,6 +12,9 @@ import type { Outcome } from '../usage.ts';
 /** The results that lists filter by. */
 export const RESULTS = ['success', 'refused', 'failed', 'left'] as const;
 export type Result = (typeof RESULTS)[number];
+/** Those of operators besides by what the upstream failed, whatever the client was told: companies do not see it. */
+export const OPERATOR_RESULTS = [...RESULTS, 'upstream_failed'] as const;
+export type ResultFilter = (typeof OPERATOR_RESULTS)[number];
 
 /** The facts about a request that is over. */
 export interface RequestFacts {

@@ -1,4 +1,4 @@
-import { type Channel, STANDARD_PERCENTS } from '../../domain/event.ts';
+import { type Channel, type EventState, STANDARD_PERCENTS } from '../../domain/event.ts';
 import type { EventLook } from '../../domain/ports.ts';
 import type { BudgetAlert } from '../../domain/wording/alert.ts';
 import { matching } from '../connection/columns.ts';
@@ -245,8 +245,12 @@ export interface AlertRow {
   readonly delivered_at: Date | null;
 }
 
-/** Whether the delivery `d` failed so far, or was given up. */
-export const UNDELIVERED = "(d.state = 'dead' or d.state = 'pending' and d.attempts > 0)";
+/** Whether a delivery `d` is in a state. */
+export const IN_STATE: Readonly<Record<EventState, string>> = {
+  undelivered: "(d.state = 'dead' or d.state = 'pending' and d.attempts > 0)",
+  failing: "(d.state = 'pending' and d.attempts >= 5)", // the fifth attempt is 7 minutes after the first
+  dead: "d.state = 'dead'",
+};
 
 /** Alerts, newest first. @param undelivered only what failed so far, or was given up */
 export async function listAlerts(
@@ -260,7 +264,7 @@ export async function listAlerts(
     from budget_alerts a join companies c on c.id = a.company_id left join api_keys k on k.id = a.api_key_id
     left join events e on e.id = a.id left join event_deliveries d on d.event_id = a.id
     where true ${matching(sql, { 'a.company_id': company })}
-      and ${undelivered ? sql.unsafe(UNDELIVERED) : sql`true`}
+      and ${undelivered ? sql.unsafe(IN_STATE.undelivered) : sql`true`}
     order by a.occurred_at desc, a.id, d.channel, d.recipient limit ${limit}`;
 }
 

@@ -4,6 +4,7 @@ import {
   type CompanyEvent,
   type Delivery,
   EVENT_DAYS,
+  type EventState,
   FORECAST,
   messageOf,
   STANDARD_PERCENTS,
@@ -13,7 +14,7 @@ import type { ClosedMonth } from '../../domain/wording/statement-mail.ts';
 import { matching } from '../connection/columns.ts';
 import type { Range } from '../connection/cursor.ts';
 import type { Database, Sql } from '../connection/pool.ts';
-import { lookAtBudgets, lookAtCostCenters, UNDELIVERED } from './alert.ts';
+import { IN_STATE, lookAtBudgets, lookAtCostCenters } from './alert.ts';
 
 const LEASE_MS = 2000;
 const LOOK_MS = 20_000; // at every budget, on a busy server
@@ -255,8 +256,8 @@ export interface EventFilter {
   /** "key.revoked", or "key" for all that begin with it. */
   readonly kind: string | null;
   readonly since: Date | null;
-  /** undelivered: failed so far, or given up; dead: given up. */
-  readonly state: 'undelivered' | 'dead' | null;
+  /** Of one of its deliveries. */
+  readonly state: EventState | null;
 }
 
 /** The delivery of an event to one receiver. */
@@ -305,11 +306,10 @@ export async function listEvents(
 
 /** Conditions on `e`. */
 function matches(sql: Sql, { company, kind, since, state }: EventFilter) {
-  const failed = sql.unsafe(state === 'dead' ? "d.state = 'dead'" : UNDELIVERED);
   return sql`true ${matching(sql, { 'e.company_id': company })}
     and (${kind}::text is null or e.kind = ${kind} or starts_with(e.kind, ${kind} || '.'))
     and (${since}::timestamptz is null or e.at >= ${since})
-    and ${state === null ? sql`true` : sql`exists (select 1 from event_deliveries d where d.event_id = e.id and ${failed})`}`;
+    and ${state === null ? sql`true` : sql`exists (select 1 from event_deliveries d where d.event_id = e.id and ${sql.unsafe(IN_STATE[state])})`}`;
 }
 
 /** Makes events due again, in their order. @returns how many */

@@ -4,6 +4,7 @@ import { dayBegins, IS_ACTIVE, utcSecond } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
 import { forecast, presentMonth } from '../connection/present-month.ts';
 import { tenantRoleAdvice } from '../connection/tenant-role.ts';
+import { IN_STATE } from '../events/alert.ts';
 import { pageOfAudit } from '../lists/audit.ts';
 import { hasOperator, ownersOf } from '../users/user.ts';
 import {
@@ -20,8 +21,6 @@ const MOST_SPENDERS = 5;
 /** Of budgets that end soon, that are used up, and of others. */
 const MOST_BUDGETS = 10;
 const NEAR_PERCENT = 80;
-/** Attempts of a delivery after which it is told: 7 minutes. */
-const FAILING_ATTEMPTS = 5;
 /** The most budgets of keys that are checked: of the keys alerted this month, the newest first. */
 const MOST_KEYS = 50;
 
@@ -182,8 +181,8 @@ async function readFacts(sql: Sql, most: number): Promise<Facts> {
           from gateways, jsonb_array_elements(unread_usage) u, jsonb_array_elements_text(u -> 'members') member
           where last_seen_at > now() - interval '1 day' group by 1 order by 1 limit ${MOST_MODELS}) unread), '[]'),
       'set_aside', (select count(*) from api_usage_set_aside),
-      'dead_deliveries', (select count(*) from event_deliveries where state = 'dead'),
-      'failing_deliveries', (select count(*) from event_deliveries where state = 'pending' and attempts >= ${FAILING_ATTEMPTS}),
+      'dead_deliveries', (select count(*) from event_deliveries d where ${sql.unsafe(IN_STATE.dead)}),
+      'failing_deliveries', (select count(*) from event_deliveries d where ${sql.unsafe(IN_STATE.failing)}),
       'gateways', ${gateways(sql)}) as overview`;
   return (row as { overview: Facts }).overview;
 }

@@ -1,13 +1,13 @@
 import { COLUMN_PARTS } from '../../domain/pricing/parts.ts';
 import type { ChargedPart } from '../../domain/pricing/prices.ts';
-import type { RequestFacts, Result } from '../../domain/reports/request-explanation.ts';
+import type { RequestFacts, ResultFilter } from '../../domain/reports/request-explanation.ts';
 import { type BookedDetails, TOKEN_DETAILS } from '../../domain/usage.ts';
 import { firstRequestId, requestIdTime } from '../../runtime/request-id.ts';
 import { matching } from '../connection/columns.ts';
 import { type CursorPage, cut } from '../connection/cursor.ts';
 import { NIL_ID } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
-import { FAILED } from '../gateway/request-trail.ts';
+import { FAILED, UPSTREAM_FAILED } from '../gateway/request-trail.ts';
 import { PAGE_ROWS } from '../lists/page.ts';
 import { IN_COLUMNS } from '../statement/cost.ts';
 import { ofKeys } from './cube.ts';
@@ -67,8 +67,8 @@ export interface RequestsQuery {
   readonly keys?: readonly string[] | null;
   readonly model: string | null;
   readonly endpoint: string | null;
-  /** A kind of result, or one status. */
-  readonly status: Result | number | null;
+  /** A kind of result, or one status. What the upstream failed is found without a company and keys alone. */
+  readonly status: ResultFilter | number | null;
   /** Code of an error, or its name where it has no code; nothing: any. */
   readonly code?: string | null;
   readonly from: Date | null;
@@ -126,12 +126,10 @@ async function skipHours(
   place: RequestCursor,
 ): Promise<RequestCursor | null> {
   const { company, key, keys = null, model, endpoint, status, from } = query;
-  const isRefused =
-    status === 'refused' || (typeof status === 'number' && status >= 400 && status < 500);
-  const isFailed = status === 'failed' || (typeof status === 'number' && status >= 500);
+  const sum = sumOf(status);
   const [found] = await sql<[{ hour: Date | null; oldest: Date | null; rows: number }]>`
     select max(hour) filter (where true ${ofKeys(sql, keys)} ${matching(sql, { api_key_id: key, model_slug: model, endpoint })}
-        ${isRefused ? sql`and refused > 0` : sql``} ${isFailed ? sql`and failed > 0` : sql``}) as hour,
+        ${sum === null ? sql`` : sql`and ${sql(sum)} > 0`}) as hour,
       min(hour) as oldest, count(*)::integer as rows
     from (
       select * from request_hours
@@ -143,6 +141,13 @@ async function skipHours(
   const end = hour.getTime() + HOUR_MS;
   // no id of that instant sorts before it: the next hour's first instant is left out
   return end < place.at.getTime() ? { at: new Date(end), id: firstRequestId(end) } : place;
+}
+
+/** The sum of an hour that is 0 where no request of the hour has the status; null: there is none. */
+function sumOf(status: RequestsQuery['status']): string | null {
+  if (typeof status === 'number')
+    return status >= 500 ? 'failed' : status >= 400 ? 'refused' : null;
+  return status === 'success' || status === 'left' ? null : status;
 }
 
 /** The rows of the trail that an index finds, from a place on; no others are read. Failures of a key within a company have no index. */
@@ -174,9 +179,11 @@ function behind(sql: Sql, { from, to, before }: RequestsQuery) {
 /** The first rows of `trailFrom` that match, one more than a page has. @param window how many are looked at */
 function readRows(sql: Sql, query: RequestsQuery, window: number): PromiseLike<RequestRow[]> {
   const { key, model, endpoint, status, code = null, limit = PAGE_ROWS } = query;
+  const judged =
+    status === 'upstream_failed' ? sql`, ${sql.unsafe(UPSTREAM_FAILED)} as judged` : sql``;
   return sql<RequestRow[]>`
     select ${columns(sql)} from (
-      select * from (select ${sql.unsafe(TRAIL)} ${trailFrom(sql, query, window)} limit ${window}) t
+      select * from (select ${sql.unsafe(TRAIL)} ${judged} ${trailFrom(sql, query, window)} limit ${window}) t
       where true ${matching(sql, { api_key_id: key, model_slug: model, endpoint, code })} ${statusIs(sql, status)}
       order by t.occurred_at desc, t.request_id desc limit ${limit + 1}) t
     ${names(sql)} order by t.occurred_at desc, t.request_id desc`;
@@ -292,5 +299,6 @@ function statusIs(sql: Sql, status: RequestsQuery['status']) {
     refused: sql`and t.status between 400 and 499`,
     failed: sql`and ${sql.unsafe(FAILED)}`,
     left: sql`and t.status = 0`,
+    upstream_failed: sql`and t.judged`,
   }[status];
 }

@@ -295,6 +295,10 @@ t.test('usage, requests, changes and the state of all', async (t) => {
   t.match(await call('listRequests', { status: 'refused', limit: 1 }), {
     data: [{ request_id: id, result: 'refused' }],
   });
+  t.same(await call('listRequests', { status: 'upstream_failed' }), {
+    data: [],
+    next_cursor: null,
+  });
   t.match(await call('getRequest', { request: id }), { what: /./, upstream_reason: 'boom' });
   t.match(await call('listRequestsOfCompany', of), {
     data: [{ request_id: id }],

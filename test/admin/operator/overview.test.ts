@@ -4,7 +4,7 @@ import { openDatabase } from '../../../src/store/connection/pool.ts';
 import { trailStore } from '../../../src/store/gateway/request-trail.ts';
 import { tollgate } from '../../support/cli.ts';
 import { testDatabase } from '../../support/postgres.ts';
-import { addRequests, type SomeRequest } from '../../support/requests.ts';
+import { addRequests } from '../../support/requests.ts';
 import { until } from '../../support/until.ts';
 import { signedIn, startOffice, textOf } from '../people.ts';
 
@@ -86,7 +86,7 @@ t.test('a model that fails leads to the requests that failed', async (t) => {
     /<a href="([^"]+)">The upstream failed 3 of 20 requests for lame\/duck/.exec(html) ?? [];
   t.match(
     wrong,
-    /^\/requests\?model=lame%2Fduck&amp;status=failed&amp;from=\d{4}-\d\d-\d\dT\d\d%3A00%3A00\.000Z$/,
+    /^\/requests\?model=lame%2Fduck&amp;status=upstream_failed&amp;from=\d{4}-\d\d-\d\dT\d\d%3A00%3A00\.000Z$/,
   );
   t.match((await status()).out, /\nlame\/duck +20 +0 +3 /);
   await office.sql`delete from request_hours where model_slug = 'lame/duck'`;
@@ -239,16 +239,37 @@ t.test(
     const other = await office.newCustomer();
     for (const table of ['request_trail', 'request_hours', 'request_days'])
       await office.sql`delete from ${office.sql(table)}`;
-    const of = (count: number, row: SomeRequest) => Array.from({ length: count }, () => row);
+    const of = <T>(count: number, row: T) => Array.from({ length: count }, () => row);
     const lame = { model: 'lame/duck', company };
     const failed = { ...lame, status: 502, upstreamStatus: 500, code: 'upstream_error' };
     const refused = { model: 'lame/duck', company: other.company, status: 402 };
     await addRequests(trailStore(db), [
-      ...of(33, failed),
-      ...of(40, { ...lame, prompt: 1 }),
+      ...of(27, failed),
+      // the upstream's too, whatever the client was told
+      ...of(3, { ...lame, status: 429, upstreamStatus: 429, code: 'rate_limit_exceeded' }),
+      ...of(2, { ...lame, status: 0, reason: 'too slow', outcome: 'client_aborted' }),
+      ...of(1, { ...lame, status: 200, code: 'upstream_error', reason: 'broke off' }),
+      // not the upstream's
+      ...of(2, { ...lame, status: 500, code: 'server_error' }),
+      ...of(2, { ...lame, status: 400, upstreamStatus: 400, code: 'context_length_exceeded' }),
+      ...of(1, { ...lame, status: 429, code: 'rate_limit_exceeded' }),
+      ...of(1, { ...lame, status: 0 }),
+      ...of(34, { ...lame, prompt: 1 }),
       ...of(12, { ...refused, code: 'budget_exceeded' }), // newer than all that failed
       ...of(4, { status: 401, code: 'invalid_api_key' }),
     ]);
+    const deliveries = [
+      ...of(2, { state: 'dead', attempts: 12 }),
+      ...of(3, { state: 'pending', attempts: 5 }),
+      { state: 'pending', attempts: 4 },
+      { state: 'delivered', attempts: 6 },
+    ];
+    for (const { state, attempts } of deliveries)
+      await office.sql`
+        with event as (
+          insert into events (company_id, kind, subject, body, told) values (${company}, 'key.created', 'k', '{}', true) returning id)
+        insert into event_deliveries (event_id, channel, recipient, state, attempts)
+        select id, 'webhook', '', ${state}, ${attempts} from event`;
     const html = await first();
     const [, main = ''] = /<main[^>]*>(.*)<\/main>/s.exec(html) ?? [];
     const links = [...main.matchAll(/<a [^>]*?href="([^"]+)"[^>]*>(.*?)<\/a>/gs)];
@@ -264,15 +285,20 @@ t.test(
       }
       const page = await operator.get(href, { 'accept-language': 'en' });
       t.equal(page.status, 200, `${text}: ${href}`);
-      if (!/\/requests\?/.test(href)) continue;
-      const [, said] = /^(?:The upstream failed )?(\d+) (?:of|requests)/.exec(text) ?? [];
+      const [, said] =
+        /^(?:The upstream failed )?(\d+) (?:of|requests|deliveries)/.exec(text) ?? [];
       if (said === undefined) continue;
-      const rows = new Set(page.text.match(/\/requests\/[\da-f-]{36}(?=")/g)).size;
+      const rows = new Set(page.text.match(/\/(?:requests|events)\/[\da-f-]{36}(?=["/])/g)).size;
       t.equal(rows, Number(said), `${text}: ${href}`);
       counted[text.replace(/ in this hour.*/, '')] = rows;
     }
     t.match(counted, { 'The upstream failed 33 of 85 requests for lame/duck': 33 });
-    t.ok(Object.keys(counted).length >= 4, 'and each row of what is refused now');
+    t.match(counted, {
+      '3 deliveries of events fail.': 3,
+      '2 deliveries of events were given up.': 2,
+    });
+    t.ok(Object.keys(counted).length >= 6, 'and each row of what is refused now');
+    await office.sql`delete from events where subject = 'k'`;
     await office.sql`delete from request_hours where model_slug in ('lame/duck', '')`;
     await office.sql`delete from request_days where model_slug in ('lame/duck', '')`;
   },

@@ -125,11 +125,21 @@ t.test('filters and pages live in the address', async (t) => {
   t.notMatch(second.text, /rel="next"|data-live/);
 });
 
+t.test('what the upstream failed is a question of operators alone', async (t) => {
+  const label = 'Failed by the upstream';
+  t.match((await operator.get('/requests', english)).text, label);
+  for (const user of [operator, owner]) {
+    const { text } = await user.get(`${base}?status=upstream_failed`, english);
+    t.match(plain(text), /Result must be success, refused, failed or left, not/);
+    t.notMatch(text, label);
+  }
+});
+
 t.test('mistakes in the address are told at their fields', async (t) => {
   const { text } = await operator.get('/requests?from=yesterday&status=9&id=abc&key=x', english);
   const shown = plain(text);
   t.match(shown, /From must be a time such as 2027-01-31T18:00/);
-  t.match(shown, /Result must be success, refused, failed or left, not/);
+  t.match(shown, /Result must be success, refused, failed, left or upstream_failed, not/);
   t.match(shown, /In the address, “id” must be an id/);
   t.match(shown, /In the address, “key” must be an id/);
   t.notMatch(text, ours);

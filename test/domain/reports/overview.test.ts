@@ -125,8 +125,8 @@ t.test('what is wrong is told in a sentence, with what to do and where', async (
       '/#gateways',
       '/#gateways',
       '/#gateways',
-      '/requests?model=bad&status=failed&from=2026-11-21T11%3A00%3A00.000Z',
-      '/events?state=undelivered',
+      '/requests?model=bad&status=upstream_failed&from=2026-11-21T11%3A00%3A00.000Z',
+      '/events?state=failing',
       '/events?state=dead',
     ],
     'the worst first',
@@ -146,7 +146,7 @@ t.test('an outage is told within minutes, and no longer once it is over', async 
     'The upstream failed 20 of 120 requests for m in this hour and the one before.',
   ]);
   t.match(problemsOf({ ...WELL, models: [outage] }), [
-    { path: '/requests?model=m&status=failed&from=2026-11-22T09%3A00%3A00.000Z' },
+    { path: '/requests?model=m&status=upstream_failed&from=2026-11-22T09%3A00%3A00.000Z' },
   ]);
   t.same(texts({ models: [{ ...outage, upstream_failed: 600, recent_upstream_failed: 0 }] }), []);
   const few = { ...outage, upstream_failed: 600, recent_requests: 19, recent_upstream_failed: 0 };

@@ -287,6 +287,10 @@ t.test('a list is filtered, and read page by page', async (t) => {
   t.equal((await ids({ since: middle })).length, 2);
   t.same(await ids({ state: 'dead' }), [first?.event.id]);
   t.same((await ids({ state: 'undelivered' })).sort(), [first?.event.id, second?.event.id].sort());
+  t.same(await ids({ state: 'failing' }), []);
+  for (let attempt = 2; attempt <= 5; attempt++)
+    await store.failed(second as never, 'status 500', 60);
+  t.same(await ids({ state: 'failing' }), [second?.event.id]);
   const all = await ids({});
   const read: string[] = [];
   for (let after: string | null = null; ; ) {

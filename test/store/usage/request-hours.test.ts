@@ -1,7 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
 import { isUpstreamsFailure } from '../../../src/domain/errors.ts';
-import { explainRequest } from '../../../src/domain/reports/request-explanation.ts';
+import {
+  explainRequest,
+  type ResultFilter,
+} from '../../../src/domain/reports/request-explanation.ts';
 import { NIL_ID } from '../../../src/store/connection/expressions.ts';
 import type { Sql } from '../../../src/store/connection/pool.ts';
 import { trailStore } from '../../../src/store/gateway/request-trail.ts';
@@ -57,8 +60,9 @@ t.test(
   },
 );
 
-t.test('the list of failed requests has as many as the sums count', async (t) => {
+t.test('the lists of failed requests have as many as the sums count', async (t) => {
   const company = randomUUID();
+  const model = company; // of which nobody else has requests
   const statuses = [0, 200, 400, 401, 404, 429, 499, 500, 502, 503, 504];
   const outcomes = [null, 'completed', 'client_aborted', 'upstream_failed'];
   await add(
@@ -67,6 +71,7 @@ t.test('the list of failed requests has as many as the sums count', async (t) =>
         [null, 'upstream_error'].flatMap((code) =>
           [undefined, 200, 429, 500].map((upstreamStatus) => ({
             company,
+            model,
             status,
             ...(code && { code }),
             ...(outcome && { outcome }),
@@ -76,12 +81,13 @@ t.test('the list of failed requests has as many as the sums count', async (t) =>
       ),
     ),
   );
-  const none = { key: null, model: null, endpoint: null, before: null };
-  const query = { ...none, company, status: 'failed', from, to, limit: 1000 } as const;
-  const { rows } = await run((sql) => pageOfRequests(sql, query));
-  t.ok(rows.length > 0);
-  t.equal((await read(company))[0]?.failed, rows.length);
-  t.ok(rows.every((row) => explainRequest(row).result === 'failed'));
+  const all = { company: null, key: null, endpoint: null, before: null, from, to, limit: 1000 };
+  const list = async (status: ResultFilter) =>
+    (await run((sql) => pageOfRequests(sql, { ...all, model, status }))).rows;
+  const [failed, upstreams] = [await list('failed'), await list('upstream_failed')];
+  t.ok(failed.length > 0 && upstreams.length > 0 && failed.length !== upstreams.length);
+  t.match((await read(company))[0], { failed: failed.length, upstream_failed: upstreams.length });
+  t.ok(failed.every((row) => explainRequest(row).result === 'failed'));
 });
 
 t.test(
