@@ -134,24 +134,31 @@ $$;
 -- own: rows written straight into a partition are counted too. A look at rows of another server returns a column at least.
 create function ensure_api_usage_partitions(from_month date, months integer) returns void language plpgsql set search_path from current as $$
 declare
-  month date;
-  part  text;
+  month  date;
+  parent text;
+  part   text;
+  waits  boolean;
 begin
   perform pg_advisory_xact_lock(hashtext('tollgate api_usage partitions'));
   for i in 0 .. months - 1 loop
     month := (date_trunc('month', from_month) + make_interval(months => i))::date;
-    part := 'api_usage_' || to_char(month, 'YYYY_MM');
-    continue when to_regclass(part) is not null;
-    continue when exists (select 1 from api_usage_default d where d.billing_month = month);
-    execute format('create table %I partition of api_usage for values from (%L) to (%L)', part, month, (month + interval '1 month')::date);
-    execute format('create trigger count_usage after insert on %I referencing new table as added for each statement execute function count_api_usage()', part);
-    execute format('create trigger count_usage_details after insert on %I referencing new table as added for each statement execute function count_usage_details()', part);
-    execute format('create trigger count_usage_end_users after insert on %I referencing new table as added for each statement execute function count_usage_end_users()', part);
-    execute format('create trigger append_only before update or delete or truncate on %I for each statement execute function refuse_change()', part);
+    foreach parent in array array['api_usage', 'upstream_costs'] loop
+      part := parent || to_char(month, '_YYYY_MM');
+      continue when to_regclass(part) is not null;
+      execute format('select exists (select 1 from %I where billing_month = $1)', parent || '_default') into waits using month;
+      continue when waits;
+      execute format('create table %I partition of %I for values from (%L) to (%L)', part, parent, month, (month + interval '1 month')::date);
+      execute format('create trigger append_only before update or delete or truncate on %I for each statement execute function refuse_change()', part);
+      continue when parent <> 'api_usage';
+      execute format('create trigger count_usage after insert on %I referencing new table as added for each statement execute function count_api_usage()', part);
+      execute format('create trigger count_usage_details after insert on %I referencing new table as added for each statement execute function count_usage_details()', part);
+      execute format('create trigger count_usage_end_users after insert on %I referencing new table as added for each statement execute function count_usage_end_users()', part);
+    end loop;
   end loop;
 end $$;
 
 -- The upstream's own cost of a call is for operators alone, so it has a table of its own: the tenant role reads api_usage.
+-- Its months go and come with those of the ledger.
 create table upstream_costs (
   company_id    uuid not null,
   billing_month date not null,
@@ -159,12 +166,15 @@ create table upstream_costs (
   cost          numeric not null check (cost >= 0 and cost < 1e6),
   currency      text not null check (currency ~ '^[A-Z]{3}$'),
   primary key (company_id, billing_month, request_id)
-);
+) partition by range (billing_month);
+create table upstream_costs_default partition of upstream_costs default;
 comment on table upstream_costs is 'what the upstream told that a call of api_usage cost it; for operators only';
 comment on column upstream_costs.cost is 'as told: nothing is converted or rounded';
 comment on column upstream_costs.currency is 'UPSTREAM_CURRENCY of the gateway that booked the call';
 
 create trigger append_only before update or delete or truncate on upstream_costs
+  for each statement execute function refuse_change();
+create trigger append_only before update or delete or truncate on upstream_costs_default
   for each statement execute function refuse_change();
 
 create table chat_usage (

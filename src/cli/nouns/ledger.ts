@@ -94,7 +94,7 @@ export const ledgerCommands = [
   reconcileCommand,
   command({
     name: 'ledger detach',
-    summary: 'take a past month out of the ledger, to move or remove its table',
+    summary: 'take a past month out of the ledger, to move or remove its tables',
     operand: MONTH,
     options: {
       anyway: flag(
@@ -103,11 +103,11 @@ export const ledgerCommands = [
       ),
     },
     notes:
-      'The rows stay in the table api_usage_YYYY_MM, which is yours from then on: keep it elsewhere with pg_dump --table, then drop it. The sums of the month are removed, and pages show the month no more; its counters, statements and seals stay. What each company had is noted with a digest of its rows, by which "ledger verify" goes on. Gateways may run. The ledger is locked for a moment; the command waits for that at most 1.5 seconds at a time, and tries again until it has it.',
+      'The rows stay in the tables api_usage_YYYY_MM and upstream_costs_YYYY_MM, which are yours from then on: keep them elsewhere with pg_dump --table, then drop them. The sums of the month are removed, and pages show the month no more; its counters, statements and seals stay. What each company had is noted with a digest of its rows, by which "ledger verify" goes on. Gateways may run. The ledger is locked for a moment; the command waits for that at most 1.5 seconds at a time, and tries again until it has it.',
     async run({ db, progress }, { anyway }, month) {
-      const table = await detachMonth(db, { month, anyway, onProgress: nowAndThen(progress) });
-      const text = `The ledger is without ${month.slice(0, 7)}; its rows are in the table ${table}.`;
-      return { json: { month: month.slice(0, 7), table }, text };
+      const tables = await detachMonth(db, { month, anyway, onProgress: nowAndThen(progress) });
+      const text = `The ledger is without ${month.slice(0, 7)}; its rows are in the tables ${tables.join(' and ')}.`;
+      return { json: { month: month.slice(0, 7), tables }, text };
     },
   }),
   command({
@@ -116,11 +116,11 @@ export const ledgerCommands = [
     operand: MONTH,
     options: {},
     notes:
-      'The table api_usage_YYYY_MM must be there again, with the rows that were taken away: others are refused. The sums of the month are made from them.',
+      'The tables api_usage_YYYY_MM and upstream_costs_YYYY_MM must be there again, with the rows that were taken away: others are refused. The sums of the month are made from them.',
     async run({ db, progress }, _, month) {
-      const table = await attachMonth(db, { month, onProgress: nowAndThen(progress) });
+      const tables = await attachMonth(db, { month, onProgress: nowAndThen(progress) });
       return {
-        json: { month: month.slice(0, 7), table },
+        json: { month: month.slice(0, 7), tables },
         text: `The rows of ${month.slice(0, 7)} are in the ledger again.`,
       };
     },

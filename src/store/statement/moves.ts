@@ -8,8 +8,8 @@ import { digestOfRow } from './digest.ts';
 import { rowsOf, SOURCES, SUMS, type Sums, upsertOf, withZone } from './sums.ts';
 
 /**
- * Months of the ledger go and come back (sql/retention.md). The rows stay in a table of their own, which nothing reads; the
- * sums of the month are removed with it, and made again from its rows.
+ * Months of the ledger go and come back (sql/retention.md), with the upstream's costs of its calls. The rows stay in tables
+ * of their own, which nothing reads; the sums of the month are removed with them, and made again from the rows.
  */
 
 /** What a company had in a month, and a digest of its rows in hex. EUR is exact decimal text. */
@@ -41,6 +41,10 @@ interface MoveOptions {
   readonly onProgress: (text: string) => void;
 }
 
+/** The tables whose months go, in the order in which everybody locks them: in another one, two would wait for each other. */
+const PARENTS = ['api_usage', 'upstream_costs'] as const;
+type Parent = (typeof PARENTS)[number];
+
 const FOREVER = Number.POSITIVE_INFINITY;
 const AGAIN_MS = 1000;
 const MOST_AGAIN_MS = 30_000;
@@ -51,25 +55,25 @@ const ATTEMPTS = 3;
 class CameMeanwhile extends Error {}
 
 /**
- * Takes a past month out of the ledger: its rows are then in a table that the ledger does not read, `api_usage_2026_01`.
- * The lock on the ledger is waited for at most 1.5 seconds at a time, so nobody queues behind it for longer.
- * @returns the name of the table
+ * Takes a past month out of the ledger: its rows are then in two tables that the ledger does not read, `api_usage_2026_01`
+ * and `upstream_costs_2026_01`. The lock on the ledger is waited for at most 1.5 seconds at a time, so nobody queues behind
+ * it for longer.
+ * @returns the names of the tables
  * @throws Refused, SchemaRefused, DatabaseUnavailable, DatabaseRefused
  */
 export async function detachMonth(
   db: Database,
   { month, anyway, onProgress }: MoveOptions,
-): Promise<string> {
-  const table = tableOf(month);
+): Promise<readonly string[]> {
   for (let attempt = 1; ; attempt++) {
     const figures = await db.transaction(FOREVER, async (sql) => {
       await requireDetachable(sql, month, anyway);
-      onProgress(`reading ${table}`);
-      return figuresOf(sql, table);
+      onProgress(`reading ${tablesOf(month).join(' and ')}`);
+      return figuresOf(sql, month);
     });
     try {
       await db.transaction(FOREVER, (sql) => takeAway(sql, month, figures, onProgress));
-      return table;
+      return tablesOf(month);
     } catch (error) {
       if (!(error instanceof CameMeanwhile)) throw error;
       if (attempt === ATTEMPTS)
@@ -92,7 +96,8 @@ async function takeAway(
     onProgress('removing the sums of the month');
     for (const { table } of Object.values(SUMS))
       await sql`delete from ${sql(table)} where billing_month = ${month}::date`;
-    await sql.unsafe(`alter table api_usage detach partition ${tableOf(month)}`);
+    for (const parent of PARENTS)
+      await sql.unsafe(`alter table ${parent} detach partition ${tableOf(parent, month)}`);
   });
   // from here on nobody writes the month, so its counters are those of the rows that go
   const [{ same }] = await sql<[{ same: boolean }]>`
@@ -110,55 +115,54 @@ async function takeAway(
 }
 
 /**
- * Brings a month back whose table is there again. Calls that came for it meanwhile join its rows.
- * @returns the name of the table
+ * Brings a month back whose tables are there again. Calls that came for it meanwhile join its rows.
+ * @returns the names of the tables
  * @throws Refused, SchemaRefused, DatabaseUnavailable, DatabaseRefused
  */
 export async function attachMonth(
   db: Database,
   { month, onProgress }: Omit<MoveOptions, 'anyway'>,
-): Promise<string> {
-  const table = tableOf(month);
+): Promise<readonly string[]> {
+  const tables = tablesOf(month);
+  const [table, costs] = tables;
   await db.transaction(FOREVER, async (sql) => {
     await lockMoves(sql);
     await requireAttachable(sql, month);
-    // nobody but this transaction has to do with the table: it is in no ledger
-    await sql.unsafe(`lock table ${table} in access exclusive mode`);
-    onProgress(`reading ${table}`);
-    const figures = await figuresOf(sql, table);
+    // nobody but this transaction has to do with the tables: they are in no ledger
+    await sql.unsafe(`lock table ${tables.join(', ')} in access exclusive mode`);
+    onProgress(`reading ${tables.join(' and ')}`);
+    const figures = await figuresOf(sql, month);
     await requireSame(sql, month, figures);
     await sql.unsafe(`alter table ${table} disable trigger user`);
     await atOnce(sql, onProgress, async () => {
       onProgress('making the sums of the month');
-      for (const sums of Object.values(SUMS) as readonly Sums[])
-        await sql.unsafe(
-          upsertOf(sums, rowsOf(sums, `${SOURCES[sums.from](withZone(table))} as ${sums.from}`)),
-        );
-      await attach(sql, month);
+      for (const sums of Object.values(SUMS) as readonly Sums[]) {
+        const rows = SOURCES[sums.from](withZone(table), costs);
+        await sql.unsafe(upsertOf(sums, rowsOf(sums, `${rows} as ${sums.from}`)));
+      }
+      for (const parent of PARENTS) await attach(sql, month, parent);
     });
     await sql.unsafe(`alter table ${table} enable trigger user`);
     await note(sql, month, false, figures);
   });
-  return table;
+  return tables;
 }
 
 /** Rows of the month are in the default partition, which must have none of a month that has a partition. */
-async function attach(sql: Sql, month: string): Promise<void> {
-  const table = tableOf(month);
+async function attach(sql: Sql, month: string, parent: Parent): Promise<void> {
+  const table = tableOf(parent, month);
+  const late = sql(`${parent}_default`);
   const until = `('${month}'::date + interval '1 month')::date`;
-  const [{ late }] = await sql<[{ late: boolean }]>`
-    select exists (select from api_usage_default where billing_month = ${month}::date) as late`;
-  if (late) {
-    await sql`alter table api_usage_default disable trigger user`;
-    await sql.unsafe(
-      `insert into ${table} select * from api_usage_default where billing_month = '${month}'`,
-    );
-    await sql`delete from api_usage_default where billing_month = ${month}::date`;
-    await sql`alter table api_usage_default enable trigger user`;
+  const { count } = await sql`select from ${late} where billing_month = ${month}::date limit 1`;
+  if (count > 0) {
+    await sql`alter table ${late} disable trigger user`;
+    await sql`insert into ${sql(table)} select * from ${late} where billing_month = ${month}::date`;
+    await sql`delete from ${late} where billing_month = ${month}::date`;
+    await sql`alter table ${late} enable trigger user`;
   }
   const [{ end }] = await sql<[{ end: string }]>`select ${sql.unsafe(until)}::text as end`;
   await sql.unsafe(
-    `alter table api_usage attach partition ${table} for values from ('${month}') to ('${end}')`,
+    `alter table ${parent} attach partition ${table} for values from ('${month}') to ('${end}')`,
   );
 }
 
@@ -216,13 +220,13 @@ async function requireDetachable(sql: Sql, month: string, anyway: boolean): Prom
 
 /** @throws SchemaRefused */
 async function requireAttachable(sql: Sql, month: string): Promise<void> {
-  const table = tableOf(month);
-  const [{ exists, away }] = await sql<[{ exists: boolean; away: boolean }]>`
-    select to_regclass(${table}) is not null as exists,
+  const [{ missing, away }] = await sql<[{ missing: string | null; away: boolean }]>`
+    select (select min(name) from unnest(${tablesOf(month)}::text[]) as name
+        where to_regclass(name) is null) as missing,
       coalesce((select is_away from ledger_moves where billing_month = ${month}::date order by number desc limit 1), false) as away`;
   if (!away) throw new SchemaRefused(`${month.slice(0, 7)} is not away`);
-  if (!exists)
-    throw new SchemaRefused(`there is no table ${table}: restore it, with the name that it had`);
+  if (missing !== null)
+    throw new SchemaRefused(`there is no table ${missing}: restore it, with the name that it had`);
 }
 
 /** @throws SchemaRefused where the table is not the one that was taken away */
@@ -239,28 +243,30 @@ async function requireSame(
     where (gone.requests, gone.cost_eur, encode(gone.row_digest, 'hex')) is distinct from (back.requests, back.cost_eur, back.row_digest)`;
   if (other !== null)
     throw new SchemaRefused(
-      `${tableOf(month)} is not the table that was taken away: rows of company ${other} differ`,
+      `${tablesOf(month).join(' and ')} are not the tables that were taken away: rows of company ${other} differ`,
     );
 }
 
-/** What each company has in a table, and a digest of its rows: of pieces of them, as one text would be too long. */
-function figuresOf(sql: Sql, table: string): Promise<CompanyFigures[]> {
+/** What each company has in a month, and a digest of its rows: of pieces of them, as one text would be too long. */
+function figuresOf(sql: Sql, month: string): Promise<CompanyFigures[]> {
+  const [calls, costs] = tablesOf(month);
   return sql.unsafe<CompanyFigures[]>(`
     select company_id::text, sum(requests)::text as requests, sum(prompt_tokens)::text as prompt_tokens,
       sum(completion_tokens)::text as completion_tokens, sum(cost_eur)::text as cost_eur,
       encode(sha256(string_agg(digest, ''::bytea order by piece)), 'hex') as row_digest
     from (select company_id, get_byte(uuid_send(request_id), 0) as piece, count(*) as requests, sum(prompt_tokens) as prompt_tokens,
         sum(completion_tokens) as completion_tokens, sum(cost_eur) as cost_eur,
-        sha256(string_agg(${digestOfRow('u')}, ''::bytea order by request_id)) as digest
-      from ${table} u group by 1, 2) as pieces
+        sha256(string_agg(${digestOfRow('u')} || convert_to(concat(c.cost, c.currency), 'UTF8'), ''::bytea order by request_id)) as digest
+      from ${calls} u left join ${costs} c using (company_id, billing_month, request_id)
+      group by 1, 2) as pieces
     group by company_id order by company_id`);
 }
 
 /** @throws SchemaRefused */
 async function requireAttached(sql: Sql, month: string): Promise<void> {
   const [{ attached }] = await sql<[{ attached: boolean }]>`
-    select exists (select from pg_inherits
-      where inhrelid = to_regclass(${tableOf(month)}) and inhparent = 'api_usage'::regclass) as attached`;
+    select count(*) = 2 as attached from pg_inherits
+    where inhrelid::regclass::text = any(${tablesOf(month)}::text[]) and inhparent::regclass::text = any(${[...PARENTS]}::text[])`;
   if (!attached)
     throw new SchemaRefused(
       `the ledger has no table of its own for ${month.slice(0, 7)}: it is away, or it never had one`,
@@ -311,7 +317,12 @@ async function atOnce(
   }
 }
 
-/** The partition of a month. @param month its first day */
-function tableOf(month: string): string {
-  return `api_usage_${month.slice(0, 7).replace('-', '_')}`;
+/** The partitions of a month, of the calls and of their costs. @param month its first day */
+function tablesOf(month: string): [string, string] {
+  const [calls, costs] = PARENTS;
+  return [tableOf(calls, month), tableOf(costs, month)];
+}
+
+function tableOf(parent: Parent, month: string): string {
+  return `${parent}_${month.slice(0, 7).replace('-', '_')}`;
 }

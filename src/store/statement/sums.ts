@@ -6,6 +6,9 @@ import { TOKEN_DETAILS } from '../../domain/usage.ts';
  * statement of the triggers with this file (test/store/statement/sums.test.ts).
  */
 
+/** What is added up. */
+type Source = 'calls' | 'cells' | 'told' | 'named' | 'costs';
+
 /** A table of sums: its key, its figures, and the rows that it adds up. */
 export interface Sums {
   readonly table: string;
@@ -15,7 +18,7 @@ export interface Sums {
   /** The columns of figures, each with the SQL that sums it over rows of `from`. */
   readonly figures: Readonly<Record<string, string>>;
   /** The name in SOURCES of the rows that it adds up; in a trigger, those of a batch. */
-  readonly from: keyof typeof SOURCES;
+  readonly from: Source;
   /** A further column of its key, with its SQL. Rows that differ in this column alone are summed by readers. */
   readonly part?: readonly [column: string, sql: string];
   /** Figures that are null, and not 0, where there is nothing to add up. */
@@ -25,18 +28,18 @@ export interface Sums {
 /** The day of a call in the billing time zone. */
 export const DAY = '(occurred_at at time zone zone)::date';
 
-/** The queries of the rows to add up, over calls; `zone` is the billing time zone. */
-export const SOURCES = {
-  calls: (calls: string) => calls,
+/** The queries of the rows to add up, over calls and the upstream's costs; `zone` is the billing time zone. */
+export const SOURCES: Readonly<Record<Source, (calls: string, costs?: string) => string>> = {
+  calls: (calls) => calls,
   // `number` is that of the day in its billing month. A trigger counts the calls of a batch that are alike as one
-  cells: (calls: string) =>
+  cells: (calls) =>
     `(select *, ${DAY} as day, ${DAY} - billing_month + 1 as number, 1 as requests from ${calls})`,
-  told: (calls: string) =>
+  told: (calls) =>
     `(select *, ${DAY} as day from ${calls} where coalesce(${TOKEN_DETAILS.join(', ')}) is not null)`,
-  named: (calls: string) => `(select *, ${DAY} as day from ${calls} where end_user_id is not null)`,
-  costs: (calls: string) =>
-    `(select c.*, model_slug, cost_eur from upstream_costs c join ${calls} using (company_id, billing_month, request_id))`,
-} as const;
+  named: (calls) => `(select *, ${DAY} as day from ${calls} where end_user_id is not null)`,
+  costs: (calls, costs = 'upstream_costs') =>
+    `(select c.*, model_slug, cost_eur from ${calls} join ${costs} c using (company_id, billing_month, request_id))`,
+};
 
 /** Rows of a table with the columns of the ledger, with the billing time zone beside each call. */
 export function withZone(table: string): string {

@@ -40,6 +40,8 @@ const record = (month: string) => ({
   usage_source: 'upstream',
   outcome: 'completed',
   occurred_at: `${month.slice(0, 7)}-15T12:00:00.123456Z`,
+  upstream_cost: '0.0004',
+  upstream_currency: 'USD',
 });
 const book = (to: Database, ...months: string[]) =>
   ledgerStore(to).insert(randomUUID(), Buffer.from(JSON.stringify(months.map(record))), null);
@@ -127,8 +129,9 @@ t.test(
       const of = (each: Database) =>
         each.run(
           MS,
-          (sql) =>
-            sql`select tableoid::regclass::text as part, count(*)::integer from api_usage group by 1 order by 1`,
+          (sql) => sql`
+            select tableoid::regclass::text as part, count(*)::integer from api_usage group by 1
+            union all select tableoid::regclass::text, count(*)::integer from upstream_costs group by 1 order by 1`,
         );
       t.same(await of(copy), await of(db));
     });
@@ -145,7 +148,14 @@ t.test(
           sql`select requests::integer, chat_cost_eur::text from monthly_spend where billing_month = '2026-11-01'`,
       );
       t.same(spend, { requests: 3, chat_cost_eur: '1.250' });
-      for (const table of ['api_usage', 'api_usage_2031_06', 'audit_log', 'ledger_seals']) {
+      for (const table of [
+        'api_usage',
+        'api_usage_2031_06',
+        'upstream_costs',
+        'upstream_costs_2031_06',
+        'audit_log',
+        'ledger_seals',
+      ]) {
         await t.rejects(
           copy.run(MS, (sql) => sql`delete from ${sql(table)}`),
           { code: '23001' },

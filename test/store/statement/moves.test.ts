@@ -27,6 +27,7 @@ const [{ past, before }] = await run(
 );
 const MONTH = past.slice(0, 7);
 const TABLE = `api_usage_${MONTH.replace('-', '_')}`;
+const COSTS = `upstream_costs_${MONTH.replace('-', '_')}`;
 for (const month of [past, before])
   await run((sql) => sql`select ensure_api_usage_partitions(${month}::date, 1)`);
 const companies = [randomUUID(), randomUUID(), randomUUID()];
@@ -84,6 +85,9 @@ async function sums(): Promise<unknown> {
   );
   return tables;
 }
+/** How many costs of the upstream a table has of the month. */
+const costsIn = async (table: string) =>
+  (await run((sql) => sql`select from ${sql(table)} where billing_month = ${past}`)).length;
 const verify = () => tollgate(['ledger', 'verify', '--json'], { env: { DATABASE_URL: url } });
 const move = (how: 'detach' | 'attach', ...more: string[]) =>
   tollgate(['ledger', how, MONTH, ...more], { env: { DATABASE_URL: url } });
@@ -100,6 +104,9 @@ t.test('a month that is open is not taken away', async (t) => {
   );
   await t.rejects(detachMonth(db, { month: now, anyway: true, onProgress() {} }), {
     message: /is not over yet/,
+  });
+  await t.rejects(detachMonth(db, { month: '1999-01-01', anyway: true, onProgress() {} }), {
+    message: /has no table of its own for 1999-01: it is away, or it never had one/,
   });
   for (const company of companies)
     for (const month of [before, past]) await closeStatement(db, company, month);
@@ -123,17 +130,7 @@ t.test(
       );
       t.equal(rows, 0, table);
     }
-    const [{ costs }] = await run(
-      (sql) =>
-        sql<
-          [{ costs: number }]
-        >`select count(*)::integer as costs from upstream_costs where billing_month = ${past}`,
-    );
-    t.equal(
-      costs,
-      40,
-      'costs of the upstream stay: sums are made from them when the month is back',
-    );
+    t.same([await costsIn('upstream_costs'), await costsIn(COSTS)], [0, 40]);
     t.match(await move('detach'), { code: 1, err: /has no table of its own/ });
     await t.rejects(
       db.transaction(MS, (sql) =>
@@ -163,10 +160,15 @@ t.test(
       t.match(await move('attach'), { code: 0 });
       t.equal((await verify()).code, 0);
       t.notSame(await sums(), late);
-      const [{ apart }] = await run(
-        (sql) => sql<[{ apart: number }]>`select count(*)::integer as apart from api_usage_default`,
-      );
-      t.equal(apart, 0);
+      for (const table of ['api_usage_default', 'upstream_costs_default'])
+        t.equal(await costsIn(table), 0, table);
+      t.equal(await costsIn('upstream_costs'), 43);
+      for (const change of ['update upstream_costs set cost = 0', `delete from ${COSTS}`])
+        await t.rejects(
+          run((sql) => sql.unsafe(change)),
+          { code: '23001' },
+          change,
+        );
       t.match(await move('attach'), { code: 1, err: /is not away/ });
     });
     await t.test('nothing is lost of the sums', async (t) => {
@@ -209,6 +211,50 @@ t.test(
   },
 );
 
+t.test('a move that ends in the middle leaves the ledger as it was', async (t) => {
+  await attachMonth(db, { month: past, onProgress() {} });
+  const whole = await sums();
+  const costs = await costsIn('upstream_costs');
+  for (const how of ['detach', 'attach'] as const) {
+    if (how === 'attach') await detachMonth(db, { month: past, anyway: true, onProgress() {} });
+    const apart = openDatabase({ url, maxConnections: 1 });
+    const [held, over] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    // it has moved the calls, and waits for the costs
+    const reader = db.transaction(MS, async (sql) => {
+      await sql`lock table upstream_costs in access share mode`;
+      await sql`lock table upstream_costs_default in access share mode`;
+      held.resolve();
+      await over.promise;
+    });
+    await held.promise;
+    const options = { month: past, anyway: true, onProgress() {} };
+    const moved = how === 'detach' ? detachMonth(apart, options) : attachMonth(apart, options);
+    const failed = t.rejects(moved, how);
+    await until(
+      async () =>
+        (
+          await run(
+            (sql) => sql`
+              select pg_terminate_backend(pid) from pg_locks
+              where relation::regclass::text like 'upstream_costs%' and not granted`,
+          )
+        ).length > 0,
+      'it waits for the costs',
+    );
+    await failed;
+    over.resolve();
+    await reader;
+    await apart.close();
+    const { code, out } = await verify();
+    t.equal(code, 0, how);
+    t.equal(JSON.parse(out).away.length, how === 'detach' ? 0 : 1);
+    t.equal(await costsIn(COSTS), costs);
+  }
+  t.match(await move('attach'), { code: 0 });
+  t.same(await sums(), whole);
+  await detachMonth(db, { month: past, anyway: true, onProgress() {} });
+});
+
 t.test('a ledger on several servers keeps its months, and says so', async (t) => {
   const spread = (is: boolean) =>
     run((sql) =>
@@ -223,13 +269,27 @@ t.test('a ledger on several servers keeps its months, and says so', async (t) =>
 });
 
 t.test('another table does not come back, and a note that was changed is named', async (t) => {
+  const set = (change: string) => run((sql) => sql.unsafe(change));
+  await set(`alter table ${COSTS} rename to elsewhere`);
+  t.match(await move('attach'), { code: 1, err: new RegExp(`there is no table ${COSTS}`) });
+  await set(`alter table elsewhere rename to ${COSTS}`);
+  await set(`alter table ${COSTS} disable trigger user`);
+  for (const [change, back] of [
+    ['cost = cost + 1', 'cost = cost - 1'],
+    ["currency = 'GBP'", "currency = 'USD'"],
+  ]) {
+    const one = `where request_id = (select min(request_id::text)::uuid from ${COSTS})`;
+    await set(`update ${COSTS} set ${change} ${one}`);
+    t.match(await move('attach'), { code: 1, err: /are not the tables that were taken away/ });
+    await set(`update ${COSTS} set ${back} ${one}`);
+  }
   await run((sql) => sql.unsafe(`alter table ${TABLE} disable trigger user`));
   const [row] = await run((sql) =>
     sql.unsafe<{ id: string }[]>(
       `update ${TABLE} set upstream_model = 'other' where request_id = (select min(request_id::text)::uuid from ${TABLE}) returning request_id::text as id`,
     ),
   );
-  t.match(await move('attach'), { code: 1, err: /is not the table that was taken away/ });
+  t.match(await move('attach'), { code: 1, err: /are not the tables that were taken away/ });
   await run((sql) =>
     sql.unsafe(
       `update ${TABLE} set upstream_model = case endpoint when 'messages' then 'internal/x' else 'internal/fast' end where request_id = '${row?.id}'`,
