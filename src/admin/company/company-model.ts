@@ -5,10 +5,14 @@ import type { Words } from '../../domain/language/en.ts';
 import { wordsOf } from '../../domain/language/language.ts';
 import { ENGLISH } from '../../domain/languages.ts';
 import { comingPrices, generates, type Model, modelEntry } from '../../domain/model.ts';
-import type { PriceUnit } from '../../domain/price.ts';
-import { textsOf } from '../../domain/pricing/rates.ts';
+import { sameRates, textsOf } from '../../domain/pricing/rates.ts';
 import { throwNotFound } from '../../domain/refusal.ts';
-import { type PriceName, pricesAmong, pricesOf } from '../../domain/settings/model.ts';
+import {
+  type PriceName,
+  pricesAmong,
+  pricesOf,
+  type SomePrices,
+} from '../../domain/settings/model.ts';
 import { changeCompany } from '../../operations/company.ts';
 import { may } from '../../operations/frame/permission.ts';
 import { listModels, type ModelRow } from '../../store/company/model.ts';
@@ -19,7 +23,14 @@ import { csrfInput } from '../page/field.ts';
 import { type Html, html } from '../page/html.ts';
 import { badge, companyHeading, muted, page } from '../page/layout.ts';
 import { list, listQuery } from '../page/list.ts';
-import { priceLabels, priceText, priceUnitOf, ratesText, unitSwitch } from '../page/price-unit.ts';
+import {
+  insteadText,
+  priceLabels,
+  priceText,
+  priceUnitOf,
+  ratesText,
+  unitSwitch,
+} from '../page/price-unit.ts';
 
 /** The models that one company may use. */
 export const companyModelRoutes: readonly Route[] = [
@@ -62,27 +73,31 @@ async function companyPage(c: PageContext): Promise<Response> {
   const found = pageOf(models, query);
   const price = (name: PriceName) => (model: ModelRow) => {
     if (name === 'output' && !generates(model.kind)) return muted(frame.none);
-    const [list, now] = [pricesOf<string | null>(model)[name], paid(company, model)[name]];
-    const isListed = list !== null && list !== now && may(c.var.session.user, 'company.limit', id);
+    const all = paid(company, model);
+    const list = pricesOf<string | null>(model)[name];
+    const isListed =
+      list !== null && list !== all[0][name] && may(c.var.session.user, 'company.limit', id);
     const before = isListed
       ? html`<small class="muted coming">list price ${priceText(c, unit, list)}</small>`
       : '';
-    return html`${now === null ? muted(words.asInput) : priceText(c, unit, now)}${before}${coming(c, company, model, unit, name)}`;
+    const text = (each: Paid) =>
+      each[name] == null ? null : html`${priceText(c, unit, each[name])}`;
+    const instead = insteadText(format.words, name);
+    return html`${text(all[0]) ?? muted(instead)}${before}${coming(c, all, (each, { [name]: last }) => (each[name] == null && last == null ? null : (text(each) ?? instead)))}`;
   };
-  const next = (model: ModelRow) =>
-    [...comingPrices(modelOf(company, model))].map(({ model: { prices } }) => prices.texts);
-  const shown = pricesAmong(
-    models.flatMap((model) => [pricesOf<string | null>(model), ...next(model)]),
-  );
+  const rates = (model: ModelRow) => {
+    const all = paid(company, model);
+    return html`${ratesText(c, unit, all[0].rates)}${coming(c, all, (each, last) => (sameRates(each.rates, last.rates) ? null : ratesText(c, unit, each.rates)))}`;
+  };
+  const everyPrice = models.flatMap((model) => paid(company, model));
+  const shown = pricesAmong(everyPrice);
   const cells = {
     [words.model]: ({ slug, company_id }: ModelRow) =>
       html`<code>${slug}</code>${company_id === null ? '' : html` ${badge('plain', words.own)}`}`,
     [words.kind]: ({ kind }: ModelRow) => words.kinds[kind],
     [words.hosting]: (model: ModelRow) => euBadge(model, words.outsideEu),
     ...Object.fromEntries(shown.map((name) => [labels[name], price(name)])),
-    ...(models.some(hasRates) && {
-      [words.rates.title]: (model: ModelRow) => ratesText(c, unit, paidRates(company, model)),
-    }),
+    ...(everyPrice.some((each) => each.rates != null) && { [words.rates.title]: rates }),
     [words.state]: (model: ModelRow) => stateOf(words, company, model),
     [words.action]: ({ slug, kind, company_id }: ModelRow) => {
       if (company_id === null && company.ownModels.has(slug)) return muted(frame.none); // the company's own replaces it
@@ -137,37 +152,37 @@ function pageOf(
   };
 }
 
-const hasRates = ({ rates }: ModelRow) => rates !== null;
+/** Prices and rates as a company pays them, with its factor. */
+type Paid = SomePrices & {
+  /** Milliseconds since the epoch; null: they hold now. */
+  readonly from: number | null;
+};
 
-/** The rates of a model as the company pays them. */
-function paidRates(company: Company, model: ModelRow) {
-  const priced = company.factors === null ? undefined : modelOf(company, model);
-  return priced === undefined ? model.rates : textsOf(priced.prices).rates;
+/** What the company pays for a model now, then what it pays from each date on. */
+function paid(company: Company, row: ModelRow): readonly [Paid, ...Paid[]] {
+  const model = modelOf(company, row);
+  const now =
+    company.factors === null || model === undefined
+      ? { ...pricesOf<string | null>(row), rates: row.rates }
+      : textsOf(model.prices);
+  const next = [...comingPrices(model)].map(({ from, model: { prices } }) => ({
+    ...textsOf(prices),
+    from,
+  }));
+  return [{ ...now, from: null }, ...next];
 }
 
-/** What the company pays for a model now: with its factor. */
-function paid(company: Company, model: ModelRow) {
-  const factored = company.factors === null ? undefined : modelOf(company, model)?.prices.texts;
-  return factored ?? pricesOf<string | null>(model);
-}
-
-/** The prices of a model that begin at a date; without one where there is none before. */
+/** What begins at a date. @param show null: it is as before */
 function coming(
   c: PageContext,
-  company: Company,
-  model: ModelRow,
-  unit: PriceUnit,
-  name: PriceName,
+  [now, ...next]: readonly [Paid, ...Paid[]],
+  show: (each: Paid, before: Paid) => Html | string | null,
 ): Html[] {
   const { format } = c.var;
-  let before: string | null = paid(company, model)[name];
-  return [...comingPrices(modelOf(company, model))].flatMap(({ from, model: { prices } }) => {
-    const text = prices.texts[name];
-    const isSame = text === null && before === null;
-    before = text;
-    const price = text === null ? format.words.models.asInput : priceText(c, unit, text);
-    const at = format.instant(new Date(from));
-    return isSame
+  return next.flatMap((each, n) => {
+    const price = show(each, next[n - 1] ?? now);
+    const at = format.instant(new Date(each.from as number));
+    return price === null
       ? []
       : html`<small class="muted coming">${format.words.models.from({ at, price })}</small>`;
   });

@@ -9,6 +9,7 @@ import {
   SIZES,
 } from '../../domain/settings/model.ts';
 import { eachSetting, type Setting, type Settings } from '../../domain/settings/setting.ts';
+import type { Mistake } from '../../operations/frame/refused.ts';
 import { createModel } from '../../operations/model.ts';
 import { type NewModel, sharedModels, slugsOf } from '../../store/company/model.ts';
 import type { RouterAnswer } from '../../upstream/router-models.ts';
@@ -19,7 +20,8 @@ import { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
 import { page, table } from '../page/layout.ts';
 import { companyPicker, readPickedCompany } from '../page/picker.ts';
-import { priceFields, readPrices, shownUnit, unitInput, unitSwitch } from '../page/price-unit.ts';
+import { priceFields, shownUnit, unitInput, unitSwitch } from '../page/price-unit.ts';
+import { rateTable, readPriced, refuseRates } from '../page/rate-table.ts';
 import { readSettings, settingFields } from '../page/setting.ts';
 
 /**
@@ -90,7 +92,7 @@ ${there.length === 0 ? '' : html`<details class="fold"><summary>Offered already:
 }
 
 /** The names of fields of one of those that were chosen. */
-const nameAt = (at: number) => (name: string) => `${name}-${at}`;
+const nameAt = (at: number) => (name: string) => `${at}-${name}`;
 
 /** The settings of one of them. */
 function settingsAt<S extends Settings>(at: number, settings: S): S {
@@ -118,9 +120,10 @@ async function chosenPage(c: PageContext, form: Form, asked: readonly string[]):
     const kind = likelyKind(name);
     const value = (price: PriceName) => (price === 'output' && !generates(kind) ? '0' : '');
     return html`<fieldset><legend><code>${name}</code></legend><input type="hidden" name="upstream" value="${name}">
-<div class="pair">${field(state, { name: `slug-${at}`, label: 'Model name', value: slug, required: true, hint: 'The name clients use. It never changes.' })}
+<div class="pair">${field(state, { name: nameAt(at)('slug'), label: 'Model name', value: slug, required: true, hint: 'The name clients use. It never changes.' })}
 ${settingFields(state, settingsAt(at, KIND), { kind })}</div>
 ${priceFields(state, unit, nameAt(at), (price) => ({ value: value(price) }))}
+${rateTable(state, form, unit, nameAt(at), {})}
 <div class="pair">${settingFields(state, settingsAt(at, SIZES), sizes[name] ?? null)}</div>
 ${settingFields(state, settingsAt(at, HOSTED), null)}</fieldset>`;
   });
@@ -151,21 +154,26 @@ async function create(c: PageContext, form: Form): Promise<Response> {
   const names = form.all('upstream', readName).slice(0, MOST_CHOSEN);
   const slugs = new Set<string>();
   const models = names.map((upstream_model, at): NewModel => {
-    const slug = form.required(`slug-${at}`, readSlug);
-    if (slugs.has(slug)) form.refuse(`slug-${at}`, 'is the slug of another one here.');
+    const slug = form.required(nameAt(at)('slug'), readSlug);
+    if (slugs.has(slug)) form.refuse(nameAt(at)('slug'), 'is the slug of another one here.');
     slugs.add(slug);
+    const { rates = null, ...prices } = readPriced(form, nameAt(at));
     return {
       slug,
       company_id,
       upstream_model,
       ...readSettings(form, settingsAt(at, { ...KIND, ...HOSTED, ...SIZES })),
-      ...modelPrices(readPrices(form, nameAt(at))),
+      ...modelPrices(prices),
+      rates,
     };
   });
   if (models.length === 0) return c.redirect(PATH, 303);
   form.check();
   await change(c, async (sql) => {
-    for (const model of models) await createModel(sql, callerOf(c, form, MODEL), model);
+    for (const [at, model] of models.entries()) {
+      const place = (all: readonly Mistake[]) => refuseRates(form, nameAt(at), all);
+      await createModel(sql, callerOf(c, form, settingsAt(at, MODEL), place), model);
+    }
   });
   return c.redirect('/models?done=created', 303);
 }

@@ -24,6 +24,7 @@ import { badge, companyLink, muted, type Owned, page } from '../page/layout.ts';
 import { list, listQuery } from '../page/list.ts';
 import { lockEdited, lockInput } from '../page/optimistic-lock.ts';
 import {
+  insteadText,
   priceFields,
   priceLabels,
   priceText,
@@ -32,13 +33,17 @@ import {
   unitInput,
   unitSwitch,
 } from '../page/price-unit.ts';
-import { checkPriced, rateTable, readPriced, refuseRates } from '../page/rate-table.ts';
+import {
+  checkPriced,
+  RATES_CHECK,
+  rateTable,
+  readPriced,
+  refuseRates,
+} from '../page/rate-table.ts';
 import { readSettings, settingFields } from '../page/setting.ts';
 import {
   askCostRemoval,
-  cost,
   modelOfPath,
-  next,
   priceCards,
   removeCost,
   schedule,
@@ -72,14 +77,7 @@ export const modelRoutes: readonly Route[] = [
     page: editPage,
   },
   ...askedFirst('/models/:model/costs/:cost/remove', 'cost.write', askCostRemoval, removeCost),
-  ...['', next(''), cost('')].map(
-    (start): Route => ({
-      method: 'POST',
-      path: `/models/:model/${start}rates/check`,
-      action: 'model.write',
-      handle: (c, form) => checkPriced(c, form, (name) => `${start}${name}`),
-    }),
-  ),
+  { method: 'POST', path: RATES_CHECK, action: 'model.write', handle: checkPriced },
   ...askedFirst('/models/:model/remove', 'model.write', askRemoval, remove),
 ];
 
@@ -120,7 +118,7 @@ ${list(c, { path: '/models', caption: 'All models', cells, figures: Object.value
 function priceCell(c: PageContext, unit: PriceUnit, name: PriceName) {
   return (model: ModelRow): Html | string => {
     const eur = pricesOf<string | null>(model)[name];
-    if (eur === null) return muted('as input');
+    if (eur === null) return muted(insteadText(c.var.format.words, name));
     const isFree =
       eur === '0' && !PRICES[name].isNullable && (name === 'input' || model.kind === 'chat');
     const text = priceText(c, unit, eur);
@@ -149,7 +147,7 @@ ${unitSwitch(c, path, unit)}
 <form method="post" action="${path}" class="stack">${csrfInput(c)}${lockInput(state, model, MODEL)}
 ${settingFields(state, MODEL_SETTINGS, model)}
 ${unitInput(unit)}${priceFields(state, unit, plain, price)}
-${rateTable(state, form, unit, plain, `${path}/rates/check`, { ...prices, rates: model.rates })}
+${rateTable(state, form, unit, plain, { ...prices, rates: model.rates })}
 <div class="actions"><button class="primary">Save model</button> <a class="button quiet" href="/models">Cancel</a> <a class="button danger" href="${path}/remove">Remove…</a></div></form></section>
 ${await priceCards(c, model, form, unit)}`;
   return page(c, `Model ${model.slug}`, body);

@@ -26,7 +26,7 @@ import { csrfInput, field, formState } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
 import { badge, companyLink, muted, table } from '../page/layout.ts';
-import { priceFields, priceText, ratesText, unitInput } from '../page/price-unit.ts';
+import { insteadText, priceFields, priceText, ratesText, unitInput } from '../page/price-unit.ts';
 import { pricedAs, rateTable, readPriced, refuseRates } from '../page/rate-table.ts';
 
 /** Prices of a model on its page: past, present and future prices, and cost prices. */
@@ -84,7 +84,7 @@ function priceCells(c: PageContext, unit: PriceUnit, none: string, rows: readonl
   const cell = (name: PriceName) => (row: SomePrices) => {
     const price = row[name] ?? null;
     return price === null
-      ? muted(row.input === null ? none : 'as input')
+      ? muted(row.input === null ? none : insteadText(c.var.format.words, name))
       : priceText(c, unit, price);
   };
   return {
@@ -102,7 +102,7 @@ function scheduleCard(c: PageContext, form: Form, { id, rates }: ModelRow, unit:
 <form method="post" action="${path}" class="stack">${csrfInput(c)}${unitInput(unit)}
 ${field(state, { name: 'from', label: 'Begins', required: true, hint: `A date such as 2027-01-31, which begins at midnight in ${c.var.services.calendar.timeZone}, or a time such as 2027-01-31T18:00:00Z. Every gateway switches at that moment by its own clock.` })}
 ${priceFields(state, unit, next, labelled('New price', unit))}
-${rateTable(state, form, unit, next, `/models/${id}/${next('rates')}/check`, { rates })}
+${rateTable(state, form, unit, next, { rates })}
 <div class="actions"><button>Schedule price</button></div></form></section>`;
 }
 
@@ -112,8 +112,8 @@ function priceCaller(c: PageContext, form: Form, nameOf: (name: string) => strin
 }
 
 /** The names of the fields: the page has several forms with prices. */
-export const next = (name: string) => `next_${name}`;
-export const cost = (name: string) => `cost_${name}`;
+const next = (name: string) => `next_${name}`;
+const cost = (name: string) => `cost_${name}`;
 
 function labelled(what: string, unit: PriceUnit) {
   return (name: PriceName) => ({
@@ -167,7 +167,7 @@ ${rows.length === 0 ? '' : table('Cost prices', rows, { cells, figures: Object.v
 <form method="post" action="${path}" class="stack">${csrfInput(c)}${unitInput(unit)}
 ${field(state, { name: 'since', label: 'First day', type: 'date', hint: 'Past or to come; empty for today.' })}
 ${priceFields(state, unit, cost, labelled('Your cost', unit))}
-${rateTable(state, form, unit, cost, `/models/${model.id}/${cost('rates')}/check`, { rates: rows[0]?.rates })}
+${rateTable(state, form, unit, cost, { rates: rows[0]?.rates })}
 <div class="actions"><button>Save cost price</button></div></form></section>`;
 }
 

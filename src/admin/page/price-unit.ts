@@ -1,7 +1,7 @@
 import { getCookie, setCookie } from 'hono/cookie';
 import type { Words } from '../../domain/language/en.ts';
 import { type PriceUnit, priceIn, readPriceIn, readPriceUnit } from '../../domain/price.ts';
-import { isListed } from '../../domain/pricing/parts.ts';
+import { isListed, PARTS } from '../../domain/pricing/parts.ts';
 import {
   eachPrice,
   PRICE_NAMES,
@@ -132,10 +132,16 @@ export function priceText(c: PageContext, unit: PriceUnit, price: string): strin
   return c.var.format.price(priceIn(unit, price));
 }
 
+/** What is said of a part without a price of its own: what its units cost. */
+export function insteadText({ models, frame }: Words, name: PriceName): string {
+  const { instead } = PARTS[name];
+  return instead === null ? frame.none : models.instead[instead];
+}
+
 /** Rates as the reader sees them, a line each. */
 export function ratesText(c: PageContext, unit: PriceUnit, rates: SomePrices['rates']): Html {
   const { format } = c.var;
-  const { rates: words, asInput, priced } = format.words.models;
+  const { rates: words, priced } = format.words.models;
   if (rates == null) return html`<span class="muted">${format.words.frame.none}</span>`;
   const lines = rates.map((rate) => {
     const conditions = [
@@ -144,7 +150,7 @@ export function ratesText(c: PageContext, unit: PriceUnit, rates: SomePrices['ra
       ...(rate.over === undefined ? [] : [words.over(format.count(rate.over))]),
     ];
     const prices = pricesAmong([rate]).map(
-      (name) => `${priced[name]} ${rate[name] == null ? asInput : priceText(c, unit, rate[name])}`,
+      (name) => `${priced[name]} ${priceText(c, unit, rate[name] as string)}`,
     );
     return html`<li>${conditions.join(', ')}: ${prices.join(', ')}</li>`;
   });

@@ -30,6 +30,8 @@ const CONDITIONS = { over: 'Prompt over', tier: 'Tier', hours: 'Hours' };
 type Condition = keyof typeof CONDITIONS;
 
 const MARK = 'rates';
+/** Where a form is checked while it is filled in. `?of=` is what the names of its fields begin with. */
+export const RATES_CHECK = '/models/rates/check';
 const cellName = (nameOf: Naming, row: number, member: string) => nameOf(`rate-${row}-${member}`);
 
 /** The settings of prices and rates, whose fields have other names on a page with several forms. */
@@ -54,7 +56,6 @@ function rowsOf(form: Form, nameOf: Naming): number[] {
 /**
  * The table.
  * @param nameOf the name of a field: several forms of one page have prices
- * @param path where the form is checked while it is filled in
  * @param price what is stored
  */
 export function rateTable(
@@ -62,7 +63,6 @@ export function rateTable(
   form: Form,
   unit: PriceUnit,
   nameOf: Naming,
-  path: string,
   price: SomePrices,
 ): Html {
   const stored = price.rates ?? [];
@@ -91,7 +91,7 @@ export function rateTable(
   const headings = [...conditions.map(([, heading]) => heading), ...parts.map(headingOf), 'Action'];
   const wrong = state.message(nameOf(MARK));
   const open = stored.length > 0 || rows.length > 0 || wrong !== null;
-  return html`<details class="fold rates" data-rates="${path}"${open ? html` open` : ''}><summary>Rates: prices under conditions</summary>
+  return html`<details class="fold rates" data-rates="${RATES_CHECK}?of=${nameOf('')}"${open ? html` open` : ''}><summary>Rates: prices under conditions</summary>
 <input type="hidden" name="${nameOf(MARK)}" value="table">
 <p class="hint">Prices that hold in place of the ones above where all conditions of a row hold: a prompt of more tokens, a tier such as <code>priority</code>, or hours such as <code>Mon-Fri 01:00-04:00 UTC</code>. The row with the most conditions wins, then the longest prompt. EUR per ${UNIT_TOKENS[unit]} tokens, or “none” for a part. An empty row is no rate.</p>
 ${wrong === null ? '' : html`<p class="wrong">${wrong}</p>`}<table role="table"><caption class="sr">Rates</caption><thead role="rowgroup"><tr role="row">${headings.map((heading) => html`<th role="columnheader" scope="col">${heading}</th>`)}</tr></thead><tbody role="rowgroup">${[...rows, blank].map(row)}</tbody></table>
@@ -145,7 +145,8 @@ export function refuseRates(form: Form, nameOf: Naming, mistakes: readonly Mista
 }
 
 /** What is wrong with prices and rates while they are typed, by the names of the fields, as JSON for the script of pages. */
-export function checkPriced(c: PageContext, form: Form, nameOf: Naming): Response {
+export function checkPriced(c: PageContext, form: Form): Response {
+  const nameOf = (name: string) => `${c.req.query('of') ?? ''}${name}`;
   try {
     const priced = readPriced(form, nameOf);
     form.check();

@@ -983,7 +983,7 @@ export const de: Words = {
     whoGets: (count, shown) => `${count === 1 ? 'Der aktive Schlüssel erhält' : `Jeder der ${shown} aktiven Schlüssel erhält`} diese Antwort, unabhängig von seinen Berechtigungen; ein auf einige Modelle eingeschränkter erhält nur diese. Widerrufene und abgelaufene Schlüssel erhalten 401.`,
     first: (shown) => `Die ersten ${shown} davon:`,
     answer: 'Antwort auf GET /models',
-    asInput: 'wie Eingabe',
+    instead: { input: 'wie Eingabe', output: 'wie Ausgabe', cache_write: 'wie Cache-Schreiben' },
     unit: 'Einheit der Preise',
     units: { '1k': 'Pro 1000 Token', '1M': 'Pro 1.000.000 Token' },
     price: {

@@ -4,7 +4,7 @@ import type { ModelState } from '../gate.ts';
 import type { Scope } from '../key.ts';
 import { eachLimit, type LimitName } from '../limits.ts';
 import type { ModelKind } from '../model.ts';
-import type { CostPart, CountColumn } from '../pricing/parts.ts';
+import type { CostPart, CountColumn, PARTS } from '../pricing/parts.ts';
 import { type Noun, REFUSALS } from '../refusal.ts';
 import type { BookedEndpoint, FREE_ENDPOINT, LookupEndpoint, Outcome, RareDetail, UsageSource } from '../usage.ts';
 import type { CompanyRole } from '../user.ts';
@@ -919,7 +919,7 @@ export const en = {
     enable: 'Enable',
     disable: 'Disable',
     try: 'Try',
-    from: ({ at, price }: { at: unknown; price: string }) => parts`from ${at}: ${price}`,
+    from: ({ at, price }: { at: unknown; price: unknown }) => parts`from ${at}: ${price}`,
     states: {
       available: ['available', ''],
       disabled: ['hidden', 'Disabled here: not listed, calls get 404.'],
@@ -932,8 +932,8 @@ export const en = {
     whoGets: (count: number, shown: string) => `${count === 1 ? 'The active key gets' : `Each of the ${shown} active keys gets`} this answer, whatever its scopes; one that is restricted to some models gets those of them alone. Revoked and expired keys get 401.`,
     first: (shown: number) => `The first ${shown} of them:`,
     answer: 'Answer of GET /models',
-    /** Of tokens without a price of their own. */
-    asInput: 'as input',
+    /** Of units without a price of their own, by the part whose price they cost. */
+    instead: { input: 'as input', output: 'as output', cache_write: 'as cache write' } satisfies Record<NonNullable<(typeof PARTS)[CostPart]['instead']>, string>,
     unit: 'Unit of prices',
     units: { '1k': 'Per 1000 tokens', '1M': 'Per 1,000,000 tokens' },
     price: {

@@ -186,13 +186,13 @@ t.test('pages of a closed company can be read, and refuse every change', async (
   });
   const model = {
     csrf: csrf.operator,
-    'slug-0': 'x',
+    '0-slug': 'x',
     company,
     upstream: 'x',
-    'kind-0': 'chat',
-    'eu_hosted-0': 'false',
-    'input-0': '1',
-    'output-0': '1',
+    '0-kind': 'chat',
+    '0-eu_hosted': 'false',
+    '0-input': '1',
+    '0-output': '1',
   };
   t.match(await operator.post('/models/new', model), {
     status: 422,

@@ -95,3 +95,70 @@ t.test('without script: a row more, prices to come and cost prices with rates', 
   );
   t.match((await operator.get(path)).text, /tier priority: prompt tokens/);
 });
+
+t.test('a model is offered with rates: nothing typed is lost', async (t) => {
+  const operator = await signedIn(office, 'operator');
+  const path = '/models/new';
+  const fresh = await operator.get(`${path}?name=lab/one&name=lab/two&unit=1M`);
+  t.match(fresh.text, /data-rates="\/models\/rates\/check\?of=1-"/);
+  t.match(fresh.text, /name="1-rate-0-tier"/);
+  const offer = (at: number) => ({
+    [`${at}-slug`]: `offered-${at}`,
+    [`${at}-kind`]: 'chat',
+    [`${at}-eu_hosted`]: 'true',
+    [`${at}-input`]: '1',
+    [`${at}-output`]: '2',
+  });
+  const fields = {
+    unit: '1M',
+    upstream: ['lab/one', 'lab/two'],
+    ...offer(0),
+    ...offer(1),
+    '1-rates': 'table',
+    '1-rate-0-tier': 'priority',
+    '1-rate-0-input': '2',
+  };
+  const checked = await operator.post('/models/rates/check?of=1-', fields);
+  t.same(Object.keys(JSON.parse(checked.text)), ['1-rate-0-output']);
+  const refused = await operator.post(path, fields);
+  t.match(refused, { status: 422, text: /name="1-rate-0-tier"[^>]*value="priority"/ });
+  t.match(refused.text, /name="1-rate-0-output"[^>]*aria-invalid="true"/);
+  const tie = { ...fields, '1-rate-0-output': '4', '1-rate-1-tier': 'priority' };
+  const tied = await operator.post(path, { ...tie, '1-rate-1-input': '1', '1-rate-1-output': '1' });
+  t.equal(tied.status, 422, 'two rates that could win at once');
+  t.match(tied.text, /name="1-rate-1-tier"[^>]*aria-invalid="true"/);
+  t.equal((await operator.post(path, { ...fields, '1-rate-0-output': '4' })).status, 303);
+  const rows = await sql`select rates from models where slug like 'offered-%' order by slug`;
+  const rate = { tier: 'priority', input: '0.002', output: '0.004' };
+  t.same(rows, [{ rates: null }, { rates: [rate] }]);
+});
+
+t.test('a company sees the rates that begin at a date, times its factor', async (t) => {
+  const { company } = office.customer;
+  const id = await newModel('dated', [LONG]);
+  await sql`update companies set price_factor = 2 where id = ${company}`;
+  const prices = { input: '0.004', output: '0.03', cache_read: '0.0004', reasoning: null };
+  const rates = [
+    { ...LONG, reasoning: null },
+    { tier: 'priority', ...prices },
+  ];
+  await sql`
+    insert into model_prices (slug, valid_from, input, output, cache_read, reasoning, rates)
+    select 'dated', now() + n * interval '30 days', 0.003, 0.02, 0.0003, 0.025, ${rates as never}::jsonb
+    from generate_series(1, 2) as n`;
+  for (const role of ['owner', 'operator'] as const) {
+    const { text } = await (await signedIn(office, role)).get(
+      `/companies/${company}/models?unit=1k`,
+    );
+    const row = text.split('<tr').find((each) => each.includes('>dated<')) ?? '';
+    const words = row.replaceAll(/<[^>]*>/g, ' ').replaceAll(/\s+/g, ' ');
+    t.match(words, /prompt over 272,000 tokens: prompt tokens €0\.01, completion tokens €0\.045/);
+    t.match(words, /from .*: prompt over .* tier priority: prompt tokens €0\.008/);
+    t.equal(words.match(/tier priority/g)?.length, 1, 'rates that stay are told once');
+    t.match(words, /as output from .*: €0\.05/);
+    t.equal(words.includes('list price'), role === 'operator');
+    t.notMatch(words, /€0\.004\b/);
+  }
+  await sql`update companies set price_factor = 1 where id = ${company}`;
+  await sql`delete from models where id = ${id}`;
+});

@@ -40,21 +40,21 @@ t.test('forms of something new have nothing ticked that nobody asked for', async
 t.test('whether a new model runs in the EU is asked of whoever offers it', async (t) => {
   const fields = {
     upstream: 'lab/new',
-    'slug-0': 'asked',
-    'kind-0': 'chat',
-    'input-0': '1',
-    'output-0': '1',
+    '0-slug': 'asked',
+    '0-kind': 'chat',
+    '0-input': '1',
+    '0-output': '1',
   };
   const page = await operator.get('/models/new?typed=lab/new');
-  t.equal(page.text.match(/<input type="radio" required [^>]*name="eu_hosted-0"/g)?.length, 2);
+  t.equal(page.text.match(/<input type="radio" required [^>]*name="0-eu_hosted"/g)?.length, 2);
   const unanswered = await operator.post('/models/new', fields);
   t.equal(unanswered.status, 422);
   t.match(unanswered.text, /Hosted in the EU/);
-  t.equal((await operator.post('/models/new', { ...fields, 'eu_hosted-0': 'yes' })).status, 422);
+  t.equal((await operator.post('/models/new', { ...fields, '0-eu_hosted': 'yes' })).status, 422);
   t.same(await sql`select slug from models where slug = 'asked'`, []);
   for (const answer of ['false', 'true']) {
     const slug = `asked-${answer}`;
-    const sent = { ...fields, 'slug-0': slug, 'eu_hosted-0': answer };
+    const sent = { ...fields, '0-slug': slug, '0-eu_hosted': answer };
     t.equal((await operator.post('/models/new', sent)).status, 303);
     const [row] = await sql`select ${sql(EU_HOSTED)} as eu from models where slug = ${slug}`;
     t.equal(row?.eu, answer === 'true');
