@@ -6,7 +6,7 @@ import { closeStatement } from '../support/statement.ts';
 import { until } from '../support/until.ts';
 import { addUsage } from '../support/usage.ts';
 import { examine, openTab, signedInTab, startBrowser } from './browser.ts';
-import { paint, paintOthers } from './paint.ts';
+import { paint, paintOthers, paintRates } from './paint.ts';
 import { signedIn, startOffice } from './people.ts';
 
 /** Every page there is, with something on it: axe-core judges it once on each window and in each colour scheme. */
@@ -18,6 +18,7 @@ const base = `/companies/${company}`;
 
 await paint(sql, company);
 await paintOthers(sql, company);
+const calls = await paintRates(sql, company);
 const { headers } = await office.customer.chat();
 const request = headers.get('x-request-id') as string;
 await until(
@@ -50,8 +51,8 @@ const ids: Record<string, string> = {
   company,
   request,
   key: await idOf(sql`select id from api_keys where name = 'Newsroom CMS'`),
-  model: await idOf(sql`select id from models where slug = 'aurora-swift'`),
-  cost: await idOf(sql`select id from model_cost_prices`),
+  model: await idOf(sql`select id from models where slug = 'polar-reasoning'`),
+  cost: await idOf(sql`select id from model_cost_prices where rates is not null`),
   assistant: await idOf(sql`select id from assistants where name = 'Headline coach'`),
   user: await idOf(sql`select id from users where role = 'member'`),
   group: await idOf(sql`select id from oidc_groups where company_id is not null`),
@@ -186,6 +187,8 @@ t.test('every page of a customer that differs from that of the operator', async 
     '/models',
     '/requests',
     `/requests/${request}`,
+    `/requests/${calls['priority over 272000']}`,
+    '/statements/month',
     '/users',
     `/users/${byGroup}`,
     `/users/${byGroup}/remove`,

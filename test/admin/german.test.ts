@@ -9,7 +9,7 @@ import { until } from '../support/until.ts';
 import { addUsage } from '../support/usage.ts';
 import { ALL, examine, openTab, signedInTab, startBrowser } from './browser.ts';
 import { englishPieces } from './english.ts';
-import { paint } from './paint.ts';
+import { paint, paintRates } from './paint.ts';
 import { Person, sendsNothing, signedIn, startOffice } from './people.ts';
 
 /** Every page of a customer in German: no word of English is left, and with ALL it is as accessible as in English. */
@@ -19,14 +19,17 @@ const { sql, people } = office;
 const { company } = office.customer;
 const base = `/companies/${company}`;
 await paint(sql, company);
+const calls = await paintRates(sql, company);
+await sql`update companies set price_factor = 0.9 where id = ${company}`;
 const { headers } = await office.customer.chat();
 const request = headers.get('x-request-id') as string;
 await until(
   async () => (await sql`select from request_trail where request_id = ${request}`).length > 0,
   'its row',
 );
-const [{ closed, open }] = await sql<[{ closed: string; open: string }]>`
-  select to_char(now() - interval '2 months', 'YYYY-MM') as closed, to_char(now() - interval '1 month', 'YYYY-MM') as open`;
+const [{ closed, open, present }] = await sql<[{ closed: string; open: string; present: string }]>`
+  select to_char(now() - interval '2 months', 'YYYY-MM') as closed, to_char(now() - interval '1 month', 'YYYY-MM') as open,
+    to_char(now(), 'YYYY-MM') as present`;
 await addUsage(sql, [{ company, month: `${closed}-01`, prompt: 1000, input: '0.002' }]);
 const db = openDatabase({ url: office.databaseUrl });
 await closeStatement(db, company, `${closed}-01`);
@@ -125,7 +128,9 @@ t.test('every page of an owner', async (t) => {
     .context()
     .addCookies([...owner.cookies].map(([name, value]) => ({ name, value, url: office.adminUrl })));
   const pages = PATHS.filter((path) => !NO_PAGES.test(path) && !ELSEWHERE.includes(path));
-  for (const path of [...pages, '/companies/:company/usage?cost_center=Vertrieb']) {
+  const rated = Object.values(calls).map((id) => `${base}/requests/${id}`);
+  const more = ['/companies/:company/usage?cost_center=Vertrieb', `${base}/usage?against=before`];
+  for (const path of [...pages, ...more, ...rated, `${base}/statements/month?month=${present}`]) {
     let address = addressOf(path);
     const [action, fields] = forms[path] ?? [];
     if (action !== undefined) {

@@ -1,6 +1,7 @@
 import type { Page } from 'playwright-core';
 import t from 'tap';
 import { ALL, brokenWords, signedInTab } from './browser.ts';
+import { paintRates } from './paint.ts';
 import { startOffice } from './people.ts';
 
 /** The narrowest phones, 320 px wide, and paper, with names of 120 letters without a space on every page that links lead to. */
@@ -39,6 +40,15 @@ await sql`update api_keys set allowed_model_slugs = array[${LONG}], allowed_cidr
 await sql`
   insert into monthly_spend (company_id, billing_month, api_cost_eur, chat_cost_eur)
   values (${company}, billing_month(now()), 0.123456789012345, 123456789012.1)`;
+
+const calls = await paintRates(sql, company);
+const [rated] = await sql`select id from models where slug = 'polar-reasoning'`;
+/** Pages with rates and parts that no link leads to, of everybody and of operators. */
+const RATED = [
+  `/companies/${company}/requests/${calls['priority over 272000']}`,
+  `/companies/${company}/usage?against=before`,
+];
+const RATED_ALL = [...RATED, `/models/${rated?.id}`];
 
 const begin = (email: string, locale = 'en-DE') =>
   signedInTab(t, office, email, { locale, viewport: { width: 320, height: 640 } });
@@ -92,7 +102,8 @@ for (const [role, email, locale] of ALL ? READERS : READERS.slice(0, 2)) {
   t.test(`every page that the ${role} can reach`, async (t) => {
     const { page } = await begin(email, locale);
     const seen = new Set<string>();
-    const waiting = ['/', '/sign-in'];
+    const rated = role === 'operator' ? RATED_ALL : role.endsWith('owner') ? RATED : [];
+    const waiting = ['/', '/sign-in', ...rated];
     for (let path = waiting.shift(); path !== undefined; path = waiting.shift()) {
       await page.goto(path);
       t.same(await overflow(page), [], path.replaceAll(UUID, ':id'));

@@ -1,4 +1,5 @@
 import type { Sql } from 'postgres';
+import { newRequestId } from '../../src/runtime/request-id.ts';
 import { sumDays } from '../support/requests.ts';
 
 /**
@@ -136,4 +137,88 @@ export async function paintOthers(sql: Sql, company: string): Promise<void> {
     on conflict do nothing`;
   await sql`select sum_request_hours(interval '40 days')`;
   await sumDays(sql);
+}
+
+/**
+ * Prices under conditions: a shared model and one of the company with rates, now and from a date on, cost prices with
+ * rates, and calls of three months by tier, length, hour and further parts.
+ * @returns the id of a call of each, by its rate
+ */
+export async function paintRates(sql: Sql, company: string): Promise<Record<string, string>> {
+  const hours = 'Mon-Fri 22:00-06:00 Europe/Berlin';
+  const rate = (conditions: object, times: number) => {
+    const [input, output, cache_read, reasoning] = [0.002, 0.008, 0.0002, 0.01].map(
+      (eur) => `${Number((eur * times).toFixed(6))}`,
+    );
+    return {
+      ...conditions,
+      input,
+      output,
+      cache_read,
+      cache_write_1h: null,
+      reasoning,
+      request: '0.05',
+    };
+  };
+  const rates = [
+    rate({ over: 272_000 }, 2),
+    rate({ tier: 'priority' }, 3),
+    rate({ over: 272_000, tier: 'priority' }, 4),
+    rate(
+      { hours: 'Mon-Fri 08:00-12:00,13:00-18:30,20:00-21:00 Europe/Berlin', over: 1_000_000 },
+      5,
+    ),
+  ] as never;
+  const night = [{ hours, input: '0.001', output: '0.002' }] as never;
+  await sql`
+    insert into models (slug, company_id, upstream_model, kind, eu_hosted, cost_eur_per_1k_input, cost_eur_per_1k_output, cost_eur_per_1k_cache_read,
+      cost_eur_per_1k_cache_write_1h, cost_eur_per_1k_reasoning, cost_eur_per_1k_request, rates) values
+    ('polar-reasoning', null, 'internal-polar', 'chat', true, 0.002, 0.008, 0.0002, 0.004, 0.01, 0.05, ${rates}::jsonb),
+    ('nordlicht-night', ${company}, 'internal-night', 'chat', true, 0.004, 0.008, null, null, null, null, ${night}::jsonb)`;
+  await sql`
+    insert into model_prices (slug, valid_from, input, output, cache_read, reasoning, request, rates, changed_by)
+    select slug, now() + interval '30 days', 0.0015, 0.006, 0.00015, 0.0075, 0.05, ${[rates[0]] as never}::jsonb, 'ann@tollgate.example'
+    from models where slug = 'polar-reasoning'`;
+  await sql`
+    insert into model_cost_prices (slug, valid_from, input, output, cache_read, cache_write_1h, reasoning, request, rates, changed_by)
+    values ('polar-reasoning', '2026-01-01', 0.001, 0.004, 0.0001, 0.002, 0.005, 0, ${rates}::jsonb, 'ann@tollgate.example')`;
+  const calls = [
+    [0, null, 12_000, 1],
+    [0, 'over 272000', 272_113, 2],
+    [0, 'priority', 12_000, 3],
+    [0, 'priority over 272000', 272_113, 4],
+    [0, hours, 5000, 0],
+    [1, null, 12_000, 1],
+    [1, null, 5000, 0],
+    [2, null, 12_000, 1],
+    [2, 'priority over 272000', 272_113, 4],
+    [2, hours, 5000, 0],
+  ] as const;
+  const ids: Record<string, string> = {};
+  for (const [back, name, prompt, times] of calls) {
+    const price = (eur: number) => (eur * times).toFixed(6);
+    const parts = [
+      { part: 'input', units: prompt - 3000, price: price(0.002) },
+      { part: 'cache_read', units: 2000, price: price(0.0002) },
+      { part: 'cache_write_1h', units: 1000, price: price(0.004) },
+      { part: 'output', units: 300, price: price(0.008) },
+      { part: 'reasoning', units: 600, price: price(0.01) },
+      { part: 'request', units: 1, price: '0.05' },
+    ] as never;
+    const [row] = await sql<[{ id: string }]>`
+      insert into api_usage (billing_month, request_id, company_id, api_key_id, model_slug, upstream_model, endpoint, prompt_tokens, completion_tokens,
+        cost_eur, price_input, price_output, price_cache_read, usage_source, outcome, occurred_at, cached_tokens, cache_write_tokens, cache_write_1h_tokens,
+        reasoning_tokens, rate, parts)
+      select billing_month(at), ${newRequestId()}, ${company}, (select id from api_keys where company_id = ${company} order by id limit 1),
+        ${times === 0 ? 'nordlicht-night' : 'polar-reasoning'}, 'internal', 'chat.completions', ${prompt}::int, 900,
+        case when ${times}::int = 0 then ${prompt}::int * input * 0.001 + 900 * output * 0.001 else parts_cost(${parts}::jsonb, ${prompt}, 900) end,
+        input, output, case when ${times}::int > 0 then ${price(0.0002)}::numeric end, 'upstream', 'completed', at, 2000, 1000, 1000, 600, ${name}::text,
+        case when ${times}::int > 0 then ${parts}::jsonb end
+      from (select now() - make_interval(months => ${back}) as at) as t,
+        (select case when ${times}::int > 0 then ${price(0.002)}::numeric when ${name === null} then 0.004 else 0.001 end as input,
+          case when ${times}::int > 0 then ${price(0.008)}::numeric when ${name === null} then 0.008 else 0.002 end as output) as p
+      returning request_id as id`;
+    ids[name ?? 'base'] ??= row.id;
+  }
+  return ids;
 }

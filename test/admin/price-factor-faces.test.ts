@@ -43,7 +43,8 @@ await until(async () => {
   return json.usage !== undefined;
 }, 'a call with it');
 await customer.chat();
-await office.ledger(company, 2);
+await customer.chat({ model: slug, service_tier: 'priority' });
+await office.ledger(company, 3);
 await sql`update companies set price_factor = ${LATER} where id = ${company}`;
 
 function tells(t: Test, what: string, text: string): void {
@@ -54,11 +55,11 @@ function tells(t: Test, what: string, text: string): void {
 const textOfBytes = (bytes: Buffer) =>
   (bytes[0] === 0x1f && bytes[1] === 0x8b ? gunzipSync(bytes) : bytes).toString();
 
-/** All that somebody gets to by links, from a page on; of pages that differ in their question alone, some. */
-async function walk(person: Person, from: string): Promise<Map<string, string>> {
+/** All that somebody gets to by links, from some pages on; of pages that differ in their question alone, some. */
+async function walk(person: Person, ...from: string[]): Promise<Map<string, string>> {
   const seen = new Map<string, string>();
   const kinds = new Map<string, number>();
-  const waiting = [from];
+  const waiting = from;
   for (let path = waiting.pop(); path !== undefined; path = waiting.pop()) {
     const [address = ''] = path.split('#');
     const kind = (address.split('?')[0] as string).replace(/[\da-f-]{36}/g, ':id');
@@ -81,13 +82,15 @@ async function walk(person: Person, from: string): Promise<Map<string, string>> 
 
 for (const role of ['owner', 'administrator', 'member'] as const) {
   t.test(`no page tells ${role} a list price or the factor`, async (t) => {
-    const pages = await walk(await signedIn(office, role), '/');
+    const files = ['ledger', 'usage'].map((name) => `/companies/${company}/${name}.csv`); // a form leads there
+    const pages = await walk(await signedIn(office, role), ...files, '/');
     t.ok(pages.size > (role === 'member' ? 5 : 25), `${pages.size} pages`);
     for (const [path, text] of pages) tells(t, path, text);
     if (role === 'owner') {
       const all = [...pages.values()].join('\n');
       t.ok(all.includes(paid(CHANGED, FACTOR)), 'but what the company pays');
-      t.match(all, /tier priority: /, 'rates too');
+      t.match(all, /tier priority</, 'rates too');
+      t.match(all, /^.*,priority,.*$/m, 'and of a call');
     }
   });
 }

@@ -5,7 +5,9 @@ import type { Words } from '../../domain/language/en.ts';
 import { wordsOf } from '../../domain/language/language.ts';
 import { ENGLISH } from '../../domain/languages.ts';
 import { comingPrices, generates, type Model, modelEntry } from '../../domain/model.ts';
-import { sameRates, textsOf } from '../../domain/pricing/rates.ts';
+import type { PriceUnit } from '../../domain/price.ts';
+import { isListed } from '../../domain/pricing/parts.ts';
+import { textsOf } from '../../domain/pricing/rates.ts';
 import { throwNotFound } from '../../domain/refusal.ts';
 import {
   type PriceName,
@@ -15,20 +17,22 @@ import {
 } from '../../domain/settings/model.ts';
 import { changeCompany } from '../../operations/company.ts';
 import { may } from '../../operations/frame/permission.ts';
+import { isSamePrice } from '../../operations/rate.ts';
 import { listModels, type ModelRow } from '../../store/company/model.ts';
 import { readCompany } from '../../store/gateway/directory.ts';
 import { countKeys, type ListPage, type ListQuery, PAGE_ROWS } from '../../store/lists/page.ts';
 import { change, mayNow, type PageContext, param, type Route, read } from '../page/context.ts';
 import { csrfInput } from '../page/field.ts';
 import { type Html, html } from '../page/html.ts';
-import { badge, companyHeading, muted, page } from '../page/layout.ts';
+import { badge, companyHeading, muted, page, table } from '../page/layout.ts';
 import { list, listQuery } from '../page/list.ts';
 import {
   insteadText,
+  priceCells,
   priceLabels,
+  priceLines,
   priceText,
   priceUnitOf,
-  ratesText,
   unitSwitch,
 } from '../page/price-unit.ts';
 
@@ -85,19 +89,14 @@ async function companyPage(c: PageContext): Promise<Response> {
     const instead = insteadText(format.words, name);
     return html`${text(all[0]) ?? muted(instead)}${before}${coming(c, all, (each, { [name]: last }) => (each[name] == null && last == null ? null : (text(each) ?? instead)))}`;
   };
-  const rates = (model: ModelRow) => {
-    const all = paid(company, model);
-    return html`${ratesText(c, unit, all[0].rates)}${coming(c, all, (each, last) => (sameRates(each.rates, last.rates) ? null : ratesText(c, unit, each.rates)))}`;
-  };
   const everyPrice = models.flatMap((model) => paid(company, model));
-  const shown = pricesAmong(everyPrice);
+  const shown = pricesAmong(everyPrice).filter((name) => !isListed(name));
   const cells = {
     [words.model]: ({ slug, company_id }: ModelRow) =>
       html`<code>${slug}</code>${company_id === null ? '' : html` ${badge('plain', words.own)}`}`,
     [words.kind]: ({ kind }: ModelRow) => words.kinds[kind],
     [words.hosting]: (model: ModelRow) => euBadge(model, words.outsideEu),
     ...Object.fromEntries(shown.map((name) => [labels[name], price(name)])),
-    ...(everyPrice.some((each) => each.rates != null) && { [words.rates.title]: rates }),
     [words.state]: (model: ModelRow) => stateOf(words, company, model),
     [words.action]: ({ slug, kind, company_id }: ModelRow) => {
       if (company_id === null && company.ownModels.has(slug)) return muted(frame.none); // the company's own replaces it
@@ -126,6 +125,7 @@ async function companyPage(c: PageContext): Promise<Response> {
   }</p>
 ${unitSwitch(c, base, unit)}
 ${list(c, { path: base, caption: words.caption, cells, figures: Object.values(labels), sorts, empty }, query, found)}
+${ratesTable(c, company, found.rows, unit)}
 <section class="card"><h2>${words.returns(html`<code>GET /models</code>`)}</h2>
 <p>${words.count({ listed: format.count(listed.length), all: format.count(new Set(models.map(({ slug }) => slug)).size) })} ${
     keys.active === 0
@@ -135,6 +135,39 @@ ${list(c, { path: base, caption: words.caption, cells, figures: Object.values(la
 ${listed.length > PAGE_ROWS ? html`<p class="muted">${words.first(PAGE_ROWS)}</p>` : ''}
 <pre tabindex="0" aria-label="${words.answer}">${JSON.stringify(entries, null, 2)}</pre></section>`;
   return page(c, words.of(company.name), body);
+}
+
+/** All prices, by conditions and dates, of models with rates or with prices of parts that the list has no column for. */
+function ratesTable(
+  c: PageContext,
+  company: Company,
+  models: readonly ModelRow[],
+  unit: PriceUnit,
+): Html | string {
+  const { format } = c.var;
+  const { models: words, statements } = format.words;
+  const hasMore = ({ rates, ...prices }: Paid) =>
+    rates != null || pricesAmong([prices]).some(isListed);
+  const rows = models.flatMap((model) => {
+    const all = paid(company, model);
+    if (!all.some(hasMore)) return [];
+    const changed = all.filter((each, n) => n === 0 || !isSamePrice(all[n - 1] as Paid, each));
+    return changed.map((each) => ({ ...each, slug: model.slug }));
+  });
+  if (rows.length === 0) return '';
+  const lines = priceLines(rows);
+  type Line = (typeof lines)[number];
+  const cells = {
+    [words.model]: ({ row }: Line) => html`<code>${row.slug}</code>`,
+    ...(rows.some(({ from }) => from !== null) && {
+      [words.rates.from]: ({ row: { from } }: Line) =>
+        from === null ? muted(words.rates.now) : format.instant(new Date(from)),
+    }),
+    ...priceCells(c, unit, statements.charged, lines),
+  };
+  const caption = words.rates.caption(format.count(unit === '1M' ? 1_000_000 : 1000));
+  const figures = Object.values(statements.charged);
+  return html`<section class="card"><h2>${caption}</h2>${table(caption, lines, { cells, figures }, true, 'sums')}</section>`;
 }
 
 /** Models of one company are few enough to be searched and sorted here: their states need all of them. */
@@ -172,7 +205,7 @@ function paid(company: Company, row: ModelRow): readonly [Paid, ...Paid[]] {
   return [{ ...now, from: null }, ...next];
 }
 
-/** What begins at a date. @param show null: it is as before */
+/** The prices of a part that begin at a date. @param show null: it is as before */
 function coming(
   c: PageContext,
   [now, ...next]: readonly [Paid, ...Paid[]],

@@ -1,14 +1,7 @@
 import { readDay } from '../../domain/field.ts';
 import { type PriceUnit, readMoment, UNIT_TOKENS } from '../../domain/price.ts';
 import { throwConflict, throwNotFound } from '../../domain/refusal.ts';
-import {
-  eachPrice,
-  PRICES,
-  type PriceName,
-  pricesAmong,
-  priceTexts,
-  type SomePrices,
-} from '../../domain/settings/model.ts';
+import { eachPrice, PRICES, type PriceName, priceTexts } from '../../domain/settings/model.ts';
 import { actorName } from '../../domain/wording/change-text.ts';
 import {
   costsOf,
@@ -26,7 +19,14 @@ import { csrfInput, field, formState } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
 import { badge, companyLink, muted, table } from '../page/layout.ts';
-import { insteadText, priceFields, priceText, ratesText, unitInput } from '../page/price-unit.ts';
+import {
+  type PriceLine,
+  priceCells,
+  priceFields,
+  priceLines,
+  priceText,
+  unitInput,
+} from '../page/price-unit.ts';
 import { pricedAs, rateTable, readPriced, refuseRates } from '../page/rate-table.ts';
 
 /** Prices of a model on its page: past, present and future prices, and cost prices. */
@@ -60,39 +60,30 @@ function historyCard(
   unit: PriceUnit,
 ): Html {
   const { format } = c.var;
+  const lines = priceLines(rows.slice(0, MOST_SHOWN));
   const cells = {
-    From: ({ valid_from, begun }: PriceRow) =>
-      html`${format.instant(valid_from)}${begun ? '' : html` ${badge('warn', 'to come')}`}`,
-    ...priceCells(c, unit, 'removed', rows),
-    For: (row: PriceRow) => companyLink(row, 'models'),
-    'Changed by': ({ changed_by }: PriceRow) => actorName(changed_by),
-    Action: ({ id, begun, company_id, valid_from, ...prices }: PriceRow) =>
+    From: ({ row: { valid_from, begun }, rate }: PriceLine<PriceRow>) =>
+      html`${format.instant(valid_from)}${begun || rate !== null ? '' : html` ${badge('warn', 'to come')}`}`,
+    ...priceCells(c, unit, HEADINGS, lines, 'removed'),
+    For: ofPrice((row: PriceRow) => companyLink(row, 'models')),
+    'Changed by': ofPrice(({ changed_by }: PriceRow) => actorName(changed_by)),
+    Action: ofPrice(({ id, begun, company_id, valid_from, ...prices }: PriceRow) =>
       begun || company_id !== model.company_id
         ? muted('none')
         : html`<form class="inline" method="post" action="/models/${model.id}/prices/${id}/withdraw">${csrfInput(c)}<input type="hidden" name="seen" value="${priceTexts(prices)}"><button class="quiet">Withdraw<span class="sr"> the price of ${format.instant(valid_from)}</span></button></form>`,
+    ),
   };
   return html`<section class="card"><h2>History of prices</h2>
 <p class="muted">EUR per ${UNIT_TOKENS[unit]} tokens, shared and companies' own, the latest first. What has begun never changes.</p>
-${table('History of prices', rows.slice(0, MOST_SHOWN), { cells, figures: Object.values(HEADINGS) }, true)}
+${table('History of prices', lines, { cells, figures: Object.values(HEADINGS) }, true, 'sums')}
 ${rows.length > MOST_SHOWN ? html`<p class="muted">The latest ${MOST_SHOWN} of ${format.count(rows.length)}; <code>tollgate model price ${model.slug}</code> shows all.</p>` : ''}</section>`;
 }
 
 const HEADINGS = eachPrice((_, { tokens }) => `${tokens[0]?.toUpperCase()}${tokens.slice(1)}`);
 
-/** The cells of the prices that rows have. @param none without an input price */
-function priceCells(c: PageContext, unit: PriceUnit, none: string, rows: readonly SomePrices[]) {
-  const cell = (name: PriceName) => (row: SomePrices) => {
-    const price = row[name] ?? null;
-    return price === null
-      ? muted(row.input === null ? none : insteadText(c.var.format.words, name))
-      : priceText(c, unit, price);
-  };
-  return {
-    ...Object.fromEntries(pricesAmong(rows).map((name) => [HEADINGS[name], cell(name)])),
-    ...(rows.some(({ rates }) => rates != null) && {
-      Rates: ({ rates }: SomePrices) => ratesText(c, unit, rates),
-    }),
-  };
+/** A cell of a price, which its rates have not. */
+function ofPrice<T>(cell: (row: T) => Html | string) {
+  return ({ row, rate }: PriceLine<T>) => (rate === null ? cell(row) : '');
 }
 
 function scheduleCard(c: PageContext, form: Form, { id, rates }: ModelRow, unit: PriceUnit): Html {
@@ -154,16 +145,19 @@ function costCard(
 ): Html {
   const path = `/models/${model.id}/costs`;
   const state = formState(form, path);
+  const lines = priceLines(rows);
   const cells = {
-    From: ({ valid_from }: CostPriceRow) => valid_from,
-    ...priceCells(c, unit, 'none', rows),
-    'Changed by': ({ changed_by }: CostPriceRow) => actorName(changed_by),
-    Action: ({ id, valid_from }: CostPriceRow) =>
-      html`<a class="button quiet" href="${path}/${id}/remove">Remove<span class="sr"> the cost price of ${valid_from}</span></a>`,
+    From: ({ row: { valid_from } }: PriceLine<CostPriceRow>) => valid_from,
+    ...priceCells(c, unit, HEADINGS, lines),
+    'Changed by': ofPrice(({ changed_by }: CostPriceRow) => actorName(changed_by)),
+    Action: ofPrice(
+      ({ id, valid_from }: CostPriceRow) =>
+        html`<a class="button quiet" href="${path}/${id}/remove">Remove<span class="sr"> the cost price of ${valid_from}</span></a>`,
+    ),
   };
   return html`<section class="card"><h2>What it costs you</h2>
 <p class="muted">What you pay the provider, in EUR per ${UNIT_TOKENS[unit]} tokens, from a day on. Companies never see it. <a href="/margin">Margin</a></p>
-${rows.length === 0 ? '' : table('Cost prices', rows, { cells, figures: Object.values(HEADINGS) }, true)}${state.summary}
+${rows.length === 0 ? '' : table('Cost prices', lines, { cells, figures: Object.values(HEADINGS) }, true, 'sums')}${state.summary}
 <form method="post" action="${path}" class="stack">${csrfInput(c)}${unitInput(unit)}
 ${field(state, { name: 'since', label: 'First day', type: 'date', hint: 'Past or to come; empty for today.' })}
 ${priceFields(state, unit, cost, labelled('Your cost', unit))}

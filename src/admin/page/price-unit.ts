@@ -2,6 +2,7 @@ import { getCookie, setCookie } from 'hono/cookie';
 import type { Words } from '../../domain/language/en.ts';
 import { type PriceUnit, priceIn, readPriceIn, readPriceUnit } from '../../domain/price.ts';
 import { isListed, PARTS } from '../../domain/pricing/parts.ts';
+import type { RateTexts } from '../../domain/pricing/rates.ts';
 import {
   eachPrice,
   PRICE_NAMES,
@@ -15,6 +16,7 @@ import type { PageContext } from './context.ts';
 import { type Field, type FormState, field } from './field.ts';
 import type { Form } from './form.ts';
 import { type Html, html, raw } from './html.ts';
+import { type Columns, muted } from './layout.ts';
 import { cookieOptions } from './session.ts';
 
 /** Whether a reader sees prices per 1,000,000 tokens, the default, or per 1,000: the browser remembers it. */
@@ -138,23 +140,54 @@ export function insteadText({ models, frame }: Words, name: PriceName): string {
   return instead === null ? frame.none : models.instead[instead];
 }
 
-/** Rates as the reader sees them, a line each. */
-export function ratesText(c: PageContext, unit: PriceUnit, rates: SomePrices['rates']): Html {
+/** A price, or one of its rates, as a line of a table. */
+export interface PriceLine<T> {
+  readonly row: T;
+  /** null: the price itself. */
+  readonly rate: RateTexts | null;
+}
+
+/** Prices, and below each its rates. */
+export function priceLines<T extends SomePrices>(rows: readonly T[]): PriceLine<T>[] {
+  return rows.flatMap((row) => [null, ...(row.rates ?? [])].map((rate) => ({ row, rate })));
+}
+
+/**
+ * The cells of such lines: the conditions, where one has any, and each part that one has a price of.
+ * @param none what is said of a price that is none
+ */
+export function priceCells<T extends SomePrices>(
+  c: PageContext,
+  unit: PriceUnit,
+  headings: Readonly<Record<PriceName, string>>,
+  lines: readonly PriceLine<T>[],
+  none = '',
+): Columns<PriceLine<T>>['cells'] {
   const { format } = c.var;
-  const { rates: words, priced } = format.words.models;
-  if (rates == null) return html`<span class="muted">${format.words.frame.none}</span>`;
-  const lines = rates.map((rate) => {
-    const conditions = [
-      ...(rate.tier === undefined ? [] : [words.tier(rate.tier)]),
-      ...(rate.hours === undefined ? [] : [rate.hours]),
-      ...(rate.over === undefined ? [] : [words.over(format.count(rate.over))]),
-    ];
-    const prices = pricesAmong([rate]).map(
-      (name) => `${priced[name]} ${priceText(c, unit, rate[name] as string)}`,
-    );
-    return html`<li>${conditions.join(', ')}: ${prices.join(', ')}</li>`;
-  });
-  return html`<ul class="plain">${lines}</ul>`;
+  const { rates: words } = format.words.models;
+  const conditions = ({ tier, hours, over }: RateTexts) =>
+    [
+      ...(tier === undefined ? [] : [words.tier(tier)]),
+      ...(hours === undefined ? [] : [hours.replaceAll(',', ', ')]), // so that a line can end between windows
+      ...(over === undefined ? [] : [words.over(format.count(over))]),
+    ].join(', ');
+  const cell =
+    (name: PriceName) =>
+    ({ row, rate }: PriceLine<T>) => {
+      const { [name]: price }: SomePrices = rate ?? row;
+      if (price != null) return priceText(c, unit, price);
+      return muted(row.input === null ? none : insteadText(format.words, name));
+    };
+  const names = pricesAmong(lines.map(({ row, rate }) => rate ?? row));
+  return {
+    ...(lines.some(({ rate }) => rate !== null) && {
+      [words.title]: ({ rate }: PriceLine<T>) =>
+        rate === null
+          ? muted(words.base)
+          : html`<span class="conditions">${conditions(rate)}</span>`,
+    }),
+    ...Object.fromEntries(names.map((name) => [headings[name], cell(name)])),
+  };
 }
 
 function unitOf(text: string | undefined): PriceUnit | null {

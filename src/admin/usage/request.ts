@@ -168,7 +168,7 @@ function rateText(format: Format, { rate, prompt_tokens }: RequestDetail): Html 
       ? []
       : [words.rateOver({ tokens: format.count(prompt_tokens ?? 0), over: format.count(over) })]),
   ];
-  return html`${rate} ${muted(why.join(', '))}`;
+  return html`<code>${rate}</code> ${muted(why.join(', '))}`;
 }
 
 /** The parts of the cost with their units and prices; null: not told. */
@@ -177,8 +177,10 @@ function chargedText(format: Format, { charged }: RequestDetail): Html | null {
   const { requests: words, statements } = format.words;
   const parts = charged.map(({ part, units, price }) =>
     words.chargedPart({
-      units: format.count(units),
-      part: statements.charged[part],
+      units:
+        part === 'request'
+          ? statements.calls(units, format.count(units))
+          : `${format.count(units)} ${statements.charged[part]}`,
       price: format.price(priceIn('1M', price)),
     }),
   );

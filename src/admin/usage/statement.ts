@@ -242,14 +242,16 @@ function parties(
 function charges(c: PageContext, rows: readonly PricedTokens[]): Html | string {
   if (rows.length === 0) return '';
   const { format } = c.var;
-  const { statements: words, tables, usage } = format.words;
+  const { statements: words, models, tables, usage } = format.words;
   const exact = format.eurColumn(rows.map(({ cost_eur }) => cost_eur));
   const hasRates = rows.some(({ rate }) => rate !== undefined);
   const isOfTokens = rows.every(({ part }) => partOf(part).within !== null);
   const cells = {
     [tables.model]: ({ model }: PricedTokens) => html`<code>${model}</code>`,
     [words.part]: ({ part }: PricedTokens) => words.charged[part],
-    ...(hasRates && { [words.rate]: ({ rate }: PricedTokens) => rate ?? '' }),
+    ...(hasRates && {
+      [words.rate]: ({ rate }: PricedTokens) => rate ?? muted(models.rates.base),
+    }),
     [isOfTokens ? usage.tokens : words.units]: ({ tokens }: PricedTokens) => format.count(tokens),
     [words.unitPrice]: ({ price }: PricedTokens) => format.price(priceIn('1M', price)),
     [words.amount]: ({ cost_eur }: PricedTokens) => exact(cost_eur),

@@ -958,6 +958,10 @@ export const en = {
     /** Prices that hold under conditions. */
     rates: {
       title: 'Rates',
+      caption: (units: string) => `All prices of models with rates or further parts, per ${units}`,
+      base: 'base price',
+      from: 'From',
+      now: 'now',
       over: (tokens: string) => `prompt over ${tokens} tokens`,
       tier: (name: string) => `tier ${name}`,
     },
@@ -1587,7 +1591,7 @@ export const en = {
     rateTier: (tier: string) => `served as ${tier}`,
     rateHours: (hours: string) => `begun within ${hours}`,
     charged: 'Charged',
-    chargedPart: ({ units, part, price }: { units: string; part: string; price: string }) => `${units} ${part} at ${price} per 1M`,
+    chargedPart: ({ units, price }: { units: string; price: string }) => `${units} at ${price} per 1M`,
     firstEvent: 'Time to first event',
     added: 'Added by the gateway',
   },
