@@ -176,15 +176,17 @@ if (live) {
   next();
 }
 
-// The rates of a price: rows are added and removed, and what is typed is checked as saving it would be.
+// The rates of a price: rows are added and removed, what is typed is checked as saving it would be, and Back finds it again.
 for (const box of document.querySelectorAll('[data-rates]')) {
   const form = box.closest('form');
   const rows = box.querySelector('tbody');
   const add = box.querySelector('[data-add]');
+  const key = box.dataset.rates;
+  const inputs = () => [...rows.querySelectorAll('input')];
+  const startOf = ({ name }) => /rate-\d+-/.exec(name)[0];
+  const blank = rows.rows[rows.rows.length - 1].cloneNode(true);
+  const blankStart = startOf(blank.querySelector('input'));
   let asked = 0;
-  let last = rows.rows.length - 1;
-  const blank = rows.rows[last].cloneNode(true);
-  const number = Number(/rate-(\d+)-/.exec(blank.querySelector('input').name)[1]);
 
   const say = (input, message) => {
     const id = `${input.id}-wrong`;
@@ -202,26 +204,49 @@ for (const box of document.querySelectorAll('[data-rates]')) {
     asked += 1;
     const mine = asked;
     const body = new URLSearchParams(new FormData(form));
-    const answer = await fetch(box.dataset.rates, { method: 'POST', body });
+    const answer = await fetch(key, { method: 'POST', body });
     if (mine !== asked || !answer.headers.get('content-type')?.includes('json')) return; // saving it says what is wrong
     const wrong = await answer.json();
-    for (const input of rows.querySelectorAll('input')) say(input, wrong[input.name]);
+    for (const input of inputs()) say(input, wrong[input.name]);
   };
   const show = () => {
-    for (const button of rows.querySelectorAll('[data-remove]')) button.hidden = false;
+    [...rows.rows].forEach((row, at) => {
+      row.querySelector('[data-remove]').hidden = false;
+      for (const input of row.querySelectorAll('input'))
+        input.ariaLabel = input.ariaLabel.replace(/\d+$/, at + 1);
+    });
   };
+  const keep = () => {
+    const typed = inputs().map(({ name, value }) => [name, value]);
+    history.replaceState({ ...history.state, [key]: typed }, '');
+  };
+  const addRow = (start) => {
+    const row = blank.cloneNode(true);
+    for (const input of row.querySelectorAll('input')) {
+      for (const name of ['id', 'name']) input[name] = input[name].replace(blankStart, start);
+      input.value = '';
+    }
+    rows.append(row);
+    return row;
+  };
+
+  const isBack = performance.getEntriesByType('navigation')[0]?.type === 'back_forward';
+  const kept = new Map(isBack ? history.state?.[key] : []);
+  if (kept.size > 0) {
+    const starts = new Set([...kept.keys()].map((name) => startOf({ name })));
+    for (const row of [...rows.rows])
+      if (!starts.delete(startOf(row.querySelector('input')))) row.remove();
+    for (const start of starts) addRow(start);
+    for (const input of inputs()) input.value = kept.get(input.name) ?? '';
+    box.open ||= [...kept.values()].some((value) => value !== '');
+  }
   add.hidden = false;
   show();
   add.addEventListener('click', () => {
-    last += 1;
-    const row = blank.cloneNode(true);
-    for (const input of row.querySelectorAll('input')) {
-      for (const name of ['id', 'name'])
-        input[name] = input[name].replace(`rate-${number}-`, `rate-${number + last}-`);
-      input.ariaLabel = input.ariaLabel.replace(/\d+$/, rows.rows.length + 1);
-    }
-    rows.append(row);
+    const last = Math.max(...inputs().map((input) => Number(startOf(input).slice(5, -1))));
+    const row = addRow(`rate-${last + 1}-`);
     show();
+    keep();
     row.querySelector('input').focus();
   });
   rows.addEventListener('click', ({ target }) => {
@@ -229,8 +254,11 @@ for (const box of document.querySelectorAll('[data-rates]')) {
     if (!row) return;
     if (rows.rows.length > 1) row.remove();
     else for (const input of row.querySelectorAll('input')) input.value = '';
+    show();
+    keep();
     add.focus();
     check().catch(() => {});
   });
+  box.addEventListener('input', keep);
   box.addEventListener('change', () => check().catch(() => {}));
 }

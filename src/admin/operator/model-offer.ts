@@ -41,7 +41,7 @@ export const modelOfferRoutes: readonly Route[] = [
 ];
 
 const PATH = '/models/new';
-/** Models that one form has: each has eight fields. */
+/** Models that one form has: each has 24 fields, and its rates (MAX_FIELDS of form.ts). */
 const MOST_CHOSEN = 50;
 const FOR =
   "Name or id of one company; empty for all. A company's own model wins over a shared one of the same slug.";

@@ -1,4 +1,5 @@
 import type { PriceUnit } from '../../domain/price.ts';
+import { isListed } from '../../domain/pricing/parts.ts';
 import {
   MODEL,
   MODEL_SETTINGS,
@@ -55,11 +56,19 @@ import {
 export const modelRoutes: readonly Route[] = [
   { method: 'GET', path: '/models', action: 'model.read', handle: listPage },
   { method: 'GET', path: '/models/:model', action: 'model.read', handle: editPage },
-  { method: 'POST', path: '/models/:model', action: 'model.write', handle: edit, page: editPage },
+  {
+    method: 'POST',
+    path: '/models/:model',
+    action: 'model.write',
+    long: true,
+    handle: edit,
+    page: editPage,
+  },
   {
     method: 'POST',
     path: '/models/:model/prices',
     action: 'model.write',
+    long: true,
     handle: schedule,
     page: editPage,
   },
@@ -73,11 +82,19 @@ export const modelRoutes: readonly Route[] = [
     method: 'POST',
     path: '/models/:model/costs',
     action: 'cost.write',
+    long: true,
     handle: setCost,
     page: editPage,
   },
   ...askedFirst('/models/:model/costs/:cost/remove', 'cost.write', askCostRemoval, removeCost),
-  { method: 'POST', path: RATES_CHECK, action: 'model.write', handle: checkPriced },
+  {
+    method: 'POST',
+    path: RATES_CHECK,
+    action: 'model.write',
+    savesNothing: true,
+    long: true,
+    handle: checkPriced,
+  },
   ...askedFirst('/models/:model/remove', 'model.write', askRemoval, remove),
 ];
 
@@ -91,17 +108,17 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
   );
   const unit = shownUnit(c, form);
   const labels = priceLabels(c.var.format.words, unit);
+  const names = pricesAmong(models.rows.map(pricesOf<string | null>));
   const cells = {
-    'Model name': ({ id, slug }: ModelRow) =>
-      html`<a href="/models/${id}"><code>${slug}</code></a>`,
+    'Model name': (model: ModelRow) =>
+      html`<a href="/models/${model.id}"><code>${model.slug}</code></a>${morePrices(model)}`,
     'Internal name': ({ upstream_model }: ModelRow) => html`<code>${upstream_model}</code>`,
     Kind: ({ kind }: ModelRow) => kind,
     Hosting: euBadge,
     ...Object.fromEntries(
-      pricesAmong(models.rows.map(pricesOf<string | null>)).map((name) => [
-        labels[name],
-        priceCell(c, unit, name),
-      ]),
+      names
+        .filter((name) => !isListed(name))
+        .map((name) => [labels[name], priceCell(c, unit, name)]),
     ),
     For: (row: Owned) => companyLink(row, 'models'),
   };
@@ -124,6 +141,15 @@ function priceCell(c: PageContext, unit: PriceUnit, name: PriceName) {
     const text = priceText(c, unit, eur);
     return isFree ? html`${badge('warn', 'free')} ${text}` : text;
   };
+}
+
+/** Which prices the page of a model has beside those in the list. */
+function morePrices(model: ModelRow): Html | string {
+  const { length } = model.rates ?? [];
+  const rates = length === 0 ? [] : [length === 1 ? '1 rate' : `${length} rates`];
+  const parts = pricesAmong([pricesOf<string | null>(model)]).filter(isListed);
+  const more = [...rates, ...parts.map((name) => PRICES[name].tokens)];
+  return more.length === 0 ? '' : html`<small class="muted coming">${more.join(', ')}</small>`;
 }
 
 async function editPage(c: PageContext, form: Form): Promise<Response> {

@@ -10,7 +10,8 @@ import type { Format } from './format.ts';
 import { FALLBACK, knownLanguage, pageLanguage } from './locale.ts';
 import { numeric } from './number-text.ts';
 
-const MAX_FIELDS = 1000;
+/** As many models as one form offers, or as many rates as a model may have, and what else such a form has. */
+const MAX_FIELDS = 2000;
 /** Fields that hold for one request only; see csrfInput, confirmation.ts and src/admin/resume-after-sign-in.ts. */
 const ONE_REQUEST = [
   'csrf',

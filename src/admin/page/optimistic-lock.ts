@@ -114,7 +114,8 @@ function canonical(value: unknown, name: string): string {
 
 function shown(value: unknown, name: string, format: Format): Html {
   if (value === null || value === undefined || value === '') return muted(format.words.frame.none);
-  if (isRates(value)) return html`${value.map((rate) => rateText(rate)).join('; ')}`;
+  if (isRates(value))
+    return html`${(storedRates(value) ?? []).map((rate) => rateText(rate)).join('; ')}`;
   if (name.includes('_eur')) return html`${format.eurText(String(value))}`;
   if (typeof value === 'number') return html`${format.count(value)}`;
   if (typeof value === 'boolean')

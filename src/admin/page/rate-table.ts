@@ -1,7 +1,8 @@
 import { FieldError, orNone, readModelTokens } from '../../domain/field.ts';
 import { type PriceUnit, priceIn, readPriceIn, UNIT_TOKENS } from '../../domain/price.ts';
-import type { RateTexts } from '../../domain/pricing/rates.ts';
+import { MOST_RATES, type RateTexts } from '../../domain/pricing/rates.ts';
 import {
+  eachPrice,
   PRICED,
   PRICES,
   type PriceName,
@@ -65,21 +66,24 @@ export function rateTable(
   nameOf: Naming,
   price: SomePrices,
 ): Html {
-  const stored = price.rates ?? [];
+  const stored = state.isSent ? [] : (price.rates ?? []); // what was sent is all there is: a rate that was removed stays so
   const rows = state.isSent ? rowsOf(form, nameOf) : [...stored.keys()];
   const blank = Math.max(-1, ...rows) + 1;
+  const sent = rows.map((n) =>
+    eachPrice((name) => state.value(cellName(nameOf, n, name), '') || null),
+  );
   const base = Object.fromEntries(
     Object.keys(PRICES).map((name) => [
       name,
       state.value(nameOf(name), price[name as PriceName] ?? '') || null,
     ]),
   );
-  const parts = pricesAmong([base, ...stored]);
+  const parts = pricesAmong([base, ...stored, ...sent]);
   const conditions = Object.entries(CONDITIONS) as [Condition, string][];
-  const row = (n: number) => {
+  const row = (n: number, at: number) => {
     const rate = stored[n];
     const cell = (member: string, heading: string, value: string, inputmode?: 'decimal') =>
-      html`<td role="cell" data-label="${heading}"><span>${cellField(state, { name: cellName(nameOf, n, member), label: `${heading}, rate ${n + 1}`, value, ...(inputmode && { inputmode }) })}</span></td>`;
+      html`<td role="cell" data-label="${heading}"><span>${cellField(state, { name: cellName(nameOf, n, member), label: `${heading}, rate ${at + 1}`, value, ...(inputmode && { inputmode }) })}</span></td>`;
     return html`<tr role="row">${conditions.map(([member, heading]) => cell(member, heading, String(rate?.[member] ?? '')))}${parts.map(
       (name) => {
         const text = rate?.[name];
@@ -94,7 +98,7 @@ export function rateTable(
   return html`<details class="fold rates" data-rates="${RATES_CHECK}?of=${nameOf('')}"${open ? html` open` : ''}><summary>Rates: prices under conditions</summary>
 <input type="hidden" name="${nameOf(MARK)}" value="table">
 <p class="hint">Prices that hold in place of the ones above where all conditions of a row hold: a prompt of more tokens, a tier such as <code>priority</code>, or hours such as <code>Mon-Fri 01:00-04:00 UTC</code>. The row with the most conditions wins, then the longest prompt. EUR per ${UNIT_TOKENS[unit]} tokens, or “none” for a part. An empty row is no rate.</p>
-${wrong === null ? '' : html`<p class="wrong">${wrong}</p>`}<table role="table"><caption class="sr">Rates</caption><thead role="rowgroup"><tr role="row">${headings.map((heading) => html`<th role="columnheader" scope="col">${heading}</th>`)}</tr></thead><tbody role="rowgroup">${[...rows, blank].map(row)}</tbody></table>
+${wrong === null ? '' : html`<p class="wrong">${wrong}</p>`}<div class="scroll"><table role="table" class="sums"><caption class="sr">Rates</caption><thead role="rowgroup"><tr role="row">${headings.map((heading) => html`<th role="columnheader" scope="col">${heading}</th>`)}</tr></thead><tbody role="rowgroup">${[...rows, blank].map(row)}</tbody></table></div>
 <div class="actions"><button type="button" class="quiet" data-add hidden>Add a rate</button></div></details>`;
 }
 
@@ -114,7 +118,14 @@ export function readPriced(
 
 function readRates(form: Form, nameOf: Naming): RateTexts[] {
   const readPrice = form.numeric(readPriceIn(sentUnit(form)));
-  return rowsOf(form, nameOf).map((n) => {
+  const rows = rowsOf(form, nameOf);
+  const many = rows[MOST_RATES];
+  if (many !== undefined)
+    form.refuse(
+      cellName(nameOf, many, 'over'),
+      `is of one rate too many: there may be ${MOST_RATES}.`,
+    );
+  return rows.map((n) => {
     const name = (member: string) => cellName(nameOf, n, member);
     const given = (member: string) => (form.values.get(name(member)) ?? '').trim() !== '';
     const over = given('over') ? form.optional(name('over'), form.numeric(readModelTokens)) : null;

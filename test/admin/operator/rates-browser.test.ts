@@ -1,6 +1,7 @@
 import t from 'tap';
+import { COST_PARTS } from '../../../src/domain/pricing/parts.ts';
 import { examine, signedInTab } from '../browser.ts';
-import { signedIn, startOffice } from '../people.ts';
+import { signedIn, startOffice, textOf } from '../people.ts';
 
 /** The table of rates on the page of a model, in a browser and without script. */
 
@@ -93,7 +94,7 @@ t.test('without script: a row more, prices to come and cost prices with rates', 
     refused.text,
     /name="next_rate-0-hours"[^>]*value="01:00-02:00 Mars\/Base"[^>]*aria-invalid="true"/,
   );
-  t.match((await operator.get(path)).text, /tier priority: prompt tokens/);
+  t.match(textOf(await operator.get(path)), /tier priority €6\.00 /);
 });
 
 t.test('a model is offered with rates: nothing typed is lost', async (t) => {
@@ -133,8 +134,146 @@ t.test('a model is offered with rates: nothing typed is lost', async (t) => {
   t.same(rows, [{ rates: null }, { rates: [rate] }]);
 });
 
+/** The fields of the form of a model, as its page has them. */
+const fieldsOf = (text: string, path: string) => {
+  const form = text.split('<form').find((each) => each.includes(`action="${path}"`)) ?? '';
+  const fields: Record<string, string[]> = {};
+  for (const [input] of form.matchAll(/<(?:input|select)[^>]*>/g)) {
+    const [, name = ''] = / name="([^"]*)"/.exec(input) ?? [];
+    const [, value = ''] = / value="([^"]*)"/.exec(input) ?? [];
+    if (/type="(radio|checkbox)"/.test(input) && !input.includes(' checked')) continue;
+    if (name !== '' && name !== 'csrf') fields[name] = [...(fields[name] ?? []), value];
+  }
+  return fields;
+};
+
+t.test('what was removed or typed stays so when the form is shown again', async (t) => {
+  const priority = { tier: 'priority', input: '0.007', output: '0.03', cache_read: '0.0007' };
+  const id = await newModel('kept', [LONG, priority]);
+  const operator = await signedIn(office, 'operator');
+  const path = `/models/${id}`;
+  const fields = fieldsOf((await operator.get(`${path}?unit=1k`)).text, path);
+  const without = Object.fromEntries(
+    Object.entries(fields).filter(([name]) => !/^rate-[12]-/.test(name)),
+  );
+  const wrong = { ...without, kind: 'chat', input: 'x', 'rate-0-reasoning': '0.123' };
+  const refused = await operator.post(path, wrong);
+  t.equal(refused.status, 422);
+  t.notMatch(
+    refused.text,
+    /name="rate-\d+-\w+"[^>]*value="(priority|0\.007)"/,
+    'removed by script',
+  );
+  t.match(
+    refused.text,
+    /name="rate-0-reasoning"[^>]*value="0\.123"/,
+    'a part without a base price',
+  );
+
+  const before = fieldsOf(refused.text, path);
+  await sql`update models set rates = ${[priority] as never}::jsonb where id = ${id}`; // somebody else
+  const asked = await operator.post(path, { ...before, kind: 'chat', input: '0.0025' });
+  t.equal(asked.status, 409);
+  t.match(asked.text, /Somebody else saved this first/);
+  t.match(asked.text, /over 272000 0\.005 and 0\.0225, reasoning 0\.123/);
+  t.match(asked.text, /priority 0\.007 and 0\.03, cache read 0\.0007/);
+  const kept = fieldsOf(asked.text, path);
+  const [, confirmed = ''] = /name="confirmed" value="([^"]*)"/.exec(asked.text) ?? [];
+  t.equal((await operator.post(path, { ...kept, confirmed })).status, 303);
+  t.same(await ratesOf(id), [{ ...LONG, reasoning: '0.123' }]);
+});
+
+t.test(
+  'as many rates as a model may have, of all parts, with long hours, fit a form',
+  async (t) => {
+    const id = await newModel('many');
+    const operator = await signedIn(office, 'operator');
+    const path = `/models/${id}`;
+    const fields = {
+      ...fieldsOf((await operator.get(`${path}?unit=1k`)).text, path),
+      kind: 'chat',
+    };
+    const windows = Array.from({ length: 12 }, (_, n) => `${String(2 * n).padStart(2, '0')}:00`);
+    const hours = `Mon-Fri ${windows.map((at) => `${at}-${at.replace(':00', ':30')}`).join()} UTC`;
+    const rate = (n: number) => ({
+      over: `${n + 1}`,
+      ...(n % 2 === 1 && { hours }),
+      ...Object.fromEntries(COST_PARTS.map((part) => [part, '0.123456789012'])),
+    });
+    const withRates = (count: number) =>
+      Object.assign(
+        { ...fields },
+        ...Array.from({ length: count }, (_, n) =>
+          Object.fromEntries(
+            Object.entries(rate(n)).map(([member, value]) => [`rate-${n}-${member}`, value]),
+          ),
+        ),
+      );
+    const checked = await operator.post('/models/rates/check?of=', withRates(65));
+    t.same(Object.keys(JSON.parse(checked.text)), ['rate-64-over']);
+    const refused = await operator.post(path, withRates(65));
+    t.equal(refused.status, 422);
+    t.match(refused.text, /one rate too many/);
+    t.equal((await operator.post(path, withRates(64))).status, 303);
+    t.equal((await ratesOf(id)).length, 64);
+    const { text } = await operator.get(path);
+    t.equal((await operator.post(path, { ...fieldsOf(text, path), kind: 'chat' })).status, 303);
+  },
+);
+
+t.test('as many models as one form offers can be sent with it', async (t) => {
+  const operator = await signedIn(office, 'operator');
+  const names = Array.from({ length: 50 }, (_, n) => ['name', `lab/many-${n}`]);
+  const { text } = await operator.get(`/models/new?${new URLSearchParams(names)}`);
+  const fields = fieldsOf(text, '/models/new');
+  const answers = names.map((_, n) => ({
+    [`${n}-kind`]: 'chat',
+    [`${n}-eu_hosted`]: 'true',
+    [`${n}-input`]: '1',
+    [`${n}-output`]: '1',
+  }));
+  const sent = await operator.post('/models/new', Object.assign(fields, ...answers));
+  t.equal(sent.status, 303);
+  t.equal((await sql`select from models where upstream_model like 'lab/many-%'`).length, 50);
+  await sql`delete from models where upstream_model like 'lab/many-%'`;
+});
+
+t.test(
+  'Back finds the rows that were added and typed, and not those that were removed',
+  async (t) => {
+    const id = await newModel('left', [LONG, { ...LONG, over: 500_000 }]);
+    const { page, complaints } = await signedInTab(t, office, office.people.operator);
+    await page.goto(`/models/${id}?unit=1k`);
+    const box = page.locator('[data-rates]').first();
+    const typed = () =>
+      box
+        .getByLabel(/^Prompt over/)
+        .evaluateAll((all) => all.map((each) => Reflect.get(each, 'value')));
+    await box.getByRole('button', { name: 'Remove this rate' }).first().click();
+    await box.getByRole('button', { name: 'Add a rate' }).click();
+    await box.getByLabel('Prompt over, rate 3', { exact: true }).fill('700000');
+    await box.getByLabel('Prompt over, rate 2', { exact: true }).fill('600000');
+    t.same(await typed(), ['500000', '600000', '700000']);
+    await page.goto('/models');
+    await page.goBack();
+    t.same(await typed(), ['500000', '600000', '700000']);
+    t.same(complaints, []);
+  },
+);
+
+t.test('owners reach no check of prices', async (t) => {
+  const owner = await signedIn(office, 'owner');
+  const asked = { rates: 'table', 'rate-0-tier': 'priority', input: '1', output: '1' };
+  for (const start of ['', 'next_', 'cost_']) {
+    const { status, text } = await owner.post(`/models/rates/check?of=${start}`, asked);
+    t.equal(status, 403);
+    t.notMatch(text, /must be/);
+  }
+});
+
 t.test('a company sees the rates that begin at a date, times its factor', async (t) => {
   const { company } = office.customer;
+  await sql`delete from models where upstream_model = 'internal'`; // their parts would be columns
   const id = await newModel('dated', [LONG]);
   await sql`update companies set price_factor = 2 where id = ${company}`;
   const prices = { input: '0.004', output: '0.03', cache_read: '0.0004', reasoning: null };
@@ -150,14 +289,26 @@ t.test('a company sees the rates that begin at a date, times its factor', async 
     const { text } = await (await signedIn(office, role)).get(
       `/companies/${company}/models?unit=1k`,
     );
-    const row = text.split('<tr').find((each) => each.includes('>dated<')) ?? '';
-    const words = row.replaceAll(/<[^>]*>/g, ' ').replaceAll(/\s+/g, ' ');
-    t.match(words, /prompt over 272,000 tokens: prompt tokens €0\.01, completion tokens €0\.045/);
-    t.match(words, /from .*: prompt over .* tier priority: prompt tokens €0\.008/);
-    t.equal(words.match(/tier priority/g)?.length, 1, 'rates that stay are told once');
-    t.match(words, /as output from .*: €0\.05/);
-    t.equal(words.includes('list price'), role === 'operator');
-    t.notMatch(words, /€0\.004\b/);
+    const words = (part = '') => part.replaceAll(/<[^>]*>/g, ' ').replaceAll(/\s+/g, ' ');
+    const [, list = '', rated = ''] = text.split('<table');
+    t.match(rated, /<caption class="sr">All prices of models with rates/);
+    const lines = rated
+      .split('<tr')
+      .flatMap((each) => (each.includes('>dated<') ? words(each) : []));
+    t.equal(lines.length, 5, 'a price that stays as it is is told once');
+    t.match(lines, [
+      /now base price €0\.005 €0\.03 €0\.0004 as output/,
+      /now prompt over 272,000 tokens €0\.01 €0\.045 as input as output/,
+    ]);
+    t.match(lines.slice(2), [
+      /20\d\d.* base price €0\.006 €0\.04 €0\.0006 €0\.05/,
+      /over/,
+      /tier priority €0\.008 €0\.06 €0\.0008 as output/,
+    ]);
+    const row = words(list.split('<tr').find((each) => each.includes('>dated<')));
+    t.match(row, /from .*: €0\.04/);
+    t.equal(row.includes('list price'), role === 'operator');
+    t.notMatch(rated, /€0\.004\b|list price/);
   }
   await sql`update companies set price_factor = 1 where id = ${company}`;
   await sql`delete from models where id = ${id}`;
