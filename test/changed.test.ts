@@ -1,6 +1,6 @@
 import { globSync } from 'node:fs';
 import t from 'tap';
-import { isTried, reachedBy } from './support/changed.ts';
+import { isReached, isTried, reachedBy } from './support/changed.ts';
 
 const TESTS = globSync('test/**/*.test.ts');
 
@@ -55,3 +55,37 @@ t.test(
     t.ok(isTried('test/faults/outage.test.ts', null), 'without history all run');
   },
 );
+
+t.test(
+  'pages are tried in a browser where what they show changed, one file of them always',
+  async (t) => {
+    const isDear = (test: string) =>
+      /\/(?:accessible|browser|narrow|(?!known)\w+-browser)\.test/.test(test);
+    const tried = (...changed: string[]) => TESTS.filter((test) => isTried(test, changed));
+    const few = tried('src/gateway/pipeline.ts', 'src/cli/nouns/key.ts', 'src/admin/README.md');
+    t.same(few.filter(isDear), ['test/admin/forms-browser.test.ts']);
+    for (const name of [
+      'src/admin/assets/style.css',
+      'src/domain/wording/alert.ts',
+      'src/operations/key.ts',
+      'src/store/usage/overview.ts',
+      'sql/schema/sums.sql',
+      'test/admin/browser.ts',
+      'package-lock.json',
+    ])
+      t.same(tried('src/gateway/pipeline.ts', name), TESTS, name);
+    const own = 'test/admin/narrow.test.ts';
+    t.same(
+      tried(own).filter(isDear),
+      ['test/admin/forms-browser.test.ts', own],
+      'or the test itself',
+    );
+  },
+);
+
+t.test('a test is reached by itself and by what it imports', async (t) => {
+  const edge = 'test/edge/felt.test.ts';
+  for (const name of [edge, 'test/edge/felt.ts', 'test/support/postgres.ts'])
+    t.ok(isReached(edge, [name]), name);
+  t.notOk(isReached(edge, ['test/edge/heavy.ts', 'README.md']));
+});

@@ -8,7 +8,7 @@ import type { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { baseOfChange, changedFiles, isTried, reachedBy } from './support/changed.ts';
+import { baseOfChange, changedFiles, isReached, isTried, reachedBy } from './support/changed.ts';
 import { spentBelow } from './support/cpu.ts';
 
 /**
@@ -16,8 +16,8 @@ import { spentBelow } from './support/cpu.ts';
  * those that a change reaches for --changed, otherwise all; six processes at once and more while cores are idle, or as many as --jobs=N says. With --all, and where
  * a change touches the fast path, tests of what clients see run twice, with it and without it; FAST_HTTP in the
  * environment chooses one way. Where a change touches the pages, axe-core judges them; with --all they are looked at in
- * every width and language. Where it touches nothing that runs in the gateway, most of test/faults and test/fleet is left
- * out, and the run says so.
+ * every width and language. The dearest tests (changed.ts) are left out where nothing they try changed, and the run says
+ * so.
  * Prints a line per file, what failed in it, CPU seconds by folder, and at the end the line `N passed, N failed`.
  *
  * They are run by plain node. The command `tap` would load its own module loader into
@@ -32,8 +32,7 @@ const DEAREST = 10;
 const GRACE_MS = 15_000; // a file that reaches its timeout reports it and ends within this time
 const BOTH_WAYS = /\btest\/(spec|edge|sdk)\//;
 /** Where a change may behave in one of the two ways alone. */
-const FAST_PATH =
-  /^(src\/(http|upstream|runtime|gateway|sse|workers)\/|test\/(spec|edge|sdk|support)\/|package-lock\.json)/;
+const FAST_PATH = /^(src\/(http|upstream|runtime|gateway|sse|workers)\/|package-lock\.json)/;
 /** Where a change may be what axe-core judges, or change how it does. */
 const PAGES = /^(src\/admin\/|test\/admin\/(browser|accessible)|package-lock\.json)/;
 /** What V8 compiled is kept for the next file and process: without it each spends 0.3 to 0.5 s of CPU on that. */
@@ -65,6 +64,8 @@ const { values, positionals } = parseArgs({
 interface Run {
   readonly file: string;
   readonly fastHttp: string | undefined;
+  /** Whether nothing it tries changed in the fast path, nor the test itself. */
+  readonly isOneWay: boolean;
   /** The file, and the value of FAST_HTTP. */
   readonly name: string;
 }
@@ -100,7 +101,7 @@ if (all) {
 if (files.length > 1) showCpu();
 if (leftOut.length > 0)
   console.log(
-    `${leftOut.length} files of test/faults and test/fleet were left out, since nothing they try changed after ${baseOfChange().slice(0, 8)}: ALL=1 runs them`,
+    `${leftOut.length} files of experiments and of browsers were left out, since nothing they try changed after ${baseOfChange().slice(0, 8)}: ALL=1 runs them`,
   );
 const skipped = totals.skip + totals.todo;
 console.log(
@@ -111,11 +112,13 @@ process.exitCode = totals.fail > 0 || totals.pass === 0 ? 1 : 0;
 /** The runs of a file, one for each value of FAST_HTTP. */
 function ways(file: string): Run[] {
   const { FAST_HTTP } = process.env;
+  const isOneWay = !(bothWays || isReached(file, changed ?? []));
   const values =
-    FAST_HTTP === undefined && bothWays && BOTH_WAYS.test(file) ? [undefined, 'off'] : [FAST_HTTP];
+    FAST_HTTP === undefined && !isOneWay && BOTH_WAYS.test(file) ? [undefined, 'off'] : [FAST_HTTP];
   return values.map((fastHttp) => ({
     file,
     fastHttp,
+    isOneWay,
     name: fastHttp === undefined ? file : `${file}, FAST_HTTP=${fastHttp}`,
   }));
 }
@@ -131,7 +134,7 @@ function together(runs: readonly Run[]): Run[][] {
   const roomOf = (run: Run) =>
     ALONE.test(run.file)
       ? run.name
-      : `${/^test\/admin/.exec(run.file) ?? dirname(run.file)} ${run.fastHttp}`;
+      : `${/^test\/admin/.exec(run.file) ?? dirname(run.file)} ${run.fastHttp} ${run.isOneWay}`;
   for (const room of Map.groupBy(runs, roomOf).values()) {
     let group: Run[] | undefined;
     for (const run of room.toSorted((a, b) => secondsOf([b]) - secondsOf([a]))) {
@@ -181,7 +184,7 @@ function coreTimes(): { idle: number; all: number } {
 }
 
 async function runGroup(group: readonly Run[]): Promise<void> {
-  const { fastHttp } = group[0] as Run;
+  const { fastHttp, isOneWay } = group[0] as Run;
   let began = performance.now();
   let spent = 0;
   const child = spawn(process.execPath, ['--import', BEFORE, TOGETHER], {
@@ -193,7 +196,7 @@ async function runGroup(group: readonly Run[]): Promise<void> {
         FAST_HTTP: fastHttp,
       },
       ...(values.all && { ALL: '1' }),
-      ...(!bothWays && { ONE_WAY: '1' }),
+      ...(isOneWay && { ONE_WAY: '1' }),
       ...(pagesUnchanged && { PAGES_UNCHANGED: '1' }),
       TEST_FILES: group.map(({ file }) => file).join(' '),
       ...(TAP_GREP && { TAP_GREP: `.\n${TAP_GREP}` }), // of the tests in each file

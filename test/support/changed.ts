@@ -37,24 +37,42 @@ export function changedFiles(): string[] | null {
   }
 }
 
-const EXPERIMENTS = /^test\/(?:faults|fleet)\//;
-/** Those that every run has. */
-const ALWAYS = /\/(?:faults\/(?:kill|results|stop)|fleet\/(?:limits|port))\.test/;
 /** All that runs in the gateway, and the database; not the pages, nor commands that end. */
 const IN_GATEWAY =
   /^(?:src\/(?!admin\/(?!process\/)|cli\/(?:apply|nouns)\/|demo\/|domain\/(?:language|wording)\/)|sql\/|test\/(?:faults|fleet|support)\/|package-lock\.json|\.platform\/)(?!.*\.md$)/;
+/** All that a page shows or does. */
+const IN_PAGES =
+  /^(?:src\/(?:admin|domain|events|operations|store)\/|sql\/|package-lock\.json)(?!.*\.md$)/;
+
+/** The dearest tests, half the CPU of all: where nothing they try changed, a run of all has few of them. */
+const DEAREST = [
+  {
+    /** Processes, servers and networks that die. */
+    tests: /^test\/(?:faults|fleet)\//,
+    always: /\/(?:faults\/(?:kill|results|stop)|fleet\/(?:limits|port))\.test/,
+    tried: IN_GATEWAY,
+  },
+  {
+    /** Pages in a browser, and nothing else. */
+    tests: /^test\/admin\/(?:.*(?<!\/known)-browser|accessible|browser|german|narrow|phone)\.test/,
+    always: /\/forms-browser\.test/,
+    tried: IN_PAGES,
+  },
+];
 
 /**
- * Whether a run of all tests has this one. Experiments with processes, servers and networks that die take a fifth of its
- * CPU: but for a few they are left to changes of what they try, and to ALL=1.
+ * Whether a run of all tests has this one: the dearest are left to changes of what they try or import, and to ALL=1.
  * @param changed null: nobody knows, and it has all
  */
 export function isTried(test: string, changed: readonly string[] | null): boolean {
-  return (
-    !EXPERIMENTS.test(test) ||
-    ALWAYS.test(test) ||
-    (changed?.some((name) => IN_GATEWAY.test(name)) ?? true)
-  );
+  const dear = DEAREST.find(({ tests, always }) => tests.test(test) && !always.test(test));
+  if (dear === undefined || changed === null) return true;
+  return changed.some((name) => dear.tried.test(name)) || isReached(test, changed);
+}
+
+/** Whether a change is in a test, or in what it imports by itself or by what tests share. */
+export function isReached(test: string, changed: readonly string[]): boolean {
+  return changed.includes(test) || importsOf(test).some((name) => changed.includes(name));
 }
 
 /** What any change may break: imports, names, tables in documents, the package. */
@@ -72,10 +90,7 @@ export function reachedBy(changed: readonly string[], tests: readonly string[]):
     ),
   );
   return tests.filter(
-    (test) =>
-      WHOLE_TREE.test(test) ||
-      rooms.has(dirname(test)) ||
-      importsOf(test).some((name) => changed.includes(name)),
+    (test) => WHOLE_TREE.test(test) || rooms.has(dirname(test)) || isReached(test, changed),
   );
 }
 
