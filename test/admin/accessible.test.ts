@@ -5,7 +5,7 @@ import { openDatabase } from '../../src/store/connection/pool.ts';
 import { closeStatement } from '../support/statement.ts';
 import { until } from '../support/until.ts';
 import { addUsage } from '../support/usage.ts';
-import { examine, openTab, signedInTab, startBrowser } from './browser.ts';
+import { accessibility, examine, openTab, signedInTab, startBrowser } from './browser.ts';
 import { paint, paintOthers, paintRates } from './paint.ts';
 import { signedIn, startOffice } from './people.ts';
 
@@ -204,6 +204,21 @@ t.test('every page of a customer that differs from that of the operator', async 
     );
   }
   t.same(complaints, []);
+});
+
+t.test('a fault of a page is one of the copy that is judged', async (t) => {
+  const { page } = await signedInTab(t, office, people.owner);
+  await page.goto(`${base}/settings`);
+  const contrast = "document.querySelector('h1').style.color = '#eee'";
+  for (const [rule, plant] of [
+    ['color-contrast', contrast],
+    ['heading-order', "document.querySelector('h2').outerHTML = '<h6>Deep</h6>'"],
+    ['label', "for (const each of document.querySelector('[name=budget]').labels) each.remove()"],
+    ['html-has-lang', 'document.documentElement.lang = ""'],
+  ] as const) {
+    await page.evaluate(plant);
+    t.match((await accessibility(page)).join('\n'), new RegExp(`^${rule}: `, 'm'), rule);
+  }
 });
 
 t.test('pages without a session', async (t) => {
