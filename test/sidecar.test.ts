@@ -31,7 +31,7 @@ function image(t: Test): string {
   for (const name of ['package.json', 'sql', 'src/admin/assets']) {
     cpSync(join(ROOT, name), join(folder, name), { recursive: true });
   }
-  compile(join(folder, 'dist'));
+  compile(join(folder, 'dist'), false);
   const { dependencies } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'));
   for (const name of Object.keys(dependencies)) {
     const link = join(folder, 'node_modules', name);

@@ -15,6 +15,7 @@ import { DatabaseUnavailable } from '../../src/store/connection/errors.ts';
 import { openDatabase, type Sql } from '../../src/store/connection/pool.ts';
 import { findEmbedded } from '../../src/store/schema/embedded.ts';
 import { MigrationRefused } from '../../src/store/schema/migrate.ts';
+import { CHILD_ENV } from '../support/child.ts';
 import { ROOT, tollgate } from '../support/cli.ts';
 import { freePort } from '../support/port.ts';
 import { emptyDatabase, inDatabase, testDatabase } from '../support/postgres.ts';
@@ -193,7 +194,7 @@ t.test('commands ask for a migration until the database is migrated', async (t) 
 
   const bare = openDatabase({ url: env.DATABASE_URL });
   await bare.run(
-    5000,
+    60_000,
     (sql) =>
       sql`insert into schema_migrations (name, sha256, needs) values ('9999_future.sql', 'x', '9999')`,
   );
@@ -313,7 +314,7 @@ t.test('a port in use is one line that names the variable to change', async (t) 
   await once(taken, 'listening');
   const { port } = taken.address() as AddressInfo;
   const env = {
-    PATH: process.env.PATH,
+    ...CHILD_ENV,
     DATABASE_URL: url,
     UPSTREAM_URL: 'http://127.0.0.1:9/v1',
     SPOOL_DIR: '',
