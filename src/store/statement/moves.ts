@@ -41,10 +41,6 @@ interface MoveOptions {
   readonly onProgress: (text: string) => void;
 }
 
-/** The tables whose months go, in the order in which everybody locks them: in another one, two would wait for each other. */
-const PARENTS = ['api_usage', 'upstream_costs'] as const;
-type Parent = (typeof PARENTS)[number];
-
 const FOREVER = Number.POSITIVE_INFINITY;
 const AGAIN_MS = 1000;
 const MOST_AGAIN_MS = 30_000;
@@ -68,7 +64,7 @@ export async function detachMonth(
   for (let attempt = 1; ; attempt++) {
     const figures = await db.transaction(FOREVER, async (sql) => {
       await requireDetachable(sql, month, anyway);
-      onProgress(`reading ${tablesOf(month).join(' and ')}`);
+      onProgress(`reading ${month.slice(0, 7)}`);
       return figuresOf(sql, month);
     });
     try {
@@ -96,8 +92,8 @@ async function takeAway(
     onProgress('removing the sums of the month');
     for (const { table } of Object.values(SUMS))
       await sql`delete from ${sql(table)} where billing_month = ${month}::date`;
-    for (const parent of PARENTS)
-      await sql.unsafe(`alter table ${parent} detach partition ${tableOf(parent, month)}`);
+    for (const table of tablesOf(month))
+      await sql.unsafe(`alter table ${parentOf(table)} detach partition ${table}`);
   });
   // from here on nobody writes the month, so its counters are those of the rows that go
   const [{ same }] = await sql<[{ same: boolean }]>`
@@ -130,7 +126,7 @@ export async function attachMonth(
     await requireAttachable(sql, month);
     // nobody but this transaction has to do with the tables: they are in no ledger
     await sql.unsafe(`lock table ${tables.join(', ')} in access exclusive mode`);
-    onProgress(`reading ${tables.join(' and ')}`);
+    onProgress(`reading ${month.slice(0, 7)}`);
     const figures = await figuresOf(sql, month);
     await requireSame(sql, month, figures);
     await sql.unsafe(`alter table ${table} disable trigger user`);
@@ -140,7 +136,7 @@ export async function attachMonth(
         const rows = SOURCES[sums.from](withZone(table), costs);
         await sql.unsafe(upsertOf(sums, rowsOf(sums, `${rows} as ${sums.from}`)));
       }
-      for (const parent of PARENTS) await attach(sql, month, parent);
+      for (const each of tables) await attach(sql, month, each);
     });
     await sql.unsafe(`alter table ${table} enable trigger user`);
     await note(sql, month, false, figures);
@@ -148,21 +144,16 @@ export async function attachMonth(
   return tables;
 }
 
-/** Rows of the month are in the default partition, which must have none of a month that has a partition. */
-async function attach(sql: Sql, month: string, parent: Parent): Promise<void> {
-  const table = tableOf(parent, month);
+/** Rows that came for the month are in the default partition, which must have none of a month that has a partition. */
+async function attach(sql: Sql, month: string, table: string): Promise<void> {
+  const parent = parentOf(table);
   const late = sql(`${parent}_default`);
-  const until = `('${month}'::date + interval '1 month')::date`;
-  const { count } = await sql`select from ${late} where billing_month = ${month}::date limit 1`;
-  if (count > 0) {
-    await sql`alter table ${late} disable trigger user`;
-    await sql`insert into ${sql(table)} select * from ${late} where billing_month = ${month}::date`;
-    await sql`delete from ${late} where billing_month = ${month}::date`;
-    await sql`alter table ${late} enable trigger user`;
-  }
-  const [{ end }] = await sql<[{ end: string }]>`select ${sql.unsafe(until)}::text as end`;
+  await sql`alter table ${late} disable trigger user`;
+  await sql`insert into ${sql(table)} select * from ${late} where billing_month = ${month}::date`;
+  await sql`delete from ${late} where billing_month = ${month}::date`;
+  await sql`alter table ${late} enable trigger user`;
   await sql.unsafe(
-    `alter table ${parent} attach partition ${table} for values from ('${month}') to ('${end}')`,
+    `alter table ${parent} attach partition ${table} for values from ('${month}') to (('${month}'::date + interval '1 month')::date)`,
   );
 }
 
@@ -220,13 +211,15 @@ async function requireDetachable(sql: Sql, month: string, anyway: boolean): Prom
 
 /** @throws SchemaRefused */
 async function requireAttachable(sql: Sql, month: string): Promise<void> {
-  const [{ missing, away }] = await sql<[{ missing: string | null; away: boolean }]>`
-    select (select min(name) from unnest(${tablesOf(month)}::text[]) as name
-        where to_regclass(name) is null) as missing,
+  const tables = tablesOf(month);
+  const [{ exist, away }] = await sql<[{ exist: boolean; away: boolean }]>`
+    select (select count(to_regclass(name)) = 2 from unnest(${[...tables]}::text[]) as name) as exist,
       coalesce((select is_away from ledger_moves where billing_month = ${month}::date order by number desc limit 1), false) as away`;
   if (!away) throw new SchemaRefused(`${month.slice(0, 7)} is not away`);
-  if (missing !== null)
-    throw new SchemaRefused(`there is no table ${missing}: restore it, with the name that it had`);
+  if (!exist)
+    throw new SchemaRefused(
+      `there is no table ${tables.join(' or ')}: restore both, with the names that they had`,
+    );
 }
 
 /** @throws SchemaRefused where the table is not the one that was taken away */
@@ -243,7 +236,7 @@ async function requireSame(
     where (gone.requests, gone.cost_eur, encode(gone.row_digest, 'hex')) is distinct from (back.requests, back.cost_eur, back.row_digest)`;
   if (other !== null)
     throw new SchemaRefused(
-      `${tablesOf(month).join(' and ')} are not the tables that were taken away: rows of company ${other} differ`,
+      `the tables of ${month.slice(0, 7)} are not those that were taken away: rows of company ${other} differ`,
     );
 }
 
@@ -266,7 +259,7 @@ function figuresOf(sql: Sql, month: string): Promise<CompanyFigures[]> {
 async function requireAttached(sql: Sql, month: string): Promise<void> {
   const [{ attached }] = await sql<[{ attached: boolean }]>`
     select count(*) = 2 as attached from pg_inherits
-    where inhrelid::regclass::text = any(${tablesOf(month)}::text[]) and inhparent::regclass::text = any(${[...PARENTS]}::text[])`;
+    where inhrelid::regclass::text = any(${[...tablesOf(month)]}::text[])`;
   if (!attached)
     throw new SchemaRefused(
       `the ledger has no table of its own for ${month.slice(0, 7)}: it is away, or it never had one`,
@@ -317,12 +310,15 @@ async function atOnce(
   }
 }
 
-/** The partitions of a month, of the calls and of their costs. @param month its first day */
-function tablesOf(month: string): [string, string] {
-  const [calls, costs] = PARENTS;
-  return [tableOf(calls, month), tableOf(costs, month)];
+/**
+ * The partitions of a month: calls, and their costs. Everybody locks them in this order, so that nobody waits crosswise.
+ * @param month its first day
+ */
+function tablesOf(month: string) {
+  const name = month.slice(0, 7).replace('-', '_');
+  return [`api_usage_${name}`, `upstream_costs_${name}`] as const;
 }
 
-function tableOf(parent: Parent, month: string): string {
-  return `${parent}_${month.slice(0, 7).replace('-', '_')}`;
+function parentOf(table: string): string {
+  return table.slice(0, -'_2026_01'.length);
 }
