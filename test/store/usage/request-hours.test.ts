@@ -62,7 +62,7 @@ t.test(
 
 t.test('the lists of failed requests have as many as the sums count', async (t) => {
   const company = randomUUID();
-  const model = company; // of which nobody else has requests
+  const [key, model] = [company, company]; // of which nobody else has requests
   const statuses = [0, 200, 400, 401, 404, 429, 499, 500, 502, 503, 504];
   const outcomes = [null, 'completed', 'client_aborted', 'upstream_failed'];
   await add(
@@ -71,6 +71,7 @@ t.test('the lists of failed requests have as many as the sums count', async (t) 
         [null, 'upstream_error'].flatMap((code) =>
           [undefined, 200, 429, 500].map((upstreamStatus) => ({
             company,
+            key,
             model,
             status,
             ...(code && { code }),
@@ -82,11 +83,12 @@ t.test('the lists of failed requests have as many as the sums count', async (t) 
     ),
   );
   const all = { company: null, key: null, endpoint: null, before: null, from, to, limit: 1000 };
-  const list = async (status: ResultFilter) =>
-    (await run((sql) => pageOfRequests(sql, { ...all, model, status }))).rows;
+  const list = async (status: ResultFilter, more: object = { model }) =>
+    (await run((sql) => pageOfRequests(sql, { ...all, model: null, status, ...more }))).rows;
   const [failed, upstreams] = [await list('failed'), await list('upstream_failed')];
   t.ok(failed.length > 0 && upstreams.length > 0 && failed.length !== upstreams.length);
   t.match((await read(company))[0], { failed: failed.length, upstream_failed: upstreams.length });
+  t.same(await list('upstream_failed', { key }), upstreams);
   t.ok(failed.every((row) => explainRequest(row).result === 'failed'));
 });
 
