@@ -308,7 +308,7 @@ t.test('a company sees the rates that begin at a date, times its factor', async 
     const row = words(list.split('<tr').find((each) => each.includes('>dated<')));
     t.match(row, /from .*: €0\.04/);
     t.equal(row.includes('list price'), role === 'operator');
-    t.notMatch(rated, /€0\.004\b|list price/);
+    t.notMatch(lines.join(), /€0\.004\b|list price/);
   }
   await sql`update companies set price_factor = 1 where id = ${company}`;
   await sql`delete from models where id = ${id}`;
