@@ -65,13 +65,17 @@ create table api_usage (
     + completion_tokens * price_output) * 0.001 end),
   constraint cached_within_prompt check (
     (price_cache_read is null and price_cache_write is null) or coalesce(cached_tokens, 0) + coalesce(cache_write_tokens, 0) <= prompt_tokens),
-  -- gateways leave wrong numbers out, so this keeps no call from being booked
+  -- gateways leave wrong numbers out, so this keeps no call from being booked. Without "between", which reads otherwise after a
+  -- dump: a month that was restored would not fit
   constraint api_usage_details_check check (
-    cached_tokens between 0 and prompt_tokens and cache_write_tokens between 0 and prompt_tokens
-    and audio_prompt_tokens between 0 and prompt_tokens and reasoning_tokens between 0 and completion_tokens
-    and audio_completion_tokens between 0 and completion_tokens
-    and cache_write_1h_tokens between 0 and prompt_tokens and image_prompt_tokens between 0 and prompt_tokens
-    and image_completion_tokens between 0 and completion_tokens and search_units between 0 and 1000000000000)
+    cached_tokens >= 0 and cached_tokens <= prompt_tokens and cache_write_tokens >= 0 and cache_write_tokens <= prompt_tokens
+    and audio_prompt_tokens >= 0 and audio_prompt_tokens <= prompt_tokens
+    and reasoning_tokens >= 0 and reasoning_tokens <= completion_tokens
+    and audio_completion_tokens >= 0 and audio_completion_tokens <= completion_tokens
+    and cache_write_1h_tokens >= 0 and cache_write_1h_tokens <= prompt_tokens
+    and image_prompt_tokens >= 0 and image_prompt_tokens <= prompt_tokens
+    and image_completion_tokens >= 0 and image_completion_tokens <= completion_tokens
+    and search_units >= 0 and search_units <= 1000000000000)
 ) partition by range (billing_month);
 comment on column api_usage.cost_center is 'what the caller named in metadata; empty: nothing';
 comment on column api_usage.cached_tokens is 'of the prompt tokens: read from the upstream''s cache. Null, here and below: not told';

@@ -268,6 +268,26 @@ t.test('a ledger on several servers keeps its months, and says so', async (t) =>
   await spread(false);
 });
 
+t.test('a table that was dumped and restored fits: its checks read as they did', async (t) => {
+  await db.transaction(MS, async (sql) => {
+    for (const table of ['api_usage', 'upstream_costs']) {
+      const checks = await sql<{ name: string; text: string }[]>`
+        select conname as name, pg_get_constraintdef(oid) as text from pg_constraint
+        where contype = 'c' and conrelid = ${table}::regclass`;
+      t.ok(checks.length > 0);
+      await sql`create temp table restored (like ${sql(table)}) on commit drop`;
+      for (const { name, text } of checks) {
+        await sql.unsafe(`alter table restored add constraint "${name}" ${text}`);
+        const [again] = await sql`
+          select pg_get_constraintdef(oid) as text from pg_constraint
+          where conname = ${name} and conrelid = 'restored'::regclass`;
+        t.equal(again?.text, text, name);
+      }
+      await sql`drop table restored`;
+    }
+  });
+});
+
 t.test('another table does not come back, and a note that was changed is named', async (t) => {
   const set = (change: string) => run((sql) => sql.unsafe(change));
   await set(`alter table ${COSTS} rename to elsewhere`);
