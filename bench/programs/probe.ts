@@ -10,7 +10,8 @@ import { piecesOf } from './pieces.ts';
  * Loaded into a gateway by `--import`; costs nothing until it is asked over IPC. `pause-start` and `pause-stop`
  * bound a time whose longest event-loop pause is wanted, `profile-start` and `profile-stop` one whose work is wanted
  * by its cause, `turns-start` and `turns-stop` one of which the longest turn of the event loop is wanted, in CPU, to a
- * millisecond. `cpu` tells the CPU of the main thread so far. `gc` collects garbage, so that resident memory shows what is in use. `counts` tells the bytes that were
+ * millisecond. `cpu` tells the CPU of the main thread so far, `work` what requests counted for their companies since it was
+ * first asked. `gc` collects garbage, so that resident memory shows what is in use. `counts` tells the bytes that were
  * allocated in V8's heap since the start, and those sent to Postgres; and since it was first asked, the bytes written into
  * buffers of the program's own and the collections of garbage.
  */
@@ -22,6 +23,7 @@ export type ProbeOrder =
   | 'turns-start'
   | 'turns-stop'
   | 'cpu'
+  | 'work'
   | 'gc'
   | 'counts';
 
@@ -30,7 +32,7 @@ const INTERVAL_US = 100; // between two samples of a profile
 const delay = monitorEventLoopDelay({ resolution: RESOLUTION_MS });
 let session: Session | null = null;
 const turns = { timer: undefined as NodeJS.Timeout | undefined, at: 0, longest: 0 };
-const own = { counts: false, copied: 0, collections: 0 };
+const own = { counts: false, copied: 0, collections: 0, work: Number.NaN };
 /** The connections that the gateway opened: to the model router, and to Postgres. */
 const opened = new Set<Socket>();
 subscribe('net.client.socket', (message) => {
@@ -50,7 +52,11 @@ process.on('message', async (order: ProbeOrder) => {
     });
     return;
   }
-  if (order === 'cpu') return void process.send?.({ ms: ownCpu() });
+  if (order === 'cpu') return void process.send?.({ value: ownCpu() });
+  if (order === 'work') {
+    if (Number.isNaN(own.work)) await countWork();
+    return void process.send?.({ value: own.work });
+  }
   if (order === 'gc') {
     setFlagsFromString('--expose-gc');
     runInNewContext('gc')({ type: 'major', execution: 'sync', flavor: 'last-resort' }); // as the gateway does at rest
@@ -65,7 +71,7 @@ process.on('message', async (order: ProbeOrder) => {
   } else if (order === 'turns-stop') {
     noteTurn();
     clearInterval(turns.timer);
-    process.send?.({ ms: turns.longest });
+    process.send?.({ value: turns.longest });
     return;
   } else if (order === 'profile-start') await startProfile();
   else return stopProfile();
@@ -126,6 +132,28 @@ function countOwn(): void {
     'set',
     (_, from) => (from as Buffer).byteLength ?? 0,
   );
+}
+
+/** Counts from now on what requests count for their companies, as they do in an overload. */
+async function countWork(): Promise<void> {
+  const { Overload } = await import('../../src/gateway/request/overload.ts');
+  own.work = 0;
+  const loads = new WeakSet<object>();
+  const { enter } = Overload.prototype;
+  Overload.prototype.enter = function (_, bytes) {
+    const load = enter.call(this, 'all', bytes);
+    if (load === null || loads.has(load)) return load;
+    loads.add(load);
+    let { work } = load;
+    own.work += work;
+    return Object.defineProperty(load, 'work', {
+      get: () => work,
+      set(next: number) {
+        own.work += Math.max(0, next - work); // it ages, too
+        work = next;
+      },
+    });
+  };
 }
 
 function sentToDatabase(): number {

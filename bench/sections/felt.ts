@@ -1,5 +1,5 @@
 import type { Test } from 'tap';
-import { ACTS, type Act, startScene } from '../../test/edge/felt.ts';
+import { ACTS, type Act, endsOf, startScene } from '../../test/edge/felt.ts';
 import { reading } from '../results.ts';
 import type { Section } from '../run/rounds.ts';
 import { figures, goal, spreads } from '../tables.ts';
@@ -10,7 +10,7 @@ const QUICK = 0.25;
 const SMALL = 'a small request';
 const SLOWEST = 'the longest of all';
 
-const nameOf = ({ of, name }: Act): string => `${of}: ${name}`;
+const nameOf = (act: Act): string => `${endsOf(act)[0]}: ${act.name}`;
 
 /** What one company can make others feel: the longest turn of the event loop while it does one thing. */
 export const felt: Section = {
@@ -25,13 +25,13 @@ export const felt: Section = {
           'teardown'
         >;
         try {
-          const { smallRequest, longestTurn } = await startScene(
+          const { smallRequest, feel } = await startScene(
             life,
             await server.seeded(),
             quick ? QUICK : LARGEST,
           );
           const found: Record<string, { ms: number }> = { [SMALL]: { ms: await smallRequest() } };
-          for (const act of ACTS) found[nameOf(act)] = { ms: await longestTurn(act) };
+          for (const act of ACTS) found[nameOf(act)] = { ms: (await feel(act)).turn };
           const longest = Math.max(...Object.values(found).map(({ ms }) => ms));
           return { ...found, [SLOWEST]: { ms: longest } };
         } finally {

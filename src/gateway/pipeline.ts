@@ -19,12 +19,13 @@ import { pricesToBound } from '../domain/pricing/prices.ts';
 import { clientAddress } from '../domain/request/client-address.ts';
 import { costCenterIn } from '../domain/request/cost-center.ts';
 import { endUserInBody, endUserInHeaders } from '../domain/request/end-user.ts';
-import { lengthOf, textOf } from '../domain/tokens/prompt.ts';
+import { textOf } from '../domain/tokens/prompt.ts';
 import { type Admission, FREE_ENDPOINT } from '../domain/usage.ts';
 import type { ClientRequest, ClientResponse } from '../http/exchange.ts';
 import type { RequestHead } from '../http/request-head.ts';
 import type { Members, ParsedObject } from '../json/members.ts';
 import { parseObject } from '../json/parser.ts';
+import { lengthOf } from '../json/splice.ts';
 import { newRequestId } from '../runtime/request-id.ts';
 import { CallMeter } from './answer/call-meter.ts';
 import type { Call, Endpoint, Lookup } from './endpoints/call.ts';
@@ -257,6 +258,7 @@ class ApiRequest implements BodyListener, ReplyListener {
         request: call,
       });
       if (isTimed) addTime(this.#load, performance.now() - began, 0);
+      if (this.#id !== '') addWork(this.#load, lengthOf(sent)); // the prompt of an assistant
       if (endpoint.name !== FREE_ENDPOINT) {
         if (hold?.countsTokens) await hold.reserve(meter.promptTokens, limit); // 429
         const person = allowance === null ? null : endUser;

@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
+import type { AnswerBytes } from '../json/splice.ts';
 import type { RequestHead } from './request-head.ts';
 
 /**
@@ -92,7 +93,7 @@ export interface ClientResponse {
    * @param headers names and values alternate
    * @param body bytes, or latin1 text: one character for each byte
    */
-  send(status: number, headers: readonly string[], body: Buffer | string): void;
+  send(status: number, headers: readonly string[], body: AnswerBytes | string): void;
   /**
    * Begins an answer of status 200 whose bytes follow; its head leaves with the first of them.
    * @param headers names and values alternate

@@ -1,10 +1,11 @@
+import type { AnswerBytes } from '../json/splice.ts';
 import type { BufferPool } from '../runtime/buffer-pool.ts';
 import { ServerResponse } from '../runtime/node-http.ts';
 import type { ClientResponse, ResponseListener, ResponseStream } from './exchange.ts';
 import type { FastRequest } from './fast-request.ts';
 import { FramedStream, type StreamedResponse } from './framed-stream.ts';
 import { lingerAfterAnswer } from './linger.ts';
-import { answerHead, answerText } from './response-head.ts';
+import { answerHead, endWith } from './response-head.ts';
 
 /** The fields that Node's own `writeHead` leaves set. */
 interface Internals {
@@ -33,9 +34,9 @@ export class FastResponse
     lingerAfterAnswer(this.req);
   }
 
-  send(status: number, headers: readonly string[], body: Buffer | string): void {
+  send(status: number, headers: readonly string[], body: AnswerBytes | string): void {
     this.#setHead(status, headers, false);
-    this.end(answerText(body), 'latin1');
+    endWith(this, body);
     this.listener?.onSent();
   }
 

@@ -1,6 +1,7 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
+import type { AnswerBytes } from '../json/splice.ts';
 import { closeWithConnection } from '../runtime/node-http.ts';
 import { bounded, handTo } from './boundary.ts';
 import type {
@@ -15,7 +16,7 @@ import type {
 import { watchHalfClosed } from './half-closed.ts';
 import { closeIdle, discard, lingerAfterAnswer } from './linger.ts';
 import { RequestHead } from './request-head.ts';
-import { answerText, NO_STORE } from './response-head.ts';
+import { endWith, NO_STORE } from './response-head.ts';
 
 const BODY_READ =
   'the body of the request was read before the gateway got it: mount the handler before any body parser';
@@ -147,9 +148,9 @@ export class PlainResponse implements ClientResponse {
     this.#res.writeContinue();
   }
 
-  send(status: number, headers: readonly string[], body: Buffer | string): void {
+  send(status: number, headers: readonly string[], body: AnswerBytes | string): void {
     this.#res.writeHead(status, this.#complete(headers));
-    this.#res.end(answerText(body), 'latin1');
+    endWith(this.#res, body);
     this.#listener?.onSent();
   }
 

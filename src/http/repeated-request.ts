@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net';
+import type { AnswerBytes } from '../json/splice.ts';
 import type { BufferPool } from '../runtime/buffer-pool.ts';
 import type {
   AnswerUnderWay,
@@ -162,15 +163,16 @@ export class RepeatedResponse implements ClientResponse, StreamedResponse, Answe
     lingerAfterAnswer(this.req);
   }
 
-  send(status: number, headers: readonly string[], body: Buffer | string): void {
+  send(status: number, headers: readonly string[], body: AnswerBytes | string): void {
     const { socket } = this;
     const head = this.#head(status, headers, false);
     if (typeof body === 'string') socket.write(head + body, 'latin1');
-    else if (head.length + body.length <= STREAM_BUFFER) this.#write(head, body);
+    else if (Buffer.isBuffer(body) && head.length + body.length <= STREAM_BUFFER)
+      this.#write(head, body);
     else {
       socket.cork();
       socket.write(head, 'latin1');
-      socket.write(body);
+      for (const piece of Buffer.isBuffer(body) ? [body] : body) socket.write(piece);
       socket.uncork();
     }
     this.#end();

@@ -1,3 +1,5 @@
+import type { ServerResponse } from 'node:http';
+import type { AnswerBytes } from '../json/splice.ts';
 import { STATUS_CODES } from '../runtime/node-http.ts';
 
 /**
@@ -34,9 +36,15 @@ export function answerHead(
 /** A body up to this size is sent as text, in one write with its head: saves 12 % of a small request. */
 const MAX_TEXT = 65_536;
 
-/** The body of a whole answer as Node's own response sends it fastest. */
-export function answerText(body: Buffer | string): Buffer | string {
-  return typeof body === 'string' || body.length > MAX_TEXT ? body : body.toString('latin1');
+/** Sends the body of a whole answer as Node's own response does it fastest. */
+export function endWith(res: ServerResponse, body: AnswerBytes | string): void {
+  if (typeof body === 'string') res.end(body, 'latin1');
+  else if (Buffer.isBuffer(body))
+    res.end(body.length > MAX_TEXT ? body : body.toString('latin1'), 'latin1');
+  else {
+    for (const piece of body) res.write(piece);
+    res.end();
+  }
 }
 
 let second = Number.NaN;

@@ -25,6 +25,31 @@ export function splice(body: Buffer, edits: readonly Edit[]): Buffer {
   return out;
 }
 
+/** The bytes of an answer, whole or in pieces. */
+export type AnswerBytes = Buffer | readonly Buffer[];
+
+export function lengthOf(bytes: AnswerBytes): number {
+  if (Buffer.isBuffer(bytes)) return bytes.length;
+  let length = 0;
+  for (let k = 0; k < bytes.length; k++) length += (bytes[k] as Buffer).length;
+  return length;
+}
+
+/** A body up to this size is copied: that costs less than more writes. */
+const MOST_COPIED = 65_536;
+/** What a further write costs, in bytes that are copied. */
+const WRITE_BYTES = 16_384;
+
+/**
+ * The body with the edits made: a large one as views of it between the bytes of the edits, because each MiB of a copy
+ * would touch as much fresh memory in one turn of the event loop.
+ * @param edits sorted by start, not overlapping
+ */
+export function edited(body: Buffer, edits: readonly Edit[]): AnswerBytes {
+  const isLarge = body.length > MOST_COPIED && body.length > edits.length * WRITE_BYTES;
+  return isLarge ? splicePieces([body], edits) : splice(body, edits);
+}
+
 /**
  * Makes the edits in a body that is in pieces. The result consists of views of the pieces, with the bytes of the edits
  * between them: nothing is copied.

@@ -23,6 +23,7 @@ export class ResponseReader {
   status = 0;
   contentType: string | undefined;
   contentEncoding: string | undefined;
+  contentLength = -1;
   retryAfter: string | undefined;
   /** The cost of the call to the router, by its own account. */
   responseCost: string | undefined;
@@ -41,7 +42,6 @@ export class ResponseReader {
   /** Bytes that are missing of the body, or of the chunk. */
   #rest = 0;
   #isHttp10 = false;
-  #contentLength = -1;
   #chunked = false;
   /** The beginning of a line that the next read goes on with. */
   #held: Buffer = NONE;
@@ -196,9 +196,9 @@ export class ResponseReader {
 
   #length(b: Buffer, colon: number, to: number): void {
     const value = textOf(b, colon, to);
-    if (this.#contentLength >= 0 || !/^0*\d{1,15}$/.test(value))
+    if (this.contentLength >= 0 || !/^0*\d{1,15}$/.test(value))
       return this.#break('a malformed content-length');
-    this.#contentLength = Number(value);
+    this.contentLength = Number(value);
   }
 
   #headEnd(): void {
@@ -209,7 +209,7 @@ export class ResponseReader {
       this.#expected = STATUS_LINE;
       return;
     }
-    if (this.#chunked && this.#contentLength >= 0) return this.#break('both a length and chunks');
+    if (this.#chunked && this.contentLength >= 0) return this.#break('both a length and chunks');
     if (this.#isHttp10) {
       if (this.#chunked) return this.#break('chunks in an HTTP/1.0 answer');
       this.reusable = false;
@@ -218,8 +218,8 @@ export class ResponseReader {
     this.#headBytes = 0;
     if (status === 204 || status === 304) this.state = 'done';
     else if (this.#chunked) this.#expected = CHUNK_SIZE;
-    else if (this.#contentLength >= 0) {
-      this.#rest = this.#contentLength;
+    else if (this.contentLength >= 0) {
+      this.#rest = this.contentLength;
       this.#expected = LENGTH;
       if (this.#rest === 0) this.state = 'done';
     } else {
@@ -277,7 +277,7 @@ export class ResponseReader {
     this.hasBody = false;
     this.keepAliveSeconds = Number.POSITIVE_INFINITY;
     this.#headBytes = 0;
-    this.#contentLength = -1;
+    this.contentLength = -1;
     this.#chunked = false;
   }
 

@@ -251,6 +251,7 @@ class UndiciCall implements Dispatcher.DispatchHandler, UpstreamCall {
       status,
       contentType: only(headers['content-type']),
       contentEncoding: only(headers['content-encoding']),
+      contentLength: Number(only(headers['content-length']) ?? -1),
       retryAfter: only(headers['retry-after']),
       responseCost: only(headers['x-litellm-response-cost']),
     };

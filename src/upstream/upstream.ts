@@ -183,6 +183,8 @@ export interface AnswerHead {
   readonly status: number;
   readonly contentType: string | undefined;
   readonly contentEncoding: string | undefined;
+  /** Bytes of the body; negative: not told. */
+  readonly contentLength: number;
   readonly retryAfter: string | undefined;
   /** The cost of the call to the router, by its own account and in its own currency (`x-litellm-response-cost`). */
   readonly responseCost: string | undefined;

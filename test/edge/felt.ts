@@ -13,17 +13,32 @@ import { parseDatabaseUrl } from '../../src/store/connection/address.ts';
 import type { Life } from '../faults/world.ts';
 import { CHILD_ENV } from '../support/child.ts';
 import { until } from '../support/until.ts';
+import {
+  CHAT_EVENTS,
+  type Events,
+  json,
+  MESSAGES_EVENTS,
+  RESPONSES_EVENTS,
+  sendEvents,
+  shortAnswer,
+} from './felt-answers.ts';
+import { fillOffice, NOTICES, PAGES } from './felt-office.ts';
 
 /*
  * What one company can make others feel: the longest turn of a gateway's event loop while the company does one thing, as
- * large as it may be. ACTS has an entry for each endpoint of the router, for each kind of change, and for the pages.
+ * large as it may be, and what it does beyond what counts for the company. ACTS has an entry for each endpoint of the router,
+ * for each notice of the database, and for each kind of page and operation.
  */
 
 /** How one thing is done. */
 export interface Act {
-  /** The endpoint as API_ROUTES names it, 'change KIND', or 'pages'. */
-  readonly of: string;
+  /** The endpoint as API_ROUTES names it, or all that it stands for of `noticesIn` and CARRIAGES. */
+  readonly of: string | readonly string[];
   readonly name: string;
+  /** What is large is the answer. */
+  readonly isAnswer?: true;
+  /** Names of the acts whose large things it has together. */
+  readonly parts?: readonly string[];
   /** Prepares what is not measured. */
   readonly before?: (scene: Scene) => Promise<unknown>;
   readonly run: (scene: Scene) => Promise<unknown>;
@@ -42,8 +57,21 @@ export interface Scene {
   answer: ((res: ServerResponse, path: string) => void) | null;
   post(path: string, body: string | Buffer, key?: string): Promise<Response>;
   get(path: string, key?: string): Promise<Response>;
+  /** Makes a small call. */
+  call(content: string): Promise<Response>;
+  /** Has so many people of another company in the gateway's memory. */
+  remember(people: number): Promise<unknown>;
   /** Resolves when the gateway has heard of all changes so far. */
   heard(): Promise<void>;
+}
+
+/** What others feel of an act. */
+export interface Feeling {
+  /** CPU milliseconds of the longest turn of the event loop, and of all. */
+  readonly turn: number;
+  readonly cpu: number;
+  /** What counted for the company, in small requests: by it the gateway shares itself out in an overload. */
+  readonly work: number;
 }
 
 const GATEWAY = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
@@ -107,6 +135,12 @@ export async function startScene(life: Life, databaseUrl: string, scale: number)
     answer: null,
     post,
     get,
+    call: (content) =>
+      post('/chat/completions', JSON.stringify({ ...CHAT, messages: [{ role: 'user', content }] })),
+    remember: (people) =>
+      many(gateway.url, keyText('other'), people, (n) =>
+        JSON.stringify({ ...CHAT, user: `person ${n}` }),
+      ),
     async heard() {
       isPaused = !isPaused;
       await sql`update api_keys set paused_at = ${isPaused ? new Date() : null} where digest = ${digestOf(sentinel)}`;
@@ -117,10 +151,11 @@ export async function startScene(life: Life, databaseUrl: string, scale: number)
       );
     },
   };
+  await fillOffice(scene);
   const ask = async (order: ProbeOrder): Promise<number> => {
     const answered = once(gateway.child, 'message');
     gateway.child.send(order);
-    return ((await answered)[0] as { ms: number }).ms;
+    return ((await answered)[0] as { value: number }).value;
   };
   /** CPU milliseconds of a small request, the least of some readings: on a busy machine the others are dearer. */
   async function smallRequest(): Promise<number> {
@@ -132,14 +167,16 @@ export async function startScene(life: Life, databaseUrl: string, scale: number)
     }
     return least;
   }
-  /** CPU milliseconds of the longest turn of the event loop while an act is done. */
-  async function longestTurn({ before, run }: Act): Promise<number> {
+  /** Does an act. */
+  async function feel({ before, run }: Act): Promise<Feeling> {
     await before?.(scene);
+    const [cpu, work] = [await ask('cpu'), await ask('work')];
     await ask('turns-start');
     await run(scene);
-    return ask('turns-stop');
+    const turn = await ask('turns-stop');
+    return { turn, cpu: (await ask('cpu')) - cpu, work: (await ask('work')) - work };
   }
-  return { scene, smallRequest, longestTurn };
+  return { scene, smallRequest, feel };
 }
 
 /** Makes so many chat requests, or a few more. @returns how many */
@@ -207,61 +244,6 @@ async function startGateway(life: Life, databaseUrl: string, upstreamUrl: string
   return { child, url, adminUrl };
 }
 
-function json(res: ServerResponse, body: object | Buffer): void {
-  res
-    .writeHead(200, { 'content-type': 'application/json' })
-    .end(Buffer.isBuffer(body) ? body : JSON.stringify(body));
-}
-
-const RESPONSE = {
-  id: 'r',
-  object: 'response',
-  status: 'completed',
-  model: 'internal',
-  output: [],
-  usage: { input_tokens: 5, output_tokens: 5, total_tokens: 10 },
-};
-const USAGE = { prompt_tokens: 5, completion_tokens: 5, total_tokens: 10 };
-const COMPLETION = {
-  id: 'x',
-  object: 'chat.completion',
-  model: 'internal',
-  choices: [
-    { index: 0, message: { role: 'assistant', content: 'hi' }, text: 'hi', finish_reason: 'stop' },
-  ],
-  usage: USAGE,
-};
-const ANSWERS: readonly (readonly [path: string, answer: object])[] = [
-  ['/responses', RESPONSE],
-  ['/count_tokens', { input_tokens: 5 }],
-  [
-    '/messages',
-    {
-      id: 'm',
-      type: 'message',
-      role: 'assistant',
-      model: 'internal',
-      content: [],
-      stop_reason: 'end_turn',
-      usage: { input_tokens: 5, output_tokens: 5 },
-    },
-  ],
-  [
-    '/embeddings',
-    {
-      object: 'list',
-      model: 'internal-v',
-      data: [{ object: 'embedding', index: 0, embedding: [0.5] }],
-      usage: USAGE,
-    },
-  ],
-  ['/rerank', { id: 'r', results: [{ index: 0, relevance_score: 1 }], usage: USAGE }],
-];
-
-function shortAnswer(res: ServerResponse, path: string): void {
-  json(res, ANSWERS.find(([end]) => path.endsWith(end))?.[1] ?? COMPLETION);
-}
-
 // Bodies
 
 const IMAGE = `data:image/png;base64,iVBORw0KGgo${'A'.repeat(600)}`;
@@ -274,10 +256,13 @@ const withMembers = (
   name = (n: number) => `k${n}`,
 ): string =>
   `${JSON.stringify(body).slice(0, -1)},${times(count, (n) => `"${name(n)}":${value}`).join(',')}}`;
-const files = (scale: number): object[] => [
+const NULL_MEMBERS = '1,000 null members that are refused otherwise';
+const withNulls = (body: object): string => withMembers(body, 1000, 'null', () => 'api_base');
+const FILES = '4,096 files';
+const files = [
   {
     role: 'user',
-    content: times(4096 * scale, () => ({ type: 'image_url', image_url: { url: IMAGE } })),
+    content: times(4096, () => ({ type: 'image_url', image_url: { url: IMAGE } })),
   },
 ];
 
@@ -291,9 +276,7 @@ function largeBodies(of: string, least: object, messages: string | null): Act[] 
   });
   const acts = [
     act('1,000 members', () => withMembers(least, 1000, '1')),
-    act('1,000 null members that are refused otherwise', () =>
-      withMembers(least, 1000, 'null', () => 'api_base'),
-    ),
+    act(NULL_MEMBERS, () => withNulls(least)),
     act('1,000 limits', () => withMembers(least, 1000, 'null', (n) => `max_${n}_tokens`)),
     act('names that are escaped', () => withMembers(least, 1000, '1', (n) => `\\u006b${n}`)),
     act('metadata of 1,000 members', () =>
@@ -308,15 +291,11 @@ function largeBodies(of: string, least: object, messages: string | null): Act[] 
   if (messages === null) return acts;
   return [
     ...acts,
-    act('files', (scale) => JSON.stringify({ ...least, [messages]: files(scale) })),
-    act('files and 1,000 null members', (scale) =>
-      withMembers(
-        { ...least, [messages]: files(messages === 'messages' ? 1 : scale) },
-        1000,
-        'null',
-        () => 'api_base',
-      ),
-    ),
+    act(FILES, () => JSON.stringify({ ...least, [messages]: files })),
+    {
+      ...act('files and null members', () => withNulls({ ...least, [messages]: files })),
+      parts: [FILES, NULL_MEMBERS],
+    },
     act('short messages', (scale) =>
       JSON.stringify({
         ...least,
@@ -347,14 +326,44 @@ const answering = (
 ): Act => ({
   of,
   name,
+  isAnswer: true,
   async run(scene) {
     const bytes = answer(scene.scale);
     scene.answer = (res) => json(res, bytes);
-    const { headers } = await scene.post(of.slice('POST '.length), JSON.stringify(body));
-    const id = headers.get('x-request-id');
+    const path = of === RUN ? runPath : of.slice('POST '.length);
+    const { status, headers } = await scene.post(path, JSON.stringify(body));
+    scene.answer = null;
+    if (status === 200) return;
     // the client of an answer that is too large is told so before its end is read
+    const id = headers.get('x-request-id');
     const booked = () => scene.sql`select from api_usage where request_id = ${id}`;
     await until(booked, 'the call is booked', ({ length }) => length > 0);
+  },
+});
+
+/** Nearly as long as it may be: 7,000 choices of 580 bytes. */
+const longCompletion = (scale: number): Buffer =>
+  Buffer.from(
+    JSON.stringify({
+      id: 'x',
+      object: 'chat.completion',
+      model: 'internal',
+      choices: times(7000 * scale, (index) => ({
+        index,
+        message: { role: 'assistant', content: 'word '.repeat(100) },
+        finish_reason: 'stop',
+      })),
+    }),
+  );
+
+/** A stream of many events. */
+const streaming = (of: string, body: object, events: Events): Act => ({
+  of,
+  name: 'a stream of many events',
+  isAnswer: true,
+  async run(scene) {
+    scene.answer = (res) => sendEvents(res, events, scene.scale);
+    await scene.post(of.slice('POST '.length), JSON.stringify({ ...body, stream: true }));
     scene.answer = null;
   },
 });
@@ -371,24 +380,20 @@ const REQUESTS: Act[] = [
       `{"x":"${'y'.repeat(ANSWER_BYTES)}",${'"usage":{"'.repeat(1700)}${'}'.repeat(2000)}`,
     ),
   ),
-  answering('POST /chat/completions', 'a long answer', CHAT, (scale) =>
-    Buffer.from(
-      JSON.stringify({
-        id: 'x',
-        object: 'chat.completion',
-        model: 'internal',
-        choices: times(4000 * scale, (index) => ({
-          index,
-          message: { role: 'assistant', content: 'word '.repeat(100) },
-          finish_reason: 'stop',
-        })),
-      }),
-    ),
-  ),
+  answering('POST /chat/completions', 'a long answer', CHAT, longCompletion),
+  streaming('POST /chat/completions', CHAT, CHAT_EVENTS),
   ...largeBodies('POST /responses', { model: 'fast', input: HELLO }, 'input'),
+  streaming('POST /responses', { model: 'fast', input: HELLO }, RESPONSES_EVENTS),
   ...largeBodies('POST /messages', { model: 'fast', max_tokens: 9, messages: HELLO }, 'messages'),
+  streaming('POST /messages', { model: 'fast', max_tokens: 9, messages: HELLO }, MESSAGES_EVENTS),
   ...largeBodies('POST /messages/count_tokens', { model: 'fast', messages: HELLO }, 'messages'),
   ...largeBodies('POST /completions', { model: 'fast', prompt: 'hello' }, null),
+  answering(
+    'POST /completions',
+    'a long answer',
+    { model: 'fast', prompt: 'hello' },
+    longCompletion,
+  ),
   ...largeBodies('POST /embeddings', { model: 'vectors', input: 'hello' }, null),
   {
     of: 'POST /embeddings',
@@ -443,6 +448,7 @@ const REQUESTS: Act[] = [
         }),
       ),
   },
+  answering(RUN, 'a long answer', { messages: HELLO }, longCompletion),
   { of: 'GET /models', name: '1,000 models', run: (scene) => scene.get('/models') },
   {
     of: 'GET /models/{model}',
@@ -457,95 +463,7 @@ const REQUESTS: Act[] = [
   },
 ];
 
-/** People of another company who are in memory while a company is erased, and the people of that one. */
-const REMEMBERED = 2000;
-const PEOPLE = 6000;
+/** What an act stands for. */
+export const endsOf = ({ of }: Act): readonly string[] => (typeof of === 'string' ? [of] : of);
 
-/** Changes of what gateways remember: as many as one company may have, in one statement. */
-const CHANGES: Act[] = [
-  {
-    of: 'change end_user',
-    name: 'all end users of a company erased',
-    async before(scene) {
-      await scene.sql`insert into end_users (company_id, name)
-        select ${scene.company}, 'person ' || n from generate_series(0, ${PEOPLE}::int) as n on conflict do nothing`;
-      await many(scene.url, keyText('other'), REMEMBERED, (n) =>
-        JSON.stringify({ ...CHAT, user: `person ${n}` }),
-      );
-    },
-    async run(scene) {
-      await scene.sql`update end_users set name = null where company_id = ${scene.company} and name is not null`;
-      await scene.heard();
-    },
-  },
-  {
-    of: 'change key',
-    name: 'a company of 5,000 keys paused and resumed',
-    before: (scene) => scene.sql`insert into api_keys (company_id, name, digest, prefix, scopes)
-      select ${scene.company}, 'key', sha256(('key ' || n)::bytea), 'svc_many', '{chat}' from generate_series(1, 5000) as n on conflict do nothing`,
-    async run(scene) {
-      await scene.sql`update companies set paused_at = now() where id = ${scene.company}`;
-      await scene.sql`update companies set paused_at = null where id = ${scene.company}`;
-      await scene.heard();
-    },
-  },
-  {
-    of: 'change assistant',
-    name: '5,000 assistants changed',
-    before: (
-      scene,
-    ) => scene.sql`insert into assistants (company_id, name, system_prompt, model_slug, visibility)
-      select ${scene.company}, 'small', 'p', 'fast', 'company' from generate_series(1, 5000) as n`,
-    async run(scene) {
-      await scene.sql`update assistants set temperature = random() where company_id = ${scene.company} and name = 'small'`;
-      await scene.heard();
-    },
-  },
-  {
-    of: 'change company',
-    name: 'a company with 1,000 models changed, and used again',
-    async run(scene) {
-      await scene.sql`update companies set name = 'busy ' || random() where id = ${scene.company}`;
-      await scene.heard();
-      await scene.post('/chat/completions', SMALL);
-    },
-  },
-  {
-    of: 'change model',
-    name: 'the prices of 1,000 own models changed',
-    async run(scene) {
-      await scene.sql`update models set cost_eur_per_1k_input = trunc(random()::numeric, 3) where company_id = ${scene.company}`;
-      await scene.heard();
-      await scene.post('/chat/completions', SMALL);
-    },
-  },
-  {
-    of: 'change all',
-    name: 'all is forgotten',
-    async run(scene) {
-      await scene.sql`select announce_change('all', '')`;
-      await scene.heard();
-    },
-  },
-];
-
-/** What the gateway passes on to the pages' process. */
-const PAGES: Act[] = [
-  {
-    of: 'pages',
-    name: 'a form of 1 MiB, refused',
-    run: (scene) =>
-      fetch(`${scene.adminUrl}/sign-in`, {
-        method: 'POST',
-        body: 'x'.repeat(1_048_576),
-        headers: { 'content-type': 'application/x-www-form-urlencoded' },
-      }).then((answer) => answer.arrayBuffer()),
-  },
-  {
-    of: 'pages',
-    name: 'metrics',
-    run: (scene) => fetch(`${scene.adminUrl}/metrics`).then((answer) => answer.arrayBuffer()),
-  },
-];
-
-export const ACTS: readonly Act[] = [...REQUESTS, ...CHANGES, ...PAGES];
+export const ACTS: readonly Act[] = [...REQUESTS, ...NOTICES, ...PAGES];

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import t from 'tap';
-import { type Edit, splice, splicePieces } from '../../src/json/splice.ts';
+import { type Edit, edited, lengthOf, splice, splicePieces } from '../../src/json/splice.ts';
 import { cutAt, fuzz, places } from '../sse/fuzz.ts';
 
 const edit = (start: number, end: number, text: string): Edit => ({
@@ -32,6 +32,25 @@ t.test('a body in pieces is not copied', (t) => {
   t.strictSame(spliced.map(String), ['01234', '5', 'x', '89']);
   t.equal(spliced[0], pieces[0]);
   t.equal(spliced[1]?.buffer, pieces[1]?.buffer);
+  t.end();
+});
+
+t.test('a large body with few edits is not copied, and all others are whole', (t) => {
+  const large = Buffer.from('0123456789'.repeat(10_000));
+  const pieces = edited(large, [edit(3, 5, 'abc')]);
+  t.strictSame((pieces as Buffer[]).map(String), ['012', 'abc', `${large}`.slice(5)]);
+  t.equal((pieces as Buffer[])[0]?.buffer, large.buffer);
+  t.equal(lengthOf(pieces), 100_001);
+  const many = Array.from({ length: 7 }, (_, n) => edit(n * 10, n * 10 + 1, 'xy'));
+  for (const [body, edits] of [
+    [large, many],
+    [large.subarray(0, 65_536), [edit(3, 5, 'abc')]],
+  ] as const) {
+    const whole = edited(body, edits);
+    t.ok(Buffer.isBuffer(whole));
+    t.same(whole, splice(body, edits));
+    t.equal(lengthOf(whole), whole.length);
+  }
   t.end();
 });
 

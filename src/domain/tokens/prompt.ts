@@ -1,3 +1,4 @@
+import { lengthOf } from '../../json/splice.ts';
 import { unescapeJson } from '../../json/text-sample.ts';
 import type { Repeated } from '../budget.ts';
 import { type Files, fileOf, NO_FILES, UNKNOWN_FILE } from './file.ts';
@@ -80,12 +81,6 @@ export function textOf(
   return filePieces === null || filePieces.size === 0
     ? body
     : body.filter((piece) => !filePieces.has(piece));
-}
-
-export function lengthOf(pieces: readonly Buffer[]): number {
-  let bytes = 0;
-  for (let k = 0; k < pieces.length; k++) bytes += (pieces[k] as Buffer).length;
-  return bytes;
 }
 
 /**

@@ -22,6 +22,7 @@ const NONE = Buffer.alloc(0);
 /** Collects a whole body, up to a limit. `bytes` may be a view of the buffer that was pushed last, and is valid as long as that. */
 export class AnswerBody {
   readonly #limit: number;
+  readonly #announced: number;
   /** Has the body at its beginning: most bodies come in one read, and are not copied. */
   #buffer: Buffer = NONE;
   /** The buffer is this body's own. */
@@ -30,8 +31,10 @@ export class AnswerBody {
   /** More arrived than is kept. */
   overflown = false;
 
-  constructor(limit: number) {
+  /** @param announced how long it will be, as far as was told: a body that is announced is copied once */
+  constructor(limit: number, announced = 0) {
     this.#limit = limit;
+    this.#announced = announced;
   }
 
   /**
@@ -53,9 +56,10 @@ export class AnswerBody {
     }
   }
 
-  /** Twice what is there, so that a body in pieces of any size is copied three times at most. */
+  /** All that was announced, or twice what is there, so that a body in pieces of any size is copied three times at most. */
   #grow(kept: number): void {
-    const larger = Buffer.allocUnsafeSlow(Math.min(2 * this.#size, this.#limit));
+    const room = this.#announced >= this.#size ? this.#announced : 2 * this.#size;
+    const larger = Buffer.allocUnsafeSlow(Math.min(room, this.#limit));
     this.#buffer.copy(larger, 0, 0, kept);
     if (this.#owned) free(this.#buffer); // as garbage, several buffers of one large body would wait for V8
     this.#buffer = larger;

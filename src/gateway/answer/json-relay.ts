@@ -12,13 +12,13 @@ import {
   type ToldOfCall,
 } from '../../json/answer.ts';
 import type { MemberTable } from '../../json/member-table.ts';
-import { splice } from '../../json/splice.ts';
+import { type AnswerBytes, edited, lengthOf } from '../../json/splice.ts';
 import { TextSample } from '../../json/text-sample.ts';
 import type { ToldUsage } from '../../json/usage.ts';
 import type { VectorEncoder } from '../../json/vectors.ts';
 import { answerTooLarge, type Deadline, deadlineFailure } from '../../upstream/failure.ts';
 import { type AnswerHead, Stopped } from '../../upstream/upstream.ts';
-import { addWork } from '../request/fair-shares.ts';
+import { addTime, addWork } from '../request/fair-shares.ts';
 import { type RequestMemory, SMALL_BYTES } from '../request/held-memory.ts';
 import type { Reply } from '../request/reply.ts';
 import { AnswerBody, AnswerEnd, isJson, MAX_FAILURE_BYTES } from './answer-body.ts';
@@ -29,13 +29,13 @@ import { hasGenerated, Relay } from './relay.ts';
 const UNTOLD: ToldUsage = { prompt: null, completion: null, details: null };
 const NOTHING_TOLD: ToldOfCall = { usage: null, tier: undefined };
 
-/** The client's body, made from the upstream's; null when that is not the answer that was asked for. */
-export type Rendered = MaybeAsync<Buffer | null>;
+/** The client's body, made from the upstream's, also as views of it; null when that is not the answer that was asked for. */
+export type Rendered = MaybeAsync<AnswerBytes | null>;
 type Render = (body: Buffer, scan: AnswerScan) => Rendered;
 
 /** The answer with its edits made; null where it has no result. */
-export function renderEdited(body: Buffer, scan: AnswerScan): Buffer | null {
-  return scan.hasResult ? splice(body, scan.edits) : null;
+export function renderEdited(body: Buffer, scan: AnswerScan): AnswerBytes | null {
+  return scan.hasResult ? edited(body, scan.edits) : null;
 }
 
 /**
@@ -48,14 +48,14 @@ export class JsonRelay extends Relay {
   readonly #table: MemberTable;
   /** Writes vectors in the encoding asked for as they come; null: the answer is kept as it comes. */
   readonly #encoder: VectorEncoder | null;
-  #body: AnswerBody;
+  #body!: AnswerBody; // from the head on
   /** The end of an answer that is larger than may be held, as far as it came. */
   #beyond: AnswerEnd | null = null;
   /** What the part of it that was held tells, and the text in it. */
   #told = NOTHING_TOLD;
   #begun: Generated = NOTHING_SEEN;
   #isJson = false;
-  #rendered: Buffer | null = null;
+  #rendered: AnswerBytes | null = null;
   /** The memory of a large answer, and for how many bytes it was taken. */
   #memory: RequestMemory | null = null;
   #kept = 0;
@@ -73,13 +73,18 @@ export class JsonRelay extends Relay {
     this.#render = render;
     this.#table = table;
     this.#encoder = encoder;
-    this.#body = new AnswerBody(meter.maxAnswerBytes);
   }
 
   override onHead(head: AnswerHead): void {
     super.onHead(head);
     this.#isJson = isJson(head);
-    if (head.status !== 200) this.#body = new AnswerBody(MAX_FAILURE_BYTES);
+    this.#body =
+      head.status !== 200
+        ? new AnswerBody(MAX_FAILURE_BYTES)
+        : new AnswerBody(
+            this.meter.maxAnswerBytes,
+            this.#encoder === null ? head.contentLength : 0,
+          );
     this.meter.toldCost = head.responseCost;
   }
 
@@ -166,6 +171,8 @@ export class JsonRelay extends Relay {
     const scan = this.#isJson ? scanAnswer(body, slug, this.#table, hidden) : null;
     this.meter.toldTier = scan?.tier;
     const rendered = scan === null || scan.error ? null : this.#renderOrNull(body, scan);
+    if (body.length > SMALL_BYTES)
+      addTime(this.meter.load, performance.now() - this.reply.endedAt, 0);
     if (!(rendered instanceof Promise)) return this.#finish(body, scan, rendered);
     rendered
       .catch(nullWhereBroken)
@@ -173,7 +180,7 @@ export class JsonRelay extends Relay {
       .catch((error) => this.onThrown(error));
   }
 
-  #finish(body: Buffer, scan: AnswerScan | null, rendered: Buffer | null): void {
+  #finish(body: Buffer, scan: AnswerScan | null, rendered: AnswerBytes | null): void {
     if (scan === null || rendered === null) {
       const ran = scan !== null && (scan.generatedBytes > 0 || hasGenerated(scan.usage));
       return this.fail(this.toldError(body, ran));
@@ -181,9 +188,9 @@ export class JsonRelay extends Relay {
     this.#settle();
     this.#rendered = rendered;
     const outcome = this.clientGone ? 'client_aborted' : 'completed';
-    if (!this.clientGone) this.#memory?.hold(rendered.length); // in place of the upstream's body
+    if (!this.clientGone) this.#memory?.hold(lengthOf(rendered)); // in place of the upstream's body
     this.meter.settle(outcome, scan.usage, new WholeAnswer(body, scan), this);
-    this.#body.release();
+    if (Buffer.isBuffer(rendered)) this.#body.release(); // else it is sent
   }
 
   /** An endpoint that looks into the answer may find something other than it asked for. */

@@ -6,7 +6,7 @@ import { EMBEDDING_ANSWER } from '../../domain/request/answer-members.ts';
 import { areTokenIds, checkEmbedding } from '../../domain/request/request.ts';
 import type { AnswerScan } from '../../json/answer.ts';
 import { CLOSE_BRACKET, COLON, OPEN_BRACKET, QUOTE, skipSpace } from '../../json/bytes.ts';
-import { type Edit, splice } from '../../json/splice.ts';
+import { type AnswerBytes, type Edit, edited, splice } from '../../json/splice.ts';
 import { VectorEncoder } from '../../json/vectors.ts';
 import type { Turns } from '../../runtime/turns.ts';
 import { JsonRelay, type Rendered } from '../answer/json-relay.ts';
@@ -65,12 +65,9 @@ const START_BYTES = 65_536;
  * Gives the client base64, which it asked for: vectors of floats were encoded as they came. Some upstreams ignore
  * `encoding_format`, and official SDKs decode what they asked for without checking.
  */
-function renderTexts(body: Buffer, scan: AnswerScan, encoder: VectorEncoder): Buffer | null {
-  if (encoder.isBroken) return null;
-  const rendered = splice(body, scan.edits);
-  return encoder.hasVectors || DATA.test(rendered.toString('latin1', 0, START_BYTES))
-    ? rendered
-    : null;
+function renderTexts(body: Buffer, scan: AnswerScan, encoder: VectorEncoder): AnswerBytes | null {
+  const isAnswer = !encoder.isBroken && (encoder.hasVectors || DATA.test(startOf(body)));
+  return isAnswer ? edited(body, scan.edits) : null;
 }
 
 /**
@@ -78,16 +75,23 @@ function renderTexts(body: Buffer, scan: AnswerScan, encoder: VectorEncoder): Bu
  * @param isAsked whether it asked for them by name: then such an answer is broken
  */
 function renderFloats(body: Buffer, scan: AnswerScan, turns: Turns, isAsked: boolean): Rendered {
-  const rendered = splice(body, scan.edits);
   // a base64 vector is a string, a float vector an array; the first one shows which
-  const start = rendered.toString('latin1', 0, START_BYTES);
+  const start = startOf(body);
   const first = /"embedding"\s*:\s*(["[])/.exec(start);
-  if (first === null) return DATA.test(start) ? rendered : null;
-  return first[1] === '[' ? rendered : decoded(rendered, turns, isAsked);
+  if (first?.[1] === '"') return decoded(splice(body, scan.edits), turns, isAsked);
+  return first !== null || DATA.test(start) ? edited(body, scan.edits) : null;
+}
+
+function startOf(body: Buffer): string {
+  return body.toString('latin1', 0, START_BYTES);
 }
 
 /** Converts one vector after the other: 40 MB at once would keep all requests waiting for a third of a second. */
-async function decoded(answer: Buffer, turns: Turns, isAsked: boolean): Promise<Buffer | null> {
+async function decoded(
+  answer: Buffer,
+  turns: Turns,
+  isAsked: boolean,
+): Promise<AnswerBytes | null> {
   const edits: Edit[] = [];
   let turnEnds = TURN_BYTES;
   for (let start = vectorAfter(answer, 0), end = 0; start >= 0; start = vectorAfter(answer, end)) {
@@ -103,7 +107,7 @@ async function decoded(answer: Buffer, turns: Turns, isAsked: boolean): Promise<
     await new Promise<void>((resolve) => turns.enter(resolve));
     turnEnds = end + TURN_BYTES;
   }
-  return splice(answer, edits);
+  return edited(answer, edits);
 }
 
 /** Where the next vector begins; -1: there is none. The name with its quotes stands in no string, whose quotes are escaped. */

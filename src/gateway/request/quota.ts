@@ -70,8 +70,8 @@ export async function budgetsOf(services: Services, key: ApiKey): Promise<readon
 export class QuotaReply extends Reply {
   budgets: readonly HeldBudget[] = [];
 
-  protected override headers(body: Buffer): string[] {
-    const headers = super.headers(body);
+  protected override headers(length: number): string[] {
+    const headers = super.headers(length);
     const resets = this.failure?.headers.indexOf(RESETS) ?? -1;
     if (this.failure === null || resets < 0) return this.#tell(headers, nearest(this.budgets));
     // the error has when it begins anew

@@ -1,6 +1,7 @@
 import { performance } from 'node:perf_hooks';
 import { type ErrorFormat, GatewayError, REFERENCE_ERRORS } from '../../domain/errors.ts';
 import type { ClientResponse, ResponseListener, ResponseStream } from '../../http/exchange.ts';
+import { type AnswerBytes, lengthOf } from '../../json/splice.ts';
 import { validateHeaderValue } from '../../runtime/node-http.ts';
 
 export interface ReplyListener {
@@ -45,10 +46,10 @@ export class Reply implements ResponseListener {
    * Sends a whole JSON answer.
    * @param cost what the call cost in EUR, as decimal text; null where nothing was booked
    */
-  json(body: Buffer, cost: string | null = null): void {
+  json(body: AnswerBytes, cost: string | null = null): void {
     if (this.#isOver()) return;
     this.status = 200;
-    const headers = this.headers(body);
+    const headers = this.headers(lengthOf(body));
     if (cost !== null) headers.push('x-cost-eur', cost);
     this.res.send(200, headers, body);
   }
@@ -67,7 +68,7 @@ export class Reply implements ResponseListener {
     this.status = error.status;
     this.failure = error;
     const body = Buffer.from(this.errors.body(error, this.requestId));
-    const headers = this.headers(body);
+    const headers = this.headers(body.length);
     if (error.retryAfter !== undefined) headers.push('retry-after', error.retryAfter);
     headers.push(...error.headers);
     // the upstream may have told them
@@ -129,7 +130,7 @@ export class Reply implements ResponseListener {
   }
 
   /** The headers of every whole answer. */
-  protected headers({ length }: Buffer): string[] {
+  protected headers(length: number): string[] {
     const { requestId } = this;
     const { idHeader } = this.errors;
     const headers = [

@@ -29,6 +29,22 @@ t.test(
   },
 );
 
+t.test('a body whose length was announced lies where it was put first', async (t) => {
+  const whole = Buffer.from(Array.from({ length: 100_000 }, (_, i) => i % 251));
+  // also where more or less comes than was told, or nothing was told, or more than is kept
+  for (const announced of [100_000, 150_000, 40_000, -1, Number.NaN, 5_000_000]) {
+    const body = new AnswerBody(200_000, announced);
+    const places = new Set<ArrayBufferLike>();
+    for (let from = 0; from < whole.length; from += 10_000) {
+      body.push(whole.subarray(from, from + 10_000), false);
+      places.add(body.bytes.buffer);
+    }
+    t.ok(body.bytes.equals(whole), `${announced} announced`);
+    t.ok(body.bytes.buffer.byteLength <= 200_000);
+    if (announced >= 100_000) t.equal(places.size, 1);
+  }
+});
+
 t.test(
   'of a body that is larger than it may be, whole pieces are kept, and nothing that was there before',
   async (t) => {

@@ -62,6 +62,48 @@ t.test(
   },
 );
 
+t.test(
+  'a large answer arrives as it was, with its model named, however it comes and leaves',
+  async (t) => {
+    const text = 'word "quoted" ü '.repeat(30_000);
+    const whole = (model: string, vectors: string) =>
+      `{"id":"a","model":"${model}","provider":"internal-host","object":"list","data":[${vectors}],"choices":[{"message":{"content":${JSON.stringify(text)}},"finish_reason":"stop"}],"usage":{"prompt_tokens":7,"completion_tokens":5,"total_tokens":12}}`;
+    const vector = `{"object":"embedding","index":0,"embedding":[${'0.25,'.repeat(20_000)}0]}`;
+    const coded = `{"object":"embedding","index":1,"embedding":"${Buffer.from(new Float32Array(20_000)).toString('base64')}"}`;
+    for (const FAST_HTTP of ['on', 'off']) {
+      const gateway = await startGateway(t, upstream.url, { FAST_HTTP });
+      await gateway.model('large', { upstream: 'internal-large' });
+      await gateway.model('embed', { upstream: 'internal-embed', kind: 'embedding' });
+      const company = await gateway.company();
+      const key = await gateway.key(company);
+      for (const [path, model, vectors] of [
+        ['/chat/completions', 'large', ''],
+        ['/embeddings', 'embed', vector],
+        ['/embeddings', 'embed', `${vector},${coded}`],
+      ] as const) {
+        const sent = whole(`internal-${model}`, vectors);
+        for (const isChunked of [true, false, true]) {
+          upstream.answer((res) => {
+            res.setHeader('content-type', 'application/json');
+            if (isChunked) res.write(sent.slice(0, 70_000));
+            else res.setHeader('content-length', Buffer.byteLength(sent));
+            res.end(isChunked ? sent.slice(70_000) : sent);
+          });
+          const body = { model, messages: [{ role: 'user', content: 'x' }], input: 'x' };
+          const answer = await ask(`${gateway.url}${path}`, { key, body });
+          t.equal(answer.status, 200);
+          t.ok(
+            answer.text === whole(model, vectors).replace('"provider":"internal-host",', ''),
+            `FAST_HTTP=${FAST_HTTP}, ${path}, ${vectors.length} bytes of vectors, chunks: ${isChunked}`,
+          );
+          t.equal(answer.headers.get('content-length'), `${Buffer.byteLength(answer.text)}`);
+        }
+      }
+      await gateway.ledger(company, 9);
+    }
+  },
+);
+
 /** Writes an answer of embeddings with vectors of digits, as most upstreams write them. */
 async function writeVectors(
   res: ServerResponse,
