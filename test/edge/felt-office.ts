@@ -50,13 +50,13 @@ export const CARRIAGES = [
 // What the gateway passes on
 
 const SESSION = 's'.repeat(43);
-const TOKEN = `adm_${'t'.repeat(32)}`;
+const TOKEN = `tga-${'t'.repeat(32)}`;
 const LONG_BYTES = 1_000_000; // with its encoding below the most that is passed on
 const ROWS = 5000; // and by the scale, as all of these
 const PROMPTS = 16;
 
 /** People and programs of the company, and things of it that make pages and files large. */
-export async function fillOffice({ sql, company, scale }: Scene): Promise<void> {
+export async function fillOffice({ sql, company, scale, adminUrl }: Scene): Promise<void> {
   const user = randomUUID();
   await sql`insert into users (id, email, company_id, role) values (${user}, 'owner@busy.example', ${company}, 'owner')`;
   await sql`insert into sessions (digest, user_id) values (${hash('sha256', SESSION, 'buffer')}, ${user})`;
@@ -65,6 +65,7 @@ export async function fillOffice({ sql, company, scale }: Scene): Promise<void> 
   await sql`insert into assistants (company_id, name, system_prompt, model_slug, visibility)
     select ${company}, 'large ' || n, (select string_agg(md5(random()::text || n || k), '') from generate_series(1, 32768) as k), 'fast', 'company'
     from generate_series(1, ${Math.ceil(PROMPTS * scale)}::int) as n`;
+  await fetch(`${adminUrl}/sign-in`); // starts their process
 }
 
 async function send(
@@ -154,7 +155,7 @@ export const PAGES: Act[] = [
   {
     of: ['pages POST', 'pages POST mails', 'pages POST slow'],
     name: 'a form of 16 KB',
-    run: (scene) => sendForm(scene, '/keys', { name: 'x'.repeat(15_000) }, '/keys/new'),
+    run: (scene) => sendForm(scene, '/cost-centers', { name: 'x'.repeat(15_000) }),
   },
   {
     of: ['pages POST long', 'pages POST long mails'],
@@ -232,7 +233,7 @@ const REMEMBERED = 2000;
 const PEOPLE = 6000;
 /** Things of a company that one transaction of an operator makes, such as a file of `tollgate apply`. */
 const MADE = 1000;
-const FACTORS = 10; // the database compares each with all prices
+const FACTORS = 1; // that are yet to come
 const NEXT_YEAR = "now() + interval '1 year'";
 
 /** Calls that bring what was forgotten back to memory. */
@@ -331,7 +332,7 @@ export const NOTICES: Act[] = [
   },
   {
     of: noticesOf('company_price_factors', 'insert', 'update', 'delete'),
-    name: 'price factors to come set, changed and withdrawn, and the models used meanwhile',
+    name: 'a price factor to come set, changed and withdrawn, and the models used meanwhile',
     async run(scene) {
       const { sql, company, heard } = scene;
       const coming = sql`company_id = ${company} and not applied`;

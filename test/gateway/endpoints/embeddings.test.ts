@@ -34,7 +34,7 @@ function relayTo(encoding: 'base64' | 'float' | null) {
   const reply = {
     res: {},
     json(answer: Buffer) {
-      became.sent = `${answer}`;
+      became.sent = `${Buffer.concat([answer].flat())}`;
     },
     error({ status }: GatewayError) {
       became.sent = `${status}`;
