@@ -190,7 +190,7 @@ export class JsonRelay extends Relay {
     const outcome = this.clientGone ? 'client_aborted' : 'completed';
     if (!this.clientGone) this.#memory?.hold(lengthOf(rendered)); // in place of the upstream's body
     this.meter.settle(outcome, scan.usage, new WholeAnswer(body, scan), this);
-    if (Buffer.isBuffer(rendered)) this.#body.release(); // else it is sent
+    if (Buffer.isBuffer(rendered)) this.#body.release(); // else its bytes are sent
   }
 
   /** An endpoint that looks into the answer may find something other than it asked for. */
@@ -237,7 +237,9 @@ export class JsonRelay extends Relay {
   }
 
   onClientClose(): void {
-    if (this.settled || this.reply.res.writableFinished) {
+    const isOut = this.reply.res.writableFinished;
+    if (this.settled || isOut) {
+      if (isOut && this.#rendered !== null) this.#body.release(); // the system has taken its bytes
       this.#memory?.end();
       return this.watch.close();
     }
