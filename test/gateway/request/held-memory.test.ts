@@ -9,6 +9,7 @@ import { HeldMemory, RequestMemory } from '../../../src/gateway/request/held-mem
 import type { Reply } from '../../../src/gateway/request/reply.ts';
 import type { BodySink, ClientRequest } from '../../../src/http/exchange.ts';
 import { BodyMemory } from '../../../src/runtime/body-memory.ts';
+import type { AnswerHead } from '../../../src/upstream/upstream.ts';
 import { until } from '../../support/until.ts';
 
 t.test(
@@ -240,6 +241,7 @@ function relayOf(memory: HeldMemory) {
       became.aborted = true;
     },
   } as never);
+  relay.onHead({ status: 200, contentType: 'application/json', contentLength: -1 } as AnswerHead);
   return { relay, became, load };
 }
 
