@@ -39,7 +39,7 @@ export function renderEdited(body: Buffer, scan: AnswerScan): AnswerBytes | null
 }
 
 /**
- * Relays one answer that is not streamed: it is kept whole, metered, rendered and sent in one write. If the client
+ * Relays one answer that is not streamed: it is kept whole, metered, rendered and sent at once. If the client
  * leaves, the relay still waits for the answer for a while, because an estimate could only guess what was generated. A
  * call whose answer never comes is booked by its prompt.
  */
