@@ -1,6 +1,6 @@
 import { CLOSE_BRACE } from '../json/bytes.ts';
 import { writeWhole } from '../json/decimal.ts';
-import type { UsageDetails } from '../json/usage-counts.ts';
+import { hasRareParts, type UsageDetails } from '../json/usage-counts.ts';
 import { IsoTime } from './iso.ts';
 import type { Model } from './model.ts';
 import { type Femto, parseEur, writeEur } from './pricing/money.ts';
@@ -139,9 +139,11 @@ function writeDetails(bytes: Buffer, at: number, details: UsageDetails, currency
   if (audioPrompt !== null) at = writeCount(bytes, at, AUDIO_PROMPT, audioPrompt);
   if (reasoning !== null) at = writeCount(bytes, at, REASONING, reasoning);
   if (audioCompletion !== null) at = writeCount(bytes, at, AUDIO_COMPLETION, audioCompletion);
-  for (const { count, name } of RARE) {
-    const told = details[count];
-    if (told !== null) at = writeCount(bytes, at, name, told);
+  if (hasRareParts(details)) {
+    for (const { count, name } of RARE) {
+      const told = details[count];
+      if (told !== null) at = writeCount(bytes, at, name, told);
+    }
   }
   if (cost === null) return at;
   return (

@@ -306,13 +306,44 @@ export function detailsIn(
   });
 }
 
+/** Whether each part is at most its whole. By their names: a loop over the parts takes a tenth of a microsecond more. */
+export function areWithin(
+  parts: { readonly [part in PartName]?: number | null },
+  prompt: number | null,
+  completion: number | null,
+): boolean {
+  const { cached, cacheWrite, cacheWriteHour, audioPrompt, imagePrompt } = parts;
+  const { reasoning, audioCompletion, imageCompletion } = parts;
+  const [most, mostCompleted] = [prompt ?? MAX_TOKENS, completion ?? MAX_TOKENS];
+  return (
+    (cached ?? 0) <= most &&
+    (cacheWrite ?? 0) <= most &&
+    (cacheWriteHour ?? 0) <= most &&
+    (audioPrompt ?? 0) <= most &&
+    (imagePrompt ?? 0) <= most &&
+    (reasoning ?? 0) <= mostCompleted &&
+    (audioCompletion ?? 0) <= mostCompleted &&
+    (imageCompletion ?? 0) <= mostCompleted
+  );
+}
+
+/** Whether a part was told that few calls have. */
+export function hasRareParts(details: UsageDetails): boolean {
+  const { cacheWriteHour, imagePrompt, imageCompletion, searchUnits } = details;
+  return (
+    cacheWriteHour !== null ||
+    imagePrompt !== null ||
+    imageCompletion !== null ||
+    searchUnits !== null
+  );
+}
+
 /** Null where nothing was told. */
 export function toldOrNull(details: UsageDetails): UsageDetails | null {
   const { cached, cacheWrite, audioPrompt, reasoning, audioCompletion, cost } = details;
   if (cached !== null || cacheWrite !== null || audioPrompt !== null) return details;
   if (reasoning !== null || audioCompletion !== null || cost !== null) return details;
-  const { imagePrompt, imageCompletion, searchUnits } = details;
-  return imagePrompt !== null || imageCompletion !== null || searchUnits !== null ? details : null;
+  return hasRareParts(details) ? details : null;
 }
 
 export function countOrNull(value: unknown): number | null {

@@ -1,8 +1,8 @@
 import type { TokenCounts } from '../../json/usage.ts';
-import type { PartName } from '../../json/usage-counts.ts';
+import { areWithin, type PartName } from '../../json/usage-counts.ts';
 import type { Hours } from './hours.ts';
 import { type Femto, formatDecimal, parseDecimal, parseEur } from './money.ts';
-import { COST_PARTS, type CostPart, isListed, PARTS, partOf } from './parts.ts';
+import { COST_PARTS, COUNTED_PARTS, type CostPart, isListed, PARTS, partOf } from './parts.ts';
 
 /** Prices as they were written, exact decimal text in EUR per 1000 units; null: see `instead` of the part. */
 export type PriceTexts = { readonly [part in CostPart]: string | null } & {
@@ -43,8 +43,6 @@ export interface Prices {
   readonly apart: readonly Apart[];
   /** Counts that have to fit into what they are among. */
   readonly fitted: readonly Among[];
-  /** Counts without a price that can at most be the whole that they are part of. */
-  readonly loose: readonly Loose[];
   /** Whether a part is among them, or charged beside tokens, that a ledger row has no column for. */
   readonly isListed: boolean;
   /** As they were written, for the price snapshot of the ledger row. */
@@ -62,11 +60,6 @@ interface Among {
   readonly part: CostPart;
   readonly count: PartName;
   readonly among: CostPart;
-}
-
-interface Loose {
-  readonly count: PartName;
-  readonly within: 'prompt' | 'completion';
 }
 
 interface Apart extends Among {
@@ -113,11 +106,6 @@ export function parsePrices(
     (part) =>
       isPriced(part) || (isCachePriced && (part === 'cache_read' || part === 'cache_write')),
   );
-  const loose = COST_PARTS.flatMap((part) => {
-    const { within, count } = partOf(part);
-    const isLoose = within !== null && count !== null && !fitted.some((each) => each.part === part);
-    return isLoose ? [{ count, within }] : [];
-  });
   const dearest = (side: 'prompt' | 'completion') =>
     COST_PARTS.filter((part) => PARTS[part].within === side)
       .map(femto)
@@ -131,7 +119,6 @@ export function parsePrices(
     searchUnit: femto('search_unit'),
     apart,
     fitted,
-    loose,
     isListed: COST_PARTS.some((part) => isListed(part) && texts[part] !== null),
     texts,
     rates,
@@ -313,15 +300,19 @@ export function partsWithin<T extends SomeCounts>(
   tokens: { readonly prompt: number | null; readonly completion: number | null },
   counts: T,
 ): T {
+  const areAll = areWithin(counts, tokens.prompt, tokens.completion);
+  if (areAll && prices.fitted.length === 0) return counts; // nearly always
   let fitting: Record<string, number | null> | null = null;
   const set = (count: PartName, value: number | null) => {
     fitting ??= { ...(counts as Record<string, number | null>) };
     fitting[count] = value;
   };
-  if (prices.fitted.length > 0) fit(prices.fitted, tokens, counts, set);
-  for (const { count, within } of prices.loose) {
-    const whole = tokens[within];
-    if (whole !== null && (counts[count] ?? 0) > whole) set(count, null);
+  fit(prices.fitted, tokens, counts, set);
+  for (const { part, count } of areAll ? [] : COUNTED_PARTS) {
+    const { within } = PARTS[part];
+    const whole = within === null ? null : tokens[within];
+    const isFitted = prices.fitted.some((each) => each.part === part);
+    if (!isFitted && whole !== null && (counts[count] ?? 0) > whole) set(count, null);
   }
   return (fitting as T | null) ?? counts;
 }

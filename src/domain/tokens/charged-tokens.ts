@@ -80,7 +80,12 @@ export function chargeOf(
   const { tokens, searchUnits } = charged;
   const isPromptTold = tokens.prompt === prompt && !charged.isPromptCut;
   const isCompletionTold = tokens.completion === completion;
-  const own = details && detailsOf(isPromptTold, isCompletionTold, details);
+  const ofCounts = details && detailsOf(isPromptTold, isCompletionTold, details);
+  // what fits the parts of one rate need not fit those of another
+  const own =
+    ofCounts && charged.prices !== prices
+      ? partsWithin(charged.prices, tokens, ofCounts)
+      : ofCounts;
   const areUnitsCut = own !== null && own.searchUnits !== null && own.searchUnits > searchUnits;
   return {
     tokens,
@@ -89,7 +94,11 @@ export function chargeOf(
     isCompletionTold,
     isBeyond:
       told !== null &&
-      (told.prompt !== prompt || told.completion !== completion || isCut || areUnitsCut),
+      (told.prompt !== prompt ||
+        told.completion !== completion ||
+        isCut ||
+        areUnitsCut ||
+        own !== ofCounts),
     prices: charged.prices,
   };
 }

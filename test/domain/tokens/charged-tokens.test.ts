@@ -319,3 +319,20 @@ t.test('a strict budget holds with rates and parts, whatever is told', async (t)
   }
   t.ok(cut > 0);
 });
+
+t.test('parts told for a dearer tier fit what a strict budget is charged instead', async (t) => {
+  const request = { messages: [{ role: 'user', content: 'Hello' }], max_tokens: 300 };
+  const rates = parseRates([{ tier: 'priority', input: '1.5', output: '1', audio_input: '0' }]);
+  const prices = parsePrices('0.5', '0', { cache_write_1h: '0', audio_input: '0' }, rates);
+  const bounding = pricesToBound(prices, { at: 0, tier: null });
+  const reserved = boundChat(request, BYTES, bounding);
+  const facts = { at: 0, tier: 'priority' };
+  const details = { ...NO_DETAILS, audioPrompt: 18, cacheWriteHour: 39 };
+  const charge = chargeOf(
+    boundsOf({ reserved, prices, facts, askedTier: null }),
+    { prompt: 48, completion: 84, details },
+    () => guess,
+  );
+  t.match(charge, { tokens: { prompt: 48 }, isBeyond: true, prices: { rate: null } });
+  t.match(charge.details, { cacheWriteHour: 39, audioPrompt: 9 }, 'the later parts are cut first');
+});
