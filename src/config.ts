@@ -164,7 +164,7 @@ const TABLE = {
     'reverse proxies in front of the admin listener that set X-Forwarded-For'),
   brandName: variable('BRAND_NAME', 'Tollgate', brandName, 'name of the service on pages, in e-mails and on statements'),
   brandLogo: optional('BRAND_LOGO', 'the gate', brandLogo,
-    'SVG or PNG file of at most 128 KiB for the place before the name, and the icon'),
+    'SVG or PNG file of at most 128 KiB: the logo before the name, and the icon'),
   brandColor: optional('BRAND_COLOR', 'green', brandColor,
     'colour of links and buttons such as #0a6b58; darker or lighter where texts would be hard to read'),
   brandSupport: optional('BRAND_SUPPORT', 'none', brandSupport,
@@ -328,11 +328,11 @@ function readVariable<T>(
 ): T | null {
   const { name, fallback, parse, secret = false, emptyIsValue = false } = variable;
   const written = env[name]?.trim();
-  const setText = written === '' && !emptyIsValue ? undefined : written;
+  const envText = written === '' && !emptyIsValue ? undefined : written;
   const path = (secret && env[`${name}_FILE`]?.trim()) || null;
-  if (path !== null && setText !== undefined)
+  if (path !== null && envText !== undefined)
     throw new Error(`${name}: is set, and ${name}_FILE too; set only one`);
-  const text = path === null ? (setText ?? fallback) : readSecret(`${name}_FILE`, path);
+  const text = path === null ? (envText ?? fallback) : readSecret(`${name}_FILE`, path);
   if (text === null) return null;
   try {
     return parse(text, checkDatabaseUrl);

@@ -145,8 +145,8 @@ export abstract class DialectStream extends EventScanner {
     } else if (this.textEvents === 0 && !this.#begun) {
       this.#begun = walk.nested === null && BEGINNING.test(b.toString('latin1', from, to)); // what is nested repeats the request
     }
-    const teller = walk.nested === null || walk.nested.tierStart < 0 ? walk : walk.nested;
-    if (teller.tierStart >= 0) this.#noteTier(toldTier(teller, b));
+    const withTier = walk.nested === null || walk.nested.tierStart < 0 ? walk : walk.nested;
+    if (withTier.tierStart >= 0) this.#noteTier(toldTier(withTier, b));
     this.noteEvent(b);
   }
 
