@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { lstat, rm } from 'node:fs/promises';
 import { type AddressInfo, type ListenOptions, Server } from 'node:net';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import { createSecureContext } from 'node:tls';
 import { adjustedColor, brandSettings } from './admin/process/brand.ts';
 import type { PagesOrigin } from './admin/process/forward.ts';
@@ -398,6 +398,8 @@ async function stopServer(
   patienceMs: number,
   cut: () => void,
 ): Promise<number> {
+  // what the system accepted so far is taken first: closed with the listener, it would be reset
+  for (let turn = 0; turn < 2; turn++) await nextTurn();
   if (!server.listening) return 0;
   // not http.Server's own close, which would cut idle connections at once
   Server.prototype.close.call(server);

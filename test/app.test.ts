@@ -1,10 +1,12 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
+import { connect, createServer } from 'node:net';
 import { networkInterfaces, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Writable } from 'node:stream';
+import { text as textOf } from 'node:stream/consumers';
+import { promisify } from 'node:util';
 import t, { type Test } from 'tap';
 import { type App, listenTo, openAdmin, openApp } from '../src/app.ts';
 import { readConfig } from '../src/config.ts';
@@ -87,7 +89,7 @@ t.test(
     const world = await startWorld(t);
     const app = await replica(t, world);
     const { apiUrl } = app;
-    const drained = app.drain(10, 2);
+    const drained = app.drain(10, 5);
     const { key } = world.customer;
     t.equal((await ask(`${app.adminUrl}/readyz`)).status, 503);
     const answer = await ask(`${apiUrl}/models`, { key, headers: { connection: 'close' } });
@@ -96,6 +98,28 @@ t.test(
     t.match(await thrownBy(ask(`${apiUrl}/models`, { key })), { code: 'ECONNREFUSED' });
   },
 );
+
+for (const fast of WAYS) {
+  t.test(
+    `a connection that the system has accepted when a stop begins is answered, FAST_HTTP=${fast}`,
+    async (t) => {
+      const world = await startWorld(t);
+      const app = await replica(t, world, { FAST_HTTP: fast });
+      const { hostname, port, pathname } = new URL(app.apiUrl);
+      const socket = connect(Number(port), hostname);
+      const text = textOf(socket);
+      await promisify(process.nextTick)(); // the system connects now, and the gateway has not seen it
+      const drained = app.drain(10);
+      await once(socket, 'connect');
+      const { key } = world.customer;
+      socket.write(
+        `GET ${pathname}/models HTTP/1.1\r\nhost: a\r\nauthorization: Bearer ${key}\r\n\r\n`,
+      );
+      t.match(await text, /^HTTP\/1\.1 200 [\s\S]*\r\nconnection: close\r\n/i);
+      t.equal(await drained, 0);
+    },
+  );
+}
 
 t.test('DATABASE_CONNECTIONS holds for API, change feed, alerts and pages together', async (t) => {
   const world = await startWorld(t);

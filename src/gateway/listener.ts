@@ -151,7 +151,10 @@ export function createListener(
         if (connections.answering(socket) !== null) continue;
         // Node clears its own timer when the next request comes; before the first it knows of none
         if (socket.bytesRead > 0) socket.setTimeout(ms);
-        else setTimeout(() => void (socket.bytesRead === 0 && socket.destroy()), ms).unref();
+        else
+          setTimeout(() => {
+            if (socket.bytesRead === 0) server.emit('timeout', socket);
+          }, ms).unref();
       }
     },
   };
