@@ -17,7 +17,8 @@ import { spentBelow } from './support/cpu.ts';
  * a change touches the fast path, tests of what clients see run twice, with it and without it; FAST_HTTP in the
  * environment chooses one way. Where a change touches the pages, axe-core judges them; with --all they are looked at in
  * every width and language. The dearest tests (changed.ts) are left out where nothing they try changed, and the run says
- * so.
+ * so. A file that failed beside others runs once more when all have ended, alone and with the seed it printed: a failure
+ * that comes again counts, and one that does not is told by name in the last lines.
  * Prints a line per file, what failed in it, CPU seconds by folder, and at the end the line `N passed, N failed`.
  *
  * They are run by plain node. The command `tap` would load its own module loader into
@@ -52,6 +53,9 @@ const TOGETHER = fileURLToPath(new URL('support/together.ts', import.meta.url));
 /** Files that have a process each: they are the longest, start processes themselves or look at their own. */
 const ALONE = /^test\/(?:faults|fleet)\/|^test\/[^/]+$|\/pages-process\.test/;
 
+/** Most files that run once more: where more failed, the change did it. */
+const MOST_AGAIN = 8;
+
 const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
@@ -68,6 +72,13 @@ interface Run {
   readonly isOneWay: boolean;
   /** The file, and the value of FAST_HTTP. */
   readonly name: string;
+  /** What it printed as FUZZ_SEED when it failed. */
+  readonly seed?: string;
+}
+/** Runs of one process that failed, and how many of their assertions. */
+interface Failed {
+  readonly runs: Run[];
+  readonly count: number;
 }
 const { room } = values;
 const changed = changedFiles();
@@ -91,9 +102,12 @@ const cpu: Record<string, number> = {};
 const groups = together(files.flatMap(ways));
 const totals = { pass: 0, fail: 0, skip: 0, todo: 0 };
 type Count = keyof typeof totals;
+const failed: Failed[] = [];
 const jobs = Array.from({ length: Number(values.jobs ?? JOBS) }, runGroups);
 const ownsCores = availableParallelism() === cpus().length; // a container may have the time of some of them alone
 await Promise.all(values.jobs === undefined && ownsCores ? [...jobs, useIdleCores()] : jobs);
+const passedAlone = files.length > 1 ? await runFailedAlone() : [];
+for (const { count } of failed) totals.fail += count;
 if (all) {
   mkdirSync(dirname(TIMES), { recursive: true });
   writeFileSync(TIMES, JSON.stringify(times));
@@ -103,6 +117,8 @@ if (leftOut.length > 0)
   console.log(
     `${leftOut.length} files of experiments and of browsers were left out, since nothing they try changed after ${baseOfChange().slice(0, 8)}: ALL=1 runs them`,
   );
+for (const { name } of passedAlone)
+  console.log(`${name} failed beside others, as told above, and passed alone`);
 const skipped = totals.skip + totals.todo;
 console.log(
   `${totals.pass} passed, ${totals.fail} failed${skipped > 0 ? `, ${skipped} skipped` : ''}`,
@@ -183,6 +199,25 @@ function coreTimes(): { idle: number; all: number } {
   };
 }
 
+/** Takes those that pass now out of `failed`. @returns them */
+async function runFailedAlone(): Promise<Run[]> {
+  const first = failed.splice(0);
+  const passed: Run[] = [];
+  if (first.flatMap(({ runs }) => runs).length > MOST_AGAIN) {
+    failed.push(...first);
+    return passed;
+  }
+  for (const { runs } of first) {
+    for (const run of runs) {
+      console.log(`again, alone: ${run.name}`);
+      const before = failed.length;
+      await runGroup([run]);
+      if (failed.length === before) passed.push(run);
+    }
+  }
+  return passed;
+}
+
 async function runGroup(group: readonly Run[]): Promise<void> {
   const { fastHttp, isOneWay } = group[0] as Run;
   let began = performance.now();
@@ -198,6 +233,7 @@ async function runGroup(group: readonly Run[]): Promise<void> {
       ...(values.all && { ALL: '1' }),
       ...(isOneWay && { ONE_WAY: '1' }),
       ...(pagesUnchanged && { PAGES_UNCHANGED: '1' }),
+      ...(group[0]?.seed && { FUZZ_SEED: group[0].seed }),
       TEST_FILES: group.map(({ file }) => file).join(' '),
       ...(TAP_GREP && { TAP_GREP: `.\n${TAP_GREP}` }), // of the tests in each file
     },
@@ -208,6 +244,7 @@ async function runGroup(group: readonly Run[]): Promise<void> {
 
   let lines: string[] = []; // of the file that runs
   const waiting = [...group];
+  const wrong: Run[] = [];
   let counted: string | undefined;
   const output = createInterface({ input: child.stdout });
   child.once('exit', async () => {
@@ -234,21 +271,37 @@ async function runGroup(group: readonly Run[]): Promise<void> {
     const good = line.startsWith('ok');
     const ofCpu = name in cpu ? `, ${cpu[name]?.toFixed(1)} s of CPU` : '';
     console.log(`${good ? 'ok    ' : 'FAILED'} ${name} (${seconds.toFixed(1)} s${ofCpu})`);
-    if (!good) console.log(failures(lines).join('\n'));
+    if (good) continue;
+    console.log(failures(lines).join('\n'));
+    wrong.push(withSeed(run, lines));
   }
   const [code, signal] = await exit;
   clearTimeout(timer);
 
-  for (const [, kind, count] of counted?.matchAll(/(pass|fail|skip|todo): (\d+)/g) ?? [])
-    totals[kind as Count] += Number(count);
-  if (code === 0 && counted !== undefined) return;
-  const [culprit] = waiting.length < group.length ? [] : waiting.splice(0, 1);
-  if (culprit !== undefined || (waiting.length === 0 && !counted?.includes('fail:'))) {
-    totals.fail += 1;
-    console.log(`FAILED ${(culprit ?? (group.at(-1) as Run)).name}`);
+  let count = 0;
+  for (const [, kind, of] of counted?.matchAll(/(pass|fail|skip|todo): (\d+)/g) ?? []) {
+    if (kind === 'fail') count += Number(of);
+    else totals[kind as Count] += Number(of);
+  }
+  const isWhole = code === 0 && counted !== undefined;
+  const [culprit] = isWhole || waiting.length < group.length ? [] : waiting.splice(0, 1);
+  if (!isWhole && (culprit !== undefined || (waiting.length === 0 && count === 0))) {
+    const run = culprit ?? (group.at(-1) as Run);
+    wrong.push(withSeed(run, lines));
+    console.log(`FAILED ${run.name}`);
     console.log([...failures(lines), `ended with ${signal ?? `exit code ${code}`}`].join('\n'));
   }
+  if (count > 0 || wrong.length > 0) {
+    const runs = wrong.length > 0 ? wrong : [...group];
+    failed.push({ runs, count: Math.max(count, 1) });
+  }
+  if (isWhole) return;
   if (waiting.length > 0) await runGroup(waiting); // what ended the process was none of theirs
+}
+
+function withSeed(run: Run, lines: readonly string[]): Run {
+  const seed = lines.map((line) => /\bFUZZ_SEED=(\d+)/.exec(line)?.[1]).find(Boolean);
+  return seed === undefined ? run : { ...run, seed };
 }
 
 /** Without the Postgres that all share. */
