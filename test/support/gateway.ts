@@ -9,6 +9,7 @@ import type { ModelKind } from '../../src/domain/model.ts';
 import { createLog } from '../../src/log.ts';
 import { parseDatabaseUrl } from '../../src/store/connection/address.ts';
 import { ask } from './client.ts';
+import './pages-here.ts';
 import { testDatabase } from './postgres.ts';
 import { until } from './until.ts';
 import { MASTER_KEY } from './upstream.ts';

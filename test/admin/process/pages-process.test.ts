@@ -13,6 +13,7 @@ import { type Person, signedIn, startOffice, startOwnOffice } from '../people.ts
 /** The pages have a process of their own: what happens in it or to it, no request of the API feels. */
 
 const FIELDS = 520_000; // of a form of 1 MB
+process.env.OWN_PAGES = '1'; // before a gateway starts it
 
 const office = await startOffice(t, { DATABASE_CONNECTIONS: '6' });
 
