@@ -3,16 +3,13 @@ import { isOver } from '../../domain/key.ts';
 import { hashPassword, readPassword } from '../../domain/password.ts';
 import { readMoment } from '../../domain/price.ts';
 import { costCenterName, readBudgetedCostCenter } from '../../domain/request/cost-center.ts';
-import { ASSISTANT } from '../../domain/settings/assistant.ts';
-import { COST_CENTER } from '../../domain/settings/cost-center.ts';
 import { KEY, NETWORKS } from '../../domain/settings/key.ts';
-import { MODEL, modelPrices } from '../../domain/settings/model.ts';
+import { modelPrices } from '../../domain/settings/model.ts';
+import type { ObjectSchema } from '../../domain/settings/schema.ts';
 import { eachSetting, neededOf } from '../../domain/settings/setting.ts';
 import type { CompanyRole, Role } from '../../domain/user.ts';
 import { emailSpelling } from '../../domain/visible-text.ts';
-import { changeAssistant, createAssistant, removeAssistant } from '../../operations/assistant.ts';
-import { removeCostCenterBudget, setCostCenterBudget } from '../../operations/cost-center.ts';
-import { changeGroup, createGroup, removeGroup } from '../../operations/group.ts';
+import type { Call, Operation } from '../../operations/frame/row.ts';
 import {
   changeKey,
   changeKeyText,
@@ -24,13 +21,13 @@ import {
   resumeKey,
   revokeKey,
 } from '../../operations/key.ts';
-import { changeModel, createModel, removeModel } from '../../operations/model.ts';
+import { OPERATIONS } from '../../operations/list.ts';
 import { changeRole, createUser, removeUser } from '../../operations/user.ts';
-import type { AssistantRow, NewAssistant } from '../../store/company/assistant.ts';
+import type { AssistantRow } from '../../store/company/assistant.ts';
 import type { CompanyRow } from '../../store/company/company.ts';
 import { listCostCenterBudgets } from '../../store/company/cost-center.ts';
 import type { KeyRow } from '../../store/company/key.ts';
-import { listModels, type NewModel } from '../../store/company/model.ts';
+import { listModels } from '../../store/company/model.ts';
 import { endOf } from '../../store/connection/expressions.ts';
 import type { Sql } from '../../store/connection/pool.ts';
 import { groupsNamed } from '../../store/users/group.ts';
@@ -108,7 +105,6 @@ const models: ListKind<wanted.WantedModel> = {
     return async (wanted, at) => {
       const { absent, slug, prices: _, cost_prices: _costs, ...rest } = wanted;
       const named = { slug, company_id };
-      const caller = run.callerAt(at);
       const { present, steps } = await wantedPrices(
         sql,
         (place) => run.callerAt(place),
@@ -123,13 +119,15 @@ const models: ListKind<wanted.WantedModel> = {
       };
       return {
         what: `model ${slug}${of(owner)}`,
-        row: rows.find((each) => each.slug === slug) ?? null,
-        settings,
-        needed: neededOf(MODEL),
+        ...byRows(
+          run,
+          'Model',
+          at,
+          rows.find((each) => each.slug === slug) ?? null,
+          named,
+          settings,
+        ),
         more: steps.map(({ change }) => change),
-        create: () => createModel(sql, caller, { ...(settings as NewModel), ...named }),
-        change: () => changeModel(sql, caller, named, settings),
-        remove: () => removeModel(sql, named),
         async after() {
           for (const step of steps) await step.make();
         },
@@ -141,7 +139,6 @@ const models: ListKind<wanted.WantedModel> = {
 const assistants: ListKind<wanted.WantedAssistant> = {
   async find(run, all, company, at) {
     const owner = company as CompanyRow;
-    const { sql } = run;
     const rows = run.assistantsOf.get(owner.id) ?? [];
     const find = finder(
       all,
@@ -153,17 +150,9 @@ const assistants: ListKind<wanted.WantedAssistant> = {
     return async ({ absent: _, id: _id, ...settings }, at, n) => {
       const row = find(n);
       if (row === undefined) return null;
-      const caller = run.callerAt(at);
-      const id = row?.id as string;
-      const made = { ...(settings as NewAssistant), company_id: owner.id };
       return {
         what: `assistant ${settings.name}${of(owner)}`,
-        row,
-        settings,
-        needed: neededOf(ASSISTANT),
-        create: () => createAssistant(sql, caller, made),
-        change: () => changeAssistant(sql, caller, id, owner.id, settings),
-        remove: () => removeAssistant(sql, id, owner.id),
+        ...byRows(run, 'Assistant', at, row, {}, settings, owner.id),
       };
     };
   },
@@ -288,15 +277,9 @@ const oidc_groups: ListKind<wanted.WantedGroup> = {
           );
         return null;
       }
-      const id = row?.id as string;
       return {
         what: `group ${name}${of(owner)}`,
-        row,
-        settings: { role },
-        needed: ['role'],
-        create: () => createGroup(sql, { name, company_id, role: role as Role }),
-        change: () => changeGroup(sql, id, role as CompanyRole),
-        remove: () => removeGroup(sql, id),
+        ...byRows(run, 'Group', at, row, { name, company_id }, { role }),
       };
     };
   },
@@ -305,25 +288,49 @@ const oidc_groups: ListKind<wanted.WantedGroup> = {
 const cost_centers: ListKind<wanted.WantedCostCenter> = {
   name: ({ name }) => name,
   same: ({ name }) => costCenterName(name),
-  async find({ sql }, _all, company) {
+  async find(run, _all, company) {
     const owner = company as CompanyRow;
-    const rows = await listCostCenterBudgets(sql, [owner.id]);
-    return async ({ absent: _, name: given, ...settings }) => {
+    const rows = await listCostCenterBudgets(run.sql, [owner.id]);
+    return async ({ absent: _, name: given, ...settings }, at) => {
       const name = readBudgetedCostCenter(given); // schema.ts has let it pass
-      const set = () =>
-        setCostCenterBudget(sql, owner.id, { name, ...(settings as Required<typeof settings>) });
+      const row = rows.find((each) => each.name === name) ?? null;
       return {
         what: `budget of cost centre ${name}${of(owner)}`,
-        row: rows.find((each) => each.name === name) ?? null,
-        settings,
-        needed: neededOf(COST_CENTER),
-        create: set,
-        change: set,
-        remove: () => removeCostCenterBudget(sql, owner.id, name),
+        ...byRows(run, 'CostCenterBudget', at, row, { name }, settings, owner.id),
       };
     };
   },
 };
+
+/**
+ * What is to be one thing, by the rows of its noun. Keys and users are written by hand: a file gives a key its text once
+ * all texts are known, and pauses it; it gives a user a password, and refuses the address of one elsewhere.
+ * @param named the members that a file finds it by
+ */
+function byRows(
+  run: Run,
+  noun: string,
+  at: string,
+  row: { readonly id: string } | null,
+  named: object,
+  settings: object,
+  company?: string,
+) {
+  const rowOf = (verb: string) => OPERATIONS.find(({ id }) => id === verb + noun) as Operation;
+  const { required } = rowOf('create').body as ObjectSchema;
+  const by =
+    (verb: string, body = {}) =>
+    () =>
+      rowOf(verb).run(run.sql, { ...run.callerAt(at), company, id: row?.id, body } as Call);
+  return {
+    row,
+    settings,
+    needed: (required as string[]).filter((member) => !(member in named)),
+    create: by('create', { ...named, ...settings }),
+    change: by('change', settings),
+    remove: by('remove'),
+  };
+}
 
 /** By the members of a file that list them; the lists of a company come in this order. */
 export const LISTS = { models, assistants, keys, users, oidc_groups, cost_centers };
