@@ -2,17 +2,19 @@
 -- speaks of. A trigger of each partition moves the sums (sums.sql); book_usage (seals.sql) inserts a batch and seals it.
 
 -- The cost that a list of parts adds up to, such as [{"part":"input","units":1000,"price":"0.002"}]; null where it is no such list,
--- or its units are not all tokens of the prompt and of the completion.
-create function parts_cost(parts jsonb, prompt bigint, completion bigint) returns numeric language sql immutable as $$
-  select case when jsonb_typeof(parts) = 'array' then (
+-- or its units are not all tokens of the prompt and of the completion. No SQL function: Postgres would try to inline it in the
+-- check of the cost with each batch.
+create function parts_cost(parts jsonb, prompt bigint, completion bigint) returns numeric language plpgsql immutable as $$
+begin
+  return case when jsonb_typeof(parts) = 'array' then (
     select case when count(distinct p.part) = count(*) and min(p.units) > 0 and bool_and(p.price >= 0 and p.price < 1e6)
         and coalesce(sum(p.units) filter (where p.part in ('input', 'cache_read', 'cache_write', 'cache_write_1h', 'audio_input', 'image_input')), 0) = prompt
         and coalesce(sum(p.units) filter (where p.part in ('output', 'reasoning', 'audio_output', 'image_output')), 0) = completion
         and count(*) filter (where p.part in ('search_unit', 'request')) = count(*) filter (where p.part not in (
           'input', 'cache_read', 'cache_write', 'cache_write_1h', 'audio_input', 'image_input', 'output', 'reasoning', 'audio_output', 'image_output'))
       then sum(p.units * p.price) * 0.001 end
-    from jsonb_to_recordset(parts) as p (part text, units bigint, price numeric)) end
-$$;
+    from jsonb_to_recordset(parts) as p (part text, units bigint, price numeric)) end;
+end $$;
 
 -- Units and price of one part of a list.
 create function part_units(parts jsonb, part text) returns bigint language sql immutable strict as $$
@@ -57,7 +59,10 @@ create table api_usage (
   primary key (billing_month, request_id),
   -- the parts of a cost, each a quantity of units and its price: COST_PARTS of src/domain/pricing/parts.ts, which a test compares.
   -- Where one was charged that has no price of its own here, `parts` has them all
-  constraint cost_is_exact check (case when parts is not null then coalesce(cost_eur = parts_cost(parts, prompt_tokens, completion_tokens), false) else cost_eur = (
+  constraint cost_is_exact check (case when parts is not null then coalesce(cost_eur = parts_cost(parts, prompt_tokens, completion_tokens), false)
+    when price_cache_read is null and price_cache_write is null then -- as below, for what most calls are
+      cost_eur = (prompt_tokens * price_input + completion_tokens * price_output) * 0.001
+    else cost_eur = (
     (prompt_tokens - case when price_cache_read is null then 0 else coalesce(cached_tokens, 0) end
       - case when price_cache_write is null then 0 else coalesce(cache_write_tokens, 0) end) * price_input
     + case when price_cache_read is null then 0 else coalesce(cached_tokens, 0) end * coalesce(price_cache_read, 0)
@@ -66,16 +71,13 @@ create table api_usage (
   constraint cached_within_prompt check (
     (price_cache_read is null and price_cache_write is null) or coalesce(cached_tokens, 0) + coalesce(cache_write_tokens, 0) <= prompt_tokens),
   -- gateways leave wrong numbers out, so this keeps no call from being booked. Without "between", which reads otherwise after a
-  -- dump: a month that was restored would not fit
+  -- dump: a month that was restored would not fit. `least` and `greatest` leave out what is null
   constraint api_usage_details_check check (
-    cached_tokens >= 0 and cached_tokens <= prompt_tokens and cache_write_tokens >= 0 and cache_write_tokens <= prompt_tokens
-    and audio_prompt_tokens >= 0 and audio_prompt_tokens <= prompt_tokens
-    and reasoning_tokens >= 0 and reasoning_tokens <= completion_tokens
-    and audio_completion_tokens >= 0 and audio_completion_tokens <= completion_tokens
-    and cache_write_1h_tokens >= 0 and cache_write_1h_tokens <= prompt_tokens
-    and image_prompt_tokens >= 0 and image_prompt_tokens <= prompt_tokens
-    and image_completion_tokens >= 0 and image_completion_tokens <= completion_tokens
-    and search_units >= 0 and search_units <= 1000000000000)
+    least(cached_tokens, cache_write_tokens, audio_prompt_tokens, reasoning_tokens, audio_completion_tokens,
+      cache_write_1h_tokens, image_prompt_tokens, image_completion_tokens, search_units) >= 0
+    and greatest(cached_tokens, cache_write_tokens, audio_prompt_tokens, cache_write_1h_tokens, image_prompt_tokens) <= prompt_tokens
+    and greatest(reasoning_tokens, audio_completion_tokens, image_completion_tokens) <= completion_tokens
+    and search_units <= 1000000000000)
 ) partition by range (billing_month);
 comment on column api_usage.cost_center is 'what the caller named in metadata; empty: nothing';
 comment on column api_usage.cached_tokens is 'of the prompt tokens: read from the upstream''s cache. Null, here and below: not told';
@@ -155,8 +157,6 @@ begin
       execute format('create trigger append_only before update or delete or truncate on %I for each statement execute function refuse_change()', part);
       continue when parent <> 'api_usage';
       execute format('create trigger count_usage after insert on %I referencing new table as added for each statement execute function count_api_usage()', part);
-      execute format('create trigger count_usage_details after insert on %I referencing new table as added for each statement execute function count_usage_details()', part);
-      execute format('create trigger count_usage_end_users after insert on %I referencing new table as added for each statement execute function count_usage_end_users()', part);
     end loop;
   end loop;
 end $$;

@@ -52,8 +52,9 @@ declare
   seal   ledger_seals;
   batch  record;
   booked boolean := false;
-  costed boolean := strpos(records::text, '"upstream_cost":') > 0;
-  named  boolean := strpos(records::text, '"end_user_id":') > 0;
+  told   text := records; -- once: it is copied
+  costed boolean := strpos(told, '"upstream_cost":') > 0;
+  named  boolean := strpos(told, '"end_user_id":') > 0;
 begin
   perform pg_advisory_xact_lock(hashtextextended('tollgate ledger ' || batch_writer, 0));
   select * into seal from ledger_seals s where s.writer = batch_writer order by s.number desc limit 1;

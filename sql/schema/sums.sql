@@ -153,6 +153,8 @@ declare
   late_companies uuid[];
   late_months    date[];
   own_part smallint := 0;
+  with_details bigint;
+  with_people  bigint;
 begin
   with counted as (
     insert into monthly_spend as s (company_id, billing_month, requests, prompt_tokens, completion_tokens, api_cost_eur)
@@ -184,10 +186,14 @@ begin
   end loop;
 
   with cells as materialized (
-    select company_id, billing_month, (occurred_at at time zone zone)::date as day, (occurred_at at time zone zone)::date - billing_month + 1 as number,
-      model_slug, api_key_id, endpoint, usage_source, outcome, cost_center,
-      count(*) as requests, sum(prompt_tokens) as prompt_tokens, sum(completion_tokens) as completion_tokens, sum(cost_eur) as cost_eur
-    from added group by 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
+    select *, day - billing_month + 1 as number from (
+      select company_id, billing_month, (occurred_at at time zone zone)::date as day, model_slug, api_key_id, endpoint, usage_source, outcome,
+        cost_center, count(*) as requests, sum(prompt_tokens) as prompt_tokens, sum(completion_tokens) as completion_tokens,
+        sum(cost_eur) as cost_eur, count(coalesce(cached_tokens, cache_write_tokens, audio_prompt_tokens, reasoning_tokens,
+          audio_completion_tokens, cache_write_1h_tokens, image_prompt_tokens, image_completion_tokens, search_units)) as told,
+        count(end_user_id) as named
+      from added group by 1, 2, 3, 4, 5, 6, 7, 8, 9
+    ) as alike
   ),
   company_days as (
     insert into usage_company_days as s (company_id, billing_month, day, model_slug, endpoint, usage_source, outcome, cost_center,
@@ -258,17 +264,65 @@ begin
       cost_eur          = s.cost_eur + excluded.cost_eur,
       completed         = s.completed + excluded.completed,
       untold            = s.untold + excluded.untold
+  ),
+  days as (
+    insert into usage_daily as s (company_id, billing_month, api_key_id, day, model_slug, endpoint, usage_source, outcome, cost_center,
+      requests, prompt_tokens, completion_tokens, cost_eur)
+    select company_id, billing_month, api_key_id, day, model_slug, endpoint, usage_source, outcome, cost_center,
+      sum(requests), sum(prompt_tokens), sum(completion_tokens), sum(cost_eur)
+    from cells group by company_id, billing_month, api_key_id, day, model_slug, endpoint, usage_source, outcome, cost_center
+    on conflict (company_id, billing_month, api_key_id, day, model_slug, endpoint, usage_source, outcome, cost_center) do update set
+      requests          = s.requests + excluded.requests,
+      prompt_tokens     = s.prompt_tokens + excluded.prompt_tokens,
+      completion_tokens = s.completion_tokens + excluded.completion_tokens,
+      cost_eur          = s.cost_eur + excluded.cost_eur
   )
-  insert into usage_daily as s (company_id, billing_month, api_key_id, day, model_slug, endpoint, usage_source, outcome, cost_center,
-    requests, prompt_tokens, completion_tokens, cost_eur)
-  select company_id, billing_month, api_key_id, day, model_slug, endpoint, usage_source, outcome, cost_center,
-    sum(requests), sum(prompt_tokens), sum(completion_tokens), sum(cost_eur)
-  from cells group by company_id, billing_month, api_key_id, day, model_slug, endpoint, usage_source, outcome, cost_center
-  on conflict (company_id, billing_month, api_key_id, day, model_slug, endpoint, usage_source, outcome, cost_center) do update set
-    requests          = s.requests + excluded.requests,
-    prompt_tokens     = s.prompt_tokens + excluded.prompt_tokens,
-    completion_tokens = s.completion_tokens + excluded.completion_tokens,
-    cost_eur          = s.cost_eur + excluded.cost_eur;
+  select sum(c.told), sum(c.named) into with_details, with_people from cells c;
+  -- most batches have neither: a trigger of its own for each read all rows to find that out
+  if with_details > 0 then
+    with told as (
+      select *, (occurred_at at time zone zone)::date as day from added
+      where coalesce(cached_tokens, cache_write_tokens, audio_prompt_tokens, reasoning_tokens, audio_completion_tokens,
+        cache_write_1h_tokens, image_prompt_tokens, image_completion_tokens, search_units) is not null
+    )
+    insert into usage_details as s (company_id, billing_month, day, model_slug, endpoint, cost_center, requests, prompt_tokens,
+      cached_tokens, cache_write_tokens, audio_prompt_tokens, reasoning_tokens, audio_completion_tokens,
+      cache_write_1h_tokens, image_prompt_tokens, image_completion_tokens, search_units)
+    select company_id, billing_month, day, model_slug, endpoint, cost_center, count(*),
+      coalesce(sum(prompt_tokens) filter (where cached_tokens is not null), 0), coalesce(sum(cached_tokens), 0),
+      coalesce(sum(cache_write_tokens), 0), coalesce(sum(audio_prompt_tokens), 0), coalesce(sum(reasoning_tokens), 0),
+      coalesce(sum(audio_completion_tokens), 0), coalesce(sum(cache_write_1h_tokens), 0), coalesce(sum(image_prompt_tokens), 0),
+      coalesce(sum(image_completion_tokens), 0), coalesce(sum(search_units), 0)
+    from told group by company_id, billing_month, day, model_slug, endpoint, cost_center
+    on conflict (company_id, billing_month, day, model_slug, endpoint, cost_center) do update set
+      requests                = s.requests + excluded.requests,
+      prompt_tokens           = s.prompt_tokens + excluded.prompt_tokens,
+      cached_tokens           = s.cached_tokens + excluded.cached_tokens,
+      cache_write_tokens      = s.cache_write_tokens + excluded.cache_write_tokens,
+      audio_prompt_tokens     = s.audio_prompt_tokens + excluded.audio_prompt_tokens,
+      reasoning_tokens        = s.reasoning_tokens + excluded.reasoning_tokens,
+      audio_completion_tokens = s.audio_completion_tokens + excluded.audio_completion_tokens,
+      cache_write_1h_tokens   = s.cache_write_1h_tokens + excluded.cache_write_1h_tokens,
+      image_prompt_tokens     = s.image_prompt_tokens + excluded.image_prompt_tokens,
+      image_completion_tokens = s.image_completion_tokens + excluded.image_completion_tokens,
+      search_units            = s.search_units + excluded.search_units;
+  end if;
+  if with_people > 0 then
+    with named as (
+      select *, (occurred_at at time zone zone)::date as day from added where end_user_id is not null
+    )
+    insert into usage_end_user_days as s (company_id, billing_month, end_user_id, api_key_id, day, model_slug,
+      requests, prompt_tokens, completion_tokens, cost_eur)
+    select company_id, billing_month, end_user_id, api_key_id, day, model_slug,
+      count(*), sum(prompt_tokens), sum(completion_tokens), sum(cost_eur)
+    from named group by company_id, billing_month, end_user_id, api_key_id, day, model_slug
+    order by company_id, billing_month, end_user_id, api_key_id, day, model_slug
+    on conflict (company_id, billing_month, end_user_id, api_key_id, day, model_slug) do update set
+      requests          = s.requests + excluded.requests,
+      prompt_tokens     = s.prompt_tokens + excluded.prompt_tokens,
+      completion_tokens = s.completion_tokens + excluded.completion_tokens,
+      cost_eur          = s.cost_eur + excluded.cost_eur;
+  end if;
   -- rows without a seal, of other programs: by these they stand in the feed (feed.sql)
   if current_setting('tollgate.sealed', true) is distinct from 'on' then
     insert into ledger_feed (billing_month, request_ids)
@@ -306,41 +360,6 @@ comment on column usage_details.prompt_tokens is 'of the calls that tell cached 
 -- a month of all companies is read for the margin
 create index usage_details_month on usage_details using brin (billing_month);
 
--- By a trigger of its own, so that count_api_usage() reads nothing more. It comes after count_usage by its name:
--- who has the rows of monthly_spend has these too.
-create function count_usage_details() returns trigger language plpgsql set search_path from current as $$
-declare
-  zone text := (select value from settings where name = 'billing_timezone');
-begin
-  with told as (
-    select *, (occurred_at at time zone zone)::date as day from added
-    where coalesce(cached_tokens, cache_write_tokens, audio_prompt_tokens, reasoning_tokens, audio_completion_tokens,
-      cache_write_1h_tokens, image_prompt_tokens, image_completion_tokens, search_units) is not null
-  )
-  insert into usage_details as s (company_id, billing_month, day, model_slug, endpoint, cost_center, requests, prompt_tokens,
-    cached_tokens, cache_write_tokens, audio_prompt_tokens, reasoning_tokens, audio_completion_tokens,
-    cache_write_1h_tokens, image_prompt_tokens, image_completion_tokens, search_units)
-  select company_id, billing_month, day, model_slug, endpoint, cost_center, count(*),
-    coalesce(sum(prompt_tokens) filter (where cached_tokens is not null), 0), coalesce(sum(cached_tokens), 0),
-    coalesce(sum(cache_write_tokens), 0), coalesce(sum(audio_prompt_tokens), 0), coalesce(sum(reasoning_tokens), 0),
-    coalesce(sum(audio_completion_tokens), 0), coalesce(sum(cache_write_1h_tokens), 0), coalesce(sum(image_prompt_tokens), 0),
-    coalesce(sum(image_completion_tokens), 0), coalesce(sum(search_units), 0)
-  from told group by company_id, billing_month, day, model_slug, endpoint, cost_center
-  on conflict (company_id, billing_month, day, model_slug, endpoint, cost_center) do update set
-    requests                = s.requests + excluded.requests,
-    prompt_tokens           = s.prompt_tokens + excluded.prompt_tokens,
-    cached_tokens           = s.cached_tokens + excluded.cached_tokens,
-    cache_write_tokens      = s.cache_write_tokens + excluded.cache_write_tokens,
-    audio_prompt_tokens     = s.audio_prompt_tokens + excluded.audio_prompt_tokens,
-    reasoning_tokens        = s.reasoning_tokens + excluded.reasoning_tokens,
-    audio_completion_tokens = s.audio_completion_tokens + excluded.audio_completion_tokens,
-    cache_write_1h_tokens   = s.cache_write_1h_tokens + excluded.cache_write_1h_tokens,
-    image_prompt_tokens     = s.image_prompt_tokens + excluded.image_prompt_tokens,
-    image_completion_tokens = s.image_completion_tokens + excluded.image_completion_tokens,
-    search_units            = s.search_units + excluded.search_units;
-  return null;
-end $$;
-
 -- Of end users, by day: only of calls that name one.
 create table usage_end_user_days (
   company_id        uuid not null,
@@ -359,44 +378,14 @@ create table usage_end_user_days (
 comment on table usage_end_user_days is 'always the sum of the api_usage rows that name an end user';
 comment on column usage_end_user_days.day is 'calendar day of occurred_at in the billing time zone';
 
--- By a trigger of its own, as above.
-create function count_usage_end_users() returns trigger language plpgsql set search_path from current as $$
-declare
-  zone text := (select value from settings where name = 'billing_timezone');
-begin
-  with named as (
-    select *, (occurred_at at time zone zone)::date as day from added where end_user_id is not null
-  )
-  insert into usage_end_user_days as s (company_id, billing_month, end_user_id, api_key_id, day, model_slug,
-    requests, prompt_tokens, completion_tokens, cost_eur)
-  select company_id, billing_month, end_user_id, api_key_id, day, model_slug,
-    count(*), sum(prompt_tokens), sum(completion_tokens), sum(cost_eur)
-  from named group by company_id, billing_month, end_user_id, api_key_id, day, model_slug
-  order by company_id, billing_month, end_user_id, api_key_id, day, model_slug
-  on conflict (company_id, billing_month, end_user_id, api_key_id, day, model_slug) do update set
-    requests          = s.requests + excluded.requests,
-    prompt_tokens     = s.prompt_tokens + excluded.prompt_tokens,
-    completion_tokens = s.completion_tokens + excluded.completion_tokens,
-    cost_eur          = s.cost_eur + excluded.cost_eur;
-  return null;
-end $$;
-
 -- The partitions, with their triggers.
 create trigger count_usage after insert on api_usage
   referencing new table as added for each statement execute function count_api_usage();
-create trigger count_usage_details after insert on api_usage
-  referencing new table as added for each statement execute function count_usage_details();
-create trigger count_usage_end_users after insert on api_usage
-  referencing new table as added for each statement execute function count_usage_end_users();
 create trigger append_only before update or delete or truncate on api_usage
   for each statement execute function refuse_change();
 create table api_usage_default partition of api_usage default;
 create trigger count_usage after insert on api_usage_default
   referencing new table as added for each statement execute function count_api_usage();
-create trigger count_usage_details after insert on api_usage_default
-  referencing new table as added for each statement execute function count_usage_details();
-create trigger count_usage_end_users after insert on api_usage_default
-  referencing new table as added for each statement execute function count_usage_end_users();
 create trigger append_only before update or delete or truncate on api_usage_default
   for each statement execute function refuse_change();
 select ensure_api_usage_partitions(date_trunc('month', now() - interval '1 month')::date, 15);
