@@ -5,6 +5,7 @@ import {
   rowsOfParts,
   type SealCheckpoint,
   type Statement,
+  type StatementLine,
   type StatementTableRow,
   statementCsv,
   sumsBy,
@@ -169,7 +170,7 @@ async function monthPage(c: PageContext, form: Form): Promise<Response> {
   );
   const { month, lines, corrections } = statement;
   const name = format.month(`${month}-01`);
-  const { statements: words } = format.words;
+  const { statements: words, tables } = format.words;
   const title =
     stored === null
       ? words.preview(name)
@@ -183,8 +184,8 @@ async function monthPage(c: PageContext, form: Form): Promise<Response> {
       : html`<a class="button quiet" href="${url}.json?month=${month}" download>JSON</a>${csvLink(c, `${url}.csv?month=${month}`)}`;
   const body = html`${letterhead(c)}${companyHeading(c)}<div class="title-row"><h1>${title}</h1>
 <span class="row-actions"><a class="button quiet" href="/companies/${company.id}/usage?month=${month}">${words.usage}</a>${actions}${focusLink(`${url}/focus.csv?month=${month}`)}</span></div>
-${stored === null ? html`<p class="problem">${words.notClosed((text) => html`<strong>${text}</strong>`)}</p>` : ''}
-${formState(form, c.req.path).summary}${parties(c, company, statement, stored)}${figures(c, statement)}
+${stored === null ? html`<p class="lead">${words.notClosed((text) => html`<strong>${text}</strong>`)}</p>` : ''}
+${formState(form, c.req.path).summary}${figures(c, statement)}${parties(c, company, statement, stored)}
 ${
   stored === null && mayClose
     ? await closeCard(
@@ -195,11 +196,10 @@ ${
     : ''
 }
 ${lines.length === 0 ? emptyText(words.noCalls(name)) : ''}
-${statement.charges === undefined ? sums(c, 'model', sumsBy(lines, 'model'), (slug) => html`<code>${slug}</code>`) : charges(c, statement.charges)}
+${statement.charges === undefined ? byModel(c, tables.by.model, lines) : charges(c, statement.charges)}
+${corrections.map((correction) => correctionSection(c, correction))}
 ${totals(c, statement)}
-${sums(c, 'key', sumsBy(lines, 'key'), (id) => keyName(c, company.id, id, names))}
-${lines.some(({ cost_center }) => cost_center !== '') ? sums(c, 'cost_center', sumsBy(lines, 'cost_center'), (label) => label || muted(words.none)) : ''}
-${corrections.map((correction) => correctionCard(c, correction))}
+${annex(c, company.id, lines, names)}
 ${stored === null ? '' : sealCard(c, statement, stored)}
 <p class="muted foot">${words.documentFoot} ${exactSwitch(c)}</p>`;
   return page(c, words.titleOf({ title, company: company.name }), body);
@@ -289,39 +289,61 @@ function figures(c: PageContext, statement: Statement): Html {
     output: format.count(completion_tokens),
   });
   return html`<div class="figures">
-${figureCard(words.total, format.eurText(amountInCents(total_eur)), late === 0 ? html`${words.exactly(format.eurText(total_eur))}` : html`${words.forMonth(format.amount(cost_eur))}`)}
+${figureCard(words.due, format.eurText(amountInCents(total_eur)), late === 0 ? html`${words.exactly(format.eurText(total_eur))}` : html`${words.forMonth(format.amount(cost_eur))}`)}
 ${figureCard(words.requests, format.count(requests), late === 0 ? words.inMonth : words.inMonthPlus(calls(c, late)))}
 ${figureCard(usage.tokens, format.count(prompt_tokens + completion_tokens), inAndOut)}</div>`;
 }
 
-function sums(
+/** Where no table by price has them, parts stand below each model. */
+function byModel(
   c: PageContext,
-  by: 'model' | 'key' | 'cost_center',
-  rows: ReturnType<typeof sumsBy>,
-  shown: (name: string) => Html | string,
+  caption: string,
+  lines: readonly StatementLine[],
+  isTitled = false,
 ): Html | string {
-  if (rows.length === 0) return '';
-  const { usage, tables } = c.var.format.words;
-  const others = rows.slice(MOST_SHOWN);
-  const rest = others.length === 0 ? [] : [{ name: null, ...sumUsage(others), parts: null }];
-  const shownRows = [...rows.slice(0, MOST_SHOWN), ...rest].flatMap((row) =>
-    rowsOfParts<string | null>(row),
-  );
-  const named = (name: string | null) =>
-    name === null ? muted(othersText(c.var.format, others.length)) : shown(name);
-  const cells = cellsOf(c, usage.filterNames[by], named);
-  return table(
-    tables.by[by],
-    shownRows,
-    { cells, figures: Object.keys(cells).slice(1) },
-    false,
-    lookOf(shownRows),
-  );
+  const rows = sumsBy(lines, 'model').flatMap((row) => rowsOfParts(row));
+  const heading = c.var.format.words.tables.model;
+  return sums(c, caption, heading, rows, (slug) => html`<code>${slug}</code>`, isTitled);
+}
+
+/** What each key and each cost centre cost, one line each. */
+function annex(
+  c: PageContext,
+  company: string,
+  lines: readonly StatementLine[],
+  names: ReadonlyMap<string, KeyName>,
+): Html | string {
+  const { statements: words, usage, tables } = c.var.format.words;
+  const each = (by: 'key' | 'cost_center', shown: (name: string) => Html | string) => {
+    const rows = sumsBy(lines, by);
+    const others = rows.slice(MOST_SHOWN);
+    const rest = others.length === 0 ? [] : [{ name: null, ...sumUsage(others) }];
+    const all = [...rows.slice(0, MOST_SHOWN), ...rest].flatMap((row) =>
+      rowsOfParts<string | null>({ ...row, parts: null }),
+    );
+    const named = (name: string | null) =>
+      name === null ? muted(othersText(c.var.format, others.length)) : shown(name);
+    return sums(c, tables.by[by], usage.filterNames[by], all, named);
+  };
+  if (lines.length === 0) return '';
+  return html`<section class="annex"><h2>${words.annex}</h2>
+${each('key', (id) => keyName(c, company, id, names))}
+${lines.some(({ cost_center }) => cost_center !== '') ? each('cost_center', (label) => label || muted(words.none)) : ''}</section>`;
 }
 
 /** A table with parts stays one on a phone: without its columns a part would not tell of which row it is. */
-function lookOf(rows: readonly { readonly part: unknown }[]): 'sums' | null {
-  return rows.some(({ part }) => part !== null) ? 'sums' : null;
+function sums<N>(
+  c: PageContext,
+  caption: string,
+  heading: string,
+  rows: readonly StatementTableRow<N>[],
+  shown: (name: N) => Html | string,
+  isTitled = false,
+): Html | string {
+  if (rows.length === 0) return '';
+  const cells = cellsOf(c, heading, shown);
+  const look = rows.some(({ part }) => part !== null) ? 'sums' : null;
+  return table(caption, rows, { cells, figures: Object.keys(cells).slice(1) }, isTitled, look);
 }
 
 /** The columns of sums and, below them, of the parts of a cost, of which neither the calls nor the other tokens count. */
@@ -361,11 +383,11 @@ function keyName(
     : html`<a href="/companies/${company}/keys/${id}">${key.name}</a> <code>${key.prefix}…</code>`;
 }
 
-function correctionCard(c: PageContext, correction: Correction): Html {
+function correctionSection(c: PageContext, correction: Correction): Html {
   const { format } = c.var;
   const { month, statement, lines, request_ids: ids } = correction;
   const name = format.month(`${month}-01`);
-  const { statements: words, tables } = format.words;
+  const { statements: words } = format.words;
   const booked = {
     calls: calls(c, ids.length),
     amount: format.amount(correction.cost_eur),
@@ -373,11 +395,9 @@ function correctionCard(c: PageContext, correction: Correction): Html {
   };
   const link = (text: string) =>
     html`<a href="/companies/${param(c, 'company')}/statements/month?month=${month}">${text}</a>`;
-  const cells = cellsOf(c, tables.model, (name: string) => html`<code>${name}</code>`);
-  const rows = sumsBy(lines, 'model').flatMap((row) => rowsOfParts(row));
-  return html`<section class="card"><h2>${words.correctionOf(name)}</h2>
+  return html`<section><h2>${words.correctionOf(name)}</h2>
 <p>${words.bookedAfter(booked, link)}</p>
-${table(words.correctionByModel(name), rows, { cells, figures: Object.keys(cells).slice(1) }, true, lookOf(rows))}
+${byModel(c, words.correctionByModel(name), lines, true)}
 <p class="small">${words.requestIds(ids.slice(0, MOST_IDS).map((id, at) => html`${at === 0 ? '' : ', '}<code>${id}</code>`))}${ids.length > MOST_IDS ? words.moreIds(format.count(ids.length - MOST_IDS)) : ''}.</p></section>`;
 }
 

@@ -1802,6 +1802,7 @@ export const de: Words = {
     inMonthPlus: (calls) => `in diesem Monat, dazu ${calls} in Korrekturen`,
     correctionOf: (month) => `Korrektur für ${month}`,
     correctionByModel: (month) => `Korrektur für ${month} nach Modell`,
+    annex: 'Anlage',
     bookedAfter: ({ calls, amount, statement }, link) => parts`${calls}, ${amount}, gebucht nach dem Abschluss von ${link(`Abrechnung ${statement}`)}.`,
     requestIds: (ids) => parts`Anfragen: ${ids}`,
     moreIds: (count) => ` und ${count} weitere, die im JSON stehen`,

@@ -1749,6 +1749,7 @@ export const en = {
     inMonthPlus: (calls: string) => `in this month, plus ${calls} in corrections`,
     correctionOf: (month: string) => `Correction of ${month}`,
     correctionByModel: (month: string) => `Correction of ${month} by model`,
+    annex: 'Annex',
     bookedAfter: (values: { calls: string; amount: unknown; statement: string }, link: Mark) => parts`${values.calls}, ${values.amount}, booked after ${link(`statement ${values.statement}`)} was closed.`,
     requestIds: (ids: unknown) => parts`Requests: ${ids}`,
     moreIds: (count: string) => ` and ${count} more, which are in the JSON`,

@@ -282,6 +282,33 @@ t.test('programs list, read and close statements; tokens of a company only read'
   t.same([...log], [{ actor: 'token deploy', number: '4' }]);
 });
 
+t.test(
+  '43 keys with a cached price print on two sheets: parts stand by price alone, the amount first',
+  async (t) => {
+    const { company } = await office.newCustomer();
+    await office.sql`
+    insert into api_keys (company_id, name, digest, prefix, scopes)
+    select ${company}, 'Application ' || n, sha256(('sheet ' || n)::bytea), 'svc_' || n, '{chat}' from generate_series(2, 43) n`;
+    const keys = await office.sql<
+      { id: string }[]
+    >`select id from api_keys where company_id = ${company}`;
+    t.equal(keys.length, 43);
+    const cached = { cached: 5000, cacheRead: '0.0003' };
+    await add(
+      keys.map(({ id }, n) => ({ ...row, company, key: id, center: `Team ${n % 5}`, ...cached })),
+    );
+    await closeStatement(db, company, '2026-09-01');
+    const { page } = await signedInTab(t, office, office.people.operator);
+    await page.goto(`/companies/${company}/statements/month?month=2026-09`);
+    t.equal(await page.getByText('cache read').count(), 1);
+    t.equal(await page.locator('.annex tbody tr').count(), 43 + 5);
+    const [due, buyer] = await page.locator('.figure-card, .parties').allInnerTexts();
+    t.match([due, buyer], [/^Amount to invoice/, /^Requests/]);
+    const sheets = (await page.pdf({ preferCSSPageSize: true })).toString('latin1');
+    t.equal(sheets.match(/\/Type\s*\/Page\b/g)?.length, 2);
+  },
+);
+
 t.test('a table of many keys adds up: those that it does not show are one line', async (t) => {
   const { company } = await office.newCustomer();
   const rows = Array.from({ length: 203 }, (_, n) => ({
