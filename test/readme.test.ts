@@ -12,7 +12,7 @@ import { basename, dirname, join, matchesGlob } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import t from 'tap';
-import { COMMANDS } from '../src/cli/commands.ts';
+import { allCommands } from '../src/cli/commands.ts';
 import { SECRETS_NOTE } from '../src/cli/frame/help.ts';
 import { VARIABLES } from '../src/config.ts';
 import { ERROR_NAMES, GatewayError } from '../src/domain/errors.ts';
@@ -24,6 +24,8 @@ import {
 } from '../src/domain/members/steering-table.ts';
 import { CHILD_ENV } from './support/child.ts';
 import { startWorld } from './support/world.ts';
+
+const COMMANDS = await allCommands();
 
 const run = promisify(execFile);
 const ROOT = fileURLToPath(new URL('..', import.meta.url));

@@ -1,28 +1,5 @@
-import { OPERATIONS } from '../operations/list.ts';
+import type { Operation } from '../operations/frame/row.ts';
 import { type Command, command } from './frame/command.ts';
-import { derived } from './frame/derived.ts';
-import { alertCommands } from './nouns/alert.ts';
-import { backupCommands } from './nouns/backup.ts';
-import { catalogueCommand } from './nouns/catalogue.ts';
-import { companyCommands } from './nouns/company.ts';
-import { companyEndCommands } from './nouns/company-end.ts';
-import { configurationCommands } from './nouns/configuration.ts';
-import { demoCommand } from './nouns/demo.ts';
-import { distributionCommand } from './nouns/distribution.ts';
-import { eventCommands } from './nouns/event.ts';
-import { litellmImportCommand } from './nouns/import.ts';
-import { keyCommands } from './nouns/key.ts';
-import { ledgerCommands } from './nouns/ledger.ts';
-import { marginCommand } from './nouns/margin.ts';
-import { modelCommands } from './nouns/model.ts';
-import { priceCommands } from './nouns/price.ts';
-import { requestCommand } from './nouns/request.ts';
-import { statementCommands } from './nouns/statement.ts';
-import { gatewayForgetCommand, statusCommand } from './nouns/status.ts';
-import { tokenCommands } from './nouns/token.ts';
-import { usageCommand } from './nouns/usage.ts';
-import { usageChangeCommands } from './nouns/usage-change.ts';
-import { userCommands } from './nouns/user.ts';
 
 const migrate = command({
   name: 'migrate',
@@ -37,50 +14,67 @@ const migrate = command({
   },
 });
 
-const nounOf = ({ name }: Command): string => name.split(' ')[0] as string;
-/** The commands of rows, by their noun. */
-const DERIVED = Map.groupBy(derived(OPERATIONS), nounOf);
-const ofNoun = (noun: string): readonly Command[] => DERIVED.get(noun) ?? [];
+/** The commands that follow from rows. */
+const derived = async (rows: readonly Operation[]) =>
+  (await import('./frame/derived.ts')).derived(rows);
 
-/** All commands except `serve`, in the order of the help. */
-export const COMMANDS: readonly Command[] = withDerived([
-  migrate,
-  statusCommand,
-  gatewayForgetCommand,
-  ...companyCommands,
-  ...companyEndCommands,
-  ...modelCommands,
-  ...priceCommands,
-  catalogueCommand,
-  ...keyCommands,
-  ...ofNoun('assistant'),
-  ...userCommands,
-  ...ofNoun('group'),
-  usageCommand,
-  ...ofNoun('end-user'),
-  ...usageChangeCommands,
-  ...ofNoun('cost-center'),
-  marginCommand,
-  requestCommand,
-  ...ledgerCommands,
-  ...statementCommands,
-  ...alertCommands,
-  ...eventCommands,
-  ...tokenCommands,
-  ...configurationCommands,
-  litellmImportCommand,
-  demoCommand,
-  ...backupCommands,
-  distributionCommand,
-]);
+/** What loads the commands of each noun, in the order of the help: a command needs those of its own noun alone. */
+const NOUNS: Readonly<Record<string, () => Promise<readonly Command[]>>> = {
+  migrate: async () => [migrate],
+  status: async () => [(await import('./nouns/status.ts')).statusCommand],
+  gateway: async () => [(await import('./nouns/status.ts')).gatewayForgetCommand],
+  company: async () => [
+    ...(await import('./nouns/company.ts')).companyCommands,
+    ...(await import('./nouns/company-end.ts')).companyEndCommands,
+  ],
+  model: async () => [
+    ...(await import('./nouns/model.ts')).modelCommands,
+    ...(await import('./nouns/price.ts')).priceCommands,
+    (await import('./nouns/catalogue.ts')).catalogueCommand,
+  ],
+  key: async () => (await import('./nouns/key.ts')).keyCommands,
+  assistant: async () => derived((await import('../operations/assistant.ts')).assistantOperations),
+  user: async () => (await import('./nouns/user.ts')).userCommands,
+  group: async () => derived((await import('../operations/group.ts')).groupOperations),
+  usage: async () => [
+    (await import('./nouns/usage.ts')).usageCommand,
+    ...(await import('./nouns/usage-change.ts')).usageChangeCommands,
+    (await import('./nouns/margin.ts')).marginCommand,
+  ],
+  'end-user': async () => derived((await import('../operations/end-user.ts')).endUserOperations),
+  'cost-center': async () =>
+    derived((await import('../operations/cost-center.ts')).costCenterOperations),
+  request: async () => [(await import('./nouns/request.ts')).requestCommand],
+  ledger: async () => (await import('./nouns/ledger.ts')).ledgerCommands,
+  statement: async () => (await import('./nouns/statement.ts')).statementCommands,
+  alert: async () => (await import('./nouns/alert.ts')).alertCommands,
+  event: async () => (await import('./nouns/event.ts')).eventCommands,
+  token: async () => [
+    ...(await import('./nouns/token.ts')).tokenCommands,
+    ...(await derived((await import('../operations/token.ts')).tokenOperations)),
+  ],
+  apply: async () => (await import('./nouns/configuration.ts')).configurationCommands,
+  'export-config': async () => (await import('./nouns/configuration.ts')).configurationCommands,
+  import: async () => [(await import('./nouns/import.ts')).litellmImportCommand],
+  demo: async () => [(await import('./nouns/demo.ts')).demoCommand],
+  database: async () => [
+    ...(await import('./nouns/backup.ts')).backupCommands,
+    (await import('./nouns/distribution.ts')).distributionCommand,
+  ],
+};
 
-/** Adds the commands of rows whose other commands are written by hand, behind those. */
-function withDerived(written: readonly Command[]): Command[] {
-  return written.flatMap((command, at) => {
-    const noun = nounOf(command);
-    const isLast = !written.slice(at + 1).some((other) => nounOf(other) === noun);
-    return isLast
-      ? [command, ...ofNoun(noun).filter((each) => !written.includes(each))]
-      : [command];
-  });
+/** The first words of all commands. */
+export const COMMAND_NOUNS = Object.keys(NOUNS);
+
+/** The commands whose first word is a noun; none for another word. */
+export async function commandsOfNoun(noun: string): Promise<readonly Command[]> {
+  const commands = Object.hasOwn(NOUNS, noun)
+    ? await (NOUNS[noun] as () => Promise<readonly Command[]>)()
+    : [];
+  return commands.filter(({ name }) => name.split(' ')[0] === noun);
+}
+
+/** All commands that use the database, in the order of the help. */
+export async function allCommands(): Promise<readonly Command[]> {
+  return (await Promise.all(COMMAND_NOUNS.map(commandsOfNoun))).flat();
 }

@@ -8,8 +8,9 @@ import { PassThrough, Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
-import { type Invocation, runCli } from '../../src/cli/cli.ts';
-import { COMMANDS } from '../../src/cli/commands.ts';
+import { runCli } from '../../src/cli/cli.ts';
+import { allCommands } from '../../src/cli/commands.ts';
+import type { Invocation } from '../../src/cli/frame/command.ts';
 import { describeConfig } from '../../src/cli/frame/help.ts';
 import { DatabaseUnavailable } from '../../src/store/connection/errors.ts';
 import { openDatabase, type Sql } from '../../src/store/connection/pool.ts';
@@ -20,6 +21,8 @@ import { ROOT, tollgate } from '../support/cli.ts';
 import { freePort } from '../support/port.ts';
 import { emptyDatabase, inDatabase, testDatabase } from '../support/postgres.ts';
 import { until } from '../support/until.ts';
+
+const COMMANDS = await allCommands();
 
 const VERBS = {
   company: ['create', 'onboard', 'set ID', 'list', 'pause ID', 'resume ID'],
@@ -101,16 +104,27 @@ t.test('serve --help prints every environment variable from the code that reads 
 
 t.test('--version prints the version of the package', async (t) => {
   const { version } = (await import('../../package.json', { with: { type: 'json' } })).default;
-  t.equal((await tollgate(['--version'])).out, `tollgate ${version}\n`);
+  const wrong = { PORT: 'eighty' }; // which the version does not ask about
+  for (const argv of [['--version'], ['-v'], ['version']])
+    t.match(await tollgate(argv, { env: wrong }), {
+      code: 0,
+      out: `tollgate ${version}\n`,
+      err: '',
+    });
+  t.same((await tollgate(['version', '--json'])).json, { version });
 });
 
 t.test('an unknown command exits 64 with one line that says where to look', async (t) => {
   const cases: [string[], RegExp][] = [
-    [['compny', 'list'], /unknown command "compny"; "tollgate --help" lists all commands/],
+    [['compny', 'list'], /unknown command "compny"; did you mean "company"\?$/m],
+    [['list', 'company'], /unknown command "list"; did you mean "company list"\?$/m],
+    [['frobnicate'], /unknown command "frobnicate"; "tollgate --help" lists all commands/],
+    [['toString'], /unknown command "toString"; /],
     [['company'], /company needs a verb; choose one of create, onboard, set, list/],
     [['demo'], /demo needs a verb; the only one is remove, or see "tollgate demo --help"/],
-    [['company', 'creat'], /company has no verb "creat"; choose one of create, onboard, set, list/],
-    [['--json', 'company', 'list'], /unknown option --json; options come after the command/],
+    [['company', 'creat'], /company has no verb "creat"; did you mean "create"\?$/m],
+    [['company', 'xyz'], /company has no verb "xyz"; choose one of create, onboard, set, list/],
+    [['--loud', 'company', 'list'], /unknown option --loud; options come after the command/],
     [['serve', '--port', '1'], /unknown option --port.*"tollgate serve --help"/],
     [['two\nlines'], /"two\\nlines"/],
   ];
@@ -119,6 +133,47 @@ t.test('an unknown command exits 64 with one line that says where to look', asyn
     t.match({ code, out, err }, { code: 64, out: '', err: /^tollgate: [^\n]+\n$/ });
     t.match(err, message);
   }
+});
+
+t.test('with --json a failure is one JSON value on standard error', async (t) => {
+  const { url } = await testDatabase(t);
+  const env = { DATABASE_URL: url };
+  const id = '5f0c6a52-9d1e-4f6b-8a57-0d3c5f1b7e21';
+  const cases: [string[], object, Record<string, string>?][] = [
+    [['nosuch', '--json'], { kind: 'usage', exit: 64, message: /^unknown command "nosuch"/ }],
+    [['--json', 'company'], { kind: 'usage', exit: 64, message: /^unknown option --json/ }],
+    [['company', 'create', '--json'], { kind: 'usage', exit: 64, message: /^missing --name/ }],
+    [
+      ['company', 'list', '--json'],
+      { kind: 'configuration', exit: 64, message: /^PORT: .*\nADMIN_PORT: / },
+      { PORT: 'x', ADMIN_PORT: 'x' },
+    ],
+    [['company', 'factor', id, '--json'], { kind: 'missing', exit: 1, message: /company list/ }],
+    [
+      ['company', 'list', '--json'],
+      { kind: 'database', exit: 1 },
+      { DATABASE_URL: `postgres://u@127.0.0.1:${await freePort()}/d` },
+    ],
+    [['model', 'offered', '--json'], { kind: 'failed', exit: 1, message: /UPSTREAM_URL/ }],
+  ];
+  for (const [argv, error, more] of cases) {
+    const { code, out, err } = await tollgate(argv, { env: { ...env, ...more } });
+    t.equal(out, '');
+    t.match(err, /^[^\n]+\n$/);
+    t.match({ code, ...JSON.parse(err) }, { code: (error as { exit: number }).exit, error });
+  }
+  const { err } = await tollgate(['demo', 'remove', '--', '--json'], { env });
+  t.match(err, /^tollgate: unexpected "--json"/, 'behind -- it is no option');
+});
+
+t.test('help is as wide as a terminal, within reason', async (t) => {
+  const widest = async (columns: number) => {
+    const { out } = await tollgate(['company', 'create', '--help'], { columns });
+    return Math.max(...out.split('\n').map(({ length }) => length));
+  };
+  t.ok((await widest(60)) <= 60);
+  const wide = await widest(300);
+  t.ok(wide > 80 && wide <= 120, `${wide}`);
 });
 
 t.test('a wrong environment exits 64 with one line per mistake', async (t) => {

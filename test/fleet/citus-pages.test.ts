@@ -6,7 +6,7 @@ import t, { type Test } from 'tap';
 import { fillPages, idOf } from '../../bench/run/pages-data.ts';
 import { pathsOf } from '../../bench/sections/pages.ts';
 import { ROUTES } from '../../src/admin/pages.ts';
-import { COMMANDS } from '../../src/cli/commands.ts';
+import { allCommands } from '../../src/cli/commands.ts';
 import { addDays, addMonths } from '../../src/domain/reports/day-range.ts';
 import type { Role } from '../../src/domain/user.ts';
 import { PERMISSIONS } from '../../src/operations/frame/permission.ts';
@@ -27,6 +27,8 @@ import { closeStatement } from '../support/statement.ts';
 import { until } from '../support/until.ts';
 import { addUsage } from '../support/usage.ts';
 import { type CitusCluster, CitusUnobtainable, missing, startCitus } from './citus.ts';
+
+const COMMANDS = await allCommands();
 
 /**
  * Every page, every question over HTTP and every command that reads: over a ledger on one server, and over a copy of it

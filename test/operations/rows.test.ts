@@ -1,7 +1,9 @@
 import t from 'tap';
-import { COMMANDS } from '../../src/cli/commands.ts';
+import { allCommands } from '../../src/cli/commands.ts';
 import { derived } from '../../src/cli/frame/derived.ts';
 import { OPERATIONS } from '../../src/operations/list.ts';
+
+const COMMANDS = await allCommands();
 
 /** All places where a command takes or does something else than HTTP: a new one needs a reason, here and in its row. */
 const OVERRIDES = {

@@ -1,6 +1,7 @@
 import { PassThrough, Readable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
-import { type Invocation, runCli } from '../../src/cli/cli.ts';
+import { runCli } from '../../src/cli/cli.ts';
+import type { Invocation } from '../../src/cli/frame/command.ts';
 
 /** Exit code and output of one command line. */
 export interface Ran {

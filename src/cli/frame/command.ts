@@ -1,8 +1,22 @@
-import type { Readable } from 'node:stream';
+import type { Readable, Writable } from 'node:stream';
 import { parseArgs } from 'node:util';
 import type { Config } from '../../config.ts';
-import { FieldError, MOST_VALUES, type Read } from '../../domain/field.ts';
+import { FieldError, MOST_VALUES, type Read, UUID } from '../../domain/field.ts';
 import type { Database, Sql, Work } from '../../store/connection/pool.ts';
+import { isNamed, type NamedNoun } from '../../store/lists/name.ts';
+import { didYouMean } from './closest.ts';
+
+/** One run of the program: its arguments, environment and streams. */
+export interface Invocation {
+  /** The arguments after `tollgate`. */
+  readonly argv: readonly string[];
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly stdin: Readable;
+  readonly stdout: Writable;
+  readonly stderr: Writable;
+  /** Runs instead of the gateway. */
+  serve?(config: Config, demo: boolean, announce: (started: Output) => void): Promise<number>;
+}
 
 /** One command of contract section 1. @template T value of the operand */
 export interface Command<O extends Options = Options, T = unknown> {
@@ -21,6 +35,21 @@ export interface Command<O extends Options = Options, T = unknown> {
   /** Prepares a database that may be starting beside it: it waits while nobody answers. */
   readonly awaitsDatabase?: boolean | undefined;
   run(context: Context, values: Values<O>, operand: T): Promise<CommandResult>;
+}
+
+/** A command without a database, or that opens its own. */
+export interface Program<O extends Options = Options> extends Omit<Command<O, unknown>, 'run'> {
+  /** @returns what it prints, or the exit code of what has printed itself */
+  start(
+    invocation: Invocation,
+    parsed: Pick<Parsed, 'json' | 'operand'> & { readonly values: Values<O> },
+    config: () => Config,
+  ): Promise<Output | number>;
+}
+
+/** Infers the types of the options for `start`, and drops them. */
+export function program<O extends Options>(definition: Program<O>): Program {
+  return definition as unknown as Program;
 }
 
 /** The services that a command works with. */
@@ -158,16 +187,86 @@ export function flag(shown: string, meaning: string, needed = false): Option<boo
   return { shown, meaning, required: needed, repeated: false, read: (texts) => texts.length > 0 };
 }
 
-/** Parses the arguments after a command's name. @throws ArgumentError at the first mistake */
+/** A thing that an argument names by its name, in place of its id. */
+export interface Name {
+  /** What the argument is called in messages: "--company". */
+  readonly argument: string;
+  /** "company", of the option --company ID and of the operand of "company set ID". */
+  readonly noun: NamedNoun;
+  readonly name: string;
+}
+
+/** The arguments of a command. */
+export interface Parsed {
+  readonly help: boolean;
+  readonly json: boolean;
+  readonly values: Values<Options>;
+  readonly operand: unknown;
+  /** Names in place of ids. Each is read as `NO_ID` until `idOf` knows its id. */
+  readonly names: readonly Name[];
+}
+
+const NO_ID = '00000000-0000-0000-0000-000000000000';
+const LINE = /^\P{Cc}*[^\s\p{Cc}]\P{Cc}*$/u;
+
+/**
+ * Parses the arguments after a command's name.
+ * @param idOf the id of a thing that is named by its name
+ * @throws ArgumentError at the first mistake
+ */
 export function parseCommand(
-  { operand, options }: Pick<Command, 'operand' | 'options'>,
+  { name: commandName, operand, options }: Pick<Command, 'name' | 'operand' | 'options'>,
   args: readonly string[],
-): { help: boolean; json: boolean; values: Values<Options>; operand: unknown } {
+  idOf: (name: Name) => string = () => NO_ID,
+): Parsed {
   const byName = new Map(Object.values(options).map((option) => [shownName(option), option]));
+  const { given, positionals } = argumentsIn(args, byName);
+  const json = given.has('json');
+  const names: Name[] = [];
+  if (given.has('help')) return { help: true, json, values: {}, operand: undefined, names };
+
+  const [first, ...rest] = positionals;
+  const surplus = operand === undefined ? first : rest[0];
+  if (surplus !== undefined) {
+    throw new ArgumentError(
+      `unexpected ${JSON.stringify(surplus)}; put text with spaces in quotes, and give switches no value`,
+    );
+  }
+  const absent = [...byName].filter(([name, option]) => option.required && !given.has(name));
+  const missing = absent.map(([name]) => `--${name}`);
+  if (operand !== undefined && first === undefined && !operand.shown.startsWith('['))
+    missing.unshift(operand.shown);
+  if (missing.length > 0) throw new ArgumentError(`missing ${missing.join(', ')}`);
+
+  const withId = (argument: string, noun: string, text: string): string => {
+    if (!isNamed(noun) || UUID.test(text.toLowerCase()) || !LINE.test(text)) return text;
+    const name = { argument, noun, name: text };
+    names.push(name);
+    return idOf(name);
+  };
+  const values: Record<string, unknown> = {};
+  for (const [key, option] of Object.entries(options)) {
+    const name = shownName(option);
+    const argument = `--${name}`;
+    const noun = placeholderOf(option) === 'ID' ? name : '';
+    const texts = (given.get(name) ?? []).map((text) => withId(argument, noun, text));
+    values[key] = named(argument, () => option.read(texts));
+  }
+  const shown = operand?.shown.replace(/[[\]]/g, '') ?? '';
+  const noun = /^(\w+_)?ID$/.test(shown) ? (commandName.split(' ')[0] as string) : '';
+  const read =
+    operand && first !== undefined
+      ? named(shown, () => operand.read(withId(shown, noun, first)))
+      : undefined;
+  return { help: false, json, operand: read, values, names };
+}
+
+/** The values of options by their names, and the arguments without a name. @throws ArgumentError */
+function argumentsIn(args: readonly string[], byName: ReadonlyMap<string, Option<unknown>>) {
   const types = [...byName].map(
     ([name, option]) => [name, { type: placeholderOf(option) ? 'string' : 'boolean' }] as const,
   );
-  // not strict: the errors of parseArgs do not name the valid options
+  // not strict: the errors of parseArgs do not say which option may be meant
   const { tokens } = parseArgs({
     args: [...args],
     options: {
@@ -186,8 +285,8 @@ export function parseCommand(
     const { name, rawName, value, inlineValue } = token;
     const option = byName.get(name);
     if (option === undefined && name !== 'json' && name !== 'help') {
-      const known = [...byName.keys(), 'json'].map((each) => `--${each}`).join(', ');
-      throw new ArgumentError(`unknown option ${rawName}; the options are ${known}`);
+      const known = [...byName.keys(), 'json', 'help'].map((each) => `--${each}`);
+      throw new ArgumentError(`unknown option ${rawName}${didYouMean(rawName, known)}`);
     }
     const needed = option && placeholderOf(option);
     if (needed === undefined && value !== undefined) {
@@ -204,31 +303,7 @@ export function parseCommand(
       throw new ArgumentError(`${rawName} is given twice; give it once`);
     given.set(name, [...texts, value ?? '']);
   }
-  const json = given.has('json');
-  if (given.has('help')) return { help: true, json, values: {}, operand: undefined };
-
-  const [first, ...rest] = positionals;
-  const surplus = operand === undefined ? first : rest[0];
-  if (surplus !== undefined) {
-    throw new ArgumentError(
-      `unexpected ${JSON.stringify(surplus)}; put text with spaces in quotes, and give switches no value`,
-    );
-  }
-  const absent = [...byName].filter(([name, option]) => option.required && !given.has(name));
-  const missing = absent.map(([name]) => `--${name}`);
-  if (operand !== undefined && first === undefined && !operand.shown.startsWith('['))
-    missing.unshift(operand.shown);
-  if (missing.length > 0) throw new ArgumentError(`missing ${missing.join(', ')}`);
-  const values: Record<string, unknown> = {};
-  const read =
-    operand && first !== undefined
-      ? named(operand.shown.replace(/[[\]]/g, ''), () => operand.read(first))
-      : undefined;
-  for (const [key, option] of Object.entries(options)) {
-    const name = shownName(option);
-    values[key] = named(`--${name}`, () => option.read(given.get(name) ?? []));
-  }
-  return { help: false, json, operand: read, values };
+  return { given, positionals };
 }
 
 /** The option of a member: "company" of `company_id`. */
@@ -237,12 +312,12 @@ export function nameOf(member: string): string {
 }
 
 /** "budget" of "--budget EUR". */
-function shownName({ shown }: Option<unknown>): string {
+export function shownName({ shown }: Option<unknown>): string {
   return shown.slice(2).split(' ', 1)[0] as string;
 }
 
 /** "EUR" of "--budget EUR"; undefined for a switch. */
-function placeholderOf({ shown }: Option<unknown>): string | undefined {
+export function placeholderOf({ shown }: Option<unknown>): string | undefined {
   return shown.split(' ')[1];
 }
 

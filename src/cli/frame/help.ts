@@ -1,7 +1,7 @@
 import { VARIABLES } from '../../config.ts';
 import type { Command } from './command.ts';
 
-/** The text of `--help`, made from the commands and the configuration table. Lines fit 80 columns. */
+/** The text of `--help`, made from the commands and the configuration table. Lines fit 80 columns, or as many as asked. */
 
 const WIDTH = 80;
 
@@ -11,11 +11,21 @@ export const SECRETS_NOTE = `A secret can come from a file: ${SECRETS.slice(0, -
 const AUTHORITIES_NOTE =
   'NODE_EXTRA_CA_CERTS is read by Node: a PEM file with more authorities whose certificates are trusted, for the upstream, webhooks, mail, traces and OpenID Connect.';
 
+const ABOUT =
+  '"tollgate COMMAND --help" explains a command, "tollgate company --help" all commands for companies. The id of a company, key, assistant, end user or token can be its name, where one alone has it. With --json every command prints one JSON value on standard output and nothing else, and one that fails {"error": {"kind", "message", "exit"}} as the last line of standard error. Commands use the database of DATABASE_URL, or the embedded one in DATA_DIR (./data); "tollgate serve --help" lists all environment variables.';
+
 type Synopsis = Pick<Command, 'name' | 'operand' | 'summary'>;
 
 /** One summary per command, in the order given, a blank line between nouns. */
-export function overview(version: string, commands: readonly Synopsis[]): string {
-  const lines = columns(commands.map((each) => [synopsis(each), each.summary]));
+export function overview(
+  version: string,
+  commands: readonly Synopsis[],
+  width: number = WIDTH,
+): string {
+  const lines = columns(
+    commands.map((each) => [synopsis(each), each.summary]),
+    width,
+  );
   const nouns = commands.map(({ name }) => name.split(' ', 1)[0] as string);
   const hasVerbs = (noun: string) => commands.some(({ name }) => name.startsWith(`${noun} `));
   const groups = nouns.map((noun) => (hasVerbs(noun) ? noun : '')); // all commands without verbs are one group
@@ -28,11 +38,7 @@ Usage: tollgate COMMAND [OPTIONS]
 
 ${grouped.join('\n')}
 
-"tollgate COMMAND --help" explains a command, "tollgate company --help" all
-commands for companies. With --json every command prints one JSON value on
-standard output and nothing else. Commands use the database of DATABASE_URL,
-or the embedded one in DATA_DIR (./data); "tollgate serve --help" lists all
-environment variables.
+${filled(ABOUT.split(' '), width).join('\n')}
 Exit status: 0 done, 1 refused or failed, 64 wrong usage or configuration.`;
 }
 
@@ -49,7 +55,7 @@ export function describeConfig(): string {
 }
 
 /** A command's usage line, summary, options and notes. */
-export function commandHelp(command: Omit<Command, 'run'>): string {
+export function commandHelp(command: Omit<Command, 'run'>, width: number = WIDTH): string {
   const { operand, options, summary, notes } = command;
   const entries = Object.values(options).map(({ shown, meaning, required }): [string, string] => [
     shown,
@@ -61,12 +67,12 @@ export function commandHelp(command: Omit<Command, 'run'>): string {
     ({ shown, required, repeated }) => (required ? shown : `[${shown}]`) + (repeated ? '…' : ''),
   );
   const parts = [
-    filled(['tollgate', synopsis(command), ...usage], WIDTH - 4).join('\n    '),
-    filled(`${summary.charAt(0).toUpperCase()}${summary.slice(1)}.`.split(' '), WIDTH).join('\n'),
-    columns(entries).join('\n'),
+    filled(['tollgate', synopsis(command), ...usage], width - 4).join('\n    '),
+    filled(`${summary.charAt(0).toUpperCase()}${summary.slice(1)}.`.split(' '), width).join('\n'),
+    columns(entries, width).join('\n'),
   ];
   const wrapped = (line: string) =>
-    line.startsWith(' ') ? [line] : filled(line.split(' '), WIDTH);
+    line.startsWith(' ') ? [line] : filled(line.split(' '), width);
   if (notes !== undefined) parts.push(notes.split('\n').flatMap(wrapped).join('\n'));
   return parts.join('\n\n');
 }
@@ -76,10 +82,10 @@ function synopsis({ name, operand }: Synopsis): string {
 }
 
 /** Two columns: the left one as wide as its longest entry, the right one wrapped. */
-function columns(entries: readonly (readonly [string, string])[]): string[] {
+function columns(entries: readonly (readonly [string, string])[], width: number = WIDTH): string[] {
   const left = Math.max(...entries.map(([name]) => name.length)) + 4;
   return entries.map(([name, text]) => {
-    const lines = filled(text.split(' '), WIDTH - left);
+    const lines = filled(text.split(' '), width - left);
     return `  ${name}`.padEnd(left) + lines.join(`\n${' '.repeat(left)}`);
   });
 }

@@ -1,5 +1,4 @@
-import { mistakesIn, type Validator } from '../../admin/api/check.ts';
-import * as validators from '../../admin/api/validators.generated.ts';
+import type { Validator } from '../../admin/api/check.ts';
 import { orNone } from '../../domain/field.ts';
 import { Calendar } from '../../domain/month.ts';
 import type { RateTexts } from '../../domain/pricing/rates.ts';
@@ -117,7 +116,6 @@ export async function withFiles<V extends object>(
   return { ...values, rates: path === null ? null : await ratesIn(path, stdin) };
 }
 
-const isModelChange = validators.changeModelBody as Validator;
 const CHANGE = changeOf(schemasOf(RATES));
 const MOST_BYTES = 1_048_576;
 
@@ -130,7 +128,10 @@ async function ratesIn(path: string, stdin: Context['stdin']): Promise<unknown> 
   } catch (error) {
     throw new Failure(`${name} is not JSON: ${(error as Error).message}`);
   }
-  const wrong = mistakesIn({ rates }, isModelChange, CHANGE);
+  // loaded only here: no other option needs them
+  const { mistakesIn } = await import('../../admin/api/check.ts');
+  const { changeModelBody } = await import('../../admin/api/validators.generated.ts');
+  const wrong = mistakesIn({ rates }, changeModelBody as Validator, CHANGE);
   if (wrong.length > 0)
     throw new Failure(...wrong.map((each) => `${name}: ${optionText(RATES, each)}`));
   return rates;

@@ -1,3 +1,4 @@
+import type { WriteStream } from 'node:tty';
 import { TOKEN_DETAILS } from '../../domain/usage.ts';
 import { actorName } from '../../domain/wording/change-text.ts';
 import type { Erased } from '../../store/company/erasure.ts';
@@ -14,6 +15,30 @@ export const MOST_LISTED = 1000;
 
 /** Before each cell of a table until `fitted` draws it: a control character, which no cell has. */
 const CELL = '\u001f';
+/** Marks before the heading of a table, and before a line that says what is wrong: `fitted` draws them. */
+const HEADING = '\u001e';
+const WRONG = '\u001d';
+
+const LOOKS = { heading: '1', wrong: '31', warning: '33' } as const;
+const NUMBER = /^-?\d+(\.\d+)?$/;
+
+/** Draws a text as what it is. */
+export type Paint = (text: string, look: keyof typeof LOOKS) => string;
+const plain: Paint = (text) => text;
+const colored: Paint = (text, look) =>
+  text === '' ? '' : `\u001b[${LOOKS[look]}m${text}\u001b[0m`;
+
+/** How a stream is drawn on: a pipe has neither width nor colours, and NO_COLOR and TERM=dumb ask for none. */
+export function terminalOf(stream: object, env: Readonly<Record<string, string | undefined>>) {
+  const { columns, isTTY } = stream as Partial<WriteStream>;
+  const isColored = isTTY === true && !env.NO_COLOR && env.TERM !== 'dumb';
+  return { columns: columns || undefined, paint: isColored ? colored : plain }; // some terminals say 0
+}
+
+/** Lines that say what is wrong, which stand out in a terminal. */
+export function alarm(text: string): string {
+  return text.replace(/^(?=.)/gm, WRONG);
+}
 
 /** One letter on a terminal, which may have several characters. Made when first needed: 8 ms of a start. */
 let letters: Intl.Segmenter | null = null;
@@ -26,8 +51,8 @@ const WIDE =
 export type Cell = string | number | null | undefined;
 
 /**
- * An aligned table with a heading, for `fitted` to draw. Numbers are aligned to the right, and columns named in `right`,
- * the amounts.
+ * An aligned table with a heading, for `fitted` to draw. Columns of numbers are aligned to the right, and those named in
+ * `right`, which have words among them.
  */
 export function table(
   heading: readonly string[],
@@ -35,7 +60,7 @@ export function table(
   right: readonly string[] = [],
 ) {
   const isRight = heading.map(
-    (name, at) => right.includes(name) || rows.some((row) => typeof row[at] === 'number'),
+    (name, at) => right.includes(name) || isNumbers(rows.map((row) => row[at])),
   );
   const lines = [heading, ...rows].map((row) => row.map(printable));
   const widths = heading.map((_, at) =>
@@ -45,17 +70,30 @@ export function table(
     const space = ' '.repeat((widths[column] as number) - width(cell));
     return CELL + (isRight[column] ? space + cell : cell + space);
   };
-  return lines.map((line) => line.map(padded).join('')).join('\n');
+  return HEADING + lines.map((line) => line.map(padded).join('')).join('\n');
+}
+
+/** Whether a column has numbers, and else nothing: amounts too, which are exact text. */
+function isNumbers(cells: readonly Cell[]): boolean {
+  const filled = cells.filter((cell) => cell != null && cell !== '-');
+  return filled.length > 0 && filled.every((cell) => NUMBER.test(`${cell}`));
 }
 
 /**
  * Draws the tables of a text. Where one is wider than the terminal, its lines go on below, indented: all at the same
  * columns, so that values stay below their names. Only of the last column do short values stay where they fit.
  */
-export function fitted(text: string, columns: number = Number.POSITIVE_INFINITY): string {
-  const lines = text.split('\n').flatMap((row) => {
+export function fitted(
+  text: string,
+  columns: number = Number.POSITIVE_INFINITY,
+  paint: Paint = plain,
+): string {
+  const lines = text.split('\n').flatMap((marked) => {
+    const look = marked.includes(HEADING) ? 'heading' : marked.includes(WRONG) ? 'wrong' : null;
+    const row = look === null ? marked : marked.replace(look === 'heading' ? HEADING : WRONG, '');
+    const painted = (line: string) => (look === null ? line : paint(line, look));
     const [words, first, ...cells] = row.split(CELL) as [string, ...string[]];
-    if (first === undefined) return words;
+    if (first === undefined) return painted(words);
     const drawn = [first];
     for (const [k, cell] of cells.entries()) {
       const longer = `${drawn.at(-1)}  ${cell}`;
@@ -63,7 +101,7 @@ export function fitted(text: string, columns: number = Number.POSITIVE_INFINITY)
       if (width(isLast ? longer.trimEnd() : longer) > columns) drawn.push(`    ${cell}`);
       else drawn[drawn.length - 1] = longer;
     }
-    return drawn.map((line) => line.trimEnd());
+    return drawn.map((line) => painted(line.trimEnd()));
   });
   return lines.join('\n');
 }

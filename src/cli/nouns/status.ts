@@ -11,7 +11,7 @@ import { duration, NO_OPERATOR } from '../../domain/wording/start-notice.ts';
 import { forgetGateways } from '../../operations/statement.ts';
 import { readOverview } from '../../store/usage/overview.ts';
 import { command } from '../frame/command.ts';
-import { listing, minute, plainly, yesNo } from '../frame/text.ts';
+import { alarm, listing, minute, plainly, yesNo } from '../frame/text.ts';
 
 export const statusCommand = command({
   name: 'status',
@@ -26,7 +26,7 @@ export const statusCommand = command({
     const notice = overview.has_operator
       ? []
       : [`${NO_OPERATOR.text} Make one: ${NO_OPERATOR.command}`];
-    const parts = [wrong || wellText(overview.last_day), ...notice, ...facts(overview)];
+    const parts = [alarm(wrong) || wellText(overview.last_day), ...notice, ...facts(overview)];
     const ok = problems.length === 0;
     return { json: { ok, problems, ...overview }, text: parts.join('\n\n'), exit: ok ? 0 : 1 };
   },

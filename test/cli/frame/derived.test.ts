@@ -1,9 +1,11 @@
 import t from 'tap';
-import { COMMANDS } from '../../../src/cli/commands.ts';
+import { allCommands } from '../../../src/cli/commands.ts';
 import { derived } from '../../../src/cli/frame/derived.ts';
 import * as schema from '../../../src/domain/settings/schema.ts';
 import { noun } from '../../../src/operations/frame/noun.ts';
 import { OPERATIONS } from '../../../src/operations/list.ts';
+
+const COMMANDS = await allCommands();
 
 t.test('each row with a command is one of the program, in whatever noun it is', (t) => {
   const names = COMMANDS.map(({ name }) => name);

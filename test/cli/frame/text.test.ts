@@ -1,5 +1,6 @@
 import t from 'tap';
 import {
+  alarm,
   card,
   fitted,
   instant,
@@ -7,7 +8,9 @@ import {
   minute,
   nowAndThen,
   plainly,
+  sections,
   table,
+  terminalOf,
 } from '../../../src/cli/frame/text.ts';
 
 t.test('a table is aligned, numbers to the right, without blanks at line ends', async (t) => {
@@ -91,23 +94,23 @@ t.test('a table that is wider than the terminal goes on below each line, indente
   const text = table(
     ['ID', 'NAME', 'EUR', 'LIMITS'],
     [
-      ['1', 'Ümläut', '12.5', '60 requests a minute'],
-      ['2', 'B', '7', '-'],
+      ['a', 'Ümläut', '12.5', '60 requests a minute'],
+      ['b', 'B', '7', '-'],
     ],
     ['EUR'],
   );
   const folded = [
     'ID  NAME     EUR  LIMITS',
-    '1   Ümläut  12.5',
+    'a   Ümläut  12.5',
     '    60 requests a minute',
-    '2   B          7  -',
+    'b   B          7  -',
   ];
   t.same(fitted(text, 37).split('\n'), folded);
   t.same(fitted(text, 10).split('\n').slice(0, 4), [
     'ID  NAME',
     '     EUR',
     '    LIMITS',
-    '1   Ümläut',
+    'a   Ümläut',
   ]);
   t.notMatch(fitted(text, 38), /\n {4}/, 'it fits');
   t.equal(
@@ -118,17 +121,17 @@ t.test('a table that is wider than the terminal goes on below each line, indente
 
 t.test('a folded table is folded at the same columns in each line, heading included', async (t) => {
   const rows = [
-    ['1', 'A', 'never'],
-    ['2', 'A company of a long name', '2026'],
+    ['a', 'A', 'never'],
+    ['b', 'A company of a long name', '2026'],
   ];
   t.same(fitted(table(['ID', 'COMPANY', 'SEEN'], rows), 20).split('\n'), [
     'ID',
     '    COMPANY',
     '    SEEN',
-    '1',
+    'a',
     '    A',
     '    never',
-    '2',
+    'b',
     '    A company of a long name',
     '    2026',
   ]);
@@ -139,9 +142,48 @@ t.test('a folded table is folded at the same columns in each line, heading inclu
   t.same(fitted(text, 36).split('\n').slice(0, 4), [
     'ID  ROLE',
     '    COMPANY                   SEEN',
-    '1   administrator',
+    'a   administrator',
     '    A                         never',
   ]);
+});
+
+t.test('columns of numbers and nothing else are aligned to the right, amounts too', async (t) => {
+  const rows = [
+    ['one', '7', '0.5', '1'],
+    ['two', null, '12', 'unlimited'],
+  ];
+  t.same(fitted(table(['NAME', 'CALLS', 'EUR', 'MOST'], rows)).split('\n'), [
+    'NAME  CALLS  EUR  MOST',
+    'one       7  0.5  1',
+    'two       -   12  unlimited',
+  ]);
+});
+
+t.test('a terminal has colours, a pipe has none, and neither has who asks for none', async (t) => {
+  const text = sections(alarm('- It is broken.\n- It is slow.'), table(['A', 'B'], [['x', 'y']]));
+  const drawn = (stream: object, env = {}) => {
+    const { columns, paint } = terminalOf(stream, env);
+    return fitted(text, columns, paint);
+  };
+  const plain = '- It is broken.\n- It is slow.\n\nA  B\nx  y';
+  const red = (line: string) => `\u001b[31m${line}\u001b[0m`;
+  t.equal(
+    drawn({ isTTY: true, columns: 80 }),
+    `${red('- It is broken.')}\n${red('- It is slow.')}\n\n\u001b[1mA  B\u001b[0m\nx  y`,
+  );
+  t.equal(drawn({}), plain);
+  t.equal(drawn({ isTTY: true }, { NO_COLOR: '1' }), plain);
+  t.equal(drawn({ isTTY: true }, { TERM: 'dumb' }), plain);
+  t.match(
+    drawn({ isTTY: true }, { NO_COLOR: '' }),
+    '\u001b[1m',
+    'an empty NO_COLOR asks for nothing',
+  );
+  t.equal(
+    drawn({ isTTY: true, columns: 3 }).split('\n').slice(-4).join('|'),
+    '\u001b[1mA\u001b[0m|\u001b[1m    B\u001b[0m|x|    y',
+    'each line of a folded heading',
+  );
 });
 
 t.test('a list may have more rows than a function takes arguments', async (t) => {
