@@ -167,6 +167,6 @@ t.test('the short forms of the checks refuse what the rules refuse one by one', 
           count(*) filter (where not holds)::integer as refused from checked`);
     });
     t.equal(row?.differ, 0, name);
-    t.ok((row?.held ?? 0) > 100 && (row?.refused ?? 0) > 100, 'both come about', row);
+    t.ok((row?.held ?? 0) > 100 && (row?.refused ?? 0) > 100, 'both come about', { row });
   }
 });
