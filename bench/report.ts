@@ -3,6 +3,7 @@ import { compared, type Results, reading, type Spread } from './results.ts';
 import type { Section } from './run/rounds.ts';
 import { COUNTED } from './sections/counts.ts';
 import { FLEET, PAGES, SECTIONS } from './sections/list.ts';
+import { WAYS_TO_SHARE } from './sections/workers.ts';
 import { spread, table } from './tables.ts';
 
 /** Text by the name of its file. */
@@ -33,6 +34,7 @@ export function writeReport(
       `${written}#fleet) says what is measured.`,
       'Medians of rounds, lowest to highest in brackets.',
       ...describeSections(FLEET, results),
+      WAYS_TO_SHARE,
       '## A million requests a second',
       planFleet(results),
     ),

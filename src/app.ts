@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { lstat, rm } from 'node:fs/promises';
-import { type AddressInfo, type ListenOptions, Server } from 'node:net';
+import { type AddressInfo, type ListenOptions, Server, type Socket } from 'node:net';
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import { createSecureContext } from 'node:tls';
 import { adjustedColor, brandSettings } from './admin/process/brand.ts';
@@ -139,11 +139,12 @@ export async function openApi(
     fastParts(config, log),
   ]);
   const listener = createListener(engine.services, parts, tls);
-  const { server } = listener;
+  const { server, connections } = listener;
   let draining = false;
   return {
     engine,
     server,
+    connections,
     get draining(): boolean {
       return draining;
     },
@@ -230,10 +231,10 @@ function schemeOf({ tlsCert }: Config): string {
 
 /** Makes the API's server listen. Rejects when the address is taken or not this machine's. @throws ConfigError */
 export async function listenTo(
-  { host, port, reusePort, listenSocket }: Config,
+  { host, port, listenSocket }: Config,
   server: Server,
 ): Promise<void> {
-  if (listenSocket === null) return await listening(server, { host, port, reusePort }, '');
+  if (listenSocket === null) return await listening(server, { host, port }, '');
   await freeSocket(listenSocket);
   await listening(server, { path: listenSocket }, '');
 }
@@ -394,28 +395,34 @@ function listenRemedy(
  * @param cut called then: tells the clients of open calls that the gateway stops
  */
 async function stopServer(
-  { server, closeIdle }: Listener,
+  { server, connections, drain }: Listener,
   patienceMs: number,
   cut: () => void,
 ): Promise<number> {
-  // what the system accepted so far is taken first: closed with the listener, it would be reset
-  for (let turn = 0; turn < 2; turn++) await nextTurn();
-  if (!server.listening) return 0;
+  await takeAccepted();
   // not http.Server's own close, which would cut idle connections at once
   Server.prototype.close.call(server);
-  closeIdle(Math.min(MAX_IDLE_MS, patienceMs / 4));
-  const closed = async (ms: number): Promise<boolean> =>
-    (await once(server, 'close', { signal: AbortSignal.timeout(ms) }).catch(() => null)) !== null;
-  if (await closed(patienceMs)) {
-    server.close(() => {}); // ends its timers
-    return 0;
+  drain(Math.min(MAX_IDLE_MS, patienceMs / 4));
+  const left = await leftAfter(connections, patienceMs);
+  if (left > 0) {
+    const ends = leftAfter(connections, LAST_WORDS_MS);
+    cut();
+    await ends;
   }
-  const { promise, resolve } = Promise.withResolvers<number>();
-  server.getConnections((_error, count) => resolve(count ?? 0));
-  const left = await promise;
-  const ends = closed(LAST_WORDS_MS);
-  cut();
-  await ends;
-  server.close(() => {});
+  server.close(() => {}); // ends its timers
   return left;
+}
+
+/** Lets a server take what the system accepted so far: closed with the listener, it would be reset. */
+export async function takeAccepted(): Promise<void> {
+  for (let turn = 0; turn < 2; turn++) await nextTurn();
+}
+
+/** Waits until connections are closed, for so many milliseconds at most. @returns how many are not */
+async function leftAfter(connections: ReadonlySet<Socket>, ms: number): Promise<number> {
+  const closed = [...connections].map(
+    (socket) => new Promise((resolve) => socket.once('close', resolve)),
+  );
+  await Promise.race([Promise.all(closed), sleep(ms, undefined, { ref: false })]);
+  return connections.size;
 }

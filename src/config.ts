@@ -74,8 +74,6 @@ const TABLE = {
   tlsCert: optional('TLS_CERT', 'none', asText,
     'PEM file with the certificate chain of both listeners', ['TLS_KEY']),
   tlsKey: optional('TLS_KEY', 'none', asText, 'PEM file with its private key', ['TLS_CERT']),
-  reusePort: variable('REUSE_PORT', 'off', onOff,
-    'on: several processes share PORT; Linux spreads connections over them'),
   workers: variable('WORKERS', '1', or('auto', whole(1, 256, 1, ' or auto')),
     'processes that share PORT; auto: one for each core, as far as memory allows'),
   adminHost: variable('ADMIN_HOST', '127.0.0.1', host,

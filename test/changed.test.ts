@@ -38,7 +38,7 @@ t.test(
     t.notOk(few.includes('test/faults/outage.test.ts'));
     for (const name of [
       'test/faults/kill.test.ts',
-      'test/fleet/port.test.ts',
+      'test/fleet/limits.test.ts',
       'test/sse/scanner.test.ts',
     ])
       t.ok(few.includes(name), name);

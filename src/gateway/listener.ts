@@ -61,14 +61,17 @@ const REASONS: Readonly<Record<number, string>> = {
 export const FULL =
   'there are as many client connections as MAX_CONNECTIONS and the limit of open files (ulimit -n) allow: for each further one, one of the network that has the most is closed';
 
-/** The API's server, and how it closes idle connections. */
+/** The API's server, its connections, and how it drains them. */
 export interface Listener {
+  /** It may also be given connections that another process accepted, by the event "connection". */
   readonly server: Server;
+  /** Those that are open, however they came; under TLS from the beginning of the handshake. */
+  readonly connections: ReadonlySet<Socket>;
   /**
-   * For draining: connections that are idle, or become idle, are closed after so many milliseconds
-   * unless they are used again. Closed at once, some would lose a request that is on its way.
+   * From now on the answer to a request closes its connection, and connections that are idle are closed after so many
+   * milliseconds unless they are used again. Closed at once, some would lose a request that is on its way.
    */
-  closeIdle(ms: number): void;
+  drain(idleMs: number): void;
 }
 
 /**
@@ -82,7 +85,8 @@ export function createListener(
   tls: TlsFiles | null,
 ): Listener {
   const { settings, metrics, log, requestLog } = services;
-  const isDraining = (): boolean => !server.listening; // the next request is for another gateway
+  let draining = false; // the next request is for another gateway
+  const isDraining = (): boolean => draining;
   const server = createServerOver(tls, { ...serverOptions(settings), ...messageClasses(parts) });
   const handler = createHandler(services, isDraining);
   const { maxConnections } = settings;
@@ -144,7 +148,9 @@ export function createListener(
   });
   return {
     server,
-    closeIdle(ms) {
+    connections: tls === null ? connections.open : acceptedBy(server),
+    drain(ms) {
+      draining = true;
       server.keepAliveTimeout = ms;
       server.keepAliveTimeoutBuffer = 0;
       for (const socket of connections.open) {
@@ -158,6 +164,16 @@ export function createListener(
       }
     },
   };
+}
+
+/** The open connections below TLS, kept up to date. */
+function acceptedBy(server: Server): ReadonlySet<Socket> {
+  const open = new Set<Socket>();
+  server.on('connection', (socket: Socket) => {
+    open.add(socket);
+    socket.once('close', () => open.delete(socket));
+  });
+  return open;
 }
 
 /**

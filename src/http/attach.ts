@@ -16,7 +16,8 @@ import { readShared } from './shared-read.ts';
 /** The parts of the fast path and the insides of Node that each relies on; `check.ts` tries them at start. */
 export const FAST_PARTS = {
   messages: 'IncomingMessage.push, req._consuming, res._header, res._last, res._keepAliveTimeout',
-  sharedReads: 'socket._handle.useUserBuffer, new Socket({ handle, onread }), socket._server',
+  sharedReads:
+    'socket._handle.useUserBuffer, new Socket({ handle, onread }), socket._server, server.highWaterMark',
   repeatedHeads:
     "the server's 'connection' and 'data' listeners, socket.parser, socket._httpMessage, res._closed",
   largeBodies: 'socket.parser.consume, socket.parser._consumed',

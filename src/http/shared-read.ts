@@ -17,8 +17,10 @@ export interface Reader {
 
 interface Internals {
   _handle?: { readonly useUserBuffer?: unknown } | null;
-  _server: Server;
+  _server: Server | null;
   server: Server;
+  /** Of a server: the one that its connections are to have, also those that another process accepted. */
+  readonly highWaterMark?: number;
 }
 
 const shared = Buffer.allocUnsafeSlow(READ_BYTES);
@@ -38,7 +40,7 @@ export function readShared(accepted: Socket, server: Server, reader: Reader): So
   const options = {
     handle,
     allowHalfOpen: true, // as in http.Server, which decides itself
-    writableHighWaterMark: accepted.writableHighWaterMark,
+    writableHighWaterMark: (server as unknown as Internals).highWaterMark,
     onread: {
       /** Called first, and after each read. @returns undefined: the next one goes where the last one went */
       buffer(): Buffer | undefined {
@@ -51,7 +53,7 @@ export function readShared(accepted: Socket, server: Server, reader: Reader): So
     },
   };
   const socket = new Socket(options as unknown as SocketConstructorOpts);
-  (socket as unknown as Internals).server = server; // the server counts its connections by this field
-  (socket as unknown as Internals)._server = server;
+  (socket as unknown as Internals).server = server;
+  (socket as unknown as Internals)._server = internals._server; // the server counts those that it accepted by this field
   return socket;
 }

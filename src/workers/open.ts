@@ -9,12 +9,12 @@ import {
   listenTo,
   openAdmin,
   STOPPING,
+  takeAccepted,
   tlsFiles,
   urlOf,
 } from '../app.ts';
 import { type Config, ConfigError } from '../config.ts';
 import { type EngineOptions, mostMemory, OWN_CONNECTIONS, openBase } from '../engine.ts';
-import { canHandOver, handOver } from '../http/handed-over.ts';
 import type { Logger } from '../log.ts';
 import { Metrics } from '../metrics.ts';
 import type { Database } from '../store/connection/pool.ts';
@@ -85,7 +85,8 @@ export async function openWorkers(
     'max',
   );
 
-  const api = createServer({ noDelay: true });
+  const api = createServer({ noDelay: true, pauseOnConnect: true });
+  api.on('connection', (connection) => supervisor.take(connection));
   api.on('error', (error) => {
     if (api.listening) log.error({ err: error }, 'cannot accept connections'); // otherwise the start fails
   });
@@ -109,16 +110,12 @@ export async function openWorkers(
       async listen() {
         await supervisor.start();
         await listenTo(config, api);
-        handOver(
-          api,
-          (connection) => supervisor.take(connection),
-          (code) => log.error({ code }, 'cannot accept a connection'),
-        );
         await admin?.listen();
       },
       async drain(seconds, delaySeconds = 0) {
         draining = true;
         if (delaySeconds > 0) await sleep(delaySeconds * 1000);
+        await takeAccepted();
         api.close();
         return await supervisor.drain(seconds);
       },
@@ -154,9 +151,7 @@ function openFoundation(config: Config, log: Logger, count: number, options: Eng
   const settings = { max_connections: String(SPARE_CONNECTIONS + OWN_CONNECTIONS * (count + 1)) };
   const prepare = async (db: Database): Promise<void> => {
     const { billingTimezone } = config;
-    const migrated = migrate(db, { billingTimezone, onProgress: (text) => log.warn({}, text) });
-    const [works] = await Promise.all([canHandOver(), migrated]);
-    if (!works) throw new Error('this Node cannot share a port between workers: set WORKERS=1');
+    await migrate(db, { billingTimezone, onProgress: (text) => log.warn({}, text) });
     await options.prepare?.(db);
   };
   return openBase(config, log, 1, { stop: options.stop, prepare, settings });

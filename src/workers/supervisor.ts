@@ -1,6 +1,6 @@
+import type { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { FULL, FULL_MS } from '../gateway/listener.ts';
-import type { Handle } from '../http/handed-over.ts';
 import { type Logger, reasonOf } from '../log.ts';
 import type { Metrics } from '../metrics.ts';
 import type { ProcessEnd } from '../runtime/process-end.ts';
@@ -41,7 +41,7 @@ interface Place {
 export class Supervisor {
   readonly #options: SupervisorOptions;
   readonly #places: readonly Place[];
-  readonly #spread = new Spread<Handle>();
+  readonly #spread = new Spread<Socket>();
   readonly #joined = new JoinedMetrics();
   /** Every process that runs, those that start or leave included. */
   readonly #running = new Set<WorkerProcess>();
@@ -81,11 +81,11 @@ export class Supervisor {
   }
 
   /** Gives a connection to the worker with the fewest, which gives it a place; closes it while that takes too long. */
-  take(connection: Handle): void {
+  take(connection: Socket): void {
     let connections = this.#spread.waiting;
     for (const { load } of this.#running) connections += load;
     if (connections < 2 * this.#options.maxConnections) return this.#spread.offer(connection);
-    connection.close();
+    connection.destroy();
     const { maxConnections, metrics, log } = this.#options;
     metrics.dropped();
     const now = performance.now();
@@ -111,7 +111,7 @@ export class Supervisor {
     this.#stopping.abort();
     const running = [...this.#running];
     for (const worker of running) this.#spread.remove(worker);
-    for (const connection of this.#spread.clear()) connection.close();
+    for (const connection of this.#spread.clear()) connection.destroy();
     await Promise.all(running.map((worker) => this.#retire(worker, seconds)));
     return this.#cut;
   }

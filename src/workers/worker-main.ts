@@ -1,7 +1,7 @@
+import type { Socket } from 'node:net';
 import { hostname } from 'node:os';
 import { openApi, tlsFiles } from '../app.ts';
 import { type Config, ConfigError, readConfig } from '../config.ts';
-import { type Handle, onSent, takeOver } from '../http/handed-over.ts';
 import { flushLog, openLog } from '../log.ts';
 import { collectYoung, reclaimAtRest } from '../runtime/collection.ts';
 import { tuneHeap } from '../runtime/heap.ts';
@@ -22,7 +22,10 @@ type Worker = Awaited<ReturnType<typeof openWorker>>;
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {});
 
 let worker: Promise<Worker> | null = null;
-onSent((message: ToWorker, connection) => void onMessage(message, connection));
+process.on(
+  'message',
+  (message: ToWorker, connection) => void onMessage(message, connection as Socket | undefined),
+);
 process.once('disconnect', () => void onDisconnect());
 
 async function onDisconnect(): Promise<void> {
@@ -31,7 +34,7 @@ async function onDisconnect(): Promise<void> {
   await opened.end();
 }
 
-async function onMessage(message: ToWorker, connection: Handle): Promise<void> {
+async function onMessage(message: ToWorker, connection?: Socket): Promise<void> {
   if (typeof message === 'object' && 'start' in message) {
     worker = openWorker(message.start);
     await worker.then(() => tell('ready'), fail);
@@ -53,20 +56,17 @@ async function openWorker(start: WorkerStart) {
   const tls = tlsFiles(config, log, Buffer.from(start.ticketKeys, 'base64'));
   const name = `${hostname() || 'unnamed'}/${start.worker}`;
   const api = await openApi(config, log, tls, { collectYoung, name });
-  const { engine, server } = api;
-  const listening = new Promise((resolve) => server.once('listening', resolve));
-  const give = takeOver(server);
-  await listening;
+  const { engine, server, connections } = api;
+  server.emit('listening'); // from here on Node looks for requests that arrive too slowly
   reclaimAtRest();
   let taken = 0;
   let ending = false;
   const told = { taken: 0, open: 0 };
   const tellLoad = (): void => {
-    server.getConnections((_error, open) => {
-      if (taken === told.taken && open === told.open) return;
-      Object.assign(told, { taken, open });
-      tell({ ...told });
-    });
+    const { size: open } = connections;
+    if (taken === told.taken && open === told.open) return;
+    Object.assign(told, { taken, open });
+    tell({ ...told });
   };
   const telling = new IdleInterval(TELL_MS, () => {
     tellLoad();
@@ -75,9 +75,13 @@ async function openWorker(start: WorkerStart) {
   return {
     adopt: () => engine.adopt(),
     families: () => engine.services.metrics.families(),
-    take(connection: Handle): void {
+    /** @param connection undefined: it was closed on its way */
+    take(connection: Socket | undefined): void {
       taken++;
-      give(connection);
+      if (connection !== undefined) {
+        connection.allowHalfOpen = true; // as http.Server has it
+        server.emit('connection', connection);
+      }
       setImmediate(tellLoad);
       telling.wake();
     },

@@ -1,8 +1,8 @@
 import { type ChildProcess, fork } from 'node:child_process';
+import type { Socket } from 'node:net';
 import { extname } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ConfigError } from '../config.ts';
-import { type Handle, sendTo } from '../http/handed-over.ts';
 import type { Logger } from '../log.ts';
 import type { Family } from '../metrics.ts';
 import { endOf, type ProcessEnd } from '../runtime/process-end.ts';
@@ -16,7 +16,7 @@ const ARRIVAL_MS = 2000;
 const CLOSE_MS = 15_000;
 
 /** The supervisor's side of one worker (worker-main.ts). */
-export class WorkerProcess implements Taker<Handle> {
+export class WorkerProcess implements Taker<Socket> {
   /** The worker's place, from 1. */
   readonly number: number;
   /** Resolves when it takes connections. @throws ConfigError, Error: it cannot start, and has ended */
@@ -26,7 +26,7 @@ export class WorkerProcess implements Taker<Handle> {
   readonly #child: ChildProcess;
   readonly #log: Logger;
   /** Connections on their way, the first of them being sent: Node sends one at a time. */
-  readonly #pending: Handle[] = [];
+  readonly #pending: Socket[] = [];
   #arrival: NodeJS.Timeout | undefined;
   #taken = 0;
   #open = 0;
@@ -83,16 +83,16 @@ export class WorkerProcess implements Taker<Handle> {
   }
 
   /** Connections wait here while one is sent, so that they can go elsewhere when the process dies. */
-  give(connection: Handle): void {
+  give(connection: Socket): void {
     this.#pending.push(connection);
     if (this.#pending.length === 1) this.#sendNext();
   }
 
   /** To be called once it has ended. @returns connections that it was not sent; the one under way is closed */
-  unsent(): Handle[] {
+  unsent(): Socket[] {
     clearTimeout(this.#arrival);
     const [sent, ...rest] = this.#pending.splice(0);
-    sent?.close();
+    sent?.destroy();
     return rest;
   }
 
@@ -148,7 +148,7 @@ export class WorkerProcess implements Taker<Handle> {
   /** The connection under way is there, or lost. */
   #arrived(): void {
     clearTimeout(this.#arrival);
-    this.#pending.shift()?.close(); // this process's copy
+    this.#pending.shift()?.destroy(); // this process's copy
     if (this.#pending.length > 0) this.#sendNext();
     else this.#onEmpty();
   }
@@ -181,7 +181,8 @@ export class WorkerProcess implements Taker<Handle> {
     await Promise.race([promise, this.ended]);
   }
 
-  #send(message: ToWorker, connection?: Handle): void {
-    sendTo(this.#child, message, connection);
+  /** @param connection stays open here too: Node would not close one that a process died before it received */
+  #send(message: ToWorker, connection?: Socket): void {
+    if (this.#child.connected) this.#child.send(message, connection, { keepOpen: true }, () => {});
   }
 }

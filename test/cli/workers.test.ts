@@ -54,7 +54,7 @@ async function serve(t: Test, env: Record<string, string> = {}) {
     key: string;
     socket: string | null;
   };
-  const lines = (): { worker?: number; msg?: string; request_id?: string }[] =>
+  const lines = (): { worker?: number; msg?: string; pid?: number; request_id?: string }[] =>
     [...log.matchAll(/.+(?=\n)/g)].map(([line]) => JSON.parse(line)); // the last line may be half one
   const stop = (): Promise<number | null> => {
     child.kill('SIGTERM');
@@ -193,6 +193,33 @@ t.test(
     t.equal(await gateway.exited, 0);
   },
 );
+
+for (const FAST_HTTP of WAYS)
+  t.test(
+    `what clients send and close before a worker has their connections is answered, FAST_HTTP=${FAST_HTTP}`,
+    async (t) => {
+      const gateway = await serve(t, { FAST_HTTP, HEADER_SECONDS: '6' });
+      const { hostname, port } = new URL(gateway.base_url);
+      const pids = (): number[] =>
+        gateway
+          .lines()
+          .filter(({ msg }) => msg === 'a worker takes connections')
+          .map(({ pid }) => pid as number);
+      const workers = await until(pids, 'the log names both', ({ length }) => length === 2);
+      for (const pid of workers) process.kill(pid, 'SIGSTOP');
+      const request = `GET /v1/models HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${gateway.key}\r\n\r\n`;
+      const sockets = Array.from({ length: 200 }, () =>
+        connectTcp(Number(port), hostname).end(request),
+      );
+      await Promise.all(sockets.map((socket) => once(socket, 'finish')));
+      for (const pid of workers) process.kill(pid, 'SIGCONT');
+      for (const socket of sockets) t.match(await readText(socket), /^HTTP\/1\.1 200 [\s\S]+\}$/);
+      const slow = connectTcp(Number(port), hostname);
+      slow.write('GET /v1/models HTTP/1.1\r\n');
+      t.match(await readText(slow), /^HTTP\/1\.1 408 /, 'the time for a head is counted');
+      t.equal(await gateway.stop(), 0);
+    },
+  );
 
 for (const FAST_HTTP of WAYS) {
   const name = `workers speak TLS, and each resumes the sessions of the other, FAST_HTTP=${FAST_HTTP}`;

@@ -49,7 +49,7 @@ const DEAREST = [
   {
     /** Processes, servers and networks that die. */
     tests: /^test\/(?:faults|fleet)\//,
-    always: /\/(?:faults\/(?:kill|results|stop)|fleet\/(?:limits|port))\.test/,
+    always: /\/(?:faults\/(?:kill|results|stop)|fleet\/limits)\.test/,
     tried: IN_GATEWAY,
   },
   {
