@@ -264,7 +264,7 @@ t.test('an unknown company exits 1, a malformed id 64, and neither changes anyth
   });
   const { id } = before.json[0];
   for (const args of [
-    ['set', 'acme', '--budget', '5'],
+    ['set', '', '--budget', '5'],
     ['set', id],
     ['set', id, '--budget', '1e3'],
     ['set', id, '--budget', '-5'],

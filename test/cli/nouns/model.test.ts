@@ -120,7 +120,7 @@ t.test('wrong usage is refused and stores nothing', async (t) => {
     ['bad', '--input-price', '1e-3', '--output-price', '1'],
     ['bad', '--input-price', '0.0000000000001', '--output-price', '1'],
     ['a b', ...PRICES],
-    ['bad', ...PRICES, '--company', 'acme'],
+    ['bad', ...PRICES, '--company='],
     ['bad', ...PRICES, '--eu-hosted', 'maybe'],
   ]) {
     t.match(
