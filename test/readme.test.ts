@@ -14,6 +14,7 @@ import { promisify } from 'node:util';
 import t from 'tap';
 import { allCommands } from '../src/cli/commands.ts';
 import { SECRETS_NOTE } from '../src/cli/frame/help.ts';
+import { PROGRAMS } from '../src/cli/programs.ts';
 import { VARIABLES } from '../src/config.ts';
 import { ERROR_NAMES, GatewayError } from '../src/domain/errors.ts';
 import {
@@ -290,8 +291,8 @@ t.test('a heading has blank lines around it', async (t) => {
 });
 
 t.test('every command that a document shows exists, with its options', async (t) => {
-  const optionsOf = new Map([['serve', ['--demo', '--workers', '--help']]]);
-  for (const { name, options } of COMMANDS) {
+  const optionsOf = new Map<string, string[]>();
+  for (const { name, options } of [...PROGRAMS, ...COMMANDS]) {
     optionsOf.set(name, [
       ...Object.values(options).map(({ shown }) => shown.split(' ', 1)[0] as string),
       '--json',

@@ -16,7 +16,7 @@ import {
 } from './frame/command.ts';
 import type { Explanation } from './frame/failure.ts';
 import { commandHelp, overview } from './frame/help.ts';
-import { fitted, terminalOf } from './frame/text.ts';
+import { fitted, printable, terminalOf } from './frame/text.ts';
 import { PROGRAMS } from './programs.ts';
 
 /**
@@ -44,7 +44,8 @@ export async function runCli(invocation: Invocation): Promise<number> {
     if (parsed.help)
       return await print(stdout, helpOn([command, ...verbsOf(command.name, ofNoun)], width));
     const { workers = invocation.env.WORKERS } = parsed.values as { workers?: string };
-    const config = () => readConfig({ ...invocation.env, WORKERS: workers }, parseDatabaseUrl);
+    const config = (more = {}) =>
+      readConfig({ ...invocation.env, WORKERS: workers, ...more }, parseDatabaseUrl);
     if ('run' in command) return await runCommand(command, args, parsed, config(), invocation);
     const outcome = await command.start(invocation, parsed, config);
     return typeof outcome === 'number'
@@ -105,7 +106,8 @@ async function runCommand(
     await print(stdout, json ? JSON.stringify(outcome.json) : fitted(outcome.text, columns, paint));
     return outcome.exit ?? 0;
   });
-  for (const line of warnings) await tell(stderr, `${errors.paint('warning:', 'warning')} ${line}`);
+  const name = `tollgate: ${errors.paint('warning:', 'warning')}`;
+  for (const line of warnings) await tell(stderr, line, name);
   return exit;
 }
 
@@ -199,5 +201,5 @@ function write(stream: Writable, text: string | Buffer): Promise<boolean> {
 
 /** Writes a line about the command. Where nobody can read it, the command goes on. */
 function tell(stderr: Writable, line: string, name = 'tollgate:'): Promise<void> {
-  return new Promise((resolve) => stderr.write(`${name} ${line}\n`, () => resolve()));
+  return new Promise((resolve) => stderr.write(`${name} ${printable(line)}\n`, () => resolve()));
 }

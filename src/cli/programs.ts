@@ -1,4 +1,4 @@
-import { oneOf } from '../domain/field.ts';
+import { oneOf, readBoolean, readPrice, readText, readUsdRate } from '../domain/field.ts';
 import { programVersion } from '../runtime/version.ts';
 import { allCommands } from './commands.ts';
 import { Failure, flag, optional, program } from './frame/command.ts';
@@ -20,18 +20,54 @@ const serveProgram = program({
     return serveNotes();
   },
   async start({ stdout, serve }, { json, values }, config) {
-    try {
+    return orFailure(async () => {
       // loaded only here: the gateway would add half to the start of every other command
       const run = serve ?? (await import('./serve.ts')).serve;
       return await run(config(), values.demo, (started) =>
         stdout.write(`${json ? JSON.stringify(started.json) : started.text}\n`),
       );
-    } catch (error) {
-      // An address in use, a folder without permission, no embedded database: one line, no stack trace.
-      if (error instanceof Error && (error.constructor === Error || 'syscall' in error))
-        throw new Failure(error.message);
-      throw error;
-    }
+    });
+  },
+});
+
+/** Serves. An address in use, a folder without permission, no embedded database: one line, no stack trace. @throws Failure */
+async function orFailure(work: () => Promise<number>): Promise<number> {
+  return work().catch((error: unknown) => {
+    if (error instanceof Error && (error.constructor === Error || 'syscall' in error))
+      throw new Failure(error.message);
+    throw error;
+  });
+}
+
+const tryProgram = program({
+  name: 'try',
+  summary: 'the first priced call: set up one model of your router or provider, serve, and call it',
+  options: {
+    upstream: optional(
+      '--upstream URL',
+      readText,
+      'address of the router or provider, with its /v1; default: UPSTREAM_URL, or it is asked',
+    ),
+    model: optional('--model NAME', readText, 'its model; default: the first for chat'),
+    input: optional('--input-price EUR', readPrice, 'EUR per 1000 prompt tokens'),
+    output: optional('--output-price EUR', readPrice, 'EUR per 1000 completion tokens'),
+    catalogue: optional(
+      '--catalogue FILE',
+      readText,
+      "prices of a file in LiteLLM's public format; default: what a LiteLLM at that address tells",
+    ),
+    usdRate: optional('--usd-rate EUR_PER_USD', readUsdRate, 'EUR for one USD, such as 0.92'),
+    euHosted: optional(
+      '--eu-hosted true|false',
+      readBoolean,
+      'whether the model runs in the EU; default: what a LiteLLM tells of it, or it is asked',
+    ),
+  },
+  notes:
+    'Needs no Postgres: without DATABASE_URL the database is made in DATA_DIR (./data). UPSTREAM_API_KEY is the key of the upstream. In a terminal it asks what is not told. It makes a company "Trial" with 5 EUR a month, the model "chat" and a key, and calls the model once; Ctrl-C stops it. A second "try" finds what the first one made; options change it, and another DATA_DIR begins anew.',
+  async start(invocation, { json, values }, config) {
+    const { tryOut } = await import('./try.ts');
+    return orFailure(() => tryOut(invocation, values, json, config));
   },
 });
 
@@ -66,4 +102,4 @@ const versionProgram = program({
 });
 
 /** The commands that need no database, or open it themselves. */
-export const PROGRAMS = [serveProgram, versionProgram, completionProgram];
+export const PROGRAMS = [serveProgram, tryProgram, versionProgram, completionProgram];

@@ -20,6 +20,7 @@ const FAULT = 'fault';
  * this process supervises them, and SIGHUP replaces them; otherwise SIGHUP is as SIGTERM.
  * @param demo create a demo company and print a key that works, or how to get in again (`make run`)
  * @param announce takes the addresses, and a key and password that are shown only once
+ * @param greet what is announced in place of that, once it serves; `stop` aborts with the first signal
  * @returns the exit code: 0 when every usage record was written, 1 otherwise
  * @throws when the gateway cannot start; the message says what to do
  */
@@ -27,6 +28,7 @@ export async function serve(
   config: Config,
   demo: boolean,
   announce: (started: Output) => void,
+  greet?: (app: App, stop: AbortSignal) => Promise<Output>,
 ): Promise<number> {
   const workers = await workersOf(config);
   if (workers === null) tuneHeap();
@@ -54,11 +56,15 @@ export async function serve(
   }
   try {
     await app.listen();
-    const greeting = firstRun === null ? null : await firstRun.welcome(app.db, config.keyPrefix);
-    announce({ json: facts(app, greeting), text: banner(app, greeting, config) });
+    if (greet === undefined) {
+      const greeting = firstRun === null ? null : await firstRun.welcome(app.db, config.keyPrefix);
+      announce({ json: facts(app, greeting), text: banner(app, greeting, config) });
+    } else announce(await greet(app, starting.signal));
   } catch (error) {
-    await app.close();
-    throw error;
+    if (!starting.signal.aborted) {
+      await app.close();
+      throw error;
+    } // a stop while it greets is a stop
   }
   await tellOfOperator(app, log);
   reclaimAtRest();

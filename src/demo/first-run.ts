@@ -74,8 +74,8 @@ export async function welcome(db: Database, keyPrefix: string): Promise<Welcome>
   });
 }
 
-/** null where the operator is there already: the demo was removed, and its operator was not. */
-async function createOperator(sql: Sql): Promise<Login | null> {
+/** Creates the first operator; null where it is there already: the demo was removed, and its operator was not. */
+export async function createOperator(sql: Sql): Promise<Login | null> {
   if ((await findUser(sql, OPERATOR)) !== null) return null;
   const password = randomBytes(12).toString('base64url');
   const hash = await hashPassword(password);

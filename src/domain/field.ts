@@ -119,6 +119,13 @@ export const readPrice = matching(
   'must be EUR per 1000 tokens such as 0.0025, below 1000000, 12 decimals at most, as a plain decimal number',
 );
 
+/** EUR for one USD, as exact decimal text. */
+export function readUsdRate(text: string): string {
+  return PRICE.test(text) && /[1-9]/.test(text)
+    ? text
+    : refuse('must be the EUR for one USD, such as 0.92', text);
+}
+
 /** The factor of a company on its prices, as exact decimal text. */
 export function readPriceFactor(text: string): string {
   const isRight = FACTOR.test(text) && Number(text) > 0 && Number(text) <= 1000;

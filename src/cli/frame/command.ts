@@ -43,7 +43,7 @@ export interface Program<O extends Options = Options> extends Omit<Command<O, un
   start(
     invocation: Invocation,
     parsed: Pick<Parsed, 'json' | 'operand'> & { readonly values: Values<O> },
-    config: () => Config,
+    config: (more?: Readonly<Record<string, string>>) => Config,
   ): Promise<Output | number>;
 }
 

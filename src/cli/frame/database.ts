@@ -21,7 +21,7 @@ const FOREVER = Number.POSITIVE_INFINITY;
  */
 export async function withDatabase<T>(
   config: Config,
-  command: Command,
+  command: Pick<Command, 'unmigrated' | 'awaitsDatabase'>,
   onProgress: Context['progress'],
   work: (access: Pick<Context, 'transact' | 'read' | 'snapshot' | 'db' | 'migrate'>) => Promise<T>,
 ): Promise<T> {

@@ -248,7 +248,7 @@ export function yesNo(value: boolean): string {
  * Replaces control characters, and those that turn the direction of a line: anyone may have written the names in the
  * database, and no name may control the terminal.
  */
-function printable(cell: Cell): string {
+export function printable(cell: Cell): string {
   return String(cell ?? '-').replace(/[\p{Cc}\u202a-\u202e\u2066-\u2069]/gu, '\u{fffd}');
 }
 

@@ -1,4 +1,4 @@
-import { PRICE, readSlug, readText, refuse } from '../../domain/field.ts';
+import { readSlug, readText, readUsdRate } from '../../domain/field.ts';
 import { readMoment } from '../../domain/price.ts';
 import { convertBy } from '../../domain/settings/catalogue.ts';
 import {
@@ -40,7 +40,7 @@ export const catalogueCommand = command({
       readText,
       "a file in LiteLLM's public format, - for standard input, or router: what GET /model/info of a LiteLLM at UPSTREAM_URL tells",
     ),
-    usdRate: required('--usd-rate EUR_PER_USD', readRate, 'EUR for one USD, such as 0.92'),
+    usdRate: required('--usd-rate EUR_PER_USD', readUsdRate, 'EUR for one USD, such as 0.92'),
     slugs: repeated('--model SLUG', readSlug, 'only this shared model; may be repeated'),
     accept: flag('--accept', 'set what differs, all in one transaction'),
     from: optional(
@@ -86,8 +86,9 @@ export const catalogueCommand = command({
   },
 });
 
-async function readCatalogue(
-  { config, stdin }: Context,
+/** The entries of a catalogue file, of standard input (-), or of the router. @throws Failure */
+export async function readCatalogue(
+  { config, stdin }: Pick<Context, 'config' | 'stdin'>,
   source: string,
 ): Promise<ReadonlyMap<string, CatalogueEntry>> {
   const entries = entriesOf(await readSource());
@@ -135,10 +136,4 @@ function showModel(model: CataloguePriced): string {
 function priceLines({ rates, ...prices }: SomePrices): string {
   const each = (rates ?? []).map((rate) => rateText(rate));
   return [priceTexts(prices), ...each].join(`\n${' '.repeat(15)}`);
-}
-
-export function readRate(text: string): string {
-  return PRICE.test(text) && /[1-9]/.test(text)
-    ? text
-    : refuse('must be the EUR for one USD, such as 0.92', text);
 }

@@ -1,4 +1,4 @@
-import { readText } from '../../domain/field.ts';
+import { readText, readUsdRate } from '../../domain/field.ts';
 import { digestOf } from '../../domain/key.ts';
 import { differences } from '../../domain/settings/difference.ts';
 import { litellmPlan } from '../../domain/settings/litellm.ts';
@@ -12,7 +12,6 @@ import { type Context, command, Failure, flag, optional, required } from '../fra
 import { ACTOR } from '../frame/database.ts';
 import { orDryRun } from '../frame/dry-run.ts';
 import { sections } from '../frame/text.ts';
-import { readRate } from './catalogue.ts';
 import { routerOf } from './model.ts';
 
 export const litellmImportCommand = command({
@@ -26,7 +25,7 @@ export const litellmImportCommand = command({
     ),
     usdRate: optional(
       '--usd-rate EUR_PER_USD',
-      readRate,
+      readUsdRate,
       'EUR for one USD, such as 0.92; needed for budgets and prices',
     ),
     dryRun: flag('--dry-run', 'print what would come and what would not, and change nothing'),
