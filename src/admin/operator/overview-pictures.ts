@@ -32,8 +32,6 @@ const FATE_TEXTS: Readonly<Record<Fate, string>> = {
   answered: 'Answered',
   402: '402 budget',
   429: '429 limit',
-  403: '403 denied',
-  401: '401 key',
   refused: 'Other 4xx',
   failed: 'Failed',
 };
@@ -103,7 +101,7 @@ export function unansweredChart(days: readonly RequestDay[], format: Format): Ch
     measure: counts(format),
     kind: 'stack',
     series: UNANSWERED.map((fate) => FATE_TEXTS[fate]),
-    looks: [1, 2, 3, 4, 6, 5],
+    looks: [1, 3, 4, 2],
   };
 }
 

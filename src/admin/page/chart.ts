@@ -82,7 +82,7 @@ export function durations(format: Format): Measure {
 }
 
 /** Series with a look of their own; the rest is stacked as one. */
-export const MAX_SERIES = 6;
+export const MAX_SERIES = 4;
 /** Lines of the text at a bar; the rest is counted. */
 export const MAX_NAMED = 8;
 
@@ -138,13 +138,15 @@ function largest(parts: readonly StackPart[], measure: Measure, format: Format):
 /**
  * A wide chart is drawn in both sizes, so that its text is readable on a phone; the style sheet shows one of them. A chart
  * of half the width is drawn once, and has larger text on a phone. In units of the viewBox; `labels` is how many the axis
- * of time has room for; a phone shows no tips.
+ * of time has room for, `left` the least room of the axis of values, and `letter` the width of one of its digits; a phone
+ * shows no tips.
  */
 const WIDE = [
   {
     width: 960,
     height: 280,
     left: 76,
+    letter: 7.5,
     bottom: 40,
     top: 12,
     labels: 16,
@@ -155,6 +157,7 @@ const WIDE = [
     width: 360,
     height: 230,
     left: 64,
+    letter: 7.5,
     bottom: 40,
     top: 12,
     labels: 5,
@@ -167,6 +170,7 @@ const HALF = [
     width: 480,
     height: 200,
     left: 66,
+    letter: 9,
     bottom: 24,
     top: 12,
     labels: 7,
@@ -176,6 +180,8 @@ const HALF = [
 ];
 type Size = (typeof WIDE)[number];
 
+/** Between the labels of values and the bars. */
+const AXIS_GAP = 8;
 /** Room for the half of the last label that is beyond its bar. */
 const RIGHT = 14;
 
@@ -201,8 +207,6 @@ const SERIES_TILES: Readonly<Record<string, Html>> = {
   p2: tile('s2', 'M1 2h2M5 6h2'),
   p3: tile('s3', 'M0 2h8M0 6h8'),
   p4: tile('s4', 'M-2 6l4 4M0 0l8 8M6-2l4 4'),
-  p5: tile('s5', 'M0 4h8M4 0v8'),
-  p6: tile('s6', 'M2 0v8M6 0v8'),
 };
 
 /** Those of a bar of a budget; the last is drawn over others. */
@@ -254,10 +258,10 @@ function legendEntry(painted: Html, text: string, over: Html | null = null): Htm
   return html`<span><svg class="key" viewBox="0 0 14 14" aria-hidden="true">${rects}</svg>${text}</span>`;
 }
 
-/** The line and the point of a series, and its meaning. */
+/** The line of a series, and its meaning. */
 function lineEntry(spec: Chart, at: number, text: string): Html {
   const line = html`<path class="line l${lookOf(spec, at)}" d="M0 7L22 7"/>`;
-  return html`<span><svg class="key long" viewBox="0 0 22 14" aria-hidden="true">${line}${pointAt(spec, at, 11, 7)}</svg>${text}</span>`;
+  return html`<span><svg class="key long" viewBox="0 0 22 14" aria-hidden="true">${line}</svg>${text}</span>`;
 }
 
 function totalOf({ values }: Bar): bigint {
@@ -276,6 +280,20 @@ function heightOf(bar: Bar, kind: Chart['kind']): bigint {
     (most, value) => (value !== null && value > most ? value : most),
     0n,
   );
+}
+
+/** Of the days of a line: above three times the height that nine in ten do not pass, it is cut at twice that. */
+const USUAL_SHARE = 0.9;
+
+/** How high a chart has to be. A line is cut where a few of its values would flatten all others. */
+function topOf({ bars, kind }: Chart): bigint {
+  const heights = bars
+    .map((bar) => heightOf(bar, kind))
+    .filter((height) => height > 0n)
+    .sort((a, b) => (a < b ? -1 : 1));
+  const most = heights.at(-1) ?? 0n;
+  const usual = heights[Math.floor((heights.length - 1) * USUAL_SHARE)] ?? 0n;
+  return kind === 'line' && most > usual * 3n ? usual * 2n : most;
 }
 
 /** The axis of values: at most seven round ticks from 0 to above the highest, and the decimals of their labels. */
@@ -304,12 +322,17 @@ interface Plot {
 }
 
 function draw(size: Size, spec: Chart, words: ChartWords): Html {
-  const { width, height, left, bottom, top, labels, className } = size;
+  const { width, height, bottom, top, labels, className } = size;
   const { bars, measure, kind, axis, title, how } = spec;
   const most = bars.map((bar) => heightOf(bar, kind)).reduce((a, b) => (b > a ? b : a), 0n);
-  const scale = scaleFor(measure.number(most));
+  const scale = scaleFor(measure.number(topOf(spec)));
+  const texts = scale.ticks.map((tick) => measure.axis(tick, scale.decimals));
+  const left = Math.max(
+    size.left,
+    AXIS_GAP + size.letter * Math.max(...texts.map(({ length }) => length)),
+  );
   const floor = height - bottom;
-  const y = (value: number) => floor - (value / scale.top) * (floor - top);
+  const y = (value: number) => floor - Math.min(1, value / scale.top) * (floor - top);
   const slot = (width - left - RIGHT) / bars.length;
   const plot: Plot = { size, floor, slot, y, x: (at) => left + at * slot };
   const step = Math.ceil(bars.length / labels);
@@ -317,8 +340,9 @@ function draw(size: Size, spec: Chart, words: ChartWords): Html {
   const ticks = scale.ticks.map(
     (
       tick,
+      at,
     ) => html`<line class="grid" x1="${left}" x2="${width}" y1="${px(y(tick))}" y2="${px(y(tick))}"/>
-<text class="tick" x="${left - 8}" y="${px(y(tick) + 4)}" text-anchor="end">${measure.axis(tick, scale.decimals)}</text>`,
+<text class="tick" x="${left - AXIS_GAP}" y="${px(y(tick) + 4)}" text-anchor="end">${texts[at] as string}</text>`,
   );
   const times = bars.map(({ label }, at) =>
     at % step === 0
@@ -327,14 +351,15 @@ function draw(size: Size, spec: Chart, words: ChartWords): Html {
   );
   const name = html`<text class="axis" x="${left + (width - left) / 2}" y="${height - 4}" text-anchor="middle">${axis}</text>`;
   return html`<svg class="${className}" viewBox="0 0 ${width} ${height}" role="group" aria-label="${label}">
-<g aria-hidden="true">${ticks}${times}${spec.half ? '' : name}${kind === 'line' ? lines(plot, spec) : ''}</g>
+<g aria-hidden="true">${ticks}${times}${spec.half ? '' : name}${kind === 'line' ? html`${lines(plot, spec)}${beyond(plot, spec, scale.top)}` : ''}</g>
 ${bars.map((bar, at) => drawBar(plot, spec, bar, at, words))}
 </svg>`;
 }
 
 function drawBar(plot: Plot, spec: Chart, bar: Bar, at: number, words: ChartWords): Html {
   const { size, floor, slot } = plot;
-  const parts = { stack: stacked, pair: paired, line: points }[spec.kind](plot, spec, bar, at);
+  const parts =
+    spec.kind === 'line' ? '' : { stack: stacked, pair: paired }[spec.kind](plot, spec, bar, at);
   const inside = html`${size.hasTips ? html`<title>${textAt(bar, spec, words)}</title>` : ''}<rect class="hit" x="${px(plot.x(at))}" y="${size.top}" width="${px(slot)}" height="${floor - size.top}"/>${parts}`;
   if (bar.href === null || isEmpty(bar)) return html`<g class="bar">${inside}</g>`;
   return html`<a class="bar" href="${bar.href}" aria-label="${nameOf(bar, spec, words)}">${inside}</a>`;
@@ -368,22 +393,17 @@ function paired({ y, slot, x, floor }: Plot, spec: Chart, { values }: Bar, at: n
   });
 }
 
-function points({ y, slot, x }: Plot, spec: Chart, { values }: Bar, at: number): Html[] {
-  return values.map((value, series) =>
-    value === null
+/** What is beyond the cut of a line, in words at its top. */
+function beyond({ slot, x, size }: Plot, { bars, measure }: Chart, top: number): Html[] {
+  return bars.map((bar, at) => {
+    const value = heightOf(bar, 'line');
+    return measure.number(value) <= top
       ? html``
-      : pointAt(spec, series, x(at) + slot / 2, y(spec.measure.number(value))),
-  );
+      : html`<text class="tick" x="${px(x(at) + slot / 2)}" y="${size.top - 2}" text-anchor="middle">↑ ${measure.short(value)}</text>`;
+  });
 }
 
-/** A disc for the first series, a square for the second. */
-function pointAt(spec: Chart, series: number, x: number, y: number): Html {
-  return series === 0
-    ? html`<circle class="point l${lookOf(spec, series)}" cx="${px(x)}" cy="${px(y)}" r="3"/>`
-    : html`<rect class="point l${lookOf(spec, series)}" x="${px(x - 3)}" y="${px(y - 3)}" width="6" height="6"/>`;
-}
-
-/** Joins the points of each series, where one follows the other. */
+/** Joins the points of each series, where one follows the other; one that stands alone is a dot. */
 function lines({ y, slot, x }: Plot, spec: Chart): Html[] {
   return spec.series.map((_, series) => {
     let pen = 'M';
@@ -391,8 +411,9 @@ function lines({ y, slot, x }: Plot, spec: Chart): Html[] {
       const value = values[series] ?? null;
       const move =
         value === null ? '' : `${pen}${px(x(at) + slot / 2)} ${px(y(spec.measure.number(value)))}`;
+      const dot = pen === 'M' && value !== null ? 'h.01' : '';
       pen = value === null ? 'M' : 'L';
-      return move;
+      return move + dot;
     });
     return html`<path class="line l${lookOf(spec, series)}" d="${path.join('')}"/>`;
   });
@@ -440,7 +461,7 @@ export interface Step {
 }
 
 /** The looks of parts that raise a figure, and of parts that lower it. */
-const STEP_LOOKS = { more: 5, less: 2 } as const;
+const STEP_LOOKS = { more: 2, less: 1 } as const;
 
 /** A table of parts, with a bar in each row that goes from the middle to the right for more, to the left for less. */
 export function stepsTable(caption: string, steps: readonly Step[], measure: Measure): Html {

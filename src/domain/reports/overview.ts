@@ -188,7 +188,7 @@ export type UnreadUsage = schema.Value<typeof unreadUsage>;
 export type GatewayRow = schema.Value<typeof gateway>;
 
 /** What became of a request, as a picture tells it; "answered" has those whose client left, too. */
-export const FATES = ['answered', 402, 429, 403, 401, 'refused', 'failed'] as const;
+export const FATES = ['answered', 402, 429, 'refused', 'failed'] as const;
 export type Fate = (typeof FATES)[number];
 
 /** How many requests of a day had each fate. */
@@ -198,7 +198,7 @@ export function fatesOf({
   failed,
   reasons,
 }: RequestDay): Readonly<Record<Fate, number>> {
-  const counts = { 401: 0, 402: 0, 403: 0, 429: 0 };
+  const counts = { 402: 0, 429: 0 };
   for (const [code, count] of Object.entries(reasons)) {
     const status = reasonOfCode(code).status;
     if (status !== null && status in counts) counts[status as keyof typeof counts] += count;

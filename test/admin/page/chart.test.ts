@@ -84,6 +84,38 @@ t.test('the axis has a few round numbers from zero to above the highest day', as
   }
 });
 
+t.test('labels of the axis are inside the picture, however long they are', async (t) => {
+  for (const half of [true, undefined]) {
+    for (const cost_eur of ['0.000145', '123456', '2']) {
+      const { series, partsOf } = stackedBy(['a'], format);
+      const bars = [
+        { label: '1', name: '1', href: null, ...partsOf([{ name: 'a', value: cost_eur }]) },
+      ];
+      const names = { title: 'Cost', how: 'in EUR', axis: 'Day', period: 'Day' };
+      const markup = `${chart({ ...names, measure: amounts(format), kind: 'stack', series, bars, ...(half && { half }) }, format.words.chart)}`;
+      const labels = [...markup.matchAll(/<text class="tick" x="([\d.]+)"[^>]+end">([^<]+)</g)];
+      t.ok(labels.length > 0);
+      for (const [, x, text = ''] of labels)
+        t.ok(Number(x) >= text.length * (half ? 9 : 7.5), `${text} ends at ${x}`);
+    }
+  }
+});
+
+t.test('one outlier does not flatten a line: it is cut, and says how high it is', async (t) => {
+  const days = Array.from(
+    { length: 30 },
+    (_, at) => [BigInt(400 + at), at === 12 ? 18_000n : BigInt(900 + at)] as const,
+  );
+  const markup = twoValues('line', days);
+  const ticks = [...markup.matchAll(/<text class="tick"[^>]+end">([^<]+)</g)].map(
+    ([, text]) => text,
+  );
+  t.equal(ticks.at(-1), '2 s');
+  t.match(markup, '>↑ 18 s</text>');
+  t.match(markup, 'aria-label="day 12: first 412 ms, second 18 s"');
+  t.notMatch(twoValues('line', days.slice(13)), '↑');
+});
+
 t.test('models beyond the limit are stacked as one', async (t) => {
   const models = Array.from({ length: MAX_SERIES + 3 }, (_, i) => `model-${i}`);
   const cells = models.map((model) => ({ day: 1, model, cost_eur: '1' }));
@@ -233,25 +265,27 @@ t.test('values in pairs stand beside each other from the floor, each in proporti
   t.match(markup, '<title>day 0\nfirst: 10\nsecond: 40</title>');
 });
 
-t.test('a line has a gap where a value is not known, and a point where it is', async (t) => {
-  const markup = twoValues('line', [
-    [100n, 900n],
-    [null, 1000n],
-    [300n, 1100n],
-    [400n, 1200n],
-  ]);
-  const [, chartOnly = ''] = /(<svg class="chart.*?<\/svg>)/s.exec(markup) ?? [];
-  const paths = [...chartOnly.matchAll(/<path class="line l\d" d="([^"]+)"/g)].map(
-    ([, path = '']) => path,
-  );
-  t.same(
-    paths.map((path) => path.replaceAll(/[^ML]/g, '')),
-    ['MML', 'MLLL'],
-  );
-  t.equal(chartOnly.match(/<circle/g)?.length, 3);
-  t.equal(chartOnly.match(/<rect class="point/g)?.length, 4);
-  t.match(markup, 'aria-label="day 0: first 100 ms, second 900 ms"');
-});
+t.test(
+  'a line has a gap where a value is not known, and a dot where it stands alone',
+  async (t) => {
+    const markup = twoValues('line', [
+      [100n, 900n],
+      [null, 1000n],
+      [300n, 1100n],
+      [400n, 1200n],
+    ]);
+    const [, chartOnly = ''] = /(<svg class="chart.*?<\/svg>)/s.exec(markup) ?? [];
+    const paths = [...chartOnly.matchAll(/<path class="line l\d" d="([^"]+)"/g)].map(
+      ([, path = '']) => path,
+    );
+    t.same(
+      paths.map((path) => path.replaceAll(/[^ML]/g, '')),
+      ['MML', 'MLLL'],
+    );
+    t.equal(chartOnly.match(/h\.01/g)?.length, 3, 'a dot where a line begins');
+    t.match(markup, 'aria-label="day 0: first 100 ms, second 900 ms"');
+  },
+);
 
 t.test(
   'parts of an explanation go right for more and left for less, in proportion, and none for nothing',

@@ -95,7 +95,7 @@ function contrast(one: Triple, other: Triple): number {
   return (light + 0.05) / (dark + 0.05);
 }
 
-const series = Array.from({ length: 7 }, (_, at) => colours(`s${at}`));
+const series = Array.from({ length: 5 }, (_, at) => colours(`s${at}`));
 
 for (const [theme, name] of ['light', 'dark'].entries()) {
   const palette = series.map((each) => each[theme] as Triple);
