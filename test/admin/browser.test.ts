@@ -182,6 +182,7 @@ await t.test('the owner sets a budget', async (t) => {
 await t.test('the owner rotates the key and revokes the new one', async (t) => {
   const { page } = owner;
   await section(page, 'Keys').click();
+  await page.getByLabel('Actions: Website search').click();
   await page.getByRole('link', { name: 'Rotate Website search' }).click();
   await page.getByLabel('Overlap').selectOption({ label: 'One hour' });
   await page.getByRole('button', { name: 'Create the new key' }).click();
@@ -199,6 +200,7 @@ await t.test('the owner rotates the key and revokes the new one', async (t) => {
   );
 
   // the new key is the first of the list
+  await page.getByLabel('Actions: Website search').first().click();
   await page.getByRole('link', { name: 'Revoke Website search' }).first().click();
   await look(t, page, 'key-revoke');
   await page.getByRole('button', { name: 'Revoke key' }).click();
@@ -360,6 +362,7 @@ await t.test('the administrator: an assistant, its eligibility, a run of it', as
   await page.getByRole('button', { name: 'Save assistant' }).click();
   const row = page.getByRole('row', { name: 'Blurb writer' });
   t.match(await row.innerText(), /404.*shared with: only its maker/s);
+  await page.getByLabel('Actions: Blurb writer').click();
   await page.getByRole('link', { name: 'Edit Blurb writer' }).click();
   await page.getByLabel('Shared with').selectOption({ label: 'The whole company' });
   await page.getByRole('button', { name: 'Save assistant' }).click();
@@ -368,6 +371,7 @@ await t.test('the administrator: an assistant, its eligibility, a run of it', as
     await office.sql`select system_prompt from assistants where name = 'Blurb writer'`;
   t.equal(stored?.system_prompt, 'You write\ncover blurbs.', 'line ends are those of a text');
 
+  await page.getByLabel('Actions: Blurb writer').click();
   await page.getByRole('link', { name: 'Try Blurb writer' }).click();
   await page.getByLabel('Message').fill('Two sentences, please.');
   t.equal(await page.getByLabel('Model').innerText(), `The default, ${CHAT}\n${CHAT}`);
@@ -495,15 +499,18 @@ await t.test('the owner invites, names and removes people, and reads the audit l
   await page.getByText('The invitation is withdrawn.').waitFor();
   t.equal(await open.count(), 0);
 
+  await page.getByLabel('Actions: mila@customer.example').click();
   await page.getByRole('link', { name: 'Change role of mila@customer.example' }).click();
   await look(t, page, 'person-role');
   await page.getByLabel('Role').selectOption('administrator');
   await page.getByRole('button', { name: 'Save role' }).click();
   await page.getByText('Saved.').waitFor();
   t.match(await page.getByRole('row', { name: 'mila@' }).innerText(), /administrator/);
+  await page.getByLabel('Actions: mila@customer.example').click();
   await page.getByRole('link', { name: 'Change role of mila@customer.example' }).click();
   await page.getByLabel('Role').selectOption('member');
   await page.getByRole('button', { name: 'Save role' }).click();
+  await page.getByLabel('Actions: mila@customer.example').click();
   await page.getByRole('link', { name: 'Remove mila@customer.example' }).click();
   await look(t, page, 'person-remove');
   await page.getByRole('link', { name: 'Keep it' }).click();
@@ -539,7 +546,7 @@ await t.test(
   async (t) => {
     const { page, complaints } = await begin(office.people.operator);
     await page.getByRole('link', { name: 'Models', exact: true }).first().click();
-    await page.getByRole('link', { name: 'Per 1,000,000 tokens' }).click();
+    await page.getByRole('link', { name: 'EUR per 1,000,000 tokens' }).click();
     t.match(
       digits(await page.getByRole('row', { name: 'feather' }).innerText()),
       digits('0.125'),
@@ -578,7 +585,7 @@ await t.test(
     await look(t, page, 'model');
     await history.getByRole('button', { name: /^Withdraw/ }).click();
     await page.getByText('The price is withdrawn.').waitFor();
-    await page.getByRole('link', { name: 'Per 1000 tokens' }).click();
+    await page.getByRole('link', { name: 'EUR per 1000 tokens' }).click();
     t.equal(await page.getByLabel('EUR per 1000 prompt tokens').inputValue(), '0,000125');
 
     await page.getByRole('link', { name: 'Margin' }).first().click();

@@ -262,3 +262,14 @@ for (const box of document.querySelectorAll('[data-rates]')) {
   box.addEventListener('input', keep);
   box.addEventListener('change', () => check().catch(() => {}));
 }
+
+// a menu of a row closes where it has no focus any more, and by Escape
+const closeMenus = (event) => {
+  for (const menu of document.querySelectorAll('.menu[open]')) {
+    if (event.type === 'keydown' ? event.key !== 'Escape' : menu.contains(event.target)) continue;
+    if (menu.contains(document.activeElement)) menu.firstElementChild.focus();
+    menu.open = false;
+  }
+};
+for (const type of ['pointerdown', 'focusin', 'keydown'])
+  document.addEventListener(type, closeMenus);

@@ -26,7 +26,7 @@ import { csrfInput, field, formState, idempotencyInput, idempotentId } from '../
 import type { Form } from '../page/form.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
-import { badge, companyHeading, muted, page } from '../page/layout.ts';
+import { badge, bounded, companyHeading, muted, page, rowMenu } from '../page/layout.ts';
 import { list, listQuery } from '../page/list.ts';
 import { lockEdited, lockInput } from '../page/optimistic-lock.ts';
 import { readSettings, settingFields } from '../page/setting.ts';
@@ -76,15 +76,19 @@ async function listPage(c: PageContext): Promise<Response> {
   );
   const cells = {
     [words.assistant]: ({ id, name }: ListedAssistant) =>
-      html`<strong>${name}</strong><br><code class="id">${id}</code>`,
+      html`${bounded(name)} <code class="id">${id}</code>`,
     [words.inApi]: (assistant: ListedAssistant) => eligibility(assistant, words),
     [words.defaultModel]: (assistant: ListedAssistant) => modelState(assistant, company, words),
     [words.settings]: (assistant: ListedAssistant) => settingsOf(assistant, c.var.format),
     [frame.actions]: ({ id, name }: ListedAssistant) =>
       !mayNow(c, 'assistant.write')
         ? muted(frame.none)
-        : html`<span class="row-actions"><a class="button quiet" href="${base}/${id}">${words.edit}<span class="sr"> ${name}</span></a>
-<a class="button quiet" href="${base}/${id}/run">${words.try}<span class="sr"> ${name}</span></a></span>`,
+        : rowMenu(
+            c.var,
+            name,
+            html`<a class="button quiet" href="${base}/${id}">${words.edit}<span class="sr"> ${name}</span></a>
+<a class="button quiet" href="${base}/${id}/run">${words.try}<span class="sr"> ${name}</span></a>`,
+          ),
   };
   const body = html`${companyHeading(c)}
 <div class="title-row"><h1>${words.title}</h1>${mayNow(c, 'assistant.write') ? html`<a class="button primary" href="${base}/new">${words.new}</a>` : ''}</div>

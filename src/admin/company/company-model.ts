@@ -29,7 +29,7 @@ import { list, listQuery } from '../page/list.ts';
 import {
   insteadText,
   priceCells,
-  priceLabels,
+  priceHeadings,
   priceLines,
   priceText,
   priceUnitOf,
@@ -61,7 +61,7 @@ export const companyModelRoutes: readonly Route[] = [
 async function companyPage(c: PageContext): Promise<Response> {
   const { format, services } = c.var;
   const unit = priceUnitOf(c);
-  const labels = priceLabels(format.words, unit);
+  const labels = priceHeadings(format.words);
   const { models: words, frame } = format.words;
   const sorts = { slug: words.sorts.slug, '-slug': words.sorts.slugDown };
   const id = param(c, 'company');

@@ -9,7 +9,7 @@ import { budgetPicture, budgetTiles, sparkLine } from '../page/chart.ts';
 import { type PageContext, param, type Route, read } from '../page/context.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
-import { badge, muted, page } from '../page/layout.ts';
+import { badge, bounded, muted, page } from '../page/layout.ts';
 import { list, listQuery } from '../page/list.ts';
 
 /** The list of companies, for operators. */
@@ -27,7 +27,7 @@ const SORTS = {
   '-called': 'Last call',
 };
 const STATES: readonly (readonly [CompanyState | '', string])[] = [
-  ['', 'all'],
+  ['', 'All companies'],
   ['near', '80% of the budget used'],
   ['used-up', 'budget used up'],
   ['refused', 'refused today'],
@@ -54,7 +54,7 @@ async function listPage(c: PageContext): Promise<Response> {
     html`${format.count(refused)}<span class="unit"> refused</span>`;
   const cells = {
     [SORTS.name]: (row: ListedCompany) =>
-      html`<a href="/companies/${row.id}/usage">${row.name}</a>${badges(row)}`,
+      html`${bounded(row.name, html`<a href="/companies/${row.id}/usage">${row.name}</a>`)}${badges(row)}`,
     [SORTS['-spent']]: ({ spent }: ListedCompany) => format.amount(spent),
     [SORTS['-share']]: (row: ListedCompany) => budgetCell(row, format),
     '30 days': (row: ListedCompany) =>
@@ -72,9 +72,9 @@ async function listPage(c: PageContext): Promise<Response> {
   const figures = [SORTS['-spent'], SORTS['-refused']];
   const empty = html`There are no companies yet. <a href="/companies/new">Create the first one</a>, with its owner and its first key.`;
   const filter = { name: 'show', label: 'Which companies', choices: STATES, value: state };
-  const body = html`<div class="title-row"><h1>Companies</h1><a class="button primary" href="/companies/new">New company</a></div>
-${budgetTiles()}
-${list(c, { path: '/companies', caption: 'All companies', cells, figures, sorts: SORTS, isSortedByHeading: true, filter, empty }, query, companies)}`;
+  const beside = html`<h1>Companies</h1><a class="button primary" href="/companies/new">New company</a>`;
+  const body = html`${budgetTiles()}
+${list(c, { beside, path: '/companies', caption: 'All companies', cells, figures, sorts: SORTS, isSortedByHeading: true, filter, empty }, query, companies)}`;
   return page(c, 'Companies', body);
 }
 

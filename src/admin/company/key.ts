@@ -34,7 +34,16 @@ import { createCard, type FormState } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html, raw } from '../page/html.ts';
-import { badge, companyHeading, exactSwitch, muted, page, table } from '../page/layout.ts';
+import {
+  badge,
+  bounded,
+  companyHeading,
+  exactSwitch,
+  muted,
+  page,
+  rowMenu,
+  table,
+} from '../page/layout.ts';
 import { list, listQuery } from '../page/list.ts';
 import { readLastDay } from '../page/local-time.ts';
 import { readSettings, settingFields } from '../page/setting.ts';
@@ -92,11 +101,9 @@ async function accessPage(c: PageContext, form: Form): Promise<Response> {
     usage: await readPresentSums(sql, id),
   }));
   const body = html`${companyHeading(c)}<div class="title-row"><h1>${words.title}</h1>
-${isWritable ? html`<a class="button quiet" href="${base}/find">${words.find}</a>` : ''}</div>
+${isWritable ? html`<a class="button quiet" href="${base}/find">${words.find}</a>${createForm(c, form, company, isNew || (life === 'active' && counts.active === 0))}` : ''}</div>
 <p class="lead">${words.lead(html`<code>${services.publicUrl}</code>`)}</p>
-${isWritable ? createForm(c, form, company, isNew || (life === 'active' && counts.active === 0)) : ''}
-${keyViews(format, base, life, counts)}
-${list(c, keyList(c, life, base, isWritable), query, keys)}
+${list(c, { ...keyList(c, life, base, isWritable), beside: keyViews(format, base, life, counts) }, query, keys)}
 ${playgrounds(c, playgroundRows, base)}<section aria-labelledby="usage"><div class="title-row"><h2 id="usage">${words.usageIn(format.month(usage.budget.month))}</h2>
 <a class="button quiet" href="/companies/${id}/usage">${words.details}</a></div>
 ${usageCards(usage, format)}<p class="muted">${exactSwitch(c)}</p></section>`;
@@ -138,20 +145,20 @@ export function keyList(c: PageContext, life: KeyLife, base: string, isWritable:
   const { keys: words, numbers, frame } = format.words;
   const cells = {
     [words.key]: ({ id, name, prefix }: KeyRow) =>
-      html`<strong><a href="${base}/${id}">${name}</a></strong><br><code>${prefix}…</code>`,
+      html`${bounded(name, html`<a href="${base}/${id}">${name}</a>`)} <code>${prefix}…</code>`,
     [words.state]: (key: KeyRow) => {
       const end = key.revoked_at ?? key.expires_at;
-      return html`${keyState(key, now, format)}${isActive ? restrictionsOf(key, format) : ''}${end && html`<br>${muted(html`${isActive ? words.until(format.instant(end)) : format.instant(end)}`)}`}`;
+      return html`${keyState(key, now, format)}${isActive ? restrictionsOf(key, format) : ''}${end && html` ${muted(html`${isActive ? words.until(format.date(end)) : format.date(end)}`)}`}`;
     },
-    [words.may]: (key: KeyRow) => scopeTexts(key, words),
-    [words.created]: (key: KeyRow) =>
-      html`${format.instant(key.created_at)}${isOwn ? '' : html`<br><span class="muted by">${format.person(key.created_by)}</span>${personOf(key, words)}`}`,
+    [words.may]: (key: KeyRow) => bounded(scopeTexts(key, words)),
+    [words.created]: (key: KeyRow) => format.date(key.created_at),
+    ...(!isOwn && { [words.by]: (key: KeyRow) => personOf(key, format) }),
     [words.lastUsed]: ({ last_used_at: at }: KeyRow) =>
       at === null ? muted(numbers.never) : format.ago(at),
     [words.cost]: ({ spent }: { spent: string }) => format.amount(spent),
     ...(isActive && {
       [frame.actions]: (key: KeyRow) =>
-        isWritable ? keyActions(words, base, key) : muted(frame.none),
+        isWritable ? rowMenu(c.var, key.name, keyActions(words, base, key)) : muted(frame.none),
     }),
   };
   const shown = { path: base, cells, figures: [words.cost], sorts: sortsOf(words) };
@@ -173,14 +180,13 @@ export function scopeTexts(key: KeyRow, words: Words['keys']): string {
     .join(', ');
 }
 
-/** Marks a key of a person, and says whose it is where somebody else made it. */
-function personOf({ user_id, person, created_by }: KeyRow, words: Words['keys']): Html | string {
-  if (user_id === null) return '';
-  const other =
-    person === null || person === created_by
-      ? ''
-      : html` <span class="muted by">${words.ofPerson(person)}</span>`;
-  return html`<br>${badge('plain', words.personal)}${other}`;
+/** Who made a key; of a key of a person, whose it is. */
+function personOf({ user_id, person, created_by }: KeyRow, format: Format): Html {
+  const { keys: words } = format.words;
+  if (user_id === null) return bounded(format.person(created_by));
+  const whose =
+    person === null || person === created_by ? format.person(created_by) : words.ofPerson(person);
+  return html`${badge('plain', words.personal)} ${bounded(whose)}`;
 }
 
 /** Links to the pages that replace and revoke a key. */
@@ -190,8 +196,8 @@ export function keyActions(
   { id, name, state, purpose }: KeyRow,
 ): Html {
   const isShown = purpose === null;
-  return html`<span class="row-actions">${state === 'active' && isShown ? html`<a class="button quiet" href="${base}/${id}/rotate">${words.rotate}<span class="sr"> ${name}</span></a> ` : ''}
-${state === 'revoked' ? '' : html`<a class="button danger" href="${base}/${id}/revoke">${words.revoke}<span class="sr"> ${name}</span></a>`}</span>`;
+  return html`${state === 'active' && isShown ? html`<a class="button quiet" href="${base}/${id}/rotate">${words.rotate}<span class="sr"> ${name}</span></a> ` : ''}
+${state === 'revoked' ? '' : html`<a class="button danger" href="${base}/${id}/revoke">${words.revoke}<span class="sr"> ${name}</span></a>`}`;
 }
 
 /** Keys of persons who tried models and assistants on the pages. */
@@ -201,14 +207,13 @@ function playgrounds(c: PageContext, keys: readonly PlaygroundKey[], base: strin
   const isWritable = mayNow(c, 'key.write');
   const { keys: words, numbers, frame } = format.words;
   const cells = {
-    [words.key]: ({ id, name }: KeyRow) =>
-      html`<strong><a href="${base}/${id}">${name}</a></strong>`,
+    [words.key]: ({ id, name }: KeyRow) => bounded(name, html`<a href="${base}/${id}">${name}</a>`),
     [words.limits]: (key: KeyRow) => restrictionsOf(key, format) || muted(frame.none),
     [words.lastUsed]: ({ last_used_at: at }: KeyRow) =>
       at === null ? muted(numbers.never) : format.ago(at),
     [words.cost]: ({ spent }: PlaygroundKey) => format.amount(spent),
     [frame.actions]: (key: KeyRow) =>
-      isWritable ? keyActions(words, base, key) : muted(frame.none),
+      isWritable ? rowMenu(c.var, key.name, keyActions(words, base, key)) : muted(frame.none),
   };
   return html`<section aria-labelledby="playgrounds"><h2 id="playgrounds">${words.playgrounds}</h2>
 <p class="muted">${words.playgroundsText}</p>
@@ -245,7 +250,7 @@ function restrictionsOf(key: KeyRow, format: Format): Html | string {
   const texts = restrictionTexts(key, format, format.words.limitTexts).join(', ');
   return texts === ''
     ? ''
-    : html`<br><span class="badge plain" title="${texts}">${format.words.keys.restricted}<span class="sr">: ${texts}</span></span>`;
+    : html` <span class="badge plain" title="${texts}">${format.words.keys.restricted}<span class="sr">: ${texts}</span></span>`;
 }
 
 /** @param now milliseconds since the epoch */

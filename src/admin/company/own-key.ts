@@ -48,8 +48,12 @@ ${hasAny || allowance.most > 0 ? html`<p class="lead">${words.lead(html`<code>${
 ${isWritable ? creation(c, form, company, allowance, counts.active === 0) : ''}
 ${
   hasAny
-    ? html`${keyViews(format, base, life, counts)}
-${list(c, keyList(c, life, base, isWritable), query, keys)}`
+    ? list(
+        c,
+        { ...keyList(c, life, base, isWritable), beside: keyViews(format, base, life, counts) },
+        query,
+        keys,
+      )
     : ''
 }`;
   return page(c, ownKeys.title, body);

@@ -39,7 +39,7 @@ import {
 import { csrfInput, field, formState, select } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
-import { badge, companyHeading, muted, page, table } from '../page/layout.ts';
+import { badge, bounded, companyHeading, muted, page, rowMenu, table } from '../page/layout.ts';
 import { list, listQuery } from '../page/list.ts';
 import { countInvitation, invitedRoute, redirectToInvitation } from './invite.ts';
 import { sendMail, wordsFor } from './mail.ts';
@@ -100,7 +100,7 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
   const { format, session } = c.var;
   const cells = {
     [words.email]: ({ email, erasure_asked_at }: CompanyUserRow) =>
-      html`${email}${erasure_asked_at === null ? '' : html` ${badge('warn', format.words.erasure.asks)}`}`,
+      html`${bounded(email)}${erasure_asked_at === null ? '' : html` ${badge('warn', format.words.erasure.asks)}`}`,
     [words.role]: (person: CompanyUserRow) => roleCell(person, format.words),
     [words.ownKeys]: ({ keys }: ListedCompanyUser) =>
       keys === 0 ? muted(frame.none) : format.count(keys),
@@ -111,16 +111,20 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
     [frame.actions]: (person: CompanyUserRow) =>
       person.id === session.user.user_id || !mayNow(c, 'company-user.write')
         ? muted(person.id === session.user.user_id ? format.words.people.you : frame.none)
-        : html`<span class="row-actions">${
-            person.oidc_group !== null
-              ? ''
-              : html`<a class="button quiet" href="${base}/${person.id}">${words.changeRole}<span class="sr">${words.changeRoleOf(person.email)}</span></a>`
-          }
+        : rowMenu(
+            c.var,
+            person.email,
+            html`${
+              person.oidc_group !== null
+                ? ''
+                : html`<a class="button quiet" href="${base}/${person.id}">${words.changeRole}<span class="sr">${words.changeRoleOf(person.email)}</span></a>`
+            }
 <a class="button danger" href="${base}/${person.id}/remove">${words.remove}<span class="sr"> ${person.email}</span></a>${
-            person.erasure_asked_at === null
-              ? ''
-              : html` <a class="button danger" href="${base}/${person.id}/erase">${format.words.erasure.erase}<span class="sr"> ${person.email}</span></a>`
-          }</span>`,
+              person.erasure_asked_at === null
+                ? ''
+                : html` <a class="button danger" href="${base}/${person.id}/erase">${format.words.erasure.erase}<span class="sr"> ${person.email}</span></a>`
+            }`,
+          ),
   };
   const body = html`${companyHeading(c)}<h1>${words.title}</h1>
 ${form.path === null || form.path === base ? '' : formState(form, form.path).summary}

@@ -8,12 +8,13 @@ import type { Settings } from '../../domain/settings/setting.ts';
 import { columnWords, endOf, nameIn, nounOf } from '../../domain/wording/change-text.ts';
 import { AUDIT_WINDOW, type AuditRow, asOwnersSee, pageOfAudit } from '../../store/lists/audit.ts';
 import { companyOf, type PageContext, presentCompany, type Route, read } from '../page/context.ts';
-import { field, formState, select } from '../page/field.ts';
+import { field, formState, hiddenInputs, select } from '../page/field.ts';
 import { Form } from '../page/form.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
 import {
   badge,
+  bounded,
   companyHeading,
   companyLink,
   emptyText,
@@ -47,8 +48,8 @@ const FILTERS = ['q', 'subject', 'actor', 'from', 'to', 'sort'];
 
 async function auditPage(c: PageContext): Promise<Response> {
   const body = html`<h1>Audit log</h1>
-<p class="lead">Every change by page, command line or SQL. Its entries cannot be removed, or changed by anything but an erasure of persons, and they never contain keys or passwords.</p>
-${await log(c, '/audit')}`;
+${await log(c, '/audit')}
+<p class="muted">Every change by page, command line or SQL. Its entries cannot be removed, or changed by anything but an erasure of persons, and they never contain keys or passwords.</p>`;
   return page(c, 'Audit log', body);
 }
 
@@ -56,8 +57,8 @@ async function companyAuditPage(c: PageContext): Promise<Response> {
   const company = presentCompany(c);
   const { audit: words } = c.var.format.words;
   const body = html`${companyHeading(c)}<h1>${words.title}</h1>
-<p class="lead">${words.lead}</p>
-${await log(c, `/companies/${company.id}/audit`)}`;
+${await log(c, `/companies/${company.id}/audit`)}
+<p class="muted">${words.lead}</p>`;
   return page(c, words.of(company.name), body);
 }
 
@@ -70,8 +71,7 @@ async function log(c: PageContext, path: string): Promise<Html> {
   const { format } = c.var;
   const company = companyOf(c);
   const { audit: words } = format.words;
-  const sorts = { '-id': words.newestFirst, id: words.oldestFirst };
-  const { search, descending } = listQuery(c, sorts);
+  const { search, descending } = listQuery(c, { '-id': words.when, id: words.when });
   const after = c.req.query('after') ?? '';
   const form = new Form(new URL(c.req.url).searchParams, path, format.language);
   const narrowed = {
@@ -109,53 +109,49 @@ async function log(c: PageContext, path: string): Promise<Html> {
   const isAll = search === '' && Object.values(narrowed).every((each) => each === null);
   const empty = isAll ? words.nothing : noMatch;
   const next = () => filteredUrl(form, [...FILTERS, 'after'], { after: String(found.next) });
-  return html`${filters(form, path, words, { search, sort: descending ? '-id' : 'id', sorts })}
-${rows.length > 0 ? table(words.caption, rows, { cells }, true) : isRight ? emptyText(empty) : ''}
+  const sorted = {
+    [words.when]: {
+      href: filteredUrl(form, FILTERS, { sort: descending ? 'id' : null }),
+      order: descending ? ('descending' as const) : ('ascending' as const),
+    },
+  };
+  return html`${filters(form, path, words, search)}
+${rows.length > 0 ? table(words.caption, rows, { cells, sorted }, true) : isRight ? emptyText(empty) : ''}
 ${found.next === null ? '' : toNext(c, next(), descending ? words.older : words.newer)}`;
 }
 
-interface Shown {
-  readonly search: string;
-  readonly sort: string;
-  readonly sorts: Readonly<Record<string, string>>;
-}
-
-function filters(
-  form: Form,
-  path: string,
-  words: Words['audit'],
-  { search, sort, sorts }: Shown,
-): Html {
+function filters(form: Form, path: string, words: Words['audit'], search: string): Html {
   const state = formState(form, path);
   const labels = words.filters;
   return html`<form method="get" action="${path}" class="filters" role="search" aria-label="${words.caption}">
-${field(state, { name: 'q', label: labels.what, value: search, hint: labels.such })}
+${hiddenInputs([...form.values].filter(([name]) => name === 'sort'))}
+${field(state, { name: 'q', label: labels.what, value: search })}
 ${select(state, { name: 'subject', label: labels.kind, choices: [['', labels.all], ...Object.entries(words.nouns)], value: '' })}
 ${field(state, { name: 'actor', label: words.who })}
 ${field(state, { name: 'from', label: labels.from, type: 'date' })}
 ${field(state, { name: 'to', label: labels.to, type: 'date' })}
-${select(state, { name: 'sort', label: labels.order, choices: Object.entries(sorts), value: sort })}
 <div class="actions"><button>${labels.show}</button> <a class="button quiet" href="${path}">${labels.every}</a></div></form>`;
 }
 
 /** @param own the address of the log with this person's changes alone */
 function who({ actor, db_role }: AuditRow, format: Format, own: string): Html {
   if (actor === db_role)
-    return html`<a href="${own}">${actor}</a><br>${muted(format.words.audit.bySql)}`;
-  return html`<a href="${own}">${format.person(actor)}</a>`;
+    return html`<a href="${own}">${actor}</a> ${muted(format.words.audit.bySql)}`;
+  const person = format.person(actor);
+  return bounded(person, html`<a href="${own}">${person}</a>`);
 }
 
 function what(row: AuditRow, words: Words): Html {
   const { action, subject, subject_id, company_id, company_name, before, after } = row;
   const end = action === 'update' ? endOf(before ?? {}, after ?? {}) : null;
-  const name = html`<strong>${nameIn(after ?? before ?? {})}</strong>`;
+  const name = nameIn(after ?? before ?? {});
   // of all audited things, only keys are almost never removed
   const isKept =
     subject === 'api_keys' && action !== 'delete' && subject_id !== null && company_name !== null;
-  return html`${badge(TONES[action], words.audit.actions[end ?? action])} ${nounOf(words, subject)}<br>${isKept ? html`<a href="/companies/${company_id}/keys/${subject_id}">${name}</a>` : name}`;
+  return html`${badge(TONES[action], words.audit.actions[end ?? action])} ${nounOf(words, subject)} ${bounded(name, isKept ? html`<a href="/companies/${company_id}/keys/${subject_id}">${name}</a>` : name)}`;
 }
 
-/** The values that differ; all values of a row that was created or removed. */
+/** The value that differs; several, and all values of a row that was created or removed, by a click. */
 function changes({ before, after }: AuditRow, format: Format): Html {
   const { words } = format;
   const { id: _, company_id: __, ...values } = { ...before, ...after };
@@ -167,9 +163,9 @@ function changes({ before, after }: AuditRow, format: Format): Html {
     (name) =>
       html`<dt>${columnWords(words, name)}</dt><dd>${difference(format, name, before, after)}</dd>`,
   )}</dl>`;
-  return before !== null && after !== null
-    ? list
-    : html`<details><summary>${words.audit.values(differing.length)}</summary>${list}</details>`;
+  if (before !== null && after !== null && differing.length === 1) return list;
+  const names = differing.map((name) => columnWords(words, name)).join(', ');
+  return html`<details><summary>${before !== null && after !== null ? bounded(names) : words.audit.values(differing.length)}</summary>${list}</details>`;
 }
 
 /** For two lists the removed and the added values; otherwise the old value and the new one. */

@@ -27,7 +27,7 @@ import { lockEdited, lockInput } from '../page/optimistic-lock.ts';
 import {
   insteadText,
   priceFields,
-  priceLabels,
+  priceHeadings,
   priceText,
   priceValue,
   shownUnit,
@@ -107,7 +107,7 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
     async (sql) => [await pageOfModels(sql, query), await hasDemo(sql)] as const,
   );
   const unit = shownUnit(c, form);
-  const labels = priceLabels(c.var.format.words, unit);
+  const labels = priceHeadings(c.var.format.words);
   const names = pricesAmong(models.rows.map(pricesOf<string | null>));
   const cells = {
     'Model name': (model: ModelRow) =>

@@ -5,20 +5,33 @@ import { type Html, html } from './html.ts';
 
 const MOST_SHOWN = 20;
 
-/** The budget alerts of a company's present month that are still true, above each of its pages: the first, and a line for the others. */
-export async function budgetNotices(c: PageContext, company: string): Promise<Html> {
-  if (!may(c.var.session.user, 'usage.read', company)) return html``; // a member sees no budget of the company
-  const notices = await read(c, (sql) => readNotices(sql, company, MOST_SHOWN));
-  const [first, ...others] = notices.map((notice) => budgetNotice(c, company, notice));
-  if (first === undefined || others.length === 0) return html`${first ?? ''}`;
-  const { more } = c.var.format.words.budgetNotice;
-  return html`${first}<details class="more-notices"><summary>${more(others.length)}</summary>${others}</details>`;
+/**
+ * The budget alerts of a company's present month that are still true: the first, and a line for the others. Beside its
+ * name there is a dot for those that refuse nothing yet, which only its page of usage tells.
+ */
+export async function budgetNotices(
+  c: PageContext,
+  company: string,
+): Promise<{ readonly dot: Html; readonly notices: Html }> {
+  if (!may(c.var.session.user, 'usage.read', company)) return { dot: html``, notices: html`` }; // a member sees no budget of the company
+  const { title, more } = c.var.format.words.budgetNotice;
+  const usage = `/companies/${company}/usage`;
+  const all = await read(c, (sql) => readNotices(sql, company, MOST_SHOWN));
+  const told = c.req.path === usage ? all : all.filter(({ used }) => used === 100);
+  const dot =
+    told.length === all.length
+      ? html``
+      : html` <a class="dot" href="${usage}" aria-label="${title}" title="${title}"></a>`;
+  const [first = html``, ...others] = told.map((notice) => budgetNotice(c, company, notice));
+  if (others.length === 0) return { dot, notices: first };
+  const notices = html`${first}<details class="more-notices"><summary>${more(others.length)}</summary>${others}</details>`;
+  return { dot, notices };
 }
 
 function budgetNotice(
   c: PageContext,
   company: string,
-  { key, month, used, reached_on }: BudgetNotice,
+  { key, month, used, percent, reached_on }: BudgetNotice,
 ): Html {
   const { format } = c.var;
   const words = format.words.budgetNotice;
@@ -37,7 +50,7 @@ function budgetNotice(
   const share =
     used === null
       ? ''
-      : html`<strong>${words.used({ percent: format.percent(used), month: name })}</strong>`;
+      : html`<strong>${words.used({ percent: format.percent(percent), month: name })}</strong>`;
   const pace =
     reached_on === null
       ? ''

@@ -150,6 +150,7 @@ function moments(locale: string, timeZone: string, clock: Clock) {
     timeStyle: 'short',
     timeZone,
   });
+  const days = new Intl.DateTimeFormat(locale, { dateStyle: 'medium', timeZone });
   const seconds = new Intl.DateTimeFormat(locale, {
     dateStyle: 'medium',
     timeStyle: 'medium',
@@ -160,6 +161,11 @@ function moments(locale: string, timeZone: string, clock: Clock) {
     /** A moment to the minute. */
     instant(at: Date): Html {
       return html`<time datetime="${at.toISOString()}">${minutes.format(at)}</time>`;
+    },
+
+    /** The day of a moment, which is its tooltip. */
+    date(at: Date): Html {
+      return html`<time datetime="${at.toISOString()}" title="${minutes.format(at)}">${days.format(at)}</time>`;
     },
 
     /** A moment to the second. */

@@ -233,8 +233,9 @@ export function companyHeading(
     .map(([name]) =>
       tab(c, `/companies/${company.id}/${name}`, texts[name] as string, BELOW[name]),
     );
-  return html`<div class="company"><p class="eyebrow">${frame.company}</p><p class="company-name">${company.name}</p>
-<nav class="tabs scrolling" aria-label="${frame.company}">${links}</nav></div>${closedNotice(c)}${pausedNotice(c)}${budgetNotices(c, company.id)}`;
+  const alerts = budgetNotices(c, company.id);
+  return html`<div class="company"><p class="eyebrow">${frame.company}</p><p class="company-name">${company.name}${alerts.then(({ dot }) => dot)}</p>
+<nav class="tabs scrolling" aria-label="${frame.company}">${links}</nav></div>${closedNotice(c)}${pausedNotice(c)}${alerts.then(({ notices }) => notices)}`;
 }
 
 function closedNotice(c: PageContext): Html | string {
@@ -347,6 +348,19 @@ export function muted(text: Html | string): Html {
   return html`<span class="muted">${text}</span>`;
 }
 
+/** A text of a row in one line; what has no room is cut, and its tooltip has all of it. */
+export function bounded(text: string, shown: Html | string = text): Html {
+  return html`<span class="bounded" title="${text}">${shown}</span>`;
+}
+
+/**
+ * What can be done with a row, behind a button that works without a script; one is open at a time.
+ * @param name of the row
+ */
+export function rowMenu({ format }: PageContext['var'], name: string, links: Html): Html {
+  return html`<details class="menu" name="menu"><summary aria-label="${format.words.frame.actions}: ${name}">…</summary><div>${links}</div></details>`;
+}
+
 /** A row that belongs to one company, or to none. The name is null for none, and for a removed one. */
 export interface Owned {
   readonly company_id: string | null;
@@ -362,7 +376,7 @@ export function companyLink(
   if (id === null) return muted(none);
   return name === null
     ? muted('a removed company')
-    : html`<a href="/companies/${id}/${tab}">${name}</a>`;
+    : bounded(name, html`<a href="/companies/${id}/${tab}">${name}</a>`);
 }
 
 /** Text to copy, with a button where JavaScript runs. */

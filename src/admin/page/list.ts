@@ -52,6 +52,8 @@ interface Filter {
 }
 
 interface List<T> extends Omit<Columns<T>, 'sorted'> {
+  /** What stands in one line with the search, such as the heading of the page. */
+  readonly beside?: Html;
   /** The path of the list; search and pages are in its query. */
   readonly path: string;
   readonly caption: string;
@@ -74,7 +76,9 @@ export function list<T>(
 ): Html {
   const { path, caption, sorts, empty, filter, isSortedByHeading = false } = spec;
   const isFiltered = filter !== undefined && filter.value !== '';
-  if (total === 0 && query.search === '' && !isFiltered) return emptyText(empty);
+  const bar = (search: Html | string) =>
+    spec.beside === undefined ? search : html`<div class="title-row">${spec.beside}${search}</div>`;
+  if (total === 0 && query.search === '' && !isFiltered) return html`${bar('')}${emptyText(empty)}`;
   const kept = { ...spec.kept, ...(isFiltered && { [filter.name]: filter.value }) };
   const { format } = c.var;
   const first = (page - 1) * PAGE_ROWS + 1;
@@ -85,7 +89,7 @@ export function list<T>(
     html`<a class="button quiet" rel="${rel}" href="${listUrl(path, query, { ...kept, page: String(number) })}">${text}</a>`;
   const isLast = page * PAGE_ROWS >= total;
   const sorted = isSortedByHeading ? headings(path, sorts, query, kept) : {};
-  return html`${searchBar(c, spec, query)}
+  return html`${bar(searchBar(c, spec, query))}
 ${total === 0 ? emptyText(words.nothing) : table(caption, rows, { ...spec, sorted }, true, isSortedByHeading ? 'rows' : null)}
 ${
   total === 0 || (page === 1 && isLast)

@@ -63,11 +63,16 @@ export function unitSwitch(
 }
 
 /** Labels of the prices of a model. */
-export function priceLabels(
-  { models }: Words,
-  unit: PriceUnit,
-): { readonly [K in PriceName]: string } {
+function priceLabels({ models }: Words, unit: PriceUnit): { readonly [K in PriceName]: string } {
   return eachPrice((name) => models.price[unit](models.priced[name]));
+}
+
+/** The prices of a model as headings of a table, above which its unit stands. */
+export function priceHeadings({ statements }: Words): { readonly [K in PriceName]: string } {
+  return eachPrice((name) => {
+    const part = statements.charged[name];
+    return part.charAt(0).toUpperCase() + part.slice(1);
+  });
 }
 
 /**

@@ -25,6 +25,7 @@ import type { Format } from '../page/format.ts';
 import { type Html, html, raw } from '../page/html.ts';
 import {
   badge,
+  bounded,
   companyHeading,
   companyLink,
   emptyText,
@@ -76,18 +77,17 @@ export async function requestsPage(c: PageContext): Promise<Response> {
   const title = isOwn ? format.words.memberTabs['own/requests'] : words.title;
   const isNewest = isRight && query.before === null && query.to === null;
   const body = html`${companyHeading(c)}
-<h1>${title}</h1>
-<p class="lead">${words.lead(retentionText(c))}</p>
+<div class="title-row"><h1>${title}</h1>${presets(c, form)}<a class="button quiet" href="${filteredUrl(form, FILTERS, {})}">${query.before === null ? words.refresh : words.newest}</a>${
+    isNewest
+      ? html` <button type="button" class="quiet" data-pause="${words.pause}" data-follow="${words.follow}" hidden>${words.pause}</button>`
+      : ''
+  }</div>
 ${filters(c, form, query, path, names)}
 ${['key', 'code', 'before', ...(isOwn ? [] : ['id'])].map((name) => form.messages.has(name) && html`<p class="wrong">${words.inAddress({ name, message: form.messages.get(name) as string })}</p>`)}
 ${query.key === null ? '' : html`<p>${words.ofKey(keyLink(c, keys[0], query.key))} <a href="${filteredUrl(form, FILTERS, { key: null })}">${words.allKeys}</a></p>`}
 ${query.code == null ? '' : html`<p>${words.withError({ text: reasonOfCode(query.code, format.words.reasons).text, code: html`<code>${query.code}</code>` })} <a href="${filteredUrl(form, FILTERS, { code: null })}">${words.allErrors}</a></p>`}
-<p class="actions"><a class="button quiet" href="${filteredUrl(form, FILTERS, {})}">${query.before === null ? words.refresh : words.newest}</a>${
-    isNewest
-      ? html` <button type="button" class="quiet" data-pause="${words.pause}" data-follow="${words.follow}" hidden>${words.pause}</button>`
-      : ''
-  }</p>
-<div id="live-rows"${isNewest ? raw(' data-live') : ''}>${isRight ? rowsOf(c, found, path, form, query) : ''}</div>`;
+<div id="live-rows"${isNewest ? raw(' data-live') : ''}>${isRight ? rowsOf(c, found, path, form, query) : ''}</div>
+<p class="muted">${words.lead(retentionText(c))}</p>`;
   return page(c, company === null || isOwn ? title : words.of(presentCompany(c).name), body);
 }
 
@@ -175,15 +175,7 @@ function filters(
   const set = setFilters(c.var.format, query);
   const isOpen = set.length > 0 || form.messages.size > 0;
   // folded where a phone shows little else; a wide window shows them anyway (style.css)
-  const since = (hours: number) =>
-    new Date(c.var.services.clock() - hours * 3_600_000).toISOString();
-  const presets = [
-    [words.presets.hour, since(1)],
-    [words.presets.day, since(24)],
-    [words.presets.week, since(168)],
-  ] as const;
-  return html`<nav class="tabs presets" aria-label="${words.from}">${presets.map(([text, from]) => html`<a href="${filteredUrl(form, FILTERS, { from, to: null })}">${text}</a>`)}</nav>
-<details class="fold wide-open"${isOpen ? raw(' open') : ''}><summary>${words.filters}${set.map((text, at) => html`${at === 0 ? ': ' : ', '}${text}`)}</summary>
+  return html`<details class="fold wide-open"${isOpen ? raw(' open') : ''}><summary>${words.filters}${set.map((text, at) => html`${at === 0 ? ': ' : ', '}${text}`)}</summary>
 <form method="get" action="${path}" class="filters">
 ${
   names.some(({ id }) => id === query.key) || (query.key === null && names.length > 0)
@@ -198,6 +190,17 @@ ${select(state, { name: 'endpoint', label: words.endpoint, choices: endpoints, v
 ${field(times, { name: 'from', label: words.from, type: 'datetime-local', value: time(query.from) })}
 ${field(times, { name: 'to', label: words.until, type: 'datetime-local', value: time(query.to) })}
 <div class="actions"><button>${words.show}</button> <a class="button quiet" href="${path}">${words.allRequests}</a></div></form></details>`;
+}
+
+/** Links to the last hour, day and week. */
+function presets(c: PageContext, form: Form): Html {
+  const { presets, from } = c.var.format.words.requests;
+  const now = c.var.services.clock();
+  const hours = { [presets.hour]: 1, [presets.day]: 24, [presets.week]: 168 };
+  return html`<nav class="tabs" aria-label="${from}">${Object.entries(hours).map(([text, each]) => {
+    const since = new Date(now - each * 3_600_000).toISOString();
+    return html`<a href="${filteredUrl(form, FILTERS, { from: since, to: null })}">${text}</a>`;
+  })}</nav>`;
 }
 
 type KeyNames = Awaited<ReturnType<typeof keyNames>>;
@@ -238,9 +241,15 @@ function rowsOf(
     [words.key]: ({ api_key_id: id, key_name: name }: RequestRow) =>
       id === null
         ? muted(words.unknown)
-        : html`<a href="${filteredUrl(form, FILTERS, { key: id })}">${name ?? words.deletedKey}</a>`,
+        : bounded(
+            name ?? words.deletedKey,
+            html`<a href="${filteredUrl(form, FILTERS, { key: id })}">${name ?? words.deletedKey}</a>`,
+          ),
     [words.model]: ({ model_slug: slug, asked }: RequestRow) =>
-      slug === null ? muted(asked ?? '–') : html`<code>${slug}</code>`,
+      bounded(
+        slug ?? asked ?? '–',
+        slug === null ? muted(asked ?? '–') : html`<code>${slug}</code>`,
+      ),
     [words.endpoint]: ({ endpoint }: RequestRow) => endpointText(endpoints, endpoint),
     [words.tokens]: ({ prompt_tokens: prompt, completion_tokens: completion }: RequestRow) =>
       prompt === null ? muted('–') : `${format.count(prompt)} + ${format.count(completion ?? 0)}`,

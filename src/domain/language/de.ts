@@ -137,12 +137,13 @@ export const de: Words = {
   },
 
   budgetNotice: {
+    title: 'Ein Budget ist fast verbraucht',
     more: (count) => `Hinweise zu ${count === 1 ? 'einem weiteren Budget' : `${count} weiteren Budgets`}`,
     key: NOUNS.key,
     usedUp: (month) => `Das Budget für ${month} ist aufgebraucht.`,
     refused: ({ isKey, raised }) => parts`${isKey ? 'Seine Aufrufe' : 'Aufrufe'} werden mit 402 abgewiesen, bis der Monat endet oder ${raised}.`,
     raised: 'das Budget erhöht wird',
-    used: ({ percent, month }) => `Mindestens ${percent} des Budgets für ${month} sind verbraucht.`,
+    used: ({ percent, month }) => `${percent} des Budgets für ${month} sind verbraucht.`,
     pace: ({ month, isUsed, day }) => parts` Wenn es so weitergeht, ist ${isUsed ? 'es' : `das Budget für ${month}`} am ${day} aufgebraucht.`,
   },
 
@@ -826,6 +827,7 @@ export const de: Words = {
       expires: 'Läuft zuerst ab',
       cost: 'Höchste Kosten',
     },
+    by: 'Von',
     created: 'Angelegt',
     cost: 'Kosten im Monat',
     limits: 'Grenzen',
@@ -985,9 +987,9 @@ export const de: Words = {
     answer: 'Antwort auf GET /models',
     instead: { input: 'wie Eingabe', output: 'wie Ausgabe', cache_write: 'wie Cache-Schreiben' },
     unit: 'Einheit der Preise',
-    units: { '1k': 'Pro 1000 Token', '1M': 'Pro 1.000.000 Token' },
+    units: { '1k': 'EUR pro 1.000 Token', '1M': 'EUR pro 1.000.000 Token' },
     price: {
-      '1k': (units) => `EUR pro 1000 ${units}`,
+      '1k': (units) => `EUR pro 1.000 ${units}`,
       '1M': (units) => `EUR pro 1.000.000 ${units}`,
     },
     priced: {
@@ -1847,8 +1849,6 @@ export const de: Words = {
     title: 'Änderungsprotokoll',
     of: (company) => `Änderungsprotokoll von ${company}`,
     lead: 'Jede Änderung an diesem Unternehmen, seinen Benutzern, Schlüsseln, Assistenten und eigenen Modellen. Die Einträge können nicht entfernt und nur durch das Löschen von Personendaten geändert werden; sie enthalten nie Schlüssel oder Passwörter. „Betreiber“ steht für alle, die diesen Dienst betreiben.',
-    newestFirst: 'Neueste zuerst',
-    oldestFirst: 'Älteste zuerst',
     when: 'Wann',
     who: 'Wer',
     what: 'Was',
@@ -1893,12 +1893,10 @@ export const de: Words = {
     },
     filters: {
       what: 'Was ist passiert?',
-      such: 'etwa Budget, Preis, widerrufen',
       kind: 'Art',
       all: 'Alle',
       from: 'Von',
       to: 'Bis',
-      order: 'Reihenfolge',
       show: 'Anzeigen',
       every: 'Alle Änderungen',
     },

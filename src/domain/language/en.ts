@@ -159,12 +159,13 @@ export const en = {
   },
 
   budgetNotice: {
+    title: 'A budget is nearly used',
     more: (count: number) => `Notices about ${count === 1 ? 'one more budget' : `${count} more budgets`}`,
     key: NOUNS.key,
     usedUp: (month: string) => `The budget for ${month} is used up.`,
     refused: ({ isKey, raised }: { isKey: boolean; raised: unknown }) => parts`${isKey ? 'Its calls' : 'Calls'} are refused with 402 until the month ends or ${raised}.`,
     raised: 'the budget is raised',
-    used: ({ percent, month }: { percent: string; month: string }) => `At least ${percent} of the budget for ${month} is used.`,
+    used: ({ percent, month }: { percent: string; month: string }) => `${percent} of the budget for ${month} is used.`,
     pace: ({ month, isUsed, day }: { month: string; isUsed: boolean; day: unknown }) => parts` At this pace ${isUsed ? 'it' : `the budget for ${month}`} is reached on ${day}.`,
   },
 
@@ -775,6 +776,7 @@ export const en = {
     lastDay: 'Last day',
     lastDayHint: 'Optional. The key works until the end of this day.',
     sorts: { newest: 'Newest', name: 'Name', used: 'Last used', expires: 'First to expire', cost: 'Highest cost' },
+    by: 'By',
     created: 'Created',
     cost: 'Cost this month',
     limits: 'Limits',
@@ -935,7 +937,7 @@ export const en = {
     /** Of units without a price of their own, by the part whose price they cost. */
     instead: { input: 'as input', output: 'as output', cache_write: 'as cache write' } satisfies Record<NonNullable<(typeof PARTS)[CostPart]['instead']>, string>,
     unit: 'Unit of prices',
-    units: { '1k': 'Per 1000 tokens', '1M': 'Per 1,000,000 tokens' },
+    units: { '1k': 'EUR per 1000 tokens', '1M': 'EUR per 1,000,000 tokens' },
     price: {
       '1k': (units: string) => `EUR per 1000 ${units}`,
       '1M': (units: string) => `EUR per 1,000,000 ${units}`,
@@ -1794,8 +1796,6 @@ export const en = {
     title: 'Audit log',
     of: (company: string) => `Audit log of ${company}`,
     lead: 'Every change to this company, its users, keys, assistants and own models. Its entries cannot be removed, or changed by anything but an erasure of persons, and they never contain keys or passwords. “operator” stands for whoever runs this service.',
-    newestFirst: 'Newest first',
-    oldestFirst: 'Oldest first',
     when: 'When',
     who: 'Who',
     what: 'What',
@@ -1840,12 +1840,10 @@ export const en = {
     },
     filters: {
       what: 'What happened',
-      such: 'such as budget, price, revoked',
       kind: 'Kind',
       all: 'All',
       from: 'From',
       to: 'To',
-      order: 'Order',
       show: 'Show',
       every: 'All changes',
     },

@@ -199,6 +199,8 @@ export interface BudgetNotice {
   readonly month: string;
   /** The highest threshold that is reached, in percent; null: none. */
   readonly used: 50 | 80 | 100 | null;
+  /** What is used, in percent with one decimal, cut. */
+  readonly percent: number;
   /** The day on which the budget is reached at this pace; null: not in this month. */
   readonly reached_on: string | null;
 }
@@ -219,6 +221,7 @@ export async function readNotices(
     ),
     notices as (
       select s.api_key_id, to_char(m.first, 'YYYY-MM-DD') as month,
+        trunc(s.spent * 100 / s.budget, 1)::float8 as percent,
         (select max(t) from unnest(${sql.unsafe(STANDARD)}) as t where t <= a.percent and s.spent * 100 >= s.budget * t) as used,
         case when a.forecast and s.spent < s.budget and s.forecast > s.budget then
           to_char((m.begins + make_interval(secs => (m.elapsed * s.budget / s.spent)::float8)) at time zone m.zone, 'YYYY-MM-DD')
@@ -226,7 +229,7 @@ export async function readNotices(
       from states s cross join month m join alerted a on a.api_key_id is not distinct from s.api_key_id
     )
     select case when k.id is not null then json_build_object('id', k.id, 'name', k.name, 'prefix', k.prefix) end as key,
-      month, used, reached_on
+      month, used, percent, reached_on
     from notices n left join api_keys k on k.id = n.api_key_id
     where used is not null or reached_on is not null
     order by n.api_key_id is not null, used desc nulls last, k.name, k.id limit ${limit}`;

@@ -11,7 +11,7 @@ const { company } = office.customer;
 const owner = await signedIn(office, 'owner');
 
 t.test(
-  'what a budget has reached stands on every page of the company while it is true',
+  'what a budget has reached stands on the page of usage while it is true, and beside the name on all others',
   async (t) => {
     const plain = (html: string) => html.replaceAll(/<[^>]+>/g, '').replaceAll(/\s+/g, ' ');
     const usage = async () =>
@@ -22,7 +22,7 @@ t.test(
     t.notMatch(await usage(), /budget for .* is/, 'nothing before the alert');
     await store.look(null, { webhook: false, email: false, operators: [] });
     const first = await usage();
-    t.match(first, /80% of the budget for \w+ \d{4} is used\./);
+    t.match(first, /85% of the budget for \w+ \d{4} is used\./);
     const now = new Date();
     const [begins, ends] = [0, 1].map((n) =>
       Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + n),
@@ -37,7 +37,7 @@ t.test(
     for (const page of ['keys', 'models', 'assistants', 'settings']) {
       t.match(
         (await owner.get(`/companies/${company}/${page}`)).text,
-        /class="notice warn-notice"/,
+        /class="dot" href="[^"]+\/usage" aria-label="A budget is nearly used"/,
         page,
       );
     }

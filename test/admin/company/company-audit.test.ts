@@ -24,7 +24,7 @@ t.test('it has what its people and operators changed, and who', async (t) => {
   t.match(log, /operator changed company Other name name Nordlicht Verlag Other name/, 'SQL');
   t.match(
     log,
-    /operator changed company Nordlicht Verlag (eu locked no yes credit limit none €900\.00|credit limit none €900\.00 eu locked no yes)/,
+    /operator changed company Nordlicht Verlag [\w ]+, [\w ]+ (eu locked no yes credit limit none €900\.00|credit limit none €900\.00 eu locked no yes)/,
   );
   t.match(
     log,

@@ -93,6 +93,7 @@ for (const javaScriptEnabled of [true, false]) {
       await page.getByText('x-request-id').first().waitFor();
       await see('request');
       await page.getByRole('link', { name: 'My keys' }).click();
+      await page.getByLabel(`Actions: ${name}`).click();
       await page.getByRole('link', { name: `Rotate ${name}` }).click();
       await see('key-rotate');
       await page.getByRole('button', { name: 'Stop the old key and create a new one' }).click();
@@ -104,6 +105,7 @@ for (const javaScriptEnabled of [true, false]) {
         (status) => status === 401,
       );
       await page.getByRole('link', { name: 'I have stored the key' }).click();
+      await page.getByLabel(`Actions: ${name}`).click();
       await page.getByRole('link', { name: `Revoke ${name}` }).click();
       await see('key-revoke');
       await page.getByRole('button', { name: 'Revoke key' }).click();

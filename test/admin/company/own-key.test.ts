@@ -79,7 +79,7 @@ t.test(
     );
     t.match(
       textOf(await owner.get(`${base}/keys`)),
-      new RegExp(`My notebook svc_.{0,8}… .* ${people.member} personal`),
+      new RegExp(`My notebook svc_.{0,8}… .* personal ${people.member}`),
     );
     t.match(
       textOf(await owner.get(`${base}/keys/${made.id}`)),

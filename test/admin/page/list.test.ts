@@ -46,7 +46,7 @@ async function get(person: Person, path: string): Promise<string> {
 /** The first cell of each row, without markup. */
 function firsts(text: string): string[] {
   return [...text.matchAll(/<th role="rowheader" scope="row">(.*?)<\/th>/gs)].map(([, cell]) =>
-    (cell as string).replace(/<br>.*/s, '').replace(/<[^>]*>/g, ''),
+    (cell as string).replace(/ <code.*/s, '').replace(/<[^>]*>/g, ''),
   );
 }
 
@@ -210,7 +210,7 @@ t.test(
 t.test(
   'the audit log is searched by person, name and company, and goes on where it ended',
   async (t) => {
-    t.match(await get(operator, '/audit?q=company+1234'), /<strong>Company 1234<\/strong>/);
+    t.match(await get(operator, '/audit?q=company+1234'), /title="Company 1234">Company 1234</);
     t.equal(firsts(await get(operator, '/audit?sort=id')).length, 50);
     t.equal(firsts(await get(operator, '/audit?sort=id&q=nordlicht')).length, 50);
     await sql`insert into audit_log (actor, action, subject) select 'noise', 'truncate', 'models' from generate_series(1, 100000)`;
@@ -218,7 +218,7 @@ t.test(
     t.match(first, 'None of 100,000 changes matches the search.');
     const next = /rel="next" href="([^"]+)"/.exec(first)?.[1]?.replaceAll('&amp;', '&');
     t.match(next, /^\/audit\?q=company\+1234&after=\d+$/, 'there are older changes to search');
-    t.match(await get(operator, next as string), /<strong>Company 1234<\/strong>/);
+    t.match(await get(operator, next as string), /title="Company 1234">Company 1234</);
   },
 );
 
