@@ -351,7 +351,7 @@ t.test(
     t.match(csv.out, /^statement,kind,month,model,key,key_name,cost_center,part,requests,/);
     t.match(csv.out, /,cache_read,0,9000,0,0\.9\n/);
     const page = await operator.get(`/companies/${company}/statements/month?month=2026-09`);
-    t.match(page.text, /of it cache read/);
+    t.match(page.text, /of which cache read/);
     const exported = await tollgate(
       'ledger',
       'export',

@@ -78,7 +78,7 @@ async function closePage(c: PageContext, form: Form): Promise<Response> {
 <p>Within a second all its keys are refused with 401, like unknown ones; calls in flight end and are charged. Its people can still read its pages, and nothing of it can be changed. An operator can open it again.</p>
 <form method="post" action="${path}" class="stack">${csrfInput(c)}
 ${field(state, { name: 'name', label: 'Name of the company', required: true, hint: `Type “${name}” to confirm.` })}
-<div class="actions"><button class="danger">Close company</button> <a class="button quiet" href="/companies/${id}/settings">Keep it open</a></div></form></section>`;
+<div class="actions"><button class="danger">Close company</button> <a class="button quiet" href="/companies/${id}/settings">Cancel</a></div></form></section>`;
   return page(c, `Close ${name}`, body);
 }
 

@@ -95,7 +95,7 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
   const fields = (
     state: FormState,
   ) => html`${idempotencyInput()}${field(state, { name: 'name', label: words.name, required: true, hint: words.nameHint })}
-<div class="pair">${select(state, { name: 'access', label: words.itMay, choices: Object.entries(words.access), value: 'read' })}
+<div class="pair">${select(state, { name: 'access', label: words.may, choices: Object.entries(words.access), value: 'read' })}
 ${field(state, { name: 'expires', label: words.lastDay, type: 'date', hint: words.lastDayHint })}</div>`;
   const isFirst = tokens.length === 0 && before === null;
   const body = html`${companyHeading(c)}<h1>${words.title}</h1>

@@ -176,7 +176,7 @@ t.test('each of its e-mails has a link that ends them', async (t) => {
     textOf(await reader.get(`/alert-receiver/stop/${id}`)),
     /books@accountants\.example gets the budget alerts of Nordlicht Verlag/,
   );
-  t.match(textOf(await reader.post(`/alert-receiver/stop/${id}`)), /No more is sent/);
+  t.match(textOf(await reader.post(`/alert-receiver/stop/${id}`)), /Unsubscribed/);
   t.equal((await sql`select from alert_receivers where email = ${BOOKS}`).length, 0);
   t.equal((await reader.get(`/alert-receiver/stop/${id}`)).status, 404);
   await sql`update alert_receivers set email = null`;

@@ -310,7 +310,7 @@ t.test('an operator closes a company by typing its name, and opens it again', as
   t.equal(await status(customer.key), 200);
   await page.getByLabel('Name of the company').fill('Nordlicht Verlag');
   await page.getByRole('button', { name: 'Close company' }).click();
-  await page.getByText('Every gateway refuses its keys within a second.').waitFor();
+  await page.getByText('Its keys are refused within a second.').waitFor();
   await settled(customer.key, 401);
   t.same(await glance(page, 'company-closed'), []);
   for (const section of ['Keys', 'Models', 'Assistants', 'Usage']) {

@@ -17,7 +17,7 @@ t.test('an owner pauses a key with a reason, and resumes it', async (t) => {
   t.same(await examine(page, 'key-to-pause'), []);
   await page.getByLabel('Reason').fill('The agency has left');
   await page.getByRole('button', { name: 'Pause key' }).click();
-  await page.getByText('The key is paused. Every gateway refuses it within a second.').waitFor();
+  await page.getByText('The key is paused. It is refused within a second.').waitFor();
   t.same(await examine(page, 'key-paused'), []);
   await page.getByRole('button', { name: 'Resume key' }).click();
   await page.getByText('The key is resumed.').waitFor();
@@ -33,9 +33,7 @@ t.test(
     await page.getByLabel('Reason').fill('The invoice of September is unpaid');
     t.same(await examine(page, 'company-to-pause'), []);
     await page.getByRole('button', { name: 'Pause company' }).click();
-    await page
-      .getByText('The company is paused. Every gateway refuses its keys within a second.')
-      .waitFor();
+    await page.getByText('The company is paused. Its keys are refused within a second.').waitFor();
     t.same(await examine(page, 'company-paused'), []);
     await page.goto('/companies?show=paused');
     t.same(await examine(page, 'companies-paused'), []);

@@ -46,7 +46,7 @@ t.test('what the company would have paid is asked before the factor is saved', a
     /brand-fast[\s\S]*€2\.50 and €10\.00, cache read €0\.25[\s\S]*€2\.25 and €9\.00, cache read €0\.225/,
   );
   await card.getByLabel('Factor').fill('0.85');
-  await card.getByLabel('Begins').fill('2099-01-01');
+  await card.getByLabel('Begins').fill('2099-01-01T00:00');
   await card.getByRole('button', { name: 'Save factor' }).click();
   await page.getByRole('button', { name: 'Save the factor' }).click();
   t.match(

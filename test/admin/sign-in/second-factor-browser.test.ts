@@ -186,13 +186,13 @@ t.test('somebody outside agrees to alerts, and ends them', async (t) => {
     ?.text.replaceAll('=\r\n', '') as string;
   await page.goto(new URL(/http:\/\/\S+/.exec(text)?.[0] as string).pathname);
   t.same(await look(page, 'alert-agree'), []);
-  await page.getByRole('button', { name: 'Send them to me' }).click();
+  await page.getByRole('button', { name: 'Subscribe' }).click();
   await page.getByRole('heading', { name: 'You get the budget alerts' }).waitFor();
   const [{ id }] = await sql<[{ id: string }]>`select id from alert_receivers`;
   await page.goto(`/alert-receiver/stop/${id}`);
   t.same(await look(page, 'alert-stop'), []);
-  await page.getByRole('button', { name: 'Send no more' }).click();
-  await page.getByRole('heading', { name: 'No more is sent' }).waitFor();
+  await page.getByRole('button', { name: 'Unsubscribe' }).click();
+  await page.getByRole('heading', { name: 'Unsubscribed' }).waitFor();
 });
 
 t.test('in German, too: the set-up, the codes and the sign-in', async (t) => {

@@ -38,7 +38,7 @@ t.test('a request is told with what happened, what to do and what the upstream s
   t.match({ code, err }, { code: 0, err: '' });
   t.same(out.split('\n'), [
     'The upstream failed to answer, or answered with something that is no answer. Nothing was charged.',
-    'What to do: Let the client try again. If it happens often, the operator finds the reason in what the upstream said.',
+    'What to do: Let the client try again. If it happens often, the reason is in what the upstream said, which operators see here.',
     '',
     '  time                     2026-11-22T10:15:30.123Z',
     '  status                   502',
