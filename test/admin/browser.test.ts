@@ -405,10 +405,10 @@ await t.test('the operator: companies, models and prices, users, the audit log',
   await page.getByLabel('EUR per 1,000,000 prompt tokens').fill('0.25');
   await page.getByLabel('EUR per 1,000,000 completion tokens').fill('1.5');
   await page.getByLabel('Yes, in the EU').check();
-  await page.getByRole('button', { name: 'Offer a model' }).click();
+  await page.getByRole('button', { name: 'Add a model' }).click();
   t.match(await page.getByRole('alert').innerText(), `A shared model ${CHAT} exists already`);
   await page.getByLabel('Model name').fill('feather');
-  await page.getByRole('button', { name: 'Offer a model' }).click();
+  await page.getByRole('button', { name: 'Add a model' }).click();
   await page.getByRole('link', { name: 'feather' }).click();
   await page.getByLabel('EUR per 1,000,000 prompt tokens').fill('0.125');
   await page.getByRole('button', { name: 'Save model' }).click();
@@ -559,7 +559,7 @@ await t.test(
       'as a German reader writes it',
     );
 
-    await page.getByLabel('Begins').fill('2099-01-01');
+    await page.getByLabel('Begins').fill('2099-01-01T00:00');
     await page.getByLabel('New price of 1,000,000 prompt tokens').fill('0.1');
     await page.getByLabel('New price of 1,000,000 completion tokens').fill('1e3');
     await page.getByRole('button', { name: 'Schedule price' }).click();

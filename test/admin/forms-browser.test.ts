@@ -19,6 +19,33 @@ const save = (page: Page) => page.getByRole('button', { name: 'Save settings' })
 const focused = (page: Page, where: string) => page.locator(`${where}:focus`).waitFor();
 
 t.test(
+  'on a wide window forms stand beside each other, with any font, and the page beside its links',
+  async (t) => {
+    const { page } = await signedInTab(t, office, office.people.operator, {
+      viewport: { width: 1440, height: 900 },
+    });
+    await page.goto(settings);
+    const boxes = (selector: string) =>
+      page
+        .locator(selector)
+        .evaluateAll((all) =>
+          all.map(
+            (each) =>
+              each.getBoundingClientRect().toJSON() as Record<'top' | 'left' | 'right', number>,
+          ),
+        );
+    for (const blank of ['0', '0.5rem']) {
+      await page.evaluate(`document.querySelector('main').style.wordSpacing = '${blank}'`);
+      const [first, second] = await boxes('main > .card:has(> .stack)');
+      t.equal(first?.top, second?.top, `blanks ${blank} wider`);
+    }
+    await page.setViewportSize({ width: 2560, height: 1200 });
+    const [links, main] = await boxes('.top nav, main');
+    t.ok((main?.left ?? 999) - (links?.right ?? 0) < 32, `${links?.right} to ${main?.left}`);
+  },
+);
+
+t.test(
   'a German reader’s 1.500 is asked for, 1.500,5 is taken, and an unchanged form changes nothing',
   async (t) => {
     const { page, complaints } = await signedInTab(t, office, office.people.owner);

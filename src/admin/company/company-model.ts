@@ -115,7 +115,7 @@ async function companyPage(c: PageContext): Promise<Response> {
     data: listed.slice(0, PAGE_ROWS).map((model) => modelEntry(model, services.ownedBy)),
   };
   const empty = may(c.var.session.user, 'model.write', null)
-    ? html`No models are offered yet. <a href="/models">Offer one</a>`
+    ? html`No models are offered yet. <a href="/models">Add one</a>`
     : words.none;
   const body = html`${companyHeading(c, company)}<div class="title-row"><h1>${words.title}</h1>${mayNow(c, 'playground.use') ? html`<a class="button quiet" href="${playground}">${words.playground}</a>` : ''}</div>
 <p class="lead">${words.gate((state) => html`<strong>${state}</strong>`, company.allowNonEu)} ${

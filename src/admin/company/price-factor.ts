@@ -1,6 +1,6 @@
 import type { Company } from '../../domain/company.ts';
 import { readPriceFactor } from '../../domain/field.ts';
-import { readMoment, UNIT_TOKENS } from '../../domain/price.ts';
+import { UNIT_TOKENS } from '../../domain/price.ts';
 import { COMPANY, PRICE_FACTOR } from '../../domain/settings/company.ts';
 import { priceTexts } from '../../domain/settings/model.ts';
 import { actorName } from '../../domain/wording/change-text.ts';
@@ -26,6 +26,7 @@ import { csrfInput, field } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
 import { badge, muted, table } from '../page/layout.ts';
+import { momentReader } from '../page/local-time.ts';
 import { priceText, priceUnitOf } from '../page/price-unit.ts';
 import { type SettingCard, saveCompany, settingCard } from './company-edit.ts';
 
@@ -64,7 +65,7 @@ export async function priceFactorCard(c: PageContext, form: Form): Promise<Html 
     above: pricesTable(c, catalogue),
     fields: (state) => html`<div class="pair">
 ${field(state, { name: 'price_factor', label: 'Factor', required: true, inputmode: 'decimal', value: price_factor ?? '', hint: '0.9 is 10% below the list, 1.2 is 20% above.' })}
-${field(state, { name: 'from', label: 'Begins', hint: `Empty: now. A date such as 2027-01-31, which begins at midnight in ${zone}, or a time such as 2027-01-31T18:00:00Z.` })}</div>`,
+${field(state, { name: 'from', label: 'Begins', type: 'datetime-local', hint: `Empty: now. On the clock of ${zone}.` })}</div>`,
   })}${historyCard(c, history)}`;
 }
 
@@ -111,7 +112,7 @@ ${table('History of the price factor', rows, { cells, figures: ['Factor'] }, tru
 
 async function save(c: PageContext, form: Form): Promise<Response> {
   const price_factor = form.required('price_factor', form.numeric(readPriceFactor));
-  const from = form.optional('from', readMoment);
+  const from = form.optional('from', momentReader(c));
   if (from === null) return saveCompany(c, form, CARD, { price_factor });
   form.check();
   const id = param(c, 'company');

@@ -59,9 +59,10 @@ const MOST_DAYS = 31;
 /** The filters of the page. */
 const FILTERS = ['model'] as const;
 
-/** Redirects an old address, which compared two companies, to the change of the first one's usage. */
+/** Redirects an old address, which compared two companies: to the table that has both, or to the change of the only one's usage. */
 async function toCompany(c: PageContext): Promise<Response> {
   const query = readUsageQuery(c);
+  if (c.req.query('with')) return c.redirect(`/usage${queryOf(query, { by: 'company' })}`, 302);
   const company = await readPickedCompany(c, query.form);
   return c.redirect(
     `${company === null ? '' : `/companies/${company}`}/usage${queryOf(query, { against: 'before' })}`,

@@ -38,7 +38,7 @@ export async function operatorSteps(c: PageContext, facts: FirstSteps): Promise<
       isDone: model,
       text: paragraph(
         model,
-        html`${link('/models/new', 'Offer a model')}: chosen from what the router has.`,
+        html`${link('/models/new', 'Add a model')}: chosen from what the router has.`,
       ),
     },
     {

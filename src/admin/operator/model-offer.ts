@@ -44,7 +44,7 @@ const PATH = '/models/new';
 /** Models that one form has: each has 24 fields, and its rates (MAX_FIELDS of form.ts). */
 const MOST_CHOSEN = 50;
 const FOR =
-  "Name or id of one company; empty for all. A company's own model wins over a shared one of the same slug.";
+  "Name or id of one company; empty for all. A company's own model wins over a shared one of the same name.";
 
 /** What the router offers, to choose from, and the name of another one; or, once they are chosen, their names and prices. */
 async function choicePage(c: PageContext): Promise<Response> {
@@ -120,7 +120,7 @@ async function chosenPage(c: PageContext, form: Form, asked: readonly string[]):
     const kind = likelyKind(name);
     const value = (price: PriceName) => (price === 'output' && !generates(kind) ? '0' : '');
     return html`<fieldset><legend><code>${name}</code></legend><input type="hidden" name="upstream" value="${name}">
-<div class="pair">${field(state, { name: nameAt(at)('slug'), label: 'Model name', value: slug, required: true, hint: 'The name clients use. It never changes.' })}
+<div class="pair">${field(state, { name: nameAt(at)('slug'), label: 'Model name', value: slug, required: true, hint: 'The name clients use, such as large or fast. It never changes.' })}
 ${settingFields(state, settingsAt(at, KIND), { kind })}</div>
 ${priceFields(state, unit, nameAt(at), (price) => ({ value: value(price) }))}
 ${rateTable(state, form, unit, nameAt(at), {})}
@@ -128,9 +128,9 @@ ${rateTable(state, form, unit, nameAt(at), {})}
 ${settingFields(state, settingsAt(at, HOSTED), null)}</fieldset>`;
   });
   const more = asked.length - names.length;
-  const title = names.length === 1 ? 'Offer a model' : `Offer ${names.length} models`;
+  const title = names.length === 1 ? 'Add a model' : `Add ${names.length} models`;
   const body = html`<h1>${title}</h1>
-<p class="lead">Clients see the slug; the internal name goes upstream and is shown to operators only.</p>
+<p class="lead">Clients see the model name; the internal name goes upstream and is shown to operators only.</p>
 ${more === 0 ? '' : html`<p class="notice warn-notice">The first ${MOST_CHOSEN} are here; choose the other ${more} next.</p>`}
 ${
   state.isSent
@@ -155,7 +155,7 @@ async function create(c: PageContext, form: Form): Promise<Response> {
   const slugs = new Set<string>();
   const models = names.map((upstream_model, at): NewModel => {
     const slug = form.required(nameAt(at)('slug'), readSlug);
-    if (slugs.has(slug)) form.refuse(nameAt(at)('slug'), 'is the slug of another one here.');
+    if (slugs.has(slug)) form.refuse(nameAt(at)('slug'), 'is the name of another one here.');
     slugs.add(slug);
     const { rates = null, ...prices } = readPriced(form, nameAt(at));
     return {

@@ -34,6 +34,9 @@ export const monthEndRoutes: readonly Route[] = [
   { method: 'POST', path: `${PATH}/mail`, action, permits: 'slow', handle: mailAll },
   { method: 'GET', path: `${PATH}.csv`, action, handle: downloadCsv },
   { method: 'GET', path: `${PATH}.tar.gz`, action, handle: downloadArchive },
+  ...['/companies/statements', '/companies/statements/month'].map(
+    (path): Route => ({ method: 'GET', path, action, handle: toDesk }),
+  ),
   { method: 'GET', path: `${PATH}/focus.csv`, action, handle: (c) => downloadFocus(c, monthOf(c)) },
 ];
 
@@ -46,6 +49,11 @@ const SORTS = {
   opened: 'Not opened first',
 };
 type Refused = ClosedEach['refused'][number];
+
+/** From where it was before. */
+function toDesk(c: PageContext): Response {
+  return c.redirect(`${PATH}${new URL(c.req.url).search}`, 302);
+}
 
 /** The first day of the month that a page or a form is about; the last one that is over by default. @throws FieldError */
 function monthOf(c: PageContext, form?: Form): string {
@@ -85,7 +93,7 @@ async function deskPage(c: PageContext, form: Form): Promise<Response> {
 ${/^\d{1,9}$/.test(mailed) ? html`<p class="notice" role="status">${mailed === '1' ? 'One e-mail is' : `${format.count(Number(mailed))} e-mails are`} on the way.</p>` : ''}${/^\d{1,9}$/.test(closed) ? closedNotice(c, month, Number(closed), left) : ''}
 ${figures(c, month, end)}
 ${checks(c, month, why, end)}
-${left === 0 ? '' : closeCard(c, month, end)}
+${left === 0 || end.earlier.some(({ open }) => open >= left) ? '' : closeCard(c, month, end)}
 <div class="title-row"><h2>Statements</h2>${sums.companies === 0 ? '' : html`<span class="row-actions">${csvLink(c, `${PATH}.csv?${files}`)}${focusLink(`${PATH}/focus.csv?${files}`)}${sums.closed === 0 ? '' : html`<a class="button quiet" href="${PATH}.tar.gz?${files}" download>All as one archive</a>`}</span>`}</div>
 ${list(c, shown, query, rows)}
 <p class="muted foot">Companies with API calls in the month, or with calls that came after an earlier month was closed: the next statement corrects them. In-app chat is in none. The invoice is for the amount in cents: the exact total, rounded once. ${exactSwitch(c)}</p>`;
@@ -152,7 +160,7 @@ function checks(
     },
   ];
   const open = steps.map((step) => (step.isDone ? { ...step, text: '' } : step));
-  return html`<section class="card first-steps" aria-labelledby="to-do"><h2 id="to-do">What is to do</h2>${stepsList(c, open)}</section>`;
+  return html`<section class="card first-steps" aria-labelledby="to-do"><h2 id="to-do">To do</h2>${stepsList(c, open)}</section>`;
 }
 
 function mailForm(c: PageContext, month: string): Html {

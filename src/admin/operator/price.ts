@@ -1,5 +1,5 @@
 import { readDay } from '../../domain/field.ts';
-import { type PriceUnit, readMoment, UNIT_TOKENS } from '../../domain/price.ts';
+import { type PriceUnit, UNIT_TOKENS } from '../../domain/price.ts';
 import { throwConflict, throwNotFound } from '../../domain/refusal.ts';
 import { eachPrice, PRICES, type PriceName, priceTexts } from '../../domain/settings/model.ts';
 import { actorName } from '../../domain/wording/change-text.ts';
@@ -19,6 +19,7 @@ import { csrfInput, field, formState } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
 import { badge, companyLink, muted, table } from '../page/layout.ts';
+import { momentReader } from '../page/local-time.ts';
 import {
   type PriceLine,
   priceCells,
@@ -91,7 +92,7 @@ function scheduleCard(c: PageContext, form: Form, { id, rates }: ModelRow, unit:
   const state = formState(form, path);
   return html`<section class="card"><h2>A price from a date</h2>${state.summary}
 <form method="post" action="${path}" class="stack">${csrfInput(c)}${unitInput(unit)}
-${field(state, { name: 'from', label: 'Begins', required: true, hint: `A date such as 2027-01-31, which begins at midnight in ${c.var.services.calendar.timeZone}, or a time such as 2027-01-31T18:00:00Z. Every gateway switches at that moment by its own clock.` })}
+${field(state, { name: 'from', label: 'Begins', type: 'datetime-local', required: true, hint: `On the clock of ${c.var.services.calendar.timeZone}. Every gateway switches at that moment by its own clock.` })}
 ${priceFields(state, unit, next, labelled('New price', unit))}
 ${rateTable(state, form, unit, next, { rates })}
 <div class="actions"><button>Schedule price</button></div></form></section>`;
@@ -114,7 +115,7 @@ function labelled(what: string, unit: PriceUnit) {
 
 export async function schedule(c: PageContext, form: Form): Promise<Response> {
   const { id, slug, company_id } = await modelOfPath(c);
-  const from = form.required('from', readMoment);
+  const from = form.required('from', momentReader(c));
   const prices = readPriced(form, next);
   form.check();
   const price = { slug, company_id, from, ...prices };

@@ -1,6 +1,8 @@
 import { FieldError, readDay, readInstant } from '../../domain/field.ts';
+import type { Moment } from '../../domain/price.ts';
 import { refusal } from '../../domain/refusal.ts';
 import { addDays } from '../../domain/reports/day-range.ts';
+import type { PageContext } from './context.ts';
 
 /** Times as people read and write them: in the billing time zone. */
 
@@ -21,6 +23,11 @@ export function readLocal(text: string, timeZone: string): Date {
   const at = clock - offsetAt(about, timeZone);
   // clocks skip some times, midnight in some zones: such a time is the later of both readings, as Postgres reads it
   return new Date(at + offsetAt(at, timeZone) === clock ? at : Math.max(at, about));
+}
+
+/** Reads when a price begins, as `readLocal` does. */
+export function momentReader(c: PageContext): (text: string) => Moment {
+  return (text) => ({ at: readLocal(text, c.var.services.calendar.timeZone) });
 }
 
 /** The instant at which a day ends on the clock of a zone. @throws FieldError also for a day that is over */

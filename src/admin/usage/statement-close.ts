@@ -35,7 +35,7 @@ export async function askIfOnItsWay(
     title: `Records of ${c.var.format.month(month)} may be missing`,
     text: html`<p>${why}</p><p>Records that come after the month was closed become corrections on the next statement.</p>`,
     button: 'Close it anyway',
-    link: { href: back, text: 'Keep it open' },
+    link: { href: back, text: 'Cancel' },
   });
 }
 
@@ -57,9 +57,9 @@ export function closeForm(
     action,
     button: `Close ${what}`,
     back: `${action}?month=${month.slice(0, 7)}`,
-    keep: 'Keep it open',
+    keep: 'Cancel',
     text: html`<p>${figures} This cannot be undone: what is booked for the month later becomes a correction on the next statement.</p>`,
-    inputs: html`<input type="hidden" name="month" value="${month.slice(0, 7)}">${c.var.services.mail === null ? '' : checkbox(formState(new Form(), action), { name: 'mail', label: 'Send a summary by e-mail to owners, and to others who want it', checked: true })}`,
+    inputs: html`<input type="hidden" name="month" value="${month.slice(0, 7)}">${c.var.services.mail === null ? '' : checkbox(formState(new Form(), action), { name: 'mail', label: 'Send a summary by e-mail to owners, and to others who want it', checked: false })}`,
   });
 }
 

@@ -110,9 +110,14 @@ export function toUsage(c: PageContext): Response {
   );
 }
 
-/** From links of the page that is shown again after its form for a budget: they have the question alone. */
+/** From links of the page that is shown again after its form for a budget, which have the question alone, and of old mails, which have a name. */
 function fromBudget(c: PageContext): Response {
-  return c.redirect(`/companies/${param(c, 'company')}/usage${new URL(c.req.url).search}`, 302);
+  const { name, ...rest } = c.req.query();
+  const asked = new URLSearchParams({ ...rest, ...(name && { cost_center: inQuery(name) }) });
+  return c.redirect(
+    `/companies/${param(c, 'company')}/usage${asked.size === 0 ? '' : `?${asked}`}`,
+    302,
+  );
 }
 
 async function usagePage(c: PageContext, form: Form): Promise<Response> {

@@ -49,7 +49,7 @@ t.test('from an empty database to the first call, which shows without a click', 
   t.match(await step(page, 'The first call').innerText(), /It needs a key that works/);
   t.same(await glance(page, 'first-steps-empty'), []);
 
-  await click('Offer a model');
+  await click('Add a model');
   await page.getByLabel('internal-demo-chat', { exact: true }).check();
   await page.getByLabel('internal-demo-embedding', { exact: true }).check();
   t.same(await glance(page, 'first-steps-choose'), []);
@@ -69,15 +69,15 @@ t.test('from an empty database to the first call, which shows without a click', 
   await vectors.getByLabel('EUR per 1,000,000 prompt tokens').fill('0.1');
   for (const each of [chat, vectors]) await each.getByLabel('Yes, in the EU').check();
   t.same(await glance(page, 'first-steps-prices'), []);
-  await click('Offer 2 models', 'button');
-  t.match(await page.getByRole('main').innerText(), /is the slug of another one here/);
+  await click('Add 2 models', 'button');
+  t.match(await page.getByRole('main').innerText(), /is the name of another one here/);
   t.equal(
     await chat.getByLabel('EUR per 1,000,000 prompt tokens').inputValue(),
     '2.5',
     'nothing typed is lost',
   );
   await vectors.getByLabel('Model name').fill('vectors');
-  await click('Offer 2 models', 'button');
+  await click('Add 2 models', 'button');
   await page.getByText('Created.').waitFor();
   t.same(await gateway.sql`select slug, kind, upstream_model from models order by slug`, [
     { slug: 'fast', kind: 'chat', upstream_model: 'internal-demo-chat' },
@@ -146,7 +146,7 @@ t.test('without scripts, when the router comes late, and until the list is put a
   await page.getByLabel('EUR per 1,000,000 prompt tokens').fill('100');
   await page.getByLabel('EUR per 1,000,000 completion tokens').fill('100');
   await page.getByLabel('No, or not known').check();
-  await page.getByRole('button', { name: 'Offer a model' }).click();
+  await page.getByRole('button', { name: 'Add a model' }).click();
   await page.getByText('Created.').waitFor();
 
   router.answer((res) => {
@@ -174,7 +174,7 @@ t.test('without scripts, when the router comes late, and until the list is put a
   await page.getByLabel('EUR per 1,000,000 prompt tokens').fill('2.5');
   await page.getByLabel('EUR per 1,000,000 completion tokens').fill('10');
   await page.getByLabel('Yes, in the EU').check();
-  await page.getByRole('button', { name: 'Offer a model' }).click();
+  await page.getByRole('button', { name: 'Add a model' }).click();
   t.match(
     await gateway.sql`select cost_eur_per_1k_input::text as input from models where slug = 'other'`,
     [{ input: /^0\.00250*$/ }],

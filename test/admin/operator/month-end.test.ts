@@ -110,6 +110,26 @@ t.test(
   },
 );
 
+t.test(
+  'a month with open ones before it has no button, and sends no mail unasked; old addresses lead here',
+  async (t) => {
+    const id = await newCompany('In order');
+    for (const month of ['2025-01-01', '2025-02-01']) await add({ ...row, company: id, month });
+    const { text } = await operator.get(`${ALL}?month=2025-02`);
+    t.match(text, 'Earlier months are closed');
+    t.notMatch(text, /<button[^>]*>Close February 2025/);
+    const first = await operator.get(`${ALL}?month=2025-01`);
+    t.match(first.text, /<button[^>]*>Close January 2025/);
+    t.notMatch(first.text, / name="mail" value="true" checked/);
+    for (const old of ['/companies/statements', '/companies/statements/month']) {
+      const { headers } = await operator.get(`${old}?month=2025-01`);
+      t.equal(headers.get('location'), '/month-end?month=2025-01');
+    }
+    for (const month of ['2025-01', '2025-02'])
+      t.equal((await operator.post(ALL, { month })).status, 303);
+  },
+);
+
 t.test('people of a company close nothing', async (t) => {
   const owner = await signedIn(office, 'owner');
   t.equal((await owner.post(ONE, { month: '2026-04' })).status, 403);

@@ -356,10 +356,10 @@ t.test('who begins is told what is missing before anybody can call the API', asy
   t.notMatch(await first(), 'First steps');
   await office.sql`delete from models`;
   const steps = /id="first-steps".*?<\/section>/s.exec(await first())?.[0] ?? '';
-  t.match(steps, '<a href="/models/new">Offer a model</a>');
+  t.match(steps, '<a href="/models/new">Add a model</a>');
   t.notMatch(steps, 'Create a company', 'what is there is not asked for');
   const { text } = await operator.get(`/companies/${company}/models`);
-  t.match(text, 'No models are offered yet. <a href="/models">Offer one</a>');
+  t.match(text, 'No models are offered yet. <a href="/models">Add one</a>');
   const owner = await signedIn(office, 'owner');
   t.match(
     (await owner.get(`/companies/${company}/models`)).text,

@@ -134,17 +134,17 @@ t.test('who is refused now, and whose budget ends, with the owner to write to', 
 });
 
 t.test(
-  'the address where two companies were compared leads to the changes of the first',
+  'the address where two companies were compared leads to the table that has both, or to the changes of the only one',
   async (t) => {
     const { page } = await signedInTab(t, office, office.people.operator, { locale: 'en-IE' });
     const days = `from=${day}&to=${day}`;
-    for (const [asked, base] of [
-      [`company=Zweite&with=${company}`, `/companies/${other}`],
-      [`company=${other}`, `/companies/${other}`],
-      ['company=Nobody&with=Zweite', ''],
+    for (const [asked, path, rest] of [
+      [`company=Zweite&with=${company}`, '/usage', 'by=company'],
+      [`company=${other}`, `/companies/${other}/usage`, 'against=before'],
+      ['company=Nobody', '/usage', 'against=before'],
     ] as const) {
       await page.goto(`/usage/beside?${asked}&${days}`);
-      t.equal(page.url(), `${office.adminUrl}${base}/usage?${days}&against=before`);
+      t.equal(page.url(), `${office.adminUrl}${path}?${days}&${rest}`);
     }
   },
 );

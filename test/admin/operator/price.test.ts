@@ -120,7 +120,7 @@ t.test(
     t.match(textOf(late), /begins five seconds from now or later/);
     t.match(
       textOf(await operator.post(`${path}/prices`, { from: '31.12.2099', next_input: '-1' })),
-      /Begins must be an ISO time.*EUR must be EUR per 1000.*EUR is missing/,
+      /Begins must be a time.*EUR must be EUR per 1000.*EUR is missing/,
     );
     const [, seen] =
       /withdraw">.*?name="seen" value="([^"]+)"/s.exec((await operator.get(path)).text) ?? [];
@@ -195,7 +195,7 @@ t.test(
 t.test('a field that takes nothing but a day is one of days', async (t) => {
   const { text } = await operator.get(path);
   t.match(text, /name="since" type="date"/);
-  t.match(text, /name="from" type="text"/, 'a price may begin at a time too');
+  t.match(text, /name="from" type="datetime-local"/, 'a price may begin at a time too');
 });
 
 t.test('what the operator pays and the margin are for operators alone', async (t) => {

@@ -47,6 +47,11 @@ const links = (html: string) =>
     (href as string).replaceAll('&amp;', '&').replaceAll('&#39;', "'"),
   );
 
+t.test('the address of an old mail leads to the cost centre that it names', async (t) => {
+  const { status, headers } = await owner.get(`${base}/cost-center?name=R%26D`);
+  t.same([status, headers.get('location')], [302, `${base}/usage?cost_center=R%26D`]);
+});
+
 t.test(
   'the list leads to a page of each, whatever its name, and the usage page to both',
   async (t) => {
