@@ -187,6 +187,8 @@ const TABLE = {
     'where events are posted to, budget alerts among them', ['ALERT_WEBHOOK_SECRET']),
   webhookSecret: secret('ALERT_WEBHOOK_SECRET', 'none', webhookSecret,
     'key that signs them: whsec_ and 24 to 64 random bytes in base64', ['ALERT_WEBHOOK_URL']),
+  webhookFormat: optional('ALERT_WEBHOOK_FORMAT', 'event', matching(/^(event|text|teams)$/, 'event, text or teams'),
+    'what is posted: event (with a text, which Slack shows), text (a text alone, for Mattermost and others) or teams (a card)', ['ALERT_WEBHOOK_URL']),
   smtpUrl: secret('SMTP_URL', 'no e-mails', smtpAddress,
     'mail server: smtp://user:password@host:587 or smtps://…:465. With a password, or on another machine, it must take TLS, unless the address ends in ?requireTLS=false', ['ALERT_FROM']),
   alertFrom: optional('ALERT_FROM', 'none', mailAddress, 'address that the e-mails come from', ['SMTP_URL']),
@@ -269,7 +271,15 @@ function combine(values: Values, databaseUrlFile: string | null) {
     ...besides
   } = values;
   const { oidcScope: scope, oidcGroupsClaim: groupsClaim, ...others } = besides;
-  const { webhookUrl, webhookSecret: signingKey, smtpUrl, alertFrom, alertTo, ...further } = others;
+  const {
+    webhookUrl,
+    webhookSecret: signingKey,
+    webhookFormat,
+    smtpUrl,
+    alertFrom,
+    alertTo,
+    ...further
+  } = others;
   const { brandName: name, brandLogo: logo, brandColor: color, ...linked } = further;
   const {
     brandSupport: support,
@@ -309,7 +319,13 @@ function combine(values: Values, databaseUrlFile: string | null) {
         : { issuer, clientId, clientSecret, scope, groupsClaim },
     /** Where events are posted to; null: nowhere. */
     alertWebhook:
-      webhookUrl === null || signingKey === null ? null : { url: webhookUrl, secret: signingKey },
+      webhookUrl === null || signingKey === null
+        ? null
+        : {
+            url: webhookUrl,
+            secret: signingKey,
+            format: (webhookFormat ?? 'event') as 'event' | 'text' | 'teams',
+          },
     /** How budget alerts are sent by e-mail; null: not at all. */
     alertMail:
       smtpUrl === null || alertFrom === null

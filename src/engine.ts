@@ -435,7 +435,8 @@ async function openEvents(
   log: Logger,
 ) {
   const { alertWebhook, alertMail, adminUrl: pages, brand } = config;
-  const webhook = alertWebhook && (await import('./events/webhook.ts')).webhookSender(alertWebhook);
+  const webhook =
+    alertWebhook && (await import('./events/webhook.ts')).webhookSender(alertWebhook, pages);
   const email =
     alertMail && (await import('./events/email.ts')).emailSender({ ...alertMail, pages, brand });
   const channels = { ...(webhook && { webhook }), ...(email && { email }) };

@@ -184,6 +184,29 @@ comment on column budget_alerts.threshold is 'percent of the budget; forecast: a
 create unique index budget_alerts_once on budget_alerts
   (company_id, coalesce(api_key_id, '00000000-0000-0000-0000-000000000000'), billing_month, threshold, coalesce(cost_center, ''), coalesce(day, '-infinity'));
 
+-- What was unusual on a day of a company, a key or a model (src/domain/unusual.ts). A jump is told by its first row.
+create table unusual_days (
+  id          uuid not null default gen_random_uuid(),
+  company_id  uuid not null references companies on delete cascade,
+  day         date not null,
+  measure     text not null check (measure in ('spend', 'refused', 'failed', 'latency')),
+  subject     text not null check (subject in ('company', 'key', 'model')),
+  about       text not null,
+  api_key_id  uuid,
+  model_slug  text,
+  value       numeric not null,
+  usual       numeric not null,
+  superseded  boolean not null,
+  occurred_at timestamptz not null default now(),
+  seen_at     timestamptz not null default now(),
+  primary key (company_id, day, measure, subject, about)
+);
+comment on column unusual_days.about is 'id of the first key of its line, or slug of the model; empty: the company itself';
+comment on column unusual_days.api_key_id is 'the key that it is about, or that is half of it or more; null: there is none';
+comment on column unusual_days.value is 'up to seen_at: EUR, requests, or milliseconds of a request; usual: the same of other weeks';
+comment on column unusual_days.superseded is 'it belongs to a jump that was told before';
+create index unusual_days_day on unusual_days (day);
+
 -- Who is told of them by e-mail, as the owners of a company want it. A line without an address is for owners and
 -- administrators without a line of their own; where it is missing too, they are told at 50, 80 and 100 percent, and by forecast.
 create table alert_receivers (

@@ -12,7 +12,7 @@ create table events (
   body       jsonb not null check (jsonb_typeof(body) = 'object'),
   told       boolean not null default false
 );
-comment on column events.kind is 'key.created, key.rotated, key.revoked, key.paused, key.resumed, company.closed, company.reopened, company.paused, company.resumed, budget.threshold, budget.forecast, cost_center.threshold, cost_center.forecast, statement.closed';
+comment on column events.kind is 'key.created, key.rotated, key.revoked, key.paused, key.resumed, company.closed, company.reopened, company.paused, company.resumed, budget.threshold, budget.forecast, cost_center.threshold, cost_center.forecast, unusual.spend, unusual.refused, unusual.failed, unusual.latency, statement.closed';
 comment on column events.subject is 'what it is about: id of the key or the company, or number of the statement';
 comment on column events.actor is 'who did it, as in audit_log; null: the gateway found it';
 comment on column events.body is 'further members of what is sent, without names of persons, keys and companies: those are added when it is sent';
@@ -136,3 +136,17 @@ begin
 end $$;
 create trigger event after insert on budget_alerts for each row
   when (not new.superseded) execute function record_alert_event();
+
+create function record_unusual_event() returns trigger language plpgsql security definer set search_path from current as $$
+begin
+  insert into events (id, at, company_id, kind, subject, body)
+  values (new.id, new.occurred_at, new.company_id, 'unusual.' || new.measure, coalesce(new.api_key_id, new.company_id)::text,
+    jsonb_build_object('key', case when new.api_key_id is not null then jsonb_build_object('id', new.api_key_id,
+      'prefix', coalesce((select k.prefix from api_keys k where k.id = new.api_key_id), '')) end,
+    'model', new.model_slug, 'subject', new.subject, 'day', to_char(new.day, 'YYYY-MM-DD'),
+    'until', to_char(new.seen_at at time zone (select s.value from settings s where s.name = 'billing_timezone'), 'HH24:MI'),
+    'value', trim_scale(new.value)::text, 'usual', trim_scale(new.usual)::text));
+  return null;
+end $$;
+create trigger event after insert on unusual_days for each row
+  when (not new.superseded) execute function record_unusual_event();

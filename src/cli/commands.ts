@@ -41,6 +41,7 @@ const NOUNS: Readonly<Record<string, () => Promise<readonly Command[]>>> = {
     ...(await import('./nouns/usage-change.ts')).usageChangeCommands,
     (await import('./nouns/margin.ts')).marginCommand,
   ],
+  unusual: async () => derived((await import('../operations/unusual.ts')).unusualOperations),
   'end-user': async () => derived((await import('../operations/end-user.ts')).endUserOperations),
   'cost-center': async () =>
     derived((await import('../operations/cost-center.ts')).costCenterOperations),

@@ -48,6 +48,7 @@ export const EVENT_KINDS = [
   'cost_center', 'cost_center.threshold', 'cost_center.forecast',
   'key', 'key.created', 'key.rotated', 'key.revoked', 'key.paused', 'key.resumed',
   'statement', 'statement.closed',
+  'unusual', 'unusual.spend', 'unusual.refused', 'unusual.failed', 'unusual.latency',
 ] as const;
 
 /** What lists of events filter by: failed so far, or given up; failed for 7 minutes, and tried again; given up. */

@@ -315,6 +315,12 @@ export interface EventStore {
    */
   lookAtCostCenters(cursor: string | null): Promise<string | null>;
   /**
+   * Writes what is unusual today of some companies.
+   * @param after the last company of the look before; null: from the first
+   * @returns the last company; null: there is no further one
+   */
+  lookAtUnusual(after: string | null): Promise<string | null>;
+  /**
    * Deliveries of a channel that are due, the longest waiting first; beyond the limit those of the same messages.
    * @param operators of the receivers: of all other addresses only those that are still a receiver's
    */

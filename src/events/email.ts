@@ -3,7 +3,7 @@ import { CLOSED_MONTH } from '../domain/event.ts';
 import { wordsOf } from '../domain/language/language.ts';
 import type { MailBrand } from '../domain/language/mail.ts';
 import { asLanguage, ENGLISH } from '../domain/languages.ts';
-import { type BudgetAlert, mailOf } from '../domain/wording/alert.ts';
+import { type Alert, mailOf } from '../domain/wording/alert.ts';
 import { type ClosedMonth, statementMail } from '../domain/wording/statement-mail.ts';
 import { type MailSettings, mailer } from './mail.ts';
 import type { Send } from './sender.ts';
@@ -28,7 +28,7 @@ export function emailSender(
   const send = mailer(settings, timeoutMs);
   const domain = settings.from.slice(settings.from.lastIndexOf('@') + 1);
   return (events, { recipient, language, outsider }) => {
-    const alerts = events as unknown as readonly [BudgetAlert, ...BudgetAlert[]]; // other events are for no e-mail
+    const alerts = events as unknown as readonly [Alert, ...Alert[]]; // other events are for no e-mail
     const hash = createHash('sha256').update(recipient);
     for (const { id } of alerts.slice(1)) hash.update(id);
     const digest = hash.digest('hex').slice(0, 16);

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
   type Channel,
@@ -38,11 +39,15 @@ export interface EventSenderOptions {
   readonly quietEveryMs?: number;
   /** Milliseconds between looks at the budgets of cost centres. */
   readonly costCentersEveryMs?: number;
+  /** Milliseconds between looks at what is unusual. */
+  readonly unusualEveryMs?: number;
 }
 
 const EVERY_MS = 3000;
 const QUIET_EVERY_MS = 30_000;
 const COST_CENTERS_EVERY_MS = 60_000; // their sums have more rows than those of companies
+const UNUSUAL_EVERY_MS = 300_000;
+const UNUSUAL_MS = 500; // of a turn: the rest of a look waits for the next one, as deliveries and the lease do not
 const PAUSE_OF_LOOK = 50; // times as long as a look at them took: 2 % of the time of a connection
 const FULL_EVERY_MS = 300_000; // for budgets that were lowered, and forecasts after the first two days
 const LEASE_SECONDS = 8; // also renewed while an attempt takes longer
@@ -52,7 +57,7 @@ const WRITE_AGAIN_MS = 1000;
 
 /**
  * Sends events, and looks for budgets that reached a threshold, which become events: on whichever gateway holds the
- * lease. Those of cost centres once a minute at most.
+ * lease. Those of cost centres once a minute at most, what is unusual every five minutes.
  *
  *   lease ─> look ─> rows in budget_alerts ─> new rows in events, whoever wrote them, get rows in event_deliveries
  *              └──> each channel: due deliveries ─> attempt ─> delivered, or pending with a longer pause, or dead
@@ -76,6 +81,10 @@ export class EventSender {
   #cursor: string | null = null;
   #costCenters: string | null = null;
   #costCentersAt = 0;
+  /** The last company whose day was compared; null: the next look begins with the first. */
+  #compared: string | null = null;
+  #comparedMs = 0;
+  #unusualAt = 0;
   #fullAt = 0;
   #quietAt = 0;
   /** Spend changed, or a delivery ended, since the last look. */
@@ -89,6 +98,7 @@ export class EventSender {
       everyMs: EVERY_MS,
       quietEveryMs: QUIET_EVERY_MS,
       costCentersEveryMs: COST_CENTERS_EVERY_MS,
+      unusualEveryMs: UNUSUAL_EVERY_MS,
       ...options,
     };
     const { channels, operators } = options;
@@ -168,6 +178,30 @@ export class EventSender {
     if (isFull) await store.trim();
     if (isFull || now >= this.#costCentersAt)
       await this.#lookAtCostCenters(isFull ? null : this.#costCenters);
+    if (performance.now() >= this.#unusualAt) await this.#lookAtUnusual();
+  }
+
+  /** Compares some companies; after the last one it rests. Where it cannot, it goes on behind a random one: no company keeps others from it. */
+  async #lookAtUnusual(): Promise<void> {
+    const { store, unusualEveryMs, log } = this.#options;
+    const begins = performance.now();
+    let isOver = false;
+    try {
+      do this.#compared = await store.lookAtUnusual(this.#compared);
+      while (this.#compared !== null && performance.now() < begins + UNUSUAL_MS);
+      isOver = this.#compared === null;
+    } catch (error) {
+      this.#compared = randomUUID();
+      isOver = true;
+      const isClosing = this.#closing.signal.aborted;
+      if (!isClosing) log.warn({ reason: reasonOf(error) }, 'events: cannot compare with usual');
+    }
+    const ends = performance.now();
+    this.#comparedMs += ends - begins;
+    if (!isOver) return;
+    this.#unusualAt = ends + Math.max(unusualEveryMs, PAUSE_OF_LOOK * this.#comparedMs);
+    this.#comparedMs = 0;
+    this.#isNews = true;
   }
 
   /** The next turn tells what it finds. Where it cannot look, the rest goes on. */

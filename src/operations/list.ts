@@ -18,6 +18,7 @@ import { priceOperations } from './price.ts';
 import { requestOperations } from './request.ts';
 import { statementOperations } from './statement.ts';
 import { tokenOperations } from './token.ts';
+import { unusualOperations } from './unusual.ts';
 import { usageOperations } from './usage.ts';
 import { usageChangeOperations } from './usage-change.ts';
 import { userOperations } from './user.ts';
@@ -38,6 +39,7 @@ export const OPERATIONS: readonly Operation[] = [
   ...groupOperations,
   ...usageOperations,
   ...usageChangeOperations,
+  ...unusualOperations,
   ...costCenterOperations,
   ...endUserOperations,
   ...requestOperations,

@@ -105,6 +105,7 @@ async function begin(t: Test): Promise<Case> {
 function webhookTo({ url, secret }: Receiver, timeoutMs?: number) {
   return webhookSender(
     { url: new URL(url), secret: Buffer.from(secret.slice(6), 'base64') },
+    null,
     timeoutMs,
   );
 }
@@ -140,7 +141,7 @@ t.test('an alert reaches the webhook, the owner and the operators, once', async 
     spent_eur: '120',
   });
   const members =
-    'budget_eur company forecast_eur id key month occurred_at spent_eur threshold type';
+    'budget_eur company forecast_eur id key month occurred_at spent_eur text threshold type';
   t.equal(
     Object.keys(JSON.parse(hook?.body as string))
       .sort()
@@ -230,7 +231,7 @@ t.test(
       spent_eur: '6',
     });
     const members =
-      'budget_eur company cost_center forecast_eur id month occurred_at spent_eur threshold type';
+      'budget_eur company cost_center forecast_eur id month occurred_at spent_eur text threshold type';
     t.equal(
       Object.keys(JSON.parse(hook?.body as string))
         .sort()

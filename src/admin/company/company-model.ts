@@ -35,6 +35,7 @@ import {
   priceUnitOf,
   unitSwitch,
 } from '../page/price-unit.ts';
+import { unusualMarks } from '../usage/unusual.ts';
 
 /** The models that one company may use. */
 export const companyModelRoutes: readonly Route[] = [
@@ -74,6 +75,7 @@ async function companyPage(c: PageContext): Promise<Response> {
   const listed = listedModels(company);
   const base = `/companies/${id}/models`;
   const playground = `/companies/${id}/playground`;
+  const marks = await unusualMarks(c, id);
   const found = pageOf(models, query);
   const price = (name: PriceName) => (model: ModelRow) => {
     if (name === 'output' && !generates(model.kind)) return muted(frame.none);
@@ -93,7 +95,7 @@ async function companyPage(c: PageContext): Promise<Response> {
   const shown = pricesAmong(everyPrice).filter((name) => !isListed(name));
   const cells = {
     [words.model]: ({ slug, company_id }: ModelRow) =>
-      html`<code>${slug}</code>${company_id === null ? '' : html` ${badge('plain', words.own)}`}`,
+      html`<code>${slug}</code>${marks.model(slug)}${company_id === null ? '' : html` ${badge('plain', words.own)}`}`,
     [words.kind]: ({ kind }: ModelRow) => words.kinds[kind],
     [words.hosting]: (model: ModelRow) => euBadge(model, words.outsideEu),
     ...Object.fromEntries(shown.map((name) => [labels[name], price(name)])),

@@ -11,6 +11,7 @@ import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
 import { badge, bounded, muted, page } from '../page/layout.ts';
 import { list, listQuery } from '../page/list.ts';
+import { unusualMarks } from '../usage/unusual.ts';
 
 /** The list of companies, for operators. */
 export const companyRoutes: readonly Route[] = [
@@ -47,6 +48,7 @@ async function listPage(c: PageContext): Promise<Response> {
   const query = listQuery<CompanySort>(c, SORTS);
   const [state] = STATES.find(([each]) => each === c.req.query('show')) ?? [''];
   const companies = await read(c, (sql) => pageOfCompanies(sql, query, state || null));
+  const marks = await unusualMarks(c, null);
   const today = services.calendar.date(services.clock());
   const days = intervalsIn({ from: addDays(today, -29), to: today }, 'day');
   // on a phone no heading stands above it
@@ -54,7 +56,7 @@ async function listPage(c: PageContext): Promise<Response> {
     html`${format.count(refused)}<span class="unit"> refused</span>`;
   const cells = {
     [SORTS.name]: (row: ListedCompany) =>
-      html`${bounded(row.name, html`<a href="/companies/${row.id}/usage">${row.name}</a>`)}${badges(row)}`,
+      html`${bounded(row.name, html`<a href="/companies/${row.id}/usage">${row.name}</a>`)}${marks.company(row.id)}${badges(row)}`,
     [SORTS['-spent']]: ({ spent }: ListedCompany) => format.amount(spent),
     [SORTS['-share']]: (row: ListedCompany) => budgetCell(row, format),
     '30 days': (row: ListedCompany) =>

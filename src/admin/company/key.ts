@@ -48,6 +48,7 @@ import { list, listQuery } from '../page/list.ts';
 import { readLastDay } from '../page/local-time.ts';
 import { readSettings, settingFields } from '../page/setting.ts';
 import { seesOwnAlone } from '../usage/reach.ts';
+import { unusualMarks } from '../usage/unusual.ts';
 import { usageCards } from '../usage/usage-cards.ts';
 import {
   idempotencyInputs,
@@ -100,10 +101,11 @@ async function accessPage(c: PageContext, form: Form): Promise<Response> {
     playgroundRows: await playgroundKeys(sql, id),
     usage: await readPresentSums(sql, id),
   }));
+  const marks = await unusualMarks(c, id);
   const body = html`${companyHeading(c)}<div class="title-row"><h1>${words.title}</h1>
 ${isWritable ? html`<a class="button quiet" href="${base}/find">${words.find}</a>${createForm(c, form, company, isNew || (life === 'active' && counts.active === 0))}` : ''}</div>
 <p class="lead">${words.lead(html`<code>${services.publicUrl}</code>`)}</p>
-${list(c, { ...keyList(c, life, base, isWritable), beside: keyViews(format, base, life, counts) }, query, keys)}
+${list(c, { ...keyList(c, life, base, isWritable, marks.key), beside: keyViews(format, base, life, counts) }, query, keys)}
 ${playgrounds(c, playgroundRows, base)}<section aria-labelledby="usage"><div class="title-row"><h2 id="usage">${words.usageIn(format.month(usage.budget.month))}</h2>
 <a class="button quiet" href="/companies/${id}/usage">${words.details}</a></div>
 ${usageCards(usage, format)}<p class="muted">${exactSwitch(c)}</p></section>`;
@@ -136,8 +138,18 @@ export function keyViews(
   return html`<nav class="tabs views" aria-label="${words.views}">${view('active')}${view('dead')}</nav>`;
 }
 
-/** Keys that work, or those that are revoked or expired. @param base the address of the list */
-export function keyList(c: PageContext, life: KeyLife, base: string, isWritable: boolean) {
+/**
+ * Keys that work, or those that are revoked or expired.
+ * @param base the address of the list
+ * @param mark what a key is marked by besides
+ */
+export function keyList(
+  c: PageContext,
+  life: KeyLife,
+  base: string,
+  isWritable: boolean,
+  mark: (id: string) => Html | string = () => '',
+) {
   const { format, services } = c.var;
   const now = services.clock();
   const isOwn = seesOwnAlone(c, param(c, 'company'));
@@ -145,7 +157,7 @@ export function keyList(c: PageContext, life: KeyLife, base: string, isWritable:
   const { keys: words, numbers, frame } = format.words;
   const cells = {
     [words.key]: ({ id, name, prefix }: KeyRow) =>
-      html`${bounded(name, html`<a href="${base}/${id}">${name}</a>`)} <code>${prefix}…</code>`,
+      html`${bounded(name, html`<a href="${base}/${id}">${name}</a>`)}${mark(id)} <code>${prefix}…</code>`,
     [words.state]: (key: KeyRow) => {
       const end = key.revoked_at ?? key.expires_at;
       return html`${keyState(key, now, format)}${isActive ? restrictionsOf(key, format) : ''}${end && html` ${muted(html`${isActive ? words.until(format.date(end)) : format.date(end)}`)}`}`;

@@ -10,6 +10,7 @@ import {
   OWNERS_SETTINGS,
   PROFILE,
   STRICT_CEILINGS,
+  UNUSUAL,
 } from '../../domain/settings/company.ts';
 import { limitTexts } from '../../domain/settings/limit-text.ts';
 import { may } from '../../operations/frame/permission.ts';
@@ -156,6 +157,7 @@ function ownersCard(c: PageContext, company: CompanyRow, form: Form): Html | str
       : '',
     fields: (state) => html`${settingFields(state, MONTH_BUDGET, company, { hint })}
 ${settingFields(state, DAY_BUDGET, company)}
+${settingFields(state, UNUSUAL, company)}
 ${budget_mode === 'strict' ? html`<p class="hint">${words.strict}</p>` : ''}
 ${eu_locked ? html`<p>${words.lockedText}</p>` : settingFields(state, EU_GATE, company)}
 ${settingFields(state, PROFILE, company)}`,

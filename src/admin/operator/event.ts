@@ -2,6 +2,12 @@ import { EVENT_DAYS, EVENT_KINDS, EVENT_STATES, type EventState } from '../../do
 import { oneOf, readUuid } from '../../domain/field.ts';
 import { costCenterPage } from '../../domain/wording/alert.ts';
 import { actorName } from '../../domain/wording/change-text.ts';
+import {
+  measureOf,
+  type UnusualEvent,
+  unusualPage,
+  unusualText,
+} from '../../domain/wording/unusual.ts';
 import { replayEvents } from '../../operations/event.ts';
 import { readPage } from '../../store/connection/cursor.ts';
 import { type EventFilter, type EventRow, listEvents } from '../../store/events/event.ts';
@@ -40,6 +46,11 @@ const KINDS: Readonly<Record<(typeof EVENT_KINDS)[number], string>> = {
   'company.resumed': 'Company resumed',
   statement: 'Statements',
   'statement.closed': 'Statement closed',
+  unusual: 'Unusual today',
+  'unusual.spend': 'Unusual spend',
+  'unusual.refused': 'Unusually many refused requests',
+  'unusual.failed': 'Unusually many failed requests',
+  'unusual.latency': 'Unusually slow',
 };
 const STATES: Readonly<Record<EventState, string>> = {
   undelivered: 'Failing or given up',
@@ -76,7 +87,7 @@ async function eventsPage(c: PageContext): Promise<Response> {
     : { rows: [], next: null };
   const isAll = Object.values(filter).every((each) => each === null);
   const body = html`<h1>Events</h1>
-<p class="lead">Keys created, rotated, revoked, paused and resumed, companies closed, reopened, paused and resumed, budget alerts, those of cost centres too, and closed statements of the last ${EVENT_DAYS} days, newest first. The webhook (<code>ALERT_WEBHOOK_URL</code>) tells them to your programs. A delivery that fails is tried again for a day and then given up; <code>tollgate event replay --dead</code> sends all of those again.</p>
+<p class="lead">Keys created, rotated, revoked, paused and resumed, companies closed, reopened, paused and resumed, budget alerts, those of cost centres too, what was unusual, and closed statements of the last ${EVENT_DAYS} days, newest first. The webhook (<code>ALERT_WEBHOOK_URL</code>) tells them to your programs. A delivery that fails is tried again for a day and then given up; <code>tollgate event replay --dead</code> sends all of those again.</p>
 ${filters(form, filter)}
 ${['company', 'before'].map((name) => form.messages.has(name) && html`<p class="wrong">In the address, “${name}” ${form.messages.get(name)}</p>`)}
 ${filter.company === null ? '' : html`<p>Only events of <strong>${rows[0]?.event.company.name ?? filter.company}</strong>. <a href="${filteredUrl(form, FILTERS, { company: null })}">All companies</a></p>`}
@@ -113,6 +124,11 @@ function cellsOf(c: PageContext, form: Form) {
 
 /** The kind of an event and its subject. The members of an event differ by its kind. */
 function whatOf({ subject, event }: EventRow, format: Format): Html {
+  if (event.type.startsWith('unusual.')) {
+    const unusual = event as unknown as UnusualEvent;
+    const measure = measureOf(unusual);
+    return html`<strong>${KINDS[`unusual.${measure}`]}</strong><br><a href="${unusualPage(measure, unusual)}">${unusualText(measure, unusual, format.words)}</a>`;
+  }
   const { type, company, key, cost_center, threshold, month, day, statement } =
     event as EventRow['event'] & {
       readonly key?: { readonly id: string; readonly name: string; readonly prefix: string } | null;

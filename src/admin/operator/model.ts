@@ -42,6 +42,7 @@ import {
   refuseRates,
 } from '../page/rate-table.ts';
 import { readSettings, settingFields } from '../page/setting.ts';
+import { unusualMarks } from '../usage/unusual.ts';
 import {
   askCostRemoval,
   modelOfPath,
@@ -106,12 +107,13 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
     c,
     async (sql) => [await pageOfModels(sql, query), await hasDemo(sql)] as const,
   );
+  const marks = await unusualMarks(c, null);
   const unit = shownUnit(c, form);
   const labels = priceHeadings(c.var.format.words);
   const names = pricesAmong(models.rows.map(pricesOf<string | null>));
   const cells = {
     'Model name': (model: ModelRow) =>
-      html`<a href="/models/${model.id}"><code>${model.slug}</code></a>${morePrices(model)}`,
+      html`<a href="/models/${model.id}"><code>${model.slug}</code></a>${marks.model(model.slug)}${morePrices(model)}`,
     'Internal name': ({ upstream_model }: ModelRow) => html`<code>${upstream_model}</code>`,
     Kind: ({ kind }: ModelRow) => kind,
     Hosting: euBadge,

@@ -17,6 +17,7 @@ import { type PageContext, type Route, read } from '../page/context.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
 import { badge, emptyText, muted, page, table } from '../page/layout.ts';
+import { unusualToday } from '../usage/unusual.ts';
 import { operatorSteps } from './first-steps.ts';
 import { budgetCalls, pictures, refusedNow } from './overview-pictures.ts';
 
@@ -37,15 +38,17 @@ function start(c: PageContext): Response | Promise<Response> {
 
 async function overviewPage(c: PageContext): Promise<Response> {
   const { format } = c.var;
-  const [overview, begun] = await Promise.all([
+  const [overview, begun, unusual] = await Promise.all([
     readOverview((query) => read(c, query), 0),
     read(c, readFirstSteps),
+    unusualToday(c, null),
   ]);
   const { today, month, last_day, untold_usage, unread_usage } = overview;
   const now = c.var.services.clock();
   const problems = problemsOf(overview);
   const body = html`<h1>Overview</h1>
 ${state(problems, last_day, format, firstHour(now))}
+${unusual}
 ${await operatorSteps(c, begun)}
 ${begun.call ? pictures(overview, format) : ''}
 ${untoldUsage(untold_usage, format)}

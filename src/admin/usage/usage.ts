@@ -23,6 +23,7 @@ import { costCenterCards, costCenterTitle, saveCostCenter } from './cost-center.
 import { MAX_LINES } from './first-lines.ts';
 import { ownerSteps } from './first-steps.ts';
 import { keysInReach, keysPath, seesOwnAlone } from './reach.ts';
+import { unusualToday } from './unusual.ts';
 import { type Known, usageBar } from './usage-bar.ts';
 import { ownCards, usageCards } from './usage-cards.ts';
 import { changedBy, comparisonOf } from './usage-change.ts';
@@ -193,7 +194,7 @@ async function usagePage(c: PageContext, form: Form): Promise<Response> {
 ${by === null ? reasonsTable(around) : ''}
 ${detailsTable(c, details)}`;
   const body = html`${heading}
-${isOwn ? '' : await ownerSteps(c, id)}
+${isOwn ? '' : html`${await unusualToday(c, id)}${await ownerSteps(c, id)}`}
 ${usageBar(c, query, COMPANY_GROUPS, choicesOf(usage, format), usage.months)}
 ${await savedViews(c, query, COMPANY_GROUPS, form)}
 ${chartTiles()}

@@ -147,6 +147,20 @@ export const de: Words = {
     pace: ({ month, isUsed, day }) => parts` Wenn es so weitergeht, ist ${isUsed ? 'es' : `das Budget für ${month}`} am ${day} aufgebraucht.`,
   },
 
+  unusual: {
+    title: 'Heute ungewöhnlich',
+    more: (count) => `${count} weitere`,
+    spend: (amount) => amount,
+    refused: (count) => `${count} abgewiesene Anfragen`,
+    failed: (count) => `${count} fehlgeschlagene Anfragen`,
+    latency: (seconds) => `${seconds} je Anfrage`,
+    key: (name) => `Schlüssel „${name}“`,
+    text: ({ who, value, until, usual, weekday }) => `${who}: heute bis ${until} ${value}, an anderen ${weekday}en bis dahin ${usual}`,
+    compared: 'Verglichen wird mit denselben Stunden desselben Wochentags der letzten sechs Wochen. Ab dem Wievielfachen etwas ungewöhnlich ist, steht in den Einstellungen des Unternehmens.',
+    times: 'Ungewöhnlich ab dem Wievielfachen des Üblichen',
+    timesHint: 'Etwa 3: Inhaber, Administratoren und der Betreiber erhalten einen Hinweis, wenn Kosten, abgewiesene oder fehlgeschlagene Anfragen oder die Dauer einer Anfrage dreimal so hoch sind wie in denselben Stunden anderer Wochen. Leer: kein Hinweis.',
+  },
+
   form: {
     missing: 'fehlt.',
     noneChosen: 'muss mindestens eine Auswahl haben.',
@@ -674,7 +688,7 @@ export const de: Words = {
         until: (days) => `${days} Tage`,
       },
       alerts: {
-        what: 'Was von Budgets erreicht wurde: Beträge und Namen von Kostenstellen, nichts unmittelbar über Personen',
+        what: 'Was von Budgets erreicht wurde: Beträge und Namen von Kostenstellen, nichts unmittelbar über Personen; und was an einem Tag ungewöhnlich war, 90 Tage lang',
         why: 'um jeden Hinweis einmal zu senden',
         until: 'auf Dauer; die vergangener Monate dürfen gelöscht werden',
       },
@@ -1944,6 +1958,7 @@ export const de: Words = {
       member_max_keys: 'Schlüssel je Mitglied',
       member_key_budget_eur: 'Budget der Schlüssel von Mitgliedern',
       member_playground: 'Playground für Mitglieder',
+      unusual_times: 'was ungewöhnlich ist',
       purpose: 'Zweck',
       slug: 'Modellname',
       kind: 'Art',
@@ -1977,6 +1992,7 @@ export const de: Words = {
     used: ({ who, percent, month, isDaily }) => `${who} hat ${percent} % des Budgets für ${isDaily ? 'den ' : ''}${month} verbraucht`,
     forecast: ({ who, month }) => `${who} wird das Budget für ${month} bei diesem Tempo überschreiten`,
     alerts: ({ count, company }) => `${count} Budgethinweise für ${company}`,
+    notices: ({ count, company }) => `${count} Hinweise für ${company}`,
     budget: 'Budget',
     spent: 'Bisher ausgegeben',
     atEnd: 'Bei diesem Tempo am Ende des Monats',

@@ -169,6 +169,20 @@ export const en = {
     pace: ({ month, isUsed, day }: { month: string; isUsed: boolean; day: unknown }) => parts` At this pace ${isUsed ? 'it' : `the budget for ${month}`} is reached on ${day}.`,
   },
 
+  unusual: {
+    title: 'Unusual today',
+    more: (count: number) => `${count} more`,
+    spend: (amount: string) => amount,
+    refused: (count: string) => `${count} refused requests`,
+    failed: (count: string) => `${count} failed requests`,
+    latency: (seconds: string) => `${seconds} a request`,
+    key: (name: string) => `key “${name}”`,
+    text: ({ who, value, until, usual, weekday }: Record<'who' | 'value' | 'until' | 'usual' | 'weekday', string>) => `${who}: ${value} today by ${until}, ${usual} by then on other ${weekday}s`,
+    compared: 'Today is compared with the same hours of the same weekday in the last six weeks. The settings of the company say how many times as much is unusual.',
+    times: 'Unusual from so many times as much as usual',
+    timesHint: 'Such as 3: owners, administrators and the operator are told when cost, refused or failed requests, or the time of a request are three times those of the same hours of other weeks. Empty: nobody is told.',
+  },
+
   form: {
     missing: 'is missing.',
     noneChosen: 'must be chosen, one at least.',
@@ -625,7 +639,7 @@ export const en = {
         until: (days: number) => `${days} days`,
       },
       alerts: {
-        what: 'What was reached of budgets: amounts and names of cost centres, nothing of persons directly',
+        what: 'What was reached of budgets: amounts and names of cost centres, nothing of persons directly; and what was unusual on a day, for 90 days',
         why: 'to send each alert once',
         until: 'for good; those of past months may be deleted',
       },
@@ -1864,6 +1878,7 @@ export const en = {
       member_max_keys: 'keys of each member',
       member_key_budget_eur: 'budget of members’ keys',
       member_playground: 'playground for members',
+      unusual_times: 'what is unusual',
       upstream_model: 'internal name',
       cost_eur_per_1k_input: 'input price',
       cost_eur_per_1k_output: 'output price',
@@ -1882,6 +1897,7 @@ export const en = {
     used: ({ who, percent, month }: { who: string; percent: string; month: string; isDaily: boolean }) => `${who} has used ${percent} % of its budget for ${month}`,
     forecast: ({ who, month }: { who: string; month: string }) => `${who} will pass its budget for ${month} at this pace`,
     alerts: ({ count, company }: { count: number; company: string }) => `${count} budget alerts for ${company}`,
+    notices: ({ count, company }: { count: number; company: string }) => `${count} alerts for ${company}`,
     budget: 'Budget',
     spent: 'Spent so far',
     atEnd: 'At this pace at the end of the month',

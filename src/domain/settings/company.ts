@@ -16,6 +16,8 @@ import { eachLimit, MOST_MEMBER_KEYS } from '../limits.ts';
 import * as schema from './schema.ts';
 import type { Needed, Setting, Settings } from './setting.ts';
 
+const MOST_TIMES = 100;
+
 /** What all budgets have: EUR as exact decimal text; null and "0": no limit (spec section 2.9). */
 export const BUDGET = {
   kind: 'amount',
@@ -59,6 +61,26 @@ export const LIMIT_SETTINGS = eachLimit(
     field: { name: column, label: ({ limits }) => limits[column] },
   }),
 );
+
+/** From how much on something is unusual. */
+export const UNUSUAL = {
+  unusual_times: {
+    kind: 'number',
+    schema: schema.orNull(
+      schema.whole(MOST_TIMES, 'how many times as much as usual is unusual; null: nobody is told'),
+    ),
+    option: '--unusual-times N',
+    meaning: 'how many times as much as usual is told as unusual; default: 3',
+    changed: 'how many times as much as usual is told as unusual; none: nobody is told',
+    read: wholeNumber(MOST_TIMES),
+    isNullable: true,
+    field: {
+      name: 'unusual_times',
+      label: ({ unusual }) => unusual.times,
+      hint: ({ unusual }) => unusual.timesHint,
+    },
+  } as Setting<number | null>,
+};
 
 /** What members of a company may do, which its owners set. */
 export const MEMBER_SETTINGS = {
@@ -279,6 +301,7 @@ export const COMPANY_SETTINGS = {
       ],
     },
   } as Setting<Language | null>,
+  ...UNUSUAL,
   ...MEMBER_SETTINGS,
   ...BUYER,
   ...CUSTOMER_NUMBER,
@@ -294,7 +317,13 @@ export const DAY_BUDGET = { daily_budget_eur };
 export const EU_GATE = { allow_non_eu_models };
 export const PROFILE = { language };
 /** What the owners of a company set, but for what its members may do. */
-export const OWNERS_SETTINGS = { ...MONTH_BUDGET, ...DAY_BUDGET, ...EU_GATE, ...PROFILE };
+export const OWNERS_SETTINGS = {
+  ...MONTH_BUDGET,
+  ...DAY_BUDGET,
+  ...UNUSUAL,
+  ...EU_GATE,
+  ...PROFILE,
+};
 /** The ceilings, with how strictly the budget holds. */
 export const STRICT_CEILINGS = { credit_limit_eur, budget_mode, eu_locked };
 

@@ -2,6 +2,7 @@ import { FORECAST, STOP_PATH } from '../event.ts';
 import type { Words } from '../language/en.ts';
 import { type MailBrand, type MailPart, type Message, mailIn } from '../language/mail.ts';
 import { eurIn } from './eur-text.ts';
+import { measureOf, type UnusualEvent, unusualPage, unusualText } from './unusual.ts';
 
 /**
  * The texts of budget alerts: a company, a key or a cost centre has used a part of its monthly budget, or will pass it at
@@ -31,6 +32,9 @@ export interface BudgetAlert {
   readonly occurred_at: string;
 }
 
+/** What one e-mail tells a reader of a company. */
+export type Alert = BudgetAlert | UnusualEvent;
+
 /**
  * An e-mail of alerts.
  * @param alerts of one company
@@ -39,7 +43,7 @@ export interface BudgetAlert {
  * @param outsider id of the line by which an address outside the company is told; null: its reader signs in to the pages
  */
 export function mailOf(
-  alerts: readonly [BudgetAlert, ...BudgetAlert[]],
+  alerts: readonly [Alert, ...Alert[]],
   words: Words,
   brand: MailBrand,
   pages: URL | null,
@@ -51,7 +55,10 @@ export function mailOf(
   const title =
     alerts.length === 1
       ? told[0]?.[0].title
-      : mails.alerts({ count: told.length, company: first.company.name });
+      : (alerts.some(isUnusual) ? mails.notices : mails.alerts)({
+          count: told.length,
+          company: first.company.name,
+        });
   const parts: MailPart[] = told.flat();
   if (pages !== null && outsider === null) {
     const page = alerts.length === 1 ? pageOf(first) : companyPage(first);
@@ -62,18 +69,30 @@ export function mailOf(
   return mailIn(words, brand, title as string, parts);
 }
 
+function isUnusual(alert: Alert): alert is UnusualEvent {
+  return 'usual' in alert;
+}
+
 /** What an e-mail says of one alert. */
-function partsOf(alert: BudgetAlert, { mails, locale }: Words) {
-  const {
-    company,
-    key = null,
-    cost_center = null,
-    threshold,
-    budget_eur,
-    spent_eur,
-    forecast_eur,
-  } = alert;
+function partsOf(alert: Alert, words: Words): readonly [{ readonly title: string }, ...MailPart[]] {
+  const { mails, unusual, locale } = words;
+  if (isUnusual(alert))
+    return [{ title: unusualText(measureOf(alert), alert, words) }, unusual.compared];
+  const { cost_center = null, threshold, budget_eur, spent_eur, forecast_eur } = alert;
   const { shown: eur } = eurIn(locale);
+  const facts: [string, string][] = [
+    [mails.budget, eur(budget_eur)],
+    [mails.spent, eur(spent_eur)],
+  ];
+  if (forecast_eur !== null) facts.push([mails.atEnd, eur(forecast_eur)]);
+  const refuses = threshold === '100' ? mails.refused : mails.willRefuse;
+  const then = cost_center !== null ? mails.refusesNothing : refuses(alert.day != null);
+  return [{ title: budgetTitle(alert, words) }, { facts }, then];
+}
+
+/** What was reached of whose budget. */
+export function budgetTitle(alert: BudgetAlert, { mails, locale }: Words): string {
+  const { company, key = null, cost_center = null, threshold } = alert;
   const isDaily = alert.day != null;
   const month = alert.day == null ? monthName(alert.month, locale) : dateName(alert.day, locale);
   const who =
@@ -82,27 +101,23 @@ function partsOf(alert: BudgetAlert, { mails, locale }: Words) {
       : key === null
         ? company.name
         : mails.key({ ...key, company: company.name });
-  const title =
-    threshold === FORECAST
-      ? mails.forecast({ who, month })
-      : mails.used({ who, percent: threshold, month, isDaily });
-  const facts: [string, string][] = [
-    [mails.budget, eur(budget_eur)],
-    [mails.spent, eur(spent_eur)],
-  ];
-  if (forecast_eur !== null) facts.push([mails.atEnd, eur(forecast_eur)]);
-  const refuses = threshold === '100' ? mails.refused : mails.willRefuse;
-  const then = cost_center !== null ? mails.refusesNothing : refuses(isDaily);
-  return [{ title }, { facts }, then] as const;
+  return threshold === FORECAST
+    ? mails.forecast({ who, month })
+    : mails.used({ who, percent: threshold, month, isDaily });
 }
 
 /** The page with what a company spent, below the address of the pages. */
-function companyPage({ company, month }: BudgetAlert): string {
+function companyPage({ company, ...alert }: Alert): string {
+  const month = 'month' in alert ? alert.month : alert.day.slice(0, 7);
   return `/companies/${company.id}/usage?${new URLSearchParams({ month })}`;
 }
 
+function pageOf(alert: Alert): string {
+  return isUnusual(alert) ? unusualPage(measureOf(alert), alert) : budgetPage(alert);
+}
+
 /** The page with what was spent. */
-function pageOf({ company, key, cost_center, month }: BudgetAlert): string {
+export function budgetPage({ company, key, cost_center, month }: BudgetAlert): string {
   if (cost_center != null) return costCenterPage(company.id, cost_center, month);
   return `/companies/${company.id}/usage?${new URLSearchParams({ month, ...(key != null && { key: key.id }) })}`;
 }

@@ -90,6 +90,12 @@ export function spentSince(
     where xid >= ${literal(horizon)}::xid8 and not pg_visible_in_snapshot(xid, ${literal(snapshot)}::pg_snapshot)`;
 }
 
+/** The columns of `usage_key_months` with what a key cost on each day of the month, the first to the thirty-first. */
+export const KEY_DAYS = Array.from(
+  { length: 31 },
+  (_, at) => `day_${String(at + 1).padStart(2, '0')}`,
+);
+
 /** The present day in the billing time zone. */
 export const TODAY = `(now() at time zone ${BILLING_ZONE})::date`;
 

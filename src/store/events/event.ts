@@ -15,6 +15,7 @@ import { matching } from '../connection/columns.ts';
 import type { Range } from '../connection/cursor.ts';
 import type { Database, Sql } from '../connection/pool.ts';
 import { IN_STATE, lookAtBudgets, lookAtCostCenters } from './alert.ts';
+import { deleteOldUnusual, lookAtUnusual } from './unusual.ts';
 
 const LEASE_MS = 2000;
 const LOOK_MS = 20_000; // at every budget, on a busy server
@@ -59,6 +60,7 @@ export function eventStore(db: Database, own: Database): EventStore {
       return { ...found, ...(await own.run(MANY_MS, (sql) => tell(sql, receivers))) };
     },
     lookAtCostCenters: (cursor) => own.run(LOOK_MS, (sql) => lookAtCostCenters(sql, cursor)),
+    lookAtUnusual: (after) => own.transaction(LOOK_MS, (sql) => lookAtUnusual(sql, after)),
     due: (channel, limit, operators) =>
       own.run(DELIVERY_MS, (sql) => readDue(sql, channel, limit, operators)),
     async delivered(delivery) {
@@ -81,10 +83,10 @@ export function eventStore(db: Database, own: Database): EventStore {
       );
     },
     async trim() {
-      await own.run(
-        MANY_MS,
-        (sql) => sql`delete from events where at < now() - make_interval(days => ${EVENT_DAYS})`,
-      );
+      await own.run(MANY_MS, async (sql) => {
+        await sql`delete from events where at < now() - make_interval(days => ${EVENT_DAYS})`;
+        await deleteOldUnusual(sql);
+      });
     },
   };
 }
@@ -125,8 +127,10 @@ async function tell(
         union select 'email', p.email from alert_readers(f.company_id) p
           where ${email} and ${isAlert(sql, 'f')}
             and (f.thresholds && p.percents::text[] or p.forecast and ${FORECAST} = any (f.thresholds))
+        union select 'email', p.email from alert_readers(f.company_id) p join users u on u.email = p.email and u.company_id = f.company_id
+          where ${email} and f.kind like 'unusual.%' and (p.percents <> '{}' or p.forecast)
         union select 'email', o.email from unnest(${email ? [...operators] : []}::text[]) as o (email)
-          where f.kind like 'budget.%' and f.thresholds && ${[...STANDARD_PERCENTS.map(String), FORECAST]}::text[]) as r
+          where f.kind like 'unusual.%' or f.kind like 'budget.%' and f.thresholds && ${[...STANDARD_PERCENTS.map(String), FORECAST]}::text[]) as r
       on conflict do nothing -- a replay wrote it
       returning channel
     )
@@ -196,7 +200,7 @@ async function readDue(
     left join users u on d.channel = 'email' and u.email = d.recipient and u.company_id = e.company_id
     left join alert_receivers r on d.channel = 'email' and r.email = d.recipient and r.company_id = e.company_id
     where d.state = 'pending' and d.channel = ${channel} and d.next_attempt_at <= now()
-      and (c.closed_at is null or not ${isAlert(sql, 'e')})
+      and (c.closed_at is null or not (${isAlert(sql, 'e')} or e.kind like 'unusual.%'))
       and (d.channel <> 'email' or d.recipient = any (${[...operators]}::text[])
         or exists (select 1 from alert_readers(e.company_id) p where p.email = d.recipient)
         or e.kind = ${CLOSED_MONTH} and ${sql.unsafe(WANTS_SUMMARY)})

@@ -1,4 +1,5 @@
 import { TOKEN_DETAILS } from '../../domain/usage.ts';
+import { KEY_DAYS } from '../connection/expressions.ts';
 
 /**
  * The tables of sums of the ledger, as data: which columns each groups by and adds up. Triggers fill the tables
@@ -55,11 +56,6 @@ const CELL = {
   completion_tokens: 'sum(completion_tokens)',
   cost_eur: 'sum(cost_eur)',
 };
-/** The columns of `usage_key_months` with what a key cost on each day of the month, the first to the thirty-first. */
-export const KEY_DAYS = Array.from(
-  { length: 31 },
-  (_, at) => `day_${String(at + 1).padStart(2, '0')}`,
-);
 const ENDING = 'endpoint, usage_source, outcome, cost_center';
 
 /** The columns of `monthly_spend` that come from the ledger; others count in-app chat. */

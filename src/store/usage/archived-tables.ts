@@ -194,6 +194,14 @@ export const ARCHIVED: readonly ArchivedTable[] = [
     order: 'occurred_at, id',
   },
   {
+    table: 'unusual_days',
+    what: 'what was unusual on a day of the company, its keys and its models',
+    columns: words(
+      'id company_id day measure subject about api_key_id model_slug value usual superseded occurred_at seen_at',
+    ),
+    order: 'day, measure, subject, about',
+  },
+  {
     table: 'events',
     what: 'what the operator’s programs were told of the company in the last 90 days',
     columns: words('id at company_id kind subject body'),

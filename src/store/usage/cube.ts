@@ -6,8 +6,9 @@ import {
 } from '../../domain/reports/day-range.ts';
 import { TOKEN_DETAILS } from '../../domain/usage.ts';
 import { matching } from '../connection/columns.ts';
+import { KEY_DAYS } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
-import { API_SPEND, KEY_DAYS, SOURCES, SUMS, type Sums, withZone } from '../statement/sums.ts';
+import { API_SPEND, SOURCES, SUMS, type Sums, withZone } from '../statement/sums.ts';
 
 /**
  * The one reader of the sums of the ledger (sql/schema/sums.sql): any figures of a range of days, by any columns, from

@@ -253,6 +253,7 @@ t.test('every table of a company refuses changes while it is closed', async (t) 
     'audit_log',
     'budget_alerts',
     'budget_reservations',
+    'unusual_days',
     'events',
     'request_trail',
     'request_hours',

@@ -480,6 +480,7 @@ t.test('every text of a company is erased, or holds no name', async (t) => {
     request_hours: 'model_slug endpoint reasons',
     request_days: 'model_slug endpoint reasons',
     budget_alerts: 'threshold cost_center',
+    unusual_days: 'measure subject about model_slug',
     cost_center_budgets: 'name',
     // names are added when an event is sent
     events: 'kind subject body',

@@ -54,6 +54,7 @@ const ON_COORDINATOR = [
   'statement_rows',
   'statements',
   'tenant_grants',
+  'unusual_days',
   'usage_marks',
   'users',
 ];

@@ -1,0 +1,36 @@
+import type { CompanyEvent } from '../event.ts';
+import type { Words } from '../language/en.ts';
+import { type BudgetAlert, budgetPage, budgetTitle } from './alert.ts';
+import { measureOf, type UnusualEvent, unusualPage, unusualText } from './unusual.ts';
+
+/**
+ * An event in a sentence, with the link to its page: what a chat shows that a webhook leads to.
+ * @param pages base address of the administration pages; null: no link
+ */
+export function eventText(event: CompanyEvent, words: Words, pages: URL | null): string {
+  const { text, path } = toldOf(event, words);
+  const line = text.replace(/\p{Cc}/gu, ' '); // anyone may have written the names
+  return pages === null ? line : `${line} ${new URL(path, pages).href}`;
+}
+
+function toldOf(
+  event: CompanyEvent,
+  words: Words,
+): { readonly text: string; readonly path: string } {
+  const [group, what = ''] = event.type.split('.');
+  if (group === 'unusual') {
+    const unusual = event as unknown as UnusualEvent;
+    const measure = measureOf(unusual);
+    return { text: unusualText(measure, unusual, words), path: unusualPage(measure, unusual) };
+  }
+  if (group === 'budget' || group === 'cost_center') {
+    const alert = event as unknown as BudgetAlert;
+    return { text: budgetTitle(alert, words), path: budgetPage(alert) };
+  }
+  const { id, name } = event.company;
+  const { key } = event as { readonly key?: { readonly id: string; readonly name: string } };
+  const about = key === undefined ? '' : `, ${words.unusual.key(key.name)}`;
+  const page =
+    key === undefined ? (group === 'statement' ? 'statements' : 'settings') : `keys/${key.id}`;
+  return { text: `${name}: ${group} ${what}${about}`, path: `/companies/${id}/${page}` };
+}
