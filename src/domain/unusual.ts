@@ -34,7 +34,7 @@ export interface DayFigures {
 }
 
 /** What is compared: the company, one of its keys, or one of its models. */
-export interface Compared {
+export interface SubjectDay {
   readonly subject: (typeof SUBJECTS)[number];
   /** Of the key, or the slug of the model; null: of another subject. */
   readonly key: string | null;
@@ -49,7 +49,7 @@ export interface Compared {
 /** Something unusual. The value and the usual are EUR, requests, or milliseconds of a request. */
 export interface Jump {
   readonly measure: UnusualMeasure;
-  readonly subject: Compared['subject'];
+  readonly subject: SubjectDay['subject'];
   /** The key and the model that it is about, or that are half of it or more; null: there is none. */
   readonly key: string | null;
   readonly model: string | null;
@@ -122,7 +122,7 @@ function median(values: readonly number[]): number {
  */
 export function compare(
   measure: UnusualMeasure,
-  { subject, today, weeks, days }: Compared,
+  { subject, today, weeks, days }: SubjectDay,
   times: number,
   jumps: ReadonlySet<string>,
   leastSpend = 0,
@@ -183,20 +183,23 @@ function isOneSubject(one: Jump, other: Jump): boolean {
 
 /** Whether a jump goes on that was found before: today, whatever is said of it, or lately and not twice as high. */
 function goesOn(jump: Jump, found: FoundJump, today: string): boolean {
+  // what many keys or models make together is told of the company
+  const isPart = found.subject === 'company' && found.day === today;
+  if (isPart && jump.measure === found.measure) return true;
   if (!isSame(jump, found)) return false;
   return found.day === today || !isOneSubject(jump, found) || jump.value <= DOUBLED * found.value;
 }
 
 /**
- * The jumps of a company. A jump of the company, of its key and of its model is one: only the first is told, and names the
- * others.
+ * The jumps of a company. A jump of the company, of its keys and of its models is one: only the first is told, and names
+ * the key and the model that are half of it.
  * @param today "2026-11-28"
  * @param parts of today, by key and model
  * @param found of the last weeks, today among them
  */
 export function jumpsOf(
   today: string,
-  subjects: readonly Compared[],
+  subjects: readonly SubjectDay[],
   parts: readonly KeyModelFigures[],
   times: number,
   found: readonly FoundJump[],

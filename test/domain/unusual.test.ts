@@ -1,7 +1,6 @@
 import t from 'tap';
 import { addDays } from '../../src/domain/reports/day-range.ts';
 import {
-  type Compared,
   compare,
   type DayFigures,
   type FoundJump,
@@ -9,6 +8,7 @@ import {
   jumpsOf,
   type KeyModelFigures,
   MEASURES,
+  type SubjectDay,
   type UnusualMeasure,
   WEEKS,
 } from '../../src/domain/unusual.ts';
@@ -39,7 +39,7 @@ const add = (sums: readonly DayFigures[]): DayFigures =>
 const figures = (more: Partial<DayFigures>): DayFigures => ({ ...NOTHING, ...more });
 
 /** A company with the same figure in each of the last weeks, oldest last. */
-function company(today: Partial<DayFigures>, ...weeks: Partial<DayFigures>[]): Compared {
+function company(today: Partial<DayFigures>, ...weeks: Partial<DayFigures>[]): SubjectDay {
   return {
     subject: 'company',
     key: null,
@@ -56,7 +56,7 @@ function company(today: Partial<DayFigures>, ...weeks: Partial<DayFigures>[]): C
 const spent = (...spends: number[]) => spends.map((spend) => ({ spend }));
 
 t.test('what is far above the same hours of the last weeks is unusual', async (t) => {
-  const judge = (subject: Compared, measure: UnusualMeasure = 'spend', times = TIMES) =>
+  const judge = (subject: SubjectDay, measure: UnusualMeasure = 'spend', times = TIMES) =>
     compare(measure, subject, times, new Set());
   t.same(judge(company({ spend: 81 }, ...spent(1, 0.7, 1.2, 0.9))), { value: 81, usual: 0.95 });
   t.equal(
@@ -116,15 +116,20 @@ const jump = (more: Partial<Jump>): Jump => ({
 t.test('a jump of a company, its key and its model is told once, and names both', async (t) => {
   const calm = spent(1, 1, 1, 1);
   const whole = company({ spend: 81 }, ...calm);
-  const key: Compared = { ...whole, subject: 'key', key: 'k', today: figures({ spend: 80 }) };
-  const model: Compared = { ...whole, subject: 'model', model: 'm', today: figures({ spend: 79 }) };
+  const key: SubjectDay = { ...whole, subject: 'key', key: 'k', today: figures({ spend: 80 }) };
+  const model: SubjectDay = {
+    ...whole,
+    subject: 'model',
+    model: 'm',
+    today: figures({ spend: 79 }),
+  };
   const parts: KeyModelFigures[] = [
     { ...figures({ spend: 79 }), key: 'k', model: 'm' },
     { ...figures({ spend: 1 }), key: 'k', model: 'n' },
     { ...figures({ spend: 1 }), key: 'other', model: 'n' },
   ];
   const today = '2026-11-28';
-  const told = (subjects: Compared[], found: FoundJump[] = []) =>
+  const told = (subjects: SubjectDay[], found: FoundJump[] = []) =>
     jumpsOf(today, subjects, parts, TIMES, found)
       .filter(({ isTold }) => isTold)
       .map(({ subject, key, model, value }) => `${subject} ${key} ${model} ${value}`);
@@ -151,6 +156,27 @@ t.test('a jump of a company, its key and its model is told once, and names both'
     ['key k m 80'],
     'more than a week ago',
   );
+});
+
+t.test('what many keys make together is one jump of the company', async (t) => {
+  const calm = spent(10, 10, 10, 10);
+  const keys = Array.from(
+    { length: 20 },
+    (_, at): SubjectDay => ({
+      ...company({ spend: 100 }, ...calm),
+      subject: 'key',
+      key: `k${at}`,
+    }),
+  );
+  const whole = company({ spend: 2000 }, ...spent(200, 200, 200, 200));
+  const parts = keys.map((each): KeyModelFigures => {
+    return { ...each.today, key: each.key as string, model: `m of ${each.key}` };
+  });
+  const jumps = jumpsOf('2026-11-28', [...keys, whole], parts, TIMES, []);
+  t.equal(jumps.length, 21);
+  const told = jumps.filter(({ isTold }) => isTold);
+  t.match(told, [{ subject: 'company', key: null, model: null, value: 2000 }]);
+  t.equal(told.length, 1);
 });
 
 t.test('what was unusual is not what is usual, unless most was', async (t) => {
@@ -237,7 +263,7 @@ t.test('40 jumps in 30 companies of two months, and 40 calm days', async (t) => 
       const more = planted.get(name);
       return more === undefined ? base : add([base, more]);
     };
-    const subjectOf = (subject: Compared['subject'], name: string | null): Compared => {
+    const subjectOf = (subject: SubjectDay['subject'], name: string | null): SubjectDay => {
       const own = names
         .filter(
           ([key, model]) => subject === 'company' || (subject === 'key' ? key : model) === name,

@@ -3,6 +3,7 @@ import t from 'tap';
 import { wordsOf } from '../../src/domain/language/language.ts';
 import { addDays } from '../../src/domain/reports/day-range.ts';
 import { mailOf } from '../../src/domain/wording/alert.ts';
+import { eventText } from '../../src/domain/wording/event-text.ts';
 import type { UnusualEvent } from '../../src/domain/wording/unusual.ts';
 import { emailSender } from '../../src/events/email.ts';
 import { EventSender } from '../../src/events/sender.ts';
@@ -96,9 +97,7 @@ t.test('each jump is one event, whatever the number of gateways and restarts', a
     'and written',
     ({ length }) => length >= 5,
   );
-  await gateways.pop()?.close();
-  await gateways.pop()?.close();
-  gateways.push(gateway());
+  await Promise.all(gateways.map((each) => each.close()));
   // a further jump shows that everything was compared again
   await run((sql) =>
     addUsage(sql, [
@@ -112,8 +111,9 @@ t.test('each jump is one event, whatever the number of gateways and restarts', a
       },
     ]),
   );
+  const restarted = Array.from({ length: 2 }, gateway); // a look rests by how long it took: those that run might not look again
   await until(ofJumps, 'the last one', ({ length }) => length >= 6);
-  await Promise.all(gateways.map((each) => each.close()));
+  await Promise.all(restarted.map((each) => each.close()));
   t.same(
     ofJumps()
       .map(({ company }) => company.id)
@@ -205,6 +205,18 @@ t.test('a chat is sent what it shows', async (t) => {
       })
     ).text,
     /^Quartz Bank has used 80 % of its budget for November 2026 https:/,
+  );
+});
+
+t.test('names mention nobody in a chat, and lead nowhere', async (t) => {
+  const company = {
+    id: '7d9c0000-0000-4000-8000-000000000000',
+    name: '<!channel> @all [x](https://evil.example)\n',
+  };
+  const event = { id: '5', type: 'company.paused', company, occurred_at: '' };
+  t.equal(
+    eventText(event, wordsOf('en'), null),
+    '‹!channel› @\u200ball [x] (https://evil.example) : company paused',
   );
 });
 

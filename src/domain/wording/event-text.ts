@@ -3,13 +3,22 @@ import type { Words } from '../language/en.ts';
 import { type BudgetAlert, budgetPage, budgetTitle } from './alert.ts';
 import { measureOf, type UnusualEvent, unusualPage, unusualText } from './unusual.ts';
 
+/** Anyone may have written the names in the database: they are no lines, links and mentions of a chat. */
+const UNSAFE: readonly (readonly [RegExp, string])[] = [
+  [/\p{Cc}/gu, ' '],
+  [/</g, '‹'],
+  [/>/g, '›'],
+  [/@(?=\p{L})/gu, '@\u200b'],
+  [/\]\(/g, '] ('],
+];
+
 /**
  * An event in a sentence, with the link to its page: what a chat shows that a webhook leads to.
  * @param pages base address of the administration pages; null: no link
  */
 export function eventText(event: CompanyEvent, words: Words, pages: URL | null): string {
   const { text, path } = toldOf(event, words);
-  const line = text.replace(/\p{Cc}/gu, ' '); // anyone may have written the names
+  const line = UNSAFE.reduce((safe, [unsafe, instead]) => safe.replace(unsafe, instead), text);
   return pages === null ? line : `${line} ${new URL(path, pages).href}`;
 }
 

@@ -130,7 +130,7 @@ async function tell(
         union select 'email', p.email from alert_readers(f.company_id) p join users u on u.email = p.email and u.company_id = f.company_id
           where ${email} and f.kind like 'unusual.%' and (p.percents <> '{}' or p.forecast)
         union select 'email', o.email from unnest(${email ? [...operators] : []}::text[]) as o (email)
-          where f.kind like 'unusual.%' or f.kind like 'budget.%' and f.thresholds && ${[...STANDARD_PERCENTS.map(String), FORECAST]}::text[]) as r
+          where f.kind = 'unusual.spend' or f.kind like 'budget.%' and f.thresholds && ${[...STANDARD_PERCENTS.map(String), FORECAST]}::text[]) as r
       on conflict do nothing -- a replay wrote it
       returning channel
     )

@@ -1,11 +1,11 @@
 import { addDays } from '../../domain/reports/day-range.ts';
 import {
-  type Compared,
   type DayFigures,
   type FoundJump,
   jumpsOf,
   type KeyModelFigures,
   LEAST,
+  type SubjectDay,
   WEEKS,
 } from '../../domain/unusual.ts';
 import type { UnusualEvent } from '../../domain/wording/unusual.ts';
@@ -281,7 +281,7 @@ function subjectsOf(
   days: readonly DayRow[],
   spends: readonly SpendRow[],
   lines: ReadonlyMap<string, string>,
-): Compared[] {
+): SubjectDay[] {
   const nameOf = ({ key, model }: Pick<SpendRow, 'key' | 'model'>) =>
     JSON.stringify([key && (lines.get(key) ?? key), model]);
   const daysOf = Map.groupBy(days, nameOf);
