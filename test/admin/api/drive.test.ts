@@ -379,6 +379,11 @@ t.test('events are listed, and told again', async (t) => {
   t.equal((await call('listEvents', mine)).data[0].deliveries.length, 1);
 });
 
+t.test('what is unusual today is listed', async (t) => {
+  t.same((await call('listUnusual', at)).data, []);
+  t.same((await call('listAllUnusual', { company_id: company.id })).data, []);
+});
+
 t.test('tokens are listed and revoked', async (t) => {
   await newToken(office, { name: 'old' });
   await newToken(office, { name: 'theirs', company_id: company.id });
