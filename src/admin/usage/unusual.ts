@@ -37,7 +37,8 @@ export async function unusualMarks(c: PageContext, company: string | null) {
   const mark = (is: (row: UnusualRow) => boolean): Html | string => {
     const row = rows.find(is);
     if (row === undefined) return '';
-    return html` <span class="dot" title="${textOf(row, format)}"><span class="sr">${format.words.unusual.title}</span></span>`;
+    const text = textOf(row, format);
+    return html` <a class="dot" href="${unusualPage(row.measure, row)}" aria-label="${text}" title="${text}"></a>`;
   };
   return {
     company: (id: string) => mark((row) => row.company.id === id),
