@@ -26,7 +26,7 @@ import { csrfInput, field, formState, idempotencyInput, idempotentId } from '../
 import type { Form } from '../page/form.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
-import { badge, bounded, companyHeading, muted, page, rowMenu } from '../page/layout.ts';
+import { badge, clipped, companyHeading, muted, page, rowMenu } from '../page/layout.ts';
 import { list, listQuery } from '../page/list.ts';
 import { lockEdited, lockInput } from '../page/optimistic-lock.ts';
 import { readSettings, settingFields } from '../page/setting.ts';
@@ -76,7 +76,7 @@ async function listPage(c: PageContext): Promise<Response> {
   );
   const cells = {
     [words.assistant]: ({ id, name }: ListedAssistant) =>
-      html`${bounded(name)} <code class="id">${id}</code>`,
+      html`${clipped(name)} <code class="id">${id}</code>`,
     [words.inApi]: (assistant: ListedAssistant) => eligibility(assistant, words),
     [words.defaultModel]: (assistant: ListedAssistant) => modelState(assistant, company, words),
     [words.settings]: (assistant: ListedAssistant) => settingsOf(assistant, c.var.format),

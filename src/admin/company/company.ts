@@ -9,7 +9,7 @@ import { budgetPicture, budgetTiles, sparkLine } from '../page/chart.ts';
 import { type PageContext, param, type Route, read } from '../page/context.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
-import { badge, bounded, muted, page } from '../page/layout.ts';
+import { badge, clipped, muted, page } from '../page/layout.ts';
 import { list, listQuery } from '../page/list.ts';
 import { unusualMarks } from '../usage/unusual.ts';
 
@@ -56,7 +56,7 @@ async function listPage(c: PageContext): Promise<Response> {
     html`${format.count(refused)}<span class="unit"> refused</span>`;
   const cells = {
     [SORTS.name]: (row: ListedCompany) =>
-      html`${bounded(row.name, html`<a href="/companies/${row.id}/usage">${row.name}</a>`)}${marks.company(row.id)}${badges(row)}`,
+      html`${clipped(row.name, html`<a href="/companies/${row.id}/usage">${row.name}</a>`)}${marks.company(row.id)}${badges(row)}`,
     [SORTS['-spent']]: ({ spent }: ListedCompany) => format.amount(spent),
     [SORTS['-share']]: (row: ListedCompany) => budgetCell(row, format),
     '30 days': (row: ListedCompany) =>

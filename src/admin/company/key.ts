@@ -36,7 +36,7 @@ import type { Format } from '../page/format.ts';
 import { type Html, html, raw } from '../page/html.ts';
 import {
   badge,
-  bounded,
+  clipped,
   companyHeading,
   exactSwitch,
   muted,
@@ -157,12 +157,12 @@ export function keyList(
   const { keys: words, numbers, frame } = format.words;
   const cells = {
     [words.key]: ({ id, name, prefix }: KeyRow) =>
-      html`${bounded(name, html`<a href="${base}/${id}">${name}</a>`)}${mark(id)} <code>${prefix}…</code>`,
+      html`${clipped(name, html`<a href="${base}/${id}">${name}</a>`)}${mark(id)} <code>${prefix}…</code>`,
     [words.state]: (key: KeyRow) => {
       const end = key.revoked_at ?? key.expires_at;
       return html`${keyState(key, now, format)}${isActive ? restrictionsOf(key, format) : ''}${end && html` ${muted(html`${isActive ? words.until(format.date(end)) : format.date(end)}`)}`}`;
     },
-    [words.may]: (key: KeyRow) => bounded(scopeTexts(key, words)),
+    [words.may]: (key: KeyRow) => clipped(scopeTexts(key, words)),
     [words.created]: (key: KeyRow) => format.date(key.created_at),
     ...(!isOwn && { [words.by]: (key: KeyRow) => personOf(key, format) }),
     [words.lastUsed]: ({ last_used_at: at }: KeyRow) =>
@@ -195,10 +195,10 @@ export function scopeTexts(key: KeyRow, words: Words['keys']): string {
 /** Who made a key; of a key of a person, whose it is. */
 function personOf({ user_id, person, created_by }: KeyRow, format: Format): Html {
   const { keys: words } = format.words;
-  if (user_id === null) return bounded(format.person(created_by));
+  if (user_id === null) return clipped(format.person(created_by));
   const whose =
     person === null || person === created_by ? format.person(created_by) : words.ofPerson(person);
-  return html`${badge('plain', words.personal)} ${bounded(whose)}`;
+  return html`${badge('plain', words.personal)} ${clipped(whose)}`;
 }
 
 /** Links to the pages that replace and revoke a key. */
@@ -219,7 +219,7 @@ function playgrounds(c: PageContext, keys: readonly PlaygroundKey[], base: strin
   const isWritable = mayNow(c, 'key.write');
   const { keys: words, numbers, frame } = format.words;
   const cells = {
-    [words.key]: ({ id, name }: KeyRow) => bounded(name, html`<a href="${base}/${id}">${name}</a>`),
+    [words.key]: ({ id, name }: KeyRow) => clipped(name, html`<a href="${base}/${id}">${name}</a>`),
     [words.limits]: (key: KeyRow) => restrictionsOf(key, format) || muted(frame.none),
     [words.lastUsed]: ({ last_used_at: at }: KeyRow) =>
       at === null ? muted(numbers.never) : format.ago(at),

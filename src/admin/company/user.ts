@@ -39,7 +39,7 @@ import {
 import { csrfInput, field, formState, select } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
-import { badge, bounded, companyHeading, muted, page, rowMenu, table } from '../page/layout.ts';
+import { badge, clipped, companyHeading, muted, page, rowMenu, table } from '../page/layout.ts';
 import { list, listQuery } from '../page/list.ts';
 import { countInvitation, invitedRoute, redirectToInvitation } from './invite.ts';
 import { sendMail, wordsFor } from './mail.ts';
@@ -100,7 +100,7 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
   const { format, session } = c.var;
   const cells = {
     [words.email]: ({ email, erasure_asked_at }: CompanyUserRow) =>
-      html`${bounded(email)}${erasure_asked_at === null ? '' : html` ${badge('warn', format.words.erasure.asks)}`}`,
+      html`${clipped(email)}${erasure_asked_at === null ? '' : html` ${badge('warn', format.words.erasure.asks)}`}`,
     [words.role]: (person: CompanyUserRow) => roleCell(person, format.words),
     [words.ownKeys]: ({ keys }: ListedCompanyUser) =>
       keys === 0 ? muted(frame.none) : format.count(keys),

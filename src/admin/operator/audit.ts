@@ -14,7 +14,7 @@ import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
 import {
   badge,
-  bounded,
+  clipped,
   companyHeading,
   companyLink,
   emptyText,
@@ -138,7 +138,7 @@ function who({ actor, db_role }: AuditRow, format: Format, own: string): Html {
   if (actor === db_role)
     return html`<a href="${own}">${actor}</a> ${muted(format.words.audit.bySql)}`;
   const person = format.person(actor);
-  return bounded(person, html`<a href="${own}">${person}</a>`);
+  return clipped(person, html`<a href="${own}">${person}</a>`);
 }
 
 function what(row: AuditRow, words: Words): Html {
@@ -148,7 +148,7 @@ function what(row: AuditRow, words: Words): Html {
   // of all audited things, only keys are almost never removed
   const isKept =
     subject === 'api_keys' && action !== 'delete' && subject_id !== null && company_name !== null;
-  return html`${badge(TONES[action], words.audit.actions[end ?? action])} ${nounOf(words, subject)} ${bounded(name, isKept ? html`<a href="/companies/${company_id}/keys/${subject_id}">${name}</a>` : name)}`;
+  return html`${badge(TONES[action], words.audit.actions[end ?? action])} ${nounOf(words, subject)} ${clipped(name, isKept ? html`<a href="/companies/${company_id}/keys/${subject_id}">${name}</a>` : name)}`;
 }
 
 /** The value that differs; several, and all values of a row that was created or removed, by a click. */
@@ -165,7 +165,7 @@ function changes({ before, after }: AuditRow, format: Format): Html {
   )}</dl>`;
   if (before !== null && after !== null && differing.length === 1) return list;
   const names = differing.map((name) => columnWords(words, name)).join(', ');
-  return html`<details><summary>${before !== null && after !== null ? bounded(names) : words.audit.values(differing.length)}</summary>${list}</details>`;
+  return html`<details><summary>${before !== null && after !== null ? clipped(names) : words.audit.values(differing.length)}</summary>${list}</details>`;
 }
 
 /** For two lists the removed and the added values; otherwise the old value and the new one. */

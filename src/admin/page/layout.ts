@@ -349,8 +349,8 @@ export function muted(text: Html | string): Html {
 }
 
 /** A text of a row in one line; what has no room is cut, and its tooltip has all of it. */
-export function bounded(text: string, shown: Html | string = text): Html {
-  return html`<span class="bounded" title="${text}">${shown}</span>`;
+export function clipped(text: string, shown: Html | string = text): Html {
+  return html`<span class="clipped" title="${text}">${shown}</span>`;
 }
 
 /**
@@ -376,7 +376,7 @@ export function companyLink(
   if (id === null) return muted(none);
   return name === null
     ? muted('a removed company')
-    : bounded(name, html`<a href="/companies/${id}/${tab}">${name}</a>`);
+    : clipped(name, html`<a href="/companies/${id}/${tab}">${name}</a>`);
 }
 
 /** Text to copy, with a button where JavaScript runs. */

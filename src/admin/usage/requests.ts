@@ -25,7 +25,7 @@ import type { Format } from '../page/format.ts';
 import { type Html, html, raw } from '../page/html.ts';
 import {
   badge,
-  bounded,
+  clipped,
   companyHeading,
   companyLink,
   emptyText,
@@ -241,12 +241,12 @@ function rowsOf(
     [words.key]: ({ api_key_id: id, key_name: name }: RequestRow) =>
       id === null
         ? muted(words.unknown)
-        : bounded(
+        : clipped(
             name ?? words.deletedKey,
             html`<a href="${filteredUrl(form, FILTERS, { key: id })}">${name ?? words.deletedKey}</a>`,
           ),
     [words.model]: ({ model_slug: slug, asked }: RequestRow) =>
-      bounded(
+      clipped(
         slug ?? asked ?? '–',
         slug === null ? muted(asked ?? '–') : html`<code>${slug}</code>`,
       ),
