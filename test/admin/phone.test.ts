@@ -1,5 +1,8 @@
 import type { Page } from 'playwright-core';
 import t from 'tap';
+import { openDatabase } from '../../src/store/connection/pool.ts';
+import { trailStore } from '../../src/store/gateway/request-trail.ts';
+import { addRequests } from '../support/requests.ts';
 import { ALL, examine, signedInTab } from './browser.ts';
 import { startOffice } from './people.ts';
 
@@ -189,6 +192,46 @@ for (const locale of ALL ? ['en-DE', 'de-DE'] : ['de-DE']) {
     },
   );
 }
+
+t.test(
+  'lists of a desk of 1,440 × 900 pixels show 20 customers, and 15 keys, requests and changes',
+  async (t) => {
+    const db = openDatabase({ url: office.databaseUrl, maxConnections: 2 });
+    t.teardown(() => db.close());
+    const long =
+      'Vereinigte Gesellschaft für Unternehmensverwaltung und Beteiligungen des Nordens mit beschränkter Haftung';
+    await office.sql`
+    insert into companies (name, monthly_budget_eur)
+    select case n when 1 then ${long} else 'Customer ' || n end, 100 from generate_series(1, 30) n`;
+    const at = Date.now();
+    const failed = { status: 402, code: 'insufficient_quota', company };
+    await addRequests(
+      trailStore(db),
+      Array.from({ length: 30 }, (_, n) => ({
+        at: at - n * 1000,
+        company,
+        model: 'model-1',
+        ...(n % 3 === 0 && failed),
+      })),
+    );
+    const { page } = await signedInTab(t, office, operator, {
+      viewport: { width: 1440, height: 900 },
+    });
+    for (const [path, least] of [
+      ['/companies', 20],
+      [`/companies/${company}/keys`, 15],
+      ['/requests', 15],
+      [`/companies/${company}/audit`, 15],
+    ] as const) {
+      await page.goto(path);
+      const bottoms = await page
+        .locator('main tbody tr')
+        .evaluateAll((rows) => rows.map((row) => row.getBoundingClientRect().bottom));
+      const shown = bottoms.filter((bottom) => bottom <= 900).length;
+      t.ok(shown >= least, `${path}: ${shown} rows`);
+    }
+  },
+);
 
 t.test('a figure by two groups shows ten lines, and all of them by a link', async (t) => {
   const { page } = await signedInTab(t, office, owner, {
