@@ -320,6 +320,9 @@ await t.test('the owner sees the limits of the company, which an operator sets',
   await owner.page.reload();
   await owner.page.getByText('None.').waitFor();
   await page.goto('/audit');
+  await page.evaluate(
+    'for (const each of document.querySelectorAll("td details")) each.open = true',
+  );
   const log = await page.getByRole('table', { name: 'Changes' }).innerText();
   t.match(log, /tokens per minute\s+120\.000\s+none/);
   t.match(log, new RegExp(`allowed models?(?: slugs)?\\s+${CHAT}\\s+all`));
