@@ -93,16 +93,17 @@ begin
           completion_tokens, cost_eur, price_input, price_output, usage_source, outcome, occurred_at, cost_center,
           price_cache_read, price_cache_write, cached_tokens, cache_write_tokens, end_user_id, rate, parts) as digest
     ),
-    companies as (
-      select month, company, sum(cost) as cost from inserted group by 1, 2
+    sealed as (
+      select month, count(*)::integer as row_count, sum(prompt_tokens) as prompt_tokens, sum(completion_tokens) as completion_tokens,
+        sum(cost) as cost, array_agg(request_id order by request_id) as request_ids,
+        string_agg(digest, ''::bytea order by request_id) as row_digests
+      from inserted group by month
+    ),
+    spent as (
+      select month, array_agg(company order by company) as companies, array_agg(cost order by company) as costs
+      from (select month, company, sum(cost) as cost from inserted group by 1, 2) as companies group by month
     )
-    select month, count(*)::integer as row_count,
-      sum(prompt_tokens) as prompt_tokens, sum(completion_tokens) as completion_tokens,
-      sum(cost) as cost, array_agg(request_id order by request_id) as request_ids,
-      string_agg(digest, ''::bytea order by request_id) as row_digests,
-      (select array_agg(company order by company) from companies c where c.month = inserted.month) as companies,
-      (select array_agg(c.cost order by company) from companies c where c.month = inserted.month) as costs
-    from inserted group by month order by month
+    select * from sealed join spent using (month) order by month
   loop
     booked := true;
     seal.number := seal.number + 1;
