@@ -99,9 +99,7 @@ export async function tryOut(
       line.includes('DATABASE_URL is not set')
         ? questions.tell(`Making a database in ${config.dataDir} ...`)
         : questions.tell(line);
-    const prepares = { awaitsDatabase: true, unmigrated: true };
-    const source = await withDatabase(config, prepares, progress, async ({ migrate, transact }) => {
-      await migrate();
+    const source = await withDatabase(config, {}, progress, async ({ transact }) => {
       const earlier = await transact((sql) => earlierTry(sql, config));
       if (earlier !== null && isSame(earlier, names, options)) return null;
       const chosen = await choose(names, entries, options, config, questions);
@@ -161,16 +159,17 @@ async function entriesFor(
   return entriesOf(await askModelInfo(routerIn(config), INFO_MS).catch(() => [])) ?? new Map();
 }
 
-/** What an earlier `try` set up; null: the database is empty. @throws Failure where it is somebody's */
+/** What an earlier `try` set up; null: the database is empty. @throws Failure where it has anything else */
 async function earlierTry(sql: Sql, { databaseUrl, dataDir }: Config): Promise<ModelRow | null> {
-  const companies = await listCompanies(sql);
-  if (companies.length > 0 && !companies.some(({ name }) => name === COMPANY)) {
-    const where = databaseUrl === null ? dataDir : 'DATABASE_URL';
-    throw new Failure(
-      `the database in ${where} has companies of its own, and "try" makes one: set DATA_DIR to a new folder${databaseUrl === null ? '' : ', and DATABASE_URL to nothing'}`,
-    );
-  }
-  return await triedModel(sql);
+  const names = (await listCompanies(sql)).map(({ name }) => name);
+  const model = await triedModel(sql);
+  const isOwn = names.length === 0 ? model === null : names.join() === COMPANY;
+  if (isOwn) return model;
+  const [where, more] =
+    databaseUrl === null ? [dataDir, ''] : ['DATABASE_URL', ', and DATABASE_URL to nothing'];
+  throw new Failure(
+    `the database in ${where} has companies or models of its own, and "try" makes some: set DATA_DIR to a new folder${more}`,
+  );
 }
 
 async function triedModel(sql: Sql): Promise<ModelRow | null> {

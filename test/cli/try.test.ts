@@ -8,7 +8,7 @@ import t, { type Test } from 'tap';
 import { CHILD_ENV } from '../support/child.ts';
 import { ROOT, tollgate } from '../support/cli.ts';
 import { freePort } from '../support/port.ts';
-import { emptyDatabase } from '../support/postgres.ts';
+import { emptyDatabase, testDatabase } from '../support/postgres.ts';
 
 /** Answers of an upstream by path; a path that is not here is 404, as the list of prices is everywhere but at LiteLLM. */
 type Answers = Readonly<Record<string, unknown>>;
@@ -105,7 +105,7 @@ async function tried(
 t.test(
   'LiteLLM: one command makes a call with the price and the region that it tells',
   async (t) => {
-    const { url: DATABASE_URL } = await emptyDatabase(t);
+    const { url: DATABASE_URL } = await testDatabase(t);
     const address = await upstream(t, LITELLM);
     const args = ['--upstream', address, '--usd-rate', '0.5'];
     const first = await tried(t, { DATABASE_URL }, args, async ({ base_url, key, admin_url }) => {
@@ -146,7 +146,7 @@ t.test(
 t.test(
   'a provider: the first model for chat, at the prices that are given, outside the EU',
   async (t) => {
-    const { url: DATABASE_URL } = await emptyDatabase(t);
+    const { url: DATABASE_URL } = await testDatabase(t);
     const env = {
       DATABASE_URL,
       UPSTREAM_URL: await upstream(t, PROVIDER, 'sk-1'),
@@ -166,7 +166,7 @@ t.test(
 t.test(
   'an upstream that lists its models and refuses the call is told with what to do',
   async (t) => {
-    const { url: DATABASE_URL } = await emptyDatabase(t);
+    const { url: DATABASE_URL } = await testDatabase(t);
     const env = { DATABASE_URL, UPSTREAM_URL: await upstream(t, LLAMA, 'secret', ['/v1/models']) };
     const given = ['--input-price', '1', '--output-price', '1', '--eu-hosted', 'true'];
     const { code, err, told } = await tried(t, env, given);
@@ -180,7 +180,7 @@ t.test(
 );
 
 t.test('what cannot be tried is refused with what to do, and nothing is set up', async (t) => {
-  const { url, db } = await emptyDatabase(t);
+  const { url, db } = await testDatabase(t);
   const [litellm, llama, provider, none] = await Promise.all([
     upstream(t, LITELLM),
     upstream(t, LLAMA),
@@ -207,15 +207,24 @@ t.test('what cannot be tried is refused with what to do, and nothing is set up',
     const ran = await tollgate(['try', ...args], { env: { DATABASE_URL: url } });
     t.match(ran, { code, out: '', err: message }, args.join(' '));
   }
+  const bare = { DATABASE_URL: (await emptyDatabase(t)).url };
+  const unmigrated = await tollgate(['try', ...at(llama, ...prices)], { env: bare });
+  t.match(unmigrated, { code: 1, err: /run "tollgate migrate"/ }, 'it migrates nobody’s database');
   const count = () => db.run(60_000, (sql) => sql`select from companies`);
   t.equal((await count()).length, 0);
   await tollgate(['company', 'create', '--name', 'Acme'], { env: { DATABASE_URL: url } });
   const others = await tollgate(['try', ...at(llama, ...prices)], { env: { DATABASE_URL: url } });
-  t.match(others, { code: 1, err: /has companies of its own/ });
+  t.match(others, { code: 1, err: /has companies or models of its own/ });
+  const trial = () => db.run(60_000, (sql) => sql`update companies set name = 'Trial'`);
+  await trial();
+  const named = ['company', 'create', '--name', 'Other'];
+  await tollgate(named, { env: { DATABASE_URL: url } });
+  const one = await tollgate(['try', ...at(llama, ...prices)], { env: { DATABASE_URL: url } });
+  t.match(one, { code: 1, err: /has companies or models of its own/ }, 'whatever its name is');
 });
 
 t.test('in a terminal it asks until an answer is right', async (t) => {
-  const { url } = await emptyDatabase(t);
+  const { url } = await testDatabase(t);
   const address = await upstream(t, PROVIDER);
   const answers = [address, 'gpt-5o', 'gpt-4o', 'x', '0.0025', '0.01', 'perhaps'];
   const { code, err } = await tollgate(['try'], {
@@ -224,7 +233,7 @@ t.test('in a terminal it asks until an answer is right', async (t) => {
     stdin: `${answers.join('\n')}\n`,
   });
   t.equal(code, 64, 'the last answer is absent');
-  t.match(err, /Address .*\nThe upstream has:\n {2}gpt-4o-mini\n {2}gpt-4o\n/s);
+  t.match(err, /^Address .*: The upstream has:\n {2}gpt-4o-mini\n {2}gpt-4o\n/m);
   t.match(err, /Model \[gpt-4o-mini\]: It must be .*did you mean "gpt-4o"\?/);
   t.match(
     err,
