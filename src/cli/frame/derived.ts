@@ -76,9 +76,6 @@ function commandOf(operation: Operation, face: OnCommandLine): Command {
           ]),
         ),
       empty: face.empty ?? '',
-      right: columns
-        .filter((member) => member.endsWith('_eur'))
-        .map((member) => labelOf(member).toUpperCase()),
     });
   return commands.verb(
     face.verb ?? usual,

@@ -209,7 +209,7 @@ export const companyCommands = [
       ...(companies.some(({ paused_at }) => paused_at !== null) && plainly('paused_at')),
     }),
     empty: 'There are no companies; "tollgate company create" adds one.',
-    right: ['EUR PER MONTH', 'PRICE FACTOR'],
+    right: ['EUR PER MONTH'],
   }),
   companies.pause({
     summary: 'refuse all keys of a company with 403 until it is resumed',
@@ -254,9 +254,7 @@ export const companyCommands = [
         STATE: ({ begun }: PriceFactorRow) => (begun ? 'begun' : 'to come'),
         BY: ({ changed_by }: PriceFactorRow) => actorName(changed_by),
       };
-      const text = listing(rows, columns, 'The price factor of this company was always 1.', [
-        'FACTOR',
-      ]);
+      const text = listing(rows, columns, 'The price factor of this company was always 1.');
       return { json: rows.map(factorJson), text };
     },
   }),

@@ -72,7 +72,6 @@ export const usageCommand = command({
           REQUESTS: ({ requests }) => requests,
         },
         '',
-        ['STATUS', 'REQUESTS'],
       ),
       listing(usage.by_endpoint, { ENDPOINT: ({ endpoint }) => endpoint, ...SUMS }, '', NUMBERS),
       listing(
