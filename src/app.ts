@@ -155,7 +155,7 @@ export async function openApi(
     },
     cut(): void {
       if (server.listening) server.close();
-      server.closeAllConnections();
+      for (const socket of connections) socket.destroy();
     },
   };
 }

@@ -105,7 +105,7 @@ export function createListener(
     onFull,
   });
   const onOpen = (socket: Socket): void => void (places.take(socket) || socket.destroy());
-  const connections = attach(server, { handler, isDraining, parts, secure: tls !== null, onOpen });
+  const connections = attach(server, { handler, parts, secure: tls !== null, onOpen });
   server.maxHeadersCount = settings.maxHeaders + 1; // Node drops the rest silently: the one more shows it
   server.maxConnections = 2 * maxConnections; // those that are being closed have no place any more
   server.on('drop', onFull);

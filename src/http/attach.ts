@@ -3,7 +3,7 @@ import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { closeWithConnection } from '../runtime/node-http.ts';
 import { bounded } from './boundary.ts';
-import { ClientConnection, Gathering } from './client-connection.ts';
+import { Arrivals, ClientConnection } from './client-connection.ts';
 import type { AnswerUnderWay, Connections, RequestHandler } from './exchange.ts';
 import { asClientRequest, FastRequest } from './fast-request.ts';
 import { FastResponse } from './fast-response.ts';
@@ -15,12 +15,11 @@ import { readShared } from './shared-read.ts';
 
 /** The parts of the fast path and the insides of Node that each relies on; `check.ts` tries them at start. */
 export const FAST_PARTS = {
-  messages: 'IncomingMessage.push, req._consuming, res._header, res._last, res._keepAliveTimeout',
+  messages:
+    'IncomingMessage.push, req._consuming, res._header, res._last, res._keepAliveTimeout, socket._httpMessage',
   sharedReads:
     'socket._handle.useUserBuffer, new Socket({ handle, onread }), socket._server, server.highWaterMark',
-  repeatedHeads:
-    "the server's 'connection' and 'data' listeners, socket.parser, socket._httpMessage, res._closed",
-  largeBodies: 'socket.parser.consume, socket.parser._consumed',
+  headReader: "the server's 'connection' listener, the socket's 'data' listener, socket.server",
 } as const;
 
 export type FastPart = keyof typeof FAST_PARTS;
@@ -37,8 +36,6 @@ export function messageClasses(parts: FastParts): ServerOptions {
 /** How the requests of a server are answered. */
 interface AttachOptions {
   readonly handler: RequestHandler;
-  /** Whether answers close their connections now. */
-  readonly isDraining: () => boolean;
   readonly parts: FastParts;
   /** The server speaks TLS: its bytes come decrypted, so reads are not shared. */
   readonly secure: boolean;
@@ -52,49 +49,46 @@ interface AttachOptions {
  */
 export function attach(
   server: Server,
-  { handler, isDraining, parts, secure, onOpen = () => {} }: AttachOptions,
+  { handler, parts, secure, onOpen = () => {} }: AttachOptions,
 ): Connections {
   answerHalfClosed(server);
   if (!parts.has('messages')) return attachPlain(server, handler, secure, onOpen);
   const open = new Set<Socket>();
   const buffers = streamBuffers();
-  const setting = {
-    server,
-    handler,
-    isDraining,
-    buffers,
-    gathering: new Gathering(),
-    parserReadsLarge: parts.has('largeBodies') && !secure,
-  };
-  const connections = new WeakMap<Socket, ClientConnection>();
+  const connections = new WeakMap<Duplex, ClientConnection>();
   const event = secure ? 'secureConnection' : 'connection';
-  const [accept] = server.listeners(event) as [(this: Server, socket: Socket) => void];
-  server.off(event, accept);
+  const [own] = server.listeners(event) as [(this: Server, socket: Socket) => void];
+  server.off(event, own);
+  const accept = (socket: Socket): void => own.call(server, socket);
+  const setting = { server, handler, buffers, arrivals: new Arrivals(), accept };
   const onConnection = (accepted: Socket): void => {
-    const connection = parts.has('repeatedHeads') ? new ClientConnection(setting) : null;
+    const connection = parts.has('headReader') ? new ClientConnection(setting) : null;
     const shared = connection !== null && parts.has('sharedReads') && !secure;
     const socket = shared ? (readShared(accepted, server, connection) ?? accepted) : accepted;
-    accept.call(server, socket);
-    if (connection?.begin(socket)) connections.set(socket, connection);
+    if (connection === null) accept(socket);
+    else {
+      connections.set(socket, connection);
+      connection.begin(socket);
+    }
     open.add(socket);
     socket.on('close', () => open.delete(socket));
     watchHalfClosed(socket, answering);
     onOpen(socket);
   };
   server.on(event, (accepted: Socket) => bounded(accepted, () => onConnection(accepted))());
-  const onRequest = (req: FastRequest, res: FastResponse): void => {
-    closeWithConnection(res);
-    res.buffers = buffers;
-    connections.get(req.socket)?.onRequest(req, res);
-    handler(asClientRequest(req), res);
-  };
+  const onRequest = (req: FastRequest, res: FastResponse): void =>
+    bounded(req.socket, () => {
+      closeWithConnection(res);
+      res.buffers = buffers;
+      handler(asClientRequest(req), res);
+    })();
   server.on('request', onRequest as never);
   server.on('checkContinue', onRequest as never); // the gateway asks for the body when it wants it
   server.on('checkExpectation', onRequest as never); // Node alone would answer 417 without a body
-  // this is the timer that Node starts after an answer; Node does not know whether a repeated request runs
+  const answering = (socket: Duplex): AnswerUnderWay | null =>
+    connections.get(socket)?.answering ?? nodesAnswer(socket);
   server.on('timeout', (socket: Socket) => {
-    const isBusy = (): boolean =>
-      answering(socket) !== null || connections.get(socket)?.isBusy === true;
+    const isBusy = (): boolean => answering(socket) !== null;
     if (!isBusy()) closeIdle(socket, isBusy);
   });
   const stopReading = (socket: Socket): void => {
@@ -104,7 +98,7 @@ export function attach(
   return { open, answering, stopReading };
 }
 
-/** The answer that a connection is busy with, from the field where node:http keeps it. */
-function answering(socket: Duplex): AnswerUnderWay | null {
+/** The answer that Node's server is busy with, from the field where it keeps it. */
+function nodesAnswer(socket: Duplex): AnswerUnderWay | null {
   return (socket as Duplex & { _httpMessage?: AnswerUnderWay })._httpMessage ?? null;
 }

@@ -5,59 +5,31 @@ import { type ActiveMember, ActiveSet } from '../runtime/active-set.ts';
 import type { BufferPool } from '../runtime/buffer-pool.ts';
 import { IdleInterval } from '../runtime/idle-interval.ts';
 import { bounded, connectionThrew } from './boundary.ts';
+import { type AnsweringConnection, DirectRequest, DirectResponse } from './direct-request.ts';
 import type { RequestHandler } from './exchange.ts';
-import type { FastRequest } from './fast-request.ts';
-import type { FastResponse } from './fast-response.ts';
-import { HeadPattern, headEnd } from './head-pattern.ts';
-import {
-  type AnsweringConnection,
-  type KnownHead,
-  RepeatedRequest,
-  RepeatedResponse,
-} from './repeated-request.ts';
+import { type ReadHead, readHead } from './head-reader.ts';
+import type { RequestHead } from './request-head.ts';
 import type { Reader } from './shared-read.ts';
 
-/** A larger body is read as it comes. */
-const MAX_GATHERED = 65_536;
-/** How often connections are checked that have sent a part of a request. */
-const GATHER_MS = 1000;
+/** How often deadlines of what arrives are checked. */
+const CHECK_MS = 1000;
+/** How many headers a server allows that does not say. */
+const MOST_HEADERS = 1000;
 
 /** What all connections of a server share. */
 interface ConnectionSetting {
   readonly server: Server;
   readonly handler: RequestHandler;
-  /** Whether answers close their connections now: then every request goes to Node's parser. */
-  readonly isDraining: () => boolean;
   readonly buffers: BufferPool;
-  readonly gathering: Gathering;
-  /** Whether Node's parser reads large bodies from the system itself. */
-  readonly parserReadsLarge: boolean;
+  readonly arrivals: Arrivals;
+  /** Gives a connection to Node's server, which reads it from then on. */
+  readonly accept: (socket: Socket) => void;
 }
 
-type Feed = (this: Socket, chunk: Buffer) => void;
-/** The fields that node:http keeps in a socket. */
-type HttpSocket = Socket & {
-  readonly parser?: { consume(handle: object): void; _consumed: boolean } | null;
-  readonly _handle?: object | null;
-  readonly _httpMessage?: object | null;
-};
-
-/** A repeated request that has arrived in part. */
-interface PartialRequest {
-  /** Has room for the whole request, its head included. */
-  readonly bytes: Buffer;
-  /** How many bytes have arrived. */
-  received: number;
-  readonly bodyFrom: number;
-  readonly token: string | null;
-  /** The last check found it too. */
-  wasChecked: boolean;
-}
-
-/** The connections that gather a request. One that takes too long goes to Node's parser, which has deadlines. */
-export class Gathering extends ActiveSet<ClientConnection> {
-  readonly #interval = new IdleInterval(GATHER_MS, () => {
-    this.each((connection) => bounded(connection.socket, () => connection.checkPartial())());
+/** The connections on which the first request, or a body, is to arrive, each with a deadline. */
+export class Arrivals extends ActiveSet<ClientConnection> {
+  readonly #interval = new IdleInterval(CHECK_MS, () => {
+    this.each((connection) => bounded(connection.socket, () => connection.checkArrival())());
     return this.size > 0;
   });
 
@@ -68,73 +40,55 @@ export class Gathering extends ActiveSet<ClientConnection> {
 }
 
 /**
- * Stands before Node's parser on one connection. A request that repeats the head of an earlier one goes past the
- * parser, which saves 6 µs of 40: some twenty strings, and the objects and timers around them.
+ * Reads the requests of one connection. The first that is not of the common form, and all after it, are for Node's
+ * server, which gets the connection then, and its bytes as they came.
  *
- *   socket ─┬─ everything else ───────────────────────────> Node's parser ─> FastRequest ──────┬─> handler
- *           └─ a known head and its whole body, alone, or ─────────────> RepeatedRequest ──┘
- *              the beginning of a large one: the rest is read into memory of the gateway
+ *   socket ──> readHead ─┬─ DirectRequest ───────────────────────────────────────────────────> handler
+ *                        └─ declined: from then on socket ──> Node's parser ──> FastRequest ──> handler
  *
- * The limits, timers and errors of the connection remain the server's.
+ * One request is answered at a time; what comes meanwhile is held.
  */
 export class ClientConnection implements AnsweringConnection, Reader, ActiveMember {
   index = -1;
-  socket!: HttpSocket;
   readonly buffers: BufferPool;
-  #feed!: Feed;
+  socket!: Socket;
+  answering: DirectResponse | null = null;
   readonly #setting: ConnectionSetting;
   readonly #onData = (chunk: Buffer): void =>
     void (this.#read(chunk, chunk.length, true) || this.socket.pause());
-  #partial: PartialRequest | null = null;
-  #pattern: HeadPattern | null = null;
-  #known: KnownHead | null = null;
-  /** Requests since the last one that repeated the known head. */
-  #misses = 0;
-  #answering: RepeatedResponse | null = null;
-  /** The repeated request whose large body is arriving, and when it has to be whole; monotonic milliseconds. */
-  #arriving: RepeatedRequest | null = null;
-  #arrivesUntil = 0;
-  /** Bytes that came while a repeated request was being answered. */
-  #held: Buffer | null = null;
+  #isNodes = false;
   #isOver = false;
-
-  // Offsets in the bytes given to Node's parser: their end, where the piece at hand begins, and
-  // where the next request will begin; NaN where that cannot be told.
-  #fed = 0;
-  #from = 0;
-  #next = 0;
-  #piece: Buffer | null = null;
+  /** The head before: the next one often has the same key. */
+  #before: RequestHead | null = null;
+  /** The request whose body is arriving; and when that, or the first request, has to be here; monotonic milliseconds. */
+  #arriving: DirectRequest | null = null;
+  #until = 0;
+  /** Bytes that came while a request was being answered. */
+  #held: Buffer | null = null;
 
   constructor(setting: ConnectionSetting) {
     this.#setting = setting;
     this.buffers = setting.buffers;
   }
 
-  /** Takes the place of Node's parser after the server has set up the socket. @returns false where it cannot */
-  begin(socket: HttpSocket): boolean {
-    const [feed] = socket.listeners('data') as [Feed?];
-    if (feed === undefined) return false; // Node reads in a way that is not known here
+  begin(socket: Socket): void {
+    const { server, arrivals } = this.#setting;
     this.socket = socket;
-    this.#feed = feed;
-    socket.off('data', feed);
-    socket.on('data', this.#onData); // from now on Node's parser does not read from the system itself
-    const onEnd = (): void =>
-      this.#arriving === null ? this.#giveUp() : this.#fail('HPE_INVALID_EOF_STATE');
-    socket.prependListener('end', bounded(socket, onEnd));
+    (socket as Socket & { server?: Server }).server = server; // as Node's server does; TLS sockets lack it
+    socket.on('data', this.#onData);
+    const onEnd = (): void => void (this.#isNodes || this.#end());
+    socket.on('end', bounded(socket, onEnd));
+    socket.on('error', (error) => this.#isNodes || this.#isOver || this.#fail(error));
+    socket.on('timeout', () => this.#isNodes || server.emit('timeout', socket));
     socket.on('close', () => {
-      this.#setting.gathering.leave(this);
-      this.#answering?.close();
+      arrivals.leave(this);
+      this.answering?.close();
     });
-    return true;
+    this.#await(server.headersTimeout);
   }
 
   get keepAliveMs(): number {
     return this.#setting.server.keepAliveTimeout;
-  }
-
-  /** Whether it answers a repeated request, or has a part of one. */
-  get isBusy(): boolean {
-    return this.#answering !== null || this.#partial !== null;
   }
 
   get room(): Buffer | null {
@@ -148,8 +102,8 @@ export class ClientConnection implements AnsweringConnection, Reader, ActiveMemb
   /** Takes no more requests: what still comes is discarded. */
   stopReading(): void {
     this.#isOver = true;
-    this.#partial = null;
-    this.#setting.gathering.leave(this);
+    this.#arriving = null;
+    this.#setting.arrivals.leave(this);
   }
 
   /**
@@ -167,172 +121,59 @@ export class ClientConnection implements AnsweringConnection, Reader, ActiveMemb
   }
 
   #take(bytes: Buffer, end: number, isOwn: boolean): boolean {
-    if (this.#isOver || this.socket.writableEnded) return true; // its last answer is out
+    const { socket } = this;
+    if (this.#isNodes) return socket.emit('data', copied(bytes, 0, end)); // what Node's parser left to others
+    if (this.#isOver || socket.writableEnded) return true; // its last answer is out
     if (this.#arriving !== null) return this.#arrive(this.#arriving, bytes, end, isOwn);
-    if (this.#answering !== null) this.#hold(copied(bytes, 0, end));
-    else if (this.#partial !== null) return this.#gather(this.#partial, bytes, end);
-    else if (!this.#isBetweenRequests()) this.#give(copied(bytes, 0, end));
-    else if (this.#pattern !== null && this.#takeRepeated(this.#pattern, bytes, end))
-      return this.#readsOn();
-    else {
-      this.#misses++;
-      this.#give(copied(bytes, 0, end));
+    if (this.answering !== null) {
+      this.#hold(copied(bytes, 0, end));
+      return true;
     }
-    return true;
+    const { server, arrivals, accept } = this.#setting;
+    const { maxHeadersCount, maxHeaderSize = end } = server as Server & { maxHeaderSize?: number };
+    const read = readHead(bytes, Math.min(end, maxHeaderSize), maxHeadersCount ?? MOST_HEADERS);
+    if (read !== null && read.text.length + Math.max(0, read.head.contentLength) >= end)
+      return this.#answer(read, bytes, end);
+    this.#isNodes = true;
+    arrivals.leave(this);
+    socket.off('data', this.#onData);
+    if (socket.timeout) socket.setTimeout(0);
+    accept(socket);
+    return socket.emit('data', copied(bytes, 0, end));
   }
 
-  /** Whether the body that has begun to arrive was asked for: till then no more of it is read. */
-  #readsOn(): boolean {
-    return this.#arriving === null || this.#arriving.keep();
-  }
-
-  /** Gives a piece to Node's parser. */
-  #give(piece: Buffer): void {
-    if (this.socket.parser == null) return; // upgraded, or closing
-    this.#from = this.#fed;
-    this.#fed += piece.length;
-    this.#piece = piece;
-    this.#feed.call(this.socket, piece);
-    this.#piece = null;
-  }
-
-  /** Node's parser has read the head of a request: later ones may repeat it. */
-  onRequest(req: FastRequest, res: FastResponse): void {
-    const start = this.#next - this.#from;
-    const piece = this.#piece;
-    const end = piece === null || !(start >= 0) ? -1 : headEnd(piece, start);
-    const { head } = req;
-    this.#next = Number.NaN;
-    if (end < 0 || head.transferEncoding !== undefined || head.upgrades) return;
-    this.#next = this.#from + end + Math.max(0, head.contentLength);
-    if (this.#next - this.#fed > MAX_GATHERED && this.#setting.parserReadsLarge)
-      this.#leaveReading(res);
-    // a head that differs from the last may begin a new series: learned after 1, 2, 4, … misses
-    if ((this.#misses & (this.#misses - 1)) !== 0 || !mayRepeat(req, res)) return;
-    this.#pattern = HeadPattern.of((piece as Buffer).subarray(start, end));
-    const { method, url, rawHeaders } = req as {
-      method: string;
-      url: string;
-      rawHeaders: string[];
-    };
-    this.#known = { method, url, rawHeaders, head };
-  }
-
-  onAnswered(): void {
-    this.#answering = null;
-    if (this.#setting.isDraining()) this.socket.setTimeout(this.keepAliveMs); // as Node does after its own answers
-    const held = this.#held;
-    if (held === null || this.socket.destroyed) return;
-    this.#held = null;
-    this.socket.resume();
-    if (!this.#read(held, held.length, false)) this.socket.pause();
-  }
-
-  /** Whether Node's parser has seen whole requests only, and the last of them is answered. */
-  #isBetweenRequests(): boolean {
-    return this.#fed === this.#next && this.socket._httpMessage == null;
-  }
-
-  #takeRepeated(pattern: HeadPattern, bytes: Buffer, end: number): boolean {
-    const from = pattern.match(bytes, end);
-    if (from < 0 || this.#setting.isDraining()) return false;
-    const { contentLength } = pattern;
-    const token = pattern.sameToken ? null : pattern.token;
-    if (from + contentLength === end) this.#answer(token, copied(bytes, from, end), contentLength);
-    else if (from + contentLength < end) return false;
-    else if (contentLength > MAX_GATHERED) {
-      const { requestTimeout } = this.#setting.server;
-      this.#arrivesUntil =
-        requestTimeout > 0 ? performance.now() + requestTimeout : Number.POSITIVE_INFINITY;
-      this.#setting.gathering.join(this);
-      this.#answer(token, bytes.subarray(from, end), contentLength);
-    } else {
-      const whole = Buffer.allocUnsafe(from + contentLength);
-      bytes.copy(whole, 0, 0, end);
-      this.#partial = { bytes: whole, received: end, bodyFrom: from, token, wasChecked: false };
-      this.#setting.gathering.join(this);
+  /** @returns whether the body was asked for: till then no more of it is read */
+  #answer(read: ReadHead, bytes: Buffer, end: number): boolean {
+    const { server, arrivals, handler } = this.#setting;
+    const { head } = read;
+    const from = read.text.length;
+    if (this.#before !== null) head.keysAsIn(this.#before);
+    this.#before = head;
+    const isWhole = from + Math.max(0, head.contentLength) === end;
+    const body = isWhole ? copied(bytes, from, end) : bytes.subarray(from, end);
+    const req = new DirectRequest(this.socket, read, body);
+    const res = new DirectResponse(this, req);
+    this.answering = res;
+    if (isWhole) {
+      arrivals.leave(this);
+      handler(req, res);
+      return true;
     }
-    this.#misses = 0;
-    return true;
+    this.#arriving = req;
+    this.#await(server.requestTimeout);
+    handler(req, res);
+    return req.keep();
   }
 
-  #gather(partial: PartialRequest, bytes: Buffer, end: number): boolean {
-    if (partial.received + end > partial.bytes.length) {
-      this.#giveUp();
-      return this.#take(bytes, end, false);
-    }
-    bytes.copy(partial.bytes, partial.received, 0, end);
-    partial.received += end;
-    if (partial.received < partial.bytes.length) return true;
-    this.#partial = null;
-    this.#setting.gathering.leave(this);
-    const body = partial.bytes.subarray(partial.bodyFrom);
-    this.#answer(partial.token, body, body.length);
-    return true;
-  }
-
-  /** Takes the next bytes of a large body. */
-  #arrive(req: RepeatedRequest, bytes: Buffer, end: number, isOwn: boolean): boolean {
+  /** Takes the next bytes of a body. */
+  #arrive(req: DirectRequest, bytes: Buffer, end: number, isOwn: boolean): boolean {
     const taken = Math.min(end, req.left);
     if (taken < end) this.#hold(copied(bytes, taken, end));
     if (taken === req.left) {
       this.#arriving = null;
-      this.#setting.gathering.leave(this);
+      this.#setting.arrivals.leave(this);
     }
     return req.take(bytes, taken, isOwn) || this.#arriving === null;
-  }
-
-  /** Ends a request whose body does not arrive, with an error such as Node's parser has. */
-  #fail(code: string): void {
-    this.#setting.gathering.leave(this);
-    this.socket.emit('error', Object.assign(new Error(code), { code }));
-  }
-
-  /**
-   * Gives a part of a request to Node's parser when a second check finds it, and ends a request whose large body takes
-   * too long.
-   */
-  checkPartial(): void {
-    if (this.#arriving !== null && performance.now() > this.#arrivesUntil)
-      this.#fail('ERR_HTTP_REQUEST_TIMEOUT');
-    const partial = this.#partial;
-    if (partial === null) return;
-    if (partial.wasChecked) this.#giveUp();
-    partial.wasChecked = true;
-  }
-
-  /** Gives a part of a request to Node's parser. */
-  #giveUp(): void {
-    const partial = this.#partial;
-    if (partial === null) return;
-    this.#partial = null;
-    this.#setting.gathering.leave(this);
-    this.#give(partial.bytes.subarray(0, partial.received));
-  }
-
-  /** @param body what of it has arrived */
-  #answer(token: string | null, body: Buffer, length: number): void {
-    const req = new RepeatedRequest(this.socket, this.#known as KnownHead, token, body, length);
-    const res = new RepeatedResponse(this, req);
-    this.#answering = res;
-    if (body.length < length) this.#arriving = req;
-    this.#setting.handler(req, res);
-  }
-
-  /** Lets Node's parser read a large body from the system itself; by way of JavaScript the body would cost half more. */
-  #leaveReading(res: FastResponse): void {
-    const { socket } = this;
-    const { parser, _handle: handle } = socket;
-    if (handle == null || parser == null) return;
-    const skipped = socket.bytesRead - this.#fed;
-    parser.consume(handle);
-    parser._consumed = true;
-    res.once('close', () => {
-      this.#fed = socket.bytesRead - skipped;
-      if (this.#fed !== this.#next || socket.parser == null)
-        this.#next = Number.NaN; // the parser has read more, and goes on reading
-      else socket.off('data', this.#onData).on('data', this.#onData);
-    });
   }
 
   /** Keeps what arrives before the answer is out, and reads nothing more until then. */
@@ -340,15 +181,57 @@ export class ClientConnection implements AnsweringConnection, Reader, ActiveMemb
     this.#held = this.#held === null ? chunk : Buffer.concat([this.#held, chunk]);
     this.socket.pause();
   }
+
+  onAnswered(last: boolean): void {
+    const { socket } = this;
+    this.answering = null;
+    if (last) {
+      this.stopReading();
+      return socket.destroySoon();
+    }
+    const { keepAliveTimeout, keepAliveTimeoutBuffer = 0 } = this.#setting.server;
+    const idleMs = keepAliveTimeout + keepAliveTimeoutBuffer;
+    if (socket.timeout !== idleMs) socket.setTimeout?.(idleMs); // a stream that is no socket has no timer
+    const held = this.#held;
+    if (held === null || socket.destroyed) return;
+    this.#held = null;
+    socket.resume();
+    if (!this.#read(held, held.length, false)) socket.pause();
+  }
+
+  /** Sets the deadline of the first request, or of a body. @param ms from now on; 0: there is none */
+  #await(ms: number): void {
+    this.#until = ms > 0 ? performance.now() + ms : Number.POSITIVE_INFINITY;
+    if (this.index < 0) this.#setting.arrivals.join(this);
+  }
+
+  /** Ends what takes too long to arrive. */
+  checkArrival(): void {
+    if (performance.now() <= this.#until) return;
+    this.#setting.arrivals.leave(this);
+    this.#fail(coded('ERR_HTTP_REQUEST_TIMEOUT'));
+  }
+
+  /** The client sends no more. */
+  #end(): void {
+    if (this.#arriving !== null) this.#fail(coded('HPE_INVALID_EOF_STATE'));
+    else if (this.answering !== null) this.answering.isLast = true;
+    else this.socket.end();
+  }
+
+  /** Tells the server of an error, as Node's own connections do. */
+  #fail(error: Error): void {
+    if (!this.#setting.server.emit('clientError', error, this.socket)) this.socket.destroy();
+  }
+}
+
+/** An error such as Node's server has. */
+function coded(code: string): Error {
+  return Object.assign(new Error(code), { code });
 }
 
 function copied(bytes: Buffer, from: number, end: number): Buffer {
   const copy = Buffer.allocUnsafe(end - from);
   bytes.copy(copy, 0, from, end);
   return copy;
-}
-
-/** A plain HTTP/1.1 request whose connection stays open. */
-function mayRepeat({ method, httpVersion, head }: FastRequest, res: FastResponse): boolean {
-  return method === 'POST' && httpVersion === '1.1' && res.shouldKeepAlive && !head.expectsContinue;
 }

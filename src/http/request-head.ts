@@ -21,7 +21,7 @@ export class RequestHead {
   /** The client asks for another protocol; the API speaks none. */
   upgrades = false;
   /** How many headers there are. */
-  readonly count: number;
+  count: number;
   /** A header that occurs twice and that two readers could understand differently. */
   repeated: string | null = null;
   /** null: there is none; undefined: not looked for yet. */
@@ -30,15 +30,16 @@ export class RequestHead {
   #apiKeyDigest: string | null = null;
 
   /** @param raw names and values alternate */
-  constructor(raw: readonly string[], count = raw.length >> 1) {
-    this.count = count;
+  constructor(raw: readonly string[]) {
+    this.count = raw.length >> 1;
     for (let i = 0; i < raw.length; i += 2) {
       const name = raw[i] as string;
-      if (LENGTHS[name.length] === 1) this.#take(name.toLowerCase(), raw[i + 1] as string);
+      if (LENGTHS[name.length] === 1) this.take(name.toLowerCase(), raw[i + 1] as string);
     }
   }
 
-  #take(name: string, value: string): void {
+  /** Takes a header. @param name in lower case */
+  take(name: string, value: string): void {
     switch (name) {
       case 'authorization':
         this.authorization = this.#once(name, this.authorization, value);
@@ -82,23 +83,13 @@ export class RequestHead {
     return value;
   }
 
-  /** The same head with another bearer token. */
-  withBearer(token: string): RequestHead {
-    const head = new RequestHead(NO_HEADERS, this.count);
-    head.authorization = `Bearer ${token}`;
-    head.#bearer = token.length > MAX_TOKEN ? null : token;
-    head.apiKey = this.apiKey;
-    head.apiVersion = this.apiVersion;
-    head.apiBeta = this.apiBeta;
-    head.contentType = this.contentType;
-    head.contentEncoding = this.contentEncoding;
-    head.host = this.host;
-    head.transferEncoding = this.transferEncoding;
-    head.contentLength = this.contentLength;
-    head.expectsContinue = this.expectsContinue;
-    head.upgrades = this.upgrades;
-    head.repeated = this.repeated;
-    return head;
+  /** Has the digests of an earlier head whose keys are the same: another one takes 1 µs of 35. */
+  keysAsIn(before: RequestHead): void {
+    if (before.authorization === this.authorization) {
+      this.#bearer = before.#bearer;
+      this.#bearerDigest = before.#bearerDigest;
+    }
+    if (before.apiKey === this.apiKey) this.#apiKeyDigest = before.#apiKeyDigest;
   }
 
   /** The bearer token (RFC 6750), or null when there is none that could be a key. */
@@ -107,7 +98,7 @@ export class RequestHead {
     return this.#bearer;
   }
 
-  /** SHA-256 of the bearer token, in hex. Computed once for a head that a connection repeats, which saves 1 µs of 35. */
+  /** SHA-256 of the bearer token, in hex. */
   get bearerDigest(): string | null {
     const { bearer } = this;
     if (bearer !== null) this.#bearerDigest ??= hash('sha256', bearer, 'hex');
@@ -123,7 +114,6 @@ export class RequestHead {
   }
 }
 
-const NO_HEADERS: readonly string[] = [];
 /** 1 for the lengths of the names above: the length alone rules out most other headers. */
 const LENGTHS = Uint8Array.from({ length: 32 }, (_, length) =>
   [4, 6, 7, 9, 12, 13, 14, 16, 17].includes(length) ? 1 : 0,

@@ -12,10 +12,10 @@ import { RequestLog } from '../../src/gateway/request/log.ts';
 import { Overload } from '../../src/gateway/request/overload.ts';
 import { Reply } from '../../src/gateway/request/reply.ts';
 import { ClientConnection } from '../../src/http/client-connection.ts';
+import { DirectRequest, DirectResponse } from '../../src/http/direct-request.ts';
 import { FramedStream } from '../../src/http/framed-stream.ts';
-import { HeadPattern } from '../../src/http/head-pattern.ts';
 import { PlainResponse } from '../../src/http/plain.ts';
-import { RepeatedRequest, RepeatedResponse } from '../../src/http/repeated-request.ts';
+import { RequestHead } from '../../src/http/request-head.ts';
 import { ObjectStreamParser } from '../../src/json/stream-parser.ts';
 import { BatchLedger } from '../../src/ledger/batch-ledger.ts';
 import { RecordBlocks } from '../../src/ledger/record-block.ts';
@@ -60,7 +60,7 @@ upstream.answer(async (res, body) => {
 interface Place {
   readonly of: { prototype: object };
   readonly method: string;
-  /** What is sent; `again`: a head that repeats the one before. */
+  /** What is sent. */
   readonly sends: 'small' | 'large' | 'stream' | 'part' | 'leaves' | 'waits';
   /** In which ways of answering it is reached. */
   readonly ways: readonly string[];
@@ -84,9 +84,9 @@ const place = (
 
 const PLACES: readonly Place[] = [
   // bytes of the client
-  place(HeadPattern, 'match', 'small', FAST, FAULT),
-  place(RepeatedRequest, 'take', 'large', FAST, FAULT),
-  place(ClientConnection, 'checkPartial', 'part', FAST, ANY),
+  place(RequestHead, 'take', 'small', FAST, FAULT),
+  place(DirectRequest, 'take', 'large', FAST, FAULT),
+  place(ClientConnection, 'checkArrival', 'part', FAST, ANY),
   place(ObjectStreamParser, 'push', 'large', BOTH, FAULT),
   place(ObjectStreamParser, 'end', 'large', BOTH, FAULT),
   place(BodyMemory, 'lend', 'large', BOTH, FAULT),
@@ -111,7 +111,7 @@ const PLACES: readonly Place[] = [
   place(RecordBlocks, 'add', 'small', BOTH, ANSWER),
   place(JsonRelay, 'onBooked', 'small', BOTH, FAULT),
   place(StreamRelay, 'onBooked', 'stream', BOTH, ANY),
-  place(RepeatedResponse, 'send', 'small', FAST, FAULT),
+  place(DirectResponse, 'send', 'small', FAST, FAULT),
   place(PlainResponse, 'send', 'small', ['off'], FAULT),
   place(FramedStream, 'add', 'stream', FAST, ANY),
   place(Reply, 'onSent', 'small', BOTH, ANY),

@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import t from 'tap';
 import { FAST_PARTS, type FastPart } from '../../src/http/attach.ts';
 import { checkFastParts } from '../../src/http/check.ts';
+import { DirectResponse } from '../../src/http/direct-request.ts';
 import { FastRequest } from '../../src/http/fast-request.ts';
-import { RepeatedResponse } from '../../src/http/repeated-request.ts';
 import { until } from '../support/until.ts';
 
 const PARTS = Object.keys(FAST_PARTS) as FastPart[];
@@ -30,21 +30,21 @@ async function withMethod<T extends object>(
 }
 
 t.test('a part that answers otherwise than plain node:http is named, and off', async (t) => {
-  const { send } = RepeatedResponse.prototype;
+  const { send } = DirectResponse.prototype;
   const wrong = function (
-    this: RepeatedResponse,
+    this: DirectResponse,
     status: number,
     headers: string[],
     body: string,
   ): void {
     send.call(this, status, ['x-more', '1', ...headers], body);
   };
-  await withMethod(RepeatedResponse.prototype, 'send', wrong, async () => {
+  await withMethod(DirectResponse.prototype, 'send', wrong, async () => {
     const { parts, failed } = await checkFastParts();
-    t.same(failed, ['repeatedHeads']);
+    t.same(failed, ['headReader']);
     t.same(
       [...parts],
-      PARTS.filter((part) => part !== 'repeatedHeads'),
+      PARTS.filter((part) => part !== 'headReader'),
     );
   });
 });
@@ -62,11 +62,11 @@ t.test('a part that throws is named, and off', async (t) => {
 
 t.test('a part that stops answering is named, and off', async (t) => {
   await withMethod(
-    RepeatedResponse.prototype,
+    DirectResponse.prototype,
     'send',
     () => {},
     async () => {
-      t.match(await checkFastParts(), { failed: ['repeatedHeads'], isBusy: false });
+      t.match(await checkFastParts(), { failed: ['headReader'], isBusy: false });
     },
   );
 });
@@ -132,7 +132,7 @@ t.test(
 t.test('where sockets cannot be read in a shared buffer, they are read as Node does', async (t) => {
   const { connect } = Socket.prototype;
   t.ok(connect);
-  const { failed } = await checkFastParts(['messages', 'repeatedHeads']);
+  const { failed } = await checkFastParts(['messages', 'headReader']);
   t.same(failed, []);
 });
 

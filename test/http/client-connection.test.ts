@@ -11,8 +11,8 @@ import { clientAddress } from '../../src/domain/request/client-address.ts';
 import { readBody } from '../../src/gateway/request/body.ts';
 import { Reply } from '../../src/gateway/request/reply.ts';
 import { attach, FAST_PARTS, type FastPart, messageClasses } from '../../src/http/attach.ts';
+import { DirectRequest } from '../../src/http/direct-request.ts';
 import type { ClientRequest, ClientResponse } from '../../src/http/exchange.ts';
-import { RepeatedRequest } from '../../src/http/repeated-request.ts';
 import { BodyMemory } from '../../src/runtime/body-memory.ts';
 import { createServer } from '../../src/runtime/node-http.ts';
 import { cutAt } from '../sse/fuzz.ts';
@@ -29,7 +29,7 @@ const LARGE = 30_000_000;
  * server's side of the connection whose answer never comes.
  */
 interface Seen {
-  repeated: number;
+  direct: number;
   closed: number;
   release: (() => void) | null;
   unanswered: Socket | null;
@@ -40,7 +40,7 @@ interface Seen {
  * once, later (so it waits), when released, as an error, as an error that closes, in pieces, or never.
  */
 function answer(req: ClientRequest, res: ClientResponse, seen: Seen): void {
-  if (req instanceof RepeatedRequest) seen.repeated++;
+  if (req instanceof DirectRequest) seen.direct++;
   if (req.head.expectsContinue) res.writeContinue(); // as the gateway does
   const onReplyClosed = () => seen.closed++;
   const reply = new Reply(res, 'id', { onReplyWaits() {}, onReplyClosed, onReplyThrew() {} });
@@ -86,7 +86,7 @@ function answer(req: ClientRequest, res: ClientResponse, seen: Seen): void {
   });
 }
 
-const nothing = (): Seen => ({ repeated: 0, closed: 0, release: null, unanswered: null });
+const nothing = (): Seen => ({ direct: 0, closed: 0, release: null, unanswered: null });
 
 async function serve(t: Test, watched: boolean, seen = nothing(), answers = answer) {
   let isDraining = false;
@@ -101,9 +101,14 @@ async function serve(t: Test, watched: boolean, seen = nothing(), answers = answ
     if (isDraining) res.closeAfter();
     answers(req, res, seen);
   };
-  attach(server, { handler, isDraining: () => isDraining, parts, secure: false });
   const peers = new Map<number | undefined, Socket>();
-  server.on('connection', (socket: Socket) => peers.set(socket.remotePort, socket));
+  const onOpen = (socket: Socket) => void peers.set(socket.remotePort, socket);
+  attach(server, { handler, parts, secure: false, onOpen });
+  server.on('clientError', ({ code }: NodeJS.ErrnoException, socket) => {
+    const status = code === 'ERR_HTTP_REQUEST_TIMEOUT' ? '408 Request Timeout' : '400 Bad Request';
+    if (socket.writable) socket.end(`HTTP/1.1 ${status}\r\nconnection: close\r\n\r\n`);
+    else socket.destroy();
+  });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   t.teardown(() => {
@@ -201,29 +206,26 @@ async function passBy(port: number): Promise<void> {
   other.socket.destroy();
 }
 
-t.test(
-  'requests that repeat a head, with another body or key too, pass the parser by',
-  async (t) => {
-    const { port, seen } = await serve(t, true);
-    const heard = open(port);
-    const requests = [
-      post('a'),
-      post('aa'),
-      post('xc', '', 'svc_two'),
-      post('e'),
-      post('l'),
-      post('dd'),
-    ];
-    const answers = await inTurn(heard, requests);
-    t.equal(seen.repeated, 5);
-    await until(() => seen.closed === 6, 'six answers are over');
-    t.equal(seen.closed, 6, 'each answer was over once');
-    t.match(answers[2], /"key":"Bearer svc_two","announced":2,"text":"xc"/);
-    t.match(answers[3], /^HTTP\/1\.1 404/);
-    t.match(answers[5], /"key":"Bearer svc_one","announced":2,"text":"dd"/);
-    heard.socket.destroy();
-  },
-);
+t.test('requests of the common form pass the parser by, from the first one on', async (t) => {
+  const { port, seen } = await serve(t, true);
+  const heard = open(port);
+  const requests = [
+    post('a'),
+    post('aa'),
+    post('xc', '', 'svc_two'),
+    post('e'),
+    post('l'),
+    post('dd'),
+  ];
+  const answers = await inTurn(heard, requests);
+  t.equal(seen.direct, 6);
+  await until(() => seen.closed === 6, 'six answers are over');
+  t.equal(seen.closed, 6, 'each answer was over once');
+  t.match(answers[2], /"key":"Bearer svc_two","announced":2,"text":"xc"/);
+  t.match(answers[3], /^HTTP\/1\.1 404/);
+  t.match(answers[5], /"key":"Bearer svc_one","announced":2,"text":"dd"/);
+  heard.socket.destroy();
+});
 
 t.test('a request that passes the parser by says the addresses of its own head', async (t) => {
   const { port, seen } = await serve(t, true);
@@ -243,7 +245,7 @@ t.test('a request that passes the parser by says the addresses of its own head',
     one('aa'),
   ];
   const answers = await inTurn(heard, requests);
-  t.ok(seen.repeated >= 4, `${seen.repeated} passed it by`);
+  t.ok(seen.direct >= 4, `${seen.direct} passed it by`);
   t.same(
     answers.map((answer) => /"from":"([^"]*)"/.exec(answer)?.[1]),
     requests.map((request) => (request.includes('192.0.2.2') ? '192.0.2.2' : '192.0.2.1')),
@@ -251,24 +253,28 @@ t.test('a request that passes the parser by says the addresses of its own head',
   heard.socket.destroy();
 });
 
-t.test('a client that changes to other requests is learned anew', async (t) => {
+t.test("a request that is not of the common form is Node's, and all after it are", async (t) => {
   const { port, seen } = await serve(t, true);
-  const heard = open(port);
-  const other = (body: string): string => post(body, 'X-Other: 1\r\n');
-  await inTurn(heard, [post('a'), other('a'), other('a'), other('a')]);
-  t.equal(seen.repeated, 2);
-  await inTurn(heard, [post('a'), other('a'), post('a'), other('a')]);
-  heard.socket.destroy();
+  for (const odd of ODD.filter((each) => !COMMON.includes(each))) {
+    const before = seen.direct;
+    const heard = open(port);
+    await inTurn(heard, [post('a'), odd, post('a')]);
+    t.equal(seen.direct, before + 1, odd.slice(0, 200));
+    heard.socket.destroy();
+  }
 });
 
-/** Requests that Node's parser has to read, and such that nothing may stand beside: it would make a race of their end. */
-const ODD = [
+const COMMON = [
   'GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n',
   post('a', 'X-Other: 1\r\n'),
   post('a', 'X-Forwarded-For: 192.0.2.1, 10.0.0.1\r\n'),
+  post('a', '', 'svc one'),
+];
+/** Requests that Node's parser has to read, and such that nothing may stand beside: it would make a race of their end. */
+const ODD = [
+  ...COMMON,
   post('a', 'Expect: 100-continue\r\n'),
   post('a', 'Upgrade: h2c\r\nConnection: Upgrade\r\n'),
-  post('a', '', 'svc one'),
   post('a').replace('Length: 1', 'Length: 01'),
   post('a').replace(
     'Content-Length: 1\r\n\r\na',
@@ -342,10 +348,7 @@ t.test("whatever is sent, however it is cut, the answers are the server's own", 
   for (const { failed, counterexample, errorInstance } of await Promise.all(lanes)) {
     t.notOk(failed, 'holds', { counterexample, error: String(errorInstance) });
   }
-  t.ok(
-    watched.seen.repeated > runs / 10,
-    `and ${watched.seen.repeated} requests passed the parser by`,
-  );
+  t.ok(watched.seen.direct > runs / 10, `and ${watched.seen.direct} requests passed the parser by`);
 });
 
 t.test('a request sent before the answer to the one before it waits for its turn', async (t) => {
@@ -369,34 +372,49 @@ t.test('a request sent before the answer to the one before it waits for its turn
   heard.socket.destroy();
 });
 
-t.test(
-  'a body may come in pieces; one that takes long is for the parser, and its deadlines',
-  async (t) => {
-    const { port, seen } = await serve(t, true);
-    const heard = open(port);
-    const inPieces = async (pauseMs: number): Promise<void> => {
-      const body = `a${'x'.repeat(40_000)}`;
-      const whole = post(body);
-      heard.text = '';
-      for (const at of [0, 1, 2]) {
-        heard.socket.write(whole.slice((at * whole.length) / 3, ((at + 1) * whole.length) / 3));
-        await sleep(at === 0 ? pauseMs : 10); // slow on purpose
-      }
+t.test('a body may come in pieces, as slowly as the deadline allows', async (t) => {
+  const { port, seen } = await serve(t, true);
+  const heard = open(port);
+  const body = `a${'x'.repeat(40_000)}`;
+  const whole = post(body);
+  for (const pauseMs of [10, 2300]) {
+    heard.text = '';
+    for (const at of [0, 1, 2]) {
+      heard.socket.write(whole.slice((at * whole.length) / 3, ((at + 1) * whole.length) / 3));
+      await sleep(at === 0 ? pauseMs : 10); // slow on purpose
+    }
+    await until(() => heard.text.endsWith('}'), 'the answer');
+    t.ok(heard.text.includes(body));
+  }
+  heard.text = '';
+  const head = post('a').slice(0, -1);
+  heard.socket.write(head);
+  await passBy(port);
+  heard.socket.write('a');
+  await until(() => heard.text.endsWith('}'), 'the answer to a head with its body apart');
+  t.equal(seen.direct, 4);
+  heard.text = '';
+  heard.socket.end(head);
+  await until(() => heard.ended, 'the connection ends');
+  t.match(heard.text, /HTTP\/1\.1 400/, 'half a request');
+});
+
+t.test("a head in pieces is Node's, wherever it is cut", async (t) => {
+  const { port, seen, read } = await serve(t, true);
+  const whole = post('a');
+  await Promise.all(
+    Array.from({ length: whole.length - 1 }, async (_, at) => {
+      const heard = open(port);
+      heard.socket.write(whole.slice(0, at + 1));
+      await until(() => read(heard.socket) > at, 'the first piece is read');
+      heard.socket.write(whole.slice(at + 1));
       await until(() => heard.text.endsWith('}'), 'the answer');
-      t.ok(heard.text.includes(body));
-    };
-    await inTurn(heard, [post('a')]);
-    await inPieces(10);
-    t.equal(seen.repeated, 1);
-    await inPieces(2300);
-    t.equal(seen.repeated, 1);
-    await inPieces(10);
-    t.equal(seen.repeated, 2, 'and the next one passes the parser by again');
-    heard.socket.end(`${post('a').slice(0, -1)}`);
-    await until(() => heard.ended, 'the connection ends');
-    t.match(heard.text, /HTTP\/1\.1 400/, 'half a request');
-  },
-);
+      t.match(heard.text, /"announced":1,"text":"a"/);
+      heard.socket.destroy();
+    }),
+  );
+  t.equal(seen.direct, 1, 'but the one whose head was whole');
+});
 
 t.test('a large body passes the parser by as well', async (t) => {
   const { port, seen } = await serve(t, true);
@@ -409,7 +427,7 @@ t.test('a large body passes the parser by as well', async (t) => {
     post('a'),
     refused,
   ]);
-  t.equal(seen.repeated, 4);
+  t.equal(seen.direct, 5);
   t.ok(answers[2]?.includes(`"text":"${'a'.repeat(99_000)}"`), 'whole');
   t.match(
     answers[4],
@@ -453,7 +471,7 @@ t.test(
       await until(() => heard.text.endsWith('}'), 'the answer');
       t.ok(heard.text.includes(`"text":"${letter.repeat(99_000)}"`), 'as it was sent');
     }
-    t.equal(seen.repeated, 3);
+    t.equal(seen.direct, 7);
     heard.text = '';
     ask = null;
     heard.socket.write(post('a'.repeat(99_000), '', 'svc_no').slice(0, 70_000));
@@ -495,7 +513,7 @@ t.test('a client that leaves before its answer is noticed', async (t) => {
     const heard = open(port);
     await inTurn(heard, [post('a'), post('a')]);
     heard.socket.write(post(way));
-    await until(() => seen.repeated === 2, 'the request arrives');
+    await until(() => seen.direct === 2, 'the request arrives');
     heard.socket.resetAndDestroy();
     await until(() => seen.closed === 3, `three answers are over: ${way}`);
     await passBy(port);
@@ -512,7 +530,7 @@ t.test('an answer that a slow client takes long for is over when it has it', asy
     heard.text = '';
     heard.socket.pause();
     heard.socket.write(post(way));
-    await until(() => seen.repeated === 2, 'the request arrives');
+    await until(() => seen.direct === 2, 'the request arrives');
     await passBy(port);
     await until(() => seen.closed >= 3, 'that of another is over');
     t.equal(seen.closed, 3, 'not before');
@@ -540,7 +558,7 @@ t.test(
     await inTurn(heard, [post('a')]);
     await until(() => heard.ended, 'the connection at rest is closed');
     t.notOk(waiting.ended);
-    t.equal(seen.repeated, 1);
+    t.equal(seen.direct, 3);
     waiting.socket.destroy();
   },
 );
@@ -616,7 +634,7 @@ t.test('a stream that is no socket is read all the same', async (t) => {
     client.write(post('a'));
     await until(() => text.match(/"text":"a"/g)?.length === answers, `${answers} answers`);
   }
-  t.equal(seen.repeated, 2);
+  t.equal(seen.direct, 3);
   client.destroy();
 });
 

@@ -76,7 +76,7 @@ async function serve(t: Test, parts: ReadonlySet<FastPart>) {
     onPiece(body);
     onWhole();
   };
-  attach(server, { handler, isDraining: () => false, parts, secure: false });
+  attach(server, { handler, parts, secure: false });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   t.teardown(() => {

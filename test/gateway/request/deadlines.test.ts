@@ -6,8 +6,8 @@ import { connect as connectTls } from 'node:tls';
 import t, { type Test } from 'tap';
 import { Deadlines } from '../../../src/gateway/request/deadlines.ts';
 import { attach, FAST_PARTS, type FastPart, messageClasses } from '../../../src/http/attach.ts';
+import { DirectRequest } from '../../../src/http/direct-request.ts';
 import type { ClientRequest, ClientResponse } from '../../../src/http/exchange.ts';
-import { RepeatedRequest } from '../../../src/http/repeated-request.ts';
 import type { Deadline } from '../../../src/upstream/failure.ts';
 import { until } from '../../support/until.ts';
 
@@ -209,7 +209,7 @@ const PSK = { psk: Buffer.alloc(32, 'k'), identity: 'test' };
 async function answerLarge(t: Test, names: FastPart[], secure: boolean, streamed: boolean) {
   const deadlines = new Deadlines(LIMITS);
   deadlines.close(); // no timer of its own
-  const seen = { answered: 0, closed: 0, repeated: false };
+  const seen = { answered: 0, closed: 0, direct: false };
   const handler = (req: ClientRequest, res: ClientResponse): void => {
     const isSecond = seen.answered++ === 1;
     const watch = deadlines.watch(res, UNWATCHED);
@@ -224,7 +224,7 @@ async function answerLarge(t: Test, names: FastPart[], secure: boolean, streamed
       },
     });
     if (!isSecond) return res.send(200, ['content-length', '1'], 'a');
-    seen.repeated = req instanceof RepeatedRequest;
+    seen.direct = req instanceof DirectRequest;
     if (!streamed) return res.send(200, ['content-length', `${LARGE.length}`], LARGE);
     const stream = res.openStream([], () => {});
     stream.add(LARGE, 0, LARGE.length);
@@ -235,7 +235,7 @@ async function answerLarge(t: Test, names: FastPart[], secure: boolean, streamed
   const server = secure
     ? createTlsServer({ ...options, ...SHARED, pskCallback: () => PSK.psk })
     : createServer(options);
-  attach(server, { handler, isDraining: () => false, parts, secure });
+  attach(server, { handler, parts, secure });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   const to = { port: (server.address() as AddressInfo).port, host: '127.0.0.1' };
@@ -268,7 +268,7 @@ for (const names of [Object.keys(FAST_PARTS) as FastPart[], []])
         `a client that reads all the time is not cut, however slowly it reads: a large ${way}`,
         async (t) => {
           const { client, seen, step } = await answerLarge(t, names, secure, streamed);
-          t.equal(seen.repeated, names.length > 0);
+          t.equal(seen.direct, names.length > 0);
           let read = 0;
           let unchecked = 0;
           client.on('data', (chunk) => {

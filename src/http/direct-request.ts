@@ -10,50 +10,41 @@ import type {
   ResponseStream,
 } from './exchange.ts';
 import { FramedStream, STREAM_BUFFER, type StreamedResponse } from './framed-stream.ts';
+import { type ReadHead, rawHeadersOf } from './head-reader.ts';
 import { lingerAfterAnswer } from './linger.ts';
 import type { RequestHead } from './request-head.ts';
 import { answerHead } from './response-head.ts';
 
 const NONE = Buffer.alloc(0);
 
-/** The head that requests of a connection repeat, as Node's parser read it. */
-export type KnownHead = Pick<ClientRequest, 'method' | 'url' | 'rawHeaders' | 'head'>;
-
-/** A request whose head repeats a known one. Its whole body has arrived, or it is large and arrives past Node's parser. */
-export class RepeatedRequest implements ClientRequest {
+/** A request whose head was read without Node's parser. Its body is here, or arrives. */
+export class DirectRequest implements ClientRequest {
   readonly method: string;
   readonly url: string;
-  /** The headers of the known head; the key among them may be another. */
-  readonly rawHeaders: readonly string[];
   readonly head: RequestHead;
   readonly httpVersionMinor = 1;
   readonly socket: Socket;
   /** Where the next bytes of the body are to be read to; null: not to memory of its sink. */
   room: Buffer | null = null;
+  readonly #read: ReadHead;
   #body: Buffer;
   /** Bytes of the body that are still to come. */
   left: number;
   #sink: BodySink | null = null;
 
-  /**
-   * @param token the bearer token, where it differs from that of the known head
-   * @param body what of it has arrived; only until `keep` is called, where more is to come
-   */
-  constructor(
-    socket: Socket,
-    known: KnownHead,
-    token: string | null,
-    body: Buffer,
-    length: number,
-  ) {
+  /** @param body what of it has arrived; only until `keep` is called, where more is to come */
+  constructor(socket: Socket, read: ReadHead, body: Buffer) {
     this.socket = socket;
-    this.method = known.method;
-    this.url = known.url;
+    this.method = read.method;
+    this.url = read.url;
+    this.head = read.head;
+    this.#read = read;
     this.#body = body;
-    this.left = length - body.length;
-    this.rawHeaders = known.rawHeaders;
-    this.head = token === null ? known.head : known.head.withBearer(token);
-    this.head.contentLength = length;
+    this.left = Math.max(0, read.head.contentLength) - body.length;
+  }
+
+  get rawHeaders(): readonly string[] {
+    return rawHeadersOf(this.#read);
   }
 
   get complete(): boolean {
@@ -72,7 +63,7 @@ export class RepeatedRequest implements ClientRequest {
     this.#sink = sink;
     const body = this.#body;
     this.#body = NONE;
-    const goesOn = sink.onPiece(body, 'lent');
+    const goesOn = body.length === 0 || sink.onPiece(body, 'lent');
     this.room = sink.room(this.left);
     if (goesOn) this.readOn();
   }
@@ -83,8 +74,9 @@ export class RepeatedRequest implements ClientRequest {
 
   /** Keeps what has arrived until the body is asked for. @returns whether it was asked for already */
   keep(): boolean {
+    if (this.#sink !== null) return true;
     this.#body = Buffer.from(this.#body);
-    return this.#sink !== null;
+    return false;
   }
 
   /**
@@ -108,27 +100,27 @@ export class RepeatedRequest implements ClientRequest {
   }
 }
 
-/** A connection as its answer sees it. It is told when the answer is out and the connection is free again. */
+/** A connection as its answer sees it. */
 export interface AnsweringConnection {
   readonly socket: Socket;
   readonly keepAliveMs: number;
   readonly buffers: BufferPool;
-  onAnswered(): void;
+  /** The answer is out. @param last the connection closes */
+  onAnswered(last: boolean): void;
 }
 
 /**
- * The response to a repeated request, which Node's server does not know of. It writes straight to the socket what Node
- * would write, and afterwards does what Node's server does after an answer. A small request takes 0.98 of the CPU that
- * it takes with a response of Node.
+ * The response to a request that Node's server does not know of. It writes straight to the socket what Node would
+ * write. A small request takes 0.98 of the CPU that it takes with a response of Node.
  */
-export class RepeatedResponse implements ClientResponse, StreamedResponse, AnswerUnderWay {
+export class DirectResponse implements ClientResponse, StreamedResponse, AnswerUnderWay {
   listener: ResponseListener | null = null;
   headersSent = false;
   destroyed = false;
   readonly #connection: AnsweringConnection;
-  readonly req: RepeatedRequest;
-  /** The connection closes after this answer. Node's server sets it too, where the client has closed its side. */
-  _last = false;
+  readonly req: DirectRequest;
+  /** The connection closes after this answer. */
+  isLast = false;
   /** The whole answer was written. */
   writableEnded = false;
   /** The system has taken the whole answer. */
@@ -136,10 +128,9 @@ export class RepeatedResponse implements ClientResponse, StreamedResponse, Answe
   /** The listener was told that the answer is out, or that the connection closed. */
   #closed = false;
 
-  constructor(connection: AnsweringConnection, req: RepeatedRequest) {
+  constructor(connection: AnsweringConnection, req: DirectRequest) {
     this.#connection = connection;
     this.req = req;
-    setAnswer(connection.socket, this);
   }
 
   get socket(): Socket {
@@ -159,7 +150,7 @@ export class RepeatedResponse implements ClientResponse, StreamedResponse, Answe
   }
 
   closeAfter(): void {
-    this._last = true;
+    this.isLast = true;
     lingerAfterAnswer(this.req);
   }
 
@@ -207,16 +198,11 @@ export class RepeatedResponse implements ClientResponse, StreamedResponse, Answe
     return true; // never called: this response has its socket
   }
 
-  writeContinue(): void {} // a request that waits for it is never taken as repeated
+  writeContinue(): void {} // a request that waits for it is Node's
 
   destroy(): void {
     this.destroyed = true;
     this.socket.destroy(); // `close` follows
-  }
-
-  /** Called by Node's server when the socket was idle for too long. @returns that nobody listens */
-  emit(): boolean {
-    return false;
   }
 
   /** The connection closed, or the answer is out. */
@@ -232,7 +218,7 @@ export class RepeatedResponse implements ClientResponse, StreamedResponse, Answe
     const head = answerHead(
       status,
       headers,
-      this._last ? null : this.#connection.keepAliveMs,
+      this.isLast ? null : this.#connection.keepAliveMs,
       isChunked,
     );
     this.headersSent = true;
@@ -249,21 +235,9 @@ export class RepeatedResponse implements ClientResponse, StreamedResponse, Answe
     else this.#finish();
   }
 
-  /** Closes the connection, or frees it for the next request. */
   #finish(): void {
-    const { socket } = this;
     this.#finished = true;
-    setAnswer(socket, null);
     this.close();
-    if (this._last) socket.destroySoon();
-    else this.#connection.onAnswered();
+    this.#connection.onAnswered(this.isLast);
   }
-}
-
-/** Sets the field in which node:http keeps the answer that a connection is busy with. */
-function setAnswer(
-  socket: Socket & { _httpMessage?: unknown },
-  answer: RepeatedResponse | null,
-): void {
-  socket._httpMessage = answer;
 }
