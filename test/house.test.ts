@@ -12,7 +12,7 @@ import { baseOfChange, changedFiles } from './support/changed.ts';
  */
 const CEILINGS = {
   'files that spell a setting, at most': 10,
-  'files that spell monthly_budget_eur': 21,
+  'files that spell monthly_budget_eur': 22,
   'writes of the store that pages, commands and HTTP import': 0,
   'names exported by several files': 40,
   'words of Markdown': 54_040,
@@ -21,12 +21,12 @@ const CEILINGS = {
 /** Ceilings of tokens by room: the folders of src, and "src" for the files beside them. */
 const TOKENS: Readonly<Record<string, number>> = {
   admin: 182_440,
-  cli: 61_700,
+  cli: 72_680,
   demo: 11_570,
-  domain: 168_700,
-  events: 3_170,
+  domain: 175_190,
+  events: 3_670,
   gateway: 43_470,
-  http: 15_450,
+  http: 13_770,
   json: 30_750,
   ledger: 20_210,
   limits: 6_660,
@@ -34,7 +34,7 @@ const TOKENS: Readonly<Record<string, number>> = {
   runtime: 7_930,
   src: 23_280,
   sse: 11_560,
-  store: 144_700,
+  store: 150_480,
   tracing: 2_540,
   trail: 3_660,
   upstream: 24_150,
