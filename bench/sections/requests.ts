@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -14,8 +15,11 @@ import { goal, MEDIANS, targetTables } from '../tables.ts';
 
 const CONNECTIONS = 64;
 const BODY = requestBody({ model: SLUG, bytes: 1024 });
+/** The series in which no head is that of the request before: another trace id, and another length. */
+const DIFFER = 'autocannon, heads that differ';
+const VARIANTS = 50;
 
-/** 1 KiB in, 1 KiB out, 64 connections, each request followed by the next; with each load generator there is. */
+/** 1 KiB in, 1 KiB out, 64 connections, each request followed by the next; with each load generator there is, and once with heads that differ. */
 export const requests: Section = {
   heading: 'Non-streaming chat requests (1 KiB in, 1 KiB out)',
   start: (bench) => startTargets(bench, TARGETS),
@@ -33,7 +37,7 @@ export const requests: Section = {
           seconds: took,
           p50,
           p99,
-        } = await (name === 'wrk' ? wrk : cannon)(bench, target, whole);
+        } = await (name === 'wrk' ? wrk : cannon)(bench, target, whole, name === DIFFER);
         if (failed > 0 || done === 0)
           throw new Error(`${name}, ${target.name}: ${failed} failures, ${done} answers`);
         await sleep(300); // the ledger is written after the answers, and counts
@@ -57,7 +61,7 @@ export const requests: Section = {
 /** Two checkouts are compared with one generator: wrk, which leaves the load core more room. */
 function generators(bench: Bench): string[] {
   const names = installed('wrk') === null ? ['autocannon'] : ['autocannon', 'wrk'];
-  return bench.base === undefined ? names : names.slice(-1);
+  return [...(bench.base === undefined ? names : names.slice(-1)), DIFFER];
 }
 
 /** Answers and failures, how long it took, and latencies in milliseconds. */
@@ -69,13 +73,28 @@ const headersOf = ({ headers }: Target): Record<string, string> => ({
   ...headers,
 });
 
-async function cannon(_bench: Bench, target: Target, duration: number): Promise<Run> {
+async function cannon(
+  _bench: Bench,
+  target: Target,
+  duration: number,
+  differ: boolean,
+): Promise<Run> {
   const url = `${target.baseUrl}/chat/completions`;
-  const request = { url, method: 'POST', headers: headersOf(target), body: BODY } as const;
-  const result = await autocannon({ ...request, connections: CONNECTIONS, duration });
+  const request = { method: 'POST', headers: headersOf(target), body: BODY } as const;
+  const variants = Array.from({ length: VARIANTS }, (_, n) => ({
+    ...request,
+    headers: { ...request.headers, traceparent: traceparent() },
+    body: requestBody({ model: SLUG, bytes: 1000 + n }),
+  }));
+  const requests = differ ? variants : [request];
+  const result = await autocannon({ url, connections: CONNECTIONS, duration, requests });
   const { '2xx': done, errors, non2xx, duration: took, latency } = result;
   return { done, failed: errors + non2xx, seconds: took, p50: latency.p50, p99: latency.p99 };
 }
+
+/** Of a trace that is not recorded (W3C Trace Context, section 3.2). */
+const traceparent = (): string =>
+  `00-${randomBytes(16).toString('hex')}-${randomBytes(8).toString('hex')}-00`;
 
 async function wrk({ folder }: Bench, target: Target, seconds: number): Promise<Run> {
   const body = join(folder, 'wrk-body.json');

@@ -21,6 +21,13 @@ const [{ id: person }] = await db.run(
     sql<[{ id: string }]>`
       insert into end_users (company_id, name) values (${company}, 'Ada') returning id`,
 );
+await db.run(
+  5000,
+  (sql) => sql`
+    insert into unusual_days (company_id, day, measure, subject, about, value, usual, superseded)
+    select ${company}, (now() at time zone value)::date, 'refused', 'company', '', 90, 2, false
+    from settings where name = 'billing_timezone'`,
+);
 const of = ['--company', company];
 const it = { company_id: company };
 
@@ -54,6 +61,7 @@ const DRIVEN: readonly (readonly [name: string, args: readonly string[], json: u
   ['cost-center set', [...of, '--name', 'IT', '--monthly-budget-eur', '5'], { name: 'IT' }],
   ['cost-center list', of, [{ monthly_budget_eur: '5', spent_eur: '0' }]],
   ['cost-center remove', [...of, '--name', 'IT'], { name: 'IT' }],
+  ['unusual list', of, [{ measure: 'refused', subject: 'company', value: '90', usual: '2' }]],
   ['token list', [], [{ name: 'robot', state: 'active' }]],
   ['token revoke', [token], { name: 'robot', state: 'revoked' }],
 ];
