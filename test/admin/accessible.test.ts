@@ -132,7 +132,7 @@ const forms: Record<string, readonly [path: string, fields: Record<string, strin
 const ELSEWHERE = /^\/account\/second-factor\/shown$|^\/companies\/:company\/own\//;
 /** What is no page: files, what leads to another page, and a text that a script asks for. */
 const NO_PAGES =
-  /\.(csv|json|tar\.gz)$|^\/companies\/:company$|\/usage\/(change|table|beside)$|\/cost-center$|^\/companies\/:company\/playground\/:request$/;
+  /\.(csv|json|tar\.gz)$|^\/companies\/(:company|statements|statements\/month)$|\/usage\/(change|table|beside)$|\/cost-center$|^\/companies\/:company\/playground\/:request$/;
 const ROUTES_TO_GET = ROUTES.filter(
   ({ method, path }) => method === 'GET' && !ELSEWHERE.test(path),
 ).map(({ path }) => path);
