@@ -110,7 +110,7 @@ t.test('a closed month is summed up for owners, and for administrators who want 
   await db.run(60_000, (each: Sql) => addUsage(each, rows as never));
   const operator = await signedIn(office, 'operator');
   const close = `/companies/${company}/statements/month`;
-  t.match((await operator.get(`${close}?month=2026-01`)).text, /name="mail" value="true" checked/);
+  t.match((await operator.get(`${close}?month=2026-01`)).text, /name="mail" value="true">/);
   t.equal((await operator.post(close, { month: '2026-01' })).status, 303);
   t.equal(
     (

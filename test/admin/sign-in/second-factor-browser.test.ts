@@ -168,6 +168,7 @@ t.test('an owner sets alerts, reads what is kept and erases somebody who asks', 
   await ada.page.getByText('You asked on').waitFor();
 
   await page.goto(`${base}/users`);
+  await page.getByLabel(`Actions: ${people.administrator}`).click();
   await page.getByRole('link', { name: `Erase ${people.administrator}` }).click();
   t.same(await look(page, 'person-erase'), []);
   await page.getByLabel('Address of the person').fill(people.administrator);
