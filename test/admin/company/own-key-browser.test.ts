@@ -32,7 +32,7 @@ await t.test('before anything is allowed, the pages say whom to ask', async (t) 
   t.teardown(() => page.context().close());
   await signInTab(tab, people.member, PASSWORD);
   await page.waitForURL(`**${base}/own/keys`);
-  await page.getByText('Ask one of them, if you need a key.').waitFor();
+  await page.getByText('Ask an owner if you need one.').waitFor();
   t.same(
     await page.getByRole('navigation', { name: 'Company' }).getByRole('link').allInnerTexts(),
     ['My keys', 'My usage', 'My requests'],
