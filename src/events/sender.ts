@@ -198,10 +198,12 @@ export class EventSender {
     }
     const ends = performance.now();
     this.#comparedMs += ends - begins;
-    if (!isOver) return;
+    if (!isOver) {
+      this.#isNews = true; // the next turn goes on
+      return;
+    }
     this.#unusualAt = ends + Math.max(unusualEveryMs, PAUSE_OF_LOOK * this.#comparedMs);
     this.#comparedMs = 0;
-    this.#isNews = true;
   }
 
   /** The next turn tells what it finds. Where it cannot look, the rest goes on. */

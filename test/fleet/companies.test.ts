@@ -69,7 +69,7 @@ const ALL_COMPANIES = [
   /^\s*delete from end_users where/,
   /\b(spends|changed) as materialized/,
   /\b(present|buckets) as materialized/,
-  /\bwith untold as/,
+  /\bwith (untold as|busy as materialized)/,
 ];
 
 const server = await newCluster(t);

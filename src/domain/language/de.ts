@@ -150,7 +150,6 @@ export const de: Words = {
   unusual: {
     title: 'Heute ungewöhnlich',
     more: (count) => `${count} weitere`,
-    spend: (amount) => amount,
     refused: (count) => `${count} abgewiesene Anfragen`,
     failed: (count) => `${count} fehlgeschlagene Anfragen`,
     latency: (seconds) => `${seconds} je Anfrage`,

@@ -172,7 +172,6 @@ export const en = {
   unusual: {
     title: 'Unusual today',
     more: (count: number) => `${count} more`,
-    spend: (amount: string) => amount,
     refused: (count: string) => `${count} refused requests`,
     failed: (count: string) => `${count} failed requests`,
     latency: (seconds: string) => `${seconds} a request`,

@@ -47,9 +47,10 @@ export function unusualText(measure: UnusualMeasure, event: Unusual, words: Word
     ...(key === null ? [] : [unusual.key(key.name)]),
     ...(model === null ? [] : [model]),
   ];
+  const figure = numberText(measure, value, locale);
   const text = unusual.text({
     who: company.name,
-    value: unusual[measure](numberText(measure, value, locale)),
+    value: measure === 'spend' ? figure : unusual[measure](figure),
     until,
     usual: numberText(measure, usual, locale),
     weekday: weekday.format(new Date(day)),

@@ -73,7 +73,7 @@ t.test('a password that is too short or far too long is refused and not repeated
   for (const password of ['', 'eleven char', 'hunter2\n', 'x'.repeat(100_000)]) {
     const { code, out, err } = await create(args, password);
     t.match({ code, out }, { code: 64, out: '' });
-    t.match(err, /^tollgate: the password on standard input must have at least 12 characters/);
+    t.match(err, /the password on standard input must have at least 12 characters/);
     t.notMatch(err, /eleven|hunter2|xxx/);
   }
   const { code, err } = await tollgate(['user', 'create', ...args], { env });
@@ -178,7 +178,7 @@ t.test('an open invitation is listed, renewed and withdrawn', async (t) => {
   t.match(await invite('--withdraw'), { code: 0, err: '', json: { id, role: 'owner' } });
   t.match(await invite('--renew'), {
     code: 1,
-    err: /no such invitation\. See "tollgate user list --company ID"/,
+    err: /no such invitation\. See .*tollgate user list --company ID/,
   });
   t.match((await list()).out, /no users; "tollgate user invite"/);
 });
