@@ -59,6 +59,9 @@ const BY_OTHER_NAME: Readonly<Record<string, string>> = {
   'request_hours by nothing':
     'the hours of two days are summed up for the overview, once in a quarter of an hour',
   'spend_changes by xid': 'whose spend changed since the last look: all companies at once',
+  'unusual_days by day': 'those of 90 days ago are deleted; only where events are sent',
+  'usage_company_days by billing_month, day':
+    'who spent today as much as may be unusual, every five minutes; only where events are sent',
   'users by role': 'whether there is an operator, once at the start',
 };
 
