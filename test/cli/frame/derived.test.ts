@@ -1,8 +1,10 @@
 import t from 'tap';
-import { allCommands } from '../../../src/cli/commands.ts';
+import { allCommands, commandsOfNoun } from '../../../src/cli/commands.ts';
 import { derived } from '../../../src/cli/frame/derived.ts';
 import * as schema from '../../../src/domain/settings/schema.ts';
 import { noun } from '../../../src/operations/frame/noun.ts';
+import type { Operation } from '../../../src/operations/frame/row.ts';
+import { keyOperations } from '../../../src/operations/key.ts';
 import { OPERATIONS } from '../../../src/operations/list.ts';
 
 const COMMANDS = await allCommands();
@@ -13,6 +15,20 @@ t.test('each row with a command is one of the program, in whatever noun it is', 
   t.equal(new Set(names).size, names.length, 'no name twice');
   t.end();
 });
+
+t.test(
+  'a row with a command is one beside those of its noun that are written by hand',
+  async (t) => {
+    const [row] = keyOperations;
+    const rows = keyOperations as Operation[];
+    const before = (await commandsOfNoun('key')).length;
+    rows.push({ ...row, command: { noun: 'key', verb: 'label' } } as Operation);
+    t.teardown(() => rows.pop());
+    const names = (await commandsOfNoun('key')).map(({ name }) => name);
+    t.ok(names.includes('key create') && names.includes('key label'));
+    t.equal(names.length, before + 1);
+  },
+);
 
 t.test('an act is called by its word, and says that it is done', (t) => {
   const { act } = noun({
