@@ -1,5 +1,5 @@
 import { COLON, CR, SPACE } from '../json/bytes.ts';
-import { RequestHead } from './request-head.ts';
+import { READ_HEADERS, RequestHead } from './request-head.ts';
 
 /** The longest head that is read here, in bytes; and the longest length, in digits. */
 const MOST_BYTES = 8192;
@@ -94,21 +94,7 @@ const METHODS = ['POST', 'GET'].map((name) => ({ name, bytes: Buffer.from(`${nam
 const VERSION = Buffer.from(' HTTP/1.1\r\n');
 const LINE_END = Buffer.from('\r\n');
 const LENGTH = new RegExp(`^(?:0|[1-9]\\d{0,${MOST_DIGITS - 1}})$`);
-const WITH_MEANING = [
-  'host',
-  'expect',
-  'upgrade',
-  'x-api-key',
-  'connection',
-  'content-type',
-  'authorization',
-  'content-length',
-  'anthropic-beta',
-  'content-encoding',
-  'proxy-connection',
-  'transfer-encoding',
-  'anthropic-version',
-];
+const WITH_MEANING = [...READ_HEADERS, 'connection', 'proxy-connection'];
 /** By the length of the name, which rules out most other headers. */
 const KNOWN = Array.from({ length: 32 }, (_, length) => {
   const names = WITH_MEANING.filter((name) => name.length === length);

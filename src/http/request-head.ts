@@ -114,9 +114,23 @@ export class RequestHead {
   }
 }
 
-/** 1 for the lengths of the names above: the length alone rules out most other headers. */
+/** The headers that `take` reads. */
+export const READ_HEADERS = [
+  'host',
+  'expect',
+  'upgrade',
+  'x-api-key',
+  'content-type',
+  'authorization',
+  'content-length',
+  'anthropic-beta',
+  'content-encoding',
+  'transfer-encoding',
+  'anthropic-version',
+];
+/** 1 for the lengths of their names: the length alone rules out most other headers. */
 const LENGTHS = Uint8Array.from({ length: 32 }, (_, length) =>
-  [4, 6, 7, 9, 12, 13, 14, 16, 17].includes(length) ? 1 : 0,
+  READ_HEADERS.some((name) => name.length === length) ? 1 : 0,
 );
 const SCHEME = 'bearer ';
 const MAX_TOKEN = 505;
