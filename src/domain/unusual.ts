@@ -152,8 +152,8 @@ export function compare(
   return value > Math.max(...limits) ? { value, usual } : null;
 }
 
-/** DayFigures of today of a key by a model. */
-export type KeyModelFigures = DayFigures & { readonly key: string; readonly model: string };
+/** Figures of today of a key by a model; null: by the models of which it used least. */
+export type KeyModelFigures = DayFigures & { readonly key: string; readonly model: string | null };
 
 /** The key or the model that is half of a sum or more; null: there is none. */
 function named(
@@ -163,7 +163,10 @@ function named(
   whole: number,
 ) {
   const sums = new Map<string, number>();
-  for (const part of parts) sums.set(part[by], (sums.get(part[by]) ?? 0) + part[SUMMED[measure]]);
+  for (const part of parts) {
+    const name = part[by];
+    if (name !== null) sums.set(name, (sums.get(name) ?? 0) + part[SUMMED[measure]]);
+  }
   const [first = null] = [...sums].sort(([, a], [, b]) => b - a);
   return first !== null && first[1] >= whole * NAMED_SHARE ? first[0] : null;
 }

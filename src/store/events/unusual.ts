@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { addDays } from '../../domain/reports/day-range.ts';
 import {
   type DayFigures,
@@ -17,8 +18,10 @@ import type { Sql } from '../connection/pool.ts';
 
 /** Companies that are looked at together: a few thousand rows. */
 const TOGETHER = 4;
-/** Keys of a company that are looked at by themselves: those with most today. */
-const MOST_KEYS = 100;
+/** Keys, and models, of a company that are looked at by themselves: those with most today. */
+const MOST_EACH = 100;
+/** Models of a key that are told apart, of today. */
+const MOST_MODELS = 20;
 /** Days for which rows are kept. */
 const KEPT_DAYS = 90;
 
@@ -68,16 +71,21 @@ export async function lookAtUnusual(sql: Sql, after: string | null): Promise<str
   const parts = await readParts(sql, clock, ids);
   const lines = await readLines(sql, ids, [...new Set(parts.map(({ key }) => key))]);
   const keys = [...lines.keys()];
+  const models = (await readModels(sql, clock, ids)).map(({ model }) => model);
   const days = [
-    ...(await readDays(sql, clock, ids)),
-    ...(await readKeyDays(sql, clock, ids, keys)),
+    ...(await readDays(sql, clock, ids, 'company')),
+    ...(await readDays(sql, clock, ids, 'model', models)),
+    ...(await readDays(sql, clock, ids, 'key', keys)),
   ];
   const spends = [
-    ...(await readSpend(sql, clock, ids)),
+    ...(await readSpend(sql, clock, ids, null)),
+    ...(await readSpend(sql, clock, ids, models)),
     ...(await readKeySpend(sql, clock, ids, keys)),
   ];
   const found = await readFound(sql, clock, ids);
-  const rows = companies.flatMap(({ id, times }) => {
+  const rows: Row[] = [];
+  for (const { id, times } of companies) {
+    await nextTurn(); // requests go first: a company with many keys and models takes some milliseconds
     const own = <T extends { readonly company: string }>(all: readonly T[]) =>
       all.filter(({ company }) => company === id);
     const subjects = subjectsOf(clock.today, own(days), own(spends), lines);
@@ -86,14 +94,13 @@ export async function lookAtUnusual(sql: Sql, after: string | null): Promise<str
       ...each,
       key: each.key && (lines.get(each.key) ?? each.key),
     }));
-    return jumpsOf(clock.today, subjects, ofLine, times, before).map((jump) => ({
-      ...jump,
-      company: id,
-      about: (jump.subject === 'company' ? null : jump[jump.subject]) ?? '',
+    for (const jump of jumpsOf(clock.today, subjects, ofLine, times, before)) {
+      const about = (jump.subject === 'company' ? null : jump[jump.subject]) ?? '';
       // the key of the line with most today
-      key: own(parts).find(({ key }) => (lines.get(key) ?? key) === jump.key)?.key ?? jump.key,
-    }));
-  });
+      const most = own(parts).find(({ key }) => (lines.get(key) ?? key) === jump.key)?.key;
+      rows.push({ ...jump, company: id, about, key: most ?? jump.key });
+    }
+  }
   if (rows.length > 0) await writeJumps(sql, clock, rows);
   return companies.length < TOGETHER ? null : last;
 }
@@ -142,7 +149,11 @@ function busyCompanies(sql: Sql, clock: Clock, after: string | null) {
 const SUMS = `sum(requests)::float8 as requests, sum(refused)::float8 as refused, sum(failed)::float8 as failed,
   sum(requests - refused)::float8 as served, sum(duration_ms)::float8 as duration_ms`;
 
-/** DayFigures of today by key and model, of the keys that may be unusual: those with most. */
+/** How much figures of a day are of those that may be unusual: from 1 on they may. @param of 'sum' of rows, or '' of one */
+const mostOf = (of: 'sum' | ''): string =>
+  `greatest(${of}(spend) / ${LEAST.spend}, ${of}(refused) / ${LEAST.refused}, ${of}(failed) / ${LEAST.failed}, ${of}(served) / ${LEAST.served})`;
+
+/** Figures of today by key and model, of the keys that may be unusual: those with most. */
 function readParts(sql: Sql, clock: Clock, ids: readonly string[]) {
   const names = sql.unsafe('company_id, api_key_id, model_slug');
   const hours = clock.hours.slice(-25); // those of today are among them
@@ -163,13 +174,33 @@ function readParts(sql: Sql, clock: Clock, ids: readonly string[]) {
     ),
     keys as materialized (
       select *, row_number() over (partition by company_id order by most desc) as place from (
-        select company_id, api_key_id, greatest(sum(spend) / ${LEAST.spend}, sum(refused) / ${LEAST.refused}, sum(failed) / ${LEAST.failed},
-          sum(served) / ${LEAST.served}) as most
-        from parts where api_key_id <> ${nilId(sql)} group by 1, 2) k
+        select company_id, api_key_id, ${sql.unsafe(mostOf('sum'))} as most from parts where api_key_id <> ${nilId(sql)} group by 1, 2) k
       where most >= 1
+    ),
+    ranked as (
+      select *, row_number() over (partition by company_id, api_key_id order by ${sql.unsafe(mostOf(''))} desc) as rank
+      from parts join keys using (company_id, api_key_id) where place <= ${MOST_EACH}
     )
-    select company_id as company, api_key_id as key, model_slug as model, spend, requests, refused, failed, served, duration_ms
-    from parts join keys using (company_id, api_key_id) where place <= ${MOST_KEYS} order by place`;
+    select company_id as company, api_key_id as key, case when rank <= ${MOST_MODELS} then model_slug end as model, sum(spend) as spend,
+      ${sql.unsafe(SUMS.replace('requests - refused', 'served'))}
+    from ranked group by company_id, api_key_id, 3, place order by place`;
+}
+
+/** The models that may be unusual: those with most today. */
+function readModels(sql: Sql, clock: Clock, ids: readonly string[]) {
+  const { today } = clock;
+  return sql<{ model: string }[]>`
+    with parts as (
+      select company_id, model_slug, cost_eur as spend, 0 as refused, 0 as failed, 0 as served from usage_company_days
+      where company_id = any(${[...ids]}::uuid[]) and billing_month = ${rangeOf(clock).month}::date and day = ${today}::date
+      union all
+      select company_id, model_slug, 0, refused, failed, requests - refused from request_days
+      where company_id = any(${[...ids]}::uuid[]) and day = ${today}::date
+    )
+    select model_slug as model from (
+      select model_slug, most, row_number() over (partition by company_id order by most desc) as place from (
+        select company_id, model_slug, ${sql.unsafe(mostOf('sum'))} as most from parts group by 1, 2) m) ranked
+    where most >= 1 and place <= ${MOST_EACH} group by 1`;
 }
 
 /** The first key of the line of each, by the ids of all keys of these lines. A key whose row is gone stands for itself. */
@@ -202,30 +233,42 @@ const WEIGHED = `sum(requests * part)::float8 as requests, sum(refused * part)::
   sum((requests - refused) * part)::float8 as served, sum(duration_ms * part)::float8 as duration_ms,
   sum(requests)::float8 as whole`;
 
-/** By company, and by model. */
-function readDays(sql: Sql, clock: Clock, ids: readonly string[]) {
+/** Of the companies themselves, or of the models or keys that are named. */
+function readDays(
+  sql: Sql,
+  clock: Clock,
+  ids: readonly string[],
+  by: SubjectDay['subject'],
+  names: readonly string[] = [],
+) {
+  const key = by === 'key' ? sql`api_key_id` : sql`null::uuid`;
+  const model = by === 'model' ? sql`model_slug` : sql`null::text`;
+  const only = {
+    company: sql`true`,
+    model: sql`model_slug = any(${[...names]}::text[])`,
+    key: sql`api_key_id = any(${[...names]}::uuid[])`,
+  };
   return sql<DayRow[]>`
-    select company_id as company, null as key, case when grouping(model_slug) = 0 then model_slug end as model, day, ${sql.unsafe(WEIGHED)}
-    from ${hoursOf(sql, clock, ids, sql`true`)}
-    group by grouping sets ((company_id, day), (company_id, model_slug, day))`;
+    select company_id as company, ${key} as key, ${model} as model, day, ${sql.unsafe(WEIGHED)}
+    from ${hoursOf(sql, clock, ids, only[by])} group by 1, 2, 3, 4`;
 }
 
-function readKeyDays(sql: Sql, clock: Clock, ids: readonly string[], keys: readonly string[]) {
-  return sql<DayRow[]>`
-    select company_id as company, api_key_id as key, null as model, day, ${sql.unsafe(WEIGHED)}
-    from ${hoursOf(sql, clock, ids, sql`api_key_id = any(${[...keys]}::uuid[])`)}
-    group by 1, 2, 4`;
-}
-
-/** Whole days by company, and by model. */
-function readSpend(sql: Sql, clock: Clock, ids: readonly string[]) {
+/** Whole days of the companies themselves, or of models. @param models null: the companies */
+function readSpend(
+  sql: Sql,
+  clock: Clock,
+  ids: readonly string[],
+  models: readonly string[] | null,
+) {
   const { first, months } = rangeOf(clock);
+  const model = models === null ? sql`null::text` : sql`model_slug`;
   return sql<SpendRow[]>`
     select company_id as company, null as key, model, json_object_agg(day, spend) as days from (
-      select company_id, case when grouping(model_slug) = 0 then model_slug end as model, day, sum(cost_eur)::float8 as spend
+      select company_id, ${model} as model, day, sum(cost_eur)::float8 as spend
       from usage_company_days
       where company_id = any(${[...ids]}::uuid[]) and billing_month = any(${months}::date[]) and day between ${first}::date and ${clock.today}::date
-      group by grouping sets ((company_id, day), (company_id, model_slug, day))) d
+        ${models === null ? sql`` : sql`and model_slug = any(${[...models]}::text[])`}
+      group by 1, 2, 3) d
     group by company_id, model`;
 }
 

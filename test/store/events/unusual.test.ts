@@ -137,6 +137,21 @@ const events = (company: string) =>
 const NOON = `${TODAY}T10:30:00Z`;
 
 t.test(
+  'a key is named for a jump that is spread over many models, and none of these',
+  async (t) => {
+    await clock(NOON);
+    const broad = await owned('Broad');
+    for (const day of SATURDAYS) await spend(broad, day, 1);
+    for (let n = 0; n < 24; n++) await spend(broad, TODAY, 4, { model: `small-${n}` });
+    await look();
+    t.same(await found(broad.company), [
+      '(spend of the key: 96, not 1; Data science notebook, -)',
+      'spend of the company: 96, not 1; Data science notebook, -',
+    ]);
+  },
+);
+
+t.test(
   'spend is compared with the same hours of the same weekday, and a jump is one event',
   async (t) => {
     await clock(NOON);
