@@ -45,6 +45,21 @@ t.test(
   },
 );
 
+t.test('on a wide window an owner’s links stand beside each page and not on it', async (t) => {
+  const { page } = await signedInTab(t, office, office.people.owner, {
+    viewport: { width: 1440, height: 900 },
+  });
+  for (const name of 'usage statements requests keys models assistants users settings audit'.split(
+    ' ',
+  )) {
+    await page.goto(`/companies/${company}/${name}`);
+    const links = await page.locator('.company').boundingBox();
+    const heading = await page.locator('h1').boundingBox();
+    const [end = 999, begins = 0] = [links && links.x + links.width, heading?.x];
+    t.ok((end ?? 999) <= begins, `${name}: links end at ${end}, the page begins at ${begins}`);
+  }
+});
+
 t.test(
   'a German reader’s 1.500 is asked for, 1.500,5 is taken, and an unchanged form changes nothing',
   async (t) => {
