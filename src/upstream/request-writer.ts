@@ -94,7 +94,8 @@ export class RestOfRequest {
   /** The index of the next piece. Pieces are slabs of at most 256 KiB. */
   #next = 0;
   readonly #turns: Turns;
-  readonly #onSent: (() => void) | null;
+  /** Forgotten once it was called: it keeps what was read from the body. */
+  #onSent: (() => void) | null;
   readonly #sender: Sender;
 
   constructor(
@@ -136,7 +137,7 @@ export class RestOfRequest {
       const piece = this.#body[this.#next++] as Buffer;
       left -= piece.length;
       if (this.isSent)
-        socket.write(piece, (error) => error ?? this.#guarded(() => this.#onSent?.()));
+        socket.write(piece, (error) => error ?? this.#guarded(() => this.#sent()));
       else if (left > 0) socket.write(piece);
       else
         socket.write(
@@ -146,6 +147,12 @@ export class RestOfRequest {
     }
     socket.uncork();
     if (this.isSent) this.#body = [];
+  }
+
+  #sent(): void {
+    const onSent = this.#onSent;
+    this.#onSent = null;
+    onSent?.();
   }
 
   #guarded(part: () => void): void {

@@ -47,15 +47,13 @@ export class NameSet {
     if (end < 0) end = name.length;
     let at = this.#root;
     for (let i = 0; i < end; i++) {
-      if (at.endings.length > 0 && at.endings.some((ending) => endsWith(name, i, end, ending)))
-        return true;
+      if (endsWithAny(name, i, end, at.endings)) return true;
       const unit = name.charCodeAt(i);
       let next = at;
       if (i > 0 && isUpper(unit) && isLower(name.charCodeAt(i - 1))) {
         const gap = this.#after(at, UNDERSCORE);
         if (gap === undefined) return this.#hasEnding(name, end);
-        if (gap.endings.length > 0 && gap.endings.some((ending) => endsWith(name, i, end, ending)))
-          return true;
+        if (endsWithAny(name, i, end, gap.endings)) return true;
         next = gap;
       }
       const found = this.#after(next, plain(unit));
@@ -74,9 +72,7 @@ export class NameSet {
 
   #hasEnding(name: string, end: number): boolean {
     const endings = end === 0 ? undefined : this.#endings.get(plain(name.charCodeAt(end - 1)));
-    if (endings === undefined) return false;
-    for (const ending of endings) if (endsWith(name, 0, end, ending)) return true;
-    return false;
+    return endings !== undefined && endsWithAny(name, 0, end, endings);
   }
 
   #add(before: string, after: string | undefined): void {
@@ -104,6 +100,12 @@ export class NameSet {
 
 function node(unit: number, sibling: Node | null): Node {
   return { unit, child: null, sibling, ends: false, endings: NONE };
+}
+
+/** Not `some`: its closure would be allocated for every name. */
+function endsWithAny(name: string, start: number, end: number, endings: readonly string[]): boolean {
+  for (const ending of endings) if (endsWith(name, start, end, ending)) return true;
+  return false;
 }
 
 /** Whether [start, end) ends with `ending`, behind at least one other character. */

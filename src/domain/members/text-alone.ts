@@ -23,10 +23,13 @@ const TEXT_ITEMS: ReadonlySet<unknown> = new Set([
   'custom_tool_call',
   'custom_tool_call_output',
 ]);
-/** Members of messages and items that are read as JSON where they are objects or lists. Others may be sound that is stored. */
+/**
+ * Members of messages and items that are read as JSON where they are objects or lists, and those whose parts are looked
+ * at. Others may be sound that is stored.
+ */
 const JSON_MEMBERS = new Set(
-  words(`tool_calls function_call arguments input summary reasoning reasoning_content reasoning_details thinking_blocks
-    cache_control logprobs`),
+  words(`content output tool_calls function_call arguments input summary reasoning reasoning_content reasoning_details
+    thinking_blocks cache_control logprobs`),
 );
 /** Members of messages, parts and documents that hold media, or where they are. */
 const MEDIA_NAMES =
@@ -44,8 +47,12 @@ const ADDING = new NameSet([
   'contents',
 ]);
 const NOT_ADDING = new Set(['audio', ...HARMLESS.flatMap(([names]) => words(names))]); // `audio` names a voice
-/** Members of nearly every part, which are not looked up. */
-const TEXTS: ReadonlySet<string> = new Set(['type', 'text']);
+/** Members of nearly every message and part, which are not looked up. */
+const TEXTS: ReadonlySet<string> = new Set(
+  words('type text role name id tool_call_id tool_use_id call_id status signature').filter(
+    (name) => !MEDIA.has(name),
+  ),
+);
 const IMAGE_PARTS: ReadonlySet<unknown> = new Set(['image_url', 'input_image']);
 /** What is left of an image whose content was taken out of the body, or a short one. */
 const WHOLE_IMAGE = /^(?:data:image\/[^,]*;base64,[\w+/=\r\n-]*|[\w+/=\r\n-]{32,})?$/i;
@@ -69,7 +76,7 @@ export function isTextAlone(request: RequestMembers, orImages = false): boolean 
 
 /** Whether a document to be ranked is text: of others readers take members for images, or fetch them. In chat it is JSON. */
 export function isTextDocument(document: unknown): boolean {
-  return typeof document !== 'object' || document === null || hasNoMedia(document, NO_MEMBERS);
+  return typeof document !== 'object' || document === null || hasNoMedia(document as RequestMembers, NO_MEMBERS);
 }
 
 const NO_MEMBERS: ReadonlySet<string> = new Set();
@@ -102,19 +109,23 @@ function isText(messages: unknown, orImages: boolean): boolean {
   if (!Array.isArray(messages)) return false;
   return messages.every((message) => {
     if (typeof message !== 'object' || message === null || Array.isArray(message)) return true;
-    const { type, content, output, ...others } = message as RequestMembers;
+    const { type, content, output } = message as RequestMembers;
     return (
       TEXT_ITEMS.has(type ?? 'message') &&
       isTextContent(content, orImages) &&
       isTextContent(output, orImages) &&
-      hasNoMedia(others, JSON_MEMBERS)
+      hasNoMedia(message as RequestMembers, JSON_MEMBERS)
     );
   });
 }
 
-/** Whether members are no media, and texts or JSON of known names. @param json null: of any name */
-function hasNoMedia(members: object, json: ReadonlySet<string> | null): boolean {
-  for (const [name, value] of Object.entries(members)) {
+/**
+ * Whether members are no media, and texts or JSON of known names. Nothing is allocated: a conversation has thousands.
+ * @param json null: of any name
+ */
+function hasNoMedia(members: RequestMembers, json: ReadonlySet<string> | null): boolean {
+  for (const name in members) {
+    const value = members[name];
     if ((typeof value === 'string' && TEXTS.has(name)) || !asks(value)) continue;
     if (MEDIA.has(name) || (json !== null && typeof value === 'object' && !json.has(name)))
       return false;
@@ -133,7 +144,7 @@ function isTextPart(part: unknown, orImages: boolean): boolean {
   if (TEXT_PARTS.has(type))
     return (
       isTextContent(content, orImages) &&
-      (type === 'redacted_thinking' || hasNoMedia(part as object, null))
+      (type === 'redacted_thinking' || hasNoMedia(part as RequestMembers, null))
     );
   if (!orImages) return false;
   if (type === 'image') return isWhole((source as RequestMembers | null | undefined)?.data);

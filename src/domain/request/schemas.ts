@@ -6,17 +6,16 @@ import { MOST } from '../field.ts';
  * `make generate` compiles them with ajv into validators.generated.ts.
  */
 
-const message = {
+/** A message, which has content; that of one role may have none. With `if`, ajv makes an error object for each other role. */
+const messageOf = (mayBeEmpty: string) => ({
   type: 'object',
   required: ['role'],
   properties: {
     role: { type: 'string' },
     content: { type: ['string', 'array', 'null'] },
   },
-  // an assistant's message may consist of tool calls alone
-  if: { properties: { role: { const: 'assistant' } } },
-  else: { required: ['content'] },
-};
+  anyOf: [{ required: ['content'] }, { properties: { role: { const: mayBeEmpty } } }],
+});
 
 const streaming = {
   stream: { type: ['boolean', 'null'] },
@@ -32,7 +31,7 @@ export const chatRequest = {
   required: ['model', 'messages'],
   properties: {
     model: { type: 'string' },
-    messages: { type: 'array', minItems: 1, items: message },
+    messages: { type: 'array', minItems: 1, items: messageOf('assistant') }, // tool calls alone
     ...streaming,
   },
 };
@@ -49,19 +48,13 @@ export const responsesRequest = {
   },
 };
 
-const messagesMessage = {
-  ...message,
-  // a system message may set the effort alone
-  if: { properties: { role: { const: 'system' } } },
-};
-
 export const messagesRequest = {
   $id: 'messagesRequest',
   type: 'object',
   required: ['model', 'messages', 'max_tokens'],
   properties: {
     model: { type: 'string' },
-    messages: { type: 'array', minItems: 1, items: messagesMessage },
+    messages: { type: 'array', minItems: 1, items: messageOf('system') }, // the effort alone
     max_tokens: { type: 'integer', minimum: 0 }, // with 0 the provider writes its cache and generates nothing
     stream: { type: ['boolean', 'null'] },
   },
@@ -138,7 +131,7 @@ export const assistantRunRequest = {
   type: 'object',
   required: ['messages'],
   properties: {
-    messages: { type: 'array', minItems: 1, maxItems: 50, items: message },
+    messages: { type: 'array', minItems: 1, maxItems: 50, items: messageOf('assistant') },
     model_slug: { type: ['string', 'null'] },
     temperature: { type: ['number', 'null'], minimum: 0, maximum: 2 },
     max_tokens: { type: ['integer', 'null'], minimum: 1, maximum: MOST.maxTokens },
