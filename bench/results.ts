@@ -13,12 +13,13 @@ export interface SectionResults {
   readonly seconds: number;
   /** Circumstances that a reader needs. */
   readonly notes: readonly string[];
+  /** Where it was measured, and with which versions: sections are measured on different days. */
+  readonly machine: string;
+  readonly versions: string;
   readonly series: Series;
 }
 
 export interface Results {
-  machine: string;
-  versions: string;
   /** Sections by name. */
   sections: Record<string, SectionResults>;
 }
@@ -71,7 +72,17 @@ export function compared(
   other: Place,
   combine: (a: number, b: number) => number = (a, b) => a / b,
 ): Spread | null {
-  return spreadOf(roundsOf(results, one, other).map(([a, b]) => combine(a as number, b as number)));
+  return spreadOf(inEachRound(results, one, other, combine));
+}
+
+/** What `compared` makes a spread of: a figure for each round. */
+export function inEachRound(
+  results: SectionResults | undefined,
+  one: Place,
+  other: Place,
+  combine: (a: number, b: number) => number,
+): number[] {
+  return roundsOf(results, one, other).map(([a, b]) => combine(a as number, b as number));
 }
 
 /**

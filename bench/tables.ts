@@ -3,6 +3,7 @@ import { compared, reading, type SectionResults, type Spread } from './results.t
 /** What readers see instead of the names of targets, in the order of every table. */
 export const LABELS: Readonly<Record<string, string>> = {
   direct: 'direct, nothing between',
+  pipe: 'reads and writes alone, Node',
   proxy: 'do-nothing Node proxy',
   gateway: '**Tollgate**',
   plain: 'Tollgate, `FAST_HTTP=off`',

@@ -34,6 +34,12 @@ export function requestBody(shape: BodyShape): Buffer {
   return Buffer.concat([Buffer.from(open), content, Buffer.from(close)]);
 }
 
+/** The header of a trace that is not recorded, another each time (W3C Trace Context, section 3.2). */
+export function traceparent(): { traceparent: string } {
+  const id = (bytes: number): string => randomBytes(bytes).toString('hex');
+  return { traceparent: `00-${id(16)}-${id(8)}-00` };
+}
+
 /**
  * The bodies of an agent's conversation, one for each turn: tools, the whole history with their calls and results, and
  * streamed answers. The first has some 20 KiB, and each is longer than the one before by the same.

@@ -9,10 +9,12 @@ import { ask, printedBy, startPinned, stop, TEST_CORES, untilListening } from '.
 
 /**
  * The programs compared, each alone on the test core while it is measured. `plain` is the gateway with
- * FAST_HTTP=off; `base` is the gateway of another checkout. Other gateways are left out of the sections about streams.
+ * FAST_HTTP=off; `base` is the gateway of another checkout. `pipe` only reads and writes, which is the least
+ * that a Node program between the two can do. Other gateways are left out of the sections about streams.
  */
 export const STREAM_TARGETS = [
   'direct',
+  'pipe',
   'proxy',
   'gateway',
   'plain',
@@ -91,12 +93,13 @@ export async function startTarget(
   switch (name) {
     case 'direct':
       return { ...NOTHING, name, baseUrl: `${router}/v1` };
+    case 'pipe':
     case 'proxy':
       return start(
         name,
         port,
         around,
-        nodeCommand([script('proxy.ts'), '--port', `${port}`, '--upstream', router]),
+        nodeCommand([script(`${name}.ts`), '--port', `${port}`, '--upstream', router]),
       );
     case 'gateway':
       return startGateway(around, { env: { FAST_HTTP: 'on' } });

@@ -14,7 +14,8 @@ const EVENTS = 300; // the finish, the usage and [DONE] among them
 /** What coding agents send: the whole conversation with every turn, and streamed answers. */
 export const conversation: Section = {
   heading: 'The conversation of an agent, 40 turns of 20 to 600 KiB',
-  start: (bench) => startTargets(bench, ['direct', 'proxy', 'gateway', 'base', 'nginx', 'haproxy']),
+  start: (bench) =>
+    startTargets(bench, ['direct', 'pipe', 'proxy', 'gateway', 'base', 'nginx', 'haproxy']),
   steps: ({ rig }) => [
     {
       name: SERIES,
@@ -23,6 +24,7 @@ export const conversation: Section = {
         await rig.mode({ mode: 'burst', chunkPerEvent: true, events: EVENTS - 3 });
         const load = loadOf(target, CONNECTIONS, {
           turns: TURNS,
+          differ: true,
           bytes: LONGEST,
           restMs: REST_MS,
           rampMs: REST_MS,

@@ -24,10 +24,12 @@ const GATHERED_MS = 2000;
 /** Series, and how many clients send what; of bodies, CPU is measured too. */
 const LOADS = {
   'small request': { connections: 64 },
+  'small request, heads that differ': { connections: 64, bytes: 1024, differ: true },
   'event of a burst': { connections: 16, stream: true },
-  'request of 16 KiB': { connections: 16, bytes: 16 * 1024 },
-  'request of 128 KiB': { connections: 8, bytes: 128 * 1024 },
-  'request of 1 MiB': { connections: 4, bytes: 1024 * 1024 },
+  'request of 16 KiB': { connections: 16, bytes: 16 * 1024, differ: true },
+  'request of 128 KiB': { connections: 8, bytes: 128 * 1024, differ: true },
+  'request of 1 MiB': { connections: 4, bytes: 1024 * 1024, differ: true },
+  'turn of an agent': { connections: 8, bytes: 600 * 1024, turns: 40, differ: true },
 } as const;
 
 /** What a unit of work costs that does not swing with the machine: a gateway counts it itself. */

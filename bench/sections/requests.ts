@@ -1,11 +1,10 @@
-import { randomBytes } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import autocannon from 'autocannon';
 import { installed } from '../../test/faults/pooler.ts';
-import { requestBody } from '../load/body.ts';
+import { requestBody, traceparent } from '../load/body.ts';
 import { benchKey, SLUG } from '../programs/answers.ts';
 import { compared } from '../results.ts';
 import { cpuMicros, LOAD_CORES, printedBy } from '../run/process.ts';
@@ -83,7 +82,7 @@ async function cannon(
   const request = { method: 'POST', headers: headersOf(target), body: BODY } as const;
   const variants = Array.from({ length: VARIANTS }, (_, n) => ({
     ...request,
-    headers: { ...request.headers, traceparent: traceparent() },
+    headers: { ...request.headers, ...traceparent() },
     body: requestBody({ model: SLUG, bytes: 1000 + n }),
   }));
   const requests = differ ? variants : [request];
@@ -91,10 +90,6 @@ async function cannon(
   const { '2xx': done, errors, non2xx, duration: took, latency } = result;
   return { done, failed: errors + non2xx, seconds: took, p50: latency.p50, p99: latency.p99 };
 }
-
-/** Of a trace that is not recorded (W3C Trace Context, section 3.2). */
-const traceparent = (): string =>
-  `00-${randomBytes(16).toString('hex')}-${randomBytes(8).toString('hex')}-00`;
 
 async function wrk({ folder }: Bench, target: Target, seconds: number): Promise<Run> {
   const body = join(folder, 'wrk-body.json');

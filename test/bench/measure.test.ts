@@ -58,7 +58,15 @@ t.test('a round in which the gateway alone adds latency counts against it', asyn
     for (const [name, p99] of Object.entries({ direct: 1, proxy, gateway }))
       record(series, 'a pace', name, { p99 });
   }
-  const results: SectionResults = { taken: '', rounds: 4, seconds: 1, notes: [], series };
+  const results: SectionResults = {
+    taken: '',
+    rounds: 4,
+    seconds: 1,
+    notes: [],
+    machine: '',
+    versions: '',
+    series,
+  };
   t.same(addedRatio(results, 'a pace', 'p99'), {
     median: 2,
     low: 0.5,
@@ -75,7 +83,7 @@ t.test(
     const beside = 'beside eight uploads as fast as the machine takes them';
     record(series, beside, 'proxy', { ...times, uploads: 40 });
     const text = uploads
-      .table({ taken: '', rounds: 1, seconds: 1, notes: [], series })
+      .table({ taken: '', rounds: 1, seconds: 1, notes: [], machine: '', versions: '', series })
       .join('\n\n');
     t.match(
       text,
