@@ -123,6 +123,8 @@ comment on column end_users.last_seen is 'of a call that was booked, to the hour
 comment on column end_users.booked is 'whether a call that names the person was booked: else the row goes after a week';
 -- the same name again is somebody new once it was erased
 create unique index end_users_name on end_users (company_id, name);
+-- a search by the beginning of a name
+create index end_users_search on end_users (company_id, (lower(name) collate "C"));
 create index end_users_first_seen on end_users (company_id, first_seen);
 create index end_users_unbooked on end_users (first_seen) where not booked;
 

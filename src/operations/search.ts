@@ -22,6 +22,7 @@ const NEEDED: Readonly<Record<Kind, Action>> = {
   key: 'key.read',
   user: 'company-user.read',
   invitation: 'company-user.read',
+  end_user: 'end-user.read',
   model: 'company.read',
   assistant: 'assistant.read',
   cost_center: 'usage.read',

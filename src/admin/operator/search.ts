@@ -76,6 +76,8 @@ function addressOf(c: PageContext, { kind, id, name, company_id }: Finding): str
       return `${company}/users?${new URLSearchParams({ q: name })}`;
     case 'model':
       return isOperator ? `/models/${id}` : `/companies/${c.var.session.user.company_id}/models`;
+    case 'end_user':
+      return `${company}/end-users/${id}`;
     case 'assistant':
       return `${company}/assistants/${id}`;
     case 'cost_center':
@@ -90,9 +92,13 @@ function addressOf(c: PageContext, { kind, id, name, company_id }: Finding): str
 /** The list that has all things of a kind; null where there is none. */
 function listOf(c: PageContext, kind: Kind, text: string): string | null {
   const { company_id } = c.var.session.user;
-  const own = { key: 'keys', user: 'users', invitation: 'users', assistant: 'assistants' }[
-    kind as string
-  ];
+  const own = {
+    key: 'keys',
+    user: 'users',
+    invitation: 'users',
+    end_user: 'end-users',
+    assistant: 'assistants',
+  }[kind as string];
   const path =
     company_id === null
       ? { company: '/companies', user: '/users', model: '/models' }[kind as string]

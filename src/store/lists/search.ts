@@ -1,3 +1,4 @@
+import { UUID } from '../../domain/field.ts';
 import { LANGUAGES } from '../../domain/languages.ts';
 import type { Sql } from '../connection/pool.ts';
 import { isFoundIn, searchPattern } from './search-pattern.ts';
@@ -10,6 +11,7 @@ export const KINDS = [
   'key',
   'user',
   'invitation',
+  'end_user',
   'model',
   'assistant',
   'statement',
@@ -68,7 +70,9 @@ const modelsWhere = (condition: string) =>
     where ${condition}`;
 
 /** The columns of a Finding but its kind. $1 is the pattern, $2 the text in small letters, $3 the company or null. */
-const FINDERS: Readonly<Record<Exclude<Kind, 'request' | 'statement' | 'cost_center'>, string>> = {
+const FINDERS: Readonly<
+  Record<Exclude<Kind, 'request' | 'statement' | 'cost_center' | 'end_user'>, string>
+> = {
   company: `select id, name, '' as detail, id as company_id, name as company_name from companies
     where name ~ $1 or id::text = $2`,
   key: `select k.id, k.name, prefix || '…' || case when revoked_at is not null then ', revoked'
@@ -95,7 +99,7 @@ const FINDERS_OF_ALL: typeof FINDERS = {
 
 /**
  * Finds things by name, address, prefix or id, whatever their case and accents: keys by the beginning of their prefix,
- * statements by month ("2026-10", "October 2026", with words of the company's name before it). What is called exactly as
+ * end users by that of their name, statements by month ("2026-10", "October 2026", with words of the company's name before it). What is called exactly as
  * searched comes first. Requests and cost centres are not among them: `findRequest` and `findCostCenters` have them.
  * @param kinds those that the reader may see
  * @param company looks among its things alone, in a transaction that entered it; null: among all
@@ -130,12 +134,30 @@ async function rowsOfKind(
   company: string | null,
 ): Promise<readonly Row[]> {
   if (kind === 'statement') return statementRows(sql, text, company);
+  if (kind === 'end_user') return endUserRows(sql, text, company);
   const finder = (company === null ? FINDERS_OF_ALL : FINDERS)[kind];
   return sql.unsafe<Row[]>(
     `select id, name, detail, company_id, company_name from (${finder}) f
      where $3::uuid is null or company_id is null or company_id = $3 order by lower(name) = $2 desc, name, id limit $4`,
     [searchPattern(text), text.toLowerCase(), company, MOST_OF_KIND + 1],
   );
+}
+
+/**
+ * By the beginning of the name, whatever its case: there may be millions, and an index finds the first of each company,
+ * whatever others have. Who is erased has no name.
+ */
+function endUserRows(sql: Sql, text: string, company: string | null): PromiseLike<readonly Row[]> {
+  const id = UUID.test(text.toLowerCase()) ? text : null;
+  const last = `${text}\u{10ffff}`;
+  return sql<Row[]>`
+    select u.id, u.name, '' as detail, c.id as company_id, c.name as company_name
+    from companies c cross join lateral (
+      (select id, name from end_users where company_id = c.id and lower(name) collate "C" between lower(${text}) and lower(${last})
+        order by lower(name) collate "C" limit ${MOST_OF_KIND + 1})
+      union select id, name from end_users where company_id = c.id and id = ${id} and name is not null) u
+    where ${company}::uuid is null or c.id = ${company}
+    order by lower(u.name) collate "C", u.id limit ${MOST_OF_KIND + 1}`;
 }
 
 async function statementRows(

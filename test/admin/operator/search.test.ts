@@ -116,6 +116,30 @@ t.test('cost centres are found by name: those with a budget, and those of calls'
   t.equal((await operator.get(called)).status, 200, 'it leads to its usage');
 });
 
+t.test('end users are found by the beginning of their name, and by their id', async (t) => {
+  const names = ['anna@kunde.example', 'Jörg', '100%_\\', '6F9619FF-8B86-4D01-B42D-00CF4FC964FF'];
+  const [anna, ...others] = await sql<{ id: string; name: string }[]>`
+    insert into end_users (company_id, name) select ${other.company}, unnest(${names}::text[]) returning id, name`;
+  if (anna === undefined) return;
+  const page = ({ id }: { id: string }) => `/companies/${other.company}/end-users/${id}`;
+  for (const text of ['anna', 'ANNA@kunde.example', ' anna@kunde.example '])
+    t.match(await search(operator, text), page(anna), text);
+  for (const each of others) t.match(await search(operator, each.name), page(each), each.name);
+  for (const text of ['nna@kunde.example', 'anna@kunde.example.org', '%', '_', "anna'"])
+    t.notMatch(await search(operator, text), page(anna), text);
+  t.equal((await operator.get(at(anna.id))).headers.get('location'), page(anna));
+  t.notMatch(await search(owner, 'anna@kunde.example'), 'kunde.example</a>', 'of another company');
+  t.match((await owner.get(at(anna.id))).status, 200, 'nor by its id');
+  const [own] =
+    await sql`insert into end_users (company_id, name) values (${company}, 'annabel') returning id`;
+  t.match(await search(owner, 'anna'), `/companies/${company}/end-users/${own?.id}`);
+  t.notMatch(await search(member, 'anna'), 'annabel', 'members find nobody');
+  t.match(textOf(await search(operator, 'nobody at all')), 'names of end users');
+  await sql`select erase_end_user(${anna.id})`;
+  t.notMatch(await search(operator, 'anna@kunde.example'), page(anna), 'erased');
+  t.equal((await operator.get(at(anna.id))).status, 200, 'nor by the id');
+});
+
 t.test(
   'a company is chosen by any part of its name that no other has, whatever case and accents',
   async (t) => {
