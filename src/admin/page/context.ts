@@ -116,9 +116,10 @@ export function presentCompany(c: PageContext): CompanyRow {
 export async function readOfCompany<T>(
   c: PageContext,
   query: (sql: Sql, company: string) => Promise<T>,
+  deadlineMs = DEADLINE_MS,
 ) {
   const company = presentCompany(c);
-  return [company, await read(c, (sql) => query(sql, company.id))] as const;
+  return [company, await read(c, (sql) => query(sql, company.id), deadlineMs)] as const;
 }
 
 /** Runs a change in one transaction; the audit log names the user. Limited to a company's rows as `read` is. */

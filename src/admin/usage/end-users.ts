@@ -2,13 +2,14 @@ import { percentSpent } from '../../domain/budget.ts';
 import type { UsageSums } from '../../domain/usage.ts';
 import { eraseEndUser } from '../../operations/end-user.ts';
 import { type EndUserRow, findEndUser } from '../../store/company/end-user.ts';
-import { readUsedMonths } from '../../store/usage/cost-center.ts';
 import {
-  type EndUserUsage,
-  type KeyOfUser,
-  readEndUserMonth,
-  readUsageByEndUser,
-} from '../../store/usage/end-user.ts';
+  type EndUserSort,
+  type ListedEndUser,
+  pageOfEndUserCosts,
+} from '../../store/lists/page.ts';
+import { readUsedMonths } from '../../store/usage/cost-center.ts';
+import { type KeyOfUser, readEndUserMonth } from '../../store/usage/end-user.ts';
+import { budgetPicture, budgetTiles } from '../page/chart.ts';
 import { askedFirst } from '../page/confirmation.ts';
 import {
   change,
@@ -23,6 +24,7 @@ import { type Html, html } from '../page/html.ts';
 import {
   badge,
   type Columns,
+  clipped,
   companyHeading,
   emptyText,
   exactSwitch,
@@ -30,12 +32,15 @@ import {
   page,
   table,
 } from '../page/layout.ts';
+import { list, listQuery } from '../page/list.ts';
 import { monthForm } from './usage-bar.ts';
 import { sumCards } from './usage-cards.ts';
 import { monthAsked, presentMonth } from './usage-query.ts';
 
 const BASE = '/companies/:company/end-users';
-const MOST = 1000;
+/** The list sums up the month of each: two million rows take some seconds. */
+const LIST_MS = 20_000;
+const REACHED = 'reached';
 
 /** The people behind the keys of a company: what each cost in a month, by day, model and key, and the erasure of a name. */
 export const endUserRoutes: readonly Route[] = [
@@ -47,25 +52,57 @@ export const endUserRoutes: readonly Route[] = [
 async function listPage(c: PageContext): Promise<Response> {
   const { format } = c.var;
   const { endUsers: words } = format.words;
+  const { usage } = format.words;
   const month = monthAsked(c);
-  const [company, { people, months }] = await readOfCompany(c, async (sql, id) => ({
-    people: await readUsageByEndUser(sql, id, month, MOST),
-    months: await readUsedMonths(sql, id),
-  }));
-  const path = `/companies/${company.id}/end-users`;
-  const shown = format.month(month);
-  const hrefOf = ({ id }: EndUserUsage) => `${path}/${id}?month=${month.slice(0, 7)}`;
-  const columns = columnsOf<EndUserUsage>(
-    words.one,
-    (row) => html`<a href="${hrefOf(row)}">${nameOf(row, format)}</a>`,
-    format,
+  const isPresent = month === presentMonth(c);
+  const sorts = {
+    '-spent': usage.spent,
+    ...(isPresent && { '-share': usage.budget }),
+    name: words.one,
+    '-called': words.called,
+  };
+  const query = listQuery<EndUserSort>(c, sorts);
+  const isReached = isPresent && c.req.query('show') === REACHED;
+  const [company, { people, months }] = await readOfCompany(
+    c,
+    async (sql, id) => ({
+      people: await pageOfEndUserCosts(sql, id, { month, isPresent, isReached }, query),
+      months: await readUsedMonths(sql, id),
+    }),
+    LIST_MS,
   );
-  const { count, end_users } = people;
+  const path = `/companies/${company.id}/end-users`;
+  const kept = { month: month.slice(0, 7) };
+  const shown = format.month(month);
+  const cells = {
+    [words.one]: (row: ListedEndUser) =>
+      clipped(
+        nameText(row, format),
+        html`<a href="${path}/${row.id}?month=${kept.month}">${nameOf(row, format)}</a>`,
+      ),
+    [usage.spent]: ({ spent }: ListedEndUser) => format.amount(spent),
+    ...(isPresent && { [usage.budget]: (row: ListedEndUser) => shareCell(row, format) }),
+    [usage.requests]: ({ requests }: ListedEndUser) => format.count(requests),
+    [usage.tokens]: ({ tokens }: ListedEndUser) => format.count(tokens),
+    [words.called]: ({ last_seen }: ListedEndUser) => format.ago(last_seen),
+  };
+  const choices = [
+    ['', words.all],
+    [REACHED, words.reached],
+  ] as const;
+  const spec = {
+    ...{ path, caption: words.title(shown), cells, sorts, kept, empty: words.empty(shown) },
+    figures: [usage.spent, usage.requests, usage.tokens],
+    isSortedByHeading: true as const,
+    ...(isPresent && {
+      filter: { name: 'show', label: words.which, choices, value: isReached ? REACHED : '' },
+    }),
+  };
   const body = html`${companyHeading(c)}
 <div class="title-row"><h1>${words.title(shown)}</h1>${monthForm(c, path, month, months)}</div>
 <p class="lead">${words.lead}</p>
-${count === 0 ? emptyText(words.empty(shown)) : table(words.title(shown), end_users, columns, true)}
-${count > MOST ? html`<p class="muted">${words.most({ shown: format.count(MOST), count: format.count(count) })}</p>` : ''}
+${budgetTiles()}
+${list(c, spec, query, people)}
 <p class="muted foot">${words.foot} ${exactSwitch(c)}</p>`;
   return page(c, words.of(company.name), body);
 }
@@ -104,6 +141,7 @@ async function personPage(c: PageContext): Promise<Response> {
   }<a class="button quiet" href="${path}">${words.all}</a></p></div>
 <p class="muted">${seen} ${row.erased_at === null ? '' : words.erasedAt(format.instant(row.erased_at))}</p>
 <div class="usage-bar">${monthForm(c, `${path}/${person}`, month, months)}</div>
+${budgetTiles()}
 ${
   used.requests === 0
     ? emptyText(words.emptyOne(format.month(month)))
@@ -118,15 +156,22 @@ ${part(words.day, used.by_day, ({ day }) => format.day(day))}`
 
 /** What is spent of what a key lets each of its end users cost. */
 function budgetCell(
-  { cost_eur, end_user_budget_eur: budget }: KeyOfUser & UsageSums,
+  { cost_eur, end_user_budget_eur: budget_eur }: KeyOfUser & UsageSums,
   format: Format,
 ): Html {
-  if (budget === null) return html`–`;
+  const percent = budget_eur === null ? null : percentSpent(cost_eur, budget_eur);
+  return shareCell({ percent, budget_eur }, format);
+}
+
+function shareCell(
+  { percent, budget_eur: eur }: Pick<ListedEndUser, 'percent' | 'budget_eur'>,
+  format: Format,
+): Html {
+  if (eur === null || percent === null) return html`–`;
   const { usage } = format.words;
-  const percent = percentSpent(cost_eur, budget);
-  return html`${format.percent(percent)} <span class="of">${usage.ofBudget(format.amount(budget))}</span>${
+  return html`<span class="budget-cell">${budgetPicture(usage, null, percent, null)}<span>${format.percent(percent)} <span class="of">${usage.ofBudget(format.amount(eur))}</span>${
     percent >= 100 ? html` ${badge('bad', usage.reached)}` : ''
-  }`;
+  }</span></span>`;
 }
 
 function columnsOf<T extends UsageSums>(

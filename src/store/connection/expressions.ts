@@ -15,6 +15,9 @@ export function nilId(sql: Sql) {
 /** Whether a key or a token works now. */
 export const IS_ACTIVE = '(revoked_at is null and coalesce(expires_at > now(), true))';
 
+/** Whether a key that works has its end users' spend bounded. */
+export const HAS_ALLOWANCE = `(${IS_ACTIVE} and end_users <> 'off' and end_user_budget_eur > 0)`;
+
 const ENDED = `case when revoked_at is not null then 'revoked' when expires_at <= now() then 'expired'`;
 
 /** The state of tokens now. */

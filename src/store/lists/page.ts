@@ -5,7 +5,7 @@ import { type KeyRow, keyColumns } from '../company/key.ts';
 import { type ModelRow, modelColumns } from '../company/model.ts';
 import { CREATED_BY } from '../connection/actor.ts';
 import { matching } from '../connection/columns.ts';
-import { IS_ACTIVE, TODAY } from '../connection/expressions.ts';
+import { HAS_ALLOWANCE, IS_ACTIVE, TODAY } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
 import { companyMonthColumns, companyMonths } from '../statement/month.ts';
 import { type ListedGroup, listedGroupColumns } from '../users/group.ts';
@@ -50,6 +50,7 @@ export type GroupSort = 'company' | 'name' | 'role';
 export type CompanyMonthSort = 'name' | 'cost' | 'open' | 'opened';
 export type CompanyUserSort = 'role' | 'email' | 'seen';
 export type CostCenterSort = 'spent' | 'share' | 'name';
+export type EndUserSort = CostCenterSort | 'called';
 
 /** A company in the list of customers. Amounts are exact decimal text, of the present month, in-app chat included. */
 export interface ListedCompany extends CompanyRow {
@@ -398,6 +399,63 @@ export function pageOfCostCenters(
         coalesce(tokens, 0)::float8 as tokens, trim_scale(budget)::text as budget_eur,
         trunc(coalesce(spent, 0) * 100 / budget, 1)::float8 as percent, count(*) over ()::integer as total
       from sums full join budgets using (name) where ${contains(sql, query, sql`name`)} ${tail}`;
+  });
+}
+
+/** What a person behind keys cost in a month. */
+export interface ListedEndUser extends Omit<ListedCostCenter, 'name'> {
+  readonly id: string;
+  /** null: erased. */
+  readonly name: string | null;
+  /** Of a call that was booked, to the hour. */
+  readonly last_seen: Date;
+}
+
+/**
+ * The people whom calls of a month name. `budget_eur` is what a key lets them cost: of several keys the one of which they
+ * used most. To be run in a transaction. Parameters as of `pageOfCostCenters`.
+ * @param isReached only those who reached it
+ */
+export async function pageOfEndUserCosts(
+  sql: Sql,
+  company: string,
+  { month, isPresent, isReached }: { month: string; isPresent: boolean; isReached: boolean },
+  query: ListQuery<EndUserSort>,
+): Promise<ListPage<ListedEndUser>> {
+  const by = {
+    spent: sql`p.spent`,
+    share: sql`s.spent / s.budget`,
+    name: sql`(name is null, lower(name))`,
+    called: sql`last_seen`,
+  }[query.sort];
+  const found = contains(sql, query, sql`name, id`);
+  const only =
+    query.search === ''
+      ? sql``
+      : sql`and end_user_id = any(array(select id from end_users where company_id = ${company} and ${found}))`;
+  await sql`set local enable_nestloop = off`; // as in pageOfKeys
+  return paged(sql, query, by, sql`id`, (tail) => {
+    return sql<Counted<ListedEndUser>[]>`
+      with sums as materialized (
+        select end_user_id as id, api_key_id, sum(cost_eur) as spent, sum(requests) as requests,
+          sum(prompt_tokens + completion_tokens) as tokens
+        from usage_end_user_days where company_id = ${company} and billing_month = ${month}::date ${only} group by 1, 2
+      ),
+      people as (select id, sum(spent) as spent, sum(requests) as requests, sum(tokens) as tokens from sums group by 1),
+      keys as materialized (
+        select id, line, case when ${sql.unsafe(HAS_ALLOWANCE)} then end_user_budget_eur end as budget
+        from api_keys where company_id = ${company} and ${isPresent}
+      ),
+      shares as (
+        select distinct on (id) id, spent, budget from (
+          select s.id, line, sum(s.spent) as spent from sums s join keys k on k.id = s.api_key_id group by 1, 2) s
+        join (select line, min(budget) as budget from keys group by 1) k using (line)
+        where budget is not null order by id, spent / budget desc
+      )
+      select id, name, last_seen, trim_scale(p.spent)::text as spent, requests::float8 as requests, tokens::float8 as tokens,
+        trim_scale(s.budget)::text as budget_eur, trunc(s.spent * 100 / s.budget, 1)::float8 as percent, count(*) over ()::integer as total
+      from people p join end_users using (id) left join shares s using (id)
+      where ${isReached ? sql`s.spent >= s.budget` : sql`true`} ${tail}`;
   });
 }
 

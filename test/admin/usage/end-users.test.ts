@@ -81,6 +81,56 @@ t.test(
   },
 );
 
+t.test('the list is searched, ordered, filtered and leads to all of them', async (t) => {
+  const told = async (query: string) => {
+    const page = await owner.get(`${base}?${query}`);
+    const names = [
+      ...page.text.matchAll(/end-users\/[0-9a-f-]{36}[^"]*">(?:<span[^>]*>)?([^<]*)/g),
+    ];
+    return { text: textOf(page), names: names.map(([, name]) => name) };
+  };
+  const bobs = '&lt;b&gt;bob&lt;/b&gt;';
+  t.same((await told('q=ANN%40')).names, ['ann@front.example']);
+  t.same((await told('q=front.exam')).names, ['ann@front.example'], 'by any part');
+  t.same((await told(`q=${ann.slice(0, 8)}`)).names, ['ann@front.example'], 'by the id');
+  t.match((await told('q=nobody')).text, 'Nothing matches');
+  t.same((await told('sort=name')).names, [bobs, 'ann@front.example']);
+  t.same((await told('sort=spent')).names, [bobs, 'ann@front.example']);
+  await sql`update end_users set last_seen = now() - interval '3 days' where id = ${bob}`;
+  t.same((await told('sort=-called')).names, ['ann@front.example', bobs]);
+  t.match((await told('')).text, /bob.*3 days ago/s);
+  t.notMatch((await told('')).text, /% of/);
+  await sql`update api_keys set end_users = 'header', end_user_budget_eur = 3 where id = ${key}`;
+  const both = await told('sort=-share');
+  t.match(both.text, /ann@.*116\.6% of €3\.00.*reached: calls get 402.*bob.*16\.6% of €3\.00/s);
+  t.same((await told('show=reached')).names, ['ann@front.example']);
+  t.same((await told('show=reached&q=bob')).names, []);
+  // a second key of the line counts with the first; another front end by itself
+  const [line, other] = await sql<[{ id: string }, { id: string }]>`
+    insert into api_keys (company_id, name, digest, prefix, scopes, rotated_from, end_users, end_user_budget_eur)
+    select ${company}, n, sha256(n::bytea), 'zz', '{chat}', case n when 'line' then ${key}::uuid end, 'header', 0.9
+    from unnest('{line, other}'::text[]) n returning id`;
+  await addUsage(sql, [
+    { company, key: line.id, month: present, at, prompt: 250, input: '1', endUser: bob },
+    { company, key: other.id, month: present, at, prompt: 100, input: '1', endUser: bob },
+  ]);
+  t.match((await told('q=bob')).text, /0\.85.*83\.3% of €0\.90/s);
+  await sql`delete from api_keys where id in (${line.id}, ${other.id})`;
+  await sql`update api_keys set end_users = 'off' where id = ${key}`;
+  t.notMatch((await told('')).text, /% of/, 'no call is held to it');
+  t.notMatch((await told('month=2020-01')).text, 'Which end users');
+  const people = await sql<{ id: string }[]>`
+    insert into end_users (company_id, name) select ${company}, 'p' || n from generate_series(100, 219) n returning id`;
+  await sql`insert into usage_end_user_days
+    select ${company}, '2020-02-01', id, ${key}, '2020-02-03', 'fast', 1, 1, 1, 0.5 from unnest(${people.map(({ id }) => id)}::uuid[]) id`;
+  const first = await told('month=2020-02&sort=name');
+  t.match(first.text, '1 – 50 of 120');
+  const last = await told('month=2020-02&sort=name&page=3');
+  t.same([last.names.length, last.names.at(-1)], [20, 'p219']);
+  await sql`delete from usage_end_user_days where billing_month = '2020-02-01'`;
+  await sql`delete from end_users where name ~ '^p\\d'`;
+});
+
 t.test('administrators see them, owners erase, members do neither', async (t) => {
   const administrator = await signedIn(office, 'administrator');
   t.match((await administrator.get(`${base}/${bob}`)).text, 'bob');
