@@ -1,6 +1,5 @@
 -- The audit log: every change to companies, models, prices, keys, assistants, users, groups, invitations, receivers of alerts,
--- budgets of cost centres and tokens, whoever
--- makes it and by whatever tool. Written by triggers in the transaction of the change itself, so there is no change
+-- budgets of cost centres and end users, and tokens, whoever makes it and by whatever tool. Written by triggers in the transaction of the change itself, so there is no change
 -- without its row and no row without its change.
 
 create table audit_log (
@@ -45,6 +44,11 @@ begin
   -- who paused it is the entry's actor, whom people of a company may not know
   before := before - array['last_used_at', 'paused_by', 'paused_by_operator', 'saved_views', 'reset_digest'];
   after  := after - array['last_used_at', 'paused_by', 'paused_by_operator', 'saved_views', 'reset_digest'];
+  -- one table alone has the names of people behind keys
+  if tg_table_name = 'end_users' then
+    before := before - 'name';
+    after := after - 'name';
+  end if;
   if tg_op = 'UPDATE' then
     if before = after then return null; end if;
     select array_agg(key) into same from jsonb_each(before)
@@ -102,6 +106,8 @@ create trigger audit after insert or delete or update of id, email, company_id, 
 create trigger audit after insert or update or delete on oidc_groups for each row execute function audit_row();
 create trigger audit after insert or update or delete on alert_receivers for each row execute function audit_row();
 create trigger audit after insert or update or delete on cost_center_budgets for each row execute function audit_row();
+create trigger audit after update of monthly_budget_eur on end_users for each row
+  when (old.monthly_budget_eur is distinct from new.monthly_budget_eur) execute function audit_row();
 create trigger audit after insert or update or delete on invitations for each row execute function audit_row();
 create trigger audit after insert or delete or update of name, company_id, digest, access, created_by, expires_at, revoked_at
   on admin_tokens for each row execute function audit_row();

@@ -106,7 +106,9 @@ begin
     id := request.request_id;
     refused_by := null;
     if request.end_user_id is not null then
-      select nullif(k.end_user_budget_eur, 0), keys_of_line(k.company_id, k.line) into allowance, keys from api_keys k
+      select case when k.end_user_budget_eur > 0 then coalesce(u.monthly_budget_eur, k.end_user_budget_eur) end,
+        keys_of_line(k.company_id, k.line) into allowance, keys
+        from api_keys k left join end_users u on u.id = request.end_user_id and u.company_id = k.company_id
         where k.company_id = request.company_id and k.id = request.api_key_id;
       -- likewise in one statement
       select

@@ -42,7 +42,7 @@ create trigger open_only before insert or delete or update of company_id, name, 
     revoked_at, paused_at, pause_reason, requests_per_minute, tokens_per_minute, max_concurrent, allowed_model_slugs, monthly_budget_eur, daily_budget_eur, allowed_cidrs, end_users, end_user_budget_eur
   on api_keys for each row execute function refuse_closed();
 -- not last_seen, for the same reason
-create trigger open_only before insert or delete or update of id, company_id, name on end_users for each row execute function refuse_closed();
+create trigger open_only before insert or delete or update of id, company_id, name, monthly_budget_eur on end_users for each row execute function refuse_closed();
 -- its tokens can be revoked
 create trigger open_only before insert or delete or update of name, company_id, digest, access, created_by, expires_at
   on admin_tokens for each row execute function refuse_closed();

@@ -106,7 +106,8 @@ create trigger end_keys_of_person after delete or update of email, company_id on
 
 -- The people behind keys that a front end holds for many (sql/PRIVACY.md). The ledger has ids, and this table alone the
 -- names: an erasure takes the name away, and nothing else leads from it to the id, which is random. Gateways look an id up
--- by the name and keep it in memory; whoever is named for the first time gets one. Not audited: the log would keep names.
+-- by the name and keep it in memory; whoever is named for the first time gets one. Of these rows budgets alone are audited: the
+-- log would keep names.
 create table end_users (
   id         uuid primary key default gen_random_uuid(),
   company_id uuid not null references companies on delete cascade,
@@ -115,14 +116,18 @@ create table end_users (
   last_seen  timestamptz not null default now(),
   booked     boolean not null default false,
   erased_at  timestamptz,
-  constraint end_users_erased check ((name is null) = (erased_at is not null))
+  monthly_budget_eur numeric check (monthly_budget_eur > 0 and monthly_budget_eur < 1e12 and min_scale(monthly_budget_eur) <= 15),
+  constraint end_users_erased check ((name is null) = (erased_at is not null) and (name is not null or monthly_budget_eur is null))
 );
 comment on table end_users is 'people whom calls of a key named; their ids are in the ledger, their names only here';
 comment on column end_users.name is 'as calls give it; null: erased';
 comment on column end_users.last_seen is 'of a call that was booked, to the hour';
+comment on column end_users.monthly_budget_eur is 'what the person may cost in a month in place of what a key lets each of its end users cost; null: that';
 comment on column end_users.booked is 'whether a call that names the person was booked: else the row goes after a week';
 -- the same name again is somebody new once it was erased
 create unique index end_users_name on end_users (company_id, name);
+-- few have a budget of their own
+create index end_users_budget on end_users (company_id) where monthly_budget_eur is not null;
 -- a search by the beginning of a name
 create index end_users_search on end_users (company_id, (lower(name) collate "C"));
 create index end_users_first_seen on end_users (company_id, first_seen);
@@ -130,7 +135,10 @@ create index end_users_unbooked on end_users (first_seen) where not booked;
 
 create function note_end_user_erasure() returns trigger language plpgsql as $$
 begin
-  if new.name is null then new.erased_at := now(); end if;
+  if new.name is null then
+    new.erased_at := now();
+    new.monthly_budget_eur := null;
+  end if;
   return new;
 end $$;
 create trigger note_erasure before update of name on end_users for each row execute function note_end_user_erasure();
@@ -139,7 +147,7 @@ create trigger note_erasure before update of name on end_users for each row exec
 -- new ones: whoever comes then is '(others)', and so are all further names. Nobody is added to a company that is closed
 -- or gone.
 create function end_user_ids(companies uuid[], names text[], most integer default 100000)
-returns table (company_id uuid, name text, id uuid, is_other boolean)
+returns table (company_id uuid, name text, id uuid, is_other boolean, monthly_budget_eur numeric)
 language plpgsql set search_path from current as $$
 #variable_conflict use_column
 declare
@@ -161,7 +169,8 @@ begin
   from fresh f join present p using (company_id) order by 1, 2
   on conflict do nothing;
   -- a statement of its own: it sees what others added meanwhile
-  return query select a.company_id, a.name, coalesce(u.id, o.id), u.id is null
+  return query select a.company_id, a.name, coalesce(u.id, o.id), u.id is null,
+      case when u.id is null then o.monthly_budget_eur else u.monthly_budget_eur end
     from unnest(end_user_ids.companies, end_user_ids.names) as a (company_id, name)
     left join end_users u on u.company_id = a.company_id and u.name = a.name
     left join end_users o on o.company_id = a.company_id and o.name = '(others)'
@@ -173,7 +182,7 @@ end $$;
 create function forget_unbooked() returns void language sql set search_path from current as $$
   delete from end_users where id = any(array(
     select u.id from end_users u join companies c on c.id = u.company_id and c.closed_at is null
-    where not u.booked and u.first_seen < now() - interval '1 week' limit 5000 for update of u skip locked))
+    where not u.booked and u.monthly_budget_eur is null and u.first_seen < now() - interval '1 week' limit 5000 for update of u skip locked))
 $$;
 
 -- Notes when the end users of a batch were last seen. Never waits for an erasure.

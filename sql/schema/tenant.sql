@@ -70,6 +70,7 @@ insert into tenant_grants (privilege) values
   ('select (id, at, actor, subject, subject_id, company_id) on audit_log'),
   -- neither what the upstream calls a model nor what it costs others: the program reads prices outside the wall, and tells what is paid
   ('select (id, slug, company_id, kind, eu_hosted, created_at, token_input, context_length, max_output_tokens) on models'),
+  ('update (monthly_budget_eur) on end_users'),
   -- that an owner has seen it
   ('update (opened_at, opened_by) on statements'),
   -- every column but those of operators

@@ -24,6 +24,8 @@ export type EndUsers = (typeof END_USERS)[number];
 /** A person behind a key, as gateways know one: their name is not kept here. */
 export interface EndUser {
   readonly id: string;
+  /** Femto-EUR a month, in place of what a key lets each of its end users cost; null: that. */
+  readonly budget: Femto | null;
 }
 
 /** A set of scopes as bits, so that a check is one AND. */

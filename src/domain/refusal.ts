@@ -76,6 +76,8 @@ const ENGLISH = {
     `A company has at most ${most} cost centres with a budget. Remove the budget of one first.`,
   costCenterTwice: ({ name }: { name: string }) =>
     `The cost centre “${name}” has a budget already. Change that one.`,
+  endUserErased: () =>
+    'The name of this end user is erased: whoever comes with it is somebody new.',
   errorCode: () => 'must be the code of an error',
   requestId: () => 'must be the id of a request',
   notOfCompany: ({ slug }: { slug: string }) =>

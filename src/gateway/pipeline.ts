@@ -487,7 +487,7 @@ async function admitDay(
   return day;
 }
 
-/** The gate of the allowance of an end user. @throws GatewayError 402 */
+/** The gate of the allowance of an end user, or of a budget of their own in its place. @throws GatewayError 402 */
 async function admitEndUser(
   { ledger, calendar }: Services,
   key: ApiKey,
@@ -497,7 +497,13 @@ async function admitEndUser(
   at: number,
 ): Promise<void> {
   const spent = ledger.spentByEndUser(key, month, endUser);
-  admitBudget(allowance, typeof spent === 'bigint' ? spent : await spent, calendar, at, 'end_user');
+  admitBudget(
+    endUser.budget ?? allowance,
+    typeof spent === 'bigint' ? spent : await spent,
+    calendar,
+    at,
+    'end_user',
+  );
 }
 
 /** Reserves what the call can cost at most: a strict budget holds whatever is in flight. */

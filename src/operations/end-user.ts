@@ -1,5 +1,8 @@
+import { refusal, throwConflict } from '../domain/refusal.ts';
 import { SUMS } from '../domain/reports/usage-change.ts';
+import { END_USER_BUDGET, type EndUserBudget } from '../domain/settings/end-user.ts';
 import * as schema from '../domain/settings/schema.ts';
+import { schemasOf } from '../domain/settings/setting.ts';
 import { findCompany } from '../store/company/company.ts';
 import {
   type EndUserRow,
@@ -7,7 +10,9 @@ import {
   findEndUser,
   PERSON,
   pageOfEndUsers,
+  updateEndUser,
 } from '../store/company/end-user.ts';
+import { lockRow } from '../store/company/last-change.ts';
 import type { Sql } from '../store/connection/pool.ts';
 import { leaveCompany } from '../store/connection/tenant-role.ts';
 import { readEndUserMonth, readUsageByEndUser } from '../store/usage/end-user.ts';
@@ -31,7 +36,25 @@ export async function eraseEndUser(
   return findEndUser(sql, id, company_id);
 }
 
-const { company_id: _, first_seen: __, last_seen: ___, ...person } = PERSON.properties;
+/**
+ * Gives a person a budget of a month, in place of what each key lets its end users cost, or takes it away: null. A key that
+ * bounds nobody does not bound this person either.
+ * @param company as of `eraseEndUser`
+ * @throws Refused missing, or conflict: the name is erased
+ */
+export async function changeEndUser(
+  sql: Sql,
+  id: string,
+  company: string | null,
+  changes: EndUserBudget,
+): Promise<EndUserRow> {
+  await lockRow(sql, 'end_users', id);
+  const { name } = await findEndUser(sql, id, company);
+  if (name === null) throwConflict('end user', refusal('endUserErased'));
+  return updateEndUser(sql, id, company, changes);
+}
+
+const { id, name, erased_at } = PERSON.properties;
 const { properties: sums } = SUMS;
 const MOST = 1000;
 const month = { ...schema.month, description: 'a month such as 2026-11; default: the present one' };
@@ -63,12 +86,27 @@ export const endUserOperations = [
         const range = { after: null, limit: Number.MAX_SAFE_INTEGER - 1 };
         return (await pageOfEndUsers(sql, company, range)).rows;
       },
-      columns: ['id', 'name', 'first_seen', 'last_seen', 'erased_at'],
+      columns: [
+        'id',
+        'name',
+        ...Object.keys(END_USER_BUDGET),
+        'first_seen',
+        'last_seen',
+        'erased_at',
+      ],
       empty:
         'No call has named anybody; "tollgate key set KEY_ID --end-users header" makes a key take names.',
     },
   }),
   endUsers.get('Read one person behind a key'),
+  endUsers.change({
+    summary:
+      'Raise or lower the budget of one person behind a key: it takes the place of what a key lets each of its end users cost',
+    action: 'end-user.write',
+    body: schema.object(schemasOf(END_USER_BUDGET)),
+    command: { settings: END_USER_BUDGET, done: 'Budget set.' },
+    run: (sql, { company, id, body }) => changeEndUser(sql, id, company, body),
+  }),
   endUsers.remove({
     id: 'eraseEndUser',
     summary:
@@ -87,7 +125,7 @@ export const endUserOperations = [
     answer: schema.object({
       month: schema.month,
       count: { ...schema.count, description: 'how many people cost anything' },
-      end_users: schema.array(schema.object({ ...person, ...sums })),
+      end_users: schema.array(schema.object({ id, name, erased_at, ...sums })),
     }),
     async run(sql, call) {
       const first = monthOf(call);

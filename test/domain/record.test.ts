@@ -61,7 +61,7 @@ const record = fc
       fc.constant('Marketing'),
       fc.string({ unit: 'grapheme', maxLength: 64 }),
     ),
-    endUser: fc.option(fc.record({ id: fc.uuid() })),
+    endUser: fc.option(fc.record({ id: fc.uuid(), budget: fc.constant(null) })),
   })
   .map(
     ({

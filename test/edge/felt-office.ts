@@ -243,13 +243,14 @@ const usedAgain = (scene: Scene): Promise<Response> => scene.call('hello');
 export const NOTICES: Act[] = [
   {
     of: noticesOf('end_users', 'update', 'delete'),
-    name: 'all end users of a company erased, and others forgotten',
+    name: 'all end users of a company given budgets and erased, and others forgotten',
     async before(scene) {
       await scene.sql`insert into end_users (company_id, name)
         select ${scene.company}, 'person ' || n from generate_series(1, ${PEOPLE * scene.scale}::int) as n on conflict do nothing`;
       await scene.remember(REMEMBERED);
     },
     async run({ sql, company, heard }) {
+      await sql`update end_users set monthly_budget_eur = 5 where company_id = ${company} and name is not null`;
       await sql`update end_users set name = null where company_id = ${company} and name is not null`;
       await sql`delete from end_users where company_id = ${company}`;
       await heard();

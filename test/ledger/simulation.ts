@@ -41,8 +41,8 @@ const DAILY = COMPANIES[0] as string;
 const BUDGETED = '20000000-0000-4000-8000-000000000000';
 /** End users of the keys of each company; every third call names none. */
 const PEOPLE = COMPANIES.map((_, n) => [
-  { id: `30000000-0000-4000-8000-0000000000${n}0` },
-  { id: `30000000-0000-4000-8000-0000000000${n}1` },
+  { id: `30000000-0000-4000-8000-0000000000${n}0`, budget: null },
+  { id: `30000000-0000-4000-8000-0000000000${n}1`, budget: null },
   null,
 ]);
 const RESTRICTION = { budget: 1n, endUserBudget: 1n };
@@ -767,7 +767,9 @@ class VirtualDatabase {
       if (this.rows.has(record.request_id)) continue;
       this.rows.set(record.request_id, cost);
       const endUser =
-        record.end_user_id === undefined ? null : { id: record.end_user_id as string };
+        record.end_user_id === undefined
+          ? null
+          : { id: record.end_user_id as string, budget: null };
       const call = { at: Date.parse(record.occurred_at), endUser };
       for (const key of figuresOf(cost, cost.month, call)) {
         fresh.set(key, (fresh.get(key) ?? 0n) + cost.cost);

@@ -16,7 +16,7 @@ function poll(table: SpendTable, ...sums: [id: string, month: string, spent: big
 /** As the directory has them: one object for each. */
 const people = new Map<string, EndUser>();
 function person(id: string): EndUser {
-  const known = people.get(id) ?? { id };
+  const known = people.get(id) ?? { id, budget: null };
   people.set(id, known);
   return known;
 }
@@ -325,7 +325,7 @@ t.test(
       );
     t.same(told(person('ann')), [1n, 3n, 2n, undefined]);
     t.same(
-      told({ id: 'ann' }),
+      told({ id: 'ann', budget: null }),
       [1n, 3n, 2n, undefined],
       'also as the directory has read her again',
     );

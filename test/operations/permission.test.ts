@@ -34,6 +34,7 @@ const MAY: Readonly<Record<Role, readonly Action[]>> = {
     'cost-center.write',
     'end-user.read',
     'end-user.erase',
+    'end-user.write',
     'statement.read',
     'request.read',
     'key.read',
@@ -47,7 +48,7 @@ const MAY: Readonly<Record<Role, readonly Action[]>> = {
   ],
   get administrator() {
     const owners =
-      /^(company\.set|company\.export|company-audit\.|alert\.|cost-center\.|end-user\.erase|company-user\.|statement\.|company-token\.)/;
+      /^(company\.set|company\.export|company-audit\.|alert\.|cost-center\.|end-user\.(erase|write)|company-user\.|statement\.|company-token\.)/;
     return this.owner.filter((action) => !owners.test(action));
   },
   member: [

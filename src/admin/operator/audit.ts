@@ -144,11 +144,15 @@ function who({ actor, db_role }: AuditRow, format: Format, own: string): Html {
 function what(row: AuditRow, words: Words): Html {
   const { action, subject, subject_id, company_id, company_name, before, after } = row;
   const end = action === 'update' ? endOf(before ?? {}, after ?? {}) : null;
-  const name = nameIn(after ?? before ?? {});
-  // of all audited things, only keys are almost never removed
+  const isEndUser = subject === 'end_users';
+  const name = isEndUser ? (subject_id ?? '').slice(0, 8) : nameIn(after ?? before ?? {});
+  // of all audited things, only these are almost never removed
   const isKept =
-    subject === 'api_keys' && action !== 'delete' && subject_id !== null && company_name !== null;
-  return html`${badge(TONES[action], words.audit.actions[end ?? action])} ${nounOf(words, subject)} ${clipped(name, isKept ? html`<a href="/companies/${company_id}/keys/${subject_id}">${name}</a>` : name)}`;
+    (isEndUser || subject === 'api_keys') &&
+    action !== 'delete' &&
+    subject_id !== null &&
+    company_name !== null;
+  return html`${badge(TONES[action], words.audit.actions[end ?? action])} ${nounOf(words, subject)} ${clipped(name, isKept ? html`<a href="/companies/${company_id}/${isEndUser ? 'end-users' : 'keys'}/${subject_id}">${name}</a>` : name)}`;
 }
 
 /** The value that differs; several, and all values of a row that was created or removed, by a click. */

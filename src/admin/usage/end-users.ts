@@ -1,6 +1,7 @@
 import { percentSpent } from '../../domain/budget.ts';
+import { END_USER_BUDGET } from '../../domain/settings/end-user.ts';
 import type { UsageSums } from '../../domain/usage.ts';
-import { eraseEndUser } from '../../operations/end-user.ts';
+import { changeEndUser, eraseEndUser } from '../../operations/end-user.ts';
 import { type EndUserRow, findEndUser } from '../../store/company/end-user.ts';
 import {
   type EndUserSort,
@@ -19,6 +20,8 @@ import {
   type Route,
   readOfCompany,
 } from '../page/context.ts';
+import { csrfInput, formState } from '../page/field.ts';
+import type { Form } from '../page/form.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
 import {
@@ -33,6 +36,8 @@ import {
   table,
 } from '../page/layout.ts';
 import { list, listQuery } from '../page/list.ts';
+import { lockEdited, lockInput } from '../page/optimistic-lock.ts';
+import { readSettings, settingFields } from '../page/setting.ts';
 import { monthForm } from './usage-bar.ts';
 import { sumCards } from './usage-cards.ts';
 import { monthAsked, presentMonth } from './usage-query.ts';
@@ -46,6 +51,13 @@ const REACHED = 'reached';
 export const endUserRoutes: readonly Route[] = [
   { method: 'GET', path: BASE, action: 'end-user.read', handle: listPage },
   { method: 'GET', path: `${BASE}/:person`, action: 'end-user.read', handle: personPage },
+  {
+    method: 'POST',
+    path: `${BASE}/:person`,
+    action: 'end-user.write',
+    handle: saveBudget,
+    page: personPage,
+  },
   ...askedFirst(`${BASE}/:person/erase`, 'end-user.erase', askErasure, erase),
 ];
 
@@ -82,8 +94,6 @@ async function listPage(c: PageContext): Promise<Response> {
       ),
     [usage.spent]: ({ spent }: ListedEndUser) => format.amount(spent),
     ...(isPresent && { [usage.budget]: (row: ListedEndUser) => shareCell(row, format) }),
-    [usage.requests]: ({ requests }: ListedEndUser) => format.count(requests),
-    [usage.tokens]: ({ tokens }: ListedEndUser) => format.count(tokens),
     [words.called]: ({ last_seen }: ListedEndUser) => format.ago(last_seen),
   };
   const choices = [
@@ -92,7 +102,7 @@ async function listPage(c: PageContext): Promise<Response> {
   ] as const;
   const spec = {
     ...{ path, caption: words.title(shown), cells, sorts, kept, empty: words.empty(shown) },
-    figures: [usage.spent, usage.requests, usage.tokens],
+    figures: [usage.spent],
     isSortedByHeading: true as const,
     ...(isPresent && {
       filter: { name: 'show', label: words.which, choices, value: isReached ? REACHED : '' },
@@ -100,14 +110,13 @@ async function listPage(c: PageContext): Promise<Response> {
   };
   const body = html`${companyHeading(c)}
 <div class="title-row"><h1>${words.title(shown)}</h1>${monthForm(c, path, month, months)}</div>
-<p class="lead">${words.lead}</p>
 ${budgetTiles()}
 ${list(c, spec, query, people)}
 <p class="muted foot">${words.foot} ${exactSwitch(c)}</p>`;
   return page(c, words.of(company.name), body);
 }
 
-async function personPage(c: PageContext): Promise<Response> {
+async function personPage(c: PageContext, form: Form): Promise<Response> {
   const { format } = c.var;
   const { endUsers: words, usage } = format.words;
   const month = monthAsked(c);
@@ -150,8 +159,36 @@ ${part(words.model, used.by_model, ({ model_slug }) => html`<code>${model_slug}<
 ${part(words.key, used.by_key, ({ id, name }) => html`<a href="/companies/${company.id}/keys/${id}">${name ?? id}</a>`, isHeld ? budget : {})}
 ${part(words.day, used.by_day, ({ day }) => format.day(day))}`
 }
+${row.name !== null && mayNow(c, 'end-user.write') ? budgetForm(c, form, `${path}/${person}`, row) : ''}
 <p class="muted foot">${words.foot} ${exactSwitch(c)}</p>`;
   return page(c, `${nameText(row, format)}: ${company.name}`, body);
+}
+
+function budgetForm(c: PageContext, form: Form, path: string, row: EndUserRow): Html {
+  const { endUsers: words } = c.var.format.words;
+  const state = formState(form, path);
+  return html`<section class="card"><h2>${words.budget}</h2>${state.summary}
+<form method="post" action="${path}" class="stack">${csrfInput(c)}${lockInput(state, row, END_USER_BUDGET)}
+${settingFields(state, END_USER_BUDGET, row)}
+<div class="actions"><button class="primary">${words.save}</button></div></form></section>`;
+}
+
+async function saveBudget(c: PageContext, form: Form): Promise<Response> {
+  const company = param(c, 'company');
+  const id = param(c, 'person');
+  const changes = readSettings(form, END_USER_BUDGET);
+  form.check();
+  const path = `/companies/${company}/end-users/${id}`;
+  await change(c, async (sql) => {
+    await lockEdited(c, sql, form, {
+      ...{ table: 'end_users' as const, id, company, settings: END_USER_BUDGET, changes },
+      find: () => findEndUser(sql, id, company),
+      page: path,
+    });
+    await changeEndUser(sql, id, company, changes);
+  });
+  const isNone = Object.values(changes).includes(null);
+  return c.redirect(`${path}?done=${isNone ? 'budget-removed' : 'budget-saved'}`, 303);
 }
 
 /** What is spent of what a key lets each of its end users cost. */
@@ -160,7 +197,8 @@ function budgetCell(
   format: Format,
 ): Html {
   const percent = budget_eur === null ? null : percentSpent(cost_eur, budget_eur);
-  return shareCell({ percent, budget_eur }, format);
+  const isReached = percent !== null && percent >= 100;
+  return html`${shareCell({ percent, budget_eur }, format)}${isReached ? badge('bad', format.words.usage.reached) : ''}`;
 }
 
 function shareCell(
@@ -169,9 +207,7 @@ function shareCell(
 ): Html {
   if (eur === null || percent === null) return html`–`;
   const { usage } = format.words;
-  return html`<span class="budget-cell">${budgetPicture(usage, null, percent, null)}<span>${format.percent(percent)} <span class="of">${usage.ofBudget(format.amount(eur))}</span>${
-    percent >= 100 ? html` ${badge('bad', usage.reached)}` : ''
-  }</span></span>`;
+  return html`<span class="budget-cell">${budgetPicture(usage, null, percent, null)}<span>${format.percent(percent)} <span class="of">${usage.ofBudget(format.amount(eur))}</span></span></span>`;
 }
 
 function columnsOf<T extends UsageSums>(

@@ -44,6 +44,7 @@ export const PERMISSIONS = {
   'usage.keep': MANAGERS,
   'cost-center.write': OWNERS, // budgets of cost centres
   'end-user.read': MANAGERS,
+  'end-user.write': OWNERS, // their budgets
   'end-user.erase': OWNERS,
   'statement.read': OWNERS,
   'statement.close': OPERATOR,

@@ -6,6 +6,7 @@ export type EditedTable =
   | 'models'
   | 'api_keys'
   | 'assistants'
+  | 'end_users'
   | 'cost_center_budgets';
 
 /** Keeps a row as it is until the transaction ends: what is read next is what is changed. */

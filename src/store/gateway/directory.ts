@@ -247,7 +247,10 @@ export class CachedDirectory implements Directory, Follower {
       this.#log.warn({ company }, MANY_END_USERS);
     }
     return new Map(
-      rows.map(({ company, name, id }) => [`${company} ${name}`, Object.freeze({ id })]),
+      rows.map(({ company, name, id, budget }) => [
+        `${company} ${name}`,
+        Object.freeze({ id, budget: amountOf(budget) }),
+      ]),
     );
   }
 
@@ -365,6 +368,7 @@ interface EndUserColumns {
   readonly company: string;
   readonly name: string;
   readonly id: string;
+  readonly budget: string | null;
   /** Whether the company has too many, so that the row is that of all others. */
   readonly isOther: boolean;
 }
@@ -373,7 +377,7 @@ interface EndUserColumns {
 function findEndUsers(sql: Sql, names: readonly string[]): Promise<EndUserColumns[]> {
   const companies = names.map((each) => each.slice(0, ID_LENGTH));
   return sql<EndUserColumns[]>`
-    select company_id::text as company, name, id::text, is_other as "isOther"
+    select company_id::text as company, name, id::text, is_other as "isOther", monthly_budget_eur::text as budget
     from end_user_ids(${companies}::uuid[], ${names.map((each) => each.slice(ID_LENGTH + 1))}::text[])`;
 }
 

@@ -403,7 +403,7 @@ export function pageOfCostCenters(
 }
 
 /** What a person behind keys cost in a month. */
-export interface ListedEndUser extends Omit<ListedCostCenter, 'name'> {
+export interface ListedEndUser extends Pick<ListedCostCenter, 'spent' | 'budget_eur' | 'percent'> {
   readonly id: string;
   /** null: erased. */
   readonly name: string | null;
@@ -412,8 +412,8 @@ export interface ListedEndUser extends Omit<ListedCostCenter, 'name'> {
 }
 
 /**
- * The people whom calls of a month name. `budget_eur` is what a key lets them cost: of several keys the one of which they
- * used most. To be run in a transaction. Parameters as of `pageOfCostCenters`.
+ * The people whom calls of a month name. `budget_eur` is their own, or what a key lets each cost: of several keys the one of
+ * which they used most. To be run in a transaction. Parameters as of `pageOfCostCenters`.
  * @param isReached only those who reached it
  */
 export async function pageOfEndUserCosts(
@@ -437,23 +437,24 @@ export async function pageOfEndUserCosts(
   return paged(sql, query, by, sql`id`, (tail) => {
     return sql<Counted<ListedEndUser>[]>`
       with sums as materialized (
-        select end_user_id as id, api_key_id, sum(cost_eur) as spent, sum(requests) as requests,
-          sum(prompt_tokens + completion_tokens) as tokens
+        select end_user_id as id, api_key_id, sum(cost_eur) as spent
         from usage_end_user_days where company_id = ${company} and billing_month = ${month}::date ${only} group by 1, 2
       ),
-      people as (select id, sum(spent) as spent, sum(requests) as requests, sum(tokens) as tokens from sums group by 1),
+      people as (select id, sum(spent) as spent from sums group by 1),
       keys as materialized (
         select id, line, case when ${sql.unsafe(HAS_ALLOWANCE)} then end_user_budget_eur end as budget
         from api_keys where company_id = ${company} and ${isPresent}
       ),
+      own as materialized (
+        select id, monthly_budget_eur as budget from end_users where company_id = ${company} and monthly_budget_eur is not null
+      ),
       shares as (
-        select distinct on (id) id, spent, budget from (
+        select distinct on (s.id) s.id, s.spent, coalesce(o.budget, k.budget) as budget from (
           select s.id, line, sum(s.spent) as spent from sums s join keys k on k.id = s.api_key_id group by 1, 2) s
-        join (select line, min(budget) as budget from keys group by 1) k using (line)
-        where budget is not null order by id, spent / budget desc
+        join (select line, min(budget) as budget from keys group by 1) k using (line) left join own o on o.id = s.id
+        where k.budget is not null order by s.id, s.spent / coalesce(o.budget, k.budget) desc
       )
-      select id, name, last_seen, trim_scale(p.spent)::text as spent, requests::float8 as requests, tokens::float8 as tokens,
-        trim_scale(s.budget)::text as budget_eur, trunc(s.spent * 100 / s.budget, 1)::float8 as percent, count(*) over ()::integer as total
+      select id, name, last_seen, trim_scale(p.spent)::text as spent, trim_scale(s.budget)::text as budget_eur, trunc(s.spent * 100 / s.budget, 1)::float8 as percent, count(*) over ()::integer as total
       from people p join end_users using (id) left join shares s using (id)
       where ${isReached ? sql`s.spent >= s.budget` : sql`true`} ${tail}`;
   });

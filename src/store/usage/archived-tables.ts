@@ -93,7 +93,7 @@ export const ARCHIVED: readonly ArchivedTable[] = [
   {
     table: 'end_users',
     what: 'people behind the keys of front ends, as calls named them; without a name: erased',
-    columns: words('id company_id name first_seen last_seen booked erased_at'),
+    columns: words('id company_id name first_seen last_seen booked erased_at monthly_budget_eur'),
     order: 'first_seen, id',
   },
   {

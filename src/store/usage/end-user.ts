@@ -41,7 +41,7 @@ export async function readUsageByEndUser(
   return { count: rows[0]?.count ?? 0, end_users };
 }
 
-/** A key and what it lets each of its end users cost in a month now; null: any amount. */
+/** A key and what it lets the person cost in a month now: what each of its end users may, or the person's own budget; null: any amount. */
 export interface KeyOfUser {
   readonly id: string;
   readonly name: string | null;
@@ -71,7 +71,8 @@ export async function readEndUserMonth(
     from (${grouped(sql, ways, usageSums(sql), calls)}) g where requests > 0
     order by of, day, cost_eur::numeric desc, model_slug, api_key_id`;
   const keys = await sql<KeyOfUser[]>`
-    select id, name, case when end_users <> 'off' then trim_scale(nullif(end_user_budget_eur, 0))::text end as end_user_budget_eur
+    select id, name, case when end_users <> 'off' and end_user_budget_eur > 0 then trim_scale(coalesce(
+      (select monthly_budget_eur from end_users u where u.id = ${id} and u.company_id = ${company}), end_user_budget_eur))::text end as end_user_budget_eur
     from api_keys where id = any(${rows.flatMap(({ api_key_id }) => api_key_id ?? [])}::uuid[])`;
   const known = new Map(keys.map((key) => [key.id, key]));
   const group = (of: number) => rows.filter((row) => row.of === of);

@@ -336,6 +336,8 @@ t.test('usage, requests, changes and the state of all', async (t) => {
   t.match(await call('getEndUser', { ...at, end_user }), { name: 'ann', erased_at: null });
   t.match(await call('getUsageByEndUser', at), { count: 0, end_users: [] });
   t.match(await call('getUsageOfEndUser', { ...at, end_user }), { cost_eur: '0', by_day: [] });
+  const budget = { monthly_budget_eur: '7.50' };
+  t.match(await call('changeEndUser', { ...at, end_user }, budget), { monthly_budget_eur: '7.5' });
   await call('eraseEndUser', { ...at, end_user });
   t.match(await call('getAllUsage', days), { ...days, requests: 0, by_company: { count: 0 } });
   t.match(await call('getAllUsageChange', { ...days, before_from: '2026-10-01' }), {

@@ -102,7 +102,7 @@ t.test('the list is searched, ordered, filtered and leads to all of them', async
   t.notMatch((await told('')).text, /% of/);
   await sql`update api_keys set end_users = 'header', end_user_budget_eur = 3 where id = ${key}`;
   const both = await told('sort=-share');
-  t.match(both.text, /ann@.*116\.6% of €3\.00.*reached: calls get 402.*bob.*16\.6% of €3\.00/s);
+  t.match(both.text, /ann@.*116\.6% of €3\.00.*bob.*16\.6% of €3\.00/s);
   t.same((await told('show=reached')).names, ['ann@front.example']);
   t.same((await told('show=reached&q=bob')).names, []);
   // a second key of the line counts with the first; another front end by itself
@@ -141,6 +141,59 @@ t.test('administrators see them, owners erase, members do neither', async (t) =>
     t.equal((await member.get(path)).status, 403, path);
 });
 
+t.test('an owner gives one person a budget of their own, in place of the key’s', async (t) => {
+  await sql`update api_keys set end_users = 'header', end_user_budget_eur = 3 where id = ${key}`;
+  const path = `${base}/${ann}`;
+  const seen = (text: string) => /name="seen" value="([^"]*)"/.exec(text)?.[1] ?? '';
+  const shown = await owner.get(path);
+  t.match(textOf(shown), /116\.6% of €3\.00.*Own budget/s);
+  const save = (budget: string, more: object = {}) =>
+    owner.post(path, { budget, seen: seen(shown.text), ...more });
+  for (const [text, why] of [
+    ['0', 'must be above 0'],
+    ['-1', 'must be'],
+    ['x', 'must be'],
+  ] as const)
+    t.match([(await save(text)).status, textOf(await save(text))], [422, new RegExp(why)], text);
+  const saved = await save('7');
+  t.match([saved.status, saved.headers.get('location')], [303, `${path}?done=budget-saved`]);
+  t.match(textOf(await owner.get(path)), /50% of €7\.00/);
+  t.match(textOf(await owner.get(base)), /ann@.*50% of €7\.00.*bob.*16\.6% of €3\.00/s);
+  t.notMatch(textOf(await owner.get(`${base}?show=reached`)), /ann@/);
+  t.match((await send(office, token, ['GET', `${base}/${ann}/usage`])).body.by_key, [
+    { id: key, end_user_budget_eur: '7' },
+  ]);
+  // whoever saves second is asked
+  const stale = await save('8');
+  t.match([stale.status, textOf(stale)], [409, /owen@customer\.example/]);
+  t.match(await save('7'), { status: 303 }, 'the same once more changes nothing');
+  const audit = await owner.get(`/companies/${company}/audit`);
+  t.match(textOf(audit), new RegExp(`end user ${ann.slice(0, 8)}.*€7\\.00`, 's'));
+  t.match(audit.text, `href="${path}"`);
+  const log = await sql`select before, after from audit_log where subject = 'end_users'`;
+  t.equal(log.length, 1);
+  t.notMatch(JSON.stringify(log), 'front.example', 'no name is in it');
+  // administrators and members may not, and strangers are not there
+  for (const role of ['administrator', 'member'] as const) {
+    const other = await signedIn(office, role);
+    t.equal((await other.post(path, { budget: '1' })).status, 403, role);
+  }
+  t.notMatch((await (await signedIn(office, 'administrator')).get(path)).text, 'Own budget');
+  const elsewhere = await office.newCustomer();
+  t.equal(
+    (await owner.post(`/companies/${elsewhere.company}/end-users/${ann}`, { budget: '1' })).status,
+    404,
+  );
+  const operator = await signedIn(office, 'operator');
+  const none = await operator.post(path, {
+    budget: '',
+    seen: seen((await operator.get(path)).text),
+  });
+  t.match(none.headers.get('location'), 'budget-removed');
+  t.match(textOf(await owner.get(path)), /116\.6% of €3\.00/);
+  await sql`update api_keys set end_users = 'off' where id = ${key}`;
+});
+
 t.test('an owner erases a name by page', async (t) => {
   const path = `${base}/${bob}/erase`;
   const asked = await owner.get(path);
@@ -155,6 +208,7 @@ t.test('an owner erases a name by page', async (t) => {
   const audit = textOf(await owner.get(`/companies/${company}/audit`));
   t.match(audit, 'end user');
   t.notMatch(audit, 'bob');
+  t.equal((await owner.post(`${base}/${bob}`, { budget: '5' })).status, 422, 'nobody is there');
 });
 
 t.test('programs list, read and erase them', async (t) => {

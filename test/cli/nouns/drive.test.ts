@@ -57,6 +57,7 @@ const DRIVEN: readonly (readonly [name: string, args: readonly string[], json: u
   ['group set', ['--name', '/staff', '--role', 'owner'], { ...it, role: 'owner' }],
   ['group remove', ['--name', '/staff'], { name: '/staff' }],
   ['end-user list', of, [{ id: person, name: 'Ada' }]],
+  ['end-user set', [person, '--budget', '5'], { id: person, monthly_budget_eur: '5' }],
   ['end-user erase', [person], { id: person, name: null }],
   ['cost-center set', [...of, '--name', 'IT', '--monthly-budget-eur', '5'], { name: 'IT' }],
   ['cost-center list', of, [{ monthly_budget_eur: '5', spent_eur: '0' }]],

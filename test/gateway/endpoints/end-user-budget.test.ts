@@ -234,6 +234,69 @@ t.test('a strict company reserves of the allowance too, so that it is never pass
 });
 
 t.test(
+  'a budget of one person takes the place of the allowance, on every gateway, strict or not',
+  async (t) => {
+    for (const mode of ['standard', 'strict']) {
+      const { company, change, post: send } = await front(2, {}, { budget_mode: mode });
+      let passed = 0;
+      const post = async (...call: Parameters<typeof send>) => {
+        const answer = await send(...call);
+        if (answer.status === 200) passed++;
+        return answer;
+      };
+      const body = { max_tokens: 1 };
+      const own = (eur: number | null) => sql`
+        update end_users set monthly_budget_eur = ${eur} where company_id = ${company} and name = 'ann'`;
+      const answers = (status: number, url: string, what: string) =>
+        until(async () => (await post('ann', { url, body })).status === status, `${mode}: ${what}`);
+      const spent = async () => {
+        const [row] = await sql`
+          select sum(cost_eur)::float8 as eur from usage_end_user_days d join end_users e on e.id = d.end_user_id
+          where d.company_id = ${company} and name = 'ann'`;
+        return row?.eur;
+      };
+      t.equal((await post('ann', { body })).status, 200);
+      await own(1);
+      for (const { url } of [gateway, other]) await answers(402, url, 'lowered');
+      t.match(await post('ann', { body }), { status: 402, text: OWN, resets: monthEnd });
+      for (const user of ['bob', 'cy'])
+        t.equal((await post(user, { url: other.url, body })).status, 200, 'nobody else');
+      const raised = mode === 'strict' ? 2 : 4; // a strict company books no more than a call can cost
+      await own(raised);
+      for (const { url } of [gateway, other]) await answers(200, url, 'raised');
+      const all = await Promise.all(
+        Array.from({ length: 20 }, (_, n) =>
+          post('ann', { url: [gateway.url, other.url][n % 2] as string, body }),
+        ),
+      );
+      for (const { url } of [gateway, other]) await answers(402, url, 'and reached again');
+      if (mode === 'strict') {
+        t.ok(all.some(({ text }) => text === OWN));
+        await gateway.ledger(company, passed);
+        t.ok((await spent()) <= raised, 'never passed');
+      }
+      const later = await startGateway(t, upstream.url, { DATABASE_URL: gateway.databaseUrl });
+      await answers(402, later.url, 'a gateway that starts knows it');
+      await own(null);
+      for (const { url } of [gateway, other, later]) await answers(402, url, 'the allowance again');
+      await own(0.5);
+      await change({ end_user_budget_eur: null });
+      for (const { url } of [gateway, other]) await answers(200, url, 'a key that bounds nobody');
+      await change({ end_user_budget_eur: 1000 });
+      for (const { url } of [gateway, other]) await answers(402, url, 'and bounds again');
+      await sql`select erase_end_user(id) from end_users where company_id = ${company} and name = 'ann'`;
+      await answers(200, gateway.url, 'whoever comes with an erased name has none');
+      t.same(
+        [
+          ...(await sql`select monthly_budget_eur from end_users where company_id = ${company} and name is null`),
+        ],
+        [{ monthly_budget_eur: null }],
+      );
+    }
+  },
+);
+
+t.test(
   'while the database is away those who are known go on, and others are told to come back',
   async (t) => {
     const { post } = await front(2);

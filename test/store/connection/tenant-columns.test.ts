@@ -19,7 +19,7 @@ const MAY: Readonly<Record<string, Partial<May>>> = {
   chat_usage: { select: 'id company_id occurred_at cost_eur' },
   companies: { select: 'id name disabled_model_slugs allow_non_eu_models monthly_budget_eur daily_budget_eur created_at budget_mode requests_per_minute tokens_per_minute max_concurrent credit_limit_eur eu_locked closed_at paused_at paused_by pause_reason erased_at language member_max_keys member_key_budget_eur member_playground billing_name billing_address vat_id customer_number unusual_times', update: 'name disabled_model_slugs allow_non_eu_models monthly_budget_eur daily_budget_eur budget_mode requests_per_minute tokens_per_minute max_concurrent language member_max_keys member_key_budget_eur member_playground billing_name billing_address vat_id unusual_times' },
   cost_center_budgets: { select: 'id company_id name monthly_budget_eur created_at', insert: 'id company_id name monthly_budget_eur created_at', update: 'id company_id name monthly_budget_eur created_at' },
-  end_users: { select: 'id company_id name first_seen last_seen booked erased_at' },
+  end_users: { select: 'id company_id name first_seen last_seen booked erased_at monthly_budget_eur', update: 'monthly_budget_eur' },
   events: { select: 'id at company_id kind subject body' },
   invitations: { select: 'id company_id email role created_at created_by expires_at', insert: 'id company_id email role digest created_at created_by expires_at', update: 'digest created_at created_by expires_at' },
   key_reveals: { select: 'company_id key_id ciphertext expires_at', insert: 'company_id key_id ciphertext expires_at' },
