@@ -1,27 +1,20 @@
-import { formatExact, parseExact } from '../domain/documents/exact-amount.ts';
 import type { Moment } from '../domain/price.ts';
-import { formatEur, parseEur } from '../domain/pricing/money.ts';
+import { parseEur } from '../domain/pricing/money.ts';
 import { COST_PARTS, type CostPart, PARTS } from '../domain/pricing/parts.ts';
-import {
-  costOf,
-  type Prices,
-  parsePrices,
-  partsWithin,
-  type Rate,
-  ratedPrices,
-  rateOf,
-} from '../domain/pricing/prices.ts';
-import { conditionsOf, mistakesOf, parseRates } from '../domain/pricing/rates.ts';
+import { type Prices, type Rate, ratedPrices, rateOf } from '../domain/pricing/prices.ts';
+import { mistakesOf } from '../domain/pricing/rates.ts';
+import { pastFigures, pricesIn } from '../domain/reports/price-preview.ts';
 import type { Convert, Unsaid } from '../domain/settings/catalogue.ts';
 import { type CatalogueEntry, entryOf, priceOf } from '../domain/settings/catalogue-entry.ts';
-import { eachPrice, type PriceTexts, pricesOf, type SomePrices } from '../domain/settings/model.ts';
+import { eachPrice, pricesOf, type SomePrices } from '../domain/settings/model.ts';
 import type { ModelSizes } from '../domain/settings/model-sizes.ts';
-import { lastMonthCalls, type PastCall } from '../store/company/catalogue.ts';
+import { lastMonth } from '../store/company/last-month.ts';
 import { type ModelRow, sharedModels } from '../store/company/model.ts';
 import type { Sql } from '../store/connection/pool.ts';
 import type { Caller } from './frame/caller.ts';
 import { changeModel } from './model.ts';
 import { presentCosts, setPrices } from './price.ts';
+import { lastMonthAt } from './price-preview.ts';
 import { isSamePrice } from './rate.ts';
 
 /** What a catalogue says of a shared model, beside what is set. */
@@ -35,11 +28,7 @@ export interface CataloguePriced {
   readonly sizes: ModelSizes;
   readonly isPriceNew: boolean;
   /** The calls of the last month, what they cost, and what they would have cost: EUR as exact decimal text. */
-  readonly last_month: {
-    readonly calls: number;
-    readonly cost_eur: string;
-    readonly would_eur: string;
-  };
+  readonly last_month: ReturnType<typeof pastFigures>;
   /** Prices that would be below the cost price, in words. */
   readonly below_cost: readonly string[];
   readonly inexact: readonly Unsaid[];
@@ -80,9 +69,10 @@ export async function compareCatalogue(
     left.push({ slug: model.slug, why: wanted });
     return [];
   });
-  const sums = await lastMonth(
+  const sums = await lastMonthAt(
     sql,
-    new Map(found.map(({ model, wanted }) => [model.slug, wanted])),
+    await lastMonth(sql),
+    new Map(found.map(({ model, wanted }) => [model.slug, pricesIn(wanted)])),
   );
   const compared = found.map(({ model, entry, wanted, ...told }): CataloguePriced => {
     const set = { ...pricesOf<string | null>(model), rates: model.rates };
@@ -101,7 +91,7 @@ export async function compareCatalogue(
           ([size, value]) => model[size as keyof ModelSizes] !== value,
         ),
       ),
-      last_month: sums.get(model.slug) as CataloguePriced['last_month'],
+      last_month: pastFigures(sums.filter(({ slug }) => slug === model.slug)),
       below_cost: cost === undefined ? [] : belowCost(pricesIn(wanted), pricesIn(cost), now),
       ...told,
     };
@@ -112,15 +102,15 @@ export async function compareCatalogue(
 /** Sets what a catalogue says. To be run in a transaction. @param from when prices begin; null: now. Sizes have no date */
 export async function acceptCatalogue(
   sql: Sql,
-  caller: Pick<Caller, 'judge'>,
+  { judge }: Pick<Caller, 'judge'>, // what each price changes was told
   { models }: CatalogueComparison,
   from: Moment | null,
 ): Promise<void> {
   for (const { slug, wanted, sizes, isPriceNew } of models) {
     const model = { slug, company_id: null };
     const { rates, ...prices } = wanted;
-    if (isPriceNew) await setPrices(sql, caller, model, prices, rates, from);
-    if (Object.keys(sizes).length > 0) await changeModel(sql, caller, model, sizes);
+    if (isPriceNew) await setPrices(sql, { judge }, model, prices, rates, from);
+    if (Object.keys(sizes).length > 0) await changeModel(sql, { judge }, model, sizes);
   }
 }
 
@@ -144,46 +134,6 @@ function wantedOf(
     rates: rates.length === 0 ? null : rates,
   };
   return { entry, wanted: wanted as SomePrices, ...told };
-}
-
-function pricesIn(prices: SomePrices): Prices {
-  const { input, output, rates, ...others } = prices as PriceTexts;
-  return parsePrices(input, output, others, parseRates(rates));
-}
-
-async function lastMonth(sql: Sql, wanted: ReadonlyMap<string, SomePrices>) {
-  const prices = new Map([...wanted].map(([slug, texts]) => [slug, pricesIn(texts)]));
-  const sums = new Map([...wanted.keys()].map((slug) => [slug, { calls: 0, cost: 0n, would: 0n }]));
-  if (wanted.size > 0)
-    for await (const calls of lastMonthCalls(sql, [...wanted.keys()])) {
-      for (const call of calls) {
-        const sum = sums.get(call.slug) as { calls: number; cost: bigint; would: bigint };
-        sum.calls++;
-        sum.cost += parseEur(call.cost);
-        sum.would += listCost(prices.get(call.slug) as Prices, call) * parseExact(call.factor);
-      }
-    }
-  return new Map(
-    [...sums].map(([slug, { calls, cost, would }]) => [
-      slug,
-      {
-        calls,
-        cost_eur: formatEur(cost),
-        would_eur: formatExact(would / FEMTO),
-      },
-    ]),
-  );
-}
-
-/** The cost of a call at list prices, in femto-EUR. */
-function listCost(list: Prices, call: PastCall): bigint {
-  const { prompt, completion, at, rate } = call;
-  const prices = ratedPrices(
-    list,
-    { at, tier: rate === null ? null : (conditionsOf(rate).tier ?? null) },
-    prompt,
-  );
-  return costOf(prices, prompt, completion, partsWithin(prices, call, call));
 }
 
 /** Where a price is below what the operator pays, at the base price and at each rate of either. */
@@ -215,7 +165,6 @@ function amountOf(prices: Prices, part: CostPart): string {
   return prices.texts[part] ?? (instead === null ? '0' : amountOf(prices, instead));
 }
 
-const FEMTO = 10n ** 15n;
 const MINUTE_MS = 60_000;
 const WEEK_MINUTES = 7 * 24 * 60;
 

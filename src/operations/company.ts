@@ -156,7 +156,7 @@ export async function previewPriceFactor(
   sql: Sql,
   id: string,
   factor: string,
-): Promise<Pick<NewFactor, 'month' | 'cost_eur' | 'with_factor_eur'>> {
+): Promise<Pick<NewFactor, 'month' | 'cost_eur' | 'would_eur'>> {
   await findCompany(sql, id);
   const { month, costs } = await lastMonthByFactor(sql, id);
   const [cost, other] = [
@@ -166,7 +166,7 @@ export async function previewPriceFactor(
       0n,
     ),
   ];
-  return { month, cost_eur: formatEur(cost), with_factor_eur: formatEur(other) };
+  return { month, cost_eur: formatEur(cost), would_eur: formatEur(other) };
 }
 
 /**
@@ -183,8 +183,8 @@ async function newFactor(
   const preview = await previewPriceFactor(sql, id, factor);
   const present = replaced && { factor: replaced.factor, by: actorName(replaced.changed_by) };
   if (preview.cost_eur === '0' && present === null) return [];
-  const { month, cost_eur, with_factor_eur } = preview;
-  const told = `the API calls of ${month} cost ${cost_eur} EUR; with the price factor ${factor} they would have cost ${with_factor_eur} EUR`;
+  const { month, cost_eur, would_eur } = preview;
+  const told = `the API calls of ${month} cost ${cost_eur} EUR; with the price factor ${factor} they would have cost ${would_eur} EUR`;
   const passed =
     present === null
       ? told
@@ -411,7 +411,7 @@ export const companyOperations: readonly Operation[] = [
     answer: schema.object({
       month: schema.month,
       cost_eur: schema.sum,
-      with_factor_eur: schema.sum,
+      would_eur: schema.sum,
     }),
     run: (sql, call) => previewPriceFactor(sql, call.company, call.query.factor),
   }),

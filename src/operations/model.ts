@@ -24,14 +24,15 @@ import type { Caller } from './frame/caller.ts';
 import { noun } from './frame/noun.ts';
 import type { Mistake } from './frame/refused.ts';
 import * as resource from './frame/resources.ts';
+import { newPrice } from './price-preview.ts';
 import { wrongRates } from './rate.ts';
 
 /** @throws Refused when there is a model of this slug already, or no such company */
-export async function createModel(
-  sql: Sql,
-  caller: Pick<Caller, 'judge'>,
-  model: NewModel,
-): Promise<ModelRow> {
+export async function createModel(sql: Sql, caller: Asked, model: NewModel): Promise<ModelRow> {
+  if (model.company_id !== null)
+    caller.judge(
+      await newPrice(sql, caller, model, { ...pricesOf(model), rates: model.rates }, null),
+    );
   const wrong = wrongRates(null, { ...pricesOf(model), rates: model.rates ?? null }, Date.now());
   caller.judge(wrong);
   const rates = wrong.length > 0 ? null : storedRates(model.rates); // a caller that collects mistakes takes everything back
@@ -40,10 +41,13 @@ export async function createModel(
   return row;
 }
 
+/** Who sets prices. */
+export type Asked = Pick<Caller, 'judge' | 'isHeard'>;
+
 /** Changes the shared model of a slug, or the own model of a company. @throws Refused missing */
 export async function changeModel(
   sql: Sql,
-  caller: Pick<Caller, 'judge'>,
+  caller: Asked,
   name: ModelName,
   changes: ModelChanges,
 ): Promise<ModelRow> {
@@ -55,20 +59,21 @@ export async function changeModel(
 /** The changes of a model, with rates as they are stored; without prices and rates where those are refused and the caller collects mistakes. */
 async function pricedChanges(
   sql: Sql,
-  caller: Pick<Caller, 'judge'>,
+  caller: Asked,
   name: ModelName,
   { rates, ...changes }: ModelChanges,
 ): Promise<ModelChanges> {
   const prices = pricesOf<string | undefined | null>(changes);
   if (rates === undefined && Object.values(prices).every((price) => price === undefined))
     return changes;
+  const present = async () => {
+    const model = await findModel(sql, name);
+    return { ...pricesOf(model), rates: model.rates };
+  };
+  // before anything is locked
+  caller.judge(await newPrice(sql, caller, name, { ...prices, rates }, await present()));
   await lockModel(sql, name);
-  const before = await findModel(sql, name);
-  const wrong = wrongRates(
-    { ...pricesOf(before), rates: before.rates },
-    { ...prices, rates },
-    Date.now(),
-  );
+  const wrong = wrongRates(await present(), { ...prices, rates }, Date.now());
   caller.judge(wrong);
   return wrong.length > 0
     ? { ...changes, ...modelPrices(eachPrice(() => undefined)) }

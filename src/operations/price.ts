@@ -8,6 +8,7 @@ import {
   type NewPrices,
   PRICED,
   type PriceTexts,
+  pricesOf,
   priceTexts,
   type SomePrices,
 } from '../domain/settings/model.ts';
@@ -23,6 +24,7 @@ import {
   insertCostPrice,
 } from '../store/company/cost-price.ts';
 import {
+  findModel,
   findModelById,
   lockModel,
   type ModelChanges,
@@ -51,7 +53,7 @@ import { TODAY } from '../store/connection/expressions.ts';
 import type { Sql } from '../store/connection/pool.ts';
 import type { Caller } from './frame/caller.ts';
 import { noun } from './frame/noun.ts';
-import type { Mistake, PresentPrices } from './frame/refused.ts';
+import { type Mistake, type PresentPrices, type PricePreview, refuse } from './frame/refused.ts';
 import {
   type Call,
   get,
@@ -62,7 +64,8 @@ import {
   post,
   remove,
 } from './frame/row.ts';
-import { changeModel } from './model.ts';
+import { type Asked, changeModel } from './model.ts';
+import { newPrice, PRICE_PREVIEW, previewPrice } from './price-preview.ts';
 import { isSamePrice, wrongRates } from './rate.ts';
 
 /** The prices of one model: since when, and from when on. What has begun is never changed. */
@@ -71,11 +74,10 @@ import { isSamePrice, wrongRates } from './rate.ts';
  * Lets a price begin at a date, in place of one that was to begin then.
  * @throws Refused when it cannot begin then, or there is no such model
  */
-export async function schedulePrice(
-  sql: Sql,
-  caller: Pick<Caller, 'judge'>,
-  price: NewPrice,
-): Promise<PriceRow> {
+export async function schedulePrice(sql: Sql, caller: Asked, price: NewPrice): Promise<PriceRow> {
+  const { passed } = await datedPrice(sql, price, price.from);
+  const held = passed ? null : await priceBefore(sql, price, price.from);
+  if (held !== null) caller.judge(await newPrice(sql, caller, price, price, held)); // before anything is locked
   await lockModel(sql, price); // or of two people who set a price for the same time the second would not learn of the first
   const { price: present } = await datedPrice(sql, price, price.from);
   const wrong = wrongRates(await priceBefore(sql, price, price.from), price, Date.now());
@@ -100,7 +102,7 @@ export async function schedulePrice(
  */
 export function setPrices(
   sql: Sql,
-  caller: Pick<Caller, 'judge'>,
+  caller: Asked,
   model: ModelName,
   prices: Omit<SomePrices, 'rates'>,
   rates: readonly RateTexts[] | null | undefined,
@@ -113,6 +115,18 @@ export function setPrices(
         rates,
       } as ModelChanges)
     : schedulePrice(sql, caller, { ...prices, slug, company_id, rates, from });
+}
+
+/** What the last month would have cost at another price of a model than the present one. @throws Refused missing, or as `wrongRates` */
+export async function triedPrice(
+  sql: Sql,
+  name: ModelName,
+  wanted: SomePrices,
+): Promise<PricePreview> {
+  const model = await findModel(sql, name);
+  const present = { ...pricesOf(model), rates: model.rates };
+  refuse(wrongRates(present, wanted, Date.now()));
+  return previewPrice(sql, name, wanted, present);
 }
 
 /** Withdraws a price that has not begun. */
@@ -303,6 +317,19 @@ export const priceOperations: readonly Operation[] = [
         from: readMoment(valid_from),
         ...amounts,
       });
+    },
+  }),
+  post('previewPrice', `${PATH}/preview`, {
+    summary:
+      'What the API calls of the last month would have cost at another price, in all and by company. A member that is left out is as it is now',
+    action: 'model.read',
+    isReading: true,
+    isLong: true,
+    body: { ...schema.object(amounts, []), minProperties: 1 },
+    answer: PRICE_PREVIEW,
+    async run(sql, call) {
+      const model = await modelOf(sql, call);
+      return triedPrice(sql, model, call.body);
     },
   }),
   prices.get('Read a price of a model'),

@@ -45,7 +45,7 @@ t.test('commands: set, from a date, shown, tried, withdrawn', async (t) => {
   const id = await newCompany('By command');
   t.match(await tollgate('company', 'factor', id), { code: 0, out: /always 1/ });
   t.match(await tollgate('company', 'factor', id, '--with', '0.9', '--json'), {
-    json: { month: last.slice(0, 7), cost_eur: '2', with_factor_eur: '1.8' },
+    json: { month: last.slice(0, 7), cost_eur: '2', would_eur: '1.8' },
   });
   t.equal(await factorOf(id), '1', 'nothing is changed');
   const set = await tollgate('company', 'set', id, '--price-factor', '0.90');
@@ -139,7 +139,7 @@ t.test(
     const path = `/companies/${id}`;
     t.match(await http('GET', path), { status: 200, body: { price_factor: '1' } });
     t.match(await http('GET', `${path}/price-factors/preview?factor=1.5`), {
-      body: { month: last.slice(0, 7), cost_eur: '2', with_factor_eur: '3' },
+      body: { month: last.slice(0, 7), cost_eur: '2', would_eur: '3' },
     });
     t.match(await http('PATCH', path, { price_factor: '1.5' }), {
       status: 200,
@@ -167,7 +167,7 @@ t.test(
     });
     t.match(
       (await http('GET', `${path}/price-factors/preview?factor=1`)).body,
-      { cost_eur: '2', with_factor_eur: '2' },
+      { cost_eur: '2', would_eur: '2' },
       'the last month had none',
     );
     t.equal(
@@ -220,7 +220,7 @@ t.test(
     await addUsage(sql as never, [{ ...late, at: `${last.slice(0, 7)}-25T12:00:00Z` }]);
     t.match((await http('GET', `/companies/${id}/price-factors/preview?factor=3`)).body, {
       cost_eur: '3',
-      with_factor_eur: '12',
+      would_eur: '12',
     });
   },
 );

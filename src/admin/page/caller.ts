@@ -15,13 +15,16 @@ import type {
   Namesake,
   NewBudget,
   NewFactor,
+  NewPrice,
   PresentPrices,
+  PricePreview,
 } from '../../operations/frame/refused.ts';
 import type { KeyHolder } from '../../store/company/own-key.ts';
 import { type Confirmation, ConfirmationNeeded } from './confirmation.ts';
 import { companyOf, type PageContext, param } from './context.ts';
 import type { Form } from './form.ts';
-import { html } from './html.ts';
+import { type Html, html } from './html.ts';
+import { companyLink, table } from './layout.ts';
 import { priceText, sentUnit } from './price-unit.ts';
 
 /**
@@ -38,6 +41,7 @@ export function callerOf(
 ): Caller {
   return {
     ...readerOf(c),
+    isHeard: true,
     judge(mistakes) {
       for (const mistake of place(mistakes))
         if (mistake.severity !== 'ask') refuseField(form, settings, mistake);
@@ -58,6 +62,7 @@ function questionOf(
 ): Confirmation {
   if ('budget' in asked) return ofBudget(c, asked);
   if ('factor' in asked) return ofFactor(c, asked);
+  if ('preview' in asked) return ofPrice(c, asked);
   return 'namesake' in asked ? ofName(asked) : ofPrices(c, form, asked);
 }
 
@@ -104,19 +109,53 @@ function ofBudget(c: PageContext, { name, isKey, period, budget, spent }: NewBud
 }
 
 /** The question before other prices for one company. */
-function ofFactor(
-  c: PageContext,
-  { factor, month, cost_eur, with_factor_eur, present }: NewFactor,
-): Confirmation {
+function ofFactor(c: PageContext, asked: NewFactor): Confirmation {
+  const { factor, would_eur, present } = asked;
   const { format } = c.var;
   const replaced =
     present &&
     html`<p>It takes the place of the factor <strong>${format.decimal(Number(present.factor))}</strong> for the same time, set by <strong>${present.by}</strong>.</p>`;
   return {
-    answer: `factor ${factor} ${with_factor_eur} ${present?.factor ?? ''}`,
+    answer: `factor ${factor} ${would_eur} ${present?.factor ?? ''}`,
     title: 'What the company would have paid',
-    text: html`<p>Its API calls of ${format.month(`${month}-01`)} cost <strong>${format.amount(cost_eur)}</strong>. With the factor <strong>${format.decimal(Number(factor))}</strong> they would have cost <strong>${format.amount(with_factor_eur)}</strong>.</p>${replaced ?? ''}<p>Calls that are booked already keep their prices.</p>`,
+    text: html`${wouldHave(c, asked, 'Its API calls', html`With the factor <strong>${format.decimal(Number(factor))}</strong>`)}${replaced ?? ''}${KEPT}`,
     button: 'Save the factor',
+  };
+}
+
+/** What calls cost, and what they would have cost. */
+function wouldHave(
+  c: PageContext,
+  { month, cost_eur, would_eur }: Pick<NewFactor, 'month' | 'cost_eur' | 'would_eur'>,
+  calls: Html | string,
+  at: Html | string,
+): Html {
+  const { format } = c.var;
+  return html`<p>${calls} of ${format.month(`${month}-01`)} cost <strong>${format.amount(cost_eur)}</strong>. ${at} they would have cost <strong>${format.amount(would_eur)}</strong>.</p>`;
+}
+
+const KEPT = html`<p>Calls that are booked already keep their prices.</p>`;
+
+/** The question before another price of a model. */
+function ofPrice(c: PageContext, { slug, price, preview }: NewPrice): Confirmation {
+  const { format } = c.var;
+  const name = html`<code>${slug}</code>`;
+  const cells = {
+    Company: (row: PricePreview['companies'][number]) => companyLink(row),
+    Calls: ({ calls }: { calls: number }) => format.count(calls),
+    Cost: ({ cost_eur }: { cost_eur: string }) => format.amount(cost_eur),
+    'At this price': ({ would_eur }: { would_eur: string }) => format.amount(would_eur),
+  };
+  const text =
+    preview === null
+      ? html`<p>The calls of the last month to ${name} are too many to say here what they would have cost. <code>tollgate model set ${slug} --dry-run</code> with the same prices adds them up.</p>`
+      : html`${wouldHave(c, preview, html`The calls to ${name}`, 'At this price')}${table('The companies that paid most', preview.companies, { cells, figures: ['Calls', 'Cost', 'At this price'] })}
+${preview.notes.length === 0 ? '' : html`<ul>${preview.notes.map((note) => html`<li>${note}.</li>`)}</ul>`}`;
+  return {
+    answer: `price ${priceTexts(price)} ${preview?.would_eur ?? 'unknown'}`,
+    title: 'What the last month would have cost',
+    text: html`${text}${KEPT}`,
+    button: 'Save the price',
   };
 }
 

@@ -89,6 +89,7 @@ export function callerOf(
     services,
     actor: ACTOR,
     role: 'operator',
+    isHeard: true,
     judge(mistakes) {
       const refused = mistakes.filter(({ severity = 'refuse' }) => severity === 'refuse');
       if (refused.length > 0)

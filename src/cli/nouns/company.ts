@@ -240,10 +240,10 @@ export const companyCommands = [
     async run({ transact, config }, { with: factor }, id) {
       if (factor !== undefined) {
         const preview = await transact((sql) => previewPriceFactor(sql, id, factor));
-        const { month, cost_eur, with_factor_eur } = preview;
+        const { month, cost_eur, would_eur } = preview;
         const cells = {
           'EUR as booked': cost_eur,
-          [`EUR with the factor ${factor}`]: with_factor_eur,
+          [`EUR with the factor ${factor}`]: would_eur,
         };
         return { json: preview, text: card(`API calls of ${month}. Nothing is changed.`, cells) };
       }

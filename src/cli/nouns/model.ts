@@ -9,8 +9,9 @@ import {
   RATES,
 } from '../../domain/settings/model.ts';
 import type { ModelSizes } from '../../domain/settings/model-sizes.ts';
+import type { PricePreview } from '../../operations/frame/refused.ts';
 import { changeModel, createModel, removeModel } from '../../operations/model.ts';
-import { schedulePrice } from '../../operations/price.ts';
+import { schedulePrice, triedPrice } from '../../operations/price.ts';
 import { findCompany } from '../../store/company/company.ts';
 import {
   listModels,
@@ -25,13 +26,14 @@ import {
   type Context,
   command,
   Failure,
+  flag,
   optional,
   required,
   someChange,
 } from '../frame/command.ts';
 import { commandsOf } from '../frame/noun.ts';
 import { callerOf, changeOptions, newOptions, withFiles } from '../frame/setting.ts';
-import { instant, listing, plainly, yesNo } from '../frame/text.ts';
+import { card, instant, listing, plainly, sections, yesNo } from '../frame/text.ts';
 import { PRICE_HEADINGS, priceColumns, priceJson, showPrice, slug } from './price.ts';
 
 const PRICE_NOTE =
@@ -72,10 +74,12 @@ export const modelCommands = [
         "change this company's own model instead of the shared one",
       ),
       from: optional('--from DATE', readMoment, FROM),
+      dryRun: flag('--dry-run', 'only show what the last month would have cost at these prices'),
     },
     notes: `${PRICE_NOTE}\nA slug cannot be changed: create another model and remove this one.`,
-    async run(context, { company: company_id = null, from, ...values }, slug) {
+    async run(context, { company: company_id = null, from, dryRun, ...values }, slug) {
       const changes: ModelChanges = await withFiles(context, someChange(values));
+      if (dryRun) return tryPrice(context, { slug, company_id }, changes);
       if (from !== undefined) return setFrom(context, { slug, company_id, from }, changes);
       const caller = callerOf(context, MODEL);
       const model = await context.transact((sql) =>
@@ -172,22 +176,49 @@ export function routerOf({
   );
 }
 
+/** Shows what the last month would have cost. @throws ArgumentError when something else is to change */
+async function tryPrice(context: Context, name: ModelName, changes: ModelChanges) {
+  onlyPrices(changes, 'be tried');
+  const { rates } = changes;
+  const preview = await context.read((sql) =>
+    triedPrice(sql, name, { ...pricesOf(changes), rates }),
+  );
+  const columns = {
+    COMPANY: ({ company_id, company_name }: Company) => company_name ?? company_id,
+    CALLS: ({ calls }: Company) => `${calls}`,
+    EUR: ({ cost_eur }: Company) => cost_eur,
+    'AT THIS PRICE': ({ would_eur }: Company) => would_eur,
+  };
+  const { month, calls, cost_eur, would_eur, companies, notes } = preview;
+  const cells = { calls: `${calls}`, 'EUR as booked': cost_eur, 'EUR at this price': would_eur };
+  const text = sections(
+    card(`API calls of ${month} to ${name.slug}. Nothing is changed.`, cells),
+    companies.length === 0 ? '' : listing(companies, columns, '', Object.keys(columns).slice(1)),
+    notes.map((note) => `! ${note}`).join('\n'),
+  );
+  return { json: preview, text };
+}
+
+type Company = PricePreview['companies'][number];
+
+/** @throws ArgumentError */
+function onlyPrices(changes: ModelChanges, what: string): void {
+  const given = Object.entries(changes).filter(([, value]) => value !== undefined);
+  const dated = [...Object.keys(modelPrices(PRICES)), ...Object.keys(RATES)];
+  if (given.every(([column]) => dated.includes(column))) return;
+  const options = Object.values(PRICED)
+    .map(({ option }) => option.split(' ')[0])
+    .join(', ');
+  throw new ArgumentError(`only ${options} can ${what}; change the rest in another command`);
+}
+
 /** Lets prices begin at a date. @throws ArgumentError when something else is to change */
 async function setFrom(
   context: Context,
   from: ModelName & { from: Moment },
   changes: ModelChanges,
 ) {
-  const given = Object.entries(changes).filter(([, value]) => value !== undefined);
-  const dated = [...Object.keys(modelPrices(PRICES)), ...Object.keys(RATES)];
-  if (given.some(([column]) => !dated.includes(column))) {
-    const options = Object.values(PRICED)
-      .map(({ option }) => option.split(' ')[0])
-      .join(', ');
-    throw new ArgumentError(
-      `only ${options} can begin at a date; change the rest in another command`,
-    );
-  }
+  onlyPrices(changes, 'begin at a date');
   const caller = callerOf(context, PRICED);
   const price = await context.transact((sql) =>
     schedulePrice(sql, caller, { ...from, ...pricesOf(changes), rates: changes.rates }),

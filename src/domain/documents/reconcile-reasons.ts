@@ -1,4 +1,4 @@
-import { costOf, type Prices, partsWithin, type Rate, ratedPrices } from '../pricing/prices.ts';
+import { listCost, type Prices, type Rate } from '../pricing/prices.ts';
 import { absolute, type Exact, formatExact, ONE, parseExact } from './exact-amount.ts';
 import type { BilledCall, CostFacts, Reconciliation } from './reconcile.ts';
 
@@ -47,10 +47,7 @@ function costBy(
   { tier, counts }: Pick<CostFacts, 'tier' | 'counts'>,
   length = prompt,
 ): Exact {
-  const prices = ratedPrices(list, { at, tier }, length);
-  return (
-    costOf(prices, prompt, completion, partsWithin(prices, { prompt, completion }, counts)) * FEMTO
-  );
+  return listCost(list, { prompt, completion, at, tier }, counts, { length }) * FEMTO;
 }
 
 /** What a call would cost if the upstream saw one fact otherwise. */

@@ -56,6 +56,7 @@ function* daysOf(text: string | undefined): Generator<number> {
   }
 }
 
+const MINUTE_MS = 60_000;
 const SLOT_MS = 900_000; // offsets are multiples of 15 minutes, so the clock runs evenly within a slot
 
 /** The minute of the week, from Sunday on, that clocks of a zone show at an instant. @throws RangeError for an unknown zone */
@@ -79,14 +80,14 @@ function clockOf(timeZone: string): (at: number) => number {
       minute = day * 24 * 60 + Number(parts.hour) * 60 + Number(parts.minute);
       slot = now;
     }
-    return (minute + Math.floor((at - now * SLOT_MS) / 60_000)) % WEEK;
+    return (minute + Math.floor((at - now * SLOT_MS) / MINUTE_MS)) % WEEK;
   };
 }
 
 const DAY_SLOTS = 96;
 const WEEK_SLOTS = 7 * DAY_SLOTS;
 const YEAR_SLOTS = 366 * DAY_SLOTS;
-const SLOT = SLOT_MS / 60_000;
+const SLOT = SLOT_MS / MINUTE_MS;
 
 /**
  * Whether some instant is within both. Windows of one zone are compared for a week, those of two for a year, in which
@@ -104,6 +105,20 @@ export function overlaps(from: number): (one: Hours, other: Hours) => boolean {
     const [mine, others] = [yearOf(one), yearOf(other)];
     return mine.some((slot, n) => (at(a, slot) & at(b, at(others, n))) !== 0);
   };
+}
+
+/** The instants at which hours begin or end. @param from and to: milliseconds since the epoch, less than a year apart */
+export function turnsOf(hours: Hours, from: number, to: number): Date[] {
+  const first = Math.floor(from / SLOT_MS) * SLOT_MS;
+  const slots = slotsOfYear(hours, from);
+  const turns: Date[] = [];
+  let was = hours.within[at(slots, 0) * SLOT];
+  for (let minute = 0; first + minute * MINUTE_MS < to; minute++) {
+    const is = hours.within[at(slots, Math.floor(minute / SLOT)) * SLOT + (minute % SLOT)];
+    if (is !== was) turns.push(new Date(first + minute * MINUTE_MS));
+    was = is;
+  }
+  return turns;
 }
 
 /** For each slot of 15 minutes of the week, its minutes that are within: a bit each. */

@@ -221,6 +221,22 @@ export function costOf(
 }
 
 /**
+ * Cost of a call at a price of its model, in femto-EUR, by the rate that holds for it.
+ * @param of.length the length that chooses the rate; default: that of the prompt
+ * @param of.calls of how many calls, all at one rate, these are the sums
+ */
+export function listCost(
+  list: Prices,
+  call: CallFacts & TokenCounts,
+  counts: SomeCounts,
+  { length = call.prompt, calls = 1 } = {},
+): Femto {
+  const prices = ratedPrices(list, call, length);
+  const further = (BigInt(calls - 1) * prices.request) / 1000n;
+  return further + costOf(prices, call.prompt, call.completion, partsWithin(prices, call, counts));
+}
+
+/**
  * The most that so many tokens can cost, whatever they consist of: by the dearest rate that the call can still get, and
  * by no dearer one.
  */

@@ -33,4 +33,6 @@ export interface Caller {
    * warns and lets it pass: `Mistake.severity` says what it may.
    */
   judge(mistakes: readonly Mistake[]): void;
+  /** It has somebody to ask or to tell, so what another price would have cost is worked out. */
+  readonly isHeard?: true;
 }

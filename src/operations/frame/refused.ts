@@ -13,7 +13,7 @@ export interface Mistake extends MemberMistake {
   /** A sentence for the warning: what is so now that it has passed. */
   readonly passed?: string;
   /** What the question is made of. */
-  readonly asked?: NewBudget | NewFactor | PresentPrices | Namesake;
+  readonly asked?: NewBudget | NewFactor | NewPrice | PresentPrices | Namesake;
 }
 
 /** Prices that others would take the place of. */
@@ -29,15 +29,43 @@ export interface Namesake {
   readonly namesake: string;
 }
 
-/** A factor on prices, and what the last month would have cost with it: EUR as exact decimal text. */
-export interface NewFactor {
+/** What calls of the last month cost, and what they would have cost otherwise: EUR as exact decimal text. */
+interface Preview {
+  readonly cost_eur: string;
+  readonly would_eur: string;
+}
+
+/** A factor on prices, and what it changes. */
+export interface NewFactor extends Preview {
   readonly factor: string;
   /** "2026-10". */
   readonly month: string;
-  readonly cost_eur: string;
-  readonly with_factor_eur: string;
   /** The factor for the same time that it takes the place of; null: there is none. */
   readonly present: { readonly factor: string; readonly by: string } | null;
+}
+
+/** A price of a model, and what it changes. */
+export interface NewPrice {
+  readonly slug: string;
+  readonly price: SomePrices;
+  /** null: the calls are too many to be added up while somebody waits. */
+  readonly preview: PricePreview | null;
+}
+
+/** What the calls of a month to a model cost, and what they would have cost at another price. */
+export interface PricePreview extends Preview {
+  /** "2026-10". */
+  readonly month: string;
+  readonly calls: number;
+  /** The ten that paid most. */
+  readonly companies: readonly (Preview & {
+    readonly company_id: string;
+    /** null: it is gone. */
+    readonly company_name: string | null;
+    readonly calls: number;
+  })[];
+  /** What the ledger does not say of the calls, and how they were counted: sentences without a full stop. */
+  readonly notes: readonly string[];
 }
 
 /** A budget that is used up already: EUR as exact decimal text. */

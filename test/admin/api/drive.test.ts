@@ -170,9 +170,10 @@ t.test('models, their prices and cost prices', async (t) => {
   t.match(await call('listPriceFactors', at), {
     data: [{ id: factor.id, factor: '0.9', begun: false }],
   });
-  t.match(await call('previewPriceFactor', { ...at, factor: '0.9' }), { with_factor_eur: '0' });
+  t.match(await call('previewPriceFactor', { ...at, factor: '0.9' }), { would_eur: '0' });
   await call('withdrawPriceFactor', { ...at, factor: factor.id });
 
+  t.match(await call('previewPrice', of, { input: '0.01' }), { calls: 0, would_eur: '0' });
   const cost = await call('setCostPrice', of, {
     valid_from: '2026-11-01',
     input: '0.01',
