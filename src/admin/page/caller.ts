@@ -15,9 +15,9 @@ import type {
   Namesake,
   NewBudget,
   NewFactor,
-  NewPrice,
   PresentPrices,
   PricePreview,
+  Repricing,
 } from '../../operations/frame/refused.ts';
 import type { KeyHolder } from '../../store/company/own-key.ts';
 import { type Confirmation, ConfirmationNeeded } from './confirmation.ts';
@@ -137,7 +137,7 @@ function wouldHave(
 const KEPT = html`<p>Calls that are booked already keep their prices.</p>`;
 
 /** The question before another price of a model. */
-function ofPrice(c: PageContext, { slug, price, preview }: NewPrice): Confirmation {
+function ofPrice(c: PageContext, { slug, price, preview }: Repricing): Confirmation {
   const { format } = c.var;
   const name = html`<code>${slug}</code>`;
   const cells = {

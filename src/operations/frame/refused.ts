@@ -13,7 +13,7 @@ export interface Mistake extends MemberMistake {
   /** A sentence for the warning: what is so now that it has passed. */
   readonly passed?: string;
   /** What the question is made of. */
-  readonly asked?: NewBudget | NewFactor | NewPrice | PresentPrices | Namesake;
+  readonly asked?: NewBudget | NewFactor | Repricing | PresentPrices | Namesake;
 }
 
 /** Prices that others would take the place of. */
@@ -45,7 +45,7 @@ export interface NewFactor extends Preview {
 }
 
 /** A price of a model, and what it changes. */
-export interface NewPrice {
+export interface Repricing {
   readonly slug: string;
   readonly price: SomePrices;
   /** null: the calls are too many to be added up while somebody waits. */
