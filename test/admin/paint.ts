@@ -2,6 +2,9 @@ import type { Sql } from 'postgres';
 import { newRequestId } from '../../src/runtime/request-id.ts';
 import { sumDays } from '../support/requests.ts';
 
+/** A time long before any test runs, for pictures whose days and amounts are always the same. */
+export const LONG_AGO = new Date('2026-06-30T18:00:00Z');
+
 /**
  * Two months of data for screenshots, the same every time: models, keys, assistants, 3,300 calls
  * and the cost of in-app chat.
@@ -36,19 +39,34 @@ export async function paint(sql: Sql, company: string): Promise<void> {
       (${company}, 'Headline coach', 'Suggest three headlines.', 'aurora-large', 0.8, 400, 'company', null),
       (${company}, 'Rights desk', 'Answer questions about reprint rights.', 'pacific-pro', 0.2, null, 'company', null),
       (${company}, 'Diary', 'Keep my diary.', null, null, null, 'private', null)`;
+  await paintCalls(
+    sql,
+    company,
+    keys.map(({ id }) => id),
+    new Date(),
+  );
+}
+
+/** Calls of a month up to a time, and of the month before, by the keys that `paint` adds. */
+export async function paintCalls(
+  sql: Sql,
+  company: string,
+  keys: readonly string[],
+  until: Date,
+): Promise<void> {
   for (const [back, calls] of [
     [1, 1400],
     [0, 1900],
   ] as const) {
     await sql`
       with made as (
-        select i, billing_month(now() - ${back} * interval '1 month') as month,
+        select i, billing_month(${until}::timestamptz - ${back} * interval '1 month') as month,
           1 + (i * 7919 % 100) as a, 1 + (i * 104729 % 97) as b, (i * 31 % 1440) as minute
         from generate_series(1, ${calls}::int) as i
       ),
       placed as (
         select *, month::timestamp + minute * interval '1 minute' + (case when ${back} = 0
-            then (i * 997) % greatest(1, extract(day from now() at time zone 'UTC')::int)
+            then (i * 997) % greatest(1, extract(day from ${until}::timestamptz at time zone 'UTC')::int)
             else (i * 997) % 28 end) * interval '1 day' as at,
           case when a <= 34 then 1 when a <= 60 then 2 when a <= 72 then 3 when a <= 84 then 4 when a <= 93 then 5 else 6 end as model
         from made
@@ -64,7 +82,7 @@ export async function paint(sql: Sql, company: string): Promise<void> {
         completion_tokens, cost_eur, price_input, price_output, usage_source, outcome, occurred_at,
         cached_tokens, cache_write_tokens, reasoning_tokens)
       select month, md5(i || ' ' || month)::uuid, ${company},
-        (${keys.map(({ id }) => id)}::uuid[])[case when kind = 'embedding' then 2 when i % 5 = 0 then 3 else 1 end],
+        (${keys}::uuid[])[case when kind = 'embedding' then 2 when i % 5 = 0 then 3 else 1 end],
         slug, upstream_model,
         case when kind = 'embedding' then 'embeddings' when i % 5 = 0 then 'assistants.run' else 'chat.completions' end,
         prompt, completion, (prompt * price_in + completion * price_out) * 0.001, price_in, price_out,
@@ -76,19 +94,22 @@ export async function paint(sql: Sql, company: string): Promise<void> {
       from priced`;
     await sql`
       insert into chat_usage (company_id, occurred_at, cost_eur)
-      select ${company}, billing_month(now() - ${back} * interval '1 month')::timestamp at time zone 'UTC', 61.2475`;
+      select ${company}, billing_month(${until}::timestamptz - ${back} * interval '1 month')::timestamp at time zone 'UTC', 61.2475`;
   }
 }
 
-/** Four more companies with owners and budgets, 40 days of their calls, a price that went up a week ago, and requests of 30 days. */
-export async function paintOthers(sql: Sql, company: string): Promise<void> {
+/**
+ * Four more companies with owners and budgets, 40 days of their calls, a price that went up a week ago, and requests of 30 days.
+ * @returns the ids of the companies
+ */
+export async function paintOthers(sql: Sql, company: string, until = new Date()): Promise<string[]> {
   await sql.begin(async (begun) => {
     await begun`set local session_replication_role = replica`; // the history of prices began long ago
     await begun`
       update model_prices set valid_from = valid_from - interval '1 year' where company_id is null`;
     await begun`
       insert into model_prices (slug, valid_from, input, output, applied)
-      values ('aurora-swift', date_trunc('day', now()) - interval '7 days', 0.00024, 0.00072, true)`;
+      values ('aurora-swift', date_trunc('day', ${until}::timestamptz) - interval '7 days', 0.00024, 0.00072, true)`;
   });
   const others = await sql<{ id: string }[]>`
     insert into companies (name, monthly_budget_eur) values
@@ -99,21 +120,7 @@ export async function paintOthers(sql: Sql, company: string): Promise<void> {
     insert into users (email, company_id, role)
     select email, id, 'owner' from unnest(${['frauke@werft.example', 'toni@alpenkaese.example', 'it@ulm.example', 'dr.klein@ring.example']}::text[],
       ${ids}::uuid[]) as o (email, id)`;
-  await sql`
-    with made as (
-      select c.id, c.nth, d, n, date_trunc('day', now()) - make_interval(days => d) + make_interval(mins => 300 + n * 13) as at,
-        (array['aurora-swift', 'aurora-large', 'meridian-vision'])[1 + (n + c.nth::int) % (1 + c.nth::int % 3)] as slug,
-        (900 + (n * 7919 + d * 613) % 9000) * (case when c.nth = 1 and d < 8 then 5 else 3 end) as prompt,
-        (200 + (n * 104729 + d * 331) % 1500) * (case when extract(isodow from now() - make_interval(days => d)) >= 6 then 1 else 2 end) as completion
-      from unnest(${ids}::uuid[]) with ordinality as c (id, nth), generate_series(0, 40) as d,
-        generate_series(1, 12 + c.nth::int * 9 + case when c.nth = 2 and d < 8 then 40 else 0 end) as n
-    ),
-    priced as (select m.*, p.input, p.output from made m, lateral model_price(m.slug, m.id, m.at) p where m.at < now())
-    insert into api_usage (billing_month, request_id, company_id, api_key_id, model_slug, upstream_model, endpoint, prompt_tokens,
-      completion_tokens, cost_eur, price_input, price_output, usage_source, outcome, occurred_at)
-    select date_trunc('month', at at time zone 'UTC')::date, gen_random_uuid(), id, md5('key of ' || id)::uuid, slug, 'internal',
-      'chat.completions', prompt, completion, (prompt * input + completion * output) * 0.001, input, output, 'upstream', 'completed', at
-    from priced`;
+  await paintOtherCalls(sql, ids, until);
   await sql`
     with hours as (
       select hour, extract(hour from hour)::int as h, row_number() over (order by hour) as n
@@ -137,6 +144,30 @@ export async function paintOthers(sql: Sql, company: string): Promise<void> {
     on conflict do nothing`;
   await sql`select sum_request_hours(interval '40 days')`;
   await sumDays(sql);
+  return ids;
+}
+
+/** Calls of 40 days up to a time, of the companies that `paintOthers` adds. */
+export async function paintOtherCalls(
+  sql: Sql,
+  ids: readonly string[],
+  until: Date,
+): Promise<void> {
+  await sql`
+    with made as (
+      select c.id, c.nth, d, n, date_trunc('day', ${until}::timestamptz) - make_interval(days => d) + make_interval(mins => 300 + n * 13) as at,
+        (array['aurora-swift', 'aurora-large', 'meridian-vision'])[1 + (n + c.nth::int) % (1 + c.nth::int % 3)] as slug,
+        (900 + (n * 7919 + d * 613) % 9000) * (case when c.nth = 1 and d < 8 then 5 else 3 end) as prompt,
+        (200 + (n * 104729 + d * 331) % 1500) * (case when extract(isodow from ${until}::timestamptz - make_interval(days => d)) >= 6 then 1 else 2 end) as completion
+      from unnest(${ids}::uuid[]) with ordinality as c (id, nth), generate_series(0, 40) as d,
+        generate_series(1, 12 + c.nth::int * 9 + case when c.nth = 2 and d < 8 then 40 else 0 end) as n
+    ),
+    priced as (select m.*, p.input, p.output from made m, lateral model_price(m.slug, m.id, m.at) p where m.at < ${until}::timestamptz)
+    insert into api_usage (billing_month, request_id, company_id, api_key_id, model_slug, upstream_model, endpoint, prompt_tokens,
+      completion_tokens, cost_eur, price_input, price_output, usage_source, outcome, occurred_at)
+    select date_trunc('month', at at time zone 'UTC')::date, gen_random_uuid(), id, md5('key of ' || id)::uuid, slug, 'internal',
+      'chat.completions', prompt, completion, (prompt * input + completion * output) * 0.001, input, output, 'upstream', 'completed', at
+    from priced`;
 }
 
 /**

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import t, { type Test } from 'tap';
 import { type CliOptions, tollgate } from '../../support/cli.ts';
 import { ask } from '../../support/client.ts';
@@ -64,6 +64,36 @@ async function target(t: Test, more: Record<string, string> = {}) {
 }
 
 const PRICED = { mode: 'chat', input_cost_per_token: 1.5e-7, output_cost_per_token: 6e-7 };
+
+const README = new URL('../../../README.md', import.meta.url);
+const DRY_RUN = /(<!-- dry run[^\n]*-->\n\n```text\n)[\s\S]*?(```\n)/;
+
+t.test('README.md shows what a dry run prints; UPDATE_README=1 writes it', async (t) => {
+  const from = await litellm(t);
+  await from.team({
+    team_id: 'team-1',
+    team_alias: 'Nordlicht',
+    max_budget: 100,
+    budget_duration: '30d',
+    rpm_limit: 60,
+  });
+  await from.model('gpt-4o', { ...PRICED, cache_read_input_token_cost: 7.5e-8 });
+  await from.model('openai/*', PRICED);
+  await from.key('sk-abcdefghijklmnopQRST', {
+    key_alias: 'Website',
+    team_id: 'team-1',
+    models: ['gpt-4o'],
+    max_budget: 5,
+    budget_duration: '24h',
+  });
+  const { bring } = await target(t);
+  const { out } = await bring(from.url, '--usd-rate', '0.92', '--dry-run');
+  const readme = readFileSync(README, 'utf8');
+  const expected = readme.replace(DRY_RUN, (_, before, after) => `${before}${out}${after}`);
+  if (process.env.UPDATE_README === '1') writeFileSync(README, expected);
+  else t.equal(readme, expected);
+  t.match(readme, DRY_RUN);
+});
 
 t.test(
   'a team comes with budget, limits and keys, a model with its prices; a dry run lists it and changes nothing',
