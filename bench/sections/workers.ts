@@ -3,32 +3,15 @@ import { ALL_CORES } from '../run/process.ts';
 import { loadOf, underLoad } from '../run/rig.ts';
 import type { Section } from '../run/rounds.ts';
 import { PATIENT, startGateway, type Target } from '../run/targets.ts';
-import { figures, MEDIANS, medians, ratioTo, spreads, table } from '../tables.ts';
+import { figures, MEDIANS, medians, ratioTo, spreads } from '../tables.ts';
 
 const WORKER_RATE = 500; // requests per second for each worker
 const WORKER_CONNECTIONS = 32; // for each worker
 const WORKERS: Readonly<Record<string, number>> = { one: 1, two: 2 };
 
-/** Measured once, to choose between them: the first is what WORKERS does. */
-export const WAYS_TO_SHARE = [
-  '## Ways to share a port',
-  '14 interleaved rounds, 2026-11-29, on 2 cores that were shared with much other work: compare within a row. CPU is that of all processes of two workers, in µs: median, and least. Spread is the most connections of a worker ÷ the fewest: median, and worst of 200 rounds (30 of 512 connections).',
-  table(
-    ['', 'handed over by `child.send`', 'handed over by internals of Node', '`reusePort`'],
-    [
-      ['CPU of a request on a kept connection', '198 (74)', '184 (62)', '149 (90)'],
-      ['CPU of a request with a connection of its own', '1,283 (682)', '1,332 (644)', '589 (285)'],
-      ['spread of 8 connections over 2 workers', '1', '1', '1.67 (7.00)'],
-      ['spread of 64 over 2', '1', '1', '1.21 (2.05)'],
-      ['spread of 512 over 2', '1', '1', '1.07 (1.18)'],
-      ['spread of 8 over 4', '1', '1', '4.00 (14.0)'],
-      ['spread of 64 over 4', '1', '1', '1.62 (5.40)'],
-      ['spread of 512 over 4', '1', '1', '1.16 (1.54)'],
-      ['connections reset while 20 workers are replaced', '0', '0', '62 of 14,682'],
-    ],
-  ),
-  'Workers get their connections by `child.send`: 64 connections over 4 workers are spread worse than 2 : 1 in a fifth of all cases by `reusePort`, and a worker that stops to listen resets what waits in its queue. It costs twice the CPU for each new connection.',
-].join('\n\n');
+/** Measured once, to choose between them: what WORKERS does, and why. */
+export const WAYS_TO_SHARE =
+  '## Ways to share a port\n\nWorkers get their connections by `child.send` (2026-11-29): with `reusePort`, 64 connections over 4 workers are spread worse than 2 : 1 in a fifth of all cases, and a worker that stops to listen resets what waits in its queue. It costs twice the CPU for each new connection, 1,283 µs in place of 589 on busy cores.';
 
 /** A gateway with two workers, beside one with a single process, on the same cores as their load. */
 export const workers: Section = {
