@@ -5,7 +5,7 @@ import { findCompany } from '../store/company/company.ts';
 import { readPage } from '../store/connection/cursor.ts';
 import type { Sql } from '../store/connection/pool.ts';
 import { hasAlert, updateUndelivered } from '../store/events/alert.ts';
-import { type EventFilter, listEvents, updateDue } from '../store/events/event.ts';
+import { type EventFilter, listEvents, updateDue, updateFault } from '../store/events/event.ts';
 import { getList, type Operation, post } from './frame/row.ts';
 
 /** Events and alerts that are sent again. */
@@ -26,6 +26,9 @@ export async function replayEvents(
   if (which.company !== null) await findCompany(sql, which.company);
   return count;
 }
+
+/** Has the deliveries that one reason holds up, or that were given up for it, sent again as if they were new. */
+export const replayFault = updateFault;
 
 /**
  * Has undelivered alerts sent again, as if they were new.

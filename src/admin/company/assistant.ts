@@ -67,8 +67,8 @@ export const assistantRoutes: readonly Route[] = [
 async function listPage(c: PageContext): Promise<Response> {
   const id = param(c, 'company');
   const base = `/companies/${id}/assistants`;
-  const { assistants: words, list: lists, frame } = c.var.format.words;
-  const sorts = { name: lists.name, '-created': lists.newest };
+  const { assistants: words, frame } = c.var.format.words;
+  const sorts = { name: words.assistant };
   const query = listQuery<AssistantSort>(c, sorts);
   const [company, assistants] = await read(
     c,

@@ -64,7 +64,7 @@ async function companyPage(c: PageContext): Promise<Response> {
   const unit = priceUnitOf(c);
   const labels = priceHeadings(format.words);
   const { models: words, frame } = format.words;
-  const sorts = { slug: words.sorts.slug, '-slug': words.sorts.slugDown };
+  const sorts = { slug: words.model };
   const id = param(c, 'company');
   const query = listQuery(c, sorts);
   const { company, models, keys } = await read(c, async (sql) => ({

@@ -76,7 +76,7 @@ async function listPage(c: PageContext): Promise<Response> {
   const filter = { name: 'show', label: 'Which companies', choices: STATES, value: state };
   const beside = html`<h1>Companies</h1><a class="button primary" href="/companies/new">New company</a>`;
   const body = html`${budgetTiles()}
-${list(c, { beside, path: '/companies', caption: 'All companies', cells, figures, sorts: SORTS, isSortedByHeading: true, filter, empty }, query, companies)}`;
+${list(c, { beside, path: '/companies', caption: 'All companies', cells, figures, sorts: SORTS, look: 'rows', finds: 'Name, address or key', filter, empty }, query, companies)}`;
   return page(c, 'Companies', body);
 }
 

@@ -75,14 +75,8 @@ export const keyRoutes: readonly Route[] = [
   ...revealRoutes,
 ];
 
-export function sortsOf({ sorts }: Words['keys']) {
-  return {
-    '-created': sorts.newest,
-    name: sorts.name,
-    '-used': sorts.used,
-    expires: sorts.expires,
-    '-cost': sorts.cost,
-  };
+export function sortsOf({ created, key, lastUsed, state, cost }: Words['keys']) {
+  return { '-created': created, name: key, '-used': lastUsed, expires: state, '-cost': cost };
 }
 
 async function accessPage(c: PageContext, form: Form): Promise<Response> {
@@ -160,7 +154,10 @@ export function keyList(
       html`${clipped(name, html`<a href="${base}/${id}">${name}</a>`)}${mark(id)} <code>${prefix}…</code>`,
     [words.state]: (key: KeyRow) => {
       const end = key.revoked_at ?? key.expires_at;
-      return html`${keyState(key, now, format)}${isActive ? restrictionsOf(key, format) : ''}${end && html` ${muted(html`${isActive ? words.until(format.date(end)) : format.date(end)}`)}`}`;
+      const until = end && html`${isActive ? words.until(format.date(end)) : format.date(end)}`;
+      return key.state === 'active' && until
+        ? html`<span class="one-line">${badge(endsSoon(key, now) ? 'warn' : 'good', until)}${restrictionsOf(key, format)}</span>`
+        : html`<span class="one-line">${keyState(key, now, format)}${isActive ? restrictionsOf(key, format) : ''}${until && html` ${muted(until)}`}</span>`;
     },
     [words.may]: (key: KeyRow) => clipped(scopeTexts(key, words)),
     [words.created]: (key: KeyRow) => format.date(key.created_at),
@@ -173,7 +170,13 @@ export function keyList(
         isWritable ? rowMenu(c.var, key.name, keyActions(words, base, key)) : muted(frame.none),
     }),
   };
-  const shown = { path: base, cells, figures: [words.cost], sorts: sortsOf(words) };
+  const shown = {
+    path: base,
+    cells,
+    figures: [words.cost],
+    sorts: sortsOf(words),
+    finds: words.finds,
+  };
   if (isActive)
     return {
       ...shown,
@@ -266,11 +269,15 @@ function restrictionsOf(key: KeyRow, format: Format): Html | string {
 }
 
 /** @param now milliseconds since the epoch */
-export function keyState({ state, expires_at }: KeyRow, now: number, { words }: Format): Html {
+export function keyState(key: KeyRow, now: number, { words }: Format): Html {
   const { states } = words.keys;
+  const { state } = key;
   if (state !== 'active') return badge(isOver(state) ? 'bad' : 'warn', states[state]);
-  const soon = expires_at !== null && expires_at.getTime() - now < 7 * 86_400_000;
-  return soon ? badge('warn', states.endsSoon) : badge('good', states.active);
+  return endsSoon(key, now) ? badge('warn', states.endsSoon) : badge('good', states.active);
+}
+
+function endsSoon({ expires_at }: KeyRow, now: number): boolean {
+  return expires_at !== null && expires_at.getTime() - now < 7 * 86_400_000;
 }
 
 /** @param key null: a new one @param mostBudget the most that its budget may be, in words; empty: any */

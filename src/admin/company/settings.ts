@@ -142,7 +142,8 @@ ${isCompanyClosed(c) ? '' : elsewhere}
 ${settingCard(c, form, CEILINGS)}
 ${settingCard(c, form, LIMITS)}
 ${await priceFactorCard(c, form)}
-${settingCard(c, form, NAMES)}${companyPauseCard(c, company, form)}${endCards(c, company)}`;
+${settingCard(c, form, NAMES)}${companyPauseCard(c, company, form)}${endCards(c, company)}
+<p class="muted foot">${words.zone(c.var.services.calendar.timeZone)}</p>`;
   return page(c, words.of(company.name), body);
 }
 

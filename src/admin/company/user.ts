@@ -90,7 +90,7 @@ function rolesOf({ roles, roleTexts }: Words): Html {
 async function listPage(c: PageContext, form: Form): Promise<Response> {
   const { id, name } = presentCompany(c);
   const { members: words, frame } = c.var.format.words;
-  const sorts = { role: words.sorts.role, email: words.sorts.email, '-seen': words.sorts.seen };
+  const sorts = { role: words.role, email: words.email, '-seen': words.lastSignIn };
   const query = listQuery<CompanyUserSort>(c, sorts);
   const { people, invitations } = await read(c, async (sql) => ({
     people: await pageOfCompanyUsers(sql, id, query),
@@ -128,7 +128,7 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
   };
   const body = html`${companyHeading(c)}<h1>${words.title}</h1>
 ${form.path === null || form.path === base ? '' : formState(form, form.path).summary}
-${list(c, { path: base, caption: words.caption, cells, sorts, empty: words.none }, query, people)}
+${list(c, { path: base, caption: words.caption, cells, sorts, finds: words.email, empty: words.none }, query, people)}
 ${invitations.length === 0 ? '' : invitationTable(c, invitations)}
 ${mayNow(c, 'company-user.write') ? inviteForm(c, form, base, people.total === 0 && query.search === '') : ''}`;
   return page(c, words.of(name), body);
@@ -257,8 +257,9 @@ type Held = Pick<UserRow, 'role' | 'oidc_group'>;
 
 /** The role of somebody in a list, and the group of the identity provider that gives it. */
 export function roleCell({ role, oidc_group }: Held, { roles, members }: Words): Html {
-  const by = oidc_group === null ? '' : html`<br>${muted(members.byTheGroup(oidc_group))}`;
-  return html`${badge('plain', roles[role])}${by}`;
+  if (oidc_group === null) return badge('plain', roles[role]);
+  const by = members.byTheGroup(oidc_group);
+  return html`<span class="one-line">${badge('plain', roles[role])} ${clipped(by, muted(by))}</span>`;
 }
 
 /** Whether a removed person can come back, in words that follow "is signed out at once and". */

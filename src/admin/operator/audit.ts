@@ -13,6 +13,7 @@ import { Form } from '../page/form.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
 import {
+  about,
   badge,
   clipped,
   companyHeading,
@@ -22,7 +23,7 @@ import {
   page,
   table,
 } from '../page/layout.ts';
-import { filteredUrl, listQuery, toNext } from '../page/list.ts';
+import { filterBar, filteredUrl, listQuery, toNext } from '../page/list.ts';
 
 /** The log of changes by page, command line or SQL: of all for operators, of a company for its owners. */
 export const auditRoutes: readonly Route[] = [
@@ -49,7 +50,7 @@ const FILTERS = ['q', 'subject', 'actor', 'from', 'to', 'sort'];
 async function auditPage(c: PageContext): Promise<Response> {
   const body = html`<h1>Audit log</h1>
 ${await log(c, '/audit')}
-<p class="muted">Every change by page, command line or SQL. Its entries cannot be removed, or changed by anything but an erasure of persons, and they never contain keys or passwords.</p>`;
+${about(c.var, 'Every change by page, command line or SQL. Its entries cannot be removed, or changed by anything but an erasure of persons, and they never contain keys or passwords.')}`;
   return page(c, 'Audit log', body);
 }
 
@@ -58,7 +59,7 @@ async function companyAuditPage(c: PageContext): Promise<Response> {
   const { audit: words } = c.var.format.words;
   const body = html`${companyHeading(c)}<h1>${words.title}</h1>
 ${await log(c, `/companies/${company.id}/audit`)}
-<p class="muted">${words.lead}</p>`;
+${about(c.var, words.lead)}`;
   return page(c, words.of(company.name), body);
 }
 
@@ -115,35 +116,40 @@ async function log(c: PageContext, path: string): Promise<Html> {
       order: descending ? ('descending' as const) : ('ascending' as const),
     },
   };
-  return html`${filters(form, path, words, search)}
+  return html`${filters(c, form, path, search, isAll)}
 ${rows.length > 0 ? table(words.caption, rows, { cells, sorted }, true) : isRight ? emptyText(empty) : ''}
 ${found.next === null ? '' : toNext(c, next(), descending ? words.older : words.newer)}`;
 }
 
-function filters(form: Form, path: string, words: Words['audit'], search: string): Html {
+function filters(c: PageContext, form: Form, path: string, search: string, isAll: boolean): Html {
   const state = formState(form, path);
+  const { audit: words } = state.words;
   const labels = words.filters;
-  return html`<form method="get" action="${path}" class="filters" role="search" aria-label="${words.caption}">
-${hiddenInputs([...form.values].filter(([name]) => name === 'sort'))}
+  return filterBar(
+    c,
+    path,
+    !isAll,
+    html`${hiddenInputs([...form.values].filter(([name]) => name === 'sort'))}
 ${field(state, { name: 'q', label: labels.what, value: search })}
 ${select(state, { name: 'subject', label: labels.kind, choices: [['', labels.all], ...Object.entries(words.nouns)], value: '' })}
 ${field(state, { name: 'actor', label: words.who })}
 ${field(state, { name: 'from', label: labels.from, type: 'date' })}
-${field(state, { name: 'to', label: labels.to, type: 'date' })}
-<div class="actions"><button>${labels.show}</button> <a class="button quiet" href="${path}">${labels.every}</a></div></form>`;
+${field(state, { name: 'to', label: labels.to, type: 'date' })}`,
+  );
 }
 
 /** @param own the address of the log with this person's changes alone */
 function who({ actor, db_role }: AuditRow, format: Format, own: string): Html {
-  if (actor === db_role)
-    return html`<a href="${own}">${actor}</a> ${muted(format.words.audit.bySql)}`;
-  const person = format.person(actor);
-  return clipped(person, html`<a href="${own}">${person}</a>`);
+  const person = actor === db_role ? actor : format.person(actor);
+  const how = actor === db_role ? ` ${format.words.audit.bySql}` : '';
+  return clipped(`${person}${how}`, html`<a href="${own}">${person}</a>${muted(how)}`);
 }
 
+/** What was done to what, in one line. */
 function what(row: AuditRow, words: Words): Html {
   const { action, subject, subject_id, company_id, company_name, before, after } = row;
   const end = action === 'update' ? endOf(before ?? {}, after ?? {}) : null;
+  const noun = nounOf(words, subject);
   const isEndUser = subject === 'end_users';
   const name = isEndUser ? (subject_id ?? '').slice(0, 8) : nameIn(after ?? before ?? {});
   // of all audited things, only these are almost never removed
@@ -152,7 +158,10 @@ function what(row: AuditRow, words: Words): Html {
     action !== 'delete' &&
     subject_id !== null &&
     company_name !== null;
-  return html`${badge(TONES[action], words.audit.actions[end ?? action])} ${nounOf(words, subject)} ${clipped(name, isKept ? html`<a href="/companies/${company_id}/${isEndUser ? 'end-users' : 'keys'}/${subject_id}">${name}</a>` : name)}`;
+  const link = isKept
+    ? html`<a href="/companies/${company_id}/${isEndUser ? 'end-users' : 'keys'}/${subject_id}">${name}</a>`
+    : name;
+  return html`<span class="one-line">${badge(TONES[action], words.audit.actions[end ?? action])} ${clipped(`${noun} ${name}`, html`${noun} ${link}`)}</span>`;
 }
 
 /** The value that differs; several, and all values of a row that was created or removed, by a click. */

@@ -8,21 +8,28 @@ import {
   unusualPage,
   unusualText,
 } from '../../domain/wording/unusual.ts';
-import { replayEvents } from '../../operations/event.ts';
+import { replayEvents, replayFault } from '../../operations/event.ts';
 import { readPage } from '../../store/connection/cursor.ts';
-import { type EventFilter, type EventRow, listEvents } from '../../store/events/event.ts';
+import {
+  type DeliveryFault,
+  type EventFilter,
+  type EventRow,
+  listEvents,
+  readFaults,
+} from '../../store/events/event.ts';
 import { PAGE_ROWS } from '../../store/lists/page.ts';
 import { change, type PageContext, param, type Route, read } from '../page/context.ts';
-import { csrfInput, formState, select } from '../page/field.ts';
+import { csrfInput, formState, hiddenInputs, select } from '../page/field.ts';
 import { Form } from '../page/form.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
-import { badge, emptyText, muted, page, table } from '../page/layout.ts';
-import { filteredUrl, toNext } from '../page/list.ts';
+import { about, badge, clipped, emptyText, muted, page, rowMenu, table } from '../page/layout.ts';
+import { filterBar, filteredUrl, toNext } from '../page/list.ts';
 
-/** Events of companies and their deliveries, for operators. */
+/** Events of companies and their deliveries, for operators: why deliveries fail, a line for each reason, and all events. */
 export const eventRoutes: readonly Route[] = [
   { method: 'GET', path: '/events', action: 'event.read', handle: eventsPage },
+  { method: 'POST', path: '/events/replay', action: 'event.replay', handle: replayOfFault },
   { method: 'POST', path: '/events/:event/replay', action: 'event.replay', handle: replay },
 ];
 
@@ -53,18 +60,19 @@ const KINDS: Readonly<Record<(typeof EVENT_KINDS)[number], string>> = {
   'unusual.latency': 'Unusually slow',
 };
 const STATES: Readonly<Record<EventState, string>> = {
-  undelivered: 'Failing or given up',
-  failing: 'Failing for 7 minutes',
-  dead: 'Given up',
+  undelivered: 'that failed or were given up',
+  failing: 'that have failed for 7 minutes',
+  dead: 'that were given up',
 };
 const FILTERS = ['kind', 'state', 'company'];
 const DELIVERY = {
-  pending: ['plain', 'on its way'],
-  failing: ['warn', 'failing'],
-  delivered: ['good', 'delivered'],
   dead: ['bad', 'given up'],
+  failing: ['warn', 'failing'],
+  pending: ['plain', 'on its way'],
+  delivered: ['good', 'delivered'],
 } as const;
 const CHANNELS = { webhook: 'Webhook', email: 'E-mail' };
+const MOST_FAULTS = 10;
 
 /**
  * The list of events. Its URL takes, each of them optional: `kind`, one of EVENT_KINDS; `state`, one of
@@ -80,56 +88,88 @@ async function eventsPage(c: PageContext): Promise<Response> {
   };
   const after = form.optional('before', readUuid);
   const isRight = form.messages.size === 0;
+  const faults = await read(c, (sql) => readFaults(sql, MOST_FAULTS));
   const { rows, next } = isRight
     ? await read(c, (sql) =>
         readPage({ after, limit: PAGE_ROWS }, (range) => listEvents(sql, filter, range)),
       )
     : { rows: [], next: null };
   const isAll = Object.values(filter).every((each) => each === null);
+  const { company, state } = filter;
   const body = html`<h1>Events</h1>
-<p class="lead">Keys created, rotated, revoked, paused and resumed, companies closed, reopened, paused and resumed, budget alerts, those of cost centres too, what was unusual, and closed statements of the last ${EVENT_DAYS} days, newest first. The webhook (<code>ALERT_WEBHOOK_URL</code>) tells them to your programs. A delivery that fails is tried again for a day and then given up; <code>tollgate event replay --dead</code> sends all of those again.</p>
-${filters(form, filter)}
+${faults.length === 0 ? '' : html`<section class="problem"><h2>Deliveries that fail</h2><ul>${faults.map((fault) => faultLine(c, fault))}</ul></section>`}
+${filters(c, form, filter, isAll)}
 ${['company', 'before'].map((name) => form.messages.has(name) && html`<p class="wrong">In the address, “${name}” ${form.messages.get(name)}</p>`)}
-${filter.company === null ? '' : html`<p>Only events of <strong>${rows[0]?.event.company.name ?? filter.company}</strong>. <a href="${filteredUrl(form, FILTERS, { company: null })}">All companies</a></p>`}
-${rows.length === 0 ? emptyText(isAll ? html`There are no events yet. The first key of a <a href="/companies">company</a> makes one.` : html`There are no such events. <a href="/events">All events</a>`) : table('Events', rows, { cells: cellsOf(c, form) }, true)}
-${next === null ? '' : toNext(c, filteredUrl(form, FILTERS, { before: next }), 'Older events')}`;
+${company === null && state === null ? '' : html`<p>Only events${state === null ? '' : ` ${STATES[state]}`}${company === null ? '' : html` of <strong>${rows[0]?.event.company.name ?? company}</strong>`}.</p>`}
+${rows.length === 0 ? emptyText(isAll ? html`There are no events yet. The first key of a <a href="/companies">company</a> makes one.` : 'There are no such events.') : table('Events', rows, { cells: cellsOf(c, form) }, true)}
+${next === null ? '' : toNext(c, filteredUrl(form, FILTERS, { before: next }), 'Older events')}
+${about(c.var, html`Events of the last ${EVENT_DAYS} days. The webhook (<code>ALERT_WEBHOOK_URL</code>) sends them to your programs. A delivery that fails is tried again for a day and then given up; <code>tollgate event replay --dead</code> sends all of those again.`)}`;
   return page(c, 'Events', body);
 }
 
-function filters(form: Form, { company, kind, state: chosen }: EventFilter): Html {
+/** Why deliveries fail, in one line, with a button that sends them again. */
+function faultLine(c: PageContext, fault: DeliveryFault): Html {
+  const { format } = c.var;
+  const { channel, error, state, deliveries, since, next_attempt_at } = fault;
+  const isDead = state === 'dead';
+  const href = `/events?state=${isDead ? 'dead' : 'undelivered'}`;
+  const next = isDead ? '' : html`, next attempt ${format.instant(next_attempt_at)}`;
+  return html`<li>${CHANNELS[channel]}: <code>${error || 'no reason'}</code> since ${format.instant(since)}, <a href="${href}">${format.count(deliveries)} ${isDead ? 'given up' : 'waiting'}</a>${next}
+<form method="post" action="/events/replay" class="inline">${csrfInput(c)}${hiddenInputs(Object.entries({ channel, error, state }))}<button class="quiet">Send again<span class="sr"> by ${channel}: ${error}</span></button></form></li>`;
+}
+
+function filters(
+  c: PageContext,
+  form: Form,
+  { company, kind, state: chosen }: EventFilter,
+  isAll: boolean,
+): Html {
   const state = formState(form, '/events');
-  return html`<form method="get" action="/events" class="filters">
-${company === null ? '' : html`<input type="hidden" name="company" value="${company}">`}
-${select(state, { name: 'kind', label: 'Kind', choices: [['', 'All'], ...Object.entries(KINDS)], value: kind ?? '' })}
-${select(state, { name: 'state', label: 'State', choices: [['', 'All'], ...Object.entries(STATES)], value: chosen ?? '' })}
-<div class="actions"><button>Show</button> <a class="button quiet" href="/events">All events</a></div></form>`;
+  const others = Object.entries({ company, state: chosen }).filter(([, value]) => value !== null);
+  return filterBar(
+    c,
+    '/events',
+    !isAll,
+    html`${hiddenInputs(others as [string, string][])}
+${select(state, { name: 'kind', label: 'Kind', choices: [['', 'All'], ...Object.entries(KINDS)], value: kind ?? '' })}`,
+  );
 }
 
 function cellsOf(c: PageContext, form: Form) {
   const { format } = c.var;
   return {
     When: ({ event }: EventRow) => format.second(new Date(event.occurred_at)),
-    Event: (row: EventRow) => whatOf(row, format),
+    Event: ({ event }: EventRow) => kindOf(event),
+    About: (row: EventRow) => subjectOf(row, format),
     Company: ({ event: { company } }: EventRow) =>
-      html`<a href="${filteredUrl(form, FILTERS, { company: company.id })}">${company.name}</a>`,
+      clipped(
+        company.name,
+        html`<a href="${filteredUrl(form, FILTERS, { company: company.id })}">${company.name}</a>`,
+      ),
     By: ({ event: { actor } }: EventRow) =>
-      typeof actor !== 'string'
-        ? muted('the gateway')
-        : html`<span class="by">${actorName(actor)}</span>`,
-    Delivery: (row: EventRow) => deliveriesOf(row, format),
-    Actions: ({ id, event }: EventRow) =>
-      html`<form method="post" action="/events/${id}/replay" class="inline">${csrfInput(c)}<button class="quiet">Send again<span class="sr"> ${KINDS[event.type as keyof typeof KINDS] ?? event.type}, ${event.company.name}</span></button></form>`,
+      typeof actor !== 'string' ? muted('the gateway') : clipped(actorName(actor)),
+    Delivery: deliveriesOf,
+    Actions: ({ id, event }: EventRow) => {
+      const name = `${kindOf(event)}, ${event.company.name}`;
+      const again = html`<form method="post" action="/events/${id}/replay" class="inline">${csrfInput(c)}<button class="quiet">Send again<span class="sr"> ${name}</span></button></form>`;
+      return rowMenu(c.var, name, again);
+    },
   };
 }
 
-/** The kind of an event and its subject. The members of an event differ by its kind. */
-function whatOf({ subject, event }: EventRow, format: Format): Html {
+function kindOf({ type }: EventRow['event']): string {
+  return KINDS[type as keyof typeof KINDS] ?? type;
+}
+
+/** What an event is about, with links to it. The members of an event differ by its kind. */
+function subjectOf({ subject, event }: EventRow, format: Format): Html | string {
   if (event.type.startsWith('unusual.')) {
     const unusual = event as unknown as UnusualEvent;
     const measure = measureOf(unusual);
-    return html`<strong>${KINDS[`unusual.${measure}`]}</strong><br><a href="${unusualPage(measure, unusual)}">${unusualText(measure, unusual, format.words)}</a>`;
+    const text = unusualText(measure, unusual, format.words);
+    return clipped(text, html`<a href="${unusualPage(measure, unusual)}">${text}</a>`);
   }
-  const { type, company, key, cost_center, threshold, month, day, statement } =
+  const { company, key, cost_center, threshold, month, day, statement } =
     event as EventRow['event'] & {
       readonly key?: { readonly id: string; readonly name: string; readonly prefix: string } | null;
       readonly cost_center?: string;
@@ -138,36 +178,60 @@ function whatOf({ subject, event }: EventRow, format: Format): Html {
       readonly day?: string;
       readonly statement?: { readonly number: number; readonly month: string };
     };
-  const budget =
-    threshold === undefined || month === undefined
-      ? ''
-      : html`<br><a href="${cost_center === undefined ? `/companies/${company.id}/usage?${new URLSearchParams({ month, ...(key && { key: key.id }) })}` : costCenterPage(company.id, cost_center, month)}">${threshold === 'forecast' ? 'Forecast' : format.percent(Number(threshold))} · ${day === undefined ? format.month(`${month}-01`) : format.day(day)}</a>`;
-  return html`<strong>${KINDS[type as keyof typeof KINDS] ?? type}</strong>${budget}${key ? html`<br><a href="/companies/${company.id}/keys/${key.id}">${key.name}</a> <code>${key.prefix}…</code>` : ''}${cost_center === undefined ? '' : html`<br>${cost_center}`}${
-    statement
-      ? html`<br><a href="/companies/${company.id}/statements/month?month=${statement.month}">${statement.number} · ${format.month(`${statement.month}-01`)}</a>`
-      : type.startsWith('statement.') && html`<br><code>${subject}</code>`
-  }`;
+  const at = `/companies/${company.id}`;
+  const parts: { readonly text: string; readonly href?: string }[] = [];
+  if (threshold !== undefined && month !== undefined)
+    parts.push({
+      text: `${threshold === 'forecast' ? 'Forecast' : format.percent(Number(threshold))} · ${day === undefined ? format.month(`${month}-01`) : format.day(day)}`,
+      href:
+        cost_center === undefined
+          ? `${at}/usage?${new URLSearchParams({ month, ...(key && { key: key.id }) })}`
+          : costCenterPage(company.id, cost_center, month),
+    });
+  if (key) parts.push({ text: key.name, href: `${at}/keys/${key.id}` });
+  if (cost_center !== undefined) parts.push({ text: cost_center });
+  if (statement)
+    parts.push({
+      text: `${statement.number} · ${format.month(`${statement.month}-01`)}`,
+      href: `${at}/statements/month?month=${statement.month}`,
+    });
+  else if (event.type.startsWith('statement.')) parts.push({ text: subject });
+  if (parts.length === 0) return muted('–');
+  const links = parts.map(
+    ({ text, href }) => html`${href === undefined ? text : html`<a href="${href}">${text}</a>`} `,
+  );
+  return clipped(parts.map(({ text }) => text).join(', '), html`${links}`);
 }
 
-function deliveriesOf({ told, deliveries }: EventRow, format: Format): Html {
-  if (!told && deliveries.length === 0) return badge(...DELIVERY.pending);
-  if (deliveries.length === 0)
-    return html`${badge('plain', 'not sent')}<br>${muted('there was no webhook')}`;
-  return html`${deliveries.map(
-    ({ channel, recipient, state, attempts, last_error, next_attempt_at }, at) => {
-      const isFailing = state === 'pending' && attempts > 0;
-      const [tone, text] = DELIVERY[isFailing ? 'failing' : state];
-      const error =
-        state === 'delivered' || attempts === 0 ? '' : html` <code>${last_error}</code>`;
-      const tries =
-        isFailing &&
-        html` ${muted(html`next attempt ${format.instant(new Date(next_attempt_at))}`)}`;
-      return html`${at === 0 ? '' : html`<br>`}${recipient || CHANNELS[channel]} ${badge(tone, text)}${error}${tries}`;
-    },
-  )}`;
+/** What became of an event by each channel: the worst of its deliveries; all of them, with their errors, are the tooltip. */
+function deliveriesOf({ told, deliveries }: EventRow): Html {
+  if (deliveries.length === 0) return badge('plain', told ? 'no webhook' : DELIVERY.pending[1]);
+  const stateOf = ({ state, attempts }: EventRow['deliveries'][number]) =>
+    state === 'pending' && attempts > 0 ? 'failing' : state;
+  const order = Object.keys(DELIVERY);
+  return html`${[...Map.groupBy(deliveries, ({ channel }) => channel)].map(([channel, its]) => {
+    const states = its.map(stateOf).sort((a, b) => order.indexOf(a) - order.indexOf(b));
+    const [tone, text] = DELIVERY[states[0] as keyof typeof DELIVERY];
+    const all = its.map((each) =>
+      [each.recipient, DELIVERY[stateOf(each)][1], each.last_error].filter(Boolean).join(' '),
+    );
+    return html`<span title="${all.join(', ')}">${CHANNELS[channel]} ${badge(tone, text)}</span> `;
+  })}`;
 }
 
 async function replay(c: PageContext): Promise<Response> {
   await change(c, (sql) => replayEvents(sql, { id: param(c, 'event') }));
+  return c.redirect('/events?done=replayed', 303);
+}
+
+/** Sends all deliveries of one line again. */
+async function replayOfFault(c: PageContext, form: Form): Promise<Response> {
+  const fault = {
+    channel: form.required('channel', oneOf('webhook', 'email')),
+    error: form.optional('error', (text) => text) ?? '',
+    state: form.required('state', oneOf('pending', 'dead')),
+  };
+  form.check();
+  await change(c, (sql) => replayFault(sql, fault));
   return c.redirect('/events?done=replayed', 303);
 }

@@ -8,7 +8,7 @@ import { marginCsv } from '../../store/usage/margin-csv.ts';
 import { type PageContext, type Route, read, sharerOf } from '../page/context.ts';
 import { CSV, download } from '../page/download.ts';
 import { type Html, html } from '../page/html.ts';
-import { companyLink, emptyText, muted, page, table } from '../page/layout.ts';
+import { about, companyLink, emptyText, muted, page, table } from '../page/layout.ts';
 import { csvLink, spreadsheetOf } from '../page/spreadsheet.ts';
 import { monthForm } from '../usage/usage-bar.ts';
 import { monthAsked } from '../usage/usage-query.ts';
@@ -51,7 +51,7 @@ ${
     ? emptyText(
         html`No API calls in ${name}. Choose another month above. The cost prices that a margin needs are set on the pages of the <a href="/models">models</a>.`,
       )
-    : html`${without_cost.length === 0 ? '' : html`<div class="problem">Without a cost price: ${without_cost.slice(0, 50).map((slug, i) => html`${i === 0 ? '' : ', '}${modelLink(slug)}`)}. Their calls are in the revenue alone, and not in cost and margin. Set what you pay on the pages of these models.</div>`}
+    : html`${without_cost.length === 0 ? '' : html`<p class="muted">Without a cost price, and in the revenue alone: ${without_cost.slice(0, 50).map((slug, i) => html`${i === 0 ? '' : ', '}${modelLink(slug)}`)}.</p>`}
 <section class="card"><h2>All companies</h2>${table(
         'All companies',
         [total],
@@ -61,7 +61,7 @@ ${
 ${by('Model', margin.by_model, margin.by_model.length, ({ model }) => modelLink(model))}
 ${by('Company', margin.by_company, margin.companies, (row) => companyLink(row, `usage?month=${margin.month.slice(0, 7)}`))}`
 }
-<p class="muted foot">Revenue is the sum of the ledger, without in-app chat. Amounts are rounded to two decimals on this page, with the exact amount as a tooltip; the CSV has them exact, by company and model. Cost is tokens × the cost price of the day of the call. A company's own model has its own cost price or none; a day counts for it if it existed at the end of that day. Percent is the margin by the revenue of the calls with a cost price.${toldText(margin)}</p>`;
+${about(c.var, `Revenue is the sum of the ledger, without in-app chat. Amounts are rounded to two decimals on this page, with the exact amount as a tooltip; the CSV has them exact, by company and model. Cost is tokens × the cost price of the day of the call. A company's own model has its own cost price or none; a day counts for it if it existed at the end of that day. Percent is the margin by the revenue of the calls with a cost price.${toldText(margin)}`)}`;
   return page(c, `Margin in ${name}`, body);
 }
 

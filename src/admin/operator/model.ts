@@ -122,7 +122,7 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
         .filter((name) => !isListed(name))
         .map((name) => [labels[name], priceCell(c, unit, name)]),
     ),
-    For: (row: Owned) => companyLink(row, 'models'),
+    Company: (row: Owned) => companyLink(row, 'models'),
   };
   const offer = html`<a class="button primary" href="/models/new">Add models</a>`;
   const body = html`<div class="title-row"><h1>Models and prices</h1>

@@ -43,10 +43,10 @@ export const monthEndRoutes: readonly Route[] = [
 /** No company is begun later than this after the form was sent: proxies wait for an answer a minute or so. */
 const ROUND_MS = 20_000;
 const SORTS = {
-  name: 'Name',
-  '-cost': 'Highest total',
-  open: 'Open first',
-  opened: 'Not opened first',
+  name: 'Company',
+  '-cost': 'Total',
+  open: 'Statement',
+  opened: 'Opened',
 };
 type Refused = ClosedEach['refused'][number];
 

@@ -20,7 +20,7 @@ import {
 import { createCard, csrfInput, type FormState, field, formState, select } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
-import { badge, companyLink, muted, type Owned, page } from '../page/layout.ts';
+import { about, badge, companyLink, muted, type Owned, page } from '../page/layout.ts';
 import { list, listQuery } from '../page/list.ts';
 import { companyPicker, readPickedCompany } from '../page/picker.ts';
 
@@ -40,7 +40,7 @@ export const userRoutes: readonly Route[] = [
   ...askedFirst('/users/:user/remove', 'user.write', askRemoval, remove),
 ];
 
-const SORTS = { company: 'Company', email: 'E-mail address', role: 'Role', '-created': 'Newest' };
+const SORTS = { company: 'Company', email: 'E-mail address', role: 'Role', '-created': 'Created' };
 
 async function listPage(c: PageContext, form: Form): Promise<Response> {
   const query = listQuery<UserSort>(c, SORTS);
@@ -60,10 +60,10 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
 <div class="pair">${select(state, { name: 'role', label: 'Role', choices: ROLES.map((role) => [role, role]), value: 'owner' })}
 ${await companyPicker(c, state, 'Company', 'Its name or id; empty for an operator.')}</div>
 ${field(state, { name: 'password', label: 'Password', type: 'password', autocomplete: 'new-password', hint: 'At least 12 characters; empty for users who sign in with their organisation only.' })}`;
-  const body = html`<h1>Users</h1>
-<p class="lead">Owners manage their company with its users, budget and EU gate; administrators its keys, models, assistants and usage. Members see their own keys and what these cost, as far as their company lets them. Operators see everything. To let users choose their own passwords, invite them on the Users page of their company. <a href="/groups">Groups</a> of the identity provider give roles too.</p>
-${createCard(c, form, { path: '/users', title: 'Add a user', button: 'Add user', isFirst: false, fields })}
-${list(c, { path: '/users', caption: 'All users', cells, sorts: SORTS, empty: 'There are no users.' }, query, users)}`;
+  const body = html`<div class="title-row"><h1>Users</h1><a class="button quiet" href="/groups">Groups</a>
+${createCard(c, form, { path: '/users', title: 'Add a user', button: 'Add user', isFirst: false, fields })}</div>
+${list(c, { path: '/users', caption: 'All users', cells, sorts: SORTS, finds: 'E-mail address or company', empty: 'There are no users.' }, query, users)}
+${about(c.var, html`Owners manage their company with its users, budget and EU gate; administrators its keys, models, assistants and usage. Members see their own keys and what these cost, as far as their company lets them. Operators see everything. To let users choose their own passwords, invite them on the Users page of their company.`)}`;
   return page(c, 'Users', body);
 }
 

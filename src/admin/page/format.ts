@@ -157,28 +157,31 @@ function moments(locale: string, timeZone: string, clock: Clock) {
     timeZone,
   });
   const ages = new Intl.RelativeTimeFormat(locale, { numeric: 'auto' });
+  /** A text for a moment, whose tooltip says more of it, and on which clock. */
+  const time = (at: Date, text: string, more = ''): Html =>
+    html`<time datetime="${at.toISOString()}" title="${more}${timeZone}">${text}</time>`;
+  const minute = (at: Date) => `${minutes.format(at)}, `;
   return {
     /** A moment to the minute. */
     instant(at: Date): Html {
-      return html`<time datetime="${at.toISOString()}">${minutes.format(at)}</time>`;
+      return time(at, minutes.format(at));
     },
 
     /** The day of a moment, which is its tooltip. */
     date(at: Date): Html {
-      return html`<time datetime="${at.toISOString()}" title="${minutes.format(at)}">${days.format(at)}</time>`;
+      return time(at, days.format(at), minute(at));
     },
 
     /** A moment to the second. */
     second(at: Date): Html {
-      return html`<time datetime="${at.toISOString()}">${seconds.format(at)}</time>`;
+      return time(at, seconds.format(at));
     },
 
     /** How long ago a moment is, such as "5 minutes ago", with the moment itself as a tooltip. */
     ago(at: Date): Html {
       const age = Math.min(0, Math.round((at.getTime() - clock()) / 1000));
       const [unit, length] = AGES.find(([, each]) => -age >= each) ?? (['second', 1] as const);
-      const exact = minutes.format(at);
-      return html`<time datetime="${at.toISOString()}" title="${exact}">${ages.format(Math.ceil(age / length), unit)}</time>`;
+      return time(at, ages.format(Math.ceil(age / length), unit), minute(at));
     },
   };
 }

@@ -96,9 +96,7 @@ ${may(user, 'company.list', null) ? operatorLinks(c) : ''}
 <div class="who">${tab(c, '/account', user.email)}
 <form method="post" action="/sign-out">${csrfInput(c)}<button class="quiet">${words.frame.signOut}</button></form></div>
 `;
-  return c.html(
-    document(c, title, header, body, words.frame.zone(c.var.services.calendar.timeZone)),
-  );
+  return c.html(document(c, title, header, body));
 }
 
 /** On a phone it is one row that scrolls: each page is one click away, and each group says what it is of. */
@@ -128,7 +126,7 @@ export async function plainPage(
   return c.html(document(c, title, html`<span class="brand">${brandMark(c)}</span>`, body), status);
 }
 
-function document(c: PageContext, title: string, header: Html, body: Html, zone = ''): Html {
+function document(c: PageContext, title: string, header: Html, body: Html): Html {
   const notice = noticeOf(c);
   const { services, format } = c.var;
   const { assets, brand } = services;
@@ -156,7 +154,7 @@ ${
 <main id="content">
 ${notice === undefined ? '' : html`<p class="notice" role="status">${notice}</p>`}${body}
 </main>
-<footer>${zone === '' ? '' : html`<p>${zone}</p>`}${brandLinks(c)}${languageSwitch(c)}</footer>
+<footer>${brandLinks(c)}${languageSwitch(c)}</footer>
 </body>
 </html>`;
 }
@@ -339,13 +337,18 @@ export function emptyText(text: Html | string): Html {
   return html`<p class="empty">${text}</p>`;
 }
 
-export function badge(tone: 'good' | 'warn' | 'bad' | 'plain' | 'eu', text: string): Html {
+export function badge(tone: 'good' | 'warn' | 'bad' | 'plain' | 'eu', text: Html | string): Html {
   return html`<span class="badge ${tone}">${text}</span>`;
 }
 
 /** A remark, or a word where there is nothing to show. */
 export function muted(text: Html | string): Html {
   return html`<span class="muted">${text}</span>`;
+}
+
+/** What a page explains to whoever asks, at its end. */
+export function about({ format }: PageContext['var'], text: Html | string): Html {
+  return html`<details class="foot muted"><summary>${format.words.frame.about}</summary><p>${text}</p></details>`;
 }
 
 /** A text of a row in one line; what has no room is cut, and its tooltip has all of it. */
@@ -388,8 +391,8 @@ export function copyable(c: PageContext, id: string, label: string, text: string
 interface Confirmation {
   readonly action: string;
   readonly button: string;
-  /** Where the link leads that does nothing, and its words. */
-  readonly back: string;
+  /** Where the link leads that does nothing, and its words; absent: there is none, the page shows more. */
+  readonly back?: string;
   readonly keep?: string;
   readonly text: Html;
   /** Hidden fields. */
@@ -400,5 +403,5 @@ interface Confirmation {
 export function confirmation(c: PageContext, spec: Confirmation): Html {
   const { action, button, back, keep = c.var.format.words.frame.keep, text, inputs = '' } = spec;
   return html`<section class="card">${text}
-<form method="post" action="${action}" class="actions">${csrfInput(c)}${inputs}<button class="danger">${button}</button> <a class="button quiet" href="${back}">${keep}</a></form></section>`;
+<form method="post" action="${action}" class="actions">${csrfInput(c)}${inputs}<button class="danger">${button}</button>${back === undefined ? '' : html` <a class="button quiet" href="${back}">${keep}</a>`}</form></section>`;
 }

@@ -7,7 +7,8 @@ import { type Html, html } from './html.ts';
 import { type Columns, emptyText, table } from './layout.ts';
 
 /**
- * The orders of a list, in words. A name with a minus sorts downwards. The first is used unless the URL says otherwise.
+ * Headings by the order that the first click on them gives; the next click gives the other way round. A name with a
+ * minus sorts downwards. The first is used unless the URL says otherwise.
  */
 type Sorts = Readonly<Record<string, string>>;
 
@@ -63,18 +64,20 @@ interface List<T> extends Omit<Columns<T>, 'sorted'> {
   /** Further parameters of the URL, which search and pages keep. */
   readonly kept?: Readonly<Record<string, string>>;
   readonly filter?: Filter;
-  /** The words of the orders are headings: a click on one sorts by it, and the next one the other way round. Rows have two lines on a phone. */
-  readonly isSortedByHeading?: true;
+  /** What the search finds, in words; default: names. */
+  readonly finds?: string;
+  /** As of `table`. */
+  readonly look?: 'rows';
 }
 
-/** A page of a list: search and order, the table, and the way to the other pages. */
+/** A page of a list: the search, the table that its headings sort, and the way to the other pages. */
 export function list<T>(
   c: PageContext,
   spec: List<T>,
   query: ListQuery,
   { rows, page, total }: ListPage<T>,
 ): Html {
-  const { path, caption, sorts, empty, filter, isSortedByHeading = false } = spec;
+  const { path, caption, sorts, empty, filter, look = null } = spec;
   const isFiltered = filter !== undefined && filter.value !== '';
   const bar = (search: Html | string) =>
     spec.beside === undefined ? search : html`<div class="title-row">${spec.beside}${search}</div>`;
@@ -88,9 +91,9 @@ export function list<T>(
   const to = (number: number, rel: string, text: string) =>
     html`<a class="button quiet" rel="${rel}" href="${listUrl(path, query, { ...kept, page: String(number) })}">${text}</a>`;
   const isLast = page * PAGE_ROWS >= total;
-  const sorted = isSortedByHeading ? headings(path, sorts, query, kept) : {};
+  const sorted = headings(path, sorts, query, kept);
   return html`${bar(searchBar(c, spec, query))}
-${total === 0 ? emptyText(words.nothing) : table(caption, rows, { ...spec, sorted }, true, isSortedByHeading ? 'rows' : null)}
+${total === 0 ? emptyText(words.nothing) : table(caption, rows, { ...spec, sorted }, true, look)}
 ${
   total === 0 || (page === 1 && isLast)
     ? ''
@@ -123,18 +126,23 @@ function headings(
 /** The form above a list. */
 function searchBar<T>(
   c: PageContext,
-  { path, sorts, kept = {}, filter, isSortedByHeading }: List<T>,
+  { path, kept = {}, filter, finds }: List<T>,
   query: Order,
 ): Html {
   const words = c.var.format.words.list;
-  const hidden = { ...kept, ...(isSortedByHeading && { sort: sortOf(query) }) };
-  const choice = (name: string, label: string, choices: Filter['choices'], value: string) =>
+  const label = finds ?? words.name;
+  const choice = ({ name, label, choices, value }: Filter) =>
     html`<label class="sr" for="list-${name}">${label}</label><select id="list-${name}" name="${name}">${options(choices, value)}</select>`;
-  return html`<form method="get" action="${path}" class="search" role="search">${hiddenInputs(Object.entries(hidden))}
-<label class="sr" for="list-q">${words.search}</label><input id="list-q" name="q" type="search" maxlength="${MAX_SEARCH}" placeholder="${words.search}" value="${query.search}">
-${filter === undefined ? '' : choice(filter.name, filter.label, filter.choices, filter.value)}${
-  isSortedByHeading ? '' : choice('sort', words.sortBy, Object.entries(sorts), sortOf(query))
-}<button>${words.show}</button></form>`;
+  return html`<form method="get" action="${path}" class="search" role="search"><label class="sr" for="list-q">${label}</label><input id="list-q" name="q" type="search" maxlength="${MAX_SEARCH}" placeholder="${label}" value="${query.search}">
+${filter === undefined ? '' : choice(filter)}${hiddenInputs(Object.entries({ ...kept, sort: sortOf(query) }))}<button>${words.show}</button></form>`;
+}
+
+/** The form that filters a list which is not counted, and the way back to all of it while it is filtered. */
+export function filterBar(c: PageContext, path: string, isFiltered: boolean, fields: Html): Html {
+  const { show, filters, unfiltered } = c.var.format.words.list;
+  const all = html` <a class="button quiet" href="${path}" title="${unfiltered}" aria-label="${unfiltered}">×</a>`;
+  return html`<form method="get" action="${path}" class="filters" role="search" aria-label="${filters}">${fields}
+<div class="actions"><button>${show}</button>${isFiltered ? all : ''}</div></form>`;
 }
 
 /** The way to the next page of a list that is not counted. @param text such as "Older events" */

@@ -42,9 +42,9 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
   const month = monthAsked(c);
   const isPresent = month === presentMonth(c);
   const sorts = {
-    '-spent': words.sorts.spent,
-    ...(isPresent && { '-share': words.sorts.share }),
-    name: words.sorts.name,
+    '-spent': format.words.usage.spent,
+    ...(isPresent && { '-share': words.budget }),
+    name: words.one,
   };
   const query = listQuery<CostCenterSort>(c, sorts);
   const [company, { found, months }] = await readOfCompany(c, async (sql, id) => ({

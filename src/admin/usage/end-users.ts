@@ -103,7 +103,8 @@ async function listPage(c: PageContext): Promise<Response> {
   const spec = {
     ...{ path, caption: words.title(shown), cells, sorts, kept, empty: words.empty(shown) },
     figures: [usage.spent],
-    isSortedByHeading: true as const,
+    look: 'rows' as const,
+    finds: words.one,
     ...(isPresent && {
       filter: { name: 'show', label: words.which, choices, value: isReached ? REACHED : '' },
     }),

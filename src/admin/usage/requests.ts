@@ -24,6 +24,7 @@ import { Form } from '../page/form.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html, raw } from '../page/html.ts';
 import {
+  about,
   badge,
   clipped,
   companyHeading,
@@ -33,7 +34,7 @@ import {
   page,
   table,
 } from '../page/layout.ts';
-import { filteredUrl, toNext } from '../page/list.ts';
+import { filterBar, filteredUrl, toNext } from '../page/list.ts';
 import { localText, readLocal } from '../page/local-time.ts';
 import { keysInReach, keysPath, requestsPath, seesOwnAlone } from './reach.ts';
 
@@ -87,7 +88,7 @@ ${['key', 'code', 'before', ...(isOwn ? [] : ['id'])].map((name) => form.message
 ${query.key === null ? '' : html`<p>${words.ofKey(keyLink(c, keys[0], query.key))} <a href="${filteredUrl(form, FILTERS, { key: null })}">${words.allKeys}</a></p>`}
 ${query.code == null ? '' : html`<p>${words.withError({ text: reasonOfCode(query.code, format.words.reasons).text, code: html`<code>${query.code}</code>` })} <a href="${filteredUrl(form, FILTERS, { code: null })}">${words.allErrors}</a></p>`}
 <div id="live-rows"${isNewest ? raw(' data-live') : ''}>${isRight ? rowsOf(c, found, path, form, query) : ''}</div>
-<p class="muted">${words.lead(retentionText(c))}</p>`;
+${about(c.var, words.lead(retentionText(c)))}`;
   return page(c, company === null || isOwn ? title : words.of(presentCompany(c).name), body);
 }
 
@@ -176,20 +177,23 @@ function filters(
   const isOpen = set.length > 0 || form.messages.size > 0;
   // folded where a phone shows little else; a wide window shows them anyway (style.css)
   return html`<details class="fold wide-open"${isOpen ? raw(' open') : ''}><summary>${words.filters}${set.map((text, at) => html`${at === 0 ? ': ' : ', '}${text}`)}</summary>
-<form method="get" action="${path}" class="filters">
-${
-  names.some(({ id }) => id === query.key) || (query.key === null && names.length > 0)
-    ? select(state, { name: 'key', label: words.key, choices: keys, value: '' })
-    : query.key !== null && html`<input type="hidden" name="key" value="${query.key}">`
-}
+${filterBar(
+  c,
+  path,
+  isOpen || query.key !== null || query.code != null,
+  html`${
+    names.some(({ id }) => id === query.key) || (query.key === null && names.length > 0)
+      ? select(state, { name: 'key', label: words.key, choices: keys, value: '' })
+      : query.key !== null && html`<input type="hidden" name="key" value="${query.key}">`
+  }
 ${query.code == null ? '' : html`<input type="hidden" name="code" value="${query.code}">`}
 ${select(state, { name: 'status', label: words.result, choices: [['', words.all], ...results, ...codes], value: '' })}
 ${field(state, { name: 'model', label: words.model })}
 ${seesOwnAlone(c, query.company) ? field(state, { name: 'id', label: 'x-request-id' }) : ''}
 ${select(state, { name: 'endpoint', label: words.endpoint, choices: endpoints, value: '' })}
 ${field(times, { name: 'from', label: words.from, type: 'datetime-local', value: time(query.from) })}
-${field(times, { name: 'to', label: words.until, type: 'datetime-local', value: time(query.to) })}
-<div class="actions"><button>${words.show}</button> <a class="button quiet" href="${path}">${words.allRequests}</a></div></form></details>`;
+${field(times, { name: 'to', label: words.until, type: 'datetime-local', value: time(query.to) })}`,
+)}</details>`;
 }
 
 /** Links to the last hour, day and week. */

@@ -56,8 +56,6 @@ export function closeForm(
   return confirmation(c, {
     action,
     button: `Close ${what}`,
-    back: `${action}?month=${month.slice(0, 7)}`,
-    keep: 'Cancel',
     text: html`<p>${figures} This cannot be undone: what is booked for the month later becomes a correction on the next statement.</p>`,
     inputs: html`<input type="hidden" name="month" value="${month.slice(0, 7)}">${c.var.services.mail === null ? '' : checkbox(formState(new Form(), action), { name: 'mail', label: 'Send a summary by e-mail to owners, and to others who want it', checked: false })}`,
   });

@@ -308,6 +308,45 @@ export async function listEvents(
   });
 }
 
+/** Deliveries by one channel that failed for one reason. */
+export interface DeliveryFault {
+  readonly channel: Channel;
+  /** Its words; empty where a program wrote none. */
+  readonly error: string;
+  /** pending: they are tried again; dead: they were given up. */
+  readonly state: 'pending' | 'dead';
+  readonly deliveries: number;
+  /** When the oldest of their events happened. */
+  readonly since: Date;
+  readonly next_attempt_at: Date;
+}
+
+/** Why deliveries fail or were given up, the reasons of most first. @param limit how many reasons */
+export async function readFaults(sql: Sql, limit: number): Promise<DeliveryFault[]> {
+  return sql<DeliveryFault[]>`
+    select d.channel, coalesce(d.last_error, '') as error, d.state, count(*)::integer as deliveries,
+      min(e.at) as since, min(d.next_attempt_at) as next_attempt_at
+    from event_deliveries d join events e on e.id = d.event_id
+    where ${sql.unsafe(IN_STATE.undelivered)}
+    group by 1, 2, 3 order by 4 desc, 1, 2, 3 limit ${limit}`;
+}
+
+/** Makes the deliveries of one fault due again, in the order of their events. @returns how many */
+export async function updateFault(
+  sql: Sql,
+  { channel, error, state }: Pick<DeliveryFault, 'channel' | 'error' | 'state'>,
+): Promise<number> {
+  const { count } = await sql`
+    update event_deliveries d set state = 'pending', attempts = 0, next_attempt_at = due
+    from (
+      select d.event_id, d.recipient, ${dueInTurn(sql, sql`row_number() over (partition by e.company_id order by e.at, e.id)`)} as due
+      from event_deliveries d join events e on e.id = d.event_id
+      where d.channel = ${channel} and coalesce(d.last_error, '') = ${error} and d.state = ${state}
+        and ${sql.unsafe(IN_STATE.undelivered)}) as chosen
+    where d.channel = ${channel} and d.event_id = chosen.event_id and d.recipient = chosen.recipient`;
+  return count;
+}
+
 /** Conditions on `e`. */
 function matches(sql: Sql, { company, kind, since, state }: EventFilter) {
   return sql`true ${matching(sql, { 'e.company_id': company })}

@@ -33,11 +33,11 @@ t.test(
     >`select id, name from api_keys where company_id = ${company}`;
     t.match(text, `<a href="/companies/${company}/keys/${id}">${name}</a>`, 'the key is a link');
     t.match(textOf(text), /Key created .*Late &lt;i&gt; .* Webhook delivered /);
-    t.match(
-      textOf(text),
-      /Budget: threshold reached .*100\s?% .* the gateway Webhook given up status 500/,
-    );
-    t.match(text, /EENVELOPE 550<\/code> <span class="muted">next attempt <time/);
+    t.match(textOf(text), /Budget: threshold reached .*100\s?% .* the gateway Webhook given up/);
+    t.match(text, 'title="given up status 500"', 'the error is the tooltip');
+    t.match(text, /ops@gate.example failing EENVELOPE 550/);
+    t.match(textOf(text), /Webhook: status 500 since .*, \d+ given up Send again/);
+    t.match(textOf(text), /E-mail: EENVELOPE 550 since .*, 1 waiting , next attempt /);
     const [, month] =
       /<a href="\/companies\/[\da-f-]+\/usage\?month=(\d{4}-\d\d)">100/.exec(text) ?? [];
     t.equal(month, new Date().toISOString().slice(0, 7), 'the figure leads to its month');
@@ -74,15 +74,37 @@ t.test('an operator sends an event again, whatever became of it', async (t) => {
   t.equal((await owner.post(path)).status, 403);
 });
 
+t.test('all deliveries that one reason holds up are sent again by one button', async (t) => {
+  await office.sql`update api_keys set revoked_at = now() where company_id = ${company}`;
+  await store.look(null, { webhook: true, email: false, operators: [] });
+  const due = await store.due('webhook', 100, []);
+  t.ok(due.length >= 2, `${due.length}`);
+  for (const [n, delivery] of due.entries())
+    await store.failed(delivery, n === 0 ? 'timeout <b>' : 'status 503', 3600);
+  const { text } = await operator.get('/events');
+  t.match(textOf(text), new RegExp(`Webhook: status 503 since .*, ${due.length - 1} waiting`));
+  t.match(text, '<code>timeout &lt;b&gt;</code>');
+  const fault = { channel: 'webhook', error: 'status 503', state: 'pending' };
+  t.equal((await owner.post('/events/replay', fault)).status, 403);
+  t.equal((await operator.post('/events/replay', { ...fault, channel: 'pigeon' })).status, 422);
+  t.equal(
+    (await operator.post('/events/replay', fault)).headers.get('location'),
+    '/events?done=replayed',
+  );
+  t.equal((await store.due('webhook', 100, [])).length, due.length - 1, 'no other waits less');
+  t.notMatch(textOf(await operator.get('/events')), 'status 503 since');
+  t.match(textOf(await operator.get('/events')), 'Webhook: timeout');
+});
+
 t.test('more than a page of events is read page by page', async (t) => {
   await office.sql`insert into events (company_id, kind, subject, body, told)
     select ${company}, 'statement.closed', 'S-' || n, '{}', n > 50 from generate_series(1, 60) as n`;
   const first = (await operator.get('/events?kind=statement')).text;
-  t.match(first, /<code>S-60<\/code>/);
-  t.match(first, /there was no webhook/);
+  t.match(first, /title="S-60"/);
+  t.match(first, /no webhook/);
   t.match(first, /on its way/);
   const [, next = ''] = /rel="next" href="([^"]+)"/.exec(first) ?? [];
   const second = (await operator.get(next.replaceAll('&amp;', '&'))).text;
-  t.match(second, /<code>S-1<\/code>/);
-  t.notMatch(second, /<code>S-60<\/code>|rel="next"/);
+  t.match(second, /title="S-1"/);
+  t.notMatch(second, /title="S-60"|rel="next"/);
 });

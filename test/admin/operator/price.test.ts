@@ -4,14 +4,14 @@ import { type Page, Person, signedIn, startOffice, textOf } from '../people.ts';
 
 const office = await startOffice(t, { BILLING_TIMEZONE: 'Europe/Berlin' });
 
-t.test('days are those of the billing time zone, and each page names it', async (t) => {
+t.test('days are those of the billing time zone, which times and the settings name', async (t) => {
   const operator = await signedIn(office, 'operator');
-  for (const path of ['/events', '/requests', '/audit', '/tokens'])
-    t.match(
-      (await operator.get(path)).text,
-      'Times, days and months are those of Europe/Berlin.',
-      path,
-    );
+  const zone = 'Times, days and months are those of Europe/Berlin.';
+  const { company } = office.customer;
+  t.match((await operator.get(`/companies/${company}/settings`)).text, zone);
+  const { text } = await operator.get('/audit');
+  t.notMatch(text, zone);
+  t.match(text, /<time datetime="[^"]+" title="Europe\/Berlin">/);
   await operator.post('/tokens', { name: 'Terraform', access: 'read', expires: '2099-07-31' });
   const [token] = await office.sql<
     [{ expires_at: Date }]
@@ -226,7 +226,7 @@ t.test('what the operator pays and the margin are for operators alone', async (t
     'four decimals are shown: points stand below each other',
   );
   const page = textOf(margin);
-  t.match(page, /Without a cost price: brand-embed/);
+  t.match(page, /Without a cost price, and in the revenue alone: brand-embed/);
   t.match(
     margin.text,
     '<a href="/models?q=brand-embed"><code>brand-embed</code></a>',

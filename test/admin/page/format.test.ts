@@ -122,7 +122,7 @@ t.test('times are those of the billing time zone', async (t) => {
   const format = formatFor('en-GB', 'Pacific/Auckland', () => now);
   t.match(
     String(format.instant(new Date('2026-11-30T12:00:00Z'))),
-    /datetime="2026-11-30T12:00:00.000Z">1 Dec 2026, 01:00</,
+    /datetime="2026-11-30T12:00:00.000Z" title="Pacific\/Auckland">1 Dec 2026, 01:00</,
   );
   t.equal(format.month('2026-12-01'), 'December 2026');
   for (const [seconds, text] of [
@@ -136,4 +136,5 @@ t.test('times are those of the billing time zone', async (t) => {
   ] as const) {
     t.match(String(format.ago(new Date(now - seconds * 1000))), `>${text}<`);
   }
+  t.match(String(format.ago(new Date(now))), 'title="1 Dec 2026, 01:00, Pacific/Auckland"');
 });
