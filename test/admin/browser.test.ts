@@ -698,7 +698,7 @@ await t.test('the owner searches, sorts and turns the pages of a long list', asy
   const names = () =>
     keys.getByRole('rowheader').getByRole('link', { name: /^Shop/ }).allInnerTexts();
   const pages = page.getByRole('navigation', { name: 'Pages' });
-  await page.getByRole('searchbox', { name: 'Name or beginning' }).fill('sHOP');
+  await page.getByRole('searchbox', { name: 'Search this list' }).fill('sHOP');
   await page.getByRole('button', { name: 'Show' }).click();
   await page.waitForURL('**/keys?q=sHOP&sort=-created');
   const shops = (from: number, to: number) =>
@@ -719,8 +719,8 @@ await t.test('the owner searches, sorts and turns the pages of a long list', asy
   await keys.getByRole('link', { name: 'Key', exact: true }).click();
   await page.waitForURL('**/keys?q=sHOP&sort=name');
   t.same((await names()).slice(0, 3), ['Shop 1', 'Shop 10', 'Shop 100'], 'from the first page on');
-  await page.getByRole('searchbox', { name: 'Name or beginning' }).fill('no such key');
-  await page.getByRole('searchbox', { name: 'Name or beginning' }).press('Enter');
+  await page.getByRole('searchbox', { name: 'Search this list' }).fill('no such key');
+  await page.getByRole('searchbox', { name: 'Search this list' }).press('Enter');
   await page.getByText('Nothing matches the search.').waitFor();
   t.same(complaints, []);
 });

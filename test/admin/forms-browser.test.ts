@@ -177,7 +177,7 @@ t.test('a page leads to sign-in and back, with its search', async (t) => {
   await page.getByRole('button', { name: 'Sign in' }).click();
   await page.waitForURL('**/keys?q=t%C3%A9st%20%26%20more&sort=name');
   t.equal(
-    await page.getByRole('searchbox', { name: 'Name or beginning' }).inputValue(),
+    await page.getByRole('searchbox', { name: 'Search this list' }).inputValue(),
     'tést & more',
   );
 });

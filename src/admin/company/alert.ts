@@ -19,41 +19,53 @@ import {
 } from '../../store/users/alert-receiver.ts';
 import { askedFirst } from '../page/confirmation.ts';
 import {
+  backTo,
   change,
+  get,
   mayNow,
   type PageContext,
   param,
+  post,
   presentCompany,
   type Route,
   read,
   removal,
 } from '../page/context.ts';
 import {
+  buttonForm,
   checkbox,
   createCard,
-  csrfInput,
   type FormState,
   field,
   formState,
+  saveForm,
 } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
-import { badge, companyHeading, muted, page, table } from '../page/layout.ts';
+import {
+  badge,
+  companyHeading,
+  dangerLink,
+  linkButton,
+  muted,
+  page,
+  table,
+} from '../page/layout.ts';
 import { countInvitation } from './invite.ts';
 import { languageForOutsider, sendMail, wordsFor } from './mail.ts';
 
 const BASE = '/companies/:company/alerts';
 const ONE = `${BASE}/:receiver`;
-const WRITE = { action: 'alert.write' } as const;
+const WRITE = 'alert.write';
 
 /** Who of a company is told of its budgets by e-mail, and at which percentages. */
 export const alertRoutes: readonly Route[] = [
-  { method: 'GET', path: BASE, action: 'alert.read', handle: listPage },
-  { method: 'POST', path: BASE, ...WRITE, permits: 'mails', handle: add, page: listPage },
-  { method: 'GET', path: ONE, ...WRITE, handle: editPage },
-  { method: 'POST', path: ONE, ...WRITE, handle: save, page: editPage },
-  { method: 'POST', path: `${ONE}/ask`, ...WRITE, permits: 'mails', handle: again, page: listPage },
-  ...askedFirst(`${ONE}/remove`, WRITE.action, askRemoval, remove),
+  get(BASE, 'alert.read', listPage),
+  post(BASE, WRITE, add, { permits: 'mails', page: listPage }),
+  get(ONE, WRITE, editPage),
+  post(ONE, WRITE, save, { page: editPage }),
+  post(`${ONE}/ask`, WRITE, again, { permits: 'mails', page: listPage }),
+  ...askedFirst(`${ONE}/remove`, WRITE, askRemoval, remove),
 ];
 
 const STANDARD: AlertChoice = { percents: STANDARD_PERCENTS, forecast: true };
@@ -95,15 +107,15 @@ function receiverTable(
           ? muted(frame.none)
           : row === null
             ? html`<a href="#create">${words.addLine}</a>`
-            : html`<span class="row-actions"><a class="button quiet" href="${base}/${row.id}">${words.change}<span class="sr">${words.changeOf(row.email ?? words.team)}</span></a>
-${isWaiting(row) ? askButton(c, base, row) : ''}<a class="button danger" href="${base}/${row.id}/remove">${words.remove}<span class="sr"> ${row.email ?? words.teamLine}</span></a></span>`,
+            : html`<span class="row-actions">${linkButton(`${base}/${row.id}`, words.change, words.changeOf(row.email ?? words.team))}
+${isWaiting(row) ? askButton(c, base, row) : ''}${dangerLink(`${base}/${row.id}/remove`, words.remove, row.email ?? words.teamLine)}</span>`,
     },
   });
 }
 
 function askButton(c: PageContext, base: string, { id, email }: AlertReceiverRow): Html {
   const { alerts: words } = c.var.format.words;
-  return html`<form method="post" action="${base}/${id}/ask" class="inline">${csrfInput(c)}<button class="quiet">${words.askAgain}<span class="sr">${words.to(email ?? '')}</span></button></form>`;
+  return buttonForm(c, `${base}/${id}/ask`, words.askAgain, words.to(email ?? ''));
 }
 
 /** An address outside the company that has not agreed. */
@@ -186,7 +198,7 @@ async function asked(
   done: string,
 ): Promise<Response> {
   const base = `/companies/${receiver.company_id}/alerts`;
-  if (token === null) return c.redirect(`${base}?done=${done}`, 303);
+  if (token === null) return backTo(c, base, done);
   const { adminUrl, brand, calendar, clock } = c.var.services;
   const { name: company } = presentCompany(c);
   const words = wordsFor(receiver);
@@ -205,7 +217,7 @@ async function asked(
     message,
     'the question whether somebody wants budget alerts',
   );
-  return c.redirect(`${base}?done=${sent ? 'receiver-asked' : 'receiver-unsent'}`, 303);
+  return backTo(c, base, sent ? 'receiver-asked' : 'receiver-unsent');
 }
 
 async function again(c: PageContext, form: Form): Promise<Response> {
@@ -219,15 +231,14 @@ async function again(c: PageContext, form: Form): Promise<Response> {
 
 async function editPage(c: PageContext, form: Form): Promise<Response> {
   const receiver = await find(c);
-  const { alerts: words, form: formWords } = c.var.format.words;
+  const { alerts: words } = c.var.format.words;
   const base = `/companies/${receiver.company_id}/alerts`;
   const path = `${base}/${receiver.id}`;
   const state = formState(form, path);
   const title = words.toldOf(receiver.email);
   const body = html`${companyHeading(c)}<h1>${title}</h1>
 <section class="card">${state.summary}
-<form method="post" action="${path}" class="stack">${csrfInput(c)}${choiceFields(state, words, receiver)}
-<div class="actions"><button class="primary">${words.save}</button> <a class="button quiet" href="${base}">${formWords.cancel}</a></div></form></section>`;
+${saveForm(c, path, choiceFields(state, words, receiver), words.save, base)}</section>`;
   return page(c, title, body);
 }
 
@@ -236,7 +247,7 @@ async function save(c: PageContext, form: Form): Promise<Response> {
   const choice = readChoice(form);
   form.check();
   await change(c, (sql) => changeReceiver(sql, company, param(c, 'receiver'), choice));
-  return c.redirect(`/companies/${company}/alerts?done=saved`, 303);
+  return backTo(c, `/companies/${company}/alerts`, 'saved');
 }
 
 async function askRemoval(c: PageContext) {
@@ -255,7 +266,7 @@ async function askRemoval(c: PageContext) {
 async function remove(c: PageContext): Promise<Response> {
   const company = param(c, 'company');
   await removal(c, (sql) => removeReceiver(sql, param(c, 'receiver'), company));
-  return c.redirect(`/companies/${company}/alerts?done=removed`, 303);
+  return backTo(c, `/companies/${company}/alerts`, 'removed');
 }
 
 function find(c: PageContext): Promise<AlertReceiverRow> {

@@ -13,10 +13,13 @@ import { type AssistantSort, pageOfAssistants } from '../../store/lists/page.ts'
 import { callerOf } from '../page/caller.ts';
 import { askedFirst } from '../page/confirmation.ts';
 import {
+  backTo,
   change,
+  get,
   mayNow,
   type PageContext,
   param,
+  post,
   type Route,
   read,
   readOfCompany,
@@ -26,7 +29,16 @@ import { csrfInput, field, formState, idempotencyInput, idempotentId } from '../
 import type { Form } from '../page/form.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
-import { badge, clipped, companyHeading, muted, page, rowMenu } from '../page/layout.ts';
+import {
+  badge,
+  clipped,
+  companyHeading,
+  dangerLink,
+  linkButton,
+  muted,
+  page,
+  rowMenu,
+} from '../page/layout.ts';
 import { list, listQuery } from '../page/list.ts';
 import { lockEdited, lockInput } from '../page/optimistic-lock.ts';
 import { readSettings, settingFields } from '../page/setting.ts';
@@ -40,27 +52,13 @@ const { name, system_prompt, model_slug, temperature, max_tokens, visibility, pr
 
 /** A company's assistants (spec section 2.6): who sees them, and runs of them. */
 export const assistantRoutes: readonly Route[] = [
-  { method: 'GET', path: BASE, action: 'assistant.read', handle: listPage },
-  { method: 'GET', path: `${BASE}/new`, action: 'assistant.write', handle: formPage },
-  {
-    method: 'POST',
-    path: `${BASE}/new`,
-    action: 'assistant.write',
-    long: true,
-    handle: create,
-    page: formPage,
-  },
-  { method: 'GET', path: `${BASE}/:assistant`, action: 'assistant.write', handle: formPage },
-  {
-    method: 'POST',
-    path: `${BASE}/:assistant`,
-    action: 'assistant.write',
-    long: true,
-    handle: edit,
-    page: formPage,
-  },
-  { method: 'GET', path: RUN, action: 'assistant.run', handle: runPage },
-  { method: 'POST', path: RUN, action: 'assistant.run', ...MODEL_CALL, handle: run, page: runPage },
+  get(BASE, 'assistant.read', listPage),
+  get(`${BASE}/new`, 'assistant.write', formPage),
+  post(`${BASE}/new`, 'assistant.write', create, { long: true, page: formPage }),
+  get(`${BASE}/:assistant`, 'assistant.write', formPage),
+  post(`${BASE}/:assistant`, 'assistant.write', edit, { long: true, page: formPage }),
+  get(RUN, 'assistant.run', runPage),
+  post(RUN, 'assistant.run', run, { ...MODEL_CALL, page: runPage }),
   ...askedFirst(`${BASE}/:assistant/remove`, 'assistant.write', askRemoval, remove),
 ];
 
@@ -86,8 +84,8 @@ async function listPage(c: PageContext): Promise<Response> {
         : rowMenu(
             c.var,
             name,
-            html`<a class="button quiet" href="${base}/${id}">${words.edit}<span class="sr"> ${name}</span></a>
-<a class="button quiet" href="${base}/${id}/run">${words.try}<span class="sr"> ${name}</span></a>`,
+            html`${linkButton(`${base}/${id}`, words.edit, name)}
+${linkButton(`${base}/${id}/run`, words.try, name)}`,
           ),
   };
   const body = html`${companyHeading(c)}
@@ -156,10 +154,8 @@ async function formPage(c: PageContext, form: Form): Promise<Response> {
 ${settingFields(state, { name, system_prompt }, assistant)}${settingFields(state, { model_slug }, assistant, { choices })}
 <div class="pair">${settingFields(state, { temperature, max_tokens }, assistant)}</div>
 ${settingFields(state, { visibility, project_id }, assistant)}
-<div class="actions"><button class="primary">${words.save}</button> <a class="button quiet" href="/companies/${company.id}/assistants">${forms.cancel}</a>${
-    assistant === null
-      ? ''
-      : html` <a class="button danger" href="${path}/remove">${words.remove}</a>`
+<div class="actions"><button class="primary">${words.save}</button> ${linkButton(`/companies/${company.id}/assistants`, forms.cancel)}${
+    assistant === null ? '' : html` ${dangerLink(`${path}/remove`, words.remove)}`
   }</div></form></section>`;
   return page(c, title, body);
 }
@@ -171,7 +167,7 @@ async function create(c: PageContext, form: Form): Promise<Response> {
   form.check();
   const caller = callerOf(c, form, ASSISTANT);
   await change(c, (sql) => createAssistant(sql, caller, asked));
-  return c.redirect(`/companies/${company_id}/assistants?done=created`, 303);
+  return backTo(c, `/companies/${company_id}/assistants`, 'created');
 }
 
 async function edit(c: PageContext, form: Form): Promise<Response> {
@@ -193,7 +189,7 @@ async function edit(c: PageContext, form: Form): Promise<Response> {
     });
     await changeAssistant(sql, callerOf(c, form, ASSISTANT), id, company, changes);
   });
-  return c.redirect(`${base}?done=saved`, 303);
+  return backTo(c, base, 'saved');
 }
 
 async function askRemoval(c: PageContext) {
@@ -212,7 +208,7 @@ async function askRemoval(c: PageContext) {
 async function remove(c: PageContext): Promise<Response> {
   const company = param(c, 'company');
   await removal(c, (sql) => removeAssistant(sql, param(c, 'assistant'), company));
-  return c.redirect(`/companies/${company}/assistants?done=removed`, 303);
+  return backTo(c, `/companies/${company}/assistants`, 'removed');
 }
 
 async function runPage(c: PageContext, form: Form, result: Html | string = ''): Promise<Response> {
@@ -236,7 +232,7 @@ ${isEligible(assistant.visibility, assistant.project_id) ? '' : html`<p class="n
 ${field(state, { name: 'message', label: words.message, type: 'textarea', rows: 4, required: true })}
 ${modelPicker(company, state, { name: 'model_slug', value: '', before })}
 ${field(state, { name: 'max_tokens', label: words.maxTokens, inputmode: 'numeric', hint: state.words.playground.optional })}
-<div class="actions"><button class="primary">${words.run}</button> <a class="button quiet" href="/companies/${id}/assistants">${forms.back}</a></div></form></section>
+<div class="actions"><button class="primary">${words.run}</button> ${linkButton(`/companies/${id}/assistants`, forms.back)}</div></form></section>
 ${result}`;
   return page(c, words.tryTitle(assistant.name), body);
 }

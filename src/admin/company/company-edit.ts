@@ -5,10 +5,18 @@ import { changeCompany } from '../../operations/company.ts';
 import type { Action } from '../../operations/frame/permission.ts';
 import { type CompanyRow, findCompany } from '../../store/company/company.ts';
 import { callerOf } from '../page/caller.ts';
-import { change, mayNow, type PageContext, param, presentCompany } from '../page/context.ts';
-import { csrfInput, formState } from '../page/field.ts';
+import {
+  backTo,
+  change,
+  mayNow,
+  type PageContext,
+  param,
+  presentCompany,
+} from '../page/context.ts';
+import { formState, saveForm } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
+import { card } from '../page/layout.ts';
 import { lockEdited, lockInput } from '../page/optimistic-lock.ts';
 import { settingFields } from '../page/setting.ts';
 
@@ -36,7 +44,7 @@ export interface SettingCard {
 export function settingCard(
   c: PageContext,
   form: Form,
-  card: SettingCard,
+  spec: SettingCard,
   special: { readonly above?: Html | string; readonly fields?: typeof settingFields } = {},
 ): Html | string {
   const {
@@ -47,16 +55,23 @@ export function settingCard(
     shown,
     fields,
     above = '',
-  } = { fields: settingFields, ...card, ...special };
+  } = { fields: settingFields, ...spec, ...special };
   const company = presentCompany(c);
   if (!mayNow(c, action)) return shown?.(c, company) ?? '';
   const { title, save, lead } = texts(form.words);
   const address = `/companies/${company.id}/${path}`;
   const state = formState(form, address);
-  return html`<section class="card"><h2>${title}</h2>${state.summary}
-<form method="post" action="${address}" class="stack">${csrfInput(c)}${lockInput(state, company, settings)}
-${lead === undefined ? '' : html`<p class="muted">${lead}</p>`}${above}${fields(state, settings, company)}
-<div class="actions"><button class="primary">${save}</button></div></form></section>`;
+  return card(
+    title,
+    html`${state.summary}
+${saveForm(
+  c,
+  address,
+  html`${lockInput(state, company, settings)}
+${lead === undefined ? '' : html`<p class="muted">${lead}</p>`}${above}${fields(state, settings, company)}`,
+  save,
+)}`,
+  );
 }
 
 /**
@@ -85,5 +100,5 @@ export async function saveCompany(
     });
     await changeCompany(sql, callerOf(c, form, COMPANY), id, changes);
   });
-  return c.redirect(`${page}?done=saved`, 303);
+  return backTo(c, page, 'saved');
 }

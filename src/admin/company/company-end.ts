@@ -8,11 +8,14 @@ import { snapshot } from '../../store/connection/tenant-role.ts';
 import { archiveCompany } from '../../store/usage/archive.ts';
 import { EXPORT_MS } from '../../store/usage/export.ts';
 import {
+  backTo,
   changeAsOperator,
   companyOf,
+  get,
   mayNow,
   type PageContext,
   param,
+  post,
   presentCompany,
   type Route,
   sharerOf,
@@ -21,29 +24,17 @@ import { download } from '../page/download.ts';
 import { csrfInput, field, formState } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
-import { companyHeading, page, table } from '../page/layout.ts';
+import { card, companyHeading, dangerLink, linkButton, page, table } from '../page/layout.ts';
 
 const BASE = '/companies/:company';
 
 /** What is kept about a company and its people, for everybody of it; exporting all of that, pausing the company, closing it. */
 export const companyEndRoutes: readonly Route[] = [
-  { method: 'GET', path: `${BASE}/kept`, action: 'company.kept', handle: keptPage },
-  { method: 'GET', path: `${BASE}/export.tar.gz`, action: 'company.export', handle: archive },
-  { method: 'GET', path: `${BASE}/close`, action: 'company.close', handle: closePage },
-  {
-    method: 'POST',
-    path: `${BASE}/close`,
-    action: 'company.close',
-    handle: close,
-    page: closePage,
-  },
-  {
-    method: 'POST',
-    path: `${BASE}/reopen`,
-    action: 'company.close',
-    whileClosed: true,
-    handle: reopen,
-  },
+  get(`${BASE}/kept`, 'company.kept', keptPage),
+  get(`${BASE}/export.tar.gz`, 'company.export', archive),
+  get(`${BASE}/close`, 'company.close', closePage),
+  post(`${BASE}/close`, 'company.close', close, { page: closePage }),
+  post(`${BASE}/reopen`, 'company.close', reopen, { whileClosed: true }),
 ];
 
 /** Cards of the settings page that export, close, reopen or remove a company. */
@@ -51,16 +42,22 @@ export function endCards(c: PageContext, company: CompanyRow): Html {
   const base = `/companies/${company.id}`;
   const { user } = c.var.session;
   const words = c.var.format.words.settings;
-  const exporting = html`<section class="card"><h2>${words.export}</h2>
-<p>${words.exportText}</p>
-<div class="actions"><a class="button" href="${base}/export.tar.gz" download>${words.download}</a> <a class="button quiet" href="${base}/kept">${c.var.format.words.kept.title}</a></div></section>`;
-  const closing = html`<section class="card"><h2>Close the company</h2>
-<p>Its keys stop working, and nothing of it can be changed until it is opened again.</p>
-<div class="actions"><a class="button danger" href="${base}/close">Close this company…</a></div></section>`;
-  const reopening = html`<section class="card"><h2>Open the company again</h2>
-<p>Keys that were neither revoked nor expired work again within a second.</p>
+  const exporting = card(
+    words.export,
+    html`<p>${words.exportText}</p>
+<div class="actions"><a class="button" href="${base}/export.tar.gz" download>${words.download}</a> ${linkButton(`${base}/kept`, c.var.format.words.kept.title)}</div>`,
+  );
+  const closing = card(
+    'Close the company',
+    html`<p>Its keys stop working, and nothing of it can be changed until it is opened again.</p>
+<div class="actions">${dangerLink(`${base}/close`, 'Close this company…')}</div>`,
+  );
+  const reopening = card(
+    'Open the company again',
+    html`<p>Keys that were neither revoked nor expired work again within a second.</p>
 <form method="post" action="${base}/reopen" class="actions">${csrfInput(c)}<button>Open again</button></form>
-<p class="hint">If it left for good, erase the names and addresses of its people, which cannot be undone: <code>tollgate company erase ${company.id}</code> counts them first.</p></section>`;
+<p class="hint">If it left for good, erase the names and addresses of its people, which cannot be undone: <code>tollgate company erase ${company.id}</code> counts them first.</p>`,
+  );
   const mayReopen =
     may(user, 'company.close', company.id) &&
     company.closed_at !== null &&
@@ -78,7 +75,7 @@ async function closePage(c: PageContext, form: Form): Promise<Response> {
 <p>Within a second all its keys are refused with 401, like unknown ones; calls in flight end and are charged. Its people can still read its pages, and nothing of it can be changed. An operator can open it again.</p>
 <form method="post" action="${path}" class="stack">${csrfInput(c)}
 ${field(state, { name: 'name', label: 'Name of the company', required: true, hint: `Type “${name}” to confirm.` })}
-<div class="actions"><button class="danger">Close company</button> <a class="button quiet" href="/companies/${id}/settings">Cancel</a></div></form></section>`;
+<div class="actions"><button class="danger">Close company</button> ${linkButton(`/companies/${id}/settings`, 'Cancel')}</div></form></section>`;
   return page(c, `Close ${name}`, body);
 }
 
@@ -89,13 +86,13 @@ async function close(c: PageContext, form: Form): Promise<Response> {
   });
   form.check();
   await changeAsOperator(c, (sql) => closeCompany(sql, id));
-  return c.redirect(`/companies/${id}/settings?done=closed`, 303);
+  return backTo(c, `/companies/${id}/settings`, 'closed');
 }
 
 async function reopen(c: PageContext): Promise<Response> {
   const id = param(c, 'company');
   await changeAsOperator(c, (sql) => reopenCompany(sql, id));
-  return c.redirect(`/companies/${id}/settings?done=reopened`, 303);
+  return backTo(c, `/companies/${id}/settings`, 'reopened');
 }
 
 async function archive(c: PageContext): Promise<Response> {
@@ -119,13 +116,16 @@ async function keptPage(c: PageContext): Promise<Response> {
   const body = html`${companyHeading(c)}<h1>${kept.title}</h1>
 <p class="lead">${kept.lead}</p>
 ${table(kept.caption, entries, { cells }, true)}
-<section class="card"><h2>${kept.whoSees}</h2><ul>
+${card(
+  kept.whoSees,
+  html`<ul>
 ${[kept.people, kept.operator, kept.router, kept.backups].map((text) => html`<li>${text}</li>`)}</ul>
 ${
   may(c.var.session.user, 'company.export', companyOf(c))
     ? html`<div class="actions"><a class="button" href="/companies/${param(c, 'company')}/export.tar.gz" download>${words.settings.download}</a></div>`
     : ''
-}</section>`;
+}`,
+)}`;
   return page(c, kept.title, body);
 }
 
@@ -153,11 +153,11 @@ export async function pauseCompanyForm(c: PageContext, form: Form): Promise<Resp
   const reason = form.required('reason', readName);
   form.check();
   await changeAsOperator(c, (sql) => pauseCompany(sql, id, reason));
-  return c.redirect(`/companies/${id}/settings?done=company-paused`, 303);
+  return backTo(c, `/companies/${id}/settings`, 'company-paused');
 }
 
 export async function resumeCompanyForm(c: PageContext): Promise<Response> {
   const id = param(c, 'company');
   await changeAsOperator(c, (sql) => resumeCompany(sql, id));
-  return c.redirect(`/companies/${id}/settings?done=company-resumed`, 303);
+  return backTo(c, `/companies/${id}/settings`, 'company-resumed');
 }

@@ -21,10 +21,20 @@ import { isSamePrice } from '../../operations/rate.ts';
 import { listModels, type ModelRow } from '../../store/company/model.ts';
 import { readCompany } from '../../store/gateway/directory.ts';
 import { countKeys, type ListPage, type ListQuery, PAGE_ROWS } from '../../store/lists/page.ts';
-import { change, mayNow, type PageContext, param, type Route, read } from '../page/context.ts';
+import {
+  backTo,
+  change,
+  get,
+  mayNow,
+  type PageContext,
+  param,
+  post,
+  type Route,
+  read,
+} from '../page/context.ts';
 import { csrfInput } from '../page/field.ts';
 import { type Html, html } from '../page/html.ts';
-import { badge, companyHeading, muted, page, table } from '../page/layout.ts';
+import { badge, card, companyHeading, linkButton, muted, page, table } from '../page/layout.ts';
 import { list, listQuery } from '../page/list.ts';
 import {
   insteadText,
@@ -39,24 +49,9 @@ import { unusualMarks } from '../usage/unusual.ts';
 
 /** The models that one company may use. */
 export const companyModelRoutes: readonly Route[] = [
-  {
-    method: 'GET',
-    path: '/companies/:company/models',
-    action: 'company.read',
-    handle: companyPage,
-  },
-  {
-    method: 'POST',
-    path: '/companies/:company/models/disable',
-    action: 'company.choose',
-    handle: toggle('disable'),
-  },
-  {
-    method: 'POST',
-    path: '/companies/:company/models/enable',
-    action: 'company.choose',
-    handle: toggle('enable'),
-  },
+  get('/companies/:company/models', 'company.read', companyPage),
+  post('/companies/:company/models/disable', 'company.choose', toggle('disable')),
+  post('/companies/:company/models/enable', 'company.choose', toggle('enable')),
 ];
 
 async function companyPage(c: PageContext): Promise<Response> {
@@ -104,7 +99,7 @@ async function companyPage(c: PageContext): Promise<Response> {
       if (company_id === null && company.ownModels.has(slug)) return muted(frame.none); // the company's own replaces it
       const verb = company.disabledSlugs.has(slug) ? 'enable' : 'disable';
       const toggle = html`<form class="inline" method="post" action="${base}/${verb}">${csrfInput(c)}<input type="hidden" name="slug" value="${slug}"><button class="quiet" aria-label="${words[verb]} ${slug}">${words[verb]}</button></form>`;
-      const link = html`<a class="button quiet" href="${playground}?model=${encodeURIComponent(slug)}">${words.try}<span class="sr"> ${slug}</span></a>`;
+      const link = linkButton(`${playground}?model=${encodeURIComponent(slug)}`, words.try, slug);
       const canTry =
         mayNow(c, 'playground.use') && kind === 'chat' && listed.some((each) => each.slug === slug);
       const canChoose = mayNow(c, 'company.choose');
@@ -119,7 +114,7 @@ async function companyPage(c: PageContext): Promise<Response> {
   const empty = may(c.var.session.user, 'model.write', null)
     ? html`No models are offered yet. <a href="/models">Add one</a>`
     : words.none;
-  const body = html`${companyHeading(c, company)}<div class="title-row"><h1>${words.title}</h1>${mayNow(c, 'playground.use') ? html`<a class="button quiet" href="${playground}">${words.playground}</a>` : ''}</div>
+  const body = html`${companyHeading(c, company)}<div class="title-row"><h1>${words.title}</h1>${mayNow(c, 'playground.use') ? linkButton(playground, words.playground) : ''}</div>
 <p class="lead">${words.gate((state) => html`<strong>${state}</strong>`, company.allowNonEu)} ${
     mayNow(c, 'company.set')
       ? words.change((text) => html`<a href="/companies/${id}/settings">${text}</a>`)
@@ -128,14 +123,16 @@ async function companyPage(c: PageContext): Promise<Response> {
 ${unitSwitch(c, base, unit)}
 ${list(c, { path: base, caption: words.caption, cells, figures: Object.values(labels), sorts, empty }, query, found)}
 ${ratesTable(c, company, found.rows, unit)}
-<section class="card"><h2>${words.returns(html`<code>GET /models</code>`)}</h2>
-<p>${words.count({ listed: format.count(listed.length), all: format.count(new Set(models.map(({ slug }) => slug)).size) })} ${
+${card(
+  html`${words.returns(html`<code>GET /models</code>`)}`,
+  html`<p>${words.count({ listed: format.count(listed.length), all: format.count(new Set(models.map(({ slug }) => slug)).size) })} ${
     keys.active === 0
       ? words.noKey((text) => html`<a href="/companies/${id}/keys">${text}</a>`)
       : words.whoGets(keys.active, format.count(keys.active))
   }</p>
 ${listed.length > PAGE_ROWS ? html`<p class="muted">${words.first(PAGE_ROWS)}</p>` : ''}
-<pre tabindex="0" aria-label="${words.answer}">${JSON.stringify(entries, null, 2)}</pre></section>`;
+<pre tabindex="0" aria-label="${words.answer}">${JSON.stringify(entries, null, 2)}</pre>`,
+)}`;
   return page(c, words.of(company.name), body);
 }
 
@@ -169,7 +166,7 @@ function ratesTable(
   };
   const caption = words.rates.caption(format.count(unit === '1M' ? 1_000_000 : 1000));
   const figures = Object.values(statements.charged);
-  return html`<section class="card"><h2>${caption}</h2>${table(caption, lines, { cells, figures }, true, 'sums')}</section>`;
+  return card(caption, table(caption, lines, { cells, figures }, true, 'sums'));
 }
 
 /** Models of one company are few enough to be searched and sorted here: their states need all of them. */
@@ -257,7 +254,7 @@ function toggle(direction: 'disable' | 'enable'): Route['handle'] {
       if (length > 0) throwNotFound('model', `The company has no model ${slug}.`);
     };
     await change(c, (sql) => changeCompany(sql, { judge }, id, { [direction]: [slug] }));
-    return c.redirect(`/companies/${id}/models?done=saved`, 303);
+    return backTo(c, `/companies/${id}/models`, 'saved');
   };
 }
 

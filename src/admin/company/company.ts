@@ -6,7 +6,7 @@ import {
   pageOfCompanies,
 } from '../../store/lists/page.ts';
 import { budgetPicture, budgetTiles, sparkLine } from '../page/chart.ts';
-import { type PageContext, param, type Route, read } from '../page/context.ts';
+import { get, type PageContext, param, type Route, read } from '../page/context.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
 import { badge, clipped, muted, page } from '../page/layout.ts';
@@ -15,8 +15,8 @@ import { unusualMarks } from '../usage/unusual.ts';
 
 /** The list of companies, for operators. */
 export const companyRoutes: readonly Route[] = [
-  { method: 'GET', path: '/companies', action: 'company.list', handle: listPage },
-  { method: 'GET', path: '/companies/:company', action: 'company.read', handle: open },
+  get('/companies', 'company.list', listPage),
+  get('/companies/:company', 'company.read', open),
 ];
 
 /** Headings of the list by the order that a click on them gives. */

@@ -21,12 +21,22 @@ import { readKeyBudgets } from '../../store/usage/company-usage.ts';
 import { type LastRefused, lastRefused } from '../../store/usage/request.ts';
 import { callerOf, readerOf } from '../page/caller.ts';
 import { askedFirst } from '../page/confirmation.ts';
-import { change, mayNow, type PageContext, param, type Route, read } from '../page/context.ts';
-import { csrfInput, type FormState, field, formState, select } from '../page/field.ts';
+import {
+  backTo,
+  change,
+  get,
+  mayNow,
+  type PageContext,
+  param,
+  post,
+  type Route,
+  read,
+} from '../page/context.ts';
+import { csrfInput, type FormState, field, formState, saveForm, select } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
-import { companyHeading, page, supportLink } from '../page/layout.ts';
+import { card, companyHeading, linkButton, page, supportLink } from '../page/layout.ts';
 import { lockEdited, lockInput } from '../page/optimistic-lock.ts';
 import { readSettings, settingFields } from '../page/setting.ts';
 import { KEY_LISTS, keysPath, requestsPath, seesOwnAlone, usagePath } from '../usage/reach.ts';
@@ -55,19 +65,13 @@ const OVERLAPS = {
 
 /** One key: its history, and what can be done with it. */
 export const keyEditRoutes: readonly Route[] = [
-  {
-    method: 'POST',
-    path: `${PATH}/pause`,
-    action: 'key.write',
-    handle: pauseKeyForm,
-    page: keyPage,
-  },
-  { method: 'POST', path: `${PATH}/resume`, action: 'key.write', handle: resumeKeyForm },
+  post(`${PATH}/pause`, 'key.write', pauseKeyForm, { page: keyPage }),
+  post(`${PATH}/resume`, 'key.write', resumeKeyForm),
   ...KEY_LISTS.flatMap(([list, action, shown]): readonly Route[] => [
-    { method: 'GET', path: `${list}/:key`, action: shown, handle: keyPage },
-    { method: 'POST', path: `${list}/:key`, action, long: true, handle: edit, page: keyPage },
-    { method: 'GET', path: `${list}/:key/rotate`, action, handle: rotatePage },
-    { method: 'POST', path: `${list}/:key/rotate`, action, handle: rotate, page: rotatePage },
+    get(`${list}/:key`, shown, keyPage),
+    post(`${list}/:key`, action, edit, { long: true, page: keyPage }),
+    get(`${list}/:key/rotate`, action, rotatePage),
+    post(`${list}/:key/rotate`, action, rotate, { page: rotatePage }),
     ...askedFirst(`${list}/:key/revoke`, action, askRevocation, revoke),
   ]),
 ];
@@ -81,7 +85,7 @@ async function keyPage(c: PageContext, form: Form): Promise<Response> {
   const base = keysPath(c, company.id);
   const path = `${base}/${key.id}`;
   const state = formState(form, path);
-  const { key: words, keys, ownKeys, form: forms } = state.words;
+  const { key: words, keys, ownKeys } = state.words;
   const isEditable = key.state !== 'revoked' && mayNow(c, isOwn ? 'own-key.write' : 'key.write');
   const body = html`${companyHeading(c)}<div class="title-row"><h1>${words.title({ isEditable, name: key.name })} <code>${key.prefix}…</code></h1>
 ${isEditable ? keyActions(keys, base, key) : ''}</div>
@@ -91,9 +95,14 @@ ${
   !isEditable
     ? html`${state.summary}<p><a href="${base}">${words.all}</a></p>`
     : html`<section class="card">${state.summary}
-<form method="post" action="${path}" class="stack">${csrfInput(c)}${lockInput(state, key, isOwn ? OWN_EDITED : EDITED)}
-${isOwn ? settingFields(state, OWN_EDITED, key) : editedFields(state, company, key)}
-<div class="actions"><button class="primary">${isOwn ? ownKeys.rename : words.save}</button> <a class="button quiet" href="${base}">${forms.cancel}</a></div></form></section>`
+${saveForm(
+  c,
+  path,
+  html`${lockInput(state, key, isOwn ? OWN_EDITED : EDITED)}
+${isOwn ? settingFields(state, OWN_EDITED, key) : editedFields(state, company, key)}`,
+  isOwn ? ownKeys.rename : words.save,
+  base,
+)}</section>`
 }${keyPauseCard(c, key, form)}`;
   return page(c, words.page(key.name), body);
 }
@@ -185,7 +194,7 @@ async function edit(c: PageContext, form: Form): Promise<Response> {
     });
     await changeKey(sql, callerOf(c, form, KEY), id, company, changes);
   });
-  return c.redirect(`${base}?done=saved`, 303);
+  return backTo(c, base, 'saved');
 }
 
 async function askRevocation(c: PageContext) {
@@ -204,7 +213,7 @@ async function askRevocation(c: PageContext) {
 async function revoke(c: PageContext): Promise<Response> {
   const [company, key] = [param(c, 'company'), param(c, 'key')];
   await change(c, (sql) => revokeKey(sql, readerOf(c), key, company));
-  return c.redirect(`${keysPath(c, company)}?done=revoked&key=${key}`, 303);
+  return backTo(c, keysPath(c, company), `revoked&key=${key}`);
 }
 
 /** Replacing a key: with an overlap for a planned change, at once when it leaked. */
@@ -219,15 +228,23 @@ async function rotatePage(c: PageContext, form: Form): Promise<Response> {
   );
   const body = html`${companyHeading(c)}<h1>${words.heading}</h1>
 <p class="lead"><strong>${key.name}</strong> <code>${key.prefix}…</code> ${words.lead}</p>${state.summary}
-<section class="card"><h2>${words.planned}</h2>
-<p>${words.plannedText}</p>
-<form method="post" action="${path}" class="stack">${csrfInput(c)}${idempotencyInputs()}
-${select(state, { name: 'overlap', label: words.overlap, choices: overlaps, value: '86400' })}
-<div class="actions"><button class="primary">${words.button}</button></div></form></section>
-<section class="card"><h2>${words.leaked}</h2>
-<p>${words.leakedText}</p>
-<div class="actions">${replaceForm(c, key, words.stop)}</div></section>
-<p><a class="button quiet" href="${base}">${state.words.form.cancel}</a></p>`;
+${card(
+  words.planned,
+  html`<p>${words.plannedText}</p>
+${saveForm(
+  c,
+  path,
+  html`${idempotencyInputs()}
+${select(state, { name: 'overlap', label: words.overlap, choices: overlaps, value: '86400' })}`,
+  words.button,
+)}`,
+)}
+${card(
+  words.leaked,
+  html`<p>${words.leakedText}</p>
+<div class="actions">${replaceForm(c, key, words.stop)}</div>`,
+)}
+<p>${linkButton(base, state.words.form.cancel)}</p>`;
   return page(c, words.title, body);
 }
 
@@ -265,11 +282,14 @@ function keyPauseCard(c: PageContext, key: KeyRow, form: Form): Html | string {
   const { pause: words } = form.words;
   const action = `/companies/${key.company_id}/keys/${key.id}/pause`;
   const state = formState(form, action);
-  return html`<section class="card"><h2>${words.title}</h2>${state.summary}
+  return card(
+    words.title,
+    html`${state.summary}
 <p>${words.text}</p>
 <form method="post" action="${action}" class="stack">${csrfInput(c)}
 ${field(state, { name: 'reason', label: words.label, required: true, hint: words.hint })}
-<div class="actions"><button>${words.title}</button></div></form></section>`;
+<div class="actions"><button>${words.title}</button></div></form>`,
+  );
 }
 
 async function pauseKeyForm(c: PageContext, form: Form): Promise<Response> {
@@ -278,16 +298,14 @@ async function pauseKeyForm(c: PageContext, form: Form): Promise<Response> {
   await change(c, (sql) =>
     pauseKey(sql, readerOf(c), param(c, 'key'), param(c, 'company'), reason),
   );
-  return c.redirect(
-    `/companies/${param(c, 'company')}/keys/${param(c, 'key')}?done=key-paused`,
-    303,
-  );
+  return backTo(c, keyPath(c), 'key-paused');
 }
 
 async function resumeKeyForm(c: PageContext): Promise<Response> {
   await change(c, (sql) => resumeKey(sql, readerOf(c), param(c, 'key'), param(c, 'company')));
-  return c.redirect(
-    `/companies/${param(c, 'company')}/keys/${param(c, 'key')}?done=key-resumed`,
-    303,
-  );
+  return backTo(c, keyPath(c), 'key-resumed');
+}
+
+function keyPath(c: PageContext): string {
+  return `/companies/${param(c, 'company')}/keys/${param(c, 'key')}`;
 }

@@ -7,11 +7,19 @@ import {
   keysWithCompany,
 } from '../../store/company/key.ts';
 import { LEAST_OF_PREFIX } from '../../store/lists/page.ts';
-import { companyOf, type PageContext, type Route, read } from '../page/context.ts';
+import { companyOf, get, type PageContext, post, type Route, read } from '../page/context.ts';
 import { csrfInput, field, formState } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
-import { companyHeading, emptyText, muted, page, table } from '../page/layout.ts';
+import {
+  companyHeading,
+  dangerLink,
+  emptyText,
+  linkButton,
+  muted,
+  page,
+  table,
+} from '../page/layout.ts';
 import { readSearch } from '../page/list.ts';
 import { keyState } from './key.ts';
 import { replaceForm } from './key-reveal.ts';
@@ -21,17 +29,10 @@ const OF_ALL = '/keys';
 
 /** Finds keys in a pasted text, by digest, or those that begin so: of one company, or, for operators, of all. */
 export const findRoutes: readonly Route[] = [
-  { method: 'GET', path: OF_COMPANY, action: 'key.write', handle: findPage },
-  {
-    method: 'POST',
-    path: OF_COMPANY,
-    action: 'key.write',
-    long: true,
-    handle: find,
-    page: findPage,
-  },
-  { method: 'GET', path: OF_ALL, action: 'key.find', handle: findPage },
-  { method: 'POST', path: OF_ALL, action: 'key.find', long: true, handle: find, page: findPage },
+  get(OF_COMPANY, 'key.write', findPage),
+  post(OF_COMPANY, 'key.write', find, { long: true, page: findPage }),
+  get(OF_ALL, 'key.find', findPage),
+  post(OF_ALL, 'key.find', find, { long: true, page: findPage }),
 ];
 
 const SHOWN = 50;
@@ -49,9 +50,7 @@ ${result}
 <form method="post" action="${path}" class="stack">${csrfInput(c)}
 ${field(state, { name: 'text', label: words.text, type: 'textarea', rows: 6, required: true, secret: true })}
 <div class="actions"><button class="primary">${words.button}</button>${
-    company === null
-      ? ''
-      : html` <a class="button quiet" href="/companies/${company}/keys">${all}</a>`
+    company === null ? '' : html` ${linkButton(`/companies/${company}/keys`, all)}`
   }</div></form></section>`;
   return page(c, words.title, body);
 }
@@ -97,7 +96,7 @@ function resultOf(c: PageContext, looked: number, keys: readonly Found[]): Html 
     [frame.actions]: (key: KeyRow) =>
       !isOver(key.state)
         ? html`<span class="row-actions">${key.state === 'active' ? replaceForm(c, key, words.stop) : ''}
-<a class="button danger" href="/companies/${key.company_id}/keys/${key.id}/revoke">${headings.revoke}<span class="sr"> ${key.name}</span></a></span>`
+${dangerLink(`/companies/${key.company_id}/keys/${key.id}/revoke`, headings.revoke, key.name)}</span>`
         : muted(words.noAction),
   };
   const more =

@@ -10,11 +10,11 @@ import { type Claim, REVEAL_SECONDS, type RevealedKey } from '../../store/compan
 import type { Sql } from '../../store/connection/pool.ts';
 import { readCompany } from '../../store/gateway/directory.ts';
 import { readerOf } from '../page/caller.ts';
-import { type PageContext, param, type Route, read } from '../page/context.ts';
+import { get, type PageContext, param, type Route, read } from '../page/context.ts';
 import { csrfInput, idempotencyInput } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
-import { copyable } from '../page/layout.ts';
+import { copyable, linkButton } from '../page/layout.ts';
 import { gonePage, redirectToSecret, secretOf, shownPage } from '../page/shown-once.ts';
 import { callSnippets, keyVariable } from '../usage/call-snippet.ts';
 import { KEY_LISTS, keysPath, seesOwnAlone } from '../usage/reach.ts';
@@ -22,13 +22,9 @@ import { KEY_LISTS, keysPath, seesOwnAlone } from '../usage/reach.ts';
 /** A key is shown by the page that follows the form that made it: for a minute, also where the same form is sent again. */
 
 /** Below the page of the key. `?old=` is the key that it replaces. */
-export const revealRoutes: readonly Route[] = KEY_LISTS.map(([list, action]) => ({
-  method: 'GET',
-  path: `${list}/:key/shown`,
-  action,
-  whileClosed: true,
-  handle: revealPage,
-}));
+export const revealRoutes: readonly Route[] = KEY_LISTS.map(([list, action]) =>
+  get(`${list}/:key/shown`, action, revealPage, { whileClosed: true }),
+);
 
 /** A key of the path that the reader may see, as one of the company or an own one. @throws Refused missing */
 export function keyInReach(c: PageContext, sql: Sql, id = param(c, 'key')): Promise<KeyRow> {
@@ -95,7 +91,7 @@ function keyGone(c: PageContext, company: Company, key: KeyRow): Promise<Respons
   const text = html`<p>${words.goneText({ key: named, at, seconds: REVEAL_SECONDS })}</p>
 <p>${key.state === 'active' ? words.replaceText : words.isNotActive(key.state)}</p>
 <div class="actions">${key.state === 'active' ? replaceForm(c, key, words.replace) : ''}
-<a class="button quiet" href="${keysPath(c, company.id)}">${all}</a></div>`;
+${linkButton(keysPath(c, company.id), all)}</div>`;
   return gonePage(c, { title: words.gone, text });
 }
 

@@ -29,7 +29,16 @@ import {
 } from '../../store/lists/page.ts';
 import { readPresentSums } from '../../store/usage/company-usage.ts';
 import { callerOf } from '../page/caller.ts';
-import { change, mayNow, type PageContext, param, type Route, read } from '../page/context.ts';
+import {
+  change,
+  get,
+  mayNow,
+  type PageContext,
+  param,
+  post,
+  type Route,
+  read,
+} from '../page/context.ts';
 import { createCard, type FormState } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import type { Format } from '../page/format.ts';
@@ -38,7 +47,9 @@ import {
   badge,
   clipped,
   companyHeading,
+  dangerLink,
   exactSwitch,
+  linkButton,
   muted,
   page,
   rowMenu,
@@ -63,15 +74,8 @@ const MAX_CHECKBOXES = 100; // more models are typed: a page stays small
 
 /** The keys of a company, which the specification calls its access section (sections 2.7 and 5), and a summary of its month. */
 export const keyRoutes: readonly Route[] = [
-  { method: 'GET', path: BASE, action: 'key.read', handle: accessPage },
-  {
-    method: 'POST',
-    path: `${BASE}/create`,
-    action: 'key.write',
-    long: true,
-    handle: create,
-    page: accessPage,
-  },
+  get(BASE, 'key.read', accessPage),
+  post(`${BASE}/create`, 'key.write', create, { long: true, page: accessPage }),
   ...revealRoutes,
 ];
 
@@ -97,11 +101,11 @@ async function accessPage(c: PageContext, form: Form): Promise<Response> {
   }));
   const marks = await unusualMarks(c, id);
   const body = html`${companyHeading(c)}<div class="title-row"><h1>${words.title}</h1>
-${isWritable ? html`<a class="button quiet" href="${base}/find">${words.find}</a>${createForm(c, form, company, isNew || (life === 'active' && counts.active === 0))}` : ''}</div>
+${isWritable ? html`${linkButton(`${base}/find`, words.find)}${createForm(c, form, company, isNew || (life === 'active' && counts.active === 0))}` : ''}</div>
 <p class="lead">${words.lead(html`<code>${services.publicUrl}</code>`)}</p>
 ${list(c, { ...keyList(c, life, base, isWritable, marks.key), beside: keyViews(format, base, life, counts) }, query, keys)}
 ${playgrounds(c, playgroundRows, base)}<section aria-labelledby="usage"><div class="title-row"><h2 id="usage">${words.usageIn(format.month(usage.budget.month))}</h2>
-<a class="button quiet" href="/companies/${id}/usage">${words.details}</a></div>
+${linkButton(`/companies/${id}/usage`, words.details)}</div>
 ${usageCards(usage, format)}<p class="muted">${exactSwitch(c)}</p></section>`;
   return page(c, words.of(company.name), body);
 }
@@ -211,8 +215,8 @@ export function keyActions(
   { id, name, state, purpose }: KeyRow,
 ): Html {
   const isShown = purpose === null;
-  return html`${state === 'active' && isShown ? html`<a class="button quiet" href="${base}/${id}/rotate">${words.rotate}<span class="sr"> ${name}</span></a> ` : ''}
-${state === 'revoked' ? '' : html`<a class="button danger" href="${base}/${id}/revoke">${words.revoke}<span class="sr"> ${name}</span></a>`}`;
+  return html`${state === 'active' && isShown ? html`${linkButton(`${base}/${id}/rotate`, words.rotate, name)} ` : ''}
+${state === 'revoked' ? '' : dangerLink(`${base}/${id}/revoke`, words.revoke, name)}`;
 }
 
 /** Keys of persons who tried models and assistants on the pages. */

@@ -3,7 +3,7 @@ import { type OwnKeyAllowance, readAllowance } from '../../store/company/own-key
 import { readCompany } from '../../store/gateway/directory.ts';
 import { countKeys, type KeyLife, type KeySort, pageOfKeys } from '../../store/lists/page.ts';
 import { holderOf } from '../page/caller.ts';
-import { mayNow, type PageContext, param, type Route, read } from '../page/context.ts';
+import { get, mayNow, type PageContext, param, post, type Route, read } from '../page/context.ts';
 import { createCard, type FormState, formState } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
@@ -16,15 +16,8 @@ const BASE = '/companies/:company/own/keys';
 
 /** A member's own keys. The pages of a single key are those of the company's keys. */
 export const ownKeyRoutes: readonly Route[] = [
-  { method: 'GET', path: BASE, action: 'own-key.read', handle: listPage },
-  {
-    method: 'POST',
-    path: `${BASE}/create`,
-    action: 'own-key.write',
-    long: true,
-    handle: create,
-    page: listPage,
-  },
+  get(BASE, 'own-key.read', listPage),
+  post(`${BASE}/create`, 'own-key.write', create, { long: true, page: listPage }),
 ];
 
 async function listPage(c: PageContext, form: Form): Promise<Response> {

@@ -8,7 +8,16 @@ import { Refused } from '../../domain/refusal.ts';
 import { allowPlayground } from '../../operations/key.ts';
 import { isPlaygroundRevoked } from '../../store/company/playground-key.ts';
 import { readCompany } from '../../store/gateway/directory.ts';
-import { change, type PageContext, param, type Route, read, sharerOf } from '../page/context.ts';
+import {
+  change,
+  get,
+  type PageContext,
+  param,
+  post,
+  type Route,
+  read,
+  sharerOf,
+} from '../page/context.ts';
 import { csrfInput, field, formState } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html, raw } from '../page/html.ts';
@@ -29,18 +38,11 @@ const action = 'playground.use';
 
 /** Sends one prompt to a model of the company through the API, on behalf of the user who is signed in. */
 export const playgroundRoutes: readonly Route[] = [
-  { method: 'GET', path: BASE, action, handle: playgroundPage },
-  { method: 'POST', path: BASE, action, ...MODEL_CALL, handle: run, page: playgroundPage },
-  {
-    method: 'POST',
-    path: `${BASE}/stream`,
-    action,
-    savesNothing: true,
-    long: true,
-    handle: runStreamed,
-  },
-  { method: 'POST', path: `${BASE}/allow`, action, handle: allow },
-  { method: 'GET', path: `${BASE}/:request`, action, permits: 'modelCalls', handle: figures },
+  get(BASE, action, playgroundPage),
+  post(BASE, action, run, { ...MODEL_CALL, page: playgroundPage }),
+  post(`${BASE}/stream`, action, runStreamed, { savesNothing: true, long: true }),
+  post(`${BASE}/allow`, action, allow),
+  get(`${BASE}/:request`, action, figures, { permits: 'modelCalls' }),
 ];
 
 /** A part of an answer: one line of the stream that the page's script reads. */

@@ -17,14 +17,16 @@ import { may } from '../../operations/frame/permission.ts';
 import type { CompanyRow } from '../../store/company/company.ts';
 import {
   changeAsOperator,
+  get,
   isCompanyClosed,
   type PageContext,
+  post,
   presentCompany,
   type Route,
 } from '../page/context.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
-import { companyHeading, page } from '../page/layout.ts';
+import { card, companyHeading, page } from '../page/layout.ts';
 import { readSettings, settingFields } from '../page/setting.ts';
 import { type SettingCard, saveCompany, settingCard } from './company-edit.ts';
 import { companyPauseCard, endCards, pauseCompanyForm, resumeCompanyForm } from './company-end.ts';
@@ -95,31 +97,19 @@ const NAMES: SettingCard = {
 
 /** The settings of a company. */
 export const settingsRoutes: readonly Route[] = [
-  { method: 'GET', path: `${BASE}/settings`, action: 'company.read', handle: settingsPage },
-  {
-    method: 'POST',
-    path: `${BASE}/settings`,
-    action: OWNERS.action,
-    handle: saveOwners,
-    page: settingsPage,
-  },
+  get(`${BASE}/settings`, 'company.read', settingsPage),
+  post(`${BASE}/settings`, OWNERS.action, saveOwners, { page: settingsPage }),
   ...[MEMBERS, BUYERS, CEILINGS, LIMITS, NAMES].map(
-    (card): Route => ({
-      method: 'POST',
-      path: `${BASE}/${card.path}`,
-      action: card.action,
-      handle: (c, form) => saveCompany(c, form, card, readSettings(form, card.settings)),
-      page: settingsPage,
-    }),
+    (card): Route =>
+      post(
+        `${BASE}/${card.path}`,
+        card.action,
+        (c, form) => saveCompany(c, form, card, readSettings(form, card.settings)),
+        { page: settingsPage },
+      ),
   ),
-  {
-    method: 'POST',
-    path: `${BASE}/pause`,
-    action: 'company.pause',
-    handle: pauseCompanyForm,
-    page: settingsPage,
-  },
-  { method: 'POST', path: `${BASE}/resume`, action: 'company.pause', handle: resumeCompanyForm },
+  post(`${BASE}/pause`, 'company.pause', pauseCompanyForm, { page: settingsPage }),
+  post(`${BASE}/resume`, 'company.pause', resumeCompanyForm),
   ...priceFactorRoutes(settingsPage),
 ];
 
@@ -181,9 +171,11 @@ function ownersText(c: PageContext, company: CompanyRow): Html {
   const { settings: words, numbers } = format.words;
   const { effective_budget_eur: effective, eu_locked, allow_non_eu_models } = company;
   const budget = effective === null ? numbers.unlimited : format.amount(effective);
-  return html`<section class="card"><h2>${words.budgetAndGate}</h2>
-<p>${words.read({ budget, isAllowed: allow_non_eu_models && !eu_locked })}</p>
-${isCompanyClosed(c) ? '' : html`<p class="hint">${words.byOwners}</p>`}</section>`;
+  return card(
+    words.budgetAndGate,
+    html`<p>${words.read({ budget, isAllowed: allow_non_eu_models && !eu_locked })}</p>
+${isCompanyClosed(c) ? '' : html`<p class="hint">${words.byOwners}</p>`}`,
+  );
 }
 
 function membersText(c: PageContext, company: CompanyRow): Html {
@@ -195,14 +187,16 @@ function membersText(c: PageContext, company: CompanyRow): Html {
     member_playground: hasPlayground,
   } = company;
   const amount = budget === null ? '' : format.eurText(budget);
-  return html`<section class="card"><h2>${words.title}</h2><p>${words.read({ most, budget: amount, hasPlayground })}</p></section>`;
+  return card(words.title, html`<p>${words.read({ most, budget: amount, hasPlayground })}</p>`);
 }
 
 function limitsText(c: PageContext, company: CompanyRow): Html {
   const { format } = c.var;
   const texts = limitTexts(company, format, format.words.limitTexts);
   const words = format.words.settings;
-  return html`<section class="card"><h2>${words.limits}</h2>
-<p>${texts.length === 0 ? words.noLimits : words.allKeys(texts.join(', '))}</p>
-<p class="hint">${words.limitsBy((keys) => html`<a href="/companies/${company.id}/keys">${keys}</a>`)}</p></section>`;
+  return card(
+    words.limits,
+    html`<p>${texts.length === 0 ? words.noLimits : words.allKeys(texts.join(', '))}</p>
+<p class="hint">${words.limitsBy((keys) => html`<a href="/companies/${company.id}/keys">${keys}</a>`)}</p>`,
+  );
 }

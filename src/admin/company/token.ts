@@ -8,11 +8,14 @@ import { findTokenById, listTokens, type TokenRow } from '../../store/users/toke
 import { readerOf } from '../page/caller.ts';
 import { askedFirst } from '../page/confirmation.ts';
 import {
+  backTo,
   change,
   companyOf,
+  get,
   mayNow,
   type PageContext,
   param,
+  post,
   type Route,
   read,
 } from '../page/context.ts';
@@ -31,7 +34,9 @@ import {
   companyHeading,
   companyLink,
   copyable,
+  dangerLink,
   emptyText,
+  linkButton,
   muted,
   type Owned,
   page,
@@ -51,15 +56,9 @@ export const tokenRoutes: readonly Route[] = [OPERATORS, COMPANYS].flatMap((base
       ? (['token.read', 'token.write'] as const)
       : (['company-token.read', 'company-token.write'] as const);
   return [
-    { method: 'GET', path: base, action: reads, handle: listPage },
-    { method: 'POST', path: base, action: writes, handle: create, page: listPage },
-    {
-      method: 'GET',
-      path: `${base}/:token/shown`,
-      action: writes,
-      whileClosed: true,
-      handle: createdPage,
-    },
+    get(base, reads, listPage),
+    post(base, writes, create, { page: listPage }),
+    get(`${base}/:token/shown`, writes, createdPage, { whileClosed: true }),
     ...askedFirst(`${base}/:token/revoke`, writes, askRevocation, revoke, { whileClosed: true }),
   ];
 });
@@ -89,7 +88,7 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
       at === null ? muted(numbers.never) : format.instant(at),
     [frame.actions]: ({ id, name, state }: TokenRow) =>
       may(c.var.session.user, action, company) && state === 'active'
-        ? html`<a class="button danger" href="${base}/${id}/revoke">${words.revoke}<span class="sr"> ${name}</span></a>`
+        ? dangerLink(`${base}/${id}/revoke`, words.revoke, name)
         : muted(frame.none),
   };
   const fields = (
@@ -128,7 +127,7 @@ async function createdPage(c: PageContext): Promise<Response> {
   const { tokens: words } = c.var.format.words;
   if (token === null) {
     const text = html`<p>${words.goneText({ name: html`<strong>${name}</strong>`, seconds: REVEAL_SECONDS })}</p>`;
-    const after = html`<p><a class="button quiet" href="${base}">${words.all}</a></p>`;
+    const after = html`<p>${linkButton(base, words.all)}</p>`;
     return gonePage(c, { title: words.gone, text, after });
   }
   const { services } = c.var;
@@ -159,7 +158,7 @@ async function askRevocation(c: PageContext) {
 async function revoke(c: PageContext): Promise<Response> {
   const { base, company } = placeOf(c);
   await change(c, (sql) => revokeToken(sql, param(c, 'token'), company));
-  return c.redirect(`${base}?done=token-revoked`, 303);
+  return backTo(c, base, 'token-revoked');
 }
 
 /** Whose tokens the page is about. */

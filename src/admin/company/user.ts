@@ -26,20 +26,34 @@ import {
 import { readerOf } from '../page/caller.ts';
 import { askedFirst } from '../page/confirmation.ts';
 import {
+  backTo,
   change,
   changeAsOperator,
+  get,
   mayNow,
   type PageContext,
   param,
+  post,
   presentCompany,
   type Route,
   read,
   removal,
 } from '../page/context.ts';
-import { csrfInput, field, formState, select } from '../page/field.ts';
+import { buttonForm, csrfInput, field, formState, saveForm, select } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
-import { badge, clipped, companyHeading, muted, page, rowMenu, table } from '../page/layout.ts';
+import {
+  badge,
+  card,
+  clipped,
+  companyHeading,
+  dangerLink,
+  linkButton,
+  muted,
+  page,
+  rowMenu,
+  table,
+} from '../page/layout.ts';
 import { list, listQuery } from '../page/list.ts';
 import { countInvitation, invitedRoute, redirectToInvitation } from './invite.ts';
 import { sendMail, wordsFor } from './mail.ts';
@@ -47,35 +61,21 @@ import { sendMail, wordsFor } from './mail.ts';
 const BASE = '/companies/:company/users';
 const PERSON = `${BASE}/:user`;
 const INVITATION = '/companies/:company/invitations/:invitation';
-const WRITE = { action: 'company-user.write' } as const;
+const WRITE = 'company-user.write';
 /** The log of changes of a large company takes seconds. */
 const ERASE_MS = 600_000;
 
 /** The users of a company, for its owners: their addresses, roles and invitations. */
 export const companyUserRoutes: readonly Route[] = [
-  { method: 'GET', path: BASE, action: 'company-user.read', handle: listPage },
-  { method: 'POST', path: BASE, ...WRITE, permits: 'mails', handle: invite, page: listPage },
-  { method: 'GET', path: PERSON, ...WRITE, handle: rolePage },
-  { method: 'POST', path: PERSON, ...WRITE, handle: saveRole, page: rolePage },
-  ...askedFirst(`${PERSON}/remove`, WRITE.action, askRemoval, remove),
-  { method: 'GET', path: `${PERSON}/erase`, ...WRITE, permits: 'slow', handle: erasePage },
-  {
-    method: 'POST',
-    path: `${PERSON}/erase`,
-    ...WRITE,
-    permits: 'slow',
-    handle: erase,
-    page: erasePage,
-  },
-  {
-    method: 'POST',
-    path: `${INVITATION}/renew`,
-    ...WRITE,
-    permits: 'mails',
-    handle: renew,
-    page: listPage,
-  },
-  { method: 'POST', path: `${INVITATION}/withdraw`, ...WRITE, handle: withdraw },
+  get(BASE, 'company-user.read', listPage),
+  post(BASE, WRITE, invite, { permits: 'mails', page: listPage }),
+  get(PERSON, WRITE, rolePage),
+  post(PERSON, WRITE, saveRole, { page: rolePage }),
+  ...askedFirst(`${PERSON}/remove`, WRITE, askRemoval, remove),
+  get(`${PERSON}/erase`, WRITE, erasePage, { permits: 'slow' }),
+  post(`${PERSON}/erase`, WRITE, erase, { permits: 'slow', page: erasePage }),
+  post(`${INVITATION}/renew`, WRITE, renew, { permits: 'mails', page: listPage }),
+  post(`${INVITATION}/withdraw`, WRITE, withdraw),
   invitedRoute,
 ];
 
@@ -117,13 +117,17 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
             html`${
               person.oidc_group !== null
                 ? ''
-                : html`<a class="button quiet" href="${base}/${person.id}">${words.changeRole}<span class="sr">${words.changeRoleOf(person.email)}</span></a>`
+                : linkButton(
+                    `${base}/${person.id}`,
+                    words.changeRole,
+                    words.changeRoleOf(person.email),
+                  )
             }
-<a class="button danger" href="${base}/${person.id}/remove">${words.remove}<span class="sr"> ${person.email}</span></a>${
-              person.erasure_asked_at === null
-                ? ''
-                : html` <a class="button danger" href="${base}/${person.id}/erase">${format.words.erasure.erase}<span class="sr"> ${person.email}</span></a>`
-            }`,
+${dangerLink(`${base}/${person.id}/remove`, words.remove, person.email)}${
+  person.erasure_asked_at === null
+    ? ''
+    : html` ${dangerLink(`${base}/${person.id}/erase`, format.words.erasure.erase, person.email)}`
+}`,
           ),
   };
   const body = html`${companyHeading(c)}<h1>${words.title}</h1>
@@ -138,13 +142,19 @@ function inviteForm(c: PageContext, form: Form, base: string, isFirst: boolean):
   const { services } = c.var;
   const state = formState(form, base);
   const { members: words } = state.words;
-  return html`<section class="card"><h2>${words.invite}</h2>${state.summary}
-<form method="post" action="${base}" class="stack">${csrfInput(c)}
-<div class="pair">${field(state, { name: 'email', label: words.email, type: 'email', required: true })}
+  return card(
+    words.invite,
+    html`${state.summary}
+${saveForm(
+  c,
+  base,
+  html`<div class="pair">${field(state, { name: 'email', label: words.email, type: 'email', required: true })}
 ${select(state, { name: 'role', label: words.role, choices: choicesOf(state.words), value: isFirst ? 'owner' : 'administrator' })}</div>
 ${rolesOf(state.words)}
-<p class="hint">${words.inviteHint(services.oidc !== null)}</p>
-<div class="actions"><button class="primary">${words.inviteButton}</button></div></form></section>`;
+<p class="hint">${words.inviteHint(services.oidc !== null)}</p>`,
+  words.inviteButton,
+)}`,
+  );
 }
 
 function invitationTable(c: PageContext, invitations: readonly InvitationRow[]): Html {
@@ -152,7 +162,12 @@ function invitationTable(c: PageContext, invitations: readonly InvitationRow[]):
   const now = services.clock();
   const { members: words, roles, frame } = format.words;
   const button = ({ id, email, company_id }: InvitationRow, verb: string, text: string) =>
-    html`<form method="post" action="/companies/${company_id}/invitations/${id}/${verb}" class="inline">${csrfInput(c)}<button class="quiet">${text}<span class="sr">${words.theInvitation(email)}</span></button></form>`;
+    buttonForm(
+      c,
+      `/companies/${company_id}/invitations/${id}/${verb}`,
+      text,
+      words.theInvitation(email),
+    );
   const shown = table(words.invitations, invitations.slice(0, PAGE_ROWS), {
     cells: {
       [words.email]: ({ email }) => email,
@@ -194,7 +209,7 @@ async function renew(c: PageContext, form: Form): Promise<Response> {
 async function withdraw(c: PageContext): Promise<Response> {
   const company = param(c, 'company');
   await removal(c, (sql) => withdrawInvitation(sql, param(c, 'invitation'), company));
-  return c.redirect(`/companies/${company}/users?done=withdrawn`, 303);
+  return backTo(c, `/companies/${company}/users`, 'withdrawn');
 }
 
 async function rolePage(c: PageContext, form: Form): Promise<Response> {
@@ -206,11 +221,15 @@ async function rolePage(c: PageContext, form: Form): Promise<Response> {
 <section class="card">${state.summary}
 ${
   person.oidc_group !== null
-    ? html`<p>${words.byGroup({ email: person.email, role: state.words.roles[person.role], group: html`<strong>${person.oidc_group}</strong>` })}</p><p><a class="button quiet" href="${base}">${words.backToUsers}</a></p></section>`
-    : html`<form method="post" action="${base}/${person.id}" class="stack">${csrfInput(c)}
-${select(state, { name: 'role', label: words.role, choices: choicesOf(state.words), value: person.role, hint: words.roleHint })}
-${rolesOf(state.words)}
-<div class="actions"><button class="primary">${words.saveRole}</button> <a class="button quiet" href="${base}">${state.words.form.cancel}</a></div></form></section>`
+    ? html`<p>${words.byGroup({ email: person.email, role: state.words.roles[person.role], group: html`<strong>${person.oidc_group}</strong>` })}</p><p>${linkButton(base, words.backToUsers)}</p></section>`
+    : html`${saveForm(
+        c,
+        `${base}/${person.id}`,
+        html`${select(state, { name: 'role', label: words.role, choices: choicesOf(state.words), value: person.role, hint: words.roleHint })}
+${rolesOf(state.words)}`,
+        words.saveRole,
+        base,
+      )}</section>`
 }`;
   return page(c, words.roleOf(person.email), body);
 }
@@ -221,7 +240,7 @@ async function saveRole(c: PageContext, form: Form): Promise<Response> {
   refuseOneself(c, form, user, form.words.members.ownRole);
   form.check();
   await change(c, (sql) => changeRole(sql, readerOf(c), company, user, role));
-  return c.redirect(`/companies/${company}/users?done=saved`, 303);
+  return backTo(c, `/companies/${company}/users`, 'saved');
 }
 
 async function askRemoval(c: PageContext) {
@@ -242,7 +261,7 @@ async function remove(c: PageContext, form: Form): Promise<Response> {
   refuseOneself(c, form, user, form.words.members.oneself);
   form.check();
   await removal(c, (sql) => removeUserOf(sql, readerOf(c), company, user));
-  return c.redirect(`/companies/${company}/users?done=removed`, 303);
+  return backTo(c, `/companies/${company}/users`, 'removed');
 }
 
 function refuseOneself(c: PageContext, form: Form, user: string, text: string): void {
@@ -298,7 +317,7 @@ ${asked === null ? '' : html`<p>${words.askedFor({ email, when: format.instant(a
 <p><strong>${words.final}</strong></p>
 <form method="post" action="${path}" class="stack">${csrfInput(c)}
 ${field(state, { name: 'email', label: words.confirm, required: true, hint: words.confirmHint(email) })}
-<div class="actions"><button class="danger">${words.button}</button> <a class="button quiet" href="${base}">${words.keepPerson}</a></div></form></section>`;
+<div class="actions"><button class="danger">${words.button}</button> ${linkButton(base, words.keepPerson)}</div></form></section>`;
   return page(c, words.of(email), body);
 }
 
@@ -321,7 +340,7 @@ async function erase(c: PageContext, form: Form): Promise<Response> {
   const by = user.role === 'operator' ? null : user.email;
   const message = erasedMail({ company, by }, wordsFor(reader), c.var.services.brand);
   void sendMail(c, reader.email, message, 'that somebody was erased');
-  return c.redirect(`/companies/${id}/users?done=erased`, 303);
+  return backTo(c, `/companies/${id}/users`, 'erased');
 }
 
 function erased(c: PageContext, sql: Sql, email: string | null) {

@@ -12,7 +12,7 @@ import type { Quality } from '../../store/usage/quality.ts';
 import { readRequestDays } from '../../store/usage/request-days.ts';
 import { ALL_GROUPS, readAllTable } from '../../store/usage/usage-table.ts';
 import { type Chart, chart, chartTiles } from '../page/chart.ts';
-import { type PageContext, type Route, read } from '../page/context.ts';
+import { get, type PageContext, post, type Route, read } from '../page/context.ts';
 import type { Form } from '../page/form.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
@@ -39,17 +39,13 @@ import { answeredChart, latencyChart, unansweredChart } from './overview-picture
 
 /** Usage of all companies together: the questions that the page of one company answers. */
 export const allUsageRoutes: readonly Route[] = [
-  { method: 'GET', path: '/usage', action: 'overview.read', handle: usagePage },
-  {
-    method: 'POST',
-    path: '/usage',
-    action: 'overview.keep',
-    handle: (c, form) => changeViews(c, form, ALL_GROUPS),
+  get('/usage', 'overview.read', usagePage),
+  post('/usage', 'overview.keep', (c, form) => changeViews(c, form, ALL_GROUPS), {
     page: usagePage,
-  },
-  { method: 'GET', path: '/usage/change', action: 'overview.read', handle: toUsage },
-  { method: 'GET', path: '/usage/table', action: 'overview.read', handle: toUsage },
-  { method: 'GET', path: '/usage/beside', action: 'overview.read', handle: toCompany },
+  }),
+  get('/usage/change', 'overview.read', toUsage),
+  get('/usage/table', 'overview.read', toUsage),
+  get('/usage/beside', 'overview.read', toCompany),
 ];
 
 /** How many months the menu offers. */

@@ -7,7 +7,14 @@ import { MODEL_SETTINGS } from '../../domain/settings/model.ts';
 import type { Settings } from '../../domain/settings/setting.ts';
 import { columnWords, endOf, nameIn, nounOf } from '../../domain/wording/change-text.ts';
 import { AUDIT_WINDOW, type AuditRow, asOwnersSee, pageOfAudit } from '../../store/lists/audit.ts';
-import { companyOf, type PageContext, presentCompany, type Route, read } from '../page/context.ts';
+import {
+  companyOf,
+  get,
+  type PageContext,
+  presentCompany,
+  type Route,
+  read,
+} from '../page/context.ts';
 import { field, formState, hiddenInputs, select } from '../page/field.ts';
 import { Form } from '../page/form.ts';
 import type { Format } from '../page/format.ts';
@@ -27,13 +34,8 @@ import { filterBar, filteredUrl, listQuery, toNext } from '../page/list.ts';
 
 /** The log of changes by page, command line or SQL: of all for operators, of a company for its owners. */
 export const auditRoutes: readonly Route[] = [
-  { method: 'GET', path: '/audit', action: 'audit.read', handle: auditPage },
-  {
-    method: 'GET',
-    path: '/companies/:company/audit',
-    action: 'company-audit.read',
-    handle: companyAuditPage,
-  },
+  get('/audit', 'audit.read', auditPage),
+  get('/companies/:company/audit', 'company-audit.read', companyAuditPage),
 ];
 
 const MAX_VALUE = 300; // characters

@@ -18,8 +18,17 @@ import {
   readFaults,
 } from '../../store/events/event.ts';
 import { PAGE_ROWS } from '../../store/lists/page.ts';
-import { change, type PageContext, param, type Route, read } from '../page/context.ts';
-import { csrfInput, formState, hiddenInputs, select } from '../page/field.ts';
+import {
+  backTo,
+  change,
+  get,
+  type PageContext,
+  param,
+  post,
+  type Route,
+  read,
+} from '../page/context.ts';
+import { buttonForm, formState, hiddenInputs, select } from '../page/field.ts';
 import { Form } from '../page/form.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
@@ -28,9 +37,9 @@ import { filterBar, filteredUrl, toNext } from '../page/list.ts';
 
 /** Events of companies and their deliveries, for operators: why deliveries fail, a line for each reason, and all events. */
 export const eventRoutes: readonly Route[] = [
-  { method: 'GET', path: '/events', action: 'event.read', handle: eventsPage },
-  { method: 'POST', path: '/events/replay', action: 'event.replay', handle: replayOfFault },
-  { method: 'POST', path: '/events/:event/replay', action: 'event.replay', handle: replay },
+  get('/events', 'event.read', eventsPage),
+  post('/events/replay', 'event.replay', replayOfFault),
+  post('/events/:event/replay', 'event.replay', replay),
 ];
 
 const KINDS: Readonly<Record<(typeof EVENT_KINDS)[number], string>> = {
@@ -115,7 +124,7 @@ function faultLine(c: PageContext, fault: DeliveryFault): Html {
   const href = `/events?state=${isDead ? 'dead' : 'undelivered'}`;
   const next = isDead ? '' : html`, next attempt ${format.instant(next_attempt_at)}`;
   return html`<li>${CHANNELS[channel]}: <code>${error || 'no reason'}</code> since ${format.instant(since)}, <a href="${href}">${format.count(deliveries)} ${isDead ? 'given up' : 'waiting'}</a>${next}
-<form method="post" action="/events/replay" class="inline">${csrfInput(c)}${hiddenInputs(Object.entries({ channel, error, state }))}<button class="quiet">Send again<span class="sr"> by ${channel}: ${error}</span></button></form></li>`;
+${buttonForm(c, '/events/replay', 'Send again', `by ${channel}: ${error}`, hiddenInputs(Object.entries({ channel, error, state })))}</li>`;
 }
 
 function filters(
@@ -151,7 +160,7 @@ function cellsOf(c: PageContext, form: Form) {
     Delivery: deliveriesOf,
     Actions: ({ id, event }: EventRow) => {
       const name = `${kindOf(event)}, ${event.company.name}`;
-      const again = html`<form method="post" action="/events/${id}/replay" class="inline">${csrfInput(c)}<button class="quiet">Send again<span class="sr"> ${name}</span></button></form>`;
+      const again = buttonForm(c, `/events/${id}/replay`, 'Send again', name);
       return rowMenu(c.var, name, again);
     },
   };
@@ -221,7 +230,7 @@ function deliveriesOf({ told, deliveries }: EventRow): Html {
 
 async function replay(c: PageContext): Promise<Response> {
   await change(c, (sql) => replayEvents(sql, { id: param(c, 'event') }));
-  return c.redirect('/events?done=replayed', 303);
+  return backTo(c, '/events', 'replayed');
 }
 
 /** Sends all deliveries of one line again. */
@@ -233,5 +242,5 @@ async function replayOfFault(c: PageContext, form: Form): Promise<Response> {
   };
   form.check();
   await change(c, (sql) => replayFault(sql, fault));
-  return c.redirect('/events?done=replayed', 303);
+  return backTo(c, '/events', 'replayed');
 }

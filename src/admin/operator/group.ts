@@ -4,25 +4,35 @@ import { changeGroup, createGroup, removeGroup } from '../../operations/group.ts
 import { type GroupSort, pageOfGroups } from '../../store/lists/page.ts';
 import { findGroup, type ListedGroup } from '../../store/users/group.ts';
 import { askedFirst } from '../page/confirmation.ts';
-import { change, type PageContext, param, type Route, read, removal } from '../page/context.ts';
-import { createCard, csrfInput, type FormState, field, formState, select } from '../page/field.ts';
+import {
+  backTo,
+  change,
+  get,
+  type PageContext,
+  param,
+  post,
+  type Route,
+  read,
+  removal,
+} from '../page/context.ts';
+import { createCard, type FormState, field, formState, saveForm, select } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
-import { badge, companyLink, muted, page } from '../page/layout.ts';
+import { badge, companyLink, dangerLink, linkButton, muted, page } from '../page/layout.ts';
 import { list, listQuery } from '../page/list.ts';
 import { companyPicker, readPickedCompany } from '../page/picker.ts';
 
 const BASE = '/groups';
 const GROUP = `${BASE}/:group`;
-const WRITE = { action: 'group.write' } as const;
+const WRITE = 'group.write';
 
 /** The groups of the identity provider that give roles, for operators. */
 export const groupRoutes: readonly Route[] = [
-  { method: 'GET', path: BASE, action: 'group.read', handle: listPage },
-  { method: 'POST', path: BASE, ...WRITE, handle: create, page: listPage },
-  { method: 'GET', path: GROUP, ...WRITE, handle: groupPage },
-  { method: 'POST', path: GROUP, ...WRITE, handle: changeRole, page: groupPage },
-  ...askedFirst(`${GROUP}/remove`, WRITE.action, askRemoval, remove),
+  get(BASE, 'group.read', listPage),
+  post(BASE, WRITE, create, { page: listPage }),
+  get(GROUP, WRITE, groupPage),
+  post(GROUP, WRITE, changeRole, { page: groupPage }),
+  ...askedFirst(`${GROUP}/remove`, WRITE, askRemoval, remove),
 ];
 
 const SORTS = { company: 'Company', name: 'Group', role: 'Role' };
@@ -38,10 +48,8 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
     Users: ({ users }: ListedGroup) => c.var.format.count(users),
     Actions: ({ id, name, role }: ListedGroup) =>
       html`<span class="row-actions">${
-        role === 'operator'
-          ? ''
-          : html`<a class="button quiet" href="${BASE}/${id}">Change role<span class="sr"> of ${name}</span></a>`
-      } <a class="button danger" href="${BASE}/${id}/remove">Remove<span class="sr"> ${name}</span></a></span>`,
+        role === 'operator' ? '' : linkButton(`${BASE}/${id}`, 'Change role', `of ${name}`)
+      } ${dangerLink(`${BASE}/${id}/remove`, 'Remove', name)}</span>`,
   };
   const fields = async (
     state: FormState,
@@ -73,7 +81,7 @@ async function create(c: PageContext, form: Form): Promise<Response> {
   if (company_id === null) form.refuse('company', 'must be given.');
   form.check();
   await change(c, (sql) => createGroup(sql, { name, role, company_id }));
-  return c.redirect(`${BASE}?done=created`, 303);
+  return backTo(c, BASE, 'created');
 }
 
 async function groupPage(c: PageContext, form: Form): Promise<Response> {
@@ -83,9 +91,7 @@ async function groupPage(c: PageContext, form: Form): Promise<Response> {
   const body = html`<h1>Role by ${group.name}</h1>
 <p class="lead">${group.role} of ${companyLink(group, 'users')}, for ${whoHas(c, group)}</p>
 <section class="card">${state.summary}
-<form method="post" action="${path}" class="stack">${csrfInput(c)}
-${select(state, { name: 'role', label: 'Role', choices: CHOICES, value: group.role, hint: 'Holds at once for all who have theirs by this group.' })}
-<div class="actions"><button class="primary">Save role</button> <a class="button quiet" href="${BASE}">Cancel</a></div></form></section>`;
+${saveForm(c, path, select(state, { name: 'role', label: 'Role', choices: CHOICES, value: group.role, hint: 'Holds at once for all who have theirs by this group.' }), 'Save role', BASE)}</section>`;
   return page(c, `Role by ${group.name}`, body);
 }
 
@@ -93,7 +99,7 @@ async function changeRole(c: PageContext, form: Form): Promise<Response> {
   const role = form.required('role', oneOf(...COMPANY_ROLES));
   form.check();
   await change(c, (sql) => changeGroup(sql, param(c, 'group'), role));
-  return c.redirect(`${BASE}?done=saved`, 303);
+  return backTo(c, BASE, 'saved');
 }
 
 async function askRemoval(c: PageContext) {
@@ -105,7 +111,7 @@ ${group.users === 0 ? '' : html`<p>They are signed out at once, and lose it. Who
 
 async function remove(c: PageContext): Promise<Response> {
   await removal(c, (sql) => removeGroup(sql, param(c, 'group')));
-  return c.redirect(`${BASE}?done=removed`, 303);
+  return backTo(c, BASE, 'removed');
 }
 
 function whoHas(c: PageContext, { users }: ListedGroup): Html {

@@ -5,18 +5,18 @@ import {
   type ToldSums,
 } from '../../store/usage/margin.ts';
 import { marginCsv } from '../../store/usage/margin-csv.ts';
-import { type PageContext, type Route, read, sharerOf } from '../page/context.ts';
+import { get, type PageContext, type Route, read, sharerOf } from '../page/context.ts';
 import { CSV, download } from '../page/download.ts';
 import { type Html, html } from '../page/html.ts';
-import { about, companyLink, emptyText, muted, page, table } from '../page/layout.ts';
+import { about, card, companyLink, emptyText, muted, page, table } from '../page/layout.ts';
 import { csvLink, spreadsheetOf } from '../page/spreadsheet.ts';
 import { monthForm } from '../usage/usage-bar.ts';
 import { monthAsked } from '../usage/usage-query.ts';
 
 /** Revenue, cost and margin of a month, for operators alone. */
 export const marginRoutes: readonly Route[] = [
-  { method: 'GET', path: '/margin', action: 'cost.read', handle: marginPage },
-  { method: 'GET', path: '/margin.csv', action: 'cost.read', handle: downloadCsv },
+  get('/margin', 'cost.read', marginPage),
+  get('/margin.csv', 'cost.read', downloadCsv),
 ];
 
 const READ_MS = 30_000;
@@ -40,8 +40,11 @@ async function marginPage(c: PageContext): Promise<Response> {
     count: number,
     cell: (row: T) => Html | string,
   ) => {
-    return html`<section class="card"><h2>By ${title.toLowerCase()}</h2>${table(`By ${title.toLowerCase()}`, rows.slice(0, MOST_SHOWN), columns(title, cell), true)}
-${count > MOST_SHOWN ? html`<p class="muted">The first ${MOST_SHOWN} of ${format.count(count)}; the CSV has all.</p>` : ''}</section>`;
+    return card(
+      html`By ${title.toLowerCase()}`,
+      html`${table(`By ${title.toLowerCase()}`, rows.slice(0, MOST_SHOWN), columns(title, cell), true)}
+${count > MOST_SHOWN ? html`<p class="muted">The first ${MOST_SHOWN} of ${format.count(count)}; the CSV has all.</p>` : ''}`,
+    );
   };
   const body = html`<div class="title-row"><h1>Margin in ${name}</h1>
 ${csvLink(c, `/margin.csv?month=${margin.month.slice(0, 7)}`)}
@@ -52,12 +55,15 @@ ${
         html`No API calls in ${name}. Choose another month above. The cost prices that a margin needs are set on the pages of the <a href="/models">models</a>.`,
       )
     : html`${without_cost.length === 0 ? '' : html`<p class="muted">Without a cost price, and in the revenue alone: ${without_cost.slice(0, 50).map((slug, i) => html`${i === 0 ? '' : ', '}${modelLink(slug)}`)}.</p>`}
-<section class="card"><h2>All companies</h2>${table(
-        'All companies',
-        [total],
-        columns('Total', () => name),
-        true,
-      )}</section>
+${card(
+  'All companies',
+  table(
+    'All companies',
+    [total],
+    columns('Total', () => name),
+    true,
+  ),
+)}
 ${by('Model', margin.by_model, margin.by_model.length, ({ model }) => modelLink(model))}
 ${by('Company', margin.by_company, margin.companies, (row) => companyLink(row, `usage?month=${margin.month.slice(0, 7)}`))}`
 }

@@ -9,7 +9,7 @@ import { type MonthEnd, readCompanyMonths, readMonthEnd } from '../../store/stat
 import { SHARED_BOUND } from '../../store/statement/statement.ts';
 import { EXPORT_MS } from '../../store/usage/export.ts';
 import { archiveStatements } from '../../store/usage/statement-archive.ts';
-import { type PageContext, type Route, read } from '../page/context.ts';
+import { get, type PageContext, post, type Route, read } from '../page/context.ts';
 import { CSV, downloadRead, nameFile } from '../page/download.ts';
 import { csrfInput, formState } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
@@ -29,15 +29,15 @@ const action = 'statement.close';
 
 /** The month-end desk: what is still to do for a month, its figures, closing it, and the statements of all companies. */
 export const monthEndRoutes: readonly Route[] = [
-  { method: 'GET', path: PATH, action, handle: deskPage },
-  { method: 'POST', path: PATH, action, permits: 'slow', handle: closeAll, page: deskPage },
-  { method: 'POST', path: `${PATH}/mail`, action, permits: 'slow', handle: mailAll },
-  { method: 'GET', path: `${PATH}.csv`, action, handle: downloadCsv },
-  { method: 'GET', path: `${PATH}.tar.gz`, action, handle: downloadArchive },
+  get(PATH, action, deskPage),
+  post(PATH, action, closeAll, { permits: 'slow', page: deskPage }),
+  post(`${PATH}/mail`, action, mailAll, { permits: 'slow' }),
+  get(`${PATH}.csv`, action, downloadCsv),
+  get(`${PATH}.tar.gz`, action, downloadArchive),
   ...['/companies/statements', '/companies/statements/month'].map(
-    (path): Route => ({ method: 'GET', path, action, handle: toDesk }),
+    (path): Route => get(path, action, toDesk),
   ),
-  { method: 'GET', path: `${PATH}/focus.csv`, action, handle: (c) => downloadFocus(c, monthOf(c)) },
+  get(`${PATH}/focus.csv`, action, (c) => downloadFocus(c, monthOf(c))),
 ];
 
 /** No company is begun later than this after the form was sent: proxies wait for an answer a minute or so. */

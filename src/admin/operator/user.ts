@@ -9,33 +9,40 @@ import { tellOfAccount } from '../company/mail.ts';
 import { comesBack, roleCell } from '../company/user.ts';
 import { askedFirst } from '../page/confirmation.ts';
 import {
+  backTo,
   change,
+  get,
   type PageContext,
   param,
+  post,
   type Route,
   read,
   removal,
   sharerOf,
 } from '../page/context.ts';
-import { createCard, csrfInput, type FormState, field, formState, select } from '../page/field.ts';
+import { createCard, type FormState, field, formState, saveForm, select } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
-import { about, badge, companyLink, muted, type Owned, page } from '../page/layout.ts';
+import {
+  about,
+  badge,
+  card,
+  companyLink,
+  dangerLink,
+  linkButton,
+  muted,
+  type Owned,
+  page,
+} from '../page/layout.ts';
 import { list, listQuery } from '../page/list.ts';
 import { companyPicker, readPickedCompany } from '../page/picker.ts';
 
 /** The users who may sign in, and their roles, for operators. */
 export const userRoutes: readonly Route[] = [
-  { method: 'GET', path: '/users', action: 'user.read', handle: listPage },
-  { method: 'POST', path: '/users', action: 'user.write', handle: create, page: listPage },
-  { method: 'GET', path: '/users/:user', action: 'user.write', handle: userPage },
-  {
-    method: 'POST',
-    path: '/users/:user/password',
-    action: 'user.write',
-    handle: setPassword,
-    page: userPage,
-  },
+  get('/users', 'user.read', listPage),
+  post('/users', 'user.write', create, { page: listPage }),
+  get('/users/:user', 'user.write', userPage),
+  post('/users/:user/password', 'user.write', setPassword, { page: userPage }),
   ...askedFirst('/users/:user/second-factor', 'user.write', askReset, reset),
   ...askedFirst('/users/:user/remove', 'user.write', askRemoval, remove),
 ];
@@ -60,7 +67,7 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
 <div class="pair">${select(state, { name: 'role', label: 'Role', choices: ROLES.map((role) => [role, role]), value: 'owner' })}
 ${await companyPicker(c, state, 'Company', 'Its name or id; empty for an operator.')}</div>
 ${field(state, { name: 'password', label: 'Password', type: 'password', autocomplete: 'new-password', hint: 'At least 12 characters; empty for users who sign in with their organisation only.' })}`;
-  const body = html`<div class="title-row"><h1>Users</h1><a class="button quiet" href="/groups">Groups</a>
+  const body = html`<div class="title-row"><h1>Users</h1>${linkButton('/groups', 'Groups')}
 ${createCard(c, form, { path: '/users', title: 'Add a user', button: 'Add user', isFirst: false, fields })}</div>
 ${list(c, { path: '/users', caption: 'All users', cells, sorts: SORTS, finds: 'E-mail address or company', empty: 'There are no users.' }, query, users)}
 ${about(c.var, html`Owners manage their company with its users, budget and EU gate; administrators its keys, models, assistants and usage. Members see their own keys and what these cost, as far as their company lets them. Operators see everything. To let users choose their own passwords, invite them on the Users page of their company.`)}`;
@@ -81,7 +88,7 @@ async function create(c: PageContext, form: Form): Promise<Response> {
       ? null
       : await c.var.services.hashing.run(sharerOf(c), () => hashPassword(password));
   await change(c, (sql) => createUser(sql, { email, role, company_id }, hash));
-  return c.redirect('/users?done=created', 303);
+  return backTo(c, '/users', 'created');
 }
 
 async function userPage(c: PageContext, form: Form): Promise<Response> {
@@ -91,10 +98,11 @@ async function userPage(c: PageContext, form: Form): Promise<Response> {
   const password =
     user.oidc_group !== null
       ? html`${state.summary}<p class="empty">This user has the role by the group <strong>${user.oidc_group}</strong> of the identity provider, and signs in there; there is no password to set.</p>`
-      : html`<section class="card"><h2>Set a new password</h2>${state.summary}
-<form method="post" action="${base}/password" class="stack">${csrfInput(c)}
-${field(state, { name: 'password', label: 'New password', type: 'password', required: true, autocomplete: 'new-password', hint: 'At least 12 characters. All sessions of this user end.' })}
-<div class="actions"><button class="primary">Set password</button></div></form></section>`;
+      : card(
+          'Set a new password',
+          html`${state.summary}
+${saveForm(c, `${base}/password`, field(state, { name: 'password', label: 'New password', type: 'password', required: true, autocomplete: 'new-password', hint: 'At least 12 characters. All sessions of this user end.' }), 'Set password')}`,
+        );
   const body = html`<h1>${user.email}</h1><p class="lead">${user.role}${user.company_id === null ? '' : html` of ${companyLink(user, 'users')}`}</p>
 ${password}
 ${factorCard(c, user)}${erasureCard(c, user)}
@@ -107,8 +115,8 @@ function factorCard(c: PageContext, { id, second_factor_since: since }: UserRow)
     since === null
       ? html`<p>None: signing in asks for the password alone.</p>`
       : html`<p>On since ${c.var.format.instant(since)}. Whoever has lost phone and recovery codes cannot sign in until it is reset.</p>
-<div class="actions"><a class="button danger" href="/users/${id}/second-factor">Reset…</a></div>`;
-  return html`<section class="card"><h2>Second factor</h2>${text}</section>`;
+<div class="actions">${dangerLink(`/users/${id}/second-factor`, 'Reset…')}</div>`;
+  return card('Second factor', text);
 }
 
 function erasureCard(
@@ -120,7 +128,7 @@ function erasureCard(
     company_id === null
       ? html`Erase with the command <code>tollgate user erase --email ${email}</code>`
       : html`<a href="/companies/${company_id}/users/${id}/erase">Erase this person…</a>`;
-  return html`<section class="card"><h2>Asks to be erased</h2><p>Asked on ${c.var.format.instant(asked)}. ${how}</p></section>`;
+  return card('Asks to be erased', html`<p>Asked on ${c.var.format.instant(asked)}. ${how}</p>`);
 }
 
 async function askReset(c: PageContext) {
@@ -138,7 +146,7 @@ async function reset(c: PageContext): Promise<Response> {
   const id = param(c, 'user');
   await change(c, (sql) => resetFactor(sql, id));
   tellOfAccount(c, id, { kind: 'reset' });
-  return c.redirect(`/users/${id}?done=factor-reset`, 303);
+  return backTo(c, `/users/${id}`, 'factor-reset');
 }
 
 async function setPassword(c: PageContext, form: Form): Promise<Response> {
@@ -146,7 +154,7 @@ async function setPassword(c: PageContext, form: Form): Promise<Response> {
   const password = form.required('password', readPassword);
   form.check();
   await replacePassword(c, id, password);
-  return c.redirect(`/users/${id}?done=password`, 303);
+  return backTo(c, `/users/${id}`, 'password');
 }
 
 /**
@@ -180,5 +188,5 @@ async function remove(c: PageContext, form: Form): Promise<Response> {
   if (id === c.var.session.user.user_id) form.refuse('', 'You cannot remove yourself.');
   form.check();
   await removal(c, (sql) => removeUser(sql, id));
-  return c.redirect('/users?done=removed', 303);
+  return backTo(c, '/users', 'removed');
 }

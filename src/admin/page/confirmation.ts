@@ -1,8 +1,9 @@
 import type { PageContext, Route } from './context.ts';
+import { get, post } from './context.ts';
 import { formState, hiddenInputs } from './field.ts';
 import type { Form } from './form.ts';
 import { type Html, html } from './html.ts';
-import { companyHeading, confirmation, page } from './layout.ts';
+import { companyHeading, confirmation, linkButton, page } from './layout.ts';
 
 export interface Confirmation {
   /**
@@ -40,7 +41,7 @@ export function confirmationPage(
 <form method="post" action="${c.req.path}" class="actions"><input type="hidden" name="csrf" value="${c.var.session.formToken}">${hiddenInputs(form.kept)}
 <button class="primary" name="confirmed" value="${answer}">${button}</button>
 <button class="quiet" name="step" value="show">${c.var.format.words.form.change}</button>${
-    link === undefined ? '' : html` <a class="button quiet" href="${link.href}">${link.text}</a>`
+    link === undefined ? '' : html` ${linkButton(link.href, link.text)}`
   }</form></section>`;
   c.status(409);
   return page(c, title, body);
@@ -66,7 +67,7 @@ export function askedFirst(
     return page(c, title, html`${companyHeading(c)}<h1>${title}</h1>${summary}${card}`);
   };
   return [
-    { method: 'GET', path, action, ...more, handle: show },
-    { method: 'POST', path, action, ...more, handle, page: show },
+    get(path, action, show, { ...more }),
+    post(path, action, handle, { ...more, page: show }),
   ];
 }

@@ -102,6 +102,28 @@ export interface Route {
   page?(c: PageContext, form: Form): Response | Promise<Response>;
 }
 
+type More = Partial<Omit<Route, 'method' | 'path' | 'action' | 'handle'>>;
+
+/** A page, or a file. */
+export function get(path: string, action: Action, handle: Route['handle'], more: More = {}): Route {
+  return { method: 'GET', path, action, handle, ...more };
+}
+
+/** Where a form is sent. */
+export function post(
+  path: string,
+  action: Action,
+  handle: Route['handle'],
+  more: More = {},
+): Route {
+  return { method: 'POST', path, action, handle, ...more };
+}
+
+/** Leads from a form to a page, which says what was done. @param done of `words.notices` */
+export function backTo(c: Context, path: string, done: string): Response {
+  return c.redirect(`${path}?done=${done}`, 303);
+}
+
 /** Runs a query for a page. Under a company's path, row-level security shows that company's rows only. */
 export function read<T>(c: PageContext, query: Work<T>, deadlineMs = DEADLINE_MS): Promise<T> {
   return within(c.var.services.db, companyOf(c), deadlineMs, query, c.var.session.user.role);

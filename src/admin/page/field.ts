@@ -88,6 +88,34 @@ export function idempotentId(form: Form, what = ''): string {
   return digest.replace(/^(.{8})(.{4}).(.{3}).(.{3})(.{12}).*$/, '$1-$2-8$3-8$4-$5'); // RFC 9562, version 8
 }
 
+/**
+ * A form that saves something.
+ * @param button the words of its button
+ * @param back where the link beside it leads, which saves nothing; absent: there is none
+ */
+export function saveForm(
+  c: PageContext,
+  path: string,
+  fields: Html | string,
+  button: Html | string,
+  back?: string,
+): Html {
+  const { cancel } = c.var.format.words.form;
+  return html`<form method="post" action="${path}" class="stack">${csrfInput(c)}${fields}
+<div class="actions"><button class="primary">${button}</button>${back === undefined ? '' : html` <a class="button quiet" href="${back}">${cancel}</a>`}</div></form>`;
+}
+
+/** A button that does something at once, such as one of a row. @param of what it belongs to, for screen readers @param fields hidden ones */
+export function buttonForm(
+  c: PageContext,
+  path: string,
+  text: string,
+  of: string,
+  fields: Html | Html[] | string = '',
+): Html {
+  return html`<form method="post" action="${path}" class="inline">${csrfInput(c)}${fields}<button class="quiet">${text}<span class="sr"> ${of}</span></button></form>`;
+}
+
 interface Control {
   readonly name: string;
   readonly label: string;

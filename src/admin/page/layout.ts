@@ -351,6 +351,21 @@ export function about({ format }: PageContext['var'], text: Html | string): Html
   return html`<details class="foot muted"><summary>${format.words.frame.about}</summary><p>${text}</p></details>`;
 }
 
+/** A part of a page, with its heading. */
+export function card(title: Html | string, body: Html | string): Html {
+  return html`<section class="card"><h2>${title}</h2>${body}</section>`;
+}
+
+/** A link that looks like a button. @param of what it belongs to, for screen readers */
+export function linkButton(href: string, text: Html | string, of = '', tone = 'quiet'): Html {
+  return html`<a class="button ${tone}" href="${href}">${text}${of === '' ? '' : html`<span class="sr"> ${of}</span>`}</a>`;
+}
+
+/** The same, to what cannot be undone. */
+export function dangerLink(href: string, text: Html | string, of = ''): Html {
+  return linkButton(href, text, of, 'danger');
+}
+
 /** A text of a row in one line; what has no room is cut, and its tooltip has all of it. */
 export function clipped(text: string, shown: Html | string = text): Html {
   return html`<span class="clipped" title="${text}">${shown}</span>`;

@@ -130,10 +130,9 @@ function searchBar<T>(
   query: Order,
 ): Html {
   const words = c.var.format.words.list;
-  const label = finds ?? words.name;
   const choice = ({ name, label, choices, value }: Filter) =>
     html`<label class="sr" for="list-${name}">${label}</label><select id="list-${name}" name="${name}">${options(choices, value)}</select>`;
-  return html`<form method="get" action="${path}" class="search" role="search"><label class="sr" for="list-q">${label}</label><input id="list-q" name="q" type="search" maxlength="${MAX_SEARCH}" placeholder="${label}" value="${query.search}">
+  return html`<form method="get" action="${path}" class="search" role="search"><label class="sr" for="list-q">${words.search}</label><input id="list-q" name="q" type="search" maxlength="${MAX_SEARCH}" placeholder="${finds ?? words.name}" value="${query.search}">
 ${filter === undefined ? '' : choice(filter)}${hiddenInputs(Object.entries({ ...kept, sort: sortOf(query) }))}<button>${words.show}</button></form>`;
 }
 

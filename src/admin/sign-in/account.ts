@@ -5,58 +5,33 @@ import { type ListedSession, listSessions } from '../../store/users/session.ts';
 import { findUser, wantsSummary } from '../../store/users/user.ts';
 import { replacePassword } from '../operator/user.ts';
 import {
+  backTo,
   change,
   clientOf,
+  get,
   type PageContext,
   param,
+  post,
   type Route,
   read,
   sharerOf,
 } from '../page/context.ts';
-import { checkbox, csrfInput, field, formState } from '../page/field.ts';
+import { buttonForm, checkbox, csrfInput, field, formState, saveForm } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
-import { badge, muted, page, table } from '../page/layout.ts';
+import { badge, card, linkButton, muted, page, table } from '../page/layout.ts';
 import { closeSession } from '../page/session.ts';
 import { waitText } from '../process/throttle.ts';
 import { knownBrowser, rememberBrowser } from './sign-in-attempt.ts';
 
 /** For every user who may sign in: the own account, signing out. */
 export const accountRoutes: readonly Route[] = [
-  { method: 'GET', path: '/account', action: 'account.use', handle: accountPage },
-  {
-    method: 'POST',
-    path: '/account/password',
-    action: 'account.use',
-    handle: setPassword,
-    page: accountPage,
-  },
-  {
-    method: 'POST',
-    path: '/account/mails',
-    action: 'account.use',
-    handle: saveMails,
-    page: accountPage,
-  },
-  {
-    method: 'POST',
-    path: '/account/sessions/:session/sign-out',
-    action: 'account.use',
-    handle: endOne,
-  },
-  {
-    method: 'POST',
-    path: '/account/sessions/sign-out-others',
-    action: 'account.use',
-    handle: endOthers,
-  },
-  {
-    method: 'POST',
-    path: '/sign-out',
-    action: 'account.use',
-    lacking: ['code', 'setup'],
-    handle: signOut,
-  },
+  get('/account', 'account.use', accountPage),
+  post('/account/password', 'account.use', setPassword, { page: accountPage }),
+  post('/account/mails', 'account.use', saveMails, { page: accountPage }),
+  post('/account/sessions/:session/sign-out', 'account.use', endOne),
+  post('/account/sessions/sign-out-others', 'account.use', endOthers),
+  post('/sign-out', 'account.use', signOut, { lacking: ['code', 'setup'] }),
 ];
 
 async function accountPage(c: PageContext, form: Form): Promise<Response> {
@@ -70,11 +45,17 @@ async function accountPage(c: PageContext, form: Form): Promise<Response> {
 ${user.role === 'member' ? html`<p>${account.member((text) => html`<a href="/">${text}</a>`)}</p>` : ''}
 ${
   user.has_password
-    ? html`<section class="card"><h2>${account.change}</h2>${state.summary}
-<form method="post" action="/account/password" class="stack">${csrfInput(c)}
-${field(state, { name: 'current', label: account.current, type: 'password', required: true, autocomplete: 'current-password' })}
-${field(state, { name: 'new', label: account.new, type: 'password', required: true, autocomplete: 'new-password', hint: signIn.passwordHint })}
-<div class="actions"><button class="primary">${account.button}</button></div></form></section>`
+    ? card(
+        account.change,
+        html`${state.summary}
+${saveForm(
+  c,
+  '/account/password',
+  html`${field(state, { name: 'current', label: account.current, type: 'password', required: true, autocomplete: 'current-password' })}
+${field(state, { name: 'new', label: account.new, type: 'password', required: true, autocomplete: 'new-password', hint: signIn.passwordHint })}`,
+  account.button,
+)}`,
+      )
     : html`<p class="empty">${account.organisation}</p>`
 }
 ${user.has_password ? factorCard(c) : ''}
@@ -89,8 +70,11 @@ function factorCard(c: PageContext): Html {
   const { secondFactor } = c.var.format.words;
   const text =
     since === null ? secondFactor.offText : secondFactor.onText(c.var.format.instant(since));
-  return html`<section class="card"><h2>${secondFactor.title}</h2><p>${text}</p>
-<div class="actions"><a class="button" href="/account/second-factor">${since === null ? secondFactor.setUpLink : secondFactor.manageLink}</a></div></section>`;
+  return card(
+    secondFactor.title,
+    html`<p>${text}</p>
+<div class="actions"><a class="button" href="/account/second-factor">${since === null ? secondFactor.setUpLink : secondFactor.manageLink}</a></div>`,
+  );
 }
 
 /** For whoever may have summaries, where they are sent. */
@@ -100,23 +84,30 @@ async function mailsCard(c: PageContext, form: Form): Promise<Html | ''> {
   const { account } = c.var.format.words;
   const checked = await read(c, (sql) => wantsSummary(sql, user.user_id));
   const state = formState(form, '/account/mails');
-  return html`<section class="card"><h2>${account.mails}</h2>
-<form method="post" action="/account/mails" class="stack">${csrfInput(c)}
-${checkbox(state, { name: 'summary', label: account.summary, checked })}
-<div class="actions"><button class="primary">${account.saveMails}</button></div></form></section>`;
+  return card(
+    account.mails,
+    saveForm(
+      c,
+      '/account/mails',
+      checkbox(state, { name: 'summary', label: account.summary, checked }),
+      account.saveMails,
+    ),
+  );
 }
 
 async function saveMails(c: PageContext, form: Form): Promise<Response> {
   await change(c, (sql) => chooseSummary(sql, c.var.session.user.user_id, form.checked('summary')));
-  return c.redirect('/account?done=saved', 303);
+  return backTo(c, '/account', 'saved');
 }
 
 function keptCard(c: PageContext): Html {
   const { company_id: company } = c.var.session.user;
   const { erasure } = c.var.format.words;
-  return html`<section class="card"><h2>${erasure.ofYou}</h2>
-<p>${erasure.ofYouText}</p>
-<div class="actions">${company === null ? '' : html`<a class="button" href="/companies/${company}/kept">${erasure.what}</a> `}<a class="button quiet" href="/account/erasure">${erasure.askLink}</a></div></section>`;
+  return card(
+    erasure.ofYou,
+    html`<p>${erasure.ofYouText}</p>
+<div class="actions">${company === null ? '' : html`<a class="button" href="/companies/${company}/kept">${erasure.what}</a> `}${linkButton('/account/erasure', erasure.askLink)}</div>`,
+  );
 }
 
 /** The live sessions of the user. */
@@ -142,35 +133,38 @@ async function sessionsCard(c: PageContext): Promise<Html> {
     [frame.actions]: ({ id, browser, is_own }: ListedSession) =>
       is_own
         ? muted(words.above)
-        : html`<form method="post" action="/account/sessions/${id}/sign-out" class="inline">${csrfInput(c)}<button class="quiet">${words.end}<span class="sr">${words.endOf(named(browser))}</span></button></form>`,
+        : buttonForm(c, `/account/sessions/${id}/sign-out`, words.end, words.endOf(named(browser))),
   };
-  return html`<section class="card"><h2>${words.where}</h2><p>${words.lead}</p>
+  return card(
+    words.where,
+    html`<p>${words.lead}</p>
 ${table(words.caption, sessions, { cells }, true)}
 ${
   sessions.length > 1
     ? html`<form method="post" action="/account/sessions/sign-out-others" class="actions">${csrfInput(c)}<button class="danger">${words.others}</button></form>`
     : ''
-}</section>`;
+}`,
+  );
 }
 
 async function endOne(c: PageContext): Promise<Response> {
   await change(c, (sql) =>
     endSessions(sql, c.var.session.user.user_id, { only: param(c, 'session') }),
   );
-  return c.redirect('/account?done=session-ended', 303);
+  return backTo(c, '/account', 'session-ended');
 }
 
 async function endOthers(c: PageContext): Promise<Response> {
   const { user, digest } = c.var.session;
   await change(c, (sql) => endSessions(sql, user.user_id, { keep: digest }));
-  return c.redirect('/account?done=sessions-ended', 303);
+  return backTo(c, '/account', 'sessions-ended');
 }
 
 async function setPassword(c: PageContext, form: Form): Promise<Response> {
   const wanted = form.required('new', readPassword);
   const hash = await checkPassword(c, form);
   rememberBrowser(c, await replacePassword(c, c.var.session.user.user_id, wanted, hash));
-  return c.redirect('/account?done=password', 303);
+  return backTo(c, '/account', 'password');
 }
 
 /**
@@ -215,5 +209,5 @@ async function hashIfRight(
 async function signOut(c: PageContext): Promise<Response> {
   await closeSession(c);
   c.header('clear-site-data', '"cache"'); // answers to forms, which browsers keep for Back and Forward
-  return c.redirect('/sign-in?done=signed-out', 303);
+  return backTo(c, '/sign-in', 'signed-out');
 }

@@ -3,7 +3,7 @@ import type { Words } from '../../domain/language/en.ts';
 import { type Lack, lackOf, takeCode } from '../../operations/second-factor.ts';
 import { actingAs } from '../../store/connection/acting-person.ts';
 import { tellOfAccount } from '../company/mail.ts';
-import { clientOf, type PageContext, type Session } from '../page/context.ts';
+import { backTo, clientOf, type PageContext, type Session } from '../page/context.ts';
 import { type FormState, field } from '../page/field.ts';
 import { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
@@ -114,7 +114,7 @@ export async function codeSent(c: PageContext): Promise<Response> {
   const form = readSmallForm(c);
   const next = form.values.get('next') ?? '';
   const session = await liveSession(c);
-  if (session === null) return c.redirect('/sign-in?done=ended', 303);
+  if (session === null) return backTo(c, '/sign-in', 'ended');
   if (lackOfSession(c, session) === 'code') {
     const result = await giveCode(c, session, form);
     if ('message' in result) {

@@ -2,20 +2,28 @@ import { erasureAskedMail } from '../../domain/wording/person-mail.ts';
 import { askErasure } from '../../operations/erasure.ts';
 import { findUserById, listOwners } from '../../store/users/user.ts';
 import { sendMail, wordsFor } from '../company/mail.ts';
-import { changeAsOperator as change, type PageContext, type Route, read } from '../page/context.ts';
+import {
+  backTo,
+  changeAsOperator as change,
+  get,
+  type PageContext,
+  post,
+  type Route,
+  read,
+} from '../page/context.ts';
 import { csrfInput, formState } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { html } from '../page/html.ts';
-import { page } from '../page/layout.ts';
+import { linkButton, page } from '../page/layout.ts';
 
 const PATH = '/account/erasure';
-const USE = { action: 'account.use' } as const;
+const USE = 'account.use';
 
 /** A person asks to be erased. Those who decide are told, and do it on their pages. */
 export const erasureRoutes: readonly Route[] = [
-  { method: 'GET', path: PATH, ...USE, handle: askPage },
-  { method: 'POST', path: PATH, ...USE, permits: 'mails', handle: ask, page: askPage },
-  { method: 'POST', path: `${PATH}/withdraw`, ...USE, handle: withdraw },
+  get(PATH, USE, askPage),
+  post(PATH, USE, ask, { permits: 'mails', page: askPage }),
+  post(`${PATH}/withdraw`, USE, withdraw),
 ];
 
 async function askPage(c: PageContext, form: Form): Promise<Response> {
@@ -35,7 +43,7 @@ async function askPage(c: PageContext, form: Form): Promise<Response> {
 <li>${words.yourName}</li></ul>
 ${
   asked === null
-    ? html`<form method="post" action="${PATH}" class="actions">${csrfInput(c)}<button class="danger">${words.ask}</button> <a class="button quiet" href="/account">${words.keep}</a></form>`
+    ? html`<form method="post" action="${PATH}" class="actions">${csrfInput(c)}<button class="danger">${words.ask}</button> ${linkButton('/account', words.keep)}</form>`
     : html`<p class="notice warn-notice" role="status">${words.asked(format.instant(asked))}</p>
 <form method="post" action="${PATH}/withdraw" class="actions">${csrfInput(c)}<button>${words.withdraw}</button></form>`
 }</section>
@@ -60,11 +68,11 @@ async function ask(c: PageContext): Promise<Response> {
     const message = erasureAskedMail(asked, wordsFor(reader), brand);
     void sendMail(c, reader.email, message, 'that somebody asks to be erased');
   }
-  return c.redirect(`${PATH}?done=erasure-asked`, 303);
+  return backTo(c, PATH, 'erasure-asked');
 }
 
 async function withdraw(c: PageContext): Promise<Response> {
   const { user_id, company_id } = c.var.session.user;
   await change(c, (sql) => askErasure(sql, user_id, company_id, false));
-  return c.redirect(`${PATH}?done=erasure-withdrawn`, 303);
+  return backTo(c, PATH, 'erasure-withdrawn');
 }

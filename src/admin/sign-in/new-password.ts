@@ -6,7 +6,7 @@ import { askNewPassword, resetPassword } from '../../operations/user.ts';
 import { actingAs, nameActor } from '../../store/connection/acting-person.ts';
 import { findReset, RESET_MINUTES } from '../../store/users/user.ts';
 import { sendLater, tellOfAccount, wordsFor } from '../company/mail.ts';
-import { clientOf, type PageContext, type PageEnv } from '../page/context.ts';
+import { backTo, clientOf, type PageContext, type PageEnv } from '../page/context.ts';
 import { type FormState, field } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { html } from '../page/html.ts';
@@ -82,7 +82,7 @@ async function sendLink(c: PageContext, form: Form): Promise<Response> {
     };
     return { to: email, message: newPasswordMail(asked, wordsFor(made), brand) };
   });
-  return c.redirect('/sign-in?done=new-password-asked', 303);
+  return backTo(c, '/sign-in', 'new-password-asked');
 }
 
 function newPage(c: PageContext, form: Form, { email }: Found, status?: 422): Promise<Response> {
@@ -108,7 +108,7 @@ async function save(c: PageContext, form: Form, { id, email }: Found): Promise<R
   const isSet = await actingAs(db, email, WRITE_MS, (sql) => resetPassword(sql, tokenOf(c), hash));
   if (!isSet) return ended(c);
   tellOfAccount(c, id, { kind: 'password' });
-  return c.redirect('/sign-in?done=new-password', 303);
+  return backTo(c, '/sign-in', 'new-password');
 }
 
 function ended(c: PageContext): Promise<Response> {

@@ -12,11 +12,19 @@ import {
 import { REVEAL_SECONDS } from '../../store/company/key-reveal.ts';
 import { countRecoveryCodes } from '../../store/users/second-factor.ts';
 import { tellOfAccount } from '../company/mail.ts';
-import { changeAsOperator as change, type PageContext, type Route, read } from '../page/context.ts';
-import { csrfInput, type FormState, field, formState } from '../page/field.ts';
+import {
+  backTo,
+  changeAsOperator as change,
+  get,
+  type PageContext,
+  post,
+  type Route,
+  read,
+} from '../page/context.ts';
+import { csrfInput, type FormState, field, formState, saveForm } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html, raw } from '../page/html.ts';
-import { copyable, page } from '../page/layout.ts';
+import { card, copyable, page } from '../page/layout.ts';
 import { replaceSession } from '../page/session.ts';
 import {
   gonePage,
@@ -30,17 +38,17 @@ import { checkCode, codeField, codeFields } from './code.ts';
 
 const PATH = '/account/second-factor';
 /** Also open to a session that has to set one up first. */
-const OPEN = { action: 'account.use', lacking: ['setup'] } as const;
+const OPEN = { lacking: ['setup'] } as const;
 
 /** The own second factor: setting it up, recovery codes, another app, turning it off. */
 export const secondFactorRoutes: readonly Route[] = [
-  { method: 'GET', path: PATH, ...OPEN, handle: factorPage },
-  { method: 'POST', path: PATH, ...OPEN, handle: begin, page: factorPage },
-  { method: 'POST', path: `${PATH}/confirm`, ...OPEN, handle: confirm, page: factorPage },
-  { method: 'POST', path: `${PATH}/cancel`, ...OPEN, handle: cancel },
-  { method: 'POST', path: `${PATH}/codes`, action: 'account.use', handle: renew, page: factorPage },
-  { method: 'POST', path: `${PATH}/off`, action: 'account.use', handle: off, page: factorPage },
-  { method: 'GET', path: `${PATH}/shown`, action: 'account.use', handle: codesPage },
+  get(PATH, 'account.use', factorPage, OPEN),
+  post(PATH, 'account.use', begin, { ...OPEN, page: factorPage }),
+  post(`${PATH}/confirm`, 'account.use', confirm, { ...OPEN, page: factorPage }),
+  post(`${PATH}/cancel`, 'account.use', cancel, OPEN),
+  post(`${PATH}/codes`, 'account.use', renew, { page: factorPage }),
+  post(`${PATH}/off`, 'account.use', off, { page: factorPage }),
+  get(`${PATH}/shown`, 'account.use', codesPage),
 ];
 
 async function factorPage(c: PageContext, form: Form): Promise<Response> {
@@ -67,12 +75,13 @@ function offCard(c: PageContext, form: Form): Html {
   const state = formState(form, PATH);
   if (secondFactor.keys.length === 0) return html`<p class="empty">${words.noKey}</p>`;
   if (!c.var.session.user.has_password) return html`<p class="empty">${words.organisation}</p>`;
-  return html`<section class="card"><h2>${words.setUp}</h2>${state.summary}
+  return card(
+    words.setUp,
+    html`${state.summary}
 <p>${words.apps}</p>
-<form method="post" action="${PATH}" class="stack">${csrfInput(c)}
-${passwordField(c, state)}
-<div class="actions"><button class="primary">${words.begin}</button></div></form>
-${oidc === null ? '' : html`<p class="hint">${words.organisationToo}</p>`}</section>`;
+${saveForm(c, PATH, passwordField(c, state), words.begin)}
+${oidc === null ? '' : html`<p class="hint">${words.organisationToo}</p>`}`,
+  );
 }
 
 function passwordField(c: PageContext, state: FormState): Html {
@@ -93,16 +102,19 @@ function setupCard(c: PageContext, form: Form, { secret, uri }: Setup): Html {
     '<svg',
     `<svg role="img" aria-label="${words.qr}"`,
   );
-  return html`<section class="card"><h2>${words.scan}</h2>
-<div class="qr">${raw(picture)}</div>
+  return html`${card(
+    words.scan,
+    html`<div class="qr">${raw(picture)}</div>
 <details><summary>${words.cannotScan}</summary>
 <p>${words.typeKey}</p>
-${copyable(c, 'secret', words.key, secret.replaceAll(/.{4}(?=.)/g, '$& '))}</details></section>
-<section class="card"><h2>${words.typeCode}</h2>${state.summary}
-<form method="post" action="${PATH}/confirm" class="stack">${csrfInput(c)}
-${codeField(state, words, true)}
-<div class="actions"><button class="primary">${words.turnOn}</button></div></form>
-<form method="post" action="${PATH}/cancel" class="actions">${csrfInput(c)}<button class="quiet">${words.stop}</button></form></section>`;
+${copyable(c, 'secret', words.key, secret.replaceAll(/.{4}(?=.)/g, '$& '))}</details>`,
+  )}
+${card(
+  words.typeCode,
+  html`${state.summary}
+${saveForm(c, `${PATH}/confirm`, codeField(state, words, true), words.turnOn)}
+<form method="post" action="${PATH}/cancel" class="actions">${csrfInput(c)}<button class="quiet">${words.stop}</button></form>`,
+)}`;
 }
 
 function onCards(c: PageContext, form: Form, isRequired: boolean, left: number): Html {
@@ -110,33 +122,40 @@ function onCards(c: PageContext, form: Form, isRequired: boolean, left: number):
   const codes = formState(form, `${PATH}/codes`);
   const move = formState(form, PATH);
   const turnedOff = formState(form, `${PATH}/off`);
-  return html`<section class="card"><h2>${words.codes}</h2>${codes.summary}
+  return html`${card(
+    words.codes,
+    html`${codes.summary}
 <p>${words.codesText(left)}</p>
 ${openIf(
   codes,
   words.newCodes,
-  html`<form method="post" action="${PATH}/codes" class="stack">${csrfInput(c)}${codeFields(codes, words)}
-<div class="actions"><button class="primary">${words.makeCodes}</button></div></form>`,
-)}</section>
-<section class="card"><h2>${words.other}</h2>${move.summary}
+  saveForm(c, `${PATH}/codes`, codeFields(codes, words), words.makeCodes),
+)}`,
+  )}
+${card(
+  words.other,
+  html`${move.summary}
 <p>${words.otherText}</p>
 ${openIf(
   move,
   words.move,
-  html`<form method="post" action="${PATH}" class="stack">${csrfInput(c)}${passwordField(c, move)}${codeFields(move, words)}
-<div class="actions"><button class="primary">${words.goOn}</button></div></form>`,
-)}</section>
+  saveForm(c, PATH, html`${passwordField(c, move)}${codeFields(move, words)}`, words.goOn),
+)}`,
+)}
 ${
   isRequired
     ? html`<p class="empty">${words.required}</p>`
-    : html`<section class="card"><h2>${words.off}</h2>${turnedOff.summary}
+    : card(
+        words.off,
+        html`${turnedOff.summary}
 <p>${words.offHint}</p>
 ${openIf(
   turnedOff,
   words.turnOff,
   html`<form method="post" action="${PATH}/off" class="stack">${csrfInput(c)}${codeFields(turnedOff, words)}
 <div class="actions"><button class="danger">${words.offButton}</button></div></form>`,
-)}</section>`
+)}`,
+      )
 }`;
 }
 
@@ -184,7 +203,7 @@ async function renew(c: PageContext, form: Form): Promise<Response> {
 async function showCodes(c: PageContext, codes: readonly string[]): Promise<Response> {
   const { services, session } = c.var;
   const raised = await replaceSession(c, session);
-  if (raised === null) return c.redirect('/sign-in?done=ended', 303);
+  if (raised === null) return backTo(c, '/sign-in', 'ended');
   c.set('session', raised);
   return redirectToSecret(c, `${PATH}/shown`, codes.join('\n'), new Date(services.clock()));
 }
@@ -194,7 +213,7 @@ async function off(c: PageContext, form: Form): Promise<Response> {
   await checkCode(c, form);
   await change(c, (sql) => turnOff(sql, session.user, services.secondFactor));
   tellOfAccount(c, session.user.user_id, { kind: 'off' });
-  return c.redirect(`${PATH}?done=factor-off`, 303);
+  return backTo(c, PATH, 'factor-off');
 }
 
 async function codesPage(c: PageContext): Promise<Response> {

@@ -12,10 +12,11 @@ import { NIL_ID } from '../../store/connection/expressions.ts';
 import type { CompanyUsage } from '../../store/usage/company-usage.ts';
 import type { CostCenterState } from '../../store/usage/cost-center.ts';
 import { change, mayNow, type PageContext, param } from '../page/context.ts';
-import { csrfInput, formState } from '../page/field.ts';
+import { formState, saveForm } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
+import { card } from '../page/layout.ts';
 import { lockEdited, lockInput } from '../page/optimistic-lock.ts';
 import { readSettings, settingFields } from '../page/setting.ts';
 import { budgetCard, sumCards } from './usage-cards.ts';
@@ -63,11 +64,18 @@ function budgetForm(
   if (!mayNow(c, 'cost-center.write'))
     return html`<p class="muted">${words.eur}: ${settings.byOwners}</p>`;
   const state = formState(form, path);
-  return html`<section class="card"><h2>${words.budget}</h2>${state.summary}
-<form method="post" action="${path}" class="stack">${csrfInput(c)}${lockInput(state, budget ?? {}, COST_CENTER)}<input type="hidden" name="name" value="${name}">
+  return card(
+    words.budget,
+    html`${state.summary}
+${saveForm(
+  c,
+  path,
+  html`${lockInput(state, budget ?? {}, COST_CENTER)}<input type="hidden" name="name" value="${name}">
 ${settingFields(state, COST_CENTER_OR_NONE, budget)}
-${may(c.var.session.user, 'alert.read', company) ? html`<p class="hint">${words.who((link) => html`<a href="/companies/${company}/alerts">${link}</a>`)}</p>` : ''}
-<div class="actions"><button class="primary">${words.save}</button></div></form></section>`;
+${may(c.var.session.user, 'alert.read', company) ? html`<p class="hint">${words.who((link) => html`<a href="/companies/${company}/alerts">${link}</a>`)}</p>` : ''}`,
+  words.save,
+)}`,
+  );
 }
 
 export async function saveCostCenter(c: PageContext, form: Form): Promise<Response> {

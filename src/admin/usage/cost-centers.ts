@@ -12,9 +12,11 @@ import { readUsedMonths } from '../../store/usage/cost-center.ts';
 import { budgetPicture, budgetTiles } from '../page/chart.ts';
 import {
   change,
+  get,
   mayNow,
   type PageContext,
   param,
+  post,
   type Route,
   readOfCompany,
 } from '../page/context.ts';
@@ -32,8 +34,8 @@ const BASE = '/companies/:company/cost-centers';
 
 /** The cost centres of a company: what each cost in a month, and what it may cost. */
 export const costCentersRoutes: readonly Route[] = [
-  { method: 'GET', path: BASE, action: 'usage.read', handle: listPage },
-  { method: 'POST', path: BASE, action: 'cost-center.write', handle: add, page: listPage },
+  get(BASE, 'usage.read', listPage),
+  post(BASE, 'cost-center.write', add, { page: listPage }),
 ];
 
 async function listPage(c: PageContext, form: Form): Promise<Response> {

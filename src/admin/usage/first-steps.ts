@@ -11,7 +11,7 @@ import {
 import type { RequestRow } from '../../store/usage/request.ts';
 import { mayNow, type PageContext, read } from '../page/context.ts';
 import { type Html, html } from '../page/html.ts';
-import { badge, copyable } from '../page/layout.ts';
+import { badge, copyable, linkButton } from '../page/layout.ts';
 import { callSnippets, keyVariable } from './call-snippet.ts';
 import { resultBadge } from './requests.ts';
 
@@ -110,7 +110,7 @@ export async function callStep(
   if (isBooked) return state;
   if (key === null) return html`<p>${words.needsKey}</p>`;
   return html`${await callable(c, company, key)}
-${state}<p class="actions"><a class="button quiet" href="${c.req.path}">${words.again}</a></p>`;
+${state}<p class="actions">${linkButton(c.req.path, words.again)}</p>`;
 }
 
 async function callable(c: PageContext, id: string, key: NewestKey): Promise<Html> {

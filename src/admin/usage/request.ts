@@ -5,10 +5,18 @@ import { conditionsOf } from '../../domain/pricing/rates.ts';
 import { explainRequest } from '../../domain/reports/request-explanation.ts';
 import { endpointText } from '../../domain/wording/endpoint.ts';
 import { findRequest, type RequestDetail } from '../../store/usage/request.ts';
-import { companyOf, type PageContext, param, type Route, read } from '../page/context.ts';
+import { companyOf, get, type PageContext, param, type Route, read } from '../page/context.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
-import { companyHeading, companyLink, copyable, emptyText, muted, page } from '../page/layout.ts';
+import {
+  card,
+  companyHeading,
+  companyLink,
+  copyable,
+  emptyText,
+  muted,
+  page,
+} from '../page/layout.ts';
 import { keysInReach, requestsPath, seesOwnAlone } from './reach.ts';
 import { durationText, requestsPage, resultBadge, retentionText } from './requests.ts';
 
@@ -20,8 +28,8 @@ const LISTS = [
 ] as const;
 
 export const requestRoutes: readonly Route[] = LISTS.flatMap(([path, action]): Route[] => [
-  { method: 'GET', path, action, handle: requestsPage },
-  { method: 'GET', path: `${path}/:request`, action, handle: requestPage },
+  get(path, action, requestsPage),
+  get(`${path}/:request`, action, requestPage),
 ]);
 
 /** One request. What the upstream said is on the operators' page alone: the company's page is made under the tenant role. */
@@ -53,16 +61,19 @@ function shown(c: PageContext, request: RequestDetail, company: string | null): 
   const { requests: words, explanations } = c.var.format.words;
   const isOperator = c.var.session.user.company_id === null;
   const { what, advice } = explainRequest(request, explanations, isOperator);
-  return html`<section class="card"><h2>${words.happened}</h2>
-<p>${resultBadge(words, request)}</p><p>${what}</p>
+  return html`${card(
+    words.happened,
+    html`<p>${resultBadge(words, request)}</p><p>${what}</p>
 ${advice === null ? '' : html`<p><strong>${words.toDo}</strong> ${advice}${seesOwnAlone(c, company) ? '' : placeOf(c.var.format.words, request)}</p>`}
-${request.in_trail ? '' : html`<p class="muted">${words.ledgerAlone}</p>`}</section>
+${request.in_trail ? '' : html`<p class="muted">${words.ledgerAlone}</p>`}`,
+  )}
 ${upstreamCard(request)}
-<section class="card"><h2>${words.details}</h2><dl class="facts">${Object.entries(
-    factsOf(c, request, company),
-  )
+${card(
+  words.details,
+  html`<dl class="facts">${Object.entries(factsOf(c, request, company))
     .filter(([, value]) => value !== null)
-    .map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl></section>`;
+    .map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`,
+)}`;
 }
 
 /** Where the setting is that the advice is about. Requests without a company are on the operators' page alone. */
@@ -82,10 +93,12 @@ function upstreamCard({
   upstream_reason: reason,
 }: RequestDetail): Html | string {
   if (reason === null) return '';
-  return html`<section class="card"><h2>What the upstream said</h2>
-<p>${status === null ? 'It gave no answer, or one that broke off.' : `It answered with status ${status}.`}</p>
+  return card(
+    'What the upstream said',
+    html`<p>${status === null ? 'It gave no answer, or one that broke off.' : `It answered with status ${status}.`}</p>
 <pre tabindex="0" class="answer" aria-label="The words of the upstream">${reason}</pre>
-<p class="hint">For operators only, without keys and prompts.</p></section>`;
+<p class="hint">For operators only, without keys and prompts.</p>`,
+  );
 }
 
 function factsOf(

@@ -30,6 +30,7 @@ import {
   companyHeading,
   companyLink,
   emptyText,
+  linkButton,
   muted,
   page,
   table,
@@ -78,7 +79,7 @@ export async function requestsPage(c: PageContext): Promise<Response> {
   const title = isOwn ? format.words.memberTabs['own/requests'] : words.title;
   const isNewest = isRight && query.before === null && query.to === null;
   const body = html`${companyHeading(c)}
-<div class="title-row"><h1>${title}</h1>${presets(c, form)}<a class="button quiet" href="${filteredUrl(form, FILTERS, {})}">${query.before === null ? words.refresh : words.newest}</a>${
+<div class="title-row"><h1>${title}</h1>${presets(c, form)}${linkButton(filteredUrl(form, FILTERS, {}), query.before === null ? words.refresh : words.newest)}${
     isNewest
       ? html` <button type="button" class="quiet" data-pause="${words.pause}" data-follow="${words.follow}" hidden>${words.pause}</button>`
       : ''

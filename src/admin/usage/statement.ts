@@ -29,7 +29,15 @@ import {
   type StoredStatement,
   statementsOf,
 } from '../../store/statement/statement.ts';
-import { change, type PageContext, param, type Route, readOfCompany } from '../page/context.ts';
+import {
+  change,
+  get,
+  type PageContext,
+  param,
+  post,
+  type Route,
+  readOfCompany,
+} from '../page/context.ts';
 import { CSV, nameFile } from '../page/download.ts';
 import { formState } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
@@ -37,9 +45,11 @@ import { type Html, html } from '../page/html.ts';
 import {
   badge,
   brandMark,
+  card,
   companyHeading,
   emptyText,
   exactSwitch,
+  linkButton,
   muted,
   page,
   table,
@@ -56,25 +66,17 @@ const action = 'statement.read';
 
 /** Closed months of a company: the list, and each as a document that prints well. Addresses name the month. */
 export const statementRoutes: readonly Route[] = [
-  { method: 'GET', path: BASE, action, handle: listPage },
-  { method: 'GET', path: `${BASE}/month`, action, handle: monthPage },
-  {
-    method: 'POST',
-    path: `${BASE}/month`,
-    action: 'statement.close',
-    whileClosed: true,
-    permits: 'slow',
-    handle: (c, form) => closeOne(c, form, form.required('month', readMonth)),
-    page: monthPage,
-  },
-  { method: 'GET', path: `${BASE}/month.json`, action, handle: downloadJson },
-  { method: 'GET', path: `${BASE}/month.csv`, action, handle: downloadCsv },
-  {
-    method: 'GET',
-    path: `${BASE}/month/focus.csv`,
-    action,
-    handle: (c) => downloadFocus(c, monthAsked(c)),
-  },
+  get(BASE, action, listPage),
+  get(`${BASE}/month`, action, monthPage),
+  post(
+    `${BASE}/month`,
+    'statement.close',
+    (c, form) => closeOne(c, form, form.required('month', readMonth)),
+    { whileClosed: true, permits: 'slow', page: monthPage },
+  ),
+  get(`${BASE}/month.json`, action, downloadJson),
+  get(`${BASE}/month.csv`, action, downloadCsv),
+  get(`${BASE}/month/focus.csv`, action, (c) => downloadFocus(c, monthAsked(c))),
 ];
 
 type ClosedMonth = ShownMonth & { readonly stored: StoredStatement };
@@ -102,7 +104,7 @@ async function listPage(c: PageContext): Promise<Response> {
   };
   const figures = [words.requests, words.month, words.corrections, words.total];
   const isCloser = may(c.var.session.user, 'statement.close', company.id);
-  const body = html`${companyHeading(c)}<div class="title-row"><h1>${words.title}</h1>${isCloser ? html`<a class="button quiet" href="/month-end">${words.allCompanies}</a>` : ''}</div>
+  const body = html`${companyHeading(c)}<div class="title-row"><h1>${words.title}</h1>${isCloser ? linkButton('/month-end', words.allCompanies) : ''}</div>
 ${statements.length === 0 ? emptyText(html`${words.noMonth((text) => html`<a href="usage">${text}</a>`)}`) : table(words.title, statements, { cells, figures }, true)}
 ${open.length === 0 ? '' : openCard(c, base, open, isCloser)}
 <p class="muted foot">${words.foot} ${exactSwitch(c)}</p>`;
@@ -127,8 +129,11 @@ function openCard(
         html`<a class="button" href="${base}/month?month=${month}">${words.close}<span class="sr"> ${name(month)}</span></a>`,
     }),
   };
-  return html`<section class="card"><h2>${words.open}</h2><p>${words.openText}</p>
-${table(words.open, months, { cells }, true)}</section>`;
+  return card(
+    words.open,
+    html`<p>${words.openText}</p>
+${table(words.open, months, { cells }, true)}`,
+  );
 }
 
 function laterBadge(c: PageContext, { statement, requests, cost_eur }: LaterCalls): Html {
@@ -183,7 +188,7 @@ async function monthPage(c: PageContext, form: Form): Promise<Response> {
       ? ''
       : html`<a class="button quiet" href="${url}.json?month=${month}" download>JSON</a>${csvLink(c, `${url}.csv?month=${month}`)}`;
   const body = html`${letterhead(c)}${companyHeading(c)}<div class="title-row"><h1>${title}</h1>
-<span class="row-actions"><a class="button quiet" href="/companies/${company.id}/usage?month=${month}">${words.usage}</a>${actions}${focusLink(`${url}/focus.csv?month=${month}`)}</span></div>
+<span class="row-actions">${linkButton(`/companies/${company.id}/usage?month=${month}`, words.usage)}${actions}${focusLink(`${url}/focus.csv?month=${month}`)}</span></div>
 ${stored === null ? html`<p class="lead">${words.notClosed((text) => html`<strong>${text}</strong>`)}</p>` : ''}
 ${formState(form, c.req.path).summary}${figures(c, statement)}${parties(c, company, statement, stored)}
 ${

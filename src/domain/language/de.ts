@@ -288,6 +288,7 @@ export const de: Words = {
     ...NOUNS,
     filters: 'Filter',
     unfiltered: 'Ohne Filter',
+    search: 'Diese Liste durchsuchen',
     nothing: 'Die Suche hat keine Treffer.',
     range: ({ first, last, total }) => `${first} – ${last} von ${total}`,
     pages: 'Seiten',

@@ -232,6 +232,7 @@ export const en = {
     ...NOUNS,
     filters: 'Filters',
     unfiltered: 'Without filters',
+    search: 'Search this list',
     nothing: 'Nothing matches the search.',
     range: ({ first, last, total }: { first: string; last: string; total: string }) => `${first} – ${last} of ${total}`,
     pages: 'Pages',
