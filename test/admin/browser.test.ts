@@ -196,7 +196,7 @@ await t.test('the owner rotates the key and revokes the new one', async (t) => {
       .getByRole('row', { name: `${key.slice(0, 8)}` })
       .first()
       .innerText(),
-    /ends soon/,
+    /until/,
   );
 
   // the new key is the first of the list
@@ -597,8 +597,8 @@ await t.test(
       /Upstream’?'?s cost.* USD/s,
     );
     t.match(
-      await page.locator('.problem').innerText(),
-      new RegExp(`Without a cost price: .*${CHAT}`),
+      await page.locator('main').innerText(),
+      new RegExp(`Without a cost price, and in the revenue alone: .*${CHAT}`),
     );
     await look(t, page, 'margin');
     t.same(complaints, []);

@@ -44,6 +44,7 @@ import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
 import {
   badge,
+  cancelLink,
   companyHeading,
   dangerLink,
   linkButton,
@@ -238,7 +239,7 @@ async function editPage(c: PageContext, form: Form): Promise<Response> {
   const title = words.toldOf(receiver.email);
   const body = html`${companyHeading(c)}<h1>${title}</h1>
 <section class="card">${state.summary}
-${saveForm(c, path, choiceFields(state, words, receiver), words.save, base)}</section>`;
+${saveForm(c, path, choiceFields(state, words, receiver), words.save, cancelLink(c, base))}</section>`;
   return page(c, title, body);
 }
 

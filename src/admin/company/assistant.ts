@@ -25,12 +25,13 @@ import {
   readOfCompany,
   removal,
 } from '../page/context.ts';
-import { csrfInput, field, formState, idempotencyInput, idempotentId } from '../page/field.ts';
+import { field, formState, idempotencyInput, idempotentId, saveForm } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
 import {
   badge,
+  cancelLink,
   clipped,
   companyHeading,
   dangerLink,
@@ -142,7 +143,7 @@ async function formPage(c: PageContext, form: Form): Promise<Response> {
   const slugs = [...new Set(models.filter(({ kind }) => kind === 'chat').map(({ slug }) => slug))];
   const current = assistant?.model_slug ?? '';
   if (current !== '' && !slugs.includes(current)) slugs.push(current);
-  const { assistants: words, form: forms } = state.words;
+  const { assistants: words } = state.words;
   const choices = [['', words.noDefault], ...slugs.map((slug) => [slug, slug])] as [
     string,
     string,
@@ -150,13 +151,18 @@ async function formPage(c: PageContext, form: Form): Promise<Response> {
   const title = assistant === null ? words.new : words.editTitle(assistant.name);
   const body = html`${companyHeading(c)}<h1>${title}</h1>
 <section class="card">${state.summary}
-<form method="post" action="${path}" class="stack">${csrfInput(c)}${assistant === null ? idempotencyInput() : lockInput(state, assistant, ASSISTANT)}
+${saveForm(
+  c,
+  path,
+  html`${assistant === null ? idempotencyInput() : lockInput(state, assistant, ASSISTANT)}
 ${settingFields(state, { name, system_prompt }, assistant)}${settingFields(state, { model_slug }, assistant, { choices })}
 <div class="pair">${settingFields(state, { temperature, max_tokens }, assistant)}</div>
-${settingFields(state, { visibility, project_id }, assistant)}
-<div class="actions"><button class="primary">${words.save}</button> ${linkButton(`/companies/${company.id}/assistants`, forms.cancel)}${
+${settingFields(state, { visibility, project_id }, assistant)}`,
+  words.save,
+  html`${cancelLink(c, `/companies/${company.id}/assistants`)}${
     assistant === null ? '' : html` ${dangerLink(`${path}/remove`, words.remove)}`
-  }</div></form></section>`;
+  }`,
+)}</section>`;
   return page(c, title, body);
 }
 
@@ -228,11 +234,15 @@ async function runPage(c: PageContext, form: Form, result: Html | string = ''): 
 <p class="lead">${words.tryLead(playgroundTitle(c), playground)}</p>
 ${isEligible(assistant.visibility, assistant.project_id) ? '' : html`<p class="notice warn-notice">${words.notShown}</p>`}
 <section class="card">${state.summary}
-<form method="post" action="${path}" class="stack">${csrfInput(c)}
-${field(state, { name: 'message', label: words.message, type: 'textarea', rows: 4, required: true })}
+${saveForm(
+  c,
+  path,
+  html`${field(state, { name: 'message', label: words.message, type: 'textarea', rows: 4, required: true })}
 ${modelPicker(company, state, { name: 'model_slug', value: '', before })}
-${field(state, { name: 'max_tokens', label: words.maxTokens, inputmode: 'numeric', hint: state.words.playground.optional })}
-<div class="actions"><button class="primary">${words.run}</button> ${linkButton(`/companies/${id}/assistants`, forms.back)}</div></form></section>
+${field(state, { name: 'max_tokens', label: words.maxTokens, inputmode: 'numeric', hint: state.words.playground.optional })}`,
+  words.run,
+  linkButton(`/companies/${id}/assistants`, forms.back),
+)}</section>
 ${result}`;
   return page(c, words.tryTitle(assistant.name), body);
 }

@@ -21,10 +21,18 @@ import {
   sharerOf,
 } from '../page/context.ts';
 import { download } from '../page/download.ts';
-import { csrfInput, field, formState } from '../page/field.ts';
+import { actionForm, field, formState, saveForm } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
-import { card, companyHeading, dangerLink, linkButton, page, table } from '../page/layout.ts';
+import {
+  cancelLink,
+  card,
+  companyHeading,
+  dangerLink,
+  linkButton,
+  page,
+  table,
+} from '../page/layout.ts';
 
 const BASE = '/companies/:company';
 
@@ -55,7 +63,7 @@ export function endCards(c: PageContext, company: CompanyRow): Html {
   const reopening = card(
     'Open the company again',
     html`<p>Keys that were neither revoked nor expired work again within a second.</p>
-<form method="post" action="${base}/reopen" class="actions">${csrfInput(c)}<button>Open again</button></form>
+${actionForm(c, `${base}/reopen`, 'Open again')}
 <p class="hint">If it left for good, erase the names and addresses of its people, which cannot be undone: <code>tollgate company erase ${company.id}</code> counts them first.</p>`,
   );
   const mayReopen =
@@ -73,9 +81,7 @@ async function closePage(c: PageContext, form: Form): Promise<Response> {
   const body = html`${companyHeading(c)}<h1>Close ${name}?</h1>
 <section class="card">${state.summary}
 <p>Within a second all its keys are refused with 401, like unknown ones; calls in flight end and are charged. Its people can still read its pages, and nothing of it can be changed. An operator can open it again.</p>
-<form method="post" action="${path}" class="stack">${csrfInput(c)}
-${field(state, { name: 'name', label: 'Name of the company', required: true, hint: `Type “${name}” to confirm.` })}
-<div class="actions"><button class="danger">Close company</button> ${linkButton(`/companies/${id}/settings`, 'Cancel')}</div></form></section>`;
+${saveForm(c, path, field(state, { name: 'name', label: 'Name of the company', required: true, hint: `Type “${name}” to confirm.` }), 'Close company', cancelLink(c, `/companies/${id}/settings`), 'danger')}</section>`;
   return page(c, `Close ${name}`, body);
 }
 
@@ -138,14 +144,12 @@ export function companyPauseCard(c: PageContext, company: CompanyRow, form: Form
   if (at !== null) {
     return html`<section class="card" id="pause"><h2>Resume the company</h2>
 <p>Paused ${format.instant(at)} by ${format.person(by)}. Resumed, its keys work again within a second; keys that are paused themselves stay so.</p>
-<form method="post" action="${base}/resume" class="actions">${csrfInput(c)}<button>Resume company</button></form></section>`;
+${actionForm(c, `${base}/resume`, 'Resume company')}</section>`;
   }
   const state = formState(form, `${base}/pause`);
   return html`<section class="card" id="pause"><h2>Pause the company</h2>${state.summary}
 <p>Within a second all its keys are refused with 403; calls in flight end and are charged. Its people can still sign in, change its settings and see its statements.</p>
-<form method="post" action="${base}/pause" class="stack">${csrfInput(c)}
-${field(state, { name: 'reason', label: 'Reason', required: true, hint: 'One line, which owners of the company read. Callers do not see it.' })}
-<div class="actions"><button class="danger">Pause company</button></div></form></section>`;
+${saveForm(c, `${base}/pause`, field(state, { name: 'reason', label: 'Reason', required: true, hint: 'One line, which owners of the company read. Callers do not see it.' }), 'Pause company', '', 'danger')}</section>`;
 }
 
 export async function pauseCompanyForm(c: PageContext, form: Form): Promise<Response> {

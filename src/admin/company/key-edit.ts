@@ -32,11 +32,11 @@ import {
   type Route,
   read,
 } from '../page/context.ts';
-import { csrfInput, type FormState, field, formState, saveForm, select } from '../page/field.ts';
+import { actionForm, type FormState, field, formState, saveForm, select } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
-import { card, companyHeading, linkButton, page, supportLink } from '../page/layout.ts';
+import { cancelLink, card, companyHeading, linkButton, page, supportLink } from '../page/layout.ts';
 import { lockEdited, lockInput } from '../page/optimistic-lock.ts';
 import { readSettings, settingFields } from '../page/setting.ts';
 import { KEY_LISTS, keysPath, requestsPath, seesOwnAlone, usagePath } from '../usage/reach.ts';
@@ -101,7 +101,7 @@ ${saveForm(
   html`${lockInput(state, key, isOwn ? OWN_EDITED : EDITED)}
 ${isOwn ? settingFields(state, OWN_EDITED, key) : editedFields(state, company, key)}`,
   isOwn ? ownKeys.rename : words.save,
-  base,
+  cancelLink(c, base),
 )}</section>`
 }${keyPauseCard(c, key, form)}`;
   return page(c, words.page(key.name), body);
@@ -267,7 +267,7 @@ function pausedKey(c: PageContext, key: KeyRow): Html | string {
   const { pause: words } = format.words;
   const path = `/companies/${company_id}/keys/${id}/resume`;
   const locked = isLocked(session.user.role, by);
-  const resuming = html`<form method="post" action="${path}" class="actions">${csrfInput(c)}<button>${words.resume}</button></form>`;
+  const resuming = actionForm(c, path, words.resume);
   const text = html`<strong>${locked ? words.byOperator(format.instant(at)) : words.key({ at: format.instant(at), by: format.person(by) })}</strong> ${words.keyText}${
     reason !== null && may(session.user, 'key.read', company_id)
       ? html` ${words.reason(reason)}`
@@ -286,9 +286,7 @@ function keyPauseCard(c: PageContext, key: KeyRow, form: Form): Html | string {
     words.title,
     html`${state.summary}
 <p>${words.text}</p>
-<form method="post" action="${action}" class="stack">${csrfInput(c)}
-${field(state, { name: 'reason', label: words.label, required: true, hint: words.hint })}
-<div class="actions"><button>${words.title}</button></div></form>`,
+${saveForm(c, action, field(state, { name: 'reason', label: words.label, required: true, hint: words.hint }), words.title, '', '')}`,
   );
 }
 

@@ -8,7 +8,7 @@ import {
 } from '../../store/company/key.ts';
 import { LEAST_OF_PREFIX } from '../../store/lists/page.ts';
 import { companyOf, get, type PageContext, post, type Route, read } from '../page/context.ts';
-import { csrfInput, field, formState } from '../page/field.ts';
+import { field, formState, saveForm } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
 import {
@@ -47,11 +47,7 @@ async function findPage(c: PageContext, form: Form, result: Html | string = ''):
 <p class="lead">${words.lead({ ofAll: company === null, file: html`<code>.env</code>` })}</p>
 ${result}
 <section class="card">${state.summary}
-<form method="post" action="${path}" class="stack">${csrfInput(c)}
-${field(state, { name: 'text', label: words.text, type: 'textarea', rows: 6, required: true, secret: true })}
-<div class="actions"><button class="primary">${words.button}</button>${
-    company === null ? '' : html` ${linkButton(`/companies/${company}/keys`, all)}`
-  }</div></form></section>`;
+${saveForm(c, path, field(state, { name: 'text', label: words.text, type: 'textarea', rows: 6, required: true, secret: true }), words.button, company === null ? '' : linkButton(`/companies/${company}/keys`, all))}</section>`;
   return page(c, words.title, body);
 }
 

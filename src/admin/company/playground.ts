@@ -18,7 +18,7 @@ import {
   read,
   sharerOf,
 } from '../page/context.ts';
-import { csrfInput, field, formState } from '../page/field.ts';
+import { actionForm, csrfInput, field, formState } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html, raw } from '../page/html.ts';
 import { companyHeading, page } from '../page/layout.ts';
@@ -98,7 +98,7 @@ export function playgroundTitle(c: PageContext): string {
 function allowForm(c: PageContext, path: string): Html {
   const { playground: words } = c.var.format.words;
   return html`<p>${words.revoked}</p>
-<form method="post" action="${path}/allow" class="actions">${csrfInput(c)}<button class="primary">${words.allow}</button></form>`;
+${actionForm(c, `${path}/allow`, words.allow, 'primary')}`;
 }
 
 function promptForm(c: PageContext, form: Form, company: Company, path: string): Html {

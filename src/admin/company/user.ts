@@ -39,11 +39,12 @@ import {
   read,
   removal,
 } from '../page/context.ts';
-import { buttonForm, csrfInput, field, formState, saveForm, select } from '../page/field.ts';
+import { buttonForm, field, formState, saveForm, select } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
 import {
   badge,
+  cancelLink,
   card,
   clipped,
   companyHeading,
@@ -228,7 +229,7 @@ ${
         html`${select(state, { name: 'role', label: words.role, choices: choicesOf(state.words), value: person.role, hint: words.roleHint })}
 ${rolesOf(state.words)}`,
         words.saveRole,
-        base,
+        cancelLink(c, base),
       )}</section>`
 }`;
   return page(c, words.roleOf(person.email), body);
@@ -315,9 +316,7 @@ ${asked === null ? '' : html`<p>${words.askedFor({ email, when: format.instant(a
 <li>${words.names}</li>
 <li>${words.backups}</li></ul>
 <p><strong>${words.final}</strong></p>
-<form method="post" action="${path}" class="stack">${csrfInput(c)}
-${field(state, { name: 'email', label: words.confirm, required: true, hint: words.confirmHint(email) })}
-<div class="actions"><button class="danger">${words.button}</button> ${linkButton(base, words.keepPerson)}</div></form></section>`;
+${saveForm(c, path, field(state, { name: 'email', label: words.confirm, required: true, hint: words.confirmHint(email) }), words.button, linkButton(base, words.keepPerson), 'danger')}</section>`;
   return page(c, words.of(email), body);
 }
 

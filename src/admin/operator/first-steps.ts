@@ -2,7 +2,7 @@ import { putFirstStepsAway } from '../../operations/onboarding.ts';
 import { companyToCall, type FirstSteps, newestCompany } from '../../store/usage/first-steps.ts';
 import type { RouterAnswer } from '../../upstream/router-models.ts';
 import { changeAsOperator, type PageContext, post, type Route, read } from '../page/context.ts';
-import { csrfInput } from '../page/field.ts';
+import { actionForm } from '../page/field.ts';
 import { type Html, html } from '../page/html.ts';
 import { callStep, isWatched, stepsCard } from '../usage/first-steps.ts';
 
@@ -73,7 +73,7 @@ export async function operatorSteps(c: PageContext, facts: FirstSteps): Promise<
       }),
     },
   ];
-  const foot = html`<form method="post" action="/first-call/dismiss" class="actions">${csrfInput(c)}<button class="quiet">Hide checklist</button></form>`;
+  const foot = actionForm(c, '/first-call/dismiss', 'Hide checklist', 'quiet');
   return stepsCard(c, steps, foot);
 }
 

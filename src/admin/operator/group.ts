@@ -18,7 +18,15 @@ import {
 import { createCard, type FormState, field, formState, saveForm, select } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
-import { badge, companyLink, dangerLink, linkButton, muted, page } from '../page/layout.ts';
+import {
+  badge,
+  cancelLink,
+  companyLink,
+  dangerLink,
+  linkButton,
+  muted,
+  page,
+} from '../page/layout.ts';
 import { list, listQuery } from '../page/list.ts';
 import { companyPicker, readPickedCompany } from '../page/picker.ts';
 
@@ -91,7 +99,7 @@ async function groupPage(c: PageContext, form: Form): Promise<Response> {
   const body = html`<h1>Role by ${group.name}</h1>
 <p class="lead">${group.role} of ${companyLink(group, 'users')}, for ${whoHas(c, group)}</p>
 <section class="card">${state.summary}
-${saveForm(c, path, select(state, { name: 'role', label: 'Role', choices: CHOICES, value: group.role, hint: 'Holds at once for all who have theirs by this group.' }), 'Save role', BASE)}</section>`;
+${saveForm(c, path, select(state, { name: 'role', label: 'Role', choices: CHOICES, value: group.role, hint: 'Holds at once for all who have theirs by this group.' }), 'Save role', cancelLink(c, BASE))}</section>`;
   return page(c, `Role by ${group.name}`, body);
 }
 

@@ -5,8 +5,6 @@ import {
   type Overview,
   type OverviewProblem,
   problemsOf,
-  type UnreadUsage,
-  type UntoldUsage,
   wellText,
 } from '../../domain/reports/overview.ts';
 import { duration } from '../../domain/wording/start-notice.ts';
@@ -49,12 +47,22 @@ ${state(problems, last_day, format, firstHour(now))}
 ${unusual}
 ${await operatorSteps(c, begun)}
 ${begun.call ? pictures(overview, format) : ''}
-${untoldUsage(untold_usage, format)}
-${unreadUsage(unread_usage)}
+${modelsLine(
+  'tells no usage',
+  untold_usage,
+  ({ requests, estimated }) => `${format.count(estimated)} of ${format.count(requests)}`,
+  ': whole answers since yesterday that are estimated',
+)}
+${modelsLine(
+  'usage not read',
+  unread_usage,
+  ({ members }) => members.join(', '),
+  ': the upstream counts tokens by these names, which may be missing in what is booked; a service_tier has no rate, and is booked at the base price',
+)}
 ${refusedNow(overview.refused_now, firstHour(now, 2), format)}
 ${budgetCalls(overview.budgets, today.begins, month.begins, format)}
 ${gatewaySection(overview, problems, format)}
-<p class="muted foot"><a href="/companies?sort=-spent">Top spenders</a> · <a href="/usage">Usage</a> · <a href="/audit">Latest changes</a> · <code>tollgate status</code> prints more: spenders, models and reasons of the last 24 hours.</p>`;
+<p class="muted foot"><a href="/companies?sort=-spent">Top spenders</a> · <code>tollgate status</code> prints more: spenders, models and reasons of the last 24 hours.</p>`;
   return page(c, 'Overview', body);
 }
 
@@ -74,28 +82,18 @@ function state(
 <ul>${problems.map(({ text, remedy, path }) => html`<li><a href="${path}">${text}</a> ${remedy}</li>`)}</ul></section>`;
 }
 
-/** Models whose upstream told no usage of some answers, in one line: those with most of them. */
-function untoldUsage(models: readonly UntoldUsage[], format: Format): Html | string {
-  if (models.length === 0) return '';
-  const shown = models.slice(0, MOST_UNTOLD);
-  const named = shown.map(
-    ({ slug, requests, estimated }, at) =>
-      html`${at === 0 ? '' : ', '}<code>${slug}</code>: ${format.count(estimated)} of ${format.count(requests)}`,
-  );
-  const others = models.length - shown.length;
-  return html`<p>${badge('warn', 'tells no usage')} ${named} whole answers since yesterday are estimated${others === 0 ? '' : `; and some of ${others === 1 ? 'one other model' : `${others} other models`}`}</p>`;
-}
-
-/** Models in whose usages some members were not read, with the names of these, in one line. */
-function unreadUsage(models: readonly UnreadUsage[]): Html | string {
+/** Models in one line, the first of them by name. @param rest of the sentence */
+function modelsLine<T extends { readonly slug: string }>(
+  mark: string,
+  models: readonly T[],
+  what: (model: T) => string,
+  rest: string,
+): Html | string {
   if (models.length === 0) return '';
   const named = models
     .slice(0, MOST_UNTOLD)
-    .map(
-      ({ slug, members }, at) =>
-        html`${at === 0 ? '' : ', '}<code>${slug}</code>: ${members.join(', ')}`,
-    );
-  return html`<p>${badge('warn', 'usage not read')} ${named}${models.length > MOST_UNTOLD ? ' and others' : ''}: the upstream counts tokens by these names, which may be missing in what is booked; a service_tier has no rate, and is booked at the base price</p>`;
+    .map((model, at) => html`${at === 0 ? '' : ', '}<code>${model.slug}</code>: ${what(model)}`);
+  return html`<p>${badge('warn', mark)} ${named}${models.length > MOST_UNTOLD ? ' and others' : ''}${rest}</p>`;
 }
 
 /** All gateways in a line while they are well; a table where one is not. */

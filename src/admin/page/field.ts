@@ -91,21 +91,32 @@ export function idempotentId(form: Form, what = ''): string {
 /**
  * A form that saves something.
  * @param button the words of its button
- * @param back where the link beside it leads, which saves nothing; absent: there is none
+ * @param beside what stands beside the button, such as `cancelLink`
  */
 export function saveForm(
   c: PageContext,
   path: string,
   fields: Html | string,
   button: Html | string,
-  back?: string,
+  beside: Html | string = '',
+  tone: 'primary' | 'danger' | '' = 'primary',
 ): Html {
-  const { cancel } = c.var.format.words.form;
   return html`<form method="post" action="${path}" class="stack">${csrfInput(c)}${fields}
-<div class="actions"><button class="primary">${button}</button>${back === undefined ? '' : html` <a class="button quiet" href="${back}">${cancel}</a>`}</div></form>`;
+<div class="actions"><button class="${tone}">${button}</button> ${beside}</div></form>`;
 }
 
-/** A button that does something at once, such as one of a row. @param of what it belongs to, for screen readers @param fields hidden ones */
+/** A form of one button that does something at once. @param beside as of `saveForm` */
+export function actionForm(
+  c: PageContext,
+  path: string,
+  button: string,
+  tone: 'quiet' | 'primary' | 'danger' | '' = '',
+  beside: Html | string = '',
+): Html {
+  return html`<form method="post" action="${path}" class="actions">${csrfInput(c)}<button class="${tone}">${button}</button> ${beside}</form>`;
+}
+
+/** The same in a row, in its line. @param of what it belongs to, for screen readers @param fields hidden ones */
 export function buttonForm(
   c: PageContext,
   path: string,

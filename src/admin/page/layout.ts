@@ -361,6 +361,11 @@ export function linkButton(href: string, text: Html | string, of = '', tone = 'q
   return html`<a class="button ${tone}" href="${href}">${text}${of === '' ? '' : html`<span class="sr"> ${of}</span>`}</a>`;
 }
 
+/** The way out of a form, beside its button. */
+export function cancelLink(c: PageContext, href: string): Html {
+  return linkButton(href, c.var.format.words.form.cancel);
+}
+
 /** The same, to what cannot be undone. */
 export function dangerLink(href: string, text: Html | string, of = ''): Html {
   return linkButton(href, text, of, 'danger');

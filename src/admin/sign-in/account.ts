@@ -16,7 +16,7 @@ import {
   read,
   sharerOf,
 } from '../page/context.ts';
-import { buttonForm, checkbox, csrfInput, field, formState, saveForm } from '../page/field.ts';
+import { actionForm, buttonForm, checkbox, field, formState, saveForm } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
 import { badge, card, linkButton, muted, page, table } from '../page/layout.ts';
@@ -141,7 +141,7 @@ async function sessionsCard(c: PageContext): Promise<Html> {
 ${table(words.caption, sessions, { cells }, true)}
 ${
   sessions.length > 1
-    ? html`<form method="post" action="/account/sessions/sign-out-others" class="actions">${csrfInput(c)}<button class="danger">${words.others}</button></form>`
+    ? actionForm(c, '/account/sessions/sign-out-others', words.others, 'danger')
     : ''
 }`,
   );

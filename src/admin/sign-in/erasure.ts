@@ -11,7 +11,7 @@ import {
   type Route,
   read,
 } from '../page/context.ts';
-import { csrfInput, formState } from '../page/field.ts';
+import { actionForm, formState } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { html } from '../page/html.ts';
 import { linkButton, page } from '../page/layout.ts';
@@ -43,9 +43,9 @@ async function askPage(c: PageContext, form: Form): Promise<Response> {
 <li>${words.yourName}</li></ul>
 ${
   asked === null
-    ? html`<form method="post" action="${PATH}" class="actions">${csrfInput(c)}<button class="danger">${words.ask}</button> ${linkButton('/account', words.keep)}</form>`
+    ? actionForm(c, PATH, words.ask, 'danger', linkButton('/account', words.keep))
     : html`<p class="notice warn-notice" role="status">${words.asked(format.instant(asked))}</p>
-<form method="post" action="${PATH}/withdraw" class="actions">${csrfInput(c)}<button>${words.withdraw}</button></form>`
+${actionForm(c, `${PATH}/withdraw`, words.withdraw)}`
 }</section>
 <p><a href="/account">${account.title}</a></p>`;
   return page(c, words.title, body);

@@ -21,7 +21,7 @@ import {
   type Route,
   read,
 } from '../page/context.ts';
-import { csrfInput, type FormState, field, formState, saveForm } from '../page/field.ts';
+import { actionForm, type FormState, field, formState, saveForm } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html, raw } from '../page/html.ts';
 import { card, copyable, page } from '../page/layout.ts';
@@ -113,7 +113,7 @@ ${card(
   words.typeCode,
   html`${state.summary}
 ${saveForm(c, `${PATH}/confirm`, codeField(state, words, true), words.turnOn)}
-<form method="post" action="${PATH}/cancel" class="actions">${csrfInput(c)}<button class="quiet">${words.stop}</button></form>`,
+${actionForm(c, `${PATH}/cancel`, words.stop, 'quiet')}`,
 )}`;
 }
 
@@ -152,8 +152,7 @@ ${
 ${openIf(
   turnedOff,
   words.turnOff,
-  html`<form method="post" action="${PATH}/off" class="stack">${csrfInput(c)}${codeFields(turnedOff, words)}
-<div class="actions"><button class="danger">${words.offButton}</button></div></form>`,
+  saveForm(c, `${PATH}/off`, codeFields(turnedOff, words), words.offButton, '', 'danger'),
 )}`,
       )
 }`;

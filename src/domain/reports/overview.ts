@@ -183,7 +183,6 @@ export type RequestDay = schema.Value<typeof requestDay>;
 export type RefusedNow = schema.Value<typeof refused>;
 export type LastDay = schema.Value<typeof lastDay>;
 export type ModelHealth = schema.Value<typeof modelHealth>;
-export type UntoldUsage = schema.Value<typeof untoldUsage>;
 export type UnreadUsage = schema.Value<typeof unreadUsage>;
 export type GatewayRow = schema.Value<typeof gateway>;
 

@@ -124,7 +124,7 @@ t.test('a model that tells no usage is named, with how many answers are estimate
     from generate_series(1, 2), unnest('{estimated,estimated,upstream}'::text[]) source`;
   t.match(
     textOf(await first()),
-    /tells no usage mute : 4 of 6 whole answers since yesterday are estimated/,
+    /tells no usage mute : 4 of 6: whole answers since yesterday that are estimated/,
   );
   t.match(
     (await status()).out,
@@ -141,7 +141,7 @@ t.test('a model that tells no usage is named, with how many answers are estimate
     from generate_series(1, 4) n`;
   t.match(
     textOf(await first()),
-    /tells no usage mute : 4 of 6, quiet-1 : 1 of 1, quiet-2 : 1 of 1 whole answers since yesterday are estimated; and some of 2 other models/,
+    /tells no usage mute : 4 of 6, quiet-1 : 1 of 1, quiet-2 : 1 of 1 and others: whole answers since yesterday that are estimated/,
     'one line, however many',
   );
 });
