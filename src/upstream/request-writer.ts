@@ -136,8 +136,7 @@ export class RestOfRequest {
     for (let left = room; left > 0 && !this.isSent; ) {
       const piece = this.#body[this.#next++] as Buffer;
       left -= piece.length;
-      if (this.isSent)
-        socket.write(piece, (error) => error ?? this.#guarded(() => this.#sent()));
+      if (this.isSent) socket.write(piece, (error) => error ?? this.#guarded(() => this.#sent()));
       else if (left > 0) socket.write(piece);
       else
         socket.write(

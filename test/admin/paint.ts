@@ -102,7 +102,11 @@ export async function paintCalls(
  * Four more companies with owners and budgets, 40 days of their calls, a price that went up a week ago, and requests of 30 days.
  * @returns the ids of the companies
  */
-export async function paintOthers(sql: Sql, company: string, until = new Date()): Promise<string[]> {
+export async function paintOthers(
+  sql: Sql,
+  company: string,
+  until = new Date(),
+): Promise<string[]> {
   await sql.begin(async (begun) => {
     await begun`set local session_replication_role = replica`; // the history of prices began long ago
     await begun`

@@ -103,7 +103,12 @@ function node(unit: number, sibling: Node | null): Node {
 }
 
 /** Not `some`: its closure would be allocated for every name. */
-function endsWithAny(name: string, start: number, end: number, endings: readonly string[]): boolean {
+function endsWithAny(
+  name: string,
+  start: number,
+  end: number,
+  endings: readonly string[],
+): boolean {
   for (const ending of endings) if (endsWith(name, start, end, ending)) return true;
   return false;
 }

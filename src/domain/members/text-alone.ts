@@ -76,7 +76,11 @@ export function isTextAlone(request: RequestMembers, orImages = false): boolean 
 
 /** Whether a document to be ranked is text: of others readers take members for images, or fetch them. In chat it is JSON. */
 export function isTextDocument(document: unknown): boolean {
-  return typeof document !== 'object' || document === null || hasNoMedia(document as RequestMembers, NO_MEMBERS);
+  return (
+    typeof document !== 'object' ||
+    document === null ||
+    hasNoMedia(document as RequestMembers, NO_MEMBERS)
+  );
 }
 
 const NO_MEMBERS: ReadonlySet<string> = new Set();
