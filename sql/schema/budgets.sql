@@ -186,6 +186,22 @@ comment on column budget_alerts.threshold is 'percent of the budget; forecast: a
 create unique index budget_alerts_once on budget_alerts
   (company_id, coalesce(api_key_id, '00000000-0000-0000-0000-000000000000'), billing_month, threshold, coalesce(cost_center, ''), coalesce(day, '-infinity'));
 
+-- Which end users used up a part of their budgets: each once a month, whatever the number of gateways. Those of an hour are
+-- told together.
+create table end_user_alerts (
+  company_id    uuid not null references companies on delete cascade,
+  billing_month date not null,
+  end_user_id   uuid not null,
+  threshold     smallint not null check (threshold in (80, 100)),
+  occurred_at   timestamptz not null default now(),
+  told_at       timestamptz,
+  primary key (company_id, billing_month, end_user_id, threshold)
+);
+comment on column end_user_alerts.threshold is 'percent of the budget of the person, or of what a key lets each of its end users cost';
+comment on column end_user_alerts.told_at is 'when an event told of it; null: it waits';
+create index end_user_alerts_untold on end_user_alerts (company_id) where told_at is null;
+create index end_user_alerts_reached on end_user_alerts (billing_month, occurred_at) where threshold = 100;
+
 -- What was unusual on a day of a company, a key or a model (src/domain/unusual.ts). A jump is told by its first row.
 create table unusual_days (
   id          uuid not null default gen_random_uuid(),

@@ -31,6 +31,7 @@ create table companies (
   customer_number      text,
   -- so that a factor that is far off is refused; above 0, for a model that is free has a price of 0
   price_factor         numeric not null default 1 check (price_factor > 0 and price_factor <= 1000 and min_scale(price_factor) <= 6),
+  end_user_alerts      boolean not null default true,
   unusual_times        smallint default 3 check (unusual_times between 1 and 100),
   constraint company_stays_closed check (erased_at is null or closed_at is not null)
 );
@@ -46,6 +47,7 @@ comment on column companies.member_max_keys is 'how many active keys of their ow
 comment on column companies.member_key_budget_eur is 'the most that the monthly budget of such a key may be when it is made; null: none, the budget of the company holds';
 comment on column companies.billing_name is 'the buyer on statements, with billing_address and vat_id; null: name. An owner sets them, and an operator customer_number';
 comment on column companies.price_factor is 'multiplies every price of the company, its own models included; for operators only. company_price_factors has its history';
+comment on column companies.end_user_alerts is 'whether people are told that end users used up their budgets';
 comment on column companies.unusual_times is 'how many times as much as usual is unusual; null: nothing is looked for';
 comment on column companies.member_playground is 'whether members may use the playground';
 

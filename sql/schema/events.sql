@@ -12,7 +12,7 @@ create table events (
   body       jsonb not null check (jsonb_typeof(body) = 'object'),
   told       boolean not null default false
 );
-comment on column events.kind is 'key.created, key.rotated, key.revoked, key.paused, key.resumed, company.closed, company.reopened, company.paused, company.resumed, budget.threshold, budget.forecast, cost_center.threshold, cost_center.forecast, unusual.spend, unusual.refused, unusual.failed, unusual.latency, statement.closed';
+comment on column events.kind is 'key.created, key.rotated, key.revoked, key.paused, key.resumed, company.closed, company.reopened, company.paused, company.resumed, budget.threshold, budget.forecast, cost_center.threshold, cost_center.forecast, end_user.threshold, unusual.spend, unusual.refused, unusual.failed, unusual.latency, statement.closed';
 comment on column events.subject is 'what it is about: id of the key or the company, or number of the statement';
 comment on column events.actor is 'who did it, as in audit_log; null: the gateway found it';
 comment on column events.body is 'further members of what is sent, without names of persons, keys and companies: those are added when it is sent';

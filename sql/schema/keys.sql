@@ -46,6 +46,7 @@ create index api_keys_company on api_keys (company_id);
 create index api_keys_user on api_keys (user_id) where user_id is not null;
 create index api_keys_line on api_keys (line);
 -- few keys have a budget of their own
+create index api_keys_allowance on api_keys (company_id) where end_user_budget_eur > 0;
 create index api_keys_budget on api_keys (company_id) where monthly_budget_eur > 0;
 -- A person tries models with a key of their own in that company, whose text is minted anew for some minutes and kept
 -- in the memory of the pages alone: so the ledger says who spent it. One for each person, besides revoked ones.

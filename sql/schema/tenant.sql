@@ -17,13 +17,13 @@ begin
   foreach name in array array['companies', 'company_price_factors', 'models', 'model_prices', 'model_cost_prices', 'assistants', 'api_keys', 'key_reveals',
     'users', 'oidc_groups', 'invitations', 'alert_receivers', 'cost_center_budgets', 'admin_tokens', 'chat_usage', 'api_usage', 'upstream_costs', 'monthly_spend', 'usage_daily',
     'usage_company_days', 'usage_key_months', 'usage_details', 'usage_end_user_days', 'end_users', 'upstream_cost_monthly',
-    'statements', 'statement_rows', 'late_usage', 'budget_reservations', 'budget_alerts', 'unusual_days', 'events', 'request_trail',
+    'statements', 'statement_rows', 'late_usage', 'budget_reservations', 'budget_alerts', 'end_user_alerts', 'unusual_days', 'events', 'request_trail',
     'request_hours', 'request_days', 'audit_log']
   loop
     execute format('alter table %I enable row level security', name);
   end loop;
   foreach name in array array['assistants', 'end_users', 'key_reveals', 'users', 'oidc_groups', 'invitations', 'alert_receivers', 'cost_center_budgets', 'admin_tokens', 'chat_usage', 'api_usage',
-    'monthly_spend', 'statements', 'statement_rows', 'late_usage', 'budget_reservations', 'budget_alerts', 'unusual_days', 'events', 'request_trail', 'audit_log']
+    'monthly_spend', 'statements', 'statement_rows', 'late_usage', 'budget_reservations', 'budget_alerts', 'end_user_alerts', 'unusual_days', 'events', 'request_trail', 'audit_log']
   loop
     execute format('create policy own on %I using (is_visible(company_id))', name);
   end loop;
@@ -61,7 +61,7 @@ create table tenant_grants (
 comment on table tenant_grants is 'what tollgate_tenant may do: each row is the middle of "grant … to tollgate_tenant"';
 
 insert into tenant_grants (privilege) values
-  ('select on settings, chat_usage, monthly_spend, usage_daily, usage_company_days, usage_key_months, usage_details, usage_end_user_days, end_users, budget_reservations, budget_alerts, unusual_days, statements, statement_rows, late_usage, request_hours, request_days, oidc_groups'),
+  ('select on settings, chat_usage, monthly_spend, usage_daily, usage_company_days, usage_key_months, usage_details, usage_end_user_days, end_users, budget_reservations, budget_alerts, end_user_alerts, unusual_days, statements, statement_rows, late_usage, request_hours, request_days, oidc_groups'),
   ('select, insert, update, delete on assistants, cost_center_budgets'),
   ('execute on function has_account(text)'),
   ('execute on function people_ever(uuid)'),
@@ -74,7 +74,7 @@ insert into tenant_grants (privilege) values
   -- that an owner has seen it
   ('update (opened_at, opened_by) on statements'),
   -- every column but those of operators
-  ('select (id, name, disabled_model_slugs, allow_non_eu_models, monthly_budget_eur, daily_budget_eur, created_at, budget_mode, requests_per_minute, tokens_per_minute, max_concurrent, credit_limit_eur, eu_locked, closed_at, paused_at, paused_by, pause_reason, erased_at, language, member_max_keys, member_key_budget_eur, member_playground, billing_name, billing_address, vat_id, customer_number, unusual_times), update (name, language, disabled_model_slugs, allow_non_eu_models, monthly_budget_eur, daily_budget_eur, budget_mode, requests_per_minute, tokens_per_minute, max_concurrent, member_max_keys, member_key_budget_eur, member_playground, billing_name, billing_address, vat_id, unusual_times) on companies'),
+  ('select (id, name, disabled_model_slugs, allow_non_eu_models, monthly_budget_eur, daily_budget_eur, created_at, budget_mode, requests_per_minute, tokens_per_minute, max_concurrent, credit_limit_eur, eu_locked, closed_at, paused_at, paused_by, pause_reason, erased_at, language, member_max_keys, member_key_budget_eur, member_playground, billing_name, billing_address, vat_id, customer_number, end_user_alerts, unusual_times), update (name, language, disabled_model_slugs, allow_non_eu_models, monthly_budget_eur, daily_budget_eur, budget_mode, requests_per_minute, tokens_per_minute, max_concurrent, member_max_keys, member_key_budget_eur, member_playground, billing_name, billing_address, vat_id, end_user_alerts, unusual_times) on companies'),
   -- the digest may be written, as where a key is created or replaced, but not read
   ('select (id, company_id, user_id, name, prefix, scopes, purpose, rotated_from, line, created_at, created_by, expires_at, last_used_at, revoked_at, paused_at, paused_by, paused_by_operator, pause_reason, requests_per_minute, tokens_per_minute, max_concurrent, allowed_model_slugs, monthly_budget_eur, daily_budget_eur, allowed_cidrs, end_users, end_user_budget_eur), insert, update (name, digest, prefix, scopes, expires_at, revoked_at, paused_at, pause_reason, requests_per_minute, tokens_per_minute, max_concurrent, allowed_model_slugs, monthly_budget_eur, daily_budget_eur, allowed_cidrs, end_users, end_user_budget_eur) on api_keys'),
   -- keys are created and shown again behind the wall

@@ -46,6 +46,7 @@ export const EVENT_KINDS = [
   'budget', 'budget.threshold', 'budget.forecast',
   'company', 'company.closed', 'company.reopened', 'company.paused', 'company.resumed',
   'cost_center', 'cost_center.threshold', 'cost_center.forecast',
+  'end_user', 'end_user.threshold',
   'key', 'key.created', 'key.rotated', 'key.revoked', 'key.paused', 'key.resumed',
   'statement', 'statement.closed',
   'unusual', 'unusual.spend', 'unusual.refused', 'unusual.failed', 'unusual.latency',

@@ -309,9 +309,10 @@ export interface EventStore {
    */
   look(cursor: string | null, receivers: EventReceivers): Promise<EventLook>;
   /**
-   * Writes an alert for every threshold that the budget of a cost centre newly reached, as `look` does for others.
+   * Writes an alert for every threshold that the budget of a cost centre newly reached, as `look` does for others, and for
+   * end users.
    * @param cursor of the look before: only companies with later spend are looked at; null: all that have such budgets
-   * @returns the next cursor; null: no cost centre has a budget
+   * @returns the next cursor; null: no cost centre has a budget, and no end user
    */
   lookAtCostCenters(cursor: string | null): Promise<string | null>;
   /**

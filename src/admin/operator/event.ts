@@ -49,6 +49,8 @@ const KINDS: Readonly<Record<(typeof EVENT_KINDS)[number], string>> = {
   cost_center: 'Budget alerts of cost centres',
   'cost_center.threshold': 'Cost centre: threshold reached',
   'cost_center.forecast': 'Cost centre: forecast passes its budget',
+  end_user: 'Budget alerts of end users',
+  'end_user.threshold': 'End users: threshold reached',
   key: 'Keys',
   'key.created': 'Key created',
   'key.rotated': 'Key rotated',

@@ -15,6 +15,7 @@ import { get, type PageContext, type Route, read } from '../page/context.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
 import { badge, emptyText, muted, page, table } from '../page/layout.ts';
+import { refusedEndUsers } from '../usage/refused-end-users.ts';
 import { unusualToday } from '../usage/unusual.ts';
 import { operatorSteps } from './first-steps.ts';
 import { budgetCalls, pictures, refusedNow } from './overview-pictures.ts';
@@ -34,10 +35,11 @@ function start(c: PageContext): Response | Promise<Response> {
 
 async function overviewPage(c: PageContext): Promise<Response> {
   const { format } = c.var;
-  const [overview, begun, unusual] = await Promise.all([
+  const [overview, begun, unusual, refused] = await Promise.all([
     readOverview((query) => read(c, query), 0),
     read(c, readFirstSteps),
     unusualToday(c, null),
+    refusedEndUsers(c, null),
   ]);
   const { today, month, last_day, untold_usage, unread_usage } = overview;
   const now = c.var.services.clock();
@@ -60,6 +62,7 @@ ${modelsLine(
   ': the upstream counts tokens by these names, which may be missing in what is booked; a service_tier has no rate, and is booked at the base price',
 )}
 ${refusedNow(overview.refused_now, firstHour(now, 2), format)}
+${refused}
 ${budgetCalls(overview.budgets, today.begins, month.begins, format)}
 ${gatewaySection(overview, problems, format)}
 <p class="muted foot"><a href="/companies?sort=-spent">Top spenders</a> · <code>tollgate status</code> prints more: spenders, models and reasons of the last 24 hours.</p>`;

@@ -23,6 +23,7 @@ import { costCenterCards, costCenterTitle, saveCostCenter } from './cost-center.
 import { MAX_LINES } from './first-lines.ts';
 import { ownerSteps } from './first-steps.ts';
 import { keysInReach, keysPath, seesOwnAlone } from './reach.ts';
+import { refusedEndUsers } from './refused-end-users.ts';
 import { unusualToday } from './unusual.ts';
 import { type Known, usageBar } from './usage-bar.ts';
 import { ownCards, usageCards } from './usage-cards.ts';
@@ -204,6 +205,7 @@ ${endingsText(usage, query, format)}
 ${as === 'table' || (times && !query.and) ? '' : usageCard(c, query, drawn, groups ?? ['model'], quality.hasTrail)}
 ${as === 'chart' || (times && !query.and) ? '' : table && query.and ? wholeGrid(c, query, table, FILTERS) : tables}
 ${quality.isTooMuch ? html`<p class="muted">${words.isTooMuch}</p>` : ''}
+${isOwn ? '' : await refusedEndUsers(c, id)}
 ${exportCard(c, id, query)}
 <p class="muted foot">${words.foot} ${exactSwitch(c)}</p>`;
   if (query.form.messages.size > 0) c.status(422);

@@ -62,8 +62,23 @@ export const LIMIT_SETTINGS = eachLimit(
   }),
 );
 
-/** From how much on something is unusual. */
+/** What is told besides what was reached of budgets. */
 export const UNUSUAL = {
+  end_user_alerts: {
+    kind: 'switch',
+    schema: schema.described(
+      schema.boolean,
+      'people are told that end users used up their budgets',
+    ),
+    option: '--end-user-alerts',
+    meaning: 'tell people that end users used 80 or 100 % of their budgets; default: true',
+    read: readBoolean,
+    field: {
+      name: 'end_user_alerts',
+      label: ({ endUsers }) => endUsers.alerts,
+      hint: ({ endUsers }) => endUsers.alertsHint,
+    },
+  } as Setting<boolean>,
   unusual_times: {
     kind: 'number',
     schema: schema.orNull(

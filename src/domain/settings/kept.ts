@@ -51,7 +51,7 @@ export const KEPT: Readonly<Record<Entry, Tables>> = {
   log: { audit_log: 'actor db_role action subject before after' },
   events: { events: 'kind subject actor body' },
   deliveries: { event_deliveries: 'channel recipient state last_error' },
-  alerts: { budget_alerts: 'threshold cost_center', unusual_days: 'measure subject about model_slug' },
+  alerts: { budget_alerts: 'threshold cost_center', end_user_alerts: '', unusual_days: 'measure subject about model_slug' },
   ledger: {
     api_usage: 'model_slug upstream_model endpoint usage_source outcome cost_center rate parts',
     usage_daily: LEDGER_COLUMNS, usage_company_days: LEDGER_COLUMNS,

@@ -32,8 +32,15 @@ export interface BudgetAlert {
   readonly occurred_at: string;
 }
 
+/** Members of an event of the kind "end_user": how many used so much of their budgets of a month. */
+export interface EndUserAlert extends Pick<BudgetAlert, 'id' | 'company' | 'month' | 'threshold'> {
+  readonly count: number;
+  /** null: there are several. */
+  readonly end_user: { readonly id: string } | null;
+}
+
 /** What one e-mail tells a reader of a company. */
-export type Alert = BudgetAlert | UnusualEvent;
+export type Alert = BudgetAlert | EndUserAlert | UnusualEvent;
 
 /**
  * An e-mail of alerts.
@@ -78,6 +85,7 @@ function partsOf(alert: Alert, words: Words): readonly [{ readonly title: string
   const { mails, unusual, locale } = words;
   if (isUnusual(alert))
     return [{ title: unusualText(measureOf(alert), alert, words) }, unusual.compared];
+  if ('count' in alert) return [{ title: endUserTitle(alert, words) }, words.endUsers.who];
   const { cost_center = null, threshold, budget_eur, spent_eur, forecast_eur } = alert;
   const { shown: eur } = eurIn(locale);
   const facts: [string, string][] = [
@@ -88,6 +96,21 @@ function partsOf(alert: Alert, words: Words): readonly [{ readonly title: string
   const refuses = threshold === '100' ? mails.refused : mails.willRefuse;
   const then = cost_center !== null ? mails.refusesNothing : refuses(alert.day != null);
   return [{ title: budgetTitle(alert, words) }, { facts }, then];
+}
+
+/** How many people reached it. Their names are on pages alone. */
+export function endUserTitle(
+  { company, count, threshold: percent, month }: EndUserAlert,
+  { endUsers, locale }: Words,
+): string {
+  return endUsers.alert({ company: company.name, count, percent, month: monthName(month, locale) });
+}
+
+/** The page with who they are. */
+export function endUserPage({ company, threshold, month, end_user }: EndUserAlert): string {
+  const query = { month, ...(threshold === '100' ? { show: 'reached' } : { sort: '-share' }) };
+  const path = `/companies/${company.id}/end-users`;
+  return end_user === null ? `${path}?${new URLSearchParams(query)}` : `${path}/${end_user.id}`;
 }
 
 /** What was reached of whose budget. */
@@ -113,7 +136,8 @@ function companyPage({ company, ...alert }: Alert): string {
 }
 
 function pageOf(alert: Alert): string {
-  return isUnusual(alert) ? unusualPage(measureOf(alert), alert) : budgetPage(alert);
+  if (isUnusual(alert)) return unusualPage(measureOf(alert), alert);
+  return 'count' in alert ? endUserPage(alert) : budgetPage(alert);
 }
 
 /** The page with what was spent. */

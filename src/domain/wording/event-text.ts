@@ -1,6 +1,13 @@
 import type { CompanyEvent } from '../event.ts';
 import type { Words } from '../language/en.ts';
-import { type BudgetAlert, budgetPage, budgetTitle } from './alert.ts';
+import {
+  type BudgetAlert,
+  budgetPage,
+  budgetTitle,
+  type EndUserAlert,
+  endUserPage,
+  endUserTitle,
+} from './alert.ts';
 import { measureOf, type UnusualEvent, unusualPage, unusualText } from './unusual.ts';
 
 /** Anyone may have written the names in the database: they are no lines, links and mentions of a chat. */
@@ -35,6 +42,10 @@ function toldOf(
   if (group === 'budget' || group === 'cost_center') {
     const alert = event as unknown as BudgetAlert;
     return { text: budgetTitle(alert, words), path: budgetPage(alert) };
+  }
+  if (group === 'end_user') {
+    const alert = event as unknown as EndUserAlert;
+    return { text: endUserTitle(alert, words), path: endUserPage(alert) };
   }
   const { id, name } = event.company;
   const { key } = event as { readonly key?: { readonly id: string; readonly name: string } };

@@ -115,7 +115,7 @@ export async function lookAtCostCenters(sql: Sql, cursor: string | null): Promis
 }
 
 /** A condition on `s`, a row of monthly_spend. */
-function onlyLater(sql: Sql, cursor: string | null): Fragment {
+export function onlyLater(sql: Sql, cursor: string | null): Fragment {
   return cursor === null
     ? sql`true`
     : sql`company_id = any(array(with changed as materialized (${sql.unsafe(spentSince(cursor))}) select distinct company_id from changed))`;

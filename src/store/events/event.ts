@@ -15,6 +15,7 @@ import { matching } from '../connection/columns.ts';
 import type { Range } from '../connection/cursor.ts';
 import type { Database, Sql } from '../connection/pool.ts';
 import { IN_STATE, lookAtBudgets, lookAtCostCenters } from './alert.ts';
+import { deleteOldEndUserAlerts, lookAtEndUsers } from './end-user.ts';
 import { deleteOldUnusual, lookAtUnusual } from './unusual.ts';
 
 const LEASE_MS = 2000;
@@ -59,7 +60,11 @@ export function eventStore(db: Database, own: Database): EventStore {
       const found = await own.run(LOOK_MS, (sql) => lookAtBudgets(sql, cursor));
       return { ...found, ...(await own.run(MANY_MS, (sql) => tell(sql, receivers))) };
     },
-    lookAtCostCenters: (cursor) => own.run(LOOK_MS, (sql) => lookAtCostCenters(sql, cursor)),
+    async lookAtCostCenters(cursor) {
+      const next = await own.transaction(LOOK_MS, (sql) => lookAtEndUsers(sql, cursor));
+      const later = await own.run(LOOK_MS, (sql) => lookAtCostCenters(sql, cursor));
+      return next ?? later;
+    },
     lookAtUnusual: (after) => own.transaction(LOOK_MS, (sql) => lookAtUnusual(sql, after)),
     due: (channel, limit, operators) =>
       own.run(DELIVERY_MS, (sql) => readDue(sql, channel, limit, operators)),
@@ -86,6 +91,7 @@ export function eventStore(db: Database, own: Database): EventStore {
       await own.run(MANY_MS, async (sql) => {
         await sql`delete from events where at < now() - make_interval(days => ${EVENT_DAYS})`;
         await deleteOldUnusual(sql);
+        await deleteOldEndUserAlerts(sql);
       });
     },
   };
@@ -141,9 +147,9 @@ async function tell(
   return found;
 }
 
-/** Whether an event is a budget alert. Those of cost centres are for the people of the company: operators get none by e-mail. */
+/** Whether an event is a budget alert. Those of cost centres and end users are for the people of the company: operators get none by e-mail. */
 function isAlert(sql: Sql, event: 'e' | 'f') {
-  return sql`split_part(${sql(event)}.kind, '.', 1) in ('budget', 'cost_center')`;
+  return sql`split_part(${sql(event)}.kind, '.', 1) in ('budget', 'cost_center', 'end_user')`;
 }
 
 /** When a delivery is due. @param place among those of its company, from 1 on */

@@ -194,6 +194,12 @@ export const ARCHIVED: readonly ArchivedTable[] = [
     order: 'occurred_at, id',
   },
   {
+    table: 'end_user_alerts',
+    what: 'end users who used up a part of their budgets in the present month',
+    columns: words('company_id billing_month end_user_id threshold occurred_at told_at'),
+    order: 'billing_month, end_user_id, threshold',
+  },
+  {
     table: 'unusual_days',
     what: 'what was unusual on a day of the company, its keys and its models',
     columns: words(

@@ -1,4 +1,6 @@
 import t from 'tap';
+import { openDatabase } from '../../../src/store/connection/pool.ts';
+import { eventStore } from '../../../src/store/events/event.ts';
 import { tollgate } from '../../support/cli.ts';
 import { addUsage } from '../../support/usage.ts';
 import { newToken, send } from '../api/tokens.ts';
@@ -191,6 +193,33 @@ t.test('an owner gives one person a budget of their own, in place of the key’s
   });
   t.match(none.headers.get('location'), 'budget-removed');
   t.match(textOf(await owner.get(path)), /116\.6% of €3\.00/);
+  await sql`update api_keys set end_users = 'off' where id = ${key}`;
+});
+
+t.test('whose calls are refused now is told by name, to operators and the company', async (t) => {
+  const db = openDatabase({ url: office.databaseUrl });
+  t.teardown(() => db.close());
+  const operator = await signedIn(office, 'operator');
+  const usage = `/companies/${company}/usage`;
+  const link = `href="${base}/${ann}"`;
+  await sql`update api_keys set end_users = 'header', end_user_budget_eur = 3 where id = ${key}`;
+  await eventStore(db, db).lookAtCostCenters(null);
+  const other = await office.newCustomer();
+  await sql`update users set company_id = ${other.company} where email = ${office.people.administrator}`;
+  for (const [person, path, isShown] of [
+    [operator, '/', true],
+    [owner, usage, true],
+    [await signedIn(office, 'member'), `/companies/${company}/own/usage`, false],
+    [await signedIn(office, 'administrator'), `/companies/${other.company}/usage`, false],
+  ] as const)
+    t.equal((await person.get(path)).text.includes(link), isShown, path);
+  await sql`update users set company_id = ${company} where email = ${office.people.administrator}`;
+  const { text } = await operator.get('/');
+  t.match(text, `href="${base}?show=reached"`, 'it leads to all of the company');
+  t.notMatch(text, `href="${base}/${bob}"`);
+  t.match((await operator.get(`${base}?show=reached`)).text, `href="${base}/${ann}?`);
+  await sql`update api_keys set end_user_budget_eur = 30 where id = ${key}`;
+  t.notMatch((await owner.get(usage)).text, link, 'raised');
   await sql`update api_keys set end_users = 'off' where id = ${key}`;
 });
 

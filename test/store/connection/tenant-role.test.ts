@@ -70,6 +70,7 @@ async function fullCompany(
     await sql`
       insert into budget_alerts (company_id, billing_month, threshold, budget_eur, spent_eur)
       values (${id}, '2026-11-01', '50', 10, 5)`;
+    await sql`insert into end_user_alerts values (${id}, '2026-11-01', ${randomUUID()}, 100)`;
     await sql`
       insert into unusual_days (company_id, day, measure, subject, about, value, usual, superseded)
       values (${id}, '2026-11-01', 'spend', 'company', '', 9, 1, false)`;

@@ -27,6 +27,7 @@ const ON_COORDINATOR = [
   'companies',
   'company_price_factors',
   'cost_center_budgets',
+  'end_user_alerts',
   'end_users',
   'event_deliveries',
   'events',

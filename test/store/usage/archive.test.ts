@@ -79,6 +79,9 @@ async function settle(name: string): Promise<{ id: string; name: string }> {
       sql`insert into budget_alerts (company_id, billing_month, threshold, budget_eur, spent_eur) values (${id}, '2026-11-01', '50', 10, 5)`,
   );
   await run(
+    (sql) => sql`insert into end_user_alerts values (${id}, '2026-11-01', ${randomUUID()}, 100)`,
+  );
+  await run(
     (sql) =>
       sql`insert into unusual_days (company_id, day, measure, subject, about, value, usual, superseded) values (${id}, '2026-11-01', 'spend', 'company', '', 81, 1, true)`,
   );
