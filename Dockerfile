@@ -35,12 +35,12 @@ COPY --from=build /tollgate/sbom.cdx.json ./
 COPY src/admin/assets src/admin/assets
 COPY sql sql
 COPY package.json LICENSE ./
-# the only folder that is written to; the root file system may be read-only
-RUN mkdir /spool && chown 1000:1000 /spool
+# the only folder that serving writes to; the root file system may be read-only. `tollgate try` has its Postgres in /data
+RUN mkdir /spool /data && chown 1000:1000 /spool /data
 # docker exec CONTAINER tollgate status
 RUN ln -s /app/dist/main.js /usr/local/bin/tollgate
 VOLUME /spool
-ENV NODE_ENV=production HOST=:: ADMIN_HOST=:: SPOOL_DIR=/spool
+ENV NODE_ENV=production HOST=:: ADMIN_HOST=:: SPOOL_DIR=/spool DATA_DIR=/data
 USER 1000:1000
 EXPOSE 8080 8081
 STOPSIGNAL SIGTERM

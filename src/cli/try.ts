@@ -30,6 +30,7 @@ import { type CompanyRow, listCompanies } from '../store/company/company.ts';
 import { listModels, type ModelRow } from '../store/company/model.ts';
 import { actingAs } from '../store/connection/acting-person.ts';
 import type { Sql } from '../store/connection/pool.ts';
+import { installBinaries } from '../store/schema/launch.ts';
 import { findRequest } from '../store/usage/request.ts';
 import { askModelInfo, askRouter } from '../upstream/router-models.ts';
 import { didYouMean } from './frame/closest.ts';
@@ -99,6 +100,10 @@ export async function tryOut(
       line.includes('DATABASE_URL is not set')
         ? questions.tell(`Making a database in ${config.dataDir} ...`)
         : questions.tell(line);
+    if (config.databaseUrl === null)
+      await installBinaries(config.dataDir, progress).catch((error: Error) => {
+        throw new Failure(error.message);
+      });
     const source = await withDatabase(config, {}, progress, async ({ transact }) => {
       const earlier = await transact((sql) => earlierTry(sql, config));
       if (earlier !== null && isSame(earlier, names, options)) return null;

