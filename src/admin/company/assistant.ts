@@ -31,6 +31,7 @@ import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
 import {
   badge,
+  type Cells,
   cancelLink,
   clipped,
   companyHeading,
@@ -73,13 +74,12 @@ async function listPage(c: PageContext): Promise<Response> {
     c,
     async (sql) => [await readCompany(sql, id), await pageOfAssistants(sql, id, query)] as const,
   );
-  const cells = {
-    [words.assistant]: ({ id, name }: ListedAssistant) =>
-      html`${clipped(name)} <code class="id">${id}</code>`,
-    [words.inApi]: (assistant: ListedAssistant) => eligibility(assistant, words),
-    [words.defaultModel]: (assistant: ListedAssistant) => modelState(assistant, company, words),
-    [words.settings]: (assistant: ListedAssistant) => settingsOf(assistant, c.var.format),
-    [frame.actions]: ({ id, name }: ListedAssistant) =>
+  const cells: Cells<ListedAssistant> = {
+    [words.assistant]: ({ id, name }) => html`${clipped(name)} <code class="id">${id}</code>`,
+    [words.inApi]: (assistant) => eligibility(assistant, words),
+    [words.defaultModel]: (assistant) => modelState(assistant, company, words),
+    [words.settings]: (assistant) => settingsOf(assistant, c.var.format),
+    [frame.actions]: ({ id, name }) =>
       !mayNow(c, 'assistant.write')
         ? muted(frame.none)
         : rowMenu(

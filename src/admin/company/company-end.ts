@@ -25,6 +25,7 @@ import { actionForm, field, formState, saveForm } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
 import {
+  type Cells,
   cancelLink,
   card,
   companyHeading,
@@ -113,10 +114,10 @@ async function archive(c: PageContext): Promise<Response> {
 async function keptPage(c: PageContext): Promise<Response> {
   const { words } = c.var.format;
   const { kept } = words;
-  const cells = {
-    [kept.what]: ({ what }: KeptEntry) => what,
-    [kept.why]: ({ why }: KeptEntry) => why,
-    [kept.howLong]: ({ until }: KeptEntry) => until,
+  const cells: Cells<KeptEntry> = {
+    [kept.what]: ({ what }) => what,
+    [kept.why]: ({ why }) => why,
+    [kept.howLong]: ({ until }) => until,
   };
   const entries = keptEntries(words, kept.days(c.var.services.requestTrailDays));
   const body = html`${companyHeading(c)}<h1>${kept.title}</h1>

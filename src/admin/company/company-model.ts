@@ -34,7 +34,16 @@ import {
 } from '../page/context.ts';
 import { csrfInput } from '../page/field.ts';
 import { type Html, html } from '../page/html.ts';
-import { badge, card, companyHeading, linkButton, muted, page, table } from '../page/layout.ts';
+import {
+  badge,
+  type Cells,
+  card,
+  companyHeading,
+  linkButton,
+  muted,
+  page,
+  table,
+} from '../page/layout.ts';
 import { list, listQuery } from '../page/list.ts';
 import {
   insteadText,
@@ -88,14 +97,14 @@ async function companyPage(c: PageContext): Promise<Response> {
   };
   const everyPrice = models.flatMap((model) => paid(company, model));
   const shown = pricesAmong(everyPrice).filter((name) => !isListed(name));
-  const cells = {
-    [words.model]: ({ slug, company_id }: ModelRow) =>
+  const cells: Cells<ModelRow> = {
+    [words.model]: ({ slug, company_id }) =>
       html`<code>${slug}</code>${marks.model(slug)}${company_id === null ? '' : html` ${badge('plain', words.own)}`}`,
-    [words.kind]: ({ kind }: ModelRow) => words.kinds[kind],
-    [words.hosting]: (model: ModelRow) => euBadge(model, words.outsideEu),
+    [words.kind]: ({ kind }) => words.kinds[kind],
+    [words.hosting]: (model) => euBadge(model, words.outsideEu),
     ...Object.fromEntries(shown.map((name) => [labels[name], price(name)])),
-    [words.state]: (model: ModelRow) => stateOf(words, company, model),
-    [words.action]: ({ slug, kind, company_id }: ModelRow) => {
+    [words.state]: (model) => stateOf(words, company, model),
+    [words.action]: ({ slug, kind, company_id }) => {
       if (company_id === null && company.ownModels.has(slug)) return muted(frame.none); // the company's own replaces it
       const verb = company.disabledSlugs.has(slug) ? 'enable' : 'disable';
       const toggle = html`<form class="inline" method="post" action="${base}/${verb}">${csrfInput(c)}<input type="hidden" name="slug" value="${slug}"><button class="quiet" aria-label="${words[verb]} ${slug}">${words[verb]}</button></form>`;

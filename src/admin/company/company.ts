@@ -9,7 +9,7 @@ import { budgetPicture, budgetTiles, sparkLine } from '../page/chart.ts';
 import { get, type PageContext, param, type Route, read } from '../page/context.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
-import { badge, clipped, muted, page } from '../page/layout.ts';
+import { badge, type Cells, clipped, muted, page } from '../page/layout.ts';
 import { list, listQuery } from '../page/list.ts';
 import { unusualMarks } from '../usage/unusual.ts';
 
@@ -54,21 +54,21 @@ async function listPage(c: PageContext): Promise<Response> {
   // on a phone no heading stands above it
   const countOf = (refused: number) =>
     html`${format.count(refused)}<span class="unit"> refused</span>`;
-  const cells = {
-    [SORTS.name]: (row: ListedCompany) =>
+  const cells: Cells<ListedCompany> = {
+    [SORTS.name]: (row) =>
       html`${clipped(row.name, html`<a href="/companies/${row.id}/usage">${row.name}</a>`)}${marks.company(row.id)}${badges(row)}`,
-    [SORTS['-spent']]: ({ spent }: ListedCompany) => format.amount(spent),
-    [SORTS['-share']]: (row: ListedCompany) => budgetCell(row, format),
-    '30 days': (row: ListedCompany) =>
+    [SORTS['-spent']]: ({ spent }) => format.amount(spent),
+    [SORTS['-share']]: (row) => budgetCell(row, format),
+    '30 days': (row) =>
       sparkLine(
         days.map((day) => row.days[day] ?? 0),
         (most, at) => `most on ${format.day(days[at] as string)}: ${format.eurFixed(String(most))}`,
       ),
-    [SORTS['-refused']]: ({ id, refused }: ListedCompany) =>
+    [SORTS['-refused']]: ({ id, refused }) =>
       refused === 0
         ? muted(countOf(refused))
         : html`<a href="/companies/${id}/requests?status=refused">${countOf(refused)}</a>`,
-    [SORTS['-called']]: ({ called_at }: ListedCompany) =>
+    [SORTS['-called']]: ({ called_at }) =>
       called_at === null ? muted('never') : format.ago(called_at),
   };
   const figures = [SORTS['-spent'], SORTS['-refused']];

@@ -1,17 +1,13 @@
 import { isOver } from '../../domain/key.ts';
 import { digestsIn } from '../../operations/key.ts';
-import {
-  idsOfDigests,
-  idsOfPrefix,
-  type KeyRow,
-  keysWithCompany,
-} from '../../store/company/key.ts';
+import { idsOfDigests, idsOfPrefix, keysWithCompany } from '../../store/company/key.ts';
 import { LEAST_OF_PREFIX } from '../../store/lists/page.ts';
 import { companyOf, get, type PageContext, post, type Route, read } from '../page/context.ts';
 import { field, formState, saveForm } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
 import {
+  type Cells,
   companyHeading,
   dangerLink,
   emptyText,
@@ -79,17 +75,17 @@ function resultOf(c: PageContext, looked: number, keys: readonly Found[]): Html 
     const text = looked === 0 ? words.noKey : words.notFound({ parts: looked, shown, ofAll });
     return html`<div role="status">${emptyText(text)}</div>`;
   }
-  const cells = {
-    [headings.key]: ({ id, company_id, name, prefix }: Found) =>
+  const cells: Cells<Found> = {
+    [headings.key]: ({ id, company_id, name, prefix }) =>
       html`<strong><a href="/companies/${company_id}/keys/${id}">${name}</a></strong><br><code>${prefix}…</code>`,
     ...(ofAll && {
-      [words.company]: ({ company_id, company_name }: Found) =>
+      [words.company]: ({ company_id, company_name }) =>
         html`<a href="/companies/${company_id}/keys">${company_name}</a>`,
     }),
-    [headings.state]: (key: KeyRow) => keyState(key, now, format),
-    [headings.lastUsed]: ({ last_used_at: at }: KeyRow) =>
+    [headings.state]: (key) => keyState(key, now, format),
+    [headings.lastUsed]: ({ last_used_at: at }) =>
       at === null ? muted(numbers.never) : format.ago(at),
-    [frame.actions]: (key: KeyRow) =>
+    [frame.actions]: (key) =>
       !isOver(key.state)
         ? html`<span class="row-actions">${key.state === 'active' ? replaceForm(c, key, words.stop) : ''}
 ${dangerLink(`/companies/${key.company_id}/keys/${key.id}/revoke`, headings.revoke, key.name)}</span>`

@@ -45,6 +45,7 @@ import type { Format } from '../page/format.ts';
 import { type Html, html, raw } from '../page/html.ts';
 import {
   badge,
+  type Cells,
   clipped,
   companyHeading,
   dangerLink,
@@ -78,6 +79,9 @@ export const keyRoutes: readonly Route[] = [
   post(`${BASE}/create`, 'key.write', create, { long: true, page: accessPage }),
   ...revealRoutes,
 ];
+
+/** A key of a list, with what it cost this month. */
+type SpentKey = Awaited<ReturnType<typeof playgroundKeys>>[number];
 
 export function sortsOf({ created, key, lastUsed, state, cost }: Words['keys']) {
   return { '-created': created, name: key, '-used': lastUsed, expires: state, '-cost': cost };
@@ -153,24 +157,24 @@ export function keyList(
   const isOwn = seesOwnAlone(c, param(c, 'company'));
   const isActive = life === 'active';
   const { keys: words, numbers, frame } = format.words;
-  const cells = {
-    [words.key]: ({ id, name, prefix }: KeyRow) =>
+  const cells: Cells<SpentKey> = {
+    [words.key]: ({ id, name, prefix }) =>
       html`${clipped(name, html`<a href="${base}/${id}">${name}</a>`)}${mark(id)} <code>${prefix}…</code>`,
-    [words.state]: (key: KeyRow) => {
+    [words.state]: (key) => {
       const end = key.revoked_at ?? key.expires_at;
       const until = end && html`${isActive ? words.until(format.date(end)) : format.date(end)}`;
       return key.state === 'active' && until
         ? html`<span class="one-line">${badge(endsSoon(key, now) ? 'warn' : 'good', until)}${restrictionsOf(key, format)}</span>`
         : html`<span class="one-line">${keyState(key, now, format)}${isActive ? restrictionsOf(key, format) : ''}${until && html` ${muted(until)}`}</span>`;
     },
-    [words.may]: (key: KeyRow) => clipped(scopeTexts(key, words)),
-    [words.created]: (key: KeyRow) => format.date(key.created_at),
-    ...(!isOwn && { [words.by]: (key: KeyRow) => personOf(key, format) }),
-    [words.lastUsed]: ({ last_used_at: at }: KeyRow) =>
+    [words.may]: (key) => clipped(scopeTexts(key, words)),
+    [words.created]: (key) => format.date(key.created_at),
+    ...(!isOwn && { [words.by]: (key) => personOf(key, format) }),
+    [words.lastUsed]: ({ last_used_at: at }) =>
       at === null ? muted(numbers.never) : format.ago(at),
-    [words.cost]: ({ spent }: { spent: string }) => format.amount(spent),
+    [words.cost]: ({ spent }) => format.amount(spent),
     ...(isActive && {
-      [frame.actions]: (key: KeyRow) =>
+      [frame.actions]: (key) =>
         isWritable ? rowMenu(c.var, key.name, keyActions(words, base, key)) : muted(frame.none),
     }),
   };
@@ -220,26 +224,24 @@ ${state === 'revoked' ? '' : dangerLink(`${base}/${id}/revoke`, words.revoke, na
 }
 
 /** Keys of persons who tried models and assistants on the pages. */
-function playgrounds(c: PageContext, keys: readonly PlaygroundKey[], base: string): Html | string {
+function playgrounds(c: PageContext, keys: readonly SpentKey[], base: string): Html | string {
   if (keys.length === 0) return '';
   const { format } = c.var;
   const isWritable = mayNow(c, 'key.write');
   const { keys: words, numbers, frame } = format.words;
-  const cells = {
-    [words.key]: ({ id, name }: KeyRow) => clipped(name, html`<a href="${base}/${id}">${name}</a>`),
-    [words.limits]: (key: KeyRow) => restrictionsOf(key, format) || muted(frame.none),
-    [words.lastUsed]: ({ last_used_at: at }: KeyRow) =>
+  const cells: Cells<SpentKey> = {
+    [words.key]: ({ id, name }) => clipped(name, html`<a href="${base}/${id}">${name}</a>`),
+    [words.limits]: (key) => restrictionsOf(key, format) || muted(frame.none),
+    [words.lastUsed]: ({ last_used_at: at }) =>
       at === null ? muted(numbers.never) : format.ago(at),
-    [words.cost]: ({ spent }: PlaygroundKey) => format.amount(spent),
-    [frame.actions]: (key: KeyRow) =>
+    [words.cost]: ({ spent }) => format.amount(spent),
+    [frame.actions]: (key) =>
       isWritable ? rowMenu(c.var, key.name, keyActions(words, base, key)) : muted(frame.none),
   };
   return html`<section aria-labelledby="playgrounds"><h2 id="playgrounds">${words.playgrounds}</h2>
 <p class="muted">${words.playgroundsText}</p>
 ${table(words.playgrounds, keys, { cells, figures: [words.cost] }, true)}</section>`;
 }
-
-type PlaygroundKey = Awaited<ReturnType<typeof playgroundKeys>>[number];
 
 /** The fields of a new key. @param mostBudget as of `restrictionFields` */
 export function newKeyFields(state: FormState, company: Company, mostBudget = ''): Html {

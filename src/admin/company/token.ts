@@ -31,6 +31,7 @@ import { Form } from '../page/form.ts';
 import { html } from '../page/html.ts';
 import {
   badge,
+  type Cells,
   companyHeading,
   companyLink,
   copyable,
@@ -75,18 +76,18 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
     readPage({ after: before, limit: PAGE_ROWS }, (range) => listTokens(sql, company, range)),
   );
   const action = company === null ? 'token.write' : 'company-token.write';
-  const cells = {
-    [words.name]: ({ name }: TokenRow) => html`<strong>${name}</strong>`,
-    ...(company === null && { [words.company]: (row: Owned) => companyLink(row, 'tokens') }),
-    [words.may]: ({ access }: TokenRow) => words.access[access],
-    [words.state]: ({ state }: TokenRow) => badge(TONES[state], words.states[state]),
-    [words.created]: ({ created_at, created_by }: TokenRow) =>
+  const cells: Cells<TokenRow & Owned> = {
+    [words.name]: ({ name }) => html`<strong>${name}</strong>`,
+    ...(company === null && { [words.company]: (row) => companyLink(row, 'tokens') }),
+    [words.may]: ({ access }) => words.access[access],
+    [words.state]: ({ state }) => badge(TONES[state], words.states[state]),
+    [words.created]: ({ created_at, created_by }) =>
       html`${format.instant(created_at)}<br><span class="muted">${format.person(created_by)}</span>`,
-    [words.lastUsed]: ({ last_used_at: at }: TokenRow) =>
+    [words.lastUsed]: ({ last_used_at: at }) =>
       at === null ? muted(numbers.never) : format.ago(at),
-    [words.expires]: ({ expires_at: at }: TokenRow) =>
+    [words.expires]: ({ expires_at: at }) =>
       at === null ? muted(numbers.never) : format.instant(at),
-    [frame.actions]: ({ id, name, state }: TokenRow) =>
+    [frame.actions]: ({ id, name, state }) =>
       may(c.var.session.user, action, company) && state === 'active'
         ? dangerLink(`${base}/${id}/revoke`, words.revoke, name)
         : muted(frame.none),

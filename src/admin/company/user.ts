@@ -17,12 +17,7 @@ import {
   pageOfCompanyUsers,
 } from '../../store/lists/page.ts';
 import { type InvitationRow, listInvitations } from '../../store/users/invitation.ts';
-import {
-  type CompanyUserRow,
-  findCompanyUser,
-  findReader,
-  type UserRow,
-} from '../../store/users/user.ts';
+import { findCompanyUser, findReader, type UserRow } from '../../store/users/user.ts';
 import { readerOf } from '../page/caller.ts';
 import { askedFirst } from '../page/confirmation.ts';
 import {
@@ -44,6 +39,7 @@ import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
 import {
   badge,
+  type Cells,
   cancelLink,
   card,
   clipped,
@@ -99,17 +95,16 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
   }));
   const base = `/companies/${id}/users`;
   const { format, session } = c.var;
-  const cells = {
-    [words.email]: ({ email, erasure_asked_at }: CompanyUserRow) =>
+  const cells: Cells<ListedCompanyUser> = {
+    [words.email]: ({ email, erasure_asked_at }) =>
       html`${clipped(email)}${erasure_asked_at === null ? '' : html` ${badge('warn', format.words.erasure.asks)}`}`,
-    [words.role]: (person: CompanyUserRow) => roleCell(person, format.words),
-    [words.ownKeys]: ({ keys }: ListedCompanyUser) =>
-      keys === 0 ? muted(frame.none) : format.count(keys),
-    [words.lastSignIn]: ({ last_sign_in_at: at }: CompanyUserRow) =>
+    [words.role]: (person) => roleCell(person, format.words),
+    [words.ownKeys]: ({ keys }) => (keys === 0 ? muted(frame.none) : format.count(keys)),
+    [words.lastSignIn]: ({ last_sign_in_at: at }) =>
       at === null ? muted(words.notKnown) : format.ago(at),
-    [format.words.secondFactor.title]: ({ second_factor_since: since }: CompanyUserRow) =>
+    [format.words.secondFactor.title]: ({ second_factor_since: since }) =>
       since === null ? muted(format.words.secondFactor.none) : format.words.secondFactor.on,
-    [frame.actions]: (person: CompanyUserRow) =>
+    [frame.actions]: (person) =>
       person.id === session.user.user_id || !mayNow(c, 'company-user.write')
         ? muted(person.id === session.user.user_id ? format.words.people.you : frame.none)
         : rowMenu(

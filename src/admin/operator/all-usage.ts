@@ -16,7 +16,7 @@ import { get, type PageContext, post, type Route, read } from '../page/context.t
 import type { Form } from '../page/form.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
-import { companyLink, emptyText, exactSwitch, page } from '../page/layout.ts';
+import { type Cells, companyLink, emptyText, exactSwitch, page } from '../page/layout.ts';
 import { readPickedCompany } from '../page/picker.ts';
 import { firstTable, MAX_LINES } from '../usage/first-lines.ts';
 import { groupsDrawn, isTyped, toUsage, usageCard } from '../usage/usage.ts';
@@ -144,11 +144,11 @@ ${isShown('model') ? modelTable(by_model, (model) => queryOf({ ...query, by: nul
 function modelsTable(c: PageContext, { by_model, cost_eur }: AllUsage, query: UsageQuery): Html {
   const { format } = c.var;
   type Line = AllUsage['by_model'][number];
-  const cells = {
-    Model: ({ model }: Line) =>
+  const cells: Cells<Line> = {
+    Model: ({ model }) =>
       html`<a href="${queryOf({ ...query, by: null }, { model })}"><code>${model}</code></a>`,
-    Cost: (line: Line) => format.amount(line.cost_eur),
-    Share: (line: Line) => shareText(line.cost_eur, cost_eur, format),
+    Cost: (line) => format.amount(line.cost_eur),
+    Share: (line) => shareText(line.cost_eur, cost_eur, format),
     ...sumCells(format),
   };
   return firstTable(c, 'model', 'By model', by_model, cells);
@@ -160,14 +160,14 @@ function companiesTable(
   query: UsageQuery,
 ): Html {
   const { format } = c.var;
-  const cells = {
-    Company: ({ id, name }: CompanyCost) =>
+  const cells: Cells<CompanyCost> = {
+    Company: ({ id, name }) =>
       companyLink(
         { company_id: id, company_name: name },
         `usage${queryOf({ ...query, by: null })}`,
       ),
-    Cost: (line: CompanyCost) => format.amount(line.cost_eur),
-    Share: (line: CompanyCost) => shareText(line.cost_eur, cost_eur, format),
+    Cost: (line) => format.amount(line.cost_eur),
+    Share: (line) => shareText(line.cost_eur, cost_eur, format),
   };
   if (by_company === null) return html``;
   return firstTable(c, 'company', 'By company', by_company.lines, cells, by_company.count);

@@ -22,6 +22,7 @@ import { type Html, html } from '../page/html.ts';
 import {
   about,
   badge,
+  type Cells,
   clipped,
   companyHeading,
   companyLink,
@@ -100,13 +101,12 @@ async function log(c: PageContext, path: string): Promise<Html> {
   const whose = {
     [words.company]: (row: AuditRow) => companyLink(row),
   };
-  const cells = {
-    [words.when]: ({ at }: AuditRow) => format.instant(at),
-    [words.who]: (row: AuditRow) =>
-      who(row, format, filteredUrl(form, FILTERS, { actor: row.actor })),
-    [words.what]: (row: AuditRow) => what(row, format.words),
+  const cells: Cells<AuditRow> = {
+    [words.when]: ({ at }) => format.instant(at),
+    [words.who]: (row) => who(row, format, filteredUrl(form, FILTERS, { actor: row.actor })),
+    [words.what]: (row) => what(row, format.words),
     ...(company === null && whose),
-    [words.changes]: (row: AuditRow) => changes(row, format),
+    [words.changes]: (row) => changes(row, format),
   };
   const noMatch = found.next === null ? words.noMatch : words.noMatchIn(format.count(AUDIT_WINDOW));
   const isAll = search === '' && Object.values(narrowed).every((each) => each === null);

@@ -20,6 +20,7 @@ import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
 import {
   badge,
+  type Cells,
   cancelLink,
   companyLink,
   dangerLink,
@@ -49,12 +50,12 @@ const CHOICES = COMPANY_ROLES.map((role) => [role, role] as const);
 async function listPage(c: PageContext, form: Form): Promise<Response> {
   const query = listQuery<GroupSort>(c, SORTS);
   const groups = await read(c, (sql) => pageOfGroups(sql, query));
-  const cells = {
-    Group: ({ name }: ListedGroup) => html`<strong>${name}</strong>`,
-    Role: ({ role }: ListedGroup) => badge('plain', role),
-    Company: (row: ListedGroup) => companyLink(row, 'users', 'all companies'),
-    Users: ({ users }: ListedGroup) => c.var.format.count(users),
-    Actions: ({ id, name, role }: ListedGroup) =>
+  const cells: Cells<ListedGroup> = {
+    Group: ({ name }) => html`<strong>${name}</strong>`,
+    Role: ({ role }) => badge('plain', role),
+    Company: (row) => companyLink(row, 'users', 'all companies'),
+    Users: ({ users }) => c.var.format.count(users),
+    Actions: ({ id, name, role }) =>
       html`<span class="row-actions">${
         role === 'operator' ? '' : linkButton(`${BASE}/${id}`, 'Change role', `of ${name}`)
       } ${dangerLink(`${BASE}/${id}/remove`, 'Remove', name)}</span>`,

@@ -14,7 +14,7 @@ import { CSV, downloadRead, nameFile } from '../page/download.ts';
 import { csrfInput, formState } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
-import { badge, companyLink, exactSwitch, muted, page, table } from '../page/layout.ts';
+import { badge, type Cells, companyLink, exactSwitch, muted, page, table } from '../page/layout.ts';
 import { list, listQuery } from '../page/list.ts';
 import { csvLink, focusLink, spreadsheetOf } from '../page/spreadsheet.ts';
 import { type Step, stepsList } from '../usage/first-steps.ts';
@@ -186,17 +186,16 @@ function closeCard(c: PageContext, month: string, { sums }: MonthEnd): Html {
 
 function columns(c: PageContext, month: string) {
   const { format } = c.var;
-  const cells = {
-    Company: (row: CompanyMonth) =>
+  const cells: Cells<CompanyMonth> = {
+    Company: (row) =>
       html`${companyLink(row, `statements/month?month=${month}`)}${row.company_name === null ? html` <code>${row.company_id}</code>` : ''}`,
-    Statement: ({ number }: CompanyMonth) =>
-      number === null ? badge('warn', 'open') : format.count(number),
-    Calls: ({ requests }: CompanyMonth) => format.count(requests),
-    Corrections: ({ corrections }: CompanyMonth) =>
+    Statement: ({ number }) => (number === null ? badge('warn', 'open') : format.count(number)),
+    Calls: ({ requests }) => format.count(requests),
+    Corrections: ({ corrections }) =>
       corrections === 0 ? muted('none') : format.count(corrections),
-    Total: ({ total_eur }: CompanyMonth) => format.amount(total_eur),
-    'To invoice': ({ total_eur }: CompanyMonth) => format.eurText(amountInCents(total_eur)),
-    Opened: ({ number, opened_at, opened_by }: CompanyMonth) =>
+    Total: ({ total_eur }) => format.amount(total_eur),
+    'To invoice': ({ total_eur }) => format.eurText(amountInCents(total_eur)),
+    Opened: ({ number, opened_at, opened_by }) =>
       opened_at === null
         ? muted(number === null ? '–' : 'no')
         : html`${format.instant(opened_at)} ${muted(opened_by ?? '')}`,

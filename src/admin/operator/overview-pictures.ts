@@ -23,7 +23,7 @@ import {
 } from '../page/chart.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
-import { badge, companyLink, muted, table } from '../page/layout.ts';
+import { badge, type Cells, companyLink, muted, table } from '../page/layout.ts';
 
 /** The pictures of the first page, and what an operator can do about them at once. */
 
@@ -148,15 +148,15 @@ export function refusedNow(
   if (rows.length === 0) return '';
   const requestsOf = ({ code, company }: RefusedNow) =>
     `${company === null ? '' : `/companies/${company.id}`}/requests?${new URLSearchParams({ code, from: since })}`;
-  const cells = {
-    Company: ({ company }: RefusedNow) =>
+  const cells: Cells<RefusedNow> = {
+    Company: ({ company }) =>
       company === null
         ? muted('without a valid key')
         : companyLink({ company_id: company.id, company_name: company.name }, 'requests'),
-    Why: ({ code }: RefusedNow) => html`${reasonOfCode(code).text} <code>${code}</code>`,
-    Requests: (row: RefusedNow) =>
+    Why: ({ code }) => html`${reasonOfCode(code).text} <code>${code}</code>`,
+    Requests: (row) =>
       html`<a href="${requestsOf(row)}">${format.count(row.requests)}<span class="sr"> requests: ${reasonOfCode(row.code).text}</span></a> ${muted(`of ${format.count(row.of)}`)}`,
-    Owner: ({ owners, code }: RefusedNow) =>
+    Owner: ({ owners, code }) =>
       mailLink(owners, `Requests are refused: ${reasonOfCode(code).text}`),
   };
   const title = 'Refused or failing in this hour and the one before';
@@ -172,23 +172,23 @@ export function budgetCalls(
   format: Format,
 ): Html | string {
   if (total === 0) return '';
-  const cells = {
-    Budget: ({ company, key }: NearBudget) =>
+  const cells: Cells<NearBudget> = {
+    Budget: ({ company, key }) =>
       html`<a href="/companies/${company.id}/usage${key === null ? '' : `?key=${key.id}`}">${company.name}</a>${
         key === null ? '' : html`, key ${key.name} <code>${key.prefix}…</code>`
       }`,
-    Ends: ({ reached_on, percent }: NearBudget) =>
+    Ends: ({ reached_on, percent }) =>
       reached_on !== null
         ? html`${format.day(reached_on)} ${muted(daysText(today, reached_on, format))}`
         : percent >= 100
           ? badge('bad', 'used up')
           : muted('not this month'),
-    Used: ({ percent }: NearBudget) => format.percent(percent),
-    Spent: ({ spent_eur, budget_eur }: NearBudget) =>
+    Used: ({ percent }) => format.percent(percent),
+    Spent: ({ spent_eur, budget_eur }) =>
       html`${format.amount(spent_eur)} ${muted(html`of ${format.amount(budget_eur)}`)}`,
-    Owner: ({ owners, company, reached_on }: NearBudget) =>
+    Owner: ({ owners, company, reached_on }) =>
       mailLink(owners, subjectOf(company.name, reached_on, month, format)),
-    Actions: ({ company, key }: NearBudget) =>
+    Actions: ({ company, key }) =>
       html`<a href="/companies/${company.id}/${key === null ? 'settings' : `keys/${key.id}`}">Change<span class="sr"> the budget of ${company.name}</span></a>`,
   };
   const title = 'Budgets near their end';

@@ -14,7 +14,7 @@ import { readOverview } from '../../store/usage/overview.ts';
 import { get, type PageContext, type Route, read } from '../page/context.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
-import { badge, emptyText, muted, page, table } from '../page/layout.ts';
+import { badge, type Cells, emptyText, muted, page, table } from '../page/layout.ts';
 import { refusedEndUsers } from '../usage/refused-end-users.ts';
 import { unusualToday } from '../usage/unusual.ts';
 import { operatorSteps } from './first-steps.ts';
@@ -116,9 +116,9 @@ function gatewaySection(
         : `${format.count(gateways.length)} gateways run`;
     return html`<p id="gateways">${badge('good', 'running')} ${names}, version ${gateways[0]?.version}. Requests in flight: ${sum('requests_in_flight')}, records waiting: ${sum('backlog')}.</p>`;
   }
-  const cells = {
-    Gateway: ({ name }: GatewayRow) => name,
-    State: ({ gone, spool_failing, limits_alone }: GatewayRow) =>
+  const cells: Cells<GatewayRow> = {
+    Gateway: ({ name }) => name,
+    State: ({ gone, spool_failing, limits_alone }) =>
       gone
         ? badge('bad', 'gone')
         : spool_failing
@@ -126,11 +126,11 @@ function gatewaySection(
           : limits_alone
             ? badge('warn', 'limits alone')
             : badge('good', 'running'),
-    Version: ({ version }: GatewayRow) => version,
-    Started: ({ started_at }: GatewayRow) => format.ago(new Date(started_at)),
-    Seen: ({ last_seen_at }: GatewayRow) => format.ago(new Date(last_seen_at)),
-    'In flight': ({ requests_in_flight }: GatewayRow) => format.count(requests_in_flight),
-    'Records waiting': ({ backlog, oldest_seconds }: GatewayRow) =>
+    Version: ({ version }) => version,
+    Started: ({ started_at }) => format.ago(new Date(started_at)),
+    Seen: ({ last_seen_at }) => format.ago(new Date(last_seen_at)),
+    'In flight': ({ requests_in_flight }) => format.count(requests_in_flight),
+    'Records waiting': ({ backlog, oldest_seconds }) =>
       html`${format.count(backlog)}${backlog === 0 ? '' : html`<br>${muted(`oldest for ${duration(oldest_seconds)}`)}`}`,
   };
   return html`<section id="gateways"><h2>Gateways</h2>${table('Gateways', gateways, { cells, figures: ['In flight', 'Records waiting'] }, true)}

@@ -5,7 +5,7 @@ import { type Finding, type Found, type Kind, MOST_OF_KIND } from '../../store/l
 import type { PageContext, Route } from '../page/context.ts';
 import { get } from '../page/context.ts';
 import { type Html, html } from '../page/html.ts';
-import { companyLink, emptyText, page, table } from '../page/layout.ts';
+import { type Cells, companyLink, emptyText, page, table } from '../page/layout.ts';
 import { readSearch } from '../page/list.ts';
 
 /** What the search of the header finds: of all companies for operators, of their own for others. */
@@ -42,11 +42,11 @@ function group(c: PageContext, { kind, rows, hasMore }: Found, text: string): Ht
   const details = rows.some(({ detail }) => detail !== '');
   const { words, count } = c.var.format;
   const { [kind]: title } = words.search.kinds;
-  const cells = {
-    [title]: (row: Finding) => html`<a href="${addressOf(c, row)}">${nameOf(c, row)}</a>`,
-    ...(details && { [words.search.details]: (row: Finding) => html`${row.detail}` }),
+  const cells: Cells<Finding> = {
+    [title]: (row) => html`<a href="${addressOf(c, row)}">${nameOf(c, row)}</a>`,
+    ...(details && { [words.search.details]: (row) => html`${row.detail}` }),
     ...(ofAll && {
-      [words.search.company]: (row: Finding) =>
+      [words.search.company]: (row) =>
         companyLink(row, 'usage', kind === 'user' ? 'operator' : 'all'),
     }),
   };

@@ -26,6 +26,7 @@ import { type Html, html } from '../page/html.ts';
 import {
   about,
   badge,
+  type Cells,
   card,
   companyLink,
   dangerLink,
@@ -52,14 +53,13 @@ const SORTS = { company: 'Company', email: 'E-mail address', role: 'Role', '-cre
 async function listPage(c: PageContext, form: Form): Promise<Response> {
   const query = listQuery<UserSort>(c, SORTS);
   const users = await read(c, (sql) => pageOfUsers(sql, query));
-  const cells = {
-    'E-mail address': ({ id, email, erasure_asked_at }: UserRow) =>
+  const cells: Cells<UserRow & Owned> = {
+    'E-mail address': ({ id, email, erasure_asked_at }) =>
       html`<a href="/users/${id}">${email}</a>${erasure_asked_at === null ? '' : html` ${badge('warn', 'asks to be erased')}`}`,
-    Role: (user: UserRow) => roleCell(user, c.var.format.words),
-    Company: (row: Owned) => companyLink(row, 'users', 'all companies'),
-    'Second factor': ({ second_factor_since: since }: UserRow) =>
-      since === null ? muted('none') : 'on',
-    Created: ({ created_at }: UserRow) => c.var.format.instant(created_at),
+    Role: (user) => roleCell(user, c.var.format.words),
+    Company: (row) => companyLink(row, 'users', 'all companies'),
+    'Second factor': ({ second_factor_since: since }) => (since === null ? muted('none') : 'on'),
+    Created: ({ created_at }) => c.var.format.instant(created_at),
   };
   const fields = async (
     state: FormState,

@@ -280,6 +280,9 @@ const ACTIONS: ReadonlySet<string> = new Set(
   LANGUAGES.map(wordsOf).flatMap(({ frame, models }) => [frame.actions, models.action]),
 );
 
+/** The cells of a row by their headings. */
+export type Cells<T> = Columns<T>['cells'];
+
 /** The columns of a table. */
 export interface Columns<T> {
   /** The cells of a row by their headings. */

@@ -17,7 +17,7 @@ import type { FormState } from './field.ts';
 import type { Form } from './form.ts';
 import type { Format } from './format.ts';
 import { type Html, html } from './html.ts';
-import { muted, table } from './layout.ts';
+import { type Cells, muted, table } from './layout.ts';
 
 /**
  * Two people edit the same row: whoever saves second sees both values and decides. A form carries a digest of the
@@ -75,10 +75,10 @@ export async function lockEdited<T extends object>(
   const labels: Readonly<Record<string, string>> = labelsOf(change.settings, form.words);
   const { format, session } = c.var;
   const { stale } = format.words.form;
-  const cells = {
-    [stale.field]: (name: string) => labels[name] ?? name,
-    [stale.yours]: (name: string) => shown(changes[name], name, format),
-    [stale.theirs]: (name: string) => shown(row[name], name, format),
+  const cells: Cells<string> = {
+    [stale.field]: (name) => labels[name] ?? name,
+    [stale.yours]: (name) => shown(changes[name], name, format),
+    [stale.theirs]: (name) => shown(row[name], name, format),
   };
   throw new ConfirmationNeeded({
     answer,

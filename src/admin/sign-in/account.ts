@@ -19,7 +19,7 @@ import {
 import { actionForm, buttonForm, checkbox, field, formState, saveForm } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
-import { badge, card, linkButton, muted, page, table } from '../page/layout.ts';
+import { badge, type Cells, card, linkButton, muted, page, table } from '../page/layout.ts';
 import { closeSession } from '../page/session.ts';
 import { waitText } from '../process/throttle.ts';
 import { knownBrowser, rememberBrowser } from './sign-in-attempt.ts';
@@ -123,14 +123,13 @@ async function sessionsCard(c: PageContext): Promise<Html> {
     if (second_factor !== null) return words[second_factor];
     return session.user.second_factor_since === null ? words.password : words.waits;
   };
-  const cells = {
-    [words.browser]: ({ browser, is_own }: ListedSession) =>
+  const cells: Cells<ListedSession> = {
+    [words.browser]: ({ browser, is_own }) =>
       html`${named(browser)}${is_own ? html` ${badge('good', words.own)}` : ''}`,
-    [words.began]: ({ created_at }: ListedSession) => format.instant(created_at),
-    [words.used]: ({ last_seen_at, is_own }: ListedSession) =>
-      is_own ? words.now : format.ago(last_seen_at),
+    [words.began]: ({ created_at }) => format.instant(created_at),
+    [words.used]: ({ last_seen_at, is_own }) => (is_own ? words.now : format.ago(last_seen_at)),
     [words.by]: by,
-    [frame.actions]: ({ id, browser, is_own }: ListedSession) =>
+    [frame.actions]: ({ id, browser, is_own }) =>
       is_own
         ? muted(words.above)
         : buttonForm(c, `/account/sessions/${id}/sign-out`, words.end, words.endOf(named(browser))),

@@ -13,24 +13,30 @@ import { type KeyOfUser, readEndUserMonth } from '../../store/usage/end-user.ts'
 import { budgetPicture, budgetTiles } from '../page/chart.ts';
 import { askedFirst } from '../page/confirmation.ts';
 import {
+  backTo,
   change,
+  get,
   mayNow,
   type PageContext,
   param,
+  post,
   type Route,
   readOfCompany,
 } from '../page/context.ts';
-import { csrfInput, formState } from '../page/field.ts';
+import { formState, saveForm } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
 import {
   badge,
+  type Cells,
   type Columns,
+  card,
   clipped,
   companyHeading,
   emptyText,
   exactSwitch,
+  linkButton,
   muted,
   page,
   table,
@@ -49,15 +55,9 @@ const REACHED = 'reached';
 
 /** The people behind the keys of a company: what each cost in a month, by day, model and key, and the erasure of a name. */
 export const endUserRoutes: readonly Route[] = [
-  { method: 'GET', path: BASE, action: 'end-user.read', handle: listPage },
-  { method: 'GET', path: `${BASE}/:person`, action: 'end-user.read', handle: personPage },
-  {
-    method: 'POST',
-    path: `${BASE}/:person`,
-    action: 'end-user.write',
-    handle: saveBudget,
-    page: personPage,
-  },
+  get(BASE, 'end-user.read', listPage),
+  get(`${BASE}/:person`, 'end-user.read', personPage),
+  post(`${BASE}/:person`, 'end-user.write', saveBudget, { page: personPage }),
   ...askedFirst(`${BASE}/:person/erase`, 'end-user.erase', askErasure, erase),
 ];
 
@@ -86,15 +86,15 @@ async function listPage(c: PageContext): Promise<Response> {
   const path = `/companies/${company.id}/end-users`;
   const kept = { month: month.slice(0, 7) };
   const shown = format.month(month);
-  const cells = {
-    [words.one]: (row: ListedEndUser) =>
+  const cells: Cells<ListedEndUser> = {
+    [words.one]: (row) =>
       clipped(
         nameText(row, format),
         html`<a href="${path}/${row.id}?month=${kept.month}">${nameOf(row, format)}</a>`,
       ),
-    [usage.spent]: ({ spent }: ListedEndUser) => format.amount(spent),
-    ...(isPresent && { [usage.budget]: (row: ListedEndUser) => shareCell(row, format) }),
-    [words.called]: ({ last_seen }: ListedEndUser) => format.ago(last_seen),
+    [usage.spent]: ({ spent }) => format.amount(spent),
+    ...(isPresent && { [usage.budget]: (row) => shareCell(row, format) }),
+    [words.called]: ({ last_seen }) => format.ago(last_seen),
   };
   const choices = [
     ['', words.all],
@@ -146,9 +146,9 @@ async function personPage(c: PageContext, form: Form): Promise<Response> {
 <div class="title-row"><h1>${nameOf(row, format)}</h1>
 <p class="actions">${
     row.name !== null && mayNow(c, 'end-user.erase')
-      ? html`<a class="button quiet" href="${path}/${person}/erase">${words.erase}</a> `
+      ? html`${linkButton(`${path}/${person}/erase`, words.erase)} `
       : ''
-  }<a class="button quiet" href="${path}">${words.all}</a></p></div>
+  }${linkButton(path, words.all)}</p></div>
 <p class="muted">${seen} ${row.erased_at === null ? '' : words.erasedAt(format.instant(row.erased_at))}</p>
 <div class="usage-bar">${monthForm(c, `${path}/${person}`, month, months)}</div>
 ${budgetTiles()}
@@ -168,10 +168,17 @@ ${row.name !== null && mayNow(c, 'end-user.write') ? budgetForm(c, form, `${path
 function budgetForm(c: PageContext, form: Form, path: string, row: EndUserRow): Html {
   const { endUsers: words } = c.var.format.words;
   const state = formState(form, path);
-  return html`<section class="card"><h2>${words.budget}</h2>${state.summary}
-<form method="post" action="${path}" class="stack">${csrfInput(c)}${lockInput(state, row, END_USER_BUDGET)}
-${settingFields(state, END_USER_BUDGET, row)}
-<div class="actions"><button class="primary">${words.save}</button></div></form></section>`;
+  return card(
+    words.budget,
+    html`${state.summary}
+${saveForm(
+  c,
+  path,
+  html`${lockInput(state, row, END_USER_BUDGET)}
+${settingFields(state, END_USER_BUDGET, row)}`,
+  words.save,
+)}`,
+  );
 }
 
 async function saveBudget(c: PageContext, form: Form): Promise<Response> {
@@ -189,7 +196,7 @@ async function saveBudget(c: PageContext, form: Form): Promise<Response> {
     await changeEndUser(sql, id, company, changes);
   });
   const isNone = Object.values(changes).includes(null);
-  return c.redirect(`${path}?done=${isNone ? 'budget-removed' : 'budget-saved'}`, 303);
+  return backTo(c, path, isNone ? 'budget-removed' : 'budget-saved');
 }
 
 /** What is spent of what a key lets each of its end users cost. */
@@ -245,7 +252,7 @@ async function erase(c: PageContext): Promise<Response> {
   const { company_id, id } = await change(c, (sql) =>
     eraseEndUser(sql, param(c, 'person'), param(c, 'company')),
   );
-  return c.redirect(`/companies/${company_id}/end-users/${id}?done=name-erased`, 303);
+  return backTo(c, `/companies/${company_id}/end-users/${id}`, 'name-erased');
 }
 
 function nameText({ name, id }: Pick<EndUserRow, 'name' | 'id'>, format: Format): string {

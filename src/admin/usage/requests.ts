@@ -26,6 +26,7 @@ import { type Html, html, raw } from '../page/html.ts';
 import {
   about,
   badge,
+  type Cells,
   clipped,
   companyHeading,
   companyLink,
@@ -236,31 +237,30 @@ function rowsOf(
 ): Html {
   const { format } = c.var;
   const { requests: words, endpoints } = format.words;
-  const cells = {
-    [words.when]: (row: RequestRow) =>
+  const cells: Cells<RequestRow> = {
+    [words.when]: (row) =>
       html`<a href="${path}/${row.request_id}">${format.second(row.occurred_at)}</a>`,
-    [words.result]: (row: RequestRow) => resultBadge(words, row),
+    [words.result]: (row) => resultBadge(words, row),
     ...(query.company === null && {
-      [words.company]: (row: RequestRow) => companyLink(row, 'requests', words.unknown),
+      [words.company]: (row) => companyLink(row, 'requests', words.unknown),
     }),
-    [words.key]: ({ api_key_id: id, key_name: name }: RequestRow) =>
+    [words.key]: ({ api_key_id: id, key_name: name }) =>
       id === null
         ? muted(words.unknown)
         : clipped(
             name ?? words.deletedKey,
             html`<a href="${filteredUrl(form, FILTERS, { key: id })}">${name ?? words.deletedKey}</a>`,
           ),
-    [words.model]: ({ model_slug: slug, asked }: RequestRow) =>
+    [words.model]: ({ model_slug: slug, asked }) =>
       clipped(
         slug ?? asked ?? '–',
         slug === null ? muted(asked ?? '–') : html`<code>${slug}</code>`,
       ),
-    [words.endpoint]: ({ endpoint }: RequestRow) => endpointText(endpoints, endpoint),
-    [words.tokens]: ({ prompt_tokens: prompt, completion_tokens: completion }: RequestRow) =>
+    [words.endpoint]: ({ endpoint }) => endpointText(endpoints, endpoint),
+    [words.tokens]: ({ prompt_tokens: prompt, completion_tokens: completion }) =>
       prompt === null ? muted('–') : `${format.count(prompt)} + ${format.count(completion ?? 0)}`,
-    [words.cost]: ({ cost_eur: cost }: RequestRow) =>
-      cost === null ? muted('–') : format.eur(cost),
-    [words.duration]: ({ duration_ms: ms }: RequestRow) =>
+    [words.cost]: ({ cost_eur: cost }) => (cost === null ? muted('–') : format.eur(cost)),
+    [words.duration]: ({ duration_ms: ms }) =>
       ms === null ? muted('–') : durationText(ms, format),
   };
   const isAll = Object.entries(query).every(([name, value]) => name === 'company' || value == null);

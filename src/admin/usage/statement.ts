@@ -45,6 +45,7 @@ import { type Html, html } from '../page/html.ts';
 import {
   badge,
   brandMark,
+  type Cells,
   card,
   companyHeading,
   emptyText,
@@ -90,16 +91,16 @@ async function listPage(c: PageContext): Promise<Response> {
   const { format } = c.var;
   const base = `/companies/${company.id}/statements`;
   const { statements: words } = format.words;
-  const cells = {
-    [words.statement]: ({ number, month }: StatementRow) =>
+  const cells: Cells<StatementRow> = {
+    [words.statement]: ({ number, month }) =>
       html`<a href="${base}/month?month=${month}">${format.count(number)} · ${format.month(`${month}-01`)}</a>`,
-    [words.closed]: ({ closed_at }: StatementRow) => format.instant(new Date(closed_at)),
-    [words.requests]: ({ requests }: StatementRow) => format.count(requests),
-    [words.month]: ({ cost_eur }: StatementRow) => format.amount(cost_eur),
-    [words.corrections]: ({ corrections }: StatementRow) =>
+    [words.closed]: ({ closed_at }) => format.instant(new Date(closed_at)),
+    [words.requests]: ({ requests }) => format.count(requests),
+    [words.month]: ({ cost_eur }) => format.amount(cost_eur),
+    [words.corrections]: ({ corrections }) =>
       corrections === 0 ? muted(words.none) : format.count(corrections),
-    [words.total]: ({ total_eur }: StatementRow) => format.amount(total_eur),
-    [words.cameLater]: ({ later }: StatementRow) =>
+    [words.total]: ({ total_eur }) => format.amount(total_eur),
+    [words.cameLater]: ({ later }) =>
       later.length === 0 ? muted(words.nothing) : html`${later.map((each) => laterBadge(c, each))}`,
   };
   const figures = [words.requests, words.month, words.corrections, words.total];
@@ -251,15 +252,15 @@ function charges(c: PageContext, rows: readonly PricedTokens[]): Html | string {
   const exact = format.eurColumn(rows.map(({ cost_eur }) => cost_eur));
   const hasRates = rows.some(({ rate }) => rate !== undefined);
   const isOfTokens = rows.every(({ part }) => partOf(part).within !== null);
-  const cells = {
-    [tables.model]: ({ model }: PricedTokens) => html`<code>${model}</code>`,
-    [words.part]: ({ part }: PricedTokens) => words.charged[part],
+  const cells: Cells<PricedTokens> = {
+    [tables.model]: ({ model }) => html`<code>${model}</code>`,
+    [words.part]: ({ part }) => words.charged[part],
     ...(hasRates && {
-      [words.rate]: ({ rate }: PricedTokens) => rate ?? muted(models.rates.base),
+      [words.rate]: ({ rate }) => rate ?? muted(models.rates.base),
     }),
-    [isOfTokens ? usage.tokens : words.units]: ({ tokens }: PricedTokens) => format.count(tokens),
-    [words.unitPrice]: ({ price }: PricedTokens) => format.price(priceIn('1M', price)),
-    [words.amount]: ({ cost_eur }: PricedTokens) => exact(cost_eur),
+    [isOfTokens ? usage.tokens : words.units]: ({ tokens }) => format.count(tokens),
+    [words.unitPrice]: ({ price }) => format.price(priceIn('1M', price)),
+    [words.amount]: ({ cost_eur }) => exact(cost_eur),
   };
   return table(words.byPrice, rows, { cells, figures: Object.keys(cells).slice(-3) });
 }
