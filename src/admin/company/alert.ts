@@ -21,11 +21,11 @@ import { askedFirst } from '../page/confirmation.ts';
 import {
   backTo,
   change,
-  get,
+  formAt,
   mayNow,
   type PageContext,
+  pageAt,
   param,
-  post,
   presentCompany,
   type Route,
   read,
@@ -61,11 +61,11 @@ const WRITE = 'alert.write';
 
 /** Who of a company is told of its budgets by e-mail, and at which percentages. */
 export const alertRoutes: readonly Route[] = [
-  get(BASE, 'alert.read', listPage),
-  post(BASE, WRITE, add, { permits: 'mails', page: listPage }),
-  get(ONE, WRITE, editPage),
-  post(ONE, WRITE, save, { page: editPage }),
-  post(`${ONE}/ask`, WRITE, again, { permits: 'mails', page: listPage }),
+  pageAt(BASE, 'alert.read', listPage),
+  formAt(BASE, WRITE, add, { permits: 'mails', page: listPage }),
+  pageAt(ONE, WRITE, editPage),
+  formAt(ONE, WRITE, save, { page: editPage }),
+  formAt(`${ONE}/ask`, WRITE, again, { permits: 'mails', page: listPage }),
   ...askedFirst(`${ONE}/remove`, WRITE, askRemoval, remove),
 ];
 

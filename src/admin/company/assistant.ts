@@ -15,11 +15,11 @@ import { askedFirst } from '../page/confirmation.ts';
 import {
   backTo,
   change,
-  get,
+  formAt,
   mayNow,
   type PageContext,
+  pageAt,
   param,
-  post,
   type Route,
   read,
   readOfCompany,
@@ -54,13 +54,13 @@ const { name, system_prompt, model_slug, temperature, max_tokens, visibility, pr
 
 /** A company's assistants (spec section 2.6): who sees them, and runs of them. */
 export const assistantRoutes: readonly Route[] = [
-  get(BASE, 'assistant.read', listPage),
-  get(`${BASE}/new`, 'assistant.write', formPage),
-  post(`${BASE}/new`, 'assistant.write', create, { long: true, page: formPage }),
-  get(`${BASE}/:assistant`, 'assistant.write', formPage),
-  post(`${BASE}/:assistant`, 'assistant.write', edit, { long: true, page: formPage }),
-  get(RUN, 'assistant.run', runPage),
-  post(RUN, 'assistant.run', run, { ...MODEL_CALL, page: runPage }),
+  pageAt(BASE, 'assistant.read', listPage),
+  pageAt(`${BASE}/new`, 'assistant.write', formPage),
+  formAt(`${BASE}/new`, 'assistant.write', create, { long: true, page: formPage }),
+  pageAt(`${BASE}/:assistant`, 'assistant.write', formPage),
+  formAt(`${BASE}/:assistant`, 'assistant.write', edit, { long: true, page: formPage }),
+  pageAt(RUN, 'assistant.run', runPage),
+  formAt(RUN, 'assistant.run', run, { ...MODEL_CALL, page: runPage }),
   ...askedFirst(`${BASE}/:assistant/remove`, 'assistant.write', askRemoval, remove),
 ];
 

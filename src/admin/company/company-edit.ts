@@ -16,7 +16,7 @@ import {
 import { formState, saveForm } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
-import { card } from '../page/layout.ts';
+import { titledCard } from '../page/layout.ts';
 import { lockEdited, lockInput } from '../page/optimistic-lock.ts';
 import { settingFields } from '../page/setting.ts';
 
@@ -61,7 +61,7 @@ export function settingCard(
   const { title, save, lead } = texts(form.words);
   const address = `/companies/${company.id}/${path}`;
   const state = formState(form, address);
-  return card(
+  return titledCard(
     title,
     html`${state.summary}
 ${saveForm(

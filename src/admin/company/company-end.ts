@@ -11,11 +11,11 @@ import {
   backTo,
   changeAsOperator,
   companyOf,
-  get,
+  formAt,
   mayNow,
   type PageContext,
+  pageAt,
   param,
-  post,
   presentCompany,
   type Route,
   sharerOf,
@@ -27,23 +27,23 @@ import { type Html, html } from '../page/html.ts';
 import {
   type Cells,
   cancelLink,
-  card,
   companyHeading,
   dangerLink,
   linkButton,
   page,
   table,
+  titledCard,
 } from '../page/layout.ts';
 
 const BASE = '/companies/:company';
 
 /** What is kept about a company and its people, for everybody of it; exporting all of that, pausing the company, closing it. */
 export const companyEndRoutes: readonly Route[] = [
-  get(`${BASE}/kept`, 'company.kept', keptPage),
-  get(`${BASE}/export.tar.gz`, 'company.export', archive),
-  get(`${BASE}/close`, 'company.close', closePage),
-  post(`${BASE}/close`, 'company.close', close, { page: closePage }),
-  post(`${BASE}/reopen`, 'company.close', reopen, { whileClosed: true }),
+  pageAt(`${BASE}/kept`, 'company.kept', keptPage),
+  pageAt(`${BASE}/export.tar.gz`, 'company.export', archive),
+  pageAt(`${BASE}/close`, 'company.close', closePage),
+  formAt(`${BASE}/close`, 'company.close', close, { page: closePage }),
+  formAt(`${BASE}/reopen`, 'company.close', reopen, { whileClosed: true }),
 ];
 
 /** Cards of the settings page that export, close, reopen or remove a company. */
@@ -51,17 +51,17 @@ export function endCards(c: PageContext, company: CompanyRow): Html {
   const base = `/companies/${company.id}`;
   const { user } = c.var.session;
   const words = c.var.format.words.settings;
-  const exporting = card(
+  const exporting = titledCard(
     words.export,
     html`<p>${words.exportText}</p>
 <div class="actions"><a class="button" href="${base}/export.tar.gz" download>${words.download}</a> ${linkButton(`${base}/kept`, c.var.format.words.kept.title)}</div>`,
   );
-  const closing = card(
+  const closing = titledCard(
     'Close the company',
     html`<p>Its keys stop working, and nothing of it can be changed until it is opened again.</p>
 <div class="actions">${dangerLink(`${base}/close`, 'Close this company…')}</div>`,
   );
-  const reopening = card(
+  const reopening = titledCard(
     'Open the company again',
     html`<p>Keys that were neither revoked nor expired work again within a second.</p>
 ${actionForm(c, `${base}/reopen`, 'Open again')}
@@ -123,7 +123,7 @@ async function keptPage(c: PageContext): Promise<Response> {
   const body = html`${companyHeading(c)}<h1>${kept.title}</h1>
 <p class="lead">${kept.lead}</p>
 ${table(kept.caption, entries, { cells }, true)}
-${card(
+${titledCard(
   kept.whoSees,
   html`<ul>
 ${[kept.people, kept.operator, kept.router, kept.backups].map((text) => html`<li>${text}</li>`)}</ul>

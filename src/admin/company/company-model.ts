@@ -24,11 +24,11 @@ import { countKeys, type ListPage, type ListQuery, PAGE_ROWS } from '../../store
 import {
   backTo,
   change,
-  get,
+  formAt,
   mayNow,
   type PageContext,
+  pageAt,
   param,
-  post,
   type Route,
   read,
 } from '../page/context.ts';
@@ -37,12 +37,12 @@ import { type Html, html } from '../page/html.ts';
 import {
   badge,
   type Cells,
-  card,
   companyHeading,
   linkButton,
   muted,
   page,
   table,
+  titledCard,
 } from '../page/layout.ts';
 import { list, listQuery } from '../page/list.ts';
 import {
@@ -58,9 +58,9 @@ import { unusualMarks } from '../usage/unusual.ts';
 
 /** The models that one company may use. */
 export const companyModelRoutes: readonly Route[] = [
-  get('/companies/:company/models', 'company.read', companyPage),
-  post('/companies/:company/models/disable', 'company.choose', toggle('disable')),
-  post('/companies/:company/models/enable', 'company.choose', toggle('enable')),
+  pageAt('/companies/:company/models', 'company.read', companyPage),
+  formAt('/companies/:company/models/disable', 'company.choose', toggle('disable')),
+  formAt('/companies/:company/models/enable', 'company.choose', toggle('enable')),
 ];
 
 async function companyPage(c: PageContext): Promise<Response> {
@@ -132,7 +132,7 @@ async function companyPage(c: PageContext): Promise<Response> {
 ${unitSwitch(c, base, unit)}
 ${list(c, { path: base, caption: words.caption, cells, figures: Object.values(labels), sorts, empty }, query, found)}
 ${ratesTable(c, company, found.rows, unit)}
-${card(
+${titledCard(
   html`${words.returns(html`<code>GET /models</code>`)}`,
   html`<p>${words.count({ listed: format.count(listed.length), all: format.count(new Set(models.map(({ slug }) => slug)).size) })} ${
     keys.active === 0
@@ -175,7 +175,7 @@ function ratesTable(
   };
   const caption = words.rates.caption(format.count(unit === '1M' ? 1_000_000 : 1000));
   const figures = Object.values(statements.charged);
-  return card(caption, table(caption, lines, { cells, figures }, true, 'sums'));
+  return titledCard(caption, table(caption, lines, { cells, figures }, true, 'sums'));
 }
 
 /** Models of one company are few enough to be searched and sorted here: their states need all of them. */

@@ -6,7 +6,7 @@ import {
   pageOfCompanies,
 } from '../../store/lists/page.ts';
 import { budgetPicture, budgetTiles, sparkLine } from '../page/chart.ts';
-import { get, type PageContext, param, type Route, read } from '../page/context.ts';
+import { type PageContext, pageAt, param, type Route, read } from '../page/context.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
 import { badge, type Cells, clipped, muted, page } from '../page/layout.ts';
@@ -15,8 +15,8 @@ import { unusualMarks } from '../usage/unusual.ts';
 
 /** The list of companies, for operators. */
 export const companyRoutes: readonly Route[] = [
-  get('/companies', 'company.list', listPage),
-  get('/companies/:company', 'company.read', open),
+  pageAt('/companies', 'company.list', listPage),
+  pageAt('/companies/:company', 'company.read', open),
 ];
 
 /** Headings of the list by the order that a click on them gives. */

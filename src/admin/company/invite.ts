@@ -4,7 +4,7 @@ import { INVITATION_PATH, instantText, invitationMail } from '../../domain/wordi
 import type { CompanyRow } from '../../store/company/company.ts';
 import { REVEAL_SECONDS } from '../../store/company/key-reveal.ts';
 import type { InvitationRow, MadeInvitation } from '../../store/users/invitation.ts';
-import { get, type PageContext, presentCompany } from '../page/context.ts';
+import { type PageContext, pageAt, presentCompany } from '../page/context.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
 import { copyable } from '../page/layout.ts';
@@ -22,7 +22,7 @@ export function countInvitation(c: PageContext, form: Form, company: string): vo
 }
 
 /** The page that shows the link of an invitation. */
-export const invitedRoute = get(
+export const invitedRoute = pageAt(
   '/companies/:company/invitations/:invitation/shown',
   'company-user.write',
   invitedPage,

@@ -24,11 +24,11 @@ import { askedFirst } from '../page/confirmation.ts';
 import {
   backTo,
   change,
-  get,
+  formAt,
   mayNow,
   type PageContext,
+  pageAt,
   param,
-  post,
   type Route,
   read,
 } from '../page/context.ts';
@@ -36,7 +36,14 @@ import { actionForm, type FormState, field, formState, saveForm, select } from '
 import type { Form } from '../page/form.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
-import { cancelLink, card, companyHeading, linkButton, page, supportLink } from '../page/layout.ts';
+import {
+  cancelLink,
+  companyHeading,
+  linkButton,
+  page,
+  supportLink,
+  titledCard,
+} from '../page/layout.ts';
 import { lockEdited, lockInput } from '../page/optimistic-lock.ts';
 import { readSettings, settingFields } from '../page/setting.ts';
 import { KEY_LISTS, keysPath, requestsPath, seesOwnAlone, usagePath } from '../usage/reach.ts';
@@ -65,13 +72,13 @@ const OVERLAPS = {
 
 /** One key: its history, and what can be done with it. */
 export const keyEditRoutes: readonly Route[] = [
-  post(`${PATH}/pause`, 'key.write', pauseKeyForm, { page: keyPage }),
-  post(`${PATH}/resume`, 'key.write', resumeKeyForm),
+  formAt(`${PATH}/pause`, 'key.write', pauseKeyForm, { page: keyPage }),
+  formAt(`${PATH}/resume`, 'key.write', resumeKeyForm),
   ...KEY_LISTS.flatMap(([list, action, shown]): readonly Route[] => [
-    get(`${list}/:key`, shown, keyPage),
-    post(`${list}/:key`, action, edit, { long: true, page: keyPage }),
-    get(`${list}/:key/rotate`, action, rotatePage),
-    post(`${list}/:key/rotate`, action, rotate, { page: rotatePage }),
+    pageAt(`${list}/:key`, shown, keyPage),
+    formAt(`${list}/:key`, action, edit, { long: true, page: keyPage }),
+    pageAt(`${list}/:key/rotate`, action, rotatePage),
+    formAt(`${list}/:key/rotate`, action, rotate, { page: rotatePage }),
     ...askedFirst(`${list}/:key/revoke`, action, askRevocation, revoke),
   ]),
 ];
@@ -228,7 +235,7 @@ async function rotatePage(c: PageContext, form: Form): Promise<Response> {
   );
   const body = html`${companyHeading(c)}<h1>${words.heading}</h1>
 <p class="lead"><strong>${key.name}</strong> <code>${key.prefix}…</code> ${words.lead}</p>${state.summary}
-${card(
+${titledCard(
   words.planned,
   html`<p>${words.plannedText}</p>
 ${saveForm(
@@ -239,7 +246,7 @@ ${select(state, { name: 'overlap', label: words.overlap, choices: overlaps, valu
   words.button,
 )}`,
 )}
-${card(
+${titledCard(
   words.leaked,
   html`<p>${words.leakedText}</p>
 <div class="actions">${replaceForm(c, key, words.stop)}</div>`,
@@ -282,7 +289,7 @@ function keyPauseCard(c: PageContext, key: KeyRow, form: Form): Html | string {
   const { pause: words } = form.words;
   const action = `/companies/${key.company_id}/keys/${key.id}/pause`;
   const state = formState(form, action);
-  return card(
+  return titledCard(
     words.title,
     html`${state.summary}
 <p>${words.text}</p>

@@ -2,7 +2,7 @@ import { isOver } from '../../domain/key.ts';
 import { digestsIn } from '../../operations/key.ts';
 import { idsOfDigests, idsOfPrefix, keysWithCompany } from '../../store/company/key.ts';
 import { LEAST_OF_PREFIX } from '../../store/lists/page.ts';
-import { companyOf, get, type PageContext, post, type Route, read } from '../page/context.ts';
+import { companyOf, formAt, type PageContext, pageAt, type Route, read } from '../page/context.ts';
 import { field, formState, saveForm } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
@@ -25,10 +25,10 @@ const OF_ALL = '/keys';
 
 /** Finds keys in a pasted text, by digest, or those that begin so: of one company, or, for operators, of all. */
 export const findRoutes: readonly Route[] = [
-  get(OF_COMPANY, 'key.write', findPage),
-  post(OF_COMPANY, 'key.write', find, { long: true, page: findPage }),
-  get(OF_ALL, 'key.find', findPage),
-  post(OF_ALL, 'key.find', find, { long: true, page: findPage }),
+  pageAt(OF_COMPANY, 'key.write', findPage),
+  formAt(OF_COMPANY, 'key.write', find, { long: true, page: findPage }),
+  pageAt(OF_ALL, 'key.find', findPage),
+  formAt(OF_ALL, 'key.find', find, { long: true, page: findPage }),
 ];
 
 const SHOWN = 50;

@@ -10,7 +10,7 @@ import { type Claim, REVEAL_SECONDS, type RevealedKey } from '../../store/compan
 import type { Sql } from '../../store/connection/pool.ts';
 import { readCompany } from '../../store/gateway/directory.ts';
 import { readerOf } from '../page/caller.ts';
-import { get, type PageContext, param, type Route, read } from '../page/context.ts';
+import { type PageContext, pageAt, param, type Route, read } from '../page/context.ts';
 import { csrfInput, idempotencyInput } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
@@ -23,7 +23,7 @@ import { KEY_LISTS, keysPath, seesOwnAlone } from '../usage/reach.ts';
 
 /** Below the page of the key. `?old=` is the key that it replaces. */
 export const revealRoutes: readonly Route[] = KEY_LISTS.map(([list, action]) =>
-  get(`${list}/:key/shown`, action, revealPage, { whileClosed: true }),
+  pageAt(`${list}/:key/shown`, action, revealPage, { whileClosed: true }),
 );
 
 /** A key of the path that the reader may see, as one of the company or an own one. @throws Refused missing */

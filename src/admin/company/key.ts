@@ -31,11 +31,11 @@ import { readPresentSums } from '../../store/usage/company-usage.ts';
 import { callerOf } from '../page/caller.ts';
 import {
   change,
-  get,
+  formAt,
   mayNow,
   type PageContext,
+  pageAt,
   param,
-  post,
   type Route,
   read,
 } from '../page/context.ts';
@@ -75,8 +75,8 @@ const MAX_CHECKBOXES = 100; // more models are typed: a page stays small
 
 /** The keys of a company, which the specification calls its access section (sections 2.7 and 5), and a summary of its month. */
 export const keyRoutes: readonly Route[] = [
-  get(BASE, 'key.read', accessPage),
-  post(`${BASE}/create`, 'key.write', create, { long: true, page: accessPage }),
+  pageAt(BASE, 'key.read', accessPage),
+  formAt(`${BASE}/create`, 'key.write', create, { long: true, page: accessPage }),
   ...revealRoutes,
 ];
 

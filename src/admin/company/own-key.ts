@@ -3,7 +3,15 @@ import { type OwnKeyAllowance, readAllowance } from '../../store/company/own-key
 import { readCompany } from '../../store/gateway/directory.ts';
 import { countKeys, type KeyLife, type KeySort, pageOfKeys } from '../../store/lists/page.ts';
 import { holderOf } from '../page/caller.ts';
-import { get, mayNow, type PageContext, param, post, type Route, read } from '../page/context.ts';
+import {
+  formAt,
+  mayNow,
+  type PageContext,
+  pageAt,
+  param,
+  type Route,
+  read,
+} from '../page/context.ts';
 import { createCard, type FormState, formState } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
@@ -16,8 +24,8 @@ const BASE = '/companies/:company/own/keys';
 
 /** A member's own keys. The pages of a single key are those of the company's keys. */
 export const ownKeyRoutes: readonly Route[] = [
-  get(BASE, 'own-key.read', listPage),
-  post(`${BASE}/create`, 'own-key.write', create, { long: true, page: listPage }),
+  pageAt(BASE, 'own-key.read', listPage),
+  formAt(`${BASE}/create`, 'own-key.write', create, { long: true, page: listPage }),
 ];
 
 async function listPage(c: PageContext, form: Form): Promise<Response> {

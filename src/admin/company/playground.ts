@@ -10,10 +10,10 @@ import { isPlaygroundRevoked } from '../../store/company/playground-key.ts';
 import { readCompany } from '../../store/gateway/directory.ts';
 import {
   change,
-  get,
+  formAt,
   type PageContext,
+  pageAt,
   param,
-  post,
   type Route,
   read,
   sharerOf,
@@ -38,11 +38,11 @@ const action = 'playground.use';
 
 /** Sends one prompt to a model of the company through the API, on behalf of the user who is signed in. */
 export const playgroundRoutes: readonly Route[] = [
-  get(BASE, action, playgroundPage),
-  post(BASE, action, run, { ...MODEL_CALL, page: playgroundPage }),
-  post(`${BASE}/stream`, action, runStreamed, { savesNothing: true, long: true }),
-  post(`${BASE}/allow`, action, allow),
-  get(`${BASE}/:request`, action, figures, { permits: 'modelCalls' }),
+  pageAt(BASE, action, playgroundPage),
+  formAt(BASE, action, run, { ...MODEL_CALL, page: playgroundPage }),
+  formAt(`${BASE}/stream`, action, runStreamed, { savesNothing: true, long: true }),
+  formAt(`${BASE}/allow`, action, allow),
+  pageAt(`${BASE}/:request`, action, figures, { permits: 'modelCalls' }),
 ];
 
 /** A part of an answer: one line of the stream that the page's script reads. */

@@ -17,16 +17,16 @@ import { may } from '../../operations/frame/permission.ts';
 import type { CompanyRow } from '../../store/company/company.ts';
 import {
   changeAsOperator,
-  get,
+  formAt,
   isCompanyClosed,
   type PageContext,
-  post,
+  pageAt,
   presentCompany,
   type Route,
 } from '../page/context.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
-import { card, companyHeading, page } from '../page/layout.ts';
+import { companyHeading, page, titledCard } from '../page/layout.ts';
 import { readSettings, settingFields } from '../page/setting.ts';
 import { type SettingCard, saveCompany, settingCard } from './company-edit.ts';
 import { companyPauseCard, endCards, pauseCompanyForm, resumeCompanyForm } from './company-end.ts';
@@ -97,19 +97,19 @@ const NAMES: SettingCard = {
 
 /** The settings of a company. */
 export const settingsRoutes: readonly Route[] = [
-  get(`${BASE}/settings`, 'company.read', settingsPage),
-  post(`${BASE}/settings`, OWNERS.action, saveOwners, { page: settingsPage }),
+  pageAt(`${BASE}/settings`, 'company.read', settingsPage),
+  formAt(`${BASE}/settings`, OWNERS.action, saveOwners, { page: settingsPage }),
   ...[MEMBERS, BUYERS, CEILINGS, LIMITS, NAMES].map(
     (card): Route =>
-      post(
+      formAt(
         `${BASE}/${card.path}`,
         card.action,
         (c, form) => saveCompany(c, form, card, readSettings(form, card.settings)),
         { page: settingsPage },
       ),
   ),
-  post(`${BASE}/pause`, 'company.pause', pauseCompanyForm, { page: settingsPage }),
-  post(`${BASE}/resume`, 'company.pause', resumeCompanyForm),
+  formAt(`${BASE}/pause`, 'company.pause', pauseCompanyForm, { page: settingsPage }),
+  formAt(`${BASE}/resume`, 'company.pause', resumeCompanyForm),
   ...priceFactorRoutes(settingsPage),
 ];
 
@@ -171,7 +171,7 @@ function ownersText(c: PageContext, company: CompanyRow): Html {
   const { settings: words, numbers } = format.words;
   const { effective_budget_eur: effective, eu_locked, allow_non_eu_models } = company;
   const budget = effective === null ? numbers.unlimited : format.amount(effective);
-  return card(
+  return titledCard(
     words.budgetAndGate,
     html`<p>${words.read({ budget, isAllowed: allow_non_eu_models && !eu_locked })}</p>
 ${isCompanyClosed(c) ? '' : html`<p class="hint">${words.byOwners}</p>`}`,
@@ -187,14 +187,17 @@ function membersText(c: PageContext, company: CompanyRow): Html {
     member_playground: hasPlayground,
   } = company;
   const amount = budget === null ? '' : format.eurText(budget);
-  return card(words.title, html`<p>${words.read({ most, budget: amount, hasPlayground })}</p>`);
+  return titledCard(
+    words.title,
+    html`<p>${words.read({ most, budget: amount, hasPlayground })}</p>`,
+  );
 }
 
 function limitsText(c: PageContext, company: CompanyRow): Html {
   const { format } = c.var;
   const texts = limitTexts(company, format, format.words.limitTexts);
   const words = format.words.settings;
-  return card(
+  return titledCard(
     words.limits,
     html`<p>${texts.length === 0 ? words.noLimits : words.allKeys(texts.join(', '))}</p>
 <p class="hint">${words.limitsBy((keys) => html`<a href="/companies/${company.id}/keys">${keys}</a>`)}</p>`,

@@ -11,11 +11,11 @@ import {
   backTo,
   change,
   companyOf,
-  get,
+  formAt,
   mayNow,
   type PageContext,
+  pageAt,
   param,
-  post,
   type Route,
   read,
 } from '../page/context.ts';
@@ -32,6 +32,7 @@ import { html } from '../page/html.ts';
 import {
   badge,
   type Cells,
+  clipped,
   companyHeading,
   companyLink,
   copyable,
@@ -57,9 +58,9 @@ export const tokenRoutes: readonly Route[] = [OPERATORS, COMPANYS].flatMap((base
       ? (['token.read', 'token.write'] as const)
       : (['company-token.read', 'company-token.write'] as const);
   return [
-    get(base, reads, listPage),
-    post(base, writes, create, { page: listPage }),
-    get(`${base}/:token/shown`, writes, createdPage, { whileClosed: true }),
+    pageAt(base, reads, listPage),
+    formAt(base, writes, create, { page: listPage }),
+    pageAt(`${base}/:token/shown`, writes, createdPage, { whileClosed: true }),
     ...askedFirst(`${base}/:token/revoke`, writes, askRevocation, revoke, { whileClosed: true }),
   ];
 });
@@ -82,7 +83,7 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
     [words.may]: ({ access }) => words.access[access],
     [words.state]: ({ state }) => badge(TONES[state], words.states[state]),
     [words.created]: ({ created_at, created_by }) =>
-      html`${format.instant(created_at)}<br><span class="muted">${format.person(created_by)}</span>`,
+      html`<span class="one-line">${format.date(created_at)} ${clipped(format.person(created_by), muted(format.person(created_by)))}</span>`,
     [words.lastUsed]: ({ last_used_at: at }) =>
       at === null ? muted(numbers.never) : format.ago(at),
     [words.expires]: ({ expires_at: at }) =>

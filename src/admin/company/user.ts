@@ -24,11 +24,11 @@ import {
   backTo,
   change,
   changeAsOperator,
-  get,
+  formAt,
   mayNow,
   type PageContext,
+  pageAt,
   param,
-  post,
   presentCompany,
   type Route,
   read,
@@ -41,7 +41,6 @@ import {
   badge,
   type Cells,
   cancelLink,
-  card,
   clipped,
   companyHeading,
   dangerLink,
@@ -50,6 +49,7 @@ import {
   page,
   rowMenu,
   table,
+  titledCard,
 } from '../page/layout.ts';
 import { list, listQuery } from '../page/list.ts';
 import { countInvitation, invitedRoute, redirectToInvitation } from './invite.ts';
@@ -64,15 +64,15 @@ const ERASE_MS = 600_000;
 
 /** The users of a company, for its owners: their addresses, roles and invitations. */
 export const companyUserRoutes: readonly Route[] = [
-  get(BASE, 'company-user.read', listPage),
-  post(BASE, WRITE, invite, { permits: 'mails', page: listPage }),
-  get(PERSON, WRITE, rolePage),
-  post(PERSON, WRITE, saveRole, { page: rolePage }),
+  pageAt(BASE, 'company-user.read', listPage),
+  formAt(BASE, WRITE, invite, { permits: 'mails', page: listPage }),
+  pageAt(PERSON, WRITE, rolePage),
+  formAt(PERSON, WRITE, saveRole, { page: rolePage }),
   ...askedFirst(`${PERSON}/remove`, WRITE, askRemoval, remove),
-  get(`${PERSON}/erase`, WRITE, erasePage, { permits: 'slow' }),
-  post(`${PERSON}/erase`, WRITE, erase, { permits: 'slow', page: erasePage }),
-  post(`${INVITATION}/renew`, WRITE, renew, { permits: 'mails', page: listPage }),
-  post(`${INVITATION}/withdraw`, WRITE, withdraw),
+  pageAt(`${PERSON}/erase`, WRITE, erasePage, { permits: 'slow' }),
+  formAt(`${PERSON}/erase`, WRITE, erase, { permits: 'slow', page: erasePage }),
+  formAt(`${INVITATION}/renew`, WRITE, renew, { permits: 'mails', page: listPage }),
+  formAt(`${INVITATION}/withdraw`, WRITE, withdraw),
   invitedRoute,
 ];
 
@@ -138,7 +138,7 @@ function inviteForm(c: PageContext, form: Form, base: string, isFirst: boolean):
   const { services } = c.var;
   const state = formState(form, base);
   const { members: words } = state.words;
-  return card(
+  return titledCard(
     words.invite,
     html`${state.summary}
 ${saveForm(

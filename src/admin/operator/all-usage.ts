@@ -12,7 +12,7 @@ import type { Quality } from '../../store/usage/quality.ts';
 import { readRequestDays } from '../../store/usage/request-days.ts';
 import { ALL_GROUPS, readAllTable } from '../../store/usage/usage-table.ts';
 import { type Chart, chart, chartTiles } from '../page/chart.ts';
-import { get, type PageContext, post, type Route, read } from '../page/context.ts';
+import { formAt, type PageContext, pageAt, type Route, read } from '../page/context.ts';
 import type { Form } from '../page/form.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
@@ -39,13 +39,13 @@ import { answeredChart, latencyChart, unansweredChart } from './overview-picture
 
 /** Usage of all companies together: the questions that the page of one company answers. */
 export const allUsageRoutes: readonly Route[] = [
-  get('/usage', 'overview.read', usagePage),
-  post('/usage', 'overview.keep', (c, form) => changeViews(c, form, ALL_GROUPS), {
+  pageAt('/usage', 'overview.read', usagePage),
+  formAt('/usage', 'overview.keep', (c, form) => changeViews(c, form, ALL_GROUPS), {
     page: usagePage,
   }),
-  get('/usage/change', 'overview.read', toUsage),
-  get('/usage/table', 'overview.read', toUsage),
-  get('/usage/beside', 'overview.read', toCompany),
+  pageAt('/usage/change', 'overview.read', toUsage),
+  pageAt('/usage/table', 'overview.read', toUsage),
+  pageAt('/usage/beside', 'overview.read', toCompany),
 ];
 
 /** How many months the menu offers. */

@@ -9,8 +9,8 @@ import { columnWords, endOf, nameIn, nounOf } from '../../domain/wording/change-
 import { AUDIT_WINDOW, type AuditRow, asOwnersSee, pageOfAudit } from '../../store/lists/audit.ts';
 import {
   companyOf,
-  get,
   type PageContext,
+  pageAt,
   presentCompany,
   type Route,
   read,
@@ -35,8 +35,8 @@ import { filterBar, filteredUrl, listQuery, toNext } from '../page/list.ts';
 
 /** The log of changes by page, command line or SQL: of all for operators, of a company for its owners. */
 export const auditRoutes: readonly Route[] = [
-  get('/audit', 'audit.read', auditPage),
-  get('/companies/:company/audit', 'company-audit.read', companyAuditPage),
+  pageAt('/audit', 'audit.read', auditPage),
+  pageAt('/companies/:company/audit', 'company-audit.read', companyAuditPage),
 ];
 
 const MAX_VALUE = 300; // characters

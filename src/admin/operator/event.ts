@@ -21,10 +21,10 @@ import { PAGE_ROWS } from '../../store/lists/page.ts';
 import {
   backTo,
   change,
-  get,
+  formAt,
   type PageContext,
+  pageAt,
   param,
-  post,
   type Route,
   read,
 } from '../page/context.ts';
@@ -37,9 +37,9 @@ import { filterBar, filteredUrl, toNext } from '../page/list.ts';
 
 /** Events of companies and their deliveries, for operators: why deliveries fail, a line for each reason, and all events. */
 export const eventRoutes: readonly Route[] = [
-  get('/events', 'event.read', eventsPage),
-  post('/events/replay', 'event.replay', replayOfFault),
-  post('/events/:event/replay', 'event.replay', replay),
+  pageAt('/events', 'event.read', eventsPage),
+  formAt('/events/replay', 'event.replay', replayOfFault),
+  formAt('/events/:event/replay', 'event.replay', replay),
 ];
 
 const KINDS: Readonly<Record<(typeof EVENT_KINDS)[number], string>> = {
@@ -99,7 +99,7 @@ async function eventsPage(c: PageContext): Promise<Response> {
   };
   const after = form.optional('before', readUuid);
   const isRight = form.messages.size === 0;
-  const faults = await read(c, (sql) => readFaults(sql, MOST_FAULTS));
+  const faults = await read(c, (sql) => readFaults(sql, MOST_FAULTS + 1));
   const { rows, next } = isRight
     ? await read(c, (sql) =>
         readPage({ after, limit: PAGE_ROWS }, (range) => listEvents(sql, filter, range)),
@@ -108,7 +108,7 @@ async function eventsPage(c: PageContext): Promise<Response> {
   const isAll = Object.values(filter).every((each) => each === null);
   const { company, state } = filter;
   const body = html`<h1>Events</h1>
-${faults.length === 0 ? '' : html`<section class="problem"><h2>Deliveries that fail</h2><ul>${faults.map((fault) => faultLine(c, fault))}</ul></section>`}
+${faults.length === 0 ? '' : html`<section class="problem"><h2>Deliveries that fail</h2><ul>${faults.slice(0, MOST_FAULTS).map((fault) => faultLine(c, fault))}${faults.length > MOST_FAULTS ? html`<li><a href="/events?state=undelivered">For other reasons, too</a></li>` : ''}</ul></section>`}
 ${filters(c, form, filter, isAll)}
 ${['company', 'before'].map((name) => form.messages.has(name) && html`<p class="wrong">In the address, “${name}” ${form.messages.get(name)}</p>`)}
 ${company === null && state === null ? '' : html`<p>Only events${state === null ? '' : ` ${STATES[state]}`}${company === null ? '' : html` of <strong>${rows[0]?.event.company.name ?? company}</strong>`}.</p>`}

@@ -1,14 +1,14 @@
 import { putFirstStepsAway } from '../../operations/onboarding.ts';
 import { companyToCall, type FirstSteps, newestCompany } from '../../store/usage/first-steps.ts';
 import type { RouterAnswer } from '../../upstream/router-models.ts';
-import { changeAsOperator, type PageContext, post, type Route, read } from '../page/context.ts';
+import { changeAsOperator, formAt, type PageContext, type Route, read } from '../page/context.ts';
 import { actionForm } from '../page/field.ts';
 import { type Html, html } from '../page/html.ts';
 import { callStep, isWatched, stepsCard } from '../usage/first-steps.ts';
 
 /** The list of first steps on the first page of operators, from an empty database to the first call. */
 export const firstStepRoutes: readonly Route[] = [
-  post('/first-call/dismiss', 'overview.dismiss', dismiss),
+  formAt('/first-call/dismiss', 'overview.dismiss', dismiss),
 ];
 
 /** The list, until all of it is done or an operator has put it away. Only then the router is asked, for 3 s at most. */

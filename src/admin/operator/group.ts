@@ -7,10 +7,10 @@ import { askedFirst } from '../page/confirmation.ts';
 import {
   backTo,
   change,
-  get,
+  formAt,
   type PageContext,
+  pageAt,
   param,
-  post,
   type Route,
   read,
   removal,
@@ -37,10 +37,10 @@ const WRITE = 'group.write';
 
 /** The groups of the identity provider that give roles, for operators. */
 export const groupRoutes: readonly Route[] = [
-  get(BASE, 'group.read', listPage),
-  post(BASE, WRITE, create, { page: listPage }),
-  get(GROUP, WRITE, groupPage),
-  post(GROUP, WRITE, changeRole, { page: groupPage }),
+  pageAt(BASE, 'group.read', listPage),
+  formAt(BASE, WRITE, create, { page: listPage }),
+  pageAt(GROUP, WRITE, groupPage),
+  formAt(GROUP, WRITE, changeRole, { page: groupPage }),
   ...askedFirst(`${GROUP}/remove`, WRITE, askRemoval, remove),
 ];
 

@@ -9,14 +9,14 @@ import {
   shownInvitation,
 } from '../company/invite.ts';
 import { keyCard } from '../company/key-reveal.ts';
-import { get, type PageContext, param, read } from '../page/context.ts';
+import { type PageContext, pageAt, param, read } from '../page/context.ts';
 import { type Html, html } from '../page/html.ts';
-import { card } from '../page/layout.ts';
+import { titledCard } from '../page/layout.ts';
 import { gonePage, redirectToSecret, secretOf, shownPage } from '../page/shown-once.ts';
 
 /** The page that follows the one on which a company is created: all that its operator hands over, shown once. */
 
-export const handoverRoute = get(
+export const handoverRoute = pageAt(
   '/companies/:company/onboarding/shown',
   'company.create',
   handoverPage,
@@ -91,6 +91,6 @@ function nextSteps(c: PageContext, id: string, { key, invitation }: Shown): Html
     html`A call stands in its <a href="${base}/requests">requests</a> at once, and in its <a href="${base}/usage">usage</a> with what it cost.`,
     html`Budget, EU gate and limits are changed in its <a href="${base}/settings">settings</a>, models in its <a href="${base}/models">list of models</a>.`,
   ];
-  return html`${card('Next steps', html`<ol>${steps.map((step) => html`<li>${step}</li>`)}</ol>`)}
+  return html`${titledCard('Next steps', html`<ol>${steps.map((step) => html`<li>${step}</li>`)}</ol>`)}
 <p><a class="button primary" href="${base}/usage">${key === null && invitation === null ? 'Open company' : 'Done, open company'}</a></p>`;
 }

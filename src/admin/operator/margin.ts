@@ -5,18 +5,18 @@ import {
   type ToldSums,
 } from '../../store/usage/margin.ts';
 import { marginCsv } from '../../store/usage/margin-csv.ts';
-import { get, type PageContext, type Route, read, sharerOf } from '../page/context.ts';
+import { type PageContext, pageAt, type Route, read, sharerOf } from '../page/context.ts';
 import { CSV, download } from '../page/download.ts';
 import { type Html, html } from '../page/html.ts';
-import { about, card, companyLink, emptyText, muted, page, table } from '../page/layout.ts';
+import { about, companyLink, emptyText, muted, page, table, titledCard } from '../page/layout.ts';
 import { csvLink, spreadsheetOf } from '../page/spreadsheet.ts';
 import { monthForm } from '../usage/usage-bar.ts';
 import { monthAsked } from '../usage/usage-query.ts';
 
 /** Revenue, cost and margin of a month, for operators alone. */
 export const marginRoutes: readonly Route[] = [
-  get('/margin', 'cost.read', marginPage),
-  get('/margin.csv', 'cost.read', downloadCsv),
+  pageAt('/margin', 'cost.read', marginPage),
+  pageAt('/margin.csv', 'cost.read', downloadCsv),
 ];
 
 const READ_MS = 30_000;
@@ -40,7 +40,7 @@ async function marginPage(c: PageContext): Promise<Response> {
     count: number,
     cell: (row: T) => Html | string,
   ) => {
-    return card(
+    return titledCard(
       html`By ${title.toLowerCase()}`,
       html`${table(`By ${title.toLowerCase()}`, rows.slice(0, MOST_SHOWN), columns(title, cell), true)}
 ${count > MOST_SHOWN ? html`<p class="muted">The first ${MOST_SHOWN} of ${format.count(count)}; the CSV has all.</p>` : ''}`,
@@ -55,7 +55,7 @@ ${
         html`No API calls in ${name}. Choose another month above. The cost prices that a margin needs are set on the pages of the <a href="/models">models</a>.`,
       )
     : html`${without_cost.length === 0 ? '' : html`<p class="muted">Without a cost price, and in the revenue alone: ${without_cost.slice(0, 50).map((slug, i) => html`${i === 0 ? '' : ', '}${modelLink(slug)}`)}.</p>`}
-${card(
+${titledCard(
   'All companies',
   table(
     'All companies',

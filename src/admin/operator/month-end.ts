@@ -9,7 +9,7 @@ import { type MonthEnd, readCompanyMonths, readMonthEnd } from '../../store/stat
 import { SHARED_BOUND } from '../../store/statement/statement.ts';
 import { EXPORT_MS } from '../../store/usage/export.ts';
 import { archiveStatements } from '../../store/usage/statement-archive.ts';
-import { get, type PageContext, post, type Route, read } from '../page/context.ts';
+import { formAt, type PageContext, pageAt, type Route, read } from '../page/context.ts';
 import { CSV, downloadRead, nameFile } from '../page/download.ts';
 import { csrfInput, formState } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
@@ -29,15 +29,15 @@ const action = 'statement.close';
 
 /** The month-end desk: what is still to do for a month, its figures, closing it, and the statements of all companies. */
 export const monthEndRoutes: readonly Route[] = [
-  get(PATH, action, deskPage),
-  post(PATH, action, closeAll, { permits: 'slow', page: deskPage }),
-  post(`${PATH}/mail`, action, mailAll, { permits: 'slow' }),
-  get(`${PATH}.csv`, action, downloadCsv),
-  get(`${PATH}.tar.gz`, action, downloadArchive),
+  pageAt(PATH, action, deskPage),
+  formAt(PATH, action, closeAll, { permits: 'slow', page: deskPage }),
+  formAt(`${PATH}/mail`, action, mailAll, { permits: 'slow' }),
+  pageAt(`${PATH}.csv`, action, downloadCsv),
+  pageAt(`${PATH}.tar.gz`, action, downloadArchive),
   ...['/companies/statements', '/companies/statements/month'].map(
-    (path): Route => get(path, action, toDesk),
+    (path): Route => pageAt(path, action, toDesk),
   ),
-  get(`${PATH}/focus.csv`, action, (c) => downloadFocus(c, monthOf(c))),
+  pageAt(`${PATH}/focus.csv`, action, (c) => downloadFocus(c, monthOf(c))),
 ];
 
 /** No company is begun later than this after the form was sent: proxies wait for an answer a minute or so. */

@@ -11,7 +11,7 @@ import { duration } from '../../domain/wording/start-notice.ts';
 import { may } from '../../operations/frame/permission.ts';
 import { readFirstSteps } from '../../store/usage/first-steps.ts';
 import { readOverview } from '../../store/usage/overview.ts';
-import { get, type PageContext, type Route, read } from '../page/context.ts';
+import { type PageContext, pageAt, type Route, read } from '../page/context.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
 import { badge, type Cells, emptyText, muted, page, table } from '../page/layout.ts';
@@ -23,7 +23,7 @@ import { budgetCalls, pictures, refusedNow } from './overview-pictures.ts';
 const MOST_UNTOLD = 3;
 
 /** The first page of everybody. Operators see the whole installation, others their own companies. */
-export const overviewRoutes: readonly Route[] = [get('/', 'account.use', start)];
+export const overviewRoutes: readonly Route[] = [pageAt('/', 'account.use', start)];
 
 function start(c: PageContext): Response | Promise<Response> {
   const { user } = c.var.session;

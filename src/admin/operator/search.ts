@@ -3,13 +3,13 @@ import { may } from '../../operations/frame/permission.ts';
 import { searchFor } from '../../operations/search.ts';
 import { type Finding, type Found, type Kind, MOST_OF_KIND } from '../../store/lists/search.ts';
 import type { PageContext, Route } from '../page/context.ts';
-import { get } from '../page/context.ts';
+import { pageAt } from '../page/context.ts';
 import { type Html, html } from '../page/html.ts';
 import { type Cells, companyLink, emptyText, page, table } from '../page/layout.ts';
 import { readSearch } from '../page/list.ts';
 
 /** What the search of the header finds: of all companies for operators, of their own for others. */
-export const searchRoutes: readonly Route[] = [get('/search', 'account.use', searchPage)];
+export const searchRoutes: readonly Route[] = [pageAt('/search', 'account.use', searchPage)];
 
 async function searchPage(c: PageContext): Promise<Response> {
   const { services, session } = c.var;

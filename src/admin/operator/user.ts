@@ -11,10 +11,10 @@ import { askedFirst } from '../page/confirmation.ts';
 import {
   backTo,
   change,
-  get,
+  formAt,
   type PageContext,
+  pageAt,
   param,
-  post,
   type Route,
   read,
   removal,
@@ -27,23 +27,23 @@ import {
   about,
   badge,
   type Cells,
-  card,
   companyLink,
   dangerLink,
   linkButton,
   muted,
   type Owned,
   page,
+  titledCard,
 } from '../page/layout.ts';
 import { list, listQuery } from '../page/list.ts';
 import { companyPicker, readPickedCompany } from '../page/picker.ts';
 
 /** The users who may sign in, and their roles, for operators. */
 export const userRoutes: readonly Route[] = [
-  get('/users', 'user.read', listPage),
-  post('/users', 'user.write', create, { page: listPage }),
-  get('/users/:user', 'user.write', userPage),
-  post('/users/:user/password', 'user.write', setPassword, { page: userPage }),
+  pageAt('/users', 'user.read', listPage),
+  formAt('/users', 'user.write', create, { page: listPage }),
+  pageAt('/users/:user', 'user.write', userPage),
+  formAt('/users/:user/password', 'user.write', setPassword, { page: userPage }),
   ...askedFirst('/users/:user/second-factor', 'user.write', askReset, reset),
   ...askedFirst('/users/:user/remove', 'user.write', askRemoval, remove),
 ];
@@ -98,7 +98,7 @@ async function userPage(c: PageContext, form: Form): Promise<Response> {
   const password =
     user.oidc_group !== null
       ? html`${state.summary}<p class="empty">This user has the role by the group <strong>${user.oidc_group}</strong> of the identity provider, and signs in there; there is no password to set.</p>`
-      : card(
+      : titledCard(
           'Set a new password',
           html`${state.summary}
 ${saveForm(c, `${base}/password`, field(state, { name: 'password', label: 'New password', type: 'password', required: true, autocomplete: 'new-password', hint: 'At least 12 characters. All sessions of this user end.' }), 'Set password')}`,
@@ -116,7 +116,7 @@ function factorCard(c: PageContext, { id, second_factor_since: since }: UserRow)
       ? html`<p>None: signing in asks for the password alone.</p>`
       : html`<p>On since ${c.var.format.instant(since)}. Whoever has lost phone and recovery codes cannot sign in until it is reset.</p>
 <div class="actions">${dangerLink(`/users/${id}/second-factor`, 'Reset…')}</div>`;
-  return card('Second factor', text);
+  return titledCard('Second factor', text);
 }
 
 function erasureCard(
@@ -128,7 +128,10 @@ function erasureCard(
     company_id === null
       ? html`Erase with the command <code>tollgate user erase --email ${email}</code>`
       : html`<a href="/companies/${company_id}/users/${id}/erase">Erase this person…</a>`;
-  return card('Asks to be erased', html`<p>Asked on ${c.var.format.instant(asked)}. ${how}</p>`);
+  return titledCard(
+    'Asks to be erased',
+    html`<p>Asked on ${c.var.format.instant(asked)}. ${how}</p>`,
+  );
 }
 
 async function askReset(c: PageContext) {

@@ -1,5 +1,5 @@
 import type { PageContext, Route } from './context.ts';
-import { get, post } from './context.ts';
+import { formAt, pageAt } from './context.ts';
 import { formState, hiddenInputs } from './field.ts';
 import type { Form } from './form.ts';
 import { type Html, html } from './html.ts';
@@ -67,7 +67,7 @@ export function askedFirst(
     return page(c, title, html`${companyHeading(c)}<h1>${title}</h1>${summary}${card}`);
   };
   return [
-    get(path, action, show, { ...more }),
-    post(path, action, handle, { ...more, page: show }),
+    pageAt(path, action, show, { ...more }),
+    formAt(path, action, handle, { ...more, page: show }),
   ];
 }

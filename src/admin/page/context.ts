@@ -105,12 +105,17 @@ export interface Route {
 type More = Partial<Omit<Route, 'method' | 'path' | 'action' | 'handle'>>;
 
 /** A page, or a file. */
-export function get(path: string, action: Action, handle: Route['handle'], more: More = {}): Route {
+export function pageAt(
+  path: string,
+  action: Action,
+  handle: Route['handle'],
+  more: More = {},
+): Route {
   return { method: 'GET', path, action, handle, ...more };
 }
 
 /** Where a form is sent. */
-export function post(
+export function formAt(
   path: string,
   action: Action,
   handle: Route['handle'],

@@ -355,7 +355,7 @@ export function about({ format }: PageContext['var'], text: Html | string): Html
 }
 
 /** A part of a page, with its heading. */
-export function card(title: Html | string, body: Html | string): Html {
+export function titledCard(title: Html | string, body: Html | string): Html {
   return html`<section class="card"><h2>${title}</h2>${body}</section>`;
 }
 

@@ -8,10 +8,10 @@ import {
   backTo,
   change,
   clientOf,
-  get,
+  formAt,
   type PageContext,
+  pageAt,
   param,
-  post,
   type Route,
   read,
   sharerOf,
@@ -19,19 +19,19 @@ import {
 import { actionForm, buttonForm, checkbox, field, formState, saveForm } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
-import { badge, type Cells, card, linkButton, muted, page, table } from '../page/layout.ts';
+import { badge, type Cells, linkButton, muted, page, table, titledCard } from '../page/layout.ts';
 import { closeSession } from '../page/session.ts';
 import { waitText } from '../process/throttle.ts';
 import { knownBrowser, rememberBrowser } from './sign-in-attempt.ts';
 
 /** For every user who may sign in: the own account, signing out. */
 export const accountRoutes: readonly Route[] = [
-  get('/account', 'account.use', accountPage),
-  post('/account/password', 'account.use', setPassword, { page: accountPage }),
-  post('/account/mails', 'account.use', saveMails, { page: accountPage }),
-  post('/account/sessions/:session/sign-out', 'account.use', endOne),
-  post('/account/sessions/sign-out-others', 'account.use', endOthers),
-  post('/sign-out', 'account.use', signOut, { lacking: ['code', 'setup'] }),
+  pageAt('/account', 'account.use', accountPage),
+  formAt('/account/password', 'account.use', setPassword, { page: accountPage }),
+  formAt('/account/mails', 'account.use', saveMails, { page: accountPage }),
+  formAt('/account/sessions/:session/sign-out', 'account.use', endOne),
+  formAt('/account/sessions/sign-out-others', 'account.use', endOthers),
+  formAt('/sign-out', 'account.use', signOut, { lacking: ['code', 'setup'] }),
 ];
 
 async function accountPage(c: PageContext, form: Form): Promise<Response> {
@@ -45,7 +45,7 @@ async function accountPage(c: PageContext, form: Form): Promise<Response> {
 ${user.role === 'member' ? html`<p>${account.member((text) => html`<a href="/">${text}</a>`)}</p>` : ''}
 ${
   user.has_password
-    ? card(
+    ? titledCard(
         account.change,
         html`${state.summary}
 ${saveForm(
@@ -70,7 +70,7 @@ function factorCard(c: PageContext): Html {
   const { secondFactor } = c.var.format.words;
   const text =
     since === null ? secondFactor.offText : secondFactor.onText(c.var.format.instant(since));
-  return card(
+  return titledCard(
     secondFactor.title,
     html`<p>${text}</p>
 <div class="actions"><a class="button" href="/account/second-factor">${since === null ? secondFactor.setUpLink : secondFactor.manageLink}</a></div>`,
@@ -84,7 +84,7 @@ async function mailsCard(c: PageContext, form: Form): Promise<Html | ''> {
   const { account } = c.var.format.words;
   const checked = await read(c, (sql) => wantsSummary(sql, user.user_id));
   const state = formState(form, '/account/mails');
-  return card(
+  return titledCard(
     account.mails,
     saveForm(
       c,
@@ -103,7 +103,7 @@ async function saveMails(c: PageContext, form: Form): Promise<Response> {
 function keptCard(c: PageContext): Html {
   const { company_id: company } = c.var.session.user;
   const { erasure } = c.var.format.words;
-  return card(
+  return titledCard(
     erasure.ofYou,
     html`<p>${erasure.ofYouText}</p>
 <div class="actions">${company === null ? '' : html`<a class="button" href="/companies/${company}/kept">${erasure.what}</a> `}${linkButton('/account/erasure', erasure.askLink)}</div>`,
@@ -134,7 +134,7 @@ async function sessionsCard(c: PageContext): Promise<Html> {
         ? muted(words.above)
         : buttonForm(c, `/account/sessions/${id}/sign-out`, words.end, words.endOf(named(browser))),
   };
-  return card(
+  return titledCard(
     words.where,
     html`<p>${words.lead}</p>
 ${table(words.caption, sessions, { cells }, true)}

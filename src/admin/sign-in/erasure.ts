@@ -5,9 +5,9 @@ import { sendMail, wordsFor } from '../company/mail.ts';
 import {
   backTo,
   changeAsOperator as change,
-  get,
+  formAt,
   type PageContext,
-  post,
+  pageAt,
   type Route,
   read,
 } from '../page/context.ts';
@@ -21,9 +21,9 @@ const USE = 'account.use';
 
 /** A person asks to be erased. Those who decide are told, and do it on their pages. */
 export const erasureRoutes: readonly Route[] = [
-  get(PATH, USE, askPage),
-  post(PATH, USE, ask, { permits: 'mails', page: askPage }),
-  post(`${PATH}/withdraw`, USE, withdraw),
+  pageAt(PATH, USE, askPage),
+  formAt(PATH, USE, ask, { permits: 'mails', page: askPage }),
+  formAt(`${PATH}/withdraw`, USE, withdraw),
 ];
 
 async function askPage(c: PageContext, form: Form): Promise<Response> {

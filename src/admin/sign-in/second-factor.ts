@@ -15,16 +15,16 @@ import { tellOfAccount } from '../company/mail.ts';
 import {
   backTo,
   changeAsOperator as change,
-  get,
+  formAt,
   type PageContext,
-  post,
+  pageAt,
   type Route,
   read,
 } from '../page/context.ts';
 import { actionForm, type FormState, field, formState, saveForm } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html, raw } from '../page/html.ts';
-import { card, copyable, page } from '../page/layout.ts';
+import { copyable, page, titledCard } from '../page/layout.ts';
 import { replaceSession } from '../page/session.ts';
 import {
   gonePage,
@@ -42,13 +42,13 @@ const OPEN = { lacking: ['setup'] } as const;
 
 /** The own second factor: setting it up, recovery codes, another app, turning it off. */
 export const secondFactorRoutes: readonly Route[] = [
-  get(PATH, 'account.use', factorPage, OPEN),
-  post(PATH, 'account.use', begin, { ...OPEN, page: factorPage }),
-  post(`${PATH}/confirm`, 'account.use', confirm, { ...OPEN, page: factorPage }),
-  post(`${PATH}/cancel`, 'account.use', cancel, OPEN),
-  post(`${PATH}/codes`, 'account.use', renew, { page: factorPage }),
-  post(`${PATH}/off`, 'account.use', off, { page: factorPage }),
-  get(`${PATH}/shown`, 'account.use', codesPage),
+  pageAt(PATH, 'account.use', factorPage, OPEN),
+  formAt(PATH, 'account.use', begin, { ...OPEN, page: factorPage }),
+  formAt(`${PATH}/confirm`, 'account.use', confirm, { ...OPEN, page: factorPage }),
+  formAt(`${PATH}/cancel`, 'account.use', cancel, OPEN),
+  formAt(`${PATH}/codes`, 'account.use', renew, { page: factorPage }),
+  formAt(`${PATH}/off`, 'account.use', off, { page: factorPage }),
+  pageAt(`${PATH}/shown`, 'account.use', codesPage),
 ];
 
 async function factorPage(c: PageContext, form: Form): Promise<Response> {
@@ -75,7 +75,7 @@ function offCard(c: PageContext, form: Form): Html {
   const state = formState(form, PATH);
   if (secondFactor.keys.length === 0) return html`<p class="empty">${words.noKey}</p>`;
   if (!c.var.session.user.has_password) return html`<p class="empty">${words.organisation}</p>`;
-  return card(
+  return titledCard(
     words.setUp,
     html`${state.summary}
 <p>${words.apps}</p>
@@ -102,14 +102,14 @@ function setupCard(c: PageContext, form: Form, { secret, uri }: Setup): Html {
     '<svg',
     `<svg role="img" aria-label="${words.qr}"`,
   );
-  return html`${card(
+  return html`${titledCard(
     words.scan,
     html`<div class="qr">${raw(picture)}</div>
 <details><summary>${words.cannotScan}</summary>
 <p>${words.typeKey}</p>
 ${copyable(c, 'secret', words.key, secret.replaceAll(/.{4}(?=.)/g, '$& '))}</details>`,
   )}
-${card(
+${titledCard(
   words.typeCode,
   html`${state.summary}
 ${saveForm(c, `${PATH}/confirm`, codeField(state, words, true), words.turnOn)}
@@ -122,7 +122,7 @@ function onCards(c: PageContext, form: Form, isRequired: boolean, left: number):
   const codes = formState(form, `${PATH}/codes`);
   const move = formState(form, PATH);
   const turnedOff = formState(form, `${PATH}/off`);
-  return html`${card(
+  return html`${titledCard(
     words.codes,
     html`${codes.summary}
 <p>${words.codesText(left)}</p>
@@ -132,7 +132,7 @@ ${openIf(
   saveForm(c, `${PATH}/codes`, codeFields(codes, words), words.makeCodes),
 )}`,
   )}
-${card(
+${titledCard(
   words.other,
   html`${move.summary}
 <p>${words.otherText}</p>
@@ -145,7 +145,7 @@ ${openIf(
 ${
   isRequired
     ? html`<p class="empty">${words.required}</p>`
-    : card(
+    : titledCard(
         words.off,
         html`${turnedOff.summary}
 <p>${words.offHint}</p>

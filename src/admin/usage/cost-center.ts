@@ -16,7 +16,7 @@ import { formState, saveForm } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
-import { card } from '../page/layout.ts';
+import { titledCard } from '../page/layout.ts';
 import { lockEdited, lockInput } from '../page/optimistic-lock.ts';
 import { readSettings, settingFields } from '../page/setting.ts';
 import { budgetCard, sumCards } from './usage-cards.ts';
@@ -64,7 +64,7 @@ function budgetForm(
   if (!mayNow(c, 'cost-center.write'))
     return html`<p class="muted">${words.eur}: ${settings.byOwners}</p>`;
   const state = formState(form, path);
-  return card(
+  return titledCard(
     words.budget,
     html`${state.summary}
 ${saveForm(

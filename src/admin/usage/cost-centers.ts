@@ -12,11 +12,11 @@ import { readUsedMonths } from '../../store/usage/cost-center.ts';
 import { budgetPicture, budgetTiles } from '../page/chart.ts';
 import {
   change,
-  get,
+  formAt,
   mayNow,
   type PageContext,
+  pageAt,
   param,
-  post,
   type Route,
   readOfCompany,
 } from '../page/context.ts';
@@ -34,8 +34,8 @@ const BASE = '/companies/:company/cost-centers';
 
 /** The cost centres of a company: what each cost in a month, and what it may cost. */
 export const costCentersRoutes: readonly Route[] = [
-  get(BASE, 'usage.read', listPage),
-  post(BASE, 'cost-center.write', add, { page: listPage }),
+  pageAt(BASE, 'usage.read', listPage),
+  formAt(BASE, 'cost-center.write', add, { page: listPage }),
 ];
 
 async function listPage(c: PageContext, form: Form): Promise<Response> {

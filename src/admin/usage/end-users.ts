@@ -15,11 +15,11 @@ import { askedFirst } from '../page/confirmation.ts';
 import {
   backTo,
   change,
-  get,
+  formAt,
   mayNow,
   type PageContext,
+  pageAt,
   param,
-  post,
   type Route,
   readOfCompany,
 } from '../page/context.ts';
@@ -31,7 +31,6 @@ import {
   badge,
   type Cells,
   type Columns,
-  card,
   clipped,
   companyHeading,
   emptyText,
@@ -40,6 +39,7 @@ import {
   muted,
   page,
   table,
+  titledCard,
 } from '../page/layout.ts';
 import { list, listQuery } from '../page/list.ts';
 import { lockEdited, lockInput } from '../page/optimistic-lock.ts';
@@ -55,9 +55,9 @@ const REACHED = 'reached';
 
 /** The people behind the keys of a company: what each cost in a month, by day, model and key, and the erasure of a name. */
 export const endUserRoutes: readonly Route[] = [
-  get(BASE, 'end-user.read', listPage),
-  get(`${BASE}/:person`, 'end-user.read', personPage),
-  post(`${BASE}/:person`, 'end-user.write', saveBudget, { page: personPage }),
+  pageAt(BASE, 'end-user.read', listPage),
+  pageAt(`${BASE}/:person`, 'end-user.read', personPage),
+  formAt(`${BASE}/:person`, 'end-user.write', saveBudget, { page: personPage }),
   ...askedFirst(`${BASE}/:person/erase`, 'end-user.erase', askErasure, erase),
 ];
 
@@ -168,7 +168,7 @@ ${row.name !== null && mayNow(c, 'end-user.write') ? budgetForm(c, form, `${path
 function budgetForm(c: PageContext, form: Form, path: string, row: EndUserRow): Html {
   const { endUsers: words } = c.var.format.words;
   const state = formState(form, path);
-  return card(
+  return titledCard(
     words.budget,
     html`${state.summary}
 ${saveForm(

@@ -5,17 +5,17 @@ import { conditionsOf } from '../../domain/pricing/rates.ts';
 import { explainRequest } from '../../domain/reports/request-explanation.ts';
 import { endpointText } from '../../domain/wording/endpoint.ts';
 import { findRequest, type RequestDetail } from '../../store/usage/request.ts';
-import { companyOf, get, type PageContext, param, type Route, read } from '../page/context.ts';
+import { companyOf, type PageContext, pageAt, param, type Route, read } from '../page/context.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
 import {
-  card,
   companyHeading,
   companyLink,
   copyable,
   emptyText,
   muted,
   page,
+  titledCard,
 } from '../page/layout.ts';
 import { keysInReach, requestsPath, seesOwnAlone } from './reach.ts';
 import { durationText, requestsPage, resultBadge, retentionText } from './requests.ts';
@@ -28,8 +28,8 @@ const LISTS = [
 ] as const;
 
 export const requestRoutes: readonly Route[] = LISTS.flatMap(([path, action]): Route[] => [
-  get(path, action, requestsPage),
-  get(`${path}/:request`, action, requestPage),
+  pageAt(path, action, requestsPage),
+  pageAt(`${path}/:request`, action, requestPage),
 ]);
 
 /** One request. What the upstream said is on the operators' page alone: the company's page is made under the tenant role. */
@@ -61,14 +61,14 @@ function shown(c: PageContext, request: RequestDetail, company: string | null): 
   const { requests: words, explanations } = c.var.format.words;
   const isOperator = c.var.session.user.company_id === null;
   const { what, advice } = explainRequest(request, explanations, isOperator);
-  return html`${card(
+  return html`${titledCard(
     words.happened,
     html`<p>${resultBadge(words, request)}</p><p>${what}</p>
 ${advice === null ? '' : html`<p><strong>${words.toDo}</strong> ${advice}${seesOwnAlone(c, company) ? '' : placeOf(c.var.format.words, request)}</p>`}
 ${request.in_trail ? '' : html`<p class="muted">${words.ledgerAlone}</p>`}`,
   )}
 ${upstreamCard(request)}
-${card(
+${titledCard(
   words.details,
   html`<dl class="facts">${Object.entries(factsOf(c, request, company))
     .filter(([, value]) => value !== null)
@@ -93,7 +93,7 @@ function upstreamCard({
   upstream_reason: reason,
 }: RequestDetail): Html | string {
   if (reason === null) return '';
-  return card(
+  return titledCard(
     'What the upstream said',
     html`<p>${status === null ? 'It gave no answer, or one that broke off.' : `It answered with status ${status}.`}</p>
 <pre tabindex="0" class="answer" aria-label="The words of the upstream">${reason}</pre>

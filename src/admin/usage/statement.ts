@@ -31,10 +31,10 @@ import {
 } from '../../store/statement/statement.ts';
 import {
   change,
-  get,
+  formAt,
   type PageContext,
+  pageAt,
   param,
-  post,
   type Route,
   readOfCompany,
 } from '../page/context.ts';
@@ -46,7 +46,6 @@ import {
   badge,
   brandMark,
   type Cells,
-  card,
   companyHeading,
   emptyText,
   exactSwitch,
@@ -54,6 +53,7 @@ import {
   muted,
   page,
   table,
+  titledCard,
 } from '../page/layout.ts';
 import { csvLink, focusLink, spreadsheetOf } from '../page/spreadsheet.ts';
 import { closeCard, closeOne } from './statement-close.ts';
@@ -67,17 +67,17 @@ const action = 'statement.read';
 
 /** Closed months of a company: the list, and each as a document that prints well. Addresses name the month. */
 export const statementRoutes: readonly Route[] = [
-  get(BASE, action, listPage),
-  get(`${BASE}/month`, action, monthPage),
-  post(
+  pageAt(BASE, action, listPage),
+  pageAt(`${BASE}/month`, action, monthPage),
+  formAt(
     `${BASE}/month`,
     'statement.close',
     (c, form) => closeOne(c, form, form.required('month', readMonth)),
     { whileClosed: true, permits: 'slow', page: monthPage },
   ),
-  get(`${BASE}/month.json`, action, downloadJson),
-  get(`${BASE}/month.csv`, action, downloadCsv),
-  get(`${BASE}/month/focus.csv`, action, (c) => downloadFocus(c, monthAsked(c))),
+  pageAt(`${BASE}/month.json`, action, downloadJson),
+  pageAt(`${BASE}/month.csv`, action, downloadCsv),
+  pageAt(`${BASE}/month/focus.csv`, action, (c) => downloadFocus(c, monthAsked(c))),
 ];
 
 type ClosedMonth = ShownMonth & { readonly stored: StoredStatement };
@@ -130,7 +130,7 @@ function openCard(
         html`<a class="button" href="${base}/month?month=${month}">${words.close}<span class="sr"> ${name(month)}</span></a>`,
     }),
   };
-  return card(
+  return titledCard(
     words.open,
     html`<p>${words.openText}</p>
 ${table(words.open, months, { cells }, true)}`,
