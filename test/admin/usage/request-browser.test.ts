@@ -95,7 +95,7 @@ t.test(
   async (t) => {
     const { page } = await begin(t, office.people.owner, { javaScriptEnabled: false });
     const result = page.getByLabel('Result');
-    const summary = page.locator('summary');
+    const summary = page.locator('.wide-open > summary');
     const rows = async () =>
       (await page.locator('#live-rows').boundingBox())?.y ?? Number.POSITIVE_INFINITY;
     await page.setViewportSize({ width: 1200, height: 800 });
