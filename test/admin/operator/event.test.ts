@@ -35,7 +35,7 @@ t.test(
     t.match(textOf(text), /Key created .*Late &lt;i&gt; .* Webhook delivered /);
     t.match(textOf(text), /Budget: threshold reached .*100\s?% .* the gateway Webhook given up/);
     t.match(text, 'title="given up status 500"', 'the error is the tooltip');
-    t.match(text, /ops@gate.example failing EENVELOPE 550/);
+    t.match(text, /example failing EENVELOPE 550/);
     t.match(textOf(text), /Webhook: status 500 since .*, \d+ given up Send again/);
     t.match(textOf(text), /E-mail: EENVELOPE 550 since .*, 1 waiting , next attempt /);
     const [, month] =
