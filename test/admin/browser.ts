@@ -187,6 +187,23 @@ export async function signInTab({ page }: Tab, email: string, password: string):
   await page.getByRole('button', { name: 'Sign in' }).click();
 }
 
+/** Chooses from a list above usage: with script it is asked at once, without it by the button of its form. */
+export async function choose(
+  page: Page,
+  label: string,
+  option: string | { label: string },
+  hasScript = true,
+): Promise<void> {
+  const list = page.getByLabel(label, { exact: true });
+  const fold = list.locator('xpath=ancestor::details[not(@open)]/summary');
+  if ((await fold.count()) > 0) await fold.click();
+  const answered = page.waitForEvent('load');
+  await list.selectOption(option);
+  if (!hasScript)
+    await list.locator('xpath=ancestor::form').getByRole('button', { name: 'Apply' }).click();
+  await answered;
+}
+
 /** Violations in words need no selectors, and no list of what is right, which take axe-core long to make. */
 const VIOLATIONS = { resultTypes: ['violations'], selectors: false };
 

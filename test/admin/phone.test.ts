@@ -2,8 +2,8 @@ import type { Page } from 'playwright-core';
 import t from 'tap';
 import { openDatabase } from '../../src/store/connection/pool.ts';
 import { trailStore } from '../../src/store/gateway/request-trail.ts';
-import { addRequests } from '../support/requests.ts';
-import { ALL, examine, signedInTab } from './browser.ts';
+import { addRequests, sumDays } from '../support/requests.ts';
+import { ALL, examine, SCRIPTS, signedInTab } from './browser.ts';
 import { startOffice } from './people.ts';
 
 /** Navigation and tables of usage on a phone of 390 × 844 pixels, and the header of an ordinary window. */
@@ -25,12 +25,29 @@ await office.sql`
   select 'model-' || n, 'internal-' || n, 'chat', true, 0.001, 0.002 from generate_series(1, 12) n`;
 await office.sql`
   insert into api_usage (billing_month, request_id, company_id, api_key_id, model_slug, upstream_model, endpoint,
-    prompt_tokens, completion_tokens, cost_eur, price_input, price_output, usage_source, outcome, occurred_at, cost_center)
+    prompt_tokens, completion_tokens, cost_eur, price_input, price_output, usage_source, outcome, occurred_at, cost_center, cached_tokens)
   select billing_month(now()), gen_random_uuid(), ${company}, id, 'model-' || (1 + n % 12), 'internal', 'chat.completions',
     n * 12345, n * 2345, (n * 12345 * 0.001 + n * 2345 * 0.002) * 0.001, 0.001, 0.002,
-    case when n % 3 = 0 then 'estimated' else 'upstream' end, case when n % 4 = 0 then 'client_aborted' else 'completed' end, now(), 'Department ' || (n % 15)
+    case when n % 3 = 0 then 'estimated' else 'upstream' end, case when n % 4 = 0 then 'client_aborted' else 'completed' end, now(), 'Department ' || (n % 15), 10
   from (select id, row_number() over (order by name) as n from api_keys where company_id = ${company}) k`;
-
+const reasons = [
+  'insufficient_quota',
+  'rate_limit_exceeded',
+  'model_not_found',
+  'context_length_exceeded',
+  'invalid_api_key',
+  'upstream_error',
+  'upstream_timeout',
+  'insufficient_permissions',
+  'invalid_request_error',
+].map((code, n) => [code, n + 1]);
+await office.sql`
+  insert into request_hours (company_id, hour, model_slug, api_key_id, endpoint, requests, refused, failed, upstream_failed,
+    duration_ms, added_us, duration_buckets, added_buckets, reasons)
+  select ${company}, date_trunc('hour', now()), 'model-1', id, 'chat.completions', 400, 30, 15, 15, 4000, 400,
+    array_fill(0, array[11]) || array[355] || array_fill(0, array[11]), array_fill(0, array[15]), ${office.sql.json(Object.fromEntries(reasons))}
+  from (select id from api_keys where company_id = ${company} limit 1) k`;
+await sumDays(office.sql);
 const { operator, owner } = office.people;
 
 /** Pixels above the heading of the page. */
@@ -164,6 +181,51 @@ t.test(
     }
   },
 );
+
+for (const javaScriptEnabled of [...new Set([...SCRIPTS, false])]) {
+  t.test(
+    `the first figure stands on the first screen of a desk and a phone, below one line of controls, ${javaScriptEnabled ? 'with' : 'without'} a script`,
+    async (t) => {
+      // most of the budget is used, and a notice says so
+      await office.sql`
+        update companies set monthly_budget_eur = 1.1 * (select sum(cost_eur) from api_usage where company_id = ${company})
+        where id = ${company}`;
+      for (const [name, viewport, most, lines] of [
+        ['desk', { width: 1440, height: 900 }, 450, 1],
+        ['phone', PHONE, PHONE.height, 2],
+      ] as const) {
+        const { page } = await signedInTab(t, office, operator, {
+          locale: 'de-DE',
+          viewport,
+          javaScriptEnabled,
+        });
+        for (const path of [usage, `${usage}?cost_center=Department+1`, '/usage']) {
+          await page.goto(path);
+          const bottom: number = await page
+            .locator('.figure-card .big')
+            .first()
+            .evaluate((figure) => figure.getBoundingClientRect().bottom);
+          t.ok(bottom <= most, `${name} ${path}: ${bottom} of ${most} pixels`);
+          const bar = page.locator(
+            '.usage-bar > form > .field > select, .usage-bar summary.button, .usage-bar > form > button',
+          );
+          const tops = await bar.evaluateAll((controls) =>
+            controls
+              .filter((control) => control.checkVisibility())
+              .map((control) => Math.round(control.getBoundingClientRect().top)),
+          );
+          t.ok(tops.length <= (javaScriptEnabled ? 4 : 5), `${tops.length} controls`);
+          t.ok(new Set(tops).size <= lines, `${name} ${path}: in ${new Set(tops).size} lines`);
+          t.equal(
+            await page.locator('main details[open]').count(),
+            0,
+            'the rest is behind buttons',
+          );
+        }
+      }
+    },
+  );
+}
 
 for (const locale of ALL ? ['en-DE', 'de-DE'] : ['de-DE']) {
   t.test(

@@ -32,6 +32,25 @@ if (find) {
   });
 }
 
+// What is chosen from a list is asked at once; who chooses by the keyboard, which passes other values on its way, and who
+// types days presses the button.
+for (const form of document.querySelectorAll('form[data-sends]')) {
+  const button = form.querySelector('button');
+  let hasKeys = false;
+  button.hidden = form.querySelector('[type="date"]') === null;
+  addEventListener('pageshow', () => form.reset()); // Back shows what is asked, not what was chosen then
+  form.addEventListener('pointerdown', () => {
+    hasKeys = false;
+  });
+  form.addEventListener('keydown', () => {
+    hasKeys = true;
+  });
+  form.addEventListener('change', ({ target }) => {
+    if (hasKeys) button.hidden = false;
+    else if (target.matches('select')) form.requestSubmit();
+  });
+}
+
 for (const chart of document.querySelectorAll('svg.chart')) {
   const tip = document.createElement('div');
   tip.className = 'tip';

@@ -11,7 +11,7 @@ import {
 import type { Quality } from '../../store/usage/quality.ts';
 import { readRequestDays } from '../../store/usage/request-days.ts';
 import { ALL_GROUPS, readAllTable } from '../../store/usage/usage-table.ts';
-import { type Chart, chart, chartTiles } from '../page/chart.ts';
+import { chartTiles } from '../page/chart.ts';
 import { formAt, type PageContext, pageAt, type Route, read } from '../page/context.ts';
 import type { Form } from '../page/form.ts';
 import type { Format } from '../page/format.ts';
@@ -22,7 +22,7 @@ import { firstTable, MAX_LINES } from '../usage/first-lines.ts';
 import { groupsDrawn, isTyped, toUsage, usageCard } from '../usage/usage.ts';
 import { usageBar } from '../usage/usage-bar.ts';
 import { answerCards, sumCards } from '../usage/usage-cards.ts';
-import { comparisonOf, modelTable, moversTable } from '../usage/usage-change.ts';
+import { explanation, modelTable, moversTable } from '../usage/usage-change.ts';
 import { drawnByGroups, drawnByModel } from '../usage/usage-chart.ts';
 import { tableQuery, wholeGrid } from '../usage/usage-grid.ts';
 import {
@@ -34,8 +34,7 @@ import {
   type UsageQuery,
 } from '../usage/usage-query.ts';
 import { reasonsTable, sumCells } from '../usage/usage-tables.ts';
-import { changeViews, savedViews } from '../usage/usage-views.ts';
-import { answeredChart, latencyChart, unansweredChart } from './overview-pictures.ts';
+import { changeViews } from '../usage/usage-views.ts';
 
 /** Usage of all companies together: the questions that the page of one company answers. */
 export const allUsageRoutes: readonly Route[] = [
@@ -50,7 +49,7 @@ export const allUsageRoutes: readonly Route[] = [
 
 /** How many months the menu offers. */
 const MONTHS = 13;
-/** The longest range, in days, with charts of requests: three more charts of a longer one make the page too large. */
+/** The longest range, in days, of which requests are added up. */
 const MOST_DAYS = 31;
 /** The filters of the page. */
 const FILTERS = ['model'] as const;
@@ -104,23 +103,22 @@ async function usagePage(c: PageContext, form: Form): Promise<Response> {
       ? drawnByGroups(table, ...drawn, format)
       : drawnByModel(usage.by_time, models, query.figure);
   const quality = qualityOf(days);
-  const isDrawn = (isPlain || and !== null) && as !== 'table' && daysIn(range) > 1;
-  const body = html`<div class="title-row"><h1>Usage of all companies ${when}</h1></div>
-${usageBar(c, query, groups, { model: models.map((model) => [model, model] as const) }, months)}
-${await savedViews(c, query, groups, form)}
+  const isDrawn = as !== 'table' && daysIn(range) > 1;
+  const body = html`<h1>Usage of all companies ${when}</h1>
+${await usageBar(c, query, groups, { model: models.map((model) => [model, model] as const) }, months, form)}
 ${chartTiles()}
-${change === null || times === null ? '' : comparisonOf(c, change, times, query, changeTables(c, change, query))}
 <div class="figures">${sumCards(usage, usage.cost_eur, 'API calls, without in-app chat', format)}${answerCards(quality, format)}</div>
+${change && times && explanation(c, change.total, times)}
 ${
   usage.requests === 0
     ? none
-    : html`${isDrawn ? usageCard(c, query, stacked, drawn ?? ['model']) : ''}
+    : html`${isDrawn ? usageCard(c, query, stacked, drawn ?? ['model'], { times, costs: change?.by_time }) : ''}
 ${isShown('model') ? modelsTable(c, usage, query) : ''}${companiesTable(c, usage, query)}
 ${table && and && as !== 'chart' ? wholeGrid(c, query, table, FILTERS) : ''}`
 }
-${quality.all !== null && days.length > 1 ? requestPictures(days, format) : ''}
-${reasonsTable({ format, query, quality })}
-<p class="muted foot">Figures are exact sums of the ledger. Requests are those of the hours that begin on these days; up to ${MOST_DAYS} days at once. ${exactSwitch(c)}</p>`;
+${change === null || and !== null || as === 'chart' ? '' : changeTables(c, change, query)}
+${reasonsTable({ c, format, query, quality })}
+<p class="muted foot">Figures are exact sums of the ledger. Requests are those of the hours that begin on these days; up to ${MOST_DAYS} days at once; pictures of them are on the <a href="/">first page</a>. ${exactSwitch(c)}</p>`;
   if (query.form.messages.size > 0) c.status(422);
   return page(c, 'Usage of all companies', body);
 }
@@ -202,12 +200,4 @@ function qualityOf(days: readonly RequestDay[]): Quality {
     by_key: none,
     by_endpoint: none,
   };
-}
-
-function requestPictures(days: readonly RequestDay[], format: Format): Html {
-  const picture = (title: string, spec: Chart) =>
-    html`<section class="card"><h3>${title}</h3>${chart({ ...spec, half: true }, format.words.chart)}</section>`;
-  return html`<div class="pictures">${picture('Refused and failed', unansweredChart(days, format))}
-${picture('Answered', answeredChart(days, format))}
-${picture('Latency', latencyChart(days, format))}</div>`;
 }

@@ -93,7 +93,7 @@ function spendChart(spend: readonly DaySpend[], range: DayRange, format: Format)
 }
 
 /** The requests of each day that were refused, by reason, or failed. */
-export function unansweredChart(days: readonly RequestDay[], format: Format): Chart {
+function unansweredChart(days: readonly RequestDay[], format: Format): Chart {
   return {
     ...ofDays(days, format, (day) => UNANSWERED.map((fate) => fatesOf(day)[fate])),
     title: `Refused and failed requests on each of ${days.length} days`,
@@ -105,7 +105,7 @@ export function unansweredChart(days: readonly RequestDay[], format: Format): Ch
   };
 }
 
-export function answeredChart(days: readonly RequestDay[], format: Format): Chart {
+function answeredChart(days: readonly RequestDay[], format: Format): Chart {
   return {
     ...ofDays(days, format, (day) => [fatesOf(day).answered]),
     title: `Answered requests on each of ${days.length} days`,
@@ -116,7 +116,7 @@ export function answeredChart(days: readonly RequestDay[], format: Format): Char
   };
 }
 
-export function latencyChart(days: readonly RequestDay[], format: Format): Chart {
+function latencyChart(days: readonly RequestDay[], format: Format): Chart {
   return {
     ...ofDays(days, format, ({ p50, p95 }) => [p50, p95]),
     title: `Time of requests that were not refused on each of ${days.length} days`,

@@ -85,7 +85,7 @@ function state(
 <ul>${problems.map(({ text, remedy, path }) => html`<li><a href="${path}">${text}</a> ${remedy}</li>`)}</ul></section>`;
 }
 
-/** Models in one line, the first of them by name. @param rest of the sentence */
+/** Models in a fold, the first of them by name. @param rest of the sentence */
 function modelsLine<T extends { readonly slug: string }>(
   mark: string,
   models: readonly T[],
@@ -96,7 +96,7 @@ function modelsLine<T extends { readonly slug: string }>(
   const named = models
     .slice(0, MOST_UNTOLD)
     .map((model, at) => html`${at === 0 ? '' : ', '}<code>${model.slug}</code>: ${what(model)}`);
-  return html`<p>${badge('warn', mark)} ${named}${models.length > MOST_UNTOLD ? ' and others' : ''}${rest}</p>`;
+  return html`<details class="fold"><summary>${badge('warn', mark)}</summary><p>${named}${models.length > MOST_UNTOLD ? ' and others' : ''}${rest}</p></details>`;
 }
 
 /** All gateways in a line while they are well; a table where one is not. */

@@ -31,16 +31,28 @@ export interface Chart {
   readonly period: string;
   readonly measure: Measure;
   /**
-   * `stack`: parts of a bar on each other, the first one at the bottom. `pair`: bars side by side. `line`: points that
-   * are joined. `half`: of half the width of a page, so that two are beside each other; without it, of the whole width.
+   * `stack`: parts of a bar on each other, the first one at the bottom. `line`: points that are joined. `half`: of half the
+   * width of a page, so that two are beside each other; without it, of the whole width.
    */
-  readonly kind: 'stack' | 'pair' | 'line';
+  readonly kind: 'stack' | 'line';
   readonly half?: true;
   /** Names of the values of a bar, in their order. */
   readonly series: readonly string[];
   /** The looks of the series, where they are not those of the first tiles. */
   readonly looks?: readonly number[];
   readonly bars: readonly Bar[];
+  /** Lines over the bars. */
+  readonly over?: readonly Over[];
+}
+
+/** With what bars are compared: another time, or a limit. */
+export interface Over {
+  readonly look: 'was' | 'limit';
+  readonly name: string;
+  /** By bar; null: the line has a gap. */
+  readonly values: readonly (bigint | null)[];
+  /** What the values are of, for texts at bars and a column of the table; without them it has neither. */
+  readonly names?: readonly string[];
 }
 
 export interface Bar {
@@ -192,8 +204,10 @@ type ChartWords = Words['chart'];
 export function chart(spec: Chart, words: ChartWords): Html {
   const sizes = spec.half ? HALF : WIDE;
   const entry = (name: string, at: number) =>
-    spec.kind === 'line' ? lineEntry(spec, at, name) : legendEntry(paintOf(lookOf(spec, at)), name);
-  return html`<figure class="chart-frame"><figcaption class="legend">${spec.series.map(entry)}</figcaption>
+    spec.kind === 'line'
+      ? lineEntry(`l${lookOf(spec, at)}`, name)
+      : legendEntry(paintOf(lookOf(spec, at)), name);
+  return html`<figure class="chart-frame"><figcaption class="legend">${spec.series.map(entry)}${spec.over?.map(({ look, name }) => lineEntry(look, name))}</figcaption>
 ${sizes.map((size) => draw(size, spec, words))}</figure>
 ${figures(spec, words)}`;
 }
@@ -259,8 +273,8 @@ function legendEntry(painted: Html, text: string, over: Html | null = null): Htm
 }
 
 /** The line of a series, and its meaning. */
-function lineEntry(spec: Chart, at: number, text: string): Html {
-  const line = html`<path class="line l${lookOf(spec, at)}" d="M0 7L22 7"/>`;
+function lineEntry(look: string, text: string): Html {
+  const line = html`<path class="line ${look}" d="M0 7L22 7"/>`;
   return html`<span><svg class="key long" viewBox="0 0 22 14" aria-hidden="true">${line}</svg>${text}</span>`;
 }
 
@@ -286,9 +300,9 @@ function heightOf(bar: Bar, kind: Chart['kind']): bigint {
 const USUAL_SHARE = 0.9;
 
 /** How high a chart has to be. A line is cut where a few of its values would flatten all others. */
-function topOf({ bars, kind }: Chart): bigint {
-  const heights = bars
-    .map((bar) => heightOf(bar, kind))
+function topOf({ bars, kind, over = [] }: Chart): bigint {
+  const lines = over.flatMap(({ values }) => values.map((value) => value ?? 0n));
+  const heights = [...bars.map((bar) => heightOf(bar, kind)), ...lines]
     .filter((height) => height > 0n)
     .sort((a, b) => (a < b ? -1 : 1));
   const most = heights.at(-1) ?? 0n;
@@ -351,16 +365,26 @@ function draw(size: Size, spec: Chart, words: ChartWords): Html {
   );
   const name = html`<text class="axis" x="${left + (width - left) / 2}" y="${height - 4}" text-anchor="middle">${axis}</text>`;
   return html`<svg class="${className}" viewBox="0 0 ${width} ${height}" role="group" aria-label="${label}">
-<g aria-hidden="true">${ticks}${times}${spec.half ? '' : name}${kind === 'line' ? html`${lines(plot, spec)}${beyond(plot, spec, scale.top)}` : ''}</g>
+<g aria-hidden="true">${ticks}${times}${spec.half ? '' : name}${
+    kind === 'line'
+      ? html`${spec.series.map((_, series) =>
+          line(
+            plot,
+            measure,
+            `l${lookOf(spec, series)}`,
+            bars.map(({ values }) => values[series] ?? null),
+          ),
+        )}${beyond(plot, spec, scale.top)}`
+      : ''
+  }</g>
 ${bars.map((bar, at) => drawBar(plot, spec, bar, at, words))}
-</svg>`;
+<g class="over" aria-hidden="true">${spec.over?.map(({ look, values }) => [`halo`, look].map((each) => line(plot, measure, each, values)))}</g></svg>`;
 }
 
 function drawBar(plot: Plot, spec: Chart, bar: Bar, at: number, words: ChartWords): Html {
   const { size, floor, slot } = plot;
-  const parts =
-    spec.kind === 'line' ? '' : { stack: stacked, pair: paired }[spec.kind](plot, spec, bar, at);
-  const inside = html`${size.hasTips ? html`<title>${textAt(bar, spec, words)}</title>` : ''}<rect class="hit" x="${px(plot.x(at))}" y="${size.top}" width="${px(slot)}" height="${floor - size.top}"/>${parts}`;
+  const parts = spec.kind === 'line' ? '' : stacked(plot, spec, bar, at);
+  const inside = html`${size.hasTips ? html`<title>${textAt(bar, spec, words, at)}</title>` : ''}<rect class="hit" x="${px(plot.x(at))}" y="${size.top}" width="${px(slot)}" height="${floor - size.top}"/>${parts}`;
   if (bar.href === null || isEmpty(bar)) return html`<g class="bar">${inside}</g>`;
   return html`<a class="bar" href="${bar.href}" aria-label="${nameOf(bar, spec, words)}">${inside}</a>`;
 }
@@ -384,15 +408,6 @@ function stacked({ y, slot, x }: Plot, spec: Chart, { values }: Bar, at: number)
   });
 }
 
-function paired({ y, slot, x, floor }: Plot, spec: Chart, { values }: Bar, at: number): Html[] {
-  const wide = (slot * 0.76) / values.length;
-  return values.map((value, series) => {
-    if (value === null || value <= 0n) return html``;
-    const top = y(spec.measure.number(value));
-    return html`<rect ${paintOf(lookOf(spec, series))} x="${px(x(at) + slot * 0.12 + series * wide)}" y="${px(top)}" width="${px(wide)}" height="${px(Math.max(0.5, floor - top))}"/>`;
-  });
-}
-
 /** What is beyond the cut of a line, in words at its top. */
 function beyond({ slot, x, size }: Plot, { bars, measure }: Chart, top: number): Html[] {
   return bars.map((bar, at) => {
@@ -403,24 +418,26 @@ function beyond({ slot, x, size }: Plot, { bars, measure }: Chart, top: number):
   });
 }
 
-/** Joins the points of each series, where one follows the other; one that stands alone is a dot. */
-function lines({ y, slot, x }: Plot, spec: Chart): Html[] {
-  return spec.series.map((_, series) => {
-    let pen = 'M';
-    const path = spec.bars.map(({ values }, at) => {
-      const value = values[series] ?? null;
-      const move =
-        value === null ? '' : `${pen}${px(x(at) + slot / 2)} ${px(y(spec.measure.number(value)))}`;
-      const dot = pen === 'M' && value !== null ? 'h.01' : '';
-      pen = value === null ? 'M' : 'L';
-      return move + dot;
-    });
-    return html`<path class="line l${lookOf(spec, series)}" d="${path.join('')}"/>`;
+/** Joins points, where one follows the other; one that stands alone is a dot. */
+function line(
+  { y, slot, x }: Plot,
+  measure: Measure,
+  look: string,
+  values: readonly (bigint | null)[],
+): Html {
+  let pen = 'M';
+  const path = values.map((value, at) => {
+    const move =
+      value === null ? '' : `${pen}${px(x(at) + slot / 2)} ${px(y(measure.number(value)))}`;
+    const dot = pen === 'M' && value !== null ? 'h.01' : '';
+    pen = value === null ? 'M' : 'L';
+    return move + dot;
   });
+  return html`<path class="line ${look}" d="${path.join('')}"/>`;
 }
 
 /** The text at a bar: the sum, and a line for each of its highest values. */
-function textAt(bar: Bar, spec: Chart, words: ChartWords): string {
+function textAt(bar: Bar, spec: Chart, words: ChartWords, at: number): string {
   const { measure, series, kind } = spec;
   const named = bar.values
     .map((value, at) => ({ name: series[at] as string, value }))
@@ -431,11 +448,16 @@ function textAt(bar: Bar, spec: Chart, words: ChartWords): string {
   if (kind === 'stack') named.sort((a, b) => (a.value < b.value ? 1 : a.value > b.value ? -1 : 0));
   const lines = bar.lines ?? named.map(({ name, value }) => `${name}: ${measure.exact(value)}`);
   const head = kind === 'stack' ? nameOf(bar, spec, words) : bar.name;
-  return [head, ...lines].join('\n');
+  const others = (spec.over ?? []).flatMap(({ names = [], values }) =>
+    at < names.length ? [`${names[at]}: ${measure.exact(values[at] ?? 0n)}`] : [],
+  );
+  return [head, ...lines, ...others].join('\n');
 }
 
 /** The figures of the chart as a table. */
-function figures({ bars, series, measure, title, period, kind }: Chart, words: ChartWords): Html {
+function figures(spec: Chart, words: ChartWords): Html {
+  const { bars, series, measure, title, period, kind } = spec;
+  const compared = (spec.over ?? []).filter(({ names }) => names !== undefined);
   const cell = (value: bigint | null) =>
     value === null || value === 0n
       ? html`<td class="figure">–</td>`
@@ -443,10 +465,10 @@ function figures({ bars, series, measure, title, period, kind }: Chart, words: C
   const heading = (text: string) => html`<th scope="col" class="figure">${text}</th>`;
   const sum = kind === 'stack' && series.length > 1;
   return html`<details class="fold"><summary>${words.figures}<span class="sr"> ${title}</span></summary><div class="scroll" role="region" aria-label="${title}" tabindex="0">
-<table class="plain"><caption class="sr">${title}</caption><thead><tr><th scope="col">${period}</th>${sum ? heading(words.all) : ''}${series.map(heading)}</tr></thead>
+<table class="plain"><caption class="sr">${title}</caption><thead><tr><th scope="col">${period}</th>${sum ? heading(words.all) : ''}${series.map(heading)}${compared.map(({ name }) => heading(name))}</tr></thead>
 <tbody>${bars.map(
-    (bar) =>
-      html`<tr><th scope="row">${bar.href === null || isEmpty(bar) ? bar.name : html`<a href="${bar.href}">${bar.name}</a>`}</th>${[...(sum ? [totalOf(bar)] : []), ...bar.values].map(cell)}</tr>`,
+    (bar, at) =>
+      html`<tr><th scope="row">${bar.href === null || isEmpty(bar) ? bar.name : html`<a href="${bar.href}">${bar.name}</a>`}</th>${[...(sum ? [totalOf(bar)] : []), ...bar.values, ...compared.map(({ values }) => values[at] ?? null)].map(cell)}</tr>`,
   )}</tbody></table></div></details>`;
 }
 

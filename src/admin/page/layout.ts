@@ -287,7 +287,7 @@ export type Cells<T> = Columns<T>['cells'];
 export interface Columns<T> {
   /** The cells of a row by their headings. */
   readonly cells: Readonly<Record<string, (row: T) => Html | string | number>>;
-  /** Headings of columns that are aligned right, with digits of equal width. */
+  /** Headings of columns that are aligned right, with digits of equal width; of `sums`, without it, all but the first. */
   readonly figures?: readonly string[];
   /** Headings by which the rows are sorted: where a click leads, and the present order; null: by another one. */
   readonly sorted?: Readonly<
@@ -308,7 +308,8 @@ export function table<T>(
   isTitled = false,
   look: 'sums' | 'rows' | null = null,
 ): Html {
-  const { cells, figures = [], sorted = {} } = columns;
+  const { cells, sorted = {} } = columns;
+  const figures = columns.figures ?? (look === 'sums' ? Object.keys(cells).slice(1) : []);
   const style = (title: string) =>
     figures.includes(title)
       ? raw(' class="figure"')

@@ -6,6 +6,8 @@ import { type Columns, table } from '../page/layout.ts';
 
 /** Lines that a table shows unless it is asked for whole. */
 export const FIRST_LINES = 10;
+/** Of a table of sentences. */
+const FIRST_REASONS = 5;
 /** Most lines of one that is asked for whole. */
 export const MAX_LINES = 50;
 const WHOLE = 'all';
@@ -18,16 +20,21 @@ export type TableName =
   | 'cost_center'
   | 'company'
   | 'rows'
-  | 'details';
+  | 'details'
+  | 'reasons';
 
 /** Whether the address asks for all lines of a table. */
 export function isWhole(c: PageContext, name: TableName): boolean {
   return c.req.query(WHOLE) === name;
 }
 
+function shortOf(name: TableName): number {
+  return name === 'reasons' ? FIRST_REASONS : FIRST_LINES;
+}
+
 /** The lines of a table that are shown, dearest first. */
 export function firstLines<T>(c: PageContext, name: TableName, lines: readonly T[]): readonly T[] {
-  return isWhole(c, name) ? lines : lines.slice(0, FIRST_LINES);
+  return isWhole(c, name) ? lines : lines.slice(0, shortOf(name));
 }
 
 /**
@@ -40,7 +47,8 @@ export function withAllLines(
   { count, most }: { count: number; most: number },
   shown: Html,
 ): Html {
-  if (most <= FIRST_LINES) return shown;
+  const short = shortOf(name);
+  if (most <= short) return shown;
   const { format } = c.var;
   const { things, whole, firstOf, firstOnly } = format.words.tables;
   const query = new URL(c.req.url).searchParams;
@@ -49,7 +57,7 @@ export function withAllLines(
   else query.set(WHOLE, name);
   const counts = { things: things[name], count: format.count(count), most: format.count(most) };
   const text = isAll
-    ? firstOnly(format.count(FIRST_LINES))
+    ? firstOnly(format.count(short))
     : count > most
       ? firstOf(counts)
       : whole(counts);
@@ -66,7 +74,6 @@ export function firstTable<T>(
   count = lines.length,
 ): Html {
   const most = lines.slice(0, MAX_LINES);
-  const columns = { cells, figures: Object.keys(cells).slice(1) };
-  const shown = table(caption, firstLines(c, name, most), columns, false, 'sums');
+  const shown = table(caption, firstLines(c, name, most), { cells }, false, 'sums');
   return withAllLines(c, name, { count, most: most.length }, shown);
 }

@@ -46,14 +46,15 @@ ${figureCard(words.tokens, format.count(prompt_tokens + completion_tokens), inAn
 /** What the figures of the ledger do not tell: requests without an answer, and how long answers took. Nothing where no request is known. */
 export function answerCards({ all }: Quality, format: Format): Html | string {
   if (all === null) return '';
-  const { usage: words, tables } = format.words;
-  const share = (count: number) =>
-    words.shareOf({
-      share: format.percent((count / all.requests) * 100),
-      all: format.count(all.requests),
-    });
-  const why = (count: number) => (count === 0 ? '' : html` · <a href="#reasons">${words.why}</a>`);
-  const { p50, p95 } = all;
+  const { usage: words } = format.words;
+  const { refused, failed, p50, p95 } = all;
+  const share = (count: number) => format.percent((count / all.requests) * 100);
+  const shares = {
+    refused: share(refused),
+    failed: share(failed),
+    all: format.count(all.requests),
+  };
+  const why = refused + failed === 0 ? '' : html` · <a href="#reasons">${words.why}</a>`;
   const latency =
     p50 === null || p95 === null
       ? ''
@@ -62,8 +63,7 @@ export function answerCards({ all }: Quality, format: Format): Html | string {
           html`${format.duration(p50)} <span class="of">p50</span>`,
           `p95: ${format.duration(p95)}`,
         );
-  return html`${figureCard(tables.refused, format.count(all.refused), html`${share(all.refused)}${why(all.refused)}`)}
-${figureCard(tables.failed, format.count(all.failed), html`${share(all.failed)}${why(all.failed)}`)}
+  return html`${figureCard(words.refusedAndFailed, `${format.count(refused)} · ${format.count(failed)}`, html`${words.sharesOf(shares)}${why}`)}
 ${latency}`;
 }
 

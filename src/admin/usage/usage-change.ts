@@ -9,29 +9,11 @@ import { amounts, type Step, stepsTable } from '../page/chart.ts';
 import type { PageContext } from '../page/context.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
-import { type Columns, emptyText, muted, table } from '../page/layout.ts';
+import { type Columns, muted, table } from '../page/layout.ts';
 import { firstTable } from './first-lines.ts';
-import { timesChart } from './usage-chart.ts';
 import { queryOf, today, type UsageQuery } from './usage-query.ts';
 
 /** Two times beside each other, and why one cost more than the other. */
-
-/** The difference, its parts, both times beside each other, and whose calls they are. */
-export function comparisonOf(
-  c: PageContext,
-  { total, by_time }: Pick<UsageChange, 'total' | 'by_time'>,
-  times: Times,
-  { as }: UsageQuery,
-  tables: Html,
-): Html {
-  const { format } = c.var;
-  const isNothing = total.before.requests === 0 && total.after.requests === 0;
-  if (isNothing) return emptyText(format.words.change.none);
-  return html`${explanation(c, total, times)}
-${as === 'table' ? '' : timesChart(by_time, times, format)}
-${as === 'chart' ? '' : tables}
-${method(format)}`;
-}
 
 /** The parts of each model of a company, and the keys and cost centres that changed most; or of the group that is asked for. */
 export function changedBy(c: PageContext, change: UsageChange, query: UsageQuery): Html {
@@ -48,9 +30,14 @@ ${isShown('key') ? moversTable(words.keys, words.key, by_key, ({ id: key, name, 
 ${isShown('cost_center') && isLabelled ? moversTable(words.costCenters, words.costCenter, centers, ({ cost_center }) => html`<a href="${to({ cost_center })}">${cost_center || muted(usage.noCostCenter)}</a>`, format) : ''}`;
 }
 
-/** The difference in a sentence, its parts as a picture, and the sums of both. */
-function explanation(c: PageContext, total: ExplainedChange, { before, after }: Times): Html {
+/** The difference in a sentence, its parts as a picture, and the sums of both; nothing where there were no calls. */
+export function explanation(
+  c: PageContext,
+  total: ExplainedChange,
+  { before, after }: Times,
+): Html | string {
   const { format } = c.var;
+  if (total.before.requests === 0 && total.after.requests === 0) return '';
   const { change: words } = format.words;
   const names = [before, after].map(({ from, to }) => format.range(from, to)) as [string, string];
   const whole = (name: string, value: string): Step => ({
@@ -71,12 +58,6 @@ function explanation(c: PageContext, total: ExplainedChange, { before, after }: 
         text: signed(total[part], format),
       };
     }),
-    {
-      name: words.difference,
-      note: '',
-      value: parseEur(total.difference_eur),
-      text: signed(total.difference_eur, format),
-    },
     whole(names[1], total.after.cost_eur),
   ];
   const running =
@@ -84,7 +65,7 @@ function explanation(c: PageContext, total: ExplainedChange, { before, after }: 
       ? html`<p class="muted">${words.running(format.range(after.to, after.to))}</p>`
       : '';
   return html`<section class="card"><h2>${differenceText(total, format)}</h2>${lengthText({ before, after }, format)}${running}
-${stepsTable(`${words.title}: ${names.join(', ')}`, steps, amounts(format))}</section>`;
+${stepsTable(`${words.title}: ${names.join(', ')}`, steps, amounts(format))}${method(format)}</section>`;
 }
 
 /** The figures behind a part: calls, and tokens of a call. */
@@ -128,21 +109,17 @@ export function signed(amount: string, format: Format): Html {
   return html`${isMore ? '+' : ''}${format.amount(amount)}`;
 }
 
-/** The parts of each model. @param hrefOf the page of one; null: there is none */
+/** The parts of each model; nothing where there are none. @param hrefOf the page of one */
 export function modelTable(
   lines: readonly ModelChange[],
-  hrefOf: (model: string) => string | null,
+  hrefOf: (model: string) => string,
   c: PageContext,
 ): Html {
   const { format } = c.var;
   const { change: words } = format.words;
+  if (lines.length === 0) return html``;
   const cells: Columns<ModelChange>['cells'] = {
-    [words.model]: ({ model }) => {
-      const href = hrefOf(model);
-      return href === null
-        ? html`<code>${model}</code>`
-        : html`<a href="${href}"><code>${model}</code></a>`;
-    },
+    [words.model]: ({ model }) => html`<a href="${hrefOf(model)}"><code>${model}</code></a>`,
     [words.before]: ({ before }) => format.amount(before.cost_eur),
     [words.after]: ({ after }) => format.amount(after.cost_eur),
     [words.difference]: ({ difference_eur }) => signed(difference_eur, format),
@@ -174,7 +151,7 @@ export function moversTable<T>(
   };
   const shown = { shown: format.count(lines.length), all: format.count(count) };
   const rest = count > lines.length ? html`<p class="muted">${words.first(shown)}</p>` : '';
-  return html`${table(title, lines, { cells, figures: [words.before, words.after, words.difference] }, false, 'sums')}${rest}`;
+  return html`${table(title, lines, { cells }, false, 'sums')}${rest}`;
 }
 
 /** The definition of the parts. */

@@ -5,11 +5,13 @@ import {
   type Interval,
   intervalOf,
   intervalsIn,
+  isMonth,
   wholeMonth,
 } from '../../domain/reports/day-range.ts';
 import { restOf, type UsageSums } from '../../domain/usage.ts';
 import type { TimeCost } from '../../store/usage/change.ts';
 import type { CompanyUsage } from '../../store/usage/company-usage.ts';
+import type { CostCenterState } from '../../store/usage/cost-center.ts';
 import type { Times } from '../../store/usage/cube.ts';
 import {
   type Group,
@@ -24,15 +26,17 @@ import {
   bySize,
   chart,
   type Measure,
+  type Over,
   type StackPart,
   stackedBy,
 } from '../page/chart.ts';
+import type { PageContext } from '../page/context.ts';
 import type { Format } from '../page/format.ts';
-import { type Html, html } from '../page/html.ts';
+import type { Html } from '../page/html.ts';
 import { headingText } from './usage-grid.ts';
-import { queryOf, rangeText, requestsOf, type UsageQuery } from './usage-query.ts';
+import { queryOf, rangeText, requestsOf, today, type UsageQuery } from './usage-query.ts';
 
-/** The pictures of the usage page: a figure over time, stacked by a group or two, and two times beside each other. */
+/** The picture of the usage page: a figure over time, stacked by a group or two, with lines of another time and of a budget. */
 
 /** What is stacked, in this order, and its parts by hour, day or month. */
 export interface Drawn {
@@ -116,23 +120,43 @@ export function intervalShown({ by, and, range }: UsageQuery): Interval {
   return isTime(by) ? by : isTime(and) ? and : intervalOf(range);
 }
 
-/** A figure over time, stacked. @param by what is stacked, in words @param leads whether hours lead to their requests */
+/** What else a picture shows. */
+export interface Around {
+  /** Hours lead to their requests. */
+  readonly leads?: boolean;
+  /** The time before, and its costs, where it is compared. */
+  readonly times?: Times | null;
+  readonly costs?: readonly TimeCost[] | undefined;
+  /** The present month of those whose costs are drawn; null: it is not known. */
+  readonly budget?: CostCenterState | null;
+}
+
+/** A figure over time, stacked. @param by what is stacked, in words */
 export function usageChart(
+  c: PageContext,
   query: UsageQuery,
   { names, parts, hours }: Drawn,
   by: string,
-  leads: boolean,
-  format: Format,
+  around: Around,
 ): Html {
+  const { format } = c.var;
   const { range, figure } = query;
   const interval = intervalShown(query);
   const { usage: words, chart: chartWords, grid } = format.words;
   const measure = measureOf(figure, format);
   const byTime = Map.groupBy(parts, ({ at }) => at);
-  const bars =
+  const before = costsBefore(query, around, format);
+  const sums = [...byTime.values()].map((of) =>
+    of.reduce((sum, { value }) => sum + Number(value), 0),
+  );
+  const pace = paceOf(query, around, Math.max(...sums), today(c), format);
+  const bars: Place[] =
     interval === 'hour'
-      ? hoursOf(hours ?? [], query, leads, words)
+      ? hoursOf(hours ?? [], query, around.leads === true, words)
       : intervalsIn(range, interval).map((at) => barOf(at, interval, query, format));
+  // the time before may be longer
+  for (const name of before?.names?.slice(bars.length) ?? [])
+    bars.push({ at: '', label: '', name, href: null });
   const stack = stackedBy(
     names,
     format,
@@ -152,6 +176,7 @@ export function usageChart(
       kind: 'stack',
       series: stack.series,
       bars: bars.map((bar) => ({ ...bar, ...stack.partsOf(byTime.get(bar.at) ?? []) })),
+      over: [before, pace].filter((line) => line !== null),
     },
     chartWords,
   );
@@ -167,6 +192,10 @@ function measureOf(figure: Metric, format: Format): Measure {
 
 type Place = Omit<Bar, 'values' | 'lines'> & { readonly at: string };
 
+function nameOf(at: string, interval: 'day' | 'month', format: Format): string {
+  return interval === 'day' ? format.range(at, at) : format.month(at);
+}
+
 /** A day leads to its hours, a month to its days. */
 function barOf(at: string, interval: 'day' | 'month', query: UsageQuery, format: Format): Place {
   const { from, to }: DayRange = interval === 'day' ? { from: at, to: at } : wholeMonth(at);
@@ -181,7 +210,7 @@ function barOf(at: string, interval: 'day' | 'month', query: UsageQuery, format:
   return {
     at,
     label,
-    name: interval === 'day' ? format.range(at, at) : format.month(at),
+    name: nameOf(at, interval, format),
     href: queryOf(query, {
       from: from < range.from ? range.from : from,
       to: to > range.to ? range.to : to,
@@ -211,46 +240,55 @@ function hoursOf(
   });
 }
 
-/** Both times beside each other by the day, or by the month; nothing for single days. */
-export function timesChart(
-  costs: readonly TimeCost[],
-  { before, after }: Times,
+/** The time before as a line; null: it is not compared with costs of the same interval. */
+function costsBefore(
+  query: UsageQuery,
+  { times, costs = [] }: Around,
   format: Format,
-): Html | string {
-  const { change: words, usage, grid } = format.words;
-  const interval = [before, after].some((range) => intervalOf(range) === 'month') ? 'month' : 'day';
-  const [first, second] = [intervalsIn(before, interval), intervalsIn(after, interval)];
-  const most = Math.max(first.length, second.length);
-  if (most === 1) return '';
+): Over | null {
+  const interval = intervalShown(query);
+  if (!times || query.figure !== 'cost_eur' || interval === 'hour') return null;
+  const { before, after } = times;
+  // as their sums are read
+  if ((interval === 'month') !== [before, after].some((each) => intervalOf(each) === 'month'))
+    return null;
   const known = new Map(
-    costs.map(({ time, at, cost_eur }) => [`${time} ${at}`, parseEur(cost_eur)]),
+    costs.flatMap(({ time, at, cost_eur }) => (time === 'before' ? [[at, cost_eur]] : [])),
   );
-  const costOf = (time: TimeCost['time'], at: string | undefined) =>
-    at === undefined ? null : (known.get(`${time} ${at}`) ?? 0n);
-  const nameOf = (at: string) => (interval === 'month' ? format.month(at) : format.range(at, at));
-  const bars = Array.from({ length: most }, (_, index): Bar => {
-    const [was, is] = [first[index], second[index]];
-    const days = [...new Set([was, is].filter((at) => at !== undefined))];
-    return {
-      label:
-        interval === 'month'
-          ? format.shortMonth(is ?? (was as string))
-          : format.shortDay(is ?? (was as string)),
-      name: days.map(nameOf).join(' · '),
-      href: null,
-      values: [costOf('before', was), costOf('after', is)],
-    };
-  });
-  const spec = {
-    title: words.chart,
-    how: words.chartHow,
-    axis: usage.periods[interval],
-    period: usage.periods[interval],
-    measure: amounts(format),
-    kind: 'pair' as const,
-    series: [words.before, words.after],
-    looks: [1, 0],
-    bars,
+  const days = intervalsIn(before, interval);
+  return {
+    look: 'was',
+    name: `${format.words.change.before}: ${format.range(before.from, before.to)}`,
+    values: days.map((at) => parseEur(known.get(at) ?? '0')),
+    names: days.map((at) => nameOf(at, interval, format)),
   };
-  return html`<section class="card"><h2>${usage.per[interval](grid.metrics.cost_eur)}</h2>${chart(spec, format.words.chart)}</section>`;
+}
+
+/** Above so many times the highest bar a budget would flatten all of them: it is told, and not drawn. */
+const MOST_ABOVE = 3;
+
+/** Of the present month a day's part of the budget; or, where there is none, of the forecast, for the days to come. */
+function paceOf(
+  { range, figure }: UsageQuery,
+  { budget }: Around,
+  highest: number,
+  today: string,
+  { words: { usage: words }, eurFixed }: Format,
+): Over | null {
+  if (!budget || figure !== 'cost_eur' || !isMonth(range) || range.from !== budget.month)
+    return null;
+  const { budget_eur, forecast_eur, spent_eur } = budget;
+  const days = intervalsIn(range, 'day');
+  const left = days.filter((day) => budget_eur !== null || day > today);
+  const whole = budget_eur ?? forecast_eur;
+  if (whole === null || left.length === 0) return null;
+  const rest = parseEur(whole) - (budget_eur === null ? parseEur(spent_eur) : 0n);
+  const each = rest / BigInt(left.length);
+  const isAbove = Number(formatEur(each)) > highest * MOST_ABOVE;
+  const name = budget_eur === null ? words.forecastOfDay : words.budgetOfDay;
+  return {
+    look: 'limit',
+    name: name({ amount: eurFixed(formatEur(each)), isAbove }),
+    values: days.map((day) => (left.includes(day) && !isAbove ? each : null)),
+  };
 }

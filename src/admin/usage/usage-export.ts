@@ -137,8 +137,8 @@ function measuredBy<T>(
   };
 }
 
-/** The choice of a file: which table, for which spreadsheet, or the ledger rows. */
-export function exportCard(
+/** The choice of a file behind a button: which table, for which spreadsheet, or the ledger rows. */
+export function exportFold(
   c: PageContext,
   company: string,
   { range, filters, by }: UsageQuery,
@@ -146,12 +146,12 @@ export function exportCard(
   const sums = `${usagePath(c, company)}.csv`;
   const { exports: words } = c.var.format.words;
   const choices = TABLE_NAMES.map((name) => [name, words.tables[name]] as const);
-  return html`<section class="card" id="export"><h2>${words.title}</h2>
+  return html`<details class="fold" id="export"><summary class="button quiet">${words.title}</summary>
 <form method="get" action="${sums}" class="filters">${hiddenInputs(daysOf({ ...range }, filters))}
 <div class="field"><label for="by">${words.sumsBy}</label><select id="by" name="by">${options(choices, by === 'outcome' ? 'ending' : isTime(by) ? 'time' : (by ?? 'model'))}</select></div>
 ${spreadsheetSelect(c)}
 <button>${words.sums}</button><button formaction="${sums.replace(/usage\.csv$/, 'ledger.csv')}">${words.rows}</button></form>
-<p class="small muted">${words.text}</p></section>`;
+<p class="small muted">${words.text}</p></details>`;
 }
 
 /** One table, all its lines and exact. */

@@ -36,14 +36,14 @@ import type { Format } from '../page/format.ts';
 
 /** The question in the address of a usage page, all of it: so it can be saved, and sent to others. */
 
-/** `?range=` with a name, `?month=`, or `?from=` and `&to=`; and filters. */
+/** `?range=` with a name or a month, `?month=`, or `?from=` and `&to=`; and filters. */
 export interface UsageQuery {
   readonly range: DayRange;
   readonly filters: UsageFilters;
   /** Has the mistakes; what is wrong is then as if it were not asked for. */
   readonly form: Form;
-  /** Of a range that means other days tomorrow; null: the days were given. */
-  readonly name: RangeName | null;
+  /** Of a range that means other days tomorrow; `days`: of those of two fields; null: the days were given. */
+  readonly name: RangeName | 'days' | null;
   /** `&by=` and `&and=`: what the figures are grouped by; null: by each group alone, and by no second one. */
   readonly by: Group | null;
   readonly and: Group | null;
@@ -108,21 +108,24 @@ export function readUsageQuery(
 
 function readDays(c: PageContext, form: Form): Pick<UsageQuery, 'range' | 'name'> {
   const day = today(c);
-  const month = c.req.query('month') || null;
-  if (month !== null) return { range: wholeMonth(readMonth(month)), name: null };
-  const name = form.optional('range', oneOf(...RANGE_NAMES)) ?? 'month';
-  const named = { range: namedRange(name, day), name };
+  const month = c.req.query('month') || /^\d{4}-.*/.exec(c.req.query('range') ?? '')?.[0];
+  if (month) return { range: wholeMonth(readMonth(month)), name: null };
+  const name = form.optional('range', oneOf(...RANGE_NAMES, 'days'));
+  // the form of the page sends the days that were shown as well
+  if (name !== null && name !== 'days') return { range: namedRange(name, day), name };
   const [from, to] = [form.optional('from', readDay), form.optional('to', readDay)];
-  if (form.messages.size > 0 || (from === null && to === null)) return named;
   const last = to ?? day;
   const first = from ?? wholeMonth(last).from;
-  const range = form.attempt('to', () =>
-    readRange(first, to === null && last < first ? first : last),
-  );
-  // the form of the page sends both
-  return range === undefined || (form.values.has('range') && isSame(range, named.range))
-    ? named
-    : { range, name: null };
+  const range =
+    form.messages.size > 0 || (from === null && to === null)
+      ? undefined
+      : form.attempt('to', () => readRange(first, to === null && last < first ? first : last));
+  return range === undefined
+    ? {
+        range: namedRange('month', day),
+        name: name ?? (form.messages.size > 0 ? 'days' : 'month'),
+      }
+    : { range, name };
 }
 
 /** The groups that can be together; one by time has a second one. */
@@ -153,10 +156,6 @@ function readAgainst(form: Form, usual: DayRange): UsageQuery['against'] {
     form.attempt('before_to', () => readRange(from ?? (to as string), to ?? (from as string))) ??
     usual
   );
-}
-
-export function isSame(a: DayRange, b: DayRange): boolean {
-  return a.from === b.from && a.to === b.to;
 }
 
 /** The present day in the billing time zone. */
@@ -219,7 +218,8 @@ export function questionParams(asked: Omit<UsageQuery, 'form'>, more: Other = {}
     ...(more.from !== undefined && { name: null }),
     ...more,
   };
-  const query = daysOf(name === null ? { from, to } : { range: name }, filters);
+  const days = name === null || name === 'days' ? { from, to } : {};
+  const query = daysOf({ ...(name !== null && { range: name }), ...days }, filters);
   const isDays = against !== null && against !== 'before';
   const rest = {
     by,

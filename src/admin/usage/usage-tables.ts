@@ -1,4 +1,3 @@
-import type { Words } from '../../domain/language/en.ts';
 import type { ReasonCount } from '../../domain/reports/request-explanation.ts';
 import { RARE_DETAILS, restOf, sumUsage, type UsageSums } from '../../domain/usage.ts';
 import { endpointText } from '../../domain/wording/endpoint.ts';
@@ -22,17 +21,6 @@ import {
 } from './usage-query.ts';
 
 /** The tables of a usage page: calls by model, key, endpoint, cost centre or outcome, and the token details. */
-
-function figuresOf({
-  requests,
-  promptTokens,
-  completionTokens,
-  cost,
-  refused,
-  failed,
-}: Words['tables']): string[] {
-  return [requests, promptTokens, completionTokens, cost, 'p50', 'p95', refused, failed];
-}
 
 /** The query for the links of figures, and the measured values. */
 interface Surroundings {
@@ -135,7 +123,7 @@ function groups<T extends Omit<UsageGroup, 'name'>>(
     [words.requests]: ({ calls }) => calls,
     ...(isMeasured ? measurements(format) : {}),
   };
-  const shown = table(words.by[by], rows, { cells, figures: figuresOf(words) }, false, 'sums');
+  const shown = table(words.by[by], rows, { cells }, false, 'sums');
   return withAllLines(c, by, { count, most: all.length }, shown);
 }
 
@@ -203,11 +191,17 @@ function endings({ by_ending }: CompanyUsage, format: Format): Html | string {
         : words.reported,
     ...sumCells(format),
   };
-  return table(words.endings, by_ending, { cells, figures: figuresOf(words) }, false, 'sums');
+  return table(
+    words.endings,
+    by_ending,
+    { cells, figures: Object.keys(sumCells(format)) },
+    false,
+    'sums',
+  );
 }
 
 /** Why requests were refused or failed; nothing where none is known. They cost nothing, and are not in the ledger. */
-export function reasonsTable({ format, query, quality }: Omit<Surroundings, 'c'>): Html | string {
+export function reasonsTable({ c, format, query, quality }: Surroundings): Html | string {
   if (quality.all === null) return '';
   const { requests, refused, failed } = quality.all;
   const leads = quality.hasTrail && query.filters.cost_center === null;
@@ -220,10 +214,12 @@ export function reasonsTable({ format, query, quality }: Omit<Surroundings, 'c'>
     requests: format.count(requests),
     failed: format.count(failed),
   };
-  const known = quality.reasons.length > 0;
+  const { length: count } = quality.reasons;
+  const columns = { cells, figures: [words.requests, words.share] };
+  const lines = firstLines(c, 'reasons', quality.reasons);
   return html`<section id="reasons"><h2>${words.reasons}</h2>
 <p>${words.reasonsText(counts)}</p>
-${known ? table(words.reasons, quality.reasons, { cells, figures: [words.requests, words.share] }, true, 'sums') : ''}</section>`;
+${count === 0 ? '' : withAllLines(c, 'reasons', { count, most: count }, table(words.reasons, lines, columns, true, 'sums'))}</section>`;
 }
 
 type DetailLine = DetailSums & { readonly model: string | null };
@@ -254,8 +250,7 @@ export function detailsTable(c: PageContext, details: TokenDetails | null): Html
       ]),
     ),
   };
-  const figures = Object.keys(cells).slice(1);
   const counts = { count: all.length, most: all.length };
-  return html`${withAllLines(c, 'details', counts, table(words.details, lines, { cells, figures }, false, 'sums'))}
+  return html`${withAllLines(c, 'details', counts, table(words.details, lines, { cells }, false, 'sums'))}
 <p class="muted">${words.detailsText}</p>`;
 }

@@ -13,16 +13,12 @@ import { queryOf, readUsageQuery, type UsageQuery } from './usage-query.ts';
 
 const DEADLINE_MS = 2000;
 
-/**
- * The questions most often asked, the views that the reader saved of this page, and the form that saves what is shown.
- * @param groups of the page: the first two make its table
- */
+/** The views that the reader saved of this page, and the form that saves what is shown, in a fold. */
 export async function savedViews(
   c: PageContext,
   query: UsageQuery,
-  groups: readonly Group[],
   form: Form,
-): Promise<Html> {
+): Promise<{ readonly isKept: boolean; readonly isSent: boolean; readonly fold: Html | string }> {
   const { services, session, format } = c.var;
   const path = usageAddress(c);
   const { views: words } = format.words;
@@ -33,23 +29,14 @@ export async function savedViews(
   const isClosed = isCompanyClosed(c);
   const view = ({ name, address: its }: (typeof views)[number]) =>
     html`<li><a class="chip" href="${its}"${its === address ? raw(' aria-current="page"') : ''}>${name}</a>${isClosed ? '' : html` <form method="post" action="${address}">${csrfInput(c)}<input type="hidden" name="removed" value="${name}"><button class="quiet" aria-label="${words.remove(name)}">×</button></form>`}</li>`;
-  const saved = html`<details class="fold"${state.isSent ? raw(' open') : ''}><summary>${words.title}${views.length === 0 ? '' : ` (${format.count(views.length)})`}</summary>
-${views.length === 0 ? '' : html`<ul class="chips">${views.map(view)}</ul>`}
+  const isKept = views.length > 0;
+  const fold =
+    isClosed && !isKept
+      ? ''
+      : html`<details class="fold"${raw(state.isSent ? ' open' : '')}><summary${raw(isKept ? ' class="button"' : '')}>${words.title}${isKept ? ` (${format.count(views.length)})` : ''}</summary>
+${isKept ? html`<ul class="chips">${views.map(view)}</ul>` : ''}
 ${isClosed ? '' : html`<form method="post" action="${address}" class="filters">${csrfInput(c)}${field(state, { name: 'view', label: words.name, hint: words.hint })}<button>${words.save}</button></form>`}</details>`;
-  return html`<div class="views">${isClosed && views.length === 0 ? '' : saved}<ul class="chips">${questions(c, query, groups)}</ul></div>`;
-}
-
-/** Why the cost changed, and the figure by the first two groups. */
-function questions(c: PageContext, query: UsageQuery, [rows, columns]: readonly Group[]): Html {
-  const { change, grid } = c.var.format.words;
-  const link = (title: string, asked: Partial<UsageQuery>) => {
-    const address = queryOf({ ...query, by: null, and: null, against: null, as: null, ...asked });
-    return html`<li><a class="chip" href="${address}"${address === queryOf(query) ? raw(' aria-current="page"') : ''}>${title}</a></li>`;
-  };
-  const compared = link(change.title, { against: 'before' });
-  if (rows === undefined || columns === undefined) return compared;
-  const names = { rows: grid.groups[rows], columns: grid.groups[columns] };
-  return html`${compared}${link(grid.title({ metric: grid.metrics[query.figure], ...names }), { by: rows, and: columns })}`;
+  return { isKept, isSent: state.isSent, fold };
 }
 
 /** Saves the question of the address, or removes a view. */

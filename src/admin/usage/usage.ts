@@ -27,15 +27,16 @@ import { refusedEndUsers } from './refused-end-users.ts';
 import { unusualToday } from './unusual.ts';
 import { type Known, usageBar } from './usage-bar.ts';
 import { ownCards, usageCards } from './usage-cards.ts';
-import { changedBy, comparisonOf } from './usage-change.ts';
+import { changedBy, explanation } from './usage-change.ts';
 import {
+  type Around,
   type Drawn,
   drawnByGroups,
   drawnByModel,
   intervalShown,
   usageChart,
 } from './usage-chart.ts';
-import { downloadLedger, downloadSums, exportCard } from './usage-export.ts';
+import { downloadLedger, downloadSums, exportFold } from './usage-export.ts';
 import { tableQuery, wholeGrid } from './usage-grid.ts';
 import {
   FILTERS,
@@ -49,7 +50,7 @@ import {
   type UsageQuery,
 } from './usage-query.ts';
 import { detailsTable, endingsText, reasonsTable, usageTables } from './usage-tables.ts';
-import { changeViews, savedViews } from './usage-views.ts';
+import { changeViews } from './usage-views.ts';
 
 const BUDGET = '/companies/:company/cost-center';
 /** Where the usage is that a reader sees, with the permissions to read it and to keep a question of it: of all keys, or of the own. */
@@ -166,7 +167,7 @@ async function usagePage(c: PageContext, form: Form): Promise<Response> {
 <div class="title-row"><h1>${center === null ? (isOwn ? ownUsage : words).title(when) : costCenterTitle(center, when, format)}</h1>${
     keys?.length === 0
       ? ''
-      : html`<p class="actions">${isOwn ? '' : html`<a class="button quiet" href="cost-centers${month}">${costCenters.link}</a> <a class="button quiet" href="end-users${month}">${endUsers.link}</a> `}<a class="button quiet" href="#export">${words.export}</a></p>`
+      : html`<div class="actions">${isOwn ? '' : html`<a class="button quiet" href="cost-centers${month}">${costCenters.link}</a><a class="button quiet" href="end-users${month}">${endUsers.link}</a>`}${exportFold(c, id, query)}</div>`
   }</div>`;
   if (keys?.length === 0) {
     const link = (text: string) => html`<a href="${keysPath(c, id)}">${text}</a>`;
@@ -182,43 +183,49 @@ async function usagePage(c: PageContext, form: Form): Promise<Response> {
     return page(
       c,
       name,
-      html`${companyHeading(c)}<h1>${words.title(rangeText(range, format))}</h1>${(await ownerSteps(c, id)) || noCalls(c, query)}`,
+      html`${companyHeading(c)}<h1>${words.title(when)}</h1>${(await ownerSteps(c, id)) || noCalls(c, query)}`,
     );
   }
-  const around = { c, format, query, quality };
+  const tablesOf = { c, format, query, quality };
+  // no budget is of these calls
+  const isPart = isOwn || (filters.model ?? filters.key ?? filters.endpoint) !== null;
+  const around = {
+    leads: quality.hasTrail,
+    times,
+    costs: change?.by_time,
+    budget: isPart ? null : (budget?.state ?? usage.budget),
+  };
   const models = usage.by_model.lines.map(({ name }) => name);
   const drawn =
     table && groups
       ? drawnByGroups(table, ...groups, format)
       : { ...drawnByModel(usage.by_time, models, query.figure), hours: usage.hours };
-  const tables = html`${usageTables(usage, around)}
-${by === null ? reasonsTable(around) : ''}
+  const tables = html`${usageTables(usage, tablesOf)}
+${by === null ? reasonsTable(tablesOf) : ''}
 ${detailsTable(c, details)}`;
   const body = html`${heading}
-${isOwn ? '' : html`${await unusualToday(c, id)}${await ownerSteps(c, id)}`}
-${usageBar(c, query, COMPANY_GROUPS, choicesOf(usage, format), usage.months)}
-${await savedViews(c, query, COMPANY_GROUPS, form)}
+${await usageBar(c, query, COMPANY_GROUPS, choicesOf(usage, format), usage.months, form)}
 ${chartTiles()}
-${change === null || times === null ? '' : comparisonOf(c, change, times, query, changedBy(c, change, query))}
 ${isOwn ? ownCards(usage, quality, format) : budget && center !== null ? costCenterCards(c, form, center, usage, budget) : usageCards(usage, format, quality)}
+${isOwn ? '' : html`${await unusualToday(c, id)}${await ownerSteps(c, id)}`}
+${change && times && explanation(c, change.total, times)}
 ${endingsText(usage, query, format)}
-${as === 'table' || (times && !query.and) ? '' : usageCard(c, query, drawn, groups ?? ['model'], quality.hasTrail)}
-${as === 'chart' || (times && !query.and) ? '' : table && query.and ? wholeGrid(c, query, table, FILTERS) : tables}
+${as === 'table' ? '' : usageCard(c, query, drawn, groups ?? ['model'], around)}
+${as === 'chart' ? '' : query.and && table ? wholeGrid(c, query, table, FILTERS) : change ? changedBy(c, change, query) : tables}
 ${quality.isTooMuch ? html`<p class="muted">${words.isTooMuch}</p>` : ''}
 ${isOwn ? '' : await refusedEndUsers(c, id)}
-${exportCard(c, id, query)}
 <p class="muted foot">${words.foot} ${exactSwitch(c)}</p>`;
   if (query.form.messages.size > 0) c.status(422);
   return page(c, name, body);
 }
 
-/** Whether the form of the page sent this, whose address has more than the question. */
-export function isTyped(c: PageContext, { form }: UsageQuery): boolean {
-  return (
-    c.req.query('range') !== undefined &&
-    c.req.query('from') !== undefined &&
-    form.messages.size === 0
-  );
+/** Whether a form of the page sent this, whose address has more than the question. */
+export function isTyped(c: PageContext, { form, name }: UsageQuery): boolean {
+  const asked = c.req.query();
+  const isRange = 'range' in asked;
+  const isMore =
+    (isRange && 'from' in asked && name !== 'days') || Object.values(asked).includes('');
+  return (isRange || 'figure' in asked) && isMore && form.messages.size === 0;
 }
 
 /**
@@ -226,13 +233,11 @@ export function isTyped(c: PageContext, { form }: UsageQuery): boolean {
  * @param needed also by model
  */
 export function groupsDrawn(query: UsageQuery, needed = false): readonly [Group, Group] | null {
-  const { by, and, against, as } = query;
+  const { by, and, as } = query;
   if (by !== null && and !== null) return [by, and];
   const interval = intervalShown(query);
   const isByModel = (by === null || by === 'model') && !needed;
-  return isByModel || interval === 'hour' || against !== null || as === 'table'
-    ? null
-    : [by ?? 'model', interval];
+  return isByModel || interval === 'hour' || as === 'table' ? null : [by ?? 'model', interval];
 }
 
 /** What the filters can be: the dearest. Others are in the address. */
@@ -254,20 +259,19 @@ function choicesOf(
   };
 }
 
-/** A figure over time. @param by what it is stacked by */
+/** A figure over time. @param groups what it is stacked by */
 export function usageCard(
   c: PageContext,
   query: UsageQuery,
   drawn: Drawn,
   groups: readonly Group[],
-  hasTrail = false,
+  around: Around,
 ): Html {
-  const { format } = c.var;
-  const { usage: words, grid } = format.words;
+  const { usage: words, grid } = c.var.format.words;
   const by = groups.filter((group) => !isTime(group)).map((group) => grid.groups[group]);
   if (drawn.parts.length === 0) return noCalls(c, query);
   if (by.length === 0 || (groups.length > 1 && intervalShown(query) === 'hour')) return html``;
-  return html`<section class="card"><h2>${words.per[intervalShown(query)](grid.metrics[query.figure])}</h2>${usageChart(query, drawn, by.join(' · '), hasTrail, format)}</section>`;
+  return html`<section class="card"><h2>${words.per[intervalShown(query)](grid.metrics[query.figure])}</h2>${usageChart(c, query, drawn, by.join(' · '), around)}</section>`;
 }
 
 /** That there were none, and where to look for them. */

@@ -9,6 +9,7 @@ import {
   durations,
   MAX_NAMED,
   MAX_SERIES,
+  type Over,
   stackedBy,
   stepsTable,
 } from '../../../src/admin/page/chart.ts';
@@ -235,6 +236,7 @@ const DAYS = { title: 'Of days', how: 'as told', axis: 'Day', period: 'Day' };
 function twoValues(
   kind: Chart['kind'],
   values: readonly (readonly [bigint | null, bigint | null])[],
+  over: readonly Over[] = [],
 ): string {
   const bars = values.map((each, at) => ({
     label: `${at}`,
@@ -245,25 +247,47 @@ function twoValues(
   const measure = kind === 'line' ? durations(format) : counts(format);
   return String(
     chart(
-      { ...DAYS, measure, kind, half: true, series: ['first', 'second'], bars },
+      { ...DAYS, measure, kind, half: true, series: ['first', 'second'], bars, over },
       format.words.chart,
     ),
   );
 }
 
-t.test('values in pairs stand beside each other from the floor, each in proportion', async (t) => {
-  const markup = twoValues('pair', [
-    [10n, 40n],
-    [20n, null],
-  ]);
-  const [small = 0, large = 0] = bars(markup, 0).slice(1); // the first is of the legend
-  t.ok(Math.abs(large / small - 2) < 0.02);
-  const [other = 0] = bars(markup, 1).slice(1);
-  t.ok(Math.abs(other / small - 4) < 0.02);
-  t.equal(markup.match(/<svg class="chart half"/g)?.length, 1, 'drawn once');
-  t.match(markup, 'aria-label="day 1: first 20, second unknown"');
-  t.match(markup, '<title>day 0\nfirst: 10\nsecond: 40</title>');
-});
+t.test(
+  'lines over bars are as high as bars of their values, and only another time is in texts and table',
+  async (t) => {
+    const over: Over[] = [
+      { look: 'was', name: 'Before', values: [40n, 10n], names: ['day -2', 'day -1'] },
+      { look: 'limit', name: 'Budget: 20 a day', values: [20n, 20n] },
+    ];
+    const markup = twoValues(
+      'stack',
+      [
+        [10n, 10n],
+        [20n, null],
+      ],
+      over,
+    );
+    const [, drawing = ''] = /(<svg class="chart.*?<\/svg>)/s.exec(markup) ?? [];
+    const linesOf = (look: string) =>
+      [...drawing.matchAll(new RegExp(`class="line ${look}" d="([^"]+)"`, 'g'))].map(
+        ([, path = '']) => [...path.matchAll(/[ML]([\d.]+) ([\d.]+)/g)].map(([, , y]) => Number(y)),
+      );
+    const [[high = 0, low = 0] = []] = linesOf('was');
+    const [[first = 0, second = 0] = []] = linesOf('limit');
+    const [, ofBar = 0] = [...drawing.matchAll(/<rect class="s0"[^>]* y="([\d.]+)"/g)].map(
+      ([, y]) => Number(y),
+    );
+    t.equal(first, second, 'a limit is level');
+    t.equal(first, ofBar, 'as high as a bar of 20');
+    t.ok(high < first && first < low, 'and between 40 and 10');
+    t.equal(linesOf('halo').length, 2, 'each on the colour of the background');
+    t.match(markup, '<title>day 0: 20\nfirst: 10\nsecond: 10\nday -2: 40</title>');
+    t.match(markup, /<th scope="col" class="figure">Before<\/th><\/tr>/);
+    t.equal(markup.match(/<svg class="chart half"/g)?.length, 1, 'drawn once');
+    t.equal(markup.match(/Budget: 20 a day/g)?.length, 1, 'in the legend alone');
+  },
+);
 
 t.test(
   'a line has a gap where a value is not known, and a dot where it stands alone',

@@ -1,6 +1,6 @@
 import t from 'tap';
 import { addUsage } from '../../support/usage.ts';
-import { glance, SCRIPTS, signedInTab } from '../browser.ts';
+import { choose, glance, SCRIPTS, signedInTab } from '../browser.ts';
 import { paint } from '../paint.ts';
 import { sendsNothing, startOffice } from '../people.ts';
 
@@ -107,11 +107,8 @@ for (const javaScriptEnabled of SCRIPTS) {
       await models.getByRole('link').first().click();
       t.match(page.url(), /\/usage\?.*model=.*cost_center=Marketing/, 'a model leads to its usage');
       await page.goBack();
-      await page.getByLabel('Compare with').selectOption('the time before');
-      await Promise.all([
-        page.waitForURL(/against=before/),
-        page.getByRole('button', { name: 'Apply' }).click(),
-      ]);
+      await choose(page, 'Compare to', 'previous period', javaScriptEnabled);
+      t.match(page.url(), /against=before/);
       t.equal(
         await page.getByRole('link', { name: 'Remove the filter Cost centre: Marketing' }).count(),
         1,

@@ -1,9 +1,9 @@
 import type { Locator, Page } from 'playwright-core';
 import t from 'tap';
 import { formatEur, parseEur } from '../../../src/domain/pricing/money.ts';
-import { addDays, monthSoFar } from '../../../src/domain/reports/day-range.ts';
+import { addDays, addMonths, monthSoFar } from '../../../src/domain/reports/day-range.ts';
 import { addUsage } from '../../support/usage.ts';
-import { glance, SCRIPTS, signedInTab } from '../browser.ts';
+import { choose, glance, SCRIPTS, signedInTab } from '../browser.ts';
 import { signedIn, startOffice } from '../people.ts';
 
 /** The one page of usage in a browser, with and without a script: groups, comparison and pictures of one question. */
@@ -69,19 +69,21 @@ for (const javaScriptEnabled of SCRIPTS) {
         javaScriptEnabled,
       });
       await page.goto(path);
+      await choose(page, 'Period', 'other days', javaScriptEnabled);
       await page.getByLabel('First day', { exact: true }).fill(addDays(today, -7));
       await page.getByLabel('Last day', { exact: true }).fill(addDays(today, -1));
-      await page.getByLabel('Compare with').selectOption('other days');
-      await Promise.all([page.waitForURL(/against=days/), apply(page)]);
+      await Promise.all([page.waitForURL(/range=days&from/), apply(page)]);
+      await choose(page, 'Compare to', 'other days', javaScriptEnabled);
+      t.match(page.url(), /against=days/);
       t.equal(
         await page.getByLabel('Before: first day').inputValue(),
         addDays(today, -14),
         'as many days before',
       );
-      await page.getByLabel('Compare with').selectOption('the time before');
-      await Promise.all([page.waitForURL(/against=before/), apply(page)]);
+      await choose(page, 'Compare to', 'previous period', javaScriptEnabled);
+      t.match(page.url(), /against=before/);
       t.match(
-        await page.getByRole('heading', { level: 2 }).first().innerText(),
+        await page.getByRole('heading', { name: 'than before' }).innerText(),
         /^€1\.23 more than before \(333\.3%\)\.$/,
       );
       const parts = ['More calls', 'Longer calls', 'More expensive models', 'Prices'];
@@ -100,7 +102,7 @@ for (const javaScriptEnabled of SCRIPTS) {
         .getByRole('link', { name: 'Marketing' })
         .click();
       t.match(
-        await page.getByRole('heading', { level: 2 }).first().innerText(),
+        await page.getByRole('heading', { name: 'than before' }).innerText(),
         /€1\.599\s+more than before\.$/,
         'of the cost centre alone',
       );
@@ -167,10 +169,13 @@ for (const javaScriptEnabled of SCRIPTS) {
         javaScriptEnabled,
       });
       await page.goto(`${path}?from=${addDays(today, -14)}&to=${addDays(today, -1)}`);
-      await page.getByLabel('Figure', { exact: true }).selectOption('Requests');
-      await page.getByLabel('Group by').selectOption('cost centre');
-      await page.getByLabel('Second group').selectOption('model');
-      await Promise.all([page.waitForURL(/by=cost_center&and=model/), apply(page)]);
+      for (const [label, option] of [
+        ['Metric', 'Requests'],
+        ['Break down by', 'cost centre'],
+        ['Then by', 'model'],
+      ] as const)
+        await choose(page, label, option, javaScriptEnabled);
+      t.match(page.url(), /by=cost_center&and=model&figure=requests$/);
       const grid = page.getByRole('table', { name: 'Requests by cost centre and model' });
       t.same(await cells(grid), [
         'Cost centre All swift solid',
@@ -195,8 +200,8 @@ for (const javaScriptEnabled of SCRIPTS) {
       );
       t.same(await glance(page, `usage-grid-${javaScriptEnabled}`), []);
       const saved = page.url();
-      await page.getByLabel('Show as').selectOption('table');
-      await Promise.all([page.waitForURL(/as=table/), apply(page)]);
+      await choose(page, 'View', 'table', javaScriptEnabled);
+      t.match(page.url(), /as=table/);
       t.equal(await page.locator('svg.chart').count(), 0);
       await page.goto(saved);
       await grid.getByRole('link', { name: 'Marketing' }).click();
@@ -222,10 +227,7 @@ t.test('two groups that are the same are refused with a message', async (t) => {
   const { page } = await signedInTab(t, office, office.people.owner, { locale: 'en-IE' });
   const answer = await page.goto(`${path}?by=model&and=model`);
   t.equal(answer?.status(), 422);
-  t.match(
-    await page.locator('.wrong').innerText(),
-    'Second group must be another group than the rows.',
-  );
+  t.match(await page.locator('.wrong').innerText(), 'Then by must be another group than the rows.');
 });
 
 t.test(
@@ -233,17 +235,25 @@ t.test(
   async (t) => {
     const { page } = await signedInTab(t, office, office.people.owner, { locale: 'en-IE' });
     await page.goto(path);
-    await page.getByRole('link', { name: 'Last 7 days' }).click();
-    await page.waitForURL(/range=7d/);
+    await choose(page, 'Period', 'Last 7 days');
+    t.equal(page.url(), `${office.adminUrl}${path}?range=7d`);
+    await choose(page, 'Break down by', 'key');
+    t.equal(page.url(), `${office.adminUrl}${path}?range=7d&by=key`);
+    await choose(page, 'Period', 'other days');
     t.equal(await page.getByLabel('First day', { exact: true }).inputValue(), addDays(today, -6));
-    await page.getByLabel('Group by').selectOption('key');
-    await Promise.all([page.waitForURL(`${office.adminUrl}${path}?range=7d&by=key`), apply(page)]);
     await page.getByLabel('First day', { exact: true }).fill(addDays(today, -5));
     await Promise.all([
-      page.waitForURL(new RegExp(`from=${addDays(today, -5)}.*by=key`)),
+      page.waitForURL(new RegExp(`range=days&from=${addDays(today, -5)}.*by=key`)),
       apply(page),
     ]);
-    t.notMatch(page.url(), /range=/);
+    const last = addMonths(today, -1);
+    await choose(page, 'Period', 'Last month');
+    t.match(page.url(), /range=last-month&by=key$/, 'the days that were shown are left');
+    await page.goto(`${path}?range=${last.slice(0, 7)}`);
+    const [month] = await page.getByLabel('Period').locator('option:checked').allInnerTexts();
+    t.match(month, last.slice(0, 4), 'a month by its name');
+    await choose(page, 'Period', 'other days');
+    t.match(page.url(), new RegExp(`range=days&from=${last.slice(0, 7)}-01&`), 'can be changed');
   },
 );
 
@@ -273,23 +283,44 @@ t.test('addresses of former pages lead to the same question', async (t) => {
 });
 
 t.test(
-  'why the cost changed, and the cost by two groups, are one click from the usage of the days shown',
+  'why the cost changed is one choice from any usage, drawn with the time before as a line',
   async (t) => {
     const { page } = await signedInTab(t, office, office.people.operator, { locale: 'en-IE' });
-    for (const [at, groups, title] of [
-      [path, 'by=model&and=key', 'Cost by model and key'],
-      ['/usage', 'by=company&and=model', 'Cost by company and model'],
-    ] as const) {
-      await page.goto(`${at}?range=7d`);
-      await page.getByRole('link', { name: title }).click();
-      t.equal(page.url(), `${office.adminUrl}${at}?range=7d&${groups}`);
-      t.equal(await page.getByRole('heading', { name: title }).count(), 1);
-      await page.getByRole('link', { name: 'Cost change' }).click();
-      t.equal(page.url(), `${office.adminUrl}${at}?range=7d&against=before`);
-      t.equal(await page.locator('.views [aria-current]').innerText(), 'Cost change');
+    for (const at of [path, '/usage']) {
+      await page.goto(`${at}?from=${addDays(today, -7)}&to=${addDays(today, -1)}`);
+      t.equal(await page.locator('details[open]').count(), 0, 'nothing is open');
+      await choose(page, 'Compare to', 'previous period');
+      t.match(page.url(), /against=before$/);
+      t.equal(await page.getByRole('heading', { name: /€1\.23 more than before/ }).count(), 1);
+      t.equal(await page.locator('svg.chart.wide .line.was').count(), 1);
+      await page.getByText('Figures of the chart').click();
+      const sums = await page
+        .getByRole('table', { name: /^Cost per day/ })
+        .locator('tbody tr td:last-child')
+        .evaluateAll((cells) => cells.map((cell) => cell.getAttribute('title') ?? ''));
+      const before = sums.map((text) => parseEur(text.replace('€', '') || '0'));
+      t.equal(formatEur(before.reduce((sum, value) => sum + value, 0n)), '0.369', 'all of it');
     }
   },
 );
+
+t.test('by keyboard other choices are passed on the way, and the button asks', async (t) => {
+  const { page } = await signedInTab(t, office, office.people.owner, { locale: 'en-IE' });
+  await page.goto(path);
+  const button = page.locator('.usage-bar > form').getByRole('button', { name: 'Apply' });
+  t.equal(await button.isVisible(), false);
+  await page.getByLabel('Compare to').focus();
+  await page.keyboard.press('p'); // "previous period"
+  await button.waitFor();
+  t.equal(page.url(), office.adminUrl + path, 'nothing is sent');
+  await button.focus();
+  await Promise.all([
+    page.waitForURL(/\?range=month&against=before$/),
+    page.keyboard.press('Enter'),
+  ]);
+  await page.goBack();
+  t.equal(await page.getByLabel('Compare to').inputValue(), '', 'Back shows what is asked there');
+});
 
 for (const javaScriptEnabled of SCRIPTS) {
   t.test(
@@ -307,7 +338,7 @@ for (const javaScriptEnabled of SCRIPTS) {
         });
         const asked = `${at}?range=7d&by=model&against=before`;
         await page.goto(asked);
-        await page.getByText('Saved views').click();
+        await page.getByText('Saved views').click(); // behind what is broken down, which is open
         await page.getByLabel('Name of this view').fill('a\u200bb');
         await page.getByRole('button', { name: 'Save view' }).click();
         t.match(await page.locator('.wrong').innerText(), 'Name of this view');

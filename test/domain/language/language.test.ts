@@ -8,7 +8,7 @@ import { textsOf, VALUE } from '../../admin/english.ts';
 
 /** Texts that are the same in German: names, and words that German has too. */
 const SAME =
-  /^(Name|Browser|Export|API|Status|Code|Embeddings|Optional\.|Parameter|Parameter missing|Playground|Prompt|Reasoning|Support|WebSocket|audio|budget|Budget|Tokens?|openapi\.json|[^\p{L}]*|.*JSON.*)$/u;
+  /^(Name|Browser|Export|API|Status|Code|Embeddings|Filter|Optional\.|Parameter|Parameter missing|Playground|Prompt|Reasoning|Support|WebSocket|audio|budget|Budget|Tokens?|openapi\.json|[^\p{L}]*|.*JSON.*)$/u;
 /** Texts of values and signs alone. */
 const SIGNS = [
   'account.lead',
