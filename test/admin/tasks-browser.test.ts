@@ -1,0 +1,327 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import type { Page } from 'playwright-core';
+import t, { type Test } from 'tap';
+import { openDatabase } from '../../src/store/connection/pool.ts';
+import { freePort } from '../support/port.ts';
+import { closeStatement } from '../support/statement.ts';
+import { until } from '../support/until.ts';
+import { openTab, startBrowser } from './browser.ts';
+import { LONG_AGO, paint, paintOtherCalls, paintOthers } from './paint.ts';
+import { PASSWORD, sendsNothing, startOffice } from './people.ts';
+
+/**
+ * What people come to the pages for, from the first page on, in clicks, fields and pages, which are printed. It runs in
+ * Chromium, and in any browser for which WEBDRIVER names a driver, such as /usr/bin/WebKitWebDriver or geckodriver;
+ * WEBDRIVER_BROWSER is its program, where the driver needs one.
+ */
+
+/** A browser that acts, whichever it is. */
+interface Hand {
+  open(url: string): Promise<void>;
+  read<T>(script: string): Promise<T>;
+  click(selector: string): Promise<void>;
+  /** Puts a text into a field in place of the one there. */
+  type(selector: string, text: string, enter: boolean): Promise<void>;
+}
+
+const MARK = 'data-hand';
+const MARKED = `[${MARK}]`;
+
+/** Marks the first visible element that people know by a name; a field by its label, the box of all pages by "Search everything". */
+const FIND = `((kind, name) => {
+  const all = [...document.querySelectorAll(kind === 'field' ? 'input, select, textarea' : 'main a, main button, main summary, a, button, summary')];
+  const named = (each) => [each.getAttribute('aria-label'), each.innerText, ...[...each.labels ?? []].map((label) => label.innerText)]
+    .map((text) => (text ?? '').replace(/\\s+/g, ' ').trim());
+  document.querySelectorAll('${MARKED}').forEach((each) => each.removeAttribute('${MARK}'));
+  const shown = all.filter((each) => each.checkVisibility());
+  const found = shown.find((each) => named(each).includes(name)) ?? shown.find((each) => named(each).some((text) => text.startsWith(name)));
+  found?.setAttribute('${MARK}', '');
+  return found !== undefined;
+})`;
+
+/** What a person does, and what it took. */
+class Person {
+  clicks = 0;
+  fields = 0;
+  readonly #pages = new Set<number>();
+  readonly #hand: Hand;
+
+  constructor(hand: Hand) {
+    this.#hand = hand;
+  }
+
+  get pages(): number {
+    return this.#pages.size;
+  }
+
+  async click(name: string): Promise<void> {
+    await this.#find('control', name);
+    await this.#hand.click(MARKED);
+    this.clicks += 1;
+  }
+
+  async fill(name: string, text: string, enter = false): Promise<void> {
+    await this.#find('field', name);
+    await this.#hand.type(MARKED, text, enter);
+    this.fields += 1;
+  }
+
+  /** Waits until a page has a text in its main part. */
+  async sees(text: RegExp): Promise<void> {
+    const read = () =>
+      this.#look<string>(`document.querySelector('main')?.innerText.replace(/\\s+/g, ' ') ?? ''`);
+    await until(read, `a page says ${text}`, (all) => text.test(all ?? ''));
+  }
+
+  async #find(kind: string, name: string): Promise<void> {
+    const find = () =>
+      this.#look<boolean>(`${FIND}(${JSON.stringify(kind)}, ${JSON.stringify(name)})`);
+    await until(find, `there is a ${kind} "${name}"`, (found) => found === true);
+  }
+
+  /** Asks the page, whichever is there; null while one goes and the next comes. */
+  async #look<T>(script: string): Promise<T | null> {
+    const isWhole = `document.readyState === 'complete'`;
+    const answer = await this.#hand
+      .read<[number, T] | null>(`${isWhole} ? [performance.timeOrigin, ${script}] : null`)
+      .catch(() => null);
+    if (answer === null) return null;
+    this.#pages.add(answer[0]);
+    return answer[1];
+  }
+}
+
+const office = await startOffice(t, {}, sendsNothing);
+const { sql, people, customer } = office;
+const { company } = customer;
+await paint(sql, company);
+const others = await paintOthers(sql, company, LONG_AGO);
+await paintOtherCalls(sql, others, new Date());
+await sql`update companies set monthly_budget_eur = 100000`;
+await sql`insert into end_users (id, company_id, name) values (${randomUUID()}, ${company}, 'anna@front.example')`;
+const db = openDatabase({ url: office.databaseUrl });
+const [{ closed }] = await sql<
+  [{ closed: string }]
+>`select to_char(now() - interval '1 month', 'YYYY-MM-01') as closed`;
+await closeStatement(db, company, closed);
+await db.close();
+const at = `/companies/${company}`;
+
+interface Task {
+  readonly who: 'operator' | 'owner';
+  readonly task: string;
+  /** Clicks, fields and pages of turn 5 of the console; null: it could not be done. */
+  readonly before: readonly [clicks: number, fields: number, pages: number] | null;
+  /** Where it begins. */
+  readonly from: string;
+  readonly act: (person: Person) => Promise<void>;
+}
+
+const TASKS: readonly Task[] = [
+  {
+    ...{ who: 'operator', task: 'who spends most', before: [2, 0, 3], from: '/' },
+    async act(person) {
+      await person.click('Companies');
+      await person.sees(/Companies.*Nordlicht Verlag/);
+    },
+  },
+  {
+    ...{
+      who: 'operator',
+      task: 'why a customer spends more',
+      before: [3, 0, 5],
+      from: '/companies',
+    },
+    async act(person) {
+      await person.click('Alpenkäse eG');
+      await person.click('Cost change');
+      await person.sees(/(more|less) than before/);
+    },
+  },
+  {
+    ...{ who: 'operator', task: 'who is refused now', before: [0, 0, 1], from: '/' },
+    async act(person) {
+      await person.sees(/owen@customer.example/);
+    },
+  },
+  {
+    ...{ who: 'operator', task: 'what of a month is open', before: [1, 0, 2], from: '/' },
+    async act(person) {
+      await person.click('Month-end');
+      await person.sees(/Nordlicht Verlag/);
+    },
+  },
+  {
+    ...{ who: 'operator', task: 'a leaked key', before: [0, 1, 2], from: '/' },
+    async act(person) {
+      await person.fill('Search everything', 'svc_k3vq', true);
+      await person.sees(/Newsroom CMS/);
+    },
+  },
+  {
+    ...{ who: 'operator', task: 'an end user complains', before: null, from: '/' },
+    async act(person) {
+      await person.fill('Search everything', 'anna@front', true);
+      await person.sees(/anna@front\.example/);
+    },
+  },
+  {
+    ...{
+      who: 'operator',
+      task: 'a factor of 0.9, with its preview',
+      before: [2, 1, 3],
+      from: `${at}/settings`,
+    },
+    async act(person) {
+      await person.fill('Factor', '0.9');
+      await person.click('Save factor');
+      await person.sees(/would have cost/);
+    },
+  },
+  {
+    ...{
+      who: 'operator',
+      task: 'pause a customer, and go on',
+      before: [2, 1, 3],
+      from: `${at}/settings`,
+    },
+    async act(person) {
+      await person.fill('Reason', 'The invoice of September is unpaid');
+      await person.click('Pause company');
+      await person.sees(/The company is paused/);
+      await person.click('Resume company');
+      await person.sees(/The company is resumed/);
+    },
+  },
+  {
+    ...{ who: 'owner', task: 'the statement of a month', before: [2, 0, 3], from: '/' },
+    async act(person) {
+      await person.click('Statements');
+      await person.click('1 ·');
+      await person.sees(/Amount to invoice/);
+    },
+  },
+  {
+    ...{ who: 'owner', task: 'the budget', before: [1, 1, 2], from: `${at}/settings` },
+    async act(person) {
+      await person.fill('Monthly budget in EUR', '2000');
+      await person.click('Save settings');
+      await person.sees(/Saved/);
+    },
+  },
+];
+
+/** Does all tasks in a browser that begins without a session. */
+async function doAll(t: Test, name: string, hands: () => Promise<Hand>): Promise<void> {
+  for (const who of ['operator', 'owner'] as const) {
+    const hand = await hands();
+    await hand.open(`${office.adminUrl}/sign-in`);
+    const begin = new Person(hand);
+    await begin.fill('E-mail address', people[who]);
+    await begin.fill('Password', PASSWORD);
+    await begin.click('Sign in');
+    await begin.sees(/./);
+    for (const { task, before, from, act } of TASKS.filter((each) => each.who === who)) {
+      await hand.open(`${office.adminUrl}${from}`);
+      const person = new Person(hand);
+      await act(person);
+      const { clicks, fields, pages } = person;
+      const was = before === null ? 'not possible' : before.join(' / ');
+      t.comment(`${name}: ${who}: ${task}: ${was} before, ${clicks} / ${fields} / ${pages} now`);
+      const [mostClicks, mostFields] = before ?? [1, 1];
+      t.ok(
+        clicks <= mostClicks && fields <= mostFields,
+        `${name}: ${task} takes no more than before`,
+      );
+    }
+  }
+}
+
+t.test('tasks in Chromium', async (t) => {
+  const browser = await startBrowser(t);
+  await doAll(t, 'Chromium', async () => {
+    const { page } = await openTab(browser, office.adminUrl, {
+      viewport: { width: 1440, height: 900 },
+    });
+    t.teardown(() => page.context().close());
+    return handOf(page);
+  });
+});
+
+function handOf(page: Page): Hand {
+  return {
+    open: async (url) => void (await page.goto(url)),
+    read: (script) => page.evaluate(script),
+    click: (selector) => page.locator(selector).click(),
+    async type(selector, text, enter) {
+      await page.locator(selector).fill(text);
+      if (enter) await page.locator(selector).press('Enter');
+    },
+  };
+}
+
+const { WEBDRIVER, WEBDRIVER_BROWSER } = process.env;
+
+t.test(
+  'tasks in another browser',
+  { skip: WEBDRIVER === undefined && 'WEBDRIVER names no driver' },
+  async (t) => {
+    const { base, end } = await startDriver(WEBDRIVER as string);
+    t.teardown(end);
+    const sessions: string[] = [];
+    t.teardown(() => Promise.all(sessions.map((id) => send(base, 'DELETE', `/session/${id}`))));
+    await doAll(t, (WEBDRIVER as string).split('/').at(-1) as string, async () => {
+      for (const id of sessions.splice(0)) await send(base, 'DELETE', `/session/${id}`); // it has one at a time
+      const program = WEBDRIVER_BROWSER && { binary: WEBDRIVER_BROWSER, args: ['--automation'] };
+      const alwaysMatch = program ? { 'webkitgtk:browserOptions': program } : {};
+      const { sessionId } = await send<{ sessionId: string }>(base, 'POST', '/session', {
+        capabilities: { alwaysMatch },
+      });
+      sessions.push(sessionId);
+      return handBy(base, sessionId);
+    });
+  },
+);
+
+async function startDriver(program: string): Promise<{ base: string; end: () => void }> {
+  const port = await freePort();
+  const child: ChildProcess = spawn(program, [`--port=${port}`], { stdio: 'ignore' });
+  const base = `http://127.0.0.1:${port}`;
+  const isReady = () => send(base, 'GET', '/status').catch(() => null);
+  await until(isReady, 'the driver answers', (answer) => answer !== null);
+  return { base, end: () => void child.kill() };
+}
+
+/** A command of WebDriver (W3C). @returns its value */
+async function send<T>(base: string, method: string, path: string, body?: object): Promise<T> {
+  const init = body && {
+    body: JSON.stringify(body),
+    headers: { 'content-type': 'application/json' },
+  };
+  const answer = await fetch(base + path, { method, ...init });
+  const { value } = (await answer.json()) as { value: T & { message?: string } };
+  if (!answer.ok) throw new Error(`${method} ${path}: ${value.message}`);
+  return value;
+}
+
+const ENTER = '\uE007';
+
+function handBy(base: string, session: string): Hand {
+  const post = <T>(path: string, body: object) =>
+    send<T>(base, 'POST', `/session/${session}${path}`, body);
+  const element = async (selector: string) =>
+    Object.values(
+      await post<Record<string, string>>('/element', { using: 'css selector', value: selector }),
+    )[0];
+  return {
+    open: (url) => post('/url', { url }),
+    read: (script) => post('/execute/sync', { script: `return ${script}`, args: [] }),
+    click: async (selector) => post(`/element/${await element(selector)}/click`, {}),
+    async type(selector, text, enter) {
+      const id = await element(selector);
+      await post(`/element/${id}/clear`, {});
+      await post(`/element/${id}/value`, { text: enter ? text + ENTER : text });
+    },
+  };
+}
