@@ -87,21 +87,6 @@ export function internalNames(upstream: string): string[] {
   return names;
 }
 
-/** A name that clients may use, made of an internal one: "azure/gpt-4o-mini" becomes "gpt-4o-mini". @param taken slugs */
-export function proposedSlug(upstream: string, taken: ReadonlySet<string>): string {
-  const clean = (text: string): string =>
-    text
-      .replaceAll(/[^A-Za-z0-9._:/@+-]+/g, '-')
-      .replace(/^[^A-Za-z0-9]+/, '')
-      .replace(/-+$/, '')
-      .slice(0, 128);
-  const proposals = [
-    upstream.slice(upstream.lastIndexOf('/') + 1),
-    upstream.replaceAll('/', '-'),
-  ].map(clean);
-  return proposals.find((each) => each !== '' && !taken.has(each)) ?? '';
-}
-
 /** Whether models of a kind generate tokens. Others charge for their input alone. */
 export function generates(kind: ModelKind): boolean {
   return kind === 'chat';

@@ -1,35 +1,14 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { SLUG } from '../../src/domain/field.ts';
 import {
   likelyKind,
   type Model,
   modelAt,
   type PriceFactors,
-  proposedSlug,
   withFactors,
 } from '../../src/domain/model.ts';
 import { formatDecimal } from '../../src/domain/pricing/money.ts';
 import { parsePrices, timesFactor } from '../../src/domain/pricing/prices.ts';
-
-t.test('a public name is proposed from the internal one', async (t) => {
-  const taken = new Set(['gpt-4o']);
-  for (const [upstream, slug] of [
-    ['fast', 'fast'],
-    ['azure/gpt-4o-mini', 'gpt-4o-mini'],
-    ['azure/eu/gpt-4o', 'azure-eu-gpt-4o'], // the short one is taken
-    ['gpt-4o', ''], // nothing is left to propose
-    ['qwen2.5:7b', 'qwen2.5:7b'],
-    ['Qwen3 (8B)', 'Qwen3-8B'],
-    ['models/', 'models'],
-    ['-x', 'x'],
-    ['模型', ''],
-    ['a'.repeat(200), 'a'.repeat(128)],
-  ] as const) {
-    t.equal(proposedSlug(upstream, taken), slug, upstream);
-    if (slug !== '') t.match(slug, SLUG);
-  }
-});
 
 t.test('the kind is guessed from the name', async (t) => {
   for (const name of [

@@ -52,7 +52,7 @@ import {
   priceLines,
   priceText,
   priceUnitOf,
-  unitSwitch,
+  unitNote,
 } from '../page/price-unit.ts';
 import { unusualMarks } from '../usage/unusual.ts';
 
@@ -129,7 +129,7 @@ async function companyPage(c: PageContext): Promise<Response> {
       ? words.change((text) => html`<a href="/companies/${id}/settings">${text}</a>`)
       : ''
   }</p>
-${unitSwitch(c, base, unit)}
+${unitNote(c, unit)}
 ${list(c, { path: base, caption: words.caption, cells, figures: Object.values(labels), sorts, empty }, query, found)}
 ${ratesTable(c, company, found.rows, unit)}
 ${titledCard(

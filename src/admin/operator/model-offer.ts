@@ -1,17 +1,18 @@
 import { readName, readSlug } from '../../domain/field.ts';
-import { generates, likelyKind, proposedSlug } from '../../domain/model.ts';
+import { generates, likelyKind } from '../../domain/model.ts';
 import {
   HOSTED,
   KIND,
   MODEL,
   modelPrices,
+  PRICE_NAMES,
   type PriceName,
   SIZES,
 } from '../../domain/settings/model.ts';
 import { eachSetting, type Setting, type Settings } from '../../domain/settings/setting.ts';
 import type { Mistake } from '../../operations/frame/refused.ts';
 import { createModel } from '../../operations/model.ts';
-import { type NewModel, sharedModels, slugsOf } from '../../store/company/model.ts';
+import { type NewModel, slugsOf } from '../../store/company/model.ts';
 import type { RouterAnswer } from '../../upstream/router-models.ts';
 import { callerOf } from '../page/caller.ts';
 import { change, type PageContext, type Route, read } from '../page/context.ts';
@@ -20,7 +21,7 @@ import { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
 import { page, table } from '../page/layout.ts';
 import { companyPicker, readPickedCompany } from '../page/picker.ts';
-import { priceFields, shownUnit, unitInput, unitSwitch } from '../page/price-unit.ts';
+import { priceFields, shownUnit, unitInput } from '../page/price-unit.ts';
 import { rateTable, readPriced, refuseRates } from '../page/rate-table.ts';
 import { readSettings, settingFields } from '../page/setting.ts';
 
@@ -110,21 +111,17 @@ function sentPage(c: PageContext, form: Form): Promise<Response> {
 /** Public names and prices of those that were chosen. @param form empty: they were chosen now */
 async function chosenPage(c: PageContext, form: Form, asked: readonly string[]): Promise<Response> {
   const names = asked.slice(0, MOST_CHOSEN);
-  const taken = new Set((await read(c, (sql) => sharedModels(sql))).map(({ slug }) => slug));
   const unit = shownUnit(c, form);
   const state = formState(form, PATH);
   const { sizes } = await c.var.services.router.ask();
   const cards = names.map((name, at) => {
-    const slug = proposedSlug(name, taken);
-    taken.add(slug);
     const kind = likelyKind(name);
     const value = (price: PriceName) => (price === 'output' && !generates(kind) ? '0' : '');
     return html`<fieldset><legend><code>${name}</code></legend><input type="hidden" name="upstream" value="${name}">
-<div class="pair">${field(state, { name: nameAt(at)('slug'), label: 'Model name', value: slug, required: true, hint: 'The name clients use, such as large or fast. It never changes.' })}
+<div class="pair">${field(state, { name: nameAt(at)('slug'), label: 'Model name', required: true, hint: 'The name clients use, such as large or fast. It never changes.' })}
 ${settingFields(state, settingsAt(at, KIND), { kind })}</div>
-${priceFields(state, unit, nameAt(at), (price) => ({ value: value(price) }))}
+${priceFields(state, unit, nameAt(at), (price) => ({ value: value(price) }), PRICE_NAMES, { settings: settingsAt(at, SIZES), row: sizes[name] ?? {} })}
 ${rateTable(state, form, unit, nameAt(at), {})}
-<div class="pair">${settingFields(state, settingsAt(at, SIZES), sizes[name] ?? null)}</div>
 ${settingFields(state, settingsAt(at, HOSTED), null)}</fieldset>`;
   });
   const more = asked.length - names.length;
@@ -132,16 +129,6 @@ ${settingFields(state, settingsAt(at, HOSTED), null)}</fieldset>`;
   const body = html`<h1>${title}</h1>
 <p class="lead">Clients see the model name; the internal name goes upstream and is shown to operators only.</p>
 ${more === 0 ? '' : html`<p class="notice warn-notice">The first ${MOST_CHOSEN} are here; choose the other ${more} next.</p>`}
-${
-  state.isSent
-    ? ''
-    : unitSwitch(
-        c,
-        PATH,
-        unit,
-        names.map((name) => ['name', name]),
-      )
-}
 <section class="card">${state.summary}<form method="post" action="${PATH}" class="stack">${csrfInput(c)}${unitInput(unit)}${cards}
 ${await companyPicker(c, state, 'For', FOR)}
 <div class="actions"><button class="primary">${title}</button> <a class="button quiet" href="${PATH}">Choose again</a></div></form></section>`;

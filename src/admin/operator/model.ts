@@ -1,9 +1,12 @@
 import type { PriceUnit } from '../../domain/price.ts';
 import { isListed } from '../../domain/pricing/parts.ts';
 import {
+  FIRST,
+  FURTHER,
   MODEL,
   MODEL_SETTINGS,
   modelPrices,
+  PRICE_NAMES,
   PRICES,
   type PriceName,
   pricesAmong,
@@ -32,7 +35,7 @@ import {
   priceValue,
   shownUnit,
   unitInput,
-  unitSwitch,
+  unitNote,
 } from '../page/price-unit.ts';
 import {
   checkPriced,
@@ -128,7 +131,7 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
   const body = html`<div class="title-row"><h1>Models and prices</h1>
 ${offer} ${demo ? html`<a class="button quiet" href="/demo/remove">Remove the demo…</a>` : ''}</div>
 <p class="lead">Clients see the model name; the internal name goes upstream and is shown to operators only.</p>
-${unitSwitch(c, '/models', unit)}
+${unitNote(c, unit)}
 ${list(c, { path: '/models', caption: 'All models', cells, figures: Object.values(labels), sorts: SORTS, empty: html`No model is offered yet. <a href="/models/new">Choose one</a> of what the router has.` }, query, models)}`;
   return page(c, 'Models and prices', body);
 }
@@ -170,11 +173,10 @@ async function editPage(c: PageContext, form: Form): Promise<Response> {
   const owner = { company_id, company_name: names?.get(company_id ?? '') ?? null };
   const body = html`<h1>Model <code>${model.slug}</code></h1>
 <p class="lead">${names === null ? 'Shared by all companies.' : html`Only for ${companyLink(owner, 'models')}.`} A new price applies to calls from now on; the ledger keeps the price each call was made at.</p>
-${unitSwitch(c, path, unit)}
 <section class="card">${state.summary}
 <form method="post" action="${path}" class="stack">${csrfInput(c)}${lockInput(state, model, MODEL)}
-${settingFields(state, MODEL_SETTINGS, model)}
-${unitInput(unit)}${priceFields(state, unit, plain, price)}
+${settingFields(state, FIRST, model)}
+${unitInput(unit)}${priceFields(state, unit, plain, price, PRICE_NAMES, { settings: FURTHER, row: model })}
 ${rateTable(state, form, unit, plain, { ...prices, rates: model.rates })}
 <div class="actions"><button class="primary">Save model</button> <a class="button quiet" href="/models">Cancel</a> <a class="button danger" href="${path}/remove">Remove…</a></div></form></section>
 ${await priceCards(c, model, form, unit)}`;

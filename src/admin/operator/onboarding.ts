@@ -2,14 +2,7 @@ import { lines, readEmail, readName } from '../../domain/field.ts';
 import { generates } from '../../domain/model.ts';
 import { type PriceUnit, readPriceIn } from '../../domain/price.ts';
 import { Refused } from '../../domain/refusal.ts';
-import {
-  DISABLED,
-  LIMIT_SETTINGS,
-  NAME,
-  OWNERS_SETTINGS,
-  PRICE_FACTOR,
-  STRICT_CEILINGS,
-} from '../../domain/settings/company.ts';
+import { NAME, OWNERS_SETTINGS, PRICE_FACTOR } from '../../domain/settings/company.ts';
 import { NEW_KEY, SCOPED } from '../../domain/settings/key.ts';
 import {
   eachPrice,
@@ -62,7 +55,7 @@ async function formPage(c: PageContext, form: Form): Promise<Response> {
   const key =
     'Optional. The next page shows the key once. Without a name no key is made: its users make theirs.';
   const body = html`<h1>${TITLE}</h1>
-<p class="lead">All of it is created at once, or nothing. Only the name is needed: the rest can be set later.</p>
+<p class="lead">All of it is created at once, or nothing. Only the name is needed: the rest can be set later, and its limits and models in its settings.</p>
 <section class="card">${state.summary}
 <form method="post" action="${PATH}" class="stack">${csrfInput(c)}${idempotencyInputs()}
 <fieldset><legend>Company</legend>
@@ -72,20 +65,14 @@ ${field(state, { name: 'owner', label: 'E-mail address of its owner', type: 'ema
 <fieldset><legend>First key</legend>
 ${field(state, { name: 'key_name', label: 'Name of the key', hint: key })}
 ${settingFields(state, SCOPED, NEW_KEY)}</fieldset>
-<fieldset><legend>Limits</legend>
-<p class="hint">For all keys of the company together. An empty field limits nothing.</p>
-<div class="pair">${settingFields(state, LIMIT_SETTINGS, null)}</div></fieldset>
-<fieldset><legend>Limits set by the operator</legend>
-<p class="hint">The company’s owners cannot exceed them.</p>
-${settingFields(state, STRICT_CEILINGS, null)}</fieldset>
-<fieldset><legend>Models and prices</legend>
+<fieldset><legend>Prices</legend>
 ${settingFields(state, PRICE_FACTOR, null)}
 ${unitInput(unit)}${modelFields(c, state, models, unit)}</fieldset>
 <div class="actions"><button class="primary">Create company</button> <a class="button quiet" href="/companies">Cancel</a></div></form></section>`;
   return page(c, TITLE, body);
 }
 
-/** The shared models: those the company may not use, and its prices. */
+/** The prices of the company for the shared models. */
 function modelFields(
   c: PageContext,
   state: FormState,
@@ -96,29 +83,23 @@ function modelFields(
     return html`<p class="hint">No models are offered yet. The company may use all that are <a href="/models">offered</a> later.</p>`;
   }
   if (models.length > MAX_LISTED) {
-    return html`${settingFields(state, DISABLED, null)}
-${field(state, { name: 'own_prices', label: 'Prices of its own', type: 'textarea', rows: 4, hint: 'One model a line, such as fast=0.002,0.008: its slug, EUR per 1000 prompt tokens and per 1000 completion tokens.' })}`;
+    return field(state, {
+      name: 'own_prices',
+      label: 'Prices of its own',
+      type: 'textarea',
+      rows: 4,
+      hint: 'One model a line, such as fast=0.002,0.008: its slug, EUR per 1000 prompt tokens and per 1000 completion tokens.',
+    });
   }
-  const choices = models.map(
-    ({ slug, eu_hosted }) => [slug, eu_hosted ? slug : `${slug} (outside the EU)`] as const,
-  );
   const isOpen = models.some(({ slug }) =>
     PRICE_NAMES.some((name) => state.value(priceOf(slug)(name), '') !== ''),
   );
-  return html`${settingFields(state, DISABLED, null, { hint: 'It may use all others, and those that are offered later.', choices })}
-<details class="fold"${isOpen ? raw(' open') : ''}><summary>Prices of its own</summary>
+  return html`<details class="fold"${isOpen ? raw(' open') : ''}><summary>Prices of its own</summary>
 <p class="muted">An empty field stands for the price of all companies. A model with a price of its own is from then on a model of the company alone: later changes of the shared one do not reach it.</p>
 ${models.map((model) => ownPriceFields(c, state, model, unit))}</details>`;
 }
 
-const SETTINGS = {
-  ...NAME,
-  ...OWNERS_SETTINGS,
-  ...LIMIT_SETTINGS,
-  ...STRICT_CEILINGS,
-  ...PRICE_FACTOR,
-  ...DISABLED,
-};
+const SETTINGS = { ...NAME, ...OWNERS_SETTINGS, ...PRICE_FACTOR };
 /** The names of the fields for a model. */
 const priceOf = (slug: string) => (name: PriceName) => `${name}:${slug}`;
 

@@ -1,7 +1,7 @@
 import { getCookie, setCookie } from 'hono/cookie';
 import type { Words } from '../../domain/language/en.ts';
 import { type PriceUnit, priceIn, readPriceIn, readPriceUnit } from '../../domain/price.ts';
-import { isListed, PARTS } from '../../domain/pricing/parts.ts';
+import { PARTS } from '../../domain/pricing/parts.ts';
 import type { RateTexts } from '../../domain/pricing/rates.ts';
 import {
   eachPrice,
@@ -12,12 +12,14 @@ import {
   pricesAmong,
   type SomePrices,
 } from '../../domain/settings/model.ts';
+import type { Settings } from '../../domain/settings/setting.ts';
 import type { PageContext } from './context.ts';
 import { type Field, type FormState, field } from './field.ts';
 import type { Form } from './form.ts';
 import { type Html, html, raw } from './html.ts';
 import { type Columns, muted } from './layout.ts';
 import { cookieOptions } from './session.ts';
+import { settingFields } from './setting.ts';
 
 /** Whether a reader sees prices per 1,000,000 tokens, the default, or per 1,000: the browser remembers it. */
 
@@ -48,19 +50,22 @@ export function unitInput(unit: PriceUnit): Html {
   return html`<input type="hidden" name="unit" value="${unit}">`;
 }
 
-/** Links to the same page with prices in each unit. @param kept further parameters of the address */
-export function unitSwitch(
-  c: PageContext,
-  path: string,
-  unit: PriceUnit,
-  kept: readonly string[][] = [],
-): Html {
-  const { models } = c.var.format.words;
-  return html`<nav class="tabs units" aria-label="${models.unit}">${UNITS.map(
-    (each) =>
-      html`<a href="${path}?${new URLSearchParams([...kept, ['unit', each]])}"${each === unit ? raw(' aria-current="true"') : ''}>${models.units[each]}</a>`,
-  )}</nav>`;
+/** What the prices of a list are per, which leads to the choice. */
+export function unitNote(c: PageContext, unit: PriceUnit): Html {
+  return html`<p class="muted"><a href="${CHOICE}#unit">${c.var.format.words.models.units[unit]}</a></p>`;
 }
+
+/** The choice of the unit, on the page of the reader. */
+export function unitCard(c: PageContext): Html {
+  const { models } = c.var.format.words;
+  const present = priceUnitOf(c);
+  return html`<section class="card" id="unit"><h2>${models.unit}</h2><nav class="tabs units" aria-label="${models.unit}">${UNITS.map(
+    (unit) =>
+      html`<a href="${CHOICE}?unit=${unit}"${unit === present ? raw(' aria-current="true"') : ''}>${models.units[unit]}</a>`,
+  )}</nav></section>`;
+}
+
+const CHOICE = '/account';
 
 /** Labels of the prices of a model. */
 function priceLabels({ models }: Words, unit: PriceUnit): { readonly [K in PriceName]: string } {
@@ -79,6 +84,7 @@ export function priceHeadings({ statements }: Words): { readonly [K in PriceName
  * The fields of prices, in a unit.
  * @param nameOf the name of a field: several forms of one page have prices
  * @param spec what is particular to the field of a price; default: its label, and whether it is needed
+ * @param more settings that are folded with the prices that few need
  */
 export function priceFields(
   state: FormState,
@@ -86,6 +92,7 @@ export function priceFields(
   nameOf: (name: PriceName) => string,
   spec: (name: PriceName) => Partial<Field> = () => ({}),
   names: readonly PriceName[] = PRICE_NAMES,
+  more: { readonly settings: Settings; readonly row: object | null } = { settings: {}, row: null },
 ): Html {
   const labels = priceLabels(state.words, unit);
   const control = (name: PriceName) => {
@@ -100,21 +107,24 @@ export function priceFields(
     return field(state, { ...common, ...(hint !== undefined && { hint }), ...spec(name) });
   };
   const isRare = (name: PriceName) =>
-    isListed(name) &&
+    PRICES[name].isNullable &&
     state.message(nameOf(name)) === null &&
     state.value(nameOf(name), spec(name).value ?? '') === '';
-  const pairs = Map.groupBy(names, (name) =>
-    isRare(name) ? 'rare' : PRICES[name].isNullable ? 'optional' : 'needed',
+  const { rare = [], shown = [] } = Object.groupBy(names, (name) =>
+    isRare(name) ? 'rare' : 'shown',
   );
-  const shown = (pair: readonly PriceName[] = []) =>
-    pair.length === 0
+  const pair = (some: readonly PriceName[]) =>
+    some.length === 0
       ? ''
-      : html`<div class="pair">${pair.map((name, at) => html`${at === 0 ? '' : '\n'}${control(name)}`)}</div>`;
-  const rare = pairs.get('rare');
-  return html`${shown(pairs.get('needed'))}${shown(pairs.get('optional'))}${
-    rare === undefined
+      : html`<div class="pair">${some.map((name, at) => html`${at === 0 ? '' : '\n'}${control(name)}`)}</div>`;
+  const isRefused = Object.values(more.settings).some(
+    (each) => state.message(each.field.name) !== null,
+  );
+  const folded = html`${pair(rare)}${settingFields(state, more.settings, more.row)}`;
+  return html`${pair(shown)}${
+    rare.length === 0 && more.row === null
       ? ''
-      : html`<details class="fold"><summary>Prices of further parts</summary>${shown(rare)}</details>`
+      : html`<details class="fold"${raw(isRefused ? ' open' : '')}><summary>More</summary>${folded}</details>`
   }`;
 }
 

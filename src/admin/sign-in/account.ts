@@ -20,6 +20,7 @@ import { actionForm, buttonForm, checkbox, field, formState, saveForm } from '..
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
 import { badge, type Cells, linkButton, muted, page, table, titledCard } from '../page/layout.ts';
+import { unitCard } from '../page/price-unit.ts';
 import { closeSession } from '../page/session.ts';
 import { waitText } from '../process/throttle.ts';
 import { knownBrowser, rememberBrowser } from './sign-in-attempt.ts';
@@ -60,6 +61,7 @@ ${field(state, { name: 'new', label: account.new, type: 'password', required: tr
 }
 ${user.has_password ? factorCard(c) : ''}
 ${await mailsCard(c, form)}
+${unitCard(c)}
 ${await sessionsCard(c)}
 ${keptCard(c)}`;
   return page(c, account.title, body);

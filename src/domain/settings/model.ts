@@ -356,9 +356,13 @@ const { upstream_model, token_input, context_length, max_output_tokens, ...setti
   MODEL_SETTINGS;
 /** How much a model takes and generates. Routers tell it of some. */
 export const SIZES = { context_length, max_output_tokens };
+/** What few models need. */
+export const FURTHER = { token_input, ...SIZES };
 /** What is asked of each of several new models. */
 export const KIND = { kind: MODEL_SETTINGS.kind };
 export const HOSTED = { eu_hosted: MODEL_SETTINGS.eu_hosted };
+/** What every model has. */
+export const FIRST = { upstream_model, ...KIND, ...HOSTED };
 /** What companies know of their models: all but the internal name (spec section 1, rule 5). */
 export const OFFERED_MODEL = {
   ...settings,

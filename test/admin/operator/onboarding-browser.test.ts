@@ -27,8 +27,6 @@ async function fill(page: Page, name: string, owner: string): Promise<void> {
   await page.getByLabel('Monthly budget in EUR').fill('250');
   await page.getByLabel('E-mail address of its owner').fill(owner);
   await page.getByLabel('Name of the key').fill('Backend');
-  await page.getByLabel('Requests a minute').fill('600');
-  await page.getByRole('checkbox', { name: OVERSEAS }).check();
 }
 
 t.test(
@@ -51,8 +49,6 @@ t.test(
       '1',
       'it is open, and kept',
     );
-    t.equal(await page.getByLabel('Requests a minute').inputValue(), '600');
-    t.ok(await page.getByRole('checkbox', { name: OVERSEAS }).isChecked());
     await look(t, page, 'onboarding-refused');
     await page.getByLabel('E-mail address of its owner').fill('mona@moewe.example');
     await page.getByRole('button', { name: 'Create company' }).dblclick();

@@ -38,9 +38,10 @@ async function addOperator(email: string): Promise<Person> {
 t.test('prices are shown and entered in the unit of the reader, to the last digit', async (t) => {
   t.match(
     (await operator.get('/models')).text,
-    /aria-current="true">EUR per 1,000,000 tokens.*>Input<\/th>/s,
+    /href="\/account#unit">EUR per 1,000,000 tokens.*>Input<\/th>/s,
   );
-  t.match((await operator.get('/models?unit=1k')).text, /aria-current="true">EUR per 1000 tokens/);
+  t.match((await operator.get('/account?unit=1k')).text, /aria-current="true">EUR per 1000 tokens/);
+  t.match((await operator.get('/models')).text, /#unit">EUR per 1000 tokens.*>Input<\/th>/s);
   t.match((await operator.get(path)).text, /name="input" type="text" value="0\.5"/, 'remembered');
   t.match(
     (await operator.get(`${path}?unit=1M`)).text,

@@ -73,7 +73,7 @@ t.test('without script: a row more, prices to come and cost prices with rates', 
   const { text } = await operator.get(`${path}?unit=1M`);
   t.match(text, /name="rate-0-input"[^>]*value="5"/);
   t.match(text, /name="rate-1-over"/, 'one more row');
-  t.match(text, /<summary>Prices of further parts<\/summary>/);
+  t.match(text, /<summary>More<\/summary>/);
   const rate = (start: string, member: string) => `${start}rate-0-${member}`;
   const priced = (start: string) => ({
     [`${start}rates`]: 'table',
@@ -231,6 +231,7 @@ t.test('as many models as one form offers can be sent with it', async (t) => {
   const { text } = await operator.get(`/models/new?${new URLSearchParams(names)}`);
   const fields = fieldsOf(text, '/models/new');
   const answers = names.map((_, n) => ({
+    [`${n}-slug`]: `many-${n}`,
     [`${n}-kind`]: 'chat',
     [`${n}-eu_hosted`]: 'true',
     [`${n}-input`]: '1',
