@@ -1,13 +1,6 @@
 import { UNIT_TOKENS } from '../../domain/price.ts';
 import { formatEur, parseEur } from '../../domain/pricing/money.ts';
-import {
-  NEEDED_PRICES,
-  PRICES,
-  pricesAmong,
-  priceTexts,
-  rateText,
-  type SomePrices,
-} from '../../domain/settings/model.ts';
+import { NEEDED_PRICES, PRICES, priceTexts, type SomePrices } from '../../domain/settings/model.ts';
 import type { Settings } from '../../domain/settings/setting.ts';
 import type { Caller } from '../../operations/frame/caller.ts';
 import type {
@@ -172,11 +165,8 @@ function ofName({ namesake }: Namesake): Confirmation {
 /** The question before prices take the place of others for the same time. */
 function ofPrices(c: PageContext, form: Form, { present, mine, by }: PresentPrices): Confirmation {
   const unit = sentUnit(form);
-  const more = pricesAmong([present, mine]).slice(NEEDED_PRICES.length);
-  const price = (text: string | null | undefined) =>
-    html`<strong>${text == null ? 'none' : priceText(c, unit, text)}</strong>`;
   const shown = (prices: SomePrices) =>
-    html`${NEEDED_PRICES.map((name, at) => html`${at === 0 ? '' : ' and '}${price(prices[name])}`)}${more.map((name) => html`, ${PRICES[name].tokens} ${price(prices[name])}`)}${(prices.rates ?? []).map((rate) => html`; ${rateText(rate, (text) => priceText(c, unit, text))}`)}`;
+    html`<strong>${priceTexts(prices, (price) => (price === 'none' ? price : priceText(c, unit, price)))}</strong>`;
   const tokens = NEEDED_PRICES.map((name) => PRICES[name].tokens).join(' and ');
   return {
     answer: `replace ${priceTexts(present)}`,
