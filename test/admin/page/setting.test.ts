@@ -9,8 +9,13 @@ const base = `/companies/${customer.company}`;
 
 /** A key is for calls of models; scopes beyond these are ticked by the person. */
 const SCOPES = ['scope chat', 'scope embeddings', 'scope assistants'];
-/** What forms of something new take for granted, each with its reason. A forecast opens nothing: it warns earlier. */
-const TICKED = { '/companies/new': SCOPES, '/keys': SCOPES, '/alerts': ['forecast true'] };
+/** What forms of something new take for granted, each with its reason. Alerts open nothing: they warn. */
+const TICKED = {
+  '/companies/new': SCOPES,
+  '/keys': SCOPES,
+  '/alerts': ['forecast true'],
+  '/settings': ['end_user_alerts true'],
+};
 
 /** Forms of something new. */
 const FORMS = [
