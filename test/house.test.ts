@@ -12,10 +12,10 @@ import { baseOfChange, changedFiles } from './support/changed.ts';
  */
 const CEILINGS = {
   'files that spell a setting, at most': 10,
-  'files that spell monthly_budget_eur': 22,
+  'files that spell monthly_budget_eur': 26,
   'writes of the store that pages, commands and HTTP import': 0,
   'names exported by several files': 40,
-  'words of Markdown': 54_040,
+  'words of Markdown': 54_160,
 };
 
 /** Ceilings of tokens by room: the folders of src, and "src" for the files beside them. */
@@ -30,11 +30,11 @@ const TOKENS: Readonly<Record<string, number>> = {
   json: 30_750,
   ledger: 20_210,
   limits: 6_660,
-  operations: 41_060,
+  operations: 42_950,
   runtime: 7_930,
   src: 23_280,
   sse: 11_560,
-  store: 150_480,
+  store: 155_670,
   tracing: 2_540,
   trail: 3_660,
   upstream: 24_150,

@@ -252,6 +252,7 @@ t.test('every table of a company refuses changes while it is closed', async (t) 
     'chat_usage',
     'audit_log',
     'budget_alerts',
+    'end_user_alerts',
     'budget_reservations',
     'unusual_days',
     'events',
