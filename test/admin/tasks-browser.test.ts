@@ -23,6 +23,8 @@ interface Hand {
   click(selector: string): Promise<void>;
   /** Puts a text into a field in place of the one there. */
   type(selector: string, text: string, enter: boolean): Promise<void>;
+  /** Chooses from a list, by what people read. */
+  choose(selector: string, text: string): Promise<void>;
 }
 
 const MARK = 'data-hand';
@@ -64,6 +66,12 @@ class Person {
   async fill(name: string, text: string, enter = false): Promise<void> {
     await this.#find('field', name);
     await this.#hand.type(MARKED, text, enter);
+    this.fields += 1;
+  }
+
+  async choose(name: string, text: string): Promise<void> {
+    await this.#find('field', name);
+    await this.#hand.choose(MARKED, text);
     this.fields += 1;
   }
 
@@ -130,12 +138,12 @@ const TASKS: readonly Task[] = [
     ...{
       who: 'operator',
       task: 'why a customer spends more',
-      before: [3, 0, 5],
+      before: [3, 1, 5],
       from: '/companies',
     },
     async act(person) {
       await person.click('Alpenkäse eG');
-      await person.click('Cost change');
+      await person.choose('Compare to', 'previous period');
       await person.sees(/(more|less) than before/);
     },
   },
@@ -258,6 +266,7 @@ function handOf(page: Page): Hand {
       await page.locator(selector).fill(text);
       if (enter) await page.locator(selector).press('Enter');
     },
+    choose: async (selector, label) => void (await page.locator(selector).selectOption({ label })),
   };
 }
 
@@ -310,10 +319,8 @@ const ENTER = '\uE007';
 function handBy(base: string, session: string): Hand {
   const post = <T>(path: string, body: object) =>
     send<T>(base, 'POST', `/session/${session}${path}`, body);
-  const element = async (selector: string) =>
-    Object.values(
-      await post<Record<string, string>>('/element', { using: 'css selector', value: selector }),
-    )[0];
+  const element = async (value: string, using = 'css selector') =>
+    Object.values(await post<Record<string, string>>('/element', { using, value }))[0];
   return {
     open: (url) => post('/url', { url }),
     read: (script) => post('/execute/sync', { script: `return ${script}`, args: [] }),
@@ -322,6 +329,10 @@ function handBy(base: string, session: string): Hand {
       const id = await element(selector);
       await post(`/element/${id}/clear`, {});
       await post(`/element/${id}/value`, { text: enter ? text + ENTER : text });
+    },
+    async choose(_selector, text) {
+      const option = await element(`//*[@${MARK}]//option[normalize-space()='${text}']`, 'xpath');
+      await post(`/element/${option}/click`, {});
     },
   };
 }
