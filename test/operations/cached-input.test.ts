@@ -289,7 +289,7 @@ t.test(
     });
     t.match(
       [asked.status, asked.text],
-      [409, /cache read <strong>none<\/strong>, cache write <strong>.*3/],
+      [409, /it is <strong>€1\.00 and €2\.00, cache write €3\.00<\/strong>.*cache read €0\.20/],
     );
   },
 );
