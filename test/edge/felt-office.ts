@@ -189,6 +189,7 @@ export const PAGES: Act[] = [
       'operations post body',
       'operations post body isLong',
       'operations post body isReading',
+      'operations post body isLong isReading',
     ],
     name: 'an assistant with a system prompt of 1 MB',
     run: (scene) => operate(scene, 'POST', '/assistants', assistant(longText())),

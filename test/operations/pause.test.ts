@@ -309,7 +309,7 @@ t.test(
     t.equal(events.length, 4, 'another reason is no other pause');
     t.notMatch(JSON.stringify(events), /Abuse|Unpaid/);
     const { text } = await owner.get(`${base}/audit`);
-    t.match(text, />paused<\/span> company.*>resumed<\/span> key.*>paused<\/span> key/s);
+    t.match(text, />paused<\/span> [^\n]*>company .*>resumed<\/span> [^\n]*>key .*>paused<\/span> [^\n]*>key /s);
     t.match(text, /Abuse, again/);
     t.notMatch(text, /olga/);
     t.match((await operator.get('/events?kind=key.paused')).text, /Key paused/);
