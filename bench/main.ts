@@ -39,9 +39,9 @@ in bench/.
                     it: prints the ratios of CPU and of what is counted, writes
                     nothing. Sections: requests, paced, burst and counts, or
                     what --only names
-  --gate            exits with 1 when a ratio is above its bound: with --base the
-                    one for the commit before, without it the one for the last
-                    release, or until there is one for the commit that
+  --gate            exits with 1 when a ratio is above its bound: with --base
+                    the one for the commit before, without it the one for the
+                    last release, or until there is one for the commit that
                     bench/run/base.ts names
   --ledger-rows N   rows in the scale and pages sections (default 1000000; the
                     published tables have 10000000, some 5 and 20 GB of disk)

@@ -2,7 +2,7 @@ import { lines, readEmail, readName } from '../../domain/field.ts';
 import { generates } from '../../domain/model.ts';
 import { type PriceUnit, readPriceIn } from '../../domain/price.ts';
 import { Refused } from '../../domain/refusal.ts';
-import { NAME, OWNERS_SETTINGS, PRICE_FACTOR } from '../../domain/settings/company.ts';
+import { NEW_COMPANY, PRICE_FACTOR } from '../../domain/settings/company.ts';
 import { NEW_KEY, SCOPED } from '../../domain/settings/key.ts';
 import {
   eachPrice,
@@ -59,7 +59,7 @@ async function formPage(c: PageContext, form: Form): Promise<Response> {
 <section class="card">${state.summary}
 <form method="post" action="${PATH}" class="stack">${csrfInput(c)}${idempotencyInputs()}
 <fieldset><legend>Company</legend>
-${settingFields(state, { ...NAME, ...OWNERS_SETTINGS }, null)}</fieldset>
+${settingFields(state, NEW_COMPANY, null)}</fieldset>
 <fieldset><legend>Owner</legend>
 ${field(state, { name: 'owner', label: 'E-mail address of its owner', type: 'email', hint: owner })}</fieldset>
 <fieldset><legend>First key</legend>
@@ -99,7 +99,7 @@ function modelFields(
 ${models.map((model) => ownPriceFields(c, state, model, unit))}</details>`;
 }
 
-const SETTINGS = { ...NAME, ...OWNERS_SETTINGS, ...PRICE_FACTOR };
+const SETTINGS = { ...NEW_COMPANY, ...PRICE_FACTOR };
 /** The names of the fields for a model. */
 const priceOf = (slug: string) => (name: PriceName) => `${name}:${slug}`;
 

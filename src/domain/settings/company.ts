@@ -331,6 +331,14 @@ export const MONTH_BUDGET = { monthly_budget_eur };
 export const DAY_BUDGET = { daily_budget_eur };
 export const EU_GATE = { allow_non_eu_models };
 export const PROFILE = { language };
+/** What a new company is asked for: what is taken for granted is not among it, since an empty field would end it. */
+export const NEW_COMPANY = {
+  ...NAME,
+  ...MONTH_BUDGET,
+  ...DAY_BUDGET,
+  ...EU_GATE,
+  ...PROFILE,
+};
 /** What the owners of a company set, but for what its members may do. */
 export const OWNERS_SETTINGS = {
   ...MONTH_BUDGET,

@@ -1,4 +1,5 @@
 import t from 'tap';
+import { COMPANY_SETTINGS } from '../../../src/domain/settings/company.ts';
 import { EU_HOSTED } from '../../../src/domain/settings/model.ts';
 import { signedIn, startOffice } from '../people.ts';
 
@@ -41,6 +42,27 @@ t.test('forms of something new have nothing ticked that nobody asked for', async
   }
   t.same(ticked, TICKED);
 });
+
+t.test(
+  'a form of a new company that is sent as it stands makes what a name alone makes',
+  async (t) => {
+    const { text } = await operator.get('/companies/new');
+    const fields: Record<string, string> = {};
+    for (const [input] of text.matchAll(/<input [^>]*>/g)) {
+      const [name, value] = ['name', 'value'].map(
+        (of) => new RegExp(` ${of}="([^"]*)"`).exec(input)?.[1],
+      );
+      const isBox = /type="(?:checkbox|radio)"/.test(input);
+      if (name && (!isBox || / checked/.test(input))) fields[name] = value ?? '';
+    }
+    await operator.post('/companies/new', { ...fields, name: 'As it stands' });
+    await sql`insert into companies (name) values ('By name alone')`;
+    const columns = Object.keys(COMPANY_SETTINGS).filter((column) => column !== 'name');
+    const [form, alone] =
+      await sql`select ${sql(columns)} from companies where name in ('As it stands', 'By name alone') order by name`;
+    t.same(form, alone);
+  },
+);
 
 t.test('whether a new model runs in the EU is asked of whoever offers it', async (t) => {
   const fields = {

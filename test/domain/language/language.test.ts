@@ -31,7 +31,7 @@ const ROOM: readonly (readonly [place: RegExp, letters: number])[] = [
   [/^tabs\./, 18],
   [/^memberTabs\./, 16],
   [/^frame\.(signOut|support|imprint|privacy|copy|copied)$/, 14],
-  [/^list\.(search|show|previous|next)$/, 12],
+  [/^list\.(show|previous|next)$/, 12],
   [/^usage\.(show|apply|export)$|^requests\.(show|find|refresh|newest|pause)$/, 16],
   [/^keys\.(rotate|revoke)$|^models\.(enable|disable|try)$|^assistants\.(edit|try)$/, 14],
   [/^members\.(changeRole|remove|renew|withdraw)$|^tokens\.revoke$/, 14],
