@@ -59,6 +59,10 @@ const BY_OTHER_NAME: Readonly<Record<string, string>> = {
   'request_hours by nothing':
     'the hours of two days are summed up for the overview, once in a quarter of an hour',
   'spend_changes by xid': 'whose spend changed since the last look: all companies at once',
+  'api_keys by end_users':
+    'whether any key has budgets of end users, once a minute: an index of these alone; only where events are sent',
+  'end_user_alerts by billing_month':
+    'those of months that are over are deleted; only where events are sent',
   'unusual_days by day': 'those of 90 days ago are deleted; only where events are sent',
   'usage_company_days by billing_month, day':
     'who spent today as much as may be unusual, every five minutes; only where events are sent',
