@@ -1,6 +1,7 @@
 import { matching } from '../connection/columns.ts';
 import { HAS_ALLOWANCE, SPEND_CURSOR } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
+import { withinTime } from '../connection/within-time.ts';
 import { onlyLater } from './alert.ts';
 
 /** End users who used up their budgets (sql/schema/budgets.sql). People are told of them together. */
@@ -10,11 +11,16 @@ const PERCENTS = '{80, 100}';
 /** How many of the people who reached their budgets last are looked at, to find those who are still there. */
 const MOST_LOOKED_AT = 200;
 
+/** How long a look takes at most, and of it each company. */
+const ALL_MS = 10_000;
+const COMPANY_MS = 3000;
+
 const PRESENT = '(select billing_month(now()))';
 
 /**
  * Writes a row for whoever newly used so much of a budget, and an event for each company and threshold that was told none
- * within an hour: the others wait. Where no key has such budgets it reads an empty index. To be run in a transaction.
+ * within an hour: the others wait. Where no key has such budgets it reads an empty index. Companies come in a random order, each
+ * with a time of its own, so none keeps others from it. To be run in a transaction.
  * @param cursor as of `EventStore.lookAtCostCenters`
  * @returns the next cursor; null: no key has such budgets
  */
@@ -22,31 +28,42 @@ export async function lookAtEndUsers(sql: Sql, cursor: string | null): Promise<s
   const [{ any, next }] = await sql<[{ any: boolean; next: string }]>`
     select exists (select 1 from api_keys where ${sql.unsafe(HAS_ALLOWANCE)}) as any, ${sql.unsafe(SPEND_CURSOR)} as next`;
   if (!any) return null;
+  const companies = await sql<{ id: string }[]>`
+    with spent as materialized (
+      select company_id from monthly_spend s where billing_month = ${sql.unsafe(PRESENT)} and ${onlyLater(sql, cursor)}
+    ),
+    keys as materialized (select company_id from api_keys where ${sql.unsafe(HAS_ALLOWANCE)})
+    select id from companies where closed_at is null and end_user_alerts
+      and id = any(array(select company_id from spent)) and id = any(array(select company_id from keys)) order by random()`;
   await sql`set local enable_nestloop = off`; // as in pageOfKeys
+  const ends = performance.now() + ALL_MS;
+  for (const { id } of companies) {
+    if (performance.now() > ends) break;
+    await withinTime(sql, COMPANY_MS, () => noteReached(sql, id));
+  }
+  await tellReached(sql);
+  return next;
+}
+
+async function noteReached(sql: Sql, company: string): Promise<void> {
   await sql`
-    with allowances as materialized (
-      select k.company_id, line, min(end_user_budget_eur) as budget from api_keys k join companies c on c.id = k.company_id
-      where ${sql.unsafe(HAS_ALLOWANCE)} and c.closed_at is null and c.end_user_alerts group by 1, 2
+    with keys as materialized (
+      select id, line, case when ${sql.unsafe(HAS_ALLOWANCE)} then end_user_budget_eur end as budget from api_keys where company_id = ${company}
     ),
-    changed as materialized (
-      select company_id from monthly_spend s
-      where company_id = any(array(select company_id from allowances)) and billing_month = ${sql.unsafe(PRESENT)} and ${onlyLater(sql, cursor)}
-    ),
-    keys as materialized (
-      select id, line from api_keys
-      where company_id = any(array(select company_id from changed)) and line = any(array(select line from allowances))
-    ),
+    allowances as (select line, min(budget) as budget from keys group by 1),
     sums as materialized (
       select end_user_id, api_key_id, sum(cost_eur) as spent from usage_end_user_days
-      where company_id = any(array(select company_id from changed)) and billing_month = ${sql.unsafe(PRESENT)}
-        and api_key_id = any(array(select id from keys)) group by 1, 2
+      where company_id = ${company} and billing_month = ${sql.unsafe(PRESENT)} group by 1, 2
     ),
     lines as (select end_user_id as id, line, sum(spent) as spent from sums s join keys k on k.id = s.api_key_id group by 1, 2)
     insert into end_user_alerts (company_id, billing_month, end_user_id, threshold)
-    select distinct a.company_id, ${sql.unsafe(PRESENT)}, id, percent
-    from lines l join allowances a using (line) join end_users u using (id), unnest(${PERCENTS}::integer[]) as percent
-    where u.name is not null and l.spent * 100 >= coalesce(u.monthly_budget_eur, a.budget) * percent
+    select distinct ${company}::uuid, ${sql.unsafe(PRESENT)}, u.id, percent
+    from lines l join allowances a using (line) join end_users u on u.id = l.id, unnest(${PERCENTS}::integer[]) as percent
+    where u.name is not null and l.spent * 100 >= coalesce(u.monthly_budget_eur, a.budget) * percent and a.budget is not null
     on conflict do nothing`;
+}
+
+async function tellReached(sql: Sql): Promise<void> {
   await sql`
     with due as materialized (
       select distinct company_id, billing_month from end_user_alerts w where told_at is null and not exists (
@@ -62,7 +79,6 @@ export async function lookAtEndUsers(sql: Sql, cursor: string | null): Promise<s
     select company_id, 'end_user.threshold', company_id::text, jsonb_build_object('month', to_char(billing_month, 'YYYY-MM'),
       'threshold', threshold::text, 'count', count(*), 'end_user', case when count(*) = 1 then jsonb_build_object('id', min(id::text)) end)
     from highest group by company_id, billing_month, threshold`;
-  return next;
 }
 
 /** Forgets what was told in months that are over. */

@@ -61,8 +61,8 @@ export function eventStore(db: Database, own: Database): EventStore {
       return { ...found, ...(await own.run(MANY_MS, (sql) => tell(sql, receivers))) };
     },
     async lookAtCostCenters(cursor) {
-      const next = await own.transaction(LOOK_MS, (sql) => lookAtEndUsers(sql, cursor));
-      const later = await own.run(LOOK_MS, (sql) => lookAtCostCenters(sql, cursor));
+      const next = await own.run(LOOK_MS, (sql) => lookAtCostCenters(sql, cursor));
+      const later = await own.transaction(LOOK_MS, (sql) => lookAtEndUsers(sql, cursor));
       return next ?? later;
     },
     lookAtUnusual: (after) => own.transaction(LOOK_MS, (sql) => lookAtUnusual(sql, after)),

@@ -83,6 +83,28 @@ t.test('where no key has budgets of end users, no sum is read', async (t) => {
   t.equal(await look(), null);
 });
 
+t.test('a company that takes too long keeps no other from being told', async (t) => {
+  const slow = await front('slow@acme.example');
+  const [id] = await people(slow, 'slow', 1, 20);
+  const others = await Promise.all(
+    ['one', 'two', 'three'].map(async (name) => {
+      const key = await front(`${name}@acme.example`);
+      await people(key, name, 1, 20);
+      return key.company;
+    }),
+  );
+  await db.transaction(MS, async (sql) => {
+    // the same row, not yet committed: who writes it waits
+    await sql`insert into end_user_alerts (company_id, billing_month, end_user_id, threshold)
+      select ${slow.company}, billing_month(now()), ${id as string}, 80`;
+    await look();
+    for (const company of others) t.equal(await told(company), '1 at 100');
+    t.equal(await told(slow.company), '');
+  });
+  await look();
+  t.equal(await told(slow.company), '1 at 100', 'it is told once it can be looked at');
+});
+
 t.test(
   'each person once a month, whatever the number of gateways; many are one event',
   async (t) => {
