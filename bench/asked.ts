@@ -80,7 +80,6 @@ const ATTEMPTS: Readonly<Record<string, string>> = {
     'memory lent for large bodies, parsed as they arrive; then a check of messages that allocates nothing (0.8 of before)',
   'CPU of Postgres per ledger row':
     'one trigger for all sums and shorter checks; a second record set for rare columns cost more',
-  'gateway CPU per ledger row': 'records written as bytes once; batches of 400',
 };
 
 /** Rows of `goal` as Markdown: those that were not reached with what was tried, the others as a number. */

@@ -1,6 +1,6 @@
 -- The audit log: every change to companies, models, prices, keys, assistants, users, groups, invitations, receivers of alerts,
--- budgets of cost centres and end users, and tokens, whoever makes it and by whatever tool. Written by triggers in the transaction of the change itself, so there is no change
--- without its row and no row without its change.
+-- budgets of cost centres and end users, and tokens, whoever makes it and by whatever tool. Written by triggers in the
+-- transaction of the change itself, so there is no change without its row and no row without its change.
 
 create table audit_log (
   id         bigint generated always as identity primary key,

@@ -1,6 +1,6 @@
 import { EVENT_DAYS, EVENT_KINDS, EVENT_STATES, type EventState } from '../../domain/event.ts';
 import { oneOf, readUuid } from '../../domain/field.ts';
-import { costCenterPage } from '../../domain/wording/alert.ts';
+import { type Alert, alertPage } from '../../domain/wording/alert.ts';
 import { actorName } from '../../domain/wording/change-text.ts';
 import {
   measureOf,
@@ -180,8 +180,9 @@ function subjectOf({ subject, event }: EventRow, format: Format): Html | string 
     const text = unusualText(measure, unusual, format.words);
     return clipped(text, html`<a href="${unusualPage(measure, unusual)}">${text}</a>`);
   }
-  const { company, key, cost_center, threshold, month, day, statement } =
+  const { company, key, cost_center, count, threshold, month, day, statement } =
     event as EventRow['event'] & {
+      readonly count?: number;
       readonly key?: { readonly id: string; readonly name: string; readonly prefix: string } | null;
       readonly cost_center?: string;
       readonly threshold?: string;
@@ -194,11 +195,9 @@ function subjectOf({ subject, event }: EventRow, format: Format): Html | string 
   if (threshold !== undefined && month !== undefined)
     parts.push({
       text: `${threshold === 'forecast' ? 'Forecast' : format.percent(Number(threshold))} · ${day === undefined ? format.month(`${month}-01`) : format.day(day)}`,
-      href:
-        cost_center === undefined
-          ? `${at}/usage?${new URLSearchParams({ month, ...(key && { key: key.id }) })}`
-          : costCenterPage(company.id, cost_center, month),
+      href: alertPage(event as unknown as Alert),
     });
+  if (count !== undefined) parts.push({ text: count === 1 ? '1 end user' : `${count} end users` });
   if (key) parts.push({ text: key.name, href: `${at}/keys/${key.id}` });
   if (cost_center !== undefined) parts.push({ text: cost_center });
   if (statement)

@@ -378,7 +378,7 @@ function draw(size: Size, spec: Chart, words: ChartWords): Html {
       : ''
   }</g>
 ${bars.map((bar, at) => drawBar(plot, spec, bar, at, words))}
-<g class="over" aria-hidden="true">${spec.over?.map(({ look, values }) => [`halo`, look].map((each) => line(plot, measure, each, values)))}</g></svg>`;
+${spec.over === undefined ? '' : html`<g class="over" aria-hidden="true">${spec.over.map(({ look, values }) => ['halo', look].map((each) => line(plot, measure, each, values)))}</g>`}</svg>`;
 }
 
 function drawBar(plot: Plot, spec: Chart, bar: Bar, at: number, words: ChartWords): Html {

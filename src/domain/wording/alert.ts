@@ -68,7 +68,7 @@ export function mailOf(
         });
   const parts: MailPart[] = told.flat();
   if (pages !== null && outsider === null) {
-    const page = alerts.length === 1 ? pageOf(first) : companyPage(first);
+    const page = alerts.length === 1 ? alertPage(first) : companyPage(first);
     parts.push({ href: new URL(page, pages).href, label: mails.toUsage });
   } else if (pages !== null) {
     parts.push(mails.noMore, { href: new URL(STOP_PATH + outsider, pages).href });
@@ -135,7 +135,8 @@ function companyPage({ company, ...alert }: Alert): string {
   return `/companies/${company.id}/usage?${new URLSearchParams({ month })}`;
 }
 
-function pageOf(alert: Alert): string {
+/** The page with what an alert tells of, below the address of the pages. */
+export function alertPage(alert: Alert): string {
   if (isUnusual(alert)) return unusualPage(measureOf(alert), alert);
   return 'count' in alert ? endUserPage(alert) : budgetPage(alert);
 }

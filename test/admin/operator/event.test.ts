@@ -57,6 +57,16 @@ t.test(
   },
 );
 
+t.test('an alert leads to what it tells of', async (t) => {
+  const body = { month: '2026-10', threshold: '100' };
+  await office.sql`insert into events (company_id, kind, subject, body) values
+    (${company}, 'end_user.threshold', ${company}, ${office.sql.json({ ...body, count: 3, end_user: null })}),
+    (${company}, 'cost_center.threshold', ${company}, ${office.sql.json({ ...body, cost_center: 'Editors' })})`;
+  const { text } = await operator.get('/events');
+  t.match(text, /\/end-users\?month=2026-10&amp;show=reached">100.*3 end users/);
+  t.match(text, /\/usage\?cost_center=Editors&amp;month=2026-10">100/);
+});
+
 t.test('an operator sends an event again, whatever became of it', async (t) => {
   const { text } = await operator.get('/events?state=dead');
   const [, path = ''] = /action="(\/events\/[0-9a-f-]+\/replay)"/.exec(text) ?? [];
