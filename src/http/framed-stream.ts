@@ -5,6 +5,8 @@ import type { ResponseListener, ResponseStream } from './exchange.ts';
 
 /** Nearly always holds what one read of the upstream's socket yields, 16 KiB, with the frame around it. */
 export const STREAM_BUFFER = 20_480;
+/** The same where reads yield more: up to 64 KiB. */
+const LARGE_STREAM_BUFFER = 69_632;
 /** Room for a chunk's head (seven hex digits, CR LF), and for CR LF and the last chunk behind its data. */
 const HEAD = 9;
 const TAIL = 7;
@@ -69,11 +71,12 @@ export class FramedStream implements ResponseStream {
   add(bytes: Buffer, start: number, end: number): boolean {
     let flows = true;
     for (;;) {
-      this.#buffer ??= this.#pool.take();
+      this.#buffer ??= this.#pool.take(HEAD + bytes.length + TAIL);
+      const buffer = this.#buffer;
       const to = this.#to;
-      const length = Math.min(end - start, STREAM_BUFFER - TAIL - to);
+      const length = Math.min(end - start, buffer.length - TAIL - to);
       this.#to = to + length;
-      bytes.copy(this.#buffer, to, start, start + length);
+      bytes.copy(buffer, to, start, start + length);
       start += length;
       if (start === end) return flows;
       flows = this.flush() && flows;
@@ -151,5 +154,5 @@ export class FramedStream implements ResponseStream {
 
 /** The buffers that the streams of one server gather in, and in which small answers are put together. */
 export function streamBuffers(): BufferPool {
-  return new BufferPool(STREAM_BUFFER);
+  return new BufferPool(STREAM_BUFFER, LARGE_STREAM_BUFFER);
 }

@@ -19,6 +19,10 @@ import {
  * The most bytes of one read. They add to the bytes that wait for a slow client, whose stream may keep 64 KiB in all.
  */
 const READ_BYTES = 16_384;
+/** The same where more than that was there at once: a burst of events is then one read, and one write. */
+const LARGE_READ_BYTES = 65_536;
+/** At most so many connections read that much: should all their clients fall behind at once, 12 MiB more wait for them. */
+const MOST_LARGE = 256;
 const CONNECTION = Symbol('connection');
 
 type UpstreamSocket = Socket & { [CONNECTION]?: FastConnection };
@@ -49,6 +53,8 @@ export interface ConnectionPool {
   readonly writer: RequestWriter;
   /** How long a free connection may be used again, in milliseconds. */
   readonly idleMs: number;
+  /** How many connections read LARGE_READ_BYTES at once. */
+  large: number;
   /** Sends a request on a fresh connection. */
   sendAgain(request: UpstreamRequest): void;
   /** The connection is free for another request. */
@@ -89,6 +95,10 @@ export class FastConnection implements Sender, UpstreamCall {
   /** The rest of a large request, which is still to be sent. */
   #rest: RestOfRequest | null = null;
   #paused = false;
+  /** The client of the present answer has fallen behind. */
+  #fellBehind = false;
+  /** The next read may be a large one. */
+  #isLarge = false;
 
   /** @param onOpened called once: with null when a request may be sent, or with the reason why none can. Not after `close` */
   constructor(
@@ -150,6 +160,7 @@ export class FastConnection implements Sender, UpstreamCall {
   pause(handler: UpstreamHandler): void {
     if (handler !== this.#handler) return;
     this.#paused = true;
+    this.#fellBehind = true;
     this.#socket?.pause();
   }
 
@@ -176,6 +187,7 @@ export class FastConnection implements Sender, UpstreamCall {
     this.#handler = null;
     this.#request = null;
     this.#socket?.destroy();
+    this.#setLarge(false);
     this.#pool.onGone(this);
     // a connection that was used before may close without a fault, and one that the gateway gave up has no handler
     const isStrike =
@@ -207,6 +219,21 @@ export class FastConnection implements Sender, UpstreamCall {
     } catch (error) {
       this.onThrown(error, handler);
     }
+  }
+
+  /** Decides whether the next read may be a large one. @param isFull whether the last one filled its buffer */
+  readsLarge(isFull: boolean): boolean {
+    // held back, it stays among those that read much: what waits for its client may be as much
+    if (!this.#paused && !this.#gone) {
+      const may = isFull && this.#pool.large < MOST_LARGE;
+      this.#setLarge(!this.#fellBehind && (this.#isLarge || may));
+    }
+    return this.#isLarge;
+  }
+
+  #setLarge(isLarge: boolean): void {
+    if (isLarge !== this.#isLarge) this.#pool.large += isLarge ? 1 : -1;
+    this.#isLarge = isLarge;
   }
 
   #read(handler: UpstreamHandler | null, buffer: Buffer, end: number): void {
@@ -259,6 +286,7 @@ export class FastConnection implements Sender, UpstreamCall {
     }
     if (this.#paused) socket.resume();
     this.#paused = false;
+    this.#fellBehind = false;
     this.#reused = true;
     this.#free(Math.min(this.#pool.idleMs, reader.keepAliveSeconds * 1000 - CLOSING_MS));
     reader.reset();
@@ -319,14 +347,26 @@ export class FastConnection implements Sender, UpstreamCall {
 }
 
 /**
- * The `onread` option of `net.connect` and `tls.connect`: all connections read into one buffer. Otherwise Node
- * allocates 64 KiB for each read and shrinks it afterwards.
+ * The `onread` option of `net.connect` and `tls.connect`: all connections read into one buffer, or into its beginning.
+ * Otherwise Node allocates 64 KiB for each read and shrinks it afterwards.
  */
 export function sharedReads() {
+  const large = Buffer.allocUnsafeSlow(LARGE_READ_BYTES);
+  const small = large.subarray(0, READ_BYTES);
+  /** What follows the read that ends; undefined: another like it. */
+  let next: Buffer | undefined = small;
   return {
-    buffer: Buffer.allocUnsafeSlow(READ_BYTES),
+    /** Called first, and after each read. */
+    buffer(): Buffer | undefined {
+      const buffer = next;
+      next = small; // of a new connection
+      return buffer;
+    },
     callback(this: UpstreamSocket, bytes: number, buffer: Buffer): boolean {
-      this[CONNECTION]?.read(buffer, bytes);
+      const connection = this[CONNECTION];
+      connection?.read(buffer, bytes);
+      const wanted = connection?.readsLarge(bytes === buffer.length) ? large : small;
+      next = wanted === buffer ? undefined : wanted;
       return true;
     },
   };

@@ -29,6 +29,7 @@ export type ConnectorOf = (
 export class FastPool extends Upstream implements ConnectionPool {
   readonly writer: RequestWriter;
   readonly idleMs: number;
+  large = 0;
   protected readonly addresses: Addresses<FastLines>;
   /** Of each address: a request's head up to its path, and the part between its path and its id. */
   readonly #heads: readonly (readonly [string, string])[];

@@ -55,7 +55,7 @@ async function workingConnector(): Promise<ConnectorOf | null> {
   }
 }
 
-/** Whether a connection of this connector reads into the buffer that it is given. */
+/** Whether a connection of this connector reads into the buffers that it is given, one after the other. */
 async function reads(connectorOf: ConnectorOf): Promise<boolean> {
   const server = createServer((socket) => socket.end('bytes'));
   // exclusive: a process manager with node:cluster would take this port as the sign that the gateway serves
@@ -64,10 +64,13 @@ async function reads(connectorOf: ConnectorOf): Promise<boolean> {
   let socket: Socket | null = null;
   const { promise, resolve } = Promise.withResolvers<boolean>();
   const patience = new Patience(() => resolve(false));
+  const rooms = [Buffer.alloc(2), Buffer.alloc(8)];
+  let text = '';
   const onread = {
-    buffer: Buffer.alloc(8),
+    buffer: (): Buffer | undefined => rooms.shift(),
     callback(bytes: number, buffer: Buffer): boolean {
-      resolve(buffer.toString('latin1', 0, bytes) === 'bytes');
+      text += `${buffer.toString('latin1', 0, bytes)} `;
+      if (rooms.length === 0) resolve(text === 'by tes ');
       return true;
     },
   };

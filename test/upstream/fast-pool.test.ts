@@ -275,6 +275,88 @@ t.test('a held connection reads nothing, and all of it later', async (t) => {
   t.equal((await call.ended).length, text.length);
 });
 
+/** A call that knows how much each read brought. */
+class Measured extends Call {
+  readonly sizes: number[] = [];
+
+  /** Whether its client does not take the next piece at once. */
+  isSlow = false;
+
+  override onData(bytes: Buffer): void {
+    this.sizes.push(bytes.length);
+    super.onData(bytes);
+    if (this.isSlow) this.call?.pause(this);
+    this.isSlow = false;
+  }
+
+  get most(): number {
+    return Math.max(...this.sizes);
+  }
+}
+
+const [SMALL, LARGE] = [16_384, 65_536];
+
+t.test(
+  'what comes fast is read in large pieces, until its client falls behind, and again for the next answer',
+  async (t) => {
+    const part = Buffer.alloc(2_000_000, 'y');
+    const head = `HTTP/1.1 200 OK\r\ncontent-length: ${2 * part.length}\r\n\r\n`;
+    const { upstream, sockets } = await serve(t, (socket) => void socket.write(head));
+    const begin = async (): Promise<[Measured, Socket]> => {
+      const call = new Measured();
+      send(upstream, call, {});
+      await call.headed;
+      return [call, sockets.at(-1) as Socket];
+    };
+    const [first, socket] = await begin();
+    t.equal(upstream.large, 0, 'a head is no reason');
+    socket.write(part);
+    await until(
+      () => first.text.length,
+      'half of it',
+      (length) => length === part.length,
+    );
+    t.ok(first.most > SMALL && first.most <= LARGE, `${first.most} bytes at once`);
+    t.equal(upstream.large, 1);
+    first.isSlow = true;
+    socket.write(part);
+    await until(
+      () => first.isSlow,
+      'it was held back',
+      (isSlow) => !isSlow,
+    );
+    t.equal(upstream.large, 1, 'it counts while its client may keep as much waiting');
+    first.sizes.length = 0;
+    first.call?.resume(first);
+    await first.ended;
+    // the first read after it was asked for before
+    t.ok(Math.max(...first.sizes.slice(1)) <= SMALL, 'little, for a client that fell behind');
+    t.equal(upstream.large, 0);
+    const [second] = await begin();
+    socket.write(Buffer.concat([part, part]));
+    await second.ended;
+    t.ok(second.most > SMALL, 'another answer');
+    t.equal(upstream.large, 1);
+    await upstream.destroy();
+    t.equal(upstream.large, 0, 'a connection that is gone is not counted');
+  },
+);
+
+t.test('the 257th connection reads little at once', async (t) => {
+  const body = Buffer.alloc(2_000_000, 'y');
+  const head = `HTTP/1.1 200 OK\r\ncontent-length: ${body.length}\r\n\r\n`;
+  const { upstream } = await serve(t, (socket) => {
+    socket.write(head);
+    socket.write(body);
+  });
+  upstream.large = 256;
+  const call = new Measured();
+  send(upstream, call, {});
+  await call.ended;
+  t.ok(call.most <= SMALL);
+  t.equal(upstream.large, 256);
+});
+
 t.test('when the gateway stops, whoever waits is told so', async (t) => {
   const { upstream } = await serve(t, () => {});
   const call = post(upstream);
