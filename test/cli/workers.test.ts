@@ -48,6 +48,7 @@ async function serve(t: Test, env: Record<string, string> = {}) {
     printed += piece;
     if (printed.endsWith('\n')) break;
   }
+  if (printed === '') throw new Error(`it ended with ${await exited} before it began: ${log}`);
   const facts = JSON.parse(printed) as {
     base_url: string;
     admin_url: string;

@@ -72,9 +72,16 @@ t.test(
       ],
     );
     t.match(textOf(await owner.get(base)), /75 and 90 %.*25 %, and the forecast of the company/);
-    const twice = await owner.post(base, { email: people.member, percents: '50' });
-    t.equal(twice.status, 422);
-    t.match(twice.text, /There is a rule for mila@customer\.example already/);
+    await owner.post(base, { email: people.member.toUpperCase(), percents: '50' });
+    await owner.post(base, { email: '', percents: '75, 90', forecast: 'true' });
+    t.same(
+      [...(await rows())],
+      [
+        { email: null, percents: [75, 90], forecast: true, agreed: false },
+        { email: people.member, percents: [50], forecast: false, agreed: false },
+      ],
+      'an address that has a rule changes it',
+    );
     for (const percents of [
       '0',
       '101',
@@ -86,10 +93,13 @@ t.test(
       t.equal(refused.status, 422, percents);
       t.match(refused.text, `value="${percents}"`, 'what was typed is kept');
     }
-    const path = `${base}/${await idOf(people.member)}`;
-    t.match((await owner.get(path)).text, 'value="25"');
+    const rule = await idOf(people.member);
+    const path = `${base}/${rule}`;
+    const { text: shown } = await owner.get(`${base}?rule=${rule}`);
+    t.match(shown, `href="${base}?rule=${rule}#create"`);
+    t.match(shown, /<details[^>]+ open>.*value="mila@customer\.example".*value="50"/s);
     t.equal(
-      (await owner.post(path, { percents: '' })).status,
+      (await owner.post(base, { email: people.member, percents: '' })).status,
       303,
       'people of the company may be told nothing',
     );
@@ -138,7 +148,7 @@ t.test('an address outside the company is sent a link, which its reader has to u
   t.notMatch(JSON.stringify(await sql`select * from audit_log`), pathname.slice(-43));
   t.notMatch(office.logged.join(''), pathname.slice(-43));
 
-  const none = await owner.post(`${base}/${await idOf(BOOKS)}`, { percents: '' });
+  const none = await owner.post(base, { email: BOOKS, percents: '' });
   t.equal(none.status, 422);
   t.match(none.text, /remove the rule to send this address nothing/);
 });
