@@ -133,7 +133,6 @@ const MOST_OF_ACCEPTED = 1.05;
 /** Where no work reached that, what was reached, with room for the noise: README.md tells of the attempts. */
 const REACHED: readonly (readonly [series: RegExp, most: number])[] = [
   [/^requests, (wrk|autocannon): /, 1.25],
-  [/^burst, one HTTP chunk per packet: /, 1.35],
   [/turn of an agent: |^conversation, /, 1.15],
 ];
 /** Of so many rounds one may say that it costs no more: more of them are a loud machine. */
