@@ -5,7 +5,7 @@ import type { ResponseListener, ResponseStream } from './exchange.ts';
 
 /** Nearly always holds what one read of the upstream's socket yields, 16 KiB, with the frame around it. */
 export const STREAM_BUFFER = 20_480;
-/** The same where reads yield more: up to 64 KiB. */
+/** The same where a read yields more, up to 64 KiB, or one event does. */
 const LARGE_STREAM_BUFFER = 69_632;
 /** Room for a chunk's head (seven hex digits, CR LF), and for CR LF and the last chunk behind its data. */
 const HEAD = 9;
@@ -71,16 +71,24 @@ export class FramedStream implements ResponseStream {
   add(bytes: Buffer, start: number, end: number): boolean {
     let flows = true;
     for (;;) {
-      this.#buffer ??= this.#pool.take(HEAD + bytes.length + TAIL);
-      const buffer = this.#buffer;
+      this.#buffer ??= this.#pool.take();
       const to = this.#to;
-      const length = Math.min(end - start, buffer.length - TAIL - to);
+      const length = Math.min(end - start, this.#buffer.length - TAIL - to);
       this.#to = to + length;
-      bytes.copy(buffer, to, start, start + length);
+      bytes.copy(this.#buffer, to, start, start + length);
       start += length;
       if (start === end) return flows;
-      flows = this.flush() && flows;
+      if (bytes.length <= STREAM_BUFFER || !this.#grow(this.#buffer)) flows = this.flush() && flows;
     }
+  }
+
+  /** Goes on in a large buffer. @returns false in one already */
+  #grow(full: Buffer): boolean {
+    if (full.length > STREAM_BUFFER) return false;
+    this.#buffer = this.#pool.take(true);
+    full.copy(this.#buffer, HEAD, HEAD, this.#to);
+    this.#pool.give(full);
+    return true;
   }
 
   flush(): boolean {

@@ -17,9 +17,8 @@ export class BufferPool {
     this.#largeSize = largeSize;
   }
 
-  /** @param bytes for so many; more than the larger size get one of that */
-  take(bytes = 0): Buffer {
-    if (bytes > this.#size) return this.#largeFree.pop() ?? Buffer.allocUnsafeSlow(this.#largeSize);
+  take(isLarge = false): Buffer {
+    if (isLarge) return this.#largeFree.pop() ?? Buffer.allocUnsafeSlow(this.#largeSize);
     return this.#free.pop() ?? Buffer.allocUnsafeSlow(this.#size);
   }
 

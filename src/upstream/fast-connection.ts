@@ -21,7 +21,7 @@ import {
 const READ_BYTES = 16_384;
 /** The same where more than that was there at once: a burst of events is then one read, and one write. */
 const LARGE_READ_BYTES = 65_536;
-/** At most so many connections read that much: should all their clients fall behind at once, 12 MiB more wait for them. */
+/** At most so many calls are read like that: should all their clients fall behind at once, 12 MiB more wait for them. */
 const MOST_LARGE = 256;
 const CONNECTION = Symbol('connection');
 
@@ -53,8 +53,8 @@ export interface ConnectionPool {
   readonly writer: RequestWriter;
   /** How long a free connection may be used again, in milliseconds. */
   readonly idleMs: number;
-  /** How many connections read LARGE_READ_BYTES at once. */
-  large: number;
+  /** The calls of which LARGE_READ_BYTES are read at once, or whose clients wait for so much. */
+  readonly large: Set<UpstreamHandler>;
   /** Sends a request on a fresh connection. */
   sendAgain(request: UpstreamRequest): void;
   /** The connection is free for another request. */
@@ -97,8 +97,6 @@ export class FastConnection implements Sender, UpstreamCall {
   #paused = false;
   /** The client of the present answer has fallen behind. */
   #fellBehind = false;
-  /** The next read may be a large one. */
-  #isLarge = false;
 
   /** @param onOpened called once: with null when a request may be sent, or with the reason why none can. Not after `close` */
   constructor(
@@ -165,9 +163,15 @@ export class FastConnection implements Sender, UpstreamCall {
   }
 
   resume(handler: UpstreamHandler): void {
+    this.#pool.large.delete(handler); // its client has all that came, and is sent little at once from now on
     if (handler !== this.#handler || !this.#paused) return;
     this.#paused = false;
     this.#socket?.resume();
+  }
+
+  leave(handler: UpstreamHandler): void {
+    this.#pool.large.delete(handler);
+    if (handler === this.#handler) this.#fellBehind = true; // what is still read is for nobody
   }
 
   abort(handler: UpstreamHandler): void {
@@ -187,7 +191,6 @@ export class FastConnection implements Sender, UpstreamCall {
     this.#handler = null;
     this.#request = null;
     this.#socket?.destroy();
-    this.#setLarge(false);
     this.#pool.onGone(this);
     // a connection that was used before may close without a fault, and one that the gateway gave up has no handler
     const isStrike =
@@ -223,17 +226,11 @@ export class FastConnection implements Sender, UpstreamCall {
 
   /** Decides whether the next read may be a large one. @param isFull whether the last one filled its buffer */
   readsLarge(isFull: boolean): boolean {
-    // held back, it stays among those that read much: what waits for its client may be as much
-    if (!this.#paused && !this.#gone) {
-      const may = isFull && this.#pool.large < MOST_LARGE;
-      this.#setLarge(!this.#fellBehind && (this.#isLarge || may));
-    }
-    return this.#isLarge;
-  }
-
-  #setLarge(isLarge: boolean): void {
-    if (isLarge !== this.#isLarge) this.#pool.large += isLarge ? 1 : -1;
-    this.#isLarge = isLarge;
+    const handler = this.#handler;
+    if (handler === null || this.#fellBehind) return false;
+    const { large } = this.#pool;
+    if (isFull && large.size < MOST_LARGE) large.add(handler);
+    return large.has(handler);
   }
 
   #read(handler: UpstreamHandler | null, buffer: Buffer, end: number): void {

@@ -10,6 +10,7 @@ import {
   Stopped,
   tellFailure,
   Upstream,
+  type UpstreamHandler,
   type UpstreamOptions,
   type UpstreamRequest,
 } from './upstream.ts';
@@ -29,7 +30,7 @@ export type ConnectorOf = (
 export class FastPool extends Upstream implements ConnectionPool {
   readonly writer: RequestWriter;
   readonly idleMs: number;
-  large = 0;
+  readonly large = new Set<UpstreamHandler>();
   protected readonly addresses: Addresses<FastLines>;
   /** Of each address: a request's head up to its path, and the part between its path and its id. */
   readonly #heads: readonly (readonly [string, string])[];

@@ -311,6 +311,8 @@ class UndiciCall implements Dispatcher.DispatchHandler, UpstreamCall {
     if (this.#handler !== null) this.#controller?.resume();
   }
 
+  leave(): void {}
+
   abort(): void {
     if (this.#handler === null) return;
     this.#handler = null;

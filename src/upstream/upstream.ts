@@ -174,6 +174,8 @@ export interface UpstreamCall {
   /** Stops reading at once. */
   pause(handler: UpstreamHandler): void;
   resume(handler: UpstreamHandler): void;
+  /** The client has all of the answer, or is gone. */
+  leave(handler: UpstreamHandler): void;
   /** Closes the connection; nothing more is called. */
   abort(handler: UpstreamHandler): void;
 }

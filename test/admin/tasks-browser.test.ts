@@ -312,9 +312,9 @@ const TASKS: readonly Task[] = [
     async act(person) {
       await person.click('Settings');
       await person.click('Budget alerts');
-      await person.click('Add a receiver, or change a rule');
+      await person.click('Add a receiver');
       await person.fill('E-mail address', 'desk@front.example');
-      await person.click('Save');
+      await person.click('Add');
       await person.sees(/desk@front\.example.*has not agreed/);
     },
   },

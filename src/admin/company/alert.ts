@@ -38,11 +38,13 @@ import {
   type FormState,
   field,
   formState,
+  saveForm,
 } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
 import {
   badge,
+  cancelLink,
   companyHeading,
   dangerLink,
   linkButton,
@@ -60,7 +62,8 @@ const WRITE = 'alert.write';
 /** Who of a company is told of its budgets by e-mail, and at which percentages. */
 export const alertRoutes: readonly Route[] = [
   pageAt(BASE, 'alert.read', listPage),
-  formAt(BASE, WRITE, save, { permits: 'mails', page: listPage }),
+  formAt(BASE, WRITE, add, { permits: 'mails', page: listPage }),
+  formAt(ONE, WRITE, save, { page: listPage }),
   formAt(`${ONE}/ask`, WRITE, again, { permits: 'mails', page: listPage }),
   ...askedFirst(`${ONE}/remove`, WRITE, askRemoval, remove),
 ];
@@ -73,13 +76,14 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
   const { alerts: words, settings } = c.var.format.words;
   const base = `/companies/${id}/alerts`;
   const team = receivers.find(({ email }) => email === null);
-  const changed = receivers.find(({ id }) => id === c.req.query('rule'));
+  const isChanged = (row: string) => row === c.req.query('rule') || form.path === `${base}/${row}`;
+  const changed = receivers.find(({ id }) => isChanged(id));
   const body = html`${companyHeading(c)}<h1>${words.title}</h1>
 <p class="lead">${words.lead}</p>
 ${c.var.services.mail === null ? html`<p class="notice warn-notice">${words.noMail}</p>` : ''}
-${form.path === null || form.path === base ? '' : formState(form, form.path).summary}
+${changed !== undefined || form.path === null || form.path === base ? '' : formState(form, form.path).summary}
 ${receiverTable(c, base, team === undefined ? [null, ...receivers] : receivers)}
-${mayNow(c, 'alert.write') ? ruleForm(c, form, base, changed) : ''}
+${!mayNow(c, WRITE) ? '' : changed === undefined ? addForm(c, form, base, team === undefined) : changeForm(c, form, base, changed)}
 <p><a href="/companies/${id}/settings">${settings.title}</a></p>`;
   return page(c, words.of(name), body);
 }
@@ -104,8 +108,8 @@ function receiverTable(
         !mayWrite
           ? muted(frame.none)
           : row === null
-            ? html`<a href="#create">${words.addLine}</a>`
-            : html`<span class="row-actions">${linkButton(`${base}?rule=${row.id}#create`, words.change, words.changeOf(row.email ?? words.team))}
+            ? html`<a href="${base}#create">${words.addLine}</a>`
+            : html`<span class="row-actions">${linkButton(`${base}?rule=${row.id}#rule`, words.change, words.changeOf(row.email ?? words.team))}
 ${isWaiting(row) ? askButton(c, base, row) : ''}${dangerLink(`${base}/${row.id}/remove`, words.remove, row.email ?? words.teamLine)}</span>`,
     },
   });
@@ -146,22 +150,33 @@ function choiceFields(
 ${checkbox(state, { name: 'forecast', label: words.forecast, hint: words.forecastHint, checked: forecast })}`;
 }
 
-/** The form of a rule: the address says whose. @param changed the one to show; undefined: a new one */
-function ruleForm(c: PageContext, form: Form, base: string, changed?: AlertReceiverRow): Html {
+function addForm(c: PageContext, form: Form, base: string, isTeamFree: boolean): Html {
   const { alerts: words } = c.var.format.words;
   const canAsk = c.var.services.mail !== null && c.var.services.adminUrl !== null;
-  const outside = canAsk ? words.emailAsked(CONFIRM_DAYS) : words.emailOwn;
+  const hints = [
+    ...(isTeamFree ? [words.emailForTeam] : []),
+    canAsk ? words.emailAsked(CONFIRM_DAYS) : words.emailOwn,
+  ];
   return createCard(c, form, {
     path: base,
     title: words.add,
-    button: words.save,
-    isFirst: changed !== undefined,
+    button: words.addButton,
+    isFirst: false,
     fields: (
       state,
-    ) => html`${field(state, { name: 'email', label: words.email, type: 'email', value: changed?.email ?? '', hint: `${words.emailForTeam} ${outside}` })}
-${choiceFields(state, words, changed ?? STANDARD)}
+    ) => html`${field(state, { name: 'email', label: words.email, type: 'email', hint: hints.join(' ') })}
+${choiceFields(state, words, STANDARD)}
 <p class="hint">${words.most(MOST_RECEIVERS)}</p>`,
   });
+}
+
+/** The form of a rule that is there; it takes the place of that for a new one. */
+function changeForm(c: PageContext, form: Form, base: string, row: AlertReceiverRow): Html {
+  const { alerts: words } = c.var.format.words;
+  const path = `${base}/${row.id}`;
+  const state = formState(form, path);
+  return html`<section class="card" id="rule"><h2>${words.toldOf(row.email)}</h2>${state.summary}
+${saveForm(c, path, choiceFields(state, words, row), words.save, cancelLink(c, base))}</section>`;
 }
 
 function readChoice(form: Form): AlertChoice {
@@ -171,19 +186,12 @@ function readChoice(form: Form): AlertChoice {
   };
 }
 
-/** Saves a rule: that of the address, if it has one. */
-async function save(c: PageContext, form: Form): Promise<Response> {
+async function add(c: PageContext, form: Form): Promise<Response> {
   const company = param(c, 'company');
   const { services, session } = c.var;
   const email = form.optional('email', readEmail);
   const choice = readChoice(form);
   form.check();
-  const present = await read(c, (sql) => listReceivers(sql, company));
-  const changed = present.find((row) => row.email === email);
-  if (changed !== undefined) {
-    await change(c, (sql) => changeReceiver(sql, company, changed.id, choice));
-    return backTo(c, `/companies/${company}/alerts`, 'saved');
-  }
   if (email !== null) countInvitation(c, form, company);
   const canAsk = services.mail !== null && services.adminUrl !== null;
   const added = { ...choice, email, language: languageForOutsider(c, presentCompany(c)) };
@@ -230,6 +238,14 @@ async function again(c: PageContext, form: Form): Promise<Response> {
     askAgain(sql, company, param(c, 'receiver')),
   );
   return asked(c, receiver, token, 'receiver-asked');
+}
+
+async function save(c: PageContext, form: Form): Promise<Response> {
+  const company = param(c, 'company');
+  const choice = readChoice(form);
+  form.check();
+  await change(c, (sql) => changeReceiver(sql, company, param(c, 'receiver'), choice));
+  return backTo(c, `/companies/${company}/alerts`, 'saved');
 }
 
 async function askRemoval(c: PageContext) {

@@ -28,7 +28,7 @@ export class AnswerBody {
   /** The buffer is this body's own. */
   #owned = false;
   #size = 0;
-  /** More arrived than is kept. */
+  /** More arrived than is kept; what fits is. */
   overflown = false;
 
   /** @param announced how long it will be, as far as was told: a body that is announced is copied once */
@@ -46,7 +46,7 @@ export class AnswerBody {
     const before = this.#size;
     if (before + bytes.length > this.#limit) {
       this.overflown = true;
-      return;
+      bytes = bytes.subarray(0, this.#limit - before);
     }
     this.#size += bytes.length;
     if (last && before === 0) this.#buffer = bytes;

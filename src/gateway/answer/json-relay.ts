@@ -92,14 +92,16 @@ export class JsonRelay extends Relay {
     this.watch.active = true;
     if (this.#beyond !== null) return this.#readBeyond(this.#beyond, bytes);
     const encoder = this.status === 200 ? this.#encoder : null;
+    const before = this.#body.size;
     this.#body.push(encoder === null ? bytes : encoder.push(bytes), last);
     const { overflown, size } = this.#body;
     const held = encoder === null ? size : size + encoder.pending;
-    if (overflown || held > this.meter.maxAnswerBytes) this.#exceed(bytes);
+    if (overflown || held > this.meter.maxAnswerBytes)
+      this.#exceed(encoder === null ? bytes.subarray(size - before) : bytes);
     else if (held > SMALL_BYTES) this.#keep(held, bytes.length);
   }
 
-  /** The answer is larger than may be held: it becomes an error, and is read on for its usage. */
+  /** The answer is larger than may be held: it becomes an error, and is read on for its usage. @param bytes beyond what is held */
   #exceed(bytes: Buffer): void {
     if (this.status !== 200 || !this.#isJson) {
       this.call?.abort(this);
@@ -237,6 +239,7 @@ export class JsonRelay extends Relay {
   }
 
   onClientClose(): void {
+    this.call?.leave(this);
     const isOut = this.reply.res.writableFinished;
     if (this.settled || isOut) {
       if (isOut && this.#rendered !== null) this.#body.release(); // the system has taken its bytes

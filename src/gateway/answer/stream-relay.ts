@@ -14,6 +14,7 @@ import {
   eventTooLarge,
 } from '../../upstream/failure.ts';
 import type { AnswerHead } from '../../upstream/upstream.ts';
+import { addPacket } from '../request/fair-shares.ts';
 import type { KeepaliveSource, KeptStream } from '../request/keepalive.ts';
 import type { Reply } from '../request/reply.ts';
 import { AnswerBody, isEventStream, MAX_FAILURE_BYTES } from './answer-body.ts';
@@ -73,7 +74,7 @@ export class StreamRelay extends Relay implements SpanSink, KeepaliveSource {
 
   onData(bytes: Buffer, last: boolean): void {
     this.watch.active = true;
-    this.meter.load.work++;
+    addPacket(this.meter.load, bytes.length);
     if (this.#whole !== null) {
       this.#whole.push(bytes, last);
       return this.#whole.overflown ? this.onEnd() : undefined;
@@ -205,6 +206,7 @@ export class StreamRelay extends Relay implements SpanSink, KeepaliveSource {
   }
 
   onClientClose(): void {
+    this.call?.leave(this);
     this.watch.close();
     this.#kept?.leave();
     this.meter.metrics.openStreams--;

@@ -6,6 +6,8 @@ const KEPT = 0.8;
 const LEAST_WORK = 0.01;
 /** Bytes of a request body that cost about as much as a request without one, where it is one long text. */
 const WORK_BYTES = 65_536;
+/** The same of a packet of a stream: its events are read one by one. */
+const PACKET_BYTES = 16_384;
 /** Milliseconds that a request without a large body takes. */
 const WORK_MS = 0.05;
 /** By what part of itself the capacity changes with a sample. Down faster than up: late events harm all companies. */
@@ -24,7 +26,7 @@ export interface CompanyLoad {
   inFlight: number;
   /**
    * Work of the last moment, in requests of some 50 µs: 64 KiB of a request body count as one more, unless reading it
-   * took longer, and so does each packet of a stream. Refused requests count too: the company would use as much.
+   * took longer, and so does each packet of a stream, and each 16 KiB of a large one. Refused requests count too: the company would use as much.
    */
   work: number;
 }
@@ -32,6 +34,11 @@ export interface CompanyLoad {
 /** Adds the work of reading bytes. */
 export function addWork(load: CompanyLoad, bytes: number): void {
   load.work += bytes / WORK_BYTES;
+}
+
+/** Adds the work of a packet of a stream. */
+export function addPacket(load: CompanyLoad, bytes: number): void {
+  load.work += bytes > PACKET_BYTES ? bytes / PACKET_BYTES : 1;
 }
 
 /**

@@ -46,13 +46,18 @@ t.test('a body whose length was announced lies where it was put first', async (t
 });
 
 t.test(
-  'of a body that is larger than it may be, whole pieces are kept, and nothing that was there before',
+  'of a body that is larger than it may be, what fits is kept, and nothing that was there before',
   async (t) => {
     const body = new AnswerBody(10);
     body.push(Buffer.from('four'), false);
     body.push(Buffer.from('more than six'), false);
     t.ok(body.overflown);
-    t.equal(`${body.bytes}`, 'four');
+    t.equal(`${body.bytes}`, 'fourmore t');
+    body.push(Buffer.from('more'), true);
+    t.equal(`${body.bytes}`, 'fourmore t');
+    const whole = new AnswerBody(10);
+    whole.push(Buffer.from('more than ten'), true);
+    t.equal(`${whole.bytes}`, 'more than ');
   },
 );
 
