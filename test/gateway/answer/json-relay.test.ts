@@ -265,7 +265,7 @@ t.test('one vector without end is not held without end', async (t) => {
 t.test(
   'a request that did not reach the upstream is sent again only for a client that is still there',
   async (t) => {
-    const became = { dropped: 0, settled: 0, closed: 0, status: 0 };
+    const became = { dropped: 0, settled: 0, closed: 0, left: 0, status: 0 };
     const watch = {
       sent() {},
       answered() {},
@@ -285,7 +285,7 @@ t.test(
     const error = ({ status }: { status: number }): void => {
       became.status = status;
     };
-    const call = { abort() {} } as never;
+    const call = { abort() {}, leave: () => became.left++ } as never;
     const newRelay = () =>
       new JsonRelay(
         { error, res: { writableFinished: false } } as unknown as Reply,
@@ -303,7 +303,11 @@ t.test(
     t.ok(left.onConnected(call));
     left.onClientClose();
     t.notOk(left.onStale());
-    t.match(became, { settled: 1, dropped: 1, closed: 1 }, 'nothing ran, and nothing is booked');
+    t.match(
+      became,
+      { settled: 1, dropped: 1, closed: 1, left: 1 },
+      'nothing ran, and nothing is booked',
+    );
 
     const leaves = newRelay();
     t.ok(leaves.onConnected(call));

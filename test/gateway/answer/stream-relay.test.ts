@@ -3,6 +3,7 @@ import { Agent, type IncomingMessage, request, type ServerResponse } from 'node:
 import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
+import { type OpenStream, StreamRelay } from '../../../src/gateway/answer/stream-relay.ts';
 import { ask, open } from '../../support/client.ts';
 import { startGateway, type TestGateway } from '../../support/gateway.ts';
 import { until } from '../../support/until.ts';
@@ -602,5 +603,22 @@ t.test(
     await until(() => closed, 'the upstream is let go');
     const [row] = await hasty.ledger(company, 1);
     t.match(row, { outcome: 'client_aborted', usage_source: 'estimated', completion_tokens: 9 });
+  },
+);
+
+t.test(
+  'the upstream is told once the client has its answer, which may be long after it was read',
+  (t) => {
+    let left = 0;
+    const metrics = { openStreams: 0 };
+    const meter = { names: {}, metrics, watch: () => ({ sent() {}, close() {} }) };
+    const reply = { stream: () => ({}), res: { writableFinished: true } };
+    const open = (() => ({})) as unknown as OpenStream;
+    const relay = new StreamRelay(reply as never, meter as never, open);
+    t.ok(relay.onConnected({ leave: () => left++ } as never));
+    t.equal(left, 0);
+    relay.onClientClose();
+    t.same([left, metrics.openStreams], [1, 0]);
+    t.end();
   },
 );

@@ -63,7 +63,7 @@ function relayTo(encoding: 'base64' | 'float' | null) {
     },
   };
   const relay = call.answer(reply as unknown as Reply, meter as unknown as CallMeter) as JsonRelay;
-  relay.onConnected({ abort() {} } as never);
+  relay.onConnected({ abort() {}, leave() {} } as never);
   relay.onHead({ status: 200, contentType: 'application/json' } as AnswerHead);
   const answer = (text: string): void => {
     relay.onData(Buffer.from(text.slice(0, 9)), false);

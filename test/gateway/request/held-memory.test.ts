@@ -240,6 +240,7 @@ function relayOf(memory: HeldMemory) {
     abort() {
       became.aborted = true;
     },
+    leave() {},
   } as never);
   relay.onHead({ status: 200, contentType: 'application/json', contentLength: -1 } as AnswerHead);
   return { relay, became, load };
