@@ -1,7 +1,8 @@
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
-import { type AddressInfo, connect } from 'node:net';
+import { connect } from 'node:net';
+import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { connect as connectTls } from 'node:tls';
 import t, { type Test } from 'tap';
@@ -10,6 +11,7 @@ import { attach, FAST_PARTS, type FastPart, messageClasses } from '../../../src/
 import { DirectRequest } from '../../../src/http/direct-request.ts';
 import type { ClientRequest, ClientResponse } from '../../../src/http/exchange.ts';
 import type { Deadline } from '../../../src/upstream/failure.ts';
+import { newFolder } from '../../support/child.ts';
 import { until } from '../../support/until.ts';
 
 const UNWATCHED = { onDeadline() {}, onThrown() {} };
@@ -237,9 +239,9 @@ async function answerLarge(t: Test, names: FastPart[], secure: boolean, streamed
     ? createTlsServer({ ...options, ...SHARED, pskCallback: () => PSK.psk })
     : createServer(options);
   attach(server, { handler, parts, secure });
-  server.listen(0, '127.0.0.1');
+  const to = { path: join(newFolder(t), 'socket') };
+  server.listen(to.path);
   await once(server, 'listening');
-  const to = { port: (server.address() as AddressInfo).port, host: '127.0.0.1' };
   const psk = { ...SHARED, pskCallback: () => PSK, checkServerIdentity: () => undefined };
   const client = secure ? connectTls({ ...to, ...psk }) : connect(to);
   client.on('error', () => {}); // it is cut
