@@ -78,11 +78,13 @@ export class FramedStream implements ResponseStream {
       bytes.copy(this.#buffer, to, start, start + length);
       start += length;
       if (start === end) return flows;
-      if (bytes.length <= STREAM_BUFFER || !this.#grow(this.#buffer)) flows = this.flush() && flows;
+      // what a small read brought stays in small buffers: they are what slow clients may keep
+      const isMore = bytes.length > STREAM_BUFFER && this.#grow(this.#buffer);
+      if (!isMore) flows = this.flush() && flows;
     }
   }
 
-  /** Goes on in a large buffer. @returns false in one already */
+  /** Goes on in a large buffer. @returns false if this is one */
   #grow(full: Buffer): boolean {
     if (full.length > STREAM_BUFFER) return false;
     this.#buffer = this.#pool.take(true);

@@ -16,12 +16,13 @@ import {
 } from './upstream.ts';
 
 /**
- * The most bytes of one read. They add to the bytes that wait for a slow client, whose stream may keep 64 KiB in all.
+ * The most bytes of one read. They add to the bytes that wait for a slow client, whose stream may keep 64 KiB in all;
+ * one of MOST_LARGE may keep 48 KiB more.
  */
 const READ_BYTES = 16_384;
-/** The same where more than that was there at once: a burst of events is then one read, and one write. */
+/** The same of a call whose last read was full: the 53 KiB of a burst are then two reads and two writes, not four. */
 const LARGE_READ_BYTES = 65_536;
-/** At most so many calls are read like that: should all their clients fall behind at once, 12 MiB more wait for them. */
+/** At most so many calls are read like that. */
 const MOST_LARGE = 256;
 const CONNECTION = Symbol('connection');
 
@@ -163,7 +164,7 @@ export class FastConnection implements Sender, UpstreamCall {
   }
 
   resume(handler: UpstreamHandler): void {
-    this.#pool.large.delete(handler); // its client has all that came, and is sent little at once from now on
+    this.#pool.large.delete(handler); // its client has all that came; the next reads are small ones
     if (handler !== this.#handler || !this.#paused) return;
     this.#paused = false;
     this.#socket?.resume();
@@ -224,7 +225,7 @@ export class FastConnection implements Sender, UpstreamCall {
     }
   }
 
-  /** Decides whether the next read may be a large one. @param isFull whether the last one filled its buffer */
+  /** Whether the next read may be a large one. @param isFull whether the last one filled its buffer */
   readsLarge(isFull: boolean): boolean {
     const handler = this.#handler;
     if (handler === null || this.#fellBehind) return false;

@@ -311,7 +311,7 @@ class UndiciCall implements Dispatcher.DispatchHandler, UpstreamCall {
     if (this.#handler !== null) this.#controller?.resume();
   }
 
-  leave(): void {}
+  leave(): void {} // its reads are those of Node's streams
 
   abort(): void {
     if (this.#handler === null) return;

@@ -2,7 +2,7 @@ import { createServer, type ServerResponse } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 import t, { type Test } from 'tap';
 import { FastResponse } from '../../src/http/fast-response.ts';
-import { streamBuffers } from '../../src/http/framed-stream.ts';
+import { FramedStream, STREAM_BUFFER, streamBuffers } from '../../src/http/framed-stream.ts';
 import { until } from '../support/until.ts';
 
 /** What requests get on a connection of their own, and whether it is closed then: if not, one more is answered. */
@@ -89,6 +89,33 @@ t.test("a whole answer is to the byte what Node's own head would make it", async
       );
     }
   }
+});
+
+t.test('what a large read brings leaves in one piece, what small ones bring in small ones', (t) => {
+  const written: Buffer[] = [];
+  const socket = { writableLength: 0, write: (bytes: Buffer) => written.push(Buffer.from(bytes)) };
+  const pool = streamBuffers();
+  const res = { headersSent: true, writableLength: 0, socket, endStream() {} };
+  const sizes = (...spans: [buffer: Buffer, start: number, end: number][]): number[] => {
+    written.length = 0;
+    const stream = new FramedStream(res as never, [], pool, () => {});
+    for (const [buffer, start, end] of spans) stream.add(buffer, start, end);
+    stream.flush();
+    const text = `${Buffer.concat(written)}`.replaceAll(/[\da-f]{7}\r\n|\r\n/g, '');
+    const sent = spans.map(([buffer, start, end]) => `${buffer.subarray(start, end)}`).join('');
+    t.ok(text === sent, 'byte for byte');
+    return written.map(({ length }) => length);
+  };
+  const [read, largeRead] = [Buffer.alloc(16_384, 'r'), Buffer.alloc(65_536, 'l')];
+  const own = Buffer.from('brand');
+  t.equal(sizes([largeRead, 0, 30_000], [own, 0, 5], [largeRead, 30_010, 65_536]).length, 1);
+  t.equal(sizes([read, 0, 16_384]).length, 1);
+  t.equal(sizes([read, 0, 16_384], [own, 0, 5], [read, 0, 16_384]).length, 2, 'though both grew');
+  const cut = Buffer.alloc(21_800, 'z'); // the memory of an event that two reads cut
+  t.same(sizes([cut, 0, 11_000]), [11_011]);
+  t.equal(pool.take().length, STREAM_BUFFER, 'in a small one');
+  t.ok(sizes([Buffer.alloc(200_000, 'x'), 0, 200_000]).every((length) => length <= 69_632));
+  t.end();
 });
 
 t.test("so is a streamed answer, but for zeros before a chunk's length", async (t) => {

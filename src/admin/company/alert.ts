@@ -76,14 +76,17 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
   const { alerts: words, settings } = c.var.format.words;
   const base = `/companies/${id}/alerts`;
   const team = receivers.find(({ email }) => email === null);
-  const isChanged = (row: string) => row === c.req.query('rule') || form.path === `${base}/${row}`;
-  const changed = receivers.find(({ id }) => isChanged(id));
+  const chosen = form.path ?? `${base}/${c.req.query('rule')}`;
+  const changed = receivers.find((row) => chosen === `${base}/${row.id}`);
+  const ruleForm = changed
+    ? changeForm(c, form, base, changed)
+    : addForm(c, form, base, team === undefined);
   const body = html`${companyHeading(c)}<h1>${words.title}</h1>
 <p class="lead">${words.lead}</p>
 ${c.var.services.mail === null ? html`<p class="notice warn-notice">${words.noMail}</p>` : ''}
 ${changed !== undefined || form.path === null || form.path === base ? '' : formState(form, form.path).summary}
 ${receiverTable(c, base, team === undefined ? [null, ...receivers] : receivers)}
-${!mayNow(c, WRITE) ? '' : changed === undefined ? addForm(c, form, base, team === undefined) : changeForm(c, form, base, changed)}
+${mayNow(c, WRITE) ? ruleForm : ''}
 <p><a href="/companies/${id}/settings">${settings.title}</a></p>`;
   return page(c, words.of(name), body);
 }

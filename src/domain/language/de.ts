@@ -552,7 +552,7 @@ export const de: Words = {
     percentsHint: 'Ganze Zahlen von 1 bis 100, höchstens zehn; leer für keine.',
     forecast: 'Auch die Prognose',
     forecastHint: 'Ab dem dritten Tag des Monats: wenn der Monat das Budget bei diesem Tempo überschreiten wird.',
-    add: 'Empfänger hinzufügen',
+    add: 'Eintrag hinzufügen',
     addButton: 'Hinzufügen',
     email: NOUNS.email,
     emailForTeam: 'Leer für Inhaber und Administratoren ohne eigenen Eintrag.',

@@ -501,7 +501,7 @@ export const en = {
     percentsHint: 'Whole ones from 1 to 100, ten at most; empty for none.',
     forecast: 'The forecast too',
     forecastHint: 'From the third day of the month on: when the month will pass the budget at its pace.',
-    add: 'Add a receiver',
+    add: 'Add a rule',
     addButton: 'Add',
     email: NOUNS.email,
     emailForTeam: 'Empty for owners and administrators who have no rule of their own.',

@@ -101,7 +101,7 @@ export class JsonRelay extends Relay {
     else if (held > SMALL_BYTES) this.#keep(held, bytes.length);
   }
 
-  /** The answer is larger than may be held: it becomes an error, and is read on for its usage. @param bytes beyond what is held */
+  /** The answer is larger than may be held: it becomes an error, and is read on for its usage. @param bytes what came beyond what is held */
   #exceed(bytes: Buffer): void {
     if (this.status !== 200 || !this.#isJson) {
       this.call?.abort(this);

@@ -139,7 +139,7 @@ t.test('an owner sets alerts, reads what is kept and erases somebody who asks', 
   });
   await page.goto(`${base}/settings`);
   await page.getByRole('link', { name: 'Budget alerts' }).click();
-  await page.getByText('Add a receiver').click();
+  await page.getByText('Add a rule', { exact: true }).click();
   await page.getByLabel('E-mail address').fill('books@accountants.example');
   await page.getByLabel('Percentages of the budget').fill('half');
   await page.getByRole('button', { name: 'Add', exact: true }).click();
