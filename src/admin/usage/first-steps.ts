@@ -136,19 +136,21 @@ ${copyable(c, 'first-curl', keyWords.shown.curl, curl)}
 ${canTry ? html`<p>${words.orTry(link('playground'))}</p>` : ''}`;
 }
 
-/** What became of the first call: the part of a page that is read again (pages.js) until a call is booked. */
+/** What became of the first call: the part of a page that is read again (pages.js) until a call is booked and told of. */
 async function callState(c: PageContext, company: string | null, isBooked: boolean): Promise<Html> {
   const request = await read(c, (sql) => readFirstCall(sql, company, isBooked));
   const base = company === null ? '' : `/companies/${company}`;
-  const live = isBooked ? '' : html` data-live="?watched"`;
-  return html`<div id="first-call" role="status"${live}>${isBooked && request === null ? '' : fateOf(c, request, `${base}/requests`, isBooked)}</div>`;
+  // a call is booked before the row that tells of it is written; of a call of long ago there may be none any more
+  const live = isBooked && request !== null ? '' : html` data-live="?watched"`;
+  return html`<div id="first-call" role="status"${live}>${fateOf(c, request, `${base}/requests`, isBooked)}</div>`;
 }
 
 function fateOf(c: PageContext, request: RequestRow | null, list: string, isBooked: boolean): Html {
   const { firstSteps: words, requests, explanations } = c.var.format.words;
-  if (request === null) return html`<p>${words.noCall}</p>`;
+  const came = html`<strong>${words.came}</strong>`;
+  if (request === null) return html`<p>${isBooked ? came : words.noCall}</p>`;
   const { what, advice } = explainRequest(request, explanations);
   const model = request.model_slug ?? request.asked;
   return html`<p>${resultBadge(requests, request)}${model === null ? '' : html` <code>${model}</code>`} ${c.var.format.second(request.occurred_at)}</p>
-<p>${isBooked ? html`<strong>${words.came}</strong> ` : ''}${what}${advice === null ? '' : html` <strong>${requests.toDo}</strong> ${advice}`} <a href="${list}/${request.request_id}">${words.toRequest}</a></p>`;
+<p>${isBooked ? html`${came} ` : ''}${what}${advice === null ? '' : html` <strong>${requests.toDo}</strong> ${advice}`} <a href="${list}/${request.request_id}">${words.toRequest}</a></p>`;
 }
