@@ -1,36 +1,20 @@
-import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes, randomUUID } from 'node:crypto';
-import type { Page } from 'playwright-core';
 import t, { type Test } from 'tap';
 import { openDatabase } from '../../src/store/connection/pool.ts';
-import { freePort } from '../support/port.ts';
 import { startMailbox } from '../support/receiver.ts';
 import { closeStatement } from '../support/statement.ts';
 import { base32Bytes, totp } from '../support/totp.ts';
 import { until } from '../support/until.ts';
 import { openTab, startBrowser } from './browser.ts';
+import { type Hand, handOf, MARK, MARKED, startDriver, startFirefox } from './hand.ts';
 import { LONG_AGO, paint, paintOtherCalls, paintOthers } from './paint.ts';
 import { PASSWORD, sendsNothing, startOwnOffice } from './people.ts';
 
 /**
  * What people come to the pages for, from the first page on, in clicks, fields and pages, which are printed. It runs in
- * Chromium, and in any browser for which WEBDRIVER names a driver, such as /usr/bin/WebKitWebDriver or geckodriver;
- * WEBDRIVER_BROWSER is its program, where the driver needs one.
+ * Chromium; or in Firefox where FIREFOX names its program; or in any browser for which WEBDRIVER names a driver, such as
+ * /usr/bin/WebKitWebDriver. WEBDRIVER_BROWSER is its program, where the driver needs one.
  */
-
-/** A browser that acts, whichever it is. */
-interface Hand {
-  open(url: string): Promise<void>;
-  read<T>(script: string): Promise<T>;
-  click(selector: string): Promise<void>;
-  /** Puts a text into a field in place of the one there. */
-  type(selector: string, text: string, enter: boolean): Promise<void>;
-  /** Chooses from a list, by what people read. */
-  choose(selector: string, text: string): Promise<void>;
-}
-
-const MARK = 'data-hand';
-const MARKED = `[${MARK}]`;
 
 /** Marks the first visible element that people know by a name; a field by its label, the box of all pages by "Search everything". */
 const FIND = `((kind, name) => {
@@ -282,7 +266,7 @@ const TASKS: readonly Task[] = [
     ...{ who: 'owner', task: 'what a team spends', before: [2, 0], from: '/' },
     async act(person) {
       await person.click('Usage');
-      await person.sees(/Spent/);
+      await person.sees(/Newsroom CMS [^€]*€?[\d.,]+/);
     },
   },
   {
@@ -294,7 +278,8 @@ const TASKS: readonly Task[] = [
     },
     async act(person) {
       await person.fill('Monthly budget in EUR', '1.500', true);
-      await person.sees(/1\.5.*1500/);
+      // both meanings for somebody in Germany; in America it is 1.5, which the page repeats and asks about
+      await person.sees(/1\.5.*1500|With a budget of €1\.50/);
     },
   },
   {
@@ -392,7 +377,8 @@ async function doAll(t: Test, name: string, hands: () => Promise<Hand>): Promise
     await begin.fill('E-mail address', people[who]);
     await begin.fill('Password', PASSWORD);
     await begin.click('Sign in');
-    await begin.sees(/./);
+    const path = () => hand.read<string>('location.pathname').catch(() => '/sign-in');
+    await until(path, 'somebody is signed in', (now) => now !== '/sign-in');
     for (const { task, before, because, from, act } of TASKS.filter((each) => each.who === who)) {
       await hand.open(`${office.adminUrl}${from}`);
       const person = new Person(hand);
@@ -411,7 +397,11 @@ async function doAll(t: Test, name: string, hands: () => Promise<Hand>): Promise
   }
 }
 
-t.test('tasks in Chromium', async (t) => {
+const { FIREFOX, WEBDRIVER, WEBDRIVER_BROWSER } = process.env;
+/** Tasks change what they find: a run has one browser. */
+const isOther = (FIREFOX ?? WEBDRIVER) !== undefined;
+
+t.test('tasks in Chromium', { skip: isOther && 'another browser is named' }, async (t) => {
   const browser = await startBrowser(t);
   await doAll(t, 'Chromium', async () => {
     const { page } = await openTab(browser, office.adminUrl, {
@@ -422,82 +412,15 @@ t.test('tasks in Chromium', async (t) => {
   });
 });
 
-function handOf(page: Page): Hand {
-  return {
-    open: async (url) => void (await page.goto(url)),
-    read: (script) => page.evaluate(script),
-    click: (selector) => page.locator(selector).click(),
-    async type(selector, text, enter) {
-      await page.locator(selector).fill(text);
-      if (enter) await page.locator(selector).press('Enter');
-    },
-    choose: async (selector, label) => void (await page.locator(selector).selectOption({ label })),
-  };
-}
-
-const { WEBDRIVER, WEBDRIVER_BROWSER } = process.env;
-
 t.test(
   'tasks in another browser',
   { skip: WEBDRIVER === undefined && 'WEBDRIVER names no driver' },
   async (t) => {
-    const { base, end } = await startDriver(WEBDRIVER as string);
-    t.teardown(end);
-    const sessions: string[] = [];
-    t.teardown(() => Promise.all(sessions.map((id) => send(base, 'DELETE', `/session/${id}`))));
-    await doAll(t, (WEBDRIVER as string).split('/').at(-1) as string, async () => {
-      for (const id of sessions.splice(0)) await send(base, 'DELETE', `/session/${id}`); // it has one at a time
-      const program = WEBDRIVER_BROWSER && { binary: WEBDRIVER_BROWSER, args: ['--automation'] };
-      const alwaysMatch = program ? { 'webkitgtk:browserOptions': program } : {};
-      const { sessionId } = await send<{ sessionId: string }>(base, 'POST', '/session', {
-        capabilities: { alwaysMatch },
-      });
-      sessions.push(sessionId);
-      return handBy(base, sessionId);
-    });
+    const name = (WEBDRIVER as string).split('/').at(-1) as string;
+    await doAll(t, name, await startDriver(t, WEBDRIVER as string, WEBDRIVER_BROWSER));
   },
 );
 
-async function startDriver(program: string): Promise<{ base: string; end: () => void }> {
-  const port = await freePort();
-  const child: ChildProcess = spawn(program, [`--port=${port}`], { stdio: 'ignore' });
-  const base = `http://127.0.0.1:${port}`;
-  const isReady = () => send(base, 'GET', '/status').catch(() => null);
-  await until(isReady, 'the driver answers', (answer) => answer !== null);
-  return { base, end: () => void child.kill() };
-}
-
-/** A command of WebDriver (W3C). @returns its value */
-async function send<T>(base: string, method: string, path: string, body?: object): Promise<T> {
-  const init = body && {
-    body: JSON.stringify(body),
-    headers: { 'content-type': 'application/json' },
-  };
-  const answer = await fetch(base + path, { method, ...init });
-  const { value } = (await answer.json()) as { value: T & { message?: string } };
-  if (!answer.ok) throw new Error(`${method} ${path}: ${value.message}`);
-  return value;
-}
-
-const ENTER = '\uE007';
-
-function handBy(base: string, session: string): Hand {
-  const post = <T>(path: string, body: object) =>
-    send<T>(base, 'POST', `/session/${session}${path}`, body);
-  const element = async (value: string, using = 'css selector') =>
-    Object.values(await post<Record<string, string>>('/element', { using, value }))[0];
-  return {
-    open: (url) => post('/url', { url }),
-    read: (script) => post('/execute/sync', { script: `return ${script}`, args: [] }),
-    click: async (selector) => post(`/element/${await element(selector)}/click`, {}),
-    async type(selector, text, enter) {
-      const id = await element(selector);
-      await post(`/element/${id}/clear`, {});
-      await post(`/element/${id}/value`, { text: enter ? text + ENTER : text });
-    },
-    async choose(_selector, text) {
-      const option = await element(`//*[@${MARK}]//option[normalize-space()='${text}']`, 'xpath');
-      await post(`/element/${option}/click`, {});
-    },
-  };
-}
+t.test('tasks in Firefox', { skip: FIREFOX === undefined && 'FIREFOX names none' }, async (t) =>
+  doAll(t, 'Firefox', await startFirefox(t, FIREFOX as string)),
+);

@@ -97,9 +97,11 @@ for (const form of document.querySelectorAll('form[data-stream]')) {
     const response = await fetch(form.dataset.stream, { method: 'POST', body, signal });
     if (response.headers.get('content-type') !== 'application/x-ndjson') return null;
     let [rest, request] = ['', ''];
+    const reader = response.body.getReader(); // Safari cannot iterate over a stream
+    const decoder = new TextDecoder();
     try {
-      for await (const chunk of response.body.pipeThrough(new TextDecoderStream())) {
-        const lines = (rest + chunk).split('\n');
+      for (let read = await reader.read(); !read.done; read = await reader.read()) {
+        const lines = (rest + decoder.decode(read.value, { stream: true })).split('\n');
         rest = lines.pop();
         for (const piece of lines.map((line) => JSON.parse(line))) {
           request = piece.request ?? request;
