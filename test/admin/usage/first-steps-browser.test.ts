@@ -37,7 +37,7 @@ t.test('an owner creates a key, sees the first call come, and invites somebody',
   await page.context().clearPermissions();
   await sql`
     insert into monthly_spend (company_id, billing_month, requests)
-    values (${company}, billing_month(now())::date, 0)`;
+    values (${company}, billing_month(now())::date, 1)`;
   await live.getByText('This step is done.').waitFor(); // a call is booked before its request can be shown
   const made = await ask(`${office.url}/chat/completions`, {
     key,
