@@ -31,7 +31,10 @@ import { errorsAt } from './unknown-path.ts';
 const GRACE_MS = 5000;
 /** How often Node looks for requests that arrive too slowly. */
 const CHECK_MS = 1000;
-/** Bytes that may wait for a slow client before the upstream is paused; with what one read brings and the socket's own buffer, 64 KiB of nearly every stream. */
+/**
+ * Bytes that may wait for a slow client before the upstream is paused. With what one read brings and the socket's own
+ * buffer, nearly every stream holds 64 KiB at most.
+ */
 const WRITE_BUFFER_BYTES = 16_384;
 /** A refused body up to this size is read and discarded, which is cheaper than a new connection. */
 const DISCARDED_BYTES = 65_536;

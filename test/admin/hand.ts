@@ -171,6 +171,7 @@ export async function startFirefox(t: Test, program: string): Promise<() => Prom
     if (method === STARTED) leaving.add(params?.context);
     else if (method !== undefined && ENDED.includes(method)) leaving.delete(params?.context);
     const asked = waiting.get(id ?? 0);
+    waiting.delete(id ?? 0);
     if (result === undefined) asked?.reject(new Error(message));
     else asked?.resolve(result);
   };

@@ -104,9 +104,10 @@ export async function readOwnerSteps(
 }
 
 /**
- * A booked call, or else the newest request that is kept, whatever became of it; null: there is none.
+ * A call that is booked; while none is, the newest request, whatever became of it.
  * @param company null: of all companies, for operators
  * @param isBooked there is a call in the ledger
+ * @returns null where there is none, or of a booked call no row yet, or no more
  */
 export async function readFirstCall(
   sql: Sql,
@@ -116,8 +117,7 @@ export async function readFirstCall(
   if (isBooked) {
     const [booked] = await sql<{ request_id: string }[]>`
       select request_id from api_usage ${company === null ? sql`` : sql`where company_id = ${company}`} limit 1`;
-    const found = booked === undefined ? null : await findRequest(sql, booked.request_id, company);
-    if (found !== null) return found;
+    return booked === undefined ? null : await findRequest(sql, booked.request_id, company);
   }
   const all = {
     key: null,

@@ -35,10 +35,14 @@ t.test('an owner creates a key, sees the first call come, and invites somebody',
   await steps.getByText('In a program').click();
   t.match(await page.locator('#first-sdk').innerText(), office.url);
   await page.context().clearPermissions();
+  const wrong = { key, body: { model: 'not-there', messages: [{ role: 'user', content: 'x' }] } };
+  t.equal((await ask(`${office.url}/chat/completions`, wrong)).status, 404);
+  await live.getByText('404').waitFor();
   await sql`
     insert into monthly_spend (company_id, billing_month, requests)
     values (${company}, billing_month(now())::date, 1)`;
   await live.getByText('This step is done.').waitFor(); // a call is booked before its request can be shown
+  t.notMatch(await live.innerText(), '404', 'what was refused is not the call');
   const made = await ask(`${office.url}/chat/completions`, {
     key,
     body: JSON.parse(/-d '(.*)'$/.exec(shown)?.[1] ?? ''),

@@ -239,6 +239,7 @@ async function answerLarge(t: Test, names: FastPart[], secure: boolean, streamed
     ? createTlsServer({ ...options, ...SHARED, pskCallback: () => PSK.psk })
     : createServer(options);
   attach(server, { handler, parts, secure });
+  // a local socket holds little; TCP up to 36 MiB, which a client can read while its server has no turn
   const to = { path: join(newFolder(t), 'socket') };
   server.listen(to.path);
   await once(server, 'listening');
