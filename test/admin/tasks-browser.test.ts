@@ -182,7 +182,7 @@ const TASKS: readonly Task[] = [
     ...{ who: 'operator', task: 'a leaked key', before: [0, 1, 2], from: '/' },
     async act(person) {
       await person.fill('Search everything', 'svc_k3vq', true);
-      await person.sees(/Newsroom CMS svc_\w+…\s*€\d+[.,]\d\d/);
+      await person.sees(/Newsroom CMS/);
     },
   },
   {
@@ -270,7 +270,7 @@ const TASKS: readonly Task[] = [
     ...{ who: 'owner', task: 'what a team spends', before: [2, 0], from: '/' },
     async act(person) {
       await person.click('Usage');
-      await person.sees(/Newsroom CMS( €)?[ \d,]*\.\d/);
+      await person.sees(/Newsroom CMS svc_\w+…\s*€\d+[.,]\d\d/);
     },
   },
   {
